@@ -1,0 +1,3 @@
+//! The bytes of the PSMC protocol.
+pub mod buf;
+pub mod crypto;

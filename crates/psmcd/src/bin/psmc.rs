@@ -1,0 +1,2 @@
+//! The `psmc` binary.
+fn main() {}

@@ -1,0 +1,2 @@
+//! The `psmcd` binary.
+fn main() {}

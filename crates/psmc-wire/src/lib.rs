@@ -1,3 +1,17 @@
-//! The bytes of the PSMC protocol.
+//! The bytes of the PSMC protocol, and nothing else: datagrams, frames, control messages, identifiers.
+//!
+//! `docs/PROTOCOL.md` specifies every format to the bit; this crate is its only implementation. Views
+//! borrow the bytes they read and allocate nothing. No function here panics on any input: what is not
+//! well-formed is a [`Malformed`].
+
 pub mod buf;
+pub mod control;
 pub mod crypto;
+pub mod datagram;
+pub mod frame;
+pub mod ids;
+mod reader;
+
+pub use buf::{BufPool, HEADROOM, PacketBuf};
+pub use ids::{Bucket, FlowSeq, Incarnation, Label, PacketNumber, PathId};
+pub use reader::Malformed;

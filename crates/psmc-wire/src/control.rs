@@ -1,0 +1,315 @@
+//! The messages of the control channel, and how they are framed on its byte stream.
+//!
+//! ```text
+//! +--------------------+------------+------------------------+
+//! | length of the rest | type       | body                   |
+//! | 32 bits            | 8 bits     | as the type says       |
+//! +--------------------+------------+------------------------+
+//! ```
+
+use crate::crypto::Aead;
+use crate::ids::{Incarnation, Label, PathId};
+use crate::reader::{Malformed, Reader};
+
+/// The version of the protocol that this crate speaks.
+pub const VERSION: u16 = 1;
+
+/// Bytes of the length field in front of each message.
+pub const LENGTH_LEN: usize = 4;
+
+/// The longest message, type and body, in bytes; a longer one ends the connection before it is read.
+///
+/// No message of this version exceeds 600 bytes; the rest is room for later ones.
+pub const MAX_MESSAGE: usize = 16 * 1024;
+
+const HELLO: u8 = 1;
+const PATH_INFO: u8 = 2;
+const CLOSE: u8 = 3;
+
+/// The first message of either side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The version of the protocol that the sender speaks.
+    pub version: u16,
+    /// The sender's own incarnation.
+    pub incarnation: Incarnation,
+    /// The incarnation in which the sender knows the receiver, or [`Incarnation::NONE`].
+    pub known_peer: Incarnation,
+    /// The label for datagrams to the sender.
+    pub label: Label,
+    /// The AEAD that the sender's processor does faster. AES-256-GCM is used only if both prefer it.
+    pub aead: Aead,
+    /// The largest inner packet that the sender takes, in bytes.
+    pub mtu: u16,
+    /// What the sender calls itself; for people only.
+    pub name: String,
+}
+
+/// Tells the peer about a path that the sender opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathInfo {
+    /// The path.
+    pub path: PathId,
+    /// Its weight for the `wrr` scheduler.
+    pub weight: u16,
+    /// The rate it should not exceed in either direction, in bits per second.
+    pub max_rate: Option<u64>,
+    /// What people call it.
+    pub name: String,
+}
+
+/// Why a side ends a control connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// It goes away; the peer may drop the session.
+    Shutdown,
+    /// A newer connection has taken over.
+    Superseded,
+    /// It doesn't speak the other side's version.
+    Version,
+    /// The other side broke the protocol.
+    Protocol,
+    /// A reason that this version has no name for.
+    Other(u16),
+}
+
+impl CloseReason {
+    fn code(self) -> u16 {
+        match self {
+            Self::Shutdown => 0,
+            Self::Superseded => 1,
+            Self::Version => 2,
+            Self::Protocol => 3,
+            Self::Other(code) => code,
+        }
+    }
+
+    fn from_code(code: u16) -> Self {
+        match code {
+            0 => Self::Shutdown,
+            1 => Self::Superseded,
+            2 => Self::Version,
+            3 => Self::Protocol,
+            code => Self::Other(code),
+        }
+    }
+}
+
+/// A message of the control channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Who speaks, and how to reach it.
+    Hello(Hello),
+    /// A path that the sender opened.
+    PathInfo(PathInfo),
+    /// The sender ends the connection.
+    Close(CloseReason),
+    /// A type that a later version may have defined: to be passed over.
+    Unknown(u8),
+}
+
+impl Message {
+    /// Reads a message from its type and body, without the length in front.
+    ///
+    /// Bytes behind the fields of this version are passed over: later versions may add fields.
+    ///
+    /// # Errors
+    /// [`Malformed`] if a field is missing or illegal.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(bytes);
+        match reader.u8()? {
+            HELLO => decode_hello(&mut reader).map(Self::Hello),
+            PATH_INFO => decode_path_info(&mut reader).map(Self::PathInfo),
+            CLOSE => Ok(Self::Close(CloseReason::from_code(reader.u16()?))),
+            unknown => Ok(Self::Unknown(unknown)),
+        }
+    }
+
+    /// Appends the message, its length in front, to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend([0; LENGTH_LEN]);
+        match self {
+            Self::Hello(hello) => encode_hello(hello, out),
+            Self::PathInfo(info) => encode_path_info(info, out),
+            Self::Close(reason) => {
+                out.push(CLOSE);
+                out.extend(reason.code().to_be_bytes());
+            }
+            Self::Unknown(kind) => out.push(*kind),
+        }
+        let len = u32::try_from(out.len() - start - LENGTH_LEN).unwrap_or(u32::MAX);
+        out[start..start + LENGTH_LEN].copy_from_slice(&len.to_be_bytes());
+    }
+}
+
+/// Reads the length field of a message.
+///
+/// # Errors
+/// [`Malformed::Illegal`] if no message is that long; nothing should be allocated or read for it.
+pub fn message_length(field: [u8; LENGTH_LEN]) -> Result<usize, Malformed> {
+    let len = u32::from_be_bytes(field) as usize;
+    if (1..=MAX_MESSAGE).contains(&len) {
+        Ok(len)
+    } else {
+        Err(Malformed::Illegal("message length"))
+    }
+}
+
+fn decode_hello(reader: &mut Reader<'_>) -> Result<Hello, Malformed> {
+    Ok(Hello {
+        version: reader.u16()?,
+        incarnation: match reader.u64()? {
+            0 => return Err(Malformed::Illegal("incarnation")),
+            number => Incarnation(number),
+        },
+        known_peer: Incarnation(reader.u64()?),
+        label: Label(reader.u32()?),
+        aead: match reader.u8()? {
+            1 => Aead::Aes256Gcm,
+            2 => Aead::ChaCha20Poly1305,
+            _ => return Err(Malformed::Illegal("AEAD")),
+        },
+        mtu: reader.u16()?,
+        name: reader.short_str("name")?.to_owned(),
+    })
+}
+
+fn encode_hello(hello: &Hello, out: &mut Vec<u8>) {
+    out.push(HELLO);
+    out.extend(hello.version.to_be_bytes());
+    out.extend(hello.incarnation.0.to_be_bytes());
+    out.extend(hello.known_peer.0.to_be_bytes());
+    out.extend(hello.label.0.to_be_bytes());
+    out.push(match hello.aead {
+        Aead::Aes256Gcm => 1,
+        Aead::ChaCha20Poly1305 => 2,
+    });
+    out.extend(hello.mtu.to_be_bytes());
+    encode_short_str(&hello.name, out);
+}
+
+fn decode_path_info(reader: &mut Reader<'_>) -> Result<PathInfo, Malformed> {
+    Ok(PathInfo {
+        path: PathId(reader.u16()?),
+        weight: match reader.u16()? {
+            0 => return Err(Malformed::Illegal("weight")),
+            weight => weight,
+        },
+        max_rate: match reader.u64()? {
+            0 => None,
+            rate => Some(rate),
+        },
+        name: reader.short_str("name")?.to_owned(),
+    })
+}
+
+fn encode_path_info(info: &PathInfo, out: &mut Vec<u8>) {
+    out.push(PATH_INFO);
+    out.extend(info.path.0.to_be_bytes());
+    out.extend(info.weight.to_be_bytes());
+    out.extend(info.max_rate.unwrap_or(0).to_be_bytes());
+    encode_short_str(&info.name, out);
+}
+
+/// Appends `text` behind its length; what exceeds 255 bytes is cut at a character's boundary.
+fn encode_short_str(text: &str, out: &mut Vec<u8>) {
+    let text = &text[..text.floor_char_boundary(usize::from(u8::MAX))];
+    out.push(u8::try_from(text.len()).unwrap_or(u8::MAX));
+    out.extend(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn message() -> impl Strategy<Value = Message> {
+        let aead = prop_oneof![Just(Aead::Aes256Gcm), Just(Aead::ChaCha20Poly1305)];
+        let name = "[a-zé-]{0,40}";
+        let hello = (
+            any::<u16>(),
+            1u64..,
+            any::<u64>(),
+            any::<u32>(),
+            aead,
+            any::<u16>(),
+            name,
+        )
+            .prop_map(|(version, incarnation, known_peer, label, aead, mtu, name)| {
+                Message::Hello(Hello {
+                    version,
+                    incarnation: Incarnation(incarnation),
+                    known_peer: Incarnation(known_peer),
+                    label: Label(label),
+                    aead,
+                    mtu,
+                    name,
+                })
+            });
+        let info = (any::<u16>(), 1u16.., proptest::option::of(1u64..), name).prop_map(
+            |(path, weight, max_rate, name)| {
+                Message::PathInfo(PathInfo {
+                    path: PathId(path),
+                    weight,
+                    max_rate,
+                    name,
+                })
+            },
+        );
+        let close = any::<u16>().prop_map(|code| Message::Close(CloseReason::from_code(code)));
+        prop_oneof![hello, info, close, (4u8..).prop_map(Message::Unknown)]
+    }
+
+    proptest! {
+        #[test]
+        fn messages_survive_the_wire(message in message()) {
+            let mut bytes = Vec::new();
+            message.encode(&mut bytes);
+            let (length, body) = bytes.split_first_chunk().expect("a length");
+            prop_assert_eq!(message_length(*length), Ok(body.len()));
+            prop_assert_eq!(Message::decode(body), Ok(message));
+        }
+
+        #[test]
+        fn no_bytes_make_the_decoder_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+            let _ = Message::decode(&bytes);
+        }
+
+        #[test]
+        fn truncated_messages_are_refused(message in message(), cut in 1usize..8) {
+            let mut bytes = Vec::new();
+            message.encode(&mut bytes);
+            let body = &bytes[LENGTH_LEN..];
+            if !matches!(message, Message::Unknown(_)) {
+                prop_assert!(Message::decode(&body[..body.len() - cut.min(body.len())]).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn absurd_lengths_are_refused() {
+        for len in [0, 16 * 1024 + 1, u32::MAX] {
+            assert!(message_length(len.to_be_bytes()).is_err(), "{len}");
+        }
+        assert_eq!(message_length(1u32.to_be_bytes()), Ok(1));
+    }
+
+    #[test]
+    fn a_long_name_is_cut_where_a_character_ends() {
+        let name = "é".repeat(200);
+        let info = PathInfo {
+            path: PathId(0),
+            weight: 1,
+            max_rate: None,
+            name,
+        };
+        let mut bytes = Vec::new();
+        Message::PathInfo(info).encode(&mut bytes);
+        let Ok(Message::PathInfo(read)) = Message::decode(&bytes[LENGTH_LEN..]) else {
+            panic!("not read")
+        };
+        assert_eq!(read.name, "é".repeat(127));
+    }
+}

@@ -1,0 +1,179 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::crypto::TAG_LEN;
+use crate::datagram::DATAGRAM_OVERHEAD;
+use crate::ids::{Bucket, FlowSeq};
+
+fn written(room: usize, write: impl FnOnce(&mut FrameWriter<'_>) -> bool) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; room];
+    let mut writer = FrameWriter::new(&mut bytes);
+    let fits = write(&mut writer);
+    let len = writer.len();
+    bytes.truncate(len);
+    fits.then_some(bytes)
+}
+
+fn only_frame(bytes: &[u8]) -> Frame<'_> {
+    let mut frames = Frames::new(bytes);
+    let frame = frames.next().expect("a frame").expect("well-formed");
+    assert!(frames.next().is_none());
+    frame
+}
+
+/// Disjoint runs that do not touch, largest first, as a receiver would report them.
+fn runs() -> impl Strategy<Value = Vec<PacketRange>> {
+    proptest::collection::vec((1u64..200, 1u64..200), 1..40).prop_map(|steps| {
+        let mut next = 100_000u64;
+        let range = |(gap, run): (u64, u64)| {
+            let last = next - gap;
+            next = last - run;
+            PacketRange {
+                first: PacketNumber(last - run + 1),
+                last: PacketNumber(last),
+            }
+        };
+        steps.into_iter().map(range).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
+        for frame in Frames::new(&bytes).flatten() {
+            if let Frame::Ack(ack) = frame {
+                let _ = ack.ranges(PacketNumber(5)).count();
+            }
+        }
+    }
+
+    #[test]
+    fn an_acknowledgement_survives_the_wire(runs in runs(), delay_us in 0u32..500_000, received_at_us: u32, ce: u32) {
+        let header = AckHeader {
+            path: PathId(7),
+            largest: runs[0].last.truncated(),
+            delay_us,
+            received_at_us,
+            congestion_experienced: ce,
+        };
+        let bytes = written(1400, |w| w.ack(&header, runs.iter().copied())).expect("fits");
+        let Frame::Ack(ack) = only_frame(&bytes) else { panic!("not an acknowledgement") };
+        prop_assert_eq!(AckHeader { delay_us: delay_us / 8 * 8, ..header }, ack.header);
+        let read: Vec<_> = ack.ranges(PacketNumber(100_000)).collect();
+        prop_assert_eq!(&read[..], &runs[..runs.len().min(MAX_ACK_GAPS + 1)]);
+    }
+
+    #[test]
+    fn an_acknowledgement_in_a_small_room_says_less_but_nothing_false(runs in runs(), room in 0usize..160) {
+        let header = AckHeader {
+            path: PathId(0),
+            largest: runs[0].last.truncated(),
+            delay_us: 0,
+            received_at_us: 0,
+            congestion_experienced: 0,
+        };
+        if let Some(bytes) = written(room, |w| w.ack(&header, runs.iter().copied())) {
+            let Frame::Ack(ack) = only_frame(&bytes) else { panic!("not an acknowledgement") };
+            let read: Vec<_> = ack.ranges(PacketNumber(100_000)).collect();
+            prop_assert_eq!(&read[..], &runs[..read.len()]);
+        }
+    }
+
+    #[test]
+    fn data_survives_the_wire(
+        number in 0..crate::ids::BUCKETS,
+        seq: u32,
+        ordered: bool,
+        packet in proptest::collection::vec(any::<u8>(), 0..1500),
+    ) {
+        let bucket = Bucket::new(number).expect("below the count");
+        let frame = DataFrame { bucket, seq: FlowSeq(seq), ordered, packet: &packet };
+        let bytes = written(2000, |w| w.data(&frame)).expect("fits");
+        prop_assert_eq!(bytes.len(), packet.len() + DATA_OVERHEAD_WITH_LENGTH);
+        assert!(matches!(only_frame(&bytes), Frame::Data(read) if read == frame));
+
+        let mut room = vec![0; packet.len() + DATA_OVERHEAD];
+        let len = FrameWriter::new(&mut room).last_data(&frame).expect("fits exactly");
+        prop_assert_eq!(len, room.len());
+        assert!(matches!(only_frame(&room), Frame::Data(read) if read == frame));
+    }
+}
+
+#[test]
+fn the_small_frames_survive_the_wire() {
+    let stats = PathStats {
+        packets: 1,
+        bytes: 2,
+        owd_min_us: 3,
+        owd_smoothed_us: 4,
+        jitter_us: 5,
+    };
+    let usage = PathUseFrame {
+        path: PathId(4),
+        sequence: 5,
+        usage: PathUse::Closed,
+    };
+    let bytes = written(100, |w| {
+        w.ping()
+            && w.path_challenge([1; 8])
+            && w.path_response([2; 8])
+            && w.path_stats(PathId(3), &stats)
+            && w.path_use(usage)
+    })
+    .expect("fits");
+    let frames: Vec<_> = Frames::new(&bytes)
+        .map(|frame| frame.expect("well-formed"))
+        .collect();
+    assert!(matches!(
+        frames[..],
+        [
+            Frame::Ping,
+            Frame::PathChallenge([1, ..]),
+            Frame::PathResponse([2, ..]),
+            Frame::PathStats(PathId(3), read),
+            Frame::PathUse(read_use),
+        ] if read == stats && read_use == usage
+    ));
+}
+
+#[test]
+fn runs_below_zero_end_an_acknowledgement() {
+    let header = AckHeader {
+        path: PathId(0),
+        largest: 3,
+        delay_us: 0,
+        received_at_us: 0,
+        congestion_experienced: 0,
+    };
+    let run = PacketRange {
+        first: PacketNumber(0),
+        last: PacketNumber(9),
+    };
+    let bytes = written(100, |w| w.ack(&header, std::iter::once(run))).expect("fits");
+    let Frame::Ack(ack) = only_frame(&bytes) else {
+        panic!("not an acknowledgement")
+    };
+    assert_eq!(ack.ranges(PacketNumber(4)).count(), 0);
+}
+
+#[test]
+fn a_full_size_packet_costs_at_most_forty_bytes_beyond_udp() {
+    const { assert!(DATAGRAM_OVERHEAD + DATA_OVERHEAD <= 40) };
+    const { assert!(TAG_LEN == 16) };
+}
+
+#[test]
+fn unknown_frames_and_buckets_are_refused() {
+    assert!(matches!(
+        Frames::new(&[0xff]).next(),
+        Some(Err(crate::Malformed::UnknownType(0xff)))
+    ));
+    let out_of_range = [DATA, 0xff, 0xff, 0, 0, 0, 0];
+    assert!(matches!(
+        Frames::new(&out_of_range).next(),
+        Some(Err(crate::Malformed::Illegal(_)))
+    ));
+    let mut after_error = Frames::new(&[0xff, PING]);
+    assert!(after_error.next().is_some_and(|frame| frame.is_err()));
+    assert!(after_error.next().is_none());
+}

@@ -1,0 +1,71 @@
+//! Reading big-endian fields from a slice without ever panicking.
+
+use thiserror::Error;
+
+/// Bytes that are not what the protocol says they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Malformed {
+    /// The bytes end in the middle of something.
+    #[error("truncated")]
+    Truncated,
+    /// A type, version or flag that this version does not know.
+    #[error("unknown type {0:#04x}")]
+    UnknownType(u8),
+    /// A field holds a value that is never legal.
+    #[error("illegal {0}")]
+    Illegal(&'static str),
+}
+
+/// A cursor over bytes; every method takes from the front.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(crate) fn bytes(&mut self, n: usize) -> Result<&'a [u8], Malformed> {
+        let (head, tail) = self.bytes.split_at_checked(n).ok_or(Malformed::Truncated)?;
+        self.bytes = tail;
+        Ok(head)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (head, tail) = self.bytes.split_first_chunk::<N>().ok_or(Malformed::Truncated)?;
+        self.bytes = tail;
+        Ok(*head)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, Malformed> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, Malformed> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, Malformed> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, Malformed> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// A string of at most 255 bytes behind its length.
+    pub(crate) fn short_str(&mut self, what: &'static str) -> Result<&'a str, Malformed> {
+        let len = usize::from(self.u8()?);
+        std::str::from_utf8(self.bytes(len)?).map_err(|_| Malformed::Illegal(what))
+    }
+}

@@ -1,1 +1,37 @@
-//! x
+//! The state machines of the PSMC protocol: everything that decides, nothing that does.
+//!
+//! [`Site`] is the engine of a site. It has no socket, no clock, no thread and no source of randomness of its
+//! own: time and chance are arguments, so that the same engine runs in the daemon, in a simulator with a
+//! thousand sites, and under a fuzzer. The calling contract stands on [`Site`].
+//!
+//! Inside, every part owns what it decides about: a `Session` is everything between this site and one peer; a
+//! `Path` owns its congestion controller, round trip, losses, pacing and liveness, and emits its own datagrams.
+
+#![forbid(unsafe_code)]
+
+mod batch;
+mod classify;
+mod clock;
+mod config;
+mod congestion;
+mod egress;
+mod event;
+mod path;
+mod reorder;
+mod routing;
+mod scheduler;
+mod session;
+mod shared;
+mod site;
+mod status;
+
+pub use batch::{Batch, MAX_BATCH_BYTES, MAX_SEGMENTS, SocketId, Transmit};
+pub use config::{PathConfig, PeerConfig, SiteConfig};
+pub use congestion::CongestionConfig;
+pub use event::{Event, PeerId};
+pub use path::{PathAddress, PathCounters, PathState};
+pub use reorder::{ReorderCounters, ReorderPolicy};
+pub use scheduler::{SchedulerKind, UnknownScheduler};
+pub use session::{ConnectionId, DatagramOrigin, MAX_PATHS, PathError, Refusal, SessionCounters};
+pub use site::{PeerError, Site};
+pub use status::{PathStatus, PeerStatus, RefusalCounters};

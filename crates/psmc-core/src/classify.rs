@@ -1,0 +1,155 @@
+//! What an inner packet is: whose it is, in which flow, and whether its flow cares for order.
+
+use std::net::IpAddr;
+
+use psmc_wire::Bucket;
+use siphasher::sip::SipHasher13;
+use thiserror::Error;
+
+mod upper;
+
+use upper::Upper;
+
+/// Bytes of an IPv4 header without options (RFC 791 §3.1).
+const IPV4_HEADER: usize = 20;
+
+/// Bytes of the fixed IPv6 header (RFC 8200 §3).
+const IPV6_HEADER: usize = 40;
+
+/// What the tunnel needs to know of an inner packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Classified {
+    pub(crate) source: IpAddr,
+    pub(crate) destination: IpAddr,
+    /// The upper-layer protocol, by its IANA number, behind any IPv6 extension headers.
+    pub(crate) protocol: u8,
+    /// The bucket of its flow.
+    pub(crate) bucket: Bucket,
+    /// Whether its flow wants its packets in order.
+    pub(crate) ordered: bool,
+}
+
+/// Why some bytes are no IP packet. The culprit is whoever sent them into the tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(crate) enum BadPacket {
+    /// Neither IPv4 nor IPv6.
+    #[error("ip version {0}")]
+    Version(u8),
+    /// Too short for its own header.
+    #[error("{0} bytes are too few for the ip header")]
+    Truncated(usize),
+    /// An IPv4 header length below 20 bytes.
+    #[error("ipv4 header length of {0} bytes")]
+    HeaderLength(usize),
+    /// The header's length is not that of the packet: a TUN device and a tunnel add no trailer.
+    #[error("the ip header states {stated} bytes, the packet has {actual}")]
+    Length {
+        /// Bytes according to the header.
+        stated: usize,
+        /// Bytes there are.
+        actual: usize,
+    },
+}
+
+/// Reads the headers of `packet`, an IP packet from its first to its last byte.
+///
+/// `key` is a secret that keeps outsiders from aiming flows at a bucket; the receiver needn't know it. Packets of
+/// one flow are in the same bucket, and so are all fragments between two hosts of one protocol. An upper-layer
+/// header that is cut off or unknown is no error: a router would forward such a packet.
+pub(crate) fn classify(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPacket> {
+    let Some(&first) = packet.first() else {
+        return Err(BadPacket::Truncated(0));
+    };
+    match first >> 4 {
+        4 => classify_ipv4(packet, key),
+        6 => classify_ipv6(packet, key),
+        version => Err(BadPacket::Version(version)),
+    }
+}
+
+/// The source address of `packet`, after the same checks of its header.
+pub(crate) fn source(packet: &[u8]) -> Result<IpAddr, BadPacket> {
+    let truncated = BadPacket::Truncated(packet.len());
+    match packet.first().map_or(0, |first| first >> 4) {
+        4 => {
+            let header = packet.first_chunk::<IPV4_HEADER>().ok_or(truncated)?;
+            check_length(usize::from(u16::from_be_bytes([header[2], header[3]])), packet)?;
+            let &[_, _, _, _, _, _, _, _, _, _, _, _, a, b, c, d, ..] = header;
+            Ok(IpAddr::from([a, b, c, d]))
+        }
+        6 => {
+            let header = packet.first_chunk::<IPV6_HEADER>().ok_or(truncated)?;
+            check_length(IPV6_HEADER + usize::from(u16::from_be_bytes([header[4], header[5]])), packet)?;
+            Ok(ipv6(&header[8..24]))
+        }
+        version => Err(BadPacket::Version(version)),
+    }
+}
+
+fn classify_ipv4(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPacket> {
+    let Some(header) = packet.first_chunk::<IPV4_HEADER>() else {
+        return Err(BadPacket::Truncated(packet.len()));
+    };
+    let header_len = usize::from(header[0] & 0x0F) * 4;
+    if header_len < IPV4_HEADER {
+        return Err(BadPacket::HeaderLength(header_len));
+    }
+    check_length(usize::from(u16::from_be_bytes([header[2], header[3]])), packet)?;
+    let Some(payload) = packet.get(header_len..) else {
+        return Err(BadPacket::Truncated(packet.len()));
+    };
+    let &[.., s0, s1, s2, s3, d0, d1, d2, d3] = header;
+    let upper = Upper::of_ipv4(header[9], u16::from_be_bytes([header[6], header[7]]), payload);
+    Ok(Classified {
+        source: IpAddr::from([s0, s1, s2, s3]),
+        destination: IpAddr::from([d0, d1, d2, d3]),
+        protocol: upper.protocol,
+        bucket: bucket(&header[12..], upper, key),
+        ordered: upper.wants_order(),
+    })
+}
+
+fn classify_ipv6(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPacket> {
+    let Some((header, payload)) = packet.split_first_chunk::<IPV6_HEADER>() else {
+        return Err(BadPacket::Truncated(packet.len()));
+    };
+    check_length(
+        IPV6_HEADER + usize::from(u16::from_be_bytes([header[4], header[5]])),
+        packet,
+    )?;
+    let addresses = &header[8..];
+    let upper = Upper::of_ipv6(header[6], payload);
+    Ok(Classified {
+        source: ipv6(&addresses[..16]),
+        destination: ipv6(&addresses[16..]),
+        protocol: upper.protocol,
+        bucket: bucket(addresses, upper, key),
+        ordered: upper.wants_order(),
+    })
+}
+
+fn check_length(stated: usize, packet: &[u8]) -> Result<(), BadPacket> {
+    let actual = packet.len();
+    if stated == actual {
+        Ok(())
+    } else {
+        Err(BadPacket::Length { stated, actual })
+    }
+}
+
+/// SipHash-1-3 over the two addresses, as they are in the header, and what tells flows between them apart.
+fn bucket(addresses: &[u8], upper: Upper, [key0, key1]: [u64; 2]) -> Bucket {
+    let mut tuple = [0; 2 * 16 + 4 + 1];
+    let len = addresses.len();
+    tuple[..len].copy_from_slice(addresses);
+    tuple[len..len + 4].copy_from_slice(&upper.endpoints);
+    tuple[len + 4] = upper.protocol;
+    Bucket::of_hash(SipHasher13::new_with_keys(key0, key1).hash(&tuple[..len + 5]))
+}
+
+fn ipv6(octets: &[u8]) -> IpAddr {
+    IpAddr::from(octets.first_chunk::<16>().copied().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

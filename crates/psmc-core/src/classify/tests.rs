@@ -1,0 +1,327 @@
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const KEY: [u64; 2] = [0x0706_0504_0302_0100, 0x0F0E_0D0C_0B0A_0908];
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const DONT_FRAGMENT: u16 = 0x4000;
+const MORE_FRAGMENTS: u16 = 0x2000;
+
+#[derive(Clone, Debug)]
+struct Flow {
+    source: IpAddr,
+    destination: IpAddr,
+    protocol: u8,
+    ports: [u8; 4],
+}
+
+/// What may differ between the packets of a flow.
+#[derive(Clone, Debug)]
+struct Varying {
+    traffic_class: u8,
+    ttl: u8,
+    id: u16,
+    dont_fragment: bool,
+    options: u8,
+    payload: Vec<u8>,
+}
+
+fn ipv4(flow: &Flow, varying: &Varying, fragment: u16, payload: &[u8]) -> Vec<u8> {
+    let (IpAddr::V4(source), IpAddr::V4(destination)) = (flow.source, flow.destination) else {
+        panic!("family")
+    };
+    let words = 5 + varying.options % 11;
+    let len = u16::from(words) * 4 + u16::try_from(payload.len()).unwrap();
+    let mut packet = vec![0x40 | words, varying.traffic_class];
+    packet.extend(len.to_be_bytes());
+    packet.extend(varying.id.to_be_bytes());
+    packet.extend(fragment.to_be_bytes());
+    packet.extend([varying.ttl, flow.protocol, 0, 0]);
+    packet.extend(source.octets());
+    packet.extend(destination.octets());
+    packet.resize(usize::from(words) * 4, 1);
+    packet.extend(payload);
+    packet
+}
+
+fn ipv6(flow: &Flow, varying: &Varying, next_header: u8, payload: &[u8]) -> Vec<u8> {
+    let (IpAddr::V6(source), IpAddr::V6(destination)) = (flow.source, flow.destination) else {
+        panic!("family")
+    };
+    let mut packet = vec![
+        0x60 | varying.traffic_class >> 4,
+        varying.traffic_class << 4,
+        0,
+        0,
+    ];
+    packet.extend(u16::try_from(payload.len()).unwrap().to_be_bytes());
+    packet.extend([next_header, varying.ttl]);
+    packet.extend(source.octets());
+    packet.extend(destination.octets());
+    packet.extend(payload);
+    packet
+}
+
+fn packet(flow: &Flow, varying: &Varying) -> Vec<u8> {
+    let payload = [&flow.ports[..], &varying.payload].concat();
+    match flow.source {
+        IpAddr::V4(_) => ipv4(
+            flow,
+            varying,
+            u16::from(varying.dont_fragment) * DONT_FRAGMENT,
+            &payload,
+        ),
+        IpAddr::V6(_) => {
+            let options = usize::from(varying.options % 9);
+            ipv6(
+                flow,
+                varying,
+                if options == 0 { flow.protocol } else { 60 },
+                &extended(flow, options, &payload),
+            )
+        }
+    }
+}
+
+/// `payload` behind as many empty destination options.
+fn extended(flow: &Flow, options: usize, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for left in (0..options).rev() {
+        bytes.extend([if left == 0 { flow.protocol } else { 60 }, 0, 1, 4, 0, 0, 0, 0]);
+    }
+    bytes.extend(payload);
+    bytes
+}
+
+fn flow() -> impl Strategy<Value = Flow> {
+    let v4 = any::<[u32; 2]>().prop_map(|ips| ips.map(|ip| IpAddr::from(Ipv4Addr::from_bits(ip))));
+    let v6 = any::<[u128; 2]>().prop_map(|ips| ips.map(|ip| IpAddr::from(Ipv6Addr::from_bits(ip))));
+    let protocol = prop::sample::select(vec![TCP, UDP, 33, 132, 136, 50]);
+    (prop_oneof![v4, v6], protocol, any::<[u8; 4]>()).prop_map(|([source, destination], protocol, ports)| {
+        Flow {
+            source,
+            destination,
+            protocol,
+            ports,
+        }
+    })
+}
+
+fn varying() -> impl Strategy<Value = Varying> {
+    let fields = any::<(u8, u8, u16, bool, u8)>();
+    (fields, prop::collection::vec(any::<u8>(), 0..40)).prop_map(
+        |((traffic_class, ttl, id, dont_fragment, options), payload)| Varying {
+            traffic_class,
+            ttl,
+            id,
+            dont_fragment,
+            options,
+            payload,
+        },
+    )
+}
+
+fn plain() -> Varying {
+    Varying {
+        traffic_class: 0,
+        ttl: 64,
+        id: 7,
+        dont_fragment: false,
+        options: 0,
+        payload: vec![0; 16],
+    }
+}
+
+fn udp_v6(ports: [u8; 4]) -> Flow {
+    let [source, destination] = ["2001:db8::1", "2001:db8::2"].map(|ip| ip.parse().unwrap());
+    Flow {
+        source,
+        destination,
+        protocol: UDP,
+        ports,
+    }
+}
+
+fn tcp_v4(ports: [u8; 4]) -> Flow {
+    Flow {
+        source: IpAddr::from([192, 0, 2, 1]),
+        destination: IpAddr::from([198, 51, 100, 2]),
+        protocol: TCP,
+        ports,
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..120), version in 3u8..8) {
+        let _ = classify(&bytes, KEY);
+        if let Some(first) = bytes.first_mut() {
+            *first = version << 4 | (*first & 0x0F);
+            let _ = classify(&bytes, KEY);
+        }
+    }
+
+    #[test]
+    fn no_ipv6_payload_panics(next in any::<u8>(), payload in prop::collection::vec(0u8..64, 0..120)) {
+        let flow = udp_v6([0; 4]);
+        let classified = classify(&ipv6(&flow, &plain(), next, &payload), KEY).unwrap();
+        prop_assert_eq!(classified.source, flow.source);
+    }
+
+    #[test]
+    fn packets_of_a_flow_share_what_matters(flow in flow(), one in varying(), other in varying()) {
+        let (one, other) = (classify(&packet(&flow, &one), KEY), classify(&packet(&flow, &other), KEY));
+        prop_assert_eq!(one, other);
+        let one = one.unwrap();
+        prop_assert_eq!((one.source, one.destination), (flow.source, flow.destination));
+        prop_assert_eq!(one.protocol, flow.protocol);
+    }
+
+    #[test]
+    fn a_packet_of_another_length_than_it_says_is_rejected(
+        flow in flow(), varying in varying(), cut in any::<prop::sample::Index>(), extra in 1usize..30,
+    ) {
+        let whole = packet(&flow, &varying);
+        let cut = &whole[..cut.index(whole.len())];
+        prop_assert!(classify(cut, KEY).is_err());
+        let stated = whole.len();
+        let mut padded = whole;
+        padded.resize(stated + extra, 0);
+        prop_assert_eq!(classify(&padded, KEY), Err(BadPacket::Length { stated, actual: stated + extra }));
+    }
+
+    #[test]
+    fn all_fragments_of_a_datagram_share_a_bucket(ports in any::<[u8; 4]>(), offset in 1u16..0x2000) {
+        let flow = tcp_v4(ports);
+        let of = |fragment, payload: &[u8]| classify(&ipv4(&flow, &plain(), fragment, payload), KEY).unwrap();
+        let first = of(MORE_FRAGMENTS, &[&ports[..], &[0; 12]].concat());
+        prop_assert_eq!(first, of(MORE_FRAGMENTS | offset, &[1; 32]));
+        prop_assert_eq!(first, of(offset, &[2; 9]));
+        prop_assert!(first.ordered);
+    }
+
+    #[test]
+    fn fragments_are_found_in_ipv6(ports in any::<[u8; 4]>(), offset in 1u16..0x2000) {
+        let flow = udp_v6(ports);
+        let of = |fragment: u16, payload: &[u8]| {
+            let [high, low] = fragment.to_be_bytes();
+            let bytes = [&[UDP, 0, high, low, 1, 2, 3, 4][..], payload].concat();
+            classify(&ipv6(&flow, &plain(), 44, &bytes), KEY).unwrap()
+        };
+        let first = of(1, &[&ports[..], &[0; 4]].concat());
+        prop_assert_eq!(first, of(offset << 3 | 1, &[1; 32]));
+        prop_assert_eq!(first, of(offset << 3, &[2; 9]));
+        // An atomic fragment is a whole datagram.
+        let payload = [&ports[..], &[0; 4]].concat();
+        prop_assert_eq!(of(0, &payload), classify(&ipv6(&flow, &plain(), UDP, &payload), KEY).unwrap());
+    }
+}
+
+#[test]
+fn flows_spread_over_the_buckets() {
+    let buckets: std::collections::BTreeSet<_> = (0..4096u32)
+        .map(|n| {
+            classify(&packet(&tcp_v4(n.to_be_bytes()), &plain()), KEY)
+                .unwrap()
+                .bucket
+                .number()
+        })
+        .collect();
+    // With a perfect hash, 1 - 1/e of the buckets are hit: 2589, give or take a standard deviation of 31.
+    assert!((2400..2800).contains(&buckets.len()), "{} buckets", buckets.len());
+}
+
+#[test]
+fn another_key_means_another_bucket() {
+    let buckets: std::collections::BTreeSet<_> = (0..16)
+        .map(|key| {
+            classify(&packet(&tcp_v4([0; 4]), &plain()), [key, 0])
+                .unwrap()
+                .bucket
+                .number()
+        })
+        .collect();
+    assert!(buckets.len() > 10);
+}
+
+#[test]
+fn order_is_for_transports_that_take_reordering_for_loss() {
+    let ordered = |protocol, source: u16, destination: u16| {
+        let [[a, b], [c, d]] = [source, destination].map(u16::to_be_bytes);
+        let flow = Flow {
+            protocol,
+            ..tcp_v4([a, b, c, d])
+        };
+        classify(&packet(&flow, &plain()), KEY).unwrap().ordered
+    };
+    for protocol in [TCP, 33, 132] {
+        assert!(ordered(protocol, 1, 2), "{protocol}");
+    }
+    for (source, destination) in [(443, 50_000), (50_000, 443), (853, 1), (1, 853)] {
+        assert!(ordered(UDP, source, destination));
+    }
+    assert!(!ordered(UDP, 53, 50_000));
+    for protocol in [1, 4, 47, 50, 136, 255] {
+        assert!(!ordered(protocol, 443, 443), "{protocol}");
+    }
+}
+
+#[test]
+fn echoes_are_told_apart_by_their_identifier() {
+    let echo = |protocol, kind, id: u8, seq: u8| {
+        let payload = [kind, 0, 0, 0, 0, id, 0, seq];
+        let bytes = match protocol {
+            1 => ipv4(
+                &Flow {
+                    protocol,
+                    ..tcp_v4([0; 4])
+                },
+                &plain(),
+                0,
+                &payload,
+            ),
+            _ => ipv6(&udp_v6([0; 4]), &plain(), protocol, &payload),
+        };
+        classify(&bytes, KEY).unwrap().bucket
+    };
+    for (protocol, request) in [(1, 8), (58, 128)] {
+        assert_eq!(echo(protocol, request, 1, 1), echo(protocol, request, 1, 2));
+        assert_ne!(echo(protocol, request, 1, 1), echo(protocol, request, 2, 1));
+    }
+    // Type 3 is an error, whose fifth byte is no identifier.
+    assert_eq!(echo(1, 3, 1, 1), echo(1, 3, 2, 1));
+}
+
+#[test]
+fn a_chain_of_more_than_eight_extension_headers_is_of_no_known_protocol() {
+    let flow = udp_v6([1, 187, 1, 187]);
+    let classified = |options| {
+        let bytes = ipv6(&flow, &plain(), 60, &extended(&flow, options, &flow.ports));
+        classify(&bytes, KEY).unwrap()
+    };
+    assert_eq!((classified(8).protocol, classified(8).ordered), (UDP, true));
+    assert_eq!((classified(9).protocol, classified(9).ordered), (60, false));
+}
+
+#[test]
+fn what_is_no_ip_packet_is_rejected_with_its_fault() {
+    let error = |bytes: &[u8]| classify(bytes, KEY).unwrap_err();
+    assert_eq!(error(&[]), BadPacket::Truncated(0));
+    assert_eq!(error(&[0x45; 19]), BadPacket::Truncated(19));
+    assert_eq!(error(&[0x60; 39]), BadPacket::Truncated(39));
+    assert_eq!(error(&[0x50; 60]), BadPacket::Version(5));
+    assert_eq!(error(&[0x44; 60]), BadPacket::HeaderLength(16));
+    let mut bare = packet(&tcp_v4([0; 4]), &plain());
+    bare.truncate(20);
+    bare[2..4].copy_from_slice(&20u16.to_be_bytes());
+    assert!(classify(&bare, KEY).is_ok());
+    bare[0] = 0x46;
+    assert_eq!(error(&bare), BadPacket::Truncated(20));
+    assert_eq!(
+        BadPacket::Length { stated: 2, actual: 1 }.to_string(),
+        "the ip header states 2 bytes, the packet has 1"
+    );
+}

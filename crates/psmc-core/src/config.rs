@@ -1,0 +1,92 @@
+//! What a site is told about itself, its peers and its paths.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use psmc_wire::PathId;
+use psmc_wire::control::PathInfo;
+use psmc_wire::crypto::Aead;
+
+use crate::batch::SocketId;
+use crate::path::PathAddress;
+use crate::congestion::CongestionConfig;
+use crate::reorder::ReorderPolicy;
+use crate::scheduler::SchedulerKind;
+
+/// A site.
+#[derive(Clone, Debug)]
+pub struct SiteConfig {
+    /// What it calls itself towards its peers.
+    pub name: String,
+    /// The largest inner packet, in bytes.
+    pub mtu: u16,
+    /// The AEAD that this processor does faster.
+    pub aead: Aead,
+    /// Where incarnations, labels and the key of the flow hash come from. Must be unpredictable.
+    pub seed: [u8; 32],
+}
+
+/// A peer.
+#[derive(Clone, Debug)]
+pub struct PeerConfig {
+    /// For people.
+    pub name: String,
+    /// Source and destination addresses of inner packets that belong to it.
+    pub allowed_ips: Vec<IpNet>,
+    /// Whether this site knows where to dial the peer.
+    pub can_dial: bool,
+    /// Whether this site's public key is the smaller one: it opens the paths with even numbers, and dials
+    /// first if both can.
+    pub smaller_key: bool,
+    /// Which path takes a packet.
+    pub scheduler: SchedulerKind,
+    /// What happens to packets that arrive out of order.
+    pub reorder: ReorderPolicy,
+    /// A path without traffic is probed this often, which also keeps NAT bindings alive.
+    pub keepalive: Duration,
+}
+
+/// A path that this site opens.
+#[derive(Clone, Debug)]
+pub struct PathConfig {
+    /// For people, and unique among the paths to a peer.
+    pub name: String,
+    /// The socket of the path.
+    pub socket: SocketId,
+    /// Where the peer is reached.
+    pub remote: SocketAddr,
+    /// Its share under `wrr`; not zero.
+    pub weight: u16,
+    /// The rate that must not be exceeded, in bits per second.
+    pub max_rate: Option<u64>,
+    /// The largest IP packet that the path carries, in bytes.
+    pub mtu: u16,
+    /// How the rate of the path is found.
+    pub congestion: CongestionConfig,
+}
+
+/// The outer MTU that is assumed of a path the peer has opened, if this site has opened none itself.
+const DEFAULT_MTU: u16 = 1500;
+
+impl PathConfig {
+    /// What is known of a path that the peer has opened.
+    pub(crate) fn learned(id: PathId, address: PathAddress, own: Option<&Self>) -> Self {
+        Self {
+            name: format!("peer-{id}"),
+            socket: address.socket,
+            remote: address.remote,
+            weight: 1,
+            max_rate: None,
+            mtu: own.map_or(DEFAULT_MTU, |config| config.mtu),
+            congestion: own.map_or(CongestionConfig::default(), |config| config.congestion),
+        }
+    }
+
+    /// Takes over what the peer tells about its path.
+    pub(crate) fn apply(&mut self, info: PathInfo) {
+        self.name = info.name;
+        self.weight = info.weight;
+        self.max_rate = info.max_rate;
+    }
+}

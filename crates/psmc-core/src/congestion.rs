@@ -1,0 +1,101 @@
+//! How fast a path may send: one controller per path, behind one trait.
+//!
+//! A [`rate::RateSampler`] turns acknowledgements into rates; a [`Controller`] turns rates, round-trip times and
+//! losses into a window and a pacing rate. Everything inside is in bytes and bytes per second; only
+//! [`CongestionConfig`], which people fill in, counts bits.
+
+mod filter;
+mod fixed;
+mod model;
+pub(crate) mod rate;
+mod round;
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant};
+
+use fixed::Fixed;
+use model::Model;
+use rate::RateSample;
+
+/// Which controller a path uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CongestionConfig {
+    /// Measures what the path delivers and sends that much (after draft-ietf-ccwg-bbr).
+    #[default]
+    Model,
+    /// Sends at a constant rate and does not react to loss.
+    Fixed {
+        /// Bits per second.
+        rate: u64,
+    },
+}
+
+impl CongestionConfig {
+    /// A controller for a path whose datagrams have at most `datagram_size` bytes, and which may never
+    /// send faster than `max_rate` bits per second.
+    pub(crate) fn build(&self, datagram_size: u16, max_rate: Option<u64>) -> Box<dyn Controller> {
+        let ceiling = max_rate.map_or(u64::MAX, |bits| bits / 8);
+        match *self {
+            Self::Model => Box::new(Model::with_ceiling(ceiling, datagram_size)),
+            Self::Fixed { rate } => Box::new(Fixed::new(ceiling.min(rate / 8), datagram_size)),
+        }
+    }
+}
+
+/// What one acknowledgement frame taught.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AckSample {
+    /// Bytes newly acknowledged.
+    pub(crate) acked_bytes: u64,
+    /// From [`rate::RateSampler::take_sample`].
+    pub(crate) rate: Option<RateSample>,
+    /// The round-trip sample of this frame, acknowledgement delay included.
+    pub(crate) rtt: Option<Duration>,
+    /// The smallest round-trip time of the last 10 s.
+    pub(crate) min_rtt: Option<Duration>,
+    /// Bytes in flight after this frame, its losses taken off too.
+    pub(crate) inflight: u64,
+}
+
+/// Decides how much a path sends.
+///
+/// Per acknowledgement frame call [`on_loss`](Self::on_loss) for what it revealed as lost, then
+/// [`on_ack`](Self::on_ack). Send while fewer than [`window`](Self::window) bytes are in flight, no faster
+/// than [`pacing_rate`](Self::pacing_rate); both may change with each call.
+pub(crate) trait Controller: Send + std::fmt::Debug {
+    /// Packets were acknowledged.
+    fn on_ack(&mut self, sample: &AckSample, now: Instant);
+
+    /// `lost_bytes` were declared lost, and `inflight` bytes are in flight without them.
+    fn on_loss(&mut self, lost_bytes: u64, inflight: u64, now: Instant);
+
+    /// Bytes that may be in flight.
+    fn window(&self) -> u64;
+
+    /// Bytes per second at which to send.
+    fn pacing_rate(&self) -> u64;
+
+    /// What the path is believed to deliver, bytes per second; `None` before the first sample.
+    fn bandwidth(&self) -> Option<u64>;
+
+    /// The path came back from the dead: what was learnt about it is stale.
+    fn on_restart(&mut self, now: Instant);
+}
+
+/// Bytes that `rate` (bytes/s) delivers in `span`, rounded down.
+pub(crate) fn bytes_in(rate: u64, span: Duration) -> u64 {
+    u64::try_from(u128::from(rate) * span.as_nanos() / NANOS_PER_S).unwrap_or(u64::MAX)
+}
+
+/// The rate (bytes/s) that delivers `bytes` in `span`, which is not zero.
+fn rate_over(bytes: u64, span: Duration) -> u64 {
+    u64::try_from(u128::from(bytes) * NANOS_PER_S / span.as_nanos().max(1)).unwrap_or(u64::MAX)
+}
+
+/// `share` hundredths of `value`.
+fn percent(value: u64, share: u64) -> u64 {
+    value.saturating_mul(share) / 100
+}
+
+const NANOS_PER_S: u128 = 1_000_000_000;

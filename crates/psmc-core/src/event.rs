@@ -1,0 +1,66 @@
+//! What the driver has to know or to do.
+
+use psmc_wire::PathId;
+use psmc_wire::control::CloseReason;
+
+use crate::path::PathState;
+use crate::session::ConnectionId;
+
+/// A peer of a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerId(pub u32);
+
+/// Something that happened; to be taken with `poll_event`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Open a control connection to the peer, then say how it went.
+    Dial(PeerId),
+    /// End a control connection once what was written to it is sent.
+    Hangup(ConnectionId),
+    /// The hellos have been exchanged. `fresh` says that the session started from nothing.
+    Connected {
+        /// The peer.
+        peer: PeerId,
+        /// What it calls itself.
+        name: String,
+        /// Whether all numbers and windows begin anew.
+        fresh: bool,
+    },
+    /// The peer has ended the control connection and said why.
+    Closed {
+        /// The peer.
+        peer: PeerId,
+        /// The reason it gave.
+        reason: CloseReason,
+    },
+    /// A path has another state.
+    PathChanged {
+        /// The peer.
+        peer: PeerId,
+        /// The path.
+        path: PathId,
+        /// The state it has.
+        state: PathState,
+    },
+    /// The peer has opened a path.
+    PathOpened {
+        /// The peer.
+        peer: PeerId,
+        /// The path.
+        path: PathId,
+    },
+    /// A path was closed by either side and is forgotten; its socket is free.
+    PathForgotten {
+        /// The peer.
+        peer: PeerId,
+        /// The path.
+        path: PathId,
+    },
+    /// The peer's address on a path has changed.
+    PathMoved {
+        /// The peer.
+        peer: PeerId,
+        /// The path.
+        path: PathId,
+    },
+}

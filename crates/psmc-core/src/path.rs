@@ -1,0 +1,432 @@
+//! One path of a session: it owns its numbers, windows, estimates and liveness, and emits its own datagrams.
+
+mod emit;
+mod liveness;
+mod pacer;
+mod received;
+mod replay;
+mod rtt;
+mod sent;
+mod usage;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use psmc_wire::PathId;
+use psmc_wire::datagram::DATAGRAM_OVERHEAD;
+use psmc_wire::frame::{AckFrame, DATA_OVERHEAD, PathStats, PathUse, PathUseFrame};
+
+pub use liveness::PathState;
+pub(crate) use received::Arrival;
+pub(crate) use sent::Settled;
+
+use crate::batch::SocketId;
+use crate::config::PathConfig;
+use crate::congestion::rate::RateSampler;
+use crate::congestion::{AckSample, Controller, bytes_in};
+use crate::egress::Queued;
+use liveness::Liveness;
+use pacer::Pacer;
+use received::{MAX_ACK_DELAY, Received};
+use rtt::RttEstimator;
+use sent::Sent;
+use usage::Usage;
+
+/// The smallest datagram that every network carries over UDP: IPv6's minimum of 1280 bytes less headers.
+const MIN_DATAGRAM: u16 = 1280 - OUTER_HEADERS;
+
+/// The most packets that wait in a path for its pacer, having been given to it for good (`flow`, `redundant`).
+const MAX_OUTBOX: usize = 512;
+
+/// The round trip that is assumed before one is measured (RFC 9002 §6.2.2).
+const INITIAL_RTT: Duration = Duration::from_millis(333);
+
+/// A path on which a site only answers asks for an acknowledgement itself this often, so that its own
+/// direction is known to work.
+const PING_INTERVAL: Duration = Duration::from_millis(200);
+
+/// An idle path of a session with recent traffic is probed this often, so that its estimates are fresh when
+/// it is needed.
+const WARM_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The pacer wakes the session when at least this many bytes may leave: a datagram of usual size.
+const MIN_PACED: u64 = 1500;
+
+/// Headers of UDP and of the larger IP version, in bytes.
+const OUTER_HEADERS: u16 = 48;
+
+/// Where the datagrams of a path go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathAddress {
+    /// The socket they leave through.
+    pub socket: SocketId,
+    /// The source address, where the socket has several.
+    pub local_ip: Option<IpAddr>,
+    /// The peer's, or its NAT's.
+    pub remote: SocketAddr,
+}
+
+/// What a path has carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathCounters {
+    /// Datagrams sent.
+    pub tx_packets: u64,
+    /// Their bytes (UDP payload).
+    pub tx_bytes: u64,
+    /// Datagrams found lost.
+    pub lost_packets: u64,
+    /// Datagrams acknowledged.
+    pub acked_packets: u64,
+    /// Inner packets that had to be sent again on another path.
+    pub resent_packets: u64,
+    /// Inner packets dropped because the path's own queue was full.
+    pub dropped_packets: u64,
+}
+
+/// One path.
+#[derive(Debug)]
+pub(crate) struct Path {
+    pub(crate) id: PathId,
+    pub(crate) config: PathConfig,
+    /// Whether this site opened it; the other one then learns its addresses from its datagrams.
+    pub(crate) opened_here: bool,
+    pub(crate) address: PathAddress,
+    pub(crate) liveness: Liveness,
+    pub(crate) usage: Usage,
+    pub(crate) rtt: RttEstimator,
+    pub(crate) received: Received,
+    pub(crate) sent: Sent,
+    pub(crate) counters: PathCounters,
+    pub(crate) peer_stats: PathStats,
+    /// Frames about other paths that travel on this one.
+    pub(crate) carried: Vec<u8>,
+    pub(crate) carried_use: Option<PathUseFrame>,
+    /// Whether acknowledgements of this path are carried by another one.
+    pub(crate) ack_travels_elsewhere: bool,
+    controller: Box<dyn Controller>,
+    rates: RateSampler,
+    pacer: Pacer,
+    outbox: VecDeque<Queued>,
+    outbox_bytes: u64,
+    response: Option<[u8; 8]>,
+    next_token: u64,
+    use_in_datagram: Option<PathUseFrame>,
+    only_answered_since: Option<Instant>,
+    last_eliciting_at: Option<Instant>,
+    /// When something of this path was last acknowledged or answered.
+    answered_at: Instant,
+    keepalive: Duration,
+    max_datagram: usize,
+}
+
+impl Path {
+    /// A path that has still to be validated.
+    pub(crate) fn new(
+        id: PathId,
+        config: PathConfig,
+        opened_here: bool,
+        address: PathAddress,
+        keepalive: Duration,
+        now: Instant,
+    ) -> Self {
+        let max_datagram = config.mtu.saturating_sub(OUTER_HEADERS).max(MIN_DATAGRAM);
+        Self {
+            id,
+            controller: config.congestion.build(max_datagram, None),
+            config,
+            opened_here,
+            address,
+            liveness: Liveness::new(now),
+            usage: Usage::default(),
+            rtt: RttEstimator::default(),
+            received: Received::default(),
+            sent: Sent::default(),
+            counters: PathCounters::default(),
+            peer_stats: PathStats::default(),
+            carried: Vec::new(),
+            carried_use: None,
+            ack_travels_elsewhere: false,
+            rates: RateSampler::new(now),
+            pacer: Pacer::new(max_datagram, now),
+            outbox: VecDeque::new(),
+            outbox_bytes: 0,
+            response: None,
+            next_token: 0,
+            use_in_datagram: None,
+            only_answered_since: None,
+            last_eliciting_at: None,
+            answered_at: now,
+            keepalive,
+            max_datagram: usize::from(max_datagram),
+        }
+    }
+
+    /// The state.
+    pub(crate) fn state(&self) -> PathState {
+        self.liveness.state()
+    }
+
+    /// How much this path is to be preferred for data, smaller first; `None` if it must not carry any.
+    pub(crate) fn rank(&self) -> Option<PathRank> {
+        let usage = self.usage.effective();
+        let state = self.state();
+        let usable = usage != PathUse::Closed && matches!(state, PathState::Active | PathState::Suspect);
+        usable.then_some(PathRank { state, usage })
+    }
+
+    /// Whether a packet of `bytes` could leave at once.
+    pub(crate) fn has_room(&self, bytes: usize, now: Instant) -> bool {
+        let waiting = self.outbox_bytes + bytes as u64;
+        self.sent.has_room()
+            && self.sent.inflight_bytes() + waiting <= self.controller.window()
+            && self.pacer.ready_at(now, waiting, self.pacing_rate()) <= now
+    }
+
+    /// When a packet of `bytes` would arrive if it were given to this path now: what waits before it, at the
+    /// path's rate, and the path's delay. Comparable between the paths of a session.
+    pub(crate) fn arrival(&self, bytes: usize) -> Duration {
+        let rate = self.bandwidth().unwrap_or_else(|| self.pacing_rate()).max(1);
+        let round_trip = self.rtt.min().unwrap_or(INITIAL_RTT);
+        // What is in flight has left the path's queue already, as far as the pipe holds it.
+        let queued = self.sent.inflight_bytes().saturating_sub(bytes_in(rate, round_trip));
+        let ahead = queued + self.outbox_bytes + bytes as u64;
+        round_trip / 2 + Duration::from_secs_f64(ahead as f64 / rate as f64)
+    }
+
+    /// The smoothed round trip, or what is assumed before the first one.
+    pub(crate) fn smoothed_rtt(&self) -> Duration {
+        self.rtt.smoothed().unwrap_or(INITIAL_RTT)
+    }
+
+    /// The round trip by which losses are judged (RFC 9002 §6.1.2).
+    fn loss_rtt(&self) -> Duration {
+        self.smoothed_rtt().max(self.rtt.latest().unwrap_or_default())
+    }
+
+    /// Whether an inner packet of `bytes` fits into a datagram of this path.
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
+        bytes + DATAGRAM_OVERHEAD + DATA_OVERHEAD <= self.max_datagram
+    }
+
+    /// How often the path is probed while it is idle.
+    pub(crate) fn keepalive(&self) -> Duration {
+        self.keepalive
+    }
+
+    /// Bytes per second at which data may leave.
+    pub(crate) fn pacing_rate(&self) -> u64 {
+        let ceiling = self.config.max_rate.map_or(u64::MAX, |bits| bits / 8);
+        self.controller.pacing_rate().clamp(1, ceiling.max(1))
+    }
+
+    /// The path's estimated rate, in bytes per second.
+    pub(crate) fn bandwidth(&self) -> Option<u64> {
+        let ceiling = self.config.max_rate.map_or(u64::MAX, |bits| bits / 8);
+        self.controller.bandwidth().map(|rate| rate.min(ceiling))
+    }
+
+    /// Takes a packet to be sent on this path. When the path's queue is full the packet comes back.
+    pub(crate) fn enqueue(&mut self, packet: Queued) -> Option<Queued> {
+        if self.outbox.len() >= MAX_OUTBOX {
+            self.counters.dropped_packets += 1;
+            return Some(packet);
+        }
+        self.outbox_bytes += packet.packet.len() as u64;
+        self.outbox.push_back(packet);
+        None
+    }
+
+    /// Takes back what was given to the path and has not left yet.
+    pub(crate) fn take_outbox(&mut self) -> impl DoubleEndedIterator<Item = Queued> + '_ {
+        self.outbox_bytes = 0;
+        self.outbox.drain(..)
+    }
+
+    /// Whether anything was given to the path that has not left yet, or that the peer has not acknowledged.
+    pub(crate) fn holds_packets(&self) -> bool {
+        !self.outbox.is_empty() || self.sent.is_waiting()
+    }
+
+    /// The session has nothing more to send: the rate measured from here on is not the path's.
+    pub(crate) fn set_app_limited(&mut self) {
+        self.rates.set_app_limited(self.sent.inflight_bytes());
+    }
+
+    /// The peer wants these bytes back.
+    pub(crate) fn on_challenge(&mut self, token: [u8; 8]) {
+        self.response = Some(token);
+    }
+
+    /// The peer has answered a probe.
+    pub(crate) fn on_response(&mut self, token: [u8; 8], now: Instant) {
+        let before = self.state();
+        if let Some(sample) = self.liveness.on_answer(token, now) {
+            self.answered_at = now;
+            self.rtt.update(sample, Duration::ZERO, now);
+            if before == PathState::Dead && self.state() == PathState::Active {
+                self.controller.on_restart(now);
+            }
+        }
+    }
+
+    /// The peer acknowledges datagrams of this path. What that settles is left in `acked` and `lost`.
+    pub(crate) fn on_ack(&mut self, ack: &AckFrame<'_>, acked: &mut Settled, lost: &mut Settled, now: Instant) {
+        let ranges = ack.ranges(self.sent.next_number());
+        let largest_sent_at = self.sent.acknowledge(ranges, acked);
+        if acked.datagrams.is_empty() {
+            return;
+        }
+        self.answered_at = now;
+        self.counters.acked_packets += acked.datagrams.len() as u64;
+        self.liveness.on_acknowledged();
+        let round_trip = largest_sent_at.map(|at| now.saturating_duration_since(at));
+        if let Some(sample) = round_trip {
+            let delay = Duration::from_micros(u64::from(ack.header.delay_us));
+            self.rtt.update(sample, delay.min(2 * MAX_ACK_DELAY), now);
+        }
+        self.detect_lost(lost, now);
+        self.feed_controller(acked, round_trip, now);
+    }
+
+    /// Tells the controller what an acknowledgement has taught.
+    fn feed_controller(&mut self, acked: &Settled, round_trip: Option<Duration>, now: Instant) {
+        let mut acked_bytes = 0;
+        for datagram in &acked.datagrams {
+            acked_bytes += u64::from(datagram.bytes);
+            self.rates.on_acked(&datagram.snapshot, datagram.sent_at, u64::from(datagram.bytes), now);
+        }
+        let sample = AckSample {
+            acked_bytes,
+            rate: self.rates.take_sample(self.rtt.min()),
+            rtt: round_trip,
+            min_rtt: self.rtt.min(),
+            inflight: self.sent.inflight_bytes(),
+        };
+        self.controller.on_ack(&sample, now);
+    }
+
+    /// Finds the datagrams that are lost by now.
+    pub(crate) fn detect_lost(&mut self, lost: &mut Settled, now: Instant) {
+        let before = lost.datagrams.len();
+        self.sent.detect_lost(self.loss_rtt(), now, lost);
+        let bytes: u64 = lost.datagrams[before..].iter().map(|datagram| u64::from(datagram.bytes)).sum();
+        if bytes > 0 {
+            self.counters.lost_packets += (lost.datagrams.len() - before) as u64;
+            self.controller.on_loss(bytes, self.sent.inflight_bytes(), now);
+        }
+    }
+
+    /// Judges the silence, and keeps an idle path warm. `warm` says that the session has seen traffic of late.
+    pub(crate) fn handle_timeout(&mut self, warm: bool, now: Instant) {
+        if self.silence_deadline().is_some_and(|at| at <= now) {
+            self.liveness.on_silence(self.smoothed_rtt(), now);
+        }
+        if self.keepalive_at(warm).is_some_and(|at| at <= now) {
+            self.liveness.probe_now(now);
+        }
+    }
+
+    /// When the path has something to do by itself. `backlog` says whether the session has packets waiting.
+    pub(crate) fn next_timeout(&self, warm: bool, backlog: bool, now: Instant) -> Option<Instant> {
+        let ack = self.received.ack_due().filter(|_| !self.ack_travels_elsewhere);
+        let waiting = backlog || !self.outbox.is_empty();
+        let wants_data = waiting && self.rank().is_some() && self.window_is_open();
+        let pacer = wants_data
+            .then(|| self.pacer.ready_at(now, self.outbox_bytes.max(MIN_PACED), self.pacing_rate()))
+            .filter(|&at| at > now);
+        [
+            ack,
+            pacer,
+            self.liveness.next_probe(),
+            self.received.stats_due(),
+            self.silence_deadline(),
+            self.sent.loss_deadline(self.loss_rtt()),
+            self.keepalive_at(warm),
+            self.ping_at(),
+            self.usage.repeat_at(),
+            self.usage.forget_at(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Whether a datagram should leave now.
+    pub(crate) fn wants_to_send(&self, now: Instant) -> bool {
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        self.response.is_some()
+            || !self.carried.is_empty()
+            || self.carried_use.is_some()
+            || is_due(self.liveness.next_probe())
+            || (is_due(self.received.ack_due()) && !self.ack_travels_elsewhere)
+            || is_due(self.received.stats_due())
+            || self.ping_due(now)
+            || self.may_send_data(now)
+    }
+
+    /// Moves the path to another remote address (roaming, NAT rebinding).
+    pub(crate) fn move_to(&mut self, address: PathAddress, now: Instant) {
+        self.address = address;
+        self.liveness.probe_now(now);
+    }
+
+    /// The network under the path is another one: it starts as a new path would, with its numbers going on.
+    pub(crate) fn rebind(&mut self, address: PathAddress, now: Instant) {
+        self.address = address;
+        self.liveness.revalidate(now);
+        self.controller.on_restart(now);
+    }
+
+    /// Changes what the path was configured with.
+    pub(crate) fn reconfigure(&mut self, weight: Option<u16>, max_rate: Option<Option<u64>>) {
+        self.config.weight = weight.unwrap_or(self.config.weight);
+        self.config.max_rate = max_rate.unwrap_or(self.config.max_rate);
+    }
+
+    fn may_send_data(&self, now: Instant) -> bool {
+        self.outbox.front().is_some_and(|front| {
+            let bytes = front.packet.len() as u64;
+            self.window_is_open() && self.pacer.ready_at(now, bytes, self.pacing_rate()) <= now
+        })
+    }
+
+    fn window_is_open(&self) -> bool {
+        self.sent.has_room() && self.sent.inflight_bytes() < self.controller.window()
+    }
+
+    fn silence_deadline(&self) -> Option<Instant> {
+        let since = self.sent.oldest_sent_at()?.max(self.answered_at);
+        self.liveness.silence_deadline(since, self.smoothed_rtt())
+    }
+
+    fn keepalive_at(&self, warm: bool) -> Option<Instant> {
+        let idle = self.state() == PathState::Active && self.liveness.next_probe().is_none();
+        let interval = if warm { WARM_INTERVAL.min(self.keepalive) } else { self.keepalive };
+        let since = self.last_eliciting_at.map_or(self.answered_at, |at| at.max(self.answered_at));
+        idle.then(|| since + interval)
+    }
+
+    fn ping_at(&self) -> Option<Instant> {
+        self.only_answered_since.map(|since| since + PING_INTERVAL)
+    }
+
+    fn ping_due(&self, now: Instant) -> bool {
+        self.ping_at().is_some_and(|at| at <= now)
+    }
+}
+
+/// Which paths are better than which. The order of the fields is the policy: a standby path that works is
+/// better than an available one that fell silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PathRank {
+    state: PathState,
+    usage: PathUse,
+}
+
+impl PathRank {
+    /// Whether the path answers.
+    pub(crate) fn is_active(self) -> bool {
+        self.state == PathState::Active
+    }
+}

@@ -1,0 +1,176 @@
+//! Building the datagrams of a path, straight into a batch.
+
+use std::time::{Duration, Instant};
+
+use psmc_wire::crypto::TAG_LEN;
+use psmc_wire::datagram::{HEADER_LEN, TIMESTAMP_LEN};
+use psmc_wire::frame::{DATA_OVERHEAD, DATA_OVERHEAD_WITH_LENGTH, DataFrame, FrameWriter};
+
+use super::Path;
+use super::sent::SentDatagram;
+use crate::batch::Batch;
+use crate::clock::SessionClock;
+use crate::egress::Queued;
+use crate::session::keys::SealingKey;
+
+/// A datagram with room for at least this much behind a packet is worth being shared with the next one: a bare
+/// acknowledgement of an inner TCP flow has 40 to 60 bytes.
+const WORTH_SHARING: usize = 40;
+
+/// Control frames wait this long at the most for the end of a burst of full-size datagrams.
+const CONTROL_PATIENCE: Duration = Duration::from_millis(1);
+
+/// What a datagram under construction turned out to hold.
+struct Content {
+    frames: usize,
+    eliciting: bool,
+    packets: Vec<Queued>,
+}
+
+impl Path {
+    /// Adds datagrams to `batch` until it is complete or nothing may be sent on this path for the moment.
+    pub(crate) fn emit(&mut self, key: &SealingKey, clock: &SessionClock, batch: &mut Batch, now: Instant) {
+        while self.wants_to_send(now) {
+            let Some(room) = batch.reserve(self.max_datagram) else { break };
+            let Some((frames, tail)) = room
+                .get_mut(HEADER_LEN + TIMESTAMP_LEN..)
+                .and_then(|rest| rest.split_at_mut_checked(rest.len().checked_sub(TAG_LEN)?))
+            else {
+                break;
+            };
+            debug_assert_eq!(tail.len(), TAG_LEN);
+            let content = self.fill(frames, clock, now);
+            if content.frames == 0 {
+                self.sent.recycle(content.packets);
+                break;
+            }
+            let len = HEADER_LEN + TIMESTAMP_LEN + content.frames + TAG_LEN;
+            room[HEADER_LEN..HEADER_LEN + TIMESTAMP_LEN].copy_from_slice(&clock.timestamp(now).to_be_bytes());
+            key.seal(self.id, self.sent.next_number(), &mut room[..len]);
+            batch.commit(len);
+            self.on_sent(len, content, now);
+        }
+    }
+
+    /// Writes what waits into the room for frames, the most urgent first.
+    fn fill(&mut self, room: &mut [u8], clock: &SessionClock, now: Instant) -> Content {
+        let whole = room.len();
+        let mut packets = self.sent.packet_list();
+        let may_send_data = self.may_send_data(now);
+        let next_packet = self.outbox.front().filter(|_| may_send_data).map_or(0, |front| front.packet.len());
+        let mut writer = FrameWriter::new(room);
+        // Beside a full-size packet there is no room, and a longer datagram would break the batch: control
+        // frames then wait for the datagram that ends it.
+        let small = next_packet + DATA_OVERHEAD_WITH_LENGTH + whole / 2 < whole;
+        let shared = next_packet == 0 || small || self.control_is_late(now);
+        let mut eliciting = false;
+        if shared {
+            eliciting |= self.write_control(&mut writer, clock, now);
+        }
+        let mut frames = writer.len();
+        if may_send_data {
+            frames = fill_data(writer, &mut self.outbox, &mut packets);
+            self.outbox_bytes -= packets.iter().map(|queued| queued.packet.len() as u64).sum::<u64>();
+        }
+        eliciting |= !packets.is_empty();
+        Content { frames, eliciting, packets }
+    }
+
+    fn control_is_late(&self, now: Instant) -> bool {
+        let late = |due: Option<Instant>| due.is_some_and(|at| at + CONTROL_PATIENCE <= now);
+        self.response.is_some() || late(self.received.ack_due()) || late(self.liveness.next_probe())
+    }
+
+    /// Writes all control frames that are due, or that travel along for free. Returns whether one of them
+    /// asks for an acknowledgement.
+    fn write_control(&mut self, writer: &mut FrameWriter<'_>, clock: &SessionClock, now: Instant) -> bool {
+        let mut eliciting = false;
+        if let Some(token) = self.response.filter(|&token| writer.path_response(token)) {
+            self.response.take_if(|waiting| *waiting == token);
+        }
+        if self.liveness.next_probe().is_some_and(|at| at <= now) {
+            let token = self.next_token.to_be_bytes();
+            if writer.path_challenge(token) {
+                self.next_token += 1;
+                self.liveness.on_probe_sent(token, now);
+                eliciting = true;
+            }
+        }
+        if self.received.ack_pending() && !self.ack_travels_elsewhere {
+            self.received.write_ack(self.id, writer, clock, now);
+        }
+        if self.received.stats_due().is_some_and(|at| at <= now) {
+            self.received.write_stats(self.id, writer);
+        }
+        if !self.carried.is_empty() && writer.raw(&self.carried) {
+            self.carried.clear();
+        }
+        if let Some(path_use) = self.carried_use.filter(|&path_use| writer.path_use(path_use)) {
+            self.carried_use = None;
+            self.use_in_datagram = Some(path_use);
+            eliciting = true;
+        }
+        if self.ping_due(now) && writer.ping() {
+            self.only_answered_since = None;
+            eliciting = true;
+        }
+        eliciting
+    }
+
+    /// Keeps the books about a datagram that has been sealed.
+    fn on_sent(&mut self, len: usize, content: Content, now: Instant) {
+        let inflight = self.sent.inflight_bytes();
+        let snapshot = self.rates.on_sent(now, inflight);
+        let bytes = u16::try_from(len).unwrap_or(u16::MAX);
+        self.counters.tx_packets += 1;
+        self.counters.tx_bytes += len as u64;
+        if content.eliciting {
+            self.only_answered_since = None;
+            let rate = self.pacing_rate();
+            self.pacer.on_sent(u64::from(bytes), rate, now);
+            self.last_eliciting_at = Some(now);
+        } else {
+            self.only_answered_since.get_or_insert(now);
+        }
+        self.sent.push(SentDatagram {
+            sent_at: now,
+            bytes,
+            ack_eliciting: content.eliciting,
+            snapshot,
+            packets: content.packets,
+            path_use: self.use_in_datagram.take(),
+        });
+    }
+}
+
+/// Moves packets from the outbox into the datagram as long as they fit. Returns its length.
+fn fill_data(
+    mut writer: FrameWriter<'_>,
+    outbox: &mut std::collections::VecDeque<Queued>,
+    packets: &mut Vec<Queued>,
+) -> usize {
+    while let Some(queued) = outbox.pop_front() {
+        let packet = queued.packet.packet();
+        let seq = queued.seq.unwrap_or_default();
+        let frame = DataFrame { bucket: queued.bucket, seq, ordered: queued.ordered, packet };
+        let next = outbox.front().map_or(usize::MAX, |next| next.packet.len());
+        let behind = writer.remaining().checked_sub(DATA_OVERHEAD_WITH_LENGTH + packet.len());
+        if behind.is_some_and(|behind| next <= behind && next.max(WORTH_SHARING) + DATA_OVERHEAD <= behind) {
+            writer.data(&frame);
+            packets.push(queued);
+            continue;
+        }
+        let before = writer.len();
+        return match writer.last_data(&frame) {
+            Some(len) => {
+                packets.push(queued);
+                len
+            }
+            None => {
+                outbox.push_front(queued);
+                before
+            }
+        };
+    }
+    writer.len()
+}

@@ -1,0 +1,298 @@
+//! Whether a path works.
+//!
+//! ```text
+//!             answer                 silence             no answer
+//!  probing ──────────▶ active ──────────────▶ suspect ────────────▶ dead
+//!     ▲                  ▲    ◀──────────────    │                   │
+//!     │                  │   answer or           │                   │
+//!     │                  │   acknowledgement     │                   │
+//!     │                  └───────────────────────┴───── answer ──────┘
+//!     └ opened, or moved to another address       link down: dead from any state
+//! ```
+//!
+//! In every state but active, probes go out with growing intervals; a path that answers one is active.
+
+use std::time::{Duration, Instant};
+
+/// Silence shorter than this says nothing: acknowledgements may be 5 ms late, and timers and schedulers of
+/// busy machines some more. Design §7.
+const MIN_SILENCE: Duration = Duration::from_millis(40);
+
+/// Silence is suspicious after this many smoothed round trips.
+const SILENCE_ROUND_TRIPS: u32 = 2;
+
+/// The first interval between probes of a path whose round trip is unknown.
+const FIRST_PROBE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The shortest interval between probes of a suspect path.
+const MIN_PROBE_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The longest interval between probes of a dead path. A path that comes back shall be in use again within a
+/// second, so half of that; a probe is 40 bytes long.
+const MAX_PROBE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// A suspect path is dead after this many unanswered probes.
+const PROBES_UNTIL_DEAD: u32 = 3;
+
+/// How much a path can be relied on. The order of the variants is the order of preference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PathState {
+    /// It answers.
+    Active,
+    /// It answered until a moment ago.
+    Suspect,
+    /// It has not answered yet.
+    Probing,
+    /// It doesn't answer.
+    Dead,
+}
+
+impl PathState {
+    /// The name for people and machines.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Suspect => "suspect",
+            Self::Probing => "probing",
+            Self::Dead => "dead",
+        }
+    }
+}
+
+/// The liveness of one path, judged by what comes back.
+#[derive(Debug)]
+pub(crate) struct Liveness {
+    state: PathState,
+    link_up: bool,
+    next_probe: Option<Instant>,
+    interval: Duration,
+    unanswered: u32,
+    outstanding: Option<([u8; 8], Instant)>,
+}
+
+impl Liveness {
+    /// A path that was never heard of: it is probed at once.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            state: PathState::Probing,
+            link_up: true,
+            next_probe: Some(now),
+            interval: FIRST_PROBE_INTERVAL,
+            unanswered: 0,
+            outstanding: None,
+        }
+    }
+
+    /// The state.
+    pub(crate) fn state(&self) -> PathState {
+        self.state
+    }
+
+    /// When the next probe should leave; never while the link is down or the path works.
+    pub(crate) fn next_probe(&self) -> Option<Instant> {
+        self.next_probe
+    }
+
+    /// Whether the network interface under the path is up.
+    pub(crate) fn link_is_up(&self) -> bool {
+        self.link_up
+    }
+
+    /// A probe with this token has been sent.
+    pub(crate) fn on_probe_sent(&mut self, token: [u8; 8], now: Instant) {
+        self.outstanding = Some((token, now));
+        self.unanswered += 1;
+        if self.state == PathState::Suspect && self.unanswered > PROBES_UNTIL_DEAD {
+            self.state = PathState::Dead;
+        }
+        self.next_probe = Some(now + self.interval);
+        self.interval = (self.interval * 2).min(MAX_PROBE_INTERVAL);
+    }
+
+    /// An answer arrived. Returns the round trip, if it answers the last probe: then the path works.
+    pub(crate) fn on_answer(&mut self, token: [u8; 8], now: Instant) -> Option<Duration> {
+        let (_, sent_at) = self.outstanding.take_if(|(sent, _)| *sent == token)?;
+        self.on_alive();
+        Some(now.saturating_duration_since(sent_at))
+    }
+
+    /// The peer has newly acknowledged a datagram of this path. That revives a suspect, but doesn't validate a
+    /// path that is still probing: only an answer on the path itself does.
+    pub(crate) fn on_acknowledged(&mut self) {
+        if self.state == PathState::Suspect {
+            self.on_alive();
+        }
+    }
+
+    fn on_alive(&mut self) {
+        if self.link_up {
+            self.state = PathState::Active;
+            self.next_probe = None;
+            self.unanswered = 0;
+        }
+    }
+
+    /// When the path becomes suspect if nothing comes back: `since` is when the wait began.
+    pub(crate) fn silence_deadline(&self, since: Instant, smoothed_rtt: Duration) -> Option<Instant> {
+        (self.state == PathState::Active)
+            .then(|| since + (smoothed_rtt * SILENCE_ROUND_TRIPS).max(MIN_SILENCE))
+    }
+
+    /// Nothing came back in time.
+    pub(crate) fn on_silence(&mut self, smoothed_rtt: Duration, now: Instant) {
+        if self.state == PathState::Active {
+            self.state = PathState::Suspect;
+            self.probe_from(now, smoothed_rtt.clamp(MIN_PROBE_INTERVAL, MAX_PROBE_INTERVAL));
+        }
+    }
+
+    /// The address under the path has changed, or all that was known of it is void: it must answer anew.
+    pub(crate) fn revalidate(&mut self, now: Instant) {
+        if self.link_up {
+            self.state = PathState::Probing;
+            self.probe_from(now, FIRST_PROBE_INTERVAL);
+        }
+    }
+
+    /// Keeps the state, but wants an answer from the path soon: its peer's address has changed.
+    pub(crate) fn probe_now(&mut self, now: Instant) {
+        if self.link_up {
+            self.probe_from(now, FIRST_PROBE_INTERVAL);
+        }
+    }
+
+    /// The network interface under the path went down or came up.
+    pub(crate) fn on_link(&mut self, up: bool, now: Instant) {
+        let changed = up != self.link_up;
+        self.link_up = up;
+        match (up, changed) {
+            (false, _) => {
+                self.state = PathState::Dead;
+                self.next_probe = None;
+                self.outstanding = None;
+            }
+            (true, true) => self.probe_from(now, MIN_PROBE_INTERVAL),
+            (true, false) => {}
+        }
+    }
+
+    fn probe_from(&mut self, now: Instant, interval: Duration) {
+        self.next_probe = Some(now);
+        self.interval = interval;
+        self.unanswered = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(30);
+
+    fn active(now: Instant) -> Liveness {
+        let mut liveness = Liveness::new(now);
+        liveness.on_probe_sent([1; 8], now);
+        assert_eq!(liveness.on_answer([1; 8], now + RTT), Some(RTT));
+        assert_eq!(liveness.state(), PathState::Active);
+        liveness
+    }
+
+    fn suspect(now: Instant) -> Liveness {
+        let mut liveness = active(now);
+        liveness.on_silence(RTT, now);
+        liveness
+    }
+
+    fn dead(now: Instant) -> Liveness {
+        let mut liveness = suspect(now);
+        for i in 0..=PROBES_UNTIL_DEAD {
+            liveness.on_probe_sent([i as u8; 8], now);
+        }
+        liveness
+    }
+
+    fn down(now: Instant) -> Liveness {
+        let mut liveness = active(now);
+        liveness.on_link(false, now);
+        liveness
+    }
+
+    type Event = fn(&mut Liveness, Instant);
+
+    /// Every event in every state.
+    #[test]
+    fn the_transition_table() {
+        use PathState::{Active, Dead, Probing, Suspect};
+        let states: [(fn(Instant) -> Liveness, &str); 5] = [
+            (Liveness::new, "probing"),
+            (active, "active"),
+            (suspect, "suspect"),
+            (dead, "dead"),
+            (down, "link down"),
+        ];
+        let events: [(&str, Event, [PathState; 5]); 8] = [
+            (
+                "answer",
+                |l, now| {
+                    l.on_probe_sent([9; 8], now);
+                    l.on_answer([9; 8], now);
+                },
+                [Active, Active, Active, Active, Dead],
+            ),
+            ("wrong answer", |l, now| drop(l.on_answer([8; 8], now)), [Probing, Active, Suspect, Dead, Dead]),
+            ("acknowledgement", |l, _| l.on_acknowledged(), [Probing, Active, Active, Dead, Dead]),
+            ("silence", |l, now| l.on_silence(RTT, now), [Probing, Suspect, Suspect, Dead, Dead]),
+            ("move", |l, now| l.revalidate(now), [Probing, Probing, Probing, Probing, Dead]),
+            ("peer moves", |l, now| l.probe_now(now), [Probing, Active, Suspect, Dead, Dead]),
+            ("link down", |l, now| l.on_link(false, now), [Dead, Dead, Dead, Dead, Dead]),
+            ("link up", |l, now| l.on_link(true, now), [Probing, Active, Suspect, Dead, Dead]),
+        ];
+        let now = Instant::now();
+        for (event_name, event, expected) in events {
+            for ((make, state_name), expected) in states.iter().zip(expected) {
+                let mut liveness = make(now);
+                event(&mut liveness, now);
+                assert_eq!(liveness.state(), expected, "{event_name} while {state_name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_is_probed_unless_it_works_or_its_link_is_down() {
+        let now = Instant::now();
+        assert!(Liveness::new(now).next_probe().is_some());
+        assert!(active(now).next_probe().is_none());
+        assert!(suspect(now).next_probe().is_some());
+        assert!(dead(now).next_probe().is_some());
+        assert!(down(now).next_probe().is_none());
+        let mut up_again = down(now);
+        up_again.on_link(true, now);
+        assert_eq!(up_again.next_probe(), Some(now));
+    }
+
+    #[test]
+    fn the_interval_grows_but_stays_below_half_a_second() {
+        let mut now = Instant::now();
+        let mut liveness = suspect(now);
+        let mut last = Duration::ZERO;
+        for _ in 0..12 {
+            liveness.on_probe_sent([0; 8], now);
+            let interval = liveness.next_probe().expect("still probing") - now;
+            assert!(interval >= last && interval <= MAX_PROBE_INTERVAL);
+            last = interval;
+            now += interval;
+        }
+        assert_eq!(last, MAX_PROBE_INTERVAL);
+    }
+
+    #[test]
+    fn silence_is_two_round_trips_or_forty_milliseconds() {
+        let now = Instant::now();
+        let liveness = active(now);
+        let after = |rtt| liveness.silence_deadline(now, rtt).map(|at| at - now);
+        assert_eq!(after(Duration::from_millis(5)), Some(Duration::from_millis(40)));
+        assert_eq!(after(Duration::from_millis(100)), Some(Duration::from_millis(200)));
+        assert_eq!(suspect(now).silence_deadline(now, RTT), None);
+    }
+}

@@ -1,0 +1,187 @@
+//! Spreads a path's packets over time.
+
+use std::time::{Duration, Instant};
+
+use crate::congestion::bytes_in;
+
+/// A token bucket in bytes.
+///
+/// Ask [`available`](Self::available) how much may go now, or [`ready_at`](Self::ready_at) when a packet
+/// may, and report what went with [`on_sent`](Self::on_sent). Packets that may not wait (acknowledgements,
+/// probes) are reported all the same: they take the bucket into debt, and data waits for them.
+/// The rate is an argument each time, since the congestion controller owns it; 0 counts as 1 byte/s.
+#[derive(Debug)]
+pub(crate) struct Pacer {
+    /// Bytes in the bucket as of `filled`; negative while in debt.
+    credit: i64,
+    filled: Instant,
+    /// The smallest bucket, bytes.
+    floor: i64,
+}
+
+impl Pacer {
+    /// A full bucket, for datagrams of at most `datagram_size` bytes.
+    pub(crate) fn new(datagram_size: u16, now: Instant) -> Self {
+        Self { credit: MAX_BURST, filled: now, floor: MIN_BURST_DATAGRAMS * i64::from(datagram_size) }
+    }
+
+    /// When `bytes` may be sent at `rate` (bytes/s): `now`, or later. A batch larger than the bucket may go
+    /// when the bucket is full.
+    pub(crate) fn ready_at(&self, now: Instant, bytes: u64, rate: u64) -> Instant {
+        let need = i64::try_from(bytes).unwrap_or(i64::MAX).min(self.burst(rate));
+        let (credit, filled) = self.filled(now, rate);
+        let missing = u64::try_from(need - credit).unwrap_or(0);
+        now.max(filled + time_for(missing, rate))
+    }
+
+    /// Bytes that may be sent now at `rate` (bytes/s).
+    pub(crate) fn available(&self, now: Instant, rate: u64) -> u64 {
+        u64::try_from(self.filled(now, rate).0).unwrap_or(0)
+    }
+
+    /// `bytes` were sent now at `rate` (bytes/s).
+    pub(crate) fn on_sent(&mut self, bytes: u64, rate: u64, now: Instant) {
+        let (credit, filled) = self.filled(now, rate);
+        self.credit = credit.saturating_sub(i64::try_from(bytes).unwrap_or(i64::MAX));
+        self.filled = filled;
+    }
+
+    /// The bucket as of `now`. Its time moves on by whole bytes only, so that frequent looks at a slow
+    /// bucket do not lose the fractions.
+    fn filled(&self, now: Instant, rate: u64) -> (i64, Instant) {
+        let gain = bytes_in(rate.max(1), now.saturating_duration_since(self.filled));
+        let credit = self.credit.saturating_add(i64::try_from(gain).unwrap_or(i64::MAX));
+        let burst = self.burst(rate);
+        if credit >= burst {
+            return (burst, self.filled.max(now));
+        }
+        (credit, self.filled + time_for(gain, rate))
+    }
+
+    fn burst(&self, rate: u64) -> i64 {
+        let burst = i64::try_from(bytes_in(rate, BURST_TIME)).unwrap_or(MAX_BURST);
+        burst.min(MAX_BURST).max(self.floor)
+    }
+}
+
+/// The time that `bytes` take at `rate`, rounded up to a nanosecond.
+fn time_for(bytes: u64, rate: u64) -> Duration {
+    let nanos = (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(rate.max(1)));
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(LONGEST_WAIT)
+}
+
+/// Timers of a busy host fire 1 to 3 ms late: a bucket of 4 ms loses no rate to them.
+const BURST_TIME: Duration = Duration::from_millis(4);
+
+/// Two datagrams, so that one that fits exactly does not empty the bucket.
+const MIN_BURST_DATAGRAMS: i64 = 2;
+
+/// A bottleneck with 20 ms of queue at 100 Mb/s holds this much in one piece; faster paths are served by
+/// hosts that wake up more often than every 4 ms.
+const MAX_BURST: i64 = 256 * 1024;
+
+/// No wait is longer, because an `Instant` must be able to hold its end.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SIZE: u16 = 1400;
+
+    fn send_when_ready(pacer: &mut Pacer, now: Instant, bytes: u64, rate: u64) -> Instant {
+        let at = pacer.ready_at(now, bytes, rate);
+        pacer.on_sent(bytes, rate, at);
+        at
+    }
+
+    #[test]
+    fn a_full_bucket_goes_at_once_and_then_the_rate_holds() {
+        let start = Instant::now();
+        let mut pacer = Pacer::new(SIZE, start);
+        let rate = 125_000;
+        let mut at = start;
+        for _ in 0..102 {
+            at = send_when_ready(&mut pacer, at, 1400, rate);
+        }
+        let spread = at - start;
+        assert!(spread.abs_diff(Duration::from_millis(1120)) < Duration::from_millis(1), "{spread:?}");
+    }
+
+    #[test]
+    fn late_timers_lose_no_rate() {
+        let start = Instant::now();
+        let mut pacer = Pacer::new(SIZE, start);
+        let (rate, mut at, mut sent) = (12_500_000, start, 0u64);
+        while at < start + Duration::from_secs(1) {
+            while pacer.ready_at(at, 1400, rate) <= at {
+                pacer.on_sent(1400, rate, at);
+                sent += 1400;
+            }
+            at = pacer.ready_at(at, 1400, rate) + Duration::from_millis(3);
+        }
+        assert!(sent >= 12_400_000, "{sent}");
+    }
+
+    #[test]
+    fn debt_is_paid_before_data_goes() {
+        let now = Instant::now();
+        let mut pacer = Pacer::new(SIZE, now);
+        pacer.on_sent(10_000 + 2800, 100_000, now);
+        assert_eq!(pacer.available(now, 100_000), 0);
+        assert_eq!(pacer.ready_at(now, 1000, 100_000), now + Duration::from_millis(110));
+    }
+
+    #[test]
+    fn looking_often_at_a_slow_bucket_costs_nothing() {
+        let start = Instant::now();
+        let mut pacer = Pacer::new(SIZE, start);
+        pacer.on_sent(2800, 1000, start);
+        for micros in 1..=1_000_000u64 {
+            pacer.on_sent(0, 1000, start + Duration::from_micros(micros));
+        }
+        assert_eq!(pacer.available(start + Duration::from_secs(1), 1000), 1000);
+    }
+
+    proptest! {
+        #[test]
+        fn never_lets_more_than_burst_and_rate_pass(
+            rate in 1_000u64..2_000_000_000,
+            steps in proptest::collection::vec((0u64..5_000_000, 1u64..1500), 1..300),
+        ) {
+            let start = Instant::now();
+            let mut pacer = Pacer::new(1500, start);
+            let burst = bytes_in(rate, BURST_TIME).clamp(3000, 256 * 1024);
+            // (time, bytes) of all that went; no interval may hold more than the bucket and the rate allow.
+            let mut went: Vec<(Instant, u64)> = Vec::new();
+            let mut now = start;
+            for (wait, bytes) in steps {
+                now += Duration::from_nanos(wait);
+                if pacer.ready_at(now, bytes, rate) <= now {
+                    pacer.on_sent(bytes, rate, now);
+                    went.push((now, bytes));
+                }
+            }
+            for from in 0..went.len() {
+                let mut sum = 0;
+                for (at, bytes) in &went[from..] {
+                    sum += bytes;
+                    prop_assert!(sum <= burst + bytes_in(rate, *at - went[from].0) + 1);
+                }
+            }
+        }
+
+        #[test]
+        fn is_ready_when_it_said_it_would_be(
+            rate in 1_000u64..2_000_000_000, spent in 0u64..400_000, bytes in 1u64..100_000,
+        ) {
+            let now = Instant::now();
+            let mut pacer = Pacer::new(1500, now);
+            pacer.on_sent(spent, rate, now);
+            let at = pacer.ready_at(now, bytes, rate);
+            prop_assert_eq!(pacer.ready_at(at, bytes, rate), at);
+        }
+    }
+}

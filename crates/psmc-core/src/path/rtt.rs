@@ -1,0 +1,157 @@
+//! Round-trip time of a path, after RFC 9002 §5.
+
+use std::time::{Duration, Instant};
+
+/// Smoothed, smallest and varying round-trip time.
+///
+/// Feed it one sample per acknowledgement frame that newly acknowledges its largest packet (RFC 9002 §5.1).
+#[derive(Debug, Default)]
+pub(crate) struct RttEstimator {
+    smoothed: Option<Smoothed>,
+    min: WindowedMin,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Smoothed {
+    latest: Duration,
+    mean: Duration,
+    variation: Duration,
+}
+
+impl RttEstimator {
+    /// An estimator without a sample.
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes a sample in (RFC 9002 §5.3). `ack_delay` is what the receiver says it waited before it
+    /// acknowledged; limit it to what the protocol allows before the call.
+    pub(crate) fn update(&mut self, sample: Duration, ack_delay: Duration, now: Instant) {
+        self.min.update(sample, now);
+        // "MUST NOT subtract the acknowledgment delay from the RTT sample if the resulting value is
+        // smaller than the min_rtt."
+        let adjusted = match self.min() {
+            Some(min) if sample >= min + ack_delay => sample - ack_delay,
+            Some(_) | None => sample,
+        };
+        self.smoothed = Some(match self.smoothed {
+            None => Smoothed { latest: sample, mean: sample, variation: sample / 2 },
+            Some(old) => Smoothed {
+                latest: sample,
+                mean: (old.mean * 7 + adjusted) / 8,
+                variation: (old.variation * 3 + old.mean.abs_diff(adjusted)) / 4,
+            },
+        });
+    }
+
+    /// The newest sample, its acknowledgement delay included.
+    pub(crate) fn latest(&self) -> Option<Duration> {
+        self.smoothed.map(|s| s.latest)
+    }
+
+    /// Exponentially weighted mean (`smoothed_rtt`).
+    pub(crate) fn smoothed(&self) -> Option<Duration> {
+        self.smoothed.map(|s| s.mean)
+    }
+
+    /// Mean deviation (`rttvar`).
+    pub(crate) fn variation(&self) -> Option<Duration> {
+        self.smoothed.map(|s| s.variation)
+    }
+
+    /// The smallest sample of the last 8 to 10 s. It is forgotten because routes change under a path.
+    pub(crate) fn min(&self) -> Option<Duration> {
+        self.min.get()
+    }
+}
+
+/// The smallest value in a sliding window, kept as one minimum per slot of time.
+#[derive(Debug, Default)]
+struct WindowedMin {
+    slots: [Option<Duration>; MIN_SLOTS],
+    /// The slot in use, and when it was opened.
+    current: usize,
+    opened: Option<Instant>,
+}
+
+impl WindowedMin {
+    fn update(&mut self, sample: Duration, now: Instant) {
+        self.advance(now);
+        let slot = &mut self.slots[self.current];
+        *slot = Some(slot.map_or(sample, |least| least.min(sample)));
+    }
+
+    fn get(&self) -> Option<Duration> {
+        self.slots.iter().flatten().min().copied()
+    }
+
+    /// Opens the slots that are due. After a silence longer than the window all have been emptied.
+    fn advance(&mut self, now: Instant) {
+        let opened = *self.opened.get_or_insert(now);
+        let due = now.saturating_duration_since(opened).as_secs() / MIN_SLOT.as_secs();
+        for _ in 0..due.min(MIN_SLOTS as u64) {
+            self.current = (self.current + 1) % MIN_SLOTS;
+            self.slots[self.current] = None;
+        }
+        if due > 0 {
+            self.opened = Some(now);
+        }
+    }
+}
+
+/// Five slots of 2 s: the 10 s over which draft-ietf-ccwg-bbr §5.5.1 keeps its minimum (`MinRTTFilterLen`).
+const MIN_SLOTS: usize = 5;
+const MIN_SLOT: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn the_first_sample_sets_everything() {
+        let mut rtt = RttEstimator::new();
+        assert_eq!((rtt.latest(), rtt.smoothed(), rtt.variation(), rtt.min()), (None, None, None, None));
+        rtt.update(ms(100), ms(5), Instant::now());
+        assert_eq!((rtt.latest(), rtt.smoothed()), (Some(ms(100)), Some(ms(100))));
+        assert_eq!((rtt.variation(), rtt.min()), (Some(ms(50)), Some(ms(100))));
+    }
+
+    #[test]
+    fn follows_the_equations_of_rfc_9002() {
+        let now = Instant::now();
+        let mut rtt = RttEstimator::new();
+        rtt.update(ms(100), ms(0), now);
+        rtt.update(ms(190), ms(10), now);
+        assert_eq!(rtt.smoothed(), Some(ms(110)));
+        assert_eq!(rtt.variation(), Some((ms(50) * 3 + ms(80)) / 4));
+    }
+
+    #[test]
+    fn an_ack_delay_never_takes_a_sample_below_the_minimum() {
+        let now = Instant::now();
+        let mut rtt = RttEstimator::new();
+        rtt.update(ms(100), ms(0), now);
+        rtt.update(ms(104), ms(5), now);
+        assert_eq!(rtt.smoothed(), Some((ms(700) + ms(104)) / 8));
+    }
+
+    #[test]
+    fn the_minimum_is_forgotten_after_ten_seconds() {
+        let start = Instant::now();
+        let mut rtt = RttEstimator::new();
+        rtt.update(ms(20), ms(0), start);
+        for second in 1..=7 {
+            rtt.update(ms(80), ms(0), start + Duration::from_secs(second));
+            assert_eq!(rtt.min(), Some(ms(20)), "after {second} s");
+        }
+        rtt.update(ms(80), ms(0), start + Duration::from_secs(8));
+        rtt.update(ms(80), ms(0), start + Duration::from_secs(10));
+        assert_eq!(rtt.min(), Some(ms(80)));
+        rtt.update(ms(90), ms(0), start + Duration::from_secs(60));
+        assert_eq!(rtt.min(), Some(ms(90)));
+    }
+}

@@ -1,0 +1,237 @@
+//! The receive side of the flow buckets: every inner packet once, and in order where its flow asks for that.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use psmc_wire::ids::BUCKETS;
+use psmc_wire::{Bucket, BufPool, FlowSeq, PacketBuf};
+
+mod agenda;
+mod seen;
+mod sequence;
+mod sink;
+mod staircase;
+
+use agenda::Agenda;
+use seen::SPAN;
+use sequence::{Incoming, Sequence};
+use sink::Sink;
+
+/// No packet is held longer, whatever the paths' delays: after a second the sender's retransmission timer runs
+/// out (RFC 6298 §2.4), and holding can only do harm.
+const MAX_HOLD: Duration = Duration::from_secs(1);
+
+/// The most places in all the rings together: sixteen times the span of a bucket, 2 MiB. Without this bound, one packet
+/// far ahead in each of the buckets would take 512 MiB.
+const MAX_SLOTS: usize = 16 * SPAN as usize;
+
+/// How a session puts the packets of its ordered flows back in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReorderPolicy {
+    /// A packet is held until those before it are there or can't come any more.
+    #[default]
+    Deadline,
+    /// No packet is held.
+    Off,
+}
+
+/// What a session may hold in all.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReorderLimits {
+    /// Packets.
+    pub(crate) held_packets: usize,
+    /// Bytes of the buffers that they are in.
+    pub(crate) held_bytes: usize,
+}
+
+impl Default for ReorderLimits {
+    /// 8192 packets are twice the span of a bucket, so one flow can't take the room of all; 16 MiB are so many buffers
+    /// for packets of usual size, and bound those for jumbo frames.
+    fn default() -> Self {
+        Self {
+            held_packets: 8192,
+            held_bytes: 16 << 20,
+        }
+    }
+}
+
+/// What happened so far, and what is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReorderCounters {
+    /// Packets delivered, the late ones among them.
+    pub delivered: u64,
+    /// Packets delivered after their place had been given up.
+    pub late: u64,
+    /// Packets dropped because they had arrived before.
+    pub duplicates: u64,
+    /// Sequence numbers given up before they arrived: losses, and later [`late`](Self::late) packets.
+    pub skipped: u64,
+    /// Times that a packet was too far ahead to wait for those between.
+    pub jumps: u64,
+    /// Times that gaps were given up because a packet's deadline had passed.
+    pub released_by_deadline: u64,
+    /// Times that gaps were given up because every path had delivered something sent later.
+    pub released_by_horizon: u64,
+    /// Times that gaps were given up because the limits were reached.
+    pub released_by_limit: u64,
+    /// Packets held.
+    pub held: usize,
+    /// Bytes of the buffers that the held packets are in.
+    pub held_bytes: usize,
+}
+
+/// An inner packet that arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival<'a> {
+    pub(crate) bucket: Bucket,
+    pub(crate) seq: FlowSeq,
+    /// Whether its flow asks for order.
+    pub(crate) ordered: bool,
+    pub(crate) packet: &'a [u8],
+    /// The sender's clock when it was sent, in microseconds, wrapping.
+    pub(crate) sent_at_us: u32,
+    /// How much longer than the path it came by the slowest live path may take: the difference of their one-way
+    /// delays, plus jitter.
+    pub(crate) spread: Duration,
+}
+
+/// The sender's clock in microseconds, extended so that it doesn't wrap; only differences mean anything.
+type SenderTime = u64;
+
+/// The receive side of all buckets of a session.
+///
+/// Whenever [`next_timeout`](Self::next_timeout) has passed, [`handle_timeout`](Self::handle_timeout) is due; calling it
+/// earlier or more often does nothing. A packet of an ordered flow costs amortised O(1) per sequence number, and
+/// O(log n) over the n buckets that hold something when its bucket starts or ends holding; others cost O(1).
+#[derive(Debug)]
+pub(crate) struct Reorder {
+    policy: ReorderPolicy,
+    limits: ReorderLimits,
+    /// Empty until the first packet, then one place for each bucket.
+    sequences: Vec<Option<Box<Sequence>>>,
+    deadlines: Agenda<Instant>,
+    sent: Agenda<SenderTime>,
+    newest_sent: SenderTime,
+    counters: ReorderCounters,
+    /// Length of all rings together.
+    slots: usize,
+}
+
+impl Reorder {
+    /// A receive side to which nothing has arrived; it allocates nothing before something does.
+    pub(crate) fn new(policy: ReorderPolicy, limits: ReorderLimits) -> Self {
+        Self {
+            policy,
+            limits,
+            sequences: Vec::new(),
+            deadlines: Agenda::default(),
+            sent: Agenda::default(),
+            // Far enough from zero that earlier readings extend downwards.
+            newest_sent: 1 << 32,
+            counters: ReorderCounters::default(),
+            slots: 0,
+        }
+    }
+
+    /// Takes an inner packet, copied into a buffer of `pool` unless it is a duplicate, and appends to `out` all
+    /// that can be delivered.
+    pub(crate) fn insert(
+        &mut self,
+        arrival: Arrival<'_>,
+        now: Instant,
+        pool: &mut BufPool,
+        out: &mut VecDeque<PacketBuf>,
+    ) {
+        let sent = extend(arrival.sent_at_us, self.newest_sent);
+        self.newest_sent = self.newest_sent.max(sent);
+        let incoming = Incoming {
+            seq: arrival.seq,
+            packet: arrival.packet,
+            hold: arrival.ordered && self.policy == ReorderPolicy::Deadline,
+            deadline: now + arrival.spread.min(MAX_HOLD),
+            sent,
+        };
+        self.update(arrival.bucket, out, |sequence, sink| {
+            sequence.insert(incoming, now, pool, sink)
+        });
+        self.handle_timeout(now, out);
+        self.enforce_limits(out);
+    }
+
+    /// Appends to `out` what has been held until its deadline.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, out: &mut VecDeque<PacketBuf>) {
+        while let Some((_, bucket)) = self.deadlines.first().filter(|(deadline, _)| *deadline <= now) {
+            self.counters.released_by_deadline += 1;
+            self.update(bucket, out, Sequence::release_first_due);
+        }
+    }
+
+    /// Appends to `out` what was sent before `horizon_us`: the least, over the live paths, of the newest sender's
+    /// clock that each has delivered. What such a packet waits for was sent before it, and would have come by now.
+    pub(crate) fn release_before(&mut self, horizon_us: u32, out: &mut VecDeque<PacketBuf>) {
+        let horizon = extend(horizon_us, self.newest_sent);
+        while let Some((_, bucket)) = self.sent.first().filter(|(sent, _)| *sent < horizon) {
+            self.counters.released_by_horizon += 1;
+            self.update(bucket, out, Sequence::release_first_sent);
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due, if anything is held.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(deadline, _)| deadline)
+    }
+
+    /// What happened so far, and what is held.
+    pub(crate) fn counters(&self) -> ReorderCounters {
+        self.counters
+    }
+
+    fn enforce_limits(&mut self, out: &mut VecDeque<PacketBuf>) {
+        while let Some((_, bucket)) = self.deadlines.first().filter(|_| self.exceeds_limits()) {
+            self.counters.released_by_limit += 1;
+            self.update(bucket, out, Sequence::release_first_due);
+        }
+    }
+
+    fn exceeds_limits(&self) -> bool {
+        self.counters.held > self.limits.held_packets
+            || self.counters.held_bytes > self.limits.held_bytes
+            || self.slots > MAX_SLOTS
+    }
+
+    /// Has `change` done to the sequence of `bucket`, and keeps the agendas right.
+    fn update(
+        &mut self,
+        bucket: Bucket,
+        out: &mut VecDeque<PacketBuf>,
+        change: impl FnOnce(&mut Sequence, &mut Sink<'_>),
+    ) {
+        if self.sequences.is_empty() {
+            self.sequences.resize_with(usize::from(BUCKETS), || None);
+        }
+        let sequence = self.sequences[bucket.index()].get_or_insert_with(|| Box::new(Sequence::new()));
+        let mut sink = Sink {
+            out,
+            counters: &mut self.counters,
+            slots: &mut self.slots,
+        };
+        let old = sequence.keys();
+        change(sequence, &mut sink);
+        let new = sequence.keys();
+        self.deadlines.update(bucket, old.deadline, new.deadline);
+        self.sent.update(bucket, old.sent, new.sent);
+    }
+}
+
+/// The time nearest to `newest` at which the sender's clock reads `sent_at_us`.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the clock's reading is the low 32 bits"
+)]
+fn extend(sent_at_us: u32, newest: SenderTime) -> SenderTime {
+    let ahead = sent_at_us.wrapping_sub(newest as u32).cast_signed();
+    newest.saturating_add_signed(ahead.into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! Which sequence numbers of a bucket have arrived.
+
+use psmc_wire::FlowSeq;
+
+/// Sequence numbers that the window reaches back, and the most that a packet may be ahead and still be waited for.
+///
+/// At 1 Gb/s, 4096 full-size packets are 49 ms: about what paths worth bundling differ by. The window takes
+/// 512 bytes, so a session with all its buckets in use keeps 2 MiB of them.
+pub(super) const SPAN: u32 = 4096;
+
+const WORD_BITS: u32 = 64;
+const WORDS: usize = (SPAN / WORD_BITS) as usize;
+
+/// The newest number that arrived and, for the [`SPAN`] numbers up to it, whether they have.
+#[derive(Debug)]
+pub(super) struct Seen {
+    newest: FlowSeq,
+    /// A ring, indexed by the low bits of the number.
+    bits: [u64; WORDS],
+}
+
+impl Seen {
+    /// The window of a bucket whose first number, zero, is still to come.
+    pub(super) fn new() -> Self {
+        Self {
+            newest: FlowSeq(u32::MAX),
+            bits: [0; WORDS],
+        }
+    }
+
+    /// The newest number that arrived.
+    pub(super) fn newest(&self) -> FlowSeq {
+        self.newest
+    }
+
+    /// Whether `seq` arrived; of numbers older than the window nothing is known, and the answer is no.
+    pub(super) fn contains(&self, seq: FlowSeq) -> bool {
+        self.reaches(seq) && self.bits[word(seq)] & bit(seq) != 0
+    }
+
+    /// Marks `seq` as arrived and says whether that is news. It always is behind the window.
+    pub(super) fn insert(&mut self, seq: FlowSeq) -> bool {
+        let ahead = seq.distance_from(self.newest);
+        if ahead > 0 {
+            self.clear(self.newest.plus(1), ahead.unsigned_abs().min(SPAN));
+            self.newest = seq;
+        } else if !self.reaches(seq) {
+            return true;
+        }
+        let news = self.bits[word(seq)] & bit(seq) == 0;
+        self.bits[word(seq)] |= bit(seq);
+        news
+    }
+
+    fn reaches(&self, seq: FlowSeq) -> bool {
+        let behind = self.newest.distance_from(seq);
+        behind >= 0 && behind.unsigned_abs() < SPAN
+    }
+
+    fn clear(&mut self, from: FlowSeq, count: u32) {
+        let (mut at, mut left) = (from, count);
+        while left > 0 {
+            let offset = at.0 % WORD_BITS;
+            let run = left.min(WORD_BITS - offset);
+            let mask = u64::MAX >> (WORD_BITS - run) << offset;
+            self.bits[word(at)] &= !mask;
+            (at, left) = (at.plus(run), left - run);
+        }
+    }
+}
+
+fn word(seq: FlowSeq) -> usize {
+    (seq.0 % SPAN / WORD_BITS) as usize
+}
+
+fn bit(seq: FlowSeq) -> u64 {
+    1 << (seq.0 % WORD_BITS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn step() -> impl Strategy<Value = i64> {
+        prop_oneof![4 => -3i64..6, 2 => -70i64..70, 1 => -5000i64..5000]
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_a_set(
+            start in prop_oneof![Just(0u32), any::<u32>()],
+            steps in prop::collection::vec(step(), 1..400),
+        ) {
+            // Counted from far above zero, so that the numbers of the model don't wrap.
+            let mut at = (1i64 << 40) + i64::from(start);
+            let number = |at: i64| FlowSeq(u32::try_from(at & 0xFFFF_FFFF).unwrap());
+            let mut seen = Seen { newest: number(at), ..Seen::new() };
+            let mut newest = at;
+            let mut set = BTreeSet::new();
+            for step in steps {
+                at += step;
+                let reached = at > newest - i64::from(SPAN);
+                prop_assert_eq!(seen.contains(number(at)), reached && set.contains(&at));
+                prop_assert_eq!(seen.insert(number(at)), !(reached && set.contains(&at)));
+                newest = newest.max(at);
+                set.insert(at);
+                prop_assert_eq!(seen.contains(number(at)), reached);
+                prop_assert_eq!(seen.newest(), number(newest));
+            }
+        }
+    }
+}

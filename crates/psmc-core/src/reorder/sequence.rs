@@ -1,0 +1,194 @@
+//! The sequence of one bucket: what is next, what is held, what has been seen.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use psmc_wire::{BufPool, FlowSeq, PacketBuf};
+
+use super::SenderTime;
+use super::seen::{SPAN, Seen};
+use super::sink::Sink;
+use super::staircase::Staircase;
+
+/// Slots of the ring that are kept when it becomes empty: enough for the reordering of an ordinary burst,
+/// and 2 MiB over all the buckets of a session.
+const KEPT_SLOTS: usize = 16;
+
+/// A packet of the bucket, and how long it may be held.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Incoming<'a> {
+    pub(super) seq: FlowSeq,
+    pub(super) packet: &'a [u8],
+    /// Whether it is held at all if packets before it are missing.
+    pub(super) hold: bool,
+    /// When packets before it need no longer be expected.
+    pub(super) deadline: Instant,
+    pub(super) sent: SenderTime,
+}
+
+/// The keys under which a bucket stands in the agendas; none when it holds nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Keys {
+    pub(super) deadline: Option<Instant>,
+    pub(super) sent: Option<SenderTime>,
+}
+
+/// One bucket.
+///
+/// ```text
+///     delivered or given up │ next        newest seen
+///   ────────────────────────┼──┬──┬──┬──┬──┐
+///                           │  │■ │  │■ │■ │   ring: slot i is number next + i
+///                           └──┴──┴──┴──┴──┘
+/// ```
+/// The newest number seen is less than [`SPAN`] ahead of `next`. The ring reaches to the last packet held, so it
+/// is empty when none is; a number in it that is seen and not held was delivered at once, as unordered.
+#[derive(Debug)]
+pub(super) struct Sequence {
+    next: FlowSeq,
+    seen: Seen,
+    ring: VecDeque<Option<PacketBuf>>,
+    deadlines: Staircase<Instant>,
+    sent: Staircase<SenderTime>,
+    /// A number delivered before others, as unordered, and when these have been waited for long enough.
+    overtaken: Option<(FlowSeq, Instant)>,
+}
+
+impl Sequence {
+    /// A bucket of which nothing has arrived: number zero is next.
+    pub(super) fn new() -> Self {
+        Self {
+            next: FlowSeq(0),
+            seen: Seen::new(),
+            ring: VecDeque::new(),
+            deadlines: Staircase::default(),
+            sent: Staircase::default(),
+            overtaken: None,
+        }
+    }
+
+    /// Delivers the packet and what waited for it, holds it, or drops it as a duplicate.
+    pub(super) fn insert(
+        &mut self,
+        incoming: Incoming<'_>,
+        now: Instant,
+        pool: &mut BufPool,
+        sink: &mut Sink<'_>,
+    ) {
+        self.give_up_overtaken(now, sink);
+        if incoming.seq.distance_from(self.next) >= SPAN.cast_signed() {
+            sink.counters.jumps += 1;
+            self.skip_to(incoming.seq, sink);
+        }
+        if !self.seen.insert(incoming.seq) {
+            sink.counters.duplicates += 1;
+            return;
+        }
+        let mut buf = pool.take();
+        buf.fill(incoming.packet);
+        self.place(incoming, buf, sink);
+    }
+
+    /// Gives up the gaps before the packet whose deadline is first.
+    pub(super) fn release_first_due(&mut self, sink: &mut Sink<'_>) {
+        if let Some((seq, _)) = self.deadlines.first() {
+            self.skip_to(seq.plus(1), sink);
+        }
+    }
+
+    /// Gives up the gaps before the packet that was sent first.
+    pub(super) fn release_first_sent(&mut self, sink: &mut Sink<'_>) {
+        if let Some((seq, _)) = self.sent.first() {
+            self.skip_to(seq.plus(1), sink);
+        }
+    }
+
+    /// When the bucket next has to release something.
+    pub(super) fn keys(&self) -> Keys {
+        Keys {
+            deadline: self.deadlines.first().map(|(_, deadline)| deadline),
+            sent: self.sent.first().map(|(_, sent)| sent),
+        }
+    }
+
+    fn place(&mut self, incoming: Incoming<'_>, buf: PacketBuf, sink: &mut Sink<'_>) {
+        let ahead = incoming.seq.distance_from(self.next);
+        if ahead > 0 && incoming.hold {
+            self.hold(incoming, buf, sink);
+            return;
+        }
+        sink.deliver(buf);
+        if ahead > 0 {
+            self.note_overtaking(incoming);
+        } else if ahead == 0 {
+            self.step(sink);
+            self.deliver_run(sink);
+        } else {
+            sink.counters.late += 1;
+        }
+    }
+
+    fn hold(&mut self, incoming: Incoming<'_>, buf: PacketBuf, sink: &mut Sink<'_>) {
+        let slot = incoming.seq.distance_from(self.next).unsigned_abs() as usize;
+        if self.ring.len() <= slot {
+            sink.grow(slot + 1 - self.ring.len());
+            self.ring.resize_with(slot + 1, || None);
+        }
+        sink.hold(&buf);
+        self.ring[slot] = Some(buf);
+        self.deadlines.insert(incoming.seq, incoming.deadline);
+        self.sent.insert(incoming.seq, incoming.sent);
+    }
+
+    /// Unordered packets set no timer: what they overtook is given up when the bucket is next looked at, so
+    /// that no ordered packet waits for an unordered one lost long ago.
+    fn note_overtaking(&mut self, incoming: Incoming<'_>) {
+        let pending = self
+            .overtaken
+            .is_some_and(|(seq, _)| seq.distance_from(self.next) > 0);
+        if !pending {
+            self.overtaken = Some((incoming.seq, incoming.deadline));
+        }
+    }
+
+    fn give_up_overtaken(&mut self, now: Instant, sink: &mut Sink<'_>) {
+        let Some((seq, _)) = self.overtaken.take_if(|(_, deadline)| *deadline <= now) else {
+            return;
+        };
+        if seq.distance_from(self.next) > 0 {
+            self.skip_to(seq.plus(1), sink);
+        }
+    }
+
+    /// Gives up every gap before `target`, delivers what is held there, and goes on from `target`.
+    fn skip_to(&mut self, target: FlowSeq, sink: &mut Sink<'_>) {
+        while self.next != target && self.next.distance_from(self.seen.newest()) <= 0 {
+            sink.counters.skipped += u64::from(!self.seen.contains(self.next));
+            self.step(sink);
+        }
+        let unseen = target.distance_from(self.next).unsigned_abs();
+        sink.counters.skipped += u64::from(unseen);
+        self.next = target;
+        self.deliver_run(sink);
+    }
+
+    /// Goes on over all that has arrived without a gap.
+    fn deliver_run(&mut self, sink: &mut Sink<'_>) {
+        while self.seen.contains(self.next) {
+            self.step(sink);
+        }
+        self.deadlines.discard_before(self.next);
+        self.sent.discard_before(self.next);
+        if self.ring.is_empty() {
+            self.ring.shrink_to(KEPT_SLOTS);
+        }
+    }
+
+    /// Goes on by one number.
+    fn step(&mut self, sink: &mut Sink<'_>) {
+        if let Some(slot) = self.ring.pop_front() {
+            sink.release(slot);
+        }
+        self.next = self.next.plus(1);
+    }
+}

@@ -1,0 +1,282 @@
+//! A session: everything between this site and one peer.
+
+mod control;
+mod establish;
+pub(crate) mod keys;
+mod paths;
+mod receive;
+mod transmit;
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use psmc_wire::ids::BUCKETS;
+use psmc_wire::{Bucket, FlowSeq, Incarnation, PathId};
+
+pub use control::ConnectionId;
+pub use paths::PathError;
+pub use receive::{DatagramOrigin, Refusal};
+
+use crate::clock::SessionClock;
+use crate::config::PeerConfig;
+use crate::egress::EgressQueue;
+use crate::event::PeerId;
+use crate::path::{Path, PathState, Settled};
+use crate::reorder::{Reorder, ReorderCounters, ReorderLimits};
+use crate::scheduler::Scheduler;
+use crate::shared::Shared;
+use control::Control;
+use keys::KeyRing;
+use psmc_wire::control::PathInfo;
+
+/// The most paths of a session (mission S1).
+pub const MAX_PATHS: usize = 64;
+
+/// Idle paths are kept warm for this long after the last inner packet.
+const WARM_TIME: Duration = Duration::from_secs(10);
+
+/// When no path has answered for this long, the peer may have lost its state: it is dialled anew, however well
+/// the control connection looks. Doubled each time that doesn't help.
+const MIN_DEAF_TIME: Duration = Duration::from_millis(500);
+
+/// A network that carries TCP and drops UDP costs a handshake in this time, no more.
+const MAX_DEAF_TIME: Duration = Duration::from_secs(30);
+
+/// Everything between this site and one peer.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) peer: PeerId,
+    pub(crate) config: PeerConfig,
+    incarnation: Incarnation,
+    peer_incarnation: Incarnation,
+    clock: SessionClock,
+    keys: KeyRing,
+    control: Control,
+    /// Sorted by id.
+    paths: Vec<Path>,
+    next_path_id: u16,
+    /// Ids of the peer's paths that must not come to life again.
+    retired: RetiredIds,
+    /// What the peer told about paths that have not been heard of yet.
+    announced: Vec<PathInfo>,
+    egress: EgressQueue,
+    sequences: Sequences,
+    scheduler: Box<dyn Scheduler>,
+    reorder: Reorder,
+    /// What [`Self::spread`] compares with, and when it was looked at.
+    slowest_delay: Option<(i64, Instant)>,
+    counters: SessionCounters,
+    last_traffic: Option<Instant>,
+    last_active: Instant,
+    deaf_time: Duration,
+    emission_turn: usize,
+    scratch: Scratch,
+}
+
+/// What a session has carried and dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionCounters {
+    /// Inner packets given to the peer.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Inner packets received from the peer and accepted.
+    pub rx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Inner packets longer than any path carries.
+    pub too_big: u64,
+}
+
+/// Lists that are filled and emptied again and again.
+#[derive(Debug, Default)]
+struct Scratch {
+    acked: Settled,
+    lost: Settled,
+    candidates: Vec<usize>,
+}
+
+/// The next sequence number of each bucket; allocated with the first packet.
+#[derive(Debug, Default)]
+struct Sequences {
+    next: Vec<FlowSeq>,
+}
+
+impl Sequences {
+    fn take(&mut self, bucket: Bucket) -> FlowSeq {
+        if self.next.is_empty() {
+            self.next.resize(usize::from(BUCKETS), FlowSeq::default());
+        }
+        let next = &mut self.next[bucket.index()];
+        std::mem::replace(next, next.plus(1))
+    }
+}
+
+/// How far behind the largest id of the peer a path may still be opened: its first datagram may be overtaken
+/// by those of paths opened later, but not by more paths than there can be.
+const ID_REACH: u16 = 2 * MAX_PATHS as u16;
+
+/// The ids of the peer's paths that are closed for good.
+#[derive(Debug, Default)]
+struct RetiredIds {
+    largest: u16,
+    recent: BTreeSet<u16>,
+}
+
+impl RetiredIds {
+    fn contains(&self, id: PathId) -> bool {
+        self.recent.contains(&id.0) || id.0.saturating_add(ID_REACH) < self.largest
+    }
+
+    fn see(&mut self, id: PathId) {
+        self.largest = self.largest.max(id.0);
+        let floor = self.largest.saturating_sub(ID_REACH);
+        self.recent = self.recent.split_off(&floor);
+    }
+
+    fn retire(&mut self, id: PathId) {
+        self.see(id);
+        self.recent.insert(id.0);
+    }
+}
+
+impl Session {
+    pub(crate) fn new(peer: PeerId, config: PeerConfig, shared: &mut Shared, now: Instant) -> Self {
+        Self {
+            peer,
+            incarnation: shared.new_incarnation(),
+            peer_incarnation: Incarnation::NONE,
+            clock: SessionClock::new(now),
+            keys: KeyRing::default(),
+            control: Control::new(config.can_dial, config.smaller_key, now),
+            paths: Vec::new(),
+            next_path_id: u16::from(!config.smaller_key),
+            retired: RetiredIds::default(),
+            announced: Vec::new(),
+            egress: EgressQueue::default(),
+            sequences: Sequences::default(),
+            scheduler: config.scheduler.build(),
+            reorder: Reorder::new(config.reorder, ReorderLimits::default()),
+            slowest_delay: None,
+            counters: SessionCounters::default(),
+            last_traffic: None,
+            last_active: now,
+            deaf_time: MIN_DEAF_TIME,
+            emission_turn: 0,
+            scratch: Scratch::default(),
+            config,
+        }
+    }
+
+    fn path_index(&self, id: PathId) -> Option<usize> {
+        self.paths.binary_search_by_key(&id, |path| path.id).ok()
+    }
+
+    fn path_mut(&mut self, id: PathId) -> Option<&mut Path> {
+        let index = self.path_index(id)?;
+        self.paths.get_mut(index)
+    }
+
+    fn is_warm(&self, now: Instant) -> bool {
+        self.last_traffic.is_some_and(|at| now < at + WARM_TIME)
+    }
+
+    /// Does what is due by now.
+    pub(crate) fn handle_timeout(&mut self, shared: &mut Shared, now: Instant) {
+        let void = self.keys.handle_timeout(now);
+        shared.release_labels(void);
+        for index in 0..self.paths.len() {
+            self.handle_path_timeout(index, shared, now);
+        }
+        self.forget_closed_paths(shared, now);
+        self.reorder.handle_timeout(now, &mut shared.delivered);
+        self.egress.drop_stale(now, &mut shared.pool);
+        self.listen_for_life(now);
+        for hangup in self.control.take_overdue(now) {
+            self.hang_up(hangup, shared);
+        }
+        if self.control.take_dial(now) {
+            shared.events.push_back(crate::Event::Dial(self.peer));
+        }
+    }
+
+    fn handle_path_timeout(&mut self, index: usize, shared: &mut Shared, now: Instant) {
+        let warm = self.is_warm(now);
+        let path = &mut self.paths[index];
+        let before = path.state();
+        path.detect_lost(&mut self.scratch.lost, now);
+        path.handle_timeout(warm, now);
+        self.recycle_lost(index, shared);
+        self.note_state(index, before, shared, now);
+    }
+
+    /// Dials anew when no path has worked for a while.
+    fn listen_for_life(&mut self, now: Instant) {
+        if self.paths.iter().any(|path| path.state() == PathState::Active) {
+            self.last_active = now;
+            self.deaf_time = MIN_DEAF_TIME;
+        } else if self.deaf_at().is_some_and(|at| at <= now) {
+            self.last_active = now;
+            self.deaf_time = (self.deaf_time * 2).min(MAX_DEAF_TIME);
+            self.control.want(now);
+        }
+    }
+
+    fn deaf_at(&self) -> Option<Instant> {
+        let established = self.control.current().map(|(.., since)| since)?;
+        Some(self.last_active.max(established) + self.deaf_time)
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) or a transmission is due.
+    pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
+        let (warm, backlog) = (self.is_warm(now), self.egress.len() > 0);
+        let may_seal = self.keys.sealing().is_some();
+        let paths = self.paths.iter().filter_map(|path| {
+            if may_seal { path.next_timeout(warm, backlog, now) } else { path.usage.forget_at() }
+        });
+        let deaf = self.paths.iter().all(|path| path.state() != PathState::Active).then(|| self.deaf_at());
+        let others = [
+            self.keys.next_timeout(),
+            self.reorder.next_timeout(),
+            self.control.next_timeout(),
+            self.egress.stale_at(),
+            deaf.flatten(),
+        ];
+        paths.chain(others.into_iter().flatten()).min()
+    }
+
+    /// Since when a control connection is up.
+    pub(crate) fn connected_since(&self) -> Option<Instant> {
+        self.control.current().map(|(.., since)| since)
+    }
+
+    /// Since when the present key seals, and its epoch.
+    pub(crate) fn key_in_use(&self) -> Option<(Instant, u8)> {
+        self.keys.sealing_since()
+    }
+
+    /// How often a key was rolled.
+    pub(crate) fn key_rolls(&self) -> u64 {
+        self.keys.rolls()
+    }
+
+    /// Packets that wait for a path, and those dropped while they did.
+    pub(crate) fn queue(&self) -> (usize, u64) {
+        (self.egress.len(), self.egress.dropped())
+    }
+
+    /// What the session has carried.
+    pub(crate) fn counters(&self) -> SessionCounters {
+        self.counters
+    }
+
+    /// What reordering has done.
+    pub(crate) fn reorder_counters(&self) -> ReorderCounters {
+        self.reorder.counters()
+    }
+
+    /// All paths, by id.
+    pub(crate) fn paths(&self) -> &[Path] {
+        &self.paths
+    }
+}

@@ -1,0 +1,168 @@
+//! The exchange of hellos, and what follows from it.
+
+use std::time::Instant;
+
+use psmc_wire::control::{CloseReason, Hello, Message, VERSION};
+use psmc_wire::crypto::{Aead, KeySource, Role};
+use psmc_wire::Incarnation;
+
+use super::Session;
+use super::control::{ConnectionId, Hangup};
+use super::keys::NewKeys;
+use crate::event::Event;
+use crate::path::Path;
+use crate::reorder::{Reorder, ReorderLimits};
+use crate::shared::Shared;
+
+impl Session {
+    /// A control connection to the peer is up.
+    pub(crate) fn handle_connected(
+        &mut self,
+        id: ConnectionId,
+        role: Role,
+        keys: Box<dyn KeySource>,
+        shared: &mut Shared,
+        now: Instant,
+    ) {
+        let label = shared.allocate_label(self.peer);
+        let surplus = self.control.on_connected(id, role, label, keys, now);
+        if let Some(hangup) = surplus {
+            self.hang_up(hangup, shared);
+        }
+        if role == Role::Dialer {
+            self.say_hello(id, shared);
+        }
+    }
+
+    /// The peer has sent a message.
+    pub(crate) fn handle_message(&mut self, id: ConnectionId, message: Message, shared: &mut Shared, now: Instant) {
+        match message {
+            Message::Hello(hello) => self.on_hello(id, &hello, shared, now),
+            Message::PathInfo(info) => self.on_path_info(info),
+            Message::Close(reason) => {
+                shared.events.push_back(Event::Closed { peer: self.peer, reason });
+                shared.events.push_back(Event::Hangup(id));
+            }
+            Message::Unknown(_) => {}
+        }
+    }
+
+    /// A control connection has ended.
+    pub(crate) fn handle_disconnected(&mut self, id: ConnectionId, now: Instant) {
+        self.control.on_disconnected(id, now);
+    }
+
+    /// A dial has led to nothing.
+    pub(crate) fn handle_dial_failed(&mut self, now: Instant) {
+        self.control.on_dial_failed(now);
+    }
+
+    /// Ends the session.
+    pub(crate) fn close(&mut self, shared: &mut Shared) {
+        for hangup in self.control.close() {
+            self.hang_up(hangup, shared);
+        }
+        shared.release_labels(self.keys.clear());
+        self.egress.clear(&mut shared.pool);
+    }
+
+    pub(super) fn hang_up(&mut self, (id, reason): Hangup, shared: &mut Shared) {
+        shared.messages.push_back((id, Message::Close(reason)));
+        shared.events.push_back(Event::Hangup(id));
+    }
+
+    fn say_hello(&mut self, id: ConnectionId, shared: &mut Shared) {
+        let (incarnation, known_peer) = (self.incarnation, self.peer_incarnation);
+        let Some(connection) = self.control.get_mut(id) else { return };
+        let hello = Hello {
+            version: VERSION,
+            incarnation,
+            known_peer,
+            label: connection.label,
+            aead: shared.aead,
+            mtu: shared.mtu,
+            name: shared.name.clone(),
+        };
+        connection.said = Some(hello.clone());
+        shared.messages.push_back((id, Message::Hello(hello)));
+    }
+
+    fn on_hello(&mut self, id: ConnectionId, heard: &Hello, shared: &mut Shared, now: Instant) {
+        if heard.version < VERSION {
+            return self.hang_up((id, CloseReason::Version), shared);
+        }
+        let Some(role) = self.control.get_mut(id).map(|connection| connection.role) else { return };
+        if role == Role::Acceptor {
+            self.say_hello(id, shared);
+        }
+        let Some(connection) = self.control.get_mut(id) else { return };
+        let fresh = !connection.continues(heard);
+        let label = connection.label;
+        let Some(source) = connection.keys.take() else {
+            return self.hang_up((id, CloseReason::Protocol), shared);
+        };
+        if fresh {
+            self.start_anew(heard.incarnation, shared, now);
+        }
+        let aead = match (heard.aead, shared.aead) {
+            (Aead::Aes256Gcm, Aead::Aes256Gcm) => Aead::Aes256Gcm,
+            (Aead::ChaCha20Poly1305, _) | (_, Aead::ChaCha20Poly1305) => Aead::ChaCha20Poly1305,
+        };
+        let void = self.keys.install(NewKeys { label, peer_label: heard.label, role, aead, source }, now);
+        shared.release_labels(void);
+        self.on_established(id, heard, fresh, shared, now);
+    }
+
+    fn on_established(&mut self, id: ConnectionId, heard: &Hello, fresh: bool, shared: &mut Shared, now: Instant) {
+        for hangup in self.control.on_established(id, now) {
+            self.hang_up(hangup, shared);
+        }
+        let own: Vec<_> = self.paths.iter().filter(|path| path.opened_here).map(|path| path.id).collect();
+        for path in own {
+            self.announce(path, shared);
+        }
+        for path in &mut self.paths {
+            path.liveness.probe_now(now);
+        }
+        let name = heard.name.clone();
+        shared.events.push_back(Event::Connected { peer: self.peer, name, fresh });
+    }
+
+    /// One of the sites has lost its state: both begin with new numbers and empty windows, under new keys only.
+    /// What waits to be sent goes on waiting.
+    fn start_anew(&mut self, peer: Incarnation, shared: &mut Shared, now: Instant) {
+        self.peer_incarnation = peer;
+        shared.release_labels(self.keys.clear());
+        for path in &mut self.paths {
+            path.sent.take_all(&mut self.scratch.lost);
+            let outbox = path.take_outbox();
+            let sent = self.scratch.lost.datagrams.drain(..).flat_map(|datagram| datagram.packets);
+            // Taken one by one because they come from two queues, the older one first.
+            let packets: Vec<_> = sent.chain(outbox).collect();
+            self.egress.put_back(packets.into_iter());
+        }
+        self.egress.forget_order();
+        let paths = std::mem::take(&mut self.paths);
+        let own = paths.into_iter().filter(|path| path.opened_here && path.usage.forget_at().is_none());
+        self.paths = own.map(|path| path.renewed(now)).collect();
+        self.clock = crate::clock::SessionClock::new(now);
+        self.sequences = super::Sequences::default();
+        self.reorder = Reorder::new(self.config.reorder, ReorderLimits::default());
+        self.retired = super::RetiredIds::default();
+        self.announced.clear();
+        self.slowest_delay = None;
+        self.scheduler.on_change();
+    }
+}
+
+impl Path {
+    /// The same path as if it had never been used.
+    fn renewed(self, now: Instant) -> Self {
+        let (link_up, keepalive) = (self.liveness.link_is_up(), self.keepalive());
+        let mut path = Self::new(self.id, self.config, self.opened_here, self.address, keepalive, now);
+        if !link_up {
+            path.liveness.on_link(false, now);
+        }
+        path
+    }
+}

@@ -1,0 +1,233 @@
+//! The keys of a session: one generation per control connection, several epochs per generation.
+//!
+//! A generation is installed for receiving before its label is told to the peer. It is used for sending by the
+//! dialer once the acceptor's hello has arrived, and by the acceptor once a datagram has been opened with it:
+//! so neither side ever seals with a key that the other one lacks, and no datagram is lost at a change.
+
+use std::time::{Duration, Instant};
+
+use psmc_wire::crypto::{Aead, AuthError, KeySource, PacketKey, Role, TAG_LEN};
+use psmc_wire::datagram::{EPOCHS_ON_WIRE, HEADER_LEN, Header, Marks, nonce};
+use psmc_wire::{Label, PacketNumber, PathId};
+
+/// A key seals for this long at the most (design §3; the same as WireGuard's REKEY_AFTER_TIME).
+pub(crate) const KEY_LIFETIME: Duration = Duration::from_secs(120);
+
+/// How long an older generation still opens datagrams after a newer one is in use: far longer than any
+/// datagram stays on its way.
+const OVERLAP: Duration = Duration::from_secs(10);
+
+/// Generations kept at once: the one in use, an older and a newer one.
+const MAX_GENERATIONS: usize = 3;
+
+/// The key with which a session seals.
+pub(crate) struct SealingKey {
+    label: Label,
+    epoch: u8,
+    key: Box<dyn PacketKey>,
+    since: Instant,
+    /// Whether the peer has acknowledged a datagram sealed with it, and so surely holds the next one too.
+    acknowledged: bool,
+}
+
+impl SealingKey {
+    /// Seals `datagram` in place: room for the header, the plain sealed part, room for the tag.
+    pub(crate) fn seal(&self, path: PathId, packet_number: PacketNumber, datagram: &mut [u8]) {
+        let header = Header {
+            epoch: self.epoch % EPOCHS_ON_WIRE,
+            marks: Marks::default(),
+            path,
+            label: self.label,
+            packet_number: packet_number.truncated(),
+        };
+        let (head, rest) = datagram.split_at_mut(HEADER_LEN);
+        let (payload, tag) = rest.split_at_mut(rest.len() - TAG_LEN);
+        head.copy_from_slice(&header.encode());
+        let sealed = self.key.seal(nonce(path, packet_number), &header.associated_data(), payload);
+        tag.copy_from_slice(&sealed);
+    }
+}
+
+/// The keys with which a generation opens: of the epoch last seen, the one before, and the one to come, so
+/// that a forged datagram never causes a key to be derived.
+struct OpeningKeys {
+    epoch: u8,
+    previous: Option<Box<dyn PacketKey>>,
+    current: Box<dyn PacketKey>,
+    next: Option<Box<dyn PacketKey>>,
+}
+
+struct Generation {
+    label: Label,
+    role: Role,
+    aead: Aead,
+    source: Box<dyn KeySource>,
+    opening: OpeningKeys,
+    /// Not yet there while an acceptor waits for the first datagram.
+    sealing: Option<SealingKey>,
+    peer_label: Label,
+    retire_at: Option<Instant>,
+}
+
+impl Generation {
+    fn sealing_key(&self, epoch: u8, now: Instant) -> SealingKey {
+        let key = self.source.packet_key(self.aead, self.role, epoch);
+        SealingKey { label: self.peer_label, epoch, key, since: now, acknowledged: false }
+    }
+
+    fn opening_key(&self, epoch: u8) -> Box<dyn PacketKey> {
+        self.source.packet_key(self.aead, self.role.peer(), epoch)
+    }
+
+    /// Opens with the key of the epoch whose low bits are `epoch`. Returns whether it is the next one.
+    fn open(&self, header: &Header, packet_number: PacketNumber, sealed: &mut [u8]) -> Result<bool, AuthError> {
+        let ahead = header.epoch.wrapping_sub(self.opening.epoch) % EPOCHS_ON_WIRE;
+        let key = match ahead {
+            0 => Some(&self.opening.current),
+            1 => self.opening.next.as_ref(),
+            _ if ahead == EPOCHS_ON_WIRE - 1 => self.opening.previous.as_ref(),
+            _ => None,
+        };
+        let nonce = nonce(header.path, packet_number);
+        key.ok_or(AuthError)?.open(nonce, &header.associated_data(), sealed)?;
+        Ok(ahead == 1)
+    }
+
+    fn advance_opening(&mut self) {
+        let Some(next) = self.opening.next.take() else { return };
+        self.opening.epoch += 1;
+        self.opening.previous = Some(std::mem::replace(&mut self.opening.current, next));
+        self.opening.next = self.opening.epoch.checked_add(1).map(|epoch| self.opening_key(epoch));
+    }
+
+    fn epoch_to_roll_to(&self, now: Instant) -> Option<u8> {
+        let sealing = self.sealing.as_ref()?;
+        let due = sealing.acknowledged && now >= sealing.since + KEY_LIFETIME;
+        // The 256th epoch, after eight hours without a control connection, seals until there is one again.
+        sealing.epoch.checked_add(1).filter(|_| due)
+    }
+}
+
+/// What a new generation is made of.
+pub(crate) struct NewKeys {
+    pub(crate) label: Label,
+    pub(crate) peer_label: Label,
+    pub(crate) role: Role,
+    pub(crate) aead: Aead,
+    pub(crate) source: Box<dyn KeySource>,
+}
+
+/// All keys of a session.
+#[derive(Default)]
+pub(crate) struct KeyRing {
+    /// Oldest first.
+    generations: Vec<Generation>,
+    rolls: u64,
+}
+
+impl KeyRing {
+    /// Installs a generation. Returns the labels that became void because there were too many.
+    pub(crate) fn install(&mut self, keys: NewKeys, now: Instant) -> Vec<Label> {
+        let opens = |epoch| keys.source.packet_key(keys.aead, keys.role.peer(), epoch);
+        let opening = OpeningKeys { epoch: 0, previous: None, current: opens(0), next: Some(opens(1)) };
+        let NewKeys { label, peer_label, role, aead, source } = keys;
+        self.generations.push(Generation {
+            label,
+            role,
+            aead,
+            source,
+            opening,
+            sealing: None,
+            peer_label,
+            retire_at: None,
+        });
+        if role == Role::Dialer {
+            self.confirm(self.generations.len() - 1, now);
+        }
+        let surplus = self.generations.len().saturating_sub(MAX_GENERATIONS);
+        self.generations.drain(..surplus).map(|old| old.label).collect()
+    }
+
+    /// Drops all generations. Returns their labels.
+    pub(crate) fn clear(&mut self) -> Vec<Label> {
+        self.generations.drain(..).map(|old| old.label).collect()
+    }
+
+    /// Opens `sealed` in place with the generation of `header`'s label.
+    ///
+    /// # Errors
+    /// [`AuthError`] if no key of the generation opens it.
+    pub(crate) fn open(
+        &mut self,
+        header: &Header,
+        packet_number: PacketNumber,
+        sealed: &mut [u8],
+        now: Instant,
+    ) -> Result<(), AuthError> {
+        let index = self.generations.iter().rposition(|g| g.label == header.label).ok_or(AuthError)?;
+        if self.generations[index].open(header, packet_number, sealed)? {
+            self.generations[index].advance_opening();
+        }
+        if self.generations[index].sealing.is_none() && self.generations[index].retire_at.is_none() {
+            self.confirm(index, now);
+        }
+        Ok(())
+    }
+
+    /// Starts to seal with a generation, and lets those before it retire.
+    fn confirm(&mut self, index: usize, now: Instant) {
+        let key = self.generations[index].sealing_key(0, now);
+        self.generations[index].sealing = Some(key);
+        for older in &mut self.generations[..index] {
+            older.retire_at.get_or_insert(now + OVERLAP);
+        }
+    }
+
+    /// The key to seal with: the newest one that the peer is known to hold.
+    pub(crate) fn sealing(&self) -> Option<&SealingKey> {
+        self.generations.iter().rev().find_map(|generation| generation.sealing.as_ref())
+    }
+
+    /// The peer has acknowledged a datagram that was sealed at `sent_at`.
+    pub(crate) fn on_acknowledged(&mut self, sent_at: Instant) {
+        let newest = self.generations.iter_mut().rev().find_map(|generation| generation.sealing.as_mut());
+        if let Some(sealing) = newest.filter(|sealing| sealing.since <= sent_at) {
+            sealing.acknowledged = true;
+        }
+    }
+
+    /// Rolls the sealing key if it is old enough, and drops retired generations. Returns void labels.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) -> Vec<Label> {
+        if let Some(generation) = self.generations.iter_mut().rev().find(|g| g.sealing.is_some())
+            && let Some(epoch) = generation.epoch_to_roll_to(now)
+        {
+            generation.sealing = Some(generation.sealing_key(epoch, now));
+            self.rolls += 1;
+        }
+        let retired = |generation: &mut Generation| generation.retire_at.is_some_and(|at| at <= now);
+        self.generations.extract_if(.., retired).map(|old| old.label).collect()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) has something to do.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let retire = self.generations.iter().filter_map(|generation| generation.retire_at).min();
+        let roll = self.sealing().filter(|sealing| sealing.acknowledged && sealing.epoch < u8::MAX);
+        [retire, roll.map(|sealing| sealing.since + KEY_LIFETIME)].into_iter().flatten().min()
+    }
+
+    /// How often the sealing key was rolled within its generation.
+    pub(crate) fn rolls(&self) -> u64 {
+        self.rolls
+    }
+
+    /// Since when the present sealing key is in use, and its epoch.
+    pub(crate) fn sealing_since(&self) -> Option<(Instant, u8)> {
+        self.sealing().map(|sealing| (sealing.since, sealing.epoch))
+    }
+}
+
+impl std::fmt::Debug for KeyRing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyRing").field("generations", &self.generations.len()).finish_non_exhaustive()
+    }
+}

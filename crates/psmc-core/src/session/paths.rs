@@ -1,0 +1,227 @@
+//! Paths that come, change and go.
+
+use std::time::Instant;
+
+use psmc_wire::PathId;
+use psmc_wire::control::PathInfo;
+use psmc_wire::frame::PathUse;
+use thiserror::Error;
+
+use super::{MAX_PATHS, Session};
+use crate::config::PathConfig;
+use crate::event::Event;
+use crate::path::{Path, PathAddress, PathState};
+use crate::shared::Shared;
+
+/// Why a path was not added or changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PathError {
+    /// There are as many as there can be.
+    #[error("the peer has {MAX_PATHS} paths already; remove one first")]
+    TooMany,
+    /// Another path has this name.
+    #[error("the peer has a path of this name already")]
+    NameTaken,
+    /// There is none of that name or id.
+    #[error("the peer has no such path")]
+    Unknown,
+    /// All ids are used up.
+    #[error("no path ids are left in this session; restart the tunnel to get new ones")]
+    NoIds,
+    /// The path is about to be removed.
+    #[error("the path is being removed")]
+    Closing,
+}
+
+impl Session {
+    /// Opens a path. It carries data as soon as the peer has answered on it.
+    pub(crate) fn add_path(
+        &mut self,
+        config: PathConfig,
+        shared: &mut Shared,
+        now: Instant,
+    ) -> Result<PathId, PathError> {
+        let open = self.paths.iter().filter(|path| path.usage.effective() != PathUse::Closed);
+        if open.clone().count() >= MAX_PATHS || self.paths.len() >= 2 * MAX_PATHS {
+            return Err(PathError::TooMany);
+        }
+        if open.clone().any(|path| path.config.name == config.name) {
+            return Err(PathError::NameTaken);
+        }
+        let id = PathId(self.next_path_id);
+        self.next_path_id = self.next_path_id.checked_add(2).ok_or(PathError::NoIds)?;
+        let address = PathAddress { socket: config.socket, local_ip: None, remote: config.remote };
+        let path = Path::new(id, config, true, address, self.config.keepalive, now);
+        self.insert_path(path);
+        self.announce(id, shared);
+        Ok(id)
+    }
+
+    /// A path that the peer has opened: its first authentic datagram has arrived.
+    pub(super) fn open_peer_path(&mut self, id: PathId, address: PathAddress, now: Instant) {
+        self.retired.see(id);
+        let template = self.paths.iter().find(|path| path.opened_here).map(|path| &path.config);
+        let mut config = PathConfig::learned(id, address, template);
+        if let Some(at) = self.announced.iter().position(|info| info.path == id) {
+            config.apply(self.announced.swap_remove(at));
+        }
+        self.insert_path(Path::new(id, config, false, address, self.config.keepalive, now));
+    }
+
+    fn insert_path(&mut self, path: Path) {
+        let at = self.paths.partition_point(|other| other.id < path.id);
+        self.paths.insert(at, path);
+        self.scheduler.on_change();
+    }
+
+    /// Tells the peer what a path is called and how it should be weighted, if there is a connection.
+    pub(super) fn announce(&mut self, id: PathId, shared: &mut Shared) {
+        let Some((connection, ..)) = self.control.current() else { return };
+        let Some(config) = self.path_mut(id).map(|path| path.config.clone()) else { return };
+        let PathConfig { weight, max_rate, name, .. } = config;
+        let info = PathInfo { path: id, weight, max_rate, name };
+        shared.messages.push_back((connection, psmc_wire::control::Message::PathInfo(info)));
+    }
+
+    /// The peer tells about a path of its own.
+    pub(super) fn on_path_info(&mut self, info: PathInfo) {
+        let id = info.path;
+        match self.path_mut(id) {
+            Some(path) if !path.opened_here => {
+                path.reconfigure(Some(info.weight), Some(info.max_rate));
+                path.config.apply(info);
+                self.scheduler.on_change();
+            }
+            Some(_) => {}
+            None => {
+                self.announced.retain(|other| other.path != id);
+                if self.announced.len() < MAX_PATHS {
+                    self.announced.push(info);
+                }
+            }
+        }
+    }
+
+    /// The id of the open path of that name.
+    pub(crate) fn path_by_name(&self, name: &str) -> Option<PathId> {
+        let named = |path: &&Path| path.config.name == name && path.usage.effective() != PathUse::Closed;
+        self.paths.iter().find(named).map(|path| path.id)
+    }
+
+    /// Stops to use a path, and forgets it once nothing is on its way any more.
+    pub(crate) fn remove_path(&mut self, id: PathId, now: Instant) -> Result<(), PathError> {
+        self.set_use(id, PathUse::Closed, now)
+    }
+
+    /// Asks both sides to use a path differently.
+    pub(crate) fn set_use(&mut self, id: PathId, usage: PathUse, now: Instant) -> Result<(), PathError> {
+        let path = self.path_mut(id).ok_or(PathError::Unknown)?;
+        if path.usage.effective() == PathUse::Closed {
+            return Err(PathError::Closing);
+        }
+        path.usage.request(usage, now);
+        self.after_use_changed(id);
+        Ok(())
+    }
+
+    /// What waits in a path that may not carry data any more goes to the others.
+    pub(super) fn after_use_changed(&mut self, id: PathId) {
+        self.scheduler.on_change();
+        let Some(index) = self.path_index(id) else { return };
+        if self.paths[index].rank().is_none() {
+            self.egress.put_back(self.paths[index].take_outbox());
+        }
+    }
+
+    /// Changes the weight or the greatest rate of a path, at both ends.
+    pub(crate) fn reconfigure_path(
+        &mut self,
+        id: PathId,
+        weight: Option<u16>,
+        max_rate: Option<Option<u64>>,
+        shared: &mut Shared,
+    ) -> Result<(), PathError> {
+        self.path_mut(id).ok_or(PathError::Unknown)?.reconfigure(weight, max_rate);
+        self.scheduler.on_change();
+        self.announce(id, shared);
+        Ok(())
+    }
+
+    /// The network interface under some paths went down or came up.
+    pub(crate) fn on_link(&mut self, socket: crate::SocketId, up: bool, shared: &mut Shared, now: Instant) {
+        for index in 0..self.paths.len() {
+            let path = &mut self.paths[index];
+            if path.address.socket == socket {
+                let before = path.state();
+                path.liveness.on_link(up, now);
+                self.note_state(index, before, shared, now);
+            }
+        }
+    }
+
+    /// A path has got another socket or destination and must be validated anew.
+    pub(crate) fn rebind_path(&mut self, id: PathId, address: PathAddress, now: Instant) -> Result<(), PathError> {
+        let path = self.path_mut(id).ok_or(PathError::Unknown)?;
+        path.config.socket = address.socket;
+        path.config.remote = address.remote;
+        path.rebind(address, now);
+        self.scheduler.on_change();
+        Ok(())
+    }
+
+    /// Draws the conclusions if the state of a path is not `before` any more.
+    pub(super) fn note_state(&mut self, index: usize, before: PathState, shared: &mut Shared, now: Instant) {
+        let (id, state) = (self.paths[index].id, self.paths[index].state());
+        if state == before {
+            return;
+        }
+        shared.events.push_back(Event::PathChanged { peer: self.peer, path: id, state });
+        self.scheduler.on_change();
+        if state == PathState::Active {
+            self.last_active = now;
+        }
+        self.rescue();
+    }
+
+    /// If some path works, takes back what paths that don't work have not delivered, to be sent again.
+    pub(super) fn rescue(&mut self) {
+        if !self.paths.iter().any(|path| path.rank().is_some_and(|rank| rank.is_active())) {
+            return;
+        }
+        for index in 0..self.paths.len() {
+            let path = &mut self.paths[index];
+            if path.state() == PathState::Active || !path.holds_packets() {
+                continue;
+            }
+            // Of what was sent and what waited, the older goes in front.
+            self.egress.put_back(path.take_outbox());
+            path.sent.take_all(&mut self.scratch.lost);
+            let mut resent = 0;
+            for datagram in self.scratch.lost.datagrams.drain(..).rev() {
+                let mut packets = datagram.packets;
+                resent += packets.len() as u64;
+                self.egress.put_back(packets.drain(..));
+                path.sent.recycle(packets);
+            }
+            path.counters.resent_packets += resent;
+        }
+    }
+
+    /// Forgets the closed paths on which nothing is on its way any more.
+    pub(super) fn forget_closed_paths(&mut self, shared: &mut Shared, now: Instant) {
+        for index in (0..self.paths.len()).rev() {
+            let Some(forget_at) = self.paths[index].usage.forget_at() else { continue };
+            if forget_at > now {
+                continue;
+            }
+            let mut path = self.paths.remove(index);
+            self.retired.retire(path.id);
+            path.sent.take_all(&mut self.scratch.lost);
+            for mut datagram in self.scratch.lost.datagrams.drain(..).rev() {
+                self.egress.put_back(datagram.packets.drain(..));
+            }
+            self.scheduler.on_change();
+            shared.events.push_back(Event::PathForgotten { peer: self.peer, path: path.id });
+        }
+    }
+}

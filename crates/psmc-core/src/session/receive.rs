@@ -1,0 +1,311 @@
+//! What a session does with a datagram of its peer.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use psmc_wire::datagram::{HEADER_LEN, Header, split_timestamp};
+use psmc_wire::frame::{AckFrame, DataFrame, Frame, Frames, PathUse, PathUseFrame};
+use psmc_wire::crypto::TAG_LEN;
+use psmc_wire::{PacketNumber, PathId};
+
+use super::{MAX_PATHS, Session};
+use crate::batch::SocketId;
+use crate::classify;
+use crate::event::Event;
+use crate::path::{Arrival, Path, PathAddress, PathState};
+use crate::reorder;
+use crate::shared::Shared;
+
+/// How long a gap waits beyond the measured spread of the paths: timers and batches of both ends.
+const REORDER_SLACK: Duration = Duration::from_millis(3);
+
+/// What is assumed of the spread before it is measured.
+const INITIAL_SPREAD: Duration = Duration::from_millis(25);
+
+/// A gap never waits longer, whatever was measured.
+const MAX_SPREAD: Duration = Duration::from_millis(400);
+
+/// The spread of the paths is looked at anew this often, not with every packet.
+const SPREAD_REFRESH: Duration = Duration::from_millis(1);
+
+/// Two packets that leave in this order on different paths may be sealed the other way round by this much.
+const SEALING_SKEW_US: u32 = 1_000;
+
+/// Where a datagram came from.
+#[derive(Clone, Copy, Debug)]
+pub struct DatagramOrigin {
+    /// The socket it arrived at.
+    pub socket: SocketId,
+    /// The address it was sent to, where the socket has several.
+    pub local_ip: Option<IpAddr>,
+    /// The address it came from.
+    pub remote: SocketAddr,
+    /// Whether it carries an ECN congestion-experienced mark.
+    pub congestion_experienced: bool,
+}
+
+/// Why a datagram, or a packet in it, was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Refusal {
+    /// It is no datagram of this protocol, or a frame in it is not well-formed.
+    Malformed,
+    /// No session has its label.
+    UnknownLabel,
+    /// It was not sealed with the session's keys.
+    Unauthenticated,
+    /// It was received before, or is too old to tell.
+    Replayed,
+    /// Its path has been closed, has an id that is not the peer's to give, or is one too many.
+    NoSuchPath,
+    /// The inner packet is not a well-formed IP packet.
+    BadPacket,
+    /// The inner packet's source does not belong to the peer.
+    ForeignSource,
+    /// The inner packet's destination belongs to no peer.
+    NoRoute,
+}
+
+impl Refusal {
+    /// All of them, in order.
+    pub const ALL: [Self; 8] = [
+        Self::Malformed,
+        Self::UnknownLabel,
+        Self::Unauthenticated,
+        Self::Replayed,
+        Self::NoSuchPath,
+        Self::BadPacket,
+        Self::ForeignSource,
+        Self::NoRoute,
+    ];
+
+    /// The name in the status and in metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::UnknownLabel => "unknown_label",
+            Self::Unauthenticated => "unauthenticated",
+            Self::Replayed => "replayed",
+            Self::NoSuchPath => "no_such_path",
+            Self::BadPacket => "bad_packet",
+            Self::ForeignSource => "foreign_source",
+            Self::NoRoute => "no_route",
+        }
+    }
+}
+
+impl Session {
+    /// Takes a datagram with one of this session's labels; opens it in place.
+    pub(crate) fn handle_datagram(
+        &mut self,
+        header: &Header,
+        datagram: &mut [u8],
+        origin: &DatagramOrigin,
+        shared: &mut Shared,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let known = self.path_index(header.path);
+        let packet_number = self.check_number(header, known)?;
+        let bytes = datagram.len();
+        let sealed = &mut datagram[HEADER_LEN..];
+        self.keys.open(header, packet_number, sealed, now).map_err(|_| Refusal::Unauthenticated)?;
+        let opened = &sealed[..bytes - HEADER_LEN - TAG_LEN];
+        let (sent_at_us, frames) = split_timestamp(opened).map_err(|_| Refusal::Malformed)?;
+
+        if known.is_none() {
+            let address =
+                PathAddress { socket: origin.socket, local_ip: origin.local_ip, remote: origin.remote };
+            self.open_peer_path(header.path, address, now);
+            shared.events.push_back(Event::PathOpened { peer: self.peer, path: header.path });
+        }
+        let index = self.path_index(header.path).ok_or(Refusal::NoSuchPath)?;
+        let ack_eliciting = Frames::new(frames).flatten().any(|frame| frame.is_ack_eliciting());
+        let congestion_experienced = origin.congestion_experienced || header.marks.congestion_experienced;
+        let arrival = Arrival { packet_number, bytes, sent_at_us, congestion_experienced, ack_eliciting };
+        self.follow_peer(index, packet_number, origin, shared, now);
+        self.paths[index].received.on_datagram(arrival, &self.clock, now);
+        self.handle_frames(index, Frames::new(frames), sent_at_us, shared, now)
+    }
+
+    /// The full number of a datagram that may be worth opening.
+    fn check_number(&self, header: &Header, known: Option<usize>) -> Result<PacketNumber, Refusal> {
+        let Some(index) = known else {
+            let peers_own = (header.path.0 % 2 == 1) == self.config.smaller_key;
+            let full = self.paths.len() >= 2 * MAX_PATHS;
+            if !peers_own || full || self.retired.contains(header.path) {
+                return Err(Refusal::NoSuchPath);
+            }
+            return Ok(PacketNumber(u64::from(header.packet_number)));
+        };
+        let window = &self.paths[index].received.window;
+        let packet_number = PacketNumber::expand(header.packet_number, window.expected());
+        window.is_new(packet_number).then_some(packet_number).ok_or(Refusal::Replayed)
+    }
+
+    /// The newest authentic datagram of a path says where the peer is.
+    fn follow_peer(
+        &mut self,
+        index: usize,
+        packet_number: PacketNumber,
+        origin: &DatagramOrigin,
+        shared: &mut Shared,
+        now: Instant,
+    ) {
+        let path = &mut self.paths[index];
+        if packet_number < path.received.window.expected() {
+            return;
+        }
+        let socket = if path.opened_here { path.address.socket } else { origin.socket };
+        let address = PathAddress { socket, local_ip: origin.local_ip, remote: origin.remote };
+        if address.remote != path.address.remote || address.socket != path.address.socket {
+            path.move_to(address, now);
+            shared.events.push_back(Event::PathMoved { peer: self.peer, path: path.id });
+        }
+        path.address.local_ip = address.local_ip;
+    }
+
+    fn handle_frames(
+        &mut self,
+        index: usize,
+        frames: Frames<'_>,
+        sent_at_us: u32,
+        shared: &mut Shared,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let mut result = Ok(());
+        for frame in frames {
+            let Ok(frame) = frame else { return Err(Refusal::Malformed) };
+            match frame {
+                Frame::Padding | Frame::Ping => {}
+                Frame::Ack(ack) => self.on_ack(&ack, shared, now),
+                Frame::PathStats(id, stats) => {
+                    if let Some(path) = self.path_mut(id) {
+                        path.peer_stats = stats;
+                    }
+                }
+                Frame::PathChallenge(token) => self.paths[index].on_challenge(token),
+                Frame::PathResponse(token) => self.on_response(index, token, shared, now),
+                Frame::PathUse(wish) => self.on_path_use(wish, now),
+                Frame::Data(data) => result = result.and(self.on_data(index, &data, sent_at_us, shared, now)),
+            }
+        }
+        if self.reorder.counters().held > 0 {
+            let horizon = self.horizon();
+            self.reorder.release_before(horizon, &mut shared.delivered);
+        }
+        result
+    }
+
+    fn on_ack(&mut self, ack: &AckFrame<'_>, shared: &mut Shared, now: Instant) {
+        let Some(index) = self.path_index(ack.header.path) else { return };
+        let before = self.paths[index].state();
+        self.paths[index].on_ack(ack, &mut self.scratch.acked, &mut self.scratch.lost, now);
+        if let Some(newest) = self.scratch.acked.datagrams.first() {
+            self.keys.on_acknowledged(newest.sent_at);
+        }
+        for mut datagram in self.scratch.acked.datagrams.drain(..) {
+            for packet in datagram.packets.drain(..) {
+                shared.pool.put(packet.packet);
+            }
+            self.paths[index].sent.recycle(datagram.packets);
+            if let Some(wish) = datagram.path_use
+                && let Ok(wished) = self.paths.binary_search_by_key(&wish.path, |path| path.id)
+            {
+                self.paths[wished].usage.on_confirmed(wish);
+            }
+        }
+        self.recycle_lost(index, shared);
+        self.note_state(index, before, shared, now);
+    }
+
+    /// Gives the buffers of lost datagrams back.
+    pub(super) fn recycle_lost(&mut self, index: usize, shared: &mut Shared) {
+        for mut datagram in self.scratch.lost.datagrams.drain(..) {
+            for packet in datagram.packets.drain(..) {
+                shared.pool.put(packet.packet);
+            }
+            self.paths[index].sent.recycle(datagram.packets);
+        }
+    }
+
+    fn on_response(&mut self, index: usize, token: [u8; 8], shared: &mut Shared, now: Instant) {
+        let before = self.paths[index].state();
+        self.paths[index].on_response(token, now);
+        self.note_state(index, before, shared, now);
+    }
+
+    fn on_path_use(&mut self, wish: PathUseFrame, now: Instant) {
+        let Some(path) = self.path_mut(wish.path) else { return };
+        if path.usage.on_peer_request(wish, now) {
+            if wish.usage == PathUse::Closed {
+                // Both sides have closed it now; ours needs no confirmation.
+                path.usage.request(PathUse::Closed, now);
+            }
+            self.after_use_changed(wish.path);
+        }
+    }
+
+    fn on_data(
+        &mut self,
+        index: usize,
+        data: &DataFrame<'_>,
+        sent_at_us: u32,
+        shared: &mut Shared,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let source = classify::source(data.packet).map_err(|_| Refusal::BadPacket)?;
+        if shared.routes.lookup(source) != Some(self.peer) {
+            return Err(Refusal::ForeignSource);
+        }
+        self.last_traffic = Some(now);
+        self.counters.rx_packets += 1;
+        self.counters.rx_bytes += data.packet.len() as u64;
+        let arrival = reorder::Arrival {
+            bucket: data.bucket,
+            seq: data.seq,
+            ordered: data.ordered,
+            packet: data.packet,
+            sent_at_us,
+            spread: self.spread(index, now),
+        };
+        self.reorder.insert(arrival, now, &mut shared.pool, &mut shared.delivered);
+        Ok(())
+    }
+
+    /// How much longer than by the path at `index` a packet may take by the slowest path that delivers.
+    fn spread(&mut self, index: usize, now: Instant) -> Duration {
+        if self.paths.len() == 1 {
+            return REORDER_SLACK;
+        }
+        let own = self.paths[index].received.one_way_delay();
+        let (Some((own, _)), Some(slowest)) = (own, self.slowest_delay(now)) else { return INITIAL_SPREAD };
+        let spread = u64::try_from(slowest - i64::from(own)).unwrap_or(0);
+        (Duration::from_micros(spread) + REORDER_SLACK).min(MAX_SPREAD)
+    }
+
+    /// The longest one-way delay of a path that delivers, jitter included, microseconds on the relative scale.
+    fn slowest_delay(&mut self, now: Instant) -> Option<i64> {
+        if self.slowest_delay.is_none_or(|(_, at)| now >= at + SPREAD_REFRESH) {
+            let latest = |path: &Path| {
+                let (owd, jitter) = path.received.one_way_delay()?;
+                Some(i64::from(owd) + 4 * i64::from(jitter))
+            };
+            self.slowest_delay = self.live_paths().filter_map(latest).max().map(|slowest| (slowest, now));
+        }
+        self.slowest_delay.map(|(slowest, _)| slowest)
+    }
+
+    /// The moment, by the peer's clock, from before which nothing is on its way any more: every path has
+    /// delivered something sent later.
+    fn horizon(&self) -> u32 {
+        let newest = self.live_paths().filter_map(|path| path.received.newest_sent_at_us());
+        let oldest = newest.min_by(|a, b| a.wrapping_sub(*b).cast_signed().cmp(&0));
+        oldest.unwrap_or(0).wrapping_sub(SEALING_SKEW_US)
+    }
+
+    /// The paths on which something may be on its way. One that has been quiet is among them: the peer may just
+    /// have begun to use it.
+    fn live_paths(&self) -> impl Iterator<Item = &Path> {
+        self.paths.iter().filter(|path| path.state() != PathState::Dead && path.received.heard_at().is_some())
+    }
+}

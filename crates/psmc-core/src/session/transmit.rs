@@ -1,0 +1,173 @@
+//! What a session sends: packets to paths, frames to the paths that carry them.
+
+use std::time::Instant;
+
+use psmc_wire::PacketBuf;
+use psmc_wire::frame::FrameWriter;
+
+use super::Session;
+use crate::batch::{Batch, Transmit};
+use crate::classify::Classified;
+use crate::egress::Queued;
+use crate::path::{Path, PathRank, PathState};
+use crate::scheduler::Choice;
+use crate::shared::Shared;
+
+/// Room for the frames that one path carries for others: a few acknowledgements.
+const MAX_CARRIED: usize = 600;
+
+impl Session {
+    /// Queues an inner packet for the peer.
+    pub(crate) fn handle_packet(&mut self, packet: PacketBuf, class: &Classified, shared: &mut Shared, now: Instant) {
+        self.last_traffic = Some(now);
+        self.counters.tx_packets += 1;
+        self.counters.tx_bytes += packet.len() as u64;
+        let Classified { bucket, ordered, .. } = *class;
+        self.egress.push(Queued { packet, bucket, seq: None, ordered, queued_at: now }, &mut shared.pool);
+    }
+
+    /// Fills `batch` with what one path has to send now.
+    pub(crate) fn poll_transmit(&mut self, batch: &mut Batch, shared: &mut Shared, now: Instant) -> Option<Transmit> {
+        self.keys.sealing()?;
+        self.schedule(shared, now);
+        self.carry_for_others(now);
+        let count = self.paths.len();
+        for offset in 0..count {
+            let index = (self.emission_turn + offset) % count;
+            let path = &mut self.paths[index];
+            if !path.wants_to_send(now) {
+                continue;
+            }
+            batch.clear();
+            path.emit(self.keys.sealing()?, &self.clock, batch, now);
+            if batch.segments() > 0 {
+                self.emission_turn = index + 1;
+                return Some(self.transmit(index, batch));
+            }
+        }
+        None
+    }
+
+    fn transmit(&self, index: usize, batch: &Batch) -> Transmit {
+        let address = self.paths[index].address;
+        Transmit {
+            socket: address.socket,
+            remote: address.remote,
+            local_ip: address.local_ip,
+            segment_size: batch.segment_size(),
+            segments: batch.segments(),
+        }
+    }
+
+    /// Gives waiting packets to paths until the scheduler lets one wait.
+    fn schedule(&mut self, shared: &mut Shared, now: Instant) {
+        if self.egress.front().is_none() || !self.find_candidates() {
+            return;
+        }
+        while let Some(front) = self.egress.front() {
+            match self.scheduler.choose(&self.paths, &self.scratch.candidates, front, now) {
+                Choice::Wait => return,
+                Choice::Path(index) => self.give(index, shared),
+                Choice::All => self.give_to_all(shared),
+            }
+        }
+        for &index in &self.scratch.candidates {
+            self.paths[index].set_app_limited();
+        }
+    }
+
+    /// Finds the paths of the best rank that there is; says whether there is any.
+    fn find_candidates(&mut self) -> bool {
+        self.scratch.candidates.clear();
+        let best = self.paths.iter().filter_map(Path::rank).min();
+        let is_best = |path: &Path| best.is_some() && path.rank() == best;
+        self.scratch.candidates.extend((0..self.paths.len()).filter(|&index| is_best(&self.paths[index])));
+        best.is_some()
+    }
+
+    /// Takes the first packet from the queue, with its place in the order of its bucket.
+    fn take_first(&mut self) -> Option<Queued> {
+        let mut packet = self.egress.pop()?;
+        let sequences = &mut self.sequences;
+        packet.seq.get_or_insert_with(|| sequences.take(packet.bucket));
+        Some(packet)
+    }
+
+    fn give(&mut self, index: usize, shared: &mut Shared) {
+        let Some(packet) = self.take_first() else { return };
+        if !self.paths[index].fits(packet.packet.len()) {
+            self.counters.too_big += 1;
+            shared.pool.put(packet.packet);
+        } else if let Some(refused) = self.paths[index].enqueue(packet) {
+            shared.pool.put(refused.packet);
+        }
+    }
+
+    fn give_to_all(&mut self, shared: &mut Shared) {
+        let Some(packet) = self.take_first() else { return };
+        for &index in &self.scratch.candidates {
+            let path = &mut self.paths[index];
+            if !path.fits(packet.packet.len()) {
+                continue;
+            }
+            let mut copy = shared.pool.take();
+            copy.fill(packet.packet.packet());
+            let Queued { bucket, seq, ordered, queued_at, .. } = packet;
+            if let Some(refused) = path.enqueue(Queued { packet: copy, bucket, seq, ordered, queued_at }) {
+                shared.pool.put(refused.packet);
+            }
+        }
+        shared.pool.put(packet.packet);
+    }
+
+    /// Finds carriers for frames about paths that should not, or can not, carry them themselves:
+    /// acknowledgements of paths that don't work in our direction, and wishes about the use of paths.
+    fn carry_for_others(&mut self, now: Instant) {
+        let due = |path: &Path| {
+            let wish = path.usage.repeat_at().is_some_and(|at| at <= now);
+            let silent = path.state() != PathState::Active;
+            path.ack_travels_elsewhere || wish || (silent && path.received.ack_pending())
+        };
+        if !self.paths.iter().any(due) {
+            return;
+        }
+        let carrier = self.carrier();
+        for index in 0..self.paths.len() {
+            let path = &mut self.paths[index];
+            path.ack_travels_elsewhere = carrier.is_some() && path.state() != PathState::Active;
+            let Some(carrier) = carrier else { continue };
+            let round_trip = path.smoothed_rtt();
+            let wish = path.usage.take_due(path.id, round_trip, now);
+            if wish.is_some() && self.paths[carrier].carried_use.is_none() {
+                self.paths[carrier].carried_use = wish;
+            }
+            if index != carrier {
+                self.carry_ack(index, carrier, now);
+            }
+        }
+    }
+
+    /// The path that is best to carry frames of others.
+    fn carrier(&self) -> Option<usize> {
+        let active = |index: &usize| self.paths[*index].rank().is_some_and(PathRank::is_active);
+        let best = (0..self.paths.len()).filter(active).min_by_key(|&index| self.paths[index].smoothed_rtt());
+        best.or_else(|| self.paths.iter().position(|path| path.state() == PathState::Active))
+    }
+
+    fn carry_ack(&mut self, index: usize, carrier: usize, now: Instant) {
+        let path = &mut self.paths[index];
+        let due = path.received.ack_due().is_some_and(|at| at <= now);
+        if !path.ack_travels_elsewhere || !due {
+            return;
+        }
+        let id = path.id;
+        let mut room = [0; MAX_CARRIED];
+        let mut writer = FrameWriter::new(&mut room);
+        path.received.write_ack(id, &mut writer, &self.clock, now);
+        let len = writer.len();
+        let carried = &mut self.paths[carrier].carried;
+        if carried.len() + len <= MAX_CARRIED {
+            carried.extend_from_slice(&room[..len]);
+        }
+    }
+}

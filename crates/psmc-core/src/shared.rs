@@ -1,0 +1,54 @@
+//! What the sessions of a site have in common.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use psmc_wire::control::Message;
+use psmc_wire::crypto::Aead;
+use psmc_wire::{BufPool, Incarnation, Label, PacketBuf};
+use rand_core::Rng;
+use rand_pcg::Pcg64Mcg;
+
+use crate::event::{Event, PeerId};
+use crate::routing::AllowedIps;
+use crate::session::ConnectionId;
+
+/// Site-wide state that a session works on.
+pub(crate) struct Shared {
+    pub(crate) name: String,
+    pub(crate) mtu: u16,
+    pub(crate) aead: Aead,
+    pub(crate) flow_key: [u64; 2],
+    pub(crate) rng: Pcg64Mcg,
+    pub(crate) pool: BufPool,
+    /// Inner packets to be delivered.
+    pub(crate) delivered: VecDeque<PacketBuf>,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) messages: VecDeque<(ConnectionId, Message)>,
+    pub(crate) routes: AllowedIps<PeerId>,
+    pub(crate) labels: BTreeMap<Label, PeerId>,
+}
+
+impl Shared {
+    /// A label that finds `peer`, not in use yet.
+    pub(crate) fn allocate_label(&mut self, peer: PeerId) -> Label {
+        loop {
+            let label = Label(self.rng.next_u32());
+            if let std::collections::btree_map::Entry::Vacant(vacant) = self.labels.entry(label) {
+                vacant.insert(peer);
+                return label;
+            }
+        }
+    }
+
+    /// A new incarnation, never the one that stands for none.
+    pub(crate) fn new_incarnation(&mut self) -> Incarnation {
+        Incarnation(self.rng.next_u64().max(1))
+    }
+
+    /// Makes labels free again.
+    pub(crate) fn release_labels(&mut self, labels: impl IntoIterator<Item = Label>) {
+        for label in labels {
+            self.labels.remove(&label);
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! A site: the whole engine, all peers and paths, without a socket or a clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use psmc_wire::control::Message;
+use psmc_wire::crypto::{KeySource, Role};
+use psmc_wire::datagram::Header;
+use psmc_wire::frame::PathUse;
+use psmc_wire::{BufPool, PacketBuf, PathId};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use thiserror::Error;
+
+use crate::batch::{Batch, SocketId, Transmit};
+use crate::classify;
+use crate::config::{PathConfig, PeerConfig, SiteConfig};
+use crate::event::{Event, PeerId};
+use crate::path::PathAddress;
+use crate::session::{ConnectionId, DatagramOrigin, PathError, Refusal, Session};
+use crate::shared::Shared;
+use crate::status::{PeerStatus, RefusalCounters};
+
+/// Free packet buffers kept for reuse: as many as a queue and a round trip of a fast path hold.
+const MAX_FREE_BUFFERS: usize = 16 * 1024;
+
+/// Room for a packet in a buffer beyond the MTU, so that a device may read a little more than it should.
+const BUFFER_SLACK: usize = 64;
+
+/// What a driver must not ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PeerError {
+    /// The peer was never added, or has been removed.
+    #[error("there is no such peer")]
+    Unknown,
+    /// A prefix belongs to another peer.
+    #[error("{0} belongs to another peer already")]
+    PrefixTaken(ipnet::IpNet),
+    /// A path could not be added or changed.
+    #[error(transparent)]
+    Path(#[from] PathError),
+}
+
+/// The engine of a site.
+///
+/// It does no I/O and reads no clock: a driver tells it what has happened, with the time at which it did, and
+/// carries out what it asks for. After any call of a `handle_*` method, and after adding or changing anything:
+///
+/// 1. [`poll_packet`](Self::poll_packet) until `None`: deliver these inner packets, give the buffers back with
+///    [`recycle`](Self::recycle);
+/// 2. [`poll_transmit`](Self::poll_transmit) until `None`: send these batches;
+/// 3. [`poll_message`](Self::poll_message) and [`poll_event`](Self::poll_event) until `None`;
+/// 4. [`poll_timeout`](Self::poll_timeout): call [`handle_timeout`](Self::handle_timeout) at that time.
+///
+/// Many `handle_*` calls may come before one round of polls; that is what makes batches. Polling too often is
+/// harmless, and so is a timeout that comes early or twice. Time must not run backwards between calls; if it
+/// does, nothing worse happens than that things are done late.
+pub struct Site {
+    peers: BTreeMap<PeerId, Session>,
+    connections: BTreeMap<ConnectionId, PeerId>,
+    shared: Shared,
+    refusals: RefusalCounters,
+    next_peer: u32,
+    /// Sessions that may have something to send.
+    busy: BTreeSet<PeerId>,
+    timeouts: BTreeSet<(Instant, PeerId)>,
+    timeout_of: BTreeMap<PeerId, Instant>,
+}
+
+impl Site {
+    /// A site without peers.
+    #[must_use]
+    pub fn new(config: SiteConfig) -> Self {
+        let mut rng = Pcg64Mcg::from_seed(fold(config.seed));
+        let flow_key = [rng.next_u64(), rng.next_u64()];
+        let shared = Shared {
+            name: config.name,
+            mtu: config.mtu,
+            aead: config.aead,
+            flow_key,
+            rng,
+            pool: BufPool::new(usize::from(config.mtu) + BUFFER_SLACK, MAX_FREE_BUFFERS),
+            delivered: std::collections::VecDeque::new(),
+            events: std::collections::VecDeque::new(),
+            messages: std::collections::VecDeque::new(),
+            routes: crate::routing::AllowedIps::default(),
+            labels: BTreeMap::new(),
+        };
+        Self {
+            peers: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            shared,
+            refusals: RefusalCounters::default(),
+            next_peer: 0,
+            busy: BTreeSet::new(),
+            timeouts: BTreeSet::new(),
+            timeout_of: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a peer. It is dialled as soon as its endpoint is known; data flows once it has a path.
+    ///
+    /// # Errors
+    /// [`PeerError::PrefixTaken`] if one of its prefixes belongs to another peer; nothing is added then.
+    pub fn add_peer(&mut self, config: PeerConfig, now: Instant) -> Result<PeerId, PeerError> {
+        let peer = PeerId(self.next_peer);
+        for &prefix in &config.allowed_ips {
+            let owner = self.shared.routes.insert(prefix, peer);
+            if let Some(owner) = owner.filter(|&owner| owner != peer) {
+                self.shared.routes.insert(prefix, owner);
+                self.shared.routes.remove_all(peer);
+                return Err(PeerError::PrefixTaken(prefix));
+            }
+        }
+        self.next_peer += 1;
+        let session = Session::new(peer, config, &mut self.shared, now);
+        self.peers.insert(peer, session);
+        self.busy.insert(peer);
+        Ok(peer)
+    }
+
+    /// Removes a peer with all that belongs to it, after telling it so.
+    pub fn remove_peer(&mut self, peer: PeerId) {
+        let Some(mut session) = self.peers.remove(&peer) else { return };
+        session.close(&mut self.shared);
+        self.shared.routes.remove_all(peer);
+        self.connections.retain(|_, owner| *owner != peer);
+        self.set_timeout(peer, None);
+        self.busy.remove(&peer);
+    }
+
+    /// Opens a path to a peer.
+    ///
+    /// # Errors
+    /// [`PeerError`] if there is no such peer, or it can't have this path.
+    pub fn add_path(&mut self, peer: PeerId, config: PathConfig, now: Instant) -> Result<PathId, PeerError> {
+        self.with_peer(peer, |session, shared| session.add_path(config, shared, now))
+    }
+
+    /// Removes a path without losing a packet: what is on its way still arrives, what waits goes elsewhere.
+    ///
+    /// # Errors
+    /// [`PeerError`] if there is no such peer or path.
+    pub fn remove_path(&mut self, peer: PeerId, path: PathId, now: Instant) -> Result<(), PeerError> {
+        self.with_peer(peer, |session, _| session.remove_path(path, now))
+    }
+
+    /// Makes a path a standby, or puts it back into use, at both ends.
+    ///
+    /// # Errors
+    /// [`PeerError`] if there is no such peer or path.
+    pub fn set_standby(&mut self, peer: PeerId, path: PathId, standby: bool, now: Instant) -> Result<(), PeerError> {
+        let usage = if standby { PathUse::Standby } else { PathUse::Available };
+        self.with_peer(peer, |session, _| session.set_use(path, usage, now))
+    }
+
+    /// Changes the weight of a path, or its greatest rate (`Some(None)`: unlimited), at both ends.
+    ///
+    /// # Errors
+    /// [`PeerError`] if there is no such peer or path.
+    pub fn reconfigure_path(
+        &mut self,
+        peer: PeerId,
+        path: PathId,
+        weight: Option<u16>,
+        max_rate: Option<Option<u64>>,
+    ) -> Result<(), PeerError> {
+        self.with_peer(peer, |session, shared| session.reconfigure_path(path, weight, max_rate, shared))
+    }
+
+    /// Gives a path another socket or destination.
+    ///
+    /// # Errors
+    /// [`PeerError`] if there is no such peer or path.
+    pub fn rebind_path(
+        &mut self,
+        peer: PeerId,
+        path: PathId,
+        address: PathAddress,
+        now: Instant,
+    ) -> Result<(), PeerError> {
+        self.with_peer(peer, |session, _| session.rebind_path(path, address, now))
+    }
+
+    /// The open path of that name.
+    #[must_use]
+    pub fn path_by_name(&self, peer: PeerId, name: &str) -> Option<PathId> {
+        self.peers.get(&peer)?.path_by_name(name)
+    }
+
+    /// The network interface under a socket went down or came up.
+    pub fn handle_link(&mut self, socket: SocketId, up: bool, now: Instant) {
+        for (&peer, session) in &mut self.peers {
+            session.on_link(socket, up, &mut self.shared, now);
+            self.busy.insert(peer);
+        }
+    }
+
+    /// A control connection to a peer is up: dialled by this site because of an [`Event::Dial`], or accepted.
+    ///
+    /// # Errors
+    /// [`PeerError::Unknown`] if there is no such peer: the connection should be ended.
+    pub fn handle_connected(
+        &mut self,
+        peer: PeerId,
+        connection: ConnectionId,
+        role: Role,
+        keys: Box<dyn KeySource>,
+        now: Instant,
+    ) -> Result<(), PeerError> {
+        self.with_peer(peer, |session, shared| {
+            session.handle_connected(connection, role, keys, shared, now);
+            Ok(())
+        })?;
+        self.connections.insert(connection, peer);
+        Ok(())
+    }
+
+    /// A message has arrived on a control connection.
+    pub fn handle_message(&mut self, connection: ConnectionId, message: Message, now: Instant) {
+        let Some(&peer) = self.connections.get(&connection) else { return };
+        if let Some(session) = self.peers.get_mut(&peer) {
+            session.handle_message(connection, message, &mut self.shared, now);
+            self.busy.insert(peer);
+        }
+    }
+
+    /// A control connection has ended, for whatever reason.
+    pub fn handle_disconnected(&mut self, connection: ConnectionId, now: Instant) {
+        let Some(peer) = self.connections.remove(&connection) else { return };
+        if let Some(session) = self.peers.get_mut(&peer) {
+            session.handle_disconnected(connection, now);
+            self.busy.insert(peer);
+        }
+    }
+
+    /// An [`Event::Dial`] has led to nothing.
+    pub fn handle_dial_failed(&mut self, peer: PeerId, now: Instant) {
+        if let Some(session) = self.peers.get_mut(&peer) {
+            session.handle_dial_failed(now);
+            self.busy.insert(peer);
+        }
+    }
+
+    /// An inner packet has been read from the TUN device.
+    pub fn handle_packet(&mut self, packet: PacketBuf, now: Instant) {
+        let class = match classify::classify(packet.packet(), self.shared.flow_key) {
+            Ok(class) => class,
+            Err(_) => return self.refuse(Refusal::BadPacket, Some(packet)),
+        };
+        let peer = self.shared.routes.lookup(class.destination);
+        let Some((peer, session)) = peer.and_then(|peer| Some((peer, self.peers.get_mut(&peer)?))) else {
+            return self.refuse(Refusal::NoRoute, Some(packet));
+        };
+        session.handle_packet(packet, &class, &mut self.shared, now);
+        self.busy.insert(peer);
+    }
+
+    /// A datagram has arrived. It is opened in place: its bytes are garbage afterwards.
+    pub fn handle_datagram(&mut self, datagram: &mut [u8], origin: &DatagramOrigin, now: Instant) {
+        let header = match Header::parse(datagram) {
+            Ok(header) => header,
+            Err(_) => return self.refuse(Refusal::Malformed, None),
+        };
+        let peer = self.shared.labels.get(&header.label).copied();
+        let Some((peer, session)) = peer.and_then(|peer| Some((peer, self.peers.get_mut(&peer)?))) else {
+            return self.refuse(Refusal::UnknownLabel, None);
+        };
+        if let Err(refusal) = session.handle_datagram(&header, datagram, origin, &mut self.shared, now) {
+            self.refuse(refusal, None);
+        }
+        self.busy.insert(peer);
+    }
+
+    /// Does what is due by `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(&(at, peer)) = self.timeouts.first()
+            && at <= now
+        {
+            self.set_timeout(peer, None);
+            if let Some(session) = self.peers.get_mut(&peer) {
+                session.handle_timeout(&mut self.shared, now);
+                self.busy.insert(peer);
+            }
+        }
+    }
+
+    /// The next inner packet to deliver.
+    pub fn poll_packet(&mut self) -> Option<PacketBuf> {
+        self.shared.delivered.pop_front()
+    }
+
+    /// Fills `batch` with datagrams of one path that should be sent now.
+    pub fn poll_transmit(&mut self, batch: &mut Batch, now: Instant) -> Option<Transmit> {
+        while let Some(&peer) = self.busy.first() {
+            let Some(session) = self.peers.get_mut(&peer) else {
+                self.busy.remove(&peer);
+                continue;
+            };
+            if let Some(transmit) = session.poll_transmit(batch, &mut self.shared, now) {
+                return Some(transmit);
+            }
+            let timeout = session.next_timeout(now);
+            self.busy.remove(&peer);
+            self.set_timeout(peer, timeout);
+        }
+        None
+    }
+
+    /// The next message to write to a control connection.
+    pub fn poll_message(&mut self) -> Option<(ConnectionId, Message)> {
+        self.shared.messages.pop_front()
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.shared.events.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) should be called. Valid once
+    /// [`poll_transmit`](Self::poll_transmit) has said `None`.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.timeouts.first().map(|&(at, _)| at)
+    }
+
+    /// The pool from which packets for [`handle_packet`](Self::handle_packet) should come.
+    pub fn pool(&mut self) -> &mut BufPool {
+        &mut self.shared.pool
+    }
+
+    /// Gives back a buffer from [`poll_packet`](Self::poll_packet).
+    pub fn recycle(&mut self, packet: PacketBuf) {
+        self.shared.pool.put(packet);
+    }
+
+    /// What was refused so far, of all peers and of nobody.
+    #[must_use]
+    pub fn refusals(&self) -> &RefusalCounters {
+        &self.refusals
+    }
+
+    /// The present state of a peer.
+    #[must_use]
+    pub fn status(&self, peer: PeerId) -> Option<PeerStatus> {
+        self.peers.get(&peer).map(Session::status)
+    }
+
+    fn with_peer<T>(
+        &mut self,
+        peer: PeerId,
+        change: impl FnOnce(&mut Session, &mut Shared) -> Result<T, PathError>,
+    ) -> Result<T, PeerError> {
+        let session = self.peers.get_mut(&peer).ok_or(PeerError::Unknown)?;
+        let result = change(session, &mut self.shared);
+        self.busy.insert(peer);
+        Ok(result?)
+    }
+
+    fn refuse(&mut self, refusal: Refusal, packet: Option<PacketBuf>) {
+        self.refusals.count(refusal);
+        if let Some(packet) = packet {
+            self.shared.pool.put(packet);
+        }
+    }
+
+    fn set_timeout(&mut self, peer: PeerId, timeout: Option<Instant>) {
+        let old = match timeout {
+            Some(at) => self.timeout_of.insert(peer, at),
+            None => self.timeout_of.remove(&peer),
+        };
+        if old == timeout {
+            return;
+        }
+        if let Some(old) = old {
+            self.timeouts.remove(&(old, peer));
+        }
+        if let Some(at) = timeout {
+            self.timeouts.insert((at, peer));
+        }
+    }
+}
+
+/// Both halves of a seed, folded into the size that the generator takes.
+fn fold(seed: [u8; 32]) -> [u8; 16] {
+    std::array::from_fn(|i| seed[i] ^ seed[i + 16])
+}
+
+impl std::fmt::Debug for Site {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Site").field("peers", &self.peers.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,130 @@
+//! Snapshots of the engine's state, for people and for monitoring.
+
+use std::time::{Duration, Instant};
+
+use psmc_wire::PathId;
+use psmc_wire::frame::{PathStats, PathUse};
+
+use crate::path::{Path, PathAddress, PathCounters, PathState};
+use crate::reorder::ReorderCounters;
+use crate::session::{Refusal, Session, SessionCounters};
+
+/// How often each refusal happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RefusalCounters {
+    counts: [u64; Refusal::ALL.len()],
+}
+
+impl RefusalCounters {
+    pub(crate) fn count(&mut self, refusal: Refusal) {
+        self.counts[refusal as usize] += 1;
+    }
+
+    /// Each refusal and how often it happened.
+    pub fn iter(&self) -> impl Iterator<Item = (Refusal, u64)> + '_ {
+        Refusal::ALL.into_iter().zip(self.counts)
+    }
+
+    /// How often this one happened.
+    #[must_use]
+    pub fn get(&self, refusal: Refusal) -> u64 {
+        self.counts[refusal as usize]
+    }
+}
+
+/// A session.
+#[derive(Clone, Debug)]
+pub struct PeerStatus {
+    /// What the peer is called here.
+    pub name: String,
+    /// Since when a control connection is up, if one is.
+    pub connected_since: Option<Instant>,
+    /// Since when the present key seals, and the number of its epoch.
+    pub key: Option<(Instant, u8)>,
+    /// How often a key was rolled without a handshake.
+    pub key_rolls: u64,
+    /// Packets that wait for a path.
+    pub queued_packets: usize,
+    /// Packets dropped because the queue was full or they had waited too long.
+    pub queue_drops: u64,
+    /// What the session has carried.
+    pub counters: SessionCounters,
+    /// What reordering has done.
+    pub reorder: ReorderCounters,
+    /// The paths, by id.
+    pub paths: Vec<PathStatus>,
+}
+
+/// A path of a session.
+#[derive(Clone, Debug)]
+pub struct PathStatus {
+    /// Its id.
+    pub id: PathId,
+    /// Its name.
+    pub name: String,
+    /// Whether this site opened it.
+    pub opened_here: bool,
+    /// Whether it works.
+    pub state: PathState,
+    /// What it may be used for.
+    pub usage: PathUse,
+    /// Where its datagrams go.
+    pub address: PathAddress,
+    /// Its weight.
+    pub weight: u16,
+    /// Its greatest rate, in bits per second.
+    pub max_rate: Option<u64>,
+    /// Smoothed round trip and its variation.
+    pub rtt: Option<(Duration, Duration)>,
+    /// The smallest round trip of the last seconds.
+    pub min_rtt: Option<Duration>,
+    /// The rate at which it delivers at its best, in bits per second.
+    pub rate: Option<u64>,
+    /// Bytes sent and not acknowledged yet.
+    pub inflight_bytes: u64,
+    /// What was sent.
+    pub counters: PathCounters,
+    /// What was received and measured here.
+    pub received: PathStats,
+    /// What the peer received and measured.
+    pub peer_received: PathStats,
+}
+
+impl Session {
+    pub(crate) fn status(&self) -> PeerStatus {
+        let (queued_packets, queue_drops) = self.queue();
+        PeerStatus {
+            name: self.config.name.clone(),
+            connected_since: self.connected_since(),
+            key: self.key_in_use(),
+            key_rolls: self.key_rolls(),
+            queued_packets,
+            queue_drops,
+            counters: self.counters(),
+            reorder: self.reorder_counters(),
+            paths: self.paths().iter().map(Path::status).collect(),
+        }
+    }
+}
+
+impl Path {
+    fn status(&self) -> PathStatus {
+        PathStatus {
+            id: self.id,
+            name: self.config.name.clone(),
+            opened_here: self.opened_here,
+            state: self.state(),
+            usage: self.usage.effective(),
+            address: self.address,
+            weight: self.config.weight,
+            max_rate: self.config.max_rate,
+            rtt: self.rtt.smoothed().zip(self.rtt.variation()),
+            min_rtt: self.rtt.min(),
+            rate: self.bandwidth().map(|bytes| bytes * 8),
+            inflight_bytes: self.sent.inflight_bytes(),
+            counters: self.counters,
+            received: self.received.stats(),
+            peer_received: self.peer_stats,
+        }
+    }
+}

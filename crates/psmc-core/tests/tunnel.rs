@@ -1,0 +1,129 @@
+//! Two engines talk to each other over links that behave and links that don't.
+
+mod world;
+
+use std::time::Duration;
+
+use psmc_core::{PathState, SchedulerKind};
+use world::{HQ, Link, TCP, UDP, VAN, World, number, packet};
+
+const ALL_SCHEDULERS: [SchedulerKind; 4] =
+    [SchedulerKind::Earliest, SchedulerKind::Wrr, SchedulerKind::Flow, SchedulerKind::Redundant];
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn numbers(world: &World, end: usize) -> Vec<u32> {
+    world.packets(end).iter().map(|packet| number(packet)).collect()
+}
+
+#[test]
+fn packets_cross_in_both_directions_with_every_scheduler() {
+    for scheduler in ALL_SCHEDULERS {
+        let mut world = World::connected(vec![Link::new(10), Link::new(25), Link::new(40)], scheduler);
+        for i in 0..500 {
+            world.send(VAN, &packet(VAN, TCP, 1, i, 1400));
+            world.send(HQ, &packet(HQ, UDP, 2, i, 200));
+            world.run_for(ms(1));
+        }
+        world.run_for(ms(500));
+        assert_eq!(numbers(&world, HQ), (0..500).collect::<Vec<_>>(), "{scheduler:?}");
+        let mut back = numbers(&world, VAN);
+        back.sort_unstable();
+        assert_eq!(back, (0..500).collect::<Vec<_>>(), "{scheduler:?}");
+    }
+}
+
+#[test]
+fn all_paths_become_active_within_a_few_round_trips() {
+    let mut world = World::new((0..8).map(|_| Link::new(25)).collect(), SchedulerKind::Earliest);
+    world.run_for(ms(50 * 5));
+    for end in [VAN, HQ] {
+        let states = world.path_states(end);
+        assert_eq!(states.len(), 8);
+        assert!(states.values().all(|&state| state == PathState::Active), "{states:?}");
+    }
+}
+
+#[test]
+fn a_silent_path_becomes_suspect_then_dead_and_comes_back() {
+    let mut world = World::connected(vec![Link::new(10), Link::new(10)], SchedulerKind::Wrr);
+    world.links[0].cut();
+    let mut sent = 0;
+    let mut suspect_after = None;
+    for i in 0..1000 {
+        world.send(VAN, &packet(VAN, TCP, 1, sent, 1000));
+        sent += 1;
+        world.run_for(ms(1));
+        if suspect_after.is_none() && world.path_states(VAN)["link0"] != PathState::Active {
+            suspect_after = Some(i);
+        }
+    }
+    assert!(suspect_after.expect("noticed") <= 62, "{suspect_after:?}");
+    assert_eq!(world.path_states(VAN)["link0"], PathState::Dead);
+    world.links[0].restore();
+    world.run_for(ms(1000));
+    assert_eq!(world.path_states(VAN)["link0"], PathState::Active);
+    assert_eq!(world.path_states(HQ)["link0"], PathState::Active);
+    let mut arrived = numbers(&world, HQ);
+    arrived.sort_unstable();
+    assert_eq!(arrived, (0..sent).collect::<Vec<_>>(), "what was on its way is sent again");
+}
+
+#[test]
+fn either_end_may_restart() {
+    for end in [VAN, HQ] {
+        let mut world = World::connected(vec![Link::new(10), Link::new(20)], SchedulerKind::Earliest);
+        world.send(VAN, &packet(VAN, TCP, 1, 1, 500));
+        world.run_for(ms(100));
+        world.restart(end);
+        world.run_for(ms(2000));
+        world.send(VAN, &packet(VAN, TCP, 1, 2, 500));
+        world.send(HQ, &packet(HQ, TCP, 1, 3, 500));
+        world.run_for(ms(100));
+        assert_eq!(numbers(&world, HQ), [1, 2], "end {end} restarted");
+        assert_eq!(numbers(&world, VAN), [3], "end {end} restarted");
+    }
+}
+
+#[test]
+fn the_data_plane_outlives_the_control_connection() {
+    let mut world = World::connected(vec![Link::new(10)], SchedulerKind::Earliest);
+    world.control_up = false;
+    world.drop_connections();
+    for i in 0..600 {
+        world.send(VAN, &packet(VAN, TCP, 1, i, 500));
+        world.run_for(ms(1000));
+    }
+    assert_eq!(numbers(&world, HQ), (0..600).collect::<Vec<_>>());
+    let status = world.ends[VAN].site.status(world.ends[VAN].peer).expect("the peer");
+    assert!(status.key_rolls >= 4, "keys roll every two minutes: {}", status.key_rolls);
+    assert!(status.connected_since.is_none());
+}
+
+#[test]
+fn a_bulk_flow_fills_three_links() {
+    let links = vec![Link::new(5).mbit(40), Link::new(5).mbit(30), Link::new(5).mbit(20)];
+    let mut world = World::connected(links, SchedulerKind::Earliest);
+    let before: u64 = world.ends[HQ].delivered.iter().map(|(_, packet)| packet.len() as u64).sum();
+    for i in 0..40_000 {
+        world.send(VAN, &packet(VAN, TCP, 1, i, 1400));
+        world.run_for(Duration::from_micros(112));
+    }
+    let bytes: u64 = world.ends[HQ].delivered.iter().map(|(_, packet)| packet.len() as u64).sum();
+    let seconds = 40_000.0 * 112e-6;
+    let mbits = (bytes - before) as f64 * 8.0 / seconds / 1e6;
+    assert!(mbits > 0.9 * 90.0 * 1400.0 / 1467.0, "{mbits:.1} Mb/s");
+}
+
+#[test]
+fn a_moved_client_is_followed_at_once() {
+    let mut world = World::connected(vec![Link::new(10)], SchedulerKind::Earliest);
+    world.links[0].nat = Some("10.1.0.99:4000".parse().expect("an address"));
+    world.send(VAN, &packet(VAN, TCP, 1, 0, 500));
+    world.run_for(ms(15));
+    let status = world.ends[HQ].site.status(world.ends[HQ].peer).expect("the peer");
+    assert_eq!(status.paths[0].address.remote.to_string(), "10.1.0.99:4000");
+    assert_eq!(status.paths[0].state, PathState::Active);
+}

@@ -1,0 +1,117 @@
+//! A link of the world: rate, delay, drop-tail queue, loss, and ways to break it.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// A datagram that has left its sender.
+struct Flying {
+    arrives: Instant,
+    to: usize,
+    datagram: Vec<u8>,
+    from: SocketAddr,
+}
+
+/// Both directions of a link; index 0 is from the van.
+pub struct Link {
+    pub delay: Duration,
+    /// Bits per second; `None` is without limit.
+    pub rate: Option<u64>,
+    /// How long a queue may get before its tail is dropped.
+    pub queue: Duration,
+    /// One in so many datagrams is lost; zero: none.
+    pub loss_one_in: u32,
+    /// Whether each direction lets anything through.
+    pub passes: [bool; 2],
+    /// The address that the far end sees instead of the van's own: a NAT that may change its mind.
+    pub nat: Option<SocketAddr>,
+    pub carried_bytes: [u64; 2],
+    pub dropped: u64,
+    busy_until: [Option<Instant>; 2],
+    flying: [VecDeque<Flying>; 2],
+    random: u64,
+}
+
+impl Link {
+    pub fn new(delay_ms: u64) -> Self {
+        Self {
+            delay: Duration::from_millis(delay_ms),
+            rate: None,
+            queue: Duration::from_millis(100),
+            loss_one_in: 0,
+            passes: [true; 2],
+            nat: None,
+            carried_bytes: [0; 2],
+            dropped: 0,
+            busy_until: [None; 2],
+            flying: [VecDeque::new(), VecDeque::new()],
+            random: 0x9e37_79b9_7f4a_7c15 ^ delay_ms,
+        }
+    }
+
+    pub fn mbit(mut self, mbit: u64) -> Self {
+        self.rate = Some(mbit * 1_000_000);
+        self
+    }
+
+    pub fn loss_one_in(mut self, n: u32) -> Self {
+        self.loss_one_in = n;
+        self
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.passes == [true; 2]
+    }
+
+    pub fn cut(&mut self) {
+        self.passes = [false; 2];
+    }
+
+    pub fn restore(&mut self) {
+        self.passes = [true; 2];
+    }
+
+    pub fn send(&mut self, from: usize, datagram: &[u8], address: SocketAddr, now: Instant) {
+        if !self.passes[from] || self.draws_loss() {
+            self.dropped += 1;
+            return;
+        }
+        let start = self.busy_until[from].map_or(now, |at| at.max(now));
+        if start > now + self.queue {
+            self.dropped += 1;
+            return;
+        }
+        // Outer headers of IPv4 and UDP are carried too.
+        let bits = (datagram.len() as u64 + 28) * 8;
+        let time = self.rate.map_or(0, |rate| bits * 1_000_000_000 / rate);
+        let end = start + Duration::from_nanos(time);
+        self.busy_until[from] = Some(end);
+        self.carried_bytes[from] += datagram.len() as u64;
+        let seen = if from == 0 { self.nat.unwrap_or(address) } else { address };
+        let flying =
+            Flying { arrives: end + self.delay, to: 1 - from, datagram: datagram.to_vec(), from: seen };
+        self.flying[from].push_back(flying);
+    }
+
+    fn draws_loss(&mut self) -> bool {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.loss_one_in > 0 && self.random % u64::from(self.loss_one_in) == 0
+    }
+
+    pub fn next_arrival(&self) -> Option<Instant> {
+        self.flying.iter().filter_map(|queue| queue.front().map(|flying| flying.arrives)).min()
+    }
+
+    pub fn take_arrived(&mut self, now: Instant) -> Option<(usize, Vec<u8>, SocketAddr)> {
+        for from in [0, 1] {
+            if let Some(flying) = self.flying[from].pop_front_if(|flying| flying.arrives <= now)
+                && self.passes[from]
+            {
+                return Some((flying.to, flying.datagram, flying.from));
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,354 @@
+//! Two sites and the links between them, in virtual time: deterministic, and as fast as the engine.
+
+#![allow(dead_code, unreachable_pub, reason = "every test binary uses another part of the world")]
+
+mod crypto;
+mod link;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+pub use link::Link;
+use psmc_core::{
+    Batch, CongestionConfig, ConnectionId, DatagramOrigin, Event, PathConfig, PathState, PeerConfig, PeerId,
+    ReorderPolicy, SchedulerKind, Site, SiteConfig, SocketId,
+};
+use psmc_wire::control::Message;
+use psmc_wire::crypto::{Aead, Role};
+
+/// The end of the world that opens the paths and dials.
+pub const VAN: usize = 0;
+/// The other end.
+pub const HQ: usize = 1;
+
+/// The one socket of [`HQ`]; the sockets of [`VAN`] are numbered as the links.
+const HQ_SOCKET: SocketId = SocketId(1000);
+
+/// A control connection: both ends, and what is on its way.
+struct Connection {
+    ends: [Option<ConnectionId>; 2],
+    in_flight: VecDeque<(Instant, usize, Message)>,
+}
+
+pub struct End {
+    pub site: Site,
+    pub peer: PeerId,
+    pub events: Vec<Event>,
+    /// Inner packets delivered here: when, and which.
+    pub delivered: Vec<(Instant, Vec<u8>)>,
+    dial_at: Option<Instant>,
+}
+
+pub struct World {
+    pub now: Instant,
+    pub start: Instant,
+    pub ends: [End; 2],
+    pub links: Vec<Link>,
+    /// Whether control connections can be made.
+    pub control_up: bool,
+    /// Datagrams seen on any link, the last ones first out: for replays.
+    pub tapped: VecDeque<(usize, usize, Vec<u8>)>,
+    connections: Vec<Connection>,
+    next_connection: u64,
+    seed: u64,
+    batch: Batch,
+    scheduler: SchedulerKind,
+}
+
+pub fn path_config(link: usize) -> PathConfig {
+    PathConfig {
+        name: format!("link{link}"),
+        socket: SocketId(link as u32),
+        remote: address(link, HQ),
+        weight: 1,
+        max_rate: None,
+        mtu: 1500,
+        congestion: CongestionConfig::Model,
+    }
+}
+
+/// The outer address of an end on a link.
+pub fn address(link: usize, end: usize) -> SocketAddr {
+    let ip = Ipv4Addr::new(10, 1, link as u8, end as u8 + 1);
+    SocketAddr::new(IpAddr::V4(ip), 5115)
+}
+
+impl World {
+    pub fn new(links: Vec<Link>, scheduler: SchedulerKind) -> Self {
+        let now = Instant::now();
+        let end = |index| Self::make_end(index, 1, scheduler, now);
+        let mut world = Self {
+            now,
+            start: now,
+            ends: [end(VAN), end(HQ)],
+            links,
+            control_up: true,
+            tapped: VecDeque::new(),
+            connections: Vec::new(),
+            next_connection: 0,
+            seed: 1,
+            batch: Batch::new(64),
+            scheduler,
+        };
+        world.open_paths();
+        world
+    }
+
+    /// A connected world: every path is active.
+    pub fn connected(links: Vec<Link>, scheduler: SchedulerKind) -> Self {
+        let mut world = Self::new(links, scheduler);
+        world.run_for(Duration::from_secs(1));
+        world
+    }
+
+    fn make_end(index: usize, seed: u8, scheduler: SchedulerKind, now: Instant) -> End {
+        let mut site = Site::new(SiteConfig {
+            name: ["van", "hq"][index].to_owned(),
+            mtu: 1400,
+            aead: Aead::Aes256Gcm,
+            seed: [seed.wrapping_mul(2).wrapping_add(index as u8); 32],
+        });
+        let config = PeerConfig {
+            name: ["hq", "van"][index].to_owned(),
+            allowed_ips: vec![format!("10.77.0.{}/32", index + 1).parse().expect("a prefix")],
+            can_dial: index == VAN,
+            smaller_key: index == VAN,
+            scheduler,
+            reorder: ReorderPolicy::Deadline,
+            keepalive: Duration::from_secs(10),
+        };
+        let peer = site.add_peer(config, now).expect("free prefixes");
+        End { site, peer, events: Vec::new(), delivered: Vec::new(), dial_at: None }
+    }
+
+    fn open_paths(&mut self) {
+        for link in 0..self.links.len() {
+            let van = &mut self.ends[VAN];
+            van.site.add_path(van.peer, path_config(link), self.now).expect("room for a path");
+        }
+    }
+
+    /// Kills an end and starts it again from nothing.
+    pub fn restart(&mut self, end: usize) {
+        self.seed += 1;
+        let delivered = std::mem::take(&mut self.ends[end].delivered);
+        self.ends[end] = Self::make_end(end, self.seed as u8, self.scheduler, self.now);
+        self.ends[end].delivered = delivered;
+        if end == VAN {
+            self.open_paths();
+        }
+        for connection in &mut self.connections {
+            connection.ends[end] = None;
+        }
+        self.drop_connections();
+    }
+
+    /// Breaks all control connections.
+    pub fn drop_connections(&mut self) {
+        for connection in std::mem::take(&mut self.connections) {
+            for (end, id) in connection.ends.into_iter().enumerate() {
+                if let Some(id) = id {
+                    self.ends[end].site.handle_disconnected(id, self.now);
+                }
+            }
+        }
+    }
+
+    pub fn send(&mut self, from: usize, packet: &[u8]) {
+        let site = &mut self.ends[from].site;
+        let mut buf = site.pool().take();
+        buf.fill(packet);
+        site.handle_packet(buf, self.now);
+    }
+
+    pub fn run_for(&mut self, time: Duration) {
+        let end = self.now + time;
+        self.run_until(end);
+    }
+
+    /// Lets everything happen that happens until `end`.
+    pub fn run_until(&mut self, end: Instant) {
+        self.settle();
+        while let Some(at) = self.next_event().filter(|&at| at <= end) {
+            self.now = self.now.max(at);
+            self.deliver_datagrams();
+            self.deliver_messages();
+            self.dial();
+            for end in &mut self.ends {
+                end.site.handle_timeout(self.now);
+            }
+            self.settle();
+        }
+        self.now = end;
+        self.settle();
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        let links = self.links.iter().filter_map(Link::next_arrival);
+        let messages = self.connections.iter().filter_map(|c| c.in_flight.front().map(|(at, ..)| *at));
+        let ends = self.ends.iter().flat_map(|end| [end.site.poll_timeout(), end.dial_at]).flatten();
+        links.chain(messages).chain(ends).min()
+    }
+
+    fn deliver_datagrams(&mut self) {
+        for link in 0..self.links.len() {
+            while let Some((to, mut datagram, from_address)) = self.links[link].take_arrived(self.now) {
+                self.tapped.push_front((link, to, datagram.clone()));
+                self.tapped.truncate(64);
+                self.inject(link, to, &mut datagram, from_address);
+            }
+        }
+    }
+
+    /// A datagram arrives at an end from that link, whoever sent it.
+    pub fn inject(&mut self, link: usize, to: usize, datagram: &mut [u8], remote: SocketAddr) {
+        let origin = DatagramOrigin {
+            socket: if to == VAN { SocketId(link as u32) } else { HQ_SOCKET },
+            local_ip: Some(address(link, to).ip()),
+            remote,
+            congestion_experienced: false,
+        };
+        self.ends[to].site.handle_datagram(datagram, &origin, self.now);
+    }
+
+    fn deliver_messages(&mut self) {
+        for connection in &mut self.connections {
+            while let Some((_, to, message)) = connection.in_flight.pop_front_if(|(at, ..)| *at <= self.now) {
+                if let Some(id) = connection.ends[to] {
+                    self.ends[to].site.handle_message(id, message, self.now);
+                }
+            }
+        }
+    }
+
+    fn dial(&mut self) {
+        for from in [VAN, HQ] {
+            if self.ends[from].dial_at.take_if(|at| *at <= self.now).is_some() {
+                self.connect(from);
+            }
+        }
+    }
+
+    /// The time that a control message takes, or `None` if no link carries it.
+    fn control_delay(&self) -> Option<Duration> {
+        let usable = self.links.iter().filter(|link| link.is_open() && self.control_up);
+        usable.map(|link| link.delay).min()
+    }
+
+    fn connect(&mut self, from: usize) {
+        let peer = self.ends[from].peer;
+        if self.control_delay().is_none() {
+            return self.ends[from].site.handle_dial_failed(peer, self.now);
+        }
+        self.next_connection += 1;
+        let id = ConnectionId(self.next_connection);
+        for end in [VAN, HQ] {
+            let role = if end == from { Role::Dialer } else { Role::Acceptor };
+            let keys = Box::new(crypto::TestKeys { connection: self.next_connection });
+            let peer = self.ends[end].peer;
+            self.ends[end].site.handle_connected(peer, id, role, keys, self.now).expect("the peer exists");
+        }
+        self.connections.push(Connection { ends: [Some(id); 2], in_flight: VecDeque::new() });
+    }
+
+    /// Carries out what both engines ask for.
+    pub fn settle(&mut self) {
+        for end in [VAN, HQ] {
+            self.transmit(end);
+            while let Some(packet) = self.ends[end].site.poll_packet() {
+                self.ends[end].delivered.push((self.now, packet.packet().to_vec()));
+                self.ends[end].site.recycle(packet);
+            }
+            while let Some((id, message)) = self.ends[end].site.poll_message() {
+                self.post(end, id, message);
+            }
+            while let Some(event) = self.ends[end].site.poll_event() {
+                self.react(end, event);
+            }
+            self.transmit(end);
+        }
+    }
+
+    fn transmit(&mut self, end: usize) {
+        while let Some(transmit) = self.ends[end].site.poll_transmit(&mut self.batch, self.now) {
+            let link = match transmit.socket {
+                HQ_SOCKET => usize::from(octet(transmit.local_ip.expect("replies have a source"))),
+                SocketId(link) => link as usize,
+            };
+            let SocketAddr::V4(to) = transmit.remote else { panic!("all addresses are IPv4") };
+            assert_eq!(usize::from(to.ip().octets()[2]), link, "sent into the wrong link");
+            for datagram in self.batch.contents().chunks(transmit.segment_size) {
+                self.links[link].send(end, datagram, address(link, end), self.now);
+            }
+        }
+    }
+
+    fn post(&mut self, from: usize, id: ConnectionId, message: Message) {
+        let Some(delay) = self.control_delay() else { return };
+        let at = self.now + delay;
+        if let Some(connection) = self.connections.iter_mut().find(|c| c.ends[from] == Some(id)) {
+            connection.in_flight.push_back((at, 1 - from, message));
+        }
+    }
+
+    fn react(&mut self, end: usize, event: Event) {
+        match event {
+            Event::Dial(_) => {
+                let delay = self.control_delay().unwrap_or_default();
+                self.ends[end].dial_at = Some(self.now + 2 * delay);
+            }
+            Event::Hangup(id) => {
+                for connection in &mut self.connections {
+                    if connection.ends[end] == Some(id) {
+                        connection.ends[end] = None;
+                        self.ends[end].site.handle_disconnected(id, self.now);
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.ends[end].events.push(event);
+    }
+
+    pub fn path_states(&self, end: usize) -> BTreeMap<String, PathState> {
+        let status = self.ends[end].site.status(self.ends[end].peer).expect("the peer exists");
+        status.paths.into_iter().map(|path| (path.name, path.state)).collect()
+    }
+
+    /// What a site delivered, without the times.
+    pub fn packets(&self, end: usize) -> Vec<Vec<u8>> {
+        self.ends[end].delivered.iter().map(|(_, packet)| packet.clone()).collect()
+    }
+}
+
+fn octet(ip: IpAddr) -> u8 {
+    let IpAddr::V4(ip) = ip else { panic!("all addresses are IPv4") };
+    ip.octets()[2]
+}
+
+/// An IPv4 packet from the van to headquarters or back, of `len` bytes, which carries its number.
+pub fn packet(from: usize, protocol: u8, flow: u16, number: u32, len: usize) -> Vec<u8> {
+    let len = len.max(28);
+    let mut packet = vec![0; len];
+    packet[0] = 0x45;
+    packet[2..4].copy_from_slice(&u16::try_from(len).expect("a short packet").to_be_bytes());
+    packet[8] = 64;
+    packet[9] = protocol;
+    let [source, destination] = if from == VAN { [2, 1] } else { [1, 2] };
+    packet[12..16].copy_from_slice(&[10, 77, 0, source]);
+    packet[16..20].copy_from_slice(&[10, 77, 0, destination]);
+    packet[20..22].copy_from_slice(&flow.to_be_bytes());
+    packet[22..24].copy_from_slice(&[0x1f, 0x90]);
+    packet[24..28].copy_from_slice(&number.to_be_bytes());
+    packet
+}
+
+/// Protocol numbers of flows that want order, and of those that don't.
+pub const TCP: u8 = 6;
+pub const UDP: u8 = 17;
+
+/// The number that a packet carries.
+pub fn number(packet: &[u8]) -> u32 {
+    u32::from_be_bytes(packet[24..28].try_into().expect("four bytes"))
+}

@@ -57,10 +57,7 @@ pub(crate) enum BadPacket {
 /// one flow are in the same bucket, and so are all fragments between two hosts of one protocol. An upper-layer
 /// header that is cut off or unknown is no error: a router would forward such a packet.
 pub(crate) fn classify(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPacket> {
-    let Some(&first) = packet.first() else {
-        return Err(BadPacket::Truncated(0));
-    };
-    match first >> 4 {
+    match version(packet)? {
         4 => classify_ipv4(packet, key),
         6 => classify_ipv6(packet, key),
         version => Err(BadPacket::Version(version)),
@@ -69,35 +66,18 @@ pub(crate) fn classify(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPa
 
 /// The source address of `packet`, after the same checks of its header.
 pub(crate) fn source(packet: &[u8]) -> Result<IpAddr, BadPacket> {
-    let truncated = BadPacket::Truncated(packet.len());
-    match packet.first().map_or(0, |first| first >> 4) {
+    match version(packet)? {
         4 => {
-            let header = packet.first_chunk::<IPV4_HEADER>().ok_or(truncated)?;
-            check_length(usize::from(u16::from_be_bytes([header[2], header[3]])), packet)?;
-            let &[_, _, _, _, _, _, _, _, _, _, _, _, a, b, c, d, ..] = header;
+            let (&[.., a, b, c, d, _, _, _, _], _) = ipv4_header(packet)?;
             Ok(IpAddr::from([a, b, c, d]))
         }
-        6 => {
-            let header = packet.first_chunk::<IPV6_HEADER>().ok_or(truncated)?;
-            check_length(IPV6_HEADER + usize::from(u16::from_be_bytes([header[4], header[5]])), packet)?;
-            Ok(ipv6(&header[8..24]))
-        }
+        6 => ipv6_header(packet).map(|(header, _)| ipv6(&header[8..24])),
         version => Err(BadPacket::Version(version)),
     }
 }
 
 fn classify_ipv4(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPacket> {
-    let Some(header) = packet.first_chunk::<IPV4_HEADER>() else {
-        return Err(BadPacket::Truncated(packet.len()));
-    };
-    let header_len = usize::from(header[0] & 0x0F) * 4;
-    if header_len < IPV4_HEADER {
-        return Err(BadPacket::HeaderLength(header_len));
-    }
-    check_length(usize::from(u16::from_be_bytes([header[2], header[3]])), packet)?;
-    let Some(payload) = packet.get(header_len..) else {
-        return Err(BadPacket::Truncated(packet.len()));
-    };
+    let (header, payload) = ipv4_header(packet)?;
     let &[.., s0, s1, s2, s3, d0, d1, d2, d3] = header;
     let upper = Upper::of_ipv4(header[9], u16::from_be_bytes([header[6], header[7]]), payload);
     Ok(Classified {
@@ -110,13 +90,7 @@ fn classify_ipv4(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPacket> 
 }
 
 fn classify_ipv6(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPacket> {
-    let Some((header, payload)) = packet.split_first_chunk::<IPV6_HEADER>() else {
-        return Err(BadPacket::Truncated(packet.len()));
-    };
-    check_length(
-        IPV6_HEADER + usize::from(u16::from_be_bytes([header[4], header[5]])),
-        packet,
-    )?;
+    let (header, payload) = ipv6_header(packet)?;
     let addresses = &header[8..];
     let upper = Upper::of_ipv6(header[6], payload);
     Ok(Classified {
@@ -126,6 +100,34 @@ fn classify_ipv6(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPacket> 
         bucket: bucket(addresses, upper, key),
         ordered: upper.wants_order(),
     })
+}
+
+fn version(packet: &[u8]) -> Result<u8, BadPacket> {
+    packet
+        .first()
+        .map(|first| first >> 4)
+        .ok_or(BadPacket::Truncated(0))
+}
+
+/// The fixed part of the header, and what follows the options.
+fn ipv4_header(packet: &[u8]) -> Result<(&[u8; IPV4_HEADER], &[u8]), BadPacket> {
+    let truncated = BadPacket::Truncated(packet.len());
+    let header = packet.first_chunk::<IPV4_HEADER>().ok_or(truncated)?;
+    let header_len = usize::from(header[0] & 0x0F) * 4;
+    if header_len < IPV4_HEADER {
+        return Err(BadPacket::HeaderLength(header_len));
+    }
+    check_length(usize::from(u16::from_be_bytes([header[2], header[3]])), packet)?;
+    Ok((header, packet.get(header_len..).ok_or(truncated)?))
+}
+
+/// The fixed header, and what follows it.
+fn ipv6_header(packet: &[u8]) -> Result<(&[u8; IPV6_HEADER], &[u8]), BadPacket> {
+    let truncated = BadPacket::Truncated(packet.len());
+    let (header, payload) = packet.split_first_chunk::<IPV6_HEADER>().ok_or(truncated)?;
+    let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
+    check_length(IPV6_HEADER + payload_len, packet)?;
+    Ok((header, payload))
 }
 
 fn check_length(stated: usize, packet: &[u8]) -> Result<(), BadPacket> {

@@ -177,10 +177,10 @@ impl Path {
 
     /// Whether a packet of `bytes` could leave at once.
     pub(crate) fn has_room(&self, bytes: usize, now: Instant) -> bool {
-        let waiting = self.outbox_bytes + bytes as u64;
+        let waiting = self.outbox_bytes + on_wire(bytes);
         self.sent.has_room()
             && self.sent.inflight_bytes() + waiting <= self.controller.window()
-            && self.pacer.ready_at(now, waiting, self.pacing_rate()) <= now
+            && waiting <= self.pacer.available(now, self.pacing_rate())
     }
 
     /// When a packet of `bytes` would arrive if it were given to this path now: what waits before it, at the
@@ -190,7 +190,7 @@ impl Path {
         let round_trip = self.rtt.min().unwrap_or(INITIAL_RTT);
         // What is in flight has left the path's queue already, as far as the pipe holds it.
         let queued = self.sent.inflight_bytes().saturating_sub(bytes_in(rate, round_trip));
-        let ahead = queued + self.outbox_bytes + bytes as u64;
+        let ahead = queued + self.outbox_bytes + on_wire(bytes);
         round_trip / 2 + Duration::from_secs_f64(ahead as f64 / rate as f64)
     }
 
@@ -206,7 +206,7 @@ impl Path {
 
     /// Whether an inner packet of `bytes` fits into a datagram of this path.
     pub(crate) fn fits(&self, bytes: usize) -> bool {
-        bytes + DATAGRAM_OVERHEAD + DATA_OVERHEAD <= self.max_datagram
+        on_wire(bytes) <= self.max_datagram as u64
     }
 
     /// How often the path is probed while it is idle.
@@ -232,7 +232,7 @@ impl Path {
             self.counters.dropped_packets += 1;
             return Some(packet);
         }
-        self.outbox_bytes += packet.packet.len() as u64;
+        self.outbox_bytes += on_wire(packet.packet.len());
         self.outbox.push_back(packet);
         None
     }
@@ -386,7 +386,7 @@ impl Path {
 
     fn may_send_data(&self, now: Instant) -> bool {
         self.outbox.front().is_some_and(|front| {
-            let bytes = front.packet.len() as u64;
+            let bytes = on_wire(front.packet.len());
             self.window_is_open() && self.pacer.ready_at(now, bytes, self.pacing_rate()) <= now
         })
     }
@@ -414,6 +414,11 @@ impl Path {
     fn ping_due(&self, now: Instant) -> bool {
         self.ping_at().is_some_and(|at| at <= now)
     }
+}
+
+/// Bytes of a datagram with one inner packet of `bytes`.
+pub(crate) fn on_wire(bytes: usize) -> u64 {
+    (bytes + DATAGRAM_OVERHEAD + DATA_OVERHEAD) as u64
 }
 
 /// Which paths are better than which. The order of the fields is the policy: a standby path that works is

@@ -64,10 +64,11 @@ pub struct PathStats {
     pub jitter_us: u32,
 }
 
-/// How a site wants its peer to use a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a site wants its peer to use a path; what restricts more is greater.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathUse {
     /// For data.
+    #[default]
     Available,
     /// Only when no available path is left.
     Standby,

@@ -1,166 +1,23 @@
-use std::net::{Ipv4Addr, Ipv6Addr};
-
 use proptest::prelude::*;
 
 use super::*;
 
+mod packets;
+
+use packets::{Flow, extended, flow, ipv4, ipv6, packet, plain, tcp_v4, udp_v6, varying};
+
 const KEY: [u64; 2] = [0x0706_0504_0302_0100, 0x0F0E_0D0C_0B0A_0908];
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
-
-#[derive(Clone, Debug)]
-struct Flow {
-    source: IpAddr,
-    destination: IpAddr,
-    protocol: u8,
-    ports: [u8; 4],
-}
-
-/// What may differ between the packets of a flow.
-#[derive(Clone, Debug)]
-struct Varying {
-    traffic_class: u8,
-    ttl: u8,
-    id: u16,
-    dont_fragment: bool,
-    options: u8,
-    payload: Vec<u8>,
-}
-
-fn ipv4(flow: &Flow, varying: &Varying, fragment: u16, payload: &[u8]) -> Vec<u8> {
-    let (IpAddr::V4(source), IpAddr::V4(destination)) = (flow.source, flow.destination) else {
-        panic!("family")
-    };
-    let words = 5 + varying.options % 11;
-    let len = u16::from(words) * 4 + u16::try_from(payload.len()).unwrap();
-    let mut packet = vec![0x40 | words, varying.traffic_class];
-    packet.extend(len.to_be_bytes());
-    packet.extend(varying.id.to_be_bytes());
-    packet.extend(fragment.to_be_bytes());
-    packet.extend([varying.ttl, flow.protocol, 0, 0]);
-    packet.extend(source.octets());
-    packet.extend(destination.octets());
-    packet.resize(usize::from(words) * 4, 1);
-    packet.extend(payload);
-    packet
-}
-
-fn ipv6(flow: &Flow, varying: &Varying, next_header: u8, payload: &[u8]) -> Vec<u8> {
-    let (IpAddr::V6(source), IpAddr::V6(destination)) = (flow.source, flow.destination) else {
-        panic!("family")
-    };
-    let mut packet = vec![
-        0x60 | varying.traffic_class >> 4,
-        varying.traffic_class << 4,
-        0,
-        0,
-    ];
-    packet.extend(u16::try_from(payload.len()).unwrap().to_be_bytes());
-    packet.extend([next_header, varying.ttl]);
-    packet.extend(source.octets());
-    packet.extend(destination.octets());
-    packet.extend(payload);
-    packet
-}
-
-fn packet(flow: &Flow, varying: &Varying) -> Vec<u8> {
-    let payload = [&flow.ports[..], &varying.payload].concat();
-    match flow.source {
-        IpAddr::V4(_) => ipv4(
-            flow,
-            varying,
-            u16::from(varying.dont_fragment) * DONT_FRAGMENT,
-            &payload,
-        ),
-        IpAddr::V6(_) => {
-            let options = usize::from(varying.options % 9);
-            ipv6(
-                flow,
-                varying,
-                if options == 0 { flow.protocol } else { 60 },
-                &extended(flow, options, &payload),
-            )
-        }
-    }
-}
-
-/// `payload` behind as many empty destination options.
-fn extended(flow: &Flow, options: usize, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for left in (0..options).rev() {
-        bytes.extend([if left == 0 { flow.protocol } else { 60 }, 0, 1, 4, 0, 0, 0, 0]);
-    }
-    bytes.extend(payload);
-    bytes
-}
-
-fn flow() -> impl Strategy<Value = Flow> {
-    let v4 = any::<[u32; 2]>().prop_map(|ips| ips.map(|ip| IpAddr::from(Ipv4Addr::from_bits(ip))));
-    let v6 = any::<[u128; 2]>().prop_map(|ips| ips.map(|ip| IpAddr::from(Ipv6Addr::from_bits(ip))));
-    let protocol = prop::sample::select(vec![TCP, UDP, 33, 132, 136, 50]);
-    (prop_oneof![v4, v6], protocol, any::<[u8; 4]>()).prop_map(|([source, destination], protocol, ports)| {
-        Flow {
-            source,
-            destination,
-            protocol,
-            ports,
-        }
-    })
-}
-
-fn varying() -> impl Strategy<Value = Varying> {
-    let fields = any::<(u8, u8, u16, bool, u8)>();
-    (fields, prop::collection::vec(any::<u8>(), 0..40)).prop_map(
-        |((traffic_class, ttl, id, dont_fragment, options), payload)| Varying {
-            traffic_class,
-            ttl,
-            id,
-            dont_fragment,
-            options,
-            payload,
-        },
-    )
-}
-
-fn plain() -> Varying {
-    Varying {
-        traffic_class: 0,
-        ttl: 64,
-        id: 7,
-        dont_fragment: false,
-        options: 0,
-        payload: vec![0; 16],
-    }
-}
-
-fn udp_v6(ports: [u8; 4]) -> Flow {
-    let [source, destination] = ["2001:db8::1", "2001:db8::2"].map(|ip| ip.parse().unwrap());
-    Flow {
-        source,
-        destination,
-        protocol: UDP,
-        ports,
-    }
-}
-
-fn tcp_v4(ports: [u8; 4]) -> Flow {
-    Flow {
-        source: IpAddr::from([192, 0, 2, 1]),
-        destination: IpAddr::from([198, 51, 100, 2]),
-        protocol: TCP,
-        ports,
-    }
-}
 
 proptest! {
     #[test]
     fn no_bytes_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..120), version in 3u8..8) {
-        let _ = classify(&bytes, KEY);
+        prop_assert_eq!(source(&bytes), classify(&bytes, KEY).map(|class| class.source));
         if let Some(first) = bytes.first_mut() {
             *first = version << 4 | (*first & 0x0F);
-            let _ = classify(&bytes, KEY);
+            prop_assert_eq!(source(&bytes), classify(&bytes, KEY).map(|class| class.source));
         }
     }
 
@@ -177,6 +34,7 @@ proptest! {
         prop_assert_eq!(one, other);
         let one = one.unwrap();
         prop_assert_eq!((one.source, one.destination), (flow.source, flow.destination));
+        prop_assert_eq!(source(&packet(&flow, &plain())), Ok(flow.source));
         prop_assert_eq!(one.protocol, flow.protocol);
     }
 
@@ -187,6 +45,7 @@ proptest! {
         let whole = packet(&flow, &varying);
         let cut = &whole[..cut.index(whole.len())];
         prop_assert!(classify(cut, KEY).is_err());
+        prop_assert_eq!(source(cut).err(), classify(cut, KEY).err());
         let stated = whole.len();
         let mut padded = whole;
         padded.resize(stated + extra, 0);

@@ -124,3 +124,19 @@ fn explore_cpu() {
         }
     }
 }
+
+#[test]
+fn trace() {
+    let e = |k: &str, d: u64| std::env::var(k).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
+    let mut sim = one_flow(Link { queue: Duration::from_millis(e("Q", 20)), lateness: Duration::from_millis(e("LATE", 2)), loss: e("LOSS", 0), ..Link::new(e("RATE", 100) * MBIT, micros(e("RTT", 200_000)))});
+    let change = e("AT", 1000) as f64;
+    for i in 1..=e("N", 60) {
+        let at = i as f64 * e("STEP", 100) as f64 / 1000.0;
+        let m = sim.run_until(at);
+        if (at - change).abs() < 0.001 { sim.set_rate(e("TO", 10) * MBIT); }
+        let s = format!("{:?}", sim.flows[0].controller);
+        let f = |k: &str| s.split(k).nth(1).unwrap_or("").trim_start_matches(": ").split([',', '}']).next().unwrap().to_string();
+        println!("{at:.2} u {:3.0}% q {:5.1} drop {} {} r{} pace {:.1} win {:.0}kB bw {:.1} minrtt {} ceil {} slow {} lossy {} growth {} {}", m.utilisation*100.0, m.queueing.as_secs_f64()*1e3, m.dropped, f("phase"), f("phase_rounds"),
+          sim.flows[0].controller.pacing_rate() as f64*8e-6, sim.flows[0].controller.window() as f64/1e3, sim.flows[0].controller.bandwidth().unwrap_or(0) as f64*8e-6, f("min_rtt"), f("loss_ceiling"), f("slow_rounds"), f("lossy_rounds"), f("grown"), f("stalled"));
+    }
+}

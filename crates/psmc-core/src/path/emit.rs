@@ -6,7 +6,7 @@ use psmc_wire::crypto::TAG_LEN;
 use psmc_wire::datagram::{HEADER_LEN, TIMESTAMP_LEN};
 use psmc_wire::frame::{DATA_OVERHEAD, DATA_OVERHEAD_WITH_LENGTH, DataFrame, FrameWriter};
 
-use super::Path;
+use super::{Path, on_wire};
 use super::sent::SentDatagram;
 use crate::batch::Batch;
 use crate::clock::SessionClock;
@@ -70,7 +70,7 @@ impl Path {
         let mut frames = writer.len();
         if may_send_data {
             frames = fill_data(writer, &mut self.outbox, &mut packets);
-            self.outbox_bytes -= packets.iter().map(|queued| queued.packet.len() as u64).sum::<u64>();
+            self.outbox_bytes -= packets.iter().map(|queued| on_wire(queued.packet.len())).sum::<u64>();
         }
         eliciting |= !packets.is_empty();
         Content { frames, eliciting, packets }

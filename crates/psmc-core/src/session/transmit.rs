@@ -61,7 +61,7 @@ impl Session {
 
     /// Gives waiting packets to paths until the scheduler lets one wait.
     fn schedule(&mut self, shared: &mut Shared, now: Instant) {
-        if self.egress.front().is_none() || !self.find_candidates() {
+        if !self.find_candidates() {
             return;
         }
         while let Some(front) = self.egress.front() {

@@ -162,6 +162,11 @@ impl<'a> FrameWriter<'a> {
         Some(self.len)
     }
 
+    /// Adds frames that another writer has written.
+    pub fn raw(&mut self, frames: &[u8]) -> bool {
+        self.put(&[frames])
+    }
+
     /// Appends `parts` if all of them fit.
     fn put(&mut self, parts: &[&[u8]]) -> bool {
         let len: usize = parts.iter().map(|part| part.len()).sum();

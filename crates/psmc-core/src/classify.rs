@@ -53,9 +53,9 @@ pub(crate) enum BadPacket {
 
 /// Reads the headers of `packet`, an IP packet from its first to its last byte.
 ///
-/// `key` is a secret that keeps outsiders from aiming flows at a bucket; the receiver needn't know it. Packets of
-/// one flow are in the same bucket, and so are all fragments between two hosts of one protocol. An upper-layer
-/// header that is cut off or unknown is no error: a router would forward such a packet.
+/// `key` is a secret that keeps outsiders from aiming flows at a bucket; the receiver needn't know it.
+/// Packets of one flow are in the same bucket, and so are all fragments between two hosts of one protocol. An
+/// upper-layer header that is cut off or unknown is no error: a router would forward such a packet.
 pub(crate) fn classify(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPacket> {
     match version(packet)? {
         4 => classify_ipv4(packet, key),

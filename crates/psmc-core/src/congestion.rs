@@ -7,6 +7,7 @@
 mod filter;
 mod fixed;
 mod model;
+mod phase;
 pub(crate) mod rate;
 mod round;
 #[cfg(test)]

@@ -248,9 +248,12 @@ impl Path {
         !self.outbox.is_empty() || self.sent.is_waiting()
     }
 
-    /// The session has nothing more to send: the rate measured from here on is not the path's.
-    pub(crate) fn set_app_limited(&mut self) {
-        self.rates.set_app_limited(self.sent.inflight_bytes());
+    /// The session has nothing more to send. If the path would have taken more, the rate measured from here on
+    /// is not the path's.
+    pub(crate) fn note_idle(&mut self, now: Instant) {
+        if self.has_room(self.max_datagram, now) {
+            self.rates.set_app_limited(self.sent.inflight_bytes());
+        }
     }
 
     /// The peer wants these bytes back.

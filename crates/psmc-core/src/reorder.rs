@@ -17,12 +17,12 @@ use seen::SPAN;
 use sequence::{Incoming, Sequence};
 use sink::Sink;
 
-/// No packet is held longer, whatever the paths' delays: after a second the sender's retransmission timer runs
-/// out (RFC 6298 §2.4), and holding can only do harm.
+/// No packet is held longer, whatever the paths' delays: after a second the sender's retransmission timer
+/// runs out (RFC 6298 §2.4), and holding can only do harm.
 const MAX_HOLD: Duration = Duration::from_secs(1);
 
-/// The most places in all the rings together: sixteen times the span of a bucket, 2 MiB. Without this bound, one packet
-/// far ahead in each of the buckets would take 512 MiB.
+/// The most places in all the rings together: sixteen times the span of a bucket, 2 MiB. Without this bound,
+/// one packet far ahead in each of the buckets would take 512 MiB.
 const MAX_SLOTS: usize = 16 * SPAN as usize;
 
 /// How a session puts the packets of its ordered flows back in order.
@@ -45,8 +45,8 @@ pub(crate) struct ReorderLimits {
 }
 
 impl Default for ReorderLimits {
-    /// 8192 packets are twice the span of a bucket, so one flow can't take the room of all; 16 MiB are so many buffers
-    /// for packets of usual size, and bound those for jumbo frames.
+    /// 8192 packets are twice the span of a bucket, so one flow can't take the room of all; 16 MiB are so
+    /// many buffers for packets of usual size, and bound those for jumbo frames.
     fn default() -> Self {
         Self {
             held_packets: 8192,
@@ -90,8 +90,8 @@ pub(crate) struct Arrival<'a> {
     pub(crate) packet: &'a [u8],
     /// The sender's clock when it was sent, in microseconds, wrapping.
     pub(crate) sent_at_us: u32,
-    /// How much longer than the path it came by the slowest live path may take: the difference of their one-way
-    /// delays, plus jitter.
+    /// How much longer than the path it came by the slowest live path may take: the difference of their
+    /// one-way delays, plus jitter.
     pub(crate) spread: Duration,
 }
 
@@ -100,9 +100,10 @@ type SenderTime = u64;
 
 /// The receive side of all buckets of a session.
 ///
-/// Whenever [`next_timeout`](Self::next_timeout) has passed, [`handle_timeout`](Self::handle_timeout) is due; calling it
-/// earlier or more often does nothing. A packet of an ordered flow costs amortised O(1) per sequence number, and
-/// O(log n) over the n buckets that hold something when its bucket starts or ends holding; others cost O(1).
+/// Whenever [`next_timeout`](Self::next_timeout) has passed, [`handle_timeout`](Self::handle_timeout) is due;
+/// calling it earlier or more often does nothing. A packet of an ordered flow costs amortised O(1) per
+/// sequence number, and O(log n) over the n buckets that hold something when it changes what its bucket
+/// releases next; others cost O(1).
 #[derive(Debug)]
 pub(crate) struct Reorder {
     policy: ReorderPolicy,
@@ -111,7 +112,7 @@ pub(crate) struct Reorder {
     sequences: Vec<Option<Box<Sequence>>>,
     deadlines: Agenda<Instant>,
     sent: Agenda<SenderTime>,
-    newest_sent: SenderTime,
+    last_sent: SenderTime,
     counters: ReorderCounters,
     /// Length of all rings together.
     slots: usize,
@@ -127,14 +128,14 @@ impl Reorder {
             deadlines: Agenda::default(),
             sent: Agenda::default(),
             // Far enough from zero that earlier readings extend downwards.
-            newest_sent: 1 << 32,
+            last_sent: 1 << 32,
             counters: ReorderCounters::default(),
             slots: 0,
         }
     }
 
-    /// Takes an inner packet, copied into a buffer of `pool` unless it is a duplicate, and appends to `out` all
-    /// that can be delivered.
+    /// Takes an inner packet, copied into a buffer of `pool` unless it is a duplicate, and appends to `out`
+    /// all that can be delivered.
     pub(crate) fn insert(
         &mut self,
         arrival: Arrival<'_>,
@@ -142,8 +143,8 @@ impl Reorder {
         pool: &mut BufPool,
         out: &mut VecDeque<PacketBuf>,
     ) {
-        let sent = extend(arrival.sent_at_us, self.newest_sent);
-        self.newest_sent = self.newest_sent.max(sent);
+        let sent = extend(arrival.sent_at_us, self.last_sent);
+        self.last_sent = sent;
         let incoming = Incoming {
             seq: arrival.seq,
             packet: arrival.packet,
@@ -166,10 +167,11 @@ impl Reorder {
         }
     }
 
-    /// Appends to `out` what was sent before `horizon_us`: the least, over the live paths, of the newest sender's
-    /// clock that each has delivered. What such a packet waits for was sent before it, and would have come by now.
+    /// Appends to `out` what was sent before `horizon_us`: the least, over the live paths, of the newest
+    /// sender's clock that each has delivered. What such a packet waits for was sent before it, and would
+    /// have come by now.
     pub(crate) fn release_before(&mut self, horizon_us: u32, out: &mut VecDeque<PacketBuf>) {
-        let horizon = extend(horizon_us, self.newest_sent);
+        let horizon = extend(horizon_us, self.last_sent);
         while let Some((_, bucket)) = self.sent.first().filter(|(sent, _)| *sent < horizon) {
             self.counters.released_by_horizon += 1;
             self.update(bucket, out, Sequence::release_first_sent);
@@ -223,14 +225,14 @@ impl Reorder {
     }
 }
 
-/// The time nearest to `newest` at which the sender's clock reads `sent_at_us`.
+/// The time nearest to `last` at which the sender's clock reads `sent_at_us`.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the clock's reading is the low 32 bits"
 )]
-fn extend(sent_at_us: u32, newest: SenderTime) -> SenderTime {
-    let ahead = sent_at_us.wrapping_sub(newest as u32).cast_signed();
-    newest.saturating_add_signed(ahead.into())
+fn extend(sent_at_us: u32, last: SenderTime) -> SenderTime {
+    let ahead = sent_at_us.wrapping_sub(last as u32).cast_signed();
+    last.saturating_add_signed(ahead.into())
 }
 
 #[cfg(test)]

@@ -73,8 +73,9 @@ proptest! {
         let first = of(1, &[&ports[..], &[0; 4]].concat());
         prop_assert_eq!(first, of(offset << 3 | 1, &[1; 32]));
         prop_assert_eq!(first, of(offset << 3, &[2; 9]));
-        // An atomic fragment is a whole datagram.
+        // An atomic fragment is a whole datagram, whatever its reserved bits are.
         let payload = [&ports[..], &[0; 4]].concat();
+        prop_assert_eq!(of(6, &payload), of(0, &payload));
         prop_assert_eq!(of(0, &payload), classify(&ipv6(&flow, &plain(), UDP, &payload), KEY).unwrap());
     }
 }
@@ -104,6 +105,29 @@ fn another_key_means_another_bucket() {
         })
         .collect();
     assert!(buckets.len() > 10);
+}
+
+#[test]
+fn the_protocol_tells_flows_apart() {
+    let bucket = |protocol| {
+        let flow = Flow {
+            protocol,
+            ..tcp_v4([1; 4])
+        };
+        classify(&packet(&flow, &plain()), KEY).unwrap().bucket
+    };
+    assert_ne!(bucket(TCP), bucket(UDP));
+}
+
+#[test]
+fn extension_headers_are_as_long_as_they_say() {
+    let flow = udp_v6([0, 1, 0, 2]);
+    let hop_by_hop = [&[51, 1][..], &[0; 14]].concat();
+    let authentication = [&[UDP, 4][..], &[0; 22]].concat();
+    let behind_both = [&hop_by_hop[..], &authentication, &flow.ports, &[0; 4]].concat();
+    let bare = [&flow.ports[..], &[0; 4]].concat();
+    let class = |next_header, payload: &[u8]| classify(&ipv6(&flow, &plain(), next_header, payload), KEY);
+    assert_eq!(class(0, &behind_both), class(UDP, &bare));
 }
 
 #[test]

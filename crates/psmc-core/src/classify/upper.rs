@@ -1,7 +1,7 @@
 //! What lies above the IP header, as far as it tells flows apart.
 
-/// The most IPv6 extension headers that are walked. Packets with more than two or three are not seen in practice,
-/// and a chain can otherwise be as long as the packet.
+/// The most IPv6 extension headers that are walked. Packets with more than two or three are not seen in
+/// practice, and a chain can otherwise be as long as the packet.
 const MAX_EXTENSIONS: usize = 8;
 
 /// QUIC's usual UDP port: HTTP/3 (RFC 9114 §3.1).
@@ -68,8 +68,8 @@ impl Upper {
 
     /// Whether flows of this kind suffer when their packets change places.
     ///
-    /// Transports that take reordering for loss do: TCP, SCTP, DCCP, and QUIC, which is told from other UDP by its
-    /// ports. Everything else either doesn't care or would rather have a packet early than in order.
+    /// Transports that take reordering for loss do: TCP, SCTP, DCCP, and QUIC, which is told from other UDP
+    /// by its ports. Everything else either doesn't care or would rather have a packet early than in order.
     pub(super) fn wants_order(self) -> bool {
         let [s0, s1, d0, d1] = self.endpoints;
         let ports = [u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])];
@@ -123,8 +123,8 @@ fn extension_len(protocol: u8, bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether a fragment header (RFC 8200 §4.5) stands before a part and not, as an "atomic fragment" (RFC 6946),
-/// before all of a packet.
+/// Whether a fragment header (RFC 8200 §4.5) stands before a part and not, as an "atomic fragment" (RFC
+/// 6946), before all of a packet.
 fn is_part(header: &[u8]) -> bool {
     let &[_, _, high, low, ..] = header else {
         return false;

@@ -1,6 +1,6 @@
 //! The largest rate of the last rounds.
 
-/// A windowed maximum, counted in rounds (`BBR.MaxBwFilter` of draft-ietf-ccwg-bbr §5.5.6).
+/// A windowed maximum, counted in rounds (`BBR.MaxBwFilter` of draft-ietf-ccwg-bbr).
 #[derive(Debug, Default)]
 pub(crate) struct MaxFilter {
     /// The largest rate of each round, bytes per second.

@@ -70,15 +70,18 @@ impl RateSampler {
         }
     }
 
-    /// A packet is sent now, `inflight` bytes being in flight before it (draft §3.2).
+    /// A packet is sent now, `inflight` bytes being in flight before it.
     pub(crate) fn on_sent(&mut self, now: Instant, inflight: u64) -> Snapshot {
         if inflight == 0 && self.current.delivered <= self.app_limited_until {
             self.restart(self.nanos(now));
         }
-        Snapshot { start: self.lagging, app_limited: self.lagging.delivered < self.app_limited_until }
+        Snapshot {
+            start: self.lagging,
+            app_limited: self.lagging.delivered < self.app_limited_until,
+        }
     }
 
-    /// A packet of `bytes`, sent at `sent_at`, was acknowledged for the first time (draft §3.3).
+    /// A packet of `bytes`, sent at `sent_at`, was acknowledged for the first time.
     pub(crate) fn on_acked(&mut self, snapshot: &Snapshot, sent_at: Instant, bytes: u64, now: Instant) {
         self.current.delivered += bytes;
         self.current.at = self.nanos(now);
@@ -91,13 +94,17 @@ impl RateSampler {
 
     /// The sample of one acknowledgement frame, or `None` if it taught nothing.
     ///
-    /// "interval = max(send_elapsed, ack_elapsed)": a burst of acknowledgements cannot make the path look
-    /// faster than the packets were sent. An interval below `min_rtt` is discarded (draft §3.3).
+    /// The interval is the longer of that of sending and that of acknowledging: a burst of acknowledgements
+    /// cannot make the path look faster than the packets were sent. One below `min_rtt` is discarded.
     pub(crate) fn take_sample(&mut self, min_rtt: Option<Duration>) -> Option<RateSample> {
         let newest = self.newest.take()?;
         self.advance_checkpoints(min_rtt);
         let (start, end) = (newest.start, self.current);
-        let span = Duration::from_nanos(end.at.saturating_sub(start.at).max(end.newest_sent - start.newest_sent));
+        let span = Duration::from_nanos(
+            end.at
+                .saturating_sub(start.at)
+                .max(end.newest_sent - start.newest_sent),
+        );
         if span.is_zero() || min_rtt.is_some_and(|min| span < min) {
             return None;
         }
@@ -106,10 +113,14 @@ impl RateSampler {
             self.round_start = end.delivered;
         }
         let bytes_per_s = rate_over(end.delivered - start.delivered, span);
-        Some(RateSample { bytes_per_s, app_limited: newest.app_limited, round_ended })
+        Some(RateSample {
+            bytes_per_s,
+            app_limited: newest.app_limited,
+            round_ended,
+        })
     }
 
-    /// There was nothing to send although `inflight` bytes in flight left room for more (draft §3.4).
+    /// There was nothing to send although `inflight` bytes in flight left room for more.
     /// A path given up for dead is told so with `inflight` 0.
     pub(crate) fn set_app_limited(&mut self, inflight: u64) {
         self.app_limited_until = self.current.delivered + inflight;
@@ -150,7 +161,13 @@ mod tests {
     const RTT: Duration = Duration::from_millis(50);
 
     /// Sends `count` packets `gap` apart, then acknowledges each one round trip later, in frames of `batch`.
-    fn run(sampler: &mut RateSampler, start: Instant, count: u32, gap: Duration, batch: u32) -> Vec<RateSample> {
+    fn run(
+        sampler: &mut RateSampler,
+        start: Instant,
+        count: u32,
+        gap: Duration,
+        batch: u32,
+    ) -> Vec<RateSample> {
         let step = |n: u32| start + gap * n;
         let mut sent: Vec<(Snapshot, Instant)> = Vec::new();
         let mut samples = Vec::new();
@@ -178,7 +195,10 @@ mod tests {
             let mut sampler = RateSampler::new(now);
             let samples = run(&mut sampler, now, 1000, Duration::from_millis(1), batch);
             let last = samples.last().unwrap();
-            assert!((950_000..=1_050_000).contains(&last.bytes_per_s), "batch {batch}: {last:?}");
+            assert!(
+                (950_000..=1_050_000).contains(&last.bytes_per_s),
+                "batch {batch}: {last:?}"
+            );
             assert!(!last.app_limited);
         }
     }

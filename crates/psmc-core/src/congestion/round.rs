@@ -18,7 +18,11 @@ impl Round {
     /// Whether more was lost than chance explains, in datagrams of `datagram_size` bytes, `min_rtt` being the
     /// path's best.
     pub(crate) fn is_lossy(&self, datagram_size: u64, min_rtt: Duration) -> bool {
-        let limit = if self.saw_queue(min_rtt) { LOSSY_PERCENT } else { LOSSY_UNQUEUED_PERCENT };
+        let limit = if self.saw_queue(min_rtt) {
+            LOSSY_PERCENT
+        } else {
+            LOSSY_UNQUEUED_PERCENT
+        };
         self.lost >= LOSSY_DATAGRAMS * datagram_size && self.lost_percent() >= limit
     }
 
@@ -29,7 +33,8 @@ impl Round {
 
     /// Whether no packet of the round found the bottleneck's queue short, `min_rtt` being the path's best.
     pub(crate) fn saw_queue(&self, min_rtt: Duration) -> bool {
-        self.min_rtt.is_some_and(|rtt| rtt > min_rtt + min_rtt / 4 + QUEUE_TOLERANCE)
+        self.min_rtt
+            .is_some_and(|rtt| rtt > min_rtt + min_rtt / 4 + QUEUE_TOLERANCE)
     }
 }
 
@@ -47,14 +52,21 @@ pub(crate) struct Growth {
 impl Growth {
     /// Growth is what exceeds `baseline` bytes per second.
     pub(crate) fn above(baseline: u64) -> Self {
-        Self { baseline, ..Self::default() }
+        Self {
+            baseline,
+            ..Self::default()
+        }
     }
 
     /// A round delivered `bytes_per_s`; it has grown if that is `target` percent of the last growth's.
     pub(crate) fn on_round(&mut self, bytes_per_s: u64, target: u64) -> bool {
         let grew = bytes_per_s >= percent(self.baseline, target);
         if grew {
-            *self = Self { baseline: bytes_per_s, grown: self.grown + 1, stalled: 0 };
+            *self = Self {
+                baseline: bytes_per_s,
+                grown: self.grown + 1,
+                stalled: 0,
+            };
         } else {
             self.stalled += 1;
         }
@@ -62,7 +74,7 @@ impl Growth {
     }
 }
 
-/// `BBRLossThresh` of draft-ietf-ccwg-bbr is 2 %; radio links lose as much without any congestion.
+/// `BBR.LossThresh` of draft-ietf-ccwg-bbr is 2 %; radio links lose as much without any congestion.
 const LOSSY_PERCENT: u64 = 5;
 
 /// Without any queue
@@ -79,13 +91,30 @@ const QUEUE_TOLERANCE: Duration = Duration::from_millis(5);
 mod tests {
     use super::*;
 
+    const RTT: Duration = Duration::from_millis(20);
+
+    fn is_lossy(acked: u64, lost: u64, min_rtt: Duration) -> bool {
+        Round {
+            acked,
+            lost,
+            min_rtt: Some(min_rtt),
+        }
+        .is_lossy(1000, RTT)
+    }
+
     #[test]
     fn a_few_lost_datagrams_are_chance() {
-        let round = |acked, lost| Round { acked, lost, min_rtt: None };
-        assert!(!round(10_000, 3000).is_lossy(1000, Duration::ZERO), "three of thirteen");
-        assert!(!round(98_000, 2000).is_lossy(1000, Duration::ZERO), "2 %");
-        assert!(!round(950_000, 50_000).is_lossy(1000, Duration::ZERO), "just 5 %");
-        assert!(round(90_000, 10_000).is_lossy(1000, Duration::ZERO), "10 %");
+        let queued = 2 * RTT;
+        assert!(!is_lossy(10_000, 3000, queued), "three of thirteen");
+        assert!(!is_lossy(98_000, 2000, queued), "2 %");
+        assert!(is_lossy(90_000, 10_000, queued), "10 %");
+    }
+
+    #[test]
+    fn without_a_queue_only_heavy_loss_is_congestion() {
+        assert!(!is_lossy(90_000, 10_000, RTT), "10 %");
+        assert!(is_lossy(80_000, 20_000, RTT), "20 %");
+        assert!(!Round::default().is_lossy(1000, RTT), "nothing sent");
     }
 
     #[test]

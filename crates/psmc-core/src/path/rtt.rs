@@ -19,11 +19,6 @@ struct Smoothed {
 }
 
 impl RttEstimator {
-    /// An estimator without a sample.
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
     /// Takes a sample in (RFC 9002 §5.3). `ack_delay` is what the receiver says it waited before it
     /// acknowledged; limit it to what the protocol allows before the call.
     pub(crate) fn update(&mut self, sample: Duration, ack_delay: Duration, now: Instant) {
@@ -35,7 +30,11 @@ impl RttEstimator {
             Some(_) | None => sample,
         };
         self.smoothed = Some(match self.smoothed {
-            None => Smoothed { latest: sample, mean: sample, variation: sample / 2 },
+            None => Smoothed {
+                latest: sample,
+                mean: sample,
+                variation: sample / 2,
+            },
             Some(old) => Smoothed {
                 latest: sample,
                 mean: (old.mean * 7 + adjusted) / 8,
@@ -99,7 +98,7 @@ impl WindowedMin {
     }
 }
 
-/// Five slots of 2 s: the 10 s over which draft-ietf-ccwg-bbr §5.5.1 keeps its minimum (`MinRTTFilterLen`).
+/// Five slots of 2 s: the 10 s over which draft-ietf-ccwg-bbr keeps its minimum (`BBR.MinRTTFilterLen`).
 const MIN_SLOTS: usize = 5;
 const MIN_SLOT: Duration = Duration::from_secs(2);
 
@@ -113,8 +112,11 @@ mod tests {
 
     #[test]
     fn the_first_sample_sets_everything() {
-        let mut rtt = RttEstimator::new();
-        assert_eq!((rtt.latest(), rtt.smoothed(), rtt.variation(), rtt.min()), (None, None, None, None));
+        let mut rtt = RttEstimator::default();
+        assert_eq!(
+            (rtt.latest(), rtt.smoothed(), rtt.variation(), rtt.min()),
+            (None, None, None, None)
+        );
         rtt.update(ms(100), ms(5), Instant::now());
         assert_eq!((rtt.latest(), rtt.smoothed()), (Some(ms(100)), Some(ms(100))));
         assert_eq!((rtt.variation(), rtt.min()), (Some(ms(50)), Some(ms(100))));
@@ -123,7 +125,7 @@ mod tests {
     #[test]
     fn follows_the_equations_of_rfc_9002() {
         let now = Instant::now();
-        let mut rtt = RttEstimator::new();
+        let mut rtt = RttEstimator::default();
         rtt.update(ms(100), ms(0), now);
         rtt.update(ms(190), ms(10), now);
         assert_eq!(rtt.smoothed(), Some(ms(110)));
@@ -133,7 +135,7 @@ mod tests {
     #[test]
     fn an_ack_delay_never_takes_a_sample_below_the_minimum() {
         let now = Instant::now();
-        let mut rtt = RttEstimator::new();
+        let mut rtt = RttEstimator::default();
         rtt.update(ms(100), ms(0), now);
         rtt.update(ms(104), ms(5), now);
         assert_eq!(rtt.smoothed(), Some((ms(700) + ms(104)) / 8));
@@ -142,7 +144,7 @@ mod tests {
     #[test]
     fn the_minimum_is_forgotten_after_ten_seconds() {
         let start = Instant::now();
-        let mut rtt = RttEstimator::new();
+        let mut rtt = RttEstimator::default();
         rtt.update(ms(20), ms(0), start);
         for second in 1..=7 {
             rtt.update(ms(80), ms(0), start + Duration::from_secs(second));

@@ -2,7 +2,8 @@
 
 use psmc_wire::FlowSeq;
 
-/// Sequence numbers that the window reaches back, and the most that a packet may be ahead and still be waited for.
+/// Sequence numbers that the window reaches back, and the most that a packet may be ahead and still be waited
+/// for.
 ///
 /// At 1 Gb/s, 4096 full-size packets are 49 ms: about what paths worth bundling differ by. The window takes
 /// 512 bytes, so a session with all its buckets in use keeps 2 MiB of them.
@@ -86,14 +87,14 @@ mod tests {
     use super::*;
 
     fn step() -> impl Strategy<Value = i64> {
-        prop_oneof![4 => -3i64..6, 2 => -70i64..70, 1 => -5000i64..5000]
+        prop_oneof![4 => -3i64..6, 2 => -70i64..70, 1 => 4085i64..4101, 1 => -5000i64..5000]
     }
 
     proptest! {
         #[test]
         fn it_agrees_with_a_set(
             start in prop_oneof![Just(0u32), any::<u32>()],
-            steps in prop::collection::vec(step(), 1..400),
+            steps in prop::collection::vec(step(), 1..200),
         ) {
             // Counted from far above zero, so that the numbers of the model don't wrap.
             let mut at = (1i64 << 40) + i64::from(start);
@@ -108,7 +109,10 @@ mod tests {
                 prop_assert_eq!(seen.insert(number(at)), !(reached && set.contains(&at)));
                 newest = newest.max(at);
                 set.insert(at);
-                prop_assert_eq!(seen.contains(number(at)), reached);
+                for near in at - 6..at + 7 {
+                    let reached = near > newest - i64::from(SPAN);
+                    prop_assert_eq!(seen.contains(number(near)), reached && set.contains(&near));
+                }
                 prop_assert_eq!(seen.newest(), number(newest));
             }
         }

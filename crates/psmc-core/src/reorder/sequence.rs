@@ -41,8 +41,8 @@ pub(super) struct Keys {
 ///                           │  │■ │  │■ │■ │   ring: slot i is number next + i
 ///                           └──┴──┴──┴──┴──┘
 /// ```
-/// The newest number seen is less than [`SPAN`] ahead of `next`. The ring reaches to the last packet held, so it
-/// is empty when none is; a number in it that is seen and not held was delivered at once, as unordered.
+/// The newest number seen is less than [`SPAN`] ahead of `next`. The ring reaches to the last packet held, so
+/// it is empty when none is; a number in it that is seen and not held was delivered at once, as unordered.
 #[derive(Debug)]
 pub(super) struct Sequence {
     next: FlowSeq,
@@ -190,5 +190,34 @@ impl Sequence {
             sink.release(slot);
         }
         self.next = self.next.plus(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reorder::ReorderCounters;
+
+    #[test]
+    fn a_bucket_that_holds_nothing_gives_its_room_back() {
+        let (mut sequence, now) = (Sequence::new(), Instant::now());
+        let (mut out, mut counters, mut slots) = (VecDeque::new(), ReorderCounters::default(), 0);
+        let mut sink = Sink {
+            out: &mut out,
+            counters: &mut counters,
+            slots: &mut slots,
+        };
+        let incoming = Incoming {
+            seq: FlowSeq(4000),
+            packet: &[1],
+            hold: true,
+            deadline: now,
+            sent: 0,
+        };
+        sequence.insert(incoming, now, &mut BufPool::new(1, 1), &mut sink);
+        assert_eq!((sequence.ring.len(), *sink.slots), (4001, 4001));
+        sequence.release_first_due(&mut sink);
+        assert_eq!(*sink.slots, 0);
+        assert!(sequence.ring.capacity() <= 2 * KEPT_SLOTS);
     }
 }

@@ -62,7 +62,8 @@ impl Receiver {
         drain(&mut self.out)
     }
 
-    /// What is delivered when the ordered packet `number` of bucket 0 arrives, sent at once and held for 10 ms at most.
+    /// What is delivered when the ordered packet `number` of bucket 0 arrives, sent at once and held for 10
+    /// ms at most.
     fn arrive(&mut self, number: u64, now_us: u64) -> Vec<u64> {
         self.insert(ordered(number, now_us), number, now_us)
     }
@@ -112,7 +113,9 @@ fn op() -> impl Strategy<Value = Op> {
     let spread = prop_oneof![1 => Just(0u64), 6 => 0u64..2_000];
     prop_oneof![
         10 => (0u16..3, step, prop::bool::weighted(0.8), 0u64..1_000, spread).prop_map(
-            |(bucket, step, ordered, sent_ago_us, spread_us)| Op::Arrive { bucket, step, ordered, sent_ago_us, spread_us }
+            |(bucket, step, ordered, sent_ago_us, spread_us)| {
+                Op::Arrive { bucket, step, ordered, sent_ago_us, spread_us }
+            }
         ),
         3 => (0u64..600).prop_map(|us| Op::Wait { us }),
         1 => (0u64..1_500).prop_map(|ago_us| Op::Horizon { ago_us }),

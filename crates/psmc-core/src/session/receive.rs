@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use psmc_wire::datagram::{HEADER_LEN, Header, split_timestamp};
 use psmc_wire::frame::{AckFrame, DataFrame, Frame, Frames, PathUse, PathUseFrame};
 use psmc_wire::crypto::TAG_LEN;
-use psmc_wire::{PacketNumber, PathId};
+use psmc_wire::PacketNumber;
 
 use super::{MAX_PATHS, Session};
 use crate::batch::SocketId;

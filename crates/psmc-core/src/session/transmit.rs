@@ -72,7 +72,7 @@ impl Session {
             }
         }
         for &index in &self.scratch.candidates {
-            self.paths[index].set_app_limited();
+            self.paths[index].note_idle(now);
         }
     }
 

@@ -1,2 +1,7 @@
-//! The `psmc` binary.
-fn main() {}
+//! The control tool `psmc`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    psmcd::cli::psmc()
+}

@@ -1,2 +1,7 @@
-//! The `psmcd` binary.
-fn main() {}
+//! The daemon `psmcd`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    psmcd::cli::psmcd()
+}

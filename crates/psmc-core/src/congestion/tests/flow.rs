@@ -54,7 +54,7 @@ impl Flow {
             backlog: None,
             processor_free: begins,
             sampler: RateSampler::new(begins),
-            rtt: RttEstimator::new(),
+            rtt: RttEstimator::default(),
             pacer: Pacer::new(1400, begins),
             outstanding: VecDeque::new(),
             first: 0,
@@ -87,7 +87,11 @@ impl Flow {
             self.processor_free.max(now) + Duration::from_secs_f64(SIZE as f64 / self.processor as f64);
         let snapshot = self.sampler.on_sent(now, self.inflight);
         self.pacer.on_sent(SIZE, rate, now);
-        self.outstanding.push_back(Sent { at: now, snapshot, settled: false });
+        self.outstanding.push_back(Sent {
+            at: now,
+            snapshot,
+            settled: false,
+        });
         self.inflight += SIZE;
         self.first + self.outstanding.len() as u64 - 1
     }
@@ -116,8 +120,12 @@ impl Flow {
         let mut acked_bytes = 0;
         let mut rtt = None;
         for number in numbers {
-            let Some(index) = number.checked_sub(self.first) else { continue };
-            let Some(sent) = self.outstanding.get_mut(index as usize) else { continue };
+            let index = number
+                .checked_sub(self.first)
+                .and_then(|index| usize::try_from(index).ok());
+            let Some(sent) = index.and_then(|index| self.outstanding.get_mut(index)) else {
+                continue;
+            };
             if !std::mem::replace(&mut sent.settled, true) {
                 self.sampler.on_acked(&sent.snapshot, sent.at, SIZE, now);
                 acked_bytes += SIZE;
@@ -132,7 +140,13 @@ impl Flow {
         self.detect_losses(largest.saturating_sub(2), now);
         let rate = self.sampler.take_sample(self.rtt.min());
         let min_rtt = self.rtt.min();
-        let sample = AckSample { acked_bytes, rate, rtt, min_rtt, inflight: self.inflight };
+        let sample = AckSample {
+            acked_bytes,
+            rate,
+            rtt,
+            min_rtt,
+            inflight: self.inflight,
+        };
         self.controller.on_ack(&sample, now);
     }
 
@@ -148,7 +162,9 @@ impl Flow {
     fn detect_losses(&mut self, below: u64, now: Instant) {
         let mut lost = 0;
         while self.first < below {
-            let Some(sent) = self.outstanding.pop_front() else { break };
+            let Some(sent) = self.outstanding.pop_front() else {
+                break;
+            };
             self.first += 1;
             lost += if sent.settled { 0 } else { SIZE };
         }

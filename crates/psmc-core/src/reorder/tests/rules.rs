@@ -120,16 +120,17 @@ fn off_holds_nothing_but_drops_duplicates() {
 
 #[test]
 fn what_was_sent_before_the_horizon_waits_for_nothing() {
-    let mut receiver = Receiver::ordered();
-    // The sender's clock wraps between the two.
-    let wrap = 1 << 32;
-    assert_eq!(receiver.insert(ordered(1, wrap - 5), 1, 0), []);
-    assert_eq!(receiver.insert(ordered(3, wrap + 5), 3, 0), []);
-    assert_eq!(receiver.release_before(wrap - 5), []);
-    assert_eq!(receiver.release_before(wrap + 5), [1]);
-    assert_eq!(receiver.release_before(wrap + 6), [3]);
-    assert_eq!(receiver.release_before(wrap + 7), []);
-    assert_eq!(receiver.reorder.counters().released_by_horizon, 2);
+    // The sender's clock changes its sign, or wraps, between the two.
+    for turn in [1 << 31, 1 << 32] {
+        let mut receiver = Receiver::ordered();
+        assert_eq!(receiver.insert(ordered(1, turn - 5), 1, 0), []);
+        assert_eq!(receiver.insert(ordered(3, turn + 5), 3, 0), []);
+        assert_eq!(receiver.release_before(turn - 5), []);
+        assert_eq!(receiver.release_before(turn + 5), [1]);
+        assert_eq!(receiver.release_before(turn + 6), [3]);
+        assert_eq!(receiver.release_before(turn + 7), []);
+        assert_eq!(receiver.reorder.counters().released_by_horizon, 2);
+    }
 }
 
 #[test]
@@ -208,6 +209,18 @@ fn no_spread_holds_a_packet_for_more_than_a_second() {
     };
     assert_eq!(receiver.insert(arrival, 1, 0), []);
     assert_eq!(receiver.reorder.next_timeout(), Some(receiver.at(1_000_000)));
+}
+
+#[test]
+fn the_senders_clock_may_go_round_many_times() {
+    let mut receiver = Receiver::ordered();
+    let mut sent = 0;
+    for number in (0..40).step_by(2) {
+        sent += 0x7000_0000;
+        assert_eq!(receiver.insert(ordered(number + 1, sent), number + 1, 0), []);
+        assert_eq!(receiver.release_before(sent), []);
+        assert_eq!(receiver.release_before(sent + 1), [number + 1]);
+    }
 }
 
 #[test]

@@ -1,0 +1,87 @@
+//! The tunnels that are compared.
+
+mod direct;
+mod psmc;
+mod wireguard_go;
+
+use std::any::Any;
+use std::error::Error;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::hosts::Hosts;
+
+/// A way for packets from the client to the server.
+pub(crate) trait Tunnel {
+    /// What the table calls it.
+    fn name(&self) -> &'static str;
+
+    /// What exactly runs: a file and its version.
+    fn origin(&self) -> String;
+
+    /// Starts it on both hosts. It need not be ready to carry packets yet.
+    fn raise(&self, hosts: &Hosts) -> Result<Raised, Box<dyn Error>>;
+}
+
+/// A tunnel that was started, and ends when the value is dropped.
+pub(crate) struct Raised {
+    /// The address that leads to the server through the tunnel.
+    pub(crate) server: IpAddr,
+    /// The tunnel's programs, and what is to be removed after them, in this order.
+    _parts: Vec<Box<dyn Any>>,
+}
+
+/// The bare link, ours, and every competitor on this machine.
+pub(crate) fn found() -> Vec<Box<dyn Tunnel>> {
+    let mut tunnels: Vec<Box<dyn Tunnel>> = vec![Box::new(direct::Direct), Box::new(psmc::Psmc)];
+    if let Some(tunnel) = wireguard_go::WireguardGo::found() {
+        tunnels.push(Box::new(tunnel));
+    }
+    tunnels
+}
+
+/// A new private key from the command `genkey` of `tool`, written to `file`, and its public key.
+fn make_key(tool: &Path, file: &Path) -> Result<String, Box<dyn Error>> {
+    let genkey = Command::new(tool).arg("genkey").output()?;
+    let mut owner_only = OpenOptions::new();
+    owner_only
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file)?
+        .write_all(&genkey.stdout)?;
+    let pubkey = Command::new(tool)
+        .arg("pubkey")
+        .stdin(std::fs::File::open(file)?)
+        .output()?;
+    if !genkey.status.success() || !pubkey.status.success() {
+        return Err(format!("{} makes no keys", tool.display()).into());
+    }
+    Ok(String::from_utf8(pubkey.stdout)?.trim().to_owned())
+}
+
+/// The path of `program`, and the first line of what it says of its version.
+fn path_and_version(program: &Path) -> String {
+    let output = Command::new(program)
+        .arg("--version")
+        .stderr(Stdio::null())
+        .output();
+    let stdout = output.map(|output| output.stdout).unwrap_or_default();
+    let text = String::from_utf8_lossy(&stdout);
+    format!(
+        "{}: {}",
+        program.display(),
+        text.lines().next().unwrap_or("of unknown version")
+    )
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    let directories = std::env::var_os("PATH")?;
+    std::env::split_paths(&directories)
+        .map(|directory| directory.join(program))
+        .find(|file| file.is_file())
+}

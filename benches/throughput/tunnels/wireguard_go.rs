@@ -1,0 +1,124 @@
+//! WireGuard in user space, as we are.
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ipnet::IpNet;
+
+use super::{Raised, Tunnel, make_key, on_path, path_and_version};
+use crate::hosts::{Host, Hosts, Program};
+use crate::measure::retry;
+
+/// The port on which both sides listen.
+const PORT: u16 = 51820;
+
+pub(super) struct WireguardGo {
+    wireguard_go: PathBuf,
+    wg: PathBuf,
+}
+
+impl WireguardGo {
+    pub(super) fn found() -> Option<Self> {
+        Some(Self {
+            wireguard_go: on_path("wireguard-go")?,
+            wg: on_path("wg")?,
+        })
+    }
+
+    /// Starts a daemon, which makes the side's interface.
+    fn start(&self, side: &Side<'_>) -> Result<Program, Box<dyn Error>> {
+        // In the foreground, so that it ends with us.
+        let mut command = Command::new(&self.wireguard_go);
+        side.host
+            .start(command.arg(&side.interface).env("WG_PROCESS_FOREGROUND", "1"))
+    }
+
+    fn configure(&self, side: &Side<'_>, peer: &Side<'_>) -> Result<(), Box<dyn Error>> {
+        let mut set = Command::new(&self.wg);
+        set.args(["set", &side.interface, "listen-port", &PORT.to_string()]);
+        set.arg("private-key").arg(&side.key_file);
+        set.args([
+            "peer",
+            &peer.public_key,
+            "allowed-ips",
+            &format!("{}/32", peer.host.inner),
+        ]);
+        set.args(["endpoint", &format!("{}:{PORT}", peer.host.outer)]);
+        // Refused until the daemon listens on its socket.
+        retry(|| side.host.output(&mut set))?;
+        side.host
+            .namespace
+            .add_address(&side.interface, IpNet::new(side.host.inner, 24)?)?;
+        Ok(side.host.namespace.set_link(&side.interface, true)?)
+    }
+}
+
+impl Tunnel for WireguardGo {
+    fn name(&self) -> &'static str {
+        "wireguard-go"
+    }
+
+    fn origin(&self) -> String {
+        path_and_version(&self.wireguard_go)
+    }
+
+    fn raise(&self, hosts: &Hosts) -> Result<Raised, Box<dyn Error>> {
+        let directory = tempfile::tempdir()?;
+        let sides = [
+            Side::new(&hosts.client, &self.wg, directory.path())?,
+            Side::new(&hosts.server, &self.wg, directory.path())?,
+        ];
+        let [client, server] = &sides;
+        let programs = [self.start(client)?, self.start(server)?];
+        self.configure(client, server)?;
+        self.configure(server, client)?;
+        let sockets = sides.map(|side| Socket::of(&side.interface));
+        Ok(Raised {
+            server: hosts.server.inner,
+            _parts: vec![Box::new(programs), Box::new(sockets)],
+        })
+    }
+}
+
+/// One end of the tunnel.
+struct Side<'a> {
+    host: &'a Host,
+    interface: String,
+    key_file: PathBuf,
+    public_key: String,
+}
+
+impl<'a> Side<'a> {
+    fn new(host: &'a Host, wg: &Path, directory: &Path) -> Result<Self, Box<dyn Error>> {
+        let key_file = directory.join(host.name);
+        Ok(Self {
+            host,
+            // The sockets of all network namespaces share one directory, so the names must differ.
+            interface: format!("{}{}", host.name, std::process::id()),
+            public_key: make_key(wg, &key_file)?,
+            key_file,
+        })
+    }
+}
+
+/// The control socket of a daemon, which leaves it behind when it is killed.
+struct Socket(PathBuf);
+
+impl Socket {
+    fn of(interface: &str) -> Self {
+        Self(
+            Path::new("/var/run/wireguard")
+                .join(interface)
+                .with_extension("sock"),
+        )
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // Gone already if the daemon ended by itself.
+        let _ = fs::remove_file(&self.0);
+    }
+}

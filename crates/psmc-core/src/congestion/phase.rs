@@ -1,0 +1,80 @@
+//! What the model does at a time, and how much it sends meanwhile.
+
+use std::time::Duration;
+
+use super::{bytes_in, percent};
+
+/// A phase of the [`Model`](super::model::Model), which shows how they follow on one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Doubles each round, until the path delivers no more.
+    Startup,
+    /// Lets the queue at the bottleneck run empty.
+    Drain,
+    /// Sends what the path delivers.
+    Cruise,
+    /// Sends more for a round, and waits a round to see whether it is delivered.
+    Probe,
+    /// Halves the window, to see the round trip without any queue (`ProbeRTT`).
+    Refresh,
+}
+
+impl Phase {
+    /// The pacing rate, percent of the path's rate, after `rounds` rounds in this phase.
+    pub(crate) fn pacing_percent(self, rounds: u32) -> u64 {
+        match self {
+            // 4 ln 2, the least gain that doubles the rate each round (`BBR.StartupPacingGain`).
+            Self::Startup => 277,
+            Self::Probe if rounds == 0 => 125,
+            Self::Probe => 100,
+            // `BBR.PacingMarginPercent`: a queue that an estimate a little too high has built shrinks again.
+            Self::Cruise | Self::Refresh => 99,
+            Self::Drain => 90,
+        }
+    }
+
+    /// The window in bytes for a path of `rate` bytes/s and an empty round trip of `min_rtt`.
+    pub(crate) fn window(self, rate: u64, min_rtt: Duration) -> u64 {
+        let with = |slack| bytes_in(rate, min_rtt + slack);
+        match self {
+            Self::Startup => percent(with(ALLOWANCE), 200),
+            // Beside another sender's queue a window for an empty path would leave nothing to probe with.
+            Self::Probe => percent(with(2 * ALLOWANCE), 125),
+            Self::Cruise => with(ALLOWANCE),
+            Self::Drain => with(ACK_DELAY),
+            Self::Refresh => with(Duration::ZERO) / 2,
+        }
+    }
+
+    /// The smallest window, in datagrams.
+    pub(crate) fn least_datagrams(self) -> u64 {
+        match self {
+            Self::Startup => INITIAL_DATAGRAMS,
+            Self::Probe | Self::Cruise | Self::Drain | Self::Refresh => LEAST_DATAGRAMS,
+        }
+    }
+
+    /// What a round must deliver to count as growth, percent of what was delivered before.
+    pub(crate) fn growth_percent(self) -> u64 {
+        match self {
+            // As BBR tells a full pipe (`BBR.full_bw`).
+            Self::Startup => 125,
+            // Well above jitter, well below the quarter that a probe adds.
+            Self::Probe | Self::Cruise | Self::Drain | Self::Refresh => 110,
+        }
+    }
+}
+
+/// What the window covers beyond the round trip, or late acknowledgements and hosts that wake up some
+/// milliseconds late would limit the rate.
+pub(crate) const ALLOWANCE: Duration = Duration::from_millis(10);
+
+/// Receivers acknowledge at the latest after this time: so much is in flight without any queue.
+const ACK_DELAY: Duration = Duration::from_millis(5);
+
+/// The first flight (RFC 6928).
+pub(crate) const INITIAL_DATAGRAMS: u64 = 10;
+
+/// Fewer would stall on each late acknowledgement (`BBR.MinPipeCwnd`); more would be a long queue on a slow
+/// path: at 1 Mb/s four datagrams take 45 ms.
+const LEAST_DATAGRAMS: u64 = 4;

@@ -1,0 +1,176 @@
+//! The AEADs of the data plane, keyed from the TLS exporter.
+//!
+//! # Derivation
+//! Both ends of a control connection export the same 32 bytes from it (RFC 8446 §7.5). They are the
+//! pseudo-random key of HKDF-Expand with SHA-256 (RFC 5869 §2.3), which yields for every AEAD, sealing side and epoch
+//! ```text
+//! key (32 bytes) = HKDF-Expand(secret, "psmc key" || aead || role || epoch, 32)
+//! IV  (12 bytes) = HKDF-Expand(secret, "psmc iv"  || aead || role || epoch, 12)
+//! ```
+//! The labels are ASCII, without length or terminator. The rest is one byte each:
+//! - `aead`: 1 = AES-256-GCM, 2 = ChaCha20-Poly1305;
+//! - `role`, of the side that seals: 0 = dialer (the TLS client), 1 = acceptor (the TLS server);
+//! - `epoch`: its number.
+//!
+//! The nonce of a datagram is the IV, xor the 12 bytes of path number and packet number (RFC 8446 §5.3).
+
+use std::fmt;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
+use psmc_wire::crypto::{Aead, AuthError, KeySource, NONCE_LEN, PacketKey, Role, TAG_LEN};
+use zeroize::Zeroizing;
+
+#[cfg(test)]
+mod tests;
+
+/// Length in bytes of the secret that a TLS exporter yields for the data plane.
+pub const SECRET_LEN: usize = 32;
+
+/// The AEAD that this CPU does faster: AES-256-GCM where it has instructions for both AES and carry-less
+/// multiplication, ChaCha20-Poly1305 elsewhere.
+#[must_use]
+pub fn preferred() -> Aead {
+    if has_aes() {
+        Aead::Aes256Gcm
+    } else {
+        Aead::ChaCha20Poly1305
+    }
+}
+
+/// All data keys of one control connection. The module's text defines how they come out of its secret.
+///
+/// The secret is wiped from memory when this is dropped; keys taken from it live on.
+pub struct ExportedKeys {
+    secret: Prk,
+}
+
+impl ExportedKeys {
+    /// The keys that follow from what a TLS exporter yielded.
+    #[must_use]
+    pub fn new(secret: &[u8; SECRET_LEN]) -> Self {
+        Self {
+            secret: Prk::new_less_safe(HKDF_SHA256, secret),
+        }
+    }
+
+    fn derive<const LEN: usize>(&self, label: &[u8], selector: [u8; 3]) -> Zeroizing<[u8; LEN]> {
+        let mut out = Zeroizing::new([0; LEN]);
+        self.secret
+            .expand(&[label, &selector], OutputLen(LEN))
+            .and_then(|okm| okm.fill(&mut *out))
+            // RFC 5869 §2.3 allows up to 255 digests of output; ours are of 32 and 12 bytes.
+            .expect("a key is shorter than HKDF's limit");
+        out
+    }
+}
+
+impl KeySource for ExportedKeys {
+    fn packet_key(&self, aead: Aead, sealer: Role, epoch: u8) -> Box<dyn PacketKey> {
+        let selector = [aead_id(aead), role_id(sealer), epoch];
+        let key = self.derive::<KEY_LEN>(b"psmc key", selector);
+        let iv = self.derive::<NONCE_LEN>(b"psmc iv", selector);
+        Box::new(ExportedKey::new(algorithm(aead), &key, *iv))
+    }
+}
+
+impl fmt::Debug for ExportedKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ExportedKeys(..)")
+    }
+}
+
+struct ExportedKey {
+    key: LessSafeKey,
+    iv: [u8; NONCE_LEN],
+}
+
+impl ExportedKey {
+    fn new(algorithm: &'static Algorithm, key: &[u8; KEY_LEN], iv: [u8; NONCE_LEN]) -> Self {
+        let key = UnboundKey::new(algorithm, key).expect("both algorithms have keys of 32 bytes");
+        Self {
+            key: LessSafeKey::new(key),
+            iv,
+        }
+    }
+
+    fn nonce(&self, mut nonce: [u8; NONCE_LEN]) -> Nonce {
+        for (byte, iv) in nonce.iter_mut().zip(self.iv) {
+            *byte ^= iv;
+        }
+        Nonce::assume_unique_for_key(nonce)
+    }
+}
+
+impl PacketKey for ExportedKey {
+    fn seal(&self, nonce: [u8; NONCE_LEN], aad: &[u8], payload: &mut [u8]) -> [u8; TAG_LEN] {
+        let tag = self
+            .key
+            .seal_in_place_separate_tag(self.nonce(nonce), Aad::from(aad), payload)
+            // Sealing fails only beyond the longest message of the cipher, which is 64 GiB or more.
+            .expect("a datagram is shorter than 64 GiB");
+        tag.as_ref()
+            .try_into()
+            .expect("both algorithms have tags of 16 bytes")
+    }
+
+    fn open(&self, nonce: [u8; NONCE_LEN], aad: &[u8], sealed: &mut [u8]) -> Result<(), AuthError> {
+        let len = sealed.len().checked_sub(TAG_LEN).ok_or(AuthError)?;
+        let (ciphertext, tag) = sealed.split_at_mut(len);
+        match self
+            .key
+            .open_in_place_separate_tag(self.nonce(nonce), Aad::from(aad), tag, ciphertext)
+        {
+            Ok(_) => Ok(()),
+            Err(_) => Err(AuthError),
+        }
+    }
+}
+
+/// How many bytes HKDF is asked for.
+struct OutputLen(usize);
+
+impl KeyType for OutputLen {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+fn algorithm(aead: Aead) -> &'static Algorithm {
+    match aead {
+        Aead::Aes256Gcm => &AES_256_GCM,
+        Aead::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+    }
+}
+
+fn aead_id(aead: Aead) -> u8 {
+    match aead {
+        Aead::Aes256Gcm => 1,
+        Aead::ChaCha20Poly1305 => 2,
+    }
+}
+
+fn role_id(role: Role) -> u8 {
+    match role {
+        Role::Dialer => 0,
+        Role::Acceptor => 1,
+    }
+}
+
+#[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+fn has_aes() -> bool {
+    std::is_x86_feature_detected!("aes") && std::is_x86_feature_detected!("pclmulqdq")
+}
+
+#[cfg(target_arch = "aarch64")]
+fn has_aes() -> bool {
+    std::arch::is_aarch64_feature_detected!("aes") && std::arch::is_aarch64_feature_detected!("pmull")
+}
+
+#[cfg(not(any(target_arch = "x86", target_arch = "x86_64", target_arch = "aarch64")))]
+fn has_aes() -> bool {
+    false
+}
+
+/// Length in bytes of the keys of both AEADs.
+const KEY_LEN: usize = 32;

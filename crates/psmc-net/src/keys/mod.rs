@@ -1,0 +1,227 @@
+//! The long-term keys by which sites and relays know each other: Ed25519 (RFC 8032), written as base64.
+//!
+//! Both kinds are 32 bytes, so 44 characters of standard base64 with padding, as WireGuard writes its keys.
+//! Nothing tells a private key from a public one; only the place where it stands does.
+
+mod file;
+
+use std::fmt;
+use std::str::FromStr;
+
+use aws_lc_rs::rand;
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+pub use file::{KeyFileError, read_private_key};
+
+/// Length in bytes of a private key (its seed, RFC 8032 §5.1.5) and of a public key.
+pub const KEY_LEN: usize = 32;
+
+/// Text that is no key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum KeyError {
+    /// The text has another length than a key.
+    #[error(
+        "a key is {TEXT_LEN} characters of base64, this is {found} long: `psmc genkey` and `psmc pubkey` print keys"
+    )]
+    Length {
+        /// Its length in bytes.
+        found: usize,
+    },
+    /// The text has the right length, but does not decode to 32 bytes.
+    #[error("this is not base64 of {KEY_LEN} bytes: copy the key again, with the = at its end")]
+    NotBase64,
+}
+
+/// The secret half of a site's identity; wiped from memory when dropped.
+pub struct PrivateKey(Zeroizing<[u8; KEY_LEN]>);
+
+impl PrivateKey {
+    /// A new key from the system's randomness.
+    ///
+    /// # Panics
+    /// If the system has no randomness to give: no key is safe on such a machine.
+    #[must_use]
+    pub fn generate() -> Self {
+        let mut seed = Zeroizing::new([0; KEY_LEN]);
+        rand::fill(&mut *seed).expect("the system gives randomness");
+        Self(seed)
+    }
+
+    /// Reads a key as [`to_base64`](Self::to_base64) writes it; white space around it is ignored.
+    ///
+    /// # Errors
+    /// [`KeyError`] if `text` is anything else.
+    pub fn from_base64(text: &str) -> Result<Self, KeyError> {
+        decode(text).map(Self)
+    }
+
+    /// The key as a file holds it, without a line end; wiped from memory when dropped.
+    #[must_use]
+    pub fn to_base64(&self) -> Zeroizing<String> {
+        Zeroizing::new(STANDARD.encode(*self.0))
+    }
+
+    /// The public half.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        // Every string of 32 bytes is a seed (RFC 8032 §5.1.5), and has a public key of 32 bytes.
+        let pair = Ed25519KeyPair::from_seed_unchecked(&*self.0).expect("32 bytes are a seed");
+        PublicKey(
+            pair.public_key()
+                .as_ref()
+                .try_into()
+                .expect("an Ed25519 public key has 32 bytes"),
+        )
+    }
+
+    /// The seed itself.
+    pub(crate) fn seed(&self) -> &[u8; KEY_LEN] {
+        &self.0
+    }
+}
+
+impl FromStr for PrivateKey {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        Self::from_base64(text)
+    }
+}
+
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PrivateKey(..)")
+    }
+}
+
+/// What others know a site by. Keys order as byte strings.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublicKey([u8; KEY_LEN]);
+
+impl PublicKey {
+    /// The key with this encoding (RFC 8032 §5.1.2).
+    ///
+    /// Bytes that encode no point of the curve are taken too: nobody can prove to own such a key.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; KEY_LEN]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its encoding.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; KEY_LEN] {
+        &self.0
+    }
+}
+
+impl FromStr for PublicKey {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        decode(text).map(|bytes| Self(*bytes))
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&STANDARD.encode(self.0))
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.to_string();
+        // Base64 is ASCII, and always longer than this.
+        write!(f, "PublicKey({}…)", &text[..DEBUG_LEN])
+    }
+}
+
+fn decode(text: &str) -> Result<Zeroizing<[u8; KEY_LEN]>, KeyError> {
+    let text = text.trim();
+    if text.len() != TEXT_LEN {
+        return Err(KeyError::Length { found: text.len() });
+    }
+    // One more than a key: 44 characters can encode 33 bytes, and the decoder wants room for them.
+    let mut decoded = Zeroizing::new([0; KEY_LEN + 1]);
+    match STANDARD.decode_slice(text, &mut *decoded) {
+        Ok(KEY_LEN) => {}
+        Ok(_) | Err(_) => return Err(KeyError::NotBase64),
+    }
+    let mut key = Zeroizing::new([0; KEY_LEN]);
+    key.copy_from_slice(&decoded[..KEY_LEN]);
+    Ok(key)
+}
+
+/// Length of a key in base64: 4 characters for every 3 bytes begun.
+const TEXT_LEN: usize = KEY_LEN.div_ceil(3) * 4;
+
+/// How many characters of a key a debug print shows: enough to tell the keys of one configuration apart.
+const DEBUG_LEN: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seed 00..1f and its public key, computed with OpenSSL.
+    const SEED: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+    const PUBLIC: &str = "A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=";
+
+    #[test]
+    fn derives_the_public_key() {
+        let key = PrivateKey::from_base64(SEED).unwrap();
+        assert_eq!(key.public().to_string(), PUBLIC);
+        assert_eq!(key.public(), PUBLIC.parse().unwrap());
+    }
+
+    #[test]
+    fn generated_keys_differ_and_round_trip() {
+        let (a, b) = (PrivateKey::generate(), PrivateKey::generate());
+        assert_ne!(a.public(), b.public());
+        assert_eq!(
+            PrivateKey::from_base64(&a.to_base64()).unwrap().public(),
+            a.public()
+        );
+    }
+
+    #[test]
+    fn white_space_around_a_key_is_ignored() {
+        assert_eq!(format!(" {PUBLIC}\r\n").parse::<PublicKey>(), PUBLIC.parse());
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused() {
+        assert_eq!("".parse::<PublicKey>(), Err(KeyError::Length { found: 0 }));
+        assert_eq!(
+            PUBLIC[..43].parse::<PublicKey>(),
+            Err(KeyError::Length { found: 43 })
+        );
+        assert_eq!(
+            PUBLIC.replace('=', "A").parse::<PublicKey>(),
+            Err(KeyError::NotBase64)
+        );
+        assert_eq!(
+            PUBLIC.replace('/', "_").parse::<PublicKey>(),
+            Err(KeyError::NotBase64)
+        );
+        // 31 bytes, and the same 32 bytes with stray bits in the last character.
+        assert_eq!(
+            PUBLIC.replace("bg=", "b==").parse::<PublicKey>(),
+            Err(KeyError::NotBase64)
+        );
+        assert_eq!(
+            PUBLIC.replace("bg=", "bh=").parse::<PublicKey>(),
+            Err(KeyError::NotBase64)
+        );
+    }
+
+    #[test]
+    fn debug_prints_nothing_secret_and_little_of_the_rest() {
+        let key = PrivateKey::from_base64(SEED).unwrap();
+        assert_eq!(format!("{key:?}"), "PrivateKey(..)");
+        assert_eq!(format!("{:?}", key.public()), "PublicKey(A6EHv/PO…)");
+    }
+}

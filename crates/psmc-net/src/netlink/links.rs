@@ -1,0 +1,147 @@
+//! Which interfaces lead out of this host.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use futures_util::TryStreamExt;
+use rtnetlink::RouteMessageBuilder;
+use rtnetlink::packet_route::AddressFamily;
+use rtnetlink::packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use rtnetlink::packet_route::route::{RouteAttribute, RouteHeader, RouteMessage, RouteType};
+
+use super::{Netlink, NetlinkError, refused};
+
+/// An interface that has a default route and is operational.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Uplink {
+    /// The name of the interface.
+    pub name: String,
+    /// The index of the interface.
+    pub index: u32,
+    /// Whether an IPv4 default route leads through it.
+    pub v4: bool,
+    /// Whether an IPv6 default route leads through it.
+    pub v6: bool,
+    /// The metric of its best default route; the kernel prefers the lowest.
+    pub metric: u32,
+}
+
+impl Netlink {
+    /// The interfaces with a default route in the main table, the best metric first, without those in `exclude`
+    /// (the tunnel's own, which must not carry itself).
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub async fn uplinks(&self, exclude: &[u32]) -> Result<Vec<Uplink>, NetlinkError> {
+        let links = self.links().await?;
+        let mut uplinks: BTreeMap<u32, Uplink> = BTreeMap::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            for (index, metric) in self.default_routes(family).await? {
+                let Some(name) = links.get(&index).filter(|_| !exclude.contains(&index)) else {
+                    continue;
+                };
+                let uplink = uplinks.entry(index).or_insert_with(|| Uplink::new(name, index));
+                uplink.add(family, metric);
+            }
+        }
+        let mut uplinks: Vec<Uplink> = uplinks.into_values().collect();
+        uplinks.sort_by_key(|uplink| (uplink.metric, uplink.index));
+        Ok(uplinks)
+    }
+
+    /// Every link there is.
+    pub(super) async fn dump_links(&self) -> Result<Vec<LinkMessage>, NetlinkError> {
+        let stream = self.handle.link().get().execute();
+        stream
+            .try_collect()
+            .await
+            .map_err(refused(|| "list the interfaces".to_owned()))
+    }
+
+    /// The names of the operational links, by index.
+    async fn links(&self) -> Result<BTreeMap<u32, String>, NetlinkError> {
+        let links = self.dump_links().await?;
+        Ok(links
+            .iter()
+            .filter(|link| is_operational(link))
+            .map(|link| (link.header.index, name_of(link)))
+            .collect())
+    }
+
+    /// Pairs of interface index and metric.
+    async fn default_routes(&self, family: AddressFamily) -> Result<Vec<(u32, u32)>, NetlinkError> {
+        let mut filter = RouteMessageBuilder::<IpAddr>::new().build();
+        filter.header.address_family = family;
+        let stream = self.handle.route().get(filter).execute();
+        let routes: Vec<RouteMessage> = stream
+            .try_collect()
+            .await
+            .map_err(refused(|| "list the routes".to_owned()))?;
+        Ok(routes
+            .iter()
+            .filter(|route| is_default(route))
+            .flat_map(exits)
+            .collect())
+    }
+}
+
+impl Uplink {
+    fn new(name: &str, index: u32) -> Self {
+        Self {
+            name: name.to_owned(),
+            index,
+            v4: false,
+            v6: false,
+            metric: u32::MAX,
+        }
+    }
+
+    fn add(&mut self, family: AddressFamily, metric: u32) {
+        self.v4 |= family == AddressFamily::Inet;
+        self.v6 |= family == AddressFamily::Inet6;
+        self.metric = self.metric.min(metric);
+    }
+}
+
+/// Whether packets can leave through the link: it is administratively up, has a carrier, and its operational state
+/// (RFC 2863) is up or unknown, which is what `IFF_RUNNING` says.
+pub(super) fn is_operational(link: &LinkMessage) -> bool {
+    link.header
+        .flags
+        .contains(LinkFlags::Up | LinkFlags::Running | LinkFlags::LowerUp)
+}
+
+/// The name of the link; empty when the kernel does not say, which it always does.
+pub(super) fn name_of(link: &LinkMessage) -> String {
+    let name = |it: &LinkAttribute| {
+        if let LinkAttribute::IfName(name) = it {
+            Some(name.clone())
+        } else {
+            None
+        }
+    };
+    link.attributes.iter().find_map(name).unwrap_or_default()
+}
+
+fn is_default(route: &RouteMessage) -> bool {
+    let header = &route.header;
+    header.destination_prefix_length == 0
+        && header.table == RouteHeader::RT_TABLE_MAIN
+        && header.kind == RouteType::Unicast
+}
+
+/// The interfaces by which a route leaves, each with the route's metric: one, or those of a multipath route.
+fn exits(route: &RouteMessage) -> Vec<(u32, u32)> {
+    let mut metric = 0;
+    let mut exits = Vec::new();
+    for attribute in &route.attributes {
+        if let RouteAttribute::Priority(priority) = attribute {
+            metric = *priority;
+        } else if let RouteAttribute::Oif(index) = attribute {
+            exits.push(*index);
+        } else if let RouteAttribute::MultiPath(hops) = attribute {
+            exits.extend(hops.iter().map(|hop| hop.interface_index));
+        }
+    }
+    exits.into_iter().map(|index| (index, metric)).collect()
+}

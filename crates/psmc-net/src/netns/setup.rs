@@ -1,0 +1,125 @@
+//! Links, addresses, routes and kernel parameters of a namespace.
+
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use ipnet::IpNet;
+use rtnetlink::packet_route::link::{InfoData, InfoVeth};
+use rtnetlink::{LinkUnspec, LinkVeth};
+
+use super::{Namespace, NetnsError};
+use crate::netlink::{Netlink, NetlinkError, refused};
+
+/// IPv6 duplicate address detection keeps an address unusable for a second; nobody else is in a namespace of ours.
+const NO_DUPLICATE_DETECTION: [&str; 2] =
+    ["net.ipv6.conf.all.accept_dad", "net.ipv6.conf.default.accept_dad"];
+
+/// Connects two namespaces by a pair of virtual Ethernet devices, `name_a` in `a` and `name_b` in `b`, both up.
+///
+/// # Errors
+/// [`NetnsError::Netlink`]: most often, that a name is taken.
+pub fn link_pair(a: &Namespace, name_a: &str, b: &Namespace, name_b: &str) -> Result<(), NetnsError> {
+    let far_end = LinkUnspec::new_with_name(name_b)
+        .setns_by_fd(b.fd().as_raw_fd())
+        .build();
+    let pair = LinkVeth::new(name_a, name_b)
+        .set_info_data(InfoData::Veth(InfoVeth::Peer(far_end)))
+        .build();
+    a.with_netlink(async |netlink| {
+        let request = netlink.handle().link().add(pair);
+        request
+            .execute()
+            .await
+            .map_err(refused(|| format!("make the link from {name_a} to {name_b}")))
+    })?;
+    // Not with the request above: the kernel refuses to open one end before it knows the other.
+    a.set_link(name_a, true)?;
+    b.set_link(name_b, true)
+}
+
+impl Namespace {
+    /// Gives the interface called `name` an address, usable at once.
+    ///
+    /// # Errors
+    /// [`NetnsError::Netlink`].
+    pub fn add_address(&self, name: &str, address: IpNet) -> Result<(), NetnsError> {
+        self.with_netlink(async |netlink| {
+            netlink
+                .add_address(netlink.link_index(name).await?, address)
+                .await
+        })
+    }
+
+    /// Routes `destination` via the next hop `gateway`.
+    ///
+    /// # Errors
+    /// [`NetnsError::Netlink`].
+    pub fn add_route(&self, destination: IpNet, gateway: IpAddr) -> Result<(), NetnsError> {
+        self.with_netlink(async |netlink| netlink.add_gateway_route(destination, gateway).await)
+    }
+
+    /// Routes `destination` into the interface called `name`, without a next hop.
+    ///
+    /// # Errors
+    /// [`NetnsError::Netlink`].
+    pub fn add_device_route(&self, destination: IpNet, name: &str) -> Result<(), NetnsError> {
+        self.with_netlink(async |netlink| {
+            netlink
+                .add_route(destination, netlink.link_index(name).await?)
+                .await
+        })
+    }
+
+    /// Sets the interface called `name` up or down. The far end of a pair loses its carrier with it.
+    ///
+    /// # Errors
+    /// [`NetnsError::Netlink`].
+    pub fn set_link(&self, name: &str, up: bool) -> Result<(), NetnsError> {
+        self.with_netlink(async |netlink| netlink.set_up(netlink.link_index(name).await?, up).await)
+    }
+
+    /// Sets a kernel parameter of this namespace, written as `sysctl` does: `net.ipv4.ip_forward`.
+    ///
+    /// # Errors
+    /// [`NetnsError::Sysctl`].
+    pub fn sysctl(&self, key: &str, value: &str) -> Result<(), NetnsError> {
+        // The kernel shows each thread the parameters of its own namespace.
+        let path = Path::new("/proc/sys").join(key.replace('.', "/"));
+        let failed = |source| NetnsError::Sysctl {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            source,
+        };
+        self.run(|| fs::write(path, value)).map_err(failed)
+    }
+
+    /// Brings a new namespace into the state its documentation promises.
+    pub(super) fn prepare(&self) -> Result<(), NetnsError> {
+        for key in NO_DUPLICATE_DETECTION {
+            match self.sysctl(key, "0") {
+                // A kernel without IPv6 has no such parameter, and a container may forbid to write any.
+                Err(NetnsError::Sysctl { source, .. }) if may_be_missing(&source) => {}
+                outcome => outcome?,
+            }
+        }
+        self.set_link("lo", true)
+    }
+
+    fn with_netlink(
+        &self,
+        operate: impl AsyncFnOnce(&Netlink) -> Result<(), NetlinkError> + Send,
+    ) -> Result<(), NetnsError> {
+        let outcome = self.block_on(|| async { operate(&Netlink::new()?).await });
+        Ok(outcome.map_err(NetnsError::Runtime)??)
+    }
+}
+
+fn may_be_missing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::ReadOnlyFilesystem
+    )
+}

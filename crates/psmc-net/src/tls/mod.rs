@@ -1,0 +1,238 @@
+//! The control channel: TLS 1.3 over TCP (or over another such stream), both sides authenticated.
+//!
+//! The sides show raw Ed25519 public keys (RFC 7250) instead of certificates. The key exchange is
+//! X25519MLKEM768 where both know it, else X25519. There are no tickets, so no resumption and no early data
+//! either: each connection has fresh secrets. The keys of the data plane come out of its exporter (RFC 8446
+//! §7.5), under the label [`EXPORTER_LABEL`] with an empty context.
+
+mod config;
+mod error;
+mod half_open;
+mod listener;
+mod raw_key;
+pub mod tcp;
+mod trust;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use psmc_wire::crypto::Role;
+use rustls::ConnectionCommon;
+use rustls::pki_types::ServerName;
+use rustls::sign::CertifiedKey;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+use zeroize::Zeroizing;
+
+use crate::aead::{ExportedKeys, SECRET_LEN};
+use crate::keys::{PrivateKey, PublicKey};
+
+pub use error::TlsError;
+pub use listener::{Counters, Listener};
+pub use trust::AllowedKeys;
+
+/// What both sides must name in the ALPN extension (RFC 7301).
+pub const ALPN: &[u8] = b"psmc/1";
+
+/// Under which label the keys of the data plane are exported (RFC 8446 §7.5).
+pub const EXPORTER_LABEL: &[u8] = b"EXPORTER-psmc-data-v1";
+
+/// How long a handshake may take: two round trips over the worst path and a retransmission of TCP in each.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a site shows and proves in every handshake. Clones share one key.
+#[derive(Clone)]
+pub struct Identity {
+    certified: Arc<CertifiedKey>,
+    public: PublicKey,
+}
+
+impl Identity {
+    /// The identity of whoever holds `key`.
+    #[must_use]
+    pub fn new(key: &PrivateKey) -> Self {
+        Self {
+            certified: raw_key::certified(key),
+            public: key.public(),
+        }
+    }
+
+    /// The key by which peers know this identity.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        self.public
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Identity").field(&self.public).finish()
+    }
+}
+
+/// Opens control connections to one peer.
+#[derive(Clone)]
+pub struct Dialer {
+    connector: TlsConnector,
+}
+
+impl Dialer {
+    /// Dials as `identity`, and only talks to who proves to own the key `expected`.
+    #[must_use]
+    pub fn new(identity: &Identity, expected: PublicKey) -> Self {
+        Self {
+            connector: TlsConnector::from(Arc::new(config::client(identity, expected))),
+        }
+    }
+
+    /// Shakes hands over `io` as the TLS client, within [`HANDSHAKE_TIMEOUT`].
+    ///
+    /// TLS 1.3 lets the client finish before the server has looked at the client's key. A peer that refuses this
+    /// site's key therefore shows in the first read or write on the stream: make a [`TlsError`] of that error.
+    ///
+    /// # Errors
+    /// [`TlsError`]; above all [`WrongKey`](TlsError::WrongKey) if the other side owns another key.
+    pub async fn connect<S>(&self, io: S) -> Result<Secured<S>, TlsError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let stream = finish(self.connector.connect(no_name(), io).into_fallible()).await?;
+        let (peer, keys) = outcome(stream.get_ref().1)?;
+        Ok(Secured {
+            stream: TlsStream::Client(stream),
+            peer,
+            keys,
+            role: Role::Dialer,
+        })
+    }
+}
+
+impl fmt::Debug for Dialer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dialer").finish_non_exhaustive()
+    }
+}
+
+/// Accepts control connections from peers whose keys are allowed.
+#[derive(Clone)]
+pub struct Acceptor {
+    acceptor: TlsAcceptor,
+}
+
+impl Acceptor {
+    /// Answers as `identity` those whose keys `allowed` holds at the moment of their handshake.
+    #[must_use]
+    pub fn new(identity: &Identity, allowed: AllowedKeys) -> Self {
+        Self {
+            acceptor: TlsAcceptor::from(Arc::new(config::server(identity, allowed))),
+        }
+    }
+
+    /// Shakes hands over `io` as the TLS server, within [`HANDSHAKE_TIMEOUT`].
+    ///
+    /// # Errors
+    /// [`TlsError`]; above all [`UnknownKey`](TlsError::UnknownKey) for a key that is not allowed.
+    pub async fn accept<S>(&self, io: S) -> Result<Secured<S>, TlsError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let stream = finish(self.acceptor.accept(io).into_fallible()).await?;
+        let (peer, keys) = outcome(stream.get_ref().1)?;
+        Ok(Secured {
+            stream: TlsStream::Server(stream),
+            peer,
+            keys,
+            role: Role::Acceptor,
+        })
+    }
+}
+
+impl fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acceptor").finish_non_exhaustive()
+    }
+}
+
+/// A control connection whose other side has proved to own `peer`.
+pub struct Secured<S = TcpStream> {
+    /// The connection, for control messages.
+    pub stream: TlsStream<S>,
+    /// The key of the other side.
+    pub peer: PublicKey,
+    /// The keys of the data plane, the same at both ends.
+    pub keys: ExportedKeys,
+    /// Which end this is.
+    pub role: Role,
+}
+
+impl<S> fmt::Debug for Secured<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secured")
+            .field("peer", &self.peer)
+            .field("role", &self.role)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Awaits a handshake, and sees to it that the alert of one that fails arrives.
+async fn finish<T, S>(handshake: impl Future<Output = Result<T, (io::Error, S)>>) -> Result<T, TlsError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    match timeout(HANDSHAKE_TIMEOUT, handshake).await {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err((error, io))) => {
+            // Whether the other side hangs up in time changes nothing about the error.
+            let _ = timeout(LINGER, hang_up(io)).await;
+            Err(error.into())
+        }
+        Err(_) => Err(TlsError::TimedOut),
+    }
+}
+
+/// Closes `io` behind what was sent last, and waits for the other side to do the same.
+///
+/// Closing a TCP connection with unread input resets it (RFC 1122 §4.2.2.13), and the reset would overtake an alert.
+async fn hang_up<S>(mut io: S) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    io.shutdown().await?;
+    tokio::io::copy(&mut io.take(LINGER_BYTES), &mut tokio::io::sink()).await?;
+    Ok(())
+}
+
+/// The other side's key, and the keys exported, of a connection whose handshake is complete.
+fn outcome<D>(connection: &ConnectionCommon<D>) -> Result<(PublicKey, ExportedKeys), TlsError> {
+    if connection.alpn_protocol() != Some(ALPN) {
+        return Err(TlsError::OtherProtocol);
+    }
+    let peer = connection
+        .peer_certificates()
+        .and_then(|chain| raw_key::from_spki(chain.first()?))
+        .ok_or(TlsError::Handshake(rustls::Error::NoCertificatesPresented))?;
+    let mut secret = Zeroizing::new([0; SECRET_LEN]);
+    connection
+        .export_keying_material(&mut secret[..], EXPORTER_LABEL, Some(b""))
+        .map_err(TlsError::Handshake)?;
+    Ok((peer, ExportedKeys::new(&secret)))
+}
+
+/// rustls wants a name for each server. Ours have keys only, and the name is never sent.
+fn no_name() -> ServerName<'static> {
+    Ipv4Addr::UNSPECIFIED.into()
+}
+
+/// How long a failed connection is kept for its alert to arrive: one round trip over a bad path.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// How much a failed connection may still send before it is reset, in bytes: more than any handshake leaves unread.
+const LINGER_BYTES: u64 = 64 * 1024;

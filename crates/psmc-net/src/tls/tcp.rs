@@ -1,0 +1,241 @@
+//! TCP connections as the control channel wants them: without delay, and soon aware of a dead peer.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use thiserror::Error;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+/// Why there is no TCP connection, or no listener.
+#[derive(Debug, Error)]
+pub enum TcpError {
+    /// The system gives no socket, or refuses an option of it.
+    #[error("cannot prepare a tcp socket")]
+    Socket(#[source] io::Error),
+    /// The connection cannot be bound to the interface asked for.
+    #[error("cannot send through the interface {name}: `ip link` lists those there are")]
+    Interface {
+        /// The interface.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The connection cannot be bound to the local address asked for.
+    #[error("cannot send from {address}: `ip address` lists the addresses there are")]
+    Local {
+        /// The local address.
+        address: IpAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The remote end refused, or there is no way to it.
+    #[error("cannot connect to {remote}: does it listen, and is there a route?")]
+    Connect {
+        /// The remote end.
+        remote: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Nothing came back from the remote end.
+    #[error("no answer from {remote} within {timeout:?}: is a firewall in the way?")]
+    TimedOut {
+        /// The remote end.
+        remote: SocketAddr,
+        /// How long it was waited for.
+        timeout: Duration,
+    },
+    /// Nothing can listen there.
+    #[error("cannot listen on {address}: `ss -ltnp` shows who does")]
+    Listen {
+        /// The address and port.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Connects to `remote` within `timeout`, through one interface if `bind_interface` names one, and from the
+/// address `local` if there is one. The connection is dead after 5 s without an answer.
+///
+/// # Errors
+/// [`TcpError`].
+pub async fn connect_tcp(
+    bind_interface: Option<&str>,
+    local: Option<IpAddr>,
+    remote: SocketAddr,
+    timeout: Duration,
+) -> Result<TcpStream, TcpError> {
+    let socket = prepare(bind_interface, local, remote)?;
+    tokio::time::timeout(timeout, socket.connect(remote))
+        .await
+        .map_err(|_| TcpError::TimedOut { remote, timeout })?
+        .map_err(|source| TcpError::Connect { remote, source })
+}
+
+/// Listens on `address`; on both IPv4 and IPv6 if that is `[::]`.
+///
+/// # Errors
+/// [`TcpError::Listen`].
+///
+/// # Panics
+/// Outside a tokio runtime.
+pub fn listen_tcp(address: SocketAddr) -> Result<TcpListener, TcpError> {
+    listen(address).map_err(|source| TcpError::Listen { address, source })
+}
+
+/// Sets what every control connection has set: no delay, and 5 s until a silent peer counts as gone.
+pub(super) fn tune(socket: SockRef<'_>) -> io::Result<()> {
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE_IDLE)
+        .with_interval(KEEPALIVE_INTERVAL)
+        .with_retries(KEEPALIVE_PROBES);
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_keepalive(&keepalive)?;
+    socket.set_tcp_user_timeout(Some(USER_TIMEOUT))
+}
+
+/// The address without the IPv6 clothes that a dual-stack socket puts on IPv4 (RFC 4291 §2.5.5.2).
+pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V4(ip) => SocketAddr::new(ip.into(), address.port()),
+        // As it was: a new address would lose its scope.
+        IpAddr::V6(_) => address,
+    }
+}
+
+fn prepare(
+    bind_interface: Option<&str>,
+    local: Option<IpAddr>,
+    remote: SocketAddr,
+) -> Result<TcpSocket, TcpError> {
+    let socket = if remote.is_ipv4() {
+        TcpSocket::new_v4()
+    } else {
+        TcpSocket::new_v6()
+    };
+    let socket = socket.map_err(TcpError::Socket)?;
+    tune(SockRef::from(&socket)).map_err(TcpError::Socket)?;
+    if let Some(name) = bind_interface {
+        SockRef::from(&socket)
+            .bind_device(Some(name.as_bytes()))
+            .map_err(|source| TcpError::Interface {
+                name: name.into(),
+                source,
+            })?;
+    }
+    if let Some(address) = local {
+        socket
+            .bind(SocketAddr::new(address, 0))
+            .map_err(|source| TcpError::Local { address, source })?;
+    }
+    Ok(socket)
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() && address.ip().is_unspecified() {
+        socket.set_only_v6(false)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
+}
+
+/// Silence until the first keepalive probe: short, because a control connection decides which paths are used.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
+
+/// Time between keepalive probes.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many unanswered probes end a connection.
+const KEEPALIVE_PROBES: u32 = 3;
+
+/// How long sent data may stay unacknowledged (RFC 5482): the system's default is a quarter of an hour.
+const USER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Connections that wait to be accepted: twice the handshakes that are let run at a time.
+const BACKLOG: i32 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn any_port(ip: &str) -> SocketAddr {
+        SocketAddr::new(ip.parse().unwrap(), 0)
+    }
+
+    async fn connect(
+        interface: Option<&str>,
+        local: Option<&str>,
+        to: SocketAddr,
+    ) -> Result<TcpStream, TcpError> {
+        connect_tcp(interface, local.map(|ip| ip.parse().unwrap()), to, SECOND).await
+    }
+
+    #[tokio::test]
+    async fn connects_through_an_interface_and_from_an_address() {
+        let listener = listen_tcp(any_port("127.0.0.1")).unwrap();
+        let to = listener.local_addr().unwrap();
+        let stream = connect(Some("lo"), Some("127.0.0.9"), to).await.unwrap();
+        let (_, from) = listener.accept().await.unwrap();
+        assert_eq!(from, stream.local_addr().unwrap());
+        assert_eq!(from.ip().to_string(), "127.0.0.9");
+        assert!(stream.nodelay().unwrap());
+        assert_eq!(
+            SockRef::from(&stream).tcp_user_timeout().unwrap(),
+            Some(USER_TIMEOUT)
+        );
+        assert_eq!(
+            SockRef::from(&stream).tcp_keepalive_time().unwrap(),
+            KEEPALIVE_IDLE
+        );
+    }
+
+    #[tokio::test]
+    async fn the_unspecified_ipv6_address_takes_ipv4_too() {
+        let listener = listen_tcp(any_port("::")).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let stream = connect(None, None, SocketAddr::new([127, 0, 0, 1].into(), port))
+            .await
+            .unwrap();
+        let (_, from) = listener.accept().await.unwrap();
+        assert!(from.is_ipv6());
+        assert_eq!(canonical(from), stream.local_addr().unwrap());
+    }
+
+    #[tokio::test]
+    async fn errors_name_the_culprit() {
+        let listener = listen_tcp(any_port("127.0.0.1")).unwrap();
+        let to = listener.local_addr().unwrap();
+        let interface = connect(Some("psmc-none"), None, to).await.unwrap_err();
+        assert!(
+            matches!(&interface, TcpError::Interface { name, .. } if name == "psmc-none"),
+            "{interface}"
+        );
+        let local = connect(None, Some("192.0.2.1"), to).await.unwrap_err();
+        assert!(matches!(local, TcpError::Local { .. }), "{local}");
+        let taken = listen_tcp(to).unwrap_err();
+        assert!(
+            matches!(taken, TcpError::Listen { address, .. } if address == to),
+            "{taken}"
+        );
+        drop(listener);
+        let nobody = connect(None, None, to).await.unwrap_err();
+        assert!(
+            matches!(nobody, TcpError::Connect { remote, .. } if remote == to),
+            "{nobody}"
+        );
+    }
+
+    #[test]
+    fn canonical_keeps_the_scope_of_ipv6() {
+        let link_local: SocketAddr = "[fe80::1%3]:5115".parse().unwrap();
+        assert_eq!(canonical(link_local), link_local);
+    }
+}

@@ -1,0 +1,128 @@
+//! What strangers may try, and what too many friends do.
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use rustls::AlertDescription;
+
+use super::*;
+
+/// Sends `input` as it is, and reads what comes back until the other side closes.
+async fn answer_to(server: &Server, input: &[u8]) -> Vec<u8> {
+    let mut tcp = server.tcp().await;
+    tcp.write_all(input).await.unwrap();
+    let mut answer = Vec::new();
+    timeout(5 * SECOND, tcp.read_to_end(&mut answer))
+        .await
+        .unwrap()
+        .unwrap();
+    answer
+}
+
+/// A TLS record with one fatal alert (RFC 8446 §5.1 and §6).
+fn alert(record: &[u8]) -> AlertDescription {
+    let [21, 3, _, 0, 2, 2, description] = *record else {
+        panic!("no alert: {record:?}")
+    };
+    description.into()
+}
+
+#[tokio::test]
+async fn garbage_is_answered_with_an_alert_and_nothing_else() {
+    let server = Server::start(&[]);
+    for garbage in [&b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"[..], &[0xff; 20_000]] {
+        alert(&answer_to(&server, garbage).await);
+    }
+    reaches(&server.counters.failed_handshake, 2).await;
+}
+
+#[tokio::test]
+async fn tls_1_2_is_refused() {
+    let server = Server::start(&[]);
+    let hello = client_hello_1_2();
+    assert_eq!(
+        alert(&answer_to(&server, &hello).await),
+        AlertDescription::ProtocolVersion
+    );
+}
+
+/// A ClientHello without the extension `supported_versions` (RFC 5246 §7.4.1.2).
+fn client_hello_1_2() -> Vec<u8> {
+    let extensions: [&[u8]; 3] = [
+        // supported_groups: x25519
+        &[0, 10, 0, 4, 0, 2, 0, 29],
+        // ec_point_formats: uncompressed
+        &[0, 11, 0, 2, 1, 0],
+        // signature_algorithms: ed25519, ecdsa_secp256r1_sha256
+        &[0, 13, 0, 6, 0, 4, 8, 7, 4, 3],
+    ];
+    let extensions = with_length::<2>(&extensions.concat());
+    // Version 1.2, random, no session, ECDHE-ECDSA-AES128-GCM, no compression.
+    let body = [
+        &[3, 3][..],
+        &[7; 32],
+        &[0],
+        &[0, 2, 0xc0, 0x2b],
+        &[1, 0],
+        &extensions,
+    ]
+    .concat();
+    let message = [&[1][..], &with_length::<3>(&body)].concat();
+    [&[22, 3, 1][..], &with_length::<2>(&message)].concat()
+}
+
+/// `body` behind its length in `N` bytes, big-endian.
+fn with_length<const N: usize>(body: &[u8]) -> Vec<u8> {
+    let length = body.len().to_be_bytes();
+    [&length[length.len() - N..], body].concat()
+}
+
+#[tokio::test]
+async fn a_peer_gets_through_a_flood_of_half_open_connections() {
+    const FLOOD: u16 = 2000;
+    raise_file_limit();
+    let me = identity();
+    let mut server = Server::start(&[&me]);
+    let flood = tokio::spawn(flood(server.address, FLOOD));
+    reaches(&server.counters.evicted, u64::from(FLOOD) / 4).await;
+    server.dial(&me).await.unwrap();
+    assert_eq!(server.accepted().await.peer, me.public());
+    assert!(!flood.is_finished(), "the peer came too late to be tested");
+
+    let open = flood.await.unwrap();
+    assert_eq!(open.len(), usize::from(FLOOD));
+    server.dial(&me).await.unwrap();
+    assert_eq!(server.accepted().await.peer, me.public());
+}
+
+/// Opens connections from 100 addresses, and keeps them all.
+async fn flood(to: SocketAddr, count: u16) -> Vec<TcpStream> {
+    let mut open = Vec::new();
+    for n in 0..count {
+        let [_, low] = (n % 100).to_be_bytes();
+        let mut stream = tcp::connect_tcp(None, Some([127, 0, 1, low].into()), to, SECOND)
+            .await
+            .unwrap();
+        // The beginning of a handshake record, so that there is something to wait for.
+        stream.write_all(&[22, 3, 1]).await.unwrap();
+        open.push(stream);
+    }
+    open
+}
+
+/// Both ends of the flood are in this process, which needs more file descriptors than the usual 1024.
+fn raise_file_limit() {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
+}
+
+#[tokio::test]
+async fn a_full_queue_drops_and_counts() {
+    let me = identity();
+    let mut server = Server::start(&[&me]);
+    let mut dialed = Vec::new();
+    for _ in 0..=QUEUE {
+        dialed.push(server.dial(&me).await.unwrap());
+    }
+    reaches(&server.counters.overflowed, 1).await;
+    assert_eq!(server.counters.accepted.load(Ordering::Relaxed), QUEUE as u64);
+    assert_eq!(server.accepted().await.peer, me.public());
+}

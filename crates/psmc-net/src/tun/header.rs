@@ -1,0 +1,221 @@
+//! As much of the headers of inner packets as it takes to join them.
+
+use tun_rs::{checksum, checksum_no_fold};
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const TCP_FLAGS: usize = 13;
+const TCP_PSH: u8 = 0x08;
+const TCP_ACK: u8 = 0x10;
+
+/// Addresses, ports and protocol: packets with the same of these must keep their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Flow {
+    addresses: [u8; 32],
+    ports: [u8; 4],
+    protocol: u8,
+    is_v6: bool,
+}
+
+/// The transport of a [`Segment`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Transport {
+    Tcp { sequence: u32, push: bool },
+    Udp,
+}
+
+/// A packet that can be part of a larger one: it carries data, and nothing that must not be multiplied or lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub(super) is_v6: bool,
+    /// Length of the IP and the transport header together.
+    pub(super) header_len: usize,
+    pub(super) payload_len: usize,
+    pub(super) transport: Transport,
+}
+
+/// The flow of a TCP segment or UDP datagram, whole and well-formed; `None` for all else.
+///
+/// With it comes the [`Segment`], if the packet can be joined.
+pub(super) fn parse(packet: &[u8]) -> Option<(Flow, Option<Segment>)> {
+    let is_v6 = match packet.first()? >> 4 {
+        4 if is_plain_v4(packet) => false,
+        6 if is_plain_v6(packet) => true,
+        _ => return None,
+    };
+    let ip_len = ip_len(is_v6);
+    let protocol = if is_v6 { packet[6] } else { packet[9] };
+    let transport = &packet[ip_len..];
+    let flow = flow(packet, is_v6, protocol, transport.first_chunk()?);
+    let (transport_len, kind) = match protocol {
+        TCP => parse_tcp(transport)?,
+        UDP => parse_udp(transport)?,
+        _ => return None,
+    };
+    let header_len = ip_len + transport_len;
+    let payload_len = packet.len() - header_len;
+    let segment = kind.filter(|_| payload_len > 0);
+    Some((
+        flow,
+        segment.map(|transport| Segment {
+            is_v6,
+            header_len,
+            payload_len,
+            transport,
+        }),
+    ))
+}
+
+impl Segment {
+    pub(super) fn ip_len(&self) -> usize {
+        ip_len(self.is_v6)
+    }
+
+    /// Where the transport's checksum is, from the start of the transport header.
+    pub(super) fn checksum_offset(&self) -> usize {
+        match self.transport {
+            Transport::Tcp { .. } => 16,
+            Transport::Udp => 6,
+        }
+    }
+
+    /// Whether the transport checksum of `packet` is right.
+    pub(super) fn is_intact(&self, packet: &[u8]) -> bool {
+        let transport = &packet[self.ip_len()..];
+        checksum(transport, self.pseudo_header_sum(packet, transport.len())) == u16::MAX
+    }
+
+    /// Whether the headers of `other` are those of `packet`, apart from what differs in every packet of a flow.
+    ///
+    /// `nth` is how many packets `other` comes after `packet`.
+    pub(super) fn is_alike(&self, packet: &[u8], other: &[u8], nth: usize) -> bool {
+        let same = |from: usize, to: usize| packet[from..to] == other[from..to];
+        // IPv4: all but length, identification and checksum. IPv6: all but length.
+        let same_ip = if self.is_v6 {
+            same(0, 4) && same(6, 40)
+        } else {
+            same(0, 2) && same(6, 10) && same(12, 20) && is_identification_nth(packet, other, nth)
+        };
+        let at = self.ip_len();
+        same_ip
+            && match self.transport {
+                // All but sequence number, flags and checksum; of the flags a segment has no more than two.
+                Transport::Tcp { .. } => {
+                    same(at, at + 4)
+                        && same(at + 8, at + TCP_FLAGS)
+                        && same(at + 14, at + 16)
+                        && same(at + 18, self.header_len)
+                }
+                Transport::Udp => same(at, at + 4),
+            }
+    }
+
+    /// Makes `packet` the head of a packet of `total_len` bytes, whose checksum the kernel completes.
+    pub(super) fn make_head(&self, packet: &mut [u8], total_len: usize, push: bool) {
+        let at = self.ip_len();
+        let transport_len = total_len - at;
+        let transport_len_bytes = len16(transport_len).to_be_bytes();
+        if self.is_v6 {
+            packet[4..6].copy_from_slice(&transport_len_bytes);
+        } else {
+            packet[2..4].copy_from_slice(&len16(total_len).to_be_bytes());
+            packet[10..12].fill(0);
+            let sum = !checksum(&packet[..at], 0);
+            packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+        match self.transport {
+            Transport::Tcp { .. } if push => packet[at + TCP_FLAGS] |= TCP_PSH,
+            Transport::Tcp { .. } => {}
+            Transport::Udp => packet[at + 4..at + 6].copy_from_slice(&transport_len_bytes),
+        }
+        // The kernel adds up the transport from here on; what it starts from is the pseudo-header's sum.
+        let pseudo = checksum(&[], self.pseudo_header_sum(packet, transport_len));
+        let field = at + self.checksum_offset();
+        packet[field..field + 2].copy_from_slice(&pseudo.to_be_bytes());
+    }
+
+    /// The sum, not yet folded, of the pseudo-header (RFC 9293, section 3.1; RFC 8200, section 8.1).
+    fn pseudo_header_sum(&self, packet: &[u8], transport_len: usize) -> u64 {
+        let protocol = match self.transport {
+            Transport::Tcp { .. } => TCP,
+            Transport::Udp => UDP,
+        };
+        checksum_no_fold(
+            addresses(packet, self.is_v6),
+            u64::from(protocol) + transport_len as u64,
+        )
+    }
+}
+
+/// A length within an IP packet, none of which needs more than 16 bits.
+pub(super) fn len16(len: usize) -> u16 {
+    u16::try_from(len).unwrap_or(u16::MAX)
+}
+
+fn ip_len(is_v6: bool) -> usize {
+    if is_v6 { 40 } else { 20 }
+}
+
+fn addresses(packet: &[u8], is_v6: bool) -> &[u8] {
+    if is_v6 { &packet[8..40] } else { &packet[12..20] }
+}
+
+fn flow(packet: &[u8], is_v6: bool, protocol: u8, ports: &[u8; 4]) -> Flow {
+    let mut flow = Flow {
+        addresses: [0; 32],
+        ports: *ports,
+        protocol,
+        is_v6,
+    };
+    let addresses = addresses(packet, is_v6);
+    flow.addresses[..addresses.len()].copy_from_slice(addresses);
+    flow
+}
+
+/// An IPv4 header without options, of a packet that is whole and no fragment.
+fn is_plain_v4(packet: &[u8]) -> bool {
+    packet.len() >= 20
+        && packet[0] & 0x0F == 5
+        && usize::from(u16_at(packet, 2)) == packet.len()
+        && u16_at(packet, 6) & 0x3FFF == 0
+}
+
+/// An IPv6 header of a packet that is whole; an extension header shows as a protocol that we do not know.
+fn is_plain_v6(packet: &[u8]) -> bool {
+    packet.len() >= 40 && usize::from(u16_at(packet, 4)) == packet.len() - 40
+}
+
+/// The length of the header, and what can be joined: no flag but ACK and PSH is set.
+fn parse_tcp(transport: &[u8]) -> Option<(usize, Option<Transport>)> {
+    let header_len = usize::from(transport.get(12)? >> 4) * 4;
+    if header_len < 20 || transport.len() < header_len {
+        return None;
+    }
+    let (flags, sequence) = (
+        transport[TCP_FLAGS],
+        u32::from(u16_at(transport, 4)) << 16 | u32::from(u16_at(transport, 6)),
+    );
+    let push = flags & TCP_PSH != 0;
+    Some((
+        header_len,
+        (flags & !TCP_PSH == TCP_ACK).then_some(Transport::Tcp { sequence, push }),
+    ))
+}
+
+/// The length of the header, and what can be joined: there is a checksum.
+fn parse_udp(transport: &[u8]) -> Option<(usize, Option<Transport>)> {
+    if transport.len() < 8 || usize::from(u16_at(transport, 4)) != transport.len() {
+        return None;
+    }
+    Some((8, (u16_at(transport, 6) != 0).then_some(Transport::Udp)))
+}
+
+/// Cutting a packet, the kernel counts the identification up from the first; nobody looks at it where DF is set.
+fn is_identification_nth(packet: &[u8], other: &[u8], nth: usize) -> bool {
+    let dont_fragment = packet[6] & 0x40 != 0;
+    dont_fragment || usize::from(u16_at(other, 4).wrapping_sub(u16_at(packet, 4))) == nth
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}

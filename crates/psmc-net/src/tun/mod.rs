@@ -1,0 +1,182 @@
+//! The TUN device: where inner packets leave the kernel for the tunnel, and come back.
+//!
+//! Segmentation offload is on in both directions, so that one system call moves up to 64 KiB of a flow.
+
+mod coalesce;
+mod header;
+mod recv;
+mod send;
+
+use std::io;
+
+use ipnet::IpNet;
+use nix::libc::{EACCES, EBUSY, ENODEV, ENOENT, ENXIO, EPERM};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+use crate::netlink::{Netlink, NetlinkError};
+use coalesce::Coalescer;
+use recv::Splitter;
+
+pub use send::SendReport;
+
+/// The name asked for when the configuration has none; the kernel puts the first free number for `%d`.
+const DEFAULT_NAME: &str = "psmc%d";
+
+/// How many packets one read of the device can become. The kernel is told, and cuts what would be more beforehand.
+const MAX_SEGMENTS: usize = 128;
+
+/// What a [`Tun`] should be.
+#[derive(Debug, Clone)]
+pub struct TunConfig {
+    /// The name of the interface, at most 15 bytes; `None` leaves it to the kernel: `psmc0`, `psmc1`, …
+    pub name: Option<String>,
+    /// The size in bytes of the largest packet through it; at least 1280 for IPv6.
+    pub mtu: u16,
+    /// Its addresses, with the lengths of their prefixes.
+    pub addresses: Vec<IpNet>,
+}
+
+/// Why there is no TUN device.
+#[derive(Debug, thiserror::Error)]
+pub enum TunError {
+    /// The kernel has no TUN driver, or this container cannot see it.
+    #[error("there is no /dev/net/tun: run `modprobe tun`, or give the container that device")]
+    NoDriver(#[source] io::Error),
+    /// This process may not make one.
+    #[error(
+        "not allowed to make a TUN device: run as root, or give the program CAP_NET_ADMIN \
+         (`setcap cap_net_admin+ep`) and the container /dev/net/tun"
+    )]
+    Denied(#[source] io::Error),
+    /// Another process has a device of that name open.
+    #[error("the TUN device {name} is in use by another process: stop that one, or choose another name")]
+    NameTaken {
+        /// The name asked for.
+        name: String,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// The kernel refused for another reason, such as a name that is too long.
+    #[error("cannot make a TUN device called {name}")]
+    Refused {
+        /// The name asked for.
+        name: String,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// The device was made, but its MTU, its addresses or its state could not be set.
+    #[error("cannot set up the TUN device")]
+    SetUp(#[from] NetlinkError),
+    /// The runtime has no room for the device.
+    #[error("cannot wait for packets of the TUN device")]
+    Register(#[source] io::Error),
+}
+
+/// A TUN device. The kernel removes it, with its addresses and routes, when this is dropped.
+///
+/// A single task should own it: with several readers packets of one flow would overtake each other.
+pub struct Tun {
+    device: AsyncFd<SyncDevice>,
+    name: String,
+    index: u32,
+    splitter: Splitter,
+    coalescer: Coalescer,
+}
+
+impl Tun {
+    /// Makes a device, gives it its MTU and addresses, and sets it up.
+    ///
+    /// It belongs to the network namespace of the thread that polls this future first, and to the runtime that is
+    /// current then.
+    ///
+    /// # Errors
+    /// [`TunError`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn create(config: TunConfig) -> Result<Self, TunError> {
+        let device = open(config.name.as_deref().unwrap_or(DEFAULT_NAME))?;
+        let name = device.name().map_err(TunError::Register)?;
+        let index = set_up(&name, &config).await?;
+        let coalescer = Coalescer::new(device.udp_gso());
+        let device = register(device).map_err(TunError::Register)?;
+        Ok(Self {
+            device,
+            name,
+            index,
+            splitter: Splitter::new(),
+            coalescer,
+        })
+    }
+
+    /// The name of the interface.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The index of the interface.
+    #[must_use]
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+}
+
+impl std::fmt::Debug for Tun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tun")
+            .field("name", &self.name)
+            .field("index", &self.index)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Opens a device with offload of TCP segments and, where the kernel can (Linux 6.2), of UDP.
+fn open(name: &str) -> Result<SyncDevice, TunError> {
+    let device = DeviceBuilder::new()
+        .name(name)
+        .offload(true)
+        .inherit_enable_state()
+        .build_sync();
+    let device = device.map_err(|error| why(name, error))?;
+    device.set_nonblocking(true).map_err(TunError::Register)?;
+    Ok(device)
+}
+
+#[expect(
+    unsafe_code,
+    reason = "tokio wants its caller's word that the descriptor stays open"
+)]
+fn register(device: SyncDevice) -> io::Result<AsyncFd<SyncDevice>> {
+    // SAFETY: a SyncDevice owns its descriptor, keeps it open for as long as it lives, and always names the same one.
+    let registered = unsafe { AsyncFd::register_with_interest(device, Interest::READABLE) };
+    Ok(registered?)
+}
+
+fn why(name: &str, source: io::Error) -> TunError {
+    let name = name.to_owned();
+    match source.raw_os_error() {
+        Some(ENOENT | ENODEV | ENXIO) => TunError::NoDriver(source),
+        Some(EPERM | EACCES) => TunError::Denied(source),
+        Some(EBUSY) => TunError::NameTaken { name, source },
+        _ => TunError::Refused { name, source },
+    }
+}
+
+/// Returns the index of the interface.
+async fn set_up(name: &str, config: &TunConfig) -> Result<u32, NetlinkError> {
+    let netlink = Netlink::new()?;
+    let index = netlink.link_index(name).await?;
+    netlink.set_mtu(index, config.mtu.into()).await?;
+    netlink.limit_segments(index, MAX_SEGMENTS).await?;
+    netlink.set_up(index, true).await?;
+    for address in &config.addresses {
+        netlink.add_address(index, *address).await?;
+    }
+    Ok(index)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! UDP sockets that send and receive many datagrams with one system call.
+//!
+//! Outside this module an address is canonical: an IPv4 peer of a dual-stack socket shows as IPv4.
+
+mod address;
+mod control;
+mod recv;
+mod send;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::task::{Context, Poll};
+
+use nix::libc::EAFNOSUPPORT;
+use nix::sys::socket::{setsockopt, sockopt};
+use quinn_udp::{UdpSockRef, UdpSocketState};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::net::UdpSocket;
+
+pub use recv::{RecvBatch, RecvMeta};
+pub use send::{SendError, SendFailure, Transmit};
+
+/// Bytes asked for each socket buffer: what 1 Gb/s brings while this process is not scheduled for 50 ms, and then
+/// some. The kernel grants more than `net.core.rmem_max` only to `CAP_NET_ADMIN`.
+const SOCKET_BUFFER: usize = 7 << 20;
+
+/// Where a [`UdpPort`] listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UdpBind {
+    /// The local address. `[::]` stands for every address of both families.
+    pub address: SocketAddr,
+    /// The interface through which all datagrams go, whatever the routes say; `None` follows the routes.
+    pub interface: Option<String>,
+}
+
+/// Why there is no [`UdpPort`].
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// The address is not ours, or its port is taken.
+    #[error("cannot listen on UDP {address}: `ip address` shows the addresses, `ss -ulpn` who has the port")]
+    Address {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// The interface does not exist, or may not be used.
+    #[error("cannot use interface {interface}: `ip link` lists those there are")]
+    Interface {
+        /// The interface asked for.
+        interface: String,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// No socket could be had.
+    #[error("cannot make a UDP socket")]
+    Socket(#[source] io::Error),
+}
+
+/// The two bits of explicit congestion notification in an IP header (RFC 3168, section 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Ecn {
+    /// Not ECN-capable.
+    #[default]
+    NotEct = 0,
+    /// ECN-capable, codepoint ECT(1).
+    Ect1 = 1,
+    /// ECN-capable, codepoint ECT(0).
+    Ect0 = 2,
+    /// Congestion was experienced.
+    Ce = 3,
+}
+
+/// One UDP socket.
+///
+/// One task may wait in [`poll_recv`](Self::poll_recv) and one in [`poll_writable`](Self::poll_writable); a second
+/// one that waits replaces the first.
+#[derive(Debug)]
+pub struct UdpPort {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    local: SocketAddr,
+}
+
+impl UdpPort {
+    /// Opens a socket, with large buffers, for a runtime's current thread or any other of its threads.
+    ///
+    /// # Errors
+    /// [`BindError`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn bind(bind: &UdpBind) -> Result<Self, BindError> {
+        let (socket, address) = open(bind.address)?;
+        if let Some(interface) = &bind.interface {
+            let failed = |source| BindError::Interface {
+                interface: interface.clone(),
+                source,
+            };
+            socket.bind_device(Some(interface.as_bytes())).map_err(failed)?;
+        }
+        socket
+            .bind(&address.into())
+            .map_err(|source| BindError::Address { address, source })?;
+        enlarge_buffers(&socket);
+        Self::register(socket).map_err(BindError::Socket)
+    }
+
+    /// The local address, with the port that the kernel chose if it was asked to.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Whether the socket accepts datagrams again. Call it after [`SendFailure::WouldBlock`].
+    ///
+    /// # Errors
+    /// When the runtime is shutting down.
+    pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.socket.poll_send_ready(cx)
+    }
+
+    fn register(socket: Socket) -> io::Result<Self> {
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        // Nobody reads these timestamps, and of a datagram that came with them and offloaded, the congestion mark has
+        // no room left among quinn-udp's 96 bytes of ancillary data.
+        setsockopt(&socket, sockopt::ReceiveTimestampns, &false)?;
+        let socket = UdpSocket::from_std(socket.into())?;
+        let local = socket.local_addr()?;
+        Ok(Self { socket, state, local })
+    }
+
+    fn reference(&self) -> SockRef<'_> {
+        SockRef::from(&self.socket)
+    }
+
+    /// Whether the socket is of the IPv6 family, dual-stack or not.
+    fn is_v6(&self) -> bool {
+        self.local.is_ipv6()
+    }
+}
+
+/// A socket for `address`, and the address to bind it to: a kernel without IPv6 gets `0.0.0.0` for `[::]`.
+fn open(address: SocketAddr) -> Result<(Socket, SocketAddr), BindError> {
+    let is_any_v6 = address.is_ipv6() && address.ip().is_unspecified();
+    match open_as(address) {
+        Err(error) if is_any_v6 && error.raw_os_error() == Some(EAFNOSUPPORT) => {
+            let any_v4 = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), address.port());
+            open_as(any_v4)
+                .map(|socket| (socket, any_v4))
+                .map_err(BindError::Socket)
+        }
+        outcome => outcome.map(|socket| (socket, address)).map_err(BindError::Socket),
+    }
+}
+
+fn open_as(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(!address.ip().is_unspecified())?;
+    }
+    Ok(socket)
+}
+
+/// Asks for [`SOCKET_BUFFER`], by privilege if we have it. Smaller buffers cost packets in bursts, no more.
+fn enlarge_buffers(socket: &Socket) {
+    if setsockopt(socket, sockopt::RcvBufForce, &SOCKET_BUFFER).is_err() {
+        let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
+    }
+    if setsockopt(socket, sockopt::SndBufForce, &SOCKET_BUFFER).is_err() {
+        let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! Receiving, with the kernel's generic receive offload.
+
+use std::array;
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+use std::task::{Context, Poll, ready};
+
+use nix::libc::{ECONNREFUSED, ECONNRESET, EHOSTDOWN, EHOSTUNREACH, EMSGSIZE, ENETDOWN, ENETUNREACH, EPROTO};
+use quinn_udp::{BATCH_SIZE, EcnCodepoint, UdpSockRef};
+use tokio::io::Interest;
+
+use super::address::canonical;
+use super::{Ecn, UdpPort};
+
+/// Bytes per buffer: an offloaded read joins datagrams up to the size of the largest IP packet.
+const BUFFER_SIZE: usize = 64 << 10;
+
+/// How many ICMP errors one call skips: each costs a system call, and a peer's router can send any number of them.
+const MAX_ERRORS: usize = 8;
+
+/// Errors that an ICMP message about an earlier datagram leaves on the socket. Reading one clears it.
+const ICMP_ERRORS: [i32; 8] = [
+    ECONNREFUSED,
+    ECONNRESET,
+    EHOSTDOWN,
+    EHOSTUNREACH,
+    EMSGSIZE,
+    ENETDOWN,
+    ENETUNREACH,
+    EPROTO,
+];
+
+/// What is known of a received datagram besides its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecvMeta {
+    /// Who sent it.
+    pub remote: SocketAddr,
+    /// The address of ours to which it was sent.
+    pub local_ip: Option<IpAddr>,
+    /// Its congestion mark.
+    pub ecn: Ecn,
+}
+
+/// The buffers of [`UdpPort::poll_recv`], allocated once, and what the last call put there.
+#[derive(Debug)]
+pub struct RecvBatch {
+    storage: Vec<u8>,
+    filled: [quinn_udp::RecvMeta; BATCH_SIZE],
+    count: usize,
+}
+
+impl RecvBatch {
+    /// Buffers for one system call, 2 MiB. The kernel backs them with memory as they are used.
+    #[must_use]
+    pub fn new() -> Self {
+        let filled = array::from_fn(|_| quinn_udp::RecvMeta::default());
+        Self {
+            storage: vec![0; BATCH_SIZE * BUFFER_SIZE],
+            filled,
+            count: 0,
+        }
+    }
+
+    /// The received datagrams, in order. They may be changed in place; the next call overwrites them.
+    pub fn datagrams(&mut self) -> impl Iterator<Item = (RecvMeta, &mut [u8])> {
+        let filled = &self.filled[..self.count];
+        filled
+            .iter()
+            .zip(self.storage.chunks_exact_mut(BUFFER_SIZE))
+            .flat_map(|(meta, buffer)| {
+                let datagram_meta = RecvMeta::from(meta);
+                buffer[..meta.len]
+                    .chunks_mut(meta.stride.max(1))
+                    .map(move |bytes| (datagram_meta, bytes))
+            })
+    }
+}
+
+impl Default for RecvBatch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl UdpPort {
+    /// Receives with one `recvmmsg` what is there, replacing the contents of `batch`.
+    ///
+    /// Returns how many datagrams these are, each as the peer sent it. Zero, when ICMP errors were all there was
+    /// for a while, is no end: call again. So it must be called again after every `Ready`.
+    ///
+    /// # Errors
+    /// Those of the socket itself. What ICMP says about datagrams sent earlier is not an error here.
+    pub fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<usize>> {
+        batch.count = 0;
+        let mut errors = 0;
+        while errors < MAX_ERRORS {
+            ready!(self.socket.poll_recv_ready(cx))?;
+            match self.socket.try_io(Interest::READABLE, || self.recv(batch)) {
+                Ok(()) => return Poll::Ready(Ok(batch.datagrams().count())),
+                // The kernel had nothing, so tokio has taken back its word; the next turn registers the waker.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if is_icmp(&error) => errors += 1,
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        Poll::Ready(Ok(0))
+    }
+
+    fn recv(&self, batch: &mut RecvBatch) -> io::Result<()> {
+        let mut buffers = batch.storage.chunks_exact_mut(BUFFER_SIZE);
+        // As many chunks as slices: the storage is BATCH_SIZE buffers long.
+        let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
+            array::from_fn(|_| IoSliceMut::new(buffers.next().unwrap_or_default()));
+        batch.count = self
+            .state
+            .recv(UdpSockRef::from(&self.socket), &mut slices, &mut batch.filled)?;
+        Ok(())
+    }
+}
+
+impl From<&quinn_udp::RecvMeta> for RecvMeta {
+    fn from(meta: &quinn_udp::RecvMeta) -> Self {
+        Self {
+            remote: canonical(meta.addr),
+            local_ip: meta.dst_ip.map(|ip| ip.to_canonical()),
+            ecn: match meta.ecn {
+                None => Ecn::NotEct,
+                Some(EcnCodepoint::Ect1) => Ecn::Ect1,
+                Some(EcnCodepoint::Ect0) => Ecn::Ect0,
+                Some(EcnCodepoint::Ce) => Ecn::Ce,
+            },
+        }
+    }
+}
+
+fn is_icmp(error: &io::Error) -> bool {
+    error
+        .raw_os_error()
+        .is_some_and(|errno| ICMP_ERRORS.contains(&errno))
+}

@@ -1,0 +1,202 @@
+//! Requests and responses.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::status::{PeerPaths, Status};
+use crate::config::{Endpoint, PathSettings, Rate, ValueError, Weight};
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub enum Request {
+    /// Everything there is to know; answered with [`Response::Status`].
+    Status,
+    /// The paths of one peer, or of all; answered with [`Response::Paths`].
+    PathList {
+        /// The peer's name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        peer: Option<String>,
+    },
+    /// Adds a path, until the daemon ends; answered with [`Response::Ok`].
+    PathAdd {
+        /// The peer's name.
+        peer: String,
+        /// What the path is.
+        path: PathSpec,
+    },
+    /// Removes a path, until the daemon ends; answered with [`Response::Ok`].
+    PathRemove {
+        /// The peer's name.
+        peer: String,
+        /// The path's name.
+        path: String,
+    },
+    /// Changes a path, until the daemon ends; what is absent stays. Answered with [`Response::Ok`].
+    PathSet {
+        /// The peer's name.
+        peer: String,
+        /// The path's name.
+        path: String,
+        /// Its share in the `wrr` scheduler, 1 to 1000.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        weight: Option<u16>,
+        /// The most it may send.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_rate: Option<RateLimit>,
+        /// Whether it carries data.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<WantedState>,
+    },
+}
+
+/// What the daemon answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "result", content = "value", rename_all = "snake_case")]
+pub enum Response {
+    /// It is done.
+    Ok,
+    /// To [`Request::Status`].
+    Status(Box<Status>),
+    /// To [`Request::PathList`].
+    Paths(Vec<PeerPaths>),
+    /// It could not be done.
+    Error {
+        /// Why, and what to do about it, for a person to read.
+        message: String,
+    },
+}
+
+impl Response {
+    /// A refusal in words.
+    pub fn error(message: impl std::fmt::Display) -> Self {
+        Self::Error {
+            message: message.to_string(),
+        }
+    }
+}
+
+/// A limit on a path's rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RateLimit {
+    /// No limit but its congestion controller's.
+    None,
+    /// This many bits per second.
+    BitsPerSecond(u64),
+}
+
+/// What a person wants a path to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WantedState {
+    /// Carry data.
+    Active,
+    /// Be kept alive, and carry data only when no active path can.
+    Standby,
+}
+
+/// A path to be added.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathSpec {
+    /// Its name.
+    pub name: String,
+    /// The interface that it must leave by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// The local address that it sends from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
+    /// Where it leads, `host:port`, if not to its peer's endpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// Its share in the `wrr` scheduler, 1 to 1000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u16>,
+    /// The most it may send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_rate_bits_per_second: Option<u64>,
+    /// The MTU of the link, in bytes of an IP packet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u16>,
+}
+
+impl PathSpec {
+    /// The path as the configuration would have it, with the peer's `endpoint` where it has none of its own.
+    ///
+    /// # Errors
+    /// The first value that the configuration would refuse, too.
+    pub fn settings(&self, endpoint: Option<&Endpoint>) -> Result<PathSettings, ValueError> {
+        let own = self.endpoint.as_deref().map(str::parse::<Endpoint>).transpose()?;
+        let endpoint = own.or_else(|| endpoint.cloned()).ok_or_else(|| {
+            let reason = format!(
+                "the path \"{}\" leads nowhere: neither it nor its peer has an endpoint",
+                self.name
+            );
+            ValueError::new(reason, "give it one with --endpoint HOST:PORT")
+        })?;
+        Ok(PathSettings {
+            name: self.name.parse()?,
+            interface: self.interface.as_deref().map(str::parse).transpose()?,
+            address: self
+                .address
+                .map(|address| address.to_string().parse())
+                .transpose()?,
+            endpoint,
+            weight: self
+                .weight
+                .map(|weight| weight.to_string().parse::<Weight>())
+                .transpose()?
+                .unwrap_or_default(),
+            max_rate: self
+                .max_rate_bits_per_second
+                .map(Rate::from_bits_per_second)
+                .transpose()?,
+            mtu: self.mtu.map(|mtu| mtu.to_string().parse()).transpose()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spec_is_checked_like_the_file() {
+        let peer: Endpoint = "hq:5115".parse().unwrap();
+        let spec = PathSpec {
+            name: "lte".to_owned(),
+            weight: Some(3),
+            ..PathSpec::default()
+        };
+        let settings = spec.settings(Some(&peer)).unwrap();
+        assert_eq!((settings.endpoint, settings.weight.get()), (peer.clone(), 3));
+
+        assert!(spec.settings(None).is_err());
+        assert!(
+            PathSpec {
+                weight: Some(0),
+                ..spec.clone()
+            }
+            .settings(Some(&peer))
+            .is_err()
+        );
+        assert!(
+            PathSpec {
+                max_rate_bits_per_second: Some(0),
+                ..spec.clone()
+            }
+            .settings(Some(&peer))
+            .is_err()
+        );
+        assert!(
+            PathSpec {
+                name: "a/b".to_owned(),
+                ..spec
+            }
+            .settings(Some(&peer))
+            .is_err()
+        );
+    }
+}

@@ -1,0 +1,126 @@
+//! The daemon's side of the control socket.
+
+mod connection;
+mod socket;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::{JoinHandle, JoinSet};
+use tracing::warn;
+
+use super::frame;
+use super::{Request, Response};
+
+pub use socket::BindError;
+use socket::SocketFile;
+
+/// Most clients at once: more people and scripts than look at one machine, and at most 16 MiB of unfinished lines.
+pub const MAX_CLIENTS: usize = 16;
+
+/// How long to wait after `accept` failed, which it does for want of descriptors or memory: they do not come back at once.
+const ACCEPT_BACK_OFF: Duration = Duration::from_millis(200);
+
+/// The control socket of a daemon.
+///
+/// Call [`bind`](Self::bind) once, within a tokio runtime, and [`next_call`](Self::next_call) for as long as the daemon
+/// lives. Dropping it disconnects the clients and removes the socket. Clients are served by tasks of their own: however
+/// slow or mad one is, `next_call` does not wait for it.
+#[derive(Debug)]
+pub struct Server {
+    calls: mpsc::Receiver<Call>,
+    listener: JoinHandle<()>,
+    _file: SocketFile,
+}
+
+/// A request that waits for its response. Dropping it tells the client that the daemon could not answer.
+#[derive(Debug)]
+pub struct Call {
+    request: Request,
+    responder: oneshot::Sender<Response>,
+}
+
+impl Server {
+    /// Makes the socket, readable by its owner only, and its directory if that is missing.
+    ///
+    /// # Errors
+    /// If another daemon answers there, if something else than a socket is in the way, or if the system refuses.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn bind(path: &Path) -> Result<Self, BindError> {
+        let (listener, file) = socket::bind(path)?;
+        let (sender, calls) = mpsc::channel(MAX_CLIENTS);
+        Ok(Self {
+            calls,
+            listener: tokio::spawn(accept_all(listener, sender)),
+            _file: file,
+        })
+    }
+
+    /// The next request. `None` only if the task that accepts clients has died of a bug. May be cancelled without loss.
+    pub async fn next_call(&mut self) -> Option<Call> {
+        self.calls.recv().await
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.listener.abort();
+    }
+}
+
+impl Call {
+    /// What is asked for.
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// Answers. A client that has gone away meanwhile is no error.
+    pub fn respond(self, response: Response) {
+        drop(self.responder.send(response));
+    }
+}
+
+/// Accepts clients for ever. The tasks that serve them end with this one.
+async fn accept_all(listener: UnixListener, calls: mpsc::Sender<Call>) {
+    let places = Arc::new(Semaphore::new(MAX_CLIENTS));
+    let mut clients = JoinSet::new();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => admit(stream, &places, &calls, &mut clients),
+            Err(error) => {
+                warn!(%error, "cannot accept a client on the control socket");
+                tokio::time::sleep(ACCEPT_BACK_OFF).await;
+            }
+        }
+        while clients.try_join_next().is_some() {}
+    }
+}
+
+fn admit(stream: UnixStream, places: &Arc<Semaphore>, calls: &mpsc::Sender<Call>, clients: &mut JoinSet<()>) {
+    let Ok(place) = Arc::clone(places).try_acquire_owned() else {
+        return turn_away(&stream);
+    };
+    let calls = calls.clone();
+    clients.spawn(async move {
+        connection::serve(stream, calls).await;
+        drop(place);
+    });
+}
+
+/// Says why, as far as the empty buffer of a new connection takes it, which is all of it.
+fn turn_away(stream: &UnixStream) {
+    let response = Response::error(format!(
+        "{MAX_CLIENTS} clients are connected already; close one of them"
+    ));
+    if let Ok(line) = frame::encode(&response) {
+        drop(stream.try_write(&line));
+    }
+}
+
+#[cfg(test)]
+mod tests;

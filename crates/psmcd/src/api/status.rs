@@ -1,0 +1,193 @@
+//! What a daemon says about itself.
+//!
+//! Units are in the names: `_s` seconds, `_ms` milliseconds, `_mbps` 10^6 bit/s, `_pct` per cent. All fractions must be
+//! finite, because JSON has no word for others.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything about a site.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// The machine that was asked.
+    pub site: SiteStatus,
+    /// Its peers, in the order of the configuration.
+    pub peers: Vec<PeerStatus>,
+    /// Datagrams that were refused before a peer was known, by reason: `unknown_label`, `authentication_failed`,
+    /// `replayed`, `malformed`, ….
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// About the site itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SiteStatus {
+    /// Its name.
+    pub name: String,
+    /// Its public key, base64.
+    pub public_key: String,
+    /// Its TUN interface.
+    pub interface: String,
+    /// Its addresses inside the tunnel, with prefix lengths.
+    pub addresses: Vec<String>,
+    /// Where it listens.
+    pub listen: String,
+    /// How long the daemon has been running.
+    pub uptime_s: f64,
+    /// The version of the daemon.
+    pub version: String,
+}
+
+/// About one peer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PeerStatus {
+    /// Its name.
+    pub name: String,
+    /// Its public key, base64.
+    pub public_key: String,
+    /// Whether packets get through.
+    pub state: PeerState,
+    /// About the control connection, without which data still flow until the keys run out.
+    pub control: ControlStatus,
+    /// The networks behind it.
+    pub allowed_ips: Vec<String>,
+    /// The age of the keys that data are sealed with; absent before the first handshake.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_age_s: Option<f64>,
+    /// The number of those keys; absent before the first handshake.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u64>,
+    /// Inner bytes sent.
+    pub tx_bytes: u64,
+    /// Inner bytes received.
+    pub rx_bytes: u64,
+    /// Inner packets sent.
+    pub tx_packets: u64,
+    /// Inner packets received.
+    pub rx_packets: u64,
+    /// Inner packets that were dropped, by reason.
+    pub drops: BTreeMap<String, u64>,
+    /// The ways to it.
+    pub paths: Vec<PathStatus>,
+}
+
+/// Whether packets get through to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PeerState {
+    /// They do.
+    Connected,
+    /// The handshake is under way.
+    Connecting,
+    /// No path works, or the peer has not called.
+    Down,
+}
+
+/// About a control connection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ControlStatus {
+    /// Whether there is one.
+    pub connected: bool,
+    /// How long that has been so.
+    pub since_s: f64,
+    /// Why the last attempt failed, or the last connection ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+}
+
+/// The paths of one peer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PeerPaths {
+    /// The peer's name.
+    pub peer: String,
+    /// Its paths.
+    pub paths: Vec<PathStatus>,
+}
+
+/// About one path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathStatus {
+    /// Its name.
+    pub name: String,
+    /// Its number in the protocol.
+    pub id: u32,
+    /// What it is doing.
+    pub state: PathState,
+    /// The local address and port, once they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local: Option<String>,
+    /// The remote address and port, once they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<String>,
+    /// The interface that it is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// Its share in the `wrr` scheduler.
+    pub weight: u16,
+    /// The most it may send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_rate_mbps: Option<f64>,
+    /// Smoothed round-trip time; absent before the first measurement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_ms: Option<f64>,
+    /// Mean deviation of the round-trip time; absent before the first measurement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_var_ms: Option<f64>,
+    /// Packets lost lately, of those sent.
+    pub loss_pct: f64,
+    /// Estimated delivery rate; absent before the first measurement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_mbps: Option<f64>,
+    /// Outer bytes sent.
+    pub tx_bytes: u64,
+    /// Outer bytes received.
+    pub rx_bytes: u64,
+    /// Datagrams sent.
+    pub tx_packets: u64,
+    /// Datagrams received.
+    pub rx_packets: u64,
+    /// Datagrams sent and declared lost.
+    pub lost_packets: u64,
+}
+
+/// What a path is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PathState {
+    /// Being validated.
+    Probing,
+    /// Carrying data.
+    Active,
+    /// Silent while it should not be: no new data.
+    Suspect,
+    /// Not answering.
+    Dead,
+    /// Kept alive in reserve.
+    Standby,
+    /// Answering, but too poor to be used.
+    Bad,
+}
+
+impl fmt::Display for PeerState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Connected => "connected",
+            Self::Connecting => "connecting",
+            Self::Down => "down",
+        })
+    }
+}
+
+impl fmt::Display for PathState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Probing => "probing",
+            Self::Active => "active",
+            Self::Suspect => "suspect",
+            Self::Dead => "dead",
+            Self::Standby => "standby",
+            Self::Bad => "bad",
+        })
+    }
+}

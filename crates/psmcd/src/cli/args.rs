@@ -1,0 +1,217 @@
+//! What can stand on the command lines.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::config::{BindAddress, Endpoint, InterfaceName, LinkMtu, Name, Rate, Weight};
+use crate::demo::DemoArgs;
+use crate::logging::LogFormat;
+
+/// Control a multipath tunnel, and make its keys
+#[derive(Debug, Parser)]
+#[command(
+    name = "psmc",
+    version,
+    propagate_version = false,
+    disable_help_subcommand = true
+)]
+#[command(after_help = "\
+A tunnel in four steps, on each of the two sites:
+  umask 077; psmc genkey > van.key       make the private key
+  psmc pubkey < van.key                  print the public key, for the other site's file
+  psmc check van.toml                    is the configuration right, and what does it mean?
+  psmcd --config van.toml                run the tunnel; then, elsewhere: psmc status")]
+pub(super) struct Psmc {
+    #[command(flatten)]
+    pub(super) target: Target,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// Which daemon is meant.
+#[derive(Debug, Args)]
+pub(super) struct Target {
+    /// The control socket of the daemon to talk to
+    #[arg(
+        long,
+        global = true,
+        value_name = "PATH",
+        conflicts_with = "site",
+        help_heading = "Which daemon"
+    )]
+    pub(super) socket: Option<PathBuf>,
+    /// The site to talk to, where several run on this machine
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Which daemon")]
+    pub(super) site: Option<Name>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Check a configuration, and say what it means
+    ///
+    /// Prints everything that is wrong with the file, with line and remedy, and exits with 1; or what the file means, and
+    /// exits with 0. Nothing is started or changed.
+    Check {
+        /// The configuration of a site, in TOML
+        file: PathBuf,
+    },
+    /// Make a private key
+    ///
+    /// Prints a new private key. Keep it in a file of its own, which nobody else can read:
+    ///
+    ///   umask 077; psmc genkey > van.key
+    #[command(verbatim_doc_comment)]
+    Genkey,
+    /// Print the public key of a private key
+    ///
+    /// Reads a private key from standard input:
+    ///
+    ///   psmc pubkey < van.key
+    #[command(verbatim_doc_comment)]
+    Pubkey,
+    /// Show what a running daemon is doing: peers, paths, rates, losses
+    Status {
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List, add, remove or change the paths of a running daemon
+    ///
+    /// Changes last until the daemon ends; write them into its configuration to keep them.
+    Path {
+        #[command(subcommand)]
+        command: PathCommand,
+    },
+    /// Show the whole thing on this one machine: two sites, several paths, one of them cut
+    Demo(DemoArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum PathCommand {
+    /// List the paths
+    List {
+        /// Only those to this peer
+        peer: Option<Name>,
+        /// Print them as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Add a path
+    Add(PathAddArgs),
+    /// Remove a path
+    Remove {
+        /// The peer that it leads to
+        peer: Name,
+        /// Its name
+        path: Name,
+    },
+    /// Change a path
+    Set(PathSetArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PathAddArgs {
+    /// The peer that it leads to
+    pub(super) peer: Name,
+    /// Its name
+    pub(super) path: Name,
+    /// The interface that it must leave by, such as wlan0
+    #[arg(long, value_name = "NAME")]
+    pub(super) interface: Option<InterfaceName>,
+    /// The local address that it sends from
+    #[arg(long, value_name = "IP")]
+    pub(super) address: Option<BindAddress>,
+    /// Where it leads, if not to the peer's own endpoint
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(super) endpoint: Option<Endpoint>,
+    /// Its share in the scheduler wrr, 1 to 1000
+    #[arg(long, value_name = "N")]
+    pub(super) weight: Option<Weight>,
+    /// The most it may send, such as 20mbit
+    #[arg(long, value_name = "RATE")]
+    pub(super) max_rate: Option<Rate>,
+    /// The MTU of its link in bytes, if not the interface's
+    #[arg(long, value_name = "BYTES")]
+    pub(super) mtu: Option<LinkMtu>,
+}
+
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("change").required(true).multiple(true).args(["weight", "max_rate", "state"])))]
+pub(super) struct PathSetArgs {
+    /// The peer that it leads to
+    pub(super) peer: Name,
+    /// Its name
+    pub(super) path: Name,
+    /// Its share in the scheduler wrr, 1 to 1000
+    #[arg(long, value_name = "N")]
+    pub(super) weight: Option<Weight>,
+    /// The most it may send, such as 20mbit, or none for no limit
+    #[arg(long, value_name = "RATE")]
+    pub(super) max_rate: Option<MaxRate>,
+    /// Whether it carries data, or waits until no other can
+    #[arg(long)]
+    pub(super) state: Option<StateArg>,
+}
+
+/// A limit, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MaxRate {
+    None,
+    Limit(Rate),
+}
+
+impl std::str::FromStr for MaxRate {
+    type Err = crate::config::ValueError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "none" {
+            Ok(Self::None)
+        } else {
+            text.parse().map(Self::Limit)
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum StateArg {
+    Active,
+    Standby,
+}
+
+/// Run one site of a multipath tunnel, in the foreground
+#[derive(Debug, Parser)]
+#[command(name = "psmcd", version)]
+#[command(
+    after_help = "Check a configuration with `psmc check FILE`; see what a running site does with `psmc status`."
+)]
+pub(super) struct Psmcd {
+    /// The configuration of the site, in TOML
+    #[arg(long, short, value_name = "FILE")]
+    pub(super) config: PathBuf,
+    /// How the log on standard error is written
+    #[arg(long, default_value_t, value_name = "FORMAT")]
+    pub(super) log_format: LogFormat,
+    /// What to log: a level such as debug, or directives such as psmc_net=trace,info [default: RUST_LOG, or else info]
+    #[arg(long, value_name = "FILTER")]
+    pub(super) log: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Psmc::command().debug_assert();
+        Psmcd::command().debug_assert();
+    }
+
+    #[test]
+    fn setting_nothing_is_refused() {
+        assert!(Psmc::try_parse_from(["psmc", "path", "set", "hq", "lte"]).is_err());
+        assert!(Psmc::try_parse_from(["psmc", "path", "set", "hq", "lte", "--max-rate", "none"]).is_ok());
+    }
+}

@@ -1,0 +1,79 @@
+//! The command lines of `psmc` and `psmcd`.
+
+mod args;
+mod check;
+mod keys;
+mod output;
+mod path;
+mod psmcd;
+mod status;
+mod table;
+mod units;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::api::{Client, ClientError};
+use crate::config::ConfigError;
+use crate::demo::DemoError;
+use crate::logging::LogError;
+use args::{Command, PathCommand, Psmc, Target};
+
+pub use psmcd::psmcd;
+
+/// Why a command failed. The text is all that the user gets to see.
+#[derive(Debug, thiserror::Error)]
+enum CliError {
+    #[error("{0}")]
+    Config(#[from] ConfigError),
+    #[error("{0}")]
+    Key(#[from] keys::KeyInputError),
+    #[error("{0}")]
+    Client(#[from] ClientError),
+    #[error("psmcd answered something else than was asked; install the same release of psmc and psmcd")]
+    WrongAnswer,
+    #[error("{0}")]
+    Demo(#[from] DemoError),
+    #[error("{0}")]
+    Daemon(#[from] crate::daemon::DaemonError),
+    #[error("{0}")]
+    Log(#[from] LogError),
+    #[error("cannot print the result: {0}")]
+    Output(#[from] io::Error),
+}
+
+/// Runs the tool `psmc` with the arguments of the process.
+pub fn psmc() -> ExitCode {
+    output::finish(run(Psmc::parse()))
+}
+
+fn run(psmc: Psmc) -> Result<(), CliError> {
+    match psmc.command {
+        Command::Check { file } => check::run(&file),
+        Command::Genkey => keys::genkey(),
+        Command::Pubkey => keys::pubkey(),
+        Command::Status { json } => status::run(&mut connect(&psmc.target)?, json),
+        Command::Path { command } => path(&mut connect(&psmc.target)?, command),
+        Command::Demo(args) => Ok(crate::demo::run(args)?),
+    }
+}
+
+fn path(client: &mut Client, command: PathCommand) -> Result<(), CliError> {
+    match command {
+        PathCommand::List { peer, json } => path::list(client, peer, json),
+        PathCommand::Add(args) => path::add(client, args),
+        PathCommand::Remove { peer, path } => path::remove(client, peer, path),
+        PathCommand::Set(args) => path::set(client, args),
+    }
+}
+
+/// Connects to the daemon that the user means.
+fn connect(target: &Target) -> Result<Client, ClientError> {
+    match (&target.socket, &target.site) {
+        (Some(path), _) => Client::connect(path),
+        (None, Some(name)) => Client::connect_to_site(name),
+        (None, None) => Client::connect_to_only_site(),
+    }
+}

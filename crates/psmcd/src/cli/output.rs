@@ -1,0 +1,49 @@
+//! Standard output, standard error and exit codes.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use super::CliError;
+
+/// Prints to standard output. A reader that has gone, as in `psmc status | head`, has what it wanted.
+pub(super) fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// Prints a warning to standard error.
+pub(super) fn warn(text: &str) {
+    // If standard error is gone there is nobody left to tell.
+    drop(writeln!(io::stderr(), "warning: {text}"));
+}
+
+/// The exit code of a command, after its error, if any, has been shown.
+pub(super) fn finish(result: Result<(), CliError>) -> ExitCode {
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
+    };
+    let text = if let CliError::Config(error) = &error {
+        error.render(is_styled())
+    } else {
+        format!("error: {error}\n")
+    };
+    drop(io::stderr().write_all(text.as_bytes()));
+    ExitCode::FAILURE
+}
+
+/// Colours are for terminals whose owner has not declined them (<https://no-color.org>).
+fn is_styled() -> bool {
+    let declined = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    io::stderr().is_terminal() && !declined
+}
+
+/// A value as JSON for scripts, with a line end.
+pub(super) fn json<T: serde::Serialize>(value: &T) -> io::Result<String> {
+    let mut text = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
+    text.push('\n');
+    Ok(text)
+}

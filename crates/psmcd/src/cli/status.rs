@@ -1,0 +1,101 @@
+//! `psmc status`
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::units::{age, bytes};
+use super::{CliError, output, table};
+use crate::api::{Client, PeerState, PeerStatus, Request, Response, SiteStatus, Status};
+
+pub(super) fn run(client: &mut Client, json: bool) -> Result<(), CliError> {
+    let Response::Status(status) = client.ask(&Request::Status)? else {
+        return Err(CliError::WrongAnswer);
+    };
+    let text = if json {
+        output::json(&status)?
+    } else {
+        text(&status)
+    };
+    Ok(output::print(&text)?)
+}
+
+/// The status for a person to read.
+fn text(status: &Status) -> String {
+    fmt::from_fn(|f| write_status(status, f)).to_string()
+}
+
+fn write_status(status: &Status, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write_site(&status.site, out)?;
+    for peer in &status.peers {
+        write_peer(peer, out)?;
+    }
+    match counts(&status.counters) {
+        Some(counts) => writeln!(out, "\nrefused datagrams: {counts}"),
+        None => Ok(()),
+    }
+}
+
+fn write_site(site: &SiteStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(
+        out,
+        "site {}, up {}, psmcd {}",
+        site.name,
+        age(site.uptime_s),
+        site.version
+    )?;
+    writeln!(out, "  public key   {}", site.public_key)?;
+    writeln!(
+        out,
+        "  interface    {}: {}",
+        site.interface,
+        site.addresses.join(", ")
+    )?;
+    writeln!(out, "  listens on   {}", site.listen)
+}
+
+fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(out, "\npeer {}: {}", peer.name, headline(peer))?;
+    writeln!(out, "  public key   {}", peer.public_key)?;
+    writeln!(out, "  allowed ips  {}", peer.allowed_ips.join(", "))?;
+    writeln!(out, "  control      {}", control(peer))?;
+    if let (Some(epoch), Some(key_age)) = (peer.epoch, peer.key_age_s) {
+        writeln!(out, "  data key     number {epoch}, {} old", age(key_age))?;
+    }
+    let (sent, received) = (bytes(peer.tx_bytes), bytes(peer.rx_bytes));
+    writeln!(out, "  sent         {sent} in {} packets", peer.tx_packets)?;
+    writeln!(out, "  received     {received} in {} packets", peer.rx_packets)?;
+    if let Some(drops) = counts(&peer.drops) {
+        writeln!(out, "  dropped      {drops}")?;
+    }
+    out.write_str(&table::paths(&peer.paths))
+}
+
+fn headline(peer: &PeerStatus) -> &'static str {
+    match peer.state {
+        PeerState::Connected => "connected",
+        PeerState::Connecting => "connecting …",
+        PeerState::Down => "down",
+    }
+}
+
+fn control(peer: &PeerStatus) -> String {
+    let state = if peer.control.connected {
+        "connected"
+    } else {
+        "not connected"
+    };
+    let since = age(peer.control.since_s);
+    match &peer.control.last_error {
+        Some(error) if !peer.control.connected => format!("{state} for {since}: {error}"),
+        Some(_) | None => format!("{state} for {since}"),
+    }
+}
+
+/// The counts that are not zero, or `None` if all are.
+fn counts(counters: &BTreeMap<String, u64>) -> Option<String> {
+    let counted = counters.iter().filter(|(_, count)| **count > 0);
+    let counted: Vec<String> = counted
+        .map(|(name, count)| format!("{count} {}", name.replace('_', " ")))
+        .collect();
+    (!counted.is_empty()).then(|| counted.join(", "))
+}

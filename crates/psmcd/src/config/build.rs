@@ -1,0 +1,104 @@
+//! From drafts to the configuration.
+
+use super::draft::{Draft, PathDraft, PeerDraft, RelayDraft, SiteDraft};
+use super::model::{Config, PathSettings, Paths, Peer, Relay, Site};
+use super::value::{AllowedNet, Endpoint, Reorder, Scheduler, SocketPath};
+use toml::Spanned;
+
+/// What a peer takes from its site where it says nothing itself.
+struct Defaults {
+    scheduler: Scheduler,
+    reorder: Reorder,
+    allowed_ips: Vec<AllowedNet>,
+}
+
+/// The configuration, unless a draft lacks what was complained about.
+pub(super) fn config(draft: Draft) -> Option<Config> {
+    let site = draft.site?;
+    let defaults = defaults(&site);
+    Some(Config {
+        site: self::site(site)?,
+        peers: draft
+            .peers
+            .into_iter()
+            .map(|peer| self::peer(peer, &defaults))
+            .collect::<Option<_>>()?,
+        relays: draft.relays.into_iter().map(relay).collect::<Option<_>>()?,
+    })
+}
+
+fn defaults(site: &SiteDraft) -> Defaults {
+    Defaults {
+        scheduler: site.scheduler,
+        reorder: site.reorder,
+        allowed_ips: site
+            .addresses
+            .iter()
+            .map(|address| AllowedNet::around(*address.get_ref()))
+            .collect(),
+    }
+}
+
+fn site(draft: SiteDraft) -> Option<Site> {
+    let name = draft.name?.into_inner();
+    Some(Site {
+        control_socket: draft.control_socket.unwrap_or_else(|| SocketPath::of_site(&name)),
+        name,
+        private_key: draft.private_key?,
+        addresses: draft.addresses.into_iter().map(Spanned::into_inner).collect(),
+        listen: draft.listen,
+        interface: draft.interface,
+        mtu: draft.mtu,
+    })
+}
+
+fn peer(draft: PeerDraft, defaults: &Defaults) -> Option<Peer> {
+    let endpoint = draft.endpoint.map(Spanned::into_inner);
+    Some(Peer {
+        name: draft.name?.into_inner(),
+        public_key: draft.public_key?.into_inner(),
+        allowed_ips: match draft.allowed_ips {
+            Some(networks) => networks.into_iter().map(Spanned::into_inner).collect(),
+            None => defaults.allowed_ips.clone(),
+        },
+        keepalive: draft.keepalive,
+        scheduler: draft.scheduler.unwrap_or(defaults.scheduler),
+        reorder: draft.reorder.unwrap_or(defaults.reorder),
+        paths: paths(draft.paths, endpoint.as_ref())?,
+        endpoint,
+    })
+}
+
+fn paths(drafts: Vec<PathDraft>, endpoint: Option<&Endpoint>) -> Option<Paths> {
+    if drafts.is_empty() {
+        return Some(Paths::EveryUplink);
+    }
+    drafts
+        .into_iter()
+        .map(|path| self::path(path, endpoint))
+        .collect::<Option<_>>()
+        .map(Paths::Listed)
+}
+
+fn path(draft: PathDraft, endpoint: Option<&Endpoint>) -> Option<PathSettings> {
+    Some(PathSettings {
+        name: draft.name?.into_inner(),
+        interface: draft.interface,
+        address: draft.address.map(Spanned::into_inner),
+        endpoint: draft
+            .endpoint
+            .map(Spanned::into_inner)
+            .or_else(|| endpoint.cloned())?,
+        weight: draft.weight,
+        max_rate: draft.max_rate,
+        mtu: draft.mtu,
+    })
+}
+
+fn relay(draft: RelayDraft) -> Option<Relay> {
+    Some(Relay {
+        name: draft.name?.into_inner(),
+        address: draft.address?,
+        public_key: draft.public_key?.into_inner(),
+    })
+}

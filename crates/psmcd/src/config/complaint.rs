@@ -1,0 +1,165 @@
+//! What is wrong with a configuration, and how it is shown.
+
+use std::fmt;
+use std::ops::Range;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+use super::source::Source;
+use super::value::ValueError;
+
+/// How many complaints are shown at once. Whoever has more corrects these first.
+const MAX_SHOWN: usize = 50;
+
+/// One thing that is wrong: where, why, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    reason: String,
+    remedy: String,
+    place: Option<Mark>,
+    related: Option<Mark>,
+}
+
+/// A stretch of the file, in bytes, and what is to be said beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mark {
+    span: Range<usize>,
+    label: Option<String>,
+}
+
+impl Complaint {
+    /// A complaint about the file as a whole.
+    pub(super) fn new(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            remedy: remedy.into(),
+            place: None,
+            related: None,
+        }
+    }
+
+    /// A complaint about a value at `span`.
+    pub(super) fn of_value(error: &ValueError, span: Range<usize>) -> Self {
+        Self::new(error.reason(), error.remedy()).at(span)
+    }
+
+    /// Points at the place that has to change.
+    pub(super) fn at(mut self, span: Range<usize>) -> Self {
+        self.place = Some(Mark { span, label: None });
+        self
+    }
+
+    /// Points at another place that makes this one wrong.
+    pub(super) fn because_of(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
+        self.related = Some(Mark {
+            span,
+            label: Some(label.into()),
+        });
+        self
+    }
+
+    /// What is wrong.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// What to do about it.
+    pub fn remedy(&self) -> &str {
+        &self.remedy
+    }
+
+    /// Where in the file, in bytes; `None` where the file as a whole is meant.
+    pub fn span(&self) -> Option<Range<usize>> {
+        self.place.as_ref().map(|mark| mark.span.clone())
+    }
+
+    fn report<'a>(&'a self, source: &'a Source) -> Group<'a> {
+        let title = Level::ERROR.primary_title(self.reason.as_str());
+        let help = Level::HELP.message(self.remedy.as_str());
+        let Some(place) = &self.place else {
+            return title.element(help);
+        };
+        let mut snippet = Snippet::source(source.shown())
+            .path(source.path())
+            .annotation(place.annotation(true));
+        if let Some(related) = &self.related {
+            snippet = snippet.annotation(related.annotation(false));
+        }
+        title.element(snippet).element(help)
+    }
+}
+
+impl Mark {
+    fn annotation(&self, primary: bool) -> annotate_snippets::Annotation<'_> {
+        let kind = if primary {
+            AnnotationKind::Primary
+        } else {
+            AnnotationKind::Context
+        };
+        kind.span(self.span.clone()).label(self.label.as_deref())
+    }
+}
+
+/// A configuration that cannot be used, with everything that is wrong with it.
+///
+/// `Display` shows it in plain text, [`ConfigError::render`] in colour too.
+#[derive(Clone, Debug)]
+pub struct ConfigError {
+    // Boxed to keep the results of everything that can fail so small.
+    source: Box<Source>,
+    complaints: Vec<Complaint>,
+}
+
+impl ConfigError {
+    /// The complaints must not be empty.
+    pub(super) fn new(source: Source, mut complaints: Vec<Complaint>) -> Self {
+        debug_assert!(
+            !complaints.is_empty(),
+            "an error without a complaint helps nobody"
+        );
+        complaints.sort_by_key(|complaint| complaint.span().map(|span| span.start));
+        Self {
+            source: Box::new(source),
+            complaints,
+        }
+    }
+
+    /// All complaints, in the order of the file.
+    pub fn complaints(&self) -> &[Complaint] {
+        &self.complaints
+    }
+
+    /// The complaints as a compiler would show them: the offending lines, the reason and the remedy, and their number in
+    /// the last line. `styled` adds colours for a terminal.
+    pub fn render(&self, styled: bool) -> String {
+        let renderer = if styled {
+            Renderer::styled()
+        } else {
+            Renderer::plain()
+        };
+        let mut text = String::new();
+        for complaint in self.complaints.iter().take(MAX_SHOWN) {
+            text.push_str(&renderer.render(&[complaint.report(&self.source)]));
+            text.push_str("\n\n");
+        }
+        text.push_str(&self.verdict());
+        text
+    }
+
+    fn verdict(&self) -> String {
+        let path = self.source.path();
+        match self.complaints.len() {
+            1 => format!("{path} cannot be used: 1 complaint\n"),
+            all @ 2..=MAX_SHOWN => format!("{path} cannot be used: {all} complaints\n"),
+            all => format!("{path} cannot be used: {all} complaints, of which {MAX_SHOWN} are shown\n"),
+        }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.render(false).trim_end())
+    }
+}
+
+impl std::error::Error for ConfigError {}

@@ -1,0 +1,139 @@
+//! `[site]`
+
+use std::ops::Range;
+
+use psmc_net::keys::PrivateKey;
+use toml::Spanned;
+use toml::de::DeTable;
+
+use crate::config::complaint::Complaint;
+use crate::config::keys::{self, KeyFile, PrivateKeyText};
+use crate::config::section::Section;
+use crate::config::source::Source;
+use crate::config::value::{
+    InnerMtu, InterfaceName, Listen, Name, Reorder, Scheduler, SocketPath, TunnelAddress,
+};
+
+pub(super) const KEYS: &[&str] = &[
+    "name",
+    "private_key_file",
+    "private_key",
+    "addresses",
+    "listen",
+    "interface",
+    "mtu",
+    "scheduler",
+    "reorder",
+    "control_socket",
+];
+
+const MAKE_A_KEY: &str = "make the file with `umask 077; psmc genkey > FILE`";
+
+pub(in crate::config) struct SiteDraft {
+    pub(in crate::config) name: Option<Spanned<Name>>,
+    pub(in crate::config) private_key: Option<PrivateKey>,
+    pub(in crate::config) addresses: Vec<Spanned<TunnelAddress>>,
+    pub(in crate::config) listen: Listen,
+    pub(in crate::config) interface: Option<InterfaceName>,
+    pub(in crate::config) mtu: InnerMtu,
+    pub(in crate::config) scheduler: Scheduler,
+    pub(in crate::config) reorder: Reorder,
+    pub(in crate::config) control_socket: Option<SocketPath>,
+}
+
+impl SiteDraft {
+    pub(super) fn read(
+        place: Range<usize>,
+        table: &DeTable<'_>,
+        source: &Source,
+        out: &mut Vec<Complaint>,
+    ) -> Self {
+        let section = Section::open("[site]", place, table, KEYS, out);
+        Self {
+            name: section.required("name", "the name of this machine among its peers", out),
+            private_key: private_key(&section, source, out),
+            addresses: addresses(&section, out),
+            listen: section
+                .optional("listen", out)
+                .map(Spanned::into_inner)
+                .unwrap_or_default(),
+            interface: section.optional("interface", out).map(Spanned::into_inner),
+            mtu: section
+                .optional("mtu", out)
+                .map(Spanned::into_inner)
+                .unwrap_or_default(),
+            scheduler: section
+                .optional("scheduler", out)
+                .map(Spanned::into_inner)
+                .unwrap_or_default(),
+            reorder: section
+                .optional("reorder", out)
+                .map(Spanned::into_inner)
+                .unwrap_or_default(),
+            control_socket: section.optional("control_socket", out).map(Spanned::into_inner),
+        }
+    }
+}
+
+fn addresses(section: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<Spanned<TunnelAddress>> {
+    const REMEDY: &str = r#"add addresses = ["10.77.0.2/24"], the addresses of this site inside the tunnel"#;
+    if !section.has("addresses") {
+        out.push(section.missing("addresses", REMEDY));
+    }
+    let Some(list) = section.list::<TunnelAddress>("addresses", out) else {
+        return Vec::new();
+    };
+    if section.is_empty_list("addresses") {
+        let complaint = Complaint::new(
+            "a site needs an address inside the tunnel",
+            r#"put one in: ["10.77.0.2/24"]"#,
+        );
+        out.push(complaint.at(list.span()));
+    }
+    list.into_inner()
+}
+
+/// The site's key: in the file itself, or in one of its own.
+fn private_key(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<PrivateKey> {
+    let file = section.optional::<KeyFile>("private_key_file", out);
+    let inline = section.optional::<PrivateKeyText>("private_key", out);
+    match (
+        section.key_place("private_key_file"),
+        section.key_place("private_key"),
+    ) {
+        (Some(first), Some(second)) => {
+            let complaint = Complaint::new(
+                "the private key is given twice",
+                "keep one: best the file, readable by root only",
+            );
+            out.push(complaint.at(second).because_of(first, "and here"));
+            None
+        }
+        (None, Some(place)) => {
+            complain_if_readable(source, place, out);
+            inline.map(|key| key.into_inner().0)
+        }
+        (Some(_), None) => read_key_file(&file?, source, out),
+        (None, None) => {
+            if !section.has("private_key") && !section.has("private_key_file") {
+                let remedy = format!(r#"add private_key_file = "/etc/psmc/van.key"; {MAKE_A_KEY}"#);
+                out.push(section.missing("private_key_file", &remedy));
+            }
+            None
+        }
+    }
+}
+
+fn complain_if_readable(source: &Source, place: Range<usize>, out: &mut Vec<Complaint>) {
+    if source.is_open_to_others() {
+        let reason = "this file holds the private key, and other users can read it";
+        out.push(Complaint::new(reason, format!("run `chmod 600 {}`", source.path())).at(place));
+    }
+}
+
+fn read_key_file(file: &Spanned<KeyFile>, source: &Source, out: &mut Vec<Complaint>) -> Option<PrivateKey> {
+    let path = source.directory().join(&file.get_ref().0);
+    keys::read_file(&path)
+        .map_err(|error| out.push(Complaint::of_value(&error, file.span())))
+        .ok()
+}

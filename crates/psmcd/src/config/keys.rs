@@ -1,0 +1,117 @@
+//! Keys as they stand in the file.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use psmc_net::keys::{KeyFileError, PrivateKey, PublicKey, read_private_key};
+
+use super::source::{describe, remedy_for};
+use super::value::{Form, Setting, ValueError};
+
+/// A public key as base64.
+pub(super) struct PublicKeyText(pub(super) PublicKey);
+
+impl FromStr for PublicKeyText {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        text.parse()
+            .map(Self)
+            .map_err(|_| ValueError::new(why_no_key("public", text), PUBLIC_REMEDY))
+    }
+}
+
+impl Setting for PublicKeyText {
+    const FORM: Form = Form::Text;
+    const EXAMPLE: &'static str = "\"…\"";
+}
+
+const PUBLIC_REMEDY: &str =
+    "copy what `psmc pubkey` prints on the other site: 44 characters, the last of them =";
+
+/// A private key as base64.
+pub(super) struct PrivateKeyText(pub(super) PrivateKey);
+
+impl FromStr for PrivateKeyText {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        const REMEDY: &str = "put in what `psmc genkey` prints: 44 characters, the last of them =";
+        PrivateKey::from_base64(text)
+            .map(Self)
+            .map_err(|_| ValueError::new(why_no_key("private", text), REMEDY))
+    }
+}
+
+impl Setting for PrivateKeyText {
+    const FORM: Form = Form::Text;
+    const EXAMPLE: &'static str = "\"…\"";
+}
+
+/// Tells the ways apart in which a key can be spoilt, without repeating the key, which may be secret.
+fn why_no_key(kind: &str, text: &str) -> String {
+    let base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+    match text.chars().find(|c| !base64(*c)) {
+        _ if text.is_empty() => format!("the {kind} key is empty"),
+        Some(stray) => format!("a {kind} key is base64, and has no {stray:?} in it"),
+        None if text.len() != ENCODED_LEN => {
+            format!(
+                "a {kind} key has {ENCODED_LEN} characters, and this one {}",
+                text.len()
+            )
+        }
+        None => format!("this is not a {kind} key: its characters do not decode to 32 bytes"),
+    }
+}
+
+/// Characters in the base64 of 32 bytes, with padding.
+const ENCODED_LEN: usize = 44;
+
+/// The path of a private key's file.
+pub(super) struct KeyFile(pub(super) PathBuf);
+
+impl FromStr for KeyFile {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        match text {
+            "" => Err(ValueError::new(
+                "the path of the private key is empty",
+                "name the file that holds it",
+            )),
+            _ => Ok(Self(text.into())),
+        }
+    }
+}
+
+impl Setting for KeyFile {
+    const FORM: Form = Form::Text;
+    const EXAMPLE: &'static str = "\"/etc/psmc/van.key\"";
+}
+
+/// Reads a private key from its file, which only its owner may be able to read.
+pub(super) fn read_file(path: &Path) -> Result<PrivateKey, ValueError> {
+    let shown = path.display();
+    read_private_key(path).map_err(|error| match &error {
+        KeyFileError::Missing { .. } => ValueError::new(
+            format!("there is no key file {shown}"),
+            format!("correct the path, or make a key with `umask 077; psmc genkey > {shown}`"),
+        ),
+        KeyFileError::Unreadable { source, .. } => ValueError::new(
+            format!("cannot read the key file {shown}: {}", describe(source)),
+            remedy_for(source),
+        ),
+        KeyFileError::Exposed { mode, .. } => ValueError::new(
+            format!("other users can get at the key file {shown} (its mode is {mode:04o})"),
+            format!("run `chmod 600 {shown}`"),
+        ),
+        KeyFileError::Empty { .. } => ValueError::new(
+            format!("the key file {shown} is empty"),
+            format!("fill it with `psmc genkey > {shown}`"),
+        ),
+        KeyFileError::NotAKey { .. } => ValueError::new(
+            format!("the key file {shown} holds no private key"),
+            "it takes the one line that `psmc genkey` prints, and nothing else",
+        ),
+    })
+}

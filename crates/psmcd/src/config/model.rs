@@ -1,0 +1,100 @@
+//! A checked configuration.
+
+use psmc_net::keys::{PrivateKey, PublicKey};
+
+use super::value::{
+    AllowedNet, BindAddress, Endpoint, InnerMtu, InterfaceName, Keepalive, LinkMtu, Listen, Name, Rate,
+    Reorder, Scheduler, SocketPath, TunnelAddress, Weight,
+};
+
+/// The configuration of a site. Every value in it is legal, and they fit together: names and keys are unique, no two
+/// peers claim the same network, and every path has somewhere to go.
+#[derive(Debug)]
+pub struct Config {
+    /// This machine.
+    pub site: Site,
+    /// The other ends of its tunnels; at least one.
+    pub peers: Vec<Peer>,
+    /// The relays that the file defines. No path uses one.
+    pub relays: Vec<Relay>,
+}
+
+/// This machine, `[site]`.
+#[derive(Debug)]
+pub struct Site {
+    /// Its name.
+    pub name: Name,
+    /// Its secret.
+    pub private_key: PrivateKey,
+    /// Its addresses inside the tunnel; at least one, none twice.
+    pub addresses: Vec<TunnelAddress>,
+    /// Where it is reached from outside.
+    pub listen: Listen,
+    /// The name of its TUN interface; `None` leaves it to the kernel (`psmc%d`).
+    pub interface: Option<InterfaceName>,
+    /// The MTU of its TUN interface.
+    pub mtu: InnerMtu,
+    /// Where its control socket is.
+    pub control_socket: SocketPath,
+}
+
+/// The other end of a tunnel, `[[peer]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its name.
+    pub name: Name,
+    /// The key that it proves to have.
+    pub public_key: PublicKey,
+    /// The networks behind it; at least one. Those of two peers may be nested, but are never the same.
+    pub allowed_ips: Vec<AllowedNet>,
+    /// Where it is reached; `None` if it is the one to call.
+    pub endpoint: Option<Endpoint>,
+    /// How often an idle path says that it is alive.
+    pub keepalive: Keepalive,
+    /// Which path carries a packet.
+    pub scheduler: Scheduler,
+    /// How order is restored.
+    pub reorder: Reorder,
+    /// The ways to it.
+    pub paths: Paths,
+}
+
+/// The ways to a peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Paths {
+    /// The file lists none: one over every uplink that there is, as they come and go.
+    EveryUplink,
+    /// Exactly these; 1 to [`MAX_PATHS`](super::MAX_PATHS).
+    Listed(Vec<PathSettings>),
+}
+
+/// One direct path over UDP, `[[peer.path]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathSettings {
+    /// Its name, unique among those of the peer.
+    pub name: Name,
+    /// The interface that it must leave by; `None` leaves it to the routing table.
+    pub interface: Option<InterfaceName>,
+    /// The local address that it sends from; `None` leaves it to the kernel. Of the family of `endpoint`, if that is an
+    /// address.
+    pub address: Option<BindAddress>,
+    /// Where it leads: its own endpoint, or else the peer's.
+    pub endpoint: Endpoint,
+    /// Its share in the `wrr` scheduler.
+    pub weight: Weight,
+    /// The most it may send.
+    pub max_rate: Option<Rate>,
+    /// The MTU of the link; `None` takes the interface's.
+    pub mtu: Option<LinkMtu>,
+}
+
+/// A relay, `[[relay]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relay {
+    /// Its name.
+    pub name: Name,
+    /// Where it is reached.
+    pub address: Endpoint,
+    /// The key that it proves to have.
+    pub public_key: PublicKey,
+}

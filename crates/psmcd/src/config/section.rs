@@ -1,0 +1,188 @@
+//! Reading one section of the file: its keys, their form, their values.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::complaint::Complaint;
+use super::value::{Form, Setting, ValueError, nearest};
+
+/// A section, such as `[site]` or one `[[peer]]`.
+pub(super) struct Section<'a> {
+    title: &'static str,
+    place: Range<usize>,
+    table: &'a DeTable<'a>,
+    /// Known keys that an unknown one most likely stands for: they are not missing, but misspelt.
+    misspelt: Vec<&'static str>,
+}
+
+impl<'a> Section<'a> {
+    /// Opens a section that can have the given keys, and complains about all others. `place` is its header.
+    pub(super) fn open(
+        title: &'static str,
+        place: Range<usize>,
+        table: &'a DeTable<'a>,
+        keys: &'static [&'static str],
+        out: &mut Vec<Complaint>,
+    ) -> Self {
+        Self::open_with_hints(title, place, table, keys, |_| None, out)
+    }
+
+    /// Like `open`, with a remedy of its own for some of the keys that do not belong here.
+    pub(super) fn open_with_hints(
+        title: &'static str,
+        place: Range<usize>,
+        table: &'a DeTable<'a>,
+        keys: &'static [&'static str],
+        hint: fn(&str) -> Option<String>,
+        out: &mut Vec<Complaint>,
+    ) -> Self {
+        let mut misspelt = Vec::new();
+        for key in table.keys().filter(|key| !keys.contains(&key.get_ref().as_ref())) {
+            let near = nearest(key.get_ref(), keys);
+            misspelt.extend(near);
+            let remedy = hint(key.get_ref()).unwrap_or_else(|| match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("remove it; the keys here are {}", keys.join(", ")),
+            });
+            let reason = format!("{title} has no key {:?}", key.get_ref());
+            out.push(Complaint::new(reason, remedy).at(key.span()));
+        }
+        Self {
+            title,
+            place,
+            table,
+            misspelt,
+        }
+    }
+
+    /// Where the section begins.
+    pub(super) fn place(&self) -> Range<usize> {
+        self.place.clone()
+    }
+
+    /// Whether a key is there, right or wrong.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key) || self.misspelt.contains(&key)
+    }
+
+    /// Where a key stands.
+    pub(super) fn key_place(&self, key: &str) -> Option<Range<usize>> {
+        self.table.get_key_value(key).map(|(key, _)| key.span())
+    }
+
+    /// A value that may be left out.
+    pub(super) fn optional<T: Setting>(&self, key: &str, out: &mut Vec<Complaint>) -> Option<Spanned<T>> {
+        read(key, self.table.get(key)?, out)
+    }
+
+    /// A value that must be there. `remedy` says how to come by one.
+    pub(super) fn required<T: Setting>(
+        &self,
+        key: &str,
+        remedy: &str,
+        out: &mut Vec<Complaint>,
+    ) -> Option<Spanned<T>> {
+        if !self.has(key) {
+            out.push(self.missing(key, &format!("add {key} = {}, {remedy}", T::EXAMPLE)));
+        }
+        self.optional(key, out)
+    }
+
+    /// A list of values, which may be left out. Faulty values are left out of the result.
+    pub(super) fn list<T: Setting>(
+        &self,
+        key: &str,
+        out: &mut Vec<Complaint>,
+    ) -> Option<Spanned<Vec<Spanned<T>>>> {
+        let value = self.table.get(key)?;
+        let Some(elements) = value.get_ref().as_array() else {
+            let remedy = format!("put it in brackets: {key} = [{}]", T::EXAMPLE);
+            out.push(Complaint::new(format!("`{key}` is a list"), remedy).at(value.span()));
+            return None;
+        };
+        let values = elements
+            .iter()
+            .filter_map(|element| read(key, element, out))
+            .collect();
+        Some(Spanned::new(value.span(), values))
+    }
+
+    /// Whether a list has no values at all, not even wrong ones.
+    pub(super) fn is_empty_list(&self, key: &str) -> bool {
+        let elements = self.table.get(key).and_then(|value| value.get_ref().as_array());
+        elements.is_some_and(|elements| elements.is_empty())
+    }
+
+    /// The sections of a kind, `[[key]]`, below this one. `header` is how the file writes their header.
+    pub(super) fn tables(
+        &self,
+        key: &str,
+        header: &str,
+        out: &mut Vec<Complaint>,
+    ) -> Vec<(Range<usize>, &'a DeTable<'a>)> {
+        let Some((name, value)) = self.table.get_key_value(key) else {
+            return Vec::new();
+        };
+        let elements = value
+            .get_ref()
+            .as_array()
+            .map(|array| array.iter().collect())
+            .unwrap_or(vec![value]);
+        let mut tables = Vec::new();
+        for element in elements {
+            match (value.get_ref(), element.get_ref()) {
+                (DeValue::Array(_), DeValue::Table(table)) => tables.push((element.span(), table)),
+                _ => {
+                    let reason =
+                        format!("there can be several of `{key}`, so its header has double brackets");
+                    out.push(Complaint::new(reason, format!("write {header}")).at(name.span()));
+                }
+            }
+        }
+        tables
+    }
+
+    /// A complaint about a key that is not there.
+    pub(super) fn missing(&self, key: &str, remedy: &str) -> Complaint {
+        Complaint::new(format!("{} has no `{key}`", self.title), remedy).at(self.place())
+    }
+}
+
+fn read<T: Setting>(key: &str, value: &Spanned<DeValue<'_>>, out: &mut Vec<Complaint>) -> Option<Spanned<T>> {
+    let parsed = plain_text::<T>(key, value.get_ref()).and_then(|text| text.parse::<T>());
+    parsed
+        .map(|parsed| Spanned::new(value.span(), parsed))
+        .map_err(|error| out.push(Complaint::of_value(&error, value.span())))
+        .ok()
+}
+
+/// The text of a value, without its quotes, if it has the form that `T` asks for.
+fn plain_text<T: Setting>(key: &str, value: &DeValue<'_>) -> Result<String, ValueError> {
+    match (value, T::FORM) {
+        (DeValue::String(text), Form::Text | Form::TextOrNumber) => Ok(text.to_string()),
+        (DeValue::Integer(number), Form::Number | Form::TextOrNumber) => Ok(number.to_string()),
+        (_, form) => {
+            let wanted = match form {
+                Form::Text => "a text in quotes",
+                Form::Number => "a whole number without quotes",
+                Form::TextOrNumber => "a number or a text in quotes",
+            };
+            let reason = format!("`{key}` takes {wanted}, not {}", kind_of(value));
+            Err(ValueError::new(reason, format!("write it like {}", T::EXAMPLE)))
+        }
+    }
+}
+
+fn kind_of(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) => "a number",
+        DeValue::Float(_) => "a fraction",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a section",
+    }
+}

@@ -1,0 +1,84 @@
+//! What a configuration means, in a few lines.
+
+use std::fmt::{self, Display};
+
+use super::model::{Config, PathSettings, Paths, Peer};
+
+impl Config {
+    /// What the file means, for a person who wrote it and wants to know whether it was understood.
+    pub fn summary(&self) -> impl Display + '_ {
+        fmt::from_fn(|f| {
+            self.write_site(f)?;
+            self.peers.iter().try_for_each(|peer| write_peer(peer, f))?;
+            self.write_relays(f)
+        })
+    }
+
+    fn write_site(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let site = &self.site;
+        writeln!(f, "site {}", site.name)?;
+        writeln!(f, "  public key   {}", site.private_key.public())?;
+        writeln!(f, "  addresses    {}", joined(&site.addresses))?;
+        writeln!(f, "  listens on   {}", site.listen)?;
+        match &site.interface {
+            Some(name) => writeln!(f, "  interface    {name}, MTU {}", site.mtu.get())?,
+            None => writeln!(
+                f,
+                "  interface    the next free psmc0, psmc1, …, MTU {}",
+                site.mtu.get()
+            )?,
+        }
+        writeln!(f, "  control      {}", site.control_socket)
+    }
+
+    fn write_relays(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.relays.len() {
+            0 => Ok(()),
+            number => writeln!(
+                f,
+                "\nrelays defined: {number}; this version of PSMC does not use them"
+            ),
+        }
+    }
+}
+
+fn write_peer(peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "\npeer {}", peer.name)?;
+    writeln!(f, "  public key   {}", peer.public_key)?;
+    match &peer.endpoint {
+        Some(endpoint) => writeln!(f, "  endpoint     {endpoint}")?,
+        None => writeln!(f, "  endpoint     none: this peer has to call")?,
+    }
+    writeln!(f, "  allowed ips  {}", joined(&peer.allowed_ips))?;
+    writeln!(f, "  scheduler    {}, reorder {}", peer.scheduler, peer.reorder)?;
+    writeln!(f, "  keepalive    every {} s", peer.keepalive.get().as_secs())?;
+    match &peer.paths {
+        Paths::EveryUplink => writeln!(f, "  paths        one over every uplink there is"),
+        Paths::Listed(paths) => paths.iter().try_for_each(|path| write_path(path, peer, f)),
+    }
+}
+
+fn write_path(path: &PathSettings, peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "  path {:<7} ", path.name)?;
+    match (&path.interface, path.address) {
+        (Some(interface), Some(address)) => write!(f, "by {interface}, from {address}")?,
+        (Some(interface), None) => write!(f, "by {interface}")?,
+        (None, Some(address)) => write!(f, "from {address}")?,
+        (None, None) => write!(f, "by the routing table")?,
+    }
+    if peer.endpoint.as_ref() != Some(&path.endpoint) {
+        write!(f, ", to {}", path.endpoint)?;
+    }
+    write!(f, ", weight {}", path.weight)?;
+    if let Some(rate) = path.max_rate {
+        write!(f, ", at most {rate}/s")?;
+    }
+    if let Some(mtu) = path.mtu {
+        write!(f, ", MTU {}", mtu.get())?;
+    }
+    writeln!(f)
+}
+
+fn joined<T: Display>(values: &[T]) -> String {
+    values.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+}

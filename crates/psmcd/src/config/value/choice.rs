@@ -1,0 +1,163 @@
+//! Values chosen from a list.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Form, Setting, ValueError, nearest};
+
+/// Which path carries a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scheduler {
+    /// The path on which this packet arrives first.
+    #[default]
+    Earliest,
+    /// Weighted round robin.
+    Wrr,
+    /// All packets of a flow on the same path.
+    Flow,
+    /// Every packet on every path.
+    Redundant,
+}
+
+impl Scheduler {
+    const ALL: [Self; 4] = [Self::Earliest, Self::Wrr, Self::Flow, Self::Redundant];
+
+    /// As the configuration spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Earliest => "earliest",
+            Self::Wrr => "wrr",
+            Self::Flow => "flow",
+            Self::Redundant => "redundant",
+        }
+    }
+}
+
+impl fmt::Display for Scheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Scheduler {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        choose("scheduler", Self::ALL, Self::as_str, text)
+    }
+}
+
+impl Setting for Scheduler {
+    const FORM: Form = Form::Text;
+    const EXAMPLE: &'static str = "\"earliest\"";
+}
+
+/// How the receiver restores the order of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reorder {
+    /// Waits for a missing packet only as long as it can still come.
+    #[default]
+    Deadline,
+    /// Delivers packets as they arrive.
+    Off,
+}
+
+impl Reorder {
+    const ALL: [Self; 2] = [Self::Deadline, Self::Off];
+
+    /// As the configuration spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Deadline => "deadline",
+            Self::Off => "off",
+        }
+    }
+}
+
+impl fmt::Display for Reorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Reorder {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        choose("way to reorder", Self::ALL, Self::as_str, text)
+    }
+}
+
+impl Setting for Reorder {
+    const FORM: Form = Form::Text;
+    const EXAMPLE: &'static str = "\"deadline\"";
+}
+
+/// What a path's datagrams are wrapped in. `ipip` is understood in order to be refused by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::config) enum Encapsulation {
+    Udp,
+    IpIp,
+}
+
+impl Encapsulation {
+    const ALL: [Self; 2] = [Self::Udp, Self::IpIp];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::IpIp => "ipip",
+        }
+    }
+}
+
+impl FromStr for Encapsulation {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        choose("encapsulation", Self::ALL, Self::as_str, text)
+    }
+}
+
+impl Setting for Encapsulation {
+    const FORM: Form = Form::Text;
+    const EXAMPLE: &'static str = "\"udp\"";
+}
+
+fn choose<T: Copy, const N: usize>(
+    what: &str,
+    all: [T; N],
+    as_str: fn(T) -> &'static str,
+    text: &str,
+) -> Result<T, ValueError> {
+    if let Some(value) = all.into_iter().find(|value| as_str(*value) == text) {
+        return Ok(value);
+    }
+    let spellings = all.map(as_str);
+    let remedy = match nearest(text, &spellings) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None => format!("choose one of \"{}\"", spellings.join("\", \"")),
+    };
+    Err(ValueError::new(format!("there is no {what} {text:?}"), remedy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_choice_reads_back() {
+        for scheduler in Scheduler::ALL {
+            assert_eq!(scheduler.as_str().parse(), Ok(scheduler));
+        }
+        for reorder in Reorder::ALL {
+            assert_eq!(reorder.as_str().parse(), Ok(reorder));
+        }
+    }
+
+    #[test]
+    fn a_near_miss_is_recognised() {
+        let error = "earlyest".parse::<Scheduler>().unwrap_err();
+        assert_eq!(error.remedy(), "did you mean \"earliest\"?");
+    }
+}

@@ -1,0 +1,417 @@
+//! The control side: everything that takes its time.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use psmc_core::{ConnectionId, Event, PeerConfig, PeerId, SiteConfig};
+use psmc_net::keys::PublicKey;
+use psmc_net::netlink::{LinkEvents, Netlink};
+use psmc_net::tls::tcp::listen_tcp;
+use psmc_net::tls::{Acceptor, AllowedKeys, Counters, Dialer, Identity, Listener, Secured, TlsError};
+use psmc_net::tun::TunConfig;
+use psmc_net::udp::UdpBind;
+use psmc_wire::control::Message;
+use psmc_wire::crypto::Role;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::DaemonError;
+use super::connection::{ConnectionEnd, serve};
+use super::dial::{DialError, dial};
+use super::paths::{LISTEN_SOCKET, OpenPath, resolve};
+use super::plane::{self, Notice, PlaneHandle, Started};
+use crate::api::Server;
+use crate::config::{self, Config};
+
+/// Accepted connections that wait to be taken over.
+const MAX_ACCEPTED: usize = 64;
+
+/// How long a closing site lets its goodbyes travel.
+const GOODBYE_TIME: Duration = Duration::from_millis(200);
+
+/// Paths that could not be opened are tried again this often: a name that didn't resolve, an uplink that had no
+/// default route yet.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A peer as the control side sees it.
+pub(super) struct Peer {
+    pub(super) id: PeerId,
+    pub(super) config: config::Peer,
+    pub(super) paths: Vec<OpenPath>,
+    /// Sockets of removed paths, closed when the engine has forgotten the path.
+    pub(super) retired: Vec<OpenPath>,
+    pub(super) last_error: Option<String>,
+}
+
+impl Peer {
+    pub(super) fn path_named(&self, name: &str) -> Option<&OpenPath> {
+        self.paths.iter().find(|path| path.settings.name.as_str() == name)
+    }
+
+    pub(super) fn retire_path(&mut self, name: &str) {
+        let is_meant = |path: &mut OpenPath| path.settings.name.as_str() == name;
+        self.retired.extend(self.paths.extract_if(.., is_meant));
+    }
+}
+
+/// The control side of the daemon.
+pub(super) struct Control {
+    pub(super) site: config::Site,
+    pub(super) identity: Identity,
+    pub(super) peers: Vec<Peer>,
+    pub(super) plane: PlaneHandle,
+    pub(super) netlink: Netlink,
+    pub(super) tun_name: String,
+    pub(super) tun_index: u32,
+    pub(super) next_socket: u32,
+    pub(super) retry_paths: bool,
+    pub(super) started: Instant,
+    pub(super) tls_counters: Arc<Counters>,
+    /// Connections that ended because the peer sent something that is no message.
+    pub(super) malformed_messages: u64,
+    notices: mpsc::UnboundedReceiver<Notice>,
+    accepted: mpsc::Receiver<(Secured, SocketAddr)>,
+    connections: BTreeMap<ConnectionId, mpsc::UnboundedSender<Message>>,
+    next_connection: u64,
+    tasks: JoinSet<TaskEnd>,
+    link_events: LinkEvents,
+    server: Server,
+    terminate: [Signal; 2],
+}
+
+/// What a task of the control side came to.
+enum TaskEnd {
+    Dialed(usize, Result<Secured, DialError>),
+    Disconnected(usize, ConnectionId, ConnectionEnd),
+    Listener,
+}
+
+impl Control {
+    /// Makes everything that a site needs; what fails is undone by being dropped.
+    pub(super) async fn start(config: Config) -> Result<Self, DaemonError> {
+        let Config { site, peers, .. } = config;
+        let server = Server::bind(site.control_socket.as_path())?;
+        let link_events = LinkEvents::open().await?;
+        let netlink = Netlink::new()?;
+        let identity = Identity::new(&site.private_key);
+        let listener = listen_tcp(site.listen.socket_addr())?;
+        let Started { handle: plane, notices, tun_name, tun_index } =
+            plane::start(site_config(&site), tun_config(&site)).await?;
+        let (ready, accepted) = mpsc::channel(MAX_ACCEPTED);
+        let tls_counters = Arc::new(Counters::default());
+        let allowed: AllowedKeys = peers.iter().map(|peer| peer.public_key).collect();
+        let acceptor = Acceptor::new(&identity, allowed);
+        let mut tasks = JoinSet::new();
+        let counters = tls_counters.clone();
+        tasks.spawn(async move {
+            Listener::run(listener, acceptor, ready, counters).await;
+            TaskEnd::Listener
+        });
+        let mut control = Self {
+            site,
+            identity,
+            peers: Vec::new(),
+            plane,
+            netlink,
+            tun_name,
+            tun_index,
+            next_socket: LISTEN_SOCKET.0,
+            retry_paths: false,
+            started: Instant::now(),
+            tls_counters,
+            malformed_messages: 0,
+            notices,
+            accepted,
+            connections: BTreeMap::new(),
+            next_connection: 0,
+            tasks,
+            link_events,
+            server,
+            terminate: [signals(SignalKind::terminate())?, signals(SignalKind::interrupt())?],
+        };
+        control.set_up(peers).await?;
+        Ok(control)
+    }
+
+    async fn set_up(&mut self, peers: Vec<config::Peer>) -> Result<(), DaemonError> {
+        let listen = UdpBind { address: self.site.listen.socket_addr(), interface: None };
+        self.plane.call(move |plane| plane.open_port(LISTEN_SOCKET, &listen)).await??;
+        for peer in peers {
+            self.add_peer(peer).await?;
+        }
+        for peer in 0..self.peers.len() {
+            self.open_configured_paths(peer).await;
+        }
+        let (site, interface) = (self.site.name.as_str(), self.tun_name.as_str());
+        let listen = self.site.listen.socket_addr();
+        tracing::info!(site, interface, %listen, key = %self.identity.public(), "running");
+        Ok(())
+    }
+
+    async fn add_peer(&mut self, config: config::Peer) -> Result<(), DaemonError> {
+        let engine = peer_config(&config, self.identity.public());
+        let added = self.plane.call(move |plane| plane.site.add_peer(engine, Instant::now())).await?;
+        let name = config.name.to_string();
+        let id = added.map_err(|source| DaemonError::Peer { name, source })?;
+        for net in config.allowed_ips.iter().flat_map(|allowed| routes_for(allowed.net())) {
+            self.netlink.add_route(net, self.tun_index).await?;
+        }
+        self.peers.push(Peer { id, config, paths: Vec::new(), retired: Vec::new(), last_error: None });
+        Ok(())
+    }
+
+    /// Serves until a signal ends it.
+    pub(super) async fn run(&mut self) -> Result<(), DaemonError> {
+        let mut retry = tokio::time::interval(RETRY_INTERVAL);
+        retry.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let [terminate, interrupt] = &mut self.terminate;
+            tokio::select! {
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                notice = self.notices.recv() => match notice {
+                    Some(notice) => self.on_notice(notice).await?,
+                    None => return Err(DaemonError::PlaneDied),
+                },
+                Some((secured, from)) = self.accepted.recv() => self.on_accepted(secured, from).await?,
+                Some(Ok(end)) = self.tasks.join_next() => self.on_task_end(end).await?,
+                event = self.link_events.next() => self.on_network_event(event?).await?,
+                Some(call) = self.server.next_call() => self.on_call(call).await?,
+                _ = retry.tick(), if self.retry_paths => self.retry_paths().await,
+            }
+        }
+        self.say_goodbye().await
+    }
+
+    /// Whether this site is the one to open connections to the peer.
+    pub(super) fn is_dialing(&self, peer: &Peer) -> bool {
+        peer.config.endpoint.is_some() || !peer.paths.is_empty()
+    }
+
+    async fn retry_paths(&mut self) {
+        self.retry_paths = false;
+        for peer in 0..self.peers.len() {
+            self.open_configured_paths(peer).await;
+        }
+    }
+
+    /// Tells the peers that this site goes away, and gives the messages a moment to leave.
+    async fn say_goodbye(&mut self) -> Result<(), DaemonError> {
+        tracing::info!(site = self.site.name.as_str(), "stopping");
+        let ids: Vec<_> = self.peers.iter().map(|peer| peer.id).collect();
+        self.plane.call(move |plane| ids.into_iter().for_each(|id| plane.site.remove_peer(id))).await?;
+        let deadline = tokio::time::sleep(GOODBYE_TIME);
+        tokio::pin!(deadline);
+        while !self.connections.is_empty() {
+            tokio::select! {
+                () = &mut deadline => break,
+                Some(notice) = self.notices.recv() => self.on_notice(notice).await?,
+                Some(Ok(end)) = self.tasks.join_next() => self.on_task_end(end).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn on_notice(&mut self, notice: Notice) -> Result<(), DaemonError> {
+        match notice {
+            Notice::Message(id, message) => {
+                if let Some(connection) = self.connections.get(&id) {
+                    // A connection that has just broken takes no more; its end is reported by its task.
+                    let _ = connection.send(message);
+                }
+            }
+            Notice::Event(Event::Dial(peer)) => self.dial(peer).await?,
+            // Without its sender a connection ends once everything is written.
+            Notice::Event(Event::Hangup(id)) => drop(self.connections.remove(&id)),
+            Notice::Event(Event::PathForgotten { peer, .. }) => self.close_retired(peer).await?,
+            Notice::Event(event) => self.log_event(&event),
+        }
+        Ok(())
+    }
+
+    fn log_event(&self, event: &Event) {
+        let name = |id: PeerId| self.peers.iter().find(|peer| peer.id == id).map(|peer| peer.config.name.as_str());
+        match event {
+            Event::Connected { peer, fresh, .. } => tracing::info!(peer = name(*peer), fresh, "connected"),
+            Event::Closed { peer, reason } => tracing::info!(peer = name(*peer), ?reason, "closed by the peer"),
+            Event::PathChanged { peer, path, state } => {
+                tracing::info!(peer = name(*peer), path = path.0, state = state.name(), "path changed");
+            }
+            Event::PathOpened { peer, path } => {
+                tracing::info!(peer = name(*peer), path = path.0, "path opened by the peer");
+            }
+            Event::PathMoved { peer, path } => {
+                tracing::info!(peer = name(*peer), path = path.0, "the peer's address on a path has changed");
+            }
+            Event::Dial(_) | Event::Hangup(_) | Event::PathForgotten { .. } => {}
+        }
+    }
+
+    /// Opens a control connection, in a task of its own.
+    async fn dial(&mut self, peer: PeerId) -> Result<(), DaemonError> {
+        let Some(index) = self.peers.iter().position(|other| other.id == peer) else { return Ok(()) };
+        let Peer { config, paths, .. } = &self.peers[index];
+        let dialer = Dialer::new(&self.identity, config.public_key);
+        let mut routes: Vec<_> = paths.iter().map(OpenPath::route).collect();
+        routes.dedup();
+        let endpoint = config.endpoint.clone().filter(|_| routes.is_empty());
+        self.tasks.spawn(async move {
+            if let Some(endpoint) = endpoint
+                && let Ok(remote) = resolve(&endpoint).await
+            {
+                routes.push(super::dial::Route { interface: None, local: None, remote });
+            }
+            TaskEnd::Dialed(index, dial(dialer, routes).await)
+        });
+        Ok(())
+    }
+
+    async fn on_task_end(&mut self, end: TaskEnd) -> Result<(), DaemonError> {
+        match end {
+            TaskEnd::Dialed(peer, Ok(secured)) => self.connect(peer, secured).await,
+            TaskEnd::Dialed(peer, Err(error)) => {
+                self.note_error(peer, chain(&error));
+                let id = self.peers[peer].id;
+                self.plane.post(move |plane| plane.site.handle_dial_failed(id, Instant::now())).await
+            }
+            TaskEnd::Disconnected(peer, id, end) => {
+                self.connections.remove(&id);
+                match end {
+                    ConnectionEnd::ByUs => {}
+                    // A dialler learns of a refusal only now: TLS 1.3 lets it finish first.
+                    ConnectionEnd::Broken(error) => self.note_error(peer, chain(&TlsError::from(error))),
+                    ConnectionEnd::ByPeer | ConnectionEnd::Stuck => self.note_error(peer, chain(&end)),
+                    ConnectionEnd::Malformed(_) => {
+                        self.malformed_messages += 1;
+                        self.note_error(peer, chain(&end));
+                    }
+                }
+                self.plane.post(move |plane| plane.site.handle_disconnected(id, Instant::now())).await
+            }
+            TaskEnd::Listener => Ok(()),
+        }
+    }
+
+    /// Remembers why a peer can't be reached; says it aloud only when it is news.
+    fn note_error(&mut self, peer: usize, error: String) {
+        let peer = &mut self.peers[peer];
+        if peer.last_error.as_ref() != Some(&error) {
+            tracing::info!(peer = peer.config.name.as_str(), error, "no control connection");
+            peer.last_error = Some(error);
+        }
+    }
+
+    async fn on_accepted(&mut self, secured: Secured, from: SocketAddr) -> Result<(), DaemonError> {
+        tracing::debug!(%from, peer = %secured.peer, "control connection accepted");
+        match self.peers.iter().position(|peer| peer.config.public_key == secured.peer) {
+            Some(peer) => self.connect(peer, secured).await,
+            // Only keys of peers are let in.
+            None => Ok(()),
+        }
+    }
+
+    /// Hands a connection to the engine and serves it, in a task of its own.
+    async fn connect(&mut self, peer: usize, mut secured: Secured) -> Result<(), DaemonError> {
+        self.next_connection += 1;
+        let id = ConnectionId(self.next_connection);
+        let (sender, outgoing) = mpsc::unbounded_channel();
+        self.connections.insert(id, sender);
+        let unusable = psmc_net::aead::ExportedKeys::new(&[0; psmc_net::aead::SECRET_LEN]);
+        let keys = std::mem::replace(&mut secured.keys, unusable);
+        let (peer_id, role): (PeerId, Role) = (self.peers[peer].id, secured.role);
+        let added = self.plane.call(move |plane| {
+            plane.site.handle_connected(peer_id, id, role, Box::new(keys), Instant::now())
+        });
+        if added.await?.is_err() {
+            self.connections.remove(&id);
+            return Ok(());
+        }
+        self.peers[peer].last_error = None;
+        let plane = self.plane.poster();
+        self.tasks.spawn(async move {
+            TaskEnd::Disconnected(peer, id, serve(id, secured, plane, outgoing).await)
+        });
+        Ok(())
+    }
+
+    /// Closes the sockets of removed paths, once the engine has forgotten one of them.
+    async fn close_retired(&mut self, peer: PeerId) -> Result<(), DaemonError> {
+        let Some(peer) = self.peers.iter_mut().find(|other| other.id == peer) else { return Ok(()) };
+        let sockets: Vec<_> = peer.retired.drain(..).map(|path| path.socket).collect();
+        for socket in sockets.into_iter().filter(|&socket| socket != LISTEN_SOCKET) {
+            self.plane.post(move |plane| plane.close_port(socket)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// An error with all its causes, in one line.
+pub(super) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+fn signals(kind: SignalKind) -> Result<Signal, DaemonError> {
+    signal(kind).map_err(|source| DaemonError::System { what: "signal handlers", source })
+}
+
+fn site_config(site: &config::Site) -> SiteConfig {
+    let seed = psmc_net::keys::PrivateKey::generate();
+    SiteConfig {
+        name: site.name.to_string(),
+        mtu: site.mtu.get(),
+        aead: psmc_net::aead::preferred(),
+        seed: *seed.public().as_bytes(),
+    }
+}
+
+fn tun_config(site: &config::Site) -> TunConfig {
+    TunConfig {
+        name: site.interface.as_ref().map(|name| name.as_str().to_owned()),
+        mtu: site.mtu.get(),
+        addresses: site.addresses.iter().map(|address| address.net()).collect(),
+    }
+}
+
+fn peer_config(peer: &config::Peer, own_key: PublicKey) -> PeerConfig {
+    let listed = matches!(&peer.paths, config::Paths::Listed(_));
+    PeerConfig {
+        name: peer.name.to_string(),
+        allowed_ips: peer.allowed_ips.iter().map(|allowed| allowed.net()).collect(),
+        can_dial: peer.endpoint.is_some() || listed,
+        smaller_key: own_key < peer.public_key,
+        scheduler: scheduler(peer.scheduler),
+        reorder: match peer.reorder {
+            config::Reorder::Deadline => psmc_core::ReorderPolicy::Deadline,
+            config::Reorder::Off => psmc_core::ReorderPolicy::Off,
+        },
+        keepalive: peer.keepalive.get(),
+    }
+}
+
+fn scheduler(scheduler: config::Scheduler) -> psmc_core::SchedulerKind {
+    match scheduler {
+        config::Scheduler::Earliest => psmc_core::SchedulerKind::Earliest,
+        config::Scheduler::Wrr => psmc_core::SchedulerKind::Wrr,
+        config::Scheduler::Flow => psmc_core::SchedulerKind::Flow,
+        config::Scheduler::Redundant => psmc_core::SchedulerKind::Redundant,
+    }
+}
+
+/// The routes for a network behind a peer. A default route is made of two halves, so that the one there is stays
+/// in place for the datagrams themselves, and comes back into force when the halves vanish with the interface.
+fn routes_for(net: ipnet::IpNet) -> Vec<ipnet::IpNet> {
+    match net.prefix_len() {
+        0 => net.subnets(1).map(Iterator::collect).unwrap_or_default(),
+        _ => vec![net],
+    }
+}

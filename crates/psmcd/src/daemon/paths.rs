@@ -1,0 +1,265 @@
+//! From configured paths to sockets and paths of the engine.
+
+use std::net::SocketAddr;
+
+use psmc_core::{CongestionConfig, PathConfig, PathError, PeerError, SocketId};
+use psmc_net::netlink::{LinkState, Netlink, NetworkEvent, Uplink};
+use psmc_net::udp::{BindError, UdpBind};
+use thiserror::Error;
+
+use super::DaemonError;
+use super::control::{Control, Peer};
+use super::dial::Route;
+use super::plane::Plane;
+use crate::config::{Endpoint, Host, Name, PathSettings, Weight};
+
+/// The socket on the listening port, used by paths that are bound to nothing.
+pub(super) const LISTEN_SOCKET: SocketId = SocketId(0);
+
+/// The outer MTU that is assumed where nothing better is known: Ethernet's.
+const DEFAULT_MTU: u16 = 1500;
+
+/// Why a path could not be opened.
+#[derive(Debug, Error)]
+pub(super) enum OpenError {
+    /// The peer's name has no address.
+    #[error("cannot resolve `{0}`: check the name, or the resolver")]
+    Unresolved(Endpoint),
+    /// The engine refused it.
+    #[error(transparent)]
+    Refused(#[from] PeerError),
+    /// The daemon is ending.
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
+}
+
+/// A path as the control side keeps it.
+#[derive(Clone, Debug)]
+pub(super) struct OpenPath {
+    pub(super) settings: PathSettings,
+    pub(super) socket: SocketId,
+    pub(super) remote: SocketAddr,
+    /// The index of the interface that the socket was bound to; another one under the same name is another link.
+    interface_index: Option<u32>,
+}
+
+impl OpenPath {
+    /// What to bind its socket to, or `None` if it uses the listening one.
+    fn bind(&self) -> Option<UdpBind> {
+        let PathSettings { interface, address, .. } = &self.settings;
+        let any = unspecified(self.remote);
+        let ip = address.map_or(any.ip(), |address| address.get());
+        let interface = interface.as_ref().map(|name| name.as_str().to_owned());
+        (interface.is_some() || address.is_some())
+            .then_some(UdpBind { address: SocketAddr::new(ip, 0), interface })
+    }
+
+    /// How a control connection is made along this path.
+    pub(super) fn route(&self) -> Route {
+        Route {
+            interface: self.settings.interface.as_ref().map(|name| name.as_str().to_owned()),
+            local: self.settings.address.map(|address| address.get()),
+            remote: self.remote,
+        }
+    }
+
+    fn uses_interface(&self, name: &str) -> bool {
+        self.settings.interface.as_ref().is_some_and(|interface| interface.as_str() == name)
+    }
+}
+
+/// The unspecified address of the same family.
+fn unspecified(remote: SocketAddr) -> SocketAddr {
+    match remote {
+        SocketAddr::V4(_) => SocketAddr::from(([0, 0, 0, 0], 0)),
+        SocketAddr::V6(_) => SocketAddr::from(([0u16; 8], 0)),
+    }
+}
+
+/// The first address of an endpoint.
+pub(super) async fn resolve(endpoint: &Endpoint) -> Result<SocketAddr, OpenError> {
+    let unresolved = || OpenError::Unresolved(endpoint.clone());
+    match &endpoint.host {
+        Host::Ip(ip) => Ok(SocketAddr::new(*ip, endpoint.port.get())),
+        Host::Dns(name) => {
+            let found = tokio::net::lookup_host((name.as_str(), endpoint.port.get())).await;
+            found.map_err(|_| unresolved())?.next().ok_or_else(unresolved)
+        }
+    }
+}
+
+/// A path for every uplink that can reach `remote`; one without an interface if there is no uplink.
+pub(super) fn uplink_paths(uplinks: &[Uplink], endpoint: &Endpoint, remote: SocketAddr) -> Vec<PathSettings> {
+    let usable = |uplink: &&Uplink| if remote.is_ipv4() { uplink.v4 } else { uplink.v6 };
+    let template = |name: Name| PathSettings {
+        name,
+        interface: None,
+        address: None,
+        endpoint: endpoint.clone(),
+        weight: Weight::default(),
+        max_rate: None,
+        mtu: None,
+    };
+    let over = |uplink: &Uplink| {
+        let name = uplink.name.parse().ok()?;
+        Some(PathSettings { interface: uplink.name.parse().ok(), ..template(name) })
+    };
+    let paths: Vec<_> = uplinks.iter().filter(usable).filter_map(over).collect();
+    let fallback = || "any".parse().ok().map(template);
+    if paths.is_empty() { fallback().into_iter().collect() } else { paths }
+}
+
+async fn link_mtu(netlink: &Netlink, settings: &PathSettings) -> u16 {
+    if let Some(mtu) = settings.mtu {
+        return mtu.get();
+    }
+    let Some(interface) = &settings.interface else { return DEFAULT_MTU };
+    let found = netlink.link_mtu(interface.as_str()).await.ok();
+    // A loopback's 65,536 is more than a datagram can use.
+    found.map_or(DEFAULT_MTU, |mtu| u16::try_from(mtu).unwrap_or(u16::MAX))
+}
+
+impl Control {
+    /// Opens a path. If its interface isn't there yet, the path waits for it, dead.
+    pub(super) async fn open_path(&mut self, peer: usize, settings: PathSettings) -> Result<(), OpenError> {
+        let remote = resolve(&settings.endpoint).await?;
+        let mtu = link_mtu(&self.netlink, &settings).await;
+        let interface_index = self.interface_index(&settings).await;
+        let mut path = OpenPath { settings, socket: LISTEN_SOCKET, remote, interface_index };
+        let bind = path.bind();
+        if bind.is_some() {
+            self.next_socket += 1;
+            path.socket = SocketId(self.next_socket);
+        }
+        let config = PathConfig {
+            name: path.settings.name.to_string(),
+            socket: path.socket,
+            remote,
+            weight: path.settings.weight.get(),
+            max_rate: path.settings.max_rate.map(|rate| rate.bits_per_second()),
+            mtu,
+            congestion: CongestionConfig::Model,
+        };
+        let (id, socket) = (self.peers[peer].id, path.socket);
+        let opened = self.plane.call(move |plane| {
+            plane.site.add_path(id, config, std::time::Instant::now())?;
+            Ok(bind.map_or(Ok(()), |bind| bind_port(plane, socket, &bind)))
+        });
+        let bound: Result<(), BindError> = opened.await?.map_err(|error: PeerError| OpenError::Refused(error))?;
+        if let Err(error) = bound {
+            let path = path.settings.name.as_str();
+            tracing::warn!(path, error = super::control::chain(&error), "path waits for its interface or address");
+        }
+        self.peers[peer].paths.push(path);
+        Ok(())
+    }
+
+    /// Removes a path.
+    pub(super) async fn close_path(&mut self, peer: usize, name: &str) -> Result<(), OpenError> {
+        let (id, wanted) = (self.peers[peer].id, name.to_owned());
+        let removed = self.plane.call(move |plane| {
+            let path = plane.site.path_by_name(id, &wanted).ok_or(PathError::Unknown)?;
+            plane.site.remove_path(id, path, std::time::Instant::now())
+        });
+        removed.await??;
+        self.peers[peer].retire_path(name);
+        Ok(())
+    }
+
+    /// Opens the configured paths of a peer, or one for each uplink.
+    pub(super) async fn open_configured_paths(&mut self, peer: usize) {
+        let wanted = match self.wanted_paths(peer).await {
+            Ok(wanted) => wanted,
+            Err(error) => {
+                tracing::warn!(peer = %self.peers[peer].config.name, error = super::control::chain(&error), "no paths yet");
+                self.retry_paths = true;
+                return;
+            }
+        };
+        for settings in wanted {
+            if self.peers[peer].path_named(settings.name.as_str()).is_some() {
+                continue;
+            }
+            let name = settings.name.clone();
+            if let Err(error) = self.open_path(peer, settings).await {
+                let peer = self.peers[peer].config.name.as_str();
+                tracing::warn!(peer, path = %name, error = super::control::chain(&error), "cannot open a path");
+                self.retry_paths = true;
+            }
+        }
+    }
+
+    async fn wanted_paths(&mut self, peer: usize) -> Result<Vec<PathSettings>, OpenError> {
+        let Peer { config, .. } = &self.peers[peer];
+        match (&config.paths, &config.endpoint) {
+            (crate::config::Paths::Listed(paths), _) => Ok(paths.clone()),
+            (crate::config::Paths::EveryUplink, None) => Ok(Vec::new()),
+            (crate::config::Paths::EveryUplink, Some(endpoint)) => {
+                let remote = resolve(endpoint).await?;
+                let uplinks = self.netlink.uplinks(&[self.tun_index]).await.map_err(DaemonError::from)?;
+                Ok(uplink_paths(&uplinks, endpoint, remote))
+            }
+        }
+    }
+
+    /// Follows the kernel's interfaces: a path whose link is down is dead at once, one whose link is back is
+    /// probed at once, on a new socket if the interface is a new one.
+    pub(super) async fn on_network_event(&mut self, event: NetworkEvent) -> Result<(), DaemonError> {
+        match event {
+            NetworkEvent::Link(link) if link.index == self.tun_index => Ok(()),
+            NetworkEvent::Link(link) => self.on_link(&link).await,
+            NetworkEvent::AddressChanged { .. } => self.refresh_unbound().await,
+        }
+    }
+
+    async fn on_link(&mut self, link: &LinkState) -> Result<(), DaemonError> {
+        let up = link.up;
+        self.retry_paths |= up;
+        for path in self.peers.iter_mut().flat_map(|peer| &mut peer.paths) {
+            if !path.uses_interface(&link.name) {
+                continue;
+            }
+            tracing::info!(interface = link.name, path = path.settings.name.as_str(), up, "link changed");
+            let known = path.interface_index.replace(link.index) == Some(link.index);
+            let (socket, bind) = (path.socket, path.bind());
+            let follow = move |plane: &mut Plane| match bind {
+                Some(bind) if up && !(known && plane.is_open(socket)) => log_bind(bind_port(plane, socket, &bind)),
+                Some(_) | None => plane.site.handle_link(socket, up, std::time::Instant::now()),
+            };
+            self.plane.post(follow).await?;
+        }
+        Ok(())
+    }
+
+    async fn interface_index(&self, settings: &PathSettings) -> Option<u32> {
+        self.netlink.link_index(settings.interface.as_ref()?.as_str()).await.ok()
+    }
+
+    /// Binds again the sockets of paths with an address of their own, which may have come back.
+    async fn refresh_unbound(&mut self) -> Result<(), DaemonError> {
+        self.retry_paths = true;
+        let paths: Vec<_> = self.all_paths().filter(|path| path.settings.address.is_some()).cloned().collect();
+        for path in paths {
+            let Some(bind) = path.bind() else { continue };
+            self.plane.post(move |plane| log_bind(bind_port(plane, path.socket, &bind))).await?;
+        }
+        Ok(())
+    }
+
+    fn all_paths(&self) -> impl Iterator<Item = &OpenPath> {
+        self.peers.iter().flat_map(|peer| &peer.paths)
+    }
+}
+
+/// Opens the socket of a path and tells the engine whether there is one.
+fn bind_port(plane: &mut Plane, socket: SocketId, bind: &UdpBind) -> Result<(), BindError> {
+    let bound = plane.open_port(socket, bind);
+    plane.site.handle_link(socket, bound.is_ok(), std::time::Instant::now());
+    bound
+}
+
+fn log_bind(bound: Result<(), BindError>) {
+    if let Err(error) = bound {
+        tracing::debug!(error = super::control::chain(&error), "a path still waits for its interface or address");
+    }
+}

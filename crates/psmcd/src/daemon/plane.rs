@@ -1,0 +1,350 @@
+//! The data plane: a thread that owns the engine and everything packets go through.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use psmc_core::{Batch, ConnectionId, DatagramOrigin, Event, MAX_SEGMENTS, Site, SiteConfig, SocketId};
+use psmc_net::tun::{Tun, TunConfig};
+use psmc_net::udp::{BindError, Ecn, RecvBatch, UdpBind, UdpPort};
+use psmc_wire::PacketBuf;
+use psmc_wire::control::Message;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Sleep;
+
+use super::DaemonError;
+use super::port::{Port, Sent};
+
+/// Jobs that wait for the plane; a full queue makes the control side wait, never the plane.
+const MAX_JOBS: usize = 256;
+
+/// Reads of the TUN device and of each socket before what they brought is passed on: large enough to make
+/// batches, small enough that nothing waits long.
+const READS_PER_TURN: usize = 4;
+
+/// Turns before other tasks of the runtime (the timer, above all) get theirs.
+const TURNS_PER_WAKE: usize = 16;
+
+/// Packets collected for the TUN device before they are written.
+const MAX_WRITE: usize = 256;
+
+/// Work for the plane.
+type Job = Box<dyn FnOnce(&mut Plane) + Send>;
+
+/// What the plane tells the control side.
+pub(super) enum Notice {
+    /// An event of the engine.
+    Event(Event),
+    /// A message to be written to a control connection.
+    Message(ConnectionId, Message),
+}
+
+/// What was dropped beside the engine.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PlaneCounters {
+    /// Inner packets that the TUN device didn't take.
+    pub(super) tun_drops: u64,
+    /// Batches of which the network didn't take a part.
+    pub(super) send_drops: u64,
+}
+
+/// The engine and everything packets go through.
+pub(super) struct Plane {
+    pub(super) site: Site,
+    pub(super) counters: PlaneCounters,
+    tun: Tun,
+    ports: BTreeMap<SocketId, Port>,
+    received: RecvBatch,
+    batch: Batch,
+    from_tun: Vec<PacketBuf>,
+    to_tun: Vec<PacketBuf>,
+    jobs: mpsc::Receiver<Job>,
+    notices: mpsc::UnboundedSender<Notice>,
+    timer: Pin<Box<Sleep>>,
+}
+
+/// The control side's hold on the plane. When it is dropped, the plane ends and the TUN device is gone.
+pub(super) struct PlaneHandle {
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What there is once the plane runs.
+pub(super) struct Started {
+    pub(super) handle: PlaneHandle,
+    pub(super) notices: mpsc::UnboundedReceiver<Notice>,
+    pub(super) tun_name: String,
+    pub(super) tun_index: u32,
+}
+
+/// Starts the plane on a thread of its own, with its TUN device and without sockets or peers.
+pub(super) async fn start(site: SiteConfig, tun: TunConfig) -> Result<Started, DaemonError> {
+    let (job_sender, jobs) = mpsc::channel(MAX_JOBS);
+    let (notice_sender, notices) = mpsc::unbounded_channel();
+    let (ready_sender, ready) = oneshot::channel();
+    let body = move || run_thread(site, tun, jobs, notice_sender, ready_sender);
+    let thread = std::thread::Builder::new().name("plane".to_owned()).spawn(body);
+    let thread = thread.map_err(|source| DaemonError::System { what: "the data plane's thread", source })?;
+    let (tun_name, tun_index) = ready.await.map_err(|_| DaemonError::PlaneDied)??;
+    let handle = PlaneHandle { jobs: Some(job_sender), thread: Some(thread) };
+    Ok(Started { handle, notices, tun_name, tun_index })
+}
+
+type Ready = oneshot::Sender<Result<(String, u32), DaemonError>>;
+
+fn run_thread(
+    site: SiteConfig,
+    tun: TunConfig,
+    jobs: mpsc::Receiver<Job>,
+    notices: mpsc::UnboundedSender<Notice>,
+    ready: Ready,
+) {
+    let runtime = match super::runtime() {
+        Ok(runtime) => runtime,
+        // Whoever waits for the answer has gone only if the whole daemon is ending.
+        Err(error) => return drop(ready.send(Err(error))),
+    };
+    runtime.block_on(async {
+        let tun = match Tun::create(tun).await {
+            Ok(tun) => tun,
+            Err(error) => return drop(ready.send(Err(error.into()))),
+        };
+        let made = (tun.name().to_owned(), tun.index());
+        let mut plane = Plane::new(site, tun, jobs, notices);
+        if ready.send(Ok(made)).is_ok() {
+            poll_fn(|cx| plane.poll(cx)).await;
+        }
+    });
+}
+
+/// A way to post jobs that does not keep the plane alive.
+#[derive(Clone)]
+pub(super) struct Poster {
+    jobs: mpsc::WeakSender<Job>,
+}
+
+impl Poster {
+    /// Has the plane do something, unless it has ended.
+    pub(super) async fn post(&self, work: impl FnOnce(&mut Plane) + Send + 'static) {
+        if let Some(jobs) = self.jobs.upgrade() {
+            // It may end at any moment; then there is nothing left to be done.
+            let _ = jobs.send(Box::new(work)).await;
+        }
+    }
+}
+
+impl PlaneHandle {
+    /// For tasks that outlive none of this.
+    pub(super) fn poster(&self) -> Poster {
+        let none = || mpsc::channel(1).0.downgrade();
+        Poster { jobs: self.jobs.as_ref().map_or_else(none, mpsc::Sender::downgrade) }
+    }
+
+    /// Has the plane do something and waits for the result.
+    pub(super) async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Plane) -> T + Send + 'static,
+    ) -> Result<T, DaemonError> {
+        let (sender, receiver) = oneshot::channel();
+        // The caller may have lost interest in the result.
+        self.post(move |plane| drop(sender.send(work(plane)))).await?;
+        receiver.await.map_err(|_| DaemonError::PlaneDied)
+    }
+
+    /// Has the plane do something.
+    pub(super) async fn post(&self, work: impl FnOnce(&mut Plane) + Send + 'static) -> Result<(), DaemonError> {
+        let jobs = self.jobs.as_ref().ok_or(DaemonError::PlaneDied)?;
+        jobs.send(Box::new(work)).await.map_err(|_| DaemonError::PlaneDied)
+    }
+}
+
+impl Drop for PlaneHandle {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of the plane has been reported where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Plane {
+    fn new(
+        site: SiteConfig,
+        tun: Tun,
+        jobs: mpsc::Receiver<Job>,
+        notices: mpsc::UnboundedSender<Notice>,
+    ) -> Self {
+        Self {
+            site: Site::new(site),
+            counters: PlaneCounters::default(),
+            tun,
+            ports: BTreeMap::new(),
+            received: RecvBatch::new(),
+            batch: Batch::new(MAX_SEGMENTS),
+            from_tun: Vec::new(),
+            to_tun: Vec::new(),
+            jobs,
+            notices,
+            timer: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)),
+        }
+    }
+
+    /// Opens a socket, or opens it again. Without an interface of that name the place stays empty.
+    pub(super) fn open_port(&mut self, id: SocketId, bind: &UdpBind) -> Result<(), BindError> {
+        self.ports.insert(id, Port::default());
+        let socket = UdpPort::bind(bind)?;
+        self.ports.insert(id, Port::new(Some(socket)));
+        Ok(())
+    }
+
+    /// Whether a socket is open.
+    pub(super) fn is_open(&self, id: SocketId) -> bool {
+        self.ports.get(&id).is_some_and(Port::is_open)
+    }
+
+    /// Closes a socket.
+    pub(super) fn close_port(&mut self, id: SocketId) {
+        self.ports.remove(&id);
+    }
+
+    /// Moves packets until there is nothing to do; ready when the control side has let go.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..TURNS_PER_WAKE {
+            let Some(mut progress) = self.do_jobs(cx) else { return Poll::Ready(()) };
+            progress |= self.poll_tun(cx);
+            progress |= self.poll_ports(cx);
+            progress |= self.poll_timer(cx);
+            self.flush(cx);
+            if !progress && !self.arm_timer(cx) {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Does waiting jobs; says whether there were any. `None` if there never will be any more.
+    fn do_jobs(&mut self, cx: &mut Context<'_>) -> Option<bool> {
+        let mut progress = false;
+        loop {
+            match self.jobs.poll_recv(cx) {
+                Poll::Ready(Some(job)) => job(self),
+                Poll::Ready(None) => return None,
+                Poll::Pending => return Some(progress),
+            }
+            progress = true;
+        }
+    }
+
+    fn poll_tun(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut progress = false;
+        for _ in 0..READS_PER_TURN {
+            match self.tun.poll_recv(cx, self.site.pool(), &mut self.from_tun) {
+                Poll::Ready(Ok(_)) => progress = true,
+                Poll::Ready(Err(error)) => {
+                    tracing::warn!(%error, "cannot read from the tunnel's interface");
+                    break;
+                }
+                Poll::Pending => break,
+            }
+        }
+        let now = Instant::now();
+        for packet in self.from_tun.drain(..) {
+            self.site.handle_packet(packet, now);
+        }
+        progress
+    }
+
+    fn poll_ports(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut progress = false;
+        for (&socket, port) in &mut self.ports {
+            port.poll_stalled(cx);
+            for _ in 0..READS_PER_TURN {
+                match port.poll_recv(cx, &mut self.received) {
+                    Poll::Ready(Ok(_)) => progress = true,
+                    Poll::Ready(Err(error)) => {
+                        tracing::debug!(%error, socket = socket.0, "cannot receive");
+                        break;
+                    }
+                    Poll::Pending => break,
+                }
+                let now = Instant::now();
+                for (meta, datagram) in self.received.datagrams() {
+                    let origin = DatagramOrigin {
+                        socket,
+                        local_ip: meta.local_ip,
+                        remote: meta.remote,
+                        congestion_experienced: meta.ecn == Ecn::Ce,
+                    };
+                    self.site.handle_datagram(datagram, &origin, now);
+                }
+            }
+        }
+        progress
+    }
+
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
+        let now = Instant::now();
+        let due = self.site.poll_timeout().is_some_and(|at| at <= now);
+        if due {
+            self.site.handle_timeout(now);
+        } else if self.site.poll_timeout().is_some() {
+            // Registers the waker; being early is harmless.
+            let _ = self.timer.as_mut().poll(cx);
+        }
+        due
+    }
+
+    /// Sets the timer to the engine's next timeout; says whether that is due already.
+    fn arm_timer(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(at) = self.site.poll_timeout() else { return false };
+        if self.timer.deadline().into_std() != at {
+            self.timer.as_mut().reset(at.into());
+        }
+        self.timer.as_mut().poll(cx).is_ready() && at <= Instant::now()
+    }
+
+    /// Carries out what the engine asks for.
+    fn flush(&mut self, cx: &mut Context<'_>) {
+        self.deliver();
+        let now = Instant::now();
+        while let Some(transmit) = self.site.poll_transmit(&mut self.batch, now) {
+            let port = self.ports.get_mut(&transmit.socket);
+            let sent = port.map(|port| port.send(transmit, self.batch.contents(), cx));
+            if sent != Some(Sent::Yes) {
+                self.counters.send_drops += 1;
+            }
+        }
+        self.deliver();
+        while let Some((connection, message)) = self.site.poll_message() {
+            self.notify(Notice::Message(connection, message));
+        }
+        while let Some(event) = self.site.poll_event() {
+            self.notify(Notice::Event(event));
+        }
+    }
+
+    fn deliver(&mut self) {
+        loop {
+            while self.to_tun.len() < MAX_WRITE
+                && let Some(packet) = self.site.poll_packet()
+            {
+                self.to_tun.push(packet);
+            }
+            if self.to_tun.is_empty() {
+                return;
+            }
+            let report = self.tun.send(&mut self.to_tun, self.site.pool());
+            self.counters.tun_drops += report.dropped as u64;
+        }
+    }
+
+    fn notify(&self, notice: Notice) {
+        // The control side has gone only if the daemon is ending.
+        let _ = self.notices.send(notice);
+    }
+}

@@ -1,0 +1,102 @@
+//! What people ask over the local control socket.
+
+use std::time::Instant;
+
+use psmc_core::{PathError, PeerError};
+use psmc_wire::PathId;
+
+use super::DaemonError;
+use super::control::{Control, chain};
+use super::paths::OpenError;
+use crate::api::{Call, PathSpec, PeerPaths, RateLimit, Request, Response, WantedState};
+
+impl Control {
+    /// Answers a request.
+    pub(super) async fn on_call(&mut self, call: Call) -> Result<(), DaemonError> {
+        let response = self.answer(call.request().clone()).await?;
+        call.respond(response);
+        Ok(())
+    }
+
+    async fn answer(&mut self, request: Request) -> Result<Response, DaemonError> {
+        Ok(match request {
+            Request::Status => Response::Status(Box::new(self.status().await?)),
+            Request::PathList { peer } => match self.list_paths(peer.as_deref()).await? {
+                Ok(paths) => Response::Paths(paths),
+                Err(refusal) => refusal,
+            },
+            Request::PathAdd { peer, path } => self.add_path(&peer, &path).await?,
+            Request::PathRemove { peer, path } => match self.find_peer(&peer) {
+                Ok(index) => done(self.close_path(index, &path).await)?,
+                Err(refusal) => refusal,
+            },
+            Request::PathSet { peer, path, weight, max_rate, state } => match self.find_peer(&peer) {
+                Ok(index) => done(self.set_path(index, path, weight, max_rate, state).await)?,
+                Err(refusal) => refusal,
+            },
+        })
+    }
+
+    fn find_peer(&self, name: &str) -> Result<usize, Response> {
+        let found = self.peers.iter().position(|peer| peer.config.name.as_str() == name);
+        found.ok_or_else(|| {
+            let names: Vec<_> = self.peers.iter().map(|peer| peer.config.name.as_str()).collect();
+            Response::error(format!("there is no peer `{name}`; this site has: {}", names.join(", ")))
+        })
+    }
+
+    async fn list_paths(&self, peer: Option<&str>) -> Result<Result<Vec<PeerPaths>, Response>, DaemonError> {
+        if let Some(Err(refusal)) = peer.map(|name| self.find_peer(name)) {
+            return Ok(Err(refusal));
+        }
+        let status = self.status().await?;
+        let wanted = status.peers.into_iter().filter(|status| peer.is_none_or(|name| status.name == name));
+        Ok(Ok(wanted.map(|status| PeerPaths { peer: status.name, paths: status.paths }).collect()))
+    }
+
+    async fn add_path(&mut self, peer: &str, spec: &PathSpec) -> Result<Response, DaemonError> {
+        let index = match self.find_peer(peer) {
+            Ok(index) => index,
+            Err(refusal) => return Ok(refusal),
+        };
+        match spec.settings(self.peers[index].config.endpoint.as_ref()) {
+            Ok(settings) => done(self.open_path(index, settings).await),
+            Err(error) => Ok(Response::error(chain(&error))),
+        }
+    }
+
+    async fn set_path(
+        &mut self,
+        peer: usize,
+        name: String,
+        weight: Option<u16>,
+        max_rate: Option<RateLimit>,
+        state: Option<WantedState>,
+    ) -> Result<(), OpenError> {
+        let id = self.peers[peer].id;
+        let max_rate = max_rate.map(|limit| match limit {
+            RateLimit::None => None,
+            RateLimit::BitsPerSecond(bits) => Some(bits),
+        });
+        let changed = self.plane.call(move |plane| {
+            let site = &mut plane.site;
+            let path: PathId = site.path_by_name(id, &name).ok_or(PathError::Unknown)?;
+            site.reconfigure_path(id, path, weight, max_rate)?;
+            match state {
+                Some(state) => site.set_standby(id, path, state == WantedState::Standby, Instant::now()),
+                None => Ok(()),
+            }
+        });
+        let changed: Result<(), PeerError> = changed.await?;
+        Ok(changed?)
+    }
+}
+
+/// Turns what can be told into a response; only what ends the daemon stays an error.
+fn done(result: Result<(), OpenError>) -> Result<Response, DaemonError> {
+    match result {
+        Ok(()) => Ok(Response::Ok),
+        Err(OpenError::Daemon(error)) => Err(error),
+        Err(error) => Ok(Response::error(chain(&error))),
+    }
+}

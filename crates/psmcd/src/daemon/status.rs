@@ -1,0 +1,147 @@
+//! The state of the site, as people see it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use psmc_core::{self as core, RefusalCounters};
+use psmc_wire::frame::PathUse;
+
+use super::DaemonError;
+use super::control::{Control, Peer};
+use super::plane::PlaneCounters;
+use crate::api::{ControlStatus, PathState, PathStatus, PeerState, PeerStatus, SiteStatus, Status};
+
+impl Control {
+    /// Collects the state of everything.
+    pub(super) async fn status(&self) -> Result<Status, DaemonError> {
+        let ids: Vec<_> = self.peers.iter().map(|peer| peer.id).collect();
+        let collected = self.plane.call(move |plane| {
+            let sessions: Vec<_> = ids.into_iter().map(|id| plane.site.status(id)).collect();
+            (sessions, *plane.site.refusals(), plane.counters)
+        });
+        let (sessions, refusals, plane) = collected.await?;
+        let now = Instant::now();
+        let known = self.peers.iter().zip(sessions);
+        let peers = known.filter_map(|(peer, session)| Some(self.peer_status(peer, &session?, now))).collect();
+        Ok(Status { site: self.site_status(now), peers, counters: self.counters(&refusals, plane) })
+    }
+
+    fn site_status(&self, now: Instant) -> SiteStatus {
+        SiteStatus {
+            name: self.site.name.to_string(),
+            public_key: self.identity.public().to_string(),
+            interface: self.tun_name.clone(),
+            addresses: self.site.addresses.iter().map(|address| address.net().to_string()).collect(),
+            listen: self.site.listen.socket_addr().to_string(),
+            uptime_s: seconds(now.duration_since(self.started)),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    fn counters(&self, refusals: &RefusalCounters, plane: PlaneCounters) -> BTreeMap<String, u64> {
+        let tls = &self.tls_counters;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let control = [
+            ("control_accepted", read(&tls.accepted)),
+            ("control_unknown_key", read(&tls.refused_unknown_key)),
+            ("control_failed_handshake", read(&tls.failed_handshake)),
+            ("control_evicted", read(&tls.evicted)),
+            ("control_timed_out", read(&tls.timed_out)),
+            ("control_overflowed", read(&tls.overflowed)),
+            ("control_accept_errors", read(&tls.accept_errors)),
+            ("control_malformed", self.malformed_messages),
+            ("tun_drops", plane.tun_drops),
+            ("send_drops", plane.send_drops),
+        ];
+        let refused = refusals.iter().map(|(refusal, count)| (refusal.name(), count));
+        control.into_iter().chain(refused).map(|(name, count)| (name.to_owned(), count)).collect()
+    }
+
+    fn peer_status(&self, peer: &Peer, session: &core::PeerStatus, now: Instant) -> PeerStatus {
+        let paths: Vec<_> = session.paths.iter().map(|path| path_status(path, peer)).collect();
+        let carries = paths.iter().any(|path| matches!(path.state, PathState::Active | PathState::Standby));
+        let counters = &session.counters;
+        PeerStatus {
+            name: peer.config.name.to_string(),
+            public_key: peer.config.public_key.to_string(),
+            state: match (carries, session.connected_since) {
+                (true, _) => PeerState::Connected,
+                (false, Some(_)) => PeerState::Connecting,
+                (false, None) if self.is_dialing(peer) => PeerState::Connecting,
+                (false, None) => PeerState::Down,
+            },
+            control: ControlStatus {
+                connected: session.connected_since.is_some(),
+                since_s: seconds(now.duration_since(session.connected_since.unwrap_or(self.started))),
+                last_error: peer.last_error.clone(),
+            },
+            allowed_ips: peer.config.allowed_ips.iter().map(|allowed| allowed.net().to_string()).collect(),
+            key_age_s: session.key.map(|(since, _)| seconds(now.duration_since(since))),
+            epoch: session.key.map(|(_, epoch)| u64::from(epoch)),
+            tx_bytes: counters.tx_bytes,
+            rx_bytes: counters.rx_bytes,
+            tx_packets: counters.tx_packets,
+            rx_packets: counters.rx_packets,
+            drops: drops(session),
+            paths,
+        }
+    }
+}
+
+/// What was dropped of a session's inner packets, and what reordering did to them.
+fn drops(session: &core::PeerStatus) -> BTreeMap<String, u64> {
+    let reorder = &session.reorder;
+    let path_queue = session.paths.iter().map(|path| path.counters.dropped_packets).sum();
+    let counts = [
+        ("queue", session.queue_drops),
+        ("path_queue", path_queue),
+        ("too_big", session.counters.too_big),
+        ("duplicate", reorder.duplicates),
+    ];
+    counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
+}
+
+fn path_status(path: &core::PathStatus, peer: &Peer) -> PathStatus {
+    let settings = peer.path_named(&path.name).filter(|_| path.opened_here).map(|open| &open.settings);
+    let counters = &path.counters;
+    let lost = counters.lost_packets as f64;
+    let settled = (counters.lost_packets + counters.acked_packets).max(1) as f64;
+    PathStatus {
+        name: path.name.clone(),
+        id: u32::from(path.id.0),
+        state: match (path.state, path.usage) {
+            (core::PathState::Active, PathUse::Standby) => PathState::Standby,
+            (core::PathState::Active, PathUse::Available | PathUse::Closed) => PathState::Active,
+            (core::PathState::Suspect, _) => PathState::Suspect,
+            (core::PathState::Probing, _) => PathState::Probing,
+            (core::PathState::Dead, _) => PathState::Dead,
+        },
+        local: path.address.local_ip.map(|ip| ip.to_string()),
+        remote: Some(path.address.remote.to_string()),
+        interface: settings.and_then(|settings| settings.interface.as_ref()).map(ToString::to_string),
+        weight: path.weight,
+        max_rate_mbps: path.max_rate.map(megabits),
+        rtt_ms: path.rtt.map(|(smoothed, _)| milliseconds(smoothed)),
+        rtt_var_ms: path.rtt.map(|(_, variation)| milliseconds(variation)),
+        loss_pct: 100.0 * lost / settled,
+        rate_mbps: path.rate.map(megabits),
+        tx_bytes: counters.tx_bytes,
+        rx_bytes: path.received.bytes,
+        tx_packets: counters.tx_packets,
+        rx_packets: path.received.packets,
+        lost_packets: counters.lost_packets,
+    }
+}
+
+fn seconds(time: Duration) -> f64 {
+    time.as_secs_f64()
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn megabits(bits: u64) -> f64 {
+    bits as f64 / 1e6
+}

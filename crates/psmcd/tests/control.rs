@@ -1,0 +1,263 @@
+//! `psmc` talking to a daemon that does as it is told.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot prepare its daemon has failed"
+)]
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Output;
+
+use psmcd::api::{
+    ControlStatus, PathSpec, PathState, PathStatus, PeerPaths, PeerState, PeerStatus, RateLimit, Request,
+    Response, Server, SiteStatus, Status, WantedState,
+};
+use tempfile::TempDir;
+use tokio::process::Command;
+
+/// A daemon's socket in a directory of its own.
+struct Daemon {
+    server: Server,
+    path: PathBuf,
+    _directory: TempDir,
+}
+
+impl Daemon {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("van.sock");
+        Self {
+            server: Server::bind(&path).unwrap(),
+            path,
+            _directory: directory,
+        }
+    }
+
+    /// Runs the tool, answers its one request with `response`, and returns both what was asked and what was printed.
+    async fn run(&mut self, args: &[&str], response: Response) -> (Request, Output) {
+        let mut tool = Command::new(env!("CARGO_BIN_EXE_psmc"));
+        tool.arg("--socket").arg(&self.path).args(args);
+        let serve = async {
+            let call = self.server.next_call().await.unwrap();
+            let request = call.request().clone();
+            call.respond(response);
+            request
+        };
+        let (request, output) = tokio::join!(serve, tool.output());
+        (request, output.unwrap())
+    }
+
+    /// What the tool asks for when all goes well.
+    async fn asked(&mut self, args: &[&str]) -> Request {
+        let (request, output) = self.run(args, Response::Ok).await;
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!((output.stdout, output.stderr), (Vec::new(), Vec::new()));
+        request
+    }
+}
+
+fn path(name: &str) -> PathStatus {
+    PathStatus {
+        name: name.to_owned(),
+        id: 1,
+        state: PathState::Probing,
+        local: None,
+        remote: Some("203.0.113.5:5115".to_owned()),
+        interface: None,
+        weight: 1,
+        max_rate_mbps: None,
+        rtt_ms: None,
+        rtt_var_ms: None,
+        loss_pct: 0.0,
+        rate_mbps: None,
+        tx_bytes: 240,
+        rx_bytes: 0,
+        tx_packets: 3,
+        rx_packets: 0,
+        lost_packets: 0,
+    }
+}
+
+fn busy_path() -> PathStatus {
+    PathStatus {
+        state: PathState::Active,
+        local: Some("192.168.1.7:5115".to_owned()),
+        interface: Some("wlan0".to_owned()),
+        max_rate_mbps: Some(20.0),
+        rtt_ms: Some(31.27),
+        rtt_var_ms: Some(2.5),
+        loss_pct: 0.42,
+        rate_mbps: Some(18.3),
+        tx_bytes: 1_234_567_890,
+        rx_bytes: 98_765_432,
+        tx_packets: 900_000,
+        rx_packets: 80_000,
+        lost_packets: 3780,
+        ..path("wifi")
+    }
+}
+
+fn peer() -> PeerStatus {
+    PeerStatus {
+        name: "hq".to_owned(),
+        public_key: "hNe1z9E7X7hJcNTlKzdpRZhLmd3ypUhw8zPbqkhX6SM=".to_owned(),
+        state: PeerState::Connected,
+        control: ControlStatus {
+            connected: true,
+            since_s: 754.0,
+            last_error: None,
+        },
+        allowed_ips: vec!["10.77.0.1/32".to_owned(), "192.168.10.0/24".to_owned()],
+        key_age_s: Some(35.5),
+        epoch: Some(7),
+        tx_bytes: 1_200_000_000,
+        rx_bytes: 95_000_000,
+        tx_packets: 890_000,
+        rx_packets: 79_000,
+        drops: BTreeMap::from([("queue_full".to_owned(), 12), ("too_large".to_owned(), 0)]),
+        paths: vec![busy_path(), path("lte")],
+    }
+}
+
+fn status() -> Status {
+    let down = PeerStatus {
+        name: "depot".to_owned(),
+        state: PeerState::Down,
+        control: ControlStatus {
+            connected: false,
+            since_s: 90_000.0,
+            last_error: Some("connection refused".to_owned()),
+        },
+        key_age_s: None,
+        epoch: None,
+        drops: BTreeMap::new(),
+        paths: Vec::new(),
+        ..peer()
+    };
+    Status {
+        site: SiteStatus {
+            name: "van".to_owned(),
+            public_key: "A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=".to_owned(),
+            interface: "psmc0".to_owned(),
+            addresses: vec!["10.77.0.2/24".to_owned(), "fd77::2/64".to_owned()],
+            listen: "[::]:5115".to_owned(),
+            uptime_s: 11_520.4,
+            version: "0.1.0".to_owned(),
+        },
+        peers: vec![peer(), down],
+        counters: BTreeMap::from([
+            ("authentication_failed".to_owned(), 3),
+            ("unknown_label".to_owned(), 41),
+        ]),
+    }
+}
+
+#[tokio::test]
+async fn status_for_people() {
+    let (request, output) = Daemon::new()
+        .run(&["status"], Response::Status(Box::new(status())))
+        .await;
+    assert_eq!(request, Request::Status);
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap());
+}
+
+#[tokio::test]
+async fn status_for_scripts_is_the_whole_object() {
+    let (_, output) = Daemon::new()
+        .run(&["status", "--json"], Response::Status(Box::new(status())))
+        .await;
+    assert_eq!(
+        serde_json::from_slice::<Status>(&output.stdout).unwrap(),
+        status()
+    );
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap());
+}
+
+#[tokio::test]
+async fn paths_are_listed() {
+    let paths = vec![PeerPaths {
+        peer: "hq".to_owned(),
+        paths: vec![path("lte")],
+    }];
+    let (request, output) = Daemon::new()
+        .run(&["path", "list", "hq"], Response::Paths(paths))
+        .await;
+    assert_eq!(
+        request,
+        Request::PathList {
+            peer: Some("hq".to_owned())
+        }
+    );
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap());
+}
+
+#[tokio::test]
+async fn paths_are_changed_as_the_user_says() {
+    let mut daemon = Daemon::new();
+    let (peer, path) = ("hq".to_owned(), "lte".to_owned());
+    let spec = PathSpec {
+        name: path.clone(),
+        interface: Some("wwan0".to_owned()),
+        max_rate_bits_per_second: Some(1_500_000),
+        ..PathSpec::default()
+    };
+    let add = daemon
+        .asked(&[
+            "path",
+            "add",
+            "hq",
+            "lte",
+            "--interface",
+            "wwan0",
+            "--max-rate",
+            "1.5mbit",
+        ])
+        .await;
+    assert_eq!(
+        add,
+        Request::PathAdd {
+            peer: peer.clone(),
+            path: spec
+        }
+    );
+
+    let set = daemon
+        .asked(&[
+            "path",
+            "set",
+            "hq",
+            "lte",
+            "--max-rate",
+            "none",
+            "--state",
+            "standby",
+        ])
+        .await;
+    let (max_rate, state) = (Some(RateLimit::None), Some(WantedState::Standby));
+    assert_eq!(
+        set,
+        Request::PathSet {
+            peer: peer.clone(),
+            path: path.clone(),
+            weight: None,
+            max_rate,
+            state
+        }
+    );
+
+    let remove = daemon.asked(&["path", "remove", "hq", "lte"]).await;
+    assert_eq!(remove, Request::PathRemove { peer, path });
+}
+
+#[tokio::test]
+async fn a_refusal_is_passed_on() {
+    let refusal = Response::error("there is no peer \"hq\"; the peers are depot, lab");
+    let (_, output) = Daemon::new().run(&["path", "remove", "hq", "lte"], refusal).await;
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        stderr,
+        "error: there is no peer \"hq\"; the peers are depot, lab\n"
+    );
+}

@@ -1,0 +1,121 @@
+//! What the fuzzers feed with bytes. `tests/corpus.rs` replays the corpora through the same functions, so this
+//! file depends on nothing but the crates under test.
+//!
+//! Each function panics when its bytes break a promise of the parser, and is silent about bytes that are merely
+//! wrong.
+
+use std::path::Path;
+
+use psmc_wire::PacketNumber;
+use psmc_wire::control::{self, LENGTH_LEN, Message};
+use psmc_wire::datagram::{DATAGRAM_OVERHEAD, HEADER_LEN, Header, split_timestamp};
+use psmc_wire::frame::{AckFrame, Frame, FrameWriter, Frames, MAX_ACK_GAPS, PacketRange};
+use psmcd::config::{Complaint, Config};
+
+/// A datagram as it would be after decryption: header, timestamp, frames. The place of the tag is parsed as frames too.
+pub fn datagram(bytes: &[u8]) {
+    if bytes.len() > MAX_DATAGRAM {
+        return;
+    }
+    let Ok(header) = Header::parse(bytes) else { return };
+    let mut again = header.encode().to_vec();
+    again.resize(DATAGRAM_OVERHEAD, 0);
+    assert_eq!(Header::parse(&again), Ok(header));
+
+    let (_, frames) =
+        split_timestamp(&bytes[HEADER_LEN..]).expect("a parsed datagram has room for a timestamp");
+    // A frame is never longer when written again, but for a length field, and the header made room for that.
+    let mut room = vec![0; bytes.len()];
+    let mut failed = false;
+    for frame in Frames::new(frames) {
+        assert!(!failed, "frames after an error");
+        match frame {
+            Ok(frame) => survives_the_wire(&frame, &mut room),
+            Err(_) => failed = true,
+        }
+    }
+}
+
+/// A control connection's byte stream, from its beginning.
+pub fn control(mut bytes: &[u8]) {
+    while let Some((field, rest)) = bytes.split_first_chunk::<LENGTH_LEN>() {
+        let Ok(length) = control::message_length(*field) else {
+            return;
+        };
+        let Some((body, rest)) = rest.split_at_checked(length) else {
+            return;
+        };
+        bytes = rest;
+        let Ok(message) = Message::decode(body) else {
+            return;
+        };
+        let mut again = Vec::new();
+        message.encode(&mut again);
+        assert_eq!(Message::decode(&again[LENGTH_LEN..]), Ok(message));
+    }
+}
+
+/// A configuration file. One that keeps its key in another file is passed over: a fuzzer must not open what it names.
+pub fn config(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    if text.contains("private_key_file") {
+        return;
+    }
+    let Err(error) = Config::parse(text, Path::new("site.toml")) else {
+        return;
+    };
+    assert!(!error.complaints().is_empty(), "refused without a complaint");
+    for place in error.complaints().iter().filter_map(Complaint::span) {
+        assert!(text.get(place.clone()).is_some(), "{place:?} is not in the text");
+    }
+    assert!(!error.render(false).is_empty());
+}
+
+/// Asserts that `frame`, written again, reads back as the same.
+fn survives_the_wire(frame: &Frame<'_>, room: &mut [u8]) {
+    let mut writer = FrameWriter::new(room);
+    let written = match *frame {
+        Frame::Padding => return,
+        Frame::Ack(ack) => return ack_survives_the_wire(&ack, room),
+        Frame::Ping => writer.ping(),
+        Frame::PathStats(path, stats) => writer.path_stats(path, &stats),
+        Frame::PathChallenge(token) => writer.path_challenge(token),
+        Frame::PathResponse(token) => writer.path_response(token),
+        Frame::PathUse(path_use) => writer.path_use(path_use),
+        Frame::Data(data) => writer.data(&data),
+    };
+    assert!(written, "no room for {frame:?}");
+    assert_eq!(format!("{:?}", first_frame(room)), format!("{frame:?}"));
+}
+
+/// The same for an acknowledgement, of which a writer may leave out the smaller ranges.
+fn ack_survives_the_wire(ack: &AckFrame<'_>, room: &mut [u8]) {
+    let ranges: Vec<PacketRange> = ack.ranges(SOME_NUMBER).collect();
+    for pair in ranges.windows(2) {
+        assert!(pair[1].last < pair[0].first, "not in descending order: {pair:?}");
+    }
+    let mut writer = FrameWriter::new(room);
+    assert!(
+        writer.ack(&ack.header, ranges.iter().copied()),
+        "no room for {ack:?}"
+    );
+    let Frame::Ack(again) = first_frame(room) else {
+        panic!("{ack:?} reads back as something else")
+    };
+    assert_eq!(again.header, ack.header);
+    let kept = ranges.len().min(MAX_ACK_GAPS + 1);
+    assert_eq!(again.ranges(SOME_NUMBER).collect::<Vec<_>>(), ranges[..kept]);
+}
+
+fn first_frame(bytes: &[u8]) -> Frame<'_> {
+    let frame = Frames::new(bytes).next().expect("there are bytes");
+    frame.unwrap_or_else(|error| panic!("our own frame is {error}"))
+}
+
+/// The largest payload of a UDP datagram over IPv4, in bytes.
+const MAX_DATAGRAM: usize = 65_507;
+
+/// So large that no acknowledgement reaches below zero from near it.
+const SOME_NUMBER: PacketNumber = PacketNumber(1 << 40);

@@ -1,0 +1,53 @@
+# The chores of this repository; `just` lists them. `just check` is what CI runs.
+
+set shell := ["bash", "-euo", "pipefail", "-c"]
+
+# Lists the recipes.
+default:
+    @just --list
+
+# Everything that CI runs: formatting, lints, licences, documentation, tests. Needs root, like the tests.
+check: check-fmt clippy deny doc test
+
+# Formats all code.
+fmt:
+    cargo fmt --all
+    cargo fmt --manifest-path fuzz/Cargo.toml
+
+# Fails where the code is not formatted.
+check-fmt:
+    cargo fmt --all --check
+    cargo fmt --manifest-path fuzz/Cargo.toml --check
+
+# Lints everything, tests and benchmarks too; a warning is an error.
+clippy:
+    cargo clippy --workspace --all-targets -- -D warnings
+
+# Checks what is linked: licences, banned and duplicate crates, where they come from. (`cargo deny check` adds the advisories, from the network.)
+deny:
+    cargo deny check bans licenses sources
+
+# Builds the documentation of the workspace; a warning is an error.
+doc:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
+
+# Runs all tests; the fuzzers' corpora are replayed among them. Needs root: the real programs run in network namespaces.
+test *ARGS:
+    cargo test --workspace {{ ARGS }}
+
+# Shows it all on this machine: sites, paths, a transfer, a path cut while it runs. Needs root.
+demo:
+    cargo run --release --bin psmc -- demo
+
+# Goodput beside the competitors on the PATH, in alternating runs: `just bench --runs 3 --json`. Needs root.
+bench *ARGS:
+    cargo bench --bench throughput -- {{ ARGS }}
+
+# Fuzzes TARGET (datagram, control, config) for some seconds; needs nightly Rust and cargo-fuzz. Finds go to fuzz/artifacts.
+fuzz TARGET SECONDS="60":
+    mkdir -p fuzz/target/corpus/{{ TARGET }}
+    cargo +nightly fuzz run {{ TARGET }} fuzz/target/corpus/{{ TARGET }} fuzz/corpus/{{ TARGET }} -- -max_total_time={{ SECONDS }}
+
+# Writes the corpus seeds anew after a deliberate change of the wire format; read the diff.
+seeds:
+    UPDATE_SEEDS=1 cargo test --test corpus

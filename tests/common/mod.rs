@@ -1,0 +1,69 @@
+//! What the tests and benchmarks of the real programs share.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// The path of the program `name` of this workspace, up to date, and built with the profile of this test.
+///
+/// Cargo tells a test the programs of its own package only (`CARGO_BIN_EXE_*`), and this package has none.
+/// So the first call in a process has cargo build them all, which is a matter of a moment when they are fresh.
+///
+/// # Panics
+/// If the programs don't compile, or `name` is none of them.
+pub(crate) fn program(name: &str) -> PathBuf {
+    static PROGRAMS: OnceLock<BTreeMap<String, PathBuf>> = OnceLock::new();
+    let programs = PROGRAMS.get_or_init(build_programs);
+    let path = programs.get(name);
+    path.unwrap_or_else(|| panic!("no program {name} among {:?}", programs.keys()))
+        .clone()
+}
+
+fn build_programs() -> BTreeMap<String, PathBuf> {
+    let this_test = std::env::current_exe().expect("Linux knows the path of a running program");
+    let (target_dir, profile) = target_dir_and_profile(&this_test);
+    let output = Command::new(env!("CARGO"))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(["build", "--workspace", "--bins"])
+        .args(["--quiet", "--message-format", "json"])
+        // A test among the targets adds the features that dev-dependencies ask for, as in `cargo test`. Without
+        // it cargo would build half of the dependencies a second time.
+        .args(["--test", "layering"])
+        .args(["--profile", profile])
+        .arg("--target-dir")
+        .arg(target_dir)
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("cargo started this test, so it can be run");
+    assert!(output.status.success(), "the programs don't compile");
+    output
+        .stdout
+        .split(|&byte| byte == b'\n')
+        .filter_map(built_program)
+        .collect()
+}
+
+/// Cargo puts a test at `<target directory>/<profile>/deps/<name>-<hash>`.
+fn target_dir_and_profile(this_test: &Path) -> (&Path, &str) {
+    let profile_dir = this_test
+        .ancestors()
+        .nth(2)
+        .expect("three levels below the target directory");
+    let target_dir = profile_dir
+        .parent()
+        .expect("three levels below the target directory");
+    match profile_dir.file_name().and_then(|name| name.to_str()) {
+        Some("debug") => (target_dir, "dev"),
+        Some(profile) => (target_dir, profile),
+        None => panic!("{} is no profile's directory", profile_dir.display()),
+    }
+}
+
+/// Name and path of the program that a line of cargo's JSON messages reports as built (or fresh).
+fn built_program(line: &[u8]) -> Option<(String, PathBuf)> {
+    let message: serde_json::Value = serde_json::from_slice(line).ok()?;
+    let executable = message["executable"].as_str()?;
+    let name = message["target"]["name"].as_str()?;
+    Some((name.to_owned(), PathBuf::from(executable)))
+}

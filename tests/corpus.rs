@@ -1,0 +1,193 @@
+//! Replays the fuzzers' corpora on stable Rust: what was found once stays fixed.
+//!
+//! The files named `seed-*` are what our own encoders write, so a change of the wire format shows here as a
+//! changed file: `UPDATE_SEEDS=1 cargo test --test corpus` writes them anew.
+
+#[path = "../fuzz/src/lib.rs"]
+pub mod entry;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use psmc_wire::control::{CloseReason, Hello, Message, PathInfo, VERSION};
+use psmc_wire::crypto::{Aead, TAG_LEN};
+use psmc_wire::datagram::{Header, Marks};
+use psmc_wire::frame::{AckHeader, DataFrame, FrameWriter, PacketRange, PathStats, PathUse, PathUseFrame};
+use psmc_wire::{Bucket, FlowSeq, Incarnation, Label, PacketNumber, PathId};
+
+#[test]
+fn datagram_corpus() {
+    replay("datagram", entry::datagram);
+}
+
+#[test]
+fn control_corpus() {
+    replay("control", entry::control);
+}
+
+#[test]
+fn config_corpus() {
+    replay("config", entry::config);
+}
+
+#[test]
+fn seeds_are_what_the_encoders_write() {
+    let update = std::env::var_os("UPDATE_SEEDS").is_some();
+    for (name, bytes) in seeds() {
+        let file = corpus().join(&name);
+        if update {
+            fs::write(&file, &bytes).expect("the corpus is writable");
+        }
+        let stored = fs::read(&file).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(
+            stored, bytes,
+            "{name} has changed: see the top of tests/corpus.rs"
+        );
+    }
+}
+
+/// Feeds every file of the corpus to `entry`, which panics if it finds fault.
+fn replay(target: &str, entry: fn(&[u8])) {
+    let directory = corpus().join(target);
+    let files = fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let mut count = 0;
+    for file in files {
+        let path = file.expect("a directory that opens can be listed").path();
+        println!("{}", path.display());
+        entry(&fs::read(&path).expect("a file of the corpus can be read"));
+        count += 1;
+    }
+    assert!(count > 0, "{} is empty", directory.display());
+}
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus")
+}
+
+/// Path below the corpus, and contents, of every seed that our encoders can write.
+fn seeds() -> Vec<(String, Vec<u8>)> {
+    let datagrams = [
+        ("ack", datagram(ack)),
+        (
+            "ack-then-data",
+            datagram(|writer| ack(writer) && small_packets(writer)),
+        ),
+        ("data", datagram(small_packets)),
+        ("path-management", datagram(path_management)),
+    ];
+    let messages = [
+        ("hello", hello()),
+        ("path-info", path_info()),
+        ("close", Message::Close(CloseReason::Shutdown)),
+    ];
+    let conversation: Vec<u8> = messages
+        .iter()
+        .flat_map(|(_, message)| encoded(message))
+        .collect();
+    let named = |target: &str, name: &str| format!("{target}/seed-{name}");
+    let mut seeds: Vec<(String, Vec<u8>)> = Vec::new();
+    seeds.extend(datagrams.map(|(name, bytes)| (named("datagram", name), bytes)));
+    seeds.extend(messages.map(|(name, message)| (named("control", name), encoded(&message))));
+    seeds.push((named("control", "conversation"), conversation));
+    seeds
+}
+
+/// A datagram with the frames that `write` adds in clear, padding where its tag would be.
+fn datagram(write: impl FnOnce(&mut FrameWriter<'_>) -> bool) -> Vec<u8> {
+    let header = Header {
+        epoch: 3,
+        marks: Marks {
+            congestion_experienced: true,
+            drop_precedence: 2,
+        },
+        path: PathId(1),
+        label: Label(0x0bad_cafe),
+        packet_number: 41,
+    };
+    let timestamp_us = 1_234_567_u32;
+    let mut room = [0; 1200];
+    let mut writer = FrameWriter::new(&mut room);
+    assert!(write(&mut writer), "the seed's frames do not fit");
+    let len = writer.len();
+    let parts: [&[u8]; 4] = [
+        &header.encode(),
+        &timestamp_us.to_be_bytes(),
+        &room[..len],
+        &[0; TAG_LEN],
+    ];
+    parts.concat()
+}
+
+fn ack(writer: &mut FrameWriter<'_>) -> bool {
+    let header = AckHeader {
+        path: PathId(1),
+        largest: 90,
+        delay_us: 800,
+        received_at_us: 7_000_000,
+        congestion_experienced: 1,
+    };
+    let runs = [(80, 90), (40, 70), (1, 1)];
+    let ranges = runs.map(|(first, last)| PacketRange {
+        first: PacketNumber(first),
+        last: PacketNumber(last),
+    });
+    writer.ack(&header, ranges.into_iter())
+}
+
+fn small_packets(writer: &mut FrameWriter<'_>) -> bool {
+    let bucket = Bucket::of_hash(0x1234_5678_9abc_def0);
+    let frame = |seq, ordered, packet| DataFrame {
+        bucket,
+        seq: FlowSeq(seq),
+        ordered,
+        packet,
+    };
+    writer.data(&frame(8, true, &[0x45; 60])) && writer.data(&frame(9, false, &[0x60; 40]))
+}
+
+fn path_management(writer: &mut FrameWriter<'_>) -> bool {
+    let stats = PathStats {
+        packets: 1000,
+        bytes: 1_400_000,
+        owd_min_us: 12_000,
+        owd_smoothed_us: 13_500,
+        jitter_us: 250,
+    };
+    let standby = PathUseFrame {
+        path: PathId(2),
+        sequence: 7,
+        usage: PathUse::Standby,
+    };
+    writer.ping()
+        && writer.path_challenge(*b"challeng")
+        && writer.path_response(*b"response")
+        && writer.path_stats(PathId(1), &stats)
+        && writer.path_use(standby)
+}
+
+fn hello() -> Message {
+    Message::Hello(Hello {
+        version: VERSION,
+        incarnation: Incarnation(0x0102_0304_0506_0708),
+        known_peer: Incarnation::NONE,
+        label: Label(7),
+        aead: Aead::Aes256Gcm,
+        mtu: 1420,
+        name: "van".to_owned(),
+    })
+}
+
+fn path_info() -> Message {
+    Message::PathInfo(PathInfo {
+        path: PathId(1),
+        weight: 2,
+        max_rate: Some(20_000_000),
+        name: "lte".to_owned(),
+    })
+}
+
+fn encoded(message: &Message) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    message.encode(&mut bytes);
+    bytes
+}

@@ -1,6 +1,6 @@
 //! The queue of a session: inner packets that wait for a path.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use psmc_wire::{Bucket, BufPool, FlowSeq, PacketBuf};
@@ -61,7 +61,7 @@ impl EgressQueue {
 
     /// Gives packets that have waited too long back to `pool`.
     pub(crate) fn drop_stale(&mut self, now: Instant, pool: &mut BufPool) {
-        while self.packets.front().is_some_and(|front| front.queued_at + MAX_AGE < now) {
+        while self.packets.front().is_some_and(|front| front.queued_at + MAX_AGE <= now) {
             if let Some(stale) = self.pop() {
                 self.dropped += 1;
                 pool.put(stale.packet);
@@ -81,10 +81,17 @@ impl EgressQueue {
         }
     }
 
-    /// Takes all places in the order of buckets back: the session starts anew.
-    pub(crate) fn forget_order(&mut self) {
-        for packet in &mut self.packets {
-            packet.seq = None;
+    /// Takes all places in the order of buckets back: the session starts anew. Of copies that were on several
+    /// paths one is kept: without their places the peer could not tell.
+    pub(crate) fn forget_order(&mut self, pool: &mut BufPool) {
+        let mut places = BTreeSet::new();
+        for mut packet in std::mem::take(&mut self.packets) {
+            let place = packet.seq.take().map(|seq| (packet.bucket, seq.0));
+            if place.is_none_or(|place| places.insert(place)) {
+                self.packets.push_back(packet);
+            } else {
+                pool.put(packet.packet);
+            }
         }
     }
 

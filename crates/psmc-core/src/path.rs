@@ -2,10 +2,10 @@
 
 mod emit;
 mod liveness;
-mod pacer;
+pub(crate) mod pacer;
 mod received;
 mod replay;
-mod rtt;
+pub(crate) mod rtt;
 mod sent;
 mod usage;
 
@@ -24,7 +24,7 @@ pub(crate) use sent::Settled;
 use crate::batch::SocketId;
 use crate::config::PathConfig;
 use crate::congestion::rate::RateSampler;
-use crate::congestion::{AckSample, Controller, bytes_in};
+use crate::congestion::{AckSample, Controller};
 use crate::egress::Queued;
 use liveness::Liveness;
 use pacer::Pacer;
@@ -187,11 +187,11 @@ impl Path {
     /// path's rate, and the path's delay. Comparable between the paths of a session.
     pub(crate) fn arrival(&self, bytes: usize) -> Duration {
         let rate = self.bandwidth().unwrap_or_else(|| self.pacing_rate()).max(1);
-        let round_trip = self.rtt.min().unwrap_or(INITIAL_RTT);
-        // What is in flight has left the path's queue already, as far as the pipe holds it.
-        let queued = self.sent.inflight_bytes().saturating_sub(bytes_in(rate, round_trip));
-        let ahead = queued + self.outbox_bytes + on_wire(bytes);
-        round_trip / 2 + Duration::from_secs_f64(ahead as f64 / rate as f64)
+        let shortest = self.rtt.min().unwrap_or(INITIAL_RTT);
+        // Queues of the network grow in the direction that carries the data.
+        let queueing = self.smoothed_rtt().saturating_sub(shortest);
+        let waiting = Duration::from_secs_f64((self.outbox_bytes + on_wire(bytes)) as f64 / rate as f64);
+        shortest / 2 + queueing + waiting
     }
 
     /// The smoothed round trip, or what is assumed before the first one.
@@ -332,14 +332,13 @@ impl Path {
 
     /// When the path has something to do by itself. `backlog` says whether the session has packets waiting.
     pub(crate) fn next_timeout(&self, warm: bool, backlog: bool, now: Instant) -> Option<Instant> {
-        let ack = self.received.ack_due().filter(|_| !self.ack_travels_elsewhere);
         let waiting = backlog || !self.outbox.is_empty();
         let wants_data = waiting && self.rank().is_some() && self.window_is_open();
         let pacer = wants_data
             .then(|| self.pacer.ready_at(now, self.outbox_bytes.max(MIN_PACED), self.pacing_rate()))
             .filter(|&at| at > now);
         [
-            ack,
+            self.received.ack_due(),
             pacer,
             self.liveness.next_probe(),
             self.received.stats_due(),
@@ -347,7 +346,6 @@ impl Path {
             self.sent.loss_deadline(self.loss_rtt()),
             self.keepalive_at(warm),
             self.ping_at(),
-            self.usage.repeat_at(),
             self.usage.forget_at(),
         ]
         .into_iter()

@@ -10,6 +10,7 @@ mod transmit;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use psmc_wire::frame::PathUseFrame;
 use psmc_wire::ids::BUCKETS;
 use psmc_wire::{Bucket, FlowSeq, Incarnation, PathId};
 
@@ -59,12 +60,14 @@ pub(crate) struct Session {
     retired: RetiredIds,
     /// What the peer told about paths that have not been heard of yet.
     announced: Vec<PathInfo>,
+    /// What the peer wishes of paths that have not been heard of yet.
+    wished: Vec<PathUseFrame>,
     egress: EgressQueue,
     sequences: Sequences,
     scheduler: Box<dyn Scheduler>,
     reorder: Reorder,
     /// What [`Self::spread`] compares with, and when it was looked at.
-    slowest_delay: Option<(i64, Instant)>,
+    slowest_delay: Option<(i32, Instant)>,
     counters: SessionCounters,
     last_traffic: Option<Instant>,
     last_active: Instant,
@@ -153,6 +156,7 @@ impl Session {
             next_path_id: u16::from(!config.smaller_key),
             retired: RetiredIds::default(),
             announced: Vec::new(),
+            wished: Vec::new(),
             egress: EgressQueue::default(),
             sequences: Sequences::default(),
             scheduler: config.scheduler.build(),
@@ -234,6 +238,9 @@ impl Session {
         let paths = self.paths.iter().filter_map(|path| {
             if may_seal { path.next_timeout(warm, backlog, now) } else { path.usage.forget_at() }
         });
+        // Without a carrier wishes wait, and need no timer: a path that becomes active is an event.
+        let can_tell = may_seal && self.carrier().is_some();
+        let wishes = self.paths.iter().filter(|_| can_tell).filter_map(|path| path.usage.repeat_at());
         let deaf = self.paths.iter().all(|path| path.state() != PathState::Active).then(|| self.deaf_at());
         let others = [
             self.keys.next_timeout(),
@@ -242,7 +249,7 @@ impl Session {
             self.egress.stale_at(),
             deaf.flatten(),
         ];
-        paths.chain(others.into_iter().flatten()).min()
+        paths.chain(wishes).chain(others.into_iter().flatten()).min()
     }
 
     /// Since when a control connection is up.

@@ -65,7 +65,7 @@ impl Model {
     fn on_rate(&mut self, rate: &RateSample, now: Instant) {
         // An idle sender's sample tells at least what the path can do. Beyond startup one sample per round
         // is enough: the maximum of many would measure their jitter.
-        let raises = Some(rate.bytes_per_s) > self.filter.max();
+        let raises = rate.bytes_per_s > self.rate();
         let due = self.phase == Phase::Startup || rate.round_ended;
         if due && (raises || !rate.app_limited) {
             self.filter.update(rate.bytes_per_s);

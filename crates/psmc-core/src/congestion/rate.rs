@@ -95,7 +95,8 @@ impl RateSampler {
     /// The sample of one acknowledgement frame, or `None` if it taught nothing.
     ///
     /// The interval is the longer of that of sending and that of acknowledging: a burst of acknowledgements
-    /// cannot make the path look faster than the packets were sent. One below `min_rtt` is discarded.
+    /// cannot make the path look faster than the packets were sent. One below `min_rtt` is discarded, and one
+    /// below [`ROUND_FLOOR`]: a burst after a pause passes a token bucket at many times the rate of the link.
     pub(crate) fn take_sample(&mut self, min_rtt: Option<Duration>) -> Option<RateSample> {
         let newest = self.newest.take()?;
         self.advance_checkpoints(min_rtt);
@@ -105,7 +106,7 @@ impl RateSampler {
                 .saturating_sub(start.at)
                 .max(end.newest_sent - start.newest_sent),
         );
-        if span.is_zero() || min_rtt.is_some_and(|min| span < min) {
+        if span < min_rtt.unwrap_or_default().max(ROUND_FLOOR) {
             return None;
         }
         let round_ended = start.delivered >= self.round_start;

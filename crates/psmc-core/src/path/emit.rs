@@ -85,9 +85,7 @@ impl Path {
     /// asks for an acknowledgement.
     fn write_control(&mut self, writer: &mut FrameWriter<'_>, clock: &SessionClock, now: Instant) -> bool {
         let mut eliciting = false;
-        if let Some(token) = self.response.filter(|&token| writer.path_response(token)) {
-            self.response.take_if(|waiting| *waiting == token);
-        }
+        let responds = self.response.take_if(|token| writer.path_response(*token)).is_some();
         if self.liveness.next_probe().is_some_and(|at| at <= now) {
             let token = self.next_token.to_be_bytes();
             if writer.path_challenge(token) {
@@ -96,9 +94,7 @@ impl Path {
                 eliciting = true;
             }
         }
-        if self.received.ack_pending() && !self.ack_travels_elsewhere {
-            self.received.write_ack(self.id, writer, clock, now);
-        }
+        self.write_ack(responds, writer, clock, now);
         if self.received.stats_due().is_some_and(|at| at <= now) {
             self.received.write_stats(self.id, writer);
         }
@@ -115,6 +111,16 @@ impl Path {
             eliciting = true;
         }
         eliciting
+    }
+
+    /// Writes an acknowledgement that waits. If acknowledgements travel elsewhere, because the path seems not to
+    /// work in this direction, a response takes one along all the same: if it arrives the path works, and its
+    /// sender shall not wait for a slower one.
+    fn write_ack(&mut self, responds: bool, writer: &mut FrameWriter<'_>, clock: &SessionClock, now: Instant) {
+        let wanted = self.received.ack_pending() && (responds || !self.ack_travels_elsewhere);
+        if wanted && self.received.write_ack(self.id, writer, clock, now) && !self.ack_travels_elsewhere {
+            self.received.on_ack_sent();
+        }
     }
 
     /// Keeps the books about a datagram that has been sealed.

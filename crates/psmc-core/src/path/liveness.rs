@@ -12,6 +12,7 @@
 //!
 //! In every state but active, probes go out with growing intervals; a path that answers one is active.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// Silence shorter than this says nothing: acknowledgements may be 5 ms late, and timers and schedulers of
@@ -33,6 +34,10 @@ const MAX_PROBE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A suspect path is dead after this many unanswered probes.
 const PROBES_UNTIL_DEAD: u32 = 3;
+
+/// How many of the last probes may still be answered: at half a second each, paths with round trips of up to
+/// four seconds can prove that they work.
+const MAX_OUTSTANDING: usize = 8;
 
 /// How much a path can be relied on. The order of the variants is the order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,7 +73,8 @@ pub(crate) struct Liveness {
     next_probe: Option<Instant>,
     interval: Duration,
     unanswered: u32,
-    outstanding: Option<([u8; 8], Instant)>,
+    /// The last probes that were not answered, oldest first.
+    outstanding: VecDeque<([u8; 8], Instant)>,
 }
 
 impl Liveness {
@@ -80,7 +86,7 @@ impl Liveness {
             next_probe: Some(now),
             interval: FIRST_PROBE_INTERVAL,
             unanswered: 0,
-            outstanding: None,
+            outstanding: VecDeque::new(),
         }
     }
 
@@ -101,7 +107,10 @@ impl Liveness {
 
     /// A probe with this token has been sent.
     pub(crate) fn on_probe_sent(&mut self, token: [u8; 8], now: Instant) {
-        self.outstanding = Some((token, now));
+        if self.outstanding.len() >= MAX_OUTSTANDING {
+            self.outstanding.pop_front();
+        }
+        self.outstanding.push_back((token, now));
         self.unanswered += 1;
         if self.state == PathState::Suspect && self.unanswered > PROBES_UNTIL_DEAD {
             self.state = PathState::Dead;
@@ -110,9 +119,10 @@ impl Liveness {
         self.interval = (self.interval * 2).min(MAX_PROBE_INTERVAL);
     }
 
-    /// An answer arrived. Returns the round trip, if it answers the last probe: then the path works.
+    /// An answer arrived. Returns the round trip, if it answers one of the last probes: then the path works.
     pub(crate) fn on_answer(&mut self, token: [u8; 8], now: Instant) -> Option<Duration> {
-        let (_, sent_at) = self.outstanding.take_if(|(sent, _)| *sent == token)?;
+        let at = self.outstanding.iter().position(|(sent, _)| *sent == token)?;
+        let (_, sent_at) = self.outstanding.drain(..=at).next_back()?;
         self.on_alive();
         Some(now.saturating_duration_since(sent_at))
     }
@@ -170,7 +180,7 @@ impl Liveness {
             (false, _) => {
                 self.state = PathState::Dead;
                 self.next_probe = None;
-                self.outstanding = None;
+                self.outstanding.clear();
             }
             (true, true) => self.probe_from(now, MIN_PROBE_INTERVAL),
             (true, false) => {}
@@ -284,6 +294,19 @@ mod tests {
             now += interval;
         }
         assert_eq!(last, MAX_PROBE_INTERVAL);
+    }
+
+    #[test]
+    fn regression_a_round_trip_longer_than_the_interval_of_probes_is_an_answer_too() {
+        let now = Instant::now();
+        let mut liveness = Liveness::new(now);
+        let at = |n: u8| now + MAX_PROBE_INTERVAL * u32::from(n);
+        for n in 0..4 {
+            liveness.on_probe_sent([n; 8], at(n));
+        }
+        assert_eq!(liveness.on_answer([1; 8], at(4)), Some(3 * MAX_PROBE_INTERVAL));
+        assert_eq!(liveness.state(), PathState::Active);
+        assert_eq!(liveness.on_answer([0; 8], at(4)), None, "older than one that was answered");
     }
 
     #[test]

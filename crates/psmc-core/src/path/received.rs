@@ -25,6 +25,10 @@ const STATS_INTERVAL: Duration = Duration::from_secs(1);
 /// to follow a changed route.
 const OWD_MIN_WINDOW: Duration = Duration::from_secs(10);
 
+/// How long the largest one-way delay is remembered, at least; at most twice as long. Longer than queues take
+/// to grow and shrink with the probes of congestion control, so that what they delay is still waited for.
+const OWD_MAX_WINDOW: Duration = Duration::from_millis(100);
+
 /// What a datagram tells beside its frames.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
@@ -78,9 +82,10 @@ impl Received {
         self.ack_due = Some(self.ack_due.map_or(due, |earlier| earlier.min(due)));
     }
 
-    /// Writes an acknowledgement for `path`, whose receive side this is, unless the room is too small.
+    /// Writes an acknowledgement for `path`, whose receive side this is, unless the room is too small. It stays
+    /// due until [`on_ack_sent`](Self::on_ack_sent).
     pub(crate) fn write_ack(
-        &mut self,
+        &self,
         path: PathId,
         writer: &mut FrameWriter<'_>,
         clock: &SessionClock,
@@ -95,12 +100,13 @@ impl Received {
             received_at_us: clock.timestamp(at),
             congestion_experienced: self.congestion_experienced,
         };
-        let written = writer.ack(&header, self.window.ranges());
-        if written {
-            self.unacknowledged = 0;
-            self.ack_due = None;
-        }
-        written
+        writer.ack(&header, self.window.ranges())
+    }
+
+    /// An acknowledgement is on its way that may be relied on.
+    pub(crate) fn on_ack_sent(&mut self) {
+        self.unacknowledged = 0;
+        self.ack_due = None;
     }
 
     /// Writes the statistics of `path`, unless the room is too small.
@@ -137,9 +143,9 @@ impl Received {
         }
     }
 
-    /// The smoothed one-way delay and its jitter, microseconds on the session's relative scale.
-    pub(crate) fn one_way_delay(&self) -> Option<(i32, u32)> {
-        self.heard_at.map(|_| (self.delay.smoothed_us, self.delay.jitter_us))
+    /// The largest one-way delay of late, microseconds on the session's relative scale.
+    pub(crate) fn largest_delay_us(&self) -> Option<i32> {
+        self.heard_at.map(|_| self.delay.max_us())
     }
 
     /// The sender's clock at the sending of the newest datagram received.
@@ -160,11 +166,15 @@ struct Delay {
     jitter_us: u32,
     last_us: Option<i32>,
     min: Option<(i32, Instant)>,
+    /// The largest of the present window, with its beginning, and that of the window before.
+    max: Option<(i32, Instant)>,
+    max_before: Option<i32>,
 }
 
 impl Delay {
     /// Takes one measurement: jitter after RFC 3550 §6.4.1, the mean with the same gain of 1/16.
     fn on_sample(&mut self, owd_us: i32, now: Instant) {
+        self.note_max(owd_us, now);
         match self.last_us.replace(owd_us) {
             None => self.smoothed_us = owd_us,
             Some(last) => {
@@ -180,6 +190,24 @@ impl Delay {
             Some((min, at)) if min <= owd_us && now < at + OWD_MIN_WINDOW => {}
             Some(_) | None => self.min = Some((owd_us, now)),
         }
+    }
+
+    fn note_max(&mut self, owd_us: i32, now: Instant) {
+        match &mut self.max {
+            Some((max, began)) if now < *began + OWD_MAX_WINDOW => *max = owd_us.max(*max),
+            Some((max, began)) => {
+                // After a pause the smoothed delay stands for what nobody has measured.
+                let recent = now < *began + 2 * OWD_MAX_WINDOW;
+                self.max_before = Some(if recent { *max } else { self.smoothed_us });
+                (*max, *began) = (owd_us, now);
+            }
+            None => self.max = Some((owd_us, now)),
+        }
+    }
+
+    fn max_us(&self) -> i32 {
+        let present = self.max.map(|(max, _)| max);
+        present.max(self.max_before).unwrap_or(self.smoothed_us)
     }
 
     fn min_us(&self) -> i32 {
@@ -223,6 +251,7 @@ mod tests {
         assert_eq!(received.ack_due(), Some(now));
         let mut room = [0; 100];
         assert!(received.write_ack(PathId(0), &mut FrameWriter::new(&mut room), &clock, now));
+        received.on_ack_sent();
         assert_eq!(received.ack_due(), None);
     }
 

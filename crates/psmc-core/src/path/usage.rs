@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use psmc_wire::PathId;
 use psmc_wire::frame::{PathUse, PathUseFrame};
 
-/// A closed path is forgotten after this time even if the peer never confirmed: by then its last datagrams
-/// have arrived or never will.
+/// A path that both sites know to be closed is forgotten after this time: by then its last datagrams have
+/// arrived or never will. Until the peer knows, ours is kept, or the peer's would never end.
 const CLOSING_TIME: Duration = Duration::from_secs(3);
 
 /// The shortest interval at which an unconfirmed wish is repeated.
@@ -24,6 +24,13 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
+    /// Our wish as a peer has to be told that knows nothing of it, and no wish of the peer's.
+    pub(crate) fn renewed(&self, now: Instant) -> Self {
+        let mut renewed = Self::default();
+        renewed.request(self.ours, now);
+        renewed
+    }
+
     /// What the path may be used for: the more restricting of both wishes.
     pub(crate) fn effective(&self) -> PathUse {
         self.ours.max(self.peers)
@@ -74,7 +81,8 @@ impl Usage {
 
     /// When a closed path should be forgotten.
     pub(crate) fn forget_at(&self) -> Option<Instant> {
-        self.closing_since.map(|since| since + CLOSING_TIME)
+        let known = self.repeat_at.is_none() || self.peers == PathUse::Closed;
+        self.closing_since.filter(|_| known).map(|since| since + CLOSING_TIME)
     }
 
     fn note_closing(&mut self, now: Instant) {
@@ -133,6 +141,19 @@ mod tests {
         usage.request(PathUse::Closed, now);
         usage.request(PathUse::Available, now);
         assert_eq!(usage.effective(), PathUse::Closed);
-        assert_eq!(usage.forget_at(), Some(now + CLOSING_TIME));
+    }
+
+    #[test]
+    fn regression_a_closed_path_is_kept_until_the_peer_knows() {
+        let now = Instant::now();
+        let mut ours = Usage::default();
+        ours.request(PathUse::Closed, now);
+        assert_eq!(ours.forget_at(), None);
+        let wish = ours.take_due(PathId(1), RTT, now).expect("due at once");
+        ours.on_confirmed(wish);
+        assert_eq!(ours.forget_at(), Some(now + CLOSING_TIME));
+        let mut peers = Usage::default();
+        assert!(peers.on_peer_request(wish, now));
+        assert_eq!(peers.forget_at(), Some(now + CLOSING_TIME));
     }
 }

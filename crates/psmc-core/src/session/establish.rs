@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use psmc_wire::control::{CloseReason, Hello, Message, VERSION};
 use psmc_wire::crypto::{Aead, KeySource, Role};
+use psmc_wire::frame::PathUse;
 use psmc_wire::Incarnation;
 
 use super::Session;
@@ -141,15 +142,18 @@ impl Session {
             let packets: Vec<_> = sent.chain(outbox).collect();
             self.egress.put_back(packets.into_iter());
         }
-        self.egress.forget_order();
-        let paths = std::mem::take(&mut self.paths);
-        let own = paths.into_iter().filter(|path| path.opened_here && path.usage.forget_at().is_none());
-        self.paths = own.map(|path| path.renewed(now)).collect();
+        self.egress.forget_order(&mut shared.pool);
+        let lasts = |path: &Path| path.opened_here && path.usage.effective() != PathUse::Closed;
+        let (lasting, ended): (Vec<_>, _) = std::mem::take(&mut self.paths).into_iter().partition(lasts);
+        self.paths = lasting.into_iter().map(|path| path.renewed(now)).collect();
+        let forgotten = ended.iter().map(|path| Event::PathForgotten { peer: self.peer, path: path.id });
+        shared.events.extend(forgotten);
         self.clock = crate::clock::SessionClock::new(now);
         self.sequences = super::Sequences::default();
         self.reorder = Reorder::new(self.config.reorder, ReorderLimits::default());
         self.retired = super::RetiredIds::default();
         self.announced.clear();
+        self.wished.clear();
         self.slowest_delay = None;
         self.scheduler.on_change();
     }
@@ -159,7 +163,9 @@ impl Path {
     /// The same path as if it had never been used.
     fn renewed(self, now: Instant) -> Self {
         let (link_up, keepalive) = (self.liveness.link_is_up(), self.keepalive());
+        let usage = self.usage.renewed(now);
         let mut path = Self::new(self.id, self.config, self.opened_here, self.address, keepalive, now);
+        path.usage = usage;
         if !link_up {
             path.liveness.on_link(false, now);
         }

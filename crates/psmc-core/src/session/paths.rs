@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use psmc_wire::PathId;
 use psmc_wire::control::PathInfo;
-use psmc_wire::frame::PathUse;
+use psmc_wire::frame::{PathUse, PathUseFrame};
 use thiserror::Error;
 
 use super::{MAX_PATHS, Session};
@@ -65,7 +65,11 @@ impl Session {
         if let Some(at) = self.announced.iter().position(|info| info.path == id) {
             config.apply(self.announced.swap_remove(at));
         }
-        self.insert_path(Path::new(id, config, false, address, self.config.keepalive, now));
+        let mut path = Path::new(id, config, false, address, self.config.keepalive, now);
+        if let Some(at) = self.wished.iter().position(|wish| wish.path == id) {
+            path.usage.on_peer_request(self.wished.swap_remove(at), now);
+        }
+        self.insert_path(path);
     }
 
     fn insert_path(&mut self, path: Path) {
@@ -122,6 +126,38 @@ impl Session {
         path.usage.request(usage, now);
         self.after_use_changed(id);
         Ok(())
+    }
+
+    /// The peer wishes something of a path.
+    pub(super) fn on_path_use(&mut self, wish: PathUseFrame, now: Instant) {
+        let Some(path) = self.path_mut(wish.path) else { return self.note_wish(wish) };
+        if path.usage.on_peer_request(wish, now) {
+            if wish.usage == PathUse::Closed {
+                // Both sides have closed it now.
+                path.usage.request(PathUse::Closed, now);
+            }
+            self.after_use_changed(wish.path);
+        }
+    }
+
+    /// The peer wishes something of a path whose first datagram has been overtaken by the wish.
+    fn note_wish(&mut self, wish: PathUseFrame) {
+        self.wished.retain(|other| other.path != wish.path);
+        if !self.is_openable(wish.path) {
+            return;
+        }
+        if wish.usage == PathUse::Closed {
+            self.retired.retire(wish.path);
+        } else if self.wished.len() < MAX_PATHS {
+            self.wished.push(wish);
+        }
+    }
+
+    /// Whether a path of this id, of which nothing has been heard, may be opened by the peer.
+    pub(super) fn is_openable(&self, id: PathId) -> bool {
+        let peers_own = (id.0 % 2 == 1) == self.config.smaller_key;
+        let full = self.paths.len() >= 2 * MAX_PATHS;
+        peers_own && !full && !self.retired.contains(id)
     }
 
     /// What waits in a path that may not carry data any more goes to the others.

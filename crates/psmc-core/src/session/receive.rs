@@ -4,11 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use psmc_wire::datagram::{HEADER_LEN, Header, split_timestamp};
-use psmc_wire::frame::{AckFrame, DataFrame, Frame, Frames, PathUse, PathUseFrame};
+use psmc_wire::frame::{AckFrame, DataFrame, Frame, Frames};
 use psmc_wire::crypto::TAG_LEN;
 use psmc_wire::PacketNumber;
 
-use super::{MAX_PATHS, Session};
+use super::Session;
 use crate::batch::SocketId;
 use crate::classify;
 use crate::event::Event;
@@ -130,12 +130,8 @@ impl Session {
     /// The full number of a datagram that may be worth opening.
     fn check_number(&self, header: &Header, known: Option<usize>) -> Result<PacketNumber, Refusal> {
         let Some(index) = known else {
-            let peers_own = (header.path.0 % 2 == 1) == self.config.smaller_key;
-            let full = self.paths.len() >= 2 * MAX_PATHS;
-            if !peers_own || full || self.retired.contains(header.path) {
-                return Err(Refusal::NoSuchPath);
-            }
-            return Ok(PacketNumber(u64::from(header.packet_number)));
+            let openable = self.is_openable(header.path);
+            return openable.then_some(PacketNumber(header.packet_number.into())).ok_or(Refusal::NoSuchPath);
         };
         let window = &self.paths[index].received.window;
         let packet_number = PacketNumber::expand(header.packet_number, window.expected());
@@ -152,11 +148,12 @@ impl Session {
         now: Instant,
     ) {
         let path = &mut self.paths[index];
-        if packet_number < path.received.window.expected() {
+        // What arrives at a socket that the path has left was sent before it did.
+        let left_behind = path.opened_here && origin.socket != path.address.socket;
+        if packet_number < path.received.window.expected() || left_behind {
             return;
         }
-        let socket = if path.opened_here { path.address.socket } else { origin.socket };
-        let address = PathAddress { socket, local_ip: origin.local_ip, remote: origin.remote };
+        let address = PathAddress { socket: origin.socket, local_ip: origin.local_ip, remote: origin.remote };
         if address.remote != path.address.remote || address.socket != path.address.socket {
             path.move_to(address, now);
             shared.events.push_back(Event::PathMoved { peer: self.peer, path: path.id });
@@ -186,7 +183,7 @@ impl Session {
                 Frame::PathChallenge(token) => self.paths[index].on_challenge(token),
                 Frame::PathResponse(token) => self.on_response(index, token, shared, now),
                 Frame::PathUse(wish) => self.on_path_use(wish, now),
-                Frame::Data(data) => result = result.and(self.on_data(index, &data, sent_at_us, shared, now)),
+                Frame::Data(data) => result = result.and(self.on_data(&data, sent_at_us, shared, now)),
             }
         }
         if self.reorder.counters().held > 0 {
@@ -234,20 +231,8 @@ impl Session {
         self.note_state(index, before, shared, now);
     }
 
-    fn on_path_use(&mut self, wish: PathUseFrame, now: Instant) {
-        let Some(path) = self.path_mut(wish.path) else { return };
-        if path.usage.on_peer_request(wish, now) {
-            if wish.usage == PathUse::Closed {
-                // Both sides have closed it now; ours needs no confirmation.
-                path.usage.request(PathUse::Closed, now);
-            }
-            self.after_use_changed(wish.path);
-        }
-    }
-
     fn on_data(
         &mut self,
-        index: usize,
         data: &DataFrame<'_>,
         sent_at_us: u32,
         shared: &mut Shared,
@@ -266,31 +251,29 @@ impl Session {
             ordered: data.ordered,
             packet: data.packet,
             sent_at_us,
-            spread: self.spread(index, now),
+            spread: self.spread(sent_at_us, now),
         };
         self.reorder.insert(arrival, now, &mut shared.pool, &mut shared.delivered);
         Ok(())
     }
 
-    /// How much longer than by the path at `index` a packet may take by the slowest path that delivers.
-    fn spread(&mut self, index: usize, now: Instant) -> Duration {
+    /// How much longer a packet may be on its way than one that has just arrived, having been sent at
+    /// `sent_at_us` by the peer's clock.
+    fn spread(&mut self, sent_at_us: u32, now: Instant) -> Duration {
         if self.paths.len() == 1 {
             return REORDER_SLACK;
         }
-        let own = self.paths[index].received.one_way_delay();
-        let (Some((own, _)), Some(slowest)) = (own, self.slowest_delay(now)) else { return INITIAL_SPREAD };
-        let spread = u64::try_from(slowest - i64::from(own)).unwrap_or(0);
+        let Some(slowest) = self.slowest_delay(now) else { return INITIAL_SPREAD };
+        let own = self.clock.one_way_delay(sent_at_us, now);
+        let spread = u64::try_from(i64::from(slowest) - i64::from(own)).unwrap_or(0);
         (Duration::from_micros(spread) + REORDER_SLACK).min(MAX_SPREAD)
     }
 
-    /// The longest one-way delay of a path that delivers, jitter included, microseconds on the relative scale.
-    fn slowest_delay(&mut self, now: Instant) -> Option<i64> {
+    /// The largest one-way delay of late of any path that delivers, microseconds on the relative scale.
+    fn slowest_delay(&mut self, now: Instant) -> Option<i32> {
         if self.slowest_delay.is_none_or(|(_, at)| now >= at + SPREAD_REFRESH) {
-            let latest = |path: &Path| {
-                let (owd, jitter) = path.received.one_way_delay()?;
-                Some(i64::from(owd) + 4 * i64::from(jitter))
-            };
-            self.slowest_delay = self.live_paths().filter_map(latest).max().map(|slowest| (slowest, now));
+            let slowest = self.live_paths().filter_map(|path| path.received.largest_delay_us()).max();
+            self.slowest_delay = slowest.map(|slowest| (slowest, now));
         }
         self.slowest_delay.map(|(slowest, _)| slowest)
     }

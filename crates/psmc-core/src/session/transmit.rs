@@ -148,26 +148,27 @@ impl Session {
     }
 
     /// The path that is best to carry frames of others.
-    fn carrier(&self) -> Option<usize> {
+    pub(super) fn carrier(&self) -> Option<usize> {
         let active = |index: &usize| self.paths[*index].rank().is_some_and(PathRank::is_active);
         let best = (0..self.paths.len()).filter(active).min_by_key(|&index| self.paths[index].smoothed_rtt());
         best.or_else(|| self.paths.iter().position(|path| path.state() == PathState::Active))
     }
 
     fn carry_ack(&mut self, index: usize, carrier: usize, now: Instant) {
-        let path = &mut self.paths[index];
+        let path = &self.paths[index];
         let due = path.received.ack_due().is_some_and(|at| at <= now);
         if !path.ack_travels_elsewhere || !due {
             return;
         }
         let id = path.id;
         let mut room = [0; MAX_CARRIED];
-        let mut writer = FrameWriter::new(&mut room);
-        path.received.write_ack(id, &mut writer, &self.clock, now);
-        let len = writer.len();
-        let carried = &mut self.paths[carrier].carried;
-        if carried.len() + len <= MAX_CARRIED {
-            carried.extend_from_slice(&room[..len]);
+        let free = MAX_CARRIED.saturating_sub(self.paths[carrier].carried.len());
+        let mut writer = FrameWriter::new(&mut room[..free]);
+        // What finds no room is due still, and travels with the next datagram.
+        if self.paths[index].received.write_ack(id, &mut writer, &self.clock, now) {
+            self.paths[index].received.on_ack_sent();
         }
+        let len = writer.len();
+        self.paths[carrier].carried.extend_from_slice(&room[..len]);
     }
 }

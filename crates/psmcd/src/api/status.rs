@@ -68,6 +68,9 @@ pub struct PeerStatus {
     pub rx_packets: u64,
     /// Inner packets that were dropped, by reason.
     pub drops: BTreeMap<String, u64>,
+    /// What reordering did to the packets from the peer: a name and a count each.
+    #[serde(default)]
+    pub reorder: BTreeMap<String, u64>,
     /// The ways to it.
     pub paths: Vec<PathStatus>,
 }

@@ -87,10 +87,21 @@ pub(super) async fn start(site: SiteConfig, tun: TunConfig) -> Result<Started, D
     let (ready_sender, ready) = oneshot::channel();
     let body = move || run_thread(site, tun, jobs, notice_sender, ready_sender);
     let thread = std::thread::Builder::new().name("plane".to_owned()).spawn(body);
-    let thread = thread.map_err(|source| DaemonError::System { what: "the data plane's thread", source })?;
+    let thread = thread.map_err(|source| DaemonError::System {
+        what: "the data plane's thread",
+        source,
+    })?;
     let (tun_name, tun_index) = ready.await.map_err(|_| DaemonError::PlaneDied)??;
-    let handle = PlaneHandle { jobs: Some(job_sender), thread: Some(thread) };
-    Ok(Started { handle, notices, tun_name, tun_index })
+    let handle = PlaneHandle {
+        jobs: Some(job_sender),
+        thread: Some(thread),
+    };
+    Ok(Started {
+        handle,
+        notices,
+        tun_name,
+        tun_index,
+    })
 }
 
 type Ready = oneshot::Sender<Result<(String, u32), DaemonError>>;
@@ -140,7 +151,9 @@ impl PlaneHandle {
     /// For tasks that outlive none of this.
     pub(super) fn poster(&self) -> Poster {
         let none = || mpsc::channel(1).0.downgrade();
-        Poster { jobs: self.jobs.as_ref().map_or_else(none, mpsc::Sender::downgrade) }
+        Poster {
+            jobs: self.jobs.as_ref().map_or_else(none, mpsc::Sender::downgrade),
+        }
     }
 
     /// Has the plane do something and waits for the result.
@@ -155,9 +168,14 @@ impl PlaneHandle {
     }
 
     /// Has the plane do something.
-    pub(super) async fn post(&self, work: impl FnOnce(&mut Plane) + Send + 'static) -> Result<(), DaemonError> {
+    pub(super) async fn post(
+        &self,
+        work: impl FnOnce(&mut Plane) + Send + 'static,
+    ) -> Result<(), DaemonError> {
         let jobs = self.jobs.as_ref().ok_or(DaemonError::PlaneDied)?;
-        jobs.send(Box::new(work)).await.map_err(|_| DaemonError::PlaneDied)
+        jobs.send(Box::new(work))
+            .await
+            .map_err(|_| DaemonError::PlaneDied)
     }
 }
 
@@ -214,7 +232,9 @@ impl Plane {
     /// Moves packets until there is nothing to do; ready when the control side has let go.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..TURNS_PER_WAKE {
-            let Some(mut progress) = self.do_jobs(cx) else { return Poll::Ready(()) };
+            let Some(mut progress) = self.do_jobs(cx) else {
+                return Poll::Ready(());
+            };
             progress |= self.poll_tun(cx);
             progress |= self.poll_ports(cx);
             progress |= self.poll_timer(cx);
@@ -301,7 +321,9 @@ impl Plane {
 
     /// Sets the timer to the engine's next timeout; says whether that is due already.
     fn arm_timer(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(at) = self.site.poll_timeout() else { return false };
+        let Some(at) = self.site.poll_timeout() else {
+            return false;
+        };
         if self.timer.deadline().into_std() != at {
             self.timer.as_mut().reset(at.into());
         }

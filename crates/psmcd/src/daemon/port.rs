@@ -30,7 +30,10 @@ pub(super) struct Port {
 
 impl Port {
     pub(super) fn new(socket: Option<UdpPort>) -> Self {
-        Self { socket, stalled: None }
+        Self {
+            socket,
+            stalled: None,
+        }
     }
 
     /// Whether there is a socket.
@@ -53,14 +56,23 @@ impl Port {
         }
         let (rest, sent) = self.send_from(transmit, contents, 0, cx);
         if let Some(from) = rest {
-            self.stalled = Some(Stalled { transmit, contents: contents[from..].to_vec() });
+            self.stalled = Some(Stalled {
+                transmit,
+                contents: contents[from..].to_vec(),
+            });
         }
         sent
     }
 
     /// Sends what was kept, if there is room for it.
     pub(super) fn poll_stalled(&mut self, cx: &mut Context<'_>) {
-        let Some(Stalled { transmit, mut contents }) = self.stalled.take() else { return };
+        let Some(Stalled {
+            transmit,
+            mut contents,
+        }) = self.stalled.take()
+        else {
+            return;
+        };
         if let (Some(from), _) = self.send_from(transmit, &contents, 0, cx) {
             contents.drain(..from);
             self.stalled = Some(Stalled { transmit, contents });
@@ -76,7 +88,9 @@ impl Port {
         mut from: usize,
         cx: &mut Context<'_>,
     ) -> (Option<usize>, Sent) {
-        let Some(socket) = &self.socket else { return (None, Sent::Dropped) };
+        let Some(socket) = &self.socket else {
+            return (None, Sent::Dropped);
+        };
         let mut outcome = Sent::Yes;
         while from < contents.len() {
             let batch = udp::Transmit {
@@ -86,7 +100,9 @@ impl Port {
                 segment_size: Some(transmit.segment_size),
                 contents: &contents[from..],
             };
-            let Err(error) = socket.try_send(&batch) else { break };
+            let Err(error) = socket.try_send(&batch) else {
+                break;
+            };
             from += error.sent;
             match error.failure {
                 SendFailure::WouldBlock if socket.poll_writable(cx).is_pending() => {

@@ -126,8 +126,8 @@ pub(crate) struct KeyRing {
 }
 
 impl KeyRing {
-    /// Installs a generation. Returns the labels that became void because there were too many.
-    pub(crate) fn install(&mut self, keys: NewKeys, now: Instant) -> Vec<Label> {
+    /// Installs a generation. Returns the label that became void because there were too many.
+    pub(crate) fn install(&mut self, keys: NewKeys, now: Instant) -> Option<Label> {
         let opens = |epoch| keys.source.packet_key(keys.aead, keys.role.peer(), epoch);
         let opening = OpeningKeys { epoch: 0, previous: None, current: opens(0), next: Some(opens(1)) };
         let NewKeys { label, peer_label, role, aead, source } = keys;
@@ -144,8 +144,13 @@ impl KeyRing {
         if role == Role::Dialer {
             self.confirm(self.generations.len() - 1, now);
         }
-        let surplus = self.generations.len().saturating_sub(MAX_GENERATIONS);
-        self.generations.drain(..surplus).map(|old| old.label).collect()
+        (self.generations.len() > MAX_GENERATIONS).then(|| self.remove_oldest_unused())
+    }
+
+    /// The one in use stays, however old: the peer may never have heard of those that came after.
+    fn remove_oldest_unused(&mut self) -> Label {
+        let in_use = self.generations.iter().rposition(|generation| generation.sealing.is_some());
+        self.generations.remove(usize::from(in_use == Some(0))).label
     }
 
     /// Drops all generations. Returns their labels.

@@ -11,6 +11,7 @@ use super::{MAX_PATHS, Session};
 use crate::config::PathConfig;
 use crate::event::Event;
 use crate::path::{Path, PathAddress, PathState};
+use crate::scheduler::SchedulerKind;
 use crate::shared::Shared;
 
 /// Why a path was not added or changed.
@@ -75,7 +76,7 @@ impl Session {
     fn insert_path(&mut self, path: Path) {
         let at = self.paths.partition_point(|other| other.id < path.id);
         self.paths.insert(at, path);
-        self.scheduler.on_change();
+        self.replan();
     }
 
     /// Tells the peer what a path is called and how it should be weighted, if there is a connection.
@@ -94,7 +95,7 @@ impl Session {
             Some(path) if !path.opened_here => {
                 path.reconfigure(Some(info.weight), Some(info.max_rate));
                 path.config.apply(info);
-                self.scheduler.on_change();
+                self.replan();
             }
             Some(_) => {}
             None => {
@@ -104,6 +105,18 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// The paths are others, or count for more or less. What was given to paths and has not left yet is given
+    /// anew: a flow that moves to another path would overtake itself otherwise. Copies stay where they are.
+    fn replan(&mut self) {
+        self.scheduler.on_change();
+        if self.config.scheduler == SchedulerKind::Redundant {
+            return;
+        }
+        let mut waiting: Vec<_> = self.paths.iter_mut().flat_map(Path::take_outbox).collect();
+        waiting.sort_by_key(|packet| packet.queued_at);
+        self.egress.put_back(waiting.into_iter());
     }
 
     /// The id of the open path of that name.
@@ -162,7 +175,7 @@ impl Session {
 
     /// What waits in a path that may not carry data any more goes to the others.
     pub(super) fn after_use_changed(&mut self, id: PathId) {
-        self.scheduler.on_change();
+        self.replan();
         let Some(index) = self.path_index(id) else { return };
         if self.paths[index].rank().is_none() {
             self.egress.put_back(self.paths[index].take_outbox());
@@ -178,7 +191,7 @@ impl Session {
         shared: &mut Shared,
     ) -> Result<(), PathError> {
         self.path_mut(id).ok_or(PathError::Unknown)?.reconfigure(weight, max_rate);
-        self.scheduler.on_change();
+        self.replan();
         self.announce(id, shared);
         Ok(())
     }
@@ -201,7 +214,7 @@ impl Session {
         path.config.socket = address.socket;
         path.config.remote = address.remote;
         path.rebind(address, now);
-        self.scheduler.on_change();
+        self.replan();
         Ok(())
     }
 
@@ -212,7 +225,7 @@ impl Session {
             return;
         }
         shared.events.push_back(Event::PathChanged { peer: self.peer, path: id, state });
-        self.scheduler.on_change();
+        self.replan();
         if state == PathState::Active {
             self.last_active = now;
         }
@@ -256,7 +269,7 @@ impl Session {
             for mut datagram in self.scratch.lost.datagrams.drain(..).rev() {
                 self.egress.put_back(datagram.packets.drain(..));
             }
-            self.scheduler.on_change();
+            self.replan();
             shared.events.push_back(Event::PathForgotten { peer: self.peer, path: path.id });
         }
     }

@@ -21,6 +21,12 @@ pub struct Link {
     pub queue: Duration,
     /// One in so many datagrams is lost; zero: none.
     pub loss_one_in: u32,
+    /// One in so many datagrams arrives twice; zero: none.
+    pub duplicate_one_in: u32,
+    /// One in so many datagrams takes half as long again, and a little; zero: none.
+    pub reorder_one_in: u32,
+    /// Until then whatever is on its way waits, and nothing is lost.
+    pub stalled_until: Option<Instant>,
     /// Whether each direction lets anything through.
     pub passes: [bool; 2],
     /// The address that the far end sees instead of the van's own: a NAT that may change its mind.
@@ -39,6 +45,9 @@ impl Link {
             rate: None,
             queue: Duration::from_millis(100),
             loss_one_in: 0,
+            duplicate_one_in: 0,
+            reorder_one_in: 0,
+            stalled_until: None,
             passes: [true; 2],
             nat: None,
             carried_bytes: [0; 2],
@@ -71,8 +80,15 @@ impl Link {
         self.passes = [true; 2];
     }
 
+    /// Ends all that was done to the link but its delay and rate.
+    pub fn heal(&mut self) {
+        self.restore();
+        (self.loss_one_in, self.duplicate_one_in, self.reorder_one_in) = (0, 0, 0);
+        self.stalled_until = None;
+    }
+
     pub fn send(&mut self, from: usize, datagram: &[u8], address: SocketAddr, now: Instant) {
-        if !self.passes[from] || self.draws_loss() {
+        if !self.passes[from] || self.draws(self.loss_one_in) {
             self.dropped += 1;
             return;
         }
@@ -88,28 +104,41 @@ impl Link {
         self.busy_until[from] = Some(end);
         self.carried_bytes[from] += datagram.len() as u64;
         let seen = if from == 0 { self.nat.unwrap_or(address) } else { address };
-        let flying =
-            Flying { arrives: end + self.delay, to: 1 - from, datagram: datagram.to_vec(), from: seen };
-        self.flying[from].push_back(flying);
+        let detour = self.draws(self.reorder_one_in).then(|| self.delay / 2 + Duration::from_millis(1));
+        let arrives = end + self.delay + detour.unwrap_or_default();
+        for _ in 0..1 + u32::from(self.draws(self.duplicate_one_in)) {
+            let datagram = datagram.to_vec();
+            self.put(from, Flying { arrives, to: 1 - from, datagram, from: seen });
+        }
     }
 
-    fn draws_loss(&mut self) -> bool {
+    fn put(&mut self, from: usize, flying: Flying) {
+        let queue = &mut self.flying[from];
+        let at = queue.partition_point(|other| other.arrives <= flying.arrives);
+        queue.insert(at, flying);
+    }
+
+    fn draws(&mut self, one_in: u32) -> bool {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        self.loss_one_in > 0 && self.random % u64::from(self.loss_one_in) == 0
+        one_in > 0 && self.random % u64::from(one_in) == 0
     }
 
     pub fn next_arrival(&self) -> Option<Instant> {
-        self.flying.iter().filter_map(|queue| queue.front().map(|flying| flying.arrives)).min()
+        let first = self.flying.iter().filter_map(|queue| queue.front().map(|flying| flying.arrives)).min()?;
+        Some(self.stalled_until.map_or(first, |until| first.max(until)))
     }
 
     pub fn take_arrived(&mut self, now: Instant) -> Option<(usize, Vec<u8>, SocketAddr)> {
+        if self.stalled_until.is_some_and(|until| now < until) {
+            return None;
+        }
         for from in [0, 1] {
-            if let Some(flying) = self.flying[from].pop_front_if(|flying| flying.arrives <= now)
-                && self.passes[from]
-            {
-                return Some((flying.to, flying.datagram, flying.from));
+            while let Some(flying) = self.flying[from].pop_front_if(|flying| flying.arrives <= now) {
+                if self.passes[from] {
+                    return Some((flying.to, flying.datagram, flying.from));
+                }
             }
         }
         None

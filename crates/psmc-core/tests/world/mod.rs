@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 
 pub use link::Link;
 use psmc_core::{
-    Batch, CongestionConfig, ConnectionId, DatagramOrigin, Event, PathConfig, PathState, PeerConfig, PeerId,
-    ReorderPolicy, SchedulerKind, Site, SiteConfig, SocketId,
+    Batch, CongestionConfig, ConnectionId, DatagramOrigin, Event, PathConfig, PathState, PeerConfig, PeerError,
+    PeerId, PeerStatus, ReorderPolicy, SchedulerKind, Site, SiteConfig, SocketId,
 };
+use psmc_wire::PathId;
 use psmc_wire::control::Message;
 use psmc_wire::crypto::{Aead, Role};
 
@@ -25,10 +26,29 @@ pub const HQ: usize = 1;
 /// The one socket of [`HQ`]; the sockets of [`VAN`] are numbered as the links.
 const HQ_SOCKET: SocketId = SocketId(1000);
 
+/// The most iterations in which time may stand still before the world is sure to spin.
+const MAX_STANDSTILL: u32 = 1000;
+
 /// A control connection: both ends, and what is on its way.
 struct Connection {
     ends: [Option<ConnectionId>; 2],
     in_flight: VecDeque<(Instant, usize, Message)>,
+}
+
+/// What both sites are configured with.
+#[derive(Clone, Copy)]
+pub struct Setup {
+    pub scheduler: SchedulerKind,
+    /// Which of the ends knows where to dial the other one.
+    pub can_dial: [bool; 2],
+    /// The largest inner packet; the paths carry 100 bytes more.
+    pub mtu: u16,
+}
+
+impl From<SchedulerKind> for Setup {
+    fn from(scheduler: SchedulerKind) -> Self {
+        Self { scheduler, can_dial: [true, false], mtu: 1400 }
+    }
 }
 
 pub struct End {
@@ -37,6 +57,8 @@ pub struct End {
     pub events: Vec<Event>,
     /// Inner packets delivered here: when, and which.
     pub delivered: Vec<(Instant, Vec<u8>)>,
+    /// How often the engine asked for a dial.
+    pub dials: u32,
     dial_at: Option<Instant>,
 }
 
@@ -45,15 +67,17 @@ pub struct World {
     pub start: Instant,
     pub ends: [End; 2],
     pub links: Vec<Link>,
-    /// Whether control connections can be made.
+    /// Whether control connections can be made, and carry anything.
     pub control_up: bool,
+    /// Rounds of work done so far: each is at least one event.
+    pub iterations: u64,
     /// Datagrams seen on any link, the last ones first out: for replays.
     pub tapped: VecDeque<(usize, usize, Vec<u8>)>,
     connections: Vec<Connection>,
     next_connection: u64,
     seed: u64,
     batch: Batch,
-    scheduler: SchedulerKind,
+    setup: Setup,
 }
 
 pub fn path_config(link: usize) -> PathConfig {
@@ -75,65 +99,78 @@ pub fn address(link: usize, end: usize) -> SocketAddr {
 }
 
 impl World {
-    pub fn new(links: Vec<Link>, scheduler: SchedulerKind) -> Self {
-        let now = Instant::now();
-        let end = |index| Self::make_end(index, 1, scheduler, now);
+    pub fn new(links: Vec<Link>, setup: impl Into<Setup>) -> Self {
+        let (now, setup) = (Instant::now(), setup.into());
+        let end = |index| Self::make_end(index, 1, setup, now);
         let mut world = Self {
             now,
             start: now,
             ends: [end(VAN), end(HQ)],
             links,
             control_up: true,
+            iterations: 0,
             tapped: VecDeque::new(),
             connections: Vec::new(),
             next_connection: 0,
             seed: 1,
             batch: Batch::new(64),
-            scheduler,
+            setup,
         };
         world.open_paths();
         world
     }
 
     /// A connected world: every path is active.
-    pub fn connected(links: Vec<Link>, scheduler: SchedulerKind) -> Self {
-        let mut world = Self::new(links, scheduler);
+    pub fn connected(links: Vec<Link>, setup: impl Into<Setup>) -> Self {
+        let mut world = Self::new(links, setup);
         world.run_for(Duration::from_secs(1));
         world
     }
 
-    fn make_end(index: usize, seed: u8, scheduler: SchedulerKind, now: Instant) -> End {
+    fn make_end(index: usize, seed: u8, setup: Setup, now: Instant) -> End {
         let mut site = Site::new(SiteConfig {
             name: ["van", "hq"][index].to_owned(),
-            mtu: 1400,
+            mtu: setup.mtu,
             aead: Aead::Aes256Gcm,
-            seed: [seed.wrapping_mul(2).wrapping_add(index as u8); 32],
+            seed: std::array::from_fn(|i| if i == 0 { seed.wrapping_mul(2).wrapping_add(index as u8) } else { 0 }),
         });
         let config = PeerConfig {
             name: ["hq", "van"][index].to_owned(),
             allowed_ips: vec![format!("10.77.0.{}/32", index + 1).parse().expect("a prefix")],
-            can_dial: index == VAN,
+            can_dial: setup.can_dial[index],
             smaller_key: index == VAN,
-            scheduler,
+            scheduler: setup.scheduler,
             reorder: ReorderPolicy::Deadline,
             keepalive: Duration::from_secs(10),
         };
         let peer = site.add_peer(config, now).expect("free prefixes");
-        End { site, peer, events: Vec::new(), delivered: Vec::new(), dial_at: None }
+        End { site, peer, events: Vec::new(), delivered: Vec::new(), dials: 0, dial_at: None }
     }
 
     fn open_paths(&mut self) {
         for link in 0..self.links.len() {
-            let van = &mut self.ends[VAN];
-            van.site.add_path(van.peer, path_config(link), self.now).expect("room for a path");
+            self.add_path(path_config(link)).expect("room for a path");
         }
+    }
+
+    /// Opens a path from the van, with the MTU of the world.
+    pub fn add_path(&mut self, config: PathConfig) -> Result<PathId, PeerError> {
+        let van = &mut self.ends[VAN];
+        let config = PathConfig { mtu: self.setup.mtu + 100, ..config };
+        van.site.add_path(van.peer, config, self.now)
     }
 
     /// Kills an end and starts it again from nothing.
     pub fn restart(&mut self, end: usize) {
+        self.restart_silently(end);
+        self.drop_connections();
+    }
+
+    /// Kills an end and starts it again from nothing; the other one is not told, its connections look alive.
+    pub fn restart_silently(&mut self, end: usize) {
         self.seed += 1;
         let delivered = std::mem::take(&mut self.ends[end].delivered);
-        self.ends[end] = Self::make_end(end, self.seed as u8, self.scheduler, self.now);
+        self.ends[end] = Self::make_end(end, self.seed as u8, self.setup, self.now);
         self.ends[end].delivered = delivered;
         if end == VAN {
             self.open_paths();
@@ -141,7 +178,6 @@ impl World {
         for connection in &mut self.connections {
             connection.ends[end] = None;
         }
-        self.drop_connections();
     }
 
     /// Breaks all control connections.
@@ -170,7 +206,11 @@ impl World {
     /// Lets everything happen that happens until `end`.
     pub fn run_until(&mut self, end: Instant) {
         self.settle();
+        let mut standstill = 0;
         while let Some(at) = self.next_event().filter(|&at| at <= end) {
+            standstill = if at <= self.now { standstill + 1 } else { 0 };
+            assert!(standstill < MAX_STANDSTILL, "time stands still: a timeout makes no progress");
+            self.iterations += 1;
             self.now = self.now.max(at);
             self.deliver_datagrams();
             self.deliver_messages();
@@ -186,7 +226,8 @@ impl World {
 
     fn next_event(&self) -> Option<Instant> {
         let links = self.links.iter().filter_map(Link::next_arrival);
-        let messages = self.connections.iter().filter_map(|c| c.in_flight.front().map(|(at, ..)| *at));
+        let connections = self.connections.iter().filter(|_| self.control_delay().is_some());
+        let messages = connections.filter_map(|c| c.in_flight.front().map(|(at, ..)| *at));
         let ends = self.ends.iter().flat_map(|end| [end.site.poll_timeout(), end.dial_at]).flatten();
         links.chain(messages).chain(ends).min()
     }
@@ -213,6 +254,9 @@ impl World {
     }
 
     fn deliver_messages(&mut self) {
+        if self.control_delay().is_none() {
+            return;
+        }
         for connection in &mut self.connections {
             while let Some((_, to, message)) = connection.in_flight.pop_front_if(|(at, ..)| *at <= self.now) {
                 if let Some(id) = connection.ends[to] {
@@ -285,8 +329,8 @@ impl World {
     }
 
     fn post(&mut self, from: usize, id: ConnectionId, message: Message) {
-        let Some(delay) = self.control_delay() else { return };
-        let at = self.now + delay;
+        // What can't be carried is carried later: a control connection loses nothing while it lasts.
+        let at = self.now + self.control_delay().unwrap_or_default();
         if let Some(connection) = self.connections.iter_mut().find(|c| c.ends[from] == Some(id)) {
             connection.in_flight.push_back((at, 1 - from, message));
         }
@@ -296,6 +340,7 @@ impl World {
         match event {
             Event::Dial(_) => {
                 let delay = self.control_delay().unwrap_or_default();
+                self.ends[end].dials += 1;
                 self.ends[end].dial_at = Some(self.now + 2 * delay);
             }
             Event::Hangup(id) => {
@@ -311,9 +356,23 @@ impl World {
         self.ends[end].events.push(event);
     }
 
+    pub fn status(&self, end: usize) -> PeerStatus {
+        self.ends[end].site.status(self.ends[end].peer).expect("the peer exists")
+    }
+
     pub fn path_states(&self, end: usize) -> BTreeMap<String, PathState> {
-        let status = self.ends[end].site.status(self.ends[end].peer).expect("the peer exists");
-        status.paths.into_iter().map(|path| (path.name, path.state)).collect()
+        self.status(end).paths.into_iter().map(|path| (path.name, path.state)).collect()
+    }
+
+    /// The numbers of the packets that a site delivered, in the order of their delivery.
+    pub fn numbers(&self, end: usize) -> Vec<u32> {
+        self.ends[end].delivered.iter().map(|(_, packet)| number(packet)).collect()
+    }
+
+    /// The numbers of the packets of one flow that a site delivered.
+    pub fn flow_numbers(&self, end: usize, flow: u16) -> Vec<u32> {
+        let delivered = self.ends[end].delivered.iter();
+        delivered.filter(|(_, packet)| packet[20..22] == flow.to_be_bytes()).map(|(_, p)| number(p)).collect()
     }
 
     /// What a site delivered, without the times.

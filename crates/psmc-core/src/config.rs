@@ -56,9 +56,9 @@ pub struct PathConfig {
     pub socket: SocketId,
     /// Where the peer is reached.
     pub remote: SocketAddr,
-    /// Its share under `wrr`; not zero.
+    /// Its share under `wrr`; zero counts as one.
     pub weight: u16,
-    /// The rate that must not be exceeded, in bits per second.
+    /// The rate that must not be exceeded, in bits per second; zero counts as none.
     pub max_rate: Option<u64>,
     /// The largest IP packet that the path carries, in bytes.
     pub mtu: u16,
@@ -81,6 +81,11 @@ impl PathConfig {
             mtu: own.map_or(DEFAULT_MTU, |config| config.mtu),
             congestion: own.map_or(CongestionConfig::default(), |config| config.congestion),
         }
+    }
+
+    /// With what would make no sense replaced by what comes next to it.
+    pub(crate) fn checked(self) -> Self {
+        Self { weight: self.weight.max(1), max_rate: self.max_rate.filter(|&rate| rate > 0), ..self }
     }
 
     /// Takes over what the peer tells about its path.

@@ -30,7 +30,7 @@ use liveness::Liveness;
 use pacer::Pacer;
 use received::{MAX_ACK_DELAY, Received};
 use rtt::RttEstimator;
-use sent::Sent;
+use sent::{NeverSent, Sent};
 use usage::Usage;
 
 /// The smallest datagram that every network carries over UDP: IPv6's minimum of 1280 bytes less headers.
@@ -274,11 +274,20 @@ impl Path {
     }
 
     /// The peer acknowledges datagrams of this path. What that settles is left in `acked` and `lost`.
-    pub(crate) fn on_ack(&mut self, ack: &AckFrame<'_>, acked: &mut Settled, lost: &mut Settled, now: Instant) {
+    ///
+    /// # Errors
+    /// [`NeverSent`] if it can't be true; nothing in it is believed then.
+    pub(crate) fn on_ack(
+        &mut self,
+        ack: &AckFrame<'_>,
+        acked: &mut Settled,
+        lost: &mut Settled,
+        now: Instant,
+    ) -> Result<(), NeverSent> {
         let ranges = ack.ranges(self.sent.next_number());
-        let largest_sent_at = self.sent.acknowledge(ranges, acked);
+        let largest_sent_at = self.sent.acknowledge(ranges, acked)?;
         if acked.datagrams.is_empty() {
-            return;
+            return Ok(());
         }
         self.answered_at = now;
         self.counters.acked_packets += acked.datagrams.len() as u64;
@@ -290,6 +299,7 @@ impl Path {
         }
         self.detect_lost(lost, now);
         self.feed_controller(acked, round_trip, now);
+        Ok(())
     }
 
     /// Tells the controller what an acknowledgement has taught.
@@ -330,12 +340,13 @@ impl Path {
         }
     }
 
-    /// When the path has something to do by itself. `backlog` says whether the session has packets waiting.
-    pub(crate) fn next_timeout(&self, warm: bool, backlog: bool, now: Instant) -> Option<Instant> {
-        let waiting = backlog || !self.outbox.is_empty();
-        let wants_data = waiting && self.rank().is_some() && self.window_is_open();
+    /// When the path has something to do by itself. `backlog` is the size of the packet whose turn it is in the
+    /// session.
+    pub(crate) fn next_timeout(&self, warm: bool, backlog: Option<usize>, now: Instant) -> Option<Instant> {
+        let waiting = self.outbox_bytes + backlog.map_or(0, on_wire);
+        let wants_data = waiting > 0 && self.rank().is_some() && self.window_is_open();
         let pacer = wants_data
-            .then(|| self.pacer.ready_at(now, self.outbox_bytes.max(MIN_PACED), self.pacing_rate()))
+            .then(|| self.pacer.ready_at(now, waiting.max(MIN_PACED), self.pacing_rate()))
             .filter(|&at| at > now);
         [
             self.received.ack_due(),
@@ -383,10 +394,11 @@ impl Path {
     pub(crate) fn reconfigure(&mut self, weight: Option<u16>, max_rate: Option<Option<u64>>) {
         self.config.weight = weight.unwrap_or(self.config.weight);
         self.config.max_rate = max_rate.unwrap_or(self.config.max_rate);
+        self.config = self.config.clone().checked();
     }
 
     fn may_send_data(&self, now: Instant) -> bool {
-        self.outbox.front().is_some_and(|front| {
+        self.outbox.front().filter(|_| self.rank().is_some()).is_some_and(|front| {
             let bytes = on_wire(front.packet.len());
             self.window_is_open() && self.pacer.ready_at(now, bytes, self.pacing_rate()) <= now
         })

@@ -116,8 +116,8 @@ impl Sequences {
 }
 
 /// How far behind the largest id of the peer a path may still be opened: its first datagram may be overtaken
-/// by those of paths opened later, but not by more paths than there can be.
-const ID_REACH: u16 = 2 * MAX_PATHS as u16;
+/// by those of paths opened later, but hardly by twice as many as there can be.
+const ID_REACH: u16 = 128;
 
 /// The ids of the peer's paths that are closed for good.
 #[derive(Debug, Default)]
@@ -199,6 +199,7 @@ impl Session {
         for hangup in self.control.take_overdue(now) {
             self.hang_up(hangup, shared);
         }
+        shared.release_labels(self.control.take_void_labels());
         if self.control.take_dial(now) {
             shared.events.push_back(crate::Event::Dial(self.peer));
         }
@@ -233,7 +234,7 @@ impl Session {
 
     /// When [`handle_timeout`](Self::handle_timeout) or a transmission is due.
     pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
-        let (warm, backlog) = (self.is_warm(now), self.egress.len() > 0);
+        let (warm, backlog) = (self.is_warm(now), self.egress.front().map(|front| front.packet.len()));
         let may_seal = self.keys.sealing().is_some();
         let paths = self.paths.iter().filter_map(|path| {
             if may_seal { path.next_timeout(warm, backlog, now) } else { path.usage.forget_at() }

@@ -179,7 +179,7 @@ impl Site {
         address: PathAddress,
         now: Instant,
     ) -> Result<(), PeerError> {
-        self.with_peer(peer, |session, _| session.rebind_path(path, address, now))
+        self.with_peer(peer, |session, shared| session.rebind_path(path, address, shared, now))
     }
 
     /// The open path of that name.
@@ -218,18 +218,21 @@ impl Site {
 
     /// A message has arrived on a control connection.
     pub fn handle_message(&mut self, connection: ConnectionId, message: Message, now: Instant) {
-        let Some(&peer) = self.connections.get(&connection) else { return };
-        if let Some(session) = self.peers.get_mut(&peer) {
-            session.handle_message(connection, message, &mut self.shared, now);
-            self.busy.insert(peer);
+        let peer = self.connections.get(&connection).copied();
+        let Some((peer, session)) = peer.and_then(|peer| Some((peer, self.peers.get_mut(&peer)?))) else {
+            return self.refuse(Refusal::OutOfTurn, None);
+        };
+        if let Err(refusal) = session.handle_message(connection, message, &mut self.shared, now) {
+            self.refuse(refusal, None);
         }
+        self.busy.insert(peer);
     }
 
     /// A control connection has ended, for whatever reason.
     pub fn handle_disconnected(&mut self, connection: ConnectionId, now: Instant) {
         let Some(peer) = self.connections.remove(&connection) else { return };
         if let Some(session) = self.peers.get_mut(&peer) {
-            session.handle_disconnected(connection, now);
+            session.handle_disconnected(connection, &mut self.shared, now);
             self.busy.insert(peer);
         }
     }

@@ -6,7 +6,7 @@ use psmc_wire::crypto::TAG_LEN;
 use psmc_wire::datagram::{HEADER_LEN, TIMESTAMP_LEN};
 use psmc_wire::frame::{DATA_OVERHEAD, DATA_OVERHEAD_WITH_LENGTH, DataFrame, FrameWriter};
 
-use super::{Path, on_wire};
+use super::{Path, PathState, on_wire};
 use super::sent::SentDatagram;
 use crate::batch::Batch;
 use crate::clock::SessionClock;
@@ -128,6 +128,8 @@ impl Path {
         let inflight = self.sent.inflight_bytes();
         let snapshot = self.rates.on_sent(now, inflight);
         let bytes = u16::try_from(len).unwrap_or(u16::MAX);
+        // Nobody waits for the acknowledgement of a probe that may never arrive: only its answer counts.
+        let expected = matches!(self.state(), PathState::Active | PathState::Suspect);
         self.counters.tx_packets += 1;
         self.counters.tx_bytes += len as u64;
         if content.eliciting {
@@ -141,7 +143,7 @@ impl Path {
         self.sent.push(SentDatagram {
             sent_at: now,
             bytes,
-            ack_eliciting: content.eliciting,
+            ack_eliciting: content.eliciting && expected,
             snapshot,
             packets: content.packets,
             path_use: self.use_in_datagram.take(),

@@ -216,8 +216,8 @@ mod tests {
 
     fn dead(now: Instant) -> Liveness {
         let mut liveness = suspect(now);
-        for i in 0..=PROBES_UNTIL_DEAD {
-            liveness.on_probe_sent([i as u8; 8], now);
+        for _ in 0..=PROBES_UNTIL_DEAD {
+            liveness.on_probe_sent([2; 8], now);
         }
         liveness
     }
@@ -229,12 +229,13 @@ mod tests {
     }
 
     type Event = fn(&mut Liveness, Instant);
+    type Make = fn(Instant) -> Liveness;
 
     /// Every event in every state.
     #[test]
     fn the_transition_table() {
         use PathState::{Active, Dead, Probing, Suspect};
-        let states: [(fn(Instant) -> Liveness, &str); 5] = [
+        let states: [(Make, &str); 5] = [
             (Liveness::new, "probing"),
             (active, "active"),
             (suspect, "suspect"),
@@ -250,7 +251,11 @@ mod tests {
                 },
                 [Active, Active, Active, Active, Dead],
             ),
-            ("wrong answer", |l, now| drop(l.on_answer([8; 8], now)), [Probing, Active, Suspect, Dead, Dead]),
+            (
+                "wrong answer",
+                |l, now| assert_eq!(l.on_answer([8; 8], now), None),
+                [Probing, Active, Suspect, Dead, Dead],
+            ),
             ("acknowledgement", |l, _| l.on_acknowledged(), [Probing, Active, Active, Dead, Dead]),
             ("silence", |l, now| l.on_silence(RTT, now), [Probing, Suspect, Suspect, Dead, Dead]),
             ("move", |l, now| l.revalidate(now), [Probing, Probing, Probing, Probing, Dead]),

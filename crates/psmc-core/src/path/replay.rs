@@ -7,10 +7,10 @@ const WORD_BITS: u64 = 64;
 
 /// Words of the ring. 256 make 2 KiB per path and a window of 16,320 numbers: twice what a path of 10 Gb/s and
 /// 10 ms reorders at the very most, and twice the floor of 8192 that the protocol asks for.
-const WORDS: u64 = 256;
+const WORDS: usize = 256;
 
 /// How far behind the largest number one may lie and still be told from a replay.
-pub(crate) const WINDOW: u64 = (WORDS - 1) * WORD_BITS;
+pub(crate) const WINDOW: u64 = (WORDS as u64 - 1) * WORD_BITS;
 
 /// How far behind the largest number acknowledgements reach. A sender has forgotten older ones for long.
 const ACK_REACH: u64 = 8192;
@@ -19,7 +19,7 @@ const ACK_REACH: u64 = 8192;
 #[derive(Debug, Default)]
 pub(crate) struct ReplayWindow {
     /// Allocated with the first authentic datagram.
-    ring: Option<Box<[u64; WORDS as usize]>>,
+    ring: Option<Box<[u64; WORDS]>>,
     largest: PacketNumber,
 }
 
@@ -47,11 +47,11 @@ impl ReplayWindow {
     pub(crate) fn record(&mut self, pn: PacketNumber) {
         let Self { ring, largest } = self;
         let fresh = ring.is_none();
-        let ring = ring.get_or_insert_with(|| Box::new([0; WORDS as usize]));
+        let ring = ring.get_or_insert_with(|| Box::new([0; WORDS]));
         if fresh {
             *largest = pn;
         } else if pn > *largest {
-            let words_ahead = (pn.0 / WORD_BITS - largest.0 / WORD_BITS).min(WORDS);
+            let words_ahead = (pn.0 / WORD_BITS - largest.0 / WORD_BITS).min(WORDS as u64);
             for ahead in 0..words_ahead {
                 ring[word(pn.0 - ahead * WORD_BITS)] = 0;
             }
@@ -77,7 +77,7 @@ impl ReplayWindow {
 }
 
 /// How many bits from `position` downwards, not below `floor`, equal `set`.
-fn run_down(ring: &[u64; WORDS as usize], position: u64, floor: u64, set: bool) -> u64 {
+fn run_down(ring: &[u64; WORDS], position: u64, floor: u64, set: bool) -> u64 {
     let all = position + 1 - floor;
     let mut run = 0;
     while run < all {
@@ -93,9 +93,8 @@ fn run_down(ring: &[u64; WORDS as usize], position: u64, floor: u64, set: bool) 
     run.min(all)
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "smaller than the ring")]
 fn word(pn: u64) -> usize {
-    (pn / WORD_BITS % WORDS) as usize
+    usize::try_from(pn / WORD_BITS % WORDS as u64).unwrap_or(0)
 }
 
 fn bit(pn: u64) -> u64 {

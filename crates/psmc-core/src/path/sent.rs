@@ -42,6 +42,10 @@ pub(crate) struct SentDatagram {
     pub(crate) path_use: Option<PathUseFrame>,
 }
 
+/// An acknowledgement of a datagram that was never sent. Ranges descend, so that the first one tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NeverSent;
+
 /// What an acknowledgement or a timer has settled.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
@@ -95,13 +99,19 @@ impl Sent {
 
     /// Takes out the datagrams that `ranges` acknowledges. Returns the time at which the largest of them was
     /// sent, if that one is among the new ones: the only round trip that an acknowledgement measures.
-    pub(crate) fn acknowledge(&mut self, ranges: AckRanges<'_>, settled: &mut Settled) -> Option<Instant> {
+    ///
+    /// # Errors
+    /// [`NeverSent`] if a datagram is acknowledged that was never sent; none is settled then.
+    pub(crate) fn acknowledge(
+        &mut self,
+        ranges: AckRanges<'_>,
+        settled: &mut Settled,
+    ) -> Result<Option<Instant>, NeverSent> {
         let next = self.next_number();
         let mut largest_sent_at = None;
         for (index, range) in ranges.enumerate() {
             if range.last >= next {
-                // The peer acknowledges what was never sent: nothing in this frame is to be believed.
-                return None;
+                return Err(NeverSent);
             }
             if range.last < self.first {
                 break;
@@ -116,7 +126,7 @@ impl Sent {
             }
         }
         self.trim();
-        largest_sent_at
+        Ok(largest_sent_at)
     }
 
     /// Takes out the datagrams that are lost by now (RFC 9002 §6.1).

@@ -15,6 +15,9 @@ const MAX_BACKOFF: Duration = Duration::from_secs(1);
 /// How long the site with the larger key leaves dialling to the other one.
 const COURTESY: Duration = Duration::from_millis(250);
 
+/// A connection that lasted shorter has changed nothing for the better: the next dial waits as after a failure.
+const STABLE_TIME: Duration = MAX_BACKOFF;
+
 /// A full handshake with fresh secrets happens at least this often (design §3).
 const REFRESH: Duration = Duration::from_secs(15 * 60);
 
@@ -24,8 +27,8 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections of one peer that may wait for their hello at the same time; a further one ends the oldest.
 const MAX_CONNECTIONS: usize = 4;
 
-/// If both sites dial at once, the connections come up within this time of each other. Both then keep the one
-/// that the site with the smaller key has dialled (as BGP does by its identifiers, RFC 4271 §6.8).
+/// If both sites dial at once, the connections come up within this time of each other. Both then go on with the
+/// one that the site with the smaller key has dialled (as BGP does by its identifiers, RFC 4271 §6.8).
 const COLLISION: Duration = Duration::from_secs(2);
 
 /// A control connection, numbered by the driver.
@@ -45,6 +48,11 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// Whether no hello has been heard on it.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.keys.is_some()
+    }
+
     /// Whether both sites know each other as they are, and so go on with their numbers.
     pub(crate) fn continues(&self, heard: &Hello) -> bool {
         self.said.as_ref().is_some_and(|said| {
@@ -68,6 +76,8 @@ pub(crate) struct Control {
     dialing: bool,
     dial_at: Option<Instant>,
     backoff: Duration,
+    /// Labels of connections that ended before there were keys for them.
+    void_labels: Vec<Label>,
 }
 
 impl Control {
@@ -88,11 +98,19 @@ impl Control {
         due
     }
 
-    /// A dial has led to nothing.
+    /// A dial has led to nothing. If the peer has dialled meanwhile, that is enough.
     pub(crate) fn on_dial_failed(&mut self, now: Instant) {
         self.dialing = false;
-        self.dial_at = Some(now + self.backoff);
-        self.backoff = (self.backoff * 2).min(MAX_BACKOFF);
+        if self.current.is_none_or(|(_, role, _)| role == Role::Dialer) {
+            self.dial_at = Some(now + self.back_off());
+        }
+    }
+
+    /// How long to wait before the next dial; longer each time.
+    fn back_off(&mut self) -> Duration {
+        let wait = self.backoff;
+        self.backoff = (wait * 2).min(MAX_BACKOFF);
+        wait
     }
 
     /// Dials at once, unless a dial is under way.
@@ -115,7 +133,12 @@ impl Control {
             self.dialing = false;
         }
         self.connections.push(Connection { id, role, label, keys: Some(keys), said: None, since: now });
-        (self.connections.len() > MAX_CONNECTIONS).then(|| (self.connections.remove(0).id, CloseReason::Superseded))
+        let mut waiting = self.connections.iter().filter(|connection| connection.is_waiting());
+        let oldest = waiting.next()?.id;
+        (waiting.count() >= MAX_CONNECTIONS).then(|| {
+            self.end(oldest);
+            (oldest, CloseReason::Superseded)
+        })
     }
 
     /// The connection with that id.
@@ -123,48 +146,71 @@ impl Control {
         self.connections.iter_mut().find(|connection| connection.id == id)
     }
 
+    /// Whether a connection has to give way to one that the site with the smaller key has dialled at about the
+    /// same time. To be asked when the hello arrives, before anything follows from it: so both sites make the
+    /// keys of the same connection last.
+    pub(crate) fn gives_way(&self, id: ConnectionId) -> bool {
+        let preferred = if self.smaller_key { Role::Dialer } else { Role::Acceptor };
+        let this = self.connections.iter().find(|connection| connection.id == id && connection.role != preferred);
+        this.is_some_and(|this| {
+            self.connections.iter().any(|other| other.role == preferred && this.since < other.since + COLLISION)
+        })
+    }
+
     /// The hellos have been exchanged on a connection: it counts from here on, and the others end.
     pub(crate) fn on_established(&mut self, id: ConnectionId, now: Instant) -> Vec<Hangup> {
         let Some(role) = self.get_mut(id).map(|connection| connection.role) else { return Vec::new() };
-        let preferred = if self.smaller_key { Role::Dialer } else { Role::Acceptor };
-        if let Some((_, other, since)) = self.current
-            && (other, role) == (preferred, preferred.peer())
-            && now < since + COLLISION
-        {
-            self.connections.retain(|connection| connection.id != id);
-            return vec![(id, CloseReason::Superseded)];
-        }
         self.current = Some((id, role, now));
-        self.backoff = MIN_BACKOFF;
         self.dial_at = (self.can_dial && role == Role::Dialer).then(|| now + REFRESH);
-        let older = self.connections.extract_if(.., |connection| connection.id != id && connection.since <= now);
-        older.map(|connection| (connection.id, CloseReason::Superseded)).collect()
+        let older = self.take(|connection| connection.id != id);
+        older.into_iter().map(|older| (older, CloseReason::Superseded)).collect()
     }
 
     /// A connection has ended.
     pub(crate) fn on_disconnected(&mut self, id: ConnectionId, now: Instant) {
-        self.connections.retain(|connection| connection.id != id);
+        self.end(id);
         let lost = self.current.take_if(|(current, ..)| *current == id);
-        if self.current.is_none() && self.can_dial && !self.dialing {
-            // Whoever dialled before dials again at once; the other side waits, so that they don't collide.
-            let wait = match lost {
-                Some((_, Role::Dialer, _)) => Duration::ZERO,
-                Some((_, Role::Acceptor, _)) => COURTESY,
-                None => self.backoff,
-            };
-            self.dial_at = Some(self.dial_at.map_or(now + wait, |at| at.min(now + wait)));
+        let waiting = self.connections.iter().any(Connection::is_waiting);
+        if self.current.is_some() || waiting || self.dialing || !self.can_dial {
+            return;
         }
+        // Whoever dialled before dials again at once; the other side waits, so that they don't collide.
+        let wait = match lost {
+            Some((_, Role::Acceptor, _)) => COURTESY,
+            Some((.., since)) if since + STABLE_TIME <= now => {
+                self.backoff = MIN_BACKOFF;
+                Duration::ZERO
+            }
+            Some(_) | None => self.back_off(),
+        };
+        self.dial_at = Some(self.dial_at.map_or(now + wait, |at| at.min(now + wait)));
     }
 
     /// Connections on which no hello came in time.
     pub(crate) fn take_overdue(&mut self, now: Instant) -> Vec<Hangup> {
-        let overdue = |c: &mut Connection| c.keys.is_some() && c.since + HELLO_TIMEOUT <= now;
-        let ended: Vec<_> =
-            self.connections.extract_if(.., overdue).map(|c| (c.id, CloseReason::Protocol)).collect();
-        for (id, _) in &ended {
-            self.on_disconnected(*id, now);
+        let ended = self.take(|connection| connection.is_waiting() && connection.since + HELLO_TIMEOUT <= now);
+        for &id in &ended {
+            self.on_disconnected(id, now);
         }
-        ended
+        ended.into_iter().map(|id| (id, CloseReason::Protocol)).collect()
+    }
+
+    /// Has no more to do with a connection.
+    pub(crate) fn end(&mut self, id: ConnectionId) {
+        self.take(|connection| connection.id == id);
+    }
+
+    /// Takes connections out of the list.
+    fn take(&mut self, which: impl Fn(&Connection) -> bool) -> Vec<ConnectionId> {
+        let ended: Vec<_> = self.connections.extract_if(.., |connection| which(connection)).collect();
+        let unused = ended.iter().filter(|connection| connection.is_waiting());
+        self.void_labels.extend(unused.map(|connection| connection.label));
+        ended.into_iter().map(|connection| connection.id).collect()
+    }
+
+    /// The labels that no key will ever stand behind.
+    pub(crate) fn take_void_labels(&mut self) -> Vec<Label> {
+        std::mem::take(&mut self.void_labels)
     }
 
     /// The connection to speak on, its role, and since when.
@@ -177,12 +223,12 @@ impl Control {
         self.can_dial = false;
         self.dial_at = None;
         self.current = None;
-        self.connections.drain(..).map(|connection| (connection.id, CloseReason::Shutdown)).collect()
+        self.take(|_| true).into_iter().map(|id| (id, CloseReason::Shutdown)).collect()
     }
 
     /// When there is something to do.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let hello = self.connections.iter().filter(|c| c.keys.is_some()).map(|c| c.since + HELLO_TIMEOUT).min();
+        let hello = self.connections.iter().filter(|c| c.is_waiting()).map(|c| c.since + HELLO_TIMEOUT).min();
         [hello, self.dial_at.filter(|_| !self.dialing)].into_iter().flatten().min()
     }
 }

@@ -10,6 +10,7 @@ use psmc_wire::Incarnation;
 use super::Session;
 use super::control::{ConnectionId, Hangup};
 use super::keys::NewKeys;
+use super::receive::Refusal;
 use crate::event::Event;
 use crate::path::Path;
 use crate::reorder::{Reorder, ReorderLimits};
@@ -33,24 +34,45 @@ impl Session {
         if role == Role::Dialer {
             self.say_hello(id, shared);
         }
+        shared.release_labels(self.control.take_void_labels());
     }
 
     /// The peer has sent a message.
-    pub(crate) fn handle_message(&mut self, id: ConnectionId, message: Message, shared: &mut Shared, now: Instant) {
-        match message {
-            Message::Hello(hello) => self.on_hello(id, &hello, shared, now),
-            Message::PathInfo(info) => self.on_path_info(info),
+    ///
+    /// # Errors
+    /// [`Refusal::OutOfTurn`] if it should not have.
+    pub(crate) fn handle_message(
+        &mut self,
+        id: ConnectionId,
+        message: Message,
+        shared: &mut Shared,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let connection = self.control.get_mut(id).ok_or(Refusal::OutOfTurn)?;
+        let greeted = !connection.is_waiting();
+        let result = match message {
+            Message::Hello(hello) if !greeted => self.on_hello(id, &hello, shared, now),
+            Message::Hello(_) => {
+                self.refuse((id, CloseReason::Protocol), shared);
+                Err(Refusal::OutOfTurn)
+            }
+            Message::PathInfo(info) if greeted => self.on_path_info(info),
+            Message::PathInfo(_) => Err(Refusal::OutOfTurn),
             Message::Close(reason) => {
                 shared.events.push_back(Event::Closed { peer: self.peer, reason });
                 shared.events.push_back(Event::Hangup(id));
+                Ok(())
             }
-            Message::Unknown(_) => {}
-        }
+            Message::Unknown(_) => Ok(()),
+        };
+        shared.release_labels(self.control.take_void_labels());
+        result
     }
 
     /// A control connection has ended.
-    pub(crate) fn handle_disconnected(&mut self, id: ConnectionId, now: Instant) {
+    pub(crate) fn handle_disconnected(&mut self, id: ConnectionId, shared: &mut Shared, now: Instant) {
         self.control.on_disconnected(id, now);
+        shared.release_labels(self.control.take_void_labels());
     }
 
     /// A dial has led to nothing.
@@ -63,6 +85,7 @@ impl Session {
         for hangup in self.control.close() {
             self.hang_up(hangup, shared);
         }
+        shared.release_labels(self.control.take_void_labels());
         shared.release_labels(self.keys.clear());
         self.egress.clear(&mut shared.pool);
     }
@@ -70,6 +93,12 @@ impl Session {
     pub(super) fn hang_up(&mut self, (id, reason): Hangup, shared: &mut Shared) {
         shared.messages.push_back((id, Message::Close(reason)));
         shared.events.push_back(Event::Hangup(id));
+    }
+
+    /// Ends a connection and listens to it no more.
+    fn refuse(&mut self, hangup: Hangup, shared: &mut Shared) {
+        self.control.end(hangup.0);
+        self.hang_up(hangup, shared);
     }
 
     fn say_hello(&mut self, id: ConnectionId, shared: &mut Shared) {
@@ -88,20 +117,29 @@ impl Session {
         shared.messages.push_back((id, Message::Hello(hello)));
     }
 
-    fn on_hello(&mut self, id: ConnectionId, heard: &Hello, shared: &mut Shared, now: Instant) {
+    fn on_hello(
+        &mut self,
+        id: ConnectionId,
+        heard: &Hello,
+        shared: &mut Shared,
+        now: Instant,
+    ) -> Result<(), Refusal> {
         if heard.version < VERSION {
-            return self.hang_up((id, CloseReason::Version), shared);
+            self.refuse((id, CloseReason::Version), shared);
+            return Err(Refusal::OutOfTurn);
         }
-        let Some(role) = self.control.get_mut(id).map(|connection| connection.role) else { return };
+        if self.control.gives_way(id) {
+            self.refuse((id, CloseReason::Superseded), shared);
+            return Ok(());
+        }
+        let role = self.control.get_mut(id).ok_or(Refusal::OutOfTurn)?.role;
         if role == Role::Acceptor {
             self.say_hello(id, shared);
         }
-        let Some(connection) = self.control.get_mut(id) else { return };
+        let connection = self.control.get_mut(id).ok_or(Refusal::OutOfTurn)?;
         let fresh = !connection.continues(heard);
         let label = connection.label;
-        let Some(source) = connection.keys.take() else {
-            return self.hang_up((id, CloseReason::Protocol), shared);
-        };
+        let source = connection.keys.take().ok_or(Refusal::OutOfTurn)?;
         if fresh {
             self.start_anew(heard.incarnation, shared, now);
         }
@@ -112,6 +150,7 @@ impl Session {
         let void = self.keys.install(NewKeys { label, peer_label: heard.label, role, aead, source }, now);
         shared.release_labels(void);
         self.on_established(id, heard, fresh, shared, now);
+        Ok(())
     }
 
     fn on_established(&mut self, id: ConnectionId, heard: &Hello, fresh: bool, shared: &mut Shared, now: Instant) {

@@ -11,6 +11,7 @@ use super::{MAX_PATHS, Session};
 use crate::config::PathConfig;
 use crate::event::Event;
 use crate::path::{Path, PathAddress, PathState};
+use super::receive::Refusal;
 use crate::scheduler::SchedulerKind;
 use crate::shared::Shared;
 
@@ -49,6 +50,7 @@ impl Session {
         if open.clone().any(|path| path.config.name == config.name) {
             return Err(PathError::NameTaken);
         }
+        let config = config.checked();
         let id = PathId(self.next_path_id);
         self.next_path_id = self.next_path_id.checked_add(2).ok_or(PathError::NoIds)?;
         let address = PathAddress { socket: config.socket, local_ip: None, remote: config.remote };
@@ -89,22 +91,16 @@ impl Session {
     }
 
     /// The peer tells about a path of its own.
-    pub(super) fn on_path_info(&mut self, info: PathInfo) {
+    pub(super) fn on_path_info(&mut self, info: PathInfo) -> Result<(), Refusal> {
         let id = info.path;
-        match self.path_mut(id) {
-            Some(path) if !path.opened_here => {
-                path.reconfigure(Some(info.weight), Some(info.max_rate));
-                path.config.apply(info);
-                self.replan();
-            }
-            Some(_) => {}
-            None => {
-                self.announced.retain(|other| other.path != id);
-                if self.announced.len() < MAX_PATHS {
-                    self.announced.push(info);
-                }
-            }
+        if let Some(path) = self.path_mut(id).filter(|path| !path.opened_here) {
+            path.config.apply(info);
+            self.replan();
+            return Ok(());
         }
+        self.announced.retain(|other| other.path != id);
+        let takes = self.path_index(id).is_none() && self.is_openable(id) && self.announced.len() < MAX_PATHS;
+        takes.then(|| self.announced.push(info)).ok_or(Refusal::NoSuchPath)
     }
 
     /// The paths are others, or count for more or less. What was given to paths and has not left yet is given
@@ -142,7 +138,7 @@ impl Session {
     }
 
     /// The peer wishes something of a path.
-    pub(super) fn on_path_use(&mut self, wish: PathUseFrame, now: Instant) {
+    pub(super) fn on_path_use(&mut self, wish: PathUseFrame, now: Instant) -> Result<(), Refusal> {
         let Some(path) = self.path_mut(wish.path) else { return self.note_wish(wish) };
         if path.usage.on_peer_request(wish, now) {
             if wish.usage == PathUse::Closed {
@@ -151,19 +147,22 @@ impl Session {
             }
             self.after_use_changed(wish.path);
         }
+        Ok(())
     }
 
     /// The peer wishes something of a path whose first datagram has been overtaken by the wish.
-    fn note_wish(&mut self, wish: PathUseFrame) {
-        self.wished.retain(|other| other.path != wish.path);
+    fn note_wish(&mut self, wish: PathUseFrame) -> Result<(), Refusal> {
         if !self.is_openable(wish.path) {
-            return;
+            return Err(Refusal::NoSuchPath);
         }
+        self.wished.retain(|other| other.path != wish.path);
         if wish.usage == PathUse::Closed {
+            self.announced.retain(|info| info.path != wish.path);
             self.retired.retire(wish.path);
         } else if self.wished.len() < MAX_PATHS {
             self.wished.push(wish);
         }
+        Ok(())
     }
 
     /// Whether a path of this id, of which nothing has been heard, may be opened by the peer.
@@ -209,12 +208,20 @@ impl Session {
     }
 
     /// A path has got another socket or destination and must be validated anew.
-    pub(crate) fn rebind_path(&mut self, id: PathId, address: PathAddress, now: Instant) -> Result<(), PathError> {
-        let path = self.path_mut(id).ok_or(PathError::Unknown)?;
+    pub(crate) fn rebind_path(
+        &mut self,
+        id: PathId,
+        address: PathAddress,
+        shared: &mut Shared,
+        now: Instant,
+    ) -> Result<(), PathError> {
+        let index = self.path_index(id).ok_or(PathError::Unknown)?;
+        let path = &mut self.paths[index];
+        let before = path.state();
         path.config.socket = address.socket;
         path.config.remote = address.remote;
         path.rebind(address, now);
-        self.replan();
+        self.note_state(index, before, shared, now);
         Ok(())
     }
 
@@ -232,14 +239,14 @@ impl Session {
         self.rescue();
     }
 
-    /// If some path works, takes back what paths that don't work have not delivered, to be sent again.
+    /// Takes back what paths that don't work have not delivered, to be sent again. A suspect is left alone if
+    /// there is none better.
     pub(super) fn rescue(&mut self) {
-        if !self.paths.iter().any(|path| path.rank().is_some_and(|rank| rank.is_active())) {
-            return;
-        }
+        let best = self.paths.iter().filter_map(Path::rank).min();
         for index in 0..self.paths.len() {
             let path = &mut self.paths[index];
-            if path.state() == PathState::Active || !path.holds_packets() {
+            let is_best = path.rank().is_some() && path.rank() == best;
+            if path.state() == PathState::Active || is_best || !path.holds_packets() {
                 continue;
             }
             // Of what was sent and what waited, the older goes in front.

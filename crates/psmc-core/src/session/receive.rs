@@ -4,9 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use psmc_wire::datagram::{HEADER_LEN, Header, split_timestamp};
-use psmc_wire::frame::{AckFrame, DataFrame, Frame, Frames};
+use psmc_wire::frame::{AckFrame, DataFrame, Frame, Frames, PathStats};
 use psmc_wire::crypto::TAG_LEN;
-use psmc_wire::PacketNumber;
+use psmc_wire::{PacketNumber, PathId};
 
 use super::Session;
 use crate::batch::SocketId;
@@ -44,10 +44,10 @@ pub struct DatagramOrigin {
     pub congestion_experienced: bool,
 }
 
-/// Why a datagram, or a packet in it, was not accepted.
+/// Why a datagram, something in it, or a control message was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refusal {
-    /// It is no datagram of this protocol, or a frame in it is not well-formed.
+    /// It is no datagram of this protocol, or a frame in it is not well-formed or can't be true.
     Malformed,
     /// No session has its label.
     UnknownLabel,
@@ -63,11 +63,13 @@ pub enum Refusal {
     ForeignSource,
     /// The inner packet's destination belongs to no peer.
     NoRoute,
+    /// The control message should not have come, on this connection or at this time.
+    OutOfTurn,
 }
 
 impl Refusal {
     /// All of them, in order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Malformed,
         Self::UnknownLabel,
         Self::Unauthenticated,
@@ -76,6 +78,7 @@ impl Refusal {
         Self::BadPacket,
         Self::ForeignSource,
         Self::NoRoute,
+        Self::OutOfTurn,
     ];
 
     /// The name in the status and in metrics.
@@ -90,6 +93,7 @@ impl Refusal {
             Self::BadPacket => "bad_packet",
             Self::ForeignSource => "foreign_source",
             Self::NoRoute => "no_route",
+            Self::OutOfTurn => "out_of_turn",
         }
     }
 }
@@ -174,15 +178,11 @@ impl Session {
             let Ok(frame) = frame else { return Err(Refusal::Malformed) };
             match frame {
                 Frame::Padding | Frame::Ping => {}
-                Frame::Ack(ack) => self.on_ack(&ack, shared, now),
-                Frame::PathStats(id, stats) => {
-                    if let Some(path) = self.path_mut(id) {
-                        path.peer_stats = stats;
-                    }
-                }
+                Frame::Ack(ack) => result = result.and(self.on_ack(&ack, shared, now)),
+                Frame::PathStats(id, stats) => result = result.and(self.on_stats(id, stats)),
                 Frame::PathChallenge(token) => self.paths[index].on_challenge(token),
                 Frame::PathResponse(token) => self.on_response(index, token, shared, now),
-                Frame::PathUse(wish) => self.on_path_use(wish, now),
+                Frame::PathUse(wish) => result = result.and(self.on_path_use(wish, now)),
                 Frame::Data(data) => result = result.and(self.on_data(&data, sent_at_us, shared, now)),
             }
         }
@@ -193,10 +193,17 @@ impl Session {
         result
     }
 
-    fn on_ack(&mut self, ack: &AckFrame<'_>, shared: &mut Shared, now: Instant) {
-        let Some(index) = self.path_index(ack.header.path) else { return };
+    fn on_stats(&mut self, id: PathId, stats: PathStats) -> Result<(), Refusal> {
+        self.path_mut(id).ok_or(Refusal::NoSuchPath)?.peer_stats = stats;
+        Ok(())
+    }
+
+    fn on_ack(&mut self, ack: &AckFrame<'_>, shared: &mut Shared, now: Instant) -> Result<(), Refusal> {
+        let index = self.path_index(ack.header.path).ok_or(Refusal::NoSuchPath)?;
         let before = self.paths[index].state();
-        self.paths[index].on_ack(ack, &mut self.scratch.acked, &mut self.scratch.lost, now);
+        self.paths[index]
+            .on_ack(ack, &mut self.scratch.acked, &mut self.scratch.lost, now)
+            .map_err(|_| Refusal::Malformed)?;
         if let Some(newest) = self.scratch.acked.datagrams.first() {
             self.keys.on_acknowledged(newest.sent_at);
         }
@@ -213,6 +220,7 @@ impl Session {
         }
         self.recycle_lost(index, shared);
         self.note_state(index, before, shared, now);
+        Ok(())
     }
 
     /// Gives the buffers of lost datagrams back.

@@ -36,8 +36,8 @@ pub const MAX_PATHS: usize = 64;
 /// Idle paths are kept warm for this long after the last inner packet.
 const WARM_TIME: Duration = Duration::from_secs(10);
 
-/// When no path has answered for this long, the peer may have lost its state: it is dialled anew, however well
-/// the control connection looks. Doubled each time that doesn't help.
+/// When no path has answered and nothing has been heard for this long, the peer may have lost its state: it is
+/// dialled anew, however well the control connection looks. Doubled each time that doesn't help.
 const MIN_DEAF_TIME: Duration = Duration::from_millis(500);
 
 /// A network that carries TCP and drops UDP costs a handshake in this time, no more.
@@ -229,7 +229,8 @@ impl Session {
 
     fn deaf_at(&self) -> Option<Instant> {
         let established = self.control.current().map(|(.., since)| since)?;
-        Some(self.last_active.max(established) + self.deaf_time)
+        let heard = self.paths.iter().filter_map(|path| path.received.heard_at()).max();
+        Some(self.last_active.max(established).max(heard.unwrap_or(established)) + self.deaf_time)
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) or a transmission is due.

@@ -539,11 +539,3 @@ fn regression_a_flow_that_moves_to_a_heavier_path_does_not_overtake_itself() {
     ];
     check_that_nothing_is_lost(&[1, 1, 1, 1, 51], SchedulerKind::Flow, &ops);
 }
-
-#[test]
-fn regression_handshakes_that_end_halfway_do_not_void_the_key_in_use() {
-    let flap = |ms| [Op::DropConnections, Op::Wait { ms }];
-    let flaps = [21, 30, 151, 36].into_iter().flat_map(flap);
-    let ops: Vec<_> = flaps.chain([send_from_van(999, 14)]).collect();
-    check_that_nothing_is_lost(&[31, 37], SchedulerKind::Earliest, &ops);
-}

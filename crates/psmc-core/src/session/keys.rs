@@ -2,7 +2,9 @@
 //!
 //! A generation is installed for receiving before its label is told to the peer. It is used for sending by the
 //! dialer once the acceptor's hello has arrived, and by the acceptor once a datagram has been opened with it:
-//! so neither side ever seals with a key that the other one lacks, and no datagram is lost at a change.
+//! so neither side ever seals with a key that the other one lacks, and no datagram is lost at a change. Only an
+//! acceptor that has no other key uses it at once, because the dialer may have no path to be the first on;
+//! nothing but probes can be lost then.
 
 use std::time::{Duration, Instant};
 
@@ -141,7 +143,7 @@ impl KeyRing {
             peer_label,
             retire_at: None,
         });
-        if role == Role::Dialer {
+        if role == Role::Dialer || self.sealing().is_none() {
             self.confirm(self.generations.len() - 1, now);
         }
         (self.generations.len() > MAX_GENERATIONS).then(|| self.remove_oldest_unused())

@@ -69,6 +69,10 @@ pub struct World {
     pub links: Vec<Link>,
     /// Whether control connections can be made, and carry anything.
     pub control_up: bool,
+    /// Whether the links carry nothing but control connections.
+    pub udp_blocked: bool,
+    /// The end that can't reach the other one with its dials.
+    pub refuse_dials_of: Option<usize>,
     /// Rounds of work done so far: each is at least one event.
     pub iterations: u64,
     /// Datagrams seen on any link, the last ones first out: for replays.
@@ -108,6 +112,8 @@ impl World {
             ends: [end(VAN), end(HQ)],
             links,
             control_up: true,
+            udp_blocked: false,
+            refuse_dials_of: None,
             iterations: 0,
             tapped: VecDeque::new(),
             connections: Vec::new(),
@@ -282,7 +288,7 @@ impl World {
 
     fn connect(&mut self, from: usize) {
         let peer = self.ends[from].peer;
-        if self.control_delay().is_none() {
+        if self.control_delay().is_none() || self.refuse_dials_of == Some(from) {
             return self.ends[from].site.handle_dial_failed(peer, self.now);
         }
         self.next_connection += 1;
@@ -322,7 +328,7 @@ impl World {
             };
             let SocketAddr::V4(to) = transmit.remote else { panic!("all addresses are IPv4") };
             assert_eq!(usize::from(to.ip().octets()[2]), link, "sent into the wrong link");
-            for datagram in self.batch.contents().chunks(transmit.segment_size) {
+            for datagram in self.batch.contents().chunks(transmit.segment_size).filter(|_| !self.udp_blocked) {
                 self.links[link].send(end, datagram, address(link, end), self.now);
             }
         }
@@ -354,6 +360,11 @@ impl World {
             _ => {}
         }
         self.ends[end].events.push(event);
+    }
+
+    /// Control connections that are up at either end.
+    pub fn connections(&self) -> usize {
+        self.connections.iter().filter(|connection| connection.ends != [None; 2]).count()
     }
 
     pub fn status(&self, end: usize) -> PeerStatus {

@@ -12,6 +12,7 @@ mod paths;
 mod plane;
 mod port;
 mod requests;
+mod settings;
 mod status;
 
 use std::io;

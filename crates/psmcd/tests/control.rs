@@ -116,6 +116,7 @@ fn peer() -> PeerStatus {
         tx_packets: 890_000,
         rx_packets: 79_000,
         drops: BTreeMap::from([("queue_full".to_owned(), 12), ("too_large".to_owned(), 0)]),
+        reorder: BTreeMap::new(),
         paths: vec![busy_path(), path("lte")],
     }
 }
@@ -132,6 +133,7 @@ fn status() -> Status {
         key_age_s: None,
         epoch: None,
         drops: BTreeMap::new(),
+        reorder: BTreeMap::new(),
         paths: Vec::new(),
         ..peer()
     };

@@ -46,9 +46,7 @@ impl PrivateKey {
     /// If the system has no randomness to give: no key is safe on such a machine.
     #[must_use]
     pub fn generate() -> Self {
-        let mut seed = Zeroizing::new([0; KEY_LEN]);
-        rand::fill(&mut *seed).expect("the system gives randomness");
-        Self(seed)
+        Self(Zeroizing::new(random_seed()))
     }
 
     /// Reads a key as [`to_base64`](Self::to_base64) writes it; white space around it is ignored.
@@ -161,6 +159,17 @@ const TEXT_LEN: usize = KEY_LEN.div_ceil(3) * 4;
 
 /// How many characters of a key a debug print shows: enough to tell the keys of one configuration apart.
 const DEBUG_LEN: usize = 8;
+
+/// 32 unpredictable bytes from the system.
+///
+/// # Panics
+/// If the system has no randomness to give: nothing is safe on such a machine.
+#[must_use]
+pub fn random_seed() -> [u8; 32] {
+    let mut seed = [0; 32];
+    rand::fill(&mut seed).expect("the system gives randomness");
+    seed
+}
 
 #[cfg(test)]
 mod tests {

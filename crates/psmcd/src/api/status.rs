@@ -168,8 +168,8 @@ pub enum PathState {
     Dead,
     /// Kept alive in reserve.
     Standby,
-    /// Answering, but too poor to be used.
-    Bad,
+    /// Removed: what is on its way still arrives.
+    Closing,
 }
 
 impl fmt::Display for PeerState {
@@ -190,7 +190,7 @@ impl fmt::Display for PathState {
             Self::Suspect => "suspect",
             Self::Dead => "dead",
             Self::Standby => "standby",
-            Self::Bad => "bad",
+            Self::Closing => "closing",
         })
     }
 }

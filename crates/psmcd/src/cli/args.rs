@@ -85,6 +85,9 @@ pub(super) enum Command {
     },
     /// Show the whole thing on this one machine: two sites, several paths, one of them cut
     Demo(DemoArgs),
+    /// Run one site in the foreground, as psmcd does: for the demo, which must not need another program than this
+    #[command(hide = true)]
+    Daemon(Psmcd),
 }
 
 #[derive(Debug, Subcommand)]

@@ -3,12 +3,12 @@
 mod args;
 mod check;
 mod keys;
-mod output;
+pub(crate) mod output;
 mod path;
 mod psmcd;
 mod status;
 mod table;
-mod units;
+pub(crate) mod units;
 
 use std::io;
 use std::process::ExitCode;
@@ -56,7 +56,8 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Pubkey => keys::pubkey(),
         Command::Status { json } => status::run(&mut connect(&psmc.target)?, json),
         Command::Path { command } => path(&mut connect(&psmc.target)?, command),
-        Command::Demo(args) => Ok(crate::demo::run(args)?),
+        Command::Demo(args) => Ok(crate::demo::run(&args)?),
+        Command::Daemon(args) => psmcd::run(&args),
     }
 }
 

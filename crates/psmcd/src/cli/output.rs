@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::CliError;
 
 /// Prints to standard output. A reader that has gone, as in `psmc status | head`, has what it wanted.
-pub(super) fn print(text: &str) -> io::Result<()> {
+pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     match written {
@@ -29,7 +29,7 @@ pub(super) fn finish(result: Result<(), CliError>) -> ExitCode {
     let text = if let CliError::Config(error) = &error {
         error.render(is_styled())
     } else {
-        format!("error: {error}\n")
+        format!("error: {}\n", crate::error_chain(&error))
     };
     drop(io::stderr().write_all(text.as_bytes()));
     ExitCode::FAILURE
@@ -42,7 +42,7 @@ fn is_styled() -> bool {
 }
 
 /// A value as JSON for scripts, with a line end.
-pub(super) fn json<T: serde::Serialize>(value: &T) -> io::Result<String> {
+pub(crate) fn json<T: serde::Serialize>(value: &T) -> io::Result<String> {
     let mut text = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
     text.push('\n');
     Ok(text)

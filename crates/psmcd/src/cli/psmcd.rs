@@ -14,7 +14,8 @@ pub fn psmcd() -> ExitCode {
     output::finish(run(&Psmcd::parse()))
 }
 
-fn run(args: &Psmcd) -> Result<(), CliError> {
+/// Runs the daemon until it is told to stop.
+pub(super) fn run(args: &Psmcd) -> Result<(), CliError> {
     logging::init(args.log_format, args.log.as_deref())?;
     let config = Config::load(&args.config)?;
     Ok(daemon::run(config)?)

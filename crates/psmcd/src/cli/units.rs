@@ -1,7 +1,7 @@
 //! Quantities for people.
 
 /// Bytes, in powers of 1000.
-pub(super) fn bytes(number: u64) -> String {
+pub(crate) fn bytes(number: u64) -> String {
     const UNITS: [(&str, u64); 5] = [
         ("PB", 1_000_000_000_000_000),
         ("TB", 1_000_000_000_000),
@@ -17,7 +17,7 @@ pub(super) fn bytes(number: u64) -> String {
 }
 
 /// Milliseconds.
-pub(super) fn duration_ms(ms: f64) -> String {
+pub(crate) fn duration_ms(ms: f64) -> String {
     if ms < 10.0 {
         format!("{ms:.2} ms")
     } else {

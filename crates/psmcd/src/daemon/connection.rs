@@ -107,9 +107,10 @@ async fn write_all(
 }
 
 fn ended(error: io::Error) -> ConnectionEnd {
-    match error.kind() {
-        io::ErrorKind::UnexpectedEof => ConnectionEnd::ByPeer,
-        _ => ConnectionEnd::Broken(error),
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        ConnectionEnd::ByPeer
+    } else {
+        ConnectionEnd::Broken(error)
     }
 }
 

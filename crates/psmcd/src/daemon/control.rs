@@ -1,17 +1,14 @@
 //! The control side: everything that takes its time.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use psmc_core::{ConnectionId, Event, PeerConfig, PeerId, SiteConfig};
-use psmc_net::keys::PublicKey;
+use psmc_core::{ConnectionId, Event, PeerId};
 use psmc_net::netlink::{LinkEvents, Netlink};
 use psmc_net::tls::tcp::listen_tcp;
 use psmc_net::tls::{Acceptor, AllowedKeys, Counters, Dialer, Identity, Listener, Secured, TlsError};
-use psmc_net::tun::TunConfig;
 use psmc_net::udp::UdpBind;
 use psmc_wire::control::Message;
 use psmc_wire::crypto::Role;
@@ -24,8 +21,10 @@ use super::connection::{ConnectionEnd, serve};
 use super::dial::{DialError, dial};
 use super::paths::{LISTEN_SOCKET, OpenPath, resolve};
 use super::plane::{self, Notice, PlaneHandle, Started};
+use super::settings::{peer_config, routes_for, site_config, tun_config};
 use crate::api::Server;
 use crate::config::{self, Config};
+use crate::error_chain;
 
 /// Accepted connections that wait to be taken over.
 const MAX_ACCEPTED: usize = 64;
@@ -85,7 +84,7 @@ pub(super) struct Control {
 
 /// What a task of the control side came to.
 enum TaskEnd {
-    Dialed(usize, Result<Secured, DialError>),
+    Dialed(usize, Result<Box<Secured>, DialError>),
     Disconnected(usize, ConnectionId, ConnectionEnd),
     Listener,
 }
@@ -177,7 +176,15 @@ impl Control {
             .iter()
             .flat_map(|allowed| routes_for(allowed.net()))
         {
-            self.netlink.add_route(net, self.tun_index).await?;
+            // The kernel has made the routes of the interface's own networks.
+            let is_own = self
+                .site
+                .addresses
+                .iter()
+                .any(|address| address.net().trunc() == net);
+            if !is_own {
+                self.netlink.add_route(net, self.tun_index).await?;
+            }
         }
         self.peers.push(Peer {
             id,
@@ -314,16 +321,16 @@ impl Control {
                     remote,
                 });
             }
-            TaskEnd::Dialed(index, dial(dialer, routes).await)
+            TaskEnd::Dialed(index, dial(dialer, routes).await.map(Box::new))
         });
         Ok(())
     }
 
     async fn on_task_end(&mut self, end: TaskEnd) -> Result<(), DaemonError> {
         match end {
-            TaskEnd::Dialed(peer, Ok(secured)) => self.connect(peer, secured).await,
+            TaskEnd::Dialed(peer, Ok(secured)) => self.connect(peer, *secured).await,
             TaskEnd::Dialed(peer, Err(error)) => {
-                self.note_error(peer, chain(&error));
+                self.note_error(peer, error_chain(&error));
                 let id = self.peers[peer].id;
                 self.plane
                     .post(move |plane| plane.site.handle_dial_failed(id, Instant::now()))
@@ -334,11 +341,13 @@ impl Control {
                 match end {
                     ConnectionEnd::ByUs => {}
                     // A dialler learns of a refusal only now: TLS 1.3 lets it finish first.
-                    ConnectionEnd::Broken(error) => self.note_error(peer, chain(&TlsError::from(error))),
-                    ConnectionEnd::ByPeer | ConnectionEnd::Stuck => self.note_error(peer, chain(&end)),
+                    ConnectionEnd::Broken(error) => {
+                        self.note_error(peer, error_chain(&TlsError::from(error)))
+                    }
+                    ConnectionEnd::ByPeer | ConnectionEnd::Stuck => self.note_error(peer, error_chain(&end)),
                     ConnectionEnd::Malformed(_) => {
                         self.malformed_messages += 1;
-                        self.note_error(peer, chain(&end));
+                        self.note_error(peer, error_chain(&end));
                     }
                 }
                 self.plane
@@ -409,72 +418,9 @@ impl Control {
     }
 }
 
-/// An error with all its causes, in one line.
-pub(super) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
-}
-
 fn signals(kind: SignalKind) -> Result<Signal, DaemonError> {
     signal(kind).map_err(|source| DaemonError::System {
         what: "signal handlers",
         source,
     })
-}
-
-fn site_config(site: &config::Site) -> SiteConfig {
-    let seed = psmc_net::keys::PrivateKey::generate();
-    SiteConfig {
-        name: site.name.to_string(),
-        mtu: site.mtu.get(),
-        aead: psmc_net::aead::preferred(),
-        seed: *seed.public().as_bytes(),
-    }
-}
-
-fn tun_config(site: &config::Site) -> TunConfig {
-    TunConfig {
-        name: site.interface.as_ref().map(|name| name.as_str().to_owned()),
-        mtu: site.mtu.get(),
-        addresses: site.addresses.iter().map(|address| address.net()).collect(),
-    }
-}
-
-fn peer_config(peer: &config::Peer, own_key: PublicKey) -> PeerConfig {
-    let listed = matches!(&peer.paths, config::Paths::Listed(_));
-    PeerConfig {
-        name: peer.name.to_string(),
-        allowed_ips: peer.allowed_ips.iter().map(|allowed| allowed.net()).collect(),
-        can_dial: peer.endpoint.is_some() || listed,
-        smaller_key: own_key < peer.public_key,
-        scheduler: scheduler(peer.scheduler),
-        reorder: match peer.reorder {
-            config::Reorder::Deadline => psmc_core::ReorderPolicy::Deadline,
-            config::Reorder::Off => psmc_core::ReorderPolicy::Off,
-        },
-        keepalive: peer.keepalive.get(),
-    }
-}
-
-fn scheduler(scheduler: config::Scheduler) -> psmc_core::SchedulerKind {
-    match scheduler {
-        config::Scheduler::Earliest => psmc_core::SchedulerKind::Earliest,
-        config::Scheduler::Wrr => psmc_core::SchedulerKind::Wrr,
-        config::Scheduler::Flow => psmc_core::SchedulerKind::Flow,
-        config::Scheduler::Redundant => psmc_core::SchedulerKind::Redundant,
-    }
-}
-
-/// The routes for a network behind a peer. A default route is made of two halves, so that the one there is stays
-/// in place for the datagrams themselves, and comes back into force when the halves vanish with the interface.
-fn routes_for(net: ipnet::IpNet) -> Vec<ipnet::IpNet> {
-    match net.prefix_len() {
-        0 => net.subnets(1).map(Iterator::collect).unwrap_or_default(),
-        _ => vec![net],
-    }
 }

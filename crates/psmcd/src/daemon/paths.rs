@@ -177,7 +177,7 @@ impl Control {
             let path = path.settings.name.as_str();
             tracing::warn!(
                 path,
-                error = super::control::chain(&error),
+                error = crate::error_chain(&error),
                 "path waits for its interface or address"
             );
         }
@@ -202,7 +202,7 @@ impl Control {
         let wanted = match self.wanted_paths(peer).await {
             Ok(wanted) => wanted,
             Err(error) => {
-                tracing::warn!(peer = %self.peers[peer].config.name, error = super::control::chain(&error), "no paths yet");
+                tracing::warn!(peer = %self.peers[peer].config.name, error = crate::error_chain(&error), "no paths yet");
                 self.retry_paths = true;
                 return;
             }
@@ -214,7 +214,7 @@ impl Control {
             let name = settings.name.clone();
             if let Err(error) = self.open_path(peer, settings).await {
                 let peer = self.peers[peer].config.name.as_str();
-                tracing::warn!(peer, path = %name, error = super::control::chain(&error), "cannot open a path");
+                tracing::warn!(peer, path = %name, error = crate::error_chain(&error), "cannot open a path");
                 self.retry_paths = true;
             }
         }
@@ -314,7 +314,7 @@ fn bind_port(plane: &mut Plane, socket: SocketId, bind: &UdpBind) -> Result<(), 
 fn log_bind(bound: Result<(), BindError>) {
     if let Err(error) = bound {
         tracing::debug!(
-            error = super::control::chain(&error),
+            error = crate::error_chain(&error),
             "a path still waits for its interface or address"
         );
     }

@@ -6,7 +6,7 @@ use psmc_core::{PathError, PeerError};
 use psmc_wire::PathId;
 
 use super::DaemonError;
-use super::control::{Control, chain};
+use super::control::Control;
 use super::paths::OpenError;
 use crate::api::{Call, PathSpec, PeerPaths, RateLimit, Request, Response, WantedState};
 
@@ -81,7 +81,7 @@ impl Control {
         };
         match spec.settings(self.peers[index].config.endpoint.as_ref()) {
             Ok(settings) => done(self.open_path(index, settings).await),
-            Err(error) => Ok(Response::error(chain(&error))),
+            Err(error) => Ok(Response::error(crate::error_chain(&error))),
         }
     }
 
@@ -117,6 +117,6 @@ fn done(result: Result<(), OpenError>) -> Result<Response, DaemonError> {
     match result {
         Ok(()) => Ok(Response::Ok),
         Err(OpenError::Daemon(error)) => Err(error),
-        Err(error) => Ok(Response::error(chain(&error))),
+        Err(error) => Ok(Response::error(crate::error_chain(&error))),
     }
 }

@@ -125,7 +125,10 @@ fn reorder(session: &core::PeerStatus) -> BTreeMap<String, u64> {
         ("released_by_horizon", counters.released_by_horizon),
         ("released_by_limit", counters.released_by_limit),
     ];
-    counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
+    counts
+        .into_iter()
+        .map(|(name, count)| (name.to_owned(), count))
+        .collect()
 }
 
 /// What was dropped of a session's inner packets.
@@ -159,8 +162,9 @@ fn path_status(path: &core::PathStatus, peer: &Peer) -> PathStatus {
         name: path.name.clone(),
         id: u32::from(path.id.0),
         state: match (path.state, path.usage) {
+            (_, PathUse::Closed) => PathState::Closing,
             (core::PathState::Active, PathUse::Standby) => PathState::Standby,
-            (core::PathState::Active, PathUse::Available | PathUse::Closed) => PathState::Active,
+            (core::PathState::Active, PathUse::Available) => PathState::Active,
             (core::PathState::Suspect, _) => PathState::Suspect,
             (core::PathState::Probing, _) => PathState::Probing,
             (core::PathState::Dead, _) => PathState::Dead,

@@ -1,0 +1,61 @@
+//! From the configuration to what the engine and the interface are told.
+
+use psmc_core::{PeerConfig, SiteConfig};
+use psmc_net::keys::{PublicKey, random_seed};
+use psmc_net::tun::TunConfig;
+
+use crate::config;
+
+/// What the engine is told about this site.
+pub(super) fn site_config(site: &config::Site) -> SiteConfig {
+    SiteConfig {
+        name: site.name.to_string(),
+        mtu: site.mtu.get(),
+        aead: psmc_net::aead::preferred(),
+        seed: random_seed(),
+    }
+}
+
+/// What the interface is to be.
+pub(super) fn tun_config(site: &config::Site) -> TunConfig {
+    TunConfig {
+        name: site.interface.as_ref().map(|name| name.as_str().to_owned()),
+        mtu: site.mtu.get(),
+        addresses: site.addresses.iter().map(|address| address.net()).collect(),
+    }
+}
+
+/// What the engine is told about a peer.
+pub(super) fn peer_config(peer: &config::Peer, own_key: PublicKey) -> PeerConfig {
+    let listed = matches!(&peer.paths, config::Paths::Listed(_));
+    PeerConfig {
+        name: peer.name.to_string(),
+        allowed_ips: peer.allowed_ips.iter().map(|allowed| allowed.net()).collect(),
+        can_dial: peer.endpoint.is_some() || listed,
+        smaller_key: own_key < peer.public_key,
+        scheduler: scheduler(peer.scheduler),
+        reorder: match peer.reorder {
+            config::Reorder::Deadline => psmc_core::ReorderPolicy::Deadline,
+            config::Reorder::Off => psmc_core::ReorderPolicy::Off,
+        },
+        keepalive: peer.keepalive.get(),
+    }
+}
+
+fn scheduler(scheduler: config::Scheduler) -> psmc_core::SchedulerKind {
+    match scheduler {
+        config::Scheduler::Earliest => psmc_core::SchedulerKind::Earliest,
+        config::Scheduler::Wrr => psmc_core::SchedulerKind::Wrr,
+        config::Scheduler::Flow => psmc_core::SchedulerKind::Flow,
+        config::Scheduler::Redundant => psmc_core::SchedulerKind::Redundant,
+    }
+}
+
+/// The routes for a network behind a peer. A default route is made of two halves, so that the one there is stays
+/// in place for the datagrams themselves, and comes back into force when the halves vanish with the interface.
+pub(super) fn routes_for(net: ipnet::IpNet) -> Vec<ipnet::IpNet> {
+    match net.prefix_len() {
+        0 => net.subnets(1).map(Iterator::collect).unwrap_or_default(),
+        _ => vec![net],
+    }
+}

@@ -1,0 +1,156 @@
+//! `psmc demo`: the whole thing on one machine.
+//!
+//! Two sites, `van` and `hq`, each in a network namespace of its own, joined by three links of different speed. One TCP flow
+//! is measured over each link alone, then a file is sent through the tunnel over all of them, and the fastest link is cut
+//! while it runs. Nothing outside of the namespaces changes, and nothing is left behind.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | `network` | the namespaces and the links, and how one is cut |
+//! | `sites` | the daemons: keys, configuration, start, status |
+//! | `expected` | what the tunnel could carry at best |
+//! | `tcp` | TCP flows between the hosts |
+//! | `transfer` | the file, and the script of what happens meanwhile |
+//! | `deliveries` | what arrived when: rates and gaps |
+//! | `view` | what is shown while it runs |
+//! | `report` | what is printed at the end |
+
+mod deliveries;
+mod error;
+mod expected;
+mod network;
+mod report;
+mod sites;
+mod tcp;
+mod transfer;
+mod view;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use psmc_net::netns::{enter_user_namespace, is_privileged};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::output;
+use network::{LINKS, Network};
+use report::Report;
+use sites::{Directory, Sites};
+use view::View;
+
+pub use error::DemoError;
+pub use network::Cut;
+
+/// The arguments of `psmc demo`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DemoArgs {
+    /// Print the results as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// How the fastest link is cut
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub cut: Cut,
+    /// Work in this directory and leave configurations and logs in it
+    #[arg(long, value_name = "DIRECTORY")]
+    pub keep: Option<PathBuf>,
+}
+
+/// Runs the demonstration. To be called before the process starts its second thread: an ordinary user needs a user
+/// namespace, which a process with several threads cannot enter.
+///
+/// # Errors
+/// [`DemoError`]; also if everything ran, but what arrived is not what was sent.
+pub fn run(args: &DemoArgs) -> Result<(), DemoError> {
+    if !is_privileged() {
+        enter_user_namespace()?;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(DemoError::Runtime)?;
+    let report = runtime.block_on(async {
+        tokio::select! {
+            // Signals must be caught before there is anything to remove.
+            biased;
+            error = interruption() => Err(error),
+            report = demonstrate(args) => report,
+        }
+    })?;
+    print(&report, args.json).map_err(DemoError::Output)?;
+    if report.hash_ok {
+        Ok(())
+    } else {
+        Err(DemoError::Corrupt)
+    }
+}
+
+fn print(report: &Report, json: bool) -> io::Result<()> {
+    let text = if json {
+        output::json(report)?
+    } else {
+        report.table()
+    };
+    output::print(&text)
+}
+
+/// Everything from making the network to measuring the tunnel. To drop it ends the daemons and removes what was made.
+async fn demonstrate(args: &DemoArgs) -> Result<Report, DemoError> {
+    let directory = Directory::new(args.keep.as_deref())?;
+    let mut view = View::new();
+    view.note(&format!(
+        "two sites, van and hq, joined by three links: {}",
+        links()
+    ));
+    let network = Arc::new(Network::new()?);
+    let alone = measure_links(&network, &mut view).await?;
+    view.note("starting psmcd on both sites");
+    let mut sites = Sites::start(&network, directory.path())?;
+    let set_up = sites.wait_until_up().await?;
+    view.note(&format!(
+        "the tunnel is up with {} paths after {} ms",
+        LINKS.len(),
+        set_up.as_millis()
+    ));
+    let transfer = transfer::run(&network, &mut sites, args.cut, &mut view).await?;
+    Ok(Report::new(args.cut, alone, set_up, &transfer))
+}
+
+/// What one TCP flow gets over each link, in Mbit/s.
+async fn measure_links(network: &Network, view: &mut View) -> Result<Vec<f64>, DemoError> {
+    let mut alone = Vec::new();
+    for link in &LINKS {
+        let name = link.name;
+        view.note(&format!(
+            "measuring {name}: one TCP flow (CUBIC), outside of the tunnel"
+        ));
+        alone.push(tcp::goodput_mbps(network, link).await?);
+    }
+    Ok(alone)
+}
+
+fn links() -> String {
+    let links = LINKS
+        .iter()
+        .map(|link| format!("{} {} Mbit/s", link.name, link.mbps));
+    links.collect::<Vec<_>>().join(", ")
+}
+
+/// Waits until the user, or the system, wants the demonstration to end.
+async fn interruption() -> DemoError {
+    let signals = [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::hangup(),
+    ]
+    .map(signal);
+    let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = signals else {
+        // Without handlers the signals do what they do by default, which ends the demonstration as well.
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = hangup.recv() => {}
+    }
+    DemoError::Interrupted
+}

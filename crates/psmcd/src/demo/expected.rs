@@ -1,0 +1,31 @@
+//! What the tunnel could carry at best.
+
+use super::network::Link;
+use crate::config::InnerMtu;
+
+/// Headers of an inner TCP segment: IPv4, TCP and its time stamps (RFC 7323), which Linux always sends.
+const INNER_HEADERS: u64 = 20 + 20 + 12;
+
+/// What the tunnel adds to a packet of full size: its header and the AEAD tag.
+const TUNNEL: u64 = 39;
+
+/// What is added on a link: UDP, IPv4, and the Ethernet header, which a token bucket counts as well.
+const OUTER_HEADERS: u64 = 8 + 20 + 14;
+
+/// What one TCP flow gets through the tunnel, in bit/s, if it fills all these links with packets of full size.
+pub(super) fn goodput<'a>(links: impl IntoIterator<Item = &'a Link>) -> u64 {
+    let mtu = u64::from(InnerMtu::default().get());
+    let speed: u64 = links.into_iter().map(Link::bits_per_second).sum();
+    speed * (mtu - INNER_HEADERS) / (mtu + TUNNEL + OUTER_HEADERS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::network::LINKS;
+
+    #[test]
+    fn headers_take_nine_per_cent() {
+        assert_eq!(goodput(&LINKS), 90_000_000 * 1348 / 1481);
+    }
+}

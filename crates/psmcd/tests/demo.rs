@@ -1,0 +1,106 @@
+//! `psmc demo`, as the README tells people to run it. Needs root: one test gives its privileges up.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot run the demonstration has failed"
+)]
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const NOBODY: u32 = 65534;
+
+/// A directory that the demonstration may use, and must leave empty.
+struct Scratch(TempDir);
+
+impl Scratch {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn demo(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.args(["demo", "--json"]).env("TMPDIR", self.0.path());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn is_empty(&self) -> bool {
+        fs::read_dir(self.0.path()).unwrap().next().is_none()
+    }
+}
+
+fn psmc() -> PathBuf {
+    env!("CARGO_BIN_EXE_psmc").into()
+}
+
+fn assert_good(output: &Output) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["hash_ok"], true, "{report}");
+    assert_eq!(report["links_mbps"].as_array().unwrap().len(), 3, "{report}");
+    let number = |key: &str| report[key].as_f64().unwrap();
+    // How close it comes to the sum is for a machine that does nothing else to show.
+    assert!(number("aggregate_mbps") > number("best_single_mbps"), "{report}");
+    assert!(number("gap_ms") < 1000.0, "{report}");
+    let used = |path: &Value| path["bytes"].as_u64() > Some(1_000_000);
+    assert!(report["paths"].as_array().unwrap().iter().all(used), "{report}");
+}
+
+#[test]
+fn root_sees_links_added_up_and_a_cut_survived() {
+    let scratch = Scratch::new();
+    assert_good(&scratch.demo(&psmc()).output().unwrap());
+    assert!(scratch.is_empty());
+}
+
+#[test]
+fn an_ordinary_user_sees_the_same() {
+    let (scratch, shared) = (Scratch::new(), tempfile::tempdir().unwrap());
+    chown(scratch.0.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    fs::set_permissions(shared.path(), Permissions::from_mode(0o755)).unwrap();
+    // Nobody else can look into root's target directory.
+    let program = shared.path().join("psmc");
+    fs::copy(psmc(), &program).unwrap();
+    let mut demo = scratch.demo(&program);
+    assert_good(
+        &demo
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .output()
+            .expect("this test needs root"),
+    );
+    assert!(scratch.is_empty());
+}
+
+#[test]
+fn an_interrupted_demo_leaves_nothing_behind() {
+    let scratch = Scratch::new();
+    let demo = scratch.demo(&psmc()).spawn().unwrap();
+    while scratch.is_empty() {
+        sleep(Duration::from_millis(10));
+    }
+    interrupt(&demo);
+    let output = demo.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("stopped"));
+    assert!(scratch.is_empty());
+}
+
+/// What ^C does.
+fn interrupt(program: &Child) {
+    let kill = Command::new("kill")
+        .arg("-INT")
+        .arg(program.id().to_string())
+        .status();
+    assert!(kill.unwrap().success());
+}

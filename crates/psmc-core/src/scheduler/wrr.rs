@@ -16,21 +16,24 @@ const QUANTUM: i64 = 1500;
 pub(super) struct Wrr {
     /// Position in the candidates.
     turn: usize,
-    /// What the path whose turn it is may still send.
-    credit: i64,
+    /// What each candidate may still send in its turn; negative if its last packet was longer than that, for
+    /// which its own next turn pays, and nobody else's.
+    credits: Vec<i64>,
 }
 
 impl Scheduler for Wrr {
     fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Queued, now: Instant) -> Choice {
-        if self.credit <= 0 {
+        self.credits.resize(candidates.len(), 0);
+        self.turn %= candidates.len();
+        while self.credits[self.turn] <= 0 {
             self.turn = (self.turn + 1) % candidates.len();
-            self.credit += QUANTUM * i64::from(paths[candidates[self.turn]].config.weight);
+            self.credits[self.turn] += QUANTUM * i64::from(paths[candidates[self.turn]].config.weight);
         }
-        let index = candidates[self.turn % candidates.len()];
+        let index = candidates[self.turn];
         if !paths[index].has_room(packet.packet.len(), now) {
             return Choice::Wait;
         }
-        self.credit -= i64::try_from(packet.packet.len()).unwrap_or(QUANTUM);
+        self.credits[self.turn] -= i64::try_from(packet.packet.len()).unwrap_or(QUANTUM);
         Choice::Path(index)
     }
 

@@ -39,7 +39,10 @@ impl Session {
                 continue;
             }
             batch.clear();
+            let before = path.state();
             path.emit(self.keys.sealing()?, &self.clock, batch, now);
+            // One probe too many makes a suspect dead.
+            self.note_state(index, before, shared, now);
             if batch.segments() > 0 {
                 self.emission_turn = index + 1;
                 return Some(self.transmit(index, batch));

@@ -343,8 +343,11 @@ fn regression_paths_with_long_round_trips_become_active() {
 #[test]
 fn regression_an_idle_path_that_works_is_not_suspected_again_and_again() {
     let mut world = World::connected(vec![Link::new(55), Link::new(8)], SchedulerKind::Earliest);
+    for from in [VAN, HQ] {
+        world.send(from, &packet(from, TCP, 1, 0, 100));
+    }
     world.links[1].cut();
-    Load { next: 0 }.run(&mut world, ms(100));
+    world.run_for(ms(50));
     world.links[1].restore();
     world.run_for(ms(1000));
     for end in &mut world.ends {
@@ -358,7 +361,7 @@ fn regression_an_idle_path_that_works_is_not_suspected_again_and_again() {
 }
 
 #[test]
-fn regression_a_quiet_end_acknowledges_what_comes_by_a_path_that_works_one_way() {
+fn a_path_that_works_one_way_only_is_left_alone() {
     let mut world = World::connected(vec![Link::new(10), Link::new(10)], SchedulerKind::Wrr);
     world.links[0].passes = [true, false];
     world.run_for(Duration::from_secs(30));
@@ -368,7 +371,7 @@ fn regression_a_quiet_end_acknowledges_what_comes_by_a_path_that_works_one_way()
         world.run_for(ms(200));
     }
     let after = world.status(HQ).paths[0].counters.tx_packets;
-    assert!(after - before <= 20, "no acknowledgements go where they don't arrive: {}", after - before);
+    assert!(after - before <= 20, "little but probes and answers: {}", after - before);
     assert!(world.numbers(HQ).into_iter().eq(0..20));
 }
 

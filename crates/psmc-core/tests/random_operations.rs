@@ -495,22 +495,6 @@ fn regression_a_path_being_closed_does_not_come_back_with_a_restarted_peer() {
 }
 
 #[test]
-fn regression_an_idle_path_is_not_suspected_over_acknowledgements_that_travel_slowly_elsewhere() {
-    let ops = [
-        Op::Delay { link: 3, ms: 8 },
-        restart(VAN),
-        Op::Wait { ms: 49 },
-        cut(2),
-        Op::Wait { ms: 53 },
-        Op::Delay { link: 3, ms: 55 },
-        Op::Send { from: HQ, flow: 0, protocol: TCP, len: 28, count: 1 },
-        send_from_van(28, 2),
-        Op::Wait { ms: 148 },
-    ];
-    check_that_all_heals(&[1, 81, 8], SchedulerKind::Earliest, &ops);
-}
-
-#[test]
 fn regression_a_flow_that_moves_to_a_new_path_does_not_overtake_itself() {
     let ops = [
         send_from_van(28, 1),

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "every test binary uses another part of the world")]
 
-mod crypto;
+pub mod crypto;
 mod link;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -324,7 +324,10 @@ impl World {
         while let Some(transmit) = self.ends[end].site.poll_transmit(&mut self.batch, self.now) {
             let link = match transmit.socket {
                 HQ_SOCKET => usize::from(octet(transmit.local_ip.expect("replies have a source"))),
-                SocketId(link) => link as usize,
+                SocketId(link) => {
+                    assert_eq!(transmit.local_ip, None, "a site that moves sends from where it is");
+                    link as usize
+                }
             };
             let SocketAddr::V4(to) = transmit.remote else { panic!("all addresses are IPv4") };
             assert_eq!(usize::from(to.ip().octets()[2]), link, "sent into the wrong link");
@@ -360,6 +363,11 @@ impl World {
             _ => {}
         }
         self.ends[end].events.push(event);
+    }
+
+    /// The number of the control connection made last: its keys follow from it.
+    pub fn last_connection(&self) -> u64 {
+        self.next_connection
     }
 
     /// Control connections that are up at either end.

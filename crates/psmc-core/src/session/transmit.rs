@@ -52,11 +52,14 @@ impl Session {
     }
 
     fn transmit(&self, index: usize, batch: &Batch) -> Transmit {
-        let address = self.paths[index].address;
+        let path = &self.paths[index];
+        let address = path.address;
         Transmit {
             socket: address.socket,
             remote: address.remote,
-            local_ip: address.local_ip,
+            // The peer must hear from the address it has called. What this site opens leaves from whatever address its
+            // link has at the moment: to insist on the former one would silence a site that moves.
+            local_ip: address.local_ip.filter(|_| !path.opened_here),
             segment_size: batch.segment_size(),
             segments: batch.segments(),
         }
@@ -69,7 +72,7 @@ impl Session {
         }
         while let Some(front) = self.egress.front() {
             match self.scheduler.choose(&self.paths, &self.scratch.candidates, front, now) {
-                Choice::Wait => return,
+                Choice::Wait => break,
                 Choice::Path(index) => self.give(index, shared),
                 Choice::All => self.give_to_all(shared),
             }

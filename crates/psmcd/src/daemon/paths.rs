@@ -260,7 +260,10 @@ impl Control {
                 up,
                 "link changed"
             );
-            let known = path.interface_index.replace(link.index) == Some(link.index);
+            let known = path.interface_index == Some(link.index);
+            if up {
+                path.interface_index = Some(link.index);
+            }
             let (socket, bind) = (path.socket, path.bind());
             let follow = move |plane: &mut Plane| match bind {
                 Some(bind) if up && !(known && plane.is_open(socket)) => {

@@ -188,8 +188,10 @@ impl Path {
     pub(crate) fn arrival(&self, bytes: usize) -> Duration {
         let rate = self.bandwidth().unwrap_or_else(|| self.pacing_rate()).max(1);
         let shortest = self.rtt.min().unwrap_or(INITIAL_RTT);
-        // Queues of the network grow in the direction that carries the data.
-        let queueing = self.smoothed_rtt().saturating_sub(shortest);
+        // Queues of the network grow in the direction that carries the data, and are gone when a path has rested:
+        // then its smoothed round trip still tells of them, its latest one doesn't.
+        let latest = self.rtt.latest().unwrap_or(INITIAL_RTT);
+        let queueing = self.smoothed_rtt().min(latest).saturating_sub(shortest);
         let waiting = Duration::from_secs_f64((self.outbox_bytes + on_wire(bytes)) as f64 / rate as f64);
         shortest / 2 + queueing + waiting
     }
@@ -248,8 +250,8 @@ impl Path {
         !self.outbox.is_empty() || self.sent.is_waiting()
     }
 
-    /// The session has nothing more to send. If the path would have taken more, the rate measured from here on
-    /// is not the path's.
+    /// The session has nothing more for this path: nothing at all, or nothing that need not wait for another
+    /// one. If the path would have taken more, the rate measured from here on is not the path's.
     pub(crate) fn note_idle(&mut self, now: Instant) {
         if self.has_room(self.max_datagram, now) {
             self.rates.set_app_limited(self.sent.inflight_bytes());

@@ -1,0 +1,142 @@
+//! How much the links carry, and in what order it comes out, in virtual time.
+
+mod world;
+
+use std::time::Duration;
+
+use psmc_core::SchedulerKind;
+use world::{HQ, Link, TCP, VAN, World, packet};
+
+/// Bytes of a full-size inner packet, and of the datagram around it with its outer headers.
+const INNER: u64 = 1400;
+const OUTER: f64 = 1400.0 + 39.0 + 28.0;
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// Offers `mbit` from the van, in full-size packets of one flow from `first` on, for `time`.
+/// Returns what arrived meanwhile, in Mb/s.
+fn offer(world: &mut World, mbit: u64, time: Duration, first: &mut u32) -> f64 {
+    let interval = Duration::from_nanos(INNER * 8 * 1000 / mbit);
+    let (end, before) = (world.now + time, world.ends[HQ].delivered.len());
+    while world.now < end {
+        world.send(VAN, &packet(VAN, TCP, 1, *first, INNER as usize));
+        *first += 1;
+        world.run_for(interval);
+    }
+    let packets = (world.ends[HQ].delivered.len() - before) as u64;
+    (packets * INNER * 8) as f64 / time.as_secs_f64() / 1e6
+}
+
+/// Inner bits that links of so many Mb/s carry at the very best.
+fn capacity(mbit: f64) -> f64 {
+    mbit * INNER as f64 / OUTER
+}
+
+/// Packets that came behind a later one, from the delivery with that index on.
+fn overtaken(world: &World, from: usize) -> usize {
+    let (mut newest, mut count) = (0, 0);
+    for &number in &world.numbers(HQ)[from..] {
+        count += usize::from(number < newest);
+        newest = newest.max(number);
+    }
+    count
+}
+
+#[test]
+fn earliest_adds_up_three_links_and_keeps_their_queues_short() {
+    let links = vec![Link::new(5).mbit(40), Link::new(5).mbit(30), Link::new(5).mbit(20)];
+    let mut world = World::connected(links, SchedulerKind::Earliest);
+    let mut next = 0;
+    offer(&mut world, 200, ms(1000), &mut next);
+    let warm = world.ends[HQ].delivered.len();
+    let dropped: u64 = world.links.iter().map(|link| link.dropped).sum();
+    let rate = offer(&mut world, 200, ms(3000), &mut next);
+    println!("{rate:.1} of {:.1} Mb/s, {} overtaken", capacity(90.0), overtaken(&world, warm));
+    assert!(rate >= 0.92 * capacity(90.0), "{rate:.1} Mb/s");
+    let dropped = world.links.iter().map(|link| link.dropped).sum::<u64>() - dropped;
+    assert!(dropped <= 20, "{dropped} datagrams overran a queue of 100 ms");
+    assert!(overtaken(&world, warm) <= 20, "{} packets came out of order", overtaken(&world, warm));
+}
+
+#[test]
+fn what_the_links_carry_easily_arrives_whole_and_in_order_over_a_spread_of_delays() {
+    for delays in [[10, 25, 40], [10, 10, 10], [1, 50, 100]] {
+        let links = delays.iter().map(|&delay| Link::new(delay).mbit(30)).collect();
+        let mut world = World::connected(links, SchedulerKind::Earliest);
+        let mut next = 0;
+        offer(&mut world, 50, ms(2000), &mut next);
+        let warm = world.ends[HQ].delivered.len();
+        let rate = offer(&mut world, 50, ms(3000), &mut next);
+        world.run_for(ms(500));
+        println!("{delays:?}: {rate:.1} Mb/s, {} overtaken", overtaken(&world, 0));
+        let numbers = world.numbers(HQ);
+        let (first, last) = (numbers[warm], numbers[numbers.len() - 1]);
+        assert!(numbers[warm..].iter().copied().eq(first..=last), "{delays:?}: in order and without a gap");
+        assert!(rate > 49.0, "{delays:?}: {rate:.1} Mb/s");
+    }
+}
+
+#[test]
+fn regression_a_path_is_not_shunned_for_a_queue_of_long_ago() {
+    let links = [10, 25, 40].into_iter().map(|delay| Link::new(delay).mbit(30)).collect();
+    let mut world = World::connected(links, SchedulerKind::Earliest);
+    let mut next = 0;
+    offer(&mut world, 50, ms(2500), &mut next);
+    let before: Vec<_> = world.links.iter().map(|link| link.carried_bytes[VAN]).collect();
+    offer(&mut world, 50, ms(1000), &mut next);
+    let carried: Vec<_> = world.links.iter().zip(before).map(|(link, before)| link.carried_bytes[VAN] - before).collect();
+    println!("{carried:?} bytes by paths of 10, 25 and 40 ms");
+    assert!(carried[0] > carried[1] && carried[1] > 10 * carried[2], "{carried:?}");
+}
+
+#[test]
+fn round_robin_keeps_an_ordered_flow_in_order_over_a_spread_of_delays() {
+    for delays in [[10, 25, 40], [1, 50, 100]] {
+        let links = delays.iter().map(|&delay| Link::new(delay).mbit(30)).collect();
+        let mut world = World::connected(links, SchedulerKind::Wrr);
+        let mut next = 0;
+        offer(&mut world, 50, ms(2000), &mut next);
+        let warm = world.ends[HQ].delivered.len();
+        let rate = offer(&mut world, 50, ms(3000), &mut next);
+        world.run_for(ms(500));
+        println!("{delays:?}: {rate:.1} Mb/s, {} overtaken", overtaken(&world, 0));
+        let numbers = &world.numbers(HQ)[warm..];
+        assert!(numbers.is_sorted(), "{delays:?}");
+        assert!(rate > 49.0, "{delays:?}: {rate:.1} Mb/s");
+    }
+}
+
+#[test]
+fn a_lossy_link_costs_no_more_than_what_it_loses() {
+    let links = vec![Link::new(10).mbit(40), Link::new(10).mbit(40).loss_one_in(100)];
+    let mut world = World::connected(links, SchedulerKind::Earliest);
+    let mut next = 0;
+    offer(&mut world, 120, ms(2000), &mut next);
+    let rate = offer(&mut world, 120, ms(3000), &mut next);
+    println!("{rate:.1} of {:.1} Mb/s", capacity(80.0));
+    assert!(rate >= 0.9 * capacity(80.0), "{rate:.1} Mb/s");
+}
+
+#[test]
+fn both_directions_at_once_are_full() {
+    let links = vec![Link::new(5).mbit(40), Link::new(15).mbit(20)];
+    let mut world = World::connected(links, SchedulerKind::Earliest);
+    let mut delivered = [0; 2];
+    for number in 0..40_000 {
+        if number == 10_000 {
+            delivered = [VAN, HQ].map(|end| world.ends[end].delivered.len());
+        }
+        for from in [VAN, HQ] {
+            world.send(from, &packet(from, TCP, 1, number, INNER as usize));
+        }
+        world.run_for(Duration::from_micros(100));
+    }
+    for end in [VAN, HQ] {
+        let packets = (world.ends[end].delivered.len() - delivered[end]) as u64;
+        let rate = (packets * INNER * 8) as f64 / 3.0 / 1e6;
+        println!("to {end}: {rate:.1} of {:.1} Mb/s", capacity(60.0));
+        assert!(rate >= 0.9 * capacity(60.0), "to {end}: {rate:.1} Mb/s");
+    }
+}

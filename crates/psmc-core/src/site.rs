@@ -8,7 +8,7 @@ use psmc_wire::crypto::{KeySource, Role};
 use psmc_wire::datagram::Header;
 use psmc_wire::frame::PathUse;
 use psmc_wire::{BufPool, PacketBuf, PathId};
-use rand_core::{Rng, SeedableRng};
+use rand_core::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use thiserror::Error;
 
@@ -71,8 +71,9 @@ impl Site {
     /// A site without peers.
     #[must_use]
     pub fn new(config: SiteConfig) -> Self {
-        let mut rng = Pcg64Mcg::from_seed(fold(config.seed));
-        let flow_key = [rng.next_u64(), rng.next_u64()];
+        // Labels travel in the clear and tell about their generator: the key of the flows must not depend on it.
+        let (for_rng, flow_key) = halves(config.seed);
+        let rng = Pcg64Mcg::from_seed(for_rng);
         let shared = Shared {
             name: config.name,
             mtu: config.mtu,
@@ -269,10 +270,13 @@ impl Site {
         let Some((peer, session)) = peer.and_then(|peer| Some((peer, self.peers.get_mut(&peer)?))) else {
             return self.refuse(Refusal::UnknownLabel, None);
         };
-        if let Err(refusal) = session.handle_datagram(&header, datagram, origin, &mut self.shared, now) {
+        let result = session.handle_datagram(&header, datagram, origin, &mut self.shared, now);
+        if !result.is_err_and(Refusal::is_of_strangers) {
+            self.busy.insert(peer);
+        }
+        if let Err(refusal) = result {
             self.refuse(refusal, None);
         }
-        self.busy.insert(peer);
     }
 
     /// Does what is due by `now`.
@@ -384,9 +388,10 @@ impl Site {
     }
 }
 
-/// Both halves of a seed, folded into the size that the generator takes.
-fn fold(seed: [u8; 32]) -> [u8; 16] {
-    std::array::from_fn(|i| seed[i] ^ seed[i + 16])
+/// Two secrets that know nothing of each other.
+fn halves(seed: [u8; 32]) -> ([u8; 16], [u64; 2]) {
+    let word = |from: usize| u64::from_be_bytes(std::array::from_fn(|i| seed[from + i]));
+    (std::array::from_fn(|i| seed[i]), [word(16), word(24)])
 }
 
 impl std::fmt::Debug for Site {

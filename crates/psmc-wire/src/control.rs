@@ -19,7 +19,7 @@ pub const LENGTH_LEN: usize = 4;
 
 /// The longest message, type and body, in bytes; a longer one ends the connection before it is read.
 ///
-/// No message of this version exceeds 600 bytes; the rest is room for later ones.
+/// No message of this version exceeds 300 bytes; the rest is room for later ones.
 pub const MAX_MESSAGE: usize = 16 * 1024;
 
 const HELLO: u8 = 1;

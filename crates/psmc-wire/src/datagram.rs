@@ -28,7 +28,7 @@ pub const DATAGRAM_OVERHEAD: usize = HEADER_LEN + TIMESTAMP_LEN + TAG_LEN;
 
 /// The kind of an end-to-end datagram, in the high nibble of its first byte.
 ///
-/// Never 0 or 1 (which STUN begins with), so that a port can be shared with it.
+/// Never 0, with which STUN begins, nor 1 to 3 (ZRTP, DTLS), so that a port can be shared (RFC 7983).
 const KIND_SESSION: u8 = 0x5;
 
 /// How many epochs can be told apart by the four bits that a datagram carries.

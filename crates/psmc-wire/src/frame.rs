@@ -49,7 +49,7 @@ pub struct AckHeader {
     pub congestion_experienced: u32,
 }
 
-/// What a receiver measured on one path since the session began. All wrap, none resets.
+/// What a receiver measured on one path since the session began. Delays are signed, in two's complement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathStats {
     /// Datagrams received and found authentic.

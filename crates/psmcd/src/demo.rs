@@ -104,7 +104,7 @@ async fn demonstrate(args: &DemoArgs) -> Result<Report, DemoError> {
     let network = Arc::new(Network::new()?);
     let alone = measure_links(&network, &mut view).await?;
     view.note("starting psmcd on both sites");
-    let mut sites = Sites::start(&network, directory.path())?;
+    let mut sites = Sites::start(&network, directory.path()).await?;
     let set_up = sites.wait_until_up().await?;
     view.note(&format!(
         "the tunnel is up with {} paths after {} ms",

@@ -6,7 +6,7 @@ use psmc_wire::crypto::TAG_LEN;
 use psmc_wire::datagram::{HEADER_LEN, TIMESTAMP_LEN};
 use psmc_wire::frame::{DATA_OVERHEAD, DATA_OVERHEAD_WITH_LENGTH, DataFrame, FrameWriter};
 
-use super::{Path, PathState, on_wire};
+use super::{PING_INTERVAL, Path, PathState, on_wire};
 use super::sent::SentDatagram;
 use crate::batch::Batch;
 use crate::clock::SessionClock;
@@ -138,7 +138,7 @@ impl Path {
             self.pacer.on_sent(u64::from(bytes), rate, now);
             self.last_eliciting_at = Some(now);
         } else {
-            self.only_answered_since.get_or_insert(now);
+            self.note_answer(now);
         }
         self.sent.push(SentDatagram {
             sent_at: now,
@@ -148,6 +148,14 @@ impl Path {
             packets: content.packets,
             path_use: self.use_in_datagram.take(),
         });
+    }
+
+    /// A datagram that nobody acknowledges has been sent. If it answers data, the answers themselves should be
+    /// known to arrive; answers to anything else are not worth a question.
+    fn note_answer(&mut self, now: Instant) {
+        if self.received.data_at().is_some_and(|at| now < at + PING_INTERVAL) {
+            self.only_answered_since.get_or_insert(now);
+        }
     }
 }
 

@@ -37,6 +37,7 @@ pub(crate) struct Arrival {
     pub(crate) sent_at_us: u32,
     pub(crate) congestion_experienced: bool,
     pub(crate) ack_eliciting: bool,
+    pub(crate) carries_data: bool,
 }
 
 /// The receive side of a path.
@@ -52,6 +53,7 @@ pub(crate) struct Received {
     ack_due: Option<Instant>,
     stats_due: Option<Instant>,
     heard_at: Option<Instant>,
+    data_at: Option<Instant>,
 }
 
 impl Received {
@@ -70,8 +72,11 @@ impl Received {
             self.largest_at = Some(now);
             self.newest_sent_at_us = Some(arrival.sent_at_us);
         }
-        self.stats_due.get_or_insert(now + STATS_INTERVAL);
+        if arrival.carries_data {
+            self.data_at = Some(now);
+        }
         if arrival.ack_eliciting {
+            self.stats_due.get_or_insert(now + STATS_INTERVAL);
             self.schedule_ack(arrival.packet_number != expected, now);
         }
     }
@@ -153,6 +158,11 @@ impl Received {
         self.newest_sent_at_us
     }
 
+    /// When the last inner packet arrived.
+    pub(crate) fn data_at(&self) -> Option<Instant> {
+        self.data_at
+    }
+
     /// When the last authentic datagram arrived.
     pub(crate) fn heard_at(&self) -> Option<Instant> {
         self.heard_at
@@ -226,6 +236,7 @@ mod tests {
             sent_at_us: 0,
             congestion_experienced: false,
             ack_eliciting: true,
+            carries_data: true,
         }
     }
 

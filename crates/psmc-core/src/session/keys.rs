@@ -15,6 +15,10 @@ use psmc_wire::{Label, PacketNumber, PathId};
 /// A key seals for this long at the most (design §3; the same as WireGuard's REKEY_AFTER_TIME).
 pub(crate) const KEY_LIFETIME: Duration = Duration::from_secs(120);
 
+/// A key seals at most this many datagrams before it is rolled, whatever its age: a confidentiality bound for
+/// AES-GCM with full-size datagrams (RFC 9001 appendix B.1.1 allows 2^28 of 2 KiB).
+const KEY_DATAGRAMS: u64 = 1 << 27;
+
 /// How long an older generation still opens datagrams after a newer one is in use: far longer than any
 /// datagram stays on its way.
 const OVERLAP: Duration = Duration::from_secs(10);
@@ -30,9 +34,17 @@ pub(crate) struct SealingKey {
     since: Instant,
     /// Whether the peer has acknowledged a datagram sealed with it, and so surely holds the next one too.
     acknowledged: bool,
+    /// Datagrams sealed with it.
+    sealed: u64,
 }
 
 impl SealingKey {
+    /// When it should be rolled; not before the peer surely holds the next one.
+    fn roll_at(&self) -> Option<Instant> {
+        let lifetime = if self.sealed < KEY_DATAGRAMS { KEY_LIFETIME } else { Duration::ZERO };
+        self.acknowledged.then(|| self.since + lifetime)
+    }
+
     /// Seals `datagram` in place: room for the header, the plain sealed part, room for the tag.
     pub(crate) fn seal(&self, path: PathId, packet_number: PacketNumber, datagram: &mut [u8]) {
         let header = Header {
@@ -74,7 +86,7 @@ struct Generation {
 impl Generation {
     fn sealing_key(&self, epoch: u8, now: Instant) -> SealingKey {
         let key = self.source.packet_key(self.aead, self.role, epoch);
-        SealingKey { label: self.peer_label, epoch, key, since: now, acknowledged: false }
+        SealingKey { label: self.peer_label, epoch, key, since: now, acknowledged: false, sealed: 0 }
     }
 
     fn opening_key(&self, epoch: u8) -> Box<dyn PacketKey> {
@@ -104,7 +116,7 @@ impl Generation {
 
     fn epoch_to_roll_to(&self, now: Instant) -> Option<u8> {
         let sealing = self.sealing.as_ref()?;
-        let due = sealing.acknowledged && now >= sealing.since + KEY_LIFETIME;
+        let due = sealing.roll_at().is_some_and(|at| at <= now);
         // The 256th epoch, after eight hours without a control connection, seals until there is one again.
         sealing.epoch.checked_add(1).filter(|_| due)
     }
@@ -195,6 +207,14 @@ impl KeyRing {
         self.generations.iter().rev().find_map(|generation| generation.sealing.as_ref())
     }
 
+    /// So many datagrams have been sealed with the sealing key.
+    pub(crate) fn on_sealed(&mut self, datagrams: u64) {
+        let newest = self.generations.iter_mut().rev().find_map(|generation| generation.sealing.as_mut());
+        if let Some(sealing) = newest {
+            sealing.sealed += datagrams;
+        }
+    }
+
     /// The peer has acknowledged a datagram that was sealed at `sent_at`.
     pub(crate) fn on_acknowledged(&mut self, sent_at: Instant) {
         let newest = self.generations.iter_mut().rev().find_map(|generation| generation.sealing.as_mut());
@@ -218,8 +238,8 @@ impl KeyRing {
     /// When [`handle_timeout`](Self::handle_timeout) has something to do.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let retire = self.generations.iter().filter_map(|generation| generation.retire_at).min();
-        let roll = self.sealing().filter(|sealing| sealing.acknowledged && sealing.epoch < u8::MAX);
-        [retire, roll.map(|sealing| sealing.since + KEY_LIFETIME)].into_iter().flatten().min()
+        let roll = self.sealing().filter(|sealing| sealing.epoch < u8::MAX).and_then(SealingKey::roll_at);
+        [retire, roll].into_iter().flatten().min()
     }
 
     /// How often the sealing key was rolled within its generation.

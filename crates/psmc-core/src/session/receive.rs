@@ -72,6 +72,11 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Whether nobody has proved to have sent it.
+    pub(crate) fn is_of_strangers(self) -> bool {
+        matches!(self, Self::Malformed | Self::UnknownLabel | Self::Unauthenticated | Self::Replayed)
+    }
+
     /// All of them, in order.
     pub const ALL: [Self; 9] = [
         Self::Malformed,
@@ -127,9 +132,14 @@ impl Session {
             shared.events.push_back(Event::PathOpened { peer: self.peer, path: header.path });
         }
         let index = self.path_index(header.path).ok_or(Refusal::NoSuchPath)?;
-        let ack_eliciting = Frames::new(frames).flatten().any(|frame| frame.is_ack_eliciting());
+        let (mut ack_eliciting, mut carries_data) = (false, false);
+        for frame in Frames::new(frames).flatten() {
+            ack_eliciting |= frame.is_ack_eliciting();
+            carries_data |= matches!(frame, Frame::Data(_));
+        }
         let congestion_experienced = origin.congestion_experienced || header.marks.congestion_experienced;
-        let arrival = Arrival { packet_number, bytes, sent_at_us, congestion_experienced, ack_eliciting };
+        let arrival =
+            Arrival { packet_number, bytes, sent_at_us, congestion_experienced, ack_eliciting, carries_data };
         self.follow_peer(index, packet_number, origin, shared, now);
         self.paths[index].received.on_datagram(arrival, &self.clock, now);
         self.handle_frames(index, Frames::new(frames), sent_at_us, shared, now)

@@ -44,6 +44,7 @@ impl Session {
             // One probe too many makes a suspect dead.
             self.note_state(index, before, shared, now);
             if batch.segments() > 0 {
+                self.keys.on_sealed(batch.segments() as u64);
                 self.emission_turn = index + 1;
                 return Some(self.transmit(index, batch));
             }
@@ -101,10 +102,14 @@ impl Session {
 
     fn give(&mut self, index: usize, shared: &mut Shared) {
         let Some(packet) = self.take_first() else { return };
-        if !self.paths[index].fits(packet.packet.len()) {
+        let fits = |&index: &usize| self.paths[index].fits(packet.packet.len());
+        // A packet too large for the path that the scheduler chose still fits another, perhaps.
+        let index = Some(index).filter(fits).or_else(|| self.scratch.candidates.iter().copied().find(fits));
+        let Some(index) = index else {
             self.counters.too_big += 1;
-            shared.pool.put(packet.packet);
-        } else if let Some(refused) = self.paths[index].enqueue(packet) {
+            return shared.pool.put(packet.packet);
+        };
+        if let Some(refused) = self.paths[index].enqueue(packet) {
             shared.pool.put(refused.packet);
         }
     }

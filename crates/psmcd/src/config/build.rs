@@ -91,7 +91,7 @@ fn path(draft: PathDraft, endpoint: Option<&Endpoint>) -> Option<PathSettings> {
             .or_else(|| endpoint.cloned())?,
         weight: draft.weight,
         max_rate: draft.max_rate,
-        mtu: draft.mtu,
+        mtu: draft.mtu.map(Spanned::into_inner),
     })
 }
 

@@ -35,6 +35,10 @@ use source::Source;
 /// Most paths that one peer can have. Nobody has sixty-four uplinks, and every path costs probes and an anti-replay window.
 pub const MAX_PATHS: usize = 64;
 
+/// What the tunnel adds to a full-size packet, in bytes: its own part, UDP and the larger IP header.
+pub const TUNNEL_OVERHEAD: usize =
+    psmc_wire::datagram::DATAGRAM_OVERHEAD + psmc_wire::frame::DATA_OVERHEAD + 8 + 40;
+
 impl Config {
     /// Reads and checks a file. Relative paths in it are taken from the directory that it is in.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {

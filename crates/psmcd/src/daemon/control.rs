@@ -73,6 +73,7 @@ pub(super) struct Control {
     /// Connections that ended because the peer sent something that is no message.
     pub(super) malformed_messages: u64,
     notices: mpsc::UnboundedReceiver<Notice>,
+    news: mpsc::Receiver<Event>,
     accepted: mpsc::Receiver<(Secured, SocketAddr)>,
     connections: BTreeMap<ConnectionId, mpsc::UnboundedSender<Message>>,
     next_connection: u64,
@@ -101,6 +102,7 @@ impl Control {
         let Started {
             handle: plane,
             notices,
+            news,
             tun_name,
             tun_index,
         } = plane::start(site_config(&site), tun_config(&site)).await?;
@@ -128,6 +130,7 @@ impl Control {
             tls_counters,
             malformed_messages: 0,
             notices,
+            news,
             accepted,
             connections: BTreeMap::new(),
             next_connection: 0,
@@ -205,6 +208,7 @@ impl Control {
             tokio::select! {
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
+                Some(event) = self.news.recv() => self.log_event(&event),
                 notice = self.notices.recv() => match notice {
                     Some(notice) => self.on_notice(notice).await?,
                     None => return Err(DaemonError::PlaneDied),

@@ -11,7 +11,7 @@ use super::DaemonError;
 use super::control::{Control, Peer};
 use super::dial::Route;
 use super::plane::Plane;
-use crate::config::{Endpoint, Host, Name, PathSettings, Weight};
+use crate::config::{TUNNEL_OVERHEAD, Endpoint, Host, Name, PathSettings, Weight};
 
 /// The socket on the listening port, used by paths that are bound to nothing.
 pub(super) const LISTEN_SOCKET: SocketId = SocketId(0);
@@ -144,6 +144,11 @@ impl Control {
     pub(super) async fn open_path(&mut self, peer: usize, settings: PathSettings) -> Result<(), OpenError> {
         let remote = resolve(&settings.endpoint).await?;
         let mtu = link_mtu(&self.netlink, &settings).await;
+        let needed = usize::from(self.site.mtu.get()) + TUNNEL_OVERHEAD;
+        if usize::from(mtu) < needed {
+            let path = settings.name.as_str();
+            tracing::warn!(path, mtu, needed, "full-size packets do not fit: lower `mtu` in [site]");
+        }
         let interface_index = self.interface_index(&settings).await;
         let mut path = OpenPath {
             settings,

@@ -31,6 +31,9 @@ const TURNS_PER_WAKE: usize = 16;
 /// Packets collected for the TUN device before they are written.
 const MAX_WRITE: usize = 256;
 
+/// Events for the log that wait to be written.
+const MAX_NEWS: usize = 1024;
+
 /// Work for the plane.
 type Job = Box<dyn FnOnce(&mut Plane) + Send>;
 
@@ -61,9 +64,15 @@ pub(super) struct Plane {
     batch: Batch,
     from_tun: Vec<PacketBuf>,
     to_tun: Vec<PacketBuf>,
+    links: Links,
+    timer: Pin<Box<Sleep>>,
+}
+
+/// What connects the plane with the control side.
+struct Links {
     jobs: mpsc::Receiver<Job>,
     notices: mpsc::UnboundedSender<Notice>,
-    timer: Pin<Box<Sleep>>,
+    news: mpsc::Sender<Event>,
 }
 
 /// The control side's hold on the plane. When it is dropped, the plane ends and the TUN device is gone.
@@ -76,6 +85,7 @@ pub(super) struct PlaneHandle {
 pub(super) struct Started {
     pub(super) handle: PlaneHandle,
     pub(super) notices: mpsc::UnboundedReceiver<Notice>,
+    pub(super) news: mpsc::Receiver<Event>,
     pub(super) tun_name: String,
     pub(super) tun_index: u32,
 }
@@ -84,8 +94,14 @@ pub(super) struct Started {
 pub(super) async fn start(site: SiteConfig, tun: TunConfig) -> Result<Started, DaemonError> {
     let (job_sender, jobs) = mpsc::channel(MAX_JOBS);
     let (notice_sender, notices) = mpsc::unbounded_channel();
+    let (news_sender, news) = mpsc::channel(MAX_NEWS);
     let (ready_sender, ready) = oneshot::channel();
-    let body = move || run_thread(site, tun, jobs, notice_sender, ready_sender);
+    let links = Links {
+        jobs,
+        notices: notice_sender,
+        news: news_sender,
+    };
+    let body = move || run_thread(site, tun, links, ready_sender);
     let thread = std::thread::Builder::new().name("plane".to_owned()).spawn(body);
     let thread = thread.map_err(|source| DaemonError::System {
         what: "the data plane's thread",
@@ -99,6 +115,7 @@ pub(super) async fn start(site: SiteConfig, tun: TunConfig) -> Result<Started, D
     Ok(Started {
         handle,
         notices,
+        news,
         tun_name,
         tun_index,
     })
@@ -106,13 +123,7 @@ pub(super) async fn start(site: SiteConfig, tun: TunConfig) -> Result<Started, D
 
 type Ready = oneshot::Sender<Result<(String, u32), DaemonError>>;
 
-fn run_thread(
-    site: SiteConfig,
-    tun: TunConfig,
-    jobs: mpsc::Receiver<Job>,
-    notices: mpsc::UnboundedSender<Notice>,
-    ready: Ready,
-) {
+fn run_thread(site: SiteConfig, tun: TunConfig, links: Links, ready: Ready) {
     let runtime = match super::runtime() {
         Ok(runtime) => runtime,
         // Whoever waits for the answer has gone only if the whole daemon is ending.
@@ -124,7 +135,7 @@ fn run_thread(
             Err(error) => return drop(ready.send(Err(error.into()))),
         };
         let made = (tun.name().to_owned(), tun.index());
-        let mut plane = Plane::new(site, tun, jobs, notices);
+        let mut plane = Plane::new(site, tun, links);
         if ready.send(Ok(made)).is_ok() {
             poll_fn(|cx| plane.poll(cx)).await;
         }
@@ -190,12 +201,7 @@ impl Drop for PlaneHandle {
 }
 
 impl Plane {
-    fn new(
-        site: SiteConfig,
-        tun: Tun,
-        jobs: mpsc::Receiver<Job>,
-        notices: mpsc::UnboundedSender<Notice>,
-    ) -> Self {
+    fn new(site: SiteConfig, tun: Tun, links: Links) -> Self {
         Self {
             site: Site::new(site),
             counters: PlaneCounters::default(),
@@ -205,8 +211,7 @@ impl Plane {
             batch: Batch::new(MAX_SEGMENTS),
             from_tun: Vec::new(),
             to_tun: Vec::new(),
-            jobs,
-            notices,
+            links,
             timer: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)),
         }
     }
@@ -251,7 +256,7 @@ impl Plane {
     fn do_jobs(&mut self, cx: &mut Context<'_>) -> Option<bool> {
         let mut progress = false;
         loop {
-            match self.jobs.poll_recv(cx) {
+            match self.links.jobs.poll_recv(cx) {
                 Poll::Ready(Some(job)) => job(self),
                 Poll::Ready(None) => return None,
                 Poll::Pending => return Some(progress),
@@ -282,7 +287,9 @@ impl Plane {
     fn poll_ports(&mut self, cx: &mut Context<'_>) -> bool {
         let mut progress = false;
         for (&socket, port) in &mut self.ports {
-            port.poll_stalled(cx);
+            if port.poll_stalled(cx) == Sent::Dropped {
+                self.counters.send_drops += 1;
+            }
             for _ in 0..READS_PER_TURN {
                 match port.poll_recv(cx, &mut self.received) {
                     Poll::Ready(Ok(_)) => progress = true,
@@ -346,7 +353,7 @@ impl Plane {
             self.notify(Notice::Message(connection, message));
         }
         while let Some(event) = self.site.poll_event() {
-            self.notify(Notice::Event(event));
+            self.tell(event);
         }
     }
 
@@ -365,8 +372,24 @@ impl Plane {
         }
     }
 
+    /// Tells an event. Those that only inform are dropped while too many wait: a peer that keeps changing its
+    /// address must not fill our memory. All others answer something that the control side has done itself.
+    fn tell(&self, event: Event) {
+        match event {
+            Event::PathChanged { .. } | Event::PathOpened { .. } | Event::PathMoved { .. } => {
+                // A full queue is the reason to drop it.
+                let _ = self.links.news.try_send(event);
+            }
+            Event::Dial(_)
+            | Event::Hangup(_)
+            | Event::Connected { .. }
+            | Event::Closed { .. }
+            | Event::PathForgotten { .. } => self.notify(Notice::Event(event)),
+        }
+    }
+
     fn notify(&self, notice: Notice) {
         // The control side has gone only if the daemon is ending.
-        let _ = self.notices.send(notice);
+        let _ = self.links.notices.send(notice);
     }
 }

@@ -65,18 +65,20 @@ impl Port {
     }
 
     /// Sends what was kept, if there is room for it.
-    pub(super) fn poll_stalled(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn poll_stalled(&mut self, cx: &mut Context<'_>) -> Sent {
         let Some(Stalled {
             transmit,
             mut contents,
         }) = self.stalled.take()
         else {
-            return;
+            return Sent::Yes;
         };
-        if let (Some(from), _) = self.send_from(transmit, &contents, 0, cx) {
+        let (rest, sent) = self.send_from(transmit, &contents, 0, cx);
+        if let Some(from) = rest {
             contents.drain(..from);
             self.stalled = Some(Stalled { transmit, contents });
         }
+        sent
     }
 
     /// Sends `contents` from byte `from` on. Returns where to go on when there is room again, if there is any

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Over how long a rate is taken to see whether it has been reached: short enough to tell when, and long enough for the
-/// bursts of TCP to cancel out.
-const RATE_WINDOW: Duration = Duration::from_millis(500);
+/// Over how long a rate is taken to see whether it has been reached: short enough to tell when, and many round trips, so
+/// that the bursts of TCP cancel out.
+const RATE_WINDOW: Duration = Duration::from_millis(200);
 
 /// How exactly the moment is found at which a rate was reached.
 const RATE_STEP: Duration = Duration::from_millis(10);
@@ -150,9 +150,9 @@ mod tests {
             let bytes = if at <= 1000 { 500 } else { 1000 };
             deliveries.add(start + ms(at), bytes);
         }
-        assert_eq!(deliveries.reached(7.999, ms(400)), Some(ms(600)));
-        assert_eq!(deliveries.reached(3.9, ms(400)), Some(ms(0)));
-        assert_eq!(deliveries.reached(8.1, ms(400)), None);
+        assert_eq!(deliveries.reached(7.999, ms(700)), Some(ms(300)));
+        assert_eq!(deliveries.reached(3.9, ms(700)), Some(ms(0)));
+        assert_eq!(deliveries.reached(8.1, ms(700)), None);
         assert_eq!(deliveries.reached(1.0, ms(2900)), None);
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Report {
     best_single_mbps: f64,
     /// The sum of `links_mbps`.
     sum_mbps: f64,
-    /// From the start of the daemons until data could flow over every path.
+    /// From the start of the calling daemon until data could flow over every path.
     set_up_ms: f64,
     /// What one TCP flow could get through the tunnel at best.
     expected_mbps: f64,

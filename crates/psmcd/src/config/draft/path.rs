@@ -35,7 +35,7 @@ pub(in crate::config) struct PathDraft {
     pub(in crate::config) encapsulation: Option<Spanned<Encapsulation>>,
     pub(in crate::config) weight: Weight,
     pub(in crate::config) max_rate: Option<Rate>,
-    pub(in crate::config) mtu: Option<LinkMtu>,
+    pub(in crate::config) mtu: Option<Spanned<LinkMtu>>,
     /// Whether nothing that tells it from other paths is left out because it is wrong.
     pub(in crate::config) is_comparable: bool,
 }
@@ -61,7 +61,7 @@ impl PathDraft {
                 .map(Spanned::into_inner)
                 .unwrap_or_default(),
             max_rate: section.optional("max_rate", out).map(Spanned::into_inner),
-            mtu: section.optional("mtu", out).map(Spanned::into_inner),
+            mtu: section.optional("mtu", out),
         }
     }
 }

@@ -94,7 +94,10 @@ pub struct InnerMtu(u16);
 
 impl InnerMtu {
     /// From the least that IPv6 asks of a link (RFC 8200 §5) to a TUN's 65535 less room for offload headers.
-    const RANGE: RangeInclusive<u16> = 1280..=65000;
+    /// The smallest: what IPv6 asks of every link (RFC 8200 §5).
+    pub const LEAST: u16 = 1280;
+
+    const RANGE: RangeInclusive<u16> = Self::LEAST..=65000;
 
     /// Bytes.
     pub fn get(self) -> u16 {

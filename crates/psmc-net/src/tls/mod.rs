@@ -23,13 +23,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use psmc_wire::crypto::Role;
-use rustls::ConnectionCommon;
 use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
+use rustls::{ConnectionCommon, ServerConfig};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+use tokio_rustls::{LazyConfigAcceptor, TlsConnector, TlsStream, server};
 use zeroize::Zeroizing;
 
 use crate::aead::{ExportedKeys, SECRET_LEN};
@@ -124,7 +124,7 @@ impl fmt::Debug for Dialer {
 /// Accepts control connections from peers whose keys are allowed.
 #[derive(Clone)]
 pub struct Acceptor {
-    acceptor: TlsAcceptor,
+    config: Arc<ServerConfig>,
 }
 
 impl Acceptor {
@@ -132,7 +132,7 @@ impl Acceptor {
     #[must_use]
     pub fn new(identity: &Identity, allowed: AllowedKeys) -> Self {
         Self {
-            acceptor: TlsAcceptor::from(Arc::new(config::server(identity, allowed))),
+            config: Arc::new(config::server(identity, allowed)),
         }
     }
 
@@ -144,7 +144,7 @@ impl Acceptor {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let stream = finish(self.acceptor.accept(io).into_fallible()).await?;
+        let stream = finish(self.shake_hands(io)).await?;
         let (peer, keys) = outcome(stream.get_ref().1)?;
         Ok(Secured {
             stream: TlsStream::Server(stream),
@@ -152,6 +152,31 @@ impl Acceptor {
             keys,
             role: Role::Acceptor,
         })
+    }
+
+    /// Listens before it answers. rustls lets a client in that names no protocol at all; here a scanner, which names
+    /// another one or none, gets an alert and nothing else, above all not this site's key.
+    async fn shake_hands<S>(&self, io: S) -> Result<server::TlsStream<S>, (io::Error, S)>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let mut greeting = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), io);
+        let mut start = match (&mut greeting).await {
+            Ok(start) => start,
+            Err(error) => {
+                let io = greeting.take_io().expect("only a success takes it out");
+                return Err((error, io));
+            }
+        };
+        let protocols = start.client_hello().alpn();
+        if protocols.into_iter().flatten().any(|protocol| protocol == ALPN) {
+            return start.into_stream(self.config.clone()).into_fallible().await;
+        }
+        let error = match start.io.write_all(&NO_APPLICATION_PROTOCOL).await {
+            Ok(()) => io::Error::other(rustls::Error::NoApplicationProtocol),
+            Err(error) => error,
+        };
+        Err((error, start.io))
     }
 }
 
@@ -230,6 +255,9 @@ fn outcome<D>(connection: &ConnectionCommon<D>) -> Result<(PublicKey, ExportedKe
 fn no_name() -> ServerName<'static> {
     Ipv4Addr::UNSPECIFIED.into()
 }
+
+/// The record of the fatal alert `no_application_protocol` (RFC 8446 §5.1 and §6, RFC 7301 §3.2).
+const NO_APPLICATION_PROTOCOL: [u8; 7] = [21, 3, 3, 0, 2, 2, 120];
 
 /// How long a failed connection is kept for its alert to arrive: one round trip over a bad path.
 const LINGER: Duration = Duration::from_secs(1);

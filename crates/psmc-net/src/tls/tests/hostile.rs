@@ -44,9 +44,52 @@ async fn tls_1_2_is_refused() {
     );
 }
 
+#[tokio::test]
+async fn a_client_that_names_no_protocol_or_another_one_learns_nothing() {
+    let server = Server::start(&[]);
+    let http = [0, 16, 0, 5, 0, 3, 2, b'h', b'2'];
+    for alpn in [&[][..], &http] {
+        assert_eq!(
+            alert(&answer_to(&server, &client_hello_1_3(alpn)).await),
+            AlertDescription::NoApplicationProtocol
+        );
+    }
+    reaches(&server.counters.failed_handshake, 2).await;
+}
+
+/// The ClientHello of a TLS 1.3 client that knows nothing of this protocol (RFC 8446 §4.1.2), with one more extension.
+fn client_hello_1_3(more: &[u8]) -> Vec<u8> {
+    let key_share = [&[0, 51, 0, 38, 0, 36, 0, 29, 0, 32][..], &[9; 32]].concat();
+    let extensions: [&[u8]; 5] = [
+        // supported_versions: TLS 1.3
+        &[0, 43, 0, 3, 2, 3, 4],
+        // supported_groups: x25519
+        &[0, 10, 0, 4, 0, 2, 0, 29],
+        // signature_algorithms: ed25519, ecdsa_secp256r1_sha256
+        &[0, 13, 0, 6, 0, 4, 8, 7, 4, 3],
+        &key_share,
+        more,
+    ];
+    let extensions = with_length::<2>(&extensions.concat());
+    // Random, no session, TLS_AES_128_GCM_SHA256, no compression.
+    let body = [
+        &[3, 3][..],
+        &[7; 32],
+        &[0],
+        &[0, 2, 0x13, 1],
+        &[1, 0],
+        &extensions,
+    ]
+    .concat();
+    let message = [&[1][..], &with_length::<3>(&body)].concat();
+    [&[22, 3, 1][..], &with_length::<2>(&message)].concat()
+}
+
 /// A ClientHello without the extension `supported_versions` (RFC 5246 §7.4.1.2).
 fn client_hello_1_2() -> Vec<u8> {
-    let extensions: [&[u8]; 3] = [
+    let extensions: [&[u8]; 4] = [
+        // application_layer_protocol_negotiation: this protocol
+        b"\x00\x10\x00\x09\x00\x07\x06psmc/1",
         // supported_groups: x25519
         &[0, 10, 0, 4, 0, 2, 0, 29],
         // ec_point_formats: uncompressed

@@ -9,9 +9,7 @@ use psmc_core::{ConnectionId, Event, PathState, Refusal, SchedulerKind};
 use psmc_wire::control::{CloseReason, Hello, Message, PathInfo, VERSION};
 use psmc_wire::crypto::{Aead, KeySource, PacketKey, Role, TAG_LEN};
 use psmc_wire::datagram::{HEADER_LEN, Header, Marks, TIMESTAMP_LEN, nonce};
-use psmc_wire::frame::{
-    AckHeader, DataFrame, FrameWriter, PacketRange, PathStats, PathUse, PathUseFrame,
-};
+use psmc_wire::frame::{AckHeader, DataFrame, FrameWriter, PacketRange, PathStats, PathUse, PathUseFrame};
 use psmc_wire::{Bucket, FlowSeq, Incarnation, Label, PacketNumber, PathId};
 use world::crypto::TestKeys;
 use world::{HQ, Link, TCP, VAN, World, address, packet};
@@ -49,7 +47,9 @@ fn meaning(world: &World, end: usize) -> String {
     let paths: Vec<_> = status
         .paths
         .iter()
-        .map(|path| (path.id, path.state, path.usage, path.address, path.weight, &path.name, path.inflight_bytes))
+        .map(|path| {
+            (path.id, path.state, path.usage, path.address, path.weight, &path.name, path.inflight_bytes)
+        })
         .collect();
     format!("{paths:?} {:?} {:?} {:?}", status.reorder, status.queued_packets, status.connected_since)
 }
@@ -147,8 +147,11 @@ fn truncated_and_altered_datagrams_change_nothing_and_the_original_is_still_good
     let mut insider = Insider::new(&world);
     let original = insider.datagram(0, |frames| assert!(frames.path_challenge([7; 8])));
     for len in 0..original.len() {
-        let refusal =
-            if len < HEADER_LEN + TIMESTAMP_LEN + TAG_LEN { Refusal::Malformed } else { Refusal::Unauthenticated };
+        let refusal = if len < HEADER_LEN + TIMESTAMP_LEN + TAG_LEN {
+            Refusal::Malformed
+        } else {
+            Refusal::Unauthenticated
+        };
         expect_no_effect(&mut world, HQ, refusal, &original[..len], &format!("cut at {len}"));
     }
     for bit in (0..original.len() * 8).filter(|bit| bit / 8 != 1) {
@@ -231,17 +234,25 @@ fn frames_that_cannot_be_true_are_refused() {
     };
     let closing = |path: u16| {
         move |frames: &mut FrameWriter<'_>| {
-            assert!(frames.path_use(PathUseFrame { path: PathId(path), sequence: 9, usage: PathUse::Closed }));
+            assert!(frames.path_use(PathUseFrame {
+                path: PathId(path),
+                sequence: 9,
+                usage: PathUse::Closed
+            }));
         }
     };
     let stats = |frames: &mut FrameWriter<'_>| assert!(frames.path_stats(PathId(1), &PathStats::default()));
-    let mut unknown_frame = |frames: &mut FrameWriter<'_>| assert!(frames.raw(&[0x7f]));
+    let unknown_frame = |frames: &mut FrameWriter<'_>| assert!(frames.raw(&[0x7f]));
     let cases = [
         ("an acknowledgement of what was never sent", Refusal::Malformed, insider.datagram(0, ack(0, 5_000))),
         ("an acknowledgement for an unknown path", Refusal::NoSuchPath, insider.datagram(0, ack(1, 3))),
-        ("a wish for a path that is not the van's to open", Refusal::NoSuchPath, insider.datagram(0, closing(1))),
+        (
+            "a wish for a path that is not the van's to open",
+            Refusal::NoSuchPath,
+            insider.datagram(0, closing(1)),
+        ),
         ("statistics of an unknown path", Refusal::NoSuchPath, insider.datagram(0, stats)),
-        ("an unknown frame", Refusal::Malformed, insider.datagram(0, &mut unknown_frame)),
+        ("an unknown frame", Refusal::Malformed, insider.datagram(0, unknown_frame)),
         ("a path that is not the van's to open", Refusal::NoSuchPath, insider.datagram(1, ping)),
     ];
     for (what, refusal, datagram) in cases {
@@ -292,7 +303,10 @@ fn a_peer_opens_a_bounded_number_of_paths() {
         world.inject(0, HQ, &mut datagram, address(0, VAN));
     }
     assert_eq!(world.status(HQ).paths.len(), 2 * psmc_core::MAX_PATHS);
-    assert_eq!(world.ends[HQ].site.refusals().get(Refusal::NoSuchPath), 1000 + 2 - 2 * psmc_core::MAX_PATHS as u64);
+    assert_eq!(
+        world.ends[HQ].site.refusals().get(Refusal::NoSuchPath),
+        1000 + 2 - 2 * psmc_core::MAX_PATHS as u64
+    );
     for from in [VAN, HQ] {
         world.send(from, &packet(from, TCP, 9, 12_345, 500));
     }
@@ -345,7 +359,9 @@ fn messages_out_of_turn_are_refused_and_the_data_plane_lives_on() {
         });
     }
     let early = connect(&mut world, 1001);
-    expect_refusal(&mut world, HQ, Refusal::OutOfTurn, "before the hello", |world| say(world, early, path_info(0)));
+    expect_refusal(&mut world, HQ, Refusal::OutOfTurn, "before the hello", |world| {
+        say(world, early, path_info(0))
+    });
     let old = connect(&mut world, 1002);
     expect_refusal(&mut world, HQ, Refusal::OutOfTurn, "old version", |world| {
         say(world, old, hello(1, VERSION - 1));
@@ -392,7 +408,10 @@ fn news_about_paths_that_are_not_the_peers_is_refused() {
     for path in 0..200 {
         say(&mut world, current, path_info(1000 + 2 * path));
     }
-    assert_eq!(world.ends[HQ].site.refusals().get(Refusal::NoSuchPath), 2 + 200 - psmc_core::MAX_PATHS as u64);
+    assert_eq!(
+        world.ends[HQ].site.refusals().get(Refusal::NoSuchPath),
+        2 + 200 - psmc_core::MAX_PATHS as u64
+    );
 }
 
 #[test]

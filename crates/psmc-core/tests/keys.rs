@@ -18,14 +18,16 @@ fn symmetric(links: Vec<Link>) -> World {
 
 /// Sends a packet each way every `interval`, for `time`; returns how many each way.
 fn chat(world: &mut World, from_number: u32, interval: Duration, time: Duration) -> u32 {
-    let count = (time.as_nanos() / interval.as_nanos()) as u32;
-    for number in from_number..from_number + count {
+    let end = world.now + time;
+    let mut number = from_number;
+    while world.now < end {
         for from in [VAN, HQ] {
             world.send(from, &packet(from, TCP, 1, number, 1000));
         }
         world.run_for(interval);
+        number += 1;
     }
-    count
+    number - from_number
 }
 
 fn assert_all_arrived_in_order(world: &World, count: u32) {

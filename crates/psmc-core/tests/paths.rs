@@ -13,7 +13,7 @@ const ALL_SCHEDULERS: [SchedulerKind; 4] =
     [SchedulerKind::Earliest, SchedulerKind::Wrr, SchedulerKind::Flow, SchedulerKind::Redundant];
 
 /// Flows in each direction.
-const FLOWS: u16 = 4;
+const FLOWS: u32 = 4;
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -28,9 +28,9 @@ impl Load {
     fn run(&mut self, world: &mut World, time: Duration) {
         let end = world.now + time;
         while world.now < end {
-            let flow = (self.next % u32::from(FLOWS)) as u16;
+            let flow = self.next % FLOWS;
             for from in [VAN, HQ] {
-                world.send(from, &packet(from, TCP, flow, self.next, 1000));
+                world.send(from, &packet(from, TCP, flow_id(flow), self.next, 1000));
             }
             self.next += 1;
             world.run_for(Duration::from_micros(500));
@@ -42,13 +42,22 @@ impl Load {
         world.run_for(Duration::from_secs(1));
         for end in [VAN, HQ] {
             for flow in 0..FLOWS {
-                let numbers = world.flow_numbers(end, flow);
-                let sent: Vec<_> = (0..self.next).filter(|n| n % u32::from(FLOWS) == u32::from(flow)).collect();
+                let numbers = world.flow_numbers(end, flow_id(flow));
+                let sent: Vec<_> = (0..self.next).filter(|n| n % FLOWS == flow).collect();
                 let odd = numbers.iter().zip(&sent).find(|(a, b)| a != b);
-                assert!(numbers == sent, "{what}: flow {flow} at {end}: {odd:?}, {} of {}", numbers.len(), sent.len());
+                assert!(
+                    numbers == sent,
+                    "{what}: flow {flow} at {end}: {odd:?}, {} of {}",
+                    numbers.len(),
+                    sent.len()
+                );
             }
         }
     }
+}
+
+fn flow_id(flow: u32) -> u16 {
+    u16::try_from(flow).expect("few flows")
 }
 
 fn path_of(world: &World, end: usize, name: &str) -> PathId {
@@ -355,7 +364,8 @@ fn regression_an_idle_path_that_works_is_not_suspected_again_and_again() {
     }
     world.run_for(ms(20_000));
     for end in [VAN, HQ] {
-        let changes = world.ends[end].events.iter().filter(|event| matches!(event, Event::PathChanged { .. }));
+        let changes =
+            world.ends[end].events.iter().filter(|event| matches!(event, Event::PathChanged { .. }));
         assert_eq!(changes.count(), 0, "end {end}");
     }
 }
@@ -403,6 +413,9 @@ fn regression_a_jumbo_packet_waits_for_the_pacer_not_for_an_accident() {
     world.run_for(Duration::from_secs(3));
     // What has waited for a second is dropped: 14 packets are sent in it, and the first bucket goes at once.
     let arrived = world.numbers(HQ);
-    assert!((14..18).contains(&arrived.len()) && arrived.iter().copied().eq(0..arrived.len() as u32), "{arrived:?}");
+    assert!(
+        (14..18).contains(&arrived.len()) && arrived.iter().copied().zip(0..).all(|(a, b)| a == b),
+        "{arrived:?}"
+    );
     assert!(longest_gap(&world, HQ, start) <= ms(150), "{:?}", longest_gap(&world, HQ, start));
 }

@@ -3,17 +3,17 @@
 
 mod world;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use psmc_core::{PathState, SchedulerKind, SocketId};
+use psmc_core::{PathAddress, PathConfig, PathState, PathStatus, SchedulerKind};
 use psmc_wire::PathId;
 use psmc_wire::frame::PathUse;
-use world::{HQ, Link, TCP, UDP, VAN, World, address, number, packet, path_config};
+use world::{End, HQ, Link, TCP, UDP, VAN, World, address, packet, path_config};
 
 /// More would mean that the engine spins; a busy second of these worlds takes a few thousand.
-const MAX_ITERATIONS_PER_SECOND: u64 = 50_000;
+const MAX_ITERATIONS_PER_SECOND: u128 = 50_000;
 
 /// Every path of the worlds is back in use this soon after all that was broken is healed.
 const RECOVERY: Duration = Duration::from_secs(5);
@@ -26,25 +26,38 @@ const SILENT_RECOVERY: Duration = Duration::from_secs(35);
 enum Op {
     Send { from: usize, flow: u16, protocol: u8, len: usize, count: u32 },
     Wait { ms: u64 },
-    Pass { link: usize, directions: [bool; 2] },
-    Stall { link: usize, ms: u64 },
-    Delay { link: usize, ms: u64 },
-    Loss { link: usize, one_in: u32 },
-    Duplicate { link: usize, one_in: u32 },
-    Reorder { link: usize, one_in: u32 },
-    Rate { link: usize, mbit: Option<u64> },
+    Link { link: usize, change: LinkChange },
     AddPath { link: usize },
-    RemovePath { end: usize, path: usize },
-    Standby { end: usize, path: usize, standby: bool },
-    Weigh { end: usize, path: usize, weight: u16 },
-    Limit { end: usize, path: usize, mbit: Option<u64> },
+    Path { end: usize, path: usize, change: PathChange },
     Rebind { path: usize, link: usize },
-    LinkEvent { link: usize, up: bool },
-    Nat { link: usize, port: u16 },
     Restart { end: usize, silently: bool },
     DropConnections,
     Control { up: bool },
     Inject { tapped: usize, how: Forgery },
+}
+
+/// What happens to a link.
+#[derive(Clone, Copy, Debug)]
+enum LinkChange {
+    Pass([bool; 2]),
+    StallMs(u64),
+    DelayMs(u64),
+    LossOneIn(u32),
+    DuplicateOneIn(u32),
+    ReorderOneIn(u32),
+    Mbit(Option<u64>),
+    /// The interface under it goes down or comes up.
+    Event(bool),
+    NatPort(u16),
+}
+
+/// What happens to a path.
+#[derive(Clone, Copy, Debug)]
+enum PathChange {
+    Remove,
+    Standby(bool),
+    Weigh(u16),
+    LimitMbit(Option<u64>),
 }
 
 /// How a datagram that was seen on a link is changed before it is sent again.
@@ -78,38 +91,47 @@ fn forgery() -> impl Strategy<Value = Op> {
     (0usize..64, how).prop_map(|(tapped, how)| Op::Inject { tapped, how })
 }
 
+fn change_link(change: impl Strategy<Value = LinkChange>) -> impl Strategy<Value = Op> {
+    (0usize..5, change).prop_map(|(link, change)| Op::Link { link, change })
+}
+
+fn change_path(change: impl Strategy<Value = PathChange>) -> impl Strategy<Value = Op> {
+    (end(), 0usize..8, change).prop_map(|(end, path, change)| Op::Path { end, path, change })
+}
+
 /// What must not cost a packet, nor its place in its flow.
 fn harmless() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => send(),
         6 => (1u64..200).prop_map(|ms| Op::Wait { ms }),
         1 => (0usize..5).prop_map(|link| Op::AddPath { link }),
-        1 => (end(), 0usize..8).prop_map(|(end, path)| Op::RemovePath { end, path }),
-        1 => (end(), 0usize..8, any::<bool>())
-            .prop_map(|(end, path, standby)| Op::Standby { end, path, standby }),
-        1 => (end(), 0usize..8, 1u16..5).prop_map(|(end, path, weight)| Op::Weigh { end, path, weight }),
+        1 => change_path(Just(PathChange::Remove)),
+        1 => change_path(any::<bool>().prop_map(PathChange::Standby)),
+        1 => change_path((1u16..5).prop_map(PathChange::Weigh)),
         1 => Just(Op::DropConnections),
         1 => any::<bool>().prop_map(|up| Op::Control { up }),
-        1 => (0usize..5, 1024u16..60_000).prop_map(|(link, port)| Op::Nat { link, port }),
+        1 => change_link((1024u16..60_000).prop_map(LinkChange::NatPort)),
         1 => forgery(),
     ]
 }
 
 fn harmful() -> impl Strategy<Value = Op> {
-    let link = || 0usize..5;
     let mbit = || prop::option::of(1u64..50);
+    let link = prop_oneof![
+        3 => any::<[bool; 2]>().prop_map(LinkChange::Pass),
+        2 => Just(LinkChange::Pass([true; 2])),
+        1 => (1u64..300).prop_map(LinkChange::StallMs),
+        1 => (1u64..300).prop_map(LinkChange::DelayMs),
+        1 => (0u32..10).prop_map(LinkChange::LossOneIn),
+        1 => (0u32..10).prop_map(LinkChange::DuplicateOneIn),
+        1 => (0u32..10).prop_map(LinkChange::ReorderOneIn),
+        1 => mbit().prop_map(LinkChange::Mbit),
+        1 => any::<bool>().prop_map(LinkChange::Event),
+    ];
     prop_oneof![
-        3 => (link(), any::<[bool; 2]>()).prop_map(|(link, directions)| Op::Pass { link, directions }),
-        2 => link().prop_map(|link| Op::Pass { link, directions: [true; 2] }),
-        1 => (link(), 1u64..300).prop_map(|(link, ms)| Op::Stall { link, ms }),
-        1 => (link(), 1u64..300).prop_map(|(link, ms)| Op::Delay { link, ms }),
-        1 => (link(), 0u32..10).prop_map(|(link, one_in)| Op::Loss { link, one_in }),
-        1 => (link(), 0u32..10).prop_map(|(link, one_in)| Op::Duplicate { link, one_in }),
-        1 => (link(), 0u32..10).prop_map(|(link, one_in)| Op::Reorder { link, one_in }),
-        1 => (link(), mbit()).prop_map(|(link, mbit)| Op::Rate { link, mbit }),
-        1 => (end(), 0usize..8, mbit()).prop_map(|(end, path, mbit)| Op::Limit { end, path, mbit }),
-        1 => (0usize..8, link()).prop_map(|(path, link)| Op::Rebind { path, link }),
-        1 => (link(), any::<bool>()).prop_map(|(link, up)| Op::LinkEvent { link, up }),
+        12 => change_link(link),
+        1 => change_path(mbit().prop_map(PathChange::LimitMbit)),
+        1 => (0usize..8, 0usize..5).prop_map(|(path, link)| Op::Rebind { path, link }),
         1 => (end(), any::<bool>()).prop_map(|(end, silently)| Op::Restart { end, silently }),
     ]
 }
@@ -144,21 +166,13 @@ impl Run {
             Op::DropConnections => self.world.drop_connections(),
             Op::Control { up } => self.world.control_up = up,
             Op::Inject { tapped, ref how } => self.inject(tapped, how),
-            Op::Pass { link, .. }
-            | Op::Stall { link, .. }
-            | Op::Delay { link, .. }
-            | Op::Loss { link, .. }
-            | Op::Duplicate { link, .. }
-            | Op::Reorder { link, .. }
-            | Op::Rate { link, .. }
-            | Op::LinkEvent { link, .. }
-            | Op::Nat { link, .. } => self.change_link(link % self.world.links.len(), op),
-            Op::AddPath { .. }
-            | Op::RemovePath { .. }
-            | Op::Standby { .. }
-            | Op::Weigh { .. }
-            | Op::Limit { .. }
-            | Op::Rebind { .. } => self.change_path(op),
+            Op::Link { link, change } => self.change_link(link % self.world.links.len(), change),
+            // Refused if the link has a path already.
+            Op::AddPath { link } => {
+                let _ = self.world.add_path(path_config(link % self.world.links.len()));
+            }
+            Op::Path { end, path, change } => self.change_path(end, path, change),
+            Op::Rebind { path, link } => self.rebind(path, link % self.world.links.len()),
         }
     }
 
@@ -175,8 +189,9 @@ impl Run {
     fn wait(&mut self, time: Duration) {
         let before = self.world.iterations;
         self.world.run_for(time);
-        let allowed = 1000 + (time.as_secs_f64() * MAX_ITERATIONS_PER_SECOND as f64) as u64;
-        assert!(self.world.iterations - before < allowed, "{} in {time:?}", self.world.iterations - before);
+        let done = u128::from(self.world.iterations - before);
+        let allowed = 1000 + time.as_millis() * MAX_ITERATIONS_PER_SECOND / 1000;
+        assert!(done < allowed, "{done} in {time:?}");
     }
 
     fn restart(&mut self, end: usize, silently: bool) {
@@ -185,31 +200,32 @@ impl Run {
         if silently { self.world.restart_silently(end) } else { self.world.restart(end) }
     }
 
-    fn change_link(&mut self, index: usize, op: &Op) {
+    fn change_link(&mut self, index: usize, change: LinkChange) {
         let now = self.world.now;
         let link = &mut self.world.links[index];
-        match *op {
-            Op::Pass { directions, .. } => link.passes = directions,
-            Op::Stall { ms, .. } => link.stalled_until = Some(now + Duration::from_millis(ms)),
-            Op::Delay { ms, .. } => link.delay = Duration::from_millis(ms),
-            Op::Loss { one_in, .. } => link.loss_one_in = one_in,
-            Op::Duplicate { one_in, .. } => link.duplicate_one_in = one_in,
-            Op::Reorder { one_in, .. } => link.reorder_one_in = one_in,
-            Op::Rate { mbit, .. } => link.rate = mbit.map(|mbit| mbit * 1_000_000),
-            Op::Nat { port, .. } => {
+        match change {
+            LinkChange::Pass(directions) => link.passes = directions,
+            LinkChange::StallMs(ms) => link.stalled_until = Some(now + Duration::from_millis(ms)),
+            LinkChange::DelayMs(ms) => link.delay = Duration::from_millis(ms),
+            LinkChange::LossOneIn(one_in) => link.loss_one_in = one_in,
+            LinkChange::DuplicateOneIn(one_in) => link.duplicate_one_in = one_in,
+            LinkChange::ReorderOneIn(one_in) => link.reorder_one_in = one_in,
+            LinkChange::Mbit(mbit) => link.rate = mbit.map(|mbit| mbit * 1_000_000),
+            LinkChange::Event(up) => {
+                self.world.ends[VAN].site.handle_link(path_config(index).socket, up, now)
+            }
+            LinkChange::NatPort(port) => {
                 let mut address = address(index, VAN);
                 address.set_port(port);
                 link.nat = Some(address);
             }
-            Op::LinkEvent { up, .. } => self.world.ends[VAN].site.handle_link(SocketId(index as u32), up, now),
-            _ => unreachable!("no operation on a link"),
         }
     }
 
     /// The open paths of an end.
     fn paths(&self, end: usize) -> Vec<PathId> {
-        let open = |path: &psmc_core::PathStatus| path.usage != PathUse::Closed;
-        self.world.status(end).paths.iter().filter(|path| open(path)).map(|path| path.id).collect()
+        let paths = self.world.status(end).paths.into_iter();
+        paths.filter(|path| path.usage != PathUse::Closed).map(|path| path.id).collect()
     }
 
     fn pick_path(&self, end: usize, path: usize) -> Option<PathId> {
@@ -217,69 +233,46 @@ impl Run {
         paths.get(path % paths.len().max(1)).copied()
     }
 
-    fn change_path(&mut self, op: &Op) {
-        let now = self.world.now;
-        match *op {
-            Op::AddPath { link } => {
-                let link = link % self.world.links.len();
-                // Refused if the link has a path already.
-                let _ = self.world.add_path(path_config(link));
-            }
-            Op::RemovePath { end, path } => self.remove_path(end, path),
-            Op::Standby { end, path, standby } => {
-                if let Some(id) = self.pick_path(end, path) {
-                    let end = &mut self.world.ends[end];
-                    end.site.set_standby(end.peer, id, standby, now).expect("an open path");
-                }
-            }
-            Op::Weigh { end, path, weight } => self.reconfigure(end, path, Some(weight), None),
-            Op::Limit { end, path, mbit } => {
-                self.reconfigure(end, path, None, Some(mbit.map(|mbit| mbit * 1_000_000)));
-            }
-            Op::Rebind { path, link } => {
-                if let Some(id) = self.pick_path(VAN, path) {
-                    let config = path_config(link % self.world.links.len());
-                    let address = psmc_core::PathAddress {
-                        socket: config.socket,
-                        local_ip: None,
-                        remote: config.remote,
-                    };
-                    let van = &mut self.world.ends[VAN];
-                    van.site.rebind_path(van.peer, id, address, now).expect("an open path");
-                }
-            }
-            _ => unreachable!("no operation on a path"),
-        }
-    }
-
-    /// Removes a path unless it is the last one that both ends may use and that works for both.
-    fn remove_path(&mut self, end: usize, path: usize) {
+    fn change_path(&mut self, end: usize, path: usize, change: PathChange) {
         let Some(id) = self.pick_path(end, path) else { return };
-        let works = |end: usize| {
-            let paths = self.world.status(end).paths;
-            let works = |path: &&psmc_core::PathStatus| {
-                path.state == PathState::Active && path.usage != PathUse::Closed && path.id != id
-            };
-            paths.iter().filter(works).map(|path| path.id).collect::<std::collections::BTreeSet<_>>()
+        let (works, now) = (self.works_without(id), self.world.now);
+        let End { site, peer, .. } = &mut self.world.ends[end];
+        let done = match change {
+            PathChange::Remove if works => site.remove_path(*peer, id, now),
+            PathChange::Remove => return,
+            PathChange::Standby(standby) => site.set_standby(*peer, id, standby, now),
+            PathChange::Weigh(weight) => site.reconfigure_path(*peer, id, Some(weight), None),
+            PathChange::LimitMbit(mbit) => {
+                site.reconfigure_path(*peer, id, None, Some(mbit.map(|mbit| mbit * 1_000_000)))
+            }
         };
-        if works(VAN).intersection(&works(HQ)).next().is_some() {
-            let now = self.world.now;
-            let end = &mut self.world.ends[end];
-            end.site.remove_path(end.peer, id, now).expect("an open path");
-        }
+        done.expect("the path is open");
     }
 
-    fn reconfigure(&mut self, end: usize, path: usize, weight: Option<u16>, max_rate: Option<Option<u64>>) {
-        if let Some(id) = self.pick_path(end, path) {
-            let end = &mut self.world.ends[end];
-            end.site.reconfigure_path(end.peer, id, weight, max_rate).expect("an open path");
-        }
+    fn rebind(&mut self, path: usize, link: usize) {
+        let Some(id) = self.pick_path(VAN, path) else { return };
+        let PathConfig { socket, remote, .. } = path_config(link);
+        let (address, now) = (PathAddress { socket, local_ip: None, remote }, self.world.now);
+        let van = &mut self.world.ends[VAN];
+        van.site.rebind_path(van.peer, id, address, now).expect("the path is open");
+    }
+
+    /// Whether some other path works for both ends, and both may use it.
+    fn works_without(&self, id: PathId) -> bool {
+        let works = |end: usize| -> BTreeSet<PathId> {
+            let paths = self.world.status(end).paths.into_iter();
+            let works = |path: &PathStatus| path.state == PathState::Active && path.usage != PathUse::Closed;
+            paths.filter(|path| path.id != id && works(path)).map(|path| path.id).collect()
+        };
+        !works(VAN).is_disjoint(&works(HQ))
     }
 
     /// Sends an end something that must be refused, and looks whether it is.
     fn inject(&mut self, tapped: usize, how: &Forgery) {
         let count = self.world.tapped.len();
-        let Some((link, to, mut datagram)) = self.world.tapped.get(tapped % count.max(1)).cloned() else { return };
+        let Some((link, to, mut datagram)) = self.world.tapped.get(tapped % count.max(1)).cloned() else {
+            return;
+        };
         match how {
             Forgery::Replay => {}
             Forgery::Mark => datagram[1] ^= 0x07,
@@ -290,7 +283,8 @@ impl Run {
             }
             Forgery::Garbage(bytes) => datagram.clone_from(bytes),
         }
-        let refusals = |world: &World| world.ends[to].site.refusals().iter().map(|(_, count)| count).sum::<u64>();
+        let refusals =
+            |world: &World| world.ends[to].site.refusals().iter().map(|(_, count)| count).sum::<u64>();
         let before = refusals(&self.world);
         self.world.inject(link, to, &mut datagram, "10.9.9.9:9".parse().expect("an address"));
         assert_eq!(refusals(&self.world), before + 1, "{how:?} on link {link} to {to}");
@@ -302,7 +296,7 @@ impl Run {
         for link in 0..self.world.links.len() {
             self.world.links[link].heal();
             let now = self.world.now;
-            self.world.ends[VAN].site.handle_link(SocketId(link as u32), true, now);
+            self.world.ends[VAN].site.handle_link(path_config(link).socket, true, now);
         }
         self.wait(if self.silent { SILENT_RECOVERY } else { RECOVERY });
         for link in 0..self.world.links.len() {
@@ -422,20 +416,32 @@ fn restart(end: usize) -> Op {
 }
 
 fn cut(link: usize) -> Op {
-    Op::Pass { link, directions: [false; 2] }
+    Op::Link { link, change: LinkChange::Pass([false; 2]) }
+}
+
+fn restore(link: usize) -> Op {
+    Op::Link { link, change: LinkChange::Pass([true; 2]) }
+}
+
+fn delay(link: usize, ms: u64) -> Op {
+    Op::Link { link, change: LinkChange::DelayMs(ms) }
+}
+
+fn remove(path: usize) -> Op {
+    Op::Path { end: VAN, path, change: PathChange::Remove }
 }
 
 #[test]
 fn regression_a_round_trip_beyond_half_a_second_is_an_answer() {
-    check_that_all_heals(&[1], SchedulerKind::Earliest, &[Op::Delay { link: 0, ms: 251 }]);
+    check_that_all_heals(&[1], SchedulerKind::Earliest, &[delay(0, 251)]);
 }
 
 #[test]
 fn regression_a_wish_that_nobody_can_carry_does_not_spin() {
     let ops = [
-        Op::Stall { link: 0, ms: 76 },
+        Op::Link { link: 0, change: LinkChange::StallMs(76) },
         Op::Wait { ms: 70 },
-        Op::Standby { end: VAN, path: 0, standby: true },
+        Op::Path { end: VAN, path: 0, change: PathChange::Standby(true) },
     ];
     check_that_all_heals(&[1], SchedulerKind::Earliest, &ops);
 }
@@ -448,21 +454,15 @@ fn regression_packets_that_no_path_takes_do_not_spin() {
 
 #[test]
 fn regression_a_path_closed_before_the_peer_heard_of_it_stays_closed() {
-    let ops = [
-        Op::RemovePath { end: VAN, path: 0 },
-        Op::Wait { ms: 1 },
-        Op::AddPath { link: 2 },
-        Op::RemovePath { end: VAN, path: 1 },
-    ];
+    let ops = [remove(0), Op::Wait { ms: 1 }, Op::AddPath { link: 2 }, remove(1)];
     check_that_nothing_is_lost(&[20, 1], SchedulerKind::Earliest, &ops);
 }
 
 #[test]
 fn regression_a_path_closed_while_the_peer_is_away_is_closed_there_too() {
     let away = [cut(0), cut(1), Op::Control { up: false }];
-    let close = [Op::RemovePath { end: VAN, path: 0 }, Op::Wait { ms: 5_000 }];
-    let back = [1, 0].map(|link| Op::Pass { link, directions: [true; 2] });
-    let ops: Vec<_> = away.into_iter().chain(close).chain(back).collect();
+    let close = [remove(0), Op::Wait { ms: 5_000 }];
+    let ops: Vec<_> = away.into_iter().chain(close).chain([restore(1), restore(0)]).collect();
     check_that_all_heals(&[10, 10], SchedulerKind::Earliest, &ops);
 }
 
@@ -490,7 +490,7 @@ fn regression_copies_on_several_paths_are_one_packet_for_a_restarted_peer() {
 
 #[test]
 fn regression_a_path_being_closed_does_not_come_back_with_a_restarted_peer() {
-    let ops = [Op::RemovePath { end: VAN, path: 2 }, Op::AddPath { link: 3 }, restart(HQ)];
+    let ops = [remove(2), Op::AddPath { link: 3 }, restart(HQ)];
     check_that_all_heals(&[1, 1, 1, 84], SchedulerKind::Earliest, &ops);
 }
 
@@ -501,7 +501,7 @@ fn regression_a_flow_that_moves_to_a_new_path_does_not_overtake_itself() {
         send_from_van(370, 18),
         send_from_van(896, 12),
         send_from_van(608, 18),
-        Op::RemovePath { end: VAN, path: 5 },
+        remove(5),
         Op::AddPath { link: 1 },
         Op::Wait { ms: 2 },
         send_from_van(28, 1),
@@ -518,7 +518,7 @@ fn regression_a_flow_that_moves_to_a_heavier_path_does_not_overtake_itself() {
         back(1115, 3),
         back(875, 11),
         Op::Wait { ms: 1 },
-        Op::Weigh { end: HQ, path: 0, weight: 4 },
+        Op::Path { end: HQ, path: 0, change: PathChange::Weigh(4) },
         back(28, 1),
     ];
     check_that_nothing_is_lost(&[1, 1, 1, 1, 51], SchedulerKind::Flow, &ops);

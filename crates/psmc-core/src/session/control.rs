@@ -238,3 +238,93 @@ impl std::fmt::Debug for Control {
         f.debug_struct("Control").field("current", &self.current).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use psmc_wire::crypto::PacketKey;
+
+    use super::*;
+
+    struct NoKeys;
+
+    impl KeySource for NoKeys {
+        fn packet_key(&self, _aead: psmc_wire::crypto::Aead, _sealer: Role, _epoch: u8) -> Box<dyn PacketKey> {
+            unreachable!("no hello is heard in these tests")
+        }
+    }
+
+    fn connect(control: &mut Control, id: u32, role: Role, now: Instant) -> Option<Hangup> {
+        control.on_connected(ConnectionId(id.into()), role, Label(id), Box::new(NoKeys), now)
+    }
+
+    /// The hellos have been exchanged.
+    fn establish(control: &mut Control, id: u32, now: Instant) -> Vec<Hangup> {
+        let id = ConnectionId(id.into());
+        control.get_mut(id).expect("it is up").keys = None;
+        control.on_established(id, now)
+    }
+
+    #[test]
+    fn what_the_smaller_key_dials_wins_if_both_dial_at_once() {
+        let start = Instant::now();
+        let first = (Role::Dialer, Role::Acceptor);
+        for (smaller_key, (own, other)) in [(true, first), (false, (first.1, first.0))] {
+            for (lag, gives_way) in [(Duration::ZERO, true), (COLLISION, false)] {
+                let mut control = Control::new(true, smaller_key, start);
+                connect(&mut control, 1, own, start);
+                connect(&mut control, 2, other, start + lag);
+                assert!(!control.gives_way(ConnectionId(1)), "smaller key: {smaller_key}");
+                assert_eq!(control.gives_way(ConnectionId(2)), gives_way, "smaller key: {smaller_key}, {lag:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn labels_without_keys_are_given_back() {
+        let now = Instant::now();
+        let mut control = Control::new(true, true, now);
+        connect(&mut control, 1, Role::Dialer, now);
+        connect(&mut control, 2, Role::Acceptor, now);
+        assert_eq!(establish(&mut control, 1, now), [(ConnectionId(2), CloseReason::Superseded)]);
+        assert_eq!(control.take_void_labels(), [Label(2)]);
+        control.on_disconnected(ConnectionId(1), now);
+        assert_eq!(control.take_void_labels(), [], "the keys have the label");
+        for id in 3..8 {
+            connect(&mut control, id, Role::Acceptor, now);
+        }
+        assert_eq!(control.take_void_labels(), [Label(3)], "one too many waits for its hello");
+        assert_eq!(control.take_overdue(now + HELLO_TIMEOUT).len(), MAX_CONNECTIONS);
+        assert_eq!(control.take_void_labels().len(), MAX_CONNECTIONS);
+    }
+
+    #[test]
+    fn a_connection_that_does_not_last_counts_as_a_failure() {
+        let mut now = Instant::now();
+        let mut control = Control::new(true, true, now);
+        let mut wait_after = |lasts: Duration, id: u32| {
+            connect(&mut control, id, Role::Dialer, now);
+            establish(&mut control, id, now);
+            now += lasts;
+            control.on_disconnected(ConnectionId(id.into()), now);
+            control.next_timeout().expect("it is dialled again") - now
+        };
+        assert_eq!(wait_after(Duration::ZERO, 1), MIN_BACKOFF);
+        assert_eq!(wait_after(Duration::ZERO, 2), 2 * MIN_BACKOFF);
+        assert_eq!(wait_after(STABLE_TIME, 3), Duration::ZERO);
+        assert_eq!(wait_after(Duration::ZERO, 4), MIN_BACKOFF);
+    }
+
+    #[test]
+    fn a_failed_dial_is_repeated_unless_the_peer_has_dialled() {
+        let now = Instant::now();
+        let mut control = Control::new(true, true, now);
+        assert!(control.take_dial(now) && !control.take_dial(now), "asked for once");
+        control.on_dial_failed(now);
+        assert_eq!(control.next_timeout(), Some(now + MIN_BACKOFF));
+        assert!(control.take_dial(now + MIN_BACKOFF));
+        connect(&mut control, 1, Role::Acceptor, now);
+        establish(&mut control, 1, now);
+        control.on_dial_failed(now);
+        assert_eq!(control.next_timeout(), None);
+    }
+}

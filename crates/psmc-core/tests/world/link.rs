@@ -122,11 +122,12 @@ impl Link {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        one_in > 0 && self.random % u64::from(one_in) == 0
+        one_in > 0 && self.random.is_multiple_of(one_in.into())
     }
 
     pub fn next_arrival(&self) -> Option<Instant> {
-        let first = self.flying.iter().filter_map(|queue| queue.front().map(|flying| flying.arrives)).min()?;
+        let first =
+            self.flying.iter().filter_map(|queue| queue.front().map(|flying| flying.arrives)).min()?;
         Some(self.stalled_until.map_or(first, |until| first.max(until)))
     }
 

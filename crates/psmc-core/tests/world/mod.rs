@@ -1,6 +1,7 @@
 //! Two sites and the links between them, in virtual time: deterministic, and as fast as the engine.
 
 #![allow(dead_code, unreachable_pub, reason = "every test binary uses another part of the world")]
+#![allow(clippy::cast_possible_truncation, reason = "worlds are small")]
 
 pub mod crypto;
 mod link;
@@ -11,8 +12,8 @@ use std::time::{Duration, Instant};
 
 pub use link::Link;
 use psmc_core::{
-    Batch, CongestionConfig, ConnectionId, DatagramOrigin, Event, PathConfig, PathState, PeerConfig, PeerError,
-    PeerId, PeerStatus, ReorderPolicy, SchedulerKind, Site, SiteConfig, SocketId,
+    Batch, CongestionConfig, ConnectionId, DatagramOrigin, Event, PathConfig, PathState, PeerConfig,
+    PeerError, PeerId, PeerStatus, ReorderPolicy, SchedulerKind, Site, SiteConfig, SocketId,
 };
 use psmc_wire::PathId;
 use psmc_wire::control::Message;
@@ -138,7 +139,9 @@ impl World {
             name: ["van", "hq"][index].to_owned(),
             mtu: setup.mtu,
             aead: Aead::Aes256Gcm,
-            seed: std::array::from_fn(|i| if i == 0 { seed.wrapping_mul(2).wrapping_add(index as u8) } else { 0 }),
+            seed: std::array::from_fn(|i| {
+                if i == 0 { seed.wrapping_mul(2).wrapping_add(index as u8) } else { 0 }
+            }),
         });
         let config = PeerConfig {
             name: ["hq", "van"][index].to_owned(),
@@ -331,7 +334,8 @@ impl World {
             };
             let SocketAddr::V4(to) = transmit.remote else { panic!("all addresses are IPv4") };
             assert_eq!(usize::from(to.ip().octets()[2]), link, "sent into the wrong link");
-            for datagram in self.batch.contents().chunks(transmit.segment_size).filter(|_| !self.udp_blocked) {
+            for datagram in self.batch.contents().chunks(transmit.segment_size).filter(|_| !self.udp_blocked)
+            {
                 self.links[link].send(end, datagram, address(link, end), self.now);
             }
         }
@@ -360,7 +364,12 @@ impl World {
                     }
                 }
             }
-            _ => {}
+            Event::Connected { .. }
+            | Event::Closed { .. }
+            | Event::PathChanged { .. }
+            | Event::PathOpened { .. }
+            | Event::PathForgotten { .. }
+            | Event::PathMoved { .. } => {}
         }
         self.ends[end].events.push(event);
     }

@@ -12,7 +12,7 @@ const MIN_BACKOFF: Duration = Duration::from_millis(100);
 /// The longest wait after a failed dial: a peer that is back shall be reached within two seconds.
 const MAX_BACKOFF: Duration = Duration::from_secs(1);
 
-/// How long the site with the larger key leaves dialling to the other one.
+/// How long a site that was dialled leaves it to the other one to dial again.
 const COURTESY: Duration = Duration::from_millis(250);
 
 /// A connection that lasted shorter has changed nothing for the better: the next dial waits as after a failure.
@@ -81,10 +81,9 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// A site that knows an endpoint dials: at once if its key is the smaller one, else after a courtesy.
+    /// A site that knows an endpoint dials at once. If both do, one of the connections gives way.
     pub(crate) fn new(can_dial: bool, smaller_key: bool, now: Instant) -> Self {
-        let wait = if smaller_key { Duration::ZERO } else { COURTESY };
-        let dial_at = can_dial.then(|| now + wait);
+        let dial_at = can_dial.then_some(now);
         Self { can_dial, smaller_key, dial_at, backoff: MIN_BACKOFF, ..Self::default() }
     }
 

@@ -171,6 +171,8 @@ impl Session {
         if packet_number < path.received.window.expected() || left_behind {
             return;
         }
+        // The kernel tells late of a link that is back; a datagram that has crossed it tells at once.
+        path.liveness.on_link(true, now);
         let address = PathAddress { socket: origin.socket, local_ip: origin.local_ip, remote: origin.remote };
         if address.remote != path.address.remote || address.socket != path.address.socket {
             path.move_to(address, now);

@@ -9,8 +9,8 @@ use psmc_wire::control::PathInfo;
 use psmc_wire::crypto::Aead;
 
 use crate::batch::SocketId;
-use crate::path::PathAddress;
 use crate::congestion::CongestionConfig;
+use crate::path::PathAddress;
 use crate::reorder::ReorderPolicy;
 use crate::scheduler::SchedulerKind;
 
@@ -85,7 +85,11 @@ impl PathConfig {
 
     /// With what would make no sense replaced by what comes next to it.
     pub(crate) fn checked(self) -> Self {
-        Self { weight: self.weight.max(1), max_rate: self.max_rate.filter(|&rate| rate > 0), ..self }
+        Self {
+            weight: self.weight.max(1),
+            max_rate: self.max_rate.filter(|&rate| rate > 0),
+            ..self
+        }
     }
 
     /// Takes over what the peer tells about its path.

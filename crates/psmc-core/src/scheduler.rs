@@ -94,6 +94,10 @@ struct Redundant;
 impl Scheduler for Redundant {
     fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Queued, now: Instant) -> Choice {
         let bytes = packet.packet.len();
-        if candidates.iter().any(|&index| paths[index].has_room(bytes, now)) { Choice::All } else { Choice::Wait }
+        if candidates.iter().any(|&index| paths[index].has_room(bytes, now)) {
+            Choice::All
+        } else {
+            Choice::Wait
+        }
     }
 }

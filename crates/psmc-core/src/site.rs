@@ -122,7 +122,9 @@ impl Site {
 
     /// Removes a peer with all that belongs to it, after telling it so.
     pub fn remove_peer(&mut self, peer: PeerId) {
-        let Some(mut session) = self.peers.remove(&peer) else { return };
+        let Some(mut session) = self.peers.remove(&peer) else {
+            return;
+        };
         session.close(&mut self.shared);
         self.shared.routes.remove_all(peer);
         self.connections.retain(|_, owner| *owner != peer);
@@ -150,8 +152,18 @@ impl Site {
     ///
     /// # Errors
     /// [`PeerError`] if there is no such peer or path.
-    pub fn set_standby(&mut self, peer: PeerId, path: PathId, standby: bool, now: Instant) -> Result<(), PeerError> {
-        let usage = if standby { PathUse::Standby } else { PathUse::Available };
+    pub fn set_standby(
+        &mut self,
+        peer: PeerId,
+        path: PathId,
+        standby: bool,
+        now: Instant,
+    ) -> Result<(), PeerError> {
+        let usage = if standby {
+            PathUse::Standby
+        } else {
+            PathUse::Available
+        };
         self.with_peer(peer, |session, _| session.set_use(path, usage, now))
     }
 
@@ -166,7 +178,9 @@ impl Site {
         weight: Option<u16>,
         max_rate: Option<Option<u64>>,
     ) -> Result<(), PeerError> {
-        self.with_peer(peer, |session, shared| session.reconfigure_path(path, weight, max_rate, shared))
+        self.with_peer(peer, |session, shared| {
+            session.reconfigure_path(path, weight, max_rate, shared)
+        })
     }
 
     /// Gives a path another socket or destination.
@@ -180,7 +194,9 @@ impl Site {
         address: PathAddress,
         now: Instant,
     ) -> Result<(), PeerError> {
-        self.with_peer(peer, |session, shared| session.rebind_path(path, address, shared, now))
+        self.with_peer(peer, |session, shared| {
+            session.rebind_path(path, address, shared, now)
+        })
     }
 
     /// The open path of that name.
@@ -231,7 +247,9 @@ impl Site {
 
     /// A control connection has ended, for whatever reason.
     pub fn handle_disconnected(&mut self, connection: ConnectionId, now: Instant) {
-        let Some(peer) = self.connections.remove(&connection) else { return };
+        let Some(peer) = self.connections.remove(&connection) else {
+            return;
+        };
         if let Some(session) = self.peers.get_mut(&peer) {
             session.handle_disconnected(connection, &mut self.shared, now);
             self.busy.insert(peer);
@@ -396,6 +414,8 @@ fn halves(seed: [u8; 32]) -> ([u8; 16], [u64; 2]) {
 
 impl std::fmt::Debug for Site {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Site").field("peers", &self.peers.len()).finish_non_exhaustive()
+        f.debug_struct("Site")
+            .field("peers", &self.peers.len())
+            .finish_non_exhaustive()
     }
 }

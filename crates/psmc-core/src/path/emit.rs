@@ -6,8 +6,8 @@ use psmc_wire::crypto::TAG_LEN;
 use psmc_wire::datagram::{HEADER_LEN, TIMESTAMP_LEN};
 use psmc_wire::frame::{DATA_OVERHEAD, DATA_OVERHEAD_WITH_LENGTH, DataFrame, FrameWriter};
 
-use super::{PING_INTERVAL, Path, PathState, on_wire};
 use super::sent::SentDatagram;
+use super::{PING_INTERVAL, Path, PathState, on_wire};
 use crate::batch::Batch;
 use crate::clock::SessionClock;
 use crate::egress::Queued;
@@ -31,7 +31,9 @@ impl Path {
     /// Adds datagrams to `batch` until it is complete or nothing may be sent on this path for the moment.
     pub(crate) fn emit(&mut self, key: &SealingKey, clock: &SessionClock, batch: &mut Batch, now: Instant) {
         while self.wants_to_send(now) {
-            let Some(room) = batch.reserve(self.max_datagram) else { break };
+            let Some(room) = batch.reserve(self.max_datagram) else {
+                break;
+            };
             let Some((frames, tail)) = room
                 .get_mut(HEADER_LEN + TIMESTAMP_LEN..)
                 .and_then(|rest| rest.split_at_mut_checked(rest.len().checked_sub(TAG_LEN)?))
@@ -57,7 +59,11 @@ impl Path {
         let whole = room.len();
         let mut packets = self.sent.packet_list();
         let may_send_data = self.may_send_data(now);
-        let next_packet = self.outbox.front().filter(|_| may_send_data).map_or(0, |front| front.packet.len());
+        let next_packet = self
+            .outbox
+            .front()
+            .filter(|_| may_send_data)
+            .map_or(0, |front| front.packet.len());
         let mut writer = FrameWriter::new(room);
         // Beside a full-size packet there is no room, and a longer datagram would break the batch: control
         // frames then wait for the datagram that ends it.
@@ -70,10 +76,17 @@ impl Path {
         let mut frames = writer.len();
         if may_send_data {
             frames = fill_data(writer, &mut self.outbox, &mut packets);
-            self.outbox_bytes -= packets.iter().map(|queued| on_wire(queued.packet.len())).sum::<u64>();
+            self.outbox_bytes -= packets
+                .iter()
+                .map(|queued| on_wire(queued.packet.len()))
+                .sum::<u64>();
         }
         eliciting |= !packets.is_empty();
-        Content { frames, eliciting, packets }
+        Content {
+            frames,
+            eliciting,
+            packets,
+        }
     }
 
     fn control_is_late(&self, now: Instant) -> bool {
@@ -85,7 +98,10 @@ impl Path {
     /// asks for an acknowledgement.
     fn write_control(&mut self, writer: &mut FrameWriter<'_>, clock: &SessionClock, now: Instant) -> bool {
         let mut eliciting = false;
-        let responds = self.response.take_if(|token| writer.path_response(*token)).is_some();
+        let responds = self
+            .response
+            .take_if(|token| writer.path_response(*token))
+            .is_some();
         if self.liveness.next_probe().is_some_and(|at| at <= now) {
             let token = self.next_token.to_be_bytes();
             if writer.path_challenge(token) {
@@ -116,7 +132,13 @@ impl Path {
     /// Writes an acknowledgement that waits. If acknowledgements travel elsewhere, because the path seems not to
     /// work in this direction, a response takes one along all the same: if it arrives the path works, and its
     /// sender shall not wait for a slower one.
-    fn write_ack(&mut self, responds: bool, writer: &mut FrameWriter<'_>, clock: &SessionClock, now: Instant) {
+    fn write_ack(
+        &mut self,
+        responds: bool,
+        writer: &mut FrameWriter<'_>,
+        clock: &SessionClock,
+        now: Instant,
+    ) {
         let wanted = self.received.ack_pending() && (responds || !self.ack_travels_elsewhere);
         if wanted && self.received.write_ack(self.id, writer, clock, now) && !self.ack_travels_elsewhere {
             self.received.on_ack_sent();
@@ -168,9 +190,16 @@ fn fill_data(
     while let Some(queued) = outbox.pop_front() {
         let packet = queued.packet.packet();
         let seq = queued.seq.unwrap_or_default();
-        let frame = DataFrame { bucket: queued.bucket, seq, ordered: queued.ordered, packet };
+        let frame = DataFrame {
+            bucket: queued.bucket,
+            seq,
+            ordered: queued.ordered,
+            packet,
+        };
         let next = outbox.front().map_or(usize::MAX, |next| next.packet.len());
-        let behind = writer.remaining().checked_sub(DATA_OVERHEAD_WITH_LENGTH + packet.len());
+        let behind = writer
+            .remaining()
+            .checked_sub(DATA_OVERHEAD_WITH_LENGTH + packet.len());
         if behind.is_some_and(|behind| next <= behind && next.max(WORTH_SHARING) + DATA_OVERHEAD <= behind) {
             writer.data(&frame);
             packets.push(queued);

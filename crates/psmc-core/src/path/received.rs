@@ -67,7 +67,8 @@ impl Received {
         if arrival.congestion_experienced {
             self.congestion_experienced = self.congestion_experienced.wrapping_add(1);
         }
-        self.delay.on_sample(clock.one_way_delay(arrival.sent_at_us, now), now);
+        self.delay
+            .on_sample(clock.one_way_delay(arrival.sent_at_us, now), now);
         if arrival.packet_number >= expected {
             self.largest_at = Some(now);
             self.newest_sent_at_us = Some(arrival.sent_at_us);
@@ -83,7 +84,11 @@ impl Received {
 
     fn schedule_ack(&mut self, out_of_order: bool, now: Instant) {
         self.unacknowledged += 1;
-        let due = if out_of_order || self.unacknowledged >= ACK_EVERY { now } else { now + MAX_ACK_DELAY };
+        let due = if out_of_order || self.unacknowledged >= ACK_EVERY {
+            now
+        } else {
+            now + MAX_ACK_DELAY
+        };
         self.ack_due = Some(self.ack_due.map_or(due, |earlier| earlier.min(due)));
     }
 
@@ -96,7 +101,9 @@ impl Received {
         clock: &SessionClock,
         now: Instant,
     ) -> bool {
-        let (Some(largest), Some(at)) = (self.window.largest(), self.largest_at) else { return false };
+        let (Some(largest), Some(at)) = (self.window.largest(), self.largest_at) else {
+            return false;
+        };
         let delay = now.saturating_duration_since(at).min(Duration::from_millis(500));
         let header = AckHeader {
             path,
@@ -271,7 +278,10 @@ mod tests {
         let now = Instant::now();
         let mut received = Received::default();
         received.on_datagram(
-            Arrival { ack_eliciting: false, ..arrival(0) },
+            Arrival {
+                ack_eliciting: false,
+                ..arrival(0)
+            },
             &SessionClock::new(now),
             now,
         );
@@ -285,7 +295,10 @@ mod tests {
         for _ in 0..100 {
             delay.on_sample(5_000, now);
         }
-        assert_eq!((delay.smoothed_us, delay.jitter_us, delay.min_us()), (5_000, 0, 5_000));
+        assert_eq!(
+            (delay.smoothed_us, delay.jitter_us, delay.min_us()),
+            (5_000, 0, 5_000)
+        );
         for i in 0..200 {
             delay.on_sample(5_000 + 1_600 * (i % 2), now);
         }

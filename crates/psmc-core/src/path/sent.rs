@@ -122,7 +122,11 @@ impl Sent {
             }
             if index == 0 {
                 self.largest_acked = self.largest_acked.max(Some(range.last));
-                largest_sent_at = settled.datagrams.last().filter(|_| largest_was_open).map(|last| last.sent_at);
+                largest_sent_at = settled
+                    .datagrams
+                    .last()
+                    .filter(|_| largest_was_open)
+                    .map(|last| last.sent_at);
             }
         }
         self.trim();
@@ -134,7 +138,9 @@ impl Sent {
         let Some(largest) = self.largest_acked else { return };
         let delay = loss_delay(round_trip);
         for number in self.first.0..largest.0 {
-            let Some(Some(datagram)) = self.slot(PacketNumber(number)) else { continue };
+            let Some(Some(datagram)) = self.slot(PacketNumber(number)) else {
+                continue;
+            };
             let overtaken = largest.0 - number >= PACKET_THRESHOLD;
             if !overtaken && datagram.sent_at + delay > now {
                 break;
@@ -180,12 +186,17 @@ impl Sent {
     }
 
     fn slot(&self, number: PacketNumber) -> Option<&Option<SentDatagram>> {
-        self.log.get(usize::try_from(number.0.checked_sub(self.first.0)?).ok()?)
+        self.log
+            .get(usize::try_from(number.0.checked_sub(self.first.0)?).ok()?)
     }
 
     fn settle(&mut self, number: PacketNumber, settled: &mut Settled) {
-        let Ok(index) = usize::try_from(number.0 - self.first.0) else { return };
-        let Some(datagram) = self.log.get_mut(index).and_then(Option::take) else { return };
+        let Ok(index) = usize::try_from(number.0 - self.first.0) else {
+            return;
+        };
+        let Some(datagram) = self.log.get_mut(index).and_then(Option::take) else {
+            return;
+        };
         self.inflight_bytes -= u64::from(datagram.bytes);
         self.outstanding -= 1;
         settled.datagrams.push(datagram);

@@ -84,7 +84,13 @@ impl Control {
     /// A site that knows an endpoint dials at once. If both do, one of the connections gives way.
     pub(crate) fn new(can_dial: bool, smaller_key: bool, now: Instant) -> Self {
         let dial_at = can_dial.then_some(now);
-        Self { can_dial, smaller_key, dial_at, backoff: MIN_BACKOFF, ..Self::default() }
+        Self {
+            can_dial,
+            smaller_key,
+            dial_at,
+            backoff: MIN_BACKOFF,
+            ..Self::default()
+        }
     }
 
     /// Whether to dial now; says so once, until the dial has failed or led to a connection.
@@ -131,8 +137,18 @@ impl Control {
         if role == Role::Dialer {
             self.dialing = false;
         }
-        self.connections.push(Connection { id, role, label, keys: Some(keys), said: None, since: now });
-        let mut waiting = self.connections.iter().filter(|connection| connection.is_waiting());
+        self.connections.push(Connection {
+            id,
+            role,
+            label,
+            keys: Some(keys),
+            said: None,
+            since: now,
+        });
+        let mut waiting = self
+            .connections
+            .iter()
+            .filter(|connection| connection.is_waiting());
         let oldest = waiting.next()?.id;
         (waiting.count() >= MAX_CONNECTIONS).then(|| {
             self.end(oldest);
@@ -149,20 +165,34 @@ impl Control {
     /// same time. To be asked when the hello arrives, before anything follows from it: so both sites make the
     /// keys of the same connection last.
     pub(crate) fn gives_way(&self, id: ConnectionId) -> bool {
-        let preferred = if self.smaller_key { Role::Dialer } else { Role::Acceptor };
-        let this = self.connections.iter().find(|connection| connection.id == id && connection.role != preferred);
+        let preferred = if self.smaller_key {
+            Role::Dialer
+        } else {
+            Role::Acceptor
+        };
+        let this = self
+            .connections
+            .iter()
+            .find(|connection| connection.id == id && connection.role != preferred);
         this.is_some_and(|this| {
-            self.connections.iter().any(|other| other.role == preferred && this.since < other.since + COLLISION)
+            self.connections
+                .iter()
+                .any(|other| other.role == preferred && this.since < other.since + COLLISION)
         })
     }
 
     /// The hellos have been exchanged on a connection: it counts from here on, and the others end.
     pub(crate) fn on_established(&mut self, id: ConnectionId, now: Instant) -> Vec<Hangup> {
-        let Some(role) = self.get_mut(id).map(|connection| connection.role) else { return Vec::new() };
+        let Some(role) = self.get_mut(id).map(|connection| connection.role) else {
+            return Vec::new();
+        };
         self.current = Some((id, role, now));
         self.dial_at = (self.can_dial && role == Role::Dialer).then(|| now + REFRESH);
         let older = self.take(|connection| connection.id != id);
-        older.into_iter().map(|older| (older, CloseReason::Superseded)).collect()
+        older
+            .into_iter()
+            .map(|older| (older, CloseReason::Superseded))
+            .collect()
     }
 
     /// A connection has ended.
@@ -187,7 +217,8 @@ impl Control {
 
     /// Connections on which no hello came in time.
     pub(crate) fn take_overdue(&mut self, now: Instant) -> Vec<Hangup> {
-        let ended = self.take(|connection| connection.is_waiting() && connection.since + HELLO_TIMEOUT <= now);
+        let ended =
+            self.take(|connection| connection.is_waiting() && connection.since + HELLO_TIMEOUT <= now);
         for &id in &ended {
             self.on_disconnected(id, now);
         }
@@ -201,7 +232,10 @@ impl Control {
 
     /// Takes connections out of the list.
     fn take(&mut self, which: impl Fn(&Connection) -> bool) -> Vec<ConnectionId> {
-        let ended: Vec<_> = self.connections.extract_if(.., |connection| which(connection)).collect();
+        let ended: Vec<_> = self
+            .connections
+            .extract_if(.., |connection| which(connection))
+            .collect();
         let unused = ended.iter().filter(|connection| connection.is_waiting());
         self.void_labels.extend(unused.map(|connection| connection.label));
         ended.into_iter().map(|connection| connection.id).collect()
@@ -222,19 +256,32 @@ impl Control {
         self.can_dial = false;
         self.dial_at = None;
         self.current = None;
-        self.take(|_| true).into_iter().map(|id| (id, CloseReason::Shutdown)).collect()
+        self.take(|_| true)
+            .into_iter()
+            .map(|id| (id, CloseReason::Shutdown))
+            .collect()
     }
 
     /// When there is something to do.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let hello = self.connections.iter().filter(|c| c.is_waiting()).map(|c| c.since + HELLO_TIMEOUT).min();
-        [hello, self.dial_at.filter(|_| !self.dialing)].into_iter().flatten().min()
+        let hello = self
+            .connections
+            .iter()
+            .filter(|c| c.is_waiting())
+            .map(|c| c.since + HELLO_TIMEOUT)
+            .min();
+        [hello, self.dial_at.filter(|_| !self.dialing)]
+            .into_iter()
+            .flatten()
+            .min()
     }
 }
 
 impl std::fmt::Debug for Control {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Control").field("current", &self.current).finish_non_exhaustive()
+        f.debug_struct("Control")
+            .field("current", &self.current)
+            .finish_non_exhaustive()
     }
 }
 
@@ -247,7 +294,12 @@ mod tests {
     struct NoKeys;
 
     impl KeySource for NoKeys {
-        fn packet_key(&self, _aead: psmc_wire::crypto::Aead, _sealer: Role, _epoch: u8) -> Box<dyn PacketKey> {
+        fn packet_key(
+            &self,
+            _aead: psmc_wire::crypto::Aead,
+            _sealer: Role,
+            _epoch: u8,
+        ) -> Box<dyn PacketKey> {
             unreachable!("no hello is heard in these tests")
         }
     }
@@ -273,7 +325,11 @@ mod tests {
                 connect(&mut control, 1, own, start);
                 connect(&mut control, 2, other, start + lag);
                 assert!(!control.gives_way(ConnectionId(1)), "smaller key: {smaller_key}");
-                assert_eq!(control.gives_way(ConnectionId(2)), gives_way, "smaller key: {smaller_key}, {lag:?}");
+                assert_eq!(
+                    control.gives_way(ConnectionId(2)),
+                    gives_way,
+                    "smaller key: {smaller_key}, {lag:?}"
+                );
             }
         }
     }
@@ -284,14 +340,21 @@ mod tests {
         let mut control = Control::new(true, true, now);
         connect(&mut control, 1, Role::Dialer, now);
         connect(&mut control, 2, Role::Acceptor, now);
-        assert_eq!(establish(&mut control, 1, now), [(ConnectionId(2), CloseReason::Superseded)]);
+        assert_eq!(
+            establish(&mut control, 1, now),
+            [(ConnectionId(2), CloseReason::Superseded)]
+        );
         assert_eq!(control.take_void_labels(), [Label(2)]);
         control.on_disconnected(ConnectionId(1), now);
         assert_eq!(control.take_void_labels(), [], "the keys have the label");
         for id in 3..8 {
             connect(&mut control, id, Role::Acceptor, now);
         }
-        assert_eq!(control.take_void_labels(), [Label(3)], "one too many waits for its hello");
+        assert_eq!(
+            control.take_void_labels(),
+            [Label(3)],
+            "one too many waits for its hello"
+        );
         assert_eq!(control.take_overdue(now + HELLO_TIMEOUT).len(), MAX_CONNECTIONS);
         assert_eq!(control.take_void_labels().len(), MAX_CONNECTIONS);
     }
@@ -317,7 +380,10 @@ mod tests {
     fn a_failed_dial_is_repeated_unless_the_peer_has_dialled() {
         let now = Instant::now();
         let mut control = Control::new(true, true, now);
-        assert!(control.take_dial(now) && !control.take_dial(now), "asked for once");
+        assert!(
+            control.take_dial(now) && !control.take_dial(now),
+            "asked for once"
+        );
         control.on_dial_failed(now);
         assert_eq!(control.next_timeout(), Some(now + MIN_BACKOFF));
         assert!(control.take_dial(now + MIN_BACKOFF));

@@ -7,11 +7,11 @@ use psmc_wire::control::PathInfo;
 use psmc_wire::frame::{PathUse, PathUseFrame};
 use thiserror::Error;
 
+use super::receive::Refusal;
 use super::{MAX_PATHS, Session};
 use crate::config::PathConfig;
 use crate::event::Event;
 use crate::path::{Path, PathAddress, PathState};
-use super::receive::Refusal;
 use crate::scheduler::SchedulerKind;
 use crate::shared::Shared;
 
@@ -43,7 +43,10 @@ impl Session {
         shared: &mut Shared,
         now: Instant,
     ) -> Result<PathId, PathError> {
-        let open = self.paths.iter().filter(|path| path.usage.effective() != PathUse::Closed);
+        let open = self
+            .paths
+            .iter()
+            .filter(|path| path.usage.effective() != PathUse::Closed);
         if open.clone().count() >= MAX_PATHS || self.paths.len() >= 2 * MAX_PATHS {
             return Err(PathError::TooMany);
         }
@@ -53,7 +56,11 @@ impl Session {
         let config = config.checked();
         let id = PathId(self.next_path_id);
         self.next_path_id = self.next_path_id.checked_add(2).ok_or(PathError::NoIds)?;
-        let address = PathAddress { socket: config.socket, local_ip: None, remote: config.remote };
+        let address = PathAddress {
+            socket: config.socket,
+            local_ip: None,
+            remote: config.remote,
+        };
         let path = Path::new(id, config, true, address, self.config.keepalive, now);
         self.insert_path(path);
         self.announce(id, shared);
@@ -63,7 +70,11 @@ impl Session {
     /// A path that the peer has opened: its first authentic datagram has arrived.
     pub(super) fn open_peer_path(&mut self, id: PathId, address: PathAddress, now: Instant) {
         self.retired.see(id);
-        let template = self.paths.iter().find(|path| path.opened_here).map(|path| &path.config);
+        let template = self
+            .paths
+            .iter()
+            .find(|path| path.opened_here)
+            .map(|path| &path.config);
         let mut config = PathConfig::learned(id, address, template);
         if let Some(at) = self.announced.iter().position(|info| info.path == id) {
             config.apply(self.announced.swap_remove(at));
@@ -83,11 +94,27 @@ impl Session {
 
     /// Tells the peer what a path is called and how it should be weighted, if there is a connection.
     pub(super) fn announce(&mut self, id: PathId, shared: &mut Shared) {
-        let Some((connection, ..)) = self.control.current() else { return };
-        let Some(config) = self.path_mut(id).map(|path| path.config.clone()) else { return };
-        let PathConfig { weight, max_rate, name, .. } = config;
-        let info = PathInfo { path: id, weight, max_rate, name };
-        shared.messages.push_back((connection, psmc_wire::control::Message::PathInfo(info)));
+        let Some((connection, ..)) = self.control.current() else {
+            return;
+        };
+        let Some(config) = self.path_mut(id).map(|path| path.config.clone()) else {
+            return;
+        };
+        let PathConfig {
+            weight,
+            max_rate,
+            name,
+            ..
+        } = config;
+        let info = PathInfo {
+            path: id,
+            weight,
+            max_rate,
+            name,
+        };
+        shared
+            .messages
+            .push_back((connection, psmc_wire::control::Message::PathInfo(info)));
     }
 
     /// The peer tells about a path of its own.
@@ -100,7 +127,9 @@ impl Session {
         }
         self.announced.retain(|other| other.path != id);
         let takes = self.path_index(id).is_none() && self.is_openable(id) && self.announced.len() < MAX_PATHS;
-        takes.then(|| self.announced.push(info)).ok_or(Refusal::NoSuchPath)
+        takes
+            .then(|| self.announced.push(info))
+            .ok_or(Refusal::NoSuchPath)
     }
 
     /// The paths are others, or count for more or less. What was given to paths and has not left yet is given
@@ -139,7 +168,9 @@ impl Session {
 
     /// The peer wishes something of a path.
     pub(super) fn on_path_use(&mut self, wish: PathUseFrame, now: Instant) -> Result<(), Refusal> {
-        let Some(path) = self.path_mut(wish.path) else { return self.note_wish(wish) };
+        let Some(path) = self.path_mut(wish.path) else {
+            return self.note_wish(wish);
+        };
         if path.usage.on_peer_request(wish, now) {
             if wish.usage == PathUse::Closed {
                 // Both sides have closed it now.
@@ -189,7 +220,9 @@ impl Session {
         max_rate: Option<Option<u64>>,
         shared: &mut Shared,
     ) -> Result<(), PathError> {
-        self.path_mut(id).ok_or(PathError::Unknown)?.reconfigure(weight, max_rate);
+        self.path_mut(id)
+            .ok_or(PathError::Unknown)?
+            .reconfigure(weight, max_rate);
         self.replan();
         self.announce(id, shared);
         Ok(())
@@ -231,7 +264,11 @@ impl Session {
         if state == before {
             return;
         }
-        shared.events.push_back(Event::PathChanged { peer: self.peer, path: id, state });
+        shared.events.push_back(Event::PathChanged {
+            peer: self.peer,
+            path: id,
+            state,
+        });
         self.replan();
         if state == PathState::Active {
             self.last_active = now;
@@ -266,7 +303,9 @@ impl Session {
     /// Forgets the closed paths on which nothing is on its way any more.
     pub(super) fn forget_closed_paths(&mut self, shared: &mut Shared, now: Instant) {
         for index in (0..self.paths.len()).rev() {
-            let Some(forget_at) = self.paths[index].usage.forget_at() else { continue };
+            let Some(forget_at) = self.paths[index].usage.forget_at() else {
+                continue;
+            };
             if forget_at > now {
                 continue;
             }
@@ -277,7 +316,10 @@ impl Session {
                 self.egress.put_back(datagram.packets.drain(..));
             }
             self.replan();
-            shared.events.push_back(Event::PathForgotten { peer: self.peer, path: path.id });
+            shared.events.push_back(Event::PathForgotten {
+                peer: self.peer,
+                path: path.id,
+            });
         }
     }
 }

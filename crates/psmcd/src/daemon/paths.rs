@@ -11,7 +11,7 @@ use super::DaemonError;
 use super::control::{Control, Peer};
 use super::dial::Route;
 use super::plane::Plane;
-use crate::config::{TUNNEL_OVERHEAD, Endpoint, Host, Name, PathSettings, Weight};
+use crate::config::{Endpoint, Host, Name, PathSettings, TUNNEL_OVERHEAD, Weight};
 
 /// The socket on the listening port, used by paths that are bound to nothing.
 pub(super) const LISTEN_SOCKET: SocketId = SocketId(0);
@@ -147,7 +147,12 @@ impl Control {
         let needed = usize::from(self.site.mtu.get()) + TUNNEL_OVERHEAD;
         if usize::from(mtu) < needed {
             let path = settings.name.as_str();
-            tracing::warn!(path, mtu, needed, "full-size packets do not fit: lower `mtu` in [site]");
+            tracing::warn!(
+                path,
+                mtu,
+                needed,
+                "full-size packets do not fit: lower `mtu` in [site]"
+            );
         }
         let interface_index = self.interface_index(&settings).await;
         let mut path = OpenPath {

@@ -41,7 +41,10 @@ pub(super) fn full_size_packets_fit(path: &PathDraft, site: Option<&SiteDraft>, 
         let remedy = if most >= usize::from(InnerMtu::LEAST) {
             format!("set mtu = {most} in [site], or correct this one")
         } else {
-            format!("correct it: no link may carry less than {}", usize::from(InnerMtu::LEAST) + TUNNEL_OVERHEAD)
+            format!(
+                "correct it: no link may carry less than {}",
+                usize::from(InnerMtu::LEAST) + TUNNEL_OVERHEAD
+            )
         };
         out.push(Complaint::new(reason, remedy).at(link.span()));
     }

@@ -39,10 +39,7 @@ fn seeds_are_what_the_encoders_write() {
             fs::write(&file, &bytes).expect("the corpus is writable");
         }
         let stored = fs::read(&file).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(
-            stored, bytes,
-            "{name} has changed: see the top of tests/corpus.rs"
-        );
+        assert_eq!(stored, bytes, "{name} has changed: see the top of tests/corpus.rs");
     }
 }
 
@@ -68,22 +65,13 @@ fn corpus() -> PathBuf {
 fn seeds() -> Vec<(String, Vec<u8>)> {
     let datagrams = [
         ("ack", datagram(ack)),
-        (
-            "ack-then-data",
-            datagram(|writer| ack(writer) && small_packets(writer)),
-        ),
+        ("ack-then-data", datagram(|writer| ack(writer) && small_packets(writer))),
         ("data", datagram(small_packets)),
         ("path-management", datagram(path_management)),
     ];
-    let messages = [
-        ("hello", hello()),
-        ("path-info", path_info()),
-        ("close", Message::Close(CloseReason::Shutdown)),
-    ];
-    let conversation: Vec<u8> = messages
-        .iter()
-        .flat_map(|(_, message)| encoded(message))
-        .collect();
+    let messages =
+        [("hello", hello()), ("path-info", path_info()), ("close", Message::Close(CloseReason::Shutdown))];
+    let conversation: Vec<u8> = messages.iter().flat_map(|(_, message)| encoded(message)).collect();
     let named = |target: &str, name: &str| format!("{target}/seed-{name}");
     let mut seeds: Vec<(String, Vec<u8>)> = Vec::new();
     seeds.extend(datagrams.map(|(name, bytes)| (named("datagram", name), bytes)));
@@ -96,10 +84,7 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
 fn datagram(write: impl FnOnce(&mut FrameWriter<'_>) -> bool) -> Vec<u8> {
     let header = Header {
         epoch: 3,
-        marks: Marks {
-            congestion_experienced: true,
-            drop_precedence: 2,
-        },
+        marks: Marks { congestion_experienced: true, drop_precedence: 2 },
         path: PathId(1),
         label: Label(0x0bad_cafe),
         packet_number: 41,
@@ -109,12 +94,7 @@ fn datagram(write: impl FnOnce(&mut FrameWriter<'_>) -> bool) -> Vec<u8> {
     let mut writer = FrameWriter::new(&mut room);
     assert!(write(&mut writer), "the seed's frames do not fit");
     let len = writer.len();
-    let parts: [&[u8]; 4] = [
-        &header.encode(),
-        &timestamp_us.to_be_bytes(),
-        &room[..len],
-        &[0; TAG_LEN],
-    ];
+    let parts: [&[u8]; 4] = [&header.encode(), &timestamp_us.to_be_bytes(), &room[..len], &[0; TAG_LEN]];
     parts.concat()
 }
 
@@ -127,21 +107,14 @@ fn ack(writer: &mut FrameWriter<'_>) -> bool {
         congestion_experienced: 1,
     };
     let runs = [(80, 90), (40, 70), (1, 1)];
-    let ranges = runs.map(|(first, last)| PacketRange {
-        first: PacketNumber(first),
-        last: PacketNumber(last),
-    });
+    let ranges =
+        runs.map(|(first, last)| PacketRange { first: PacketNumber(first), last: PacketNumber(last) });
     writer.ack(&header, ranges.into_iter())
 }
 
 fn small_packets(writer: &mut FrameWriter<'_>) -> bool {
     let bucket = Bucket::of_hash(0x1234_5678_9abc_def0);
-    let frame = |seq, ordered, packet| DataFrame {
-        bucket,
-        seq: FlowSeq(seq),
-        ordered,
-        packet,
-    };
+    let frame = |seq, ordered, packet| DataFrame { bucket, seq: FlowSeq(seq), ordered, packet };
     writer.data(&frame(8, true, &[0x45; 60])) && writer.data(&frame(9, false, &[0x60; 40]))
 }
 
@@ -153,11 +126,7 @@ fn path_management(writer: &mut FrameWriter<'_>) -> bool {
         owd_smoothed_us: 13_500,
         jitter_us: 250,
     };
-    let standby = PathUseFrame {
-        path: PathId(2),
-        sequence: 7,
-        usage: PathUse::Standby,
-    };
+    let standby = PathUseFrame { path: PathId(2), sequence: 7, usage: PathUse::Standby };
     writer.ping()
         && writer.path_challenge(*b"challeng")
         && writer.path_response(*b"response")

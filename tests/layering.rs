@@ -101,11 +101,7 @@ fn state_machines_use_no_clock_no_io_and_no_chance() {
 fn only_the_edge_may_hold_unsafe_code() {
     let root = workspace_root();
     let directory_of = |name: &str| {
-        if name == "psmc" {
-            root.to_owned()
-        } else {
-            root.join("crates").join(name)
-        }
+        if name == "psmc" { root.to_owned() } else { root.join("crates").join(name) }
     };
     let members = workspace_graph().into_keys();
     let breaches = members.filter_map(|name| {
@@ -116,11 +112,7 @@ fn only_the_edge_may_hold_unsafe_code() {
 }
 
 fn assert_no_breach(breaches: &[String]) {
-    assert!(
-        breaches.is_empty(),
-        "the layers are breached:\n{}",
-        breaches.join("\n")
-    );
+    assert!(breaches.is_empty(), "the layers are breached:\n{}", breaches.join("\n"));
 }
 
 fn is_pure(layer: Layer) -> bool {
@@ -131,24 +123,17 @@ fn is_pure(layer: Layer) -> bool {
 }
 
 fn layer_of(name: &str) -> Option<Layer> {
-    LAYERS
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, layer)| *layer)
+    LAYERS.iter().find(|(known, _)| *known == name).map(|(_, layer)| *layer)
 }
 
 fn breaches_of_graph(graph: &Graph) -> Vec<String> {
     let mut breaches = Vec::new();
     for (name, dependencies) in graph {
         let Some(layer) = layer_of(name) else {
-            breaches.push(format!(
-                "{name} has no layer: give it one in LAYERS of tests/layering.rs"
-            ));
+            breaches.push(format!("{name} has no layer: give it one in LAYERS of tests/layering.rs"));
             continue;
         };
-        let forbidden = dependencies
-            .iter()
-            .filter(|dependency| !may_use(layer, graph, dependency));
+        let forbidden = dependencies.iter().filter(|dependency| !may_use(layer, graph, dependency));
         breaches
             .extend(forbidden.map(|dependency| format!("{name} ({layer:?}) must not reach {dependency}")));
     }
@@ -198,10 +183,7 @@ fn breach_of_manifest(name: &str, manifest: &str) -> Option<String> {
 
 fn workspace_graph() -> Graph {
     let members = cargo_tree(&["--workspace", "--depth", "0"]);
-    members
-        .into_iter()
-        .map(|name| (name.clone(), linked_with(&name)))
-        .collect()
+    members.into_iter().map(|name| (name.clone(), linked_with(&name))).collect()
 }
 
 fn linked_with(name: &str) -> BTreeSet<String> {
@@ -214,24 +196,11 @@ fn linked_with(name: &str) -> BTreeSet<String> {
 fn cargo_tree(arguments: &[&str]) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .current_dir(workspace_root())
-        .args([
-            "tree",
-            "--quiet",
-            "--edges",
-            "normal,no-proc-macro",
-            "--prefix",
-            "none",
-            "--format",
-            "{p}",
-        ])
+        .args(["tree", "--quiet", "--edges", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}"])
         .args(arguments)
         .output()
         .expect("cargo started this test, so it can be run");
-    assert!(
-        output.status.success(),
-        "cargo tree: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "cargo tree: {}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("names of packages are ASCII");
     text.lines()
         .filter_map(|line| line.split(' ').next())
@@ -268,10 +237,7 @@ fn rust_files(dir: &Path) -> Vec<PathBuf> {
 
 fn graph(edges: &[(&str, &[&str])]) -> Graph {
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    edges
-        .iter()
-        .map(|(name, dependencies)| ((*name).to_owned(), owned(dependencies)))
-        .collect()
+    edges.iter().map(|(name, dependencies)| ((*name).to_owned(), owned(dependencies))).collect()
 }
 
 #[test]
@@ -302,10 +268,7 @@ fn each_bad_edge_is_a_breach() {
         ("psmc-net", "psmcd"),
     ];
     for (from, to) in bad_edges {
-        let mut bad: Graph = crates
-            .iter()
-            .map(|name| ((*name).to_owned(), BTreeSet::new()))
-            .collect();
+        let mut bad: Graph = crates.iter().map(|name| ((*name).to_owned(), BTreeSet::new())).collect();
         bad.entry(from.to_owned()).or_default().insert(to.to_owned());
         assert_eq!(breaches_of_graph(&bad).len(), 1, "{from} -> {to}");
     }
@@ -328,10 +291,7 @@ fn the_real_graph_is_seen() {
 fn impure_words_are_found_in_code_only() {
     let text = "use std::time::Instant;\n// Instant::now would lie\nlet now = Instant::now();\n\
                 #[cfg(test)]\nmod tests {\n    let map = HashMap::new();\n}\n";
-    assert_eq!(
-        breaches_of_source("x.rs", text),
-        ["x.rs:3: Instant::now must not stand here"]
-    );
+    assert_eq!(breaches_of_source("x.rs", text), ["x.rs:3: Instant::now must not stand here"]);
 }
 
 #[test]

@@ -57,24 +57,14 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         return Err("run it as root, for it makes network namespaces".into());
     }
     let tunnels = chosen(&args.only)?;
-    let mut rows = tunnels
-        .iter()
-        .map(|tunnel| Row::new(tunnel.as_ref()))
-        .collect::<Vec<_>>();
+    let mut rows = tunnels.iter().map(|tunnel| Row::new(tunnel.as_ref())).collect::<Vec<_>>();
     for run in 1..=args.runs {
         for (tunnel, row) in tunnels.iter().zip(&mut rows) {
             eprintln!("run {run} of {}: {}", args.runs, tunnel.name());
             row.bits_per_second.push(measured(tunnel.as_ref(), args.seconds)?);
         }
     }
-    print!(
-        "{}",
-        if args.json {
-            report::json(&rows)
-        } else {
-            report::table(&rows)
-        }
-    );
+    print!("{}", if args.json { report::json(&rows) } else { report::table(&rows) });
     Ok(())
 }
 

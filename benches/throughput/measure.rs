@@ -28,8 +28,7 @@ pub(crate) fn wait_for_echo(hosts: &Hosts, server: IpAddr) -> Result<(), Box<dyn
     retry(|| {
         // With -w, ping goes on until it is answered or the time is up.
         let mut ping = Command::new("ping");
-        ping.args(["-n", "-c", "1", "-i", "0.05", "-w", "2"])
-            .arg(server.to_string());
+        ping.args(["-n", "-c", "1", "-i", "0.05", "-w", "2"]).arg(server.to_string());
         hosts.client.output(&mut ping).map(drop)
     })
 }
@@ -48,13 +47,7 @@ pub(crate) fn tcp_goodput(hosts: &Hosts, server: IpAddr, seconds: u32) -> Result
 /// An iperf3 server that listens already, and its standard output, which has to stay open as long as it runs.
 fn listener(hosts: &Hosts, address: IpAddr) -> Result<(Program, BufReader<ChildStdout>), Box<dyn Error>> {
     let mut command = Command::new("iperf3");
-    command.args([
-        "--server",
-        "--one-off",
-        "--forceflush",
-        "--bind",
-        &address.to_string(),
-    ]);
+    command.args(["--server", "--one-off", "--forceflush", "--bind", &address.to_string()]);
     let mut program = hosts.server.start(command.stdout(Stdio::piped()))?;
     let mut stdout = BufReader::new(program.0.stdout.take().ok_or("iperf3 has no standard output")?);
     let mut line = String::new();

@@ -18,11 +18,7 @@ pub(crate) struct Row {
 
 impl Row {
     pub(crate) fn new(tunnel: &dyn Tunnel) -> Self {
-        Self {
-            name: tunnel.name(),
-            origin: tunnel.origin(),
-            bits_per_second: Vec::new(),
-        }
+        Self { name: tunnel.name(), origin: tunnel.origin(), bits_per_second: Vec::new() }
     }
 }
 
@@ -39,11 +35,7 @@ impl Spread {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let (lower, upper) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
-        Self {
-            median: (lower + upper) / 2.0,
-            min: sorted[0],
-            max: sorted[sorted.len() - 1],
-        }
+        Self { median: (lower + upper) / 2.0, min: sorted[0], max: sorted[sorted.len() - 1] }
     }
 
     fn json(&self) -> Value {
@@ -53,19 +45,12 @@ impl Spread {
 
 /// A table for people.
 pub(crate) fn table(rows: &[Row]) -> String {
-    let mut text = format!(
-        "{:<14}{:>8}{:>8}{:>8}   what ran\n",
-        "Gb/s", "median", "min", "max"
-    );
+    let mut text = format!("{:<14}{:>8}{:>8}{:>8}   what ran\n", "Gb/s", "median", "min", "max");
     for row in rows {
         let Spread { median, min, max } = Spread::of(&row.bits_per_second);
         let [median, min, max] = [median, min, max].map(|rate| rate / 1e9);
         // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "{:<14}{median:>8.2}{min:>8.2}{max:>8.2}   {}",
-            row.name, row.origin
-        );
+        let _ = writeln!(text, "{:<14}{median:>8.2}{min:>8.2}{max:>8.2}   {}", row.name, row.origin);
     }
     for (other, Spread { median, min, max }) in ratios(rows) {
         let _ = writeln!(text, "{OURS} / {other}: {median:.2} ({min:.2} to {max:.2})");
@@ -80,9 +65,8 @@ pub(crate) fn json(rows: &[Row]) -> String {
         let spread = Spread::of(rates).json();
         json!({ "name": row.name, "origin": row.origin, "runs": rates, "bits_per_second": spread })
     });
-    let ratios = ratios(rows)
-        .into_iter()
-        .map(|(other, spread)| json!({ "to": other, "ratio": spread.json() }));
+    let ratios =
+        ratios(rows).into_iter().map(|(other, spread)| json!({ "to": other, "ratio": spread.json() }));
     let report = json!({
         "tunnels": tunnels.collect::<Vec<_>>(),
         "ratios_of": OURS,
@@ -99,10 +83,7 @@ fn ratios(rows: &[Row]) -> Vec<(&'static str, Spread)> {
     let others = rows.iter().filter(|row| row.name != OURS);
     let ratio = |other: &Row| {
         let runs = ours.bits_per_second.iter().zip(&other.bits_per_second);
-        (
-            other.name,
-            Spread::of(&runs.map(|(ours, other)| ours / other).collect::<Vec<_>>()),
-        )
+        (other.name, Spread::of(&runs.map(|(ours, other)| ours / other).collect::<Vec<_>>()))
     };
     others.map(ratio).collect()
 }

@@ -97,13 +97,8 @@ fn ack_survives_the_wire(ack: &AckFrame<'_>, room: &mut [u8]) {
         assert!(pair[1].last < pair[0].first, "not in descending order: {pair:?}");
     }
     let mut writer = FrameWriter::new(room);
-    assert!(
-        writer.ack(&ack.header, ranges.iter().copied()),
-        "no room for {ack:?}"
-    );
-    let Frame::Ack(again) = first_frame(room) else {
-        panic!("{ack:?} reads back as something else")
-    };
+    assert!(writer.ack(&ack.header, ranges.iter().copied()), "no room for {ack:?}");
+    let Frame::Ack(again) = first_frame(room) else { panic!("{ack:?} reads back as something else") };
     assert_eq!(again.header, ack.header);
     let kept = ranges.len().min(MAX_ACK_GAPS + 1);
     assert_eq!(again.ranges(SOME_NUMBER).collect::<Vec<_>>(), ranges[..kept]);

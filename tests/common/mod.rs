@@ -16,8 +16,7 @@ pub(crate) fn program(name: &str) -> PathBuf {
     static PROGRAMS: OnceLock<BTreeMap<String, PathBuf>> = OnceLock::new();
     let programs = PROGRAMS.get_or_init(build_programs);
     let path = programs.get(name);
-    path.unwrap_or_else(|| panic!("no program {name} among {:?}", programs.keys()))
-        .clone()
+    path.unwrap_or_else(|| panic!("no program {name} among {:?}", programs.keys())).clone()
 }
 
 fn build_programs() -> BTreeMap<String, PathBuf> {
@@ -37,22 +36,13 @@ fn build_programs() -> BTreeMap<String, PathBuf> {
         .output()
         .expect("cargo started this test, so it can be run");
     assert!(output.status.success(), "the programs don't compile");
-    output
-        .stdout
-        .split(|&byte| byte == b'\n')
-        .filter_map(built_program)
-        .collect()
+    output.stdout.split(|&byte| byte == b'\n').filter_map(built_program).collect()
 }
 
 /// Cargo puts a test at `<target directory>/<profile>/deps/<name>-<hash>`.
 fn target_dir_and_profile(this_test: &Path) -> (&Path, &str) {
-    let profile_dir = this_test
-        .ancestors()
-        .nth(2)
-        .expect("three levels below the target directory");
-    let target_dir = profile_dir
-        .parent()
-        .expect("three levels below the target directory");
+    let profile_dir = this_test.ancestors().nth(2).expect("three levels below the target directory");
+    let target_dir = profile_dir.parent().expect("three levels below the target directory");
     match profile_dir.file_name().and_then(|name| name.to_str()) {
         Some("debug") => (target_dir, "dev"),
         Some(profile) => (target_dir, profile),

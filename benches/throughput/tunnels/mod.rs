@@ -48,16 +48,8 @@ pub(crate) fn found() -> Vec<Box<dyn Tunnel>> {
 fn make_key(tool: &Path, file: &Path) -> Result<String, Box<dyn Error>> {
     let genkey = Command::new(tool).arg("genkey").output()?;
     let mut owner_only = OpenOptions::new();
-    owner_only
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(file)?
-        .write_all(&genkey.stdout)?;
-    let pubkey = Command::new(tool)
-        .arg("pubkey")
-        .stdin(std::fs::File::open(file)?)
-        .output()?;
+    owner_only.write(true).create_new(true).mode(0o600).open(file)?.write_all(&genkey.stdout)?;
+    let pubkey = Command::new(tool).arg("pubkey").stdin(std::fs::File::open(file)?).output()?;
     if !genkey.status.success() || !pubkey.status.success() {
         return Err(format!("{} makes no keys", tool.display()).into());
     }
@@ -66,22 +58,13 @@ fn make_key(tool: &Path, file: &Path) -> Result<String, Box<dyn Error>> {
 
 /// The path of `program`, and the first line of what it says of its version.
 fn path_and_version(program: &Path) -> String {
-    let output = Command::new(program)
-        .arg("--version")
-        .stderr(Stdio::null())
-        .output();
+    let output = Command::new(program).arg("--version").stderr(Stdio::null()).output();
     let stdout = output.map(|output| output.stdout).unwrap_or_default();
     let text = String::from_utf8_lossy(&stdout);
-    format!(
-        "{}: {}",
-        program.display(),
-        text.lines().next().unwrap_or("of unknown version")
-    )
+    format!("{}: {}", program.display(), text.lines().next().unwrap_or("of unknown version"))
 }
 
 fn on_path(program: &str) -> Option<PathBuf> {
     let directories = std::env::var_os("PATH")?;
-    std::env::split_paths(&directories)
-        .map(|directory| directory.join(program))
-        .find(|file| file.is_file())
+    std::env::split_paths(&directories).map(|directory| directory.join(program)).find(|file| file.is_file())
 }

@@ -72,9 +72,5 @@ fn path_to(host: &Host) -> String {
 fn start(directory: &Path, host: &Host, configuration: &str) -> Result<Program, Box<dyn Error>> {
     let file = directory.join(host.name).with_extension("toml");
     fs::write(&file, configuration)?;
-    host.start(
-        Command::new(program("psmcd"))
-            .args(["--log", "warn", "--config"])
-            .arg(file),
-    )
+    host.start(Command::new(program("psmcd")).args(["--log", "warn", "--config"]).arg(file))
 }

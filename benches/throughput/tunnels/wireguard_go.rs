@@ -21,36 +21,25 @@ pub(super) struct WireguardGo {
 
 impl WireguardGo {
     pub(super) fn found() -> Option<Self> {
-        Some(Self {
-            wireguard_go: on_path("wireguard-go")?,
-            wg: on_path("wg")?,
-        })
+        Some(Self { wireguard_go: on_path("wireguard-go")?, wg: on_path("wg")? })
     }
 
     /// Starts a daemon, which makes the side's interface.
     fn start(&self, side: &Side<'_>) -> Result<Program, Box<dyn Error>> {
         // In the foreground, so that it ends with us.
         let mut command = Command::new(&self.wireguard_go);
-        side.host
-            .start(command.arg(&side.interface).env("WG_PROCESS_FOREGROUND", "1"))
+        side.host.start(command.arg(&side.interface).env("WG_PROCESS_FOREGROUND", "1"))
     }
 
     fn configure(&self, side: &Side<'_>, peer: &Side<'_>) -> Result<(), Box<dyn Error>> {
         let mut set = Command::new(&self.wg);
         set.args(["set", &side.interface, "listen-port", &PORT.to_string()]);
         set.arg("private-key").arg(&side.key_file);
-        set.args([
-            "peer",
-            &peer.public_key,
-            "allowed-ips",
-            &format!("{}/32", peer.host.inner),
-        ]);
+        set.args(["peer", &peer.public_key, "allowed-ips", &format!("{}/32", peer.host.inner)]);
         set.args(["endpoint", &format!("{}:{PORT}", peer.host.outer)]);
         // Refused until the daemon listens on its socket.
         retry(|| side.host.output(&mut set))?;
-        side.host
-            .namespace
-            .add_address(&side.interface, IpNet::new(side.host.inner, 24)?)?;
+        side.host.namespace.add_address(&side.interface, IpNet::new(side.host.inner, 24)?)?;
         Ok(side.host.namespace.set_link(&side.interface, true)?)
     }
 }
@@ -75,10 +64,7 @@ impl Tunnel for WireguardGo {
         self.configure(client, server)?;
         self.configure(server, client)?;
         let sockets = sides.map(|side| Socket::of(&side.interface));
-        Ok(Raised {
-            server: hosts.server.inner,
-            _parts: vec![Box::new(programs), Box::new(sockets)],
-        })
+        Ok(Raised { server: hosts.server.inner, _parts: vec![Box::new(programs), Box::new(sockets)] })
     }
 }
 
@@ -108,11 +94,7 @@ struct Socket(PathBuf);
 
 impl Socket {
     fn of(interface: &str) -> Self {
-        Self(
-            Path::new("/var/run/wireguard")
-                .join(interface)
-                .with_extension("sock"),
-        )
+        Self(Path::new("/var/run/wireguard").join(interface).with_extension("sock"))
     }
 }
 

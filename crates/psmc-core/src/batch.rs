@@ -78,11 +78,7 @@ impl Batch {
     /// Room for the next datagram, of at most `max` bytes, or `None` if the batch is complete. Without a
     /// [`commit`](Self::commit) the reservation is without effect.
     pub(crate) fn reserve(&mut self, max: usize) -> Option<&mut [u8]> {
-        let limit = if self.segments == 0 {
-            max
-        } else {
-            max.min(self.segment_size)
-        };
+        let limit = if self.segments == 0 { max } else { max.min(self.segment_size) };
         let end = self.len + limit;
         let open = !self.closed && self.segments < self.max_segments && end <= self.bytes.len();
         open.then(|| &mut self.bytes[self.len..end])

@@ -103,10 +103,7 @@ fn classify_ipv6(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPacket> 
 }
 
 fn version(packet: &[u8]) -> Result<u8, BadPacket> {
-    packet
-        .first()
-        .map(|first| first >> 4)
-        .ok_or(BadPacket::Truncated(0))
+    packet.first().map(|first| first >> 4).ok_or(BadPacket::Truncated(0))
 }
 
 /// The fixed part of the header, and what follows the options.
@@ -132,11 +129,7 @@ fn ipv6_header(packet: &[u8]) -> Result<(&[u8; IPV6_HEADER], &[u8]), BadPacket> 
 
 fn check_length(stated: usize, packet: &[u8]) -> Result<(), BadPacket> {
     let actual = packet.len();
-    if stated == actual {
-        Ok(())
-    } else {
-        Err(BadPacket::Length { stated, actual })
-    }
+    if stated == actual { Ok(()) } else { Err(BadPacket::Length { stated, actual }) }
 }
 
 /// SipHash-1-3 over the two addresses, as they are in the header, and what tells flows between them apart.

@@ -16,10 +16,7 @@ pub(crate) struct SessionClock {
 impl SessionClock {
     /// A clock that reads zero at `origin`.
     pub(crate) fn new(origin: Instant) -> Self {
-        Self {
-            origin,
-            first_delay: Cell::new(None),
-        }
+        Self { origin, first_delay: Cell::new(None) }
     }
 
     /// The reading at `at`.

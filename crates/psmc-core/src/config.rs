@@ -85,11 +85,7 @@ impl PathConfig {
 
     /// With what would make no sense replaced by what comes next to it.
     pub(crate) fn checked(self) -> Self {
-        Self {
-            weight: self.weight.max(1),
-            max_rate: self.max_rate.filter(|&rate| rate > 0),
-            ..self
-        }
+        Self { weight: self.weight.max(1), max_rate: self.max_rate.filter(|&rate| rate > 0), ..self }
     }
 
     /// Takes over what the peer tells about its path.

@@ -61,11 +61,7 @@ impl EgressQueue {
 
     /// Gives packets that have waited too long back to `pool`.
     pub(crate) fn drop_stale(&mut self, now: Instant, pool: &mut BufPool) {
-        while self
-            .packets
-            .front()
-            .is_some_and(|front| front.queued_at + MAX_AGE <= now)
-        {
+        while self.packets.front().is_some_and(|front| front.queued_at + MAX_AGE <= now) {
             if let Some(stale) = self.pop() {
                 self.dropped += 1;
                 pool.put(stale.packet);

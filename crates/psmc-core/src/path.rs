@@ -309,12 +309,7 @@ impl Path {
         let mut acked_bytes = 0;
         for datagram in &acked.datagrams {
             acked_bytes += u64::from(datagram.bytes);
-            self.rates.on_acked(
-                &datagram.snapshot,
-                datagram.sent_at,
-                u64::from(datagram.bytes),
-                now,
-            );
+            self.rates.on_acked(&datagram.snapshot, datagram.sent_at, u64::from(datagram.bytes), now);
         }
         let sample = AckSample {
             acked_bytes,
@@ -330,10 +325,7 @@ impl Path {
     pub(crate) fn detect_lost(&mut self, lost: &mut Settled, now: Instant) {
         let before = lost.datagrams.len();
         self.sent.detect_lost(self.loss_rtt(), now, lost);
-        let bytes: u64 = lost.datagrams[before..]
-            .iter()
-            .map(|datagram| u64::from(datagram.bytes))
-            .sum();
+        let bytes: u64 = lost.datagrams[before..].iter().map(|datagram| u64::from(datagram.bytes)).sum();
         if bytes > 0 {
             self.counters.lost_packets += (lost.datagrams.len() - before) as u64;
             self.controller.on_loss(bytes, self.sent.inflight_bytes(), now);
@@ -356,10 +348,7 @@ impl Path {
         let waiting = self.outbox_bytes + backlog.map_or(0, on_wire);
         let wants_data = waiting > 0 && self.rank().is_some() && self.window_is_open();
         let pacer = wants_data
-            .then(|| {
-                self.pacer
-                    .ready_at(now, waiting.max(MIN_PACED), self.pacing_rate())
-            })
+            .then(|| self.pacer.ready_at(now, waiting.max(MIN_PACED), self.pacing_rate()))
             .filter(|&at| at > now);
         [
             self.received.ack_due(),
@@ -411,13 +400,10 @@ impl Path {
     }
 
     fn may_send_data(&self, now: Instant) -> bool {
-        self.outbox
-            .front()
-            .filter(|_| self.rank().is_some())
-            .is_some_and(|front| {
-                let bytes = on_wire(front.packet.len());
-                self.window_is_open() && self.pacer.ready_at(now, bytes, self.pacing_rate()) <= now
-            })
+        self.outbox.front().filter(|_| self.rank().is_some()).is_some_and(|front| {
+            let bytes = on_wire(front.packet.len());
+            self.window_is_open() && self.pacer.ready_at(now, bytes, self.pacing_rate()) <= now
+        })
     }
 
     fn window_is_open(&self) -> bool {
@@ -431,14 +417,8 @@ impl Path {
 
     fn keepalive_at(&self, warm: bool) -> Option<Instant> {
         let idle = self.state() == PathState::Active && self.liveness.next_probe().is_none();
-        let interval = if warm {
-            WARM_INTERVAL.min(self.keepalive)
-        } else {
-            self.keepalive
-        };
-        let since = self
-            .last_eliciting_at
-            .map_or(self.answered_at, |at| at.max(self.answered_at));
+        let interval = if warm { WARM_INTERVAL.min(self.keepalive) } else { self.keepalive };
+        let since = self.last_eliciting_at.map_or(self.answered_at, |at| at.max(self.answered_at));
         idle.then(|| since + interval)
     }
 

@@ -48,10 +48,7 @@ impl Default for ReorderLimits {
     /// 8192 packets are twice the span of a bucket, so one flow can't take the room of all; 16 MiB are so
     /// many buffers for packets of usual size, and bound those for jumbo frames.
     fn default() -> Self {
-        Self {
-            held_packets: 8192,
-            held_bytes: 16 << 20,
-        }
+        Self { held_packets: 8192, held_bytes: 16 << 20 }
     }
 }
 
@@ -152,9 +149,7 @@ impl Reorder {
             deadline: now + arrival.spread.min(MAX_HOLD),
             sent,
         };
-        self.update(arrival.bucket, out, |sequence, sink| {
-            sequence.insert(incoming, now, pool, sink)
-        });
+        self.update(arrival.bucket, out, |sequence, sink| sequence.insert(incoming, now, pool, sink));
         self.handle_timeout(now, out);
         self.enforce_limits(out);
     }
@@ -212,11 +207,7 @@ impl Reorder {
             self.sequences.resize_with(usize::from(BUCKETS), || None);
         }
         let sequence = self.sequences[bucket.index()].get_or_insert_with(|| Box::new(Sequence::new()));
-        let mut sink = Sink {
-            out,
-            counters: &mut self.counters,
-            slots: &mut self.slots,
-        };
+        let mut sink = Sink { out, counters: &mut self.counters, slots: &mut self.slots };
         let old = sequence.keys();
         change(sequence, &mut sink);
         let new = sequence.keys();
@@ -226,10 +217,7 @@ impl Reorder {
 }
 
 /// The time nearest to `last` at which the sender's clock reads `sent_at_us`.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the clock's reading is the low 32 bits"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "the clock's reading is the low 32 bits")]
 fn extend(sent_at_us: u32, last: SenderTime) -> SenderTime {
     let ahead = sent_at_us.wrapping_sub(last as u32).cast_signed();
     last.saturating_add_signed(ahead.into())

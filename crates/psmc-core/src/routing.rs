@@ -15,9 +15,7 @@ pub(crate) struct AllowedIps<T> {
 
 impl<T> Default for AllowedIps<T> {
     fn default() -> Self {
-        Self {
-            owners: JointPrefixMap::new(),
-        }
+        Self { owners: JointPrefixMap::new() }
     }
 }
 
@@ -36,9 +34,7 @@ impl<T: Copy + PartialEq> AllowedIps<T> {
     ///
     /// Visits at most 7 nodes for IPv4 and 26 for IPv6, however many networks there are.
     pub(crate) fn lookup(&self, address: IpAddr) -> Option<T> {
-        self.owners
-            .get_lpm(&IpNet::from(address))
-            .map(|(_, owner)| *owner)
+        self.owners.get_lpm(&IpNet::from(address)).map(|(_, owner)| *owner)
     }
 }
 
@@ -64,9 +60,7 @@ mod tests {
 
         fn lookup(&self, address: IpAddr) -> Option<u8> {
             let containing = self.0.iter().filter(|(net, _)| net.contains(&address));
-            containing
-                .max_by_key(|(net, _)| net.prefix_len())
-                .map(|(_, owner)| *owner)
+            containing.max_by_key(|(net, _)| net.prefix_len()).map(|(_, owner)| *owner)
         }
     }
 

@@ -229,45 +229,21 @@ impl Session {
 
     fn deaf_at(&self) -> Option<Instant> {
         let established = self.control.current().map(|(.., since)| since)?;
-        let heard = self
-            .paths
-            .iter()
-            .filter_map(|path| path.received.heard_at())
-            .max();
-        Some(
-            self.last_active
-                .max(established)
-                .max(heard.unwrap_or(established))
-                + self.deaf_time,
-        )
+        let heard = self.paths.iter().filter_map(|path| path.received.heard_at()).max();
+        Some(self.last_active.max(established).max(heard.unwrap_or(established)) + self.deaf_time)
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) or a transmission is due.
     pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
-        let (warm, backlog) = (
-            self.is_warm(now),
-            self.egress.front().map(|front| front.packet.len()),
-        );
+        let (warm, backlog) = (self.is_warm(now), self.egress.front().map(|front| front.packet.len()));
         let may_seal = self.keys.sealing().is_some();
         let paths = self.paths.iter().filter_map(|path| {
-            if may_seal {
-                path.next_timeout(warm, backlog, now)
-            } else {
-                path.usage.forget_at()
-            }
+            if may_seal { path.next_timeout(warm, backlog, now) } else { path.usage.forget_at() }
         });
         // Without a carrier wishes wait, and need no timer: a path that becomes active is an event.
         let can_tell = may_seal && self.carrier().is_some();
-        let wishes = self
-            .paths
-            .iter()
-            .filter(|_| can_tell)
-            .filter_map(|path| path.usage.repeat_at());
-        let deaf = self
-            .paths
-            .iter()
-            .all(|path| path.state() != PathState::Active)
-            .then(|| self.deaf_at());
+        let wishes = self.paths.iter().filter(|_| can_tell).filter_map(|path| path.usage.repeat_at());
+        let deaf = self.paths.iter().all(|path| path.state() != PathState::Active).then(|| self.deaf_at());
         let others = [
             self.keys.next_timeout(),
             self.reorder.next_timeout(),

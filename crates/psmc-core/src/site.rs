@@ -159,11 +159,7 @@ impl Site {
         standby: bool,
         now: Instant,
     ) -> Result<(), PeerError> {
-        let usage = if standby {
-            PathUse::Standby
-        } else {
-            PathUse::Available
-        };
+        let usage = if standby { PathUse::Standby } else { PathUse::Available };
         self.with_peer(peer, |session, _| session.set_use(path, usage, now))
     }
 
@@ -178,9 +174,7 @@ impl Site {
         weight: Option<u16>,
         max_rate: Option<Option<u64>>,
     ) -> Result<(), PeerError> {
-        self.with_peer(peer, |session, shared| {
-            session.reconfigure_path(path, weight, max_rate, shared)
-        })
+        self.with_peer(peer, |session, shared| session.reconfigure_path(path, weight, max_rate, shared))
     }
 
     /// Gives a path another socket or destination.
@@ -194,9 +188,7 @@ impl Site {
         address: PathAddress,
         now: Instant,
     ) -> Result<(), PeerError> {
-        self.with_peer(peer, |session, shared| {
-            session.rebind_path(path, address, shared, now)
-        })
+        self.with_peer(peer, |session, shared| session.rebind_path(path, address, shared, now))
     }
 
     /// The open path of that name.
@@ -414,8 +406,6 @@ fn halves(seed: [u8; 32]) -> ([u8; 16], [u64; 2]) {
 
 impl std::fmt::Debug for Site {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Site")
-            .field("peers", &self.peers.len())
-            .finish_non_exhaustive()
+        f.debug_struct("Site").field("peers", &self.peers.len()).finish_non_exhaustive()
     }
 }

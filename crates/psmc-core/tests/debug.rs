@@ -7,10 +7,7 @@ fn debug() {
     let ms = Duration::from_millis;
     let mut w = World::connected(
         [29, 29, 57, 29].map(Link::new).into(),
-        Setup {
-            can_dial: [true; 2],
-            ..SchedulerKind::Flow.into()
-        },
+        Setup { can_dial: [true; 2], ..SchedulerKind::Flow.into() },
     );
     let t0 = w.now;
     let mut seen = [w.ends[0].events.len(), w.ends[1].events.len()];

@@ -33,13 +33,7 @@ fn busy_world() -> World {
 
 /// All that a site's peers and paths are, down to their counters.
 fn digest(world: &World) -> String {
-    let site = |end: usize| {
-        format!(
-            "{:?} {:?}",
-            world.status(end),
-            world.ends[end].site.poll_timeout()
-        )
-    };
+    let site = |end: usize| format!("{:?} {:?}", world.status(end), world.ends[end].site.poll_timeout());
     format!("{} {}", site(VAN), site(HQ))
 }
 
@@ -54,21 +48,10 @@ fn meaning(world: &World, end: usize) -> String {
         .paths
         .iter()
         .map(|path| {
-            (
-                path.id,
-                path.state,
-                path.usage,
-                path.address,
-                path.weight,
-                &path.name,
-                path.inflight_bytes,
-            )
+            (path.id, path.state, path.usage, path.address, path.weight, &path.name, path.inflight_bytes)
         })
         .collect();
-    format!(
-        "{paths:?} {:?} {:?} {:?}",
-        status.reorder, status.queued_packets, status.connected_since
-    )
+    format!("{paths:?} {:?} {:?} {:?}", status.reorder, status.queued_packets, status.connected_since)
 }
 
 fn refusals(world: &World, end: usize) -> Vec<(Refusal, u64)> {
@@ -99,17 +82,9 @@ impl Insider {
     /// With the keys of any connection, and the label that counts.
     fn of_connection(world: &World, connection: u64) -> Self {
         let key = TestKeys { connection }.packet_key(Aead::Aes256Gcm, Role::Dialer, 0);
-        let to_hq = world
-            .tapped
-            .iter()
-            .find(|(_, to, _)| *to == HQ)
-            .expect("a datagram to headquarters");
+        let to_hq = world.tapped.iter().find(|(_, to, _)| *to == HQ).expect("a datagram to headquarters");
         let label = Header::parse(&to_hq.2).expect("a datagram").label;
-        Self {
-            key,
-            label,
-            next: 10_000,
-        }
+        Self { key, label, next: 10_000 }
     }
 
     fn datagram(&mut self, path: u16, write: impl FnOnce(&mut FrameWriter<'_>)) -> Vec<u8> {
@@ -120,21 +95,11 @@ impl Insider {
         write(&mut writer);
         let len = writer.len();
         let (label, packet_number) = (self.label, number.truncated());
-        let header = Header {
-            epoch: 0,
-            marks: Marks::default(),
-            path,
-            label,
-            packet_number,
-        };
+        let header = Header { epoch: 0, marks: Marks::default(), path, label, packet_number };
         let mut datagram = header.encode().to_vec();
         datagram.extend([0; TIMESTAMP_LEN]);
         datagram.extend(&room[..len]);
-        let tag = self.key.seal(
-            nonce(path, number),
-            &header.associated_data(),
-            &mut datagram[HEADER_LEN..],
-        );
+        let tag = self.key.seal(nonce(path, number), &header.associated_data(), &mut datagram[HEADER_LEN..]);
         datagram.extend(tag);
         datagram
     }
@@ -165,13 +130,7 @@ fn what_is_not_authentic_changes_nothing() {
     let wrong_key = outsider.datagram(0, ping);
     expect_no_effect(&mut world, HQ, Refusal::Unauthenticated, &wrong_key, "wrong key");
     let unopened = outsider.datagram(100, ping);
-    expect_no_effect(
-        &mut world,
-        HQ,
-        Refusal::Unauthenticated,
-        &unopened,
-        "wrong key on a path to be opened",
-    );
+    expect_no_effect(&mut world, HQ, Refusal::Unauthenticated, &unopened, "wrong key on a path to be opened");
     let mut insider = Insider::new(&world);
     insider.label = Label(insider.label.0 ^ 1);
     let unknown = insider.datagram(0, ping);
@@ -193,13 +152,7 @@ fn truncated_and_altered_datagrams_change_nothing_and_the_original_is_still_good
         } else {
             Refusal::Unauthenticated
         };
-        expect_no_effect(
-            &mut world,
-            HQ,
-            refusal,
-            &original[..len],
-            &format!("cut at {len}"),
-        );
+        expect_no_effect(&mut world, HQ, refusal, &original[..len], &format!("cut at {len}"));
     }
     for bit in (0..original.len() * 8).filter(|bit| bit / 8 != 1) {
         let mut altered = original.clone();
@@ -218,11 +171,7 @@ fn truncated_and_altered_datagrams_change_nothing_and_the_original_is_still_good
     let before = world.status(HQ).paths[0].received.packets;
     let counted = refusals(&world, HQ);
     world.inject(0, HQ, &mut marked, address(0, VAN));
-    assert_eq!(
-        world.status(HQ).paths[0].received.packets,
-        before + 1,
-        "relays may set marks"
-    );
+    assert_eq!(world.status(HQ).paths[0].received.packets, before + 1, "relays may set marks");
     assert_eq!(refusals(&world, HQ), counted);
 }
 
@@ -245,9 +194,7 @@ fn every_datagram_is_good_once_whatever_happens_later() {
     }
     let (path, now) = (world.status(VAN).paths[0].id, world.now);
     let van = &mut world.ends[VAN];
-    van.site
-        .remove_path(van.peer, path, now)
-        .expect("the path is open");
+    van.site.remove_path(van.peer, path, now).expect("the path is open");
     world.run_for(Duration::from_secs(5));
     for (_, to, datagram) in &tapped {
         let of_removed = Header::parse(datagram).expect("a datagram").path == path;
@@ -264,13 +211,7 @@ fn every_datagram_is_good_once_whatever_happens_later() {
     world.restart(VAN);
     world.run_for(Duration::from_secs(2));
     for (_, to, datagram) in &tapped {
-        expect_no_effect(
-            &mut world,
-            *to,
-            Refusal::UnknownLabel,
-            datagram,
-            "after a restart",
-        );
+        expect_no_effect(&mut world, *to, Refusal::UnknownLabel, datagram, "after a restart");
     }
 }
 
@@ -287,10 +228,7 @@ fn frames_that_cannot_be_true_are_refused() {
                 received_at_us: 0,
                 congestion_experienced: 0,
             };
-            let all = PacketRange {
-                first: PacketNumber(0),
-                last: PacketNumber(last),
-            };
+            let all = PacketRange { first: PacketNumber(0), last: PacketNumber(last) };
             assert!(frames.ack(&header, [all].into_iter()));
         }
     };
@@ -306,36 +244,16 @@ fn frames_that_cannot_be_true_are_refused() {
     let stats = |frames: &mut FrameWriter<'_>| assert!(frames.path_stats(PathId(1), &PathStats::default()));
     let unknown_frame = |frames: &mut FrameWriter<'_>| assert!(frames.raw(&[0x7f]));
     let cases = [
-        (
-            "an acknowledgement of what was never sent",
-            Refusal::Malformed,
-            insider.datagram(0, ack(0, 5_000)),
-        ),
-        (
-            "an acknowledgement for an unknown path",
-            Refusal::NoSuchPath,
-            insider.datagram(0, ack(1, 3)),
-        ),
+        ("an acknowledgement of what was never sent", Refusal::Malformed, insider.datagram(0, ack(0, 5_000))),
+        ("an acknowledgement for an unknown path", Refusal::NoSuchPath, insider.datagram(0, ack(1, 3))),
         (
             "a wish for a path that is not the van's to open",
             Refusal::NoSuchPath,
             insider.datagram(0, closing(1)),
         ),
-        (
-            "statistics of an unknown path",
-            Refusal::NoSuchPath,
-            insider.datagram(0, stats),
-        ),
-        (
-            "an unknown frame",
-            Refusal::Malformed,
-            insider.datagram(0, unknown_frame),
-        ),
-        (
-            "a path that is not the van's to open",
-            Refusal::NoSuchPath,
-            insider.datagram(1, ping),
-        ),
+        ("statistics of an unknown path", Refusal::NoSuchPath, insider.datagram(0, stats)),
+        ("an unknown frame", Refusal::Malformed, insider.datagram(0, unknown_frame)),
+        ("a path that is not the van's to open", Refusal::NoSuchPath, insider.datagram(1, ping)),
     ];
     for (what, refusal, datagram) in cases {
         let before = meaning(&world, HQ);
@@ -364,12 +282,7 @@ fn inner_packets_that_are_none_or_come_from_elsewhere_are_refused() {
     ];
     for (refusal, inner) in cases {
         let bucket = Bucket::new(1).expect("a bucket");
-        let frame = DataFrame {
-            bucket,
-            seq: FlowSeq(0),
-            ordered: true,
-            packet: inner,
-        };
+        let frame = DataFrame { bucket, seq: FlowSeq(0), ordered: true, packet: inner };
         let mut datagram = insider.datagram(0, |frames| assert!(frames.data(&frame)));
         let (before, delivered) = (meaning(&world, HQ), world.ends[HQ].delivered.len());
         expect_refusal(&mut world, HQ, refusal, "inner packet", |world| {
@@ -405,9 +318,7 @@ fn a_peer_opens_a_bounded_number_of_paths() {
 fn connect(world: &mut World, id: u64) -> ConnectionId {
     let (hq, now, id) = (&mut world.ends[HQ], world.now, ConnectionId(id));
     let keys = Box::new(TestKeys { connection: id.0 });
-    hq.site
-        .handle_connected(hq.peer, id, Role::Acceptor, keys, now)
-        .expect("the peer exists");
+    hq.site.handle_connected(hq.peer, id, Role::Acceptor, keys, now).expect("the peer exists");
     id
 }
 
@@ -434,12 +345,7 @@ fn hello(incarnation: u64, version: u16) -> Message {
 }
 
 fn path_info(path: u16) -> Message {
-    Message::PathInfo(PathInfo {
-        path: PathId(path),
-        weight: 7,
-        max_rate: None,
-        name: "renamed".to_owned(),
-    })
+    Message::PathInfo(PathInfo { path: PathId(path), weight: 7, max_rate: None, name: "renamed".to_owned() })
 }
 
 #[test]
@@ -447,20 +353,10 @@ fn messages_out_of_turn_are_refused_and_the_data_plane_lives_on() {
     let mut world = busy_world();
     let before = meaning(&world, HQ);
     let nobody = ConnectionId(999);
-    for message in [
-        hello(1, VERSION),
-        path_info(0),
-        Message::Close(CloseReason::Shutdown),
-    ] {
-        expect_refusal(
-            &mut world,
-            HQ,
-            Refusal::OutOfTurn,
-            "unknown connection",
-            |world| {
-                say(world, nobody, message);
-            },
-        );
+    for message in [hello(1, VERSION), path_info(0), Message::Close(CloseReason::Shutdown)] {
+        expect_refusal(&mut world, HQ, Refusal::OutOfTurn, "unknown connection", |world| {
+            say(world, nobody, message);
+        });
     }
     let early = connect(&mut world, 1001);
     expect_refusal(&mut world, HQ, Refusal::OutOfTurn, "before the hello", |world| {
@@ -477,12 +373,7 @@ fn messages_out_of_turn_are_refused_and_the_data_plane_lives_on() {
     assert_eq!(meaning(&world, HQ), before);
     world.run_for(Duration::from_secs(6));
     assert!(was_hung_up(&mut world, early), "no hello came");
-    assert!(
-        world
-            .path_states(HQ)
-            .values()
-            .all(|&state| state == PathState::Active)
-    );
+    assert!(world.path_states(HQ).values().all(|&state| state == PathState::Active));
 }
 
 #[test]
@@ -491,9 +382,7 @@ fn a_second_hello_ends_the_connection_and_nothing_else() {
     let current = ConnectionId(world.last_connection());
     let again = hello(1, VERSION);
     let before = meaning(&world, HQ);
-    expect_refusal(&mut world, HQ, Refusal::OutOfTurn, "second hello", |world| {
-        say(world, current, again)
-    });
+    expect_refusal(&mut world, HQ, Refusal::OutOfTurn, "second hello", |world| say(world, current, again));
     assert_eq!(meaning(&world, HQ), before);
     assert!(was_hung_up(&mut world, current));
     for number in 100..200 {
@@ -532,10 +421,7 @@ fn connections_without_a_hello_are_bounded() {
     let hung_up = ids.iter().filter(|&&id| was_hung_up(&mut world, id)).count();
     assert_eq!(hung_up, 96);
     let current = ConnectionId(world.last_connection());
-    assert!(
-        !was_hung_up(&mut world, current),
-        "the one in use is not among them"
-    );
+    assert!(!was_hung_up(&mut world, current), "the one in use is not among them");
     world.run_for(Duration::from_secs(6));
     assert!(ids.iter().all(|&id| was_hung_up(&mut world, id)));
     assert_eq!(world.connections(), 1);

@@ -13,13 +13,7 @@ fn ms(n: u64) -> Duration {
 
 /// A world in which either end may dial.
 fn symmetric(links: Vec<Link>) -> World {
-    World::new(
-        links,
-        Setup {
-            can_dial: [true; 2],
-            ..SchedulerKind::Earliest.into()
-        },
-    )
+    World::new(links, Setup { can_dial: [true; 2], ..SchedulerKind::Earliest.into() })
 }
 
 /// Sends a packet each way every `interval`, for `time`; returns how many each way.
@@ -39,20 +33,12 @@ fn chat(world: &mut World, from_number: u32, interval: Duration, time: Duration)
 fn assert_all_arrived_in_order(world: &World, count: u32) {
     for end in [VAN, HQ] {
         let numbers = world.numbers(end);
-        assert!(
-            numbers.iter().copied().eq(0..count),
-            "at {end}: {} of {count}",
-            numbers.len()
-        );
+        assert!(numbers.iter().copied().eq(0..count), "at {end}: {} of {count}", numbers.len());
     }
 }
 
 fn established(world: &World, end: usize) -> usize {
-    world.ends[end]
-        .events
-        .iter()
-        .filter(|event| matches!(event, Event::Connected { .. }))
-        .count()
+    world.ends[end].events.iter().filter(|event| matches!(event, Event::Connected { .. })).count()
 }
 
 #[test]
@@ -63,15 +49,7 @@ fn keys_roll_under_load_and_lose_nothing() {
     assert_all_arrived_in_order(&world, count);
     for end in [VAN, HQ] {
         assert_eq!(world.status(end).key_rolls, 4, "every two minutes");
-        assert_eq!(
-            world.ends[end]
-                .site
-                .refusals()
-                .iter()
-                .map(|(_, n)| n)
-                .sum::<u64>(),
-            0
-        );
+        assert_eq!(world.ends[end].site.refusals().iter().map(|(_, n)| n).sum::<u64>(), 0);
     }
 }
 
@@ -95,11 +73,7 @@ fn both_ends_dialling_at_once_settle_on_one_connection() {
         world.run_for(Duration::from_secs(2));
         assert_all_arrived_in_order(&world, count);
         assert!(dials <= 2, "delay {delay}: {dials} dials");
-        assert_eq!(
-            world.ends[VAN].dials + world.ends[HQ].dials,
-            dials,
-            "delay {delay}: no more dials later"
-        );
+        assert_eq!(world.ends[VAN].dials + world.ends[HQ].dials, dials, "delay {delay}: no more dials later");
         assert_eq!(world.connections(), 1, "delay {delay}");
     }
 }
@@ -129,15 +103,9 @@ fn a_peer_that_restarts_without_a_word_is_found_again_within_two_seconds() {
         let restarted = world.now;
         chat(&mut world, 1_000_000, ms(10), Duration::from_secs(5));
         for receiver in [VAN, HQ] {
-            let back = world.ends[receiver]
-                .delivered
-                .iter()
-                .find(|(at, _)| *at > restarted + ms(100));
+            let back = world.ends[receiver].delivered.iter().find(|(at, _)| *at > restarted + ms(100));
             let back = back.expect("traffic comes back").0 - restarted;
-            assert!(
-                back <= Duration::from_secs(2),
-                "end {end} restarted, {receiver} waits {back:?}"
-            );
+            assert!(back <= Duration::from_secs(2), "end {end} restarted, {receiver} waits {back:?}");
         }
     }
 }

@@ -9,12 +9,8 @@ use psmc_core::{Event, PathState, SchedulerKind, SocketId};
 use psmc_wire::PathId;
 use world::{HQ, Link, TCP, VAN, World, packet, path_config};
 
-const ALL_SCHEDULERS: [SchedulerKind; 4] = [
-    SchedulerKind::Earliest,
-    SchedulerKind::Wrr,
-    SchedulerKind::Flow,
-    SchedulerKind::Redundant,
-];
+const ALL_SCHEDULERS: [SchedulerKind; 4] =
+    [SchedulerKind::Earliest, SchedulerKind::Wrr, SchedulerKind::Flow, SchedulerKind::Redundant];
 
 /// Flows in each direction.
 const FLOWS: u32 = 4;
@@ -71,37 +67,21 @@ fn path_of(world: &World, end: usize, name: &str) -> PathId {
 
 /// Bytes that an end has sent on each path.
 fn sent_bytes(world: &World, end: usize) -> BTreeMap<PathId, u64> {
-    world
-        .status(end)
-        .paths
-        .iter()
-        .map(|path| (path.id, path.counters.tx_bytes))
-        .collect()
+    world.status(end).paths.iter().map(|path| (path.id, path.counters.tx_bytes)).collect()
 }
 
 /// The share of each path in what an end has sent since `before`.
 fn shares(world: &World, end: usize, before: &BTreeMap<PathId, u64>) -> Vec<f64> {
-    let sent: Vec<_> = sent_bytes(world, end)
-        .iter()
-        .map(|(id, bytes)| bytes - before[id])
-        .collect();
+    let sent: Vec<_> = sent_bytes(world, end).iter().map(|(id, bytes)| bytes - before[id]).collect();
     let all: u64 = sent.iter().sum();
     sent.iter().map(|&bytes| bytes as f64 / all as f64).collect()
 }
 
 /// The longest time between two deliveries at an end since `from`.
 fn longest_gap(world: &World, end: usize, from: Instant) -> Duration {
-    let times = world.ends[end]
-        .delivered
-        .iter()
-        .map(|(at, _)| *at)
-        .filter(|&at| at >= from);
+    let times = world.ends[end].delivered.iter().map(|(at, _)| *at).filter(|&at| at >= from);
     let times: Vec<_> = [from].into_iter().chain(times).collect();
-    times
-        .windows(2)
-        .map(|pair| pair[1] - pair[0])
-        .max()
-        .unwrap_or_default()
+    times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default()
 }
 
 #[test]
@@ -121,9 +101,7 @@ fn adding_removing_weighing_and_standing_by_lose_nothing_and_keep_the_order() {
             site.site.set_standby(site.peer, id, false, now).expect("open");
             load.run(&mut world, ms(300));
             let (site, now) = (&mut world.ends[end], world.now);
-            site.site
-                .reconfigure_path(site.peer, id, Some(3), None)
-                .expect("open");
+            site.site.reconfigure_path(site.peer, id, Some(3), None).expect("open");
             load.run(&mut world, ms(300));
             let site = &mut world.ends[end];
             site.site.remove_path(site.peer, id, now).expect("open");
@@ -151,18 +129,13 @@ fn regression_a_standby_path_stays_one_when_the_peer_restarts() {
 
 #[test]
 fn weighted_round_robin_follows_the_weights_and_their_changes() {
-    let mut world = World::connected(
-        vec![Link::new(10), Link::new(15), Link::new(20)],
-        SchedulerKind::Wrr,
-    );
+    let mut world = World::connected(vec![Link::new(10), Link::new(15), Link::new(20)], SchedulerKind::Wrr);
     let mut load = Load { next: 0 };
     for weights in [[1, 1, 1], [1, 2, 5], [8, 1, 1]] {
         for (link, weight) in weights.into_iter().enumerate() {
             let id = path_of(&world, VAN, &format!("link{link}"));
             let van = &mut world.ends[VAN];
-            van.site
-                .reconfigure_path(van.peer, id, Some(weight), None)
-                .expect("open");
+            van.site.reconfigure_path(van.peer, id, Some(weight), None).expect("open");
         }
         load.run(&mut world, ms(100));
         let before = [VAN, HQ].map(|end| sent_bytes(&world, end));
@@ -171,10 +144,7 @@ fn weighted_round_robin_follows_the_weights_and_their_changes() {
         for end in [VAN, HQ] {
             for (share, weight) in shares(&world, end, &before[end]).into_iter().zip(weights) {
                 let wanted = f64::from(weight) / all;
-                assert!(
-                    (share - wanted).abs() < 0.05,
-                    "end {end}, weights {weights:?}: {share:.3}"
-                );
+                assert!((share - wanted).abs() < 0.05, "end {end}, weights {weights:?}: {share:.3}");
             }
         }
     }
@@ -203,9 +173,7 @@ fn places(world: &mut World, flows: u16) -> Vec<PathId> {
             world.send(VAN, &packet(VAN, TCP, flow, number, 1000));
         }
         world.run_for(ms(1));
-        let mut carriers = sent_bytes(world, VAN)
-            .into_iter()
-            .filter(|(id, bytes)| bytes - before[id] > 2000);
+        let mut carriers = sent_bytes(world, VAN).into_iter().filter(|(id, bytes)| bytes - before[id] > 2000);
         let carrier = carriers.next().expect("somebody carries it").0;
         assert_eq!(carriers.next(), None, "flow {flow} is on two paths");
         world.run_for(ms(50));
@@ -216,37 +184,23 @@ fn places(world: &mut World, flows: u16) -> Vec<PathId> {
 
 #[test]
 fn the_flow_scheduler_moves_only_what_must_move() {
-    let mut world = World::connected(
-        vec![Link::new(5), Link::new(5), Link::new(5)],
-        SchedulerKind::Flow,
-    );
+    let mut world = World::connected(vec![Link::new(5), Link::new(5), Link::new(5)], SchedulerKind::Flow);
     let before = places(&mut world, 60);
     let by_path = |places: &[PathId], id| places.iter().filter(|&&place| place == id).count();
     let ids: Vec<_> = world.status(VAN).paths.iter().map(|path| path.id).collect();
-    assert!(
-        ids.iter().all(|&id| by_path(&before, id) >= 10),
-        "flows are spread: {before:?}"
-    );
+    assert!(ids.iter().all(|&id| by_path(&before, id) >= 10), "flows are spread: {before:?}");
     let (gone, now) = (ids[1], world.now);
     let van = &mut world.ends[VAN];
     van.site.remove_path(van.peer, gone, now).expect("open");
     world.run_for(ms(4000));
     let without = places(&mut world, 60);
     let stay = |(before, after): (&PathId, &PathId)| *before == gone || before == after;
-    assert!(
-        before.iter().zip(&without).all(stay),
-        "only flows of the removed path move"
-    );
+    assert!(before.iter().zip(&without).all(stay), "only flows of the removed path move");
     world.add_path(path_config(1)).expect("the name is free");
     world.run_for(ms(100));
     let with = places(&mut world, 60);
     let new = path_of(&world, VAN, "link1");
-    assert!(
-        without
-            .iter()
-            .zip(&with)
-            .all(|(before, after)| before == after || *after == new)
-    );
+    assert!(without.iter().zip(&with).all(|(before, after)| before == after || *after == new));
     assert!(by_path(&with, new) >= 10, "the new path gets its share");
 }
 
@@ -261,17 +215,11 @@ fn redundant_sends_everything_everywhere_and_delivers_it_once() {
     }
     world.run_for(ms(200));
     let mut arrived = world.numbers(HQ);
-    assert!(
-        arrived[300..].iter().copied().eq(300..500),
-        "in order once both paths have found their rate"
-    );
+    assert!(arrived[300..].iter().copied().eq(300..500), "in order once both paths have found their rate");
     arrived.sort_unstable();
     assert!(arrived.into_iter().eq(0..500));
     let sent = sent_bytes(&world, VAN);
-    assert!(
-        sent.iter().all(|(id, bytes)| bytes - before[id] > 490 * 1000),
-        "{sent:?}"
-    );
+    assert!(sent.iter().all(|(id, bytes)| bytes - before[id] > 490 * 1000), "{sent:?}");
 }
 
 #[test]
@@ -304,10 +252,7 @@ fn a_path_that_comes_back_is_used_again_within_a_second() {
         load.run(&mut world, ms(200));
         for end in [VAN, HQ] {
             let share = shares(&world, end, &before[end])[0];
-            assert!(
-                (0.4..0.6).contains(&share),
-                "away {away} ms, end {end}: {share:.2}"
-            );
+            assert!((0.4..0.6).contains(&share), "away {away} ms, end {end}: {share:.2}");
         }
     }
 }
@@ -331,12 +276,7 @@ impl Load {
         for end in [VAN, HQ] {
             let mut numbers = world.numbers(end);
             numbers.sort_unstable();
-            assert!(
-                numbers.iter().copied().eq(0..self.next),
-                "at {end}: {} of {}",
-                numbers.len(),
-                self.next
-            );
+            assert!(numbers.iter().copied().eq(0..self.next), "at {end}: {} of {}", numbers.len(), self.next);
         }
     }
 }
@@ -348,11 +288,7 @@ fn a_failover_takes_a_tenth_of_a_second_at_the_most() {
             for passes in [[false, false], [false, true], [true, false]] {
                 let gaps = failover(scheduler, link, passes);
                 let most = gaps[0].max(gaps[1]);
-                assert!(
-                    most <= ms(100),
-                    "{}: link {link} passes {passes:?}: {gaps:?}",
-                    scheduler.name()
-                );
+                assert!(most <= ms(100), "{}: link {link} passes {passes:?}: {gaps:?}", scheduler.name());
             }
         }
     }
@@ -367,11 +303,7 @@ fn a_link_event_moves_everything_at_once() {
     world.links[0].cut();
     world.ends[VAN].site.handle_link(SocketId(0), false, now);
     load.run(&mut world, ms(500));
-    assert!(
-        longest_gap(&world, HQ, now) <= ms(35),
-        "{:?}",
-        longest_gap(&world, HQ, now)
-    );
+    assert!(longest_gap(&world, HQ, now) <= ms(35), "{:?}", longest_gap(&world, HQ, now));
     let now = world.now;
     world.links[0].restore();
     world.ends[VAN].site.handle_link(SocketId(0), true, now);
@@ -396,10 +328,7 @@ fn a_single_path_that_stalls_for_a_tenth_of_a_second_loses_nothing() {
 fn sixty_four_paths_carry_traffic_and_the_sixty_fifth_is_refused() {
     let links = (0..64).map(|n| Link::new(5 + n % 7)).collect();
     let mut world = World::connected(links, SchedulerKind::Wrr);
-    let refused = world.add_path(psmc_core::PathConfig {
-        name: "one too many".to_owned(),
-        ..path_config(0)
-    });
+    let refused = world.add_path(psmc_core::PathConfig { name: "one too many".to_owned(), ..path_config(0) });
     assert!(refused.is_err(), "{refused:?}");
     let before = sent_bytes(&world, VAN);
     let mut load = Load { next: 0 };
@@ -416,10 +345,7 @@ fn regression_paths_with_long_round_trips_become_active() {
     world.run_for(Duration::from_secs(10));
     for end in [VAN, HQ] {
         let states = world.path_states(end);
-        assert!(
-            states.values().all(|&state| state == PathState::Active),
-            "end {end}: {states:?}"
-        );
+        assert!(states.values().all(|&state| state == PathState::Active), "end {end}: {states:?}");
     }
 }
 
@@ -438,10 +364,8 @@ fn regression_an_idle_path_that_works_is_not_suspected_again_and_again() {
     }
     world.run_for(ms(20_000));
     for end in [VAN, HQ] {
-        let changes = world.ends[end]
-            .events
-            .iter()
-            .filter(|event| matches!(event, Event::PathChanged { .. }));
+        let changes =
+            world.ends[end].events.iter().filter(|event| matches!(event, Event::PathChanged { .. }));
         assert_eq!(changes.count(), 0, "end {end}");
     }
 }
@@ -457,11 +381,7 @@ fn a_path_that_works_one_way_only_is_left_alone() {
         world.run_for(ms(200));
     }
     let after = world.status(HQ).paths[0].counters.tx_packets;
-    assert!(
-        after - before <= 20,
-        "little but probes and answers: {}",
-        after - before
-    );
+    assert!(after - before <= 20, "little but probes and answers: {}", after - before);
     assert!(world.numbers(HQ).into_iter().eq(0..20));
 }
 
@@ -475,26 +395,17 @@ fn regression_a_dead_world_pins_no_memory() {
     world.run_for(Duration::from_secs(3600));
     for end in [VAN, HQ] {
         let status = world.status(end);
-        assert_eq!(
-            (status.queued_packets, status.paths[0].inflight_bytes),
-            (0, 0),
-            "end {end}"
-        );
+        assert_eq!((status.queued_packets, status.paths[0].inflight_bytes), (0, 0), "end {end}");
     }
 }
 
 #[test]
 fn regression_a_jumbo_packet_waits_for_the_pacer_not_for_an_accident() {
-    let setup = world::Setup {
-        mtu: 8_900,
-        ..SchedulerKind::Earliest.into()
-    };
+    let setup = world::Setup { mtu: 8_900, ..SchedulerKind::Earliest.into() };
     let mut world = World::connected(vec![Link::new(10)], setup);
     let id = path_of(&world, VAN, "link0");
     let van = &mut world.ends[VAN];
-    van.site
-        .reconfigure_path(van.peer, id, None, Some(Some(1_000_000)))
-        .expect("open");
+    van.site.reconfigure_path(van.peer, id, None, Some(Some(1_000_000))).expect("open");
     let start = world.now;
     for number in 0..20 {
         world.send(VAN, &packet(VAN, TCP, 1, number, 8_900));
@@ -506,9 +417,5 @@ fn regression_a_jumbo_packet_waits_for_the_pacer_not_for_an_accident() {
         (14..18).contains(&arrived.len()) && arrived.iter().copied().zip(0..).all(|(a, b)| a == b),
         "{arrived:?}"
     );
-    assert!(
-        longest_gap(&world, HQ, start) <= ms(150),
-        "{:?}",
-        longest_gap(&world, HQ, start)
-    );
+    assert!(longest_gap(&world, HQ, start) <= ms(150), "{:?}", longest_gap(&world, HQ, start));
 }

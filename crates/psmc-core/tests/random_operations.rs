@@ -24,44 +24,16 @@ const SILENT_RECOVERY: Duration = Duration::from_secs(35);
 
 #[derive(Clone, Debug)]
 enum Op {
-    Send {
-        from: usize,
-        flow: u16,
-        protocol: u8,
-        len: usize,
-        count: u32,
-    },
-    Wait {
-        ms: u64,
-    },
-    Link {
-        link: usize,
-        change: LinkChange,
-    },
-    AddPath {
-        link: usize,
-    },
-    Path {
-        end: usize,
-        path: usize,
-        change: PathChange,
-    },
-    Rebind {
-        path: usize,
-        link: usize,
-    },
-    Restart {
-        end: usize,
-        silently: bool,
-    },
+    Send { from: usize, flow: u16, protocol: u8, len: usize, count: u32 },
+    Wait { ms: u64 },
+    Link { link: usize, change: LinkChange },
+    AddPath { link: usize },
+    Path { end: usize, path: usize, change: PathChange },
+    Rebind { path: usize, link: usize },
+    Restart { end: usize, silently: bool },
     DropConnections,
-    Control {
-        up: bool,
-    },
-    Inject {
-        tapped: usize,
-        how: Forgery,
-    },
+    Control { up: bool },
+    Inject { tapped: usize, how: Forgery },
 }
 
 /// What happens to a link.
@@ -104,15 +76,8 @@ fn end() -> impl Strategy<Value = usize> {
 
 fn send() -> impl Strategy<Value = Op> {
     let protocol = prop_oneof![Just(TCP), Just(UDP)];
-    (end(), 0u16..4, protocol, 28usize..=1400, 1u32..20).prop_map(|(from, flow, protocol, len, count)| {
-        Op::Send {
-            from,
-            flow,
-            protocol,
-            len,
-            count,
-        }
-    })
+    (end(), 0u16..4, protocol, 28usize..=1400, 1u32..20)
+        .prop_map(|(from, flow, protocol, len, count)| Op::Send { from, flow, protocol, len, count })
 }
 
 fn forgery() -> impl Strategy<Value = Op> {
@@ -174,10 +139,8 @@ fn harmful() -> impl Strategy<Value = Op> {
 fn setup() -> impl Strategy<Value = Setup> {
     use SchedulerKind::{Earliest, Flow, Redundant, Wrr};
     let scheduler = prop_oneof![4 => Just(Earliest), 2 => Just(Wrr), 2 => Just(Flow), 1 => Just(Redundant)];
-    (scheduler, any::<bool>()).prop_map(|(scheduler, both)| Setup {
-        can_dial: [true, both],
-        ..scheduler.into()
-    })
+    (scheduler, any::<bool>())
+        .prop_map(|(scheduler, both)| Setup { can_dial: [true, both], ..scheduler.into() })
 }
 
 /// A world, what was sent in it, and what must hold.
@@ -194,24 +157,12 @@ impl Run {
     fn new(delays: &[u64], setup: impl Into<Setup>) -> Self {
         let links = delays.iter().map(|&delay| Link::new(delay)).collect();
         let world = World::connected(links, setup);
-        Self {
-            world,
-            next_number: 0,
-            sent: BTreeMap::new(),
-            restarts: 0,
-            silent: false,
-        }
+        Self { world, next_number: 0, sent: BTreeMap::new(), restarts: 0, silent: false }
     }
 
     fn apply(&mut self, op: &Op) {
         match *op {
-            Op::Send {
-                from,
-                flow,
-                protocol,
-                len,
-                count,
-            } => self.send(from, flow, protocol, len, count),
+            Op::Send { from, flow, protocol, len, count } => self.send(from, flow, protocol, len, count),
             Op::Wait { ms } => self.wait(Duration::from_millis(ms)),
             Op::Restart { end, silently } => self.restart(end, silently),
             Op::DropConnections => self.world.drop_connections(),
@@ -231,8 +182,7 @@ impl Run {
         // An inner flow has one protocol: those that want order have even numbers.
         let flow = flow * 2 + u16::from(protocol == UDP);
         for _ in 0..count {
-            self.world
-                .send(from, &packet(from, protocol, flow, self.next_number, len));
+            self.world.send(from, &packet(from, protocol, flow, self.next_number, len));
             self.sent.insert(self.next_number, (1 - from, flow, protocol));
             self.next_number += 1;
         }
@@ -249,11 +199,7 @@ impl Run {
     fn restart(&mut self, end: usize, silently: bool) {
         self.restarts += 1;
         self.silent |= silently;
-        if silently {
-            self.world.restart_silently(end)
-        } else {
-            self.world.restart(end)
-        }
+        if silently { self.world.restart_silently(end) } else { self.world.restart(end) }
     }
 
     fn change_link(&mut self, index: usize, change: LinkChange) {
@@ -268,9 +214,7 @@ impl Run {
             LinkChange::ReorderOneIn(one_in) => link.reorder_one_in = one_in,
             LinkChange::Mbit(mbit) => link.rate = mbit.map(|mbit| mbit * 1_000_000),
             LinkChange::Event(up) => {
-                self.world.ends[VAN]
-                    .site
-                    .handle_link(path_config(index).socket, up, now)
+                self.world.ends[VAN].site.handle_link(path_config(index).socket, up, now)
             }
             LinkChange::NatPort(port) => {
                 let mut address = address(index, VAN);
@@ -283,10 +227,7 @@ impl Run {
     /// The open paths of an end.
     fn paths(&self, end: usize) -> Vec<PathId> {
         let paths = self.world.status(end).paths.into_iter();
-        paths
-            .filter(|path| path.usage != PathUse::Closed)
-            .map(|path| path.id)
-            .collect()
+        paths.filter(|path| path.usage != PathUse::Closed).map(|path| path.id).collect()
     }
 
     fn pick_path(&self, end: usize, path: usize) -> Option<PathId> {
@@ -317,18 +258,9 @@ impl Run {
             return;
         };
         let PathConfig { socket, remote, .. } = path_config(link);
-        let (address, now) = (
-            PathAddress {
-                socket,
-                local_ip: None,
-                remote,
-            },
-            self.world.now,
-        );
+        let (address, now) = (PathAddress { socket, local_ip: None, remote }, self.world.now);
         let van = &mut self.world.ends[VAN];
-        van.site
-            .rebind_path(van.peer, id, address, now)
-            .expect("the path is open");
+        van.site.rebind_path(van.peer, id, address, now).expect("the path is open");
     }
 
     /// Whether some other path works for both ends, and both may use it.
@@ -336,10 +268,7 @@ impl Run {
         let works = |end: usize| -> BTreeSet<PathId> {
             let paths = self.world.status(end).paths.into_iter();
             let works = |path: &PathStatus| path.state == PathState::Active && path.usage != PathUse::Closed;
-            paths
-                .filter(|path| path.id != id && works(path))
-                .map(|path| path.id)
-                .collect()
+            paths.filter(|path| path.id != id && works(path)).map(|path| path.id).collect()
         };
         !works(VAN).is_disjoint(&works(HQ))
     }
@@ -360,22 +289,11 @@ impl Run {
             }
             Forgery::Garbage(bytes) => datagram.clone_from(bytes),
         }
-        let refusals = |world: &World| {
-            world.ends[to]
-                .site
-                .refusals()
-                .iter()
-                .map(|(_, count)| count)
-                .sum::<u64>()
-        };
+        let refusals =
+            |world: &World| world.ends[to].site.refusals().iter().map(|(_, count)| count).sum::<u64>();
         let before = refusals(&self.world);
-        self.world
-            .inject(link, to, &mut datagram, "10.9.9.9:9".parse().expect("an address"));
-        assert_eq!(
-            refusals(&self.world),
-            before + 1,
-            "{how:?} on link {link} to {to}"
-        );
+        self.world.inject(link, to, &mut datagram, "10.9.9.9:9".parse().expect("an address"));
+        assert_eq!(refusals(&self.world), before + 1, "{how:?} on link {link} to {to}");
     }
 
     /// Ends all that was broken, and waits until everything works again.
@@ -384,9 +302,7 @@ impl Run {
         for link in 0..self.world.links.len() {
             self.world.links[link].heal();
             let now = self.world.now;
-            self.world.ends[VAN]
-                .site
-                .handle_link(path_config(link).socket, true, now);
+            self.world.ends[VAN].site.handle_link(path_config(link).socket, true, now);
         }
         self.wait(if self.silent { SILENT_RECOVERY } else { RECOVERY });
         for link in 0..self.world.links.len() {
@@ -442,10 +358,7 @@ impl Run {
             let status = self.world.status(end);
             assert_eq!((status.queued_packets, status.reorder.held), (0, 0), "end {end}");
             let inflight: u64 = status.paths.iter().map(|path| path.inflight_bytes).sum();
-            assert!(
-                inflight < 20_000,
-                "end {end}: {inflight} bytes in flight while idle"
-            );
+            assert!(inflight < 20_000, "end {end}: {inflight} bytes in flight while idle");
         }
     }
 
@@ -488,11 +401,7 @@ fn check_that_nothing_is_lost(delays: &[u64], setup: impl Into<Setup>, ops: &[Op
 
 /// A shrunk failure is pasted in below as a test of its own; no file of seeds is kept.
 fn config() -> ProptestConfig {
-    ProptestConfig {
-        failure_persistence: None,
-        max_shrink_iters: 5_000,
-        ..ProptestConfig::default()
-    }
+    ProptestConfig { failure_persistence: None, max_shrink_iters: 5_000, ..ProptestConfig::default() }
 }
 
 proptest! {
@@ -518,13 +427,7 @@ proptest! {
 }
 
 fn send_from_van(len: usize, count: u32) -> Op {
-    Op::Send {
-        from: VAN,
-        flow: 0,
-        protocol: TCP,
-        len,
-        count,
-    }
+    Op::Send { from: VAN, flow: 0, protocol: TCP, len, count }
 }
 
 fn restart(end: usize) -> Op {
@@ -532,32 +435,19 @@ fn restart(end: usize) -> Op {
 }
 
 fn cut(link: usize) -> Op {
-    Op::Link {
-        link,
-        change: LinkChange::Pass([false; 2]),
-    }
+    Op::Link { link, change: LinkChange::Pass([false; 2]) }
 }
 
 fn restore(link: usize) -> Op {
-    Op::Link {
-        link,
-        change: LinkChange::Pass([true; 2]),
-    }
+    Op::Link { link, change: LinkChange::Pass([true; 2]) }
 }
 
 fn delay(link: usize, ms: u64) -> Op {
-    Op::Link {
-        link,
-        change: LinkChange::DelayMs(ms),
-    }
+    Op::Link { link, change: LinkChange::DelayMs(ms) }
 }
 
 fn remove(path: usize) -> Op {
-    Op::Path {
-        end: VAN,
-        path,
-        change: PathChange::Remove,
-    }
+    Op::Path { end: VAN, path, change: PathChange::Remove }
 }
 
 #[test]
@@ -568,28 +458,16 @@ fn regression_a_round_trip_beyond_half_a_second_is_an_answer() {
 #[test]
 fn regression_a_wish_that_nobody_can_carry_does_not_spin() {
     let ops = [
-        Op::Link {
-            link: 0,
-            change: LinkChange::StallMs(76),
-        },
+        Op::Link { link: 0, change: LinkChange::StallMs(76) },
         Op::Wait { ms: 70 },
-        Op::Path {
-            end: VAN,
-            path: 0,
-            change: PathChange::Standby(true),
-        },
+        Op::Path { end: VAN, path: 0, change: PathChange::Standby(true) },
     ];
     check_that_all_heals(&[1], SchedulerKind::Earliest, &ops);
 }
 
 #[test]
 fn regression_packets_that_no_path_takes_do_not_spin() {
-    let ops = [
-        cut(0),
-        Op::Wait { ms: 5_000 },
-        send_from_van(100, 3),
-        Op::Wait { ms: 2_000 },
-    ];
+    let ops = [cut(0), Op::Wait { ms: 5_000 }, send_from_van(100, 3), Op::Wait { ms: 2_000 }];
     check_that_all_heals(&[1], SchedulerKind::Earliest, &ops);
 }
 
@@ -603,24 +481,14 @@ fn regression_a_path_closed_before_the_peer_heard_of_it_stays_closed() {
 fn regression_a_path_closed_while_the_peer_is_away_is_closed_there_too() {
     let away = [cut(0), cut(1), Op::Control { up: false }];
     let close = [remove(0), Op::Wait { ms: 5_000 }];
-    let ops: Vec<_> = away
-        .into_iter()
-        .chain(close)
-        .chain([restore(1), restore(0)])
-        .collect();
+    let ops: Vec<_> = away.into_iter().chain(close).chain([restore(1), restore(0)]).collect();
     check_that_all_heals(&[10, 10], SchedulerKind::Earliest, &ops);
 }
 
 #[test]
 fn regression_a_datagram_from_the_old_network_does_not_move_a_rebound_path() {
     let ops = [
-        Op::Send {
-            from: HQ,
-            flow: 0,
-            protocol: TCP,
-            len: 28,
-            count: 1,
-        },
+        Op::Send { from: HQ, flow: 0, protocol: TCP, len: 28, count: 1 },
         Op::Rebind { path: 3, link: 1 },
         send_from_van(28, 1),
     ];
@@ -631,13 +499,7 @@ fn regression_a_datagram_from_the_old_network_does_not_move_a_rebound_path() {
 fn regression_copies_on_several_paths_are_one_packet_for_a_restarted_peer() {
     let ops = [
         send_from_van(28, 3),
-        Op::Send {
-            from: HQ,
-            flow: 0,
-            protocol: TCP,
-            len: 28,
-            count: 1,
-        },
+        Op::Send { from: HQ, flow: 0, protocol: TCP, len: 28, count: 1 },
         cut(0),
         send_from_van(28, 1),
         restart(VAN),
@@ -668,24 +530,14 @@ fn regression_a_flow_that_moves_to_a_new_path_does_not_overtake_itself() {
 
 #[test]
 fn regression_a_flow_that_moves_to_a_heavier_path_does_not_overtake_itself() {
-    let back = |len, count| Op::Send {
-        from: HQ,
-        flow: 0,
-        protocol: TCP,
-        len,
-        count,
-    };
+    let back = |len, count| Op::Send { from: HQ, flow: 0, protocol: TCP, len, count };
     let ops = [
         send_from_van(28, 1),
         back(160, 11),
         back(1115, 3),
         back(875, 11),
         Op::Wait { ms: 1 },
-        Op::Path {
-            end: HQ,
-            path: 0,
-            change: PathChange::Weigh(4),
-        },
+        Op::Path { end: HQ, path: 0, change: PathChange::Weigh(4) },
         back(28, 1),
     ];
     check_that_nothing_is_lost(&[1, 1, 1, 1, 51], SchedulerKind::Flow, &ops);

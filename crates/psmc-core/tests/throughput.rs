@@ -46,30 +46,18 @@ fn overtaken(world: &World, from: usize) -> usize {
 
 #[test]
 fn earliest_adds_up_three_links_and_keeps_their_queues_short() {
-    let links = vec![
-        Link::new(5).mbit(40),
-        Link::new(5).mbit(30),
-        Link::new(5).mbit(20),
-    ];
+    let links = vec![Link::new(5).mbit(40), Link::new(5).mbit(30), Link::new(5).mbit(20)];
     let mut world = World::connected(links, SchedulerKind::Earliest);
     let mut next = 0;
     offer(&mut world, 200, ms(1000), &mut next);
     let warm = world.ends[HQ].delivered.len();
     let dropped: u64 = world.links.iter().map(|link| link.dropped).sum();
     let rate = offer(&mut world, 200, ms(3000), &mut next);
-    println!(
-        "{rate:.1} of {:.1} Mb/s, {} overtaken",
-        capacity(90.0),
-        overtaken(&world, warm)
-    );
+    println!("{rate:.1} of {:.1} Mb/s, {} overtaken", capacity(90.0), overtaken(&world, warm));
     assert!(rate >= 0.92 * capacity(90.0), "{rate:.1} Mb/s");
     let dropped = world.links.iter().map(|link| link.dropped).sum::<u64>() - dropped;
     assert!(dropped <= 20, "{dropped} datagrams overran a queue of 100 ms");
-    assert!(
-        overtaken(&world, warm) <= 20,
-        "{} packets came out of order",
-        overtaken(&world, warm)
-    );
+    assert!(overtaken(&world, warm) <= 20, "{} packets came out of order", overtaken(&world, warm));
 }
 
 #[test]
@@ -85,36 +73,23 @@ fn what_the_links_carry_easily_arrives_whole_and_in_order_over_a_spread_of_delay
         println!("{delays:?}: {rate:.1} Mb/s, {} overtaken", overtaken(&world, 0));
         let numbers = world.numbers(HQ);
         let (first, last) = (numbers[warm], numbers[numbers.len() - 1]);
-        assert!(
-            numbers[warm..].iter().copied().eq(first..=last),
-            "{delays:?}: in order and without a gap"
-        );
+        assert!(numbers[warm..].iter().copied().eq(first..=last), "{delays:?}: in order and without a gap");
         assert!(rate > 49.0, "{delays:?}: {rate:.1} Mb/s");
     }
 }
 
 #[test]
 fn regression_a_path_is_not_shunned_for_a_queue_of_long_ago() {
-    let links = [10, 25, 40]
-        .into_iter()
-        .map(|delay| Link::new(delay).mbit(30))
-        .collect();
+    let links = [10, 25, 40].into_iter().map(|delay| Link::new(delay).mbit(30)).collect();
     let mut world = World::connected(links, SchedulerKind::Earliest);
     let mut next = 0;
     offer(&mut world, 50, ms(2500), &mut next);
     let before: Vec<_> = world.links.iter().map(|link| link.carried_bytes[VAN]).collect();
     offer(&mut world, 50, ms(1000), &mut next);
-    let carried: Vec<_> = world
-        .links
-        .iter()
-        .zip(before)
-        .map(|(link, before)| link.carried_bytes[VAN] - before)
-        .collect();
+    let carried: Vec<_> =
+        world.links.iter().zip(before).map(|(link, before)| link.carried_bytes[VAN] - before).collect();
     println!("{carried:?} bytes by paths of 10, 25 and 40 ms");
-    assert!(
-        carried[0] > carried[1] && carried[1] > 10 * carried[2],
-        "{carried:?}"
-    );
+    assert!(carried[0] > carried[1] && carried[1] > 10 * carried[2], "{carried:?}");
 }
 
 #[test]

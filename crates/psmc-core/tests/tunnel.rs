@@ -7,12 +7,8 @@ use std::time::Duration;
 use psmc_core::{PathState, SchedulerKind};
 use world::{HQ, Link, TCP, UDP, VAN, World, number, packet};
 
-const ALL_SCHEDULERS: [SchedulerKind; 4] = [
-    SchedulerKind::Earliest,
-    SchedulerKind::Wrr,
-    SchedulerKind::Flow,
-    SchedulerKind::Redundant,
-];
+const ALL_SCHEDULERS: [SchedulerKind; 4] =
+    [SchedulerKind::Earliest, SchedulerKind::Wrr, SchedulerKind::Flow, SchedulerKind::Redundant];
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -46,10 +42,7 @@ fn all_paths_become_active_within_a_few_round_trips() {
     for end in [VAN, HQ] {
         let states = world.path_states(end);
         assert_eq!(states.len(), 8);
-        assert!(
-            states.values().all(|&state| state == PathState::Active),
-            "{states:?}"
-        );
+        assert!(states.values().all(|&state| state == PathState::Active), "{states:?}");
     }
 }
 
@@ -75,11 +68,7 @@ fn a_silent_path_becomes_suspect_then_dead_and_comes_back() {
     assert_eq!(world.path_states(HQ)["link0"], PathState::Active);
     let mut arrived = numbers(&world, HQ);
     arrived.sort_unstable();
-    assert_eq!(
-        arrived,
-        (0..sent).collect::<Vec<_>>(),
-        "what was on its way is sent again"
-    );
+    assert_eq!(arrived, (0..sent).collect::<Vec<_>>(), "what was on its way is sent again");
 }
 
 #[test]
@@ -108,40 +97,21 @@ fn the_data_plane_outlives_the_control_connection() {
         world.run_for(ms(1000));
     }
     assert_eq!(numbers(&world, HQ), (0..600).collect::<Vec<_>>());
-    let status = world.ends[VAN]
-        .site
-        .status(world.ends[VAN].peer)
-        .expect("the peer");
-    assert!(
-        status.key_rolls >= 4,
-        "keys roll every two minutes: {}",
-        status.key_rolls
-    );
+    let status = world.ends[VAN].site.status(world.ends[VAN].peer).expect("the peer");
+    assert!(status.key_rolls >= 4, "keys roll every two minutes: {}", status.key_rolls);
     assert!(status.connected_since.is_none());
 }
 
 #[test]
 fn a_bulk_flow_fills_three_links() {
-    let links = vec![
-        Link::new(5).mbit(40),
-        Link::new(5).mbit(30),
-        Link::new(5).mbit(20),
-    ];
+    let links = vec![Link::new(5).mbit(40), Link::new(5).mbit(30), Link::new(5).mbit(20)];
     let mut world = World::connected(links, SchedulerKind::Earliest);
-    let before: u64 = world.ends[HQ]
-        .delivered
-        .iter()
-        .map(|(_, packet)| packet.len() as u64)
-        .sum();
+    let before: u64 = world.ends[HQ].delivered.iter().map(|(_, packet)| packet.len() as u64).sum();
     for i in 0..40_000 {
         world.send(VAN, &packet(VAN, TCP, 1, i, 1400));
         world.run_for(Duration::from_micros(112));
     }
-    let bytes: u64 = world.ends[HQ]
-        .delivered
-        .iter()
-        .map(|(_, packet)| packet.len() as u64)
-        .sum();
+    let bytes: u64 = world.ends[HQ].delivered.iter().map(|(_, packet)| packet.len() as u64).sum();
     let seconds = 40_000.0 * 112e-6;
     let mbits = (bytes - before) as f64 * 8.0 / seconds / 1e6;
     assert!(mbits > 0.9 * 90.0 * 1400.0 / 1467.0, "{mbits:.1} Mb/s");

@@ -3,10 +3,7 @@
 //!
 //! Without the test harness, whose threads would keep the process from entering a user namespace.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "this is a test, though not one that clippy recognises"
-)]
+#![expect(clippy::unwrap_used, reason = "this is a test, though not one that clippy recognises")]
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -34,11 +31,7 @@ fn main() {
     client.send_to(b"ping", "10.0.0.1:9").unwrap();
     assert_eq!(server.recv(&mut [0; 8]).unwrap(), 4);
 
-    let config = TunConfig {
-        name: None,
-        mtu: 1400,
-        addresses: vec!["10.9.0.1/24".parse().unwrap()],
-    };
+    let config = TunConfig { name: None, mtu: 1400, addresses: vec!["10.9.0.1/24".parse().unwrap()] };
     let name = a.block_on(|| async { Tun::create(config).await.map(|tun| tun.name().to_owned()) });
     assert_eq!(name.unwrap().unwrap(), "psmc0");
     println!("an ordinary user has namespaces, links between them, and TUN devices in them");

@@ -79,11 +79,7 @@ fn all_the_others(document: &Document, mut writer: FrameWriter<'_>) -> usize {
         owd_smoothed_us: 250,
         jitter_us: 90,
     };
-    let wish = PathUseFrame {
-        path: PathId(3),
-        sequence: 1,
-        usage: PathUse::Standby,
-    };
+    let wish = PathUseFrame { path: PathId(3), sequence: 1, usage: PathUse::Standby };
     let packet = document.block("inner-packet");
     let written = writer.path_response([0x11; 8])
         && writer.path_challenge([0, 0, 0, 0, 0, 0, 0, 5])
@@ -97,19 +93,11 @@ fn all_the_others(document: &Document, mut writer: FrameWriter<'_>) -> usize {
 }
 
 fn run(first: u64, last: u64) -> PacketRange {
-    PacketRange {
-        first: PacketNumber(first),
-        last: PacketNumber(last),
-    }
+    PacketRange { first: PacketNumber(first), last: PacketNumber(last) }
 }
 
 fn data(packet: &[u8], bucket: u16, seq: u32, ordered: bool) -> DataFrame<'_> {
-    DataFrame {
-        bucket: Bucket::new(bucket).expect("below the count"),
-        seq: FlowSeq(seq),
-        ordered,
-        packet,
-    }
+    DataFrame { bucket: Bucket::new(bucket).expect("below the count"), seq: FlowSeq(seq), ordered, packet }
 }
 
 impl Vector {
@@ -181,11 +169,7 @@ fn datagrams_are_sealed_as_the_document_says() {
         let plaintext = vector.plaintext(&document);
         document.agrees(vector.name, "plaintext", &plaintext);
         document.agrees(vector.name, "associated-data", &vector.header().associated_data());
-        document.agrees(
-            vector.name,
-            "datagram",
-            &vector.seal(&document.keys(), &plaintext),
-        );
+        document.agrees(vector.name, "datagram", &vector.seal(&document.keys(), &plaintext));
     }
 }
 
@@ -202,16 +186,9 @@ fn the_documents_datagrams_are_opened_whatever_relays_may_change() {
         let packet_number = PacketNumber::expand(header.packet_number, expected);
         assert_eq!(packet_number, vector.packet_number);
 
-        let key = document
-            .keys()
-            .packet_key(vector.aead, vector.sealer, vector.epoch);
+        let key = document.keys().packet_key(vector.aead, vector.sealer, vector.epoch);
         let sealed = &mut datagram[HEADER_LEN..];
-        key.open(
-            nonce(header.path, packet_number),
-            &header.associated_data(),
-            sealed,
-        )
-        .expect("authentic");
+        key.open(nonce(header.path, packet_number), &header.associated_data(), sealed).expect("authentic");
         let opened = &sealed[..sealed.len() - TAG_LEN];
         document.agrees(vector.name, "plaintext", opened);
         let (sent_at_us, frames) = split_timestamp(opened).expect("a timestamp");
@@ -242,12 +219,7 @@ fn messages_are_written_as_the_document_says() {
         mtu: 1400,
         name: "van".to_owned(),
     };
-    let info = PathInfo {
-        path: PathId(2),
-        weight: 2,
-        max_rate: Some(20_000_000),
-        name: "lte".to_owned(),
-    };
+    let info = PathInfo { path: PathId(2), weight: 2, max_rate: Some(20_000_000), name: "lte".to_owned() };
     let messages = [
         ("hello", Message::Hello(hello)),
         ("path-info", Message::PathInfo(info)),
@@ -273,15 +245,11 @@ impl Document {
 
     /// The bytes of the block that begins with the line "```hex NAME"; what follows a # is a remark.
     fn block(&self, name: &str) -> Vec<u8> {
-        let mut lines = self
-            .0
-            .lines()
-            .skip_while(|line| *line != format!("```hex {name}"));
+        let mut lines = self.0.lines().skip_while(|line| *line != format!("```hex {name}"));
         assert!(lines.next().is_some(), "the document has no block {name}");
         let body = lines.take_while(|line| !line.starts_with("```"));
-        let digits: String = body
-            .flat_map(|line| line.split('#').next().unwrap_or_default().split_whitespace())
-            .collect();
+        let digits: String =
+            body.flat_map(|line| line.split('#').next().unwrap_or_default().split_whitespace()).collect();
         let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("two hexadecimal digits");
         (0..digits.len()).step_by(2).map(byte).collect()
     }
@@ -289,11 +257,7 @@ impl Document {
     fn agrees(&self, vector: &str, stage: &str, bytes: &[u8]) {
         let name = format!("{vector}-{stage}");
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        assert_eq!(
-            hex(&self.block(&name)),
-            hex(bytes),
-            "{name}: document left, code right"
-        );
+        assert_eq!(hex(&self.block(&name)), hex(bytes), "{name}: document left, code right");
     }
 
     fn keys(&self) -> ExportedKeys {

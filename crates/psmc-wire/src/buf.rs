@@ -18,10 +18,7 @@ impl PacketBuf {
     /// An empty packet with room for `capacity` bytes.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
-        Self {
-            storage: vec![0; HEADROOM + capacity],
-            len: 0,
-        }
+        Self { storage: vec![0; HEADROOM + capacity], len: 0 }
     }
 
     /// The packet.
@@ -87,18 +84,12 @@ impl BufPool {
     /// A pool of buffers for packets of up to `packet_capacity` bytes that keeps at most `max_free` unused.
     #[must_use]
     pub fn new(packet_capacity: usize, max_free: usize) -> Self {
-        Self {
-            free: Vec::new(),
-            packet_capacity,
-            max_free,
-        }
+        Self { free: Vec::new(), packet_capacity, max_free }
     }
 
     /// An empty buffer: a used one if there is any, else a new one.
     pub fn take(&mut self) -> PacketBuf {
-        self.free
-            .pop()
-            .unwrap_or_else(|| PacketBuf::with_capacity(self.packet_capacity))
+        self.free.pop().unwrap_or_else(|| PacketBuf::with_capacity(self.packet_capacity))
     }
 
     /// Gives a buffer back. One that has shrunk or grown beyond the pool's capacity is restored or dropped.

@@ -149,11 +149,7 @@ impl Message {
 /// [`Malformed::Illegal`] if no message is that long; nothing should be allocated or read for it.
 pub fn message_length(field: [u8; LENGTH_LEN]) -> Result<usize, Malformed> {
     let len = u32::from_be_bytes(field) as usize;
-    if (1..=MAX_MESSAGE).contains(&len) {
-        Ok(len)
-    } else {
-        Err(Malformed::Illegal("message length"))
-    }
+    if (1..=MAX_MESSAGE).contains(&len) { Ok(len) } else { Err(Malformed::Illegal("message length")) }
 }
 
 fn decode_hello(reader: &mut Reader<'_>) -> Result<Hello, Malformed> {
@@ -228,16 +224,8 @@ mod tests {
     fn message() -> impl Strategy<Value = Message> {
         let aead = prop_oneof![Just(Aead::Aes256Gcm), Just(Aead::ChaCha20Poly1305)];
         let name = "[a-zé-]{0,40}";
-        let hello = (
-            any::<u16>(),
-            1u64..,
-            any::<u64>(),
-            any::<u32>(),
-            aead,
-            any::<u16>(),
-            name,
-        )
-            .prop_map(|(version, incarnation, known_peer, label, aead, mtu, name)| {
+        let hello = (any::<u16>(), 1u64.., any::<u64>(), any::<u32>(), aead, any::<u16>(), name).prop_map(
+            |(version, incarnation, known_peer, label, aead, mtu, name)| {
                 Message::Hello(Hello {
                     version,
                     incarnation: Incarnation(incarnation),
@@ -247,15 +235,11 @@ mod tests {
                     mtu,
                     name,
                 })
-            });
+            },
+        );
         let info = (any::<u16>(), 1u16.., proptest::option::of(1u64..), name).prop_map(
             |(path, weight, max_rate, name)| {
-                Message::PathInfo(PathInfo {
-                    path: PathId(path),
-                    weight,
-                    max_rate,
-                    name,
-                })
+                Message::PathInfo(PathInfo { path: PathId(path), weight, max_rate, name })
             },
         );
         let close = any::<u16>().prop_map(|code| Message::Close(CloseReason::from_code(code)));
@@ -299,17 +283,10 @@ mod tests {
     #[test]
     fn a_long_name_is_cut_where_a_character_ends() {
         let name = "é".repeat(200);
-        let info = PathInfo {
-            path: PathId(0),
-            weight: 1,
-            max_rate: None,
-            name,
-        };
+        let info = PathInfo { path: PathId(0), weight: 1, max_rate: None, name };
         let mut bytes = Vec::new();
         Message::PathInfo(info).encode(&mut bytes);
-        let Ok(Message::PathInfo(read)) = Message::decode(&bytes[LENGTH_LEN..]) else {
-            panic!("not read")
-        };
+        let Ok(Message::PathInfo(read)) = Message::decode(&bytes[LENGTH_LEN..]) else { panic!("not read") };
         assert_eq!(read.name, "é".repeat(127));
     }
 }

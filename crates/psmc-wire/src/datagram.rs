@@ -49,10 +49,7 @@ impl Marks {
     }
 
     fn from_byte(byte: u8) -> Self {
-        Self {
-            congestion_experienced: byte & 1 != 0,
-            drop_precedence: byte >> 1 & 3,
-        }
+        Self { congestion_experienced: byte & 1 != 0, drop_precedence: byte >> 1 & 3 }
     }
 }
 
@@ -109,12 +106,7 @@ impl Header {
     /// The additional data of the AEAD: the header with all that a relay may change set to zero.
     #[must_use]
     pub fn associated_data(&self) -> [u8; HEADER_LEN] {
-        Self {
-            marks: Marks::default(),
-            label: Label(0),
-            ..*self
-        }
-        .encode()
+        Self { marks: Marks::default(), label: Label(0), ..*self }.encode()
     }
 }
 
@@ -181,13 +173,7 @@ mod tests {
 
     #[test]
     fn nonces_differ_by_path_and_by_number() {
-        assert_ne!(
-            nonce(PathId(1), PacketNumber(0)),
-            nonce(PathId(0), PacketNumber(1))
-        );
-        assert_eq!(
-            nonce(PathId(0x0102), PacketNumber(3)),
-            [0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 3]
-        );
+        assert_ne!(nonce(PathId(1), PacketNumber(0)), nonce(PathId(0), PacketNumber(1)));
+        assert_eq!(nonce(PathId(0x0102), PacketNumber(3)), [0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 3]);
     }
 }

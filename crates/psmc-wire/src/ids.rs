@@ -81,10 +81,7 @@ impl Bucket {
 
     /// The bucket of a flow whose 5-tuple hashes to `hash`.
     #[must_use]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the low bits of a hash are as good as all of them"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits of a hash are as good as all of them")]
     pub fn of_hash(hash: u64) -> Self {
         Self(hash as u16 % BUCKETS)
     }

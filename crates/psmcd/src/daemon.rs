@@ -81,8 +81,5 @@ pub fn run(config: Config) -> Result<(), DaemonError> {
 /// A runtime on the calling thread.
 fn runtime() -> Result<Runtime, DaemonError> {
     let built = Builder::new_current_thread().enable_all().build();
-    built.map_err(|source| DaemonError::System {
-        what: "the asynchronous runtime",
-        source,
-    })
+    built.map_err(|source| DaemonError::System { what: "the asynchronous runtime", source })
 }

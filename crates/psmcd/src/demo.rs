@@ -64,10 +64,8 @@ pub fn run(args: &DemoArgs) -> Result<(), DemoError> {
     if !is_privileged() {
         enter_user_namespace()?;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(DemoError::Runtime)?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(DemoError::Runtime)?;
     let report = runtime.block_on(async {
         tokio::select! {
             // Signals must be caught before there is anything to remove.
@@ -77,19 +75,11 @@ pub fn run(args: &DemoArgs) -> Result<(), DemoError> {
         }
     })?;
     print(&report, args.json).map_err(DemoError::Output)?;
-    if report.hash_ok {
-        Ok(())
-    } else {
-        Err(DemoError::Corrupt)
-    }
+    if report.hash_ok { Ok(()) } else { Err(DemoError::Corrupt) }
 }
 
 fn print(report: &Report, json: bool) -> io::Result<()> {
-    let text = if json {
-        output::json(report)?
-    } else {
-        report.table()
-    };
+    let text = if json { output::json(report)? } else { report.table() };
     output::print(&text)
 }
 
@@ -97,20 +87,13 @@ fn print(report: &Report, json: bool) -> io::Result<()> {
 async fn demonstrate(args: &DemoArgs) -> Result<Report, DemoError> {
     let directory = Directory::new(args.keep.as_deref())?;
     let mut view = View::new();
-    view.note(&format!(
-        "two sites, van and hq, joined by three links: {}",
-        links()
-    ));
+    view.note(&format!("two sites, van and hq, joined by three links: {}", links()));
     let network = Arc::new(Network::new()?);
     let alone = measure_links(&network, &mut view).await?;
     view.note("starting psmcd on both sites");
     let mut sites = Sites::start(&network, directory.path()).await?;
     let set_up = sites.wait_until_up().await?;
-    view.note(&format!(
-        "the tunnel is up with {} paths after {} ms",
-        LINKS.len(),
-        set_up.as_millis()
-    ));
+    view.note(&format!("the tunnel is up with {} paths after {} ms", LINKS.len(), set_up.as_millis()));
     let transfer = transfer::run(&network, &mut sites, args.cut, &mut view).await?;
     Ok(Report::new(args.cut, alone, set_up, &transfer))
 }
@@ -120,29 +103,20 @@ async fn measure_links(network: &Network, view: &mut View) -> Result<Vec<f64>, D
     let mut alone = Vec::new();
     for link in &LINKS {
         let name = link.name;
-        view.note(&format!(
-            "measuring {name}: one TCP flow (CUBIC), outside of the tunnel"
-        ));
+        view.note(&format!("measuring {name}: one TCP flow (CUBIC), outside of the tunnel"));
         alone.push(tcp::goodput_mbps(network, link).await?);
     }
     Ok(alone)
 }
 
 fn links() -> String {
-    let links = LINKS
-        .iter()
-        .map(|link| format!("{} {} Mbit/s", link.name, link.mbps));
+    let links = LINKS.iter().map(|link| format!("{} {} Mbit/s", link.name, link.mbps));
     links.collect::<Vec<_>>().join(", ")
 }
 
 /// Waits until the user, or the system, wants the demonstration to end.
 async fn interruption() -> DemoError {
-    let signals = [
-        SignalKind::interrupt(),
-        SignalKind::terminate(),
-        SignalKind::hangup(),
-    ]
-    .map(signal);
+    let signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
     let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = signals else {
         // Without handlers the signals do what they do by default, which ends the demonstration as well.
         return std::future::pending().await;

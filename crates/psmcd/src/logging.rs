@@ -48,23 +48,11 @@ pub enum LogError {
 ///
 /// `filter` is a level or a list of directives of [`EnvFilter`]; without one `RUST_LOG` counts, and without that `info`.
 pub fn init(format: LogFormat, filter: Option<&str>) -> Result<(), LogError> {
-    let filter = filter
-        .map(str::to_owned)
-        .or_else(|| std::env::var(EnvFilter::DEFAULT_ENV).ok());
-    let filter = parse(
-        filter
-            .as_deref()
-            .filter(|filter| !filter.is_empty())
-            .unwrap_or("info"),
-    )?;
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+    let filter = filter.map(str::to_owned).or_else(|| std::env::var(EnvFilter::DEFAULT_ENV).ok());
+    let filter = parse(filter.as_deref().filter(|filter| !filter.is_empty()).unwrap_or("info"))?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
-        LogFormat::Text => builder
-            .with_ansi(std::io::stderr().is_terminal())
-            .finish()
-            .try_init()?,
+        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).finish().try_init()?,
         LogFormat::Json => builder.json().flatten_event(true).finish().try_init()?,
     }
     Ok(())
@@ -73,10 +61,7 @@ pub fn init(format: LogFormat, filter: Option<&str>) -> Result<(), LogError> {
 fn parse(filter: &str) -> Result<EnvFilter, LogError> {
     EnvFilter::builder()
         .parse(filter)
-        .map_err(|source| LogError::Filter {
-            filter: filter.to_owned(),
-            source,
-        })
+        .map_err(|source| LogError::Filter { filter: filter.to_owned(), source })
 }
 
 #[cfg(test)]

@@ -2,10 +2,7 @@
 //!
 //! The files are copied to a directory of their own first, and made private, as files with keys in them must be.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot prepare its files has failed"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot prepare its files has failed")]
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -38,11 +35,7 @@ impl Desk {
 
     fn check(&self, name: &str) -> Verdict {
         let mut tool = Command::new(env!("CARGO_BIN_EXE_psmc"));
-        let output = tool
-            .args(["check", name])
-            .current_dir(self.0.path())
-            .output()
-            .unwrap();
+        let output = tool.args(["check", name]).current_dir(self.0.path()).output().unwrap();
         Verdict {
             exit_code: output.status.code(),
             stdout: String::from_utf8(output.stdout).unwrap(),
@@ -53,17 +46,8 @@ impl Desk {
     /// The complaints about a file that must be refused.
     fn complaints(&self, name: &str) -> String {
         let verdict = self.check(name);
-        assert_eq!(
-            (verdict.exit_code, verdict.stdout.as_str()),
-            (Some(1), ""),
-            "{name}\n{}",
-            verdict.stderr
-        );
-        assert!(
-            !verdict.stderr.contains(PRIVATE_KEY),
-            "{name} shows the private key:\n{}",
-            verdict.stderr
-        );
+        assert_eq!((verdict.exit_code, verdict.stdout.as_str()), (Some(1), ""), "{name}\n{}", verdict.stderr);
+        assert!(!verdict.stderr.contains(PRIVATE_KEY), "{name} shows the private key:\n{}", verdict.stderr);
         verdict.stderr
     }
 }
@@ -72,19 +56,11 @@ impl Desk {
 const PRIVATE_KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
 fn fixtures(kind: &str) -> Vec<(String, Vec<u8>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/check")
-        .join(kind);
-    let mut files: Vec<_> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check").join(kind);
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
-    files
-        .iter()
-        .map(|path| (name(path), fs::read(path).unwrap()))
-        .collect()
+    files.iter().map(|path| (name(path), fs::read(path).unwrap())).collect()
 }
 
 fn assert_snapshot(folder: &str, name: &str, text: &str) {
@@ -98,10 +74,7 @@ fn assert_snapshot(folder: &str, name: &str, text: &str) {
 #[test]
 fn wrong_files() {
     let files = fixtures("wrong");
-    let files = files
-        .iter()
-        .filter(|(name, _)| name.ends_with(".toml"))
-        .collect::<Vec<_>>();
+    let files = files.iter().filter(|(name, _)| name.ends_with(".toml")).collect::<Vec<_>>();
     assert!(files.len() >= 30);
     for (name, text) in files {
         let desk = Desk::new();
@@ -112,18 +85,11 @@ fn wrong_files() {
 
 #[test]
 fn right_files() {
-    for (name, text) in fixtures("good")
-        .iter()
-        .filter(|(name, _)| name.ends_with(".toml"))
-    {
+    for (name, text) in fixtures("good").iter().filter(|(name, _)| name.ends_with(".toml")) {
         let desk = Desk::new();
         desk.put(name, text, 0o600);
         let verdict = desk.check(name);
-        assert_eq!(
-            (verdict.exit_code, verdict.stderr.as_str()),
-            (Some(0), ""),
-            "{name}"
-        );
+        assert_eq!((verdict.exit_code, verdict.stderr.as_str()), (Some(0), ""), "{name}");
         assert_snapshot("good", name, &verdict.stdout);
     }
 }
@@ -135,13 +101,7 @@ fn files_that_are_no_configuration() {
     desk.put("latin1.toml", b"[site]\nname = \"caf\xe9\"\n", 0o600);
     desk.put("large.toml", vec![b'#'; (1 << 20) + 1], 0o600);
     fs::create_dir(desk.0.path().join("folder.toml")).unwrap();
-    for name in [
-        "absent.toml",
-        "empty.toml",
-        "folder.toml",
-        "large.toml",
-        "latin1.toml",
-    ] {
+    for name in ["absent.toml", "empty.toml", "folder.toml", "large.toml", "latin1.toml"] {
         assert_snapshot("file", name, &desk.complaints(name));
     }
 }
@@ -154,10 +114,8 @@ fn files_that_others_can_read() {
     assert_snapshot("file", "readable.toml", &desk.complaints("readable.toml"));
 
     desk.put("van.key", PRIVATE_KEY, 0o640);
-    let by_file = minimal.replace(
-        &format!("private_key = \"{PRIVATE_KEY}\""),
-        "private_key_file = \"van.key\"",
-    );
+    let by_file =
+        minimal.replace(&format!("private_key = \"{PRIVATE_KEY}\""), "private_key_file = \"van.key\"");
     desk.put("readable_key.toml", &by_file, 0o644);
     assert_snapshot("file", "readable_key.toml", &desk.complaints("readable_key.toml"));
 
@@ -169,10 +127,8 @@ fn files_that_others_can_read() {
 fn key_files_that_hold_no_key() {
     let minimal = String::from_utf8(fixture("good", "minimal.toml")).unwrap();
     let desk = Desk::new();
-    let by_file = minimal.replace(
-        &format!("private_key = \"{PRIVATE_KEY}\""),
-        "private_key_file = \"van.key\"",
-    );
+    let by_file =
+        minimal.replace(&format!("private_key = \"{PRIVATE_KEY}\""), "private_key_file = \"van.key\"");
     desk.put("empty_key.toml", &by_file, 0o644);
     desk.put("van.key", "", 0o600);
     assert_snapshot("file", "empty_key.toml", &desk.complaints("empty_key.toml"));
@@ -189,11 +145,7 @@ fn key_files_that_hold_no_key() {
 fn a_byte_order_mark_and_foreign_line_ends_do_no_harm() {
     let minimal = String::from_utf8(fixture("good", "minimal.toml")).unwrap();
     let desk = Desk::new();
-    desk.put(
-        "bom.toml",
-        format!("\u{feff}{}", minimal.replace('\n', "\r\n")),
-        0o600,
-    );
+    desk.put("bom.toml", format!("\u{feff}{}", minimal.replace('\n', "\r\n")), 0o600);
     assert_eq!(desk.check("bom.toml").exit_code, Some(0));
 }
 

@@ -1,9 +1,6 @@
 //! `psmc` talking to a daemon that does as it is told.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot prepare its daemon has failed"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot prepare its daemon has failed")]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,11 +24,7 @@ impl Daemon {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("van.sock");
-        Self {
-            server: Server::bind(&path).unwrap(),
-            path,
-            _directory: directory,
-        }
+        Self { server: Server::bind(&path).unwrap(), path, _directory: directory }
     }
 
     /// Runs the tool, answers its one request with `response`, and returns both what was asked and what was printed.
@@ -103,11 +96,7 @@ fn peer() -> PeerStatus {
         name: "hq".to_owned(),
         public_key: "hNe1z9E7X7hJcNTlKzdpRZhLmd3ypUhw8zPbqkhX6SM=".to_owned(),
         state: PeerState::Connected,
-        control: ControlStatus {
-            connected: true,
-            since_s: 754.0,
-            last_error: None,
-        },
+        control: ControlStatus { connected: true, since_s: 754.0, last_error: None },
         allowed_ips: vec!["10.77.0.1/32".to_owned(), "192.168.10.0/24".to_owned()],
         key_age_s: Some(35.5),
         epoch: Some(7),
@@ -148,49 +137,29 @@ fn status() -> Status {
             version: "0.1.0".to_owned(),
         },
         peers: vec![peer(), down],
-        counters: BTreeMap::from([
-            ("authentication_failed".to_owned(), 3),
-            ("unknown_label".to_owned(), 41),
-        ]),
+        counters: BTreeMap::from([("authentication_failed".to_owned(), 3), ("unknown_label".to_owned(), 41)]),
     }
 }
 
 #[tokio::test]
 async fn status_for_people() {
-    let (request, output) = Daemon::new()
-        .run(&["status"], Response::Status(Box::new(status())))
-        .await;
+    let (request, output) = Daemon::new().run(&["status"], Response::Status(Box::new(status()))).await;
     assert_eq!(request, Request::Status);
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap());
 }
 
 #[tokio::test]
 async fn status_for_scripts_is_the_whole_object() {
-    let (_, output) = Daemon::new()
-        .run(&["status", "--json"], Response::Status(Box::new(status())))
-        .await;
-    assert_eq!(
-        serde_json::from_slice::<Status>(&output.stdout).unwrap(),
-        status()
-    );
+    let (_, output) = Daemon::new().run(&["status", "--json"], Response::Status(Box::new(status()))).await;
+    assert_eq!(serde_json::from_slice::<Status>(&output.stdout).unwrap(), status());
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap());
 }
 
 #[tokio::test]
 async fn paths_are_listed() {
-    let paths = vec![PeerPaths {
-        peer: "hq".to_owned(),
-        paths: vec![path("lte")],
-    }];
-    let (request, output) = Daemon::new()
-        .run(&["path", "list", "hq"], Response::Paths(paths))
-        .await;
-    assert_eq!(
-        request,
-        Request::PathList {
-            peer: Some("hq".to_owned())
-        }
-    );
+    let paths = vec![PeerPaths { peer: "hq".to_owned(), paths: vec![path("lte")] }];
+    let (request, output) = Daemon::new().run(&["path", "list", "hq"], Response::Paths(paths)).await;
+    assert_eq!(request, Request::PathList { peer: Some("hq".to_owned()) });
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap());
 }
 
@@ -204,48 +173,15 @@ async fn paths_are_changed_as_the_user_says() {
         max_rate_bits_per_second: Some(1_500_000),
         ..PathSpec::default()
     };
-    let add = daemon
-        .asked(&[
-            "path",
-            "add",
-            "hq",
-            "lte",
-            "--interface",
-            "wwan0",
-            "--max-rate",
-            "1.5mbit",
-        ])
-        .await;
-    assert_eq!(
-        add,
-        Request::PathAdd {
-            peer: peer.clone(),
-            path: spec
-        }
-    );
+    let add =
+        daemon.asked(&["path", "add", "hq", "lte", "--interface", "wwan0", "--max-rate", "1.5mbit"]).await;
+    assert_eq!(add, Request::PathAdd { peer: peer.clone(), path: spec });
 
-    let set = daemon
-        .asked(&[
-            "path",
-            "set",
-            "hq",
-            "lte",
-            "--max-rate",
-            "none",
-            "--state",
-            "standby",
-        ])
-        .await;
+    let set = daemon.asked(&["path", "set", "hq", "lte", "--max-rate", "none", "--state", "standby"]).await;
     let (max_rate, state) = (Some(RateLimit::None), Some(WantedState::Standby));
     assert_eq!(
         set,
-        Request::PathSet {
-            peer: peer.clone(),
-            path: path.clone(),
-            weight: None,
-            max_rate,
-            state
-        }
+        Request::PathSet { peer: peer.clone(), path: path.clone(), weight: None, max_rate, state }
     );
 
     let remove = daemon.asked(&["path", "remove", "hq", "lte"]).await;
@@ -258,8 +194,5 @@ async fn a_refusal_is_passed_on() {
     let (_, output) = Daemon::new().run(&["path", "remove", "hq", "lte"], refusal).await;
     assert_eq!(output.status.code(), Some(1));
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(
-        stderr,
-        "error: there is no peer \"hq\"; the peers are depot, lab\n"
-    );
+    assert_eq!(stderr, "error: there is no peer \"hq\"; the peers are depot, lab\n");
 }

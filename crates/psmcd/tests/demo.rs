@@ -1,9 +1,6 @@
 //! `psmc demo`, as the README tells people to run it. Needs root: one test gives its privileges up.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot run the demonstration has failed"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot run the demonstration has failed")]
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -72,13 +69,7 @@ fn an_ordinary_user_sees_the_same() {
     let program = shared.path().join("psmc");
     fs::copy(psmc(), &program).unwrap();
     let mut demo = scratch.demo(&program);
-    assert_good(
-        &demo
-            .uid(NOBODY)
-            .gid(NOBODY)
-            .output()
-            .expect("this test needs root"),
-    );
+    assert_good(&demo.uid(NOBODY).gid(NOBODY).output().expect("this test needs root"));
     assert!(scratch.is_empty());
 }
 
@@ -98,9 +89,6 @@ fn an_interrupted_demo_leaves_nothing_behind() {
 
 /// What ^C does.
 fn interrupt(program: &Child) {
-    let kill = Command::new("kill")
-        .arg("-INT")
-        .arg(program.id().to_string())
-        .status();
+    let kill = Command::new("kill").arg("-INT").arg(program.id().to_string()).status();
     assert!(kill.unwrap().success());
 }

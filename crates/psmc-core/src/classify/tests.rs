@@ -83,12 +83,7 @@ proptest! {
 #[test]
 fn flows_spread_over_the_buckets() {
     let buckets: std::collections::BTreeSet<_> = (0..4096u32)
-        .map(|n| {
-            classify(&packet(&tcp_v4(n.to_be_bytes()), &plain()), KEY)
-                .unwrap()
-                .bucket
-                .number()
-        })
+        .map(|n| classify(&packet(&tcp_v4(n.to_be_bytes()), &plain()), KEY).unwrap().bucket.number())
         .collect();
     // With a perfect hash, 1 - 1/e of the buckets are hit: 2589, give or take a standard deviation of 31.
     assert!((2400..2800).contains(&buckets.len()), "{} buckets", buckets.len());
@@ -97,12 +92,7 @@ fn flows_spread_over_the_buckets() {
 #[test]
 fn another_key_means_another_bucket() {
     let buckets: std::collections::BTreeSet<_> = (0..16)
-        .map(|key| {
-            classify(&packet(&tcp_v4([0; 4]), &plain()), [key, 0])
-                .unwrap()
-                .bucket
-                .number()
-        })
+        .map(|key| classify(&packet(&tcp_v4([0; 4]), &plain()), [key, 0]).unwrap().bucket.number())
         .collect();
     assert!(buckets.len() > 10);
 }
@@ -110,10 +100,7 @@ fn another_key_means_another_bucket() {
 #[test]
 fn the_protocol_tells_flows_apart() {
     let bucket = |protocol| {
-        let flow = Flow {
-            protocol,
-            ..tcp_v4([1; 4])
-        };
+        let flow = Flow { protocol, ..tcp_v4([1; 4]) };
         classify(&packet(&flow, &plain()), KEY).unwrap().bucket
     };
     assert_ne!(bucket(TCP), bucket(UDP));
@@ -134,10 +121,7 @@ fn extension_headers_are_as_long_as_they_say() {
 fn order_is_for_transports_that_take_reordering_for_loss() {
     let ordered = |protocol, source: u16, destination: u16| {
         let [[a, b], [c, d]] = [source, destination].map(u16::to_be_bytes);
-        let flow = Flow {
-            protocol,
-            ..tcp_v4([a, b, c, d])
-        };
+        let flow = Flow { protocol, ..tcp_v4([a, b, c, d]) };
         classify(&packet(&flow, &plain()), KEY).unwrap().ordered
     };
     for protocol in [TCP, 33, 132] {
@@ -157,15 +141,7 @@ fn echoes_are_told_apart_by_their_identifier() {
     let echo = |protocol, kind, id: u8, seq: u8| {
         let payload = [kind, 0, 0, 0, 0, id, 0, seq];
         let bytes = match protocol {
-            1 => ipv4(
-                &Flow {
-                    protocol,
-                    ..tcp_v4([0; 4])
-                },
-                &plain(),
-                0,
-                &payload,
-            ),
+            1 => ipv4(&Flow { protocol, ..tcp_v4([0; 4]) }, &plain(), 0, &payload),
             _ => ipv6(&udp_v6([0; 4]), &plain(), protocol, &payload),
         };
         classify(&bytes, KEY).unwrap().bucket

@@ -42,11 +42,7 @@ impl Upper {
     /// Of an IPv4 packet: the protocol of its header, the field with flags and fragment offset, the rest.
     pub(super) fn of_ipv4(protocol: u8, fragment: u16, payload: &[u8]) -> Self {
         // "More fragments" and the offset (RFC 791 §3.1).
-        if fragment & 0x3FFF == 0 {
-            Self::whole(protocol, payload)
-        } else {
-            Self::fragmented(protocol)
-        }
+        if fragment & 0x3FFF == 0 { Self::whole(protocol, payload) } else { Self::fragmented(protocol) }
     }
 
     /// Of an IPv6 packet: the "next header" field and what follows the fixed header.
@@ -90,18 +86,12 @@ impl Upper {
             number::ICMPV6 => echo_identifier(payload, [128, 129]),
             _ => None,
         };
-        Self {
-            protocol,
-            endpoints: endpoints.unwrap_or_default(),
-        }
+        Self { protocol, endpoints: endpoints.unwrap_or_default() }
     }
 
     /// Only the first fragment has ports, and all fragments are to share one bucket.
     fn fragmented(protocol: u8) -> Self {
-        Self {
-            protocol,
-            endpoints: [0; 4],
-        }
+        Self { protocol, endpoints: [0; 4] }
     }
 }
 

@@ -18,11 +18,7 @@ pub(crate) struct Fixed {
 impl Fixed {
     /// A controller that sends `rate` bytes per second in datagrams of at most `datagram_size` bytes.
     pub(crate) fn new(rate: u64, datagram_size: u16) -> Self {
-        Self {
-            rate,
-            floor: FLOOR_DATAGRAMS * u64::from(datagram_size),
-            rtt: INITIAL_RTT,
-        }
+        Self { rate, floor: FLOOR_DATAGRAMS * u64::from(datagram_size), rtt: INITIAL_RTT }
     }
 }
 
@@ -70,10 +66,7 @@ mod tests {
     fn keeps_its_rate_through_loss_and_gives_room_for_the_round_trip() {
         let now = Instant::now();
         let mut fixed = Fixed::new(1_250_000, 1400);
-        let sample = AckSample {
-            rtt: Some(Duration::from_millis(100)),
-            ..AckSample::default()
-        };
+        let sample = AckSample { rtt: Some(Duration::from_millis(100)), ..AckSample::default() };
         for _ in 0..100 {
             fixed.on_ack(&sample, now);
             fixed.on_loss(100_000, 0, now);

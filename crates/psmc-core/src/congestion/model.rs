@@ -81,9 +81,7 @@ impl Model {
         let lossy = round.is_lossy(self.datagram_size, self.min_rtt);
         self.lossy_rounds = if lossy { self.lossy_rounds + 1 } else { 0 };
         let grew = !rate.app_limited
-            && self
-                .growth
-                .on_round(rate.bytes_per_s, self.phase.growth_percent())
+            && self.growth.on_round(rate.bytes_per_s, self.phase.growth_percent())
             && !lossy;
         self.adapt_loss_ceiling(rate, &round, grew);
         if !rate.app_limited {
@@ -156,9 +154,7 @@ impl Model {
     /// Back to what the path is believed to hold at once, beyond it only as far as probes go unharmed.
     fn raise_loss_ceiling(&mut self, held: u64) {
         if self.loss_ceiling < held || self.phase == Phase::Probe {
-            self.loss_ceiling = self
-                .loss_ceiling
-                .saturating_add(self.loss_ceiling / CEILING_GROWTH);
+            self.loss_ceiling = self.loss_ceiling.saturating_add(self.loss_ceiling / CEILING_GROWTH);
         }
     }
 
@@ -177,8 +173,7 @@ impl Model {
     }
 
     fn is_min_rtt_old(&self, now: Instant) -> bool {
-        self.min_rtt_seen
-            .is_some_and(|at| now.saturating_duration_since(at) > MIN_RTT_AGE)
+        self.min_rtt_seen.is_some_and(|at| now.saturating_duration_since(at) > MIN_RTT_AGE)
     }
 
     /// The rate to reckon with: measured, or assumed before the first sample, and at most as configured.
@@ -208,18 +203,14 @@ impl Controller for Model {
     }
 
     fn window(&self) -> u64 {
-        let window = self
-            .phase
-            .window(self.rate(), self.min_rtt)
-            .min(self.loss_ceiling);
+        let window = self.phase.window(self.rate(), self.min_rtt).min(self.loss_ceiling);
         let measured = if self.filter.max().is_some() { window } else { 0 };
         measured.max(self.phase.least_datagrams() * self.datagram_size)
     }
 
     fn pacing_rate(&self) -> u64 {
         let rate = percent(self.rate(), self.phase.pacing_percent(self.phase_rounds));
-        rate.max(LEAST_DATAGRAMS_PER_S * self.datagram_size)
-            .min(self.max_rate)
+        rate.max(LEAST_DATAGRAMS_PER_S * self.datagram_size).min(self.max_rate)
     }
 
     fn bandwidth(&self) -> Option<u64> {

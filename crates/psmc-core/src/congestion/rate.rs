@@ -75,10 +75,7 @@ impl RateSampler {
         if inflight == 0 && self.current.delivered <= self.app_limited_until {
             self.restart(self.nanos(now));
         }
-        Snapshot {
-            start: self.lagging,
-            app_limited: self.lagging.delivered < self.app_limited_until,
-        }
+        Snapshot { start: self.lagging, app_limited: self.lagging.delivered < self.app_limited_until }
     }
 
     /// A packet of `bytes`, sent at `sent_at`, was acknowledged for the first time.
@@ -101,11 +98,8 @@ impl RateSampler {
         let newest = self.newest.take()?;
         self.advance_checkpoints(min_rtt);
         let (start, end) = (newest.start, self.current);
-        let span = Duration::from_nanos(
-            end.at
-                .saturating_sub(start.at)
-                .max(end.newest_sent - start.newest_sent),
-        );
+        let span =
+            Duration::from_nanos(end.at.saturating_sub(start.at).max(end.newest_sent - start.newest_sent));
         if span < min_rtt.unwrap_or_default().max(ROUND_FLOOR) {
             return None;
         }
@@ -114,11 +108,7 @@ impl RateSampler {
             self.round_start = end.delivered;
         }
         let bytes_per_s = rate_over(end.delivered - start.delivered, span);
-        Some(RateSample {
-            bytes_per_s,
-            app_limited: newest.app_limited,
-            round_ended,
-        })
+        Some(RateSample { bytes_per_s, app_limited: newest.app_limited, round_ended })
     }
 
     /// There was nothing to send although `inflight` bytes in flight left room for more.
@@ -196,10 +186,7 @@ mod tests {
             let mut sampler = RateSampler::new(now);
             let samples = run(&mut sampler, now, 1000, Duration::from_millis(1), batch);
             let last = samples.last().unwrap();
-            assert!(
-                (950_000..=1_050_000).contains(&last.bytes_per_s),
-                "batch {batch}: {last:?}"
-            );
+            assert!((950_000..=1_050_000).contains(&last.bytes_per_s), "batch {batch}: {last:?}");
             assert!(!last.app_limited);
         }
     }

@@ -18,11 +18,7 @@ impl Round {
     /// Whether more was lost than chance explains, in datagrams of `datagram_size` bytes, `min_rtt` being the
     /// path's best.
     pub(crate) fn is_lossy(&self, datagram_size: u64, min_rtt: Duration) -> bool {
-        let limit = if self.saw_queue(min_rtt) {
-            LOSSY_PERCENT
-        } else {
-            LOSSY_UNQUEUED_PERCENT
-        };
+        let limit = if self.saw_queue(min_rtt) { LOSSY_PERCENT } else { LOSSY_UNQUEUED_PERCENT };
         self.lost >= LOSSY_DATAGRAMS * datagram_size && self.lost_percent() >= limit
     }
 
@@ -33,8 +29,7 @@ impl Round {
 
     /// Whether no packet of the round found the bottleneck's queue short, `min_rtt` being the path's best.
     pub(crate) fn saw_queue(&self, min_rtt: Duration) -> bool {
-        self.min_rtt
-            .is_some_and(|rtt| rtt > min_rtt + min_rtt / 4 + QUEUE_TOLERANCE)
+        self.min_rtt.is_some_and(|rtt| rtt > min_rtt + min_rtt / 4 + QUEUE_TOLERANCE)
     }
 }
 
@@ -52,21 +47,14 @@ pub(crate) struct Growth {
 impl Growth {
     /// Growth is what exceeds `baseline` bytes per second.
     pub(crate) fn above(baseline: u64) -> Self {
-        Self {
-            baseline,
-            ..Self::default()
-        }
+        Self { baseline, ..Self::default() }
     }
 
     /// A round delivered `bytes_per_s`; it has grown if that is `target` percent of the last growth's.
     pub(crate) fn on_round(&mut self, bytes_per_s: u64, target: u64) -> bool {
         let grew = bytes_per_s >= percent(self.baseline, target);
         if grew {
-            *self = Self {
-                baseline: bytes_per_s,
-                grown: self.grown + 1,
-                stalled: 0,
-            };
+            *self = Self { baseline: bytes_per_s, grown: self.grown + 1, stalled: 0 };
         } else {
             self.stalled += 1;
         }
@@ -94,12 +82,7 @@ mod tests {
     const RTT: Duration = Duration::from_millis(20);
 
     fn is_lossy(acked: u64, lost: u64, min_rtt: Duration) -> bool {
-        Round {
-            acked,
-            lost,
-            min_rtt: Some(min_rtt),
-        }
-        .is_lossy(1000, RTT)
+        Round { acked, lost, min_rtt: Some(min_rtt) }.is_lossy(1000, RTT)
     }
 
     #[test]

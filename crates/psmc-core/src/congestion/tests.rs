@@ -34,10 +34,7 @@ fn tolerable_queue(rate: u64, rtt: Duration) -> Duration {
 
 fn assert_used(what: &str, link: &Link, measured: &Measured, least: f64) {
     assert!(measured.utilisation >= least, "{what}: {link:?} {measured:?}");
-    assert!(
-        measured.queueing <= tolerable_queue(link.rate, link.rtt),
-        "{what}: {link:?} {measured:?}"
-    );
+    assert!(measured.queueing <= tolerable_queue(link.rate, link.rtt), "{what}: {link:?} {measured:?}");
 }
 
 #[test]
@@ -58,10 +55,7 @@ fn fills_any_link_and_keeps_its_queue_short() {
 fn a_shallow_queue_loses_little() {
     for rate in [10 * MBIT, 100 * MBIT] {
         for rtt in RTTS {
-            let link = Link {
-                queue: Duration::from_millis(20),
-                ..Link::new(rate, rtt)
-            };
+            let link = Link { queue: Duration::from_millis(20), ..Link::new(rate, rtt) };
             let mut sim = one_flow(link);
             sim.run_until(3.0);
             let measured = sim.run_until(13.0);
@@ -76,10 +70,7 @@ fn a_shallow_queue_loses_little() {
 fn random_loss_does_not_slow_it_down() {
     for rate in &RATES[..4] {
         for rtt in RTTS {
-            let link = Link {
-                loss: 20,
-                ..Link::new(*rate, rtt)
-            };
+            let link = Link { loss: 20, ..Link::new(*rate, rtt) };
             let mut sim = one_flow(link);
             sim.run_until(2.0);
             assert_used("loss", &link, &sim.run_until(5.0), 0.90);
@@ -121,10 +112,7 @@ fn two_flows_share_a_bottleneck() {
             let measured = sim.run_until(34.0);
             let shares = [0, 1].map(|n| (sim.flows[n].acked - before[n]) as f64 / (30.0 * rate as f64 / 8.0));
             assert!(measured.utilisation >= 0.95, "{rate} {rtt:?} {measured:?}");
-            assert!(
-                shares.iter().all(|&share| share >= 0.2),
-                "{rate} {rtt:?} {shares:?}"
-            );
+            assert!(shares.iter().all(|&share| share >= 0.2), "{rate} {rtt:?} {shares:?}");
         }
     }
 }
@@ -168,13 +156,7 @@ fn never_exceeds_its_ceiling() {
     sim.run_until(1.0);
     let measured = sim.run_until(5.0);
     assert!((0.19..=0.2001).contains(&measured.utilisation), "{measured:?}");
-    assert_eq!(
-        sim.flows[0]
-            .controller
-            .bandwidth()
-            .map(|rate| rate <= 20 * MBIT / 8),
-        Some(true)
-    );
+    assert_eq!(sim.flows[0].controller.bandwidth().map(|rate| rate <= 20 * MBIT / 8), Some(true));
 }
 
 #[test]
@@ -186,14 +168,8 @@ fn the_smallest_rate_that_can_be_configured_is_kept() {
 #[test]
 fn the_fixed_rate_ignores_loss() {
     let start = Instant::now();
-    let flow = Flow::new(
-        CongestionConfig::Fixed { rate: 50 * MBIT }.build(1400, None),
-        start,
-    );
-    let link = Link {
-        loss: 200,
-        ..Link::new(100 * MBIT, micros(100_000))
-    };
+    let flow = Flow::new(CongestionConfig::Fixed { rate: 50 * MBIT }.build(1400, None), start);
+    let link = Link { loss: 200, ..Link::new(100 * MBIT, micros(100_000)) };
     let mut sim = Sim::new(link, vec![flow], start);
     sim.run_until(1.0);
     let measured = sim.run_until(4.0);

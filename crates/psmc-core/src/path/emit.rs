@@ -59,11 +59,7 @@ impl Path {
         let whole = room.len();
         let mut packets = self.sent.packet_list();
         let may_send_data = self.may_send_data(now);
-        let next_packet = self
-            .outbox
-            .front()
-            .filter(|_| may_send_data)
-            .map_or(0, |front| front.packet.len());
+        let next_packet = self.outbox.front().filter(|_| may_send_data).map_or(0, |front| front.packet.len());
         let mut writer = FrameWriter::new(room);
         // Beside a full-size packet there is no room, and a longer datagram would break the batch: control
         // frames then wait for the datagram that ends it.
@@ -76,17 +72,10 @@ impl Path {
         let mut frames = writer.len();
         if may_send_data {
             frames = fill_data(writer, &mut self.outbox, &mut packets);
-            self.outbox_bytes -= packets
-                .iter()
-                .map(|queued| on_wire(queued.packet.len()))
-                .sum::<u64>();
+            self.outbox_bytes -= packets.iter().map(|queued| on_wire(queued.packet.len())).sum::<u64>();
         }
         eliciting |= !packets.is_empty();
-        Content {
-            frames,
-            eliciting,
-            packets,
-        }
+        Content { frames, eliciting, packets }
     }
 
     fn control_is_late(&self, now: Instant) -> bool {
@@ -98,10 +87,7 @@ impl Path {
     /// asks for an acknowledgement.
     fn write_control(&mut self, writer: &mut FrameWriter<'_>, clock: &SessionClock, now: Instant) -> bool {
         let mut eliciting = false;
-        let responds = self
-            .response
-            .take_if(|token| writer.path_response(*token))
-            .is_some();
+        let responds = self.response.take_if(|token| writer.path_response(*token)).is_some();
         if self.liveness.next_probe().is_some_and(|at| at <= now) {
             let token = self.next_token.to_be_bytes();
             if writer.path_challenge(token) {
@@ -190,16 +176,9 @@ fn fill_data(
     while let Some(queued) = outbox.pop_front() {
         let packet = queued.packet.packet();
         let seq = queued.seq.unwrap_or_default();
-        let frame = DataFrame {
-            bucket: queued.bucket,
-            seq,
-            ordered: queued.ordered,
-            packet,
-        };
+        let frame = DataFrame { bucket: queued.bucket, seq, ordered: queued.ordered, packet };
         let next = outbox.front().map_or(usize::MAX, |next| next.packet.len());
-        let behind = writer
-            .remaining()
-            .checked_sub(DATA_OVERHEAD_WITH_LENGTH + packet.len());
+        let behind = writer.remaining().checked_sub(DATA_OVERHEAD_WITH_LENGTH + packet.len());
         if behind.is_some_and(|behind| next <= behind && next.max(WORTH_SHARING) + DATA_OVERHEAD <= behind) {
             writer.data(&frame);
             packets.push(queued);

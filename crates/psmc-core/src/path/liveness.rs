@@ -256,36 +256,12 @@ mod tests {
                 |l, now| assert_eq!(l.on_answer([8; 8], now), None),
                 [Probing, Active, Suspect, Dead, Dead],
             ),
-            (
-                "acknowledgement",
-                |l, _| l.on_acknowledged(),
-                [Probing, Active, Active, Dead, Dead],
-            ),
-            (
-                "silence",
-                |l, now| l.on_silence(RTT, now),
-                [Probing, Suspect, Suspect, Dead, Dead],
-            ),
-            (
-                "move",
-                |l, now| l.revalidate(now),
-                [Probing, Probing, Probing, Probing, Dead],
-            ),
-            (
-                "peer moves",
-                |l, now| l.probe_now(now),
-                [Probing, Active, Suspect, Dead, Dead],
-            ),
-            (
-                "link down",
-                |l, now| l.on_link(false, now),
-                [Dead, Dead, Dead, Dead, Dead],
-            ),
-            (
-                "link up",
-                |l, now| l.on_link(true, now),
-                [Probing, Active, Suspect, Dead, Dead],
-            ),
+            ("acknowledgement", |l, _| l.on_acknowledged(), [Probing, Active, Active, Dead, Dead]),
+            ("silence", |l, now| l.on_silence(RTT, now), [Probing, Suspect, Suspect, Dead, Dead]),
+            ("move", |l, now| l.revalidate(now), [Probing, Probing, Probing, Probing, Dead]),
+            ("peer moves", |l, now| l.probe_now(now), [Probing, Active, Suspect, Dead, Dead]),
+            ("link down", |l, now| l.on_link(false, now), [Dead, Dead, Dead, Dead, Dead]),
+            ("link up", |l, now| l.on_link(true, now), [Probing, Active, Suspect, Dead, Dead]),
         ];
         let now = Instant::now();
         for (event_name, event, expected) in events {
@@ -335,11 +311,7 @@ mod tests {
         }
         assert_eq!(liveness.on_answer([1; 8], at(4)), Some(3 * MAX_PROBE_INTERVAL));
         assert_eq!(liveness.state(), PathState::Active);
-        assert_eq!(
-            liveness.on_answer([0; 8], at(4)),
-            None,
-            "older than one that was answered"
-        );
+        assert_eq!(liveness.on_answer([0; 8], at(4)), None, "older than one that was answered");
     }
 
     #[test]
@@ -348,10 +320,7 @@ mod tests {
         let liveness = active(now);
         let after = |rtt| liveness.silence_deadline(now, rtt).map(|at| at - now);
         assert_eq!(after(Duration::from_millis(5)), Some(Duration::from_millis(40)));
-        assert_eq!(
-            after(Duration::from_millis(100)),
-            Some(Duration::from_millis(200))
-        );
+        assert_eq!(after(Duration::from_millis(100)), Some(Duration::from_millis(200)));
         assert_eq!(suspect(now).silence_deadline(now, RTT), None);
     }
 }

@@ -22,11 +22,7 @@ pub(crate) struct Pacer {
 impl Pacer {
     /// A full bucket, for datagrams of at most `datagram_size` bytes.
     pub(crate) fn new(datagram_size: u16, now: Instant) -> Self {
-        Self {
-            credit: MAX_BURST,
-            filled: now,
-            floor: MIN_BURST_DATAGRAMS * i64::from(datagram_size),
-        }
+        Self { credit: MAX_BURST, filled: now, floor: MIN_BURST_DATAGRAMS * i64::from(datagram_size) }
     }
 
     /// When `bytes` may be sent at `rate` (bytes/s): `now`, or later. A batch larger than the bucket may go
@@ -54,9 +50,7 @@ impl Pacer {
     /// bucket do not lose the fractions.
     fn filled(&self, now: Instant, rate: u64) -> (i64, Instant) {
         let gain = bytes_in(rate.max(1), now.saturating_duration_since(self.filled));
-        let credit = self
-            .credit
-            .saturating_add(i64::try_from(gain).unwrap_or(i64::MAX));
+        let credit = self.credit.saturating_add(i64::try_from(gain).unwrap_or(i64::MAX));
         let burst = self.burst(rate);
         if credit >= burst {
             return (burst, self.filled.max(now));
@@ -113,10 +107,7 @@ mod tests {
             at = send_when_ready(&mut pacer, at, 1400, rate);
         }
         let spread = at - start;
-        assert!(
-            spread.abs_diff(Duration::from_millis(1120)) < Duration::from_millis(1),
-            "{spread:?}"
-        );
+        assert!(spread.abs_diff(Duration::from_millis(1120)) < Duration::from_millis(1), "{spread:?}");
     }
 
     #[test]
@@ -140,10 +131,7 @@ mod tests {
         let mut pacer = Pacer::new(SIZE, now);
         pacer.on_sent(10_000 + 2800, 100_000, now);
         assert_eq!(pacer.available(now, 100_000), 0);
-        assert_eq!(
-            pacer.ready_at(now, 1000, 100_000),
-            now + Duration::from_millis(110)
-        );
+        assert_eq!(pacer.ready_at(now, 1000, 100_000), now + Duration::from_millis(110));
     }
 
     #[test]

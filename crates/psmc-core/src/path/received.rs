@@ -67,8 +67,7 @@ impl Received {
         if arrival.congestion_experienced {
             self.congestion_experienced = self.congestion_experienced.wrapping_add(1);
         }
-        self.delay
-            .on_sample(clock.one_way_delay(arrival.sent_at_us, now), now);
+        self.delay.on_sample(clock.one_way_delay(arrival.sent_at_us, now), now);
         if arrival.packet_number >= expected {
             self.largest_at = Some(now);
             self.newest_sent_at_us = Some(arrival.sent_at_us);
@@ -84,11 +83,7 @@ impl Received {
 
     fn schedule_ack(&mut self, out_of_order: bool, now: Instant) {
         self.unacknowledged += 1;
-        let due = if out_of_order || self.unacknowledged >= ACK_EVERY {
-            now
-        } else {
-            now + MAX_ACK_DELAY
-        };
+        let due = if out_of_order || self.unacknowledged >= ACK_EVERY { now } else { now + MAX_ACK_DELAY };
         self.ack_due = Some(self.ack_due.map_or(due, |earlier| earlier.min(due)));
     }
 
@@ -277,14 +272,7 @@ mod tests {
     fn datagrams_without_need_are_not_acknowledged() {
         let now = Instant::now();
         let mut received = Received::default();
-        received.on_datagram(
-            Arrival {
-                ack_eliciting: false,
-                ..arrival(0)
-            },
-            &SessionClock::new(now),
-            now,
-        );
+        received.on_datagram(Arrival { ack_eliciting: false, ..arrival(0) }, &SessionClock::new(now), now);
         assert!(!received.ack_pending());
     }
 
@@ -295,10 +283,7 @@ mod tests {
         for _ in 0..100 {
             delay.on_sample(5_000, now);
         }
-        assert_eq!(
-            (delay.smoothed_us, delay.jitter_us, delay.min_us()),
-            (5_000, 0, 5_000)
-        );
+        assert_eq!((delay.smoothed_us, delay.jitter_us, delay.min_us()), (5_000, 0, 5_000));
         for i in 0..200 {
             delay.on_sample(5_000 + 1_600 * (i % 2), now);
         }

@@ -71,10 +71,7 @@ impl ReplayWindow {
             let run = run_down(ring, last, floor, true);
             let first = last + 1 - run;
             position = first.checked_sub(1).filter(|&next| next >= floor);
-            Some(PacketRange {
-                first: PacketNumber(first),
-                last: PacketNumber(last),
-            })
+            Some(PacketRange { first: PacketNumber(first), last: PacketNumber(last) })
         })
     }
 }
@@ -87,11 +84,7 @@ fn run_down(ring: &[u64; WORDS], position: u64, floor: u64, set: bool) -> u64 {
         let at = position - run;
         let in_word = at % WORD_BITS + 1;
         let aligned = ring[word(at)] << (WORD_BITS - in_word);
-        let same = if set {
-            aligned.leading_ones()
-        } else {
-            aligned.leading_zeros()
-        };
+        let same = if set { aligned.leading_ones() } else { aligned.leading_zeros() };
         run += u64::from(same).min(in_word);
         if u64::from(same) < in_word {
             break;
@@ -121,11 +114,7 @@ mod tests {
             return Vec::new();
         };
         let mut runs: Vec<(u64, u64)> = Vec::new();
-        for &pn in received
-            .iter()
-            .rev()
-            .filter(|&&pn| pn >= largest.saturating_sub(ACK_REACH))
-        {
+        for &pn in received.iter().rev().filter(|&&pn| pn >= largest.saturating_sub(ACK_REACH)) {
             match runs.last_mut() {
                 Some(run) if run.0 == pn + 1 => run.0 = pn,
                 _ => runs.push((pn, pn)),

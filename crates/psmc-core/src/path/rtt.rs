@@ -30,11 +30,7 @@ impl RttEstimator {
             Some(_) | None => sample,
         };
         self.smoothed = Some(match self.smoothed {
-            None => Smoothed {
-                latest: sample,
-                mean: sample,
-                variation: sample / 2,
-            },
+            None => Smoothed { latest: sample, mean: sample, variation: sample / 2 },
             Some(old) => Smoothed {
                 latest: sample,
                 mean: (old.mean * 7 + adjusted) / 8,
@@ -113,10 +109,7 @@ mod tests {
     #[test]
     fn the_first_sample_sets_everything() {
         let mut rtt = RttEstimator::default();
-        assert_eq!(
-            (rtt.latest(), rtt.smoothed(), rtt.variation(), rtt.min()),
-            (None, None, None, None)
-        );
+        assert_eq!((rtt.latest(), rtt.smoothed(), rtt.variation(), rtt.min()), (None, None, None, None));
         rtt.update(ms(100), ms(5), Instant::now());
         assert_eq!((rtt.latest(), rtt.smoothed()), (Some(ms(100)), Some(ms(100))));
         assert_eq!((rtt.variation(), rtt.min()), (Some(ms(50)), Some(ms(100))));

@@ -122,11 +122,8 @@ impl Sent {
             }
             if index == 0 {
                 self.largest_acked = self.largest_acked.max(Some(range.last));
-                largest_sent_at = settled
-                    .datagrams
-                    .last()
-                    .filter(|_| largest_was_open)
-                    .map(|last| last.sent_at);
+                largest_sent_at =
+                    settled.datagrams.last().filter(|_| largest_was_open).map(|last| last.sent_at);
             }
         }
         self.trim();
@@ -186,8 +183,7 @@ impl Sent {
     }
 
     fn slot(&self, number: PacketNumber) -> Option<&Option<SentDatagram>> {
-        self.log
-            .get(usize::try_from(number.0.checked_sub(self.first.0)?).ok()?)
+        self.log.get(usize::try_from(number.0.checked_sub(self.first.0)?).ok()?)
     }
 
     fn settle(&mut self, number: PacketNumber, settled: &mut Settled) {

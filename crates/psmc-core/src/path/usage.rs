@@ -69,11 +69,7 @@ impl Usage {
     ) -> Option<PathUseFrame> {
         self.repeat_at.filter(|&at| at <= now)?;
         self.repeat_at = Some(now + (2 * round_trip).max(MIN_REPEAT));
-        Some(PathUseFrame {
-            path,
-            sequence: self.sequence,
-            usage: self.ours,
-        })
+        Some(PathUseFrame { path, sequence: self.sequence, usage: self.ours })
     }
 
     /// The peer has received this wish.
@@ -91,9 +87,7 @@ impl Usage {
     /// When a closed path should be forgotten.
     pub(crate) fn forget_at(&self) -> Option<Instant> {
         let known = self.repeat_at.is_none() || self.peers == PathUse::Closed;
-        self.closing_since
-            .filter(|_| known)
-            .map(|since| since + CLOSING_TIME)
+        self.closing_since.filter(|_| known).map(|since| since + CLOSING_TIME)
     }
 
     fn note_closing(&mut self, now: Instant) {
@@ -137,11 +131,7 @@ mod tests {
     fn the_more_restricting_wish_counts_and_old_ones_do_not() {
         let now = Instant::now();
         let mut usage = Usage::default();
-        let wish = |sequence, usage| PathUseFrame {
-            path: PathId(0),
-            sequence,
-            usage,
-        };
+        let wish = |sequence, usage| PathUseFrame { path: PathId(0), sequence, usage };
         assert!(usage.on_peer_request(wish(2, PathUse::Standby), now));
         assert!(!usage.on_peer_request(wish(1, PathUse::Closed), now));
         assert_eq!(usage.effective(), PathUse::Standby);

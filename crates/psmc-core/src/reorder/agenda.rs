@@ -12,9 +12,7 @@ pub(super) struct Agenda<K> {
 
 impl<K> Default for Agenda<K> {
     fn default() -> Self {
-        Self {
-            entries: BTreeSet::new(),
-        }
+        Self { entries: BTreeSet::new() }
     }
 }
 

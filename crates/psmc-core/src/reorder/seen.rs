@@ -23,10 +23,7 @@ pub(super) struct Seen {
 impl Seen {
     /// The window of a bucket whose first number, zero, is still to come.
     pub(super) fn new() -> Self {
-        Self {
-            newest: FlowSeq(u32::MAX),
-            bits: [0; WORDS],
-        }
+        Self { newest: FlowSeq(u32::MAX), bits: [0; WORDS] }
     }
 
     /// The newest number that arrived.

@@ -143,9 +143,7 @@ impl Sequence {
     /// Unordered packets set no timer: what they overtook is given up when the bucket is next looked at, so
     /// that no ordered packet waits for an unordered one lost long ago.
     fn note_overtaking(&mut self, incoming: Incoming<'_>) {
-        let pending = self
-            .overtaken
-            .is_some_and(|(seq, _)| seq.distance_from(self.next) > 0);
+        let pending = self.overtaken.is_some_and(|(seq, _)| seq.distance_from(self.next) > 0);
         if !pending {
             self.overtaken = Some((incoming.seq, incoming.deadline));
         }
@@ -202,18 +200,8 @@ mod tests {
     fn a_bucket_that_holds_nothing_gives_its_room_back() {
         let (mut sequence, now) = (Sequence::new(), Instant::now());
         let (mut out, mut counters, mut slots) = (VecDeque::new(), ReorderCounters::default(), 0);
-        let mut sink = Sink {
-            out: &mut out,
-            counters: &mut counters,
-            slots: &mut slots,
-        };
-        let incoming = Incoming {
-            seq: FlowSeq(4000),
-            packet: &[1],
-            hold: true,
-            deadline: now,
-            sent: 0,
-        };
+        let mut sink = Sink { out: &mut out, counters: &mut counters, slots: &mut slots };
+        let incoming = Incoming { seq: FlowSeq(4000), packet: &[1], hold: true, deadline: now, sent: 0 };
         sequence.insert(incoming, now, &mut BufPool::new(1, 1), &mut sink);
         assert_eq!((sequence.ring.len(), *sink.slots), (4001, 4001));
         sequence.release_first_due(&mut sink);

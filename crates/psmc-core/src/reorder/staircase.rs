@@ -27,18 +27,14 @@ pub(super) struct Staircase<K> {
 
 impl<K> Default for Staircase<K> {
     fn default() -> Self {
-        Self {
-            steps: VecDeque::new(),
-        }
+        Self { steps: VecDeque::new() }
     }
 }
 
 impl<K: Copy + Ord> Staircase<K> {
     /// Adds that all up to `seq` is released at `key`.
     pub(super) fn insert(&mut self, seq: FlowSeq, key: K) {
-        let at = self
-            .steps
-            .partition_point(|(other, _)| other.distance_from(seq) < 0);
+        let at = self.steps.partition_point(|(other, _)| other.distance_from(seq) < 0);
         if self.steps.get(at).is_some_and(|(_, later)| *later <= key) {
             return;
         }
@@ -49,11 +45,7 @@ impl<K: Copy + Ord> Staircase<K> {
 
     /// Forgets what is before `next`.
     pub(super) fn discard_before(&mut self, next: FlowSeq) {
-        while self
-            .steps
-            .front()
-            .is_some_and(|(seq, _)| seq.distance_from(next) < 0)
-        {
+        while self.steps.front().is_some_and(|(seq, _)| seq.distance_from(next) < 0) {
             self.steps.pop_front();
         }
         if self.steps.is_empty() {

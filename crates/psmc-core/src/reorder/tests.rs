@@ -81,13 +81,7 @@ impl Receiver {
 }
 
 fn ordered(number: u64, sent_us: u64) -> ModelArrival {
-    ModelArrival {
-        bucket: 0,
-        number,
-        ordered: true,
-        sent_us,
-        spread_us: 10_000,
-    }
+    ModelArrival { bucket: 0, number, ordered: true, sent_us, spread_us: 10_000 }
 }
 
 #[derive(Clone, Debug)]
@@ -135,41 +129,21 @@ fn compare(
     let mut newest = BTreeMap::<u16, u64>::new();
     for (bucket, number) in (0..3).flat_map(|bucket| TOWARDS_THE_WRAP.map(|number| (bucket, number))) {
         if wrap {
-            let arrival = ModelArrival {
-                bucket,
-                ..ordered(number, now_us)
-            };
-            prop_assert_eq!(
-                receiver.insert(arrival, id, now_us),
-                model.insert(arrival, id, now_us)
-            );
+            let arrival = ModelArrival { bucket, ..ordered(number, now_us) };
+            prop_assert_eq!(receiver.insert(arrival, id, now_us), model.insert(arrival, id, now_us));
             newest.insert(bucket, number);
         }
     }
     for op in ops {
         id += 1;
         match op {
-            Op::Arrive {
-                bucket,
-                step,
-                ordered,
-                sent_ago_us,
-                spread_us,
-            } => {
+            Op::Arrive { bucket, step, ordered, sent_ago_us, spread_us } => {
                 let newest = newest.entry(bucket).or_insert(0);
                 let number = newest.saturating_add_signed(step);
                 *newest = number.max(*newest);
-                let arrival = ModelArrival {
-                    bucket,
-                    number,
-                    ordered,
-                    sent_us: now_us - sent_ago_us,
-                    spread_us,
-                };
-                prop_assert_eq!(
-                    receiver.insert(arrival, id, now_us),
-                    model.insert(arrival, id, now_us)
-                );
+                let arrival =
+                    ModelArrival { bucket, number, ordered, sent_us: now_us - sent_ago_us, spread_us };
+                prop_assert_eq!(receiver.insert(arrival, id, now_us), model.insert(arrival, id, now_us));
             }
             Op::Wait { us } => {
                 now_us += us;
@@ -185,10 +159,7 @@ fn compare(
         let counters = receiver.reorder.counters();
         prop_assert_eq!(counters.held, model.held());
         prop_assert!(counters.held <= limits.held_packets && counters.held_bytes <= limits.held_bytes);
-        prop_assert_eq!(
-            receiver.reorder.next_timeout(),
-            model.next_timeout().map(|us| receiver.at(us))
-        );
+        prop_assert_eq!(receiver.reorder.next_timeout(), model.next_timeout().map(|us| receiver.at(us)));
     }
     finish(receiver, model)
 }
@@ -202,14 +173,8 @@ fn finish(mut receiver: Receiver, mut model: Model) -> Result<(), TestCaseError>
         prop_assert!(receiver.reorder.counters().held < before);
     }
     let counters = receiver.reorder.counters();
-    prop_assert_eq!(
-        (counters.held, counters.held_bytes, receiver.reorder.slots),
-        (0, 0, 0)
-    );
-    prop_assert_eq!(
-        (counters.delivered, counters.duplicates),
-        (model.delivered, model.duplicates)
-    );
+    prop_assert_eq!((counters.held, counters.held_bytes, receiver.reorder.slots), (0, 0, 0));
+    prop_assert_eq!((counters.delivered, counters.duplicates), (model.delivered, model.duplicates));
     prop_assert_eq!((counters.late, counters.skipped), (model.late, model.skipped));
     Ok(())
 }

@@ -20,10 +20,7 @@ impl Scheduler for Flow {
             let uniform = ((draw >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
             -uniform.ln() / f64::from(path.config.weight)
         };
-        let best = candidates
-            .iter()
-            .copied()
-            .min_by(|a, b| score(a).total_cmp(&score(b)));
+        let best = candidates.iter().copied().min_by(|a, b| score(a).total_cmp(&score(b)));
         best.map_or(Choice::Wait, Choice::Path)
     }
 }

@@ -84,13 +84,7 @@ impl Control {
     /// A site that knows an endpoint dials at once. If both do, one of the connections gives way.
     pub(crate) fn new(can_dial: bool, smaller_key: bool, now: Instant) -> Self {
         let dial_at = can_dial.then_some(now);
-        Self {
-            can_dial,
-            smaller_key,
-            dial_at,
-            backoff: MIN_BACKOFF,
-            ..Self::default()
-        }
+        Self { can_dial, smaller_key, dial_at, backoff: MIN_BACKOFF, ..Self::default() }
     }
 
     /// Whether to dial now; says so once, until the dial has failed or led to a connection.
@@ -137,18 +131,8 @@ impl Control {
         if role == Role::Dialer {
             self.dialing = false;
         }
-        self.connections.push(Connection {
-            id,
-            role,
-            label,
-            keys: Some(keys),
-            said: None,
-            since: now,
-        });
-        let mut waiting = self
-            .connections
-            .iter()
-            .filter(|connection| connection.is_waiting());
+        self.connections.push(Connection { id, role, label, keys: Some(keys), said: None, since: now });
+        let mut waiting = self.connections.iter().filter(|connection| connection.is_waiting());
         let oldest = waiting.next()?.id;
         (waiting.count() >= MAX_CONNECTIONS).then(|| {
             self.end(oldest);
@@ -165,15 +149,9 @@ impl Control {
     /// same time. To be asked when the hello arrives, before anything follows from it: so both sites make the
     /// keys of the same connection last.
     pub(crate) fn gives_way(&self, id: ConnectionId) -> bool {
-        let preferred = if self.smaller_key {
-            Role::Dialer
-        } else {
-            Role::Acceptor
-        };
-        let this = self
-            .connections
-            .iter()
-            .find(|connection| connection.id == id && connection.role != preferred);
+        let preferred = if self.smaller_key { Role::Dialer } else { Role::Acceptor };
+        let this =
+            self.connections.iter().find(|connection| connection.id == id && connection.role != preferred);
         this.is_some_and(|this| {
             self.connections
                 .iter()
@@ -189,10 +167,7 @@ impl Control {
         self.current = Some((id, role, now));
         self.dial_at = (self.can_dial && role == Role::Dialer).then(|| now + REFRESH);
         let older = self.take(|connection| connection.id != id);
-        older
-            .into_iter()
-            .map(|older| (older, CloseReason::Superseded))
-            .collect()
+        older.into_iter().map(|older| (older, CloseReason::Superseded)).collect()
     }
 
     /// A connection has ended.
@@ -232,10 +207,7 @@ impl Control {
 
     /// Takes connections out of the list.
     fn take(&mut self, which: impl Fn(&Connection) -> bool) -> Vec<ConnectionId> {
-        let ended: Vec<_> = self
-            .connections
-            .extract_if(.., |connection| which(connection))
-            .collect();
+        let ended: Vec<_> = self.connections.extract_if(.., |connection| which(connection)).collect();
         let unused = ended.iter().filter(|connection| connection.is_waiting());
         self.void_labels.extend(unused.map(|connection| connection.label));
         ended.into_iter().map(|connection| connection.id).collect()
@@ -256,32 +228,19 @@ impl Control {
         self.can_dial = false;
         self.dial_at = None;
         self.current = None;
-        self.take(|_| true)
-            .into_iter()
-            .map(|id| (id, CloseReason::Shutdown))
-            .collect()
+        self.take(|_| true).into_iter().map(|id| (id, CloseReason::Shutdown)).collect()
     }
 
     /// When there is something to do.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let hello = self
-            .connections
-            .iter()
-            .filter(|c| c.is_waiting())
-            .map(|c| c.since + HELLO_TIMEOUT)
-            .min();
-        [hello, self.dial_at.filter(|_| !self.dialing)]
-            .into_iter()
-            .flatten()
-            .min()
+        let hello = self.connections.iter().filter(|c| c.is_waiting()).map(|c| c.since + HELLO_TIMEOUT).min();
+        [hello, self.dial_at.filter(|_| !self.dialing)].into_iter().flatten().min()
     }
 }
 
 impl std::fmt::Debug for Control {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Control")
-            .field("current", &self.current)
-            .finish_non_exhaustive()
+        f.debug_struct("Control").field("current", &self.current).finish_non_exhaustive()
     }
 }
 
@@ -340,21 +299,14 @@ mod tests {
         let mut control = Control::new(true, true, now);
         connect(&mut control, 1, Role::Dialer, now);
         connect(&mut control, 2, Role::Acceptor, now);
-        assert_eq!(
-            establish(&mut control, 1, now),
-            [(ConnectionId(2), CloseReason::Superseded)]
-        );
+        assert_eq!(establish(&mut control, 1, now), [(ConnectionId(2), CloseReason::Superseded)]);
         assert_eq!(control.take_void_labels(), [Label(2)]);
         control.on_disconnected(ConnectionId(1), now);
         assert_eq!(control.take_void_labels(), [], "the keys have the label");
         for id in 3..8 {
             connect(&mut control, id, Role::Acceptor, now);
         }
-        assert_eq!(
-            control.take_void_labels(),
-            [Label(3)],
-            "one too many waits for its hello"
-        );
+        assert_eq!(control.take_void_labels(), [Label(3)], "one too many waits for its hello");
         assert_eq!(control.take_overdue(now + HELLO_TIMEOUT).len(), MAX_CONNECTIONS);
         assert_eq!(control.take_void_labels().len(), MAX_CONNECTIONS);
     }
@@ -380,10 +332,7 @@ mod tests {
     fn a_failed_dial_is_repeated_unless_the_peer_has_dialled() {
         let now = Instant::now();
         let mut control = Control::new(true, true, now);
-        assert!(
-            control.take_dial(now) && !control.take_dial(now),
-            "asked for once"
-        );
+        assert!(control.take_dial(now) && !control.take_dial(now), "asked for once");
         control.on_dial_failed(now);
         assert_eq!(control.next_timeout(), Some(now + MIN_BACKOFF));
         assert!(control.take_dial(now + MIN_BACKOFF));

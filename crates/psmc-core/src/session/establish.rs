@@ -59,10 +59,7 @@ impl Session {
             Message::PathInfo(info) if greeted => self.on_path_info(info),
             Message::PathInfo(_) => Err(Refusal::OutOfTurn),
             Message::Close(reason) => {
-                shared.events.push_back(Event::Closed {
-                    peer: self.peer,
-                    reason,
-                });
+                shared.events.push_back(Event::Closed { peer: self.peer, reason });
                 shared.events.push_back(Event::Hangup(id));
                 Ok(())
             }
@@ -152,16 +149,7 @@ impl Session {
             (Aead::Aes256Gcm, Aead::Aes256Gcm) => Aead::Aes256Gcm,
             (Aead::ChaCha20Poly1305, _) | (_, Aead::ChaCha20Poly1305) => Aead::ChaCha20Poly1305,
         };
-        let void = self.keys.install(
-            NewKeys {
-                label,
-                peer_label: heard.label,
-                role,
-                aead,
-                source,
-            },
-            now,
-        );
+        let void = self.keys.install(NewKeys { label, peer_label: heard.label, role, aead, source }, now);
         shared.release_labels(void);
         self.on_established(id, heard, fresh, shared, now);
         Ok(())
@@ -178,12 +166,7 @@ impl Session {
         for hangup in self.control.on_established(id, now) {
             self.hang_up(hangup, shared);
         }
-        let own: Vec<_> = self
-            .paths
-            .iter()
-            .filter(|path| path.opened_here)
-            .map(|path| path.id)
-            .collect();
+        let own: Vec<_> = self.paths.iter().filter(|path| path.opened_here).map(|path| path.id).collect();
         for path in own {
             self.announce(path, shared);
         }
@@ -191,11 +174,7 @@ impl Session {
             path.liveness.probe_now(now);
         }
         let name = heard.name.clone();
-        shared.events.push_back(Event::Connected {
-            peer: self.peer,
-            name,
-            fresh,
-        });
+        shared.events.push_back(Event::Connected { peer: self.peer, name, fresh });
     }
 
     /// One of the sites has lost its state: both begin with new numbers and empty windows, under new keys only.
@@ -206,12 +185,7 @@ impl Session {
         for path in &mut self.paths {
             path.sent.take_all(&mut self.scratch.lost);
             let outbox = path.take_outbox();
-            let sent = self
-                .scratch
-                .lost
-                .datagrams
-                .drain(..)
-                .flat_map(|datagram| datagram.packets);
+            let sent = self.scratch.lost.datagrams.drain(..).flat_map(|datagram| datagram.packets);
             // Taken one by one because they come from two queues, the older one first.
             let packets: Vec<_> = sent.chain(outbox).collect();
             self.egress.put_back(packets.into_iter());
@@ -220,10 +194,7 @@ impl Session {
         let lasts = |path: &Path| path.opened_here && path.usage.effective() != PathUse::Closed;
         let (lasting, ended): (Vec<_>, _) = std::mem::take(&mut self.paths).into_iter().partition(lasts);
         self.paths = lasting.into_iter().map(|path| path.renewed(now)).collect();
-        let forgotten = ended.iter().map(|path| Event::PathForgotten {
-            peer: self.peer,
-            path: path.id,
-        });
+        let forgotten = ended.iter().map(|path| Event::PathForgotten { peer: self.peer, path: path.id });
         shared.events.extend(forgotten);
         self.clock = crate::clock::SessionClock::new(now);
         self.sequences = super::Sequences::default();
@@ -241,14 +212,7 @@ impl Path {
     fn renewed(self, now: Instant) -> Self {
         let (link_up, keepalive) = (self.liveness.link_is_up(), self.keepalive());
         let usage = self.usage.renewed(now);
-        let mut path = Self::new(
-            self.id,
-            self.config,
-            self.opened_here,
-            self.address,
-            keepalive,
-            now,
-        );
+        let mut path = Self::new(self.id, self.config, self.opened_here, self.address, keepalive, now);
         path.usage = usage;
         if !link_up {
             path.liveness.on_link(false, now);

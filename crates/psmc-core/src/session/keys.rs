@@ -41,11 +41,7 @@ pub(crate) struct SealingKey {
 impl SealingKey {
     /// When it should be rolled; not before the peer surely holds the next one.
     fn roll_at(&self) -> Option<Instant> {
-        let lifetime = if self.sealed < KEY_DATAGRAMS {
-            KEY_LIFETIME
-        } else {
-            Duration::ZERO
-        };
+        let lifetime = if self.sealed < KEY_DATAGRAMS { KEY_LIFETIME } else { Duration::ZERO };
         self.acknowledged.then(|| self.since + lifetime)
     }
 
@@ -61,9 +57,7 @@ impl SealingKey {
         let (head, rest) = datagram.split_at_mut(HEADER_LEN);
         let (payload, tag) = rest.split_at_mut(rest.len() - TAG_LEN);
         head.copy_from_slice(&header.encode());
-        let sealed = self
-            .key
-            .seal(nonce(path, packet_number), &header.associated_data(), payload);
+        let sealed = self.key.seal(nonce(path, packet_number), &header.associated_data(), payload);
         tag.copy_from_slice(&sealed);
     }
 }
@@ -92,14 +86,7 @@ struct Generation {
 impl Generation {
     fn sealing_key(&self, epoch: u8, now: Instant) -> SealingKey {
         let key = self.source.packet_key(self.aead, self.role, epoch);
-        SealingKey {
-            label: self.peer_label,
-            epoch,
-            key,
-            since: now,
-            acknowledged: false,
-            sealed: 0,
-        }
+        SealingKey { label: self.peer_label, epoch, key, since: now, acknowledged: false, sealed: 0 }
     }
 
     fn opening_key(&self, epoch: u8) -> Box<dyn PacketKey> {
@@ -121,8 +108,7 @@ impl Generation {
             _ => None,
         };
         let nonce = nonce(header.path, packet_number);
-        key.ok_or(AuthError)?
-            .open(nonce, &header.associated_data(), sealed)?;
+        key.ok_or(AuthError)?.open(nonce, &header.associated_data(), sealed)?;
         Ok(ahead == 1)
     }
 
@@ -132,11 +118,7 @@ impl Generation {
         };
         self.opening.epoch += 1;
         self.opening.previous = Some(std::mem::replace(&mut self.opening.current, next));
-        self.opening.next = self
-            .opening
-            .epoch
-            .checked_add(1)
-            .map(|epoch| self.opening_key(epoch));
+        self.opening.next = self.opening.epoch.checked_add(1).map(|epoch| self.opening_key(epoch));
     }
 
     fn epoch_to_roll_to(&self, now: Instant) -> Option<u8> {
@@ -168,19 +150,8 @@ impl KeyRing {
     /// Installs a generation. Returns the label that became void because there were too many.
     pub(crate) fn install(&mut self, keys: NewKeys, now: Instant) -> Option<Label> {
         let opens = |epoch| keys.source.packet_key(keys.aead, keys.role.peer(), epoch);
-        let opening = OpeningKeys {
-            epoch: 0,
-            previous: None,
-            current: opens(0),
-            next: Some(opens(1)),
-        };
-        let NewKeys {
-            label,
-            peer_label,
-            role,
-            aead,
-            source,
-        } = keys;
+        let opening = OpeningKeys { epoch: 0, previous: None, current: opens(0), next: Some(opens(1)) };
+        let NewKeys { label, peer_label, role, aead, source } = keys;
         self.generations.push(Generation {
             label,
             role,
@@ -199,10 +170,7 @@ impl KeyRing {
 
     /// The one in use stays, however old: the peer may never have heard of those that came after.
     fn remove_oldest_unused(&mut self) -> Label {
-        let in_use = self
-            .generations
-            .iter()
-            .rposition(|generation| generation.sealing.is_some());
+        let in_use = self.generations.iter().rposition(|generation| generation.sealing.is_some());
         self.generations.remove(usize::from(in_use == Some(0))).label
     }
 
@@ -222,11 +190,7 @@ impl KeyRing {
         sealed: &mut [u8],
         now: Instant,
     ) -> Result<(), AuthError> {
-        let index = self
-            .generations
-            .iter()
-            .rposition(|g| g.label == header.label)
-            .ok_or(AuthError)?;
+        let index = self.generations.iter().rposition(|g| g.label == header.label).ok_or(AuthError)?;
         if self.generations[index].open(header, packet_number, sealed)? {
             self.generations[index].advance_opening();
         }
@@ -247,19 +211,12 @@ impl KeyRing {
 
     /// The key to seal with: the newest one that the peer is known to hold.
     pub(crate) fn sealing(&self) -> Option<&SealingKey> {
-        self.generations
-            .iter()
-            .rev()
-            .find_map(|generation| generation.sealing.as_ref())
+        self.generations.iter().rev().find_map(|generation| generation.sealing.as_ref())
     }
 
     /// So many datagrams have been sealed with the sealing key.
     pub(crate) fn on_sealed(&mut self, datagrams: u64) {
-        let newest = self
-            .generations
-            .iter_mut()
-            .rev()
-            .find_map(|generation| generation.sealing.as_mut());
+        let newest = self.generations.iter_mut().rev().find_map(|generation| generation.sealing.as_mut());
         if let Some(sealing) = newest {
             sealing.sealed += datagrams;
         }
@@ -267,11 +224,7 @@ impl KeyRing {
 
     /// The peer has acknowledged a datagram that was sealed at `sent_at`.
     pub(crate) fn on_acknowledged(&mut self, sent_at: Instant) {
-        let newest = self
-            .generations
-            .iter_mut()
-            .rev()
-            .find_map(|generation| generation.sealing.as_mut());
+        let newest = self.generations.iter_mut().rev().find_map(|generation| generation.sealing.as_mut());
         if let Some(sealing) = newest.filter(|sealing| sealing.since <= sent_at) {
             sealing.acknowledged = true;
         }
@@ -286,23 +239,13 @@ impl KeyRing {
             self.rolls += 1;
         }
         let retired = |generation: &mut Generation| generation.retire_at.is_some_and(|at| at <= now);
-        self.generations
-            .extract_if(.., retired)
-            .map(|old| old.label)
-            .collect()
+        self.generations.extract_if(.., retired).map(|old| old.label).collect()
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) has something to do.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let retire = self
-            .generations
-            .iter()
-            .filter_map(|generation| generation.retire_at)
-            .min();
-        let roll = self
-            .sealing()
-            .filter(|sealing| sealing.epoch < u8::MAX)
-            .and_then(SealingKey::roll_at);
+        let retire = self.generations.iter().filter_map(|generation| generation.retire_at).min();
+        let roll = self.sealing().filter(|sealing| sealing.epoch < u8::MAX).and_then(SealingKey::roll_at);
         [retire, roll].into_iter().flatten().min()
     }
 
@@ -319,8 +262,6 @@ impl KeyRing {
 
 impl std::fmt::Debug for KeyRing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeyRing")
-            .field("generations", &self.generations.len())
-            .finish_non_exhaustive()
+        f.debug_struct("KeyRing").field("generations", &self.generations.len()).finish_non_exhaustive()
     }
 }

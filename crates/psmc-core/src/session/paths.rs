@@ -43,10 +43,7 @@ impl Session {
         shared: &mut Shared,
         now: Instant,
     ) -> Result<PathId, PathError> {
-        let open = self
-            .paths
-            .iter()
-            .filter(|path| path.usage.effective() != PathUse::Closed);
+        let open = self.paths.iter().filter(|path| path.usage.effective() != PathUse::Closed);
         if open.clone().count() >= MAX_PATHS || self.paths.len() >= 2 * MAX_PATHS {
             return Err(PathError::TooMany);
         }
@@ -56,11 +53,7 @@ impl Session {
         let config = config.checked();
         let id = PathId(self.next_path_id);
         self.next_path_id = self.next_path_id.checked_add(2).ok_or(PathError::NoIds)?;
-        let address = PathAddress {
-            socket: config.socket,
-            local_ip: None,
-            remote: config.remote,
-        };
+        let address = PathAddress { socket: config.socket, local_ip: None, remote: config.remote };
         let path = Path::new(id, config, true, address, self.config.keepalive, now);
         self.insert_path(path);
         self.announce(id, shared);
@@ -70,11 +63,7 @@ impl Session {
     /// A path that the peer has opened: its first authentic datagram has arrived.
     pub(super) fn open_peer_path(&mut self, id: PathId, address: PathAddress, now: Instant) {
         self.retired.see(id);
-        let template = self
-            .paths
-            .iter()
-            .find(|path| path.opened_here)
-            .map(|path| &path.config);
+        let template = self.paths.iter().find(|path| path.opened_here).map(|path| &path.config);
         let mut config = PathConfig::learned(id, address, template);
         if let Some(at) = self.announced.iter().position(|info| info.path == id) {
             config.apply(self.announced.swap_remove(at));
@@ -100,21 +89,9 @@ impl Session {
         let Some(config) = self.path_mut(id).map(|path| path.config.clone()) else {
             return;
         };
-        let PathConfig {
-            weight,
-            max_rate,
-            name,
-            ..
-        } = config;
-        let info = PathInfo {
-            path: id,
-            weight,
-            max_rate,
-            name,
-        };
-        shared
-            .messages
-            .push_back((connection, psmc_wire::control::Message::PathInfo(info)));
+        let PathConfig { weight, max_rate, name, .. } = config;
+        let info = PathInfo { path: id, weight, max_rate, name };
+        shared.messages.push_back((connection, psmc_wire::control::Message::PathInfo(info)));
     }
 
     /// The peer tells about a path of its own.
@@ -127,9 +104,7 @@ impl Session {
         }
         self.announced.retain(|other| other.path != id);
         let takes = self.path_index(id).is_none() && self.is_openable(id) && self.announced.len() < MAX_PATHS;
-        takes
-            .then(|| self.announced.push(info))
-            .ok_or(Refusal::NoSuchPath)
+        takes.then(|| self.announced.push(info)).ok_or(Refusal::NoSuchPath)
     }
 
     /// The paths are others, or count for more or less. What was given to paths and has not left yet is given
@@ -220,9 +195,7 @@ impl Session {
         max_rate: Option<Option<u64>>,
         shared: &mut Shared,
     ) -> Result<(), PathError> {
-        self.path_mut(id)
-            .ok_or(PathError::Unknown)?
-            .reconfigure(weight, max_rate);
+        self.path_mut(id).ok_or(PathError::Unknown)?.reconfigure(weight, max_rate);
         self.replan();
         self.announce(id, shared);
         Ok(())
@@ -264,11 +237,7 @@ impl Session {
         if state == before {
             return;
         }
-        shared.events.push_back(Event::PathChanged {
-            peer: self.peer,
-            path: id,
-            state,
-        });
+        shared.events.push_back(Event::PathChanged { peer: self.peer, path: id, state });
         self.replan();
         if state == PathState::Active {
             self.last_active = now;
@@ -316,10 +285,7 @@ impl Session {
                 self.egress.put_back(datagram.packets.drain(..));
             }
             self.replan();
-            shared.events.push_back(Event::PathForgotten {
-                peer: self.peer,
-                path: path.id,
-            });
+            shared.events.push_back(Event::PathForgotten { peer: self.peer, path: path.id });
         }
     }
 }

@@ -74,10 +74,7 @@ pub enum Refusal {
 impl Refusal {
     /// Whether nobody has proved to have sent it.
     pub(crate) fn is_of_strangers(self) -> bool {
-        matches!(
-            self,
-            Self::Malformed | Self::UnknownLabel | Self::Unauthenticated | Self::Replayed
-        )
+        matches!(self, Self::Malformed | Self::UnknownLabel | Self::Unauthenticated | Self::Replayed)
     }
 
     /// All of them, in order.
@@ -124,23 +121,15 @@ impl Session {
         let packet_number = self.check_number(header, known)?;
         let bytes = datagram.len();
         let sealed = &mut datagram[HEADER_LEN..];
-        self.keys
-            .open(header, packet_number, sealed, now)
-            .map_err(|_| Refusal::Unauthenticated)?;
+        self.keys.open(header, packet_number, sealed, now).map_err(|_| Refusal::Unauthenticated)?;
         let opened = &sealed[..bytes - HEADER_LEN - TAG_LEN];
         let (sent_at_us, frames) = split_timestamp(opened).map_err(|_| Refusal::Malformed)?;
 
         if known.is_none() {
-            let address = PathAddress {
-                socket: origin.socket,
-                local_ip: origin.local_ip,
-                remote: origin.remote,
-            };
+            let address =
+                PathAddress { socket: origin.socket, local_ip: origin.local_ip, remote: origin.remote };
             self.open_peer_path(header.path, address, now);
-            shared.events.push_back(Event::PathOpened {
-                peer: self.peer,
-                path: header.path,
-            });
+            shared.events.push_back(Event::PathOpened { peer: self.peer, path: header.path });
         }
         let index = self.path_index(header.path).ok_or(Refusal::NoSuchPath)?;
         let (mut ack_eliciting, mut carries_data) = (false, false);
@@ -149,14 +138,8 @@ impl Session {
             carries_data |= matches!(frame, Frame::Data(_));
         }
         let congestion_experienced = origin.congestion_experienced || header.marks.congestion_experienced;
-        let arrival = Arrival {
-            packet_number,
-            bytes,
-            sent_at_us,
-            congestion_experienced,
-            ack_eliciting,
-            carries_data,
-        };
+        let arrival =
+            Arrival { packet_number, bytes, sent_at_us, congestion_experienced, ack_eliciting, carries_data };
         self.follow_peer(index, packet_number, origin, shared, now);
         self.paths[index].received.on_datagram(arrival, &self.clock, now);
         self.handle_frames(index, Frames::new(frames), sent_at_us, shared, now)
@@ -166,16 +149,11 @@ impl Session {
     fn check_number(&self, header: &Header, known: Option<usize>) -> Result<PacketNumber, Refusal> {
         let Some(index) = known else {
             let openable = self.is_openable(header.path);
-            return openable
-                .then_some(PacketNumber(header.packet_number.into()))
-                .ok_or(Refusal::NoSuchPath);
+            return openable.then_some(PacketNumber(header.packet_number.into())).ok_or(Refusal::NoSuchPath);
         };
         let window = &self.paths[index].received.window;
         let packet_number = PacketNumber::expand(header.packet_number, window.expected());
-        window
-            .is_new(packet_number)
-            .then_some(packet_number)
-            .ok_or(Refusal::Replayed)
+        window.is_new(packet_number).then_some(packet_number).ok_or(Refusal::Replayed)
     }
 
     /// The newest authentic datagram of a path says where the peer is.
@@ -195,17 +173,10 @@ impl Session {
         }
         // The kernel tells late of a link that is back; a datagram that has crossed it tells at once.
         path.liveness.on_link(true, now);
-        let address = PathAddress {
-            socket: origin.socket,
-            local_ip: origin.local_ip,
-            remote: origin.remote,
-        };
+        let address = PathAddress { socket: origin.socket, local_ip: origin.local_ip, remote: origin.remote };
         if address.remote != path.address.remote || address.socket != path.address.socket {
             path.move_to(address, now);
-            shared.events.push_back(Event::PathMoved {
-                peer: self.peer,
-                path: path.id,
-            });
+            shared.events.push_back(Event::PathMoved { peer: self.peer, path: path.id });
         }
         path.address.local_ip = address.local_ip;
     }
@@ -308,8 +279,7 @@ impl Session {
             sent_at_us,
             spread: self.spread(sent_at_us, now),
         };
-        self.reorder
-            .insert(arrival, now, &mut shared.pool, &mut shared.delivered);
+        self.reorder.insert(arrival, now, &mut shared.pool, &mut shared.delivered);
         Ok(())
     }
 
@@ -330,14 +300,8 @@ impl Session {
 
     /// The largest one-way delay of late of any path that delivers, microseconds on the relative scale.
     fn slowest_delay(&mut self, now: Instant) -> Option<i32> {
-        if self
-            .slowest_delay
-            .is_none_or(|(_, at)| now >= at + SPREAD_REFRESH)
-        {
-            let slowest = self
-                .live_paths()
-                .filter_map(|path| path.received.largest_delay_us())
-                .max();
+        if self.slowest_delay.is_none_or(|(_, at)| now >= at + SPREAD_REFRESH) {
+            let slowest = self.live_paths().filter_map(|path| path.received.largest_delay_us()).max();
             self.slowest_delay = slowest.map(|slowest| (slowest, now));
         }
         self.slowest_delay.map(|(slowest, _)| slowest)
@@ -346,9 +310,7 @@ impl Session {
     /// The moment, by the peer's clock, from before which nothing is on its way any more: every path has
     /// delivered something sent later.
     fn horizon(&self) -> u32 {
-        let newest = self
-            .live_paths()
-            .filter_map(|path| path.received.newest_sent_at_us());
+        let newest = self.live_paths().filter_map(|path| path.received.newest_sent_at_us());
         let oldest = newest.min_by(|a, b| a.wrapping_sub(*b).cast_signed().cmp(&0));
         oldest.unwrap_or(0).wrapping_sub(SEALING_SKEW_US)
     }
@@ -356,8 +318,6 @@ impl Session {
     /// The paths on which something may be on its way. One that has been quiet is among them: the peer may just
     /// have begun to use it.
     fn live_paths(&self) -> impl Iterator<Item = &Path> {
-        self.paths
-            .iter()
-            .filter(|path| path.state() != PathState::Dead && path.received.heard_at().is_some())
+        self.paths.iter().filter(|path| path.state() != PathState::Dead && path.received.heard_at().is_some())
     }
 }

@@ -29,16 +29,7 @@ impl Session {
         self.counters.tx_packets += 1;
         self.counters.tx_bytes += packet.len() as u64;
         let Classified { bucket, ordered, .. } = *class;
-        self.egress.push(
-            Queued {
-                packet,
-                bucket,
-                seq: None,
-                ordered,
-                queued_at: now,
-            },
-            &mut shared.pool,
-        );
+        self.egress.push(Queued { packet, bucket, seq: None, ordered, queued_at: now }, &mut shared.pool);
     }
 
     /// Fills `batch` with what one path has to send now.
@@ -92,10 +83,7 @@ impl Session {
             return;
         }
         while let Some(front) = self.egress.front() {
-            match self
-                .scheduler
-                .choose(&self.paths, &self.scratch.candidates, front, now)
-            {
+            match self.scheduler.choose(&self.paths, &self.scratch.candidates, front, now) {
                 Choice::Wait => break,
                 Choice::Path(index) => self.give(index, shared),
                 Choice::All => self.give_to_all(shared),
@@ -111,9 +99,7 @@ impl Session {
         self.scratch.candidates.clear();
         let best = self.paths.iter().filter_map(Path::rank).min();
         let is_best = |path: &Path| best.is_some() && path.rank() == best;
-        self.scratch
-            .candidates
-            .extend((0..self.paths.len()).filter(|&index| is_best(&self.paths[index])));
+        self.scratch.candidates.extend((0..self.paths.len()).filter(|&index| is_best(&self.paths[index])));
         best.is_some()
     }
 
@@ -129,9 +115,7 @@ impl Session {
         let Some(packet) = self.take_first() else { return };
         let fits = |&index: &usize| self.paths[index].fits(packet.packet.len());
         // A packet too large for the path that the scheduler chose still fits another, perhaps.
-        let index = Some(index)
-            .filter(fits)
-            .or_else(|| self.scratch.candidates.iter().copied().find(fits));
+        let index = Some(index).filter(fits).or_else(|| self.scratch.candidates.iter().copied().find(fits));
         let Some(index) = index else {
             self.counters.too_big += 1;
             return shared.pool.put(packet.packet);
@@ -150,20 +134,8 @@ impl Session {
             }
             let mut copy = shared.pool.take();
             copy.fill(packet.packet.packet());
-            let Queued {
-                bucket,
-                seq,
-                ordered,
-                queued_at,
-                ..
-            } = packet;
-            if let Some(refused) = path.enqueue(Queued {
-                packet: copy,
-                bucket,
-                seq,
-                ordered,
-                queued_at,
-            }) {
+            let Queued { bucket, seq, ordered, queued_at, .. } = packet;
+            if let Some(refused) = path.enqueue(Queued { packet: copy, bucket, seq, ordered, queued_at }) {
                 shared.pool.put(refused.packet);
             }
         }
@@ -200,14 +172,8 @@ impl Session {
     /// The path that is best to carry frames of others.
     pub(super) fn carrier(&self) -> Option<usize> {
         let active = |index: &usize| self.paths[*index].rank().is_some_and(PathRank::is_active);
-        let best = (0..self.paths.len())
-            .filter(active)
-            .min_by_key(|&index| self.paths[index].smoothed_rtt());
-        best.or_else(|| {
-            self.paths
-                .iter()
-                .position(|path| path.state() == PathState::Active)
-        })
+        let best = (0..self.paths.len()).filter(active).min_by_key(|&index| self.paths[index].smoothed_rtt());
+        best.or_else(|| self.paths.iter().position(|path| path.state() == PathState::Active))
     }
 
     fn carry_ack(&mut self, index: usize, carrier: usize, now: Instant) {
@@ -221,10 +187,7 @@ impl Session {
         let free = MAX_CARRIED.saturating_sub(self.paths[carrier].carried.len());
         let mut writer = FrameWriter::new(&mut room[..free]);
         // What finds no room is due still, and travels with the next datagram.
-        if self.paths[index]
-            .received
-            .write_ack(id, &mut writer, &self.clock, now)
-        {
+        if self.paths[index].received.write_ack(id, &mut writer, &self.clock, now) {
             self.paths[index].received.on_ack_sent();
         }
         let len = writer.len();

@@ -18,10 +18,7 @@ impl KeySource for TestKeys {
     fn packet_key(&self, aead: Aead, sealer: Role, epoch: u8) -> Box<dyn PacketKey> {
         let aead = u64::from(aead == Aead::Aes256Gcm);
         let sealer = u64::from(sealer == Role::Dialer);
-        Box::new(TestKey {
-            secret: self.connection << 2 | aead << 1 | sealer,
-            epoch: u64::from(epoch),
-        })
+        Box::new(TestKey { secret: self.connection << 2 | aead << 1 | sealer, epoch: u64::from(epoch) })
     }
 }
 
@@ -42,10 +39,6 @@ impl PacketKey for TestKey {
 
     fn open(&self, nonce: [u8; NONCE_LEN], aad: &[u8], sealed: &mut [u8]) -> Result<(), AuthError> {
         let (payload, tag) = sealed.split_last_chunk::<TAG_LEN>().ok_or(AuthError)?;
-        if self.tag(nonce, aad, payload) == *tag {
-            Ok(())
-        } else {
-            Err(AuthError)
-        }
+        if self.tag(nonce, aad, payload) == *tag { Ok(()) } else { Err(AuthError) }
     }
 }

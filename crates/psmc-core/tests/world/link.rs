@@ -103,26 +103,12 @@ impl Link {
         let end = start + Duration::from_nanos(time);
         self.busy_until[from] = Some(end);
         self.carried_bytes[from] += datagram.len() as u64;
-        let seen = if from == 0 {
-            self.nat.unwrap_or(address)
-        } else {
-            address
-        };
-        let detour = self
-            .draws(self.reorder_one_in)
-            .then(|| self.delay / 2 + Duration::from_millis(1));
+        let seen = if from == 0 { self.nat.unwrap_or(address) } else { address };
+        let detour = self.draws(self.reorder_one_in).then(|| self.delay / 2 + Duration::from_millis(1));
         let arrives = end + self.delay + detour.unwrap_or_default();
         for _ in 0..1 + u32::from(self.draws(self.duplicate_one_in)) {
             let datagram = datagram.to_vec();
-            self.put(
-                from,
-                Flying {
-                    arrives,
-                    to: 1 - from,
-                    datagram,
-                    from: seen,
-                },
-            );
+            self.put(from, Flying { arrives, to: 1 - from, datagram, from: seen });
         }
     }
 
@@ -140,11 +126,8 @@ impl Link {
     }
 
     pub fn next_arrival(&self) -> Option<Instant> {
-        let first = self
-            .flying
-            .iter()
-            .filter_map(|queue| queue.front().map(|flying| flying.arrives))
-            .min()?;
+        let first =
+            self.flying.iter().filter_map(|queue| queue.front().map(|flying| flying.arrives)).min()?;
         Some(self.stalled_until.map_or(first, |until| first.max(until)))
     }
 

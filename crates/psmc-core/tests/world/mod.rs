@@ -1,10 +1,6 @@
 //! Two sites and the links between them, in virtual time: deterministic, and as fast as the engine.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "every test binary uses another part of the world"
-)]
+#![allow(dead_code, unreachable_pub, reason = "every test binary uses another part of the world")]
 #![allow(clippy::cast_possible_truncation, reason = "worlds are small")]
 
 pub mod crypto;
@@ -52,11 +48,7 @@ pub struct Setup {
 
 impl From<SchedulerKind> for Setup {
     fn from(scheduler: SchedulerKind) -> Self {
-        Self {
-            scheduler,
-            can_dial: [true, false],
-            mtu: 1400,
-        }
+        Self { scheduler, can_dial: [true, false], mtu: 1400 }
     }
 }
 
@@ -148,11 +140,7 @@ impl World {
             mtu: setup.mtu,
             aead: Aead::Aes256Gcm,
             seed: std::array::from_fn(|i| {
-                if i == 0 {
-                    seed.wrapping_mul(2).wrapping_add(index as u8)
-                } else {
-                    0
-                }
+                if i == 0 { seed.wrapping_mul(2).wrapping_add(index as u8) } else { 0 }
             }),
         });
         let config = PeerConfig {
@@ -165,14 +153,7 @@ impl World {
             keepalive: Duration::from_secs(10),
         };
         let peer = site.add_peer(config, now).expect("free prefixes");
-        End {
-            site,
-            peer,
-            events: Vec::new(),
-            delivered: Vec::new(),
-            dials: 0,
-            dial_at: None,
-        }
+        End { site, peer, events: Vec::new(), delivered: Vec::new(), dials: 0, dial_at: None }
     }
 
     fn open_paths(&mut self) {
@@ -184,10 +165,7 @@ impl World {
     /// Opens a path from the van, with the MTU of the world.
     pub fn add_path(&mut self, config: PathConfig) -> Result<PathId, PeerError> {
         let van = &mut self.ends[VAN];
-        let config = PathConfig {
-            mtu: self.setup.mtu + 100,
-            ..config
-        };
+        let config = PathConfig { mtu: self.setup.mtu + 100, ..config };
         van.site.add_path(van.peer, config, self.now)
     }
 
@@ -240,10 +218,7 @@ impl World {
         let mut standstill = 0;
         while let Some(at) = self.next_event().filter(|&at| at <= end) {
             standstill = if at <= self.now { standstill + 1 } else { 0 };
-            assert!(
-                standstill < MAX_STANDSTILL,
-                "time stands still: a timeout makes no progress"
-            );
+            assert!(standstill < MAX_STANDSTILL, "time stands still: a timeout makes no progress");
             self.iterations += 1;
             self.now = self.now.max(at);
             self.deliver_datagrams();
@@ -262,11 +237,7 @@ impl World {
         let links = self.links.iter().filter_map(Link::next_arrival);
         let connections = self.connections.iter().filter(|_| self.control_delay().is_some());
         let messages = connections.filter_map(|c| c.in_flight.front().map(|(at, ..)| *at));
-        let ends = self
-            .ends
-            .iter()
-            .flat_map(|end| [end.site.poll_timeout(), end.dial_at])
-            .flatten();
+        let ends = self.ends.iter().flat_map(|end| [end.site.poll_timeout(), end.dial_at]).flatten();
         links.chain(messages).chain(ends).min()
     }
 
@@ -285,22 +256,13 @@ impl World {
 
     /// How much an end has refused.
     pub fn refused(&self, end: usize) -> u64 {
-        self.ends[end]
-            .site
-            .refusals()
-            .iter()
-            .map(|(_, count)| count)
-            .sum()
+        self.ends[end].site.refusals().iter().map(|(_, count)| count).sum()
     }
 
     /// A datagram arrives at an end from that link, whoever sent it.
     pub fn inject(&mut self, link: usize, to: usize, datagram: &mut [u8], remote: SocketAddr) {
         let origin = DatagramOrigin {
-            socket: if to == VAN {
-                SocketId(link as u32)
-            } else {
-                HQ_SOCKET
-            },
+            socket: if to == VAN { SocketId(link as u32) } else { HQ_SOCKET },
             local_ip: Some(address(link, to).ip()),
             remote,
             congestion_experienced: false,
@@ -344,19 +306,11 @@ impl World {
         let id = ConnectionId(self.next_connection);
         for end in [VAN, HQ] {
             let role = if end == from { Role::Dialer } else { Role::Acceptor };
-            let keys = Box::new(crypto::TestKeys {
-                connection: self.next_connection,
-            });
+            let keys = Box::new(crypto::TestKeys { connection: self.next_connection });
             let peer = self.ends[end].peer;
-            self.ends[end]
-                .site
-                .handle_connected(peer, id, role, keys, self.now)
-                .expect("the peer exists");
+            self.ends[end].site.handle_connected(peer, id, role, keys, self.now).expect("the peer exists");
         }
-        self.connections.push(Connection {
-            ends: [Some(id); 2],
-            in_flight: VecDeque::new(),
-        });
+        self.connections.push(Connection { ends: [Some(id); 2], in_flight: VecDeque::new() });
     }
 
     /// Carries out what both engines ask for.
@@ -364,9 +318,7 @@ impl World {
         for end in [VAN, HQ] {
             self.transmit(end);
             while let Some(packet) = self.ends[end].site.poll_packet() {
-                self.ends[end]
-                    .delivered
-                    .push((self.now, packet.packet().to_vec()));
+                self.ends[end].delivered.push((self.now, packet.packet().to_vec()));
                 self.ends[end].site.recycle(packet);
             }
             while let Some((id, message)) = self.ends[end].site.poll_message() {
@@ -384,22 +336,13 @@ impl World {
             let link = match transmit.socket {
                 HQ_SOCKET => usize::from(octet(transmit.local_ip.expect("replies have a source"))),
                 SocketId(link) => {
-                    assert_eq!(
-                        transmit.local_ip, None,
-                        "a site that moves sends from where it is"
-                    );
+                    assert_eq!(transmit.local_ip, None, "a site that moves sends from where it is");
                     link as usize
                 }
             };
-            let SocketAddr::V4(to) = transmit.remote else {
-                panic!("all addresses are IPv4")
-            };
+            let SocketAddr::V4(to) = transmit.remote else { panic!("all addresses are IPv4") };
             assert_eq!(usize::from(to.ip().octets()[2]), link, "sent into the wrong link");
-            for datagram in self
-                .batch
-                .contents()
-                .chunks(transmit.segment_size)
-                .filter(|_| !self.udp_blocked)
+            for datagram in self.batch.contents().chunks(transmit.segment_size).filter(|_| !self.udp_blocked)
             {
                 self.links[link].send(end, datagram, address(link, end), self.now);
             }
@@ -446,59 +389,36 @@ impl World {
 
     /// Control connections that are up at either end.
     pub fn connections(&self) -> usize {
-        self.connections
-            .iter()
-            .filter(|connection| connection.ends != [None; 2])
-            .count()
+        self.connections.iter().filter(|connection| connection.ends != [None; 2]).count()
     }
 
     pub fn status(&self, end: usize) -> PeerStatus {
-        self.ends[end]
-            .site
-            .status(self.ends[end].peer)
-            .expect("the peer exists")
+        self.ends[end].site.status(self.ends[end].peer).expect("the peer exists")
     }
 
     pub fn path_states(&self, end: usize) -> BTreeMap<String, PathState> {
-        self.status(end)
-            .paths
-            .into_iter()
-            .map(|path| (path.name, path.state))
-            .collect()
+        self.status(end).paths.into_iter().map(|path| (path.name, path.state)).collect()
     }
 
     /// The numbers of the packets that a site delivered, in the order of their delivery.
     pub fn numbers(&self, end: usize) -> Vec<u32> {
-        self.ends[end]
-            .delivered
-            .iter()
-            .map(|(_, packet)| number(packet))
-            .collect()
+        self.ends[end].delivered.iter().map(|(_, packet)| number(packet)).collect()
     }
 
     /// The numbers of the packets of one flow that a site delivered.
     pub fn flow_numbers(&self, end: usize, flow: u16) -> Vec<u32> {
         let delivered = self.ends[end].delivered.iter();
-        delivered
-            .filter(|(_, packet)| packet[20..22] == flow.to_be_bytes())
-            .map(|(_, p)| number(p))
-            .collect()
+        delivered.filter(|(_, packet)| packet[20..22] == flow.to_be_bytes()).map(|(_, p)| number(p)).collect()
     }
 
     /// What a site delivered, without the times.
     pub fn packets(&self, end: usize) -> Vec<Vec<u8>> {
-        self.ends[end]
-            .delivered
-            .iter()
-            .map(|(_, packet)| packet.clone())
-            .collect()
+        self.ends[end].delivered.iter().map(|(_, packet)| packet.clone()).collect()
     }
 }
 
 fn octet(ip: IpAddr) -> u8 {
-    let IpAddr::V4(ip) = ip else {
-        panic!("all addresses are IPv4")
-    };
+    let IpAddr::V4(ip) = ip else { panic!("all addresses are IPv4") };
     ip.octets()[2]
 }
 

@@ -31,11 +31,7 @@ pub const SECRET_LEN: usize = 32;
 /// multiplication, ChaCha20-Poly1305 elsewhere.
 #[must_use]
 pub fn preferred() -> Aead {
-    if has_aes() {
-        Aead::Aes256Gcm
-    } else {
-        Aead::ChaCha20Poly1305
-    }
+    if has_aes() { Aead::Aes256Gcm } else { Aead::ChaCha20Poly1305 }
 }
 
 /// All data keys of one control connection. The module's text defines how they come out of its secret.
@@ -49,9 +45,7 @@ impl ExportedKeys {
     /// The keys that follow from what a TLS exporter yielded.
     #[must_use]
     pub fn new(secret: &[u8; SECRET_LEN]) -> Self {
-        Self {
-            secret: Prk::new_less_safe(HKDF_SHA256, secret),
-        }
+        Self { secret: Prk::new_less_safe(HKDF_SHA256, secret) }
     }
 
     fn derive<const LEN: usize>(&self, label: &[u8], selector: [u8; 3]) -> Zeroizing<[u8; LEN]> {
@@ -88,10 +82,7 @@ struct ExportedKey {
 impl ExportedKey {
     fn new(algorithm: &'static Algorithm, key: &[u8; KEY_LEN], iv: [u8; NONCE_LEN]) -> Self {
         let key = UnboundKey::new(algorithm, key).expect("both algorithms have keys of 32 bytes");
-        Self {
-            key: LessSafeKey::new(key),
-            iv,
-        }
+        Self { key: LessSafeKey::new(key), iv }
     }
 
     fn nonce(&self, mut nonce: [u8; NONCE_LEN]) -> Nonce {
@@ -109,18 +100,13 @@ impl PacketKey for ExportedKey {
             .seal_in_place_separate_tag(self.nonce(nonce), Aad::from(aad), payload)
             // Sealing fails only beyond the longest message of the cipher, which is 64 GiB or more.
             .expect("a datagram is shorter than 64 GiB");
-        tag.as_ref()
-            .try_into()
-            .expect("both algorithms have tags of 16 bytes")
+        tag.as_ref().try_into().expect("both algorithms have tags of 16 bytes")
     }
 
     fn open(&self, nonce: [u8; NONCE_LEN], aad: &[u8], sealed: &mut [u8]) -> Result<(), AuthError> {
         let len = sealed.len().checked_sub(TAG_LEN).ok_or(AuthError)?;
         let (ciphertext, tag) = sealed.split_at_mut(len);
-        match self
-            .key
-            .open_in_place_separate_tag(self.nonce(nonce), Aad::from(aad), tag, ciphertext)
-        {
+        match self.key.open_in_place_separate_tag(self.nonce(nonce), Aad::from(aad), tag, ciphertext) {
             Ok(_) => Ok(()),
             Err(_) => Err(AuthError),
         }

@@ -39,11 +39,7 @@ fn agrees_with_another_implementation() {
         ],
     ];
     for (aead, expected) in BOTH.into_iter().zip(expected) {
-        assert_eq!(
-            seal(&*key(aead, Role::Acceptor, 7), b"label", b"hello"),
-            expected,
-            "{aead:?}"
-        );
+        assert_eq!(seal(&*key(aead, Role::Acceptor, 7), b"label", b"hello"), expected, "{aead:?}");
     }
 }
 
@@ -52,9 +48,7 @@ fn one_end_opens_what_the_other_seals() {
     for aead in BOTH {
         for payload in [&b""[..], b"x", &[7; 1400]] {
             let mut sealed = seal(&*key(aead, Role::Dialer, 0), b"aad", payload);
-            key(aead, Role::Dialer, 0)
-                .open(NONCE, b"aad", &mut sealed)
-                .unwrap();
+            key(aead, Role::Dialer, 0).open(NONCE, b"aad", &mut sealed).unwrap();
             assert_eq!(&sealed[..payload.len()], payload);
         }
     }
@@ -82,11 +76,7 @@ fn aad_nonce_and_length_are_authenticated() {
     assert_eq!(key.open(NONCE, b"aae", &mut sealed.clone()), Err(AuthError));
     assert_eq!(key.open(other_nonce, b"aad", &mut sealed.clone()), Err(AuthError));
     for len in 0..sealed.len() {
-        assert_eq!(
-            key.open(NONCE, b"aad", &mut sealed[..len].to_vec()),
-            Err(AuthError),
-            "length {len}"
-        );
+        assert_eq!(key.open(NONCE, b"aad", &mut sealed[..len].to_vec()), Err(AuthError), "length {len}");
     }
 }
 

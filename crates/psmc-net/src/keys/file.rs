@@ -64,10 +64,7 @@ pub fn read_private_key(path: &Path) -> Result<PrivateKey, KeyFileError> {
     if text.trim_ascii().is_empty() {
         return Err(KeyFileError::Empty { path: path.into() });
     }
-    parse(&text).map_err(|source| KeyFileError::NotAKey {
-        path: path.into(),
-        source,
-    })
+    parse(&text).map_err(|source| KeyFileError::NotAKey { path: path.into(), source })
 }
 
 fn open_error(path: &Path, source: io::Error) -> KeyFileError {
@@ -78,10 +75,7 @@ fn open_error(path: &Path, source: io::Error) -> KeyFileError {
 }
 
 fn unreadable(path: &Path, source: io::Error) -> KeyFileError {
-    KeyFileError::Unreadable {
-        path: path.into(),
-        source,
-    }
+    KeyFileError::Unreadable { path: path.into(), source }
 }
 
 /// Looks at the open file rather than at its name, so that nobody swaps the file in between.
@@ -92,10 +86,7 @@ fn check_mode(path: &Path, file: &File) -> Result<(), KeyFileError> {
     }
     let mode = metadata.permissions().mode() & 0o7777;
     if mode & OTHERS != 0 {
-        return Err(KeyFileError::Exposed {
-            path: path.into(),
-            mode,
-        });
+        return Err(KeyFileError::Exposed { path: path.into(), mode });
     }
     Ok(())
 }
@@ -139,12 +130,7 @@ mod tests {
     impl TestFile {
         fn new(name: &str, mode: u32, contents: &str) -> Self {
             let path = std::env::temp_dir().join(format!("psmc-{}-{name}.key", std::process::id()));
-            let mut file = OpenOptions::new()
-                .create_new(true)
-                .write(true)
-                .mode(mode)
-                .open(&path)
-                .unwrap();
+            let mut file = OpenOptions::new().create_new(true).write(true).mode(mode).open(&path).unwrap();
             file.write_all(contents.as_bytes()).unwrap();
             Self(path)
         }
@@ -189,18 +175,11 @@ mod tests {
     #[test]
     fn a_missing_file_is_told_from_an_unreadable_one() {
         let missing = read_private_key(Path::new("/nonexistent/psmc.key")).unwrap_err();
-        assert!(
-            missing
-                .to_string()
-                .ends_with("`umask 077; psmc genkey > /nonexistent/psmc.key`")
-        );
+        assert!(missing.to_string().ends_with("`umask 077; psmc genkey > /nonexistent/psmc.key`"));
         let file = TestFile::new("directory", 0o600, "");
         let below = read_private_key(&file.0.join("key")).unwrap_err();
         assert!(matches!(below, KeyFileError::Unreadable { .. }), "{below}");
         let directory = read_private_key(Path::new("/")).unwrap_err();
-        assert!(
-            matches!(directory, KeyFileError::Unreadable { .. }),
-            "{directory}"
-        );
+        assert!(matches!(directory, KeyFileError::Unreadable { .. }), "{directory}");
     }
 }

@@ -68,12 +68,7 @@ impl PrivateKey {
     pub fn public(&self) -> PublicKey {
         // Every string of 32 bytes is a seed (RFC 8032 §5.1.5), and has a public key of 32 bytes.
         let pair = Ed25519KeyPair::from_seed_unchecked(&*self.0).expect("32 bytes are a seed");
-        PublicKey(
-            pair.public_key()
-                .as_ref()
-                .try_into()
-                .expect("an Ed25519 public key has 32 bytes"),
-        )
+        PublicKey(pair.public_key().as_ref().try_into().expect("an Ed25519 public key has 32 bytes"))
     }
 
     /// The seed itself.
@@ -190,10 +185,7 @@ mod tests {
     fn generated_keys_differ_and_round_trip() {
         let (a, b) = (PrivateKey::generate(), PrivateKey::generate());
         assert_ne!(a.public(), b.public());
-        assert_eq!(
-            PrivateKey::from_base64(&a.to_base64()).unwrap().public(),
-            a.public()
-        );
+        assert_eq!(PrivateKey::from_base64(&a.to_base64()).unwrap().public(), a.public());
     }
 
     #[test]
@@ -204,27 +196,12 @@ mod tests {
     #[test]
     fn what_is_no_key_is_refused() {
         assert_eq!("".parse::<PublicKey>(), Err(KeyError::Length { found: 0 }));
-        assert_eq!(
-            PUBLIC[..43].parse::<PublicKey>(),
-            Err(KeyError::Length { found: 43 })
-        );
-        assert_eq!(
-            PUBLIC.replace('=', "A").parse::<PublicKey>(),
-            Err(KeyError::NotBase64)
-        );
-        assert_eq!(
-            PUBLIC.replace('/', "_").parse::<PublicKey>(),
-            Err(KeyError::NotBase64)
-        );
+        assert_eq!(PUBLIC[..43].parse::<PublicKey>(), Err(KeyError::Length { found: 43 }));
+        assert_eq!(PUBLIC.replace('=', "A").parse::<PublicKey>(), Err(KeyError::NotBase64));
+        assert_eq!(PUBLIC.replace('/', "_").parse::<PublicKey>(), Err(KeyError::NotBase64));
         // 31 bytes, and the same 32 bytes with stray bits in the last character.
-        assert_eq!(
-            PUBLIC.replace("bg=", "b==").parse::<PublicKey>(),
-            Err(KeyError::NotBase64)
-        );
-        assert_eq!(
-            PUBLIC.replace("bg=", "bh=").parse::<PublicKey>(),
-            Err(KeyError::NotBase64)
-        );
+        assert_eq!(PUBLIC.replace("bg=", "b==").parse::<PublicKey>(), Err(KeyError::NotBase64));
+        assert_eq!(PUBLIC.replace("bg=", "bh=").parse::<PublicKey>(), Err(KeyError::NotBase64));
     }
 
     #[test]

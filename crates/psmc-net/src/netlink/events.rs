@@ -18,11 +18,8 @@ use super::links::{is_operational, name_of};
 use super::{Netlink, NetlinkError, network_of, refused};
 
 /// What we hear about.
-const GROUPS: [MulticastGroup; 3] = [
-    MulticastGroup::Link,
-    MulticastGroup::Ipv4Ifaddr,
-    MulticastGroup::Ipv6Ifaddr,
-];
+const GROUPS: [MulticastGroup; 3] =
+    [MulticastGroup::Link, MulticastGroup::Ipv4Ifaddr, MulticastGroup::Ipv6Ifaddr];
 
 /// A link, and whether packets can leave through it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,13 +68,7 @@ impl LinkEvents {
     pub async fn open() -> Result<Self, NetlinkError> {
         let subscription = Subscription::open()?;
         let (netlink, known, found) = (Netlink::new()?, Known::default(), VecDeque::new());
-        let mut events = Self {
-            netlink,
-            subscription,
-            known,
-            is_stale: true,
-            found,
-        };
+        let mut events = Self { netlink, subscription, known, is_stale: true, found };
         events.look().await?;
         events.found.clear();
         Ok(events)
@@ -107,11 +98,7 @@ impl LinkEvents {
         let found = match message {
             Some(Message::Link(link)) => self.known.link(state_of(&link)),
             Some(Message::LinkGone(index)) => self.known.link_gone(index),
-            Some(Message::Address {
-                index,
-                address,
-                usable,
-            }) => self.known.address(index, address, usable),
+            Some(Message::Address { index, address, usable }) => self.known.address(index, address, usable),
             Some(Message::Lost) => {
                 self.is_stale = true;
                 None
@@ -139,14 +126,10 @@ impl LinkEvents {
 impl Netlink {
     async fn usable_addresses(&self) -> Result<BTreeSet<(u32, IpNet)>, NetlinkError> {
         let stream = self.handle.address().get().execute();
-        let messages: Vec<AddressMessage> = stream
-            .try_collect()
-            .await
-            .map_err(refused(|| "list the addresses".to_owned()))?;
+        let messages: Vec<AddressMessage> =
+            stream.try_collect().await.map_err(refused(|| "list the addresses".to_owned()))?;
         let usable = messages.iter().filter(|message| is_usable(message));
-        Ok(usable
-            .filter_map(|message| Some((message.header.index, network_of(message)?)))
-            .collect())
+        Ok(usable.filter_map(|message| Some((message.header.index, network_of(message)?))).collect())
     }
 }
 
@@ -176,10 +159,7 @@ impl Subscription {
         let (connection, _handle, messages) = opened.map_err(NetlinkError::Open)?;
         let connection = tokio::spawn(connection).abort_handle();
         let messages = messages.filter_map(async |(message, _)| concerning_us(message.payload));
-        Ok(Self {
-            messages: Box::pin(messages),
-            connection,
-        })
+        Ok(Self { messages: Box::pin(messages), connection })
     }
 }
 
@@ -218,19 +198,11 @@ fn concerning_us(payload: NetlinkPayload<RouteNetlinkMessage>) -> Option<Message
 }
 
 fn about_address(message: &AddressMessage, usable: bool) -> Option<Message> {
-    Some(Message::Address {
-        index: message.header.index,
-        address: network_of(message)?,
-        usable,
-    })
+    Some(Message::Address { index: message.header.index, address: network_of(message)?, usable })
 }
 
 fn state_of(link: &LinkMessage) -> LinkState {
-    LinkState {
-        index: link.header.index,
-        name: name_of(link),
-        up: is_operational(link),
-    }
+    LinkState { index: link.header.index, name: name_of(link), up: is_operational(link) }
 }
 
 /// Whether an address can be used: IPv6 first looks whether somebody else has it (RFC 4862, section 5.4).

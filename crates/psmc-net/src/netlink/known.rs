@@ -30,11 +30,7 @@ impl Known {
     /// A link has, or has no more, a usable address.
     pub(super) fn address(&mut self, index: u32, address: IpNet, usable: bool) -> Option<NetworkEvent> {
         let key = (index, address);
-        let changed = if usable {
-            self.addresses.insert(key)
-        } else {
-            self.addresses.remove(&key)
-        };
+        let changed = if usable { self.addresses.insert(key) } else { self.addresses.remove(&key) };
         changed.then_some(NetworkEvent::AddressChanged { index })
     }
 
@@ -45,27 +41,12 @@ impl Known {
         addresses: BTreeSet<(u32, IpNet)>,
     ) -> Vec<NetworkEvent> {
         let present: BTreeSet<u32> = links.iter().map(|state| state.index).collect();
-        let gone: Vec<u32> = self
-            .links
-            .keys()
-            .copied()
-            .filter(|index| !present.contains(index))
-            .collect();
-        let mut events: Vec<_> = gone
-            .into_iter()
-            .filter_map(|index| self.link_gone(index))
-            .collect();
+        let gone: Vec<u32> = self.links.keys().copied().filter(|index| !present.contains(index)).collect();
+        let mut events: Vec<_> = gone.into_iter().filter_map(|index| self.link_gone(index)).collect();
         events.extend(links.into_iter().filter_map(|state| self.link(state)));
-        let changed: BTreeSet<u32> = self
-            .addresses
-            .symmetric_difference(&addresses)
-            .map(|(index, _)| *index)
-            .collect();
-        events.extend(
-            changed
-                .into_iter()
-                .map(|index| NetworkEvent::AddressChanged { index }),
-        );
+        let changed: BTreeSet<u32> =
+            self.addresses.symmetric_difference(&addresses).map(|(index, _)| *index).collect();
+        events.extend(changed.into_iter().map(|index| NetworkEvent::AddressChanged { index }));
         self.addresses = addresses;
         events
     }
@@ -76,11 +57,7 @@ mod tests {
     use super::*;
 
     fn state(index: u32, up: bool) -> LinkState {
-        LinkState {
-            index,
-            name: format!("eth{index}"),
-            up,
-        }
+        LinkState { index, name: format!("eth{index}"), up }
     }
 
     fn address() -> IpNet {
@@ -90,15 +67,9 @@ mod tests {
     #[test]
     fn only_changes_of_links_are_told() {
         let mut known = Known::default();
-        assert_eq!(
-            known.link(state(1, false)),
-            Some(NetworkEvent::Link(state(1, false)))
-        );
+        assert_eq!(known.link(state(1, false)), Some(NetworkEvent::Link(state(1, false))));
         assert_eq!(known.link(state(1, false)), None);
-        assert_eq!(
-            known.link(state(1, true)),
-            Some(NetworkEvent::Link(state(1, true)))
-        );
+        assert_eq!(known.link(state(1, true)), Some(NetworkEvent::Link(state(1, true))));
         assert_eq!(known.link(state(1, true)), None);
         assert_eq!(known.link_gone(1), Some(NetworkEvent::Link(state(1, false))));
         assert_eq!(known.link_gone(1), None);
@@ -117,14 +88,8 @@ mod tests {
     #[test]
     fn what_was_lost_is_told_late() {
         let mut known = Known::default();
-        known.replace(
-            vec![state(1, true), state(2, true)],
-            BTreeSet::from([(2, address())]),
-        );
-        let events = known.replace(
-            vec![state(2, false), state(3, true)],
-            BTreeSet::from([(3, address())]),
-        );
+        known.replace(vec![state(1, true), state(2, true)], BTreeSet::from([(2, address())]));
+        let events = known.replace(vec![state(2, false), state(3, true)], BTreeSet::from([(3, address())]));
         let expected = [
             NetworkEvent::Link(state(1, false)),
             NetworkEvent::Link(state(2, false)),

@@ -52,10 +52,7 @@ impl Netlink {
     /// Every link there is.
     pub(super) async fn dump_links(&self) -> Result<Vec<LinkMessage>, NetlinkError> {
         let stream = self.handle.link().get().execute();
-        stream
-            .try_collect()
-            .await
-            .map_err(refused(|| "list the interfaces".to_owned()))
+        stream.try_collect().await.map_err(refused(|| "list the interfaces".to_owned()))
     }
 
     /// The names of the operational links, by index.
@@ -73,27 +70,15 @@ impl Netlink {
         let mut filter = RouteMessageBuilder::<IpAddr>::new().build();
         filter.header.address_family = family;
         let stream = self.handle.route().get(filter).execute();
-        let routes: Vec<RouteMessage> = stream
-            .try_collect()
-            .await
-            .map_err(refused(|| "list the routes".to_owned()))?;
-        Ok(routes
-            .iter()
-            .filter(|route| is_default(route))
-            .flat_map(exits)
-            .collect())
+        let routes: Vec<RouteMessage> =
+            stream.try_collect().await.map_err(refused(|| "list the routes".to_owned()))?;
+        Ok(routes.iter().filter(|route| is_default(route)).flat_map(exits).collect())
     }
 }
 
 impl Uplink {
     fn new(name: &str, index: u32) -> Self {
-        Self {
-            name: name.to_owned(),
-            index,
-            v4: false,
-            v6: false,
-            metric: u32::MAX,
-        }
+        Self { name: name.to_owned(), index, v4: false, v6: false, metric: u32::MAX }
     }
 
     fn add(&mut self, family: AddressFamily, metric: u32) {
@@ -106,19 +91,13 @@ impl Uplink {
 /// Whether packets can leave through the link: it is administratively up, has a carrier, and its operational state
 /// (RFC 2863) is up or unknown, which is what `IFF_RUNNING` says.
 pub(super) fn is_operational(link: &LinkMessage) -> bool {
-    link.header
-        .flags
-        .contains(LinkFlags::Up | LinkFlags::Running | LinkFlags::LowerUp)
+    link.header.flags.contains(LinkFlags::Up | LinkFlags::Running | LinkFlags::LowerUp)
 }
 
 /// The name of the link; empty when the kernel does not say, which it always does.
 pub(super) fn name_of(link: &LinkMessage) -> String {
     let name = |it: &LinkAttribute| {
-        if let LinkAttribute::IfName(name) = it {
-            Some(name.clone())
-        } else {
-            None
-        }
+        if let LinkAttribute::IfName(name) = it { Some(name.clone()) } else { None }
     };
     link.attributes.iter().find_map(name).unwrap_or_default()
 }

@@ -118,10 +118,7 @@ impl Netlink {
     pub async fn set_up(&self, index: u32, up: bool) -> Result<(), NetlinkError> {
         let builder = LinkUnspec::new_with_index(index);
         let message = if up { builder.up() } else { builder.down() }.build();
-        self.set_link(message, || {
-            format!("set interface {index} {}", if up { "up" } else { "down" })
-        })
-        .await
+        self.set_link(message, || format!("set interface {index} {}", if up { "up" } else { "down" })).await
     }
 
     /// Sets the MTU, in bytes, of interface `index`.
@@ -130,21 +127,15 @@ impl Netlink {
     /// What the kernel says: each driver has its own bounds.
     pub async fn set_mtu(&self, index: u32, mtu: u32) -> Result<(), NetlinkError> {
         let message = LinkUnspec::new_with_index(index).mtu(mtu).build();
-        self.set_link(message, || format!("set the MTU of interface {index} to {mtu}"))
-            .await
+        self.set_link(message, || format!("set the MTU of interface {index} to {mtu}")).await
     }
 
     /// Has the kernel hand interface `index` packets of no more than `segments` segments.
     pub(crate) async fn limit_segments(&self, index: u32, segments: usize) -> Result<(), NetlinkError> {
         let segments = u32::try_from(segments).unwrap_or(u32::MAX);
         let limit = LinkAttribute::GsoMaxSegs(segments);
-        let message = LinkUnspec::new_with_index(index)
-            .append_extra_attribute(limit)
-            .build();
-        self.set_link(message, || {
-            format!("limit interface {index} to {segments} segments at once")
-        })
-        .await
+        let message = LinkUnspec::new_with_index(index).append_extra_attribute(limit).build();
+        self.set_link(message, || format!("limit interface {index} to {segments} segments at once")).await
     }
 
     /// Gives interface `index` an address, and waits until packets to it are accepted. IPv6 duplicate detection is
@@ -153,15 +144,9 @@ impl Netlink {
     /// # Errors
     /// What the kernel says; an address that is there already is refused.
     pub async fn add_address(&self, index: u32, address: IpNet) -> Result<(), NetlinkError> {
-        let mut request = self
-            .handle
-            .address()
-            .add(index, address.addr(), address.prefix_len());
+        let mut request = self.handle.address().add(index, address.addr(), address.prefix_len());
         request.message_mut().header.flags |= AddressHeaderFlags::Nodad;
-        request
-            .execute()
-            .await
-            .map_err(refused(|| format!("give {address} to interface {index}")))?;
+        request.execute().await.map_err(refused(|| format!("give {address} to interface {index}")))?;
         self.wait_until_local(address.addr()).await;
         Ok(())
     }
@@ -183,18 +168,8 @@ impl Netlink {
     }
 
     async fn link(&self, name: &str) -> Result<LinkMessage, NetlinkError> {
-        let no_such_link = || NetlinkError::NoSuchLink {
-            name: name.to_owned(),
-        };
-        match self
-            .handle
-            .link()
-            .get()
-            .match_name(name)
-            .execute()
-            .try_next()
-            .await
-        {
+        let no_such_link = || NetlinkError::NoSuchLink { name: name.to_owned() };
+        match self.handle.link().get().match_name(name).execute().try_next().await {
             Ok(link) => link.ok_or_else(no_such_link),
             Err(error) if is_errno(&error, Errno::ENODEV) => Err(no_such_link()),
             Err(error) => Err(refused(|| format!("look up interface {name}"))(error)),
@@ -206,12 +181,7 @@ impl Netlink {
         message: LinkMessage,
         action: impl FnOnce() -> String,
     ) -> Result<(), NetlinkError> {
-        self.handle
-            .link()
-            .set(message)
-            .execute()
-            .await
-            .map_err(refused(action))
+        self.handle.link().set(message).execute().await.map_err(refused(action))
     }
 }
 
@@ -246,30 +216,16 @@ fn is_errno(error: &rtnetlink::Error, errno: Errno) -> bool {
 }
 
 fn mtu_of(attribute: &LinkAttribute) -> Option<u32> {
-    if let LinkAttribute::Mtu(mtu) = attribute {
-        Some(*mtu)
-    } else {
-        None
-    }
+    if let LinkAttribute::Mtu(mtu) = attribute { Some(*mtu) } else { None }
 }
 
 /// The address of an interface: `Local` where there is one, for `Address` is the far end of a point-to-point link.
 fn network_of(message: &AddressMessage) -> Option<IpNet> {
     let attributes = || message.attributes.iter();
-    let local = attributes().find_map(|it| {
-        if let AddressAttribute::Local(ip) = it {
-            Some(*ip)
-        } else {
-            None
-        }
-    });
-    let remote = attributes().find_map(|it| {
-        if let AddressAttribute::Address(ip) = it {
-            Some(*ip)
-        } else {
-            None
-        }
-    });
+    let local =
+        attributes().find_map(|it| if let AddressAttribute::Local(ip) = it { Some(*ip) } else { None });
+    let remote =
+        attributes().find_map(|it| if let AddressAttribute::Address(ip) = it { Some(*ip) } else { None });
     IpNet::new(local.or(remote)?, message.header.prefix_len).ok()
 }
 

@@ -19,10 +19,7 @@ impl Netlink {
     /// What the kernel says; another route to the same destination and with the same metric is never replaced.
     pub async fn add_route(&self, destination: IpNet, index: u32) -> Result<(), NetlinkError> {
         let request = self.handle.route().add(on_link(destination, index));
-        request
-            .execute()
-            .await
-            .map_err(refused(|| format!("route {destination} into interface {index}")))
+        request.execute().await.map_err(refused(|| format!("route {destination} into interface {index}")))
     }
 
     /// Routes `destination` to the next hop `gateway`, in the main table.
@@ -33,10 +30,7 @@ impl Netlink {
         let mut route = towards(destination);
         route.attributes.push(RouteAttribute::Gateway(gateway.into()));
         let request = self.handle.route().add(route);
-        request
-            .execute()
-            .await
-            .map_err(refused(|| format!("route {destination} via {gateway}")))
+        request.execute().await.map_err(refused(|| format!("route {destination} via {gateway}")))
     }
 
     /// Takes back [`add_route`](Self::add_route). A route that is gone, say with its interface, is no error.
@@ -44,17 +38,11 @@ impl Netlink {
     /// # Errors
     /// What the kernel says.
     pub async fn remove_route(&self, destination: IpNet, index: u32) -> Result<(), NetlinkError> {
-        match self
-            .handle
-            .route()
-            .del(on_link(destination, index))
-            .execute()
-            .await
-        {
+        match self.handle.route().del(on_link(destination, index)).execute().await {
             Err(error) if is_errno(&error, Errno::ESRCH) || is_errno(&error, Errno::ENODEV) => Ok(()),
-            outcome => outcome.map_err(refused(|| {
-                format!("remove the route {destination} from interface {index}")
-            })),
+            outcome => {
+                outcome.map_err(refused(|| format!("remove the route {destination} from interface {index}")))
+            }
         }
     }
 
@@ -80,8 +68,6 @@ fn towards(destination: IpNet) -> RouteMessage {
         IpNet::V6(_) => AddressFamily::Inet6,
     };
     route.header.destination_prefix_length = destination.prefix_len();
-    route
-        .attributes
-        .push(RouteAttribute::Destination(destination.network().into()));
+    route.attributes.push(RouteAttribute::Destination(destination.network().into()));
     route
 }

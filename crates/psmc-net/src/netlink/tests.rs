@@ -13,8 +13,7 @@ fn pair() -> (Namespace, Namespace) {
     let (a, b) = (new(), new());
     for number in 1..=2 {
         link_pair(&a, &format!("a{number}"), &b, &format!("b{number}")).unwrap();
-        a.add_address(&format!("a{number}"), net(&format!("10.0.{number}.1/24")))
-            .unwrap();
+        a.add_address(&format!("a{number}"), net(&format!("10.0.{number}.1/24"))).unwrap();
     }
     (a, b)
 }
@@ -24,10 +23,7 @@ fn net(text: &str) -> IpNet {
 }
 
 async fn next(events: &mut LinkEvents) -> NetworkEvent {
-    timeout(Duration::from_secs(5), events.next())
-        .await
-        .expect("no event came")
-        .unwrap()
+    timeout(Duration::from_secs(5), events.next()).await.expect("no event came").unwrap()
 }
 
 /// The next event that is about the link called `name`.
@@ -49,13 +45,7 @@ fn links_are_looked_up() {
         assert_eq!(netlink.link_mtu("a1").await.unwrap(), 1500);
         netlink.set_mtu(index, 1400).await.unwrap();
         assert_eq!(netlink.link_mtu("a1").await.unwrap(), 1400);
-        assert!(
-            netlink
-                .addresses(index)
-                .await
-                .unwrap()
-                .contains(&net("10.0.1.1/24"))
-        );
+        assert!(netlink.addresses(index).await.unwrap().contains(&net("10.0.1.1/24")));
         let error = netlink.link_index("nowhere").await.unwrap_err();
         assert!(matches!(error, NetlinkError::NoSuchLink { name } if name == "nowhere"));
     })
@@ -86,34 +76,14 @@ fn uplinks_are_those_with_a_default_route_the_best_first() {
     a.block_on(|| async {
         let netlink = Netlink::new().unwrap();
         assert_eq!(netlink.uplinks(&[]).await.unwrap(), []);
-        let (first, second) = (
-            netlink.link_index("a1").await.unwrap(),
-            netlink.link_index("a2").await.unwrap(),
-        );
+        let (first, second) =
+            (netlink.link_index("a1").await.unwrap(), netlink.link_index("a2").await.unwrap());
         netlink.add_route(net("::/0"), first).await.unwrap();
-        netlink
-            .add_gateway_route(net("0.0.0.0/0"), "10.0.2.9".parse().unwrap())
-            .await
-            .unwrap();
-        let v4 = Uplink {
-            name: "a2".into(),
-            index: second,
-            v4: true,
-            v6: false,
-            metric: 0,
-        };
-        let v6 = Uplink {
-            name: "a1".into(),
-            index: first,
-            v4: false,
-            v6: true,
-            metric: 1024,
-        };
+        netlink.add_gateway_route(net("0.0.0.0/0"), "10.0.2.9".parse().unwrap()).await.unwrap();
+        let v4 = Uplink { name: "a2".into(), index: second, v4: true, v6: false, metric: 0 };
+        let v6 = Uplink { name: "a1".into(), index: first, v4: false, v6: true, metric: 1024 };
         assert_eq!(netlink.uplinks(&[]).await.unwrap(), [v4.clone(), v6]);
-        assert_eq!(
-            netlink.uplinks(&[first]).await.unwrap(),
-            std::slice::from_ref(&v4)
-        );
+        assert_eq!(netlink.uplinks(&[first]).await.unwrap(), std::slice::from_ref(&v4));
         // A link without a carrier is no uplink, though its routes stay.
         b.set_link("b1", false).unwrap();
         assert_eq!(netlink.uplinks(&[]).await.unwrap(), [v4]);

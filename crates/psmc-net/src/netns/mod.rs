@@ -92,15 +92,8 @@ impl Namespace {
             .name("netns".to_owned())
             .spawn(move || keep(&report, &requests))
             .map_err(NetnsError::Create)?;
-        let fd = fd
-            .recv()
-            .unwrap_or_else(|gone| Err(io::Error::other(gone)))
-            .map_err(NetnsError::Create)?;
-        let namespace = Self {
-            fd,
-            spawner: Some(spawner),
-            keeper: Some(keeper),
-        };
+        let fd = fd.recv().unwrap_or_else(|gone| Err(io::Error::other(gone))).map_err(NetnsError::Create)?;
+        let namespace = Self { fd, spawner: Some(spawner), keeper: Some(keeper) };
         namespace.prepare()?;
         Ok(namespace)
     }
@@ -136,9 +129,7 @@ impl Namespace {
         make: impl FnOnce() -> F + Send,
     ) -> io::Result<F::Output> {
         self.run(|| {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             Ok(runtime.block_on(async { make().await }))
         })
     }
@@ -154,12 +145,7 @@ impl Namespace {
         // The keeper must own the command for a moment: it is the thread whose end kills the child.
         let moved = std::mem::replace(command, Command::new(""));
         let spawner = self.spawner.as_ref().ok_or_else(keeper_is_gone)?;
-        spawner
-            .send(SpawnRequest {
-                command: moved,
-                report,
-            })
-            .map_err(|_| keeper_is_gone())?;
+        spawner.send(SpawnRequest { command: moved, report }).map_err(|_| keeper_is_gone())?;
         let (returned, child) = outcome.recv().map_err(|_| keeper_is_gone())?;
         *command = returned;
         child

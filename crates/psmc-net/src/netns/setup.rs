@@ -22,18 +22,11 @@ const NO_DUPLICATE_DETECTION: [&str; 2] =
 /// # Errors
 /// [`NetnsError::Netlink`]: most often, that a name is taken.
 pub fn link_pair(a: &Namespace, name_a: &str, b: &Namespace, name_b: &str) -> Result<(), NetnsError> {
-    let far_end = LinkUnspec::new_with_name(name_b)
-        .setns_by_fd(b.fd().as_raw_fd())
-        .build();
-    let pair = LinkVeth::new(name_a, name_b)
-        .set_info_data(InfoData::Veth(InfoVeth::Peer(far_end)))
-        .build();
+    let far_end = LinkUnspec::new_with_name(name_b).setns_by_fd(b.fd().as_raw_fd()).build();
+    let pair = LinkVeth::new(name_a, name_b).set_info_data(InfoData::Veth(InfoVeth::Peer(far_end))).build();
     a.with_netlink(async |netlink| {
         let request = netlink.handle().link().add(pair);
-        request
-            .execute()
-            .await
-            .map_err(refused(|| format!("make the link from {name_a} to {name_b}")))
+        request.execute().await.map_err(refused(|| format!("make the link from {name_a} to {name_b}")))
     })?;
     // Not with the request above: the kernel refuses to open one end before it knows the other.
     a.set_link(name_a, true)?;
@@ -46,11 +39,7 @@ impl Namespace {
     /// # Errors
     /// [`NetnsError::Netlink`].
     pub fn add_address(&self, name: &str, address: IpNet) -> Result<(), NetnsError> {
-        self.with_netlink(async |netlink| {
-            netlink
-                .add_address(netlink.link_index(name).await?, address)
-                .await
-        })
+        self.with_netlink(async |netlink| netlink.add_address(netlink.link_index(name).await?, address).await)
     }
 
     /// Routes `destination` via the next hop `gateway`.
@@ -67,9 +56,7 @@ impl Namespace {
     /// [`NetnsError::Netlink`].
     pub fn add_device_route(&self, destination: IpNet, name: &str) -> Result<(), NetnsError> {
         self.with_netlink(async |netlink| {
-            netlink
-                .add_route(destination, netlink.link_index(name).await?)
-                .await
+            netlink.add_route(destination, netlink.link_index(name).await?).await
         })
     }
 
@@ -88,11 +75,7 @@ impl Namespace {
     pub fn sysctl(&self, key: &str, value: &str) -> Result<(), NetnsError> {
         // The kernel shows each thread the parameters of its own namespace.
         let path = Path::new("/proc/sys").join(key.replace('.', "/"));
-        let failed = |source| NetnsError::Sysctl {
-            key: key.to_owned(),
-            value: value.to_owned(),
-            source,
-        };
+        let failed = |source| NetnsError::Sysctl { key: key.to_owned(), value: value.to_owned(), source };
         self.run(|| fs::write(path, value)).map_err(failed)
     }
 
@@ -118,8 +101,5 @@ impl Namespace {
 }
 
 fn may_be_missing(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::ReadOnlyFilesystem
-    )
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ReadOnlyFilesystem)
 }

@@ -32,12 +32,7 @@ impl Namespace {
     ) -> Result<(), NetnsError> {
         let mut tc = Command::new("tc");
         tc.args(["qdisc", "replace", "dev", name, "root", "tbf"]);
-        tc.args([
-            "rate",
-            &format!("{bits_per_second}bit"),
-            "burst",
-            &format!("{burst_bytes}b"),
-        ]);
+        tc.args(["rate", &format!("{bits_per_second}bit"), "burst", &format!("{burst_bytes}b")]);
         match queue {
             Queue::Delay(delay) => tc.args(["latency", &format!("{}us", delay.as_micros().max(1))]),
             Queue::Bytes(bytes) => tc.args(["limit", &format!("{bytes}b")]),

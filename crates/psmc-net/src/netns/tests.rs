@@ -13,15 +13,8 @@ fn namespace() -> Namespace {
 
 fn echo_between(a: &Namespace, address_a: &str, b: &Namespace) {
     let server = a.run(|| UdpSocket::bind((address_a, 0))).unwrap();
-    let client = b
-        .run(|| {
-            UdpSocket::bind(if address_a.contains(':') {
-                "[::]:0"
-            } else {
-                "0.0.0.0:0"
-            })
-        })
-        .unwrap();
+    let client =
+        b.run(|| UdpSocket::bind(if address_a.contains(':') { "[::]:0" } else { "0.0.0.0:0" })).unwrap();
     client.send_to(b"ping", server.local_addr().unwrap()).unwrap();
     server.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let mut buffer = [0; 16];
@@ -34,12 +27,8 @@ fn two_namespaces_reach_each_other() {
     let (a, b) = (namespace(), namespace());
     link_pair(&a, "left", &b, "right").unwrap();
     for (namespace, name, host) in [(&a, "left", 1), (&b, "right", 2)] {
-        namespace
-            .add_address(name, format!("10.0.0.{host}/24").parse().unwrap())
-            .unwrap();
-        namespace
-            .add_address(name, format!("fd00::{host}/64").parse().unwrap())
-            .unwrap();
+        namespace.add_address(name, format!("10.0.0.{host}/24").parse().unwrap()).unwrap();
+        namespace.add_address(name, format!("fd00::{host}/64").parse().unwrap()).unwrap();
     }
     echo_between(&a, "10.0.0.1", &b);
     echo_between(&a, "fd00::1", &b);
@@ -52,18 +41,12 @@ fn routes_lead_through_a_router() {
     link_pair(&b, "up", &router, "to-b").unwrap();
     a.add_address("up", "10.0.1.2/24".parse().unwrap()).unwrap();
     b.add_address("up", "10.0.2.2/24".parse().unwrap()).unwrap();
-    router
-        .add_address("to-a", "10.0.1.1/24".parse().unwrap())
-        .unwrap();
-    router
-        .add_address("to-b", "10.0.2.1/24".parse().unwrap())
-        .unwrap();
+    router.add_address("to-a", "10.0.1.1/24".parse().unwrap()).unwrap();
+    router.add_address("to-b", "10.0.2.1/24".parse().unwrap()).unwrap();
     router.sysctl("net.ipv4.ip_forward", "1").unwrap();
-    a.add_route("0.0.0.0/0".parse().unwrap(), "10.0.1.1".parse().unwrap())
-        .unwrap();
+    a.add_route("0.0.0.0/0".parse().unwrap(), "10.0.1.1".parse().unwrap()).unwrap();
     b.add_device_route("10.0.1.1/32".parse().unwrap(), "up").unwrap();
-    b.add_route("10.0.1.0/24".parse().unwrap(), "10.0.2.1".parse().unwrap())
-        .unwrap();
+    b.add_route("10.0.1.0/24".parse().unwrap(), "10.0.2.1".parse().unwrap()).unwrap();
     echo_between(&b, "10.0.2.2", &a);
 }
 
@@ -82,9 +65,7 @@ fn loopback_is_up_and_private() {
 #[test]
 fn a_child_lives_in_the_namespace_and_dies_with_it() {
     let namespace = namespace();
-    let id_here = namespace
-        .run(|| std::fs::read_link("/proc/thread-self/ns/net"))
-        .unwrap();
+    let id_here = namespace.run(|| std::fs::read_link("/proc/thread-self/ns/net")).unwrap();
     let mut child = namespace.spawn(Command::new("sleep").arg("1000")).unwrap();
     let id_of_child = std::fs::read_link(format!("/proc/{}/ns/net", child.id())).unwrap();
     assert_eq!(id_here, id_of_child);
@@ -95,10 +76,7 @@ fn a_child_lives_in_the_namespace_and_dies_with_it() {
 #[test]
 fn a_command_that_does_not_exist_is_an_error() {
     let mut command = Command::new("/nonexistent");
-    assert_eq!(
-        namespace().spawn(&mut command).unwrap_err().kind(),
-        io::ErrorKind::NotFound
-    );
+    assert_eq!(namespace().spawn(&mut command).unwrap_err().kind(), io::ErrorKind::NotFound);
     assert_eq!(command.get_program(), "/nonexistent");
 }
 
@@ -115,8 +93,7 @@ fn a_shaped_link_is_as_slow_as_told() {
     a.add_address("left", "10.0.0.1/24".parse().unwrap()).unwrap();
     b.add_address("right", "10.0.0.2/24".parse().unwrap()).unwrap();
     a.shape("left", 8_000_000, 3000, Queue::Bytes(1_000_000)).unwrap();
-    a.shape("left", 8_000_000, 3000, Queue::Delay(Duration::from_millis(500)))
-        .unwrap();
+    a.shape("left", 8_000_000, 3000, Queue::Delay(Duration::from_millis(500))).unwrap();
     let server = b.run(|| UdpSocket::bind("10.0.0.2:9")).unwrap();
     server.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let client = a.run(|| UdpSocket::bind("10.0.0.1:0")).unwrap();
@@ -128,19 +105,13 @@ fn a_shaped_link_is_as_slow_as_told() {
         server.recv(&mut [0; 2000]).unwrap();
     }
     // A hundred kilobytes at a megabyte a second, less the burst.
-    assert!(
-        start.elapsed() > Duration::from_millis(80),
-        "{:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() > Duration::from_millis(80), "{:?}", start.elapsed());
 }
 
 #[test]
 fn errors_name_the_culprit() {
     let namespace = namespace();
-    let error = namespace
-        .shape("nowhere", 1_000_000, 3000, Queue::Bytes(9000))
-        .unwrap_err();
+    let error = namespace.shape("nowhere", 1_000_000, 3000, Queue::Bytes(9000)).unwrap_err();
     assert!(error.to_string().contains("dev nowhere"), "{error}");
     let error = namespace.set_link("nowhere", true).unwrap_err();
     assert!(format!("{error:?}").contains("nowhere"), "{error:?}");

@@ -18,10 +18,7 @@ use crate::keys::PublicKey;
 /// Dials as `identity`, whoever owns `expected`.
 pub(super) fn client(identity: &Identity, expected: PublicKey) -> ClientConfig {
     let provider = provider();
-    let verifier = Pinned {
-        expected,
-        algorithms: provider.signature_verification_algorithms,
-    };
+    let verifier = Pinned { expected, algorithms: provider.signature_verification_algorithms };
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(VERSIONS)
         .expect("the provider has suites and groups of TLS 1.3")
@@ -39,17 +36,12 @@ pub(super) fn client(identity: &Identity, expected: PublicKey) -> ClientConfig {
 /// Answers as `identity` whoever owns a key of `allowed`.
 pub(super) fn server(identity: &Identity, allowed: AllowedKeys) -> ServerConfig {
     let provider = provider();
-    let verifier = Listed {
-        allowed,
-        algorithms: provider.signature_verification_algorithms,
-    };
+    let verifier = Listed { allowed, algorithms: provider.signature_verification_algorithms };
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(VERSIONS)
         .expect("the provider has suites and groups of TLS 1.3")
         .with_client_cert_verifier(Arc::new(verifier))
-        .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(
-            identity.certified.clone(),
-        )));
+        .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(identity.certified.clone())));
     config.alpn_protocols = vec![ALPN.to_vec()];
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;

@@ -21,9 +21,7 @@ pub(super) struct HalfOpen<T> {
 
 impl<T> HalfOpen<T> {
     pub(super) fn new() -> Self {
-        Self {
-            entries: VecDeque::new(),
-        }
+        Self { entries: VecDeque::new() }
     }
 
     /// Adds one from `ip`, and yields the one that has to go for it.
@@ -43,11 +41,7 @@ impl<T> HalfOpen<T> {
 
     /// Where the one is that must make room for another one from `source`.
     fn victim(&self, source: IpAddr) -> Option<usize> {
-        let mut same = self
-            .entries
-            .iter()
-            .enumerate()
-            .filter(|(_, (other, _))| *other == source);
+        let mut same = self.entries.iter().enumerate().filter(|(_, (other, _))| *other == source);
         let oldest = same.next().map(|(index, _)| index);
         if same.count() + 1 >= MAX_PER_SOURCE {
             return oldest;
@@ -108,10 +102,7 @@ mod tests {
 
     #[test]
     fn an_ipv6_prefix_is_one_source() {
-        assert_eq!(
-            source(ip("2001:db8::1")),
-            source(ip("2001:db8::ffff:ffff:ffff:ffff"))
-        );
+        assert_eq!(source(ip("2001:db8::1")), source(ip("2001:db8::ffff:ffff:ffff:ffff")));
         assert_ne!(source(ip("2001:db8::1")), source(ip("2001:db8:0:1::1")));
         assert_ne!(source(ip("192.0.2.1")), source(ip("192.0.2.2")));
     }

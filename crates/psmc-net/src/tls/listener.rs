@@ -81,9 +81,7 @@ impl Listener {
 
     fn begin(&mut self, stream: TcpStream, from: SocketAddr) {
         let acceptor = self.acceptor.clone();
-        let task = self
-            .handshakes
-            .spawn(async move { (serve(&acceptor, stream).await, from) });
+        let task = self.handshakes.spawn(async move { (serve(&acceptor, stream).await, from) });
         if let Some(oldest) = self.half_open.add(from.ip(), task) {
             oldest.abort();
             increment(&self.counters.evicted);
@@ -162,10 +160,7 @@ async fn accept(listener: &TcpListener, counters: &Counters) -> (TcpStream, Sock
 
 /// Whether the error is that of a connection which was gone again before it was accepted (accept(2)).
 fn concerns_one_connection(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
-    )
+    matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
 }
 
 fn increment(counter: &AtomicU64) {

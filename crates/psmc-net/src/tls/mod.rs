@@ -59,10 +59,7 @@ impl Identity {
     /// The identity of whoever holds `key`.
     #[must_use]
     pub fn new(key: &PrivateKey) -> Self {
-        Self {
-            certified: raw_key::certified(key),
-            public: key.public(),
-        }
+        Self { certified: raw_key::certified(key), public: key.public() }
     }
 
     /// The key by which peers know this identity.
@@ -88,9 +85,7 @@ impl Dialer {
     /// Dials as `identity`, and only talks to who proves to own the key `expected`.
     #[must_use]
     pub fn new(identity: &Identity, expected: PublicKey) -> Self {
-        Self {
-            connector: TlsConnector::from(Arc::new(config::client(identity, expected))),
-        }
+        Self { connector: TlsConnector::from(Arc::new(config::client(identity, expected))) }
     }
 
     /// Shakes hands over `io` as the TLS client, within [`HANDSHAKE_TIMEOUT`].
@@ -106,12 +101,7 @@ impl Dialer {
     {
         let stream = finish(self.connector.connect(no_name(), io).into_fallible()).await?;
         let (peer, keys) = outcome(stream.get_ref().1)?;
-        Ok(Secured {
-            stream: TlsStream::Client(stream),
-            peer,
-            keys,
-            role: Role::Dialer,
-        })
+        Ok(Secured { stream: TlsStream::Client(stream), peer, keys, role: Role::Dialer })
     }
 }
 
@@ -131,9 +121,7 @@ impl Acceptor {
     /// Answers as `identity` those whose keys `allowed` holds at the moment of their handshake.
     #[must_use]
     pub fn new(identity: &Identity, allowed: AllowedKeys) -> Self {
-        Self {
-            config: Arc::new(config::server(identity, allowed)),
-        }
+        Self { config: Arc::new(config::server(identity, allowed)) }
     }
 
     /// Shakes hands over `io` as the TLS server, within [`HANDSHAKE_TIMEOUT`].
@@ -146,12 +134,7 @@ impl Acceptor {
     {
         let stream = finish(self.shake_hands(io)).await?;
         let (peer, keys) = outcome(stream.get_ref().1)?;
-        Ok(Secured {
-            stream: TlsStream::Server(stream),
-            peer,
-            keys,
-            role: Role::Acceptor,
-        })
+        Ok(Secured { stream: TlsStream::Server(stream), peer, keys, role: Role::Acceptor })
     }
 
     /// Listens before it answers. rustls lets a client in that names no protocol at all; here a scanner, which names
@@ -200,10 +183,7 @@ pub struct Secured<S = TcpStream> {
 
 impl<S> fmt::Debug for Secured<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Secured")
-            .field("peer", &self.peer)
-            .field("role", &self.role)
-            .finish_non_exhaustive()
+        f.debug_struct("Secured").field("peer", &self.peer).field("role", &self.role).finish_non_exhaustive()
     }
 }
 

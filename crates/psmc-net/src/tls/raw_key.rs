@@ -33,15 +33,12 @@ pub(super) fn from_spki(der: &[u8]) -> Option<PublicKey> {
 
 /// What precedes the 32 bytes of any Ed25519 key in its SubjectPublicKeyInfo (RFC 8410 §4): SEQUENCE of
 /// AlgorithmIdentifier (1.3.101.112, no parameters) and BIT STRING.
-const SPKI_PREFIX: &[u8] = &[
-    0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
-];
+const SPKI_PREFIX: &[u8] = &[0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
 /// What precedes the 32 bytes of any Ed25519 seed in PKCS#8 (RFC 8410 §7): SEQUENCE of version 0,
 /// AlgorithmIdentifier (1.3.101.112, no parameters) and OCTET STRING in an OCTET STRING.
-const PKCS8_PREFIX: &[u8] = &[
-    0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
-];
+const PKCS8_PREFIX: &[u8] =
+    &[0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 
 #[cfg(test)]
 mod tests {
@@ -52,10 +49,7 @@ mod tests {
         let key = PrivateKey::generate();
         let certified = certified(&key);
         assert_eq!(from_spki(&certified.cert[0]), Some(key.public()));
-        assert_eq!(
-            certified.key.public_key().unwrap().as_ref(),
-            &*to_spki(&key.public())
-        );
+        assert_eq!(certified.key.public_key().unwrap().as_ref(), &*to_spki(&key.public()));
     }
 
     #[test]

@@ -110,25 +110,16 @@ fn prepare(
     local: Option<IpAddr>,
     remote: SocketAddr,
 ) -> Result<TcpSocket, TcpError> {
-    let socket = if remote.is_ipv4() {
-        TcpSocket::new_v4()
-    } else {
-        TcpSocket::new_v6()
-    };
+    let socket = if remote.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
     let socket = socket.map_err(TcpError::Socket)?;
     tune(SockRef::from(&socket)).map_err(TcpError::Socket)?;
     if let Some(name) = bind_interface {
         SockRef::from(&socket)
             .bind_device(Some(name.as_bytes()))
-            .map_err(|source| TcpError::Interface {
-                name: name.into(),
-                source,
-            })?;
+            .map_err(|source| TcpError::Interface { name: name.into(), source })?;
     }
     if let Some(address) = local {
-        socket
-            .bind(SocketAddr::new(address, 0))
-            .map_err(|source| TcpError::Local { address, source })?;
+        socket.bind(SocketAddr::new(address, 0)).map_err(|source| TcpError::Local { address, source })?;
     }
     Ok(socket)
 }
@@ -187,23 +178,15 @@ mod tests {
         assert_eq!(from, stream.local_addr().unwrap());
         assert_eq!(from.ip().to_string(), "127.0.0.9");
         assert!(stream.nodelay().unwrap());
-        assert_eq!(
-            SockRef::from(&stream).tcp_user_timeout().unwrap(),
-            Some(USER_TIMEOUT)
-        );
-        assert_eq!(
-            SockRef::from(&stream).tcp_keepalive_time().unwrap(),
-            KEEPALIVE_IDLE
-        );
+        assert_eq!(SockRef::from(&stream).tcp_user_timeout().unwrap(), Some(USER_TIMEOUT));
+        assert_eq!(SockRef::from(&stream).tcp_keepalive_time().unwrap(), KEEPALIVE_IDLE);
     }
 
     #[tokio::test]
     async fn the_unspecified_ipv6_address_takes_ipv4_too() {
         let listener = listen_tcp(any_port("::")).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let stream = connect(None, None, SocketAddr::new([127, 0, 0, 1].into(), port))
-            .await
-            .unwrap();
+        let stream = connect(None, None, SocketAddr::new([127, 0, 0, 1].into(), port)).await.unwrap();
         let (_, from) = listener.accept().await.unwrap();
         assert!(from.is_ipv6());
         assert_eq!(canonical(from), stream.local_addr().unwrap());
@@ -214,23 +197,14 @@ mod tests {
         let listener = listen_tcp(any_port("127.0.0.1")).unwrap();
         let to = listener.local_addr().unwrap();
         let interface = connect(Some("psmc-none"), None, to).await.unwrap_err();
-        assert!(
-            matches!(&interface, TcpError::Interface { name, .. } if name == "psmc-none"),
-            "{interface}"
-        );
+        assert!(matches!(&interface, TcpError::Interface { name, .. } if name == "psmc-none"), "{interface}");
         let local = connect(None, Some("192.0.2.1"), to).await.unwrap_err();
         assert!(matches!(local, TcpError::Local { .. }), "{local}");
         let taken = listen_tcp(to).unwrap_err();
-        assert!(
-            matches!(taken, TcpError::Listen { address, .. } if address == to),
-            "{taken}"
-        );
+        assert!(matches!(taken, TcpError::Listen { address, .. } if address == to), "{taken}");
         drop(listener);
         let nobody = connect(None, None, to).await.unwrap_err();
-        assert!(
-            matches!(nobody, TcpError::Connect { remote, .. } if remote == to),
-            "{nobody}"
-        );
+        assert!(matches!(nobody, TcpError::Connect { remote, .. } if remote == to), "{nobody}");
     }
 
     #[test]

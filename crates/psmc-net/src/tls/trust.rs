@@ -29,10 +29,7 @@ impl AllowedKeys {
     /// Whether `key` is in the set.
     #[must_use]
     pub fn contains(&self, key: &PublicKey) -> bool {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(key)
+        self.0.read().unwrap_or_else(PoisonError::into_inner).contains(key)
     }
 }
 
@@ -60,11 +57,7 @@ impl ServerCertVerifier for Pinned {
     ) -> Result<ServerCertVerified, Error> {
         let found = parse(end_entity)?;
         if found != self.expected {
-            return Err(RejectedKey {
-                found,
-                expected: Some(self.expected),
-            }
-            .into());
+            return Err(RejectedKey { found, expected: Some(self.expected) }.into());
         }
         Ok(ServerCertVerified::assertion())
     }
@@ -116,11 +109,7 @@ impl ClientCertVerifier for Listed {
     ) -> Result<ClientCertVerified, Error> {
         let found = parse(end_entity)?;
         if !self.allowed.contains(&found) {
-            return Err(RejectedKey {
-                found,
-                expected: None,
-            }
-            .into());
+            return Err(RejectedKey { found, expected: None }.into());
         }
         Ok(ClientCertVerified::assertion())
     }

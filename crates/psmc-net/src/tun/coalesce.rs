@@ -43,11 +43,7 @@ pub(super) struct Coalescer {
 impl Coalescer {
     /// One that joins TCP segments and, if told to, UDP datagrams.
     pub(super) fn new(joins_udp: bool) -> Self {
-        Self {
-            groups: Vec::new(),
-            next: Vec::new(),
-            joins_udp,
-        }
+        Self { groups: Vec::new(), next: Vec::new(), joins_udp }
     }
 
     /// Groups a batch. Groups are in the order of their first packets, and a flow's packets stay in order: each joins
@@ -74,16 +70,9 @@ impl Coalescer {
     fn add(&mut self, packets: &[PacketBuf], index: usize) {
         let packet = packets[index].packet();
         let (flow, segment) = parse(packet).unzip();
-        let segment = segment
-            .flatten()
-            .filter(|it| self.joins_udp || it.transport != Transport::Udp);
+        let segment = segment.flatten().filter(|it| self.joins_udp || it.transport != Transport::Udp);
         if let (Some(flow), Some(segment)) = (flow, segment)
-            && let Some(group) = self
-                .groups
-                .iter_mut()
-                .rev()
-                .take(LOOK_BACK)
-                .find(|it| it.flow == Some(flow))
+            && let Some(group) = self.groups.iter_mut().rev().take(LOOK_BACK).find(|it| it.flow == Some(flow))
             && group.accepts(&segment, packets, packet)
         {
             self.next[group.last] = index;
@@ -97,16 +86,7 @@ impl Coalescer {
 impl Group {
     fn new(index: usize, total_len: usize, flow: Option<Flow>, segment: Option<Segment>) -> Self {
         let push = segment.is_some_and(|it| it.is_push());
-        Self {
-            first: index,
-            last: index,
-            count: 1,
-            total_len,
-            flow,
-            segment,
-            is_open: !push,
-            push,
-        }
+        Self { first: index, last: index, count: 1, total_len, flow, segment, is_open: !push, push }
     }
 
     fn accepts(&self, segment: &Segment, packets: &[PacketBuf], packet: &[u8]) -> bool {
@@ -139,9 +119,7 @@ impl Group {
         self.total_len += segment.payload_len;
         self.push = segment.is_push();
         // Only the last piece may be shorter than the others, or pushed.
-        let is_full = self
-            .segment
-            .is_some_and(|head| head.payload_len == segment.payload_len);
+        let is_full = self.segment.is_some_and(|head| head.payload_len == segment.payload_len);
         self.is_open = is_full && !self.push;
     }
 }

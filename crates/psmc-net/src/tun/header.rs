@@ -55,15 +55,7 @@ pub(super) fn parse(packet: &[u8]) -> Option<(Flow, Option<Segment>)> {
     let header_len = ip_len + transport_len;
     let payload_len = packet.len() - header_len;
     let segment = kind.filter(|_| payload_len > 0);
-    Some((
-        flow,
-        segment.map(|transport| Segment {
-            is_v6,
-            header_len,
-            payload_len,
-            transport,
-        }),
-    ))
+    Some((flow, segment.map(|transport| Segment { is_v6, header_len, payload_len, transport })))
 }
 
 impl Segment {
@@ -140,10 +132,7 @@ impl Segment {
             Transport::Tcp { .. } => TCP,
             Transport::Udp => UDP,
         };
-        checksum_no_fold(
-            addresses(packet, self.is_v6),
-            u64::from(protocol) + transport_len as u64,
-        )
+        checksum_no_fold(addresses(packet, self.is_v6), u64::from(protocol) + transport_len as u64)
     }
 }
 
@@ -161,12 +150,7 @@ fn addresses(packet: &[u8], is_v6: bool) -> &[u8] {
 }
 
 fn flow(packet: &[u8], is_v6: bool, protocol: u8, ports: &[u8; 4]) -> Flow {
-    let mut flow = Flow {
-        addresses: [0; 32],
-        ports: *ports,
-        protocol,
-        is_v6,
-    };
+    let mut flow = Flow { addresses: [0; 32], ports: *ports, protocol, is_v6 };
     let addresses = addresses(packet, is_v6);
     flow.addresses[..addresses.len()].copy_from_slice(addresses);
     flow
@@ -191,15 +175,10 @@ fn parse_tcp(transport: &[u8]) -> Option<(usize, Option<Transport>)> {
     if header_len < 20 || transport.len() < header_len {
         return None;
     }
-    let (flags, sequence) = (
-        transport[TCP_FLAGS],
-        u32::from(u16_at(transport, 4)) << 16 | u32::from(u16_at(transport, 6)),
-    );
+    let (flags, sequence) =
+        (transport[TCP_FLAGS], u32::from(u16_at(transport, 4)) << 16 | u32::from(u16_at(transport, 6)));
     let push = flags & TCP_PSH != 0;
-    Some((
-        header_len,
-        (flags & !TCP_PSH == TCP_ACK).then_some(Transport::Tcp { sequence, push }),
-    ))
+    Some((header_len, (flags & !TCP_PSH == TCP_ACK).then_some(Transport::Tcp { sequence, push })))
 }
 
 /// The length of the header, and what can be joined: there is a checksum.

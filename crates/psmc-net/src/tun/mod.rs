@@ -102,13 +102,7 @@ impl Tun {
         let index = set_up(&name, &config).await?;
         let coalescer = Coalescer::new(device.udp_gso());
         let device = register(device).map_err(TunError::Register)?;
-        Ok(Self {
-            device,
-            name,
-            index,
-            splitter: Splitter::new(),
-            coalescer,
-        })
+        Ok(Self { device, name, index, splitter: Splitter::new(), coalescer })
     }
 
     /// The name of the interface.
@@ -126,29 +120,19 @@ impl Tun {
 
 impl std::fmt::Debug for Tun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tun")
-            .field("name", &self.name)
-            .field("index", &self.index)
-            .finish_non_exhaustive()
+        f.debug_struct("Tun").field("name", &self.name).field("index", &self.index).finish_non_exhaustive()
     }
 }
 
 /// Opens a device with offload of TCP segments and, where the kernel can (Linux 6.2), of UDP.
 fn open(name: &str) -> Result<SyncDevice, TunError> {
-    let device = DeviceBuilder::new()
-        .name(name)
-        .offload(true)
-        .inherit_enable_state()
-        .build_sync();
+    let device = DeviceBuilder::new().name(name).offload(true).inherit_enable_state().build_sync();
     let device = device.map_err(|error| why(name, error))?;
     device.set_nonblocking(true).map_err(TunError::Register)?;
     Ok(device)
 }
 
-#[expect(
-    unsafe_code,
-    reason = "tokio wants its caller's word that the descriptor stays open"
-)]
+#[expect(unsafe_code, reason = "tokio wants its caller's word that the descriptor stays open")]
 fn register(device: SyncDevice) -> io::Result<AsyncFd<SyncDevice>> {
     // SAFETY: a SyncDevice owns its descriptor, keeps it open for as long as it lives, and always names the same one.
     let registered = unsafe { AsyncFd::register_with_interest(device, Interest::READABLE) };

@@ -58,10 +58,7 @@ pub(super) struct Splitter {
 impl Splitter {
     pub(super) fn new() -> Self {
         let parts = Box::new(array::from_fn(|_| PacketBuf::default()));
-        Self {
-            whole: vec![0; MAX_READ].into_boxed_slice(),
-            parts,
-        }
+        Self { whole: vec![0; MAX_READ].into_boxed_slice(), parts }
     }
 
     fn read(

@@ -67,11 +67,7 @@ fn write(
     parts[0] = IoSlice::new(&header);
     for (part, (nth, index)) in parts[1..].iter_mut().zip(coalescer.members(group).enumerate()) {
         let packet = packets[index].packet();
-        let skipped = if nth == 0 {
-            0
-        } else {
-            joined.map_or(0, |segment| segment.header_len)
-        };
+        let skipped = if nth == 0 { 0 } else { joined.map_or(0, |segment| segment.header_len) };
         *part = IoSlice::new(&packet[skipped..]);
     }
     // A packet is taken as a whole or not at all, so the length says nothing new.
@@ -85,12 +81,7 @@ fn offload_header(segment: &Segment) -> [u8; VIRTIO_NET_HDR_LEN] {
         Transport::Tcp { .. } => GSO_TCPV4,
         Transport::Udp => GSO_UDP,
     };
-    let lengths = [
-        segment.header_len,
-        segment.payload_len,
-        segment.ip_len(),
-        segment.checksum_offset(),
-    ];
+    let lengths = [segment.header_len, segment.payload_len, segment.ip_len(), segment.checksum_offset()];
     let mut header = [0; VIRTIO_NET_HDR_LEN];
     header[0] = NEEDS_CHECKSUM;
     header[1] = kind;

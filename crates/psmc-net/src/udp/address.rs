@@ -6,10 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(_) => address,
-        SocketAddr::V6(v6) => v6
-            .ip()
-            .to_ipv4_mapped()
-            .map_or(address, |v4| SocketAddr::new(IpAddr::V4(v4), v6.port())),
+        SocketAddr::V6(v6) => {
+            v6.ip().to_ipv4_mapped().map_or(address, |v4| SocketAddr::new(IpAddr::V4(v4), v6.port()))
+        }
     }
 }
 

@@ -23,16 +23,9 @@ pub(super) struct Control {
 impl Control {
     /// The marks that the datagrams carry and the address from which they leave, towards an IPv4 or IPv6 peer.
     pub(super) fn new(to_v4: bool, ecn: Ecn, local_ip: Option<IpAddr>) -> Self {
-        let mut control = Self {
-            bytes: [0; CAPACITY],
-            len: 0,
-        };
+        let mut control = Self { bytes: [0; CAPACITY], len: 0 };
         if ecn != Ecn::NotEct {
-            let (level, kind) = if to_v4 {
-                (IPPROTO_IP, IP_TOS)
-            } else {
-                (IPPROTO_IPV6, IPV6_TCLASS)
-            };
+            let (level, kind) = if to_v4 { (IPPROTO_IP, IP_TOS) } else { (IPPROTO_IPV6, IPV6_TCLASS) };
             control.push(level, kind, &[&(ecn as i32).to_ne_bytes()]);
         }
         match local_ip {

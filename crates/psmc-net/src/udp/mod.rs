@@ -94,15 +94,10 @@ impl UdpPort {
     pub fn bind(bind: &UdpBind) -> Result<Self, BindError> {
         let (socket, address) = open(bind.address)?;
         if let Some(interface) = &bind.interface {
-            let failed = |source| BindError::Interface {
-                interface: interface.clone(),
-                source,
-            };
+            let failed = |source| BindError::Interface { interface: interface.clone(), source };
             socket.bind_device(Some(interface.as_bytes())).map_err(failed)?;
         }
-        socket
-            .bind(&address.into())
-            .map_err(|source| BindError::Address { address, source })?;
+        socket.bind(&address.into()).map_err(|source| BindError::Address { address, source })?;
         enlarge_buffers(&socket);
         Self::register(socket).map_err(BindError::Socket)
     }
@@ -147,9 +142,7 @@ fn open(address: SocketAddr) -> Result<(Socket, SocketAddr), BindError> {
     match open_as(address) {
         Err(error) if is_any_v6 && error.raw_os_error() == Some(EAFNOSUPPORT) => {
             let any_v4 = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), address.port());
-            open_as(any_v4)
-                .map(|socket| (socket, any_v4))
-                .map_err(BindError::Socket)
+            open_as(any_v4).map(|socket| (socket, any_v4)).map_err(BindError::Socket)
         }
         outcome => outcome.map(|socket| (socket, address)).map_err(BindError::Socket),
     }

@@ -19,16 +19,8 @@ const BUFFER_SIZE: usize = 64 << 10;
 const MAX_ERRORS: usize = 8;
 
 /// Errors that an ICMP message about an earlier datagram leaves on the socket. Reading one clears it.
-const ICMP_ERRORS: [i32; 8] = [
-    ECONNREFUSED,
-    ECONNRESET,
-    EHOSTDOWN,
-    EHOSTUNREACH,
-    EMSGSIZE,
-    ENETDOWN,
-    ENETUNREACH,
-    EPROTO,
-];
+const ICMP_ERRORS: [i32; 8] =
+    [ECONNREFUSED, ECONNRESET, EHOSTDOWN, EHOSTUNREACH, EMSGSIZE, ENETDOWN, ENETUNREACH, EPROTO];
 
 /// What is known of a received datagram besides its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,25 +46,16 @@ impl RecvBatch {
     #[must_use]
     pub fn new() -> Self {
         let filled = array::from_fn(|_| quinn_udp::RecvMeta::default());
-        Self {
-            storage: vec![0; BATCH_SIZE * BUFFER_SIZE],
-            filled,
-            count: 0,
-        }
+        Self { storage: vec![0; BATCH_SIZE * BUFFER_SIZE], filled, count: 0 }
     }
 
     /// The received datagrams, in order. They may be changed in place; the next call overwrites them.
     pub fn datagrams(&mut self) -> impl Iterator<Item = (RecvMeta, &mut [u8])> {
         let filled = &self.filled[..self.count];
-        filled
-            .iter()
-            .zip(self.storage.chunks_exact_mut(BUFFER_SIZE))
-            .flat_map(|(meta, buffer)| {
-                let datagram_meta = RecvMeta::from(meta);
-                buffer[..meta.len]
-                    .chunks_mut(meta.stride.max(1))
-                    .map(move |bytes| (datagram_meta, bytes))
-            })
+        filled.iter().zip(self.storage.chunks_exact_mut(BUFFER_SIZE)).flat_map(|(meta, buffer)| {
+            let datagram_meta = RecvMeta::from(meta);
+            buffer[..meta.len].chunks_mut(meta.stride.max(1)).map(move |bytes| (datagram_meta, bytes))
+        })
     }
 }
 
@@ -111,9 +94,7 @@ impl UdpPort {
         // As many chunks as slices: the storage is BATCH_SIZE buffers long.
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
             array::from_fn(|_| IoSliceMut::new(buffers.next().unwrap_or_default()));
-        batch.count = self
-            .state
-            .recv(UdpSockRef::from(&self.socket), &mut slices, &mut batch.filled)?;
+        batch.count = self.state.recv(UdpSockRef::from(&self.socket), &mut slices, &mut batch.filled)?;
         Ok(())
     }
 }
@@ -134,7 +115,5 @@ impl From<&quinn_udp::RecvMeta> for RecvMeta {
 }
 
 fn is_icmp(error: &io::Error) -> bool {
-    error
-        .raw_os_error()
-        .is_some_and(|errno| ICMP_ERRORS.contains(&errno))
+    error.raw_os_error().is_some_and(|errno| ICMP_ERRORS.contains(&errno))
 }

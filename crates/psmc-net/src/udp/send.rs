@@ -73,11 +73,7 @@ impl UdpPort {
     /// [`SendError`]. Its `sent` says with which byte to go on; skipping one segment from there is right after
     /// everything but [`SendFailure::WouldBlock`].
     pub fn try_send(&self, transmit: &Transmit<'_>) -> Result<(), SendError> {
-        let remote = if self.is_v6() {
-            mapped(transmit.remote)
-        } else {
-            transmit.remote
-        };
+        let remote = if self.is_v6() { mapped(transmit.remote) } else { transmit.remote };
         let to_v4 = transmit.remote.ip().to_canonical().is_ipv4();
         let envelope = Envelope {
             port: self,
@@ -87,9 +83,7 @@ impl UdpPort {
         let segment_size = transmit.segment_size.unwrap_or(transmit.contents.len()).max(1);
         let segments_per_write = (MAX_WRITE / segment_size).clamp(1, MAX_SEGMENTS);
         let in_chunks_of = segment_size * segments_per_write;
-        in_turn(transmit.contents, in_chunks_of, |chunk| {
-            envelope.send_segments(chunk, segment_size)
-        })
+        in_turn(transmit.contents, in_chunks_of, |chunk| envelope.send_segments(chunk, segment_size))
     }
 }
 
@@ -102,9 +96,7 @@ struct Envelope<'a> {
 
 impl Envelope<'_> {
     fn send_segments(&self, chunk: &[u8], segment_size: usize) -> Result<(), SendError> {
-        let offload = u16::try_from(segment_size)
-            .ok()
-            .filter(|_| chunk.len() > segment_size);
+        let offload = u16::try_from(segment_size).ok().filter(|_| chunk.len() > segment_size);
         let Some(offload) = offload else {
             return self.send_one(chunk);
         };
@@ -129,18 +121,13 @@ impl Envelope<'_> {
             message = message.with_control(control.as_bytes());
         }
         // A datagram is sent as a whole or not at all, so its length says nothing new.
-        self.port.socket.try_io(Interest::WRITABLE, || {
-            self.port.reference().sendmsg(&message, 0).map(drop)
-        })
+        self.port.socket.try_io(Interest::WRITABLE, || self.port.reference().sendmsg(&message, 0).map(drop))
     }
 }
 
 impl From<io::Error> for SendError {
     fn from(error: io::Error) -> Self {
-        Self {
-            sent: 0,
-            failure: SendFailure::from(error),
-        }
+        Self { sent: 0, failure: SendFailure::from(error) }
     }
 }
 
@@ -168,10 +155,7 @@ fn in_turn(
 ) -> Result<(), SendError> {
     let mut before = 0;
     for piece in contents.chunks(size) {
-        send(piece).map_err(|error| SendError {
-            sent: before + error.sent,
-            ..error
-        })?;
+        send(piece).map_err(|error| SendError { sent: before + error.sent, ..error })?;
         before += piece.len();
     }
     Ok(())

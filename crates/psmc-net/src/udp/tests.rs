@@ -1,9 +1,6 @@
 //! Real sockets over loopback.
 
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "the bytes of test data may be anything"
-)]
+#![expect(clippy::cast_possible_truncation, reason = "the bytes of test data may be anything")]
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -16,21 +13,11 @@ use crate::netns::{Namespace, link_pair};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 fn port(address: &str) -> UdpPort {
-    UdpPort::bind(&UdpBind {
-        address: address.parse().unwrap(),
-        interface: None,
-    })
-    .unwrap()
+    UdpPort::bind(&UdpBind { address: address.parse().unwrap(), interface: None }).unwrap()
 }
 
 fn to(remote: SocketAddr, contents: &[u8]) -> Transmit<'_> {
-    Transmit {
-        remote,
-        local_ip: None,
-        ecn: Ecn::NotEct,
-        segment_size: None,
-        contents,
-    }
+    Transmit { remote, local_ip: None, ecn: Ecn::NotEct, segment_size: None, contents }
 }
 
 /// Sends all of it, waiting where the socket asks to.
@@ -64,14 +51,8 @@ async fn receive(port: &UdpPort, count: usize) -> Vec<(RecvMeta, Vec<u8>)> {
 async fn segments_arrive(from: &str, at: &str, target: &str) {
     let (sender, receiver) = (port(from), port(at));
     let remote = SocketAddr::new(target.parse().unwrap(), receiver.local_addr().port());
-    let contents: Vec<u8> = (0..64 * 1400 + 123)
-        .map(|i: usize| (i / 1400 % 256) as u8)
-        .collect();
-    let transmit = Transmit {
-        segment_size: Some(1400),
-        ecn: Ecn::Ect0,
-        ..to(remote, &contents)
-    };
+    let contents: Vec<u8> = (0..64 * 1400 + 123).map(|i: usize| (i / 1400 % 256) as u8).collect();
+    let transmit = Transmit { segment_size: Some(1400), ecn: Ecn::Ect0, ..to(remote, &contents) };
     send(&sender, &transmit).await.unwrap();
 
     let received = receive(&receiver, 65).await;
@@ -107,15 +88,9 @@ async fn the_local_address_can_be_chosen() {
     for sender in ["0.0.0.0:0", "[::]:0"] {
         let (sender, receiver) = (port(sender), port("127.0.0.1:0"));
         let local_ip = "127.0.0.9".parse().unwrap();
-        send(
-            &sender,
-            &Transmit {
-                local_ip: Some(local_ip),
-                ..to(receiver.local_addr(), b"x")
-            },
-        )
-        .await
-        .unwrap();
+        send(&sender, &Transmit { local_ip: Some(local_ip), ..to(receiver.local_addr(), b"x") })
+            .await
+            .unwrap();
         assert_eq!(receive(&receiver, 1).await[0].0.remote.ip(), local_ip);
     }
 }
@@ -124,23 +99,13 @@ async fn the_local_address_can_be_chosen() {
 async fn a_local_address_that_is_gone_spoils_nothing_else() {
     let (sender, receiver) = (port("[::]:0"), port("127.0.0.1:0"));
     let contents = [7; 3000];
-    let good = Transmit {
-        segment_size: Some(1000),
-        ecn: Ecn::Ce,
-        ..to(receiver.local_addr(), &contents)
-    };
-    let bad = Transmit {
-        local_ip: Some("192.0.2.1".parse().unwrap()),
-        ..good.clone()
-    };
+    let good = Transmit { segment_size: Some(1000), ecn: Ecn::Ce, ..to(receiver.local_addr(), &contents) };
+    let bad = Transmit { local_ip: Some("192.0.2.1".parse().unwrap()), ..good.clone() };
     let failure = send(&sender, &bad).await.unwrap_err();
     assert!(matches!(failure, SendFailure::Unreachable(_)), "{failure:?}");
     send(&sender, &good).await.unwrap();
     assert!(
-        receive(&receiver, 3)
-            .await
-            .iter()
-            .all(|(meta, bytes)| meta.ecn == Ecn::Ce && bytes.len() == 1000)
+        receive(&receiver, 3).await.iter().all(|(meta, bytes)| meta.ecn == Ecn::Ce && bytes.len() == 1000)
     );
 }
 
@@ -158,28 +123,16 @@ async fn icmp_errors_do_not_stop_receiving() {
 
 #[test]
 fn a_new_socket_reports_would_block_until_the_runtime_has_looked_at_it() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _guard = runtime.enter();
     let port = port("127.0.0.1:0");
     let error = port.try_send(&to(port.local_addr(), b"x")).unwrap_err();
-    assert!(matches!(
-        error,
-        SendError {
-            sent: 0,
-            failure: SendFailure::WouldBlock
-        }
-    ));
+    assert!(matches!(error, SendError { sent: 0, failure: SendFailure::WouldBlock }));
 }
 
 #[test]
 fn failures_are_told_apart() {
-    let (a, b) = (
-        Namespace::new().expect("this test needs root"),
-        Namespace::new().unwrap(),
-    );
+    let (a, b) = (Namespace::new().expect("this test needs root"), Namespace::new().unwrap());
     link_pair(&a, "left", &b, "right").unwrap();
     a.add_address("left", "10.0.0.1/24".parse().unwrap()).unwrap();
     let neighbour = "10.0.0.2:9".parse().unwrap();
@@ -188,32 +141,17 @@ fn failures_are_told_apart() {
             let port = port("0.0.0.0:0");
             let too_big = send(&port, &to(neighbour, &[0; 1473])).await;
             let many = [0; 4500];
-            let too_big_segments = Transmit {
-                segment_size: Some(1500),
-                ..to(neighbour, &many)
-            };
-            assert!(matches!(
-                send(&port, &too_big_segments).await,
-                Err(SendFailure::TooBig)
-            ));
+            let too_big_segments = Transmit { segment_size: Some(1500), ..to(neighbour, &many) };
+            assert!(matches!(send(&port, &too_big_segments).await, Err(SendFailure::TooBig)));
             let no_route = send(&port, &to("192.0.2.1:9".parse().unwrap(), b"x")).await;
-            let bound = UdpBind {
-                address: "0.0.0.0:0".parse().unwrap(),
-                interface: Some("left".into()),
-            };
-            let bound = send(
-                &UdpPort::bind(&bound).unwrap(),
-                &to("192.0.2.1:9".parse().unwrap(), b"x"),
-            )
-            .await;
+            let bound = UdpBind { address: "0.0.0.0:0".parse().unwrap(), interface: Some("left".into()) };
+            let bound =
+                send(&UdpPort::bind(&bound).unwrap(), &to("192.0.2.1:9".parse().unwrap(), b"x")).await;
             (too_big, no_route, bound)
         })
         .unwrap();
     assert!(matches!(too_big, Err(SendFailure::TooBig)), "{too_big:?}");
-    assert!(
-        matches!(no_route, Err(SendFailure::Unreachable(_))),
-        "{no_route:?}"
-    );
+    assert!(matches!(no_route, Err(SendFailure::Unreachable(_))), "{no_route:?}");
     // Bound to an interface, a datagram needs no route: whoever has the address is asked for on the link.
     assert!(bound.is_ok(), "{bound:?}");
 }
@@ -221,19 +159,10 @@ fn failures_are_told_apart() {
 #[tokio::test]
 async fn bind_errors_name_the_culprit() {
     let taken = port("127.0.0.1:0");
-    let again = UdpBind {
-        address: taken.local_addr(),
-        interface: None,
-    };
+    let again = UdpBind { address: taken.local_addr(), interface: None };
     let error = UdpPort::bind(&again).unwrap_err();
-    assert!(
-        error.to_string().contains(&taken.local_addr().to_string()),
-        "{error}"
-    );
-    let nowhere = UdpBind {
-        address: "[::]:0".parse().unwrap(),
-        interface: Some("nowhere".into()),
-    };
+    assert!(error.to_string().contains(&taken.local_addr().to_string()), "{error}");
+    let nowhere = UdpBind { address: "[::]:0".parse().unwrap(), interface: Some("nowhere".into()) };
     let error = UdpPort::bind(&nowhere).unwrap_err();
     assert!(error.to_string().contains("interface nowhere"), "{error}");
 }

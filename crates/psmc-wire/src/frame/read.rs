@@ -75,22 +75,14 @@ impl<'a> AckFrame<'a> {
         if first_run == 0 {
             return Err(Malformed::Illegal("empty run in an acknowledgement"));
         }
-        Ok(Self {
-            header,
-            first_run,
-            gaps: reader.bytes(gaps * 4)?,
-        })
+        Ok(Self { header, first_run, gaps: reader.bytes(gaps * 4)? })
     }
 
     /// The runs, largest first. `expected` is the sender's next number, near which the largest must lie.
     #[must_use]
     pub fn ranges(&self, expected: PacketNumber) -> AckRanges<'a> {
         let largest = PacketNumber::expand(self.header.largest, expected);
-        AckRanges {
-            next_last: Some(largest),
-            run: self.first_run,
-            gaps: Reader::new(self.gaps),
-        }
+        AckRanges { next_last: Some(largest), run: self.first_run, gaps: Reader::new(self.gaps) }
     }
 }
 
@@ -126,9 +118,7 @@ impl<'a> Frames<'a> {
     /// Over the opened bytes behind the timestamp.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self {
-            reader: Reader::new(bytes),
-        }
+        Self { reader: Reader::new(bytes) }
     }
 
     fn parse(reader: &mut Reader<'a>) -> Result<Frame<'a>, Malformed> {
@@ -198,10 +188,5 @@ fn parse_data<'a>(reader: &mut Reader<'a>, kind: u8) -> Result<DataFrame<'a>, Ma
             reader.bytes(len)?
         }
     };
-    Ok(DataFrame {
-        bucket,
-        seq,
-        ordered: kind & DATA_UNORDERED_FLAG == 0,
-        packet,
-    })
+    Ok(DataFrame { bucket, seq, ordered: kind & DATA_UNORDERED_FLAG == 0, packet })
 }

@@ -28,10 +28,7 @@ fn runs() -> impl Strategy<Value = Vec<PacketRange>> {
         let range = |(gap, run): (u64, u64)| {
             let last = next - gap;
             next = last - run;
-            PacketRange {
-                first: PacketNumber(last - run + 1),
-                last: PacketNumber(last),
-            }
+            PacketRange { first: PacketNumber(last - run + 1), last: PacketNumber(last) }
         };
         steps.into_iter().map(range).collect()
     })
@@ -101,18 +98,8 @@ proptest! {
 
 #[test]
 fn the_small_frames_survive_the_wire() {
-    let stats = PathStats {
-        packets: 1,
-        bytes: 2,
-        owd_min_us: 3,
-        owd_smoothed_us: 4,
-        jitter_us: 5,
-    };
-    let usage = PathUseFrame {
-        path: PathId(4),
-        sequence: 5,
-        usage: PathUse::Closed,
-    };
+    let stats = PathStats { packets: 1, bytes: 2, owd_min_us: 3, owd_smoothed_us: 4, jitter_us: 5 };
+    let usage = PathUseFrame { path: PathId(4), sequence: 5, usage: PathUse::Closed };
     let bytes = written(100, |w| {
         w.ping()
             && w.path_challenge([1; 8])
@@ -121,9 +108,7 @@ fn the_small_frames_survive_the_wire() {
             && w.path_use(usage)
     })
     .expect("fits");
-    let frames: Vec<_> = Frames::new(&bytes)
-        .map(|frame| frame.expect("well-formed"))
-        .collect();
+    let frames: Vec<_> = Frames::new(&bytes).map(|frame| frame.expect("well-formed")).collect();
     assert!(matches!(
         frames[..],
         [
@@ -138,21 +123,11 @@ fn the_small_frames_survive_the_wire() {
 
 #[test]
 fn runs_below_zero_end_an_acknowledgement() {
-    let header = AckHeader {
-        path: PathId(0),
-        largest: 3,
-        delay_us: 0,
-        received_at_us: 0,
-        congestion_experienced: 0,
-    };
-    let run = PacketRange {
-        first: PacketNumber(0),
-        last: PacketNumber(9),
-    };
+    let header =
+        AckHeader { path: PathId(0), largest: 3, delay_us: 0, received_at_us: 0, congestion_experienced: 0 };
+    let run = PacketRange { first: PacketNumber(0), last: PacketNumber(9) };
     let bytes = written(100, |w| w.ack(&header, std::iter::once(run))).expect("fits");
-    let Frame::Ack(ack) = only_frame(&bytes) else {
-        panic!("not an acknowledgement")
-    };
+    let Frame::Ack(ack) = only_frame(&bytes) else { panic!("not an acknowledgement") };
     assert_eq!(ack.ranges(PacketNumber(4)).count(), 0);
 }
 
@@ -164,15 +139,9 @@ fn a_full_size_packet_costs_at_most_forty_bytes_beyond_udp() {
 
 #[test]
 fn unknown_frames_and_buckets_are_refused() {
-    assert!(matches!(
-        Frames::new(&[0xff]).next(),
-        Some(Err(crate::Malformed::UnknownType(0xff)))
-    ));
+    assert!(matches!(Frames::new(&[0xff]).next(), Some(Err(crate::Malformed::UnknownType(0xff)))));
     let out_of_range = [DATA, 0xff, 0xff, 0, 0, 0, 0];
-    assert!(matches!(
-        Frames::new(&out_of_range).next(),
-        Some(Err(crate::Malformed::Illegal(_)))
-    ));
+    assert!(matches!(Frames::new(&out_of_range).next(), Some(Err(crate::Malformed::Illegal(_)))));
     let mut after_error = Frames::new(&[0xff, PING]);
     assert!(after_error.next().is_some_and(|frame| frame.is_err()));
     assert!(after_error.next().is_none());

@@ -80,12 +80,7 @@ impl<'a> FrameWriter<'a> {
             PathUse::Standby => 1,
             PathUse::Closed => 2,
         };
-        self.put(&[
-            &[PATH_USE],
-            &frame.path.0.to_be_bytes(),
-            &frame.sequence.to_be_bytes(),
-            &[usage],
-        ])
+        self.put(&[&[PATH_USE], &frame.path.0.to_be_bytes(), &frame.sequence.to_be_bytes(), &[usage]])
     }
 
     /// Acknowledges the runs of `ranges`, which come largest first and do not touch each other.
@@ -153,12 +148,7 @@ impl<'a> FrameWriter<'a> {
             return None;
         }
         let kind = DATA | unordered_flag(frame);
-        self.put(&[
-            &[kind],
-            &frame.bucket.number().to_be_bytes(),
-            &frame.seq.0.to_be_bytes(),
-            frame.packet,
-        ]);
+        self.put(&[&[kind], &frame.bucket.number().to_be_bytes(), &frame.seq.0.to_be_bytes(), frame.packet]);
         Some(self.len)
     }
 

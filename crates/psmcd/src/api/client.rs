@@ -72,16 +72,9 @@ impl Client {
     pub fn connect(path: &Path) -> Result<Self, ClientError> {
         let stream = UnixStream::connect(path).map_err(|error| connect_error(path, error))?;
         let limit = Some(TIMEOUT);
-        let limited = stream
-            .set_read_timeout(limit)
-            .and_then(|()| stream.set_write_timeout(limit));
-        limited.map_err(|source| ClientError::Connect {
-            path: path.to_owned(),
-            source,
-        })?;
-        Ok(Self {
-            stream: BufReader::new(stream),
-        })
+        let limited = stream.set_read_timeout(limit).and_then(|()| stream.set_write_timeout(limit));
+        limited.map_err(|source| ClientError::Connect { path: path.to_owned(), source })?;
+        Ok(Self { stream: BufReader::new(stream) })
     }
 
     /// Connects to the daemon of a site, by its name.
@@ -137,10 +130,7 @@ fn read_error(error: FrameError) -> ClientError {
 
 /// The one socket in a directory.
 fn only_socket(directory: &Path) -> Result<PathBuf, ClientError> {
-    let entries = fs::read_dir(directory)
-        .into_iter()
-        .flatten()
-        .filter_map(Result::ok);
+    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
     let mut sockets: Vec<PathBuf> = entries
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|e| e == "sock"))
@@ -167,15 +157,9 @@ mod tests {
     fn the_only_socket_is_found() {
         let directory = tempfile::tempdir().unwrap();
         let socket = |name: &str| fs::write(directory.path().join(name), "").unwrap();
-        assert!(matches!(
-            only_socket(&directory.path().join("no")),
-            Err(ClientError::NoDaemon)
-        ));
+        assert!(matches!(only_socket(&directory.path().join("no")), Err(ClientError::NoDaemon)));
         socket("notes.txt");
-        assert!(matches!(
-            only_socket(directory.path()),
-            Err(ClientError::NoDaemon)
-        ));
+        assert!(matches!(only_socket(directory.path()), Err(ClientError::NoDaemon)));
         socket("van.sock");
         assert!(only_socket(directory.path()).unwrap().ends_with("van.sock"));
         socket("hq.sock");
@@ -188,9 +172,6 @@ mod tests {
     #[test]
     fn a_missing_daemon_is_named() {
         let error = Client::connect(Path::new("/nonexistent/van.sock")).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "no psmcd answers on /nonexistent/van.sock; is it running?"
-        );
+        assert_eq!(error.to_string(), "no psmcd answers on /nonexistent/van.sock; is it running?");
     }
 }

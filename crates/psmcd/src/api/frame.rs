@@ -51,17 +51,10 @@ struct Incoming {
 
 /// A message as a line.
 pub(super) fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
-    let mut line = serde_json::to_vec(&Outgoing {
-        version: VERSION,
-        message,
-    })
-    .map_err(FrameError::Malformed)?;
+    let mut line =
+        serde_json::to_vec(&Outgoing { version: VERSION, message }).map_err(FrameError::Malformed)?;
     line.push(b'\n');
-    if line.len() > MAX_LINE {
-        Err(FrameError::TooLong)
-    } else {
-        Ok(line)
-    }
+    if line.len() > MAX_LINE { Err(FrameError::TooLong) } else { Ok(line) }
 }
 
 /// The message in a line. The version comes first: a message of another version need not make sense.
@@ -105,15 +98,9 @@ mod tests {
 
     #[test]
     fn messages_survive_the_wire() {
-        let request = Request::PathRemove {
-            peer: "hq".to_owned(),
-            path: "lte".to_owned(),
-        };
+        let request = Request::PathRemove { peer: "hq".to_owned(), path: "lte".to_owned() };
         let line = encode(&request).unwrap();
-        assert_eq!(
-            line,
-            b"{\"version\":1,\"op\":\"path_remove\",\"peer\":\"hq\",\"path\":\"lte\"}\n"
-        );
+        assert_eq!(line, b"{\"version\":1,\"op\":\"path_remove\",\"peer\":\"hq\",\"path\":\"lte\"}\n");
         assert_eq!(decode::<Request>(&line).unwrap(), request);
 
         for response in [Response::Ok, Response::error("no"), Response::Paths(Vec::new())] {
@@ -125,10 +112,7 @@ mod tests {
     fn another_version_is_named_before_the_message_is_read() {
         let error = decode::<Request>(b"{\"version\":2,\"op\":\"dance\"}\n").unwrap_err();
         assert!(matches!(error, FrameError::Version { theirs: 2 }));
-        assert!(matches!(
-            decode::<Request>(b"{\"op\":\"status\"}\n"),
-            Err(FrameError::Malformed(_))
-        ));
+        assert!(matches!(decode::<Request>(b"{\"op\":\"status\"}\n"), Err(FrameError::Malformed(_))));
         assert!(matches!(decode::<Request>(b"\n"), Err(FrameError::Malformed(_))));
     }
 
@@ -138,9 +122,6 @@ mod tests {
         assert!(matches!(read(b""), Ok(None)));
         assert!(matches!(read(b"a\nb"), Ok(Some(line)) if line == b"a\n"));
         assert!(matches!(read(b"a"), Err(FrameError::Truncated)));
-        assert!(matches!(
-            read(&vec![b'x'; MAX_LINE + 5]),
-            Err(FrameError::TooLong)
-        ));
+        assert!(matches!(read(&vec![b'x'; MAX_LINE + 5]), Err(FrameError::TooLong)));
     }
 }

@@ -71,9 +71,7 @@ pub enum Response {
 impl Response {
     /// A refusal in words.
     pub fn error(message: impl std::fmt::Display) -> Self {
-        Self::Error {
-            message: message.to_string(),
-        }
+        Self::Error { message: message.to_string() }
     }
 }
 
@@ -130,29 +128,21 @@ impl PathSpec {
     pub fn settings(&self, endpoint: Option<&Endpoint>) -> Result<PathSettings, ValueError> {
         let own = self.endpoint.as_deref().map(str::parse::<Endpoint>).transpose()?;
         let endpoint = own.or_else(|| endpoint.cloned()).ok_or_else(|| {
-            let reason = format!(
-                "the path \"{}\" leads nowhere: neither it nor its peer has an endpoint",
-                self.name
-            );
+            let reason =
+                format!("the path \"{}\" leads nowhere: neither it nor its peer has an endpoint", self.name);
             ValueError::new(reason, "give it one with --endpoint HOST:PORT")
         })?;
         Ok(PathSettings {
             name: self.name.parse()?,
             interface: self.interface.as_deref().map(str::parse).transpose()?,
-            address: self
-                .address
-                .map(|address| address.to_string().parse())
-                .transpose()?,
+            address: self.address.map(|address| address.to_string().parse()).transpose()?,
             endpoint,
             weight: self
                 .weight
                 .map(|weight| weight.to_string().parse::<Weight>())
                 .transpose()?
                 .unwrap_or_default(),
-            max_rate: self
-                .max_rate_bits_per_second
-                .map(Rate::from_bits_per_second)
-                .transpose()?,
+            max_rate: self.max_rate_bits_per_second.map(Rate::from_bits_per_second).transpose()?,
             mtu: self.mtu.map(|mtu| mtu.to_string().parse()).transpose()?,
         })
     }
@@ -165,38 +155,15 @@ mod tests {
     #[test]
     fn a_spec_is_checked_like_the_file() {
         let peer: Endpoint = "hq:5115".parse().unwrap();
-        let spec = PathSpec {
-            name: "lte".to_owned(),
-            weight: Some(3),
-            ..PathSpec::default()
-        };
+        let spec = PathSpec { name: "lte".to_owned(), weight: Some(3), ..PathSpec::default() };
         let settings = spec.settings(Some(&peer)).unwrap();
         assert_eq!((settings.endpoint, settings.weight.get()), (peer.clone(), 3));
 
         assert!(spec.settings(None).is_err());
+        assert!(PathSpec { weight: Some(0), ..spec.clone() }.settings(Some(&peer)).is_err());
         assert!(
-            PathSpec {
-                weight: Some(0),
-                ..spec.clone()
-            }
-            .settings(Some(&peer))
-            .is_err()
+            PathSpec { max_rate_bits_per_second: Some(0), ..spec.clone() }.settings(Some(&peer)).is_err()
         );
-        assert!(
-            PathSpec {
-                max_rate_bits_per_second: Some(0),
-                ..spec.clone()
-            }
-            .settings(Some(&peer))
-            .is_err()
-        );
-        assert!(
-            PathSpec {
-                name: "a/b".to_owned(),
-                ..spec
-            }
-            .settings(Some(&peer))
-            .is_err()
-        );
+        assert!(PathSpec { name: "a/b".to_owned(), ..spec }.settings(Some(&peer)).is_err());
     }
 }

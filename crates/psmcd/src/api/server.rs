@@ -54,11 +54,7 @@ impl Server {
     pub fn bind(path: &Path) -> Result<Self, BindError> {
         let (listener, file) = socket::bind(path)?;
         let (sender, calls) = mpsc::channel(MAX_CLIENTS);
-        Ok(Self {
-            calls,
-            listener: tokio::spawn(accept_all(listener, sender)),
-            _file: file,
-        })
+        Ok(Self { calls, listener: tokio::spawn(accept_all(listener, sender)), _file: file })
     }
 
     /// The next request. `None` only if the task that accepts clients has died of a bug. May be cancelled without loss.
@@ -114,9 +110,7 @@ fn admit(stream: UnixStream, places: &Arc<Semaphore>, calls: &mpsc::Sender<Call>
 
 /// Says why, as far as the empty buffer of a new connection takes it, which is all of it.
 fn turn_away(stream: &UnixStream) {
-    let response = Response::error(format!(
-        "{MAX_CLIENTS} clients are connected already; close one of them"
-    ));
+    let response = Response::error(format!("{MAX_CLIENTS} clients are connected already; close one of them"));
     if let Ok(line) = frame::encode(&response) {
         drop(stream.try_write(&line));
     }

@@ -10,12 +10,7 @@ use crate::logging::LogFormat;
 
 /// Control a multipath tunnel, and make its keys
 #[derive(Debug, Parser)]
-#[command(
-    name = "psmc",
-    version,
-    propagate_version = false,
-    disable_help_subcommand = true
-)]
+#[command(name = "psmc", version, propagate_version = false, disable_help_subcommand = true)]
 #[command(after_help = "\
 A tunnel in four steps, on each of the two sites:
   umask 077; psmc genkey > van.key       make the private key
@@ -33,13 +28,7 @@ pub(super) struct Psmc {
 #[derive(Debug, Args)]
 pub(super) struct Target {
     /// The control socket of the daemon to talk to
-    #[arg(
-        long,
-        global = true,
-        value_name = "PATH",
-        conflicts_with = "site",
-        help_heading = "Which daemon"
-    )]
+    #[arg(long, global = true, value_name = "PATH", conflicts_with = "site", help_heading = "Which daemon")]
     pub(super) socket: Option<PathBuf>,
     /// The site to talk to, where several run on this machine
     #[arg(long, global = true, value_name = "NAME", help_heading = "Which daemon")]
@@ -168,11 +157,7 @@ impl std::str::FromStr for MaxRate {
     type Err = crate::config::ValueError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "none" {
-            Ok(Self::None)
-        } else {
-            text.parse().map(Self::Limit)
-        }
+        if text == "none" { Ok(Self::None) } else { text.parse().map(Self::Limit) }
     }
 }
 

@@ -55,10 +55,7 @@ pub(super) fn pubkey() -> Result<(), CliError> {
 
 fn read_key(input: impl Read) -> Result<PrivateKey, KeyInputError> {
     let mut text = Vec::new();
-    input
-        .take(MAX_INPUT)
-        .read_to_end(&mut text)
-        .map_err(KeyInputError::Read)?;
+    input.take(MAX_INPUT).read_to_end(&mut text).map_err(KeyInputError::Read)?;
     let text = String::from_utf8(text).map_err(|_| KeyInputError::NotAKey)?;
     match text.trim() {
         "" => Err(KeyInputError::Empty),
@@ -73,18 +70,9 @@ mod tests {
     #[test]
     fn what_is_no_key_is_refused() {
         assert!(matches!(read_key(b" \n".as_slice()), Err(KeyInputError::Empty)));
-        assert!(matches!(
-            read_key(b"hello\n".as_slice()),
-            Err(KeyInputError::NotAKey)
-        ));
-        assert!(matches!(
-            read_key(b"\xff\n".as_slice()),
-            Err(KeyInputError::NotAKey)
-        ));
-        assert!(matches!(
-            read_key([b'A'; 1000].as_slice()),
-            Err(KeyInputError::NotAKey)
-        ));
+        assert!(matches!(read_key(b"hello\n".as_slice()), Err(KeyInputError::NotAKey)));
+        assert!(matches!(read_key(b"\xff\n".as_slice()), Err(KeyInputError::NotAKey)));
+        assert!(matches!(read_key([b'A'; 1000].as_slice()), Err(KeyInputError::NotAKey)));
     }
 
     #[test]

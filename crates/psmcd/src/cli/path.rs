@@ -6,9 +6,7 @@ use crate::api::{Client, PathSpec, PeerPaths, RateLimit, Request, Response, Want
 use crate::config::{Name, Rate, Weight};
 
 pub(super) fn list(client: &mut Client, peer: Option<Name>, json: bool) -> Result<(), CliError> {
-    let request = Request::PathList {
-        peer: peer.map(|name| name.to_string()),
-    };
+    let request = Request::PathList { peer: peer.map(|name| name.to_string()) };
     let Response::Paths(paths) = client.ask(&request)? else {
         return Err(CliError::WrongAnswer);
     };
@@ -17,9 +15,7 @@ pub(super) fn list(client: &mut Client, peer: Option<Name>, json: bool) -> Resul
 }
 
 fn text(peers: &[PeerPaths]) -> String {
-    let peers = peers
-        .iter()
-        .map(|peer| format!("peer {}\n{}", peer.peer, table::paths(&peer.paths)));
+    let peers = peers.iter().map(|peer| format!("peer {}\n{}", peer.peer, table::paths(&peer.paths)));
     peers.collect::<Vec<_>>().join("\n")
 }
 
@@ -33,23 +29,11 @@ pub(super) fn add(client: &mut Client, args: PathAddArgs) -> Result<(), CliError
         max_rate_bits_per_second: args.max_rate.map(Rate::bits_per_second),
         mtu: args.mtu.map(|mtu| mtu.get()),
     };
-    command(
-        client,
-        &Request::PathAdd {
-            peer: args.peer.to_string(),
-            path,
-        },
-    )
+    command(client, &Request::PathAdd { peer: args.peer.to_string(), path })
 }
 
 pub(super) fn remove(client: &mut Client, peer: Name, path: Name) -> Result<(), CliError> {
-    command(
-        client,
-        &Request::PathRemove {
-            peer: peer.to_string(),
-            path: path.to_string(),
-        },
-    )
+    command(client, &Request::PathRemove { peer: peer.to_string(), path: path.to_string() })
 }
 
 pub(super) fn set(client: &mut Client, args: PathSetArgs) -> Result<(), CliError> {

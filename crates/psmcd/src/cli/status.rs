@@ -11,11 +11,7 @@ pub(super) fn run(client: &mut Client, json: bool) -> Result<(), CliError> {
     let Response::Status(status) = client.ask(&Request::Status)? else {
         return Err(CliError::WrongAnswer);
     };
-    let text = if json {
-        output::json(&status)?
-    } else {
-        text(&status)
-    };
+    let text = if json { output::json(&status)? } else { text(&status) };
     Ok(output::print(&text)?)
 }
 
@@ -36,20 +32,9 @@ fn write_status(status: &Status, out: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn write_site(site: &SiteStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-    writeln!(
-        out,
-        "site {}, up {}, psmcd {}",
-        site.name,
-        age(site.uptime_s),
-        site.version
-    )?;
+    writeln!(out, "site {}, up {}, psmcd {}", site.name, age(site.uptime_s), site.version)?;
     writeln!(out, "  public key   {}", site.public_key)?;
-    writeln!(
-        out,
-        "  interface    {}: {}",
-        site.interface,
-        site.addresses.join(", ")
-    )?;
+    writeln!(out, "  interface    {}: {}", site.interface, site.addresses.join(", "))?;
     writeln!(out, "  listens on   {}", site.listen)
 }
 
@@ -79,11 +64,7 @@ fn headline(peer: &PeerStatus) -> &'static str {
 }
 
 fn control(peer: &PeerStatus) -> String {
-    let state = if peer.control.connected {
-        "connected"
-    } else {
-        "not connected"
-    };
+    let state = if peer.control.connected { "connected" } else { "not connected" };
     let since = age(peer.control.since_s);
     match &peer.control.last_error {
         Some(error) if !peer.control.connected => format!("{state} for {since}: {error}"),
@@ -94,8 +75,7 @@ fn control(peer: &PeerStatus) -> String {
 /// The counts that are not zero, or `None` if all are.
 fn counts(counters: &BTreeMap<String, u64>) -> Option<String> {
     let counted = counters.iter().filter(|(_, count)| **count > 0);
-    let counted: Vec<String> = counted
-        .map(|(name, count)| format!("{count} {}", name.replace('_', " ")))
-        .collect();
+    let counted: Vec<String> =
+        counted.map(|(name, count)| format!("{count} {}", name.replace('_', " "))).collect();
     (!counted.is_empty()).then(|| counted.join(", "))
 }

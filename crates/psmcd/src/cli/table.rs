@@ -6,18 +6,8 @@ use comfy_table::{CellAlignment, Table};
 use super::units::{bytes, duration_ms, rate_mbps};
 use crate::api::PathStatus;
 
-const HEADER: [&str; 10] = [
-    "PATH",
-    "STATE",
-    "INTERFACE",
-    "LOCAL",
-    "REMOTE",
-    "RTT",
-    "LOSS",
-    "RATE",
-    "SENT",
-    "RECEIVED",
-];
+const HEADER: [&str; 10] =
+    ["PATH", "STATE", "INTERFACE", "LOCAL", "REMOTE", "RTT", "LOSS", "RATE", "SENT", "RECEIVED"];
 
 /// The columns of numbers, which are aligned by their last digit.
 const NUMBERS: std::ops::Range<usize> = 5..10;
@@ -28,10 +18,7 @@ pub(super) fn paths(paths: &[PathStatus]) -> String {
         return "  no paths\n".to_owned();
     }
     let mut table = Table::new();
-    table
-        .load_style(NOTHING)
-        .set_header(HEADER)
-        .add_rows(paths.iter().map(row));
+    table.load_style(NOTHING).set_header(HEADER).add_rows(paths.iter().map(row));
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((2, 0));
         if NUMBERS.contains(&index) {

@@ -18,27 +18,17 @@ pub(crate) fn bytes(number: u64) -> String {
 
 /// Milliseconds.
 pub(crate) fn duration_ms(ms: f64) -> String {
-    if ms < 10.0 {
-        format!("{ms:.2} ms")
-    } else {
-        format!("{ms:.1} ms")
-    }
+    if ms < 10.0 { format!("{ms:.2} ms") } else { format!("{ms:.1} ms") }
 }
 
 /// Megabits per second.
 pub(super) fn rate_mbps(mbps: f64) -> String {
-    if mbps < 1000.0 {
-        format!("{mbps:.1} Mbit/s")
-    } else {
-        format!("{:.2} Gbit/s", mbps / 1000.0)
-    }
+    if mbps < 1000.0 { format!("{mbps:.1} Mbit/s") } else { format!("{:.2} Gbit/s", mbps / 1000.0) }
 }
 
 /// Seconds, in the two largest units that fit.
 pub(super) fn age(seconds: f64) -> String {
-    let whole = std::time::Duration::try_from_secs_f64(seconds)
-        .unwrap_or_default()
-        .as_secs();
+    let whole = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default().as_secs();
     let (days, hours, minutes) = (whole / 86400, whole / 3600 % 24, whole / 60 % 60);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{whole} s"),
@@ -60,10 +50,7 @@ mod tests {
         );
         assert_eq!(bytes(u64::MAX), "18446.7 PB");
         assert_eq!([duration_ms(0.4), duration_ms(31.27)], ["0.40 ms", "31.3 ms"]);
-        assert_eq!(
-            [rate_mbps(19.96), rate_mbps(1234.0)],
-            ["20.0 Mbit/s", "1.23 Gbit/s"]
-        );
+        assert_eq!([rate_mbps(19.96), rate_mbps(1234.0)], ["20.0 Mbit/s", "1.23 Gbit/s"]);
         assert_eq!(
             [age(0.9), age(61.0), age(3700.0), age(90_000.0)],
             ["0 s", "1 min 1 s", "1 h 1 min", "1 d 1 h"]

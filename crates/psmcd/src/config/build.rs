@@ -18,11 +18,7 @@ pub(super) fn config(draft: Draft) -> Option<Config> {
     let defaults = defaults(&site);
     Some(Config {
         site: self::site(site)?,
-        peers: draft
-            .peers
-            .into_iter()
-            .map(|peer| self::peer(peer, &defaults))
-            .collect::<Option<_>>()?,
+        peers: draft.peers.into_iter().map(|peer| self::peer(peer, &defaults)).collect::<Option<_>>()?,
         relays: draft.relays.into_iter().map(relay).collect::<Option<_>>()?,
     })
 }
@@ -31,11 +27,7 @@ fn defaults(site: &SiteDraft) -> Defaults {
     Defaults {
         scheduler: site.scheduler,
         reorder: site.reorder,
-        allowed_ips: site
-            .addresses
-            .iter()
-            .map(|address| AllowedNet::around(*address.get_ref()))
-            .collect(),
+        allowed_ips: site.addresses.iter().map(|address| AllowedNet::around(*address.get_ref())).collect(),
     }
 }
 
@@ -73,11 +65,7 @@ fn paths(drafts: Vec<PathDraft>, endpoint: Option<&Endpoint>) -> Option<Paths> {
     if drafts.is_empty() {
         return Some(Paths::EveryUplink);
     }
-    drafts
-        .into_iter()
-        .map(|path| self::path(path, endpoint))
-        .collect::<Option<_>>()
-        .map(Paths::Listed)
+    drafts.into_iter().map(|path| self::path(path, endpoint)).collect::<Option<_>>().map(Paths::Listed)
 }
 
 fn path(draft: PathDraft, endpoint: Option<&Endpoint>) -> Option<PathSettings> {
@@ -85,10 +73,7 @@ fn path(draft: PathDraft, endpoint: Option<&Endpoint>) -> Option<PathSettings> {
         name: draft.name?.into_inner(),
         interface: draft.interface,
         address: draft.address.map(Spanned::into_inner),
-        endpoint: draft
-            .endpoint
-            .map(Spanned::into_inner)
-            .or_else(|| endpoint.cloned())?,
+        endpoint: draft.endpoint.map(Spanned::into_inner).or_else(|| endpoint.cloned())?,
         weight: draft.weight,
         max_rate: draft.max_rate,
         mtu: draft.mtu.map(Spanned::into_inner),

@@ -30,12 +30,7 @@ struct Mark {
 impl Complaint {
     /// A complaint about the file as a whole.
     pub(super) fn new(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            reason: reason.into(),
-            remedy: remedy.into(),
-            place: None,
-            related: None,
-        }
+        Self { reason: reason.into(), remedy: remedy.into(), place: None, related: None }
     }
 
     /// A complaint about a value at `span`.
@@ -51,10 +46,7 @@ impl Complaint {
 
     /// Points at another place that makes this one wrong.
     pub(super) fn because_of(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
-        self.related = Some(Mark {
-            span,
-            label: Some(label.into()),
-        });
+        self.related = Some(Mark { span, label: Some(label.into()) });
         self
     }
 
@@ -79,9 +71,8 @@ impl Complaint {
         let Some(place) = &self.place else {
             return title.element(help);
         };
-        let mut snippet = Snippet::source(source.shown())
-            .path(source.path())
-            .annotation(place.annotation(true));
+        let mut snippet =
+            Snippet::source(source.shown()).path(source.path()).annotation(place.annotation(true));
         if let Some(related) = &self.related {
             snippet = snippet.annotation(related.annotation(false));
         }
@@ -91,11 +82,7 @@ impl Complaint {
 
 impl Mark {
     fn annotation(&self, primary: bool) -> annotate_snippets::Annotation<'_> {
-        let kind = if primary {
-            AnnotationKind::Primary
-        } else {
-            AnnotationKind::Context
-        };
+        let kind = if primary { AnnotationKind::Primary } else { AnnotationKind::Context };
         kind.span(self.span.clone()).label(self.label.as_deref())
     }
 }
@@ -113,15 +100,9 @@ pub struct ConfigError {
 impl ConfigError {
     /// The complaints must not be empty.
     pub(super) fn new(source: Source, mut complaints: Vec<Complaint>) -> Self {
-        debug_assert!(
-            !complaints.is_empty(),
-            "an error without a complaint helps nobody"
-        );
+        debug_assert!(!complaints.is_empty(), "an error without a complaint helps nobody");
         complaints.sort_by_key(|complaint| complaint.span().map(|span| span.start));
-        Self {
-            source: Box::new(source),
-            complaints,
-        }
+        Self { source: Box::new(source), complaints }
     }
 
     /// All complaints, in the order of the file.
@@ -132,11 +113,7 @@ impl ConfigError {
     /// The complaints as a compiler would show them: the offending lines, the reason and the remedy, and their number in
     /// the last line. `styled` adds colours for a terminal.
     pub fn render(&self, styled: bool) -> String {
-        let renderer = if styled {
-            Renderer::styled()
-        } else {
-            Renderer::plain()
-        };
+        let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
         let mut text = String::new();
         for complaint in self.complaints.iter().take(MAX_SHOWN) {
             text.push_str(&renderer.render(&[complaint.report(&self.source)]));

@@ -15,9 +15,7 @@ impl FromStr for PublicKeyText {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        text.parse()
-            .map(Self)
-            .map_err(|_| ValueError::new(why_no_key("public", text), PUBLIC_REMEDY))
+        text.parse().map(Self).map_err(|_| ValueError::new(why_no_key("public", text), PUBLIC_REMEDY))
     }
 }
 
@@ -55,10 +53,7 @@ fn why_no_key(kind: &str, text: &str) -> String {
         _ if text.is_empty() => format!("the {kind} key is empty"),
         Some(stray) => format!("a {kind} key is base64, and has no {stray:?} in it"),
         None if text.len() != ENCODED_LEN => {
-            format!(
-                "a {kind} key has {ENCODED_LEN} characters, and this one {}",
-                text.len()
-            )
+            format!("a {kind} key has {ENCODED_LEN} characters, and this one {}", text.len())
         }
         None => format!("this is not a {kind} key: its characters do not decode to 32 bytes"),
     }
@@ -75,10 +70,7 @@ impl FromStr for KeyFile {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         match text {
-            "" => Err(ValueError::new(
-                "the path of the private key is empty",
-                "name the file that holds it",
-            )),
+            "" => Err(ValueError::new("the path of the private key is empty", "name the file that holds it")),
             _ => Ok(Self(text.into())),
         }
     }

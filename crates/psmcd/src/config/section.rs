@@ -49,12 +49,7 @@ impl<'a> Section<'a> {
             let reason = format!("{title} has no key {:?}", key.get_ref());
             out.push(Complaint::new(reason, remedy).at(key.span()));
         }
-        Self {
-            title,
-            place,
-            table,
-            misspelt,
-        }
+        Self { title, place, table, misspelt }
     }
 
     /// Where the section begins.
@@ -102,10 +97,7 @@ impl<'a> Section<'a> {
             out.push(Complaint::new(format!("`{key}` is a list"), remedy).at(value.span()));
             return None;
         };
-        let values = elements
-            .iter()
-            .filter_map(|element| read(key, element, out))
-            .collect();
+        let values = elements.iter().filter_map(|element| read(key, element, out)).collect();
         Some(Spanned::new(value.span(), values))
     }
 
@@ -125,11 +117,7 @@ impl<'a> Section<'a> {
         let Some((name, value)) = self.table.get_key_value(key) else {
             return Vec::new();
         };
-        let elements = value
-            .get_ref()
-            .as_array()
-            .map(|array| array.iter().collect())
-            .unwrap_or(vec![value]);
+        let elements = value.get_ref().as_array().map(|array| array.iter().collect()).unwrap_or(vec![value]);
         let mut tables = Vec::new();
         for element in elements {
             match (value.get_ref(), element.get_ref()) {

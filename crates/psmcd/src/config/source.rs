@@ -42,10 +42,7 @@ impl Source {
         };
         let shown = path.display();
         let (bytes, mode) = read_bounded(path).map_err(|error| {
-            refuse(
-                format!("cannot read {shown}: {}", describe(&error)),
-                remedy_for(&error),
-            )
+            refuse(format!("cannot read {shown}: {}", describe(&error)), remedy_for(&error))
         })?;
         if bytes.len() > MAX_SIZE {
             return Err(refuse(
@@ -54,23 +51,12 @@ impl Source {
             ));
         }
         let text = String::from_utf8(bytes).map_err(|error| {
-            let line = error.as_bytes()[..error.utf8_error().valid_up_to()]
-                .iter()
-                .filter(|b| **b == b'\n')
-                .count();
-            let reason = format!(
-                "{shown} is not UTF-8 text: line {} has other bytes in it",
-                line + 1
-            );
-            refuse(
-                reason,
-                "save it in the encoding UTF-8; if it is not a text at all, check the path",
-            )
+            let line =
+                error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count();
+            let reason = format!("{shown} is not UTF-8 text: line {} has other bytes in it", line + 1);
+            refuse(reason, "save it in the encoding UTF-8; if it is not a text at all, check the path")
         })?;
-        Ok(Self {
-            open_to_others: mode & 0o077 != 0,
-            ..Self::new(path, &text)
-        })
+        Ok(Self { open_to_others: mode & 0o077 != 0, ..Self::new(path, &text) })
     }
 
     /// Whether users other than its owner can read or write the file.
@@ -101,9 +87,7 @@ impl Source {
 
 impl std::fmt::Debug for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Source")
-            .field("path", &self.path)
-            .finish_non_exhaustive()
+        f.debug_struct("Source").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
@@ -123,16 +107,8 @@ const FAILURES: [(io::ErrorKind, &str, &str); 3] = [
         "there is no such file",
         "check the path; configurations are usually kept in /etc/psmc",
     ),
-    (
-        io::ErrorKind::PermissionDenied,
-        "permission denied",
-        "run this as root, or as the owner of the file",
-    ),
-    (
-        io::ErrorKind::IsADirectory,
-        "it is a directory",
-        "name the file in it",
-    ),
+    (io::ErrorKind::PermissionDenied, "permission denied", "run this as root, or as the owner of the file"),
+    (io::ErrorKind::IsADirectory, "it is a directory", "name the file in it"),
 ];
 
 /// The error in words, without the number that `io::Error` adds to the common ones.
@@ -167,9 +143,7 @@ fn blotted(line: &str) -> String {
 
 /// Where the value of a private key starts in a line, if it has one.
 fn secret_start(line: &str) -> Option<usize> {
-    let ends = line
-        .match_indices(SECRET_KEY)
-        .map(|(start, key)| start + key.len());
+    let ends = line.match_indices(SECRET_KEY).map(|(start, key)| start + key.len());
     let end = ends.into_iter().find(|end| !line[*end..].starts_with('_'))?;
     let secret = line[end..].trim_start_matches([' ', '\t', '=', ':', '"', '\'']);
     Some(line.len() - secret.len())
@@ -181,14 +155,8 @@ mod tests {
 
     #[test]
     fn private_keys_are_blotted_out() {
-        assert_eq!(
-            without_secrets("a = 1\nprivate_key = \"s3c=\"\n"),
-            "a = 1\nprivate_key = \"****\"\n"
-        );
-        assert_eq!(
-            without_secrets("site = { private_key = 'ü' }"),
-            "site = { private_key = '**' *"
-        );
+        assert_eq!(without_secrets("a = 1\nprivate_key = \"s3c=\"\n"), "a = 1\nprivate_key = \"****\"\n");
+        assert_eq!(without_secrets("site = { private_key = 'ü' }"), "site = { private_key = '**' *");
         assert_eq!(without_secrets("private_key: s3c"), "private_key: ***");
         assert_eq!(without_secrets("\"private_key\"=\"s\""), "\"private_key\"=\"*\"");
         assert_eq!(without_secrets("private_key s3c"), "private_key ***");
@@ -196,12 +164,7 @@ mod tests {
 
     #[test]
     fn all_else_is_shown() {
-        for text in [
-            "private_key_file = \"/etc/x\"\n",
-            "public_key = \"abc=\"\n",
-            "",
-            "\n\n",
-        ] {
+        for text in ["private_key_file = \"/etc/x\"\n", "public_key = \"abc=\"\n", "", "\n\n"] {
             assert_eq!(without_secrets(text), text);
         }
     }

@@ -22,11 +22,7 @@ impl Config {
         writeln!(f, "  listens on   {}", site.listen)?;
         match &site.interface {
             Some(name) => writeln!(f, "  interface    {name}, MTU {}", site.mtu.get())?,
-            None => writeln!(
-                f,
-                "  interface    the next free psmc0, psmc1, …, MTU {}",
-                site.mtu.get()
-            )?,
+            None => writeln!(f, "  interface    the next free psmc0, psmc1, …, MTU {}", site.mtu.get())?,
         }
         writeln!(f, "  control      {}", site.control_socket)
     }
@@ -34,10 +30,7 @@ impl Config {
     fn write_relays(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.relays.len() {
             0 => Ok(()),
-            number => writeln!(
-                f,
-                "\nrelays defined: {number}; this version of PSMC does not use them"
-            ),
+            number => writeln!(f, "\nrelays defined: {number}; this version of PSMC does not use them"),
         }
     }
 }

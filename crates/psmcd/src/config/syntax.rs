@@ -29,11 +29,8 @@ pub(super) fn complaints(source: &Source, errors: &[Error]) -> Vec<Complaint> {
 }
 
 /// What the parser says about a list that does not end.
-const OPEN_LIST: [&str; 3] = [
-    "unclosed array",
-    "missing comma between array elements",
-    "unexpected `=` in array",
-];
+const OPEN_LIST: [&str; 3] =
+    ["unclosed array", "missing comma between array elements", "unexpected `=` in array"];
 
 fn complaint(source: &Source, error: &Error, span: Range<usize>) -> Complaint {
     let line = line_at(source.shown(), span.start);
@@ -63,18 +60,11 @@ fn explain(what: &str, line: &str) -> (String, String) {
         _ if line.contains(['“', '”', '‘', '’', '„']) => {
             ("these are not the quotes of a keyboard", r#"use plain ones: ""#)
         }
-        "duplicate key" => (
-            "this key or section stands in the file twice",
-            "keep one of the two",
-        ),
-        "unclosed table" => (
-            "the bracket of this section is not closed",
-            "close it, as in [site]",
-        ),
-        "unclosed array table" => (
-            "the brackets of this section are not closed",
-            "close both, as in [[peer]]",
-        ),
+        "duplicate key" => ("this key or section stands in the file twice", "keep one of the two"),
+        "unclosed table" => ("the bracket of this section is not closed", "close it, as in [site]"),
+        "unclosed array table" => {
+            ("the brackets of this section are not closed", "close both, as in [[peer]]")
+        }
         _ if OPEN_LIST.contains(&what) => (
             "this list is not closed",
             r#"end it with ], and put commas between its values, as in ["10.77.0.2/24", "fd77::2/64"]"#,
@@ -82,10 +72,9 @@ fn explain(what: &str, line: &str) -> (String, String) {
         "invalid basic string" | "invalid literal string" => {
             ("this text is not closed", "end it with the quote it began with")
         }
-        "key with no value" | "invalid unquoted key" => (
-            "this is no setting",
-            r#"write a key, an equals sign and a value, as in name = "van""#,
-        ),
+        "key with no value" | "invalid unquoted key" => {
+            ("this is no setting", r#"write a key, an equals sign and a value, as in name = "van""#)
+        }
         "unexpected leading zero" => ("a number cannot begin with 0", "leave the zeros out"),
         "missing escaped value" => (r"a \ in a text starts an escape", r"write \\ for a plain \"),
         _ => return unknown(what, line),
@@ -99,10 +88,7 @@ fn unknown(what: &str, line: &str) -> (String, String) {
         Some((key, value)) if !value.trim().is_empty() && !value.contains(['"', '\'', '{']) => {
             let value = value.split('#').next().unwrap_or(value).trim();
             let reason = "this is neither a number nor a text in quotes".to_owned();
-            (
-                reason,
-                format!("put texts in quotes: {} = {}", key.trim(), quoted(value)),
-            )
+            (reason, format!("put texts in quotes: {} = {}", key.trim(), quoted(value)))
         }
         Some(_) | None => (
             format!("this is not TOML: {what}"),
@@ -118,10 +104,7 @@ fn quoted(value: &str) -> String {
     }
     match value.strip_prefix('[') {
         Some(list) => {
-            let values = list
-                .trim_end_matches(']')
-                .split(',')
-                .map(|value| format!("\"{}\"", value.trim()));
+            let values = list.trim_end_matches(']').split(',').map(|value| format!("\"{}\"", value.trim()));
             format!("[{}]", values.collect::<Vec<_>>().join(", "))
         }
         None => format!("\"{value}\""),

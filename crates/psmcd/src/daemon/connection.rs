@@ -144,10 +144,7 @@ mod tests {
     #[tokio::test]
     async fn a_message_of_four_gigabytes_is_refused_before_it_is_read() {
         let mut bytes: &[u8] = &[0xff, 0xff, 0xff, 0xff, 1];
-        assert!(matches!(
-            read_message(&mut bytes).await,
-            Err(ConnectionEnd::Malformed(_))
-        ));
+        assert!(matches!(read_message(&mut bytes).await, Err(ConnectionEnd::Malformed(_))));
     }
 
     #[tokio::test]
@@ -156,18 +153,9 @@ mod tests {
         Message::Close(CloseReason::Shutdown).encode(&mut bytes);
         Message::Unknown(77).encode(&mut bytes);
         let mut reader = bytes.as_slice();
-        assert!(matches!(
-            read_message(&mut reader).await,
-            Ok(Message::Close(CloseReason::Shutdown))
-        ));
-        assert!(matches!(
-            read_message(&mut reader).await,
-            Ok(Message::Unknown(77))
-        ));
-        assert!(matches!(
-            read_message(&mut reader).await,
-            Err(ConnectionEnd::ByPeer)
-        ));
+        assert!(matches!(read_message(&mut reader).await, Ok(Message::Close(CloseReason::Shutdown))));
+        assert!(matches!(read_message(&mut reader).await, Ok(Message::Unknown(77))));
+        assert!(matches!(read_message(&mut reader).await, Err(ConnectionEnd::ByPeer)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -181,10 +169,6 @@ mod tests {
         for _ in 0..200 {
             pace.wait().await;
         }
-        assert!(
-            start.elapsed() >= Duration::from_millis(1990),
-            "{:?}",
-            start.elapsed()
-        );
+        assert!(start.elapsed() >= Duration::from_millis(1990), "{:?}", start.elapsed());
     }
 }

@@ -99,13 +99,8 @@ impl Control {
         let netlink = Netlink::new()?;
         let identity = Identity::new(&site.private_key);
         let listener = listen_tcp(site.listen.socket_addr())?;
-        let Started {
-            handle: plane,
-            notices,
-            news,
-            tun_name,
-            tun_index,
-        } = plane::start(site_config(&site), tun_config(&site)).await?;
+        let Started { handle: plane, notices, news, tun_name, tun_index } =
+            plane::start(site_config(&site), tun_config(&site)).await?;
         let (ready, accepted) = mpsc::channel(MAX_ACCEPTED);
         let tls_counters = Arc::new(Counters::default());
         let allowed: AllowedKeys = peers.iter().map(|peer| peer.public_key).collect();
@@ -137,23 +132,15 @@ impl Control {
             tasks,
             link_events,
             server,
-            terminate: [
-                signals(SignalKind::terminate())?,
-                signals(SignalKind::interrupt())?,
-            ],
+            terminate: [signals(SignalKind::terminate())?, signals(SignalKind::interrupt())?],
         };
         control.set_up(peers).await?;
         Ok(control)
     }
 
     async fn set_up(&mut self, peers: Vec<config::Peer>) -> Result<(), DaemonError> {
-        let listen = UdpBind {
-            address: self.site.listen.socket_addr(),
-            interface: None,
-        };
-        self.plane
-            .call(move |plane| plane.open_port(LISTEN_SOCKET, &listen))
-            .await??;
+        let listen = UdpBind { address: self.site.listen.socket_addr(), interface: None };
+        self.plane.call(move |plane| plane.open_port(LISTEN_SOCKET, &listen)).await??;
         for peer in peers {
             self.add_peer(peer).await?;
         }
@@ -168,34 +155,17 @@ impl Control {
 
     async fn add_peer(&mut self, config: config::Peer) -> Result<(), DaemonError> {
         let engine = peer_config(&config, self.identity.public());
-        let added = self
-            .plane
-            .call(move |plane| plane.site.add_peer(engine, Instant::now()))
-            .await?;
+        let added = self.plane.call(move |plane| plane.site.add_peer(engine, Instant::now())).await?;
         let name = config.name.to_string();
         let id = added.map_err(|source| DaemonError::Peer { name, source })?;
-        for net in config
-            .allowed_ips
-            .iter()
-            .flat_map(|allowed| routes_for(allowed.net()))
-        {
+        for net in config.allowed_ips.iter().flat_map(|allowed| routes_for(allowed.net())) {
             // The kernel has made the routes of the interface's own networks.
-            let is_own = self
-                .site
-                .addresses
-                .iter()
-                .any(|address| address.net().trunc() == net);
+            let is_own = self.site.addresses.iter().any(|address| address.net().trunc() == net);
             if !is_own {
                 self.netlink.add_route(net, self.tun_index).await?;
             }
         }
-        self.peers.push(Peer {
-            id,
-            config,
-            paths: Vec::new(),
-            retired: Vec::new(),
-            last_error: None,
-        });
+        self.peers.push(Peer { id, config, paths: Vec::new(), retired: Vec::new(), last_error: None });
         Ok(())
     }
 
@@ -239,9 +209,7 @@ impl Control {
     async fn say_goodbye(&mut self) -> Result<(), DaemonError> {
         tracing::info!(site = self.site.name.as_str(), "stopping");
         let ids: Vec<_> = self.peers.iter().map(|peer| peer.id).collect();
-        self.plane
-            .call(move |plane| ids.into_iter().for_each(|id| plane.site.remove_peer(id)))
-            .await?;
+        self.plane.call(move |plane| ids.into_iter().for_each(|id| plane.site.remove_peer(id))).await?;
         let deadline = tokio::time::sleep(GOODBYE_TIME);
         tokio::pin!(deadline);
         while !self.connections.is_empty() {
@@ -272,34 +240,21 @@ impl Control {
     }
 
     fn log_event(&self, event: &Event) {
-        let name = |id: PeerId| {
-            self.peers
-                .iter()
-                .find(|peer| peer.id == id)
-                .map(|peer| peer.config.name.as_str())
-        };
+        let name =
+            |id: PeerId| self.peers.iter().find(|peer| peer.id == id).map(|peer| peer.config.name.as_str());
         match event {
             Event::Connected { peer, fresh, .. } => tracing::info!(peer = name(*peer), fresh, "connected"),
             Event::Closed { peer, reason } => {
                 tracing::info!(peer = name(*peer), ?reason, "closed by the peer")
             }
             Event::PathChanged { peer, path, state } => {
-                tracing::info!(
-                    peer = name(*peer),
-                    path = path.0,
-                    state = state.name(),
-                    "path changed"
-                );
+                tracing::info!(peer = name(*peer), path = path.0, state = state.name(), "path changed");
             }
             Event::PathOpened { peer, path } => {
                 tracing::info!(peer = name(*peer), path = path.0, "path opened by the peer");
             }
             Event::PathMoved { peer, path } => {
-                tracing::info!(
-                    peer = name(*peer),
-                    path = path.0,
-                    "the peer's address on a path has changed"
-                );
+                tracing::info!(peer = name(*peer), path = path.0, "the peer's address on a path has changed");
             }
             Event::Dial(_) | Event::Hangup(_) | Event::PathForgotten { .. } => {}
         }
@@ -319,11 +274,7 @@ impl Control {
             if let Some(endpoint) = endpoint
                 && let Ok(remote) = resolve(&endpoint).await
             {
-                routes.push(super::dial::Route {
-                    interface: None,
-                    local: None,
-                    remote,
-                });
+                routes.push(super::dial::Route { interface: None, local: None, remote });
             }
             TaskEnd::Dialed(index, dial(dialer, routes).await.map(Box::new))
         });
@@ -336,9 +287,7 @@ impl Control {
             TaskEnd::Dialed(peer, Err(error)) => {
                 self.note_error(peer, error_chain(&error));
                 let id = self.peers[peer].id;
-                self.plane
-                    .post(move |plane| plane.site.handle_dial_failed(id, Instant::now()))
-                    .await
+                self.plane.post(move |plane| plane.site.handle_dial_failed(id, Instant::now())).await
             }
             TaskEnd::Disconnected(peer, id, end) => {
                 self.connections.remove(&id);
@@ -354,9 +303,7 @@ impl Control {
                         self.note_error(peer, error_chain(&end));
                     }
                 }
-                self.plane
-                    .post(move |plane| plane.site.handle_disconnected(id, Instant::now()))
-                    .await
+                self.plane.post(move |plane| plane.site.handle_disconnected(id, Instant::now())).await
             }
             TaskEnd::Listener => Ok(()),
         }
@@ -373,11 +320,7 @@ impl Control {
 
     async fn on_accepted(&mut self, secured: Secured, from: SocketAddr) -> Result<(), DaemonError> {
         tracing::debug!(%from, peer = %secured.peer, "control connection accepted");
-        match self
-            .peers
-            .iter()
-            .position(|peer| peer.config.public_key == secured.peer)
-        {
+        match self.peers.iter().position(|peer| peer.config.public_key == secured.peer) {
             Some(peer) => self.connect(peer, secured).await,
             // Only keys of peers are let in.
             None => Ok(()),
@@ -394,9 +337,7 @@ impl Control {
         let keys = std::mem::replace(&mut secured.keys, unusable);
         let (peer_id, role): (PeerId, Role) = (self.peers[peer].id, secured.role);
         let added = self.plane.call(move |plane| {
-            plane
-                .site
-                .handle_connected(peer_id, id, role, Box::new(keys), Instant::now())
+            plane.site.handle_connected(peer_id, id, role, Box::new(keys), Instant::now())
         });
         if added.await?.is_err() {
             self.connections.remove(&id);
@@ -423,8 +364,5 @@ impl Control {
 }
 
 fn signals(kind: SignalKind) -> Result<Signal, DaemonError> {
-    signal(kind).map_err(|source| DaemonError::System {
-        what: "signal handlers",
-        source,
-    })
+    signal(kind).map_err(|source| DaemonError::System { what: "signal handlers", source })
 }

@@ -46,36 +46,25 @@ pub(super) struct OpenPath {
 impl OpenPath {
     /// What to bind its socket to, or `None` if it uses the listening one.
     fn bind(&self) -> Option<UdpBind> {
-        let PathSettings {
-            interface, address, ..
-        } = &self.settings;
+        let PathSettings { interface, address, .. } = &self.settings;
         let any = unspecified(self.remote);
         let ip = address.map_or(any.ip(), |address| address.get());
         let interface = interface.as_ref().map(|name| name.as_str().to_owned());
-        (interface.is_some() || address.is_some()).then_some(UdpBind {
-            address: SocketAddr::new(ip, 0),
-            interface,
-        })
+        (interface.is_some() || address.is_some())
+            .then_some(UdpBind { address: SocketAddr::new(ip, 0), interface })
     }
 
     /// How a control connection is made along this path.
     pub(super) fn route(&self) -> Route {
         Route {
-            interface: self
-                .settings
-                .interface
-                .as_ref()
-                .map(|name| name.as_str().to_owned()),
+            interface: self.settings.interface.as_ref().map(|name| name.as_str().to_owned()),
             local: self.settings.address.map(|address| address.get()),
             remote: self.remote,
         }
     }
 
     fn uses_interface(&self, name: &str) -> bool {
-        self.settings
-            .interface
-            .as_ref()
-            .is_some_and(|interface| interface.as_str() == name)
+        self.settings.interface.as_ref().is_some_and(|interface| interface.as_str() == name)
     }
 }
 
@@ -113,18 +102,11 @@ pub(super) fn uplink_paths(uplinks: &[Uplink], endpoint: &Endpoint, remote: Sock
     };
     let over = |uplink: &Uplink| {
         let name = uplink.name.parse().ok()?;
-        Some(PathSettings {
-            interface: uplink.name.parse().ok(),
-            ..template(name)
-        })
+        Some(PathSettings { interface: uplink.name.parse().ok(), ..template(name) })
     };
     let paths: Vec<_> = uplinks.iter().filter(usable).filter_map(over).collect();
     let fallback = || "any".parse().ok().map(template);
-    if paths.is_empty() {
-        fallback().into_iter().collect()
-    } else {
-        paths
-    }
+    if paths.is_empty() { fallback().into_iter().collect() } else { paths }
 }
 
 async fn link_mtu(netlink: &Netlink, settings: &PathSettings) -> u16 {
@@ -147,20 +129,10 @@ impl Control {
         let needed = usize::from(self.site.mtu.get()) + TUNNEL_OVERHEAD;
         if usize::from(mtu) < needed {
             let path = settings.name.as_str();
-            tracing::warn!(
-                path,
-                mtu,
-                needed,
-                "full-size packets do not fit: lower `mtu` in [site]"
-            );
+            tracing::warn!(path, mtu, needed, "full-size packets do not fit: lower `mtu` in [site]");
         }
         let interface_index = self.interface_index(&settings).await;
-        let mut path = OpenPath {
-            settings,
-            socket: LISTEN_SOCKET,
-            remote,
-            interface_index,
-        };
+        let mut path = OpenPath { settings, socket: LISTEN_SOCKET, remote, interface_index };
         let bind = path.bind();
         if bind.is_some() {
             self.next_socket += 1;
@@ -180,9 +152,8 @@ impl Control {
             plane.site.add_path(id, config, std::time::Instant::now())?;
             Ok(bind.map_or(Ok(()), |bind| bind_port(plane, socket, &bind)))
         });
-        let bound: Result<(), BindError> = opened
-            .await?
-            .map_err(|error: PeerError| OpenError::Refused(error))?;
+        let bound: Result<(), BindError> =
+            opened.await?.map_err(|error: PeerError| OpenError::Refused(error))?;
         if let Err(error) = bound {
             let path = path.settings.name.as_str();
             tracing::warn!(
@@ -237,11 +208,7 @@ impl Control {
             (crate::config::Paths::EveryUplink, None) => Ok(Vec::new()),
             (crate::config::Paths::EveryUplink, Some(endpoint)) => {
                 let remote = resolve(endpoint).await?;
-                let uplinks = self
-                    .netlink
-                    .uplinks(&[self.tun_index])
-                    .await
-                    .map_err(DaemonError::from)?;
+                let uplinks = self.netlink.uplinks(&[self.tun_index]).await.map_err(DaemonError::from)?;
                 Ok(uplink_paths(&uplinks, endpoint, remote))
             }
         }
@@ -264,12 +231,7 @@ impl Control {
             if !path.uses_interface(&link.name) {
                 continue;
             }
-            tracing::info!(
-                interface = link.name,
-                path = path.settings.name.as_str(),
-                up,
-                "link changed"
-            );
+            tracing::info!(interface = link.name, path = path.settings.name.as_str(), up, "link changed");
             let known = path.interface_index == Some(link.index);
             if up {
                 path.interface_index = Some(link.index);
@@ -287,25 +249,17 @@ impl Control {
     }
 
     async fn interface_index(&self, settings: &PathSettings) -> Option<u32> {
-        self.netlink
-            .link_index(settings.interface.as_ref()?.as_str())
-            .await
-            .ok()
+        self.netlink.link_index(settings.interface.as_ref()?.as_str()).await.ok()
     }
 
     /// Binds again the sockets of paths with an address of their own, which may have come back.
     async fn refresh_unbound(&mut self) -> Result<(), DaemonError> {
         self.retry_paths = true;
-        let paths: Vec<_> = self
-            .all_paths()
-            .filter(|path| path.settings.address.is_some())
-            .cloned()
-            .collect();
+        let paths: Vec<_> =
+            self.all_paths().filter(|path| path.settings.address.is_some()).cloned().collect();
         for path in paths {
             let Some(bind) = path.bind() else { continue };
-            self.plane
-                .post(move |plane| log_bind(bind_port(plane, path.socket, &bind)))
-                .await?;
+            self.plane.post(move |plane| log_bind(bind_port(plane, path.socket, &bind))).await?;
         }
         Ok(())
     }
@@ -318,9 +272,7 @@ impl Control {
 /// Opens the socket of a path and tells the engine whether there is one.
 fn bind_port(plane: &mut Plane, socket: SocketId, bind: &UdpBind) -> Result<(), BindError> {
     let bound = plane.open_port(socket, bind);
-    plane
-        .site
-        .handle_link(socket, bound.is_ok(), std::time::Instant::now());
+    plane.site.handle_link(socket, bound.is_ok(), std::time::Instant::now());
     bound
 }
 

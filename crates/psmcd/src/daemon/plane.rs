@@ -96,29 +96,13 @@ pub(super) async fn start(site: SiteConfig, tun: TunConfig) -> Result<Started, D
     let (notice_sender, notices) = mpsc::unbounded_channel();
     let (news_sender, news) = mpsc::channel(MAX_NEWS);
     let (ready_sender, ready) = oneshot::channel();
-    let links = Links {
-        jobs,
-        notices: notice_sender,
-        news: news_sender,
-    };
+    let links = Links { jobs, notices: notice_sender, news: news_sender };
     let body = move || run_thread(site, tun, links, ready_sender);
     let thread = std::thread::Builder::new().name("plane".to_owned()).spawn(body);
-    let thread = thread.map_err(|source| DaemonError::System {
-        what: "the data plane's thread",
-        source,
-    })?;
+    let thread = thread.map_err(|source| DaemonError::System { what: "the data plane's thread", source })?;
     let (tun_name, tun_index) = ready.await.map_err(|_| DaemonError::PlaneDied)??;
-    let handle = PlaneHandle {
-        jobs: Some(job_sender),
-        thread: Some(thread),
-    };
-    Ok(Started {
-        handle,
-        notices,
-        news,
-        tun_name,
-        tun_index,
-    })
+    let handle = PlaneHandle { jobs: Some(job_sender), thread: Some(thread) };
+    Ok(Started { handle, notices, news, tun_name, tun_index })
 }
 
 type Ready = oneshot::Sender<Result<(String, u32), DaemonError>>;
@@ -162,9 +146,7 @@ impl PlaneHandle {
     /// For tasks that outlive none of this.
     pub(super) fn poster(&self) -> Poster {
         let none = || mpsc::channel(1).0.downgrade();
-        Poster {
-            jobs: self.jobs.as_ref().map_or_else(none, mpsc::Sender::downgrade),
-        }
+        Poster { jobs: self.jobs.as_ref().map_or_else(none, mpsc::Sender::downgrade) }
     }
 
     /// Has the plane do something and waits for the result.
@@ -184,9 +166,7 @@ impl PlaneHandle {
         work: impl FnOnce(&mut Plane) + Send + 'static,
     ) -> Result<(), DaemonError> {
         let jobs = self.jobs.as_ref().ok_or(DaemonError::PlaneDied)?;
-        jobs.send(Box::new(work))
-            .await
-            .map_err(|_| DaemonError::PlaneDied)
+        jobs.send(Box::new(work)).await.map_err(|_| DaemonError::PlaneDied)
     }
 }
 

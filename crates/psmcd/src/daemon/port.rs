@@ -30,10 +30,7 @@ pub(super) struct Port {
 
 impl Port {
     pub(super) fn new(socket: Option<UdpPort>) -> Self {
-        Self {
-            socket,
-            stalled: None,
-        }
+        Self { socket, stalled: None }
     }
 
     /// Whether there is a socket.
@@ -56,21 +53,14 @@ impl Port {
         }
         let (rest, sent) = self.send_from(transmit, contents, 0, cx);
         if let Some(from) = rest {
-            self.stalled = Some(Stalled {
-                transmit,
-                contents: contents[from..].to_vec(),
-            });
+            self.stalled = Some(Stalled { transmit, contents: contents[from..].to_vec() });
         }
         sent
     }
 
     /// Sends what was kept, if there is room for it.
     pub(super) fn poll_stalled(&mut self, cx: &mut Context<'_>) -> Sent {
-        let Some(Stalled {
-            transmit,
-            mut contents,
-        }) = self.stalled.take()
-        else {
+        let Some(Stalled { transmit, mut contents }) = self.stalled.take() else {
             return Sent::Yes;
         };
         let (rest, sent) = self.send_from(transmit, &contents, 0, cx);

@@ -30,13 +30,7 @@ impl Control {
                 Ok(index) => done(self.close_path(index, &path).await)?,
                 Err(refusal) => refusal,
             },
-            Request::PathSet {
-                peer,
-                path,
-                weight,
-                max_rate,
-                state,
-            } => match self.find_peer(&peer) {
+            Request::PathSet { peer, path, weight, max_rate, state } => match self.find_peer(&peer) {
                 Ok(index) => done(self.set_path(index, path, weight, max_rate, state).await)?,
                 Err(refusal) => refusal,
             },
@@ -44,16 +38,10 @@ impl Control {
     }
 
     fn find_peer(&self, name: &str) -> Result<usize, Response> {
-        let found = self
-            .peers
-            .iter()
-            .position(|peer| peer.config.name.as_str() == name);
+        let found = self.peers.iter().position(|peer| peer.config.name.as_str() == name);
         found.ok_or_else(|| {
             let names: Vec<_> = self.peers.iter().map(|peer| peer.config.name.as_str()).collect();
-            Response::error(format!(
-                "there is no peer `{name}`; this site has: {}",
-                names.join(", ")
-            ))
+            Response::error(format!("there is no peer `{name}`; this site has: {}", names.join(", ")))
         })
     }
 
@@ -62,16 +50,8 @@ impl Control {
             return Ok(Err(refusal));
         }
         let status = self.status().await?;
-        let wanted = status
-            .peers
-            .into_iter()
-            .filter(|status| peer.is_none_or(|name| status.name == name));
-        Ok(Ok(wanted
-            .map(|status| PeerPaths {
-                peer: status.name,
-                paths: status.paths,
-            })
-            .collect()))
+        let wanted = status.peers.into_iter().filter(|status| peer.is_none_or(|name| status.name == name));
+        Ok(Ok(wanted.map(|status| PeerPaths { peer: status.name, paths: status.paths }).collect()))
     }
 
     async fn add_path(&mut self, peer: &str, spec: &PathSpec) -> Result<Response, DaemonError> {

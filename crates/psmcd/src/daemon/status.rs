@@ -23,14 +23,9 @@ impl Control {
         let (sessions, refusals, plane) = collected.await?;
         let now = Instant::now();
         let known = self.peers.iter().zip(sessions);
-        let peers = known
-            .filter_map(|(peer, session)| Some(self.peer_status(peer, &session?, now)))
-            .collect();
-        Ok(Status {
-            site: self.site_status(now),
-            peers,
-            counters: self.counters(&refusals, plane),
-        })
+        let peers =
+            known.filter_map(|(peer, session)| Some(self.peer_status(peer, &session?, now))).collect();
+        Ok(Status { site: self.site_status(now), peers, counters: self.counters(&refusals, plane) })
     }
 
     fn site_status(&self, now: Instant) -> SiteStatus {
@@ -38,12 +33,7 @@ impl Control {
             name: self.site.name.to_string(),
             public_key: self.identity.public().to_string(),
             interface: self.tun_name.clone(),
-            addresses: self
-                .site
-                .addresses
-                .iter()
-                .map(|address| address.net().to_string())
-                .collect(),
+            addresses: self.site.addresses.iter().map(|address| address.net().to_string()).collect(),
             listen: self.site.listen.socket_addr().to_string(),
             uptime_s: seconds(now.duration_since(self.started)),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -66,18 +56,12 @@ impl Control {
             ("send_drops", plane.send_drops),
         ];
         let refused = refusals.iter().map(|(refusal, count)| (refusal.name(), count));
-        control
-            .into_iter()
-            .chain(refused)
-            .map(|(name, count)| (name.to_owned(), count))
-            .collect()
+        control.into_iter().chain(refused).map(|(name, count)| (name.to_owned(), count)).collect()
     }
 
     fn peer_status(&self, peer: &Peer, session: &core::PeerStatus, now: Instant) -> PeerStatus {
         let paths: Vec<_> = session.paths.iter().map(|path| path_status(path, peer)).collect();
-        let carries = paths
-            .iter()
-            .any(|path| matches!(path.state, PathState::Active | PathState::Standby));
+        let carries = paths.iter().any(|path| matches!(path.state, PathState::Active | PathState::Standby));
         let counters = &session.counters;
         PeerStatus {
             name: peer.config.name.to_string(),
@@ -93,12 +77,7 @@ impl Control {
                 since_s: seconds(now.duration_since(session.connected_since.unwrap_or(self.started))),
                 last_error: peer.last_error.clone(),
             },
-            allowed_ips: peer
-                .config
-                .allowed_ips
-                .iter()
-                .map(|allowed| allowed.net().to_string())
-                .collect(),
+            allowed_ips: peer.config.allowed_ips.iter().map(|allowed| allowed.net().to_string()).collect(),
             key_age_s: session.key.map(|(since, _)| seconds(now.duration_since(since))),
             epoch: session.key.map(|(_, epoch)| u64::from(epoch)),
             tx_bytes: counters.tx_bytes,
@@ -125,36 +104,23 @@ fn reorder(session: &core::PeerStatus) -> BTreeMap<String, u64> {
         ("released_by_horizon", counters.released_by_horizon),
         ("released_by_limit", counters.released_by_limit),
     ];
-    counts
-        .into_iter()
-        .map(|(name, count)| (name.to_owned(), count))
-        .collect()
+    counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
 /// What was dropped of a session's inner packets.
 fn drops(session: &core::PeerStatus) -> BTreeMap<String, u64> {
-    let path_queue = session
-        .paths
-        .iter()
-        .map(|path| path.counters.dropped_packets)
-        .sum();
+    let path_queue = session.paths.iter().map(|path| path.counters.dropped_packets).sum();
     let counts = [
         ("queue", session.queue_drops),
         ("path_queue", path_queue),
         ("too_big", session.counters.too_big),
         ("duplicate", session.reorder.duplicates),
     ];
-    counts
-        .into_iter()
-        .map(|(name, count)| (name.to_owned(), count))
-        .collect()
+    counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
 fn path_status(path: &core::PathStatus, peer: &Peer) -> PathStatus {
-    let settings = peer
-        .path_named(&path.name)
-        .filter(|_| path.opened_here)
-        .map(|open| &open.settings);
+    let settings = peer.path_named(&path.name).filter(|_| path.opened_here).map(|open| &open.settings);
     let counters = &path.counters;
     let lost = counters.lost_packets as f64;
     let settled = (counters.lost_packets + counters.acked_packets).max(1) as f64;
@@ -171,9 +137,7 @@ fn path_status(path: &core::PathStatus, peer: &Peer) -> PathStatus {
         },
         local: path.address.local_ip.map(|ip| ip.to_string()),
         remote: Some(path.address.remote.to_string()),
-        interface: settings
-            .and_then(|settings| settings.interface.as_ref())
-            .map(ToString::to_string),
+        interface: settings.and_then(|settings| settings.interface.as_ref()).map(ToString::to_string),
         weight: path.weight,
         max_rate_mbps: path.max_rate.map(megabits),
         rtt_ms: path.rtt.map(|(smoothed, _)| milliseconds(smoothed)),

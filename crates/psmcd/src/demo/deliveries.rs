@@ -27,10 +27,7 @@ struct Read {
 impl Deliveries {
     /// An empty record.
     pub(super) const fn new(started: Instant) -> Self {
-        Self {
-            started,
-            reads: Vec::new(),
-        }
+        Self { started, reads: Vec::new() }
     }
 
     /// Takes down that so many bytes were read. `now` must not go backwards.
@@ -57,9 +54,7 @@ impl Deliveries {
 
     /// The mean rate in a window, in Mbit/s; 0 for an empty window.
     pub(super) fn mbps(&self, window: Range<Duration>) -> f64 {
-        let bytes = self
-            .total_at(window.end)
-            .saturating_sub(self.total_at(window.start));
+        let bytes = self.total_at(window.end).saturating_sub(self.total_at(window.start));
         let length = window.end.saturating_sub(window.start);
         if length.is_zero() {
             return 0.0;

@@ -18,21 +18,9 @@ pub(super) struct Link {
 
 /// All links: as uneven as what people have at home, and slow enough for any machine to fill.
 pub(super) const LINKS: [Link; 3] = [
-    Link {
-        name: "dsl",
-        mbps: 40,
-        subnet: 1,
-    },
-    Link {
-        name: "lte",
-        mbps: 30,
-        subnet: 2,
-    },
-    Link {
-        name: "wifi",
-        mbps: 20,
-        subnet: 3,
-    },
+    Link { name: "dsl", mbps: 40, subnet: 1 },
+    Link { name: "lte", mbps: 30, subnet: 2 },
+    Link { name: "wifi", mbps: 20, subnet: 3 },
 ];
 
 /// The link that is cut, and the fastest one: what hurts most.
@@ -80,10 +68,7 @@ impl Link {
 impl Network {
     /// Makes the hosts and all links.
     pub(super) fn new() -> Result<Self, NetnsError> {
-        let network = Self {
-            van: Namespace::new()?,
-            hq: Namespace::new()?,
-        };
+        let network = Self { van: Namespace::new()?, hq: Namespace::new()? };
         LINKS.iter().try_for_each(|link| network.lay(link))?;
         Ok(network)
     }

@@ -98,11 +98,7 @@ impl Report {
 
 impl PathReport {
     fn new(path: &PathStatus) -> Self {
-        Self {
-            name: path.name.clone(),
-            bytes: path.tx_bytes,
-            state: path.state,
-        }
+        Self { name: path.name.clone(), bytes: path.tx_bytes, state: path.state }
     }
 }
 

@@ -107,12 +107,7 @@ impl Site {
         directory::write_private(&file, configuration)?;
         let log = directory.join(name).with_extension("log");
         let daemon = spawn(host, &file, &log).map_err(|source| DemoError::Start { site: name, source })?;
-        Ok(Self {
-            name,
-            daemon,
-            log,
-            socket: directory.join(name).with_extension("sock"),
-        })
+        Ok(Self { name, daemon, log, socket: directory.join(name).with_extension("sock") })
     }
 
     /// Fails if the daemon has ended.
@@ -122,11 +117,7 @@ impl Site {
             Ok(Some(status)) => status.to_string(),
             Err(error) => error.to_string(),
         };
-        Err(DemoError::Ended {
-            site: self.name,
-            how,
-            log: self.log_tail(),
-        })
+        Err(DemoError::Ended { site: self.name, how, log: self.log_tail() })
     }
 
     async fn wait_until_it_answers(&mut self) -> Result<(), DemoError> {
@@ -142,21 +133,14 @@ impl Site {
     }
 
     fn unanswered(&self, error: ClientError) -> DemoError {
-        DemoError::Status {
-            site: self.name,
-            error,
-            log: self.log_tail(),
-        }
+        DemoError::Status { site: self.name, error, log: self.log_tail() }
     }
 
     async fn status(&self) -> Result<Status, ClientError> {
         let socket = self.socket.clone();
         // The client blocks, and what else is going on must not wait for it.
         let ask = tokio::task::spawn_blocking(move || Client::connect(&socket)?.ask(&Request::Status));
-        match ask
-            .await
-            .unwrap_or_else(|panic| resume_unwind(panic.into_panic()))?
-        {
+        match ask.await.unwrap_or_else(|panic| resume_unwind(panic.into_panic()))? {
             Response::Status(status) => Ok(*status),
             Response::Ok | Response::Paths(_) | Response::Error { .. } => Err(ClientError::NoAnswer),
         }
@@ -189,24 +173,15 @@ fn paths(status: &Status) -> &[PathStatus] {
 }
 
 fn is_up(status: &Status) -> bool {
-    let active = paths(status)
-        .iter()
-        .filter(|path| path.state == PathState::Active);
+    let active = paths(status).iter().filter(|path| path.state == PathState::Active);
     active.count() == LINKS.len()
 }
 
 /// The state of the peer and its paths, in a line.
 fn summary(status: &Status) -> String {
     let of_peer = |peer: &PeerStatus| {
-        let paths = peer
-            .paths
-            .iter()
-            .map(|path| format!(", {} {}", path.name, path.state));
-        let error = peer
-            .control
-            .last_error
-            .iter()
-            .map(|error| format!(", control connection: {error}"));
+        let paths = peer.paths.iter().map(|path| format!(", {} {}", path.name, path.state));
+        let error = peer.control.last_error.iter().map(|error| format!(", control connection: {error}"));
         format!("{} {}", peer.name, peer.state) + &paths.chain(error).collect::<String>()
     };
     status.peers.iter().map(of_peer).collect()
@@ -228,9 +203,6 @@ mod tests {
         assert_eq!(tail("a\nb\n", "van"), "van: a\nvan: b");
         let long: String = (0..100).map(|line| format!("{line}\n")).collect();
         let shown = tail(&long, "hq");
-        assert!(
-            shown.starts_with("hq: 90\n") && shown.ends_with("\nhq: 99"),
-            "{shown}"
-        );
+        assert!(shown.starts_with("hq: 90\n") && shown.ends_with("\nhq: 99"), "{shown}");
     }
 }

@@ -68,20 +68,11 @@ pub(super) async fn receive(
 
 /// What one TCP flow gets through a link, in Mbit/s.
 pub(super) async fn goodput_mbps(network: &Network, link: &Link) -> Result<f64, DemoError> {
-    let failed = |source| DemoError::Tcp {
-        over: format!("over {}", link.name),
-        source,
-    };
-    let mut flow = connect(&network.van, &network.hq, link.hq())
-        .await
-        .map_err(failed)?;
+    let failed = |source| DemoError::Tcp { over: format!("over {}", link.name), source };
+    let mut flow = connect(&network.van, &network.hq, link.hq()).await.map_err(failed)?;
     let deliveries = RefCell::new(Deliveries::new(Instant::now()));
-    let both = async {
-        tokio::try_join!(
-            pour(&mut flow.sender),
-            receive(&mut flow.receiver, &deliveries, |_| {})
-        )
-    };
+    let both =
+        async { tokio::try_join!(pour(&mut flow.sender), receive(&mut flow.receiver, &deliveries, |_| {})) };
     match timeout(MEASURED, both).await {
         Ok(Err(error)) => Err(failed(error)),
         Ok(Ok((never, ()))) => match never {},
@@ -93,10 +84,7 @@ pub(super) async fn goodput_mbps(network: &Network, link: &Link) -> Result<f64, 
 async fn patiently<T>(operation: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     let too_late = |_elapsed| {
         let seconds = PATIENCE.as_secs();
-        Err(io::Error::new(
-            io::ErrorKind::TimedOut,
-            format!("nothing arrived for {seconds} s"),
-        ))
+        Err(io::Error::new(io::ErrorKind::TimedOut, format!("nothing arrived for {seconds} s")))
     };
     timeout(PATIENCE, operation).await.unwrap_or_else(too_late)
 }

@@ -59,10 +59,7 @@ pub(super) async fn run(
     let started = Instant::now();
     let deliveries = RefCell::new(Deliveries::new(started));
     let work = async {
-        tokio::try_join!(
-            send_and_compare(&mut flow, &deliveries),
-            cut_and_mend(network, how, started)
-        )
+        tokio::try_join!(send_and_compare(&mut flow, &deliveries), cut_and_mend(network, how, started))
     };
     let (hash_ok, cut) = tokio::select! {
         done = work => done?,
@@ -78,10 +75,7 @@ pub(super) async fn run(
 }
 
 fn failed(source: io::Error) -> DemoError {
-    DemoError::Tcp {
-        over: "through the tunnel".to_owned(),
-        source,
-    }
+    DemoError::Tcp { over: "through the tunnel".to_owned(), source }
 }
 
 /// As many bytes as the tunnel carries in [`LENGTH`] if it does its best.
@@ -171,10 +165,7 @@ fn lanes(paths: &[PathStatus], time: Duration) -> Vec<Lane> {
     let lane = |path: &PathStatus| Lane {
         name: path.name.clone(),
         mbps: path.tx_bytes as f64 * 8.0 / 1e6 / time.as_secs_f64(),
-        limit_mbps: LINKS
-            .iter()
-            .find(|link| link.name == path.name)
-            .map_or(0.0, |link| link.mbps.into()),
+        limit_mbps: LINKS.iter().find(|link| link.name == path.name).map_or(0.0, |link| link.mbps.into()),
         rtt_ms: path.rtt_ms,
         state: path.state,
     };

@@ -48,19 +48,12 @@ pub(super) struct Lane {
 
 impl View {
     pub(super) fn new() -> Self {
-        Self {
-            is_terminal: io::stderr().is_terminal(),
-            drawn: 0,
-        }
+        Self { is_terminal: io::stderr().is_terminal(), drawn: 0 }
     }
 
     /// How often [`show`](Self::show) should be called.
     pub(super) const fn interval(&self) -> Duration {
-        if self.is_terminal {
-            TERMINAL_INTERVAL
-        } else {
-            LOG_INTERVAL
-        }
+        if self.is_terminal { TERMINAL_INTERVAL } else { LOG_INTERVAL }
     }
 
     /// Adds a line that stays.
@@ -192,10 +185,7 @@ mod tests {
 
     #[test]
     fn a_log_gets_a_line() {
-        assert_eq!(
-            line(&frame()),
-            "  5.2 s  dsl 0.0 (dead), lte 30.0, total 61.3 Mbit/s, 50 %"
-        );
+        assert_eq!(line(&frame()), "  5.2 s  dsl 0.0 (dead), lte 30.0, total 61.3 Mbit/s, 50 %");
     }
 
     #[test]

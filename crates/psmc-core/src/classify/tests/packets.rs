@@ -49,12 +49,7 @@ pub(super) fn ipv6(flow: &Flow, varying: &Varying, next_header: u8, payload: &[u
     let (IpAddr::V6(source), IpAddr::V6(destination)) = (flow.source, flow.destination) else {
         panic!("family")
     };
-    let mut packet = vec![
-        0x60 | varying.traffic_class >> 4,
-        varying.traffic_class << 4,
-        0,
-        0,
-    ];
+    let mut packet = vec![0x60 | varying.traffic_class >> 4, varying.traffic_class << 4, 0, 0];
     packet.extend(u16::try_from(payload.len()).unwrap().to_be_bytes());
     packet.extend([next_header, varying.ttl]);
     packet.extend(source.octets());
@@ -66,12 +61,7 @@ pub(super) fn ipv6(flow: &Flow, varying: &Varying, next_header: u8, payload: &[u
 pub(super) fn packet(flow: &Flow, varying: &Varying) -> Vec<u8> {
     let payload = [&flow.ports[..], &varying.payload].concat();
     match flow.source {
-        IpAddr::V4(_) => ipv4(
-            flow,
-            varying,
-            u16::from(varying.dont_fragment) * DONT_FRAGMENT,
-            &payload,
-        ),
+        IpAddr::V4(_) => ipv4(flow, varying, u16::from(varying.dont_fragment) * DONT_FRAGMENT, &payload),
         IpAddr::V6(_) => {
             let options = usize::from(varying.options % 9);
             ipv6(
@@ -98,14 +88,8 @@ pub(super) fn flow() -> impl Strategy<Value = Flow> {
     let v4 = any::<[u32; 2]>().prop_map(|ips| ips.map(|ip| IpAddr::from(Ipv4Addr::from_bits(ip))));
     let v6 = any::<[u128; 2]>().prop_map(|ips| ips.map(|ip| IpAddr::from(Ipv6Addr::from_bits(ip))));
     let protocol = prop::sample::select(vec![TCP, UDP, 33, 132, 136, 50]);
-    (prop_oneof![v4, v6], protocol, any::<[u8; 4]>()).prop_map(|([source, destination], protocol, ports)| {
-        Flow {
-            source,
-            destination,
-            protocol,
-            ports,
-        }
-    })
+    (prop_oneof![v4, v6], protocol, any::<[u8; 4]>())
+        .prop_map(|([source, destination], protocol, ports)| Flow { source, destination, protocol, ports })
 }
 
 pub(super) fn varying() -> impl Strategy<Value = Varying> {
@@ -123,24 +107,12 @@ pub(super) fn varying() -> impl Strategy<Value = Varying> {
 }
 
 pub(super) fn plain() -> Varying {
-    Varying {
-        traffic_class: 0,
-        ttl: 64,
-        id: 7,
-        dont_fragment: false,
-        options: 0,
-        payload: vec![0; 16],
-    }
+    Varying { traffic_class: 0, ttl: 64, id: 7, dont_fragment: false, options: 0, payload: vec![0; 16] }
 }
 
 pub(super) fn udp_v6(ports: [u8; 4]) -> Flow {
     let [source, destination] = ["2001:db8::1", "2001:db8::2"].map(|ip| ip.parse().unwrap());
-    Flow {
-        source,
-        destination,
-        protocol: UDP,
-        ports,
-    }
+    Flow { source, destination, protocol: UDP, ports }
 }
 
 pub(super) fn tcp_v4(ports: [u8; 4]) -> Flow {

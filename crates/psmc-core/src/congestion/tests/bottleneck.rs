@@ -30,13 +30,7 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn new(rate: u64, rtt: Duration) -> Self {
         let (queue, lateness) = (Duration::from_millis(200), Duration::from_millis(2));
-        Self {
-            rate,
-            rtt,
-            queue,
-            loss: 0,
-            lateness,
-        }
+        Self { rate, rtt, queue, loss: 0, lateness }
     }
 }
 
@@ -81,21 +75,9 @@ pub(super) struct Measured {
 impl Sim {
     pub(super) fn new(link: Link, flows: Vec<Flow>, start: Instant) -> Self {
         let (events, queue) = (BinaryHeap::new(), VecDeque::new());
-        let measured = Measured {
-            since: Some(start),
-            ..Measured::default()
-        };
-        let mut sim = Self {
-            start,
-            now: start,
-            flows,
-            link,
-            events,
-            serial: 0,
-            queue,
-            random: 0x9e37_79b9,
-            measured,
-        };
+        let measured = Measured { since: Some(start), ..Measured::default() };
+        let mut sim =
+            Self { start, now: start, flows, link, events, serial: 0, queue, random: 0x9e37_79b9, measured };
         for flow in 0..sim.flows.len() {
             let at = sim.flows[flow].begins;
             sim.at(at, Event::Wake(flow));
@@ -129,11 +111,7 @@ impl Sim {
         let mut result = self.measured;
         result.utilisation = result.departed as f64 / capacity / span;
         result.queueing = Duration::from_secs_f64(result.byte_seconds / span / capacity);
-        self.measured = Measured {
-            since: Some(self.now),
-            changed: Some(self.now),
-            ..Measured::default()
-        };
+        self.measured = Measured { since: Some(self.now), changed: Some(self.now), ..Measured::default() };
         result
     }
 
@@ -161,11 +139,7 @@ impl Sim {
         }
         if let Some(at) = self.flows[flow].poll_timer(self.now) {
             // Who is busy sending does not sleep, and is not late.
-            let late = if self.flows[flow].is_busy(self.now) {
-                Duration::ZERO
-            } else {
-                self.late()
-            };
+            let late = if self.flows[flow].is_busy(self.now) { Duration::ZERO } else { self.late() };
             self.at(at + late, Event::Wake(flow));
         }
     }
@@ -227,8 +201,7 @@ impl Sim {
 
     fn at(&mut self, at: Instant, event: Event) {
         self.serial += 1;
-        self.events
-            .push(std::cmp::Reverse((at.max(self.now), self.serial, event)));
+        self.events.push(std::cmp::Reverse((at.max(self.now), self.serial, event)));
     }
 
     /// Mostly little, at times all of the lateness: a cube of a uniform number.

@@ -87,11 +87,7 @@ impl Flow {
             self.processor_free.max(now) + Duration::from_secs_f64(SIZE as f64 / self.processor as f64);
         let snapshot = self.sampler.on_sent(now, self.inflight);
         self.pacer.on_sent(SIZE, rate, now);
-        self.outstanding.push_back(Sent {
-            at: now,
-            snapshot,
-            settled: false,
-        });
+        self.outstanding.push_back(Sent { at: now, snapshot, settled: false });
         self.inflight += SIZE;
         self.first + self.outstanding.len() as u64 - 1
     }
@@ -120,9 +116,7 @@ impl Flow {
         let mut acked_bytes = 0;
         let mut rtt = None;
         for number in numbers {
-            let index = number
-                .checked_sub(self.first)
-                .and_then(|index| usize::try_from(index).ok());
+            let index = number.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
             let Some(sent) = index.and_then(|index| self.outstanding.get_mut(index)) else {
                 continue;
             };
@@ -140,13 +134,7 @@ impl Flow {
         self.detect_losses(largest.saturating_sub(2), now);
         let rate = self.sampler.take_sample(self.rtt.min());
         let min_rtt = self.rtt.min();
-        let sample = AckSample {
-            acked_bytes,
-            rate,
-            rtt,
-            min_rtt,
-            inflight: self.inflight,
-        };
+        let sample = AckSample { acked_bytes, rate, rtt, min_rtt, inflight: self.inflight };
         self.controller.on_ack(&sample, now);
     }
 

@@ -70,9 +70,8 @@ impl Model {
 
     pub(super) fn handle_timeout(&mut self, now_us: u64) -> Vec<u64> {
         let mut out = Vec::new();
-        while let Some((_, bucket, number)) = self
-            .first(|held| held.deadline_us)
-            .filter(|first| first.0 <= now_us)
+        while let Some((_, bucket, number)) =
+            self.first(|held| held.deadline_us).filter(|first| first.0 <= now_us)
         {
             out.extend(self.give_up(bucket, number + 1));
         }
@@ -81,9 +80,8 @@ impl Model {
 
     pub(super) fn release_before(&mut self, horizon_us: u64) -> Vec<u64> {
         let mut out = Vec::new();
-        while let Some((_, bucket, number)) = self
-            .first(|held| held.sent_us)
-            .filter(|first| first.0 < horizon_us)
+        while let Some((_, bucket, number)) =
+            self.first(|held| held.sent_us).filter(|first| first.0 < horizon_us)
         {
             out.extend(self.give_up(bucket, number + 1));
         }
@@ -128,21 +126,10 @@ impl Model {
         }
         let deadline_us = now_us + arrival.spread_us;
         if number > state.next && arrival.ordered && self.policy == ReorderPolicy::Deadline {
-            state.held.insert(
-                number,
-                Held {
-                    id,
-                    deadline_us,
-                    sent_us: arrival.sent_us,
-                },
-            );
+            state.held.insert(number, Held { id, deadline_us, sent_us: arrival.sent_us });
             return out;
         }
-        if number > state.next
-            && state
-                .overtaken
-                .is_none_or(|(overtaker, _)| overtaker <= state.next)
-        {
+        if number > state.next && state.overtaken.is_none_or(|(overtaker, _)| overtaker <= state.next) {
             state.overtaken = Some((number, deadline_us));
         }
         self.late += u64::from(number < state.next);

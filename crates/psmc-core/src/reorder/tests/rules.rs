@@ -4,14 +4,7 @@ use super::*;
 
 /// What is delivered when the unordered packet `number` of bucket 0 arrives; what it overtook has 10 ms.
 fn arrive_unordered(receiver: &mut Receiver, number: u64, now_us: u64) -> Vec<u64> {
-    receiver.insert(
-        ModelArrival {
-            ordered: false,
-            ..ordered(number, now_us)
-        },
-        number,
-        now_us,
-    )
+    receiver.insert(ModelArrival { ordered: false, ..ordered(number, now_us) }, number, now_us)
 }
 
 #[test]
@@ -45,10 +38,7 @@ fn a_packet_of_the_slowest_path_is_not_held_and_takes_those_before_it_along() {
     let mut receiver = Receiver::ordered();
     assert_eq!(receiver.arrive(1, 0), []);
     assert_eq!(receiver.arrive(5, 0), []);
-    let slowest = ModelArrival {
-        spread_us: 0,
-        ..ordered(3, 0)
-    };
+    let slowest = ModelArrival { spread_us: 0, ..ordered(3, 0) };
     assert_eq!(receiver.insert(slowest, 3, 100), [1, 3]);
     assert_eq!(receiver.arrive(4, 200), [4, 5]);
 }
@@ -62,10 +52,7 @@ fn a_late_packet_is_delivered_once() {
     assert_eq!(receiver.arrive(0, 12_000), []);
     assert_eq!(receiver.arrive(1, 12_000), []);
     let counters = receiver.reorder.counters();
-    assert_eq!(
-        (counters.late, counters.duplicates, counters.delivered),
-        (1, 2, 2)
-    );
+    assert_eq!((counters.late, counters.duplicates, counters.delivered), (1, 2, 2));
 }
 
 #[test]
@@ -81,10 +68,7 @@ fn a_duplicate_of_a_held_packet_is_dropped() {
 fn buckets_do_not_wait_for_each_other() {
     let mut receiver = Receiver::ordered();
     assert_eq!(receiver.arrive(1, 0), []);
-    let other = ModelArrival {
-        bucket: 4095,
-        ..ordered(0, 0)
-    };
+    let other = ModelArrival { bucket: 4095, ..ordered(0, 0) };
     assert_eq!(receiver.insert(other, 77, 0), [77]);
 }
 
@@ -147,17 +131,9 @@ fn a_packet_too_far_ahead_flushes_the_bucket() {
 
 #[test]
 fn at_the_limit_the_oldest_gap_is_given_up() {
-    let mut receiver = Receiver::new(
-        ReorderPolicy::Deadline,
-        ReorderLimits {
-            held_packets: 2,
-            held_bytes: 1 << 20,
-        },
-    );
-    let other = ModelArrival {
-        bucket: 1,
-        ..ordered(1, 0)
-    };
+    let mut receiver =
+        Receiver::new(ReorderPolicy::Deadline, ReorderLimits { held_packets: 2, held_bytes: 1 << 20 });
+    let other = ModelArrival { bucket: 1, ..ordered(1, 0) };
     assert_eq!(receiver.insert(other, 71, 0), []);
     assert_eq!(receiver.arrive(1, 1), []);
     assert_eq!(receiver.arrive(2, 2), [71]);
@@ -167,10 +143,7 @@ fn at_the_limit_the_oldest_gap_is_given_up() {
 
 #[test]
 fn buffers_are_counted_at_their_size() {
-    let limits = ReorderLimits {
-        held_packets: 100,
-        held_bytes: 3 * 64,
-    };
+    let limits = ReorderLimits { held_packets: 100, held_bytes: 3 * 64 };
     let mut receiver = Receiver::new(ReorderPolicy::Deadline, limits);
     for number in 1..4 {
         assert_eq!(receiver.arrive(number, 0), []);
@@ -184,16 +157,7 @@ fn packets_far_ahead_in_every_bucket_do_not_exhaust_the_memory() {
     let mut receiver = Receiver::ordered();
     let mut delivered = 0;
     for bucket in 0..BUCKETS {
-        delivered += receiver
-            .insert(
-                ModelArrival {
-                    bucket,
-                    ..ordered(4095, 0)
-                },
-                0,
-                0,
-            )
-            .len();
+        delivered += receiver.insert(ModelArrival { bucket, ..ordered(4095, 0) }, 0, 0).len();
         assert!(receiver.reorder.slots <= MAX_SLOTS);
     }
     assert_eq!(receiver.reorder.counters().held, 16);
@@ -203,10 +167,7 @@ fn packets_far_ahead_in_every_bucket_do_not_exhaust_the_memory() {
 #[test]
 fn no_spread_holds_a_packet_for_more_than_a_second() {
     let mut receiver = Receiver::ordered();
-    let arrival = ModelArrival {
-        spread_us: u64::MAX,
-        ..ordered(1, 0)
-    };
+    let arrival = ModelArrival { spread_us: u64::MAX, ..ordered(1, 0) };
     assert_eq!(receiver.insert(arrival, 1, 0), []);
     assert_eq!(receiver.reorder.next_timeout(), Some(receiver.at(1_000_000)));
 }

@@ -10,18 +10,13 @@ async fn answer_to(server: &Server, input: &[u8]) -> Vec<u8> {
     let mut tcp = server.tcp().await;
     tcp.write_all(input).await.unwrap();
     let mut answer = Vec::new();
-    timeout(5 * SECOND, tcp.read_to_end(&mut answer))
-        .await
-        .unwrap()
-        .unwrap();
+    timeout(5 * SECOND, tcp.read_to_end(&mut answer)).await.unwrap().unwrap();
     answer
 }
 
 /// A TLS record with one fatal alert (RFC 8446 §5.1 and §6).
 fn alert(record: &[u8]) -> AlertDescription {
-    let [21, 3, _, 0, 2, 2, description] = *record else {
-        panic!("no alert: {record:?}")
-    };
+    let [21, 3, _, 0, 2, 2, description] = *record else { panic!("no alert: {record:?}") };
     description.into()
 }
 
@@ -38,10 +33,7 @@ async fn garbage_is_answered_with_an_alert_and_nothing_else() {
 async fn tls_1_2_is_refused() {
     let server = Server::start(&[]);
     let hello = client_hello_1_2();
-    assert_eq!(
-        alert(&answer_to(&server, &hello).await),
-        AlertDescription::ProtocolVersion
-    );
+    assert_eq!(alert(&answer_to(&server, &hello).await), AlertDescription::ProtocolVersion);
 }
 
 #[tokio::test]
@@ -72,15 +64,7 @@ fn client_hello_1_3(more: &[u8]) -> Vec<u8> {
     ];
     let extensions = with_length::<2>(&extensions.concat());
     // Random, no session, TLS_AES_128_GCM_SHA256, no compression.
-    let body = [
-        &[3, 3][..],
-        &[7; 32],
-        &[0],
-        &[0, 2, 0x13, 1],
-        &[1, 0],
-        &extensions,
-    ]
-    .concat();
+    let body = [&[3, 3][..], &[7; 32], &[0], &[0, 2, 0x13, 1], &[1, 0], &extensions].concat();
     let message = [&[1][..], &with_length::<3>(&body)].concat();
     [&[22, 3, 1][..], &with_length::<2>(&message)].concat()
 }
@@ -99,15 +83,7 @@ fn client_hello_1_2() -> Vec<u8> {
     ];
     let extensions = with_length::<2>(&extensions.concat());
     // Version 1.2, random, no session, ECDHE-ECDSA-AES128-GCM, no compression.
-    let body = [
-        &[3, 3][..],
-        &[7; 32],
-        &[0],
-        &[0, 2, 0xc0, 0x2b],
-        &[1, 0],
-        &extensions,
-    ]
-    .concat();
+    let body = [&[3, 3][..], &[7; 32], &[0], &[0, 2, 0xc0, 0x2b], &[1, 0], &extensions].concat();
     let message = [&[1][..], &with_length::<3>(&body)].concat();
     [&[22, 3, 1][..], &with_length::<2>(&message)].concat()
 }
@@ -141,9 +117,7 @@ async fn flood(to: SocketAddr, count: u16) -> Vec<TcpStream> {
     let mut open = Vec::new();
     for n in 0..count {
         let [_, low] = (n % 100).to_be_bytes();
-        let mut stream = tcp::connect_tcp(None, Some([127, 0, 1, low].into()), to, SECOND)
-            .await
-            .unwrap();
+        let mut stream = tcp::connect_tcp(None, Some([127, 0, 1, low].into()), to, SECOND).await.unwrap();
         // The beginning of a handshake record, so that there is something to wait for.
         stream.write_all(&[22, 3, 1]).await.unwrap();
         open.push(stream);

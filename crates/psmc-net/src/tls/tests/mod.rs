@@ -40,13 +40,7 @@ impl Server {
         let (sender, ready) = mpsc::channel(QUEUE);
         let acceptor = Acceptor::new(&identity, allowed.clone());
         tokio::spawn(Listener::run(listener, acceptor, sender, counters.clone()));
-        Self {
-            identity,
-            allowed,
-            address,
-            counters,
-            ready,
-        }
+        Self { identity, allowed, address, counters, ready }
     }
 
     async fn tcp(&self) -> TcpStream {
@@ -54,9 +48,7 @@ impl Server {
     }
 
     async fn dial(&self, as_whom: &Identity) -> Result<Secured, TlsError> {
-        Dialer::new(as_whom, self.identity.public())
-            .connect(self.tcp().await)
-            .await
+        Dialer::new(as_whom, self.identity.public()).connect(self.tcp().await).await
     }
 
     async fn accepted(&mut self) -> Secured {
@@ -71,9 +63,7 @@ async fn reaches(counter: &AtomicU64, count: u64) {
             tokio::time::sleep(SECOND / 1000).await;
         }
     };
-    timeout(5 * SECOND, wait)
-        .await
-        .expect("the counter reaches the count");
+    timeout(5 * SECOND, wait).await.expect("the counter reaches the count");
 }
 
 /// What a dialer learns from its first read.
@@ -83,8 +73,7 @@ async fn refusal(mut dialed: Secured) -> TlsError {
 }
 
 fn tag(keys: &ExportedKeys) -> [u8; 16] {
-    keys.packet_key(Aead::Aes256Gcm, Role::Dialer, 0)
-        .seal([0; 12], b"", &mut [])
+    keys.packet_key(Aead::Aes256Gcm, Role::Dialer, 0).seal([0; 12], b"", &mut [])
 }
 
 #[tokio::test]
@@ -94,10 +83,7 @@ async fn both_ends_know_each_other_and_share_keys() {
     let mut dialed = server.dial(&me).await.unwrap();
     let mut accepted = server.accepted().await;
 
-    assert_eq!(
-        (dialed.peer, dialed.role),
-        (server.identity.public(), Role::Dialer)
-    );
+    assert_eq!((dialed.peer, dialed.role), (server.identity.public(), Role::Dialer));
     assert_eq!((accepted.peer, accepted.role), (me.public(), Role::Acceptor));
     assert_eq!(tag(&dialed.keys), tag(&accepted.keys));
     for stream in [&dialed.stream, &accepted.stream] {
@@ -128,13 +114,8 @@ async fn a_dialer_refuses_a_wrong_key() {
     let me = identity();
     let server = Server::start(&[&me]);
     let other = identity().public();
-    let error = Dialer::new(&me, other)
-        .connect(server.tcp().await)
-        .await
-        .unwrap_err();
-    let TlsError::WrongKey { expected, found } = error else {
-        panic!("{error:?}")
-    };
+    let error = Dialer::new(&me, other).connect(server.tcp().await).await.unwrap_err();
+    let TlsError::WrongKey { expected, found } = error else { panic!("{error:?}") };
     assert_eq!((expected, found), (other, server.identity.public()));
     reaches(&server.counters.failed_handshake, 1).await;
 }
@@ -153,15 +134,11 @@ async fn an_acceptor_refuses_an_unknown_key_and_says_so() {
 #[tokio::test]
 async fn an_unknown_key_is_named() {
     let (site, stranger) = (identity(), identity());
-    let (dialer, acceptor) = (
-        Dialer::new(&stranger, site.public()),
-        Acceptor::new(&site, AllowedKeys::default()),
-    );
+    let (dialer, acceptor) =
+        (Dialer::new(&stranger, site.public()), Acceptor::new(&site, AllowedKeys::default()));
     let (near, far) = tokio::io::duplex(1 << 16);
     let (_, accepted) = tokio::join!(dialer.connect(near), acceptor.accept(far));
-    let TlsError::UnknownKey { key } = accepted.unwrap_err() else {
-        panic!("another error")
-    };
+    let TlsError::UnknownKey { key } = accepted.unwrap_err() else { panic!("another error") };
     assert_eq!(key, stranger.public());
 }
 
@@ -188,19 +165,13 @@ async fn a_key_removed_is_refused_from_then_on() {
 async fn a_key_that_the_dialer_does_not_own_is_refused() {
     let (site, friend, thief) = (identity(), identity(), identity());
     let stolen = CertifiedKey::new(friend.certified.cert.clone(), thief.certified.key.clone());
-    let thief = Identity {
-        certified: Arc::new(stolen),
-        public: friend.public(),
-    };
+    let thief = Identity { certified: Arc::new(stolen), public: friend.public() };
     let acceptor = Acceptor::new(&site, [friend.public()].into_iter().collect());
     let (near, far) = tokio::io::duplex(1 << 16);
     let dialer = Dialer::new(&thief, site.public());
     let (_, accepted) = tokio::join!(dialer.connect(near), acceptor.accept(far));
     let error = accepted.unwrap_err();
-    assert!(
-        matches!(error, TlsError::Handshake(rustls::Error::InvalidCertificate(_))),
-        "{error:?}"
-    );
+    assert!(matches!(error, TlsError::Handshake(rustls::Error::InvalidCertificate(_))), "{error:?}");
 }
 
 #[tokio::test]

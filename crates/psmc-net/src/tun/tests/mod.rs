@@ -28,11 +28,7 @@ impl Host {
         let namespace = Namespace::new().expect("this test needs root, for it makes network namespaces");
         let addresses = [format!("10.9.0.{number}/24"), format!("fd09::{number}/64")];
         let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
-        let config = TunConfig {
-            name: None,
-            mtu: MTU,
-            addresses,
-        };
+        let config = TunConfig { name: None, mtu: MTU, addresses };
         let tun = namespace.run(|| runtime.block_on(Tun::create(config))).unwrap();
         Self { namespace, tun }
     }
@@ -55,11 +51,7 @@ fn a_datagram_comes_out_as_its_packet() {
     let (mut pool, mut out) = (pool(), Vec::new());
     let packet = runtime.block_on(async {
         loop {
-            let polled = timeout(
-                PATIENCE,
-                poll_fn(|cx| host.tun.poll_recv(cx, &mut pool, &mut out)),
-            )
-            .await;
+            let polled = timeout(PATIENCE, poll_fn(|cx| host.tun.poll_recv(cx, &mut pool, &mut out))).await;
             polled.expect("no packet came").unwrap();
             // The kernel also asks for IPv6 routers.
             if let Some(place) = out.iter().position(|packet| packet.packet()[0] >> 4 == 4) {
@@ -71,24 +63,7 @@ fn a_datagram_comes_out_as_its_packet() {
     assert!(segment.unwrap().is_intact(packet.packet()));
     assert_eq!(
         &packet.packet()[12..28],
-        [
-            10,
-            9,
-            0,
-            1,
-            10,
-            9,
-            0,
-            2,
-            0x13,
-            0x88,
-            0x17,
-            0x70,
-            0,
-            13,
-            packet.packet()[26],
-            packet.packet()[27]
-        ]
+        [10, 9, 0, 1, 10, 9, 0, 2, 0x13, 0x88, 0x17, 0x70, 0, 13, packet.packet()[26], packet.packet()[27]]
     );
     assert_eq!(&packet.packet()[28..], b"hello");
 }
@@ -98,9 +73,7 @@ fn a_bad_packet_costs_no_other() {
     let runtime = runtime();
     let mut host = Host::new(1, &runtime);
     let socket = host.namespace.run(|| UdpSocket::bind("10.9.0.1:6000")).unwrap();
-    let mut good = vec![
-        0x45, 0, 0, 33, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1,
-    ];
+    let mut good = vec![0x45, 0, 0, 33, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1];
     good.extend([0x13, 0x88, 0x17, 0x70, 0, 13, 0, 0]);
     good.extend(b"hello");
     let sum = !tun_rs::checksum(&good[..20], 0);
@@ -114,13 +87,7 @@ fn a_bad_packet_costs_no_other() {
         })
         .collect();
     let mut pool = pool();
-    assert_eq!(
-        host.tun.send(&mut packets, &mut pool),
-        SendReport {
-            written: 2,
-            dropped: 2
-        }
-    );
+    assert_eq!(host.tun.send(&mut packets, &mut pool), SendReport { written: 2, dropped: 2 });
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     for _ in 0..2 {
         assert_eq!(socket.recv(&mut [0; 64]).unwrap(), 5);
@@ -136,9 +103,7 @@ fn buffers_are_used_again() {
     let mut free = Vec::new();
     for _ in 0..20 {
         socket.send_to(b"x", "10.9.0.2:1").unwrap();
-        runtime
-            .block_on(poll_fn(|cx| host.tun.poll_recv(cx, &mut pool, &mut out)))
-            .unwrap();
+        runtime.block_on(poll_fn(|cx| host.tun.poll_recv(cx, &mut pool, &mut out))).unwrap();
         host.tun.send(&mut out, &mut pool);
         free.push(pool.free());
     }
@@ -150,10 +115,7 @@ fn name_and_index_are_those_of_the_kernel() {
     let runtime = runtime();
     let host = Host::new(1, &runtime);
     assert_eq!(host.tun.name(), "psmc0");
-    let index = host
-        .namespace
-        .run(|| std::fs::read_to_string("/proc/thread-self/net/if_inet6"))
-        .unwrap();
+    let index = host.namespace.run(|| std::fs::read_to_string("/proc/thread-self/net/if_inet6")).unwrap();
     assert!(
         index
             .lines()
@@ -165,27 +127,11 @@ fn name_and_index_are_those_of_the_kernel() {
 fn a_taken_name_is_an_error_that_says_so() {
     let runtime = runtime();
     let host = Host::new(1, &runtime);
-    let config = TunConfig {
-        name: Some("psmc0".to_owned()),
-        mtu: MTU,
-        addresses: Vec::new(),
-    };
-    let error = host
-        .namespace
-        .run(|| runtime.block_on(Tun::create(config)))
-        .unwrap_err();
-    assert!(
-        matches!(&error, TunError::NameTaken { name, .. } if name == "psmc0"),
-        "{error}"
-    );
-    let config = TunConfig {
-        name: Some("much-too-long-for-a-name".to_owned()),
-        mtu: MTU,
-        addresses: Vec::new(),
-    };
-    let error = host
-        .namespace
-        .run(|| runtime.block_on(Tun::create(config)))
-        .unwrap_err();
+    let config = TunConfig { name: Some("psmc0".to_owned()), mtu: MTU, addresses: Vec::new() };
+    let error = host.namespace.run(|| runtime.block_on(Tun::create(config))).unwrap_err();
+    assert!(matches!(&error, TunError::NameTaken { name, .. } if name == "psmc0"), "{error}");
+    let config =
+        TunConfig { name: Some("much-too-long-for-a-name".to_owned()), mtu: MTU, addresses: Vec::new() };
+    let error = host.namespace.run(|| runtime.block_on(Tun::create(config))).unwrap_err();
     assert!(matches!(error, TunError::Refused { .. }), "{error}");
 }

@@ -1,9 +1,6 @@
 //! Real connections through two devices.
 
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "the bytes of test data may be anything"
-)]
+#![expect(clippy::cast_possible_truncation, reason = "the bytes of test data may be anything")]
 
 use std::future::poll_fn;
 use std::io::{Read, Write};
@@ -107,10 +104,7 @@ fn udp_segments_are_cut_and_joined() {
     let runtime = runtime();
     let (mut a, mut b) = (Host::new(1, &runtime), Host::new(2, &runtime));
     for address in ["10.9.0.1", "fd09::1"] {
-        let bind = UdpBind {
-            address: "[::]:0".parse().unwrap(),
-            interface: None,
-        };
+        let bind = UdpBind { address: "[::]:0".parse().unwrap(), interface: None };
         let open = |host: &Host| {
             host.namespace.run(|| {
                 let _guard = runtime.enter();
@@ -144,10 +138,7 @@ fn udp_segments_are_cut_and_joined() {
                 received = timeout(PATIENCE, exchange) => received.expect("datagrams were lost"),
             }
         });
-        let expected: Vec<_> = contents
-            .chunks(1200)
-            .map(|bytes| (Ecn::Ect0, bytes.to_vec()))
-            .collect();
+        let expected: Vec<_> = contents.chunks(1200).map(|bytes| (Ecn::Ect0, bytes.to_vec())).collect();
         assert_eq!(received, expected);
         assert_eq!(traffic.largest_batch, 31, "{traffic:?}");
     }

@@ -57,10 +57,7 @@ async fn within(limit: Duration, asked: impl Future<Output = Option<Response>>) 
     match timeout(limit, asked).await {
         Ok(Some(response)) => response,
         Ok(None) => Response::error("the daemon is shutting down"),
-        Err(_) => Response::error(format!(
-            "the daemon has not answered within {} s",
-            limit.as_secs()
-        )),
+        Err(_) => Response::error(format!("the daemon has not answered within {} s", limit.as_secs())),
     }
 }
 

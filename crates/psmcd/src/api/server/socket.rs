@@ -71,13 +71,7 @@ pub(super) fn bind(path: &Path) -> Result<(UnixListener, SocketFile), BindError>
     make_directory(path)?;
     make_way(path)?;
     let (listener, identity) = listen(path).map_err(|source| bind_error(path, source))?;
-    Ok((
-        listener,
-        SocketFile {
-            path: path.to_owned(),
-            identity,
-        },
-    ))
+    Ok((listener, SocketFile { path: path.to_owned(), identity }))
 }
 
 fn bind_error(path: &Path, source: io::Error) -> BindError {
@@ -92,10 +86,7 @@ fn bind_error(path: &Path, source: io::Error) -> BindError {
 fn make_directory(path: &Path) -> Result<(), BindError> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     let made = DirBuilder::new().recursive(true).mode(0o755).create(directory);
-    made.map_err(|source| BindError::Directory {
-        path: directory.to_owned(),
-        source,
-    })
+    made.map_err(|source| BindError::Directory { path: directory.to_owned(), source })
 }
 
 /// Removes a socket that a daemon has left behind, and nothing else.
@@ -104,22 +95,15 @@ fn make_way(path: &Path) -> Result<(), BindError> {
         return Ok(());
     };
     if !metadata.file_type().is_socket() {
-        return Err(BindError::NotASocket {
-            path: path.to_owned(),
-        });
+        return Err(BindError::NotASocket { path: path.to_owned() });
     }
     match std::os::unix::net::UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            fs::remove_file(path).map_err(|source| BindError::Socket {
-                path: path.to_owned(),
-                source,
-            })
+            fs::remove_file(path).map_err(|source| BindError::Socket { path: path.to_owned(), source })
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         // Whoever it is: it listens, or we may not know.
-        Ok(_) | Err(_) => Err(BindError::InUse {
-            path: path.to_owned(),
-        }),
+        Ok(_) | Err(_) => Err(BindError::InUse { path: path.to_owned() }),
     }
 }
 

@@ -40,10 +40,7 @@ async fn ask(stream: UnixStream, line: &[u8]) -> String {
 async fn the_socket_is_private_and_goes_away() {
     let site = site();
     let server = Server::bind(&site.path).unwrap();
-    assert_eq!(
-        std::fs::metadata(&site.path).unwrap().permissions().mode() & 0o777,
-        0o600
-    );
+    assert_eq!(std::fs::metadata(&site.path).unwrap().permissions().mode() & 0o777, 0o600);
     let directory = std::fs::metadata(site.directory.path().join("run")).unwrap();
     assert_eq!(directory.permissions().mode() & 0o022, 0);
     drop(server);
@@ -67,10 +64,7 @@ async fn other_files_are_left_alone() {
     let site = site();
     std::fs::create_dir(site.path.parent().unwrap()).unwrap();
     std::fs::write(&site.path, "precious").unwrap();
-    assert!(matches!(
-        Server::bind(&site.path),
-        Err(BindError::NotASocket { .. })
-    ));
+    assert!(matches!(Server::bind(&site.path), Err(BindError::NotASocket { .. })));
     assert_eq!(std::fs::read(&site.path).unwrap(), b"precious");
 }
 
@@ -79,22 +73,11 @@ async fn requests_are_answered_in_order() {
     let site = site();
     let mut server = Server::bind(&site.path).unwrap();
     let stream = UnixStream::connect(&site.path).await.unwrap();
-    let asked = tokio::spawn(ask(
-        stream,
-        b"{\"version\":1,\"op\":\"path_list\",\"peer\":\"hq\"}\n",
-    ));
+    let asked = tokio::spawn(ask(stream, b"{\"version\":1,\"op\":\"path_list\",\"peer\":\"hq\"}\n"));
     let call = server.next_call().await.unwrap();
-    assert_eq!(
-        *call.request(),
-        Request::PathList {
-            peer: Some("hq".to_owned())
-        }
-    );
+    assert_eq!(*call.request(), Request::PathList { peer: Some("hq".to_owned()) });
     call.respond(Response::Paths(Vec::new()));
-    assert_eq!(
-        asked.await.unwrap(),
-        "{\"version\":1,\"result\":\"paths\",\"value\":[]}\n"
-    );
+    assert_eq!(asked.await.unwrap(), "{\"version\":1,\"result\":\"paths\",\"value\":[]}\n");
 }
 
 #[tokio::test]
@@ -131,10 +114,7 @@ async fn one_client_too_many_is_told_so() {
     let mut clients = Vec::new();
     for _ in 0..MAX_CLIENTS {
         let mut stream = UnixStream::connect(&site.path).await.unwrap();
-        stream
-            .write_all(b"{\"version\":1,\"op\":\"status\"}\n")
-            .await
-            .unwrap();
+        stream.write_all(b"{\"version\":1,\"op\":\"status\"}\n").await.unwrap();
         stream.readable().await.unwrap();
         clients.push(stream);
     }
@@ -145,10 +125,7 @@ async fn one_client_too_many_is_told_so() {
     let again = async {
         loop {
             let stream = UnixStream::connect(&site.path).await.unwrap();
-            if ask(stream, b"{\"version\":1,\"op\":\"status\"}\n")
-                .await
-                .contains("\"ok\"")
-            {
+            if ask(stream, b"{\"version\":1,\"op\":\"status\"}\n").await.contains("\"ok\"") {
                 return;
             }
         }

@@ -21,16 +21,11 @@ pub(super) fn check(draft: &Draft, out: &mut Vec<Complaint>) {
 }
 
 fn unique_addresses(site: &SiteDraft, out: &mut Vec<Complaint>) {
-    let addresses: Vec<Spanned<IpAddr>> = site
-        .addresses
-        .iter()
-        .map(|address| Spanned::new(address.span(), address.get_ref().addr()))
-        .collect();
+    let addresses: Vec<Spanned<IpAddr>> =
+        site.addresses.iter().map(|address| Spanned::new(address.span(), address.get_ref().addr())).collect();
     for_each_repetition(&addresses, |address, place, first| {
-        let complaint = Complaint::new(
-            format!("the address {address} stands in the list twice"),
-            "remove one",
-        );
+        let complaint =
+            Complaint::new(format!("the address {address} stands in the list twice"), "remove one");
         out.push(complaint.at(place).because_of(first, "here already"));
     });
 }
@@ -40,11 +35,7 @@ fn unique_networks(peers: &[PeerDraft], out: &mut Vec<Complaint>) {
     for_each_repetition(networks, |network, place, first| {
         let reason = format!("the network {network} is given twice, so its packets have no one way to go");
         let remedy = "keep it at one peer; a smaller network inside it may be another's";
-        out.push(
-            Complaint::new(reason, remedy)
-                .at(place)
-                .because_of(first, "here already"),
-        );
+        out.push(Complaint::new(reason, remedy).at(place).because_of(first, "here already"));
     });
 }
 
@@ -68,18 +59,9 @@ fn defaults(draft: &Draft, site: &SiteDraft, out: &mut Vec<Complaint>) {
 /// A network that is exactly one of our own addresses would send our packets to ourselves away.
 fn own_addresses(site: &SiteDraft, peer: &PeerDraft, out: &mut Vec<Complaint>) {
     let is_host = |network: &AllowedNet| network.net().prefix_len() == network.net().max_prefix_len();
-    for network in peer
-        .allowed_ips
-        .iter()
-        .flatten()
-        .filter(|network| is_host(network.get_ref()))
-    {
+    for network in peer.allowed_ips.iter().flatten().filter(|network| is_host(network.get_ref())) {
         let ip = network.get_ref().net().addr();
-        if let Some(own) = site
-            .addresses
-            .iter()
-            .find(|address| address.get_ref().addr() == ip)
-        {
+        if let Some(own) = site.addresses.iter().find(|address| address.get_ref().addr() == ip) {
             let remedy = "put in the address of the other site";
             let complaint = Complaint::new(format!("{ip} is the address of this site itself"), remedy);
             out.push(complaint.at(network.span()).because_of(own.span(), "given here"));
@@ -94,18 +76,10 @@ fn endpoints_inside(site: &SiteDraft, peer: &PeerDraft, out: &mut Vec<Complaint>
         let Some(ip) = ip_of(endpoint.get_ref()) else {
             continue;
         };
-        if let Some(own) = site
-            .addresses
-            .iter()
-            .find(|address| address.get_ref().net().contains(&ip))
-        {
+        if let Some(own) = site.addresses.iter().find(|address| address.get_ref().net().contains(&ip)) {
             let remedy = "write the address at which the other site is reached without the tunnel";
             let complaint = Complaint::new(format!("the endpoint {ip} is inside the tunnel"), remedy);
-            out.push(
-                complaint
-                    .at(endpoint.span())
-                    .because_of(own.span(), "the network of the tunnel"),
-            );
+            out.push(complaint.at(endpoint.span()).because_of(own.span(), "the network of the tunnel"));
         }
     }
 }

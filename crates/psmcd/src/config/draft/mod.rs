@@ -39,14 +39,8 @@ impl Draft {
         }
         Self {
             site,
-            peers: peers
-                .into_iter()
-                .map(|(place, table)| PeerDraft::read(place, table, out))
-                .collect(),
-            relays: relays
-                .into_iter()
-                .map(|(place, table)| RelayDraft::read(place, table, out))
-                .collect(),
+            peers: peers.into_iter().map(|(place, table)| PeerDraft::read(place, table, out)).collect(),
+            relays: relays.into_iter().map(|(place, table)| RelayDraft::read(place, table, out)).collect(),
         }
     }
 }
@@ -78,10 +72,7 @@ fn site(
             return None;
         }
         let remedy = r#"add [site] with name = "van", private_key_file = "/etc/psmc/van.key" and addresses = ["10.77.0.2/24"]"#;
-        out.push(Complaint::new(
-            "the file has no [site], which says who this machine is",
-            remedy,
-        ));
+        out.push(Complaint::new("the file has no [site], which says who this machine is", remedy));
         return None;
     };
     let DeValue::Table(table) = value.get_ref() else {

@@ -11,17 +11,8 @@ use crate::config::value::{
     BindAddress, Encapsulation, Endpoint, InterfaceName, LinkMtu, Name, Rate, Weight,
 };
 
-const KEYS: &[&str] = &[
-    "name",
-    "interface",
-    "address",
-    "endpoint",
-    "relays",
-    "encapsulation",
-    "weight",
-    "max_rate",
-    "mtu",
-];
+const KEYS: &[&str] =
+    &["name", "interface", "address", "endpoint", "relays", "encapsulation", "weight", "max_rate", "mtu"];
 
 pub(in crate::config) struct PathDraft {
     pub(in crate::config) place: Range<usize>,
@@ -56,10 +47,7 @@ impl PathDraft {
             has_endpoint: section.has("endpoint"),
             relays: section.list("relays", out),
             encapsulation: section.optional("encapsulation", out),
-            weight: section
-                .optional("weight", out)
-                .map(Spanned::into_inner)
-                .unwrap_or_default(),
+            weight: section.optional("weight", out).map(Spanned::into_inner).unwrap_or_default(),
             max_rate: section.optional("max_rate", out).map(Spanned::into_inner),
             mtu: section.optional("mtu", out),
         }

@@ -12,16 +12,8 @@ use crate::config::keys::PublicKeyText;
 use crate::config::section::Section;
 use crate::config::value::{AllowedNet, Endpoint, Keepalive, Name, Reorder, Scheduler};
 
-const KEYS: &[&str] = &[
-    "name",
-    "public_key",
-    "allowed_ips",
-    "endpoint",
-    "keepalive",
-    "scheduler",
-    "reorder",
-    "path",
-];
+const KEYS: &[&str] =
+    &["name", "public_key", "allowed_ips", "endpoint", "keepalive", "scheduler", "reorder", "path"];
 
 pub(in crate::config) struct PeerDraft {
     pub(in crate::config) place: Range<usize>,
@@ -51,16 +43,10 @@ impl PeerDraft {
             allowed_ips: allowed_ips(&section, out),
             endpoint: section.optional("endpoint", out),
             has_endpoint: section.has("endpoint"),
-            keepalive: section
-                .optional("keepalive", out)
-                .map(Spanned::into_inner)
-                .unwrap_or_default(),
+            keepalive: section.optional("keepalive", out).map(Spanned::into_inner).unwrap_or_default(),
             scheduler: section.optional("scheduler", out).map(Spanned::into_inner),
             reorder: section.optional("reorder", out).map(Spanned::into_inner),
-            paths: paths
-                .into_iter()
-                .map(|(place, table)| PathDraft::read(place, table, out))
-                .collect(),
+            paths: paths.into_iter().map(|(place, table)| PathDraft::read(place, table, out)).collect(),
         }
     }
 }

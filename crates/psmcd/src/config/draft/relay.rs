@@ -24,9 +24,7 @@ impl RelayDraft {
         let section = Section::open("[[relay]]", place, table, KEYS, out);
         Self {
             name: section.required("name", "what the paths call this relay", out),
-            address: section
-                .required("address", "where the relay is reached", out)
-                .map(Spanned::into_inner),
+            address: section.required("address", "where the relay is reached", out).map(Spanned::into_inner),
             public_key: section
                 .required::<PublicKeyText>("public_key", "the key of the relay", out)
                 .map(|key| Spanned::new(key.span(), key.into_inner().0)),

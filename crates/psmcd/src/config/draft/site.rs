@@ -53,23 +53,11 @@ impl SiteDraft {
             name: section.required("name", "the name of this machine among its peers", out),
             private_key: private_key(&section, source, out),
             addresses: addresses(&section, out),
-            listen: section
-                .optional("listen", out)
-                .map(Spanned::into_inner)
-                .unwrap_or_default(),
+            listen: section.optional("listen", out).map(Spanned::into_inner).unwrap_or_default(),
             interface: section.optional("interface", out).map(Spanned::into_inner),
-            mtu: section
-                .optional("mtu", out)
-                .map(Spanned::into_inner)
-                .unwrap_or_default(),
-            scheduler: section
-                .optional("scheduler", out)
-                .map(Spanned::into_inner)
-                .unwrap_or_default(),
-            reorder: section
-                .optional("reorder", out)
-                .map(Spanned::into_inner)
-                .unwrap_or_default(),
+            mtu: section.optional("mtu", out).map(Spanned::into_inner).unwrap_or_default(),
+            scheduler: section.optional("scheduler", out).map(Spanned::into_inner).unwrap_or_default(),
+            reorder: section.optional("reorder", out).map(Spanned::into_inner).unwrap_or_default(),
             control_socket: section.optional("control_socket", out).map(Spanned::into_inner),
         }
     }
@@ -84,10 +72,8 @@ fn addresses(section: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<Spanned<Tun
         return Vec::new();
     };
     if section.is_empty_list("addresses") {
-        let complaint = Complaint::new(
-            "a site needs an address inside the tunnel",
-            r#"put one in: ["10.77.0.2/24"]"#,
-        );
+        let complaint =
+            Complaint::new("a site needs an address inside the tunnel", r#"put one in: ["10.77.0.2/24"]"#);
         out.push(complaint.at(list.span()));
     }
     list.into_inner()
@@ -97,10 +83,7 @@ fn addresses(section: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<Spanned<Tun
 fn private_key(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<PrivateKey> {
     let file = section.optional::<KeyFile>("private_key_file", out);
     let inline = section.optional::<PrivateKeyText>("private_key", out);
-    match (
-        section.key_place("private_key_file"),
-        section.key_place("private_key"),
-    ) {
+    match (section.key_place("private_key_file"), section.key_place("private_key")) {
         (Some(first), Some(second)) => {
             let complaint = Complaint::new(
                 "the private key is given twice",
@@ -133,7 +116,5 @@ fn complain_if_readable(source: &Source, place: Range<usize>, out: &mut Vec<Comp
 
 fn read_key_file(file: &Spanned<KeyFile>, source: &Source, out: &mut Vec<Complaint>) -> Option<PrivateKey> {
     let path = source.directory().join(&file.get_ref().0);
-    keys::read_file(&path)
-        .map_err(|error| out.push(Complaint::of_value(&error, file.span())))
-        .ok()
+    keys::read_file(&path).map_err(|error| out.push(Complaint::of_value(&error, file.span()))).ok()
 }

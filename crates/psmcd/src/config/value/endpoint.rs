@@ -79,18 +79,12 @@ impl FromStr for Endpoint {
             ));
         }
         if let Ok(ip) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
-            return Err(no_port(
-                text,
-                &SocketAddr::new(ip, Port::DEFAULT.get()).to_string(),
-            ));
+            return Err(no_port(text, &SocketAddr::new(ip, Port::DEFAULT.get()).to_string()));
         }
         let Some((host, port)) = text.rsplit_once(':') else {
             return Err(no_port(text, &format!("{text}:{}", Port::DEFAULT)));
         };
-        Ok(Self {
-            host: host.parse()?,
-            port: port.parse()?,
-        })
+        Ok(Self { host: host.parse()?, port: port.parse()? })
     }
 }
 
@@ -134,10 +128,7 @@ fn reachable(ip: IpAddr) -> Result<IpAddr, ValueError> {
         }
         IpAddr::V4(_) | IpAddr::V6(_) => return Ok(ip),
     };
-    Err(ValueError::new(
-        format!("{ip} is {kind}"),
-        "write the address at which the other site is reached",
-    ))
+    Err(ValueError::new(format!("{ip} is {kind}"), "write the address at which the other site is reached"))
 }
 
 impl FromStr for DnsName {
@@ -148,17 +139,11 @@ impl FromStr for DnsName {
         let numeric = |label: &str| !label.is_empty() && label.bytes().all(|b| b.is_ascii_digit());
         if labels.last().is_some_and(|last| numeric(last)) {
             let remedy = "write four numbers from 0 to 255 and a port, such as \"203.0.113.5:5115\"";
-            return Err(ValueError::new(
-                format!("{text:?} is not an IPv4 address"),
-                remedy,
-            ));
+            return Err(ValueError::new(format!("{text:?} is not an IPv4 address"), remedy));
         }
         if text.len() > MAX_DNS_NAME_LEN || !labels.iter().all(|label| is_label(label)) {
             let remedy = "write an address or a DNS name, and a port, such as \"hq.example.org:5115\"";
-            return Err(ValueError::new(
-                format!("{text:?} is neither an address nor a DNS name"),
-                remedy,
-            ));
+            return Err(ValueError::new(format!("{text:?} is neither an address nor a DNS name"), remedy));
         }
         Ok(Self(text.to_owned()))
     }
@@ -175,13 +160,9 @@ mod tests {
 
     #[test]
     fn endpoints_read_back() {
-        for text in [
-            "203.0.113.5:5115",
-            "[2001:db8::5]:1",
-            "hq.example.org:65535",
-            "hq:5115",
-            "_x.example.:9",
-        ] {
+        for text in
+            ["203.0.113.5:5115", "[2001:db8::5]:1", "hq.example.org:65535", "hq:5115", "_x.example.:9"]
+        {
             assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
         }
     }

@@ -18,19 +18,13 @@ pub struct Listen {
 impl Listen {
     /// The address to bind: `[::]` for every one, which takes IPv4 as well on a dual-stack socket.
     pub fn socket_addr(self) -> SocketAddr {
-        SocketAddr::new(
-            self.address.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
-            self.port.get(),
-        )
+        SocketAddr::new(self.address.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)), self.port.get())
     }
 }
 
 impl Default for Listen {
     fn default() -> Self {
-        Self {
-            address: None,
-            port: Port::DEFAULT,
-        }
+        Self { address: None, port: Port::DEFAULT }
     }
 }
 
@@ -48,10 +42,7 @@ impl FromStr for Listen {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         if text.bytes().all(|b| b.is_ascii_digit()) {
-            return Ok(Self {
-                address: None,
-                port: text.parse()?,
-            });
+            return Ok(Self { address: None, port: text.parse()? });
         }
         let address: SocketAddr = text.parse().map_err(|_| {
             let remedy = "write a port, 5115, or a local address and a port, \"192.0.2.7:5115\" or \"[2001:db8::7]:5115\"";
@@ -59,10 +50,7 @@ impl FromStr for Listen {
         })?;
         let port = address.port().to_string().parse()?;
         let ip = address.ip();
-        Ok(Self {
-            address: (ip != IpAddr::V6(Ipv6Addr::UNSPECIFIED)).then_some(ip),
-            port,
-        })
+        Ok(Self { address: (ip != IpAddr::V6(Ipv6Addr::UNSPECIFIED)).then_some(ip), port })
     }
 }
 

@@ -38,10 +38,7 @@ pub struct ValueError {
 impl ValueError {
     /// Says what is wrong (`reason`, naming the text) and what to do about it (`remedy`).
     pub(crate) fn new(reason: impl Display, remedy: impl Display) -> Self {
-        Self {
-            reason: reason.to_string(),
-            remedy: remedy.to_string(),
-        }
+        Self { reason: reason.to_string(), remedy: remedy.to_string() }
     }
 
     /// What is wrong.

@@ -38,16 +38,10 @@ impl FromStr for Name {
             return Err(ValueError::new("the name is empty", remedy));
         }
         if let Some(bad) = text.chars().find(|c| !is_name_char(*c)) {
-            return Err(ValueError::new(
-                format!("the name {text:?} has a {bad:?} in it"),
-                remedy,
-            ));
+            return Err(ValueError::new(format!("the name {text:?} has a {bad:?} in it"), remedy));
         }
         if text.len() > MAX_NAME_LEN {
-            let reason = format!(
-                "the name is {} characters long, {MAX_NAME_LEN} is the most",
-                text.len()
-            );
+            let reason = format!("the name is {} characters long, {MAX_NAME_LEN} is the most", text.len());
             return Err(ValueError::new(reason, "choose a shorter one"));
         }
         if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
@@ -91,10 +85,7 @@ impl FromStr for InterfaceName {
     fn from_str(text: &str) -> Result<Self, ValueError> {
         const REMEDY: &str = "name an interface as `ip link` shows it, such as \"wlan0\"";
         if matches!(text, "" | "." | "..") {
-            return Err(ValueError::new(
-                format!("{text:?} cannot be the name of an interface"),
-                REMEDY,
-            ));
+            return Err(ValueError::new(format!("{text:?} cannot be the name of an interface"), REMEDY));
         }
         if text.len() > MAX_INTERFACE_LEN {
             let reason = format!(
@@ -105,10 +96,7 @@ impl FromStr for InterfaceName {
         }
         let forbidden = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | ':' | '%');
         if let Some(bad) = text.chars().find(|c| forbidden(*c)) {
-            return Err(ValueError::new(
-                format!("the interface name {text:?} has a {bad:?} in it"),
-                REMEDY,
-            ));
+            return Err(ValueError::new(format!("the interface name {text:?} has a {bad:?} in it"), REMEDY));
         }
         Ok(Self(text.to_owned()))
     }
@@ -138,16 +126,7 @@ mod tests {
         for good in ["wlan0", "enp0s31f6.4094", "abcdefghijklmno"] {
             assert_eq!(good.parse::<InterfaceName>().unwrap().as_str(), good);
         }
-        for bad in [
-            "",
-            ".",
-            "..",
-            "a/b",
-            "a b",
-            "eth0:1",
-            "psmc%d",
-            "abcdefghijklmnop",
-        ] {
+        for bad in ["", ".", "..", "a/b", "a b", "eth0:1", "psmc%d", "abcdefghijklmnop"] {
             assert!(bad.parse::<InterfaceName>().is_err(), "{bad:?}");
         }
     }

@@ -14,10 +14,7 @@ pub(in crate::config) fn nearest(word: &str, candidates: &[&'static str]) -> Opt
 }
 
 fn simplified(word: &str) -> String {
-    word.chars()
-        .filter(|c| !matches!(c, '_' | '-'))
-        .flat_map(char::to_lowercase)
-        .collect()
+    word.chars().filter(|c| !matches!(c, '_' | '-')).flat_map(char::to_lowercase).collect()
 }
 
 /// How many typing errors still leave a word recognisable: one in three letters.

@@ -134,10 +134,7 @@ fn parse_net(text: &str) -> Result<IpNet, ValueError> {
         return Err(ValueError::new(reason, remedy));
     }
     let remedy = "write an address and a prefix length, such as \"10.77.0.2/24\" or \"fd77::2/64\"";
-    Err(ValueError::new(
-        format!("{text:?} is not an address with a prefix length"),
-        remedy,
-    ))
+    Err(ValueError::new(format!("{text:?} is not an address with a prefix length"), remedy))
 }
 
 /// A local address to send from.
@@ -184,14 +181,8 @@ mod tests {
 
     #[test]
     fn tunnel_addresses_are_hosts() {
-        for good in [
-            "10.77.0.2/24",
-            "10.77.0.0/31",
-            "10.77.0.1/32",
-            "fd77::2/64",
-            "fd77::/127",
-            "fd77::/128",
-        ] {
+        for good in ["10.77.0.2/24", "10.77.0.0/31", "10.77.0.1/32", "fd77::2/64", "fd77::/127", "fd77::/128"]
+        {
             assert_eq!(good.parse::<TunnelAddress>().unwrap().to_string(), good);
         }
         for bad in [
@@ -214,10 +205,7 @@ mod tests {
             assert_eq!(good.parse::<AllowedNet>().unwrap().to_string(), good);
         }
         let error = "10.0.0.1/24".parse::<AllowedNet>().unwrap_err();
-        assert_eq!(
-            error.remedy(),
-            "did you mean \"10.0.0.0/24\", or \"10.0.0.1/32\"?"
-        );
+        assert_eq!(error.remedy(), "did you mean \"10.0.0.0/24\", or \"10.0.0.1/32\"?");
     }
 
     #[test]

@@ -36,10 +36,7 @@ impl FromStr for Port {
             let reason = format!("{text:?} is not a port");
             ValueError::new(
                 reason,
-                format!(
-                    "a port is a number from 1 to 65535; PSMC's own is {}",
-                    Self::DEFAULT
-                ),
+                format!("a port is a number from 1 to 65535; PSMC's own is {}", Self::DEFAULT),
             )
         })
     }
@@ -186,7 +183,8 @@ impl FromStr for Keepalive {
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let digits = text.strip_suffix('s').unwrap_or(text).trim_end();
         bounded(digits, &Self::RANGE).map(|s| Self(Duration::from_secs(s.into()))).ok_or_else(|| {
-            let remedy = "choose 1 to 120 seconds, written 10 or \"10s\"; NATs forget a path that is silent longer";
+            let remedy =
+                "choose 1 to 120 seconds, written 10 or \"10s\"; NATs forget a path that is silent longer";
             ValueError::new(format!("{text:?} is no keepalive interval"), remedy)
         })
     }

@@ -9,12 +9,7 @@ use super::{Form, Setting, ValueError};
 const REMEDY: &str = "write a number and kbit, mbit or gbit (per second), such as \"20mbit\" or \"1.5gbit\"";
 
 /// The units, and their size in bit/s. The larger come first: `Display` takes the first that fits.
-const UNITS: [(&str, u64); 4] = [
-    ("gbit", 1_000_000_000),
-    ("mbit", 1_000_000),
-    ("kbit", 1000),
-    ("bit", 1),
-];
+const UNITS: [(&str, u64); 4] = [("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1000), ("bit", 1)];
 
 /// Below this a single full-size packet takes more than a second, and no path would ever be found alive.
 const MIN_BITS_PER_SECOND: u64 = 16_000;
@@ -35,10 +30,9 @@ impl Rate {
                 format!("{bits} bit/s is too slow to be used, 16kbit is the least"),
                 REMEDY,
             )),
-            Some(_) if bits > MAX_BITS_PER_SECOND => Err(ValueError::new(
-                "the rate is more than 1000gbit, beyond any link",
-                REMEDY,
-            )),
+            Some(_) if bits > MAX_BITS_PER_SECOND => {
+                Err(ValueError::new("the rate is more than 1000gbit, beyond any link", REMEDY))
+            }
             Some(bits) => Ok(Self(bits)),
         }
     }
@@ -64,9 +58,7 @@ impl FromStr for Rate {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let lower = text.trim().to_ascii_lowercase();
-        let end = lower
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(lower.len());
+        let end = lower.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(lower.len());
         let (number, unit) = lower.split_at(end);
         let size = unit_size(text, unit.trim_start())?;
         let bits = scaled(number, size);
@@ -101,11 +93,7 @@ fn scaled(number: &str, size: u64) -> Option<u64> {
     if !fraction.is_multiple_of(divisor) {
         return None;
     }
-    whole
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(size)?
-        .checked_add(fraction / divisor)
+    whole.parse::<u64>().ok()?.checked_mul(size)?.checked_add(fraction / divisor)
 }
 
 #[cfg(test)]

@@ -40,16 +40,10 @@ impl FromStr for SocketPath {
     fn from_str(text: &str) -> Result<Self, ValueError> {
         if !text.starts_with('/') || text.ends_with('/') || text.contains('\0') {
             let remedy = "write where the socket shall be, from the root, such as \"/run/psmc/van.sock\"";
-            return Err(ValueError::new(
-                format!("{text:?} is not the absolute path of a file"),
-                remedy,
-            ));
+            return Err(ValueError::new(format!("{text:?} is not the absolute path of a file"), remedy));
         }
         if text.len() > MAX_LEN {
-            let reason = format!(
-                "the path is {} bytes long, a socket's can have {MAX_LEN}",
-                text.len()
-            );
+            let reason = format!("the path is {} bytes long, a socket's can have {MAX_LEN}", text.len());
             return Err(ValueError::new(reason, "choose a shorter one"));
         }
         Ok(Self(text.into()))

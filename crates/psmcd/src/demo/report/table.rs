@@ -20,19 +20,11 @@ impl Report {
         let cut = self.cut_link;
         let alone = self.links.iter().zip(&self.links_mbps).zip(&self.shaped_mbps);
         let alone = alone.map(|((name, mbps), shaped)| {
-            rate(
-                &format!("{name} alone"),
-                *mbps,
-                format!("of {shaped}, headers included"),
-            )
+            rate(&format!("{name} alone"), *mbps, format!("of {shaped}, headers included"))
         });
         let tunnel = [
             rate("sum of the links", self.sum_mbps, String::new()),
-            rate(
-                "tunnel",
-                self.aggregate_mbps,
-                of(self.aggregate_mbps, self.expected_mbps),
-            ),
+            rate("tunnel", self.aggregate_mbps, of(self.aggregate_mbps, self.expected_mbps)),
             rate(
                 &format!("tunnel while {cut} is cut"),
                 self.during_cut_mbps,
@@ -70,11 +62,7 @@ impl Report {
 
 impl PathReport {
     fn row(&self) -> Row {
-        [
-            self.name.clone(),
-            units::bytes(self.bytes),
-            self.state.to_string(),
-        ]
+        [self.name.clone(), units::bytes(self.bytes), self.state.to_string()]
     }
 }
 

@@ -9,11 +9,7 @@ fn transfer() -> Transfer {
     let mut deliveries = Deliveries::new(start);
     let (cut, mended) = (5000, 8000);
     for at in (1..=cut).chain(cut + 60..=12_000) {
-        let bytes = if (cut..mended).contains(&at) {
-            5_000
-        } else {
-            10_000
-        };
+        let bytes = if (cut..mended).contains(&at) { 5_000 } else { 10_000 };
         deliveries.add(start + Duration::from_millis(at), bytes);
     }
     Transfer {
@@ -47,12 +43,7 @@ fn path(name: &str, state: PathState) -> PathStatus {
 }
 
 fn report() -> Report {
-    Report::new(
-        Cut::Down,
-        vec![38.204, 28.6, 19.1],
-        Duration::from_micros(312_345),
-        &transfer(),
-    )
+    Report::new(Cut::Down, vec![38.204, 28.6, 19.1], Duration::from_micros(312_345), &transfer())
 }
 
 #[test]
@@ -67,14 +58,7 @@ fn scripts_get_one_object() {
 
 #[test]
 fn a_failure_is_not_hidden() {
-    let report = Report {
-        hash_ok: false,
-        recovered_ms: None,
-        ..report()
-    };
+    let report = Report { hash_ok: false, recovered_ms: None, ..report() };
     let table = report.table();
-    assert!(
-        table.contains("WRONG") && table.contains("recovered     no"),
-        "{table}"
-    );
+    assert!(table.contains("WRONG") && table.contains("recovered     no"), "{table}");
 }

@@ -46,12 +46,9 @@ pub(super) fn write_private(path: &Path, text: &str) -> Result<(), DemoError> {
 }
 
 fn temporary() -> Result<Directory, DemoError> {
-    let made = tempfile::Builder::new()
-        .prefix("psmc-demo-")
-        .permissions(Permissions::from_mode(0o700))
-        .tempdir();
-    made.map(Directory::Temporary)
-        .map_err(failed(&std::env::temp_dir()))
+    let made =
+        tempfile::Builder::new().prefix("psmc-demo-").permissions(Permissions::from_mode(0o700)).tempdir();
+    made.map(Directory::Temporary).map_err(failed(&std::env::temp_dir()))
 }
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> DemoError {

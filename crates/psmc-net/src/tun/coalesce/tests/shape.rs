@@ -35,10 +35,7 @@ pub(super) const UDP: Shape = Shape { is_tcp: false, ..TCP };
 
 impl Shape {
     pub(super) fn at(self, nth: u32) -> Self {
-        Self {
-            sequence: TCP.sequence.wrapping_add(nth * MSS as u32),
-            ..self
-        }
+        Self { sequence: TCP.sequence.wrapping_add(nth * MSS as u32), ..self }
     }
 
     pub(super) fn build(self) -> PacketBuf {
@@ -67,20 +64,7 @@ impl Shape {
         } else {
             let len = (20 + transport_len as u16).to_be_bytes();
             let fragment = if self.dont_fragment { 0x40 } else { 0 };
-            vec![
-                0x45,
-                0,
-                len[0],
-                len[1],
-                0,
-                self.identification,
-                fragment,
-                0,
-                64,
-                self.protocol(),
-                0,
-                0,
-            ]
+            vec![0x45, 0, len[0], len[1], 0, self.identification, fragment, 0, 64, self.protocol(), 0, 0]
         };
         ip.extend(self.addresses());
         if !self.is_v6 {

@@ -289,11 +289,9 @@ impl Run {
             }
             Forgery::Garbage(bytes) => datagram.clone_from(bytes),
         }
-        let refusals =
-            |world: &World| world.ends[to].site.refusals().iter().map(|(_, count)| count).sum::<u64>();
-        let before = refusals(&self.world);
+        let before = self.world.refused(to);
         self.world.inject(link, to, &mut datagram, "10.9.9.9:9".parse().expect("an address"));
-        assert_eq!(refusals(&self.world), before + 1, "{how:?} on link {link} to {to}");
+        assert_eq!(self.world.refused(to), before + 1, "{how:?} on link {link} to {to}");
     }
 
     /// Ends all that was broken, and waits until everything works again.
@@ -541,4 +539,25 @@ fn regression_a_flow_that_moves_to_a_heavier_path_does_not_overtake_itself() {
         back(28, 1),
     ];
     check_that_nothing_is_lost(&[1, 1, 1, 1, 51], SchedulerKind::Flow, &ops);
+}
+
+#[test]
+fn regression_handshakes_of_both_ends_do_not_void_the_key_that_the_peer_still_uses() {
+    let setup = Setup { can_dial: [true; 2], ..SchedulerKind::Flow.into() };
+    let ops = [
+        Op::DropConnections,
+        Op::Wait { ms: 86 },
+        remove(2),
+        Op::Wait { ms: 84 },
+        Op::DropConnections,
+        Op::Wait { ms: 167 },
+        Op::DropConnections,
+        Op::Wait { ms: 141 },
+        Op::Control { up: false },
+        Op::Wait { ms: 168 },
+        Op::AddPath { link: 2 },
+        Op::Wait { ms: 281 },
+        Op::Send { from: HQ, flow: 2, protocol: TCP, len: 1171, count: 19 },
+    ];
+    check_that_nothing_is_lost(&[29, 29, 57, 29], setup, &ops);
 }

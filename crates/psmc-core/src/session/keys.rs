@@ -23,8 +23,9 @@ const KEY_DATAGRAMS: u64 = 1 << 27;
 /// datagram stays on its way.
 const OVERLAP: Duration = Duration::from_secs(10);
 
-/// Generations kept at once: the one in use, an older and a newer one.
-const MAX_GENERATIONS: usize = 3;
+/// Generations kept at once: the one in use, those before and after it, and some of handshakes that ended halfway,
+/// of which the peer may know or not.
+const MAX_GENERATIONS: usize = 8;
 
 /// The key with which a session seals.
 pub(crate) struct SealingKey {
@@ -168,10 +169,12 @@ impl KeyRing {
         (self.generations.len() > MAX_GENERATIONS).then(|| self.remove_oldest_unused())
     }
 
-    /// The one in use stays, however old: the peer may never have heard of those that came after.
+    /// One that was ever in use stays as long as it can, however old: the peer may never have heard of those that
+    /// came after.
     fn remove_oldest_unused(&mut self) -> Label {
-        let in_use = self.generations.iter().rposition(|generation| generation.sealing.is_some());
-        self.generations.remove(usize::from(in_use == Some(0))).label
+        let older = &self.generations[..MAX_GENERATIONS];
+        let unused = older.iter().position(|generation| generation.sealing.is_none());
+        self.generations.remove(unused.unwrap_or(0)).label
     }
 
     /// Drops all generations. Returns their labels.

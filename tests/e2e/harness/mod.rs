@@ -1,0 +1,23 @@
+//! Two hosts, the links between them, a daemon on each, and what the tests do to them.
+
+mod bulk;
+mod download;
+mod iperf;
+mod plan;
+mod poll;
+mod relay;
+mod site;
+mod stranger;
+mod stream;
+mod tunnel;
+
+pub(crate) use bulk::Bulk;
+pub(crate) use download::download;
+pub(crate) use iperf::iperf;
+pub(crate) use plan::{Dials, Family, HQ, Plan, VAN, path_name};
+pub(crate) use poll::wait_for;
+pub(crate) use relay::{Forgeries, Relay, Towards};
+pub(crate) use site::Site;
+pub(crate) use stranger::{ADDRESSES, Stranger, address as stranger_address};
+pub(crate) use stream::{Deliveries, Stream};
+pub(crate) use tunnel::Tunnel;

@@ -1,0 +1,152 @@
+//! Both sites, and the links between them.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::panicking;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use psmc_net::netns::{Queue, link_pair};
+use psmcd::api::PathState;
+use tempfile::TempDir;
+
+use super::Site;
+use super::plan::{Dials, End, Family, HQ, Plan, VAN, path_name};
+
+/// How long a tunnel may take to come up: far longer than it needs.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// What a shaped link may send at once.
+const BURST: u32 = 16_000;
+
+/// What a shaped link queues: that of a decent modem.
+const QUEUE: Queue = Queue::Delay(Duration::from_millis(50));
+
+/// How much of a log a failed test shows.
+const LOG_LINES: usize = 60;
+
+/// Only one tunnel at a time: the tests measure.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Two sites. Everything vanishes on drop.
+pub(crate) struct Tunnel {
+    pub(crate) van: Site,
+    pub(crate) hq: Site,
+    pub(crate) plan: Plan,
+    _directory: TempDir,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Tunnel {
+    /// The hosts, joined and configured, with no daemon running yet.
+    pub(crate) fn prepare(plan: Plan) -> Self {
+        // A test that failed leaves nothing behind.
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let directory = tempfile::Builder::new().prefix("psmc-e2e-").tempdir().unwrap();
+        let van = Site::new(VAN, directory.path());
+        let hq = Site::new(HQ, directory.path());
+        for (site, other) in [(&van, &hq), (&hq, &van)] {
+            let peer = (other.end, &other.key.public());
+            site.configure(&plan.file(site.end, &site.key, peer, directory.path()));
+        }
+        let tunnel = Self {
+            van,
+            hq,
+            plan,
+            _directory: directory,
+            _alone: alone,
+        };
+        for link in 1..=tunnel.plan.links {
+            tunnel.lay(link);
+        }
+        tunnel
+    }
+
+    /// Both daemons running, and every path in use at both ends.
+    pub(crate) fn start(plan: Plan) -> Self {
+        let mut tunnel = Self::prepare(plan);
+        tunnel.hq.start();
+        tunnel.van.start();
+        tunnel.wait_until_up();
+        tunnel
+    }
+
+    /// Makes a link and gives it its addresses.
+    pub(crate) fn lay(&self, link: u8) {
+        link_pair(
+            &self.van.namespace,
+            &VAN.link(link),
+            &self.hq.namespace,
+            &HQ.link(link),
+        )
+        .unwrap();
+        self.address(&self.van, link);
+        self.address(&self.hq, link);
+    }
+
+    /// Makes a link whose interface has its address, at the van, before it gets the name of link `link` and goes up.
+    /// Else the kernel would ask for the address of the other end too early, and for a second not again.
+    pub(crate) fn lay_anew(&self, link: u8) {
+        let (name, for_now) = (VAN.link(link), "new");
+        link_pair(&self.van.namespace, for_now, &self.hq.namespace, &HQ.link(link)).unwrap();
+        self.address(&self.hq, link);
+        self.van.namespace.set_link(for_now, false).unwrap();
+        self.van.run(&["ip", "link", "set", for_now, "name", &name]);
+        self.address(&self.van, link);
+        self.van.namespace.set_link(&name, true).unwrap();
+    }
+
+    fn address(&self, site: &Site, link: u8) {
+        let name = site.end.link(link);
+        for (family, length) in [(Family::V4, 24), (Family::V6, 64)] {
+            let address = IpNet::new(site.end.outer(link, family), length).unwrap();
+            site.namespace.add_address(&name, address).unwrap();
+        }
+        if let Some(mbit) = self.plan.mbit {
+            site.namespace
+                .shape(&name, mbit * 1_000_000, BURST, QUEUE)
+                .unwrap();
+        }
+    }
+
+    /// The names of all paths.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        let of = |end: End| (1..=self.plan.links).map(move |link| path_name(end, link));
+        match self.plan.dials {
+            Dials::Van => of(VAN).collect(),
+            Dials::Both => of(VAN).chain(of(HQ)).collect(),
+        }
+    }
+
+    /// Waits until every path is in use at both ends.
+    pub(crate) fn wait_until_up(&self) {
+        for site in [&self.van, &self.hq] {
+            for path in self.paths() {
+                site.wait_for_path(&path, &[PathState::Active], PATIENCE);
+            }
+        }
+    }
+
+    /// Pings the headquarters, and loses nothing.
+    pub(crate) fn ping(&self, family: Family) {
+        let address = self.hq.inner(family).to_string();
+        let said = self
+            .van
+            .run(&["ping", "-c", "10", "-i", "0.02", "-W", "1", &address]);
+        assert!(said.contains(" 0% packet loss"), "{said}");
+    }
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        if !panicking() {
+            return;
+        }
+        for site in [&self.van, &self.hq] {
+            let log = site.log();
+            let lines: Vec<_> = log.lines().collect();
+            let tail = &lines[lines.len().saturating_sub(LOG_LINES)..];
+            eprintln!("--- the log of {}:\n{}", site.end.name, tail.join("\n"));
+            eprintln!("--- its state: {:#?}", site.try_status());
+        }
+    }
+}

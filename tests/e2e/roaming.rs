@@ -1,0 +1,76 @@
+//! The van moves while it sends.
+
+use std::time::{Duration, Instant};
+
+use crate::harness::{Family, Plan, Relay, Site, Stream, Tunnel, VAN};
+
+/// How often a stream sends.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// How long it takes until a stream flows again, at most.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What may be lost beyond what is on its way: what leaves between the loss of one address and the discovery of the other.
+const SLACK: usize = 4;
+
+#[test]
+fn hardly_anything_is_lost_when_the_address_of_the_van_changes() {
+    for family in [Family::V4, Family::V6] {
+        let tunnel = Tunnel::start(Plan {
+            links: 1,
+            family,
+            ..Plan::default()
+        });
+        let lost = lost_during(&tunnel, || change_address(&tunnel.van, family));
+        println!("another address, {family:?}: lost {lost:?} packets of the van and of hq");
+        assert!(lost.iter().all(|&lost| lost <= SLACK), "{lost:?}");
+    }
+}
+
+/// Behind a NAT the van doesn't know that it has moved, and only datagrams that get through tell the headquarters.
+#[test]
+fn one_round_trip_is_lost_when_a_nat_takes_another_port() {
+    let delay = Duration::from_millis(20);
+    let mut tunnel = Tunnel::prepare(Relay::plan());
+    let relay = Relay::start(&tunnel.hq, delay);
+    tunnel.hq.start();
+    tunnel.van.start();
+    tunnel.wait_until_up();
+    let lost = lost_during(&tunnel, || relay.rebind(&tunnel.hq));
+    println!("another port behind {delay:?}: lost {lost:?} packets of the van and of hq");
+    let on_their_way = usize::try_from(2 * delay.as_millis() / INTERVAL.as_millis()).unwrap();
+    assert!(lost.iter().all(|&lost| lost <= on_their_way + SLACK), "{lost:?}");
+    assert!(tunnel.hq.log().contains("address on a path has changed"));
+}
+
+/// How many packets of the van and of the headquarters are lost when `happen` happens.
+fn lost_during(tunnel: &Tunnel, happen: impl FnOnce()) -> [usize; 2] {
+    let streams = [
+        Stream::start(&tunnel.van, &tunnel.hq, INTERVAL),
+        Stream::start(&tunnel.hq, &tunnel.van, INTERVAL),
+    ];
+    let wait = || {
+        let now = Instant::now();
+        streams
+            .each_ref()
+            .map(|stream| stream.wait_until_back(now, PATIENCE))
+    };
+    wait();
+    happen();
+    wait();
+    streams.map(|stream| stream.finish().lost().len())
+}
+
+/// A new address comes and the old one goes.
+fn change_address(van: &Site, family: Family) {
+    let interface = VAN.link(1);
+    let (new, old) = match family {
+        Family::V4 => ("10.200.1.77/24", "10.200.1.1/24"),
+        Family::V6 => ("fd00:200:1::77/64", "fd00:200:1::1/64"),
+    };
+    // Else the kernel removes all addresses of a subnet with the first one.
+    let keep_others = format!("net.ipv4.conf.{interface}.promote_secondaries");
+    van.namespace.sysctl(&keep_others, "1").unwrap();
+    van.run(&["ip", "address", "add", new, "dev", &interface, "nodad"]);
+    van.run(&["ip", "address", "del", old, "dev", &interface]);
+}

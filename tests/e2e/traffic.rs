@@ -1,0 +1,134 @@
+//! Ordinary traffic gets through, whatever the scheduler and the addresses.
+
+use std::net::IpAddr;
+
+use crate::harness::{Family, Plan, Tunnel, download, iperf};
+
+/// How much is downloaded, in bytes: what even a debug build carries in some seconds.
+const DOWNLOAD: usize = 1 << 30;
+
+/// Far below what any machine carries, far above nothing, in bytes over two seconds.
+const SOME: u64 = 2_000_000;
+
+#[test]
+fn wrr_carries_all_kinds_of_traffic() {
+    carries_all_kinds("wrr");
+}
+
+#[test]
+fn earliest_carries_all_kinds_of_traffic() {
+    carries_all_kinds("earliest");
+}
+
+fn carries_all_kinds(scheduler: &'static str) {
+    let tunnel = tunnel(scheduler);
+    for family in [Family::V4, Family::V6] {
+        tunnel.ping(family);
+    }
+    let inside = tunnel.hq.inner(Family::V4);
+    tcp(&tunnel, inside, 1);
+    tcp(&tunnel, inside, 8);
+    udp(&tunnel, inside);
+}
+
+#[test]
+fn wrr_carries_a_large_download() {
+    carries_a_download("wrr");
+}
+
+#[test]
+fn earliest_carries_a_large_download() {
+    carries_a_download("earliest");
+}
+
+fn carries_a_download(scheduler: &'static str) {
+    let tunnel = tunnel(scheduler);
+    let took = download(&tunnel.van, &tunnel.hq, tunnel.hq.inner(Family::V4), DOWNLOAD);
+    println!("{scheduler}: {} MiB in {took:.1?}", DOWNLOAD >> 20);
+}
+
+#[test]
+fn flow_keeps_flows_apart_and_uses_several_paths() {
+    let tunnel = tunnel("flow");
+    tcp(&tunnel, tunnel.hq.inner(Family::V4), 8);
+    let used = sent_by_path(&tunnel)
+        .into_iter()
+        .filter(|&bytes| bytes > SOME / 10);
+    assert!(used.count() >= 2, "{:?}", sent_by_path(&tunnel));
+}
+
+#[test]
+fn redundant_sends_everything_everywhere_and_delivers_it_once() {
+    let tunnel = tunnel("redundant");
+    tcp(&tunnel, tunnel.hq.inner(Family::V4), 1);
+    udp(&tunnel, tunnel.hq.inner(Family::V4));
+    let sent = sent_by_path(&tunnel);
+    let (least, most) = (sent.iter().min().unwrap(), sent.iter().max().unwrap());
+    assert!(least * 2 > *most, "{sent:?}");
+}
+
+#[test]
+fn ipv4_and_ipv6_travel_inside_ipv6() {
+    let tunnel = Tunnel::start(Plan {
+        family: Family::V6,
+        ..Plan::default()
+    });
+    for family in [Family::V4, Family::V6] {
+        tunnel.ping(family);
+        tcp(&tunnel, tunnel.hq.inner(family), 1);
+        udp(&tunnel, tunnel.hq.inner(family));
+    }
+}
+
+#[test]
+fn ipv6_travels_inside_ipv4() {
+    let tunnel = tunnel("earliest");
+    tcp(&tunnel, tunnel.hq.inner(Family::V6), 1);
+    udp(&tunnel, tunnel.hq.inner(Family::V6));
+    download(&tunnel.hq, &tunnel.van, tunnel.van.inner(Family::V6), 16 << 20);
+}
+
+fn tunnel(scheduler: &'static str) -> Tunnel {
+    Tunnel::start(Plan {
+        links: 3,
+        scheduler,
+        ..Plan::default()
+    })
+}
+
+fn tcp(tunnel: &Tunnel, address: IpAddr, flows: usize) {
+    let parallel = flows.to_string();
+    let report = iperf(
+        &tunnel.van,
+        &tunnel.hq,
+        address,
+        &["--time", "2", "--parallel", &parallel],
+    );
+    println!(
+        "{}: {flows} TCP flows to {address}: {:.0} Mbit/s",
+        tunnel.plan.scheduler,
+        report.mbps()
+    );
+    assert!(report.bytes() > SOME, "{report:?}");
+    let by_flow = report.bytes_by_flow();
+    assert_eq!(by_flow.len(), flows);
+    assert!(by_flow.iter().all(|&bytes| bytes > 0), "{by_flow:?}");
+}
+
+/// At a rate that any machine carries, next to nothing may be lost.
+fn udp(tunnel: &Tunnel, address: IpAddr) {
+    let args = ["--udp", "--bitrate", "10M", "--length", "1200", "--time", "2"];
+    let report = iperf(&tunnel.van, &tunnel.hq, address, &args);
+    println!(
+        "{}: UDP to {address}: {}% lost",
+        tunnel.plan.scheduler,
+        report.loss_percent()
+    );
+    assert!(report.datagrams() > 1000, "{report:?}");
+    assert!(report.loss_percent() < 1.0, "{report:?}");
+}
+
+/// The bytes that the van has sent on each path.
+fn sent_by_path(tunnel: &Tunnel) -> Vec<u64> {
+    tunnel.van.peer().paths.iter().map(|path| path.tx_bytes).collect()
+}

@@ -17,18 +17,7 @@ fn status_as_json_has_all_that_is_documented() {
     assert!(output.status.success(), "{output:?}");
     let status: Value = serde_json::from_slice(&output.stdout).unwrap();
     has(&status, &["site", "peers", "counters"]);
-    has(
-        &status["site"],
-        &[
-            "name",
-            "public_key",
-            "interface",
-            "addresses",
-            "listen",
-            "uptime_s",
-            "version",
-        ],
-    );
+    has(&status["site"], &["name", "public_key", "interface", "addresses", "listen", "uptime_s", "version"]);
     let peer = &status["peers"][0];
     has(
         peer,
@@ -94,10 +83,7 @@ fn status_for_people_names_the_peer_and_its_paths() {
 #[test]
 fn the_control_socket_is_for_its_owner_only() {
     let tunnel = running();
-    let mode = fs::metadata(tunnel.van.file("sock"))
-        .unwrap()
-        .permissions()
-        .mode();
+    let mode = fs::metadata(tunnel.van.file("sock")).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o600);
 }
 
@@ -123,9 +109,7 @@ fn a_second_daemon_on_the_same_port_refuses_and_leaves_nothing_behind() {
 fn a_wrong_configuration_is_complained_about_with_line_and_remedy() {
     let tunnel = Tunnel::prepare(Plan::default());
     let text = fs::read_to_string(tunnel.van.file("toml")).unwrap();
-    tunnel
-        .van
-        .configure(&text.replace("\"earliest\"", "\"earlyest\""));
+    tunnel.van.configure(&text.replace("\"earliest\"", "\"earlyest\""));
     let output = psmcd(&tunnel.van);
     complains(&output, "earlyest");
     complains(&output, "van.toml:5");
@@ -164,9 +148,7 @@ fn the_tool_without_a_daemon_says_so() {
 fn running() -> Tunnel {
     let mut tunnel = Tunnel::prepare(Plan::default());
     tunnel.van.start();
-    wait_for("the daemon's answer", Duration::from_secs(10), || {
-        tunnel.van.try_status()
-    });
+    wait_for("the daemon's answer", Duration::from_secs(10), || tunnel.van.try_status());
     tunnel
 }
 

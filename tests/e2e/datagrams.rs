@@ -22,21 +22,12 @@ const ATTACK: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The counters of what was refused.
-const REFUSALS: [&str; 6] = [
-    "malformed",
-    "unknown_label",
-    "unauthenticated",
-    "replayed",
-    "no_such_path",
-    "out_of_turn",
-];
+const REFUSALS: [&str; 6] =
+    ["malformed", "unknown_label", "unauthenticated", "replayed", "no_such_path", "out_of_turn"];
 
 #[test]
 fn replayed_datagrams_are_counted_and_nothing_else() {
-    nothing_comes_of(|datagram, _| Forgeries {
-        after: vec![datagram.to_vec(); 2],
-        ..Forgeries::default()
-    });
+    nothing_comes_of(|datagram, _| Forgeries { after: vec![datagram.to_vec(); 2], ..Forgeries::default() });
 }
 
 /// Else the headquarters would send their datagrams to whoever plays back the van's.
@@ -46,11 +37,7 @@ fn replayed_datagrams_from_elsewhere_move_no_path() {
     nothing_comes_of(move |datagram, _| {
         older.push(datagram.to_vec());
         Forgeries {
-            elsewhere: vec![
-                datagram.to_vec(),
-                older[older.len() / 2].clone(),
-                older[0].clone(),
-            ],
+            elsewhere: vec![datagram.to_vec(), older[older.len() / 2].clone(), older[0].clone()],
             ..Forgeries::default()
         }
     });
@@ -72,14 +59,7 @@ fn truncated_and_lengthened_datagrams_are_counted_and_nothing_else() {
     nothing_comes_of(|datagram, number| {
         let cut = |length: usize| datagram[..length.min(datagram.len() - 1)].to_vec();
         let longer = [datagram, &[0]].concat();
-        before(vec![
-            cut(0),
-            cut(1),
-            cut(12),
-            cut(number),
-            cut(usize::MAX),
-            longer,
-        ])
+        before(vec![cut(0), cut(1), cut(12), cut(number), cut(usize::MAX), longer])
     });
 }
 
@@ -96,10 +76,7 @@ fn forged_datagrams_are_counted_and_nothing_else() {
 }
 
 fn before(before: Vec<Vec<u8>>) -> Forgeries {
-    Forgeries {
-        before,
-        ..Forgeries::default()
-    }
+    Forgeries { before, ..Forgeries::default() }
 }
 
 /// Makes mischief in both directions; `forge` gets each datagram and its number. All that it adds is refused and counted,
@@ -112,10 +89,8 @@ fn nothing_comes_of(forge: impl FnMut(&[u8], usize) -> Forgeries + Clone + Send 
     tunnel.wait_until_up();
     let ends = [(&tunnel.hq, Towards::Hq), (&tunnel.van, Towards::Van)];
     let before = ends.map(|(site, _)| refused(site));
-    let streams = [
-        Stream::start(&tunnel.van, &tunnel.hq, INTERVAL),
-        Stream::start(&tunnel.hq, &tunnel.van, INTERVAL),
-    ];
+    let streams =
+        [Stream::start(&tunnel.van, &tunnel.hq, INTERVAL), Stream::start(&tunnel.hq, &tunnel.van, INTERVAL)];
     let added = ends.map(|(_, towards)| add(&relay, towards, forge.clone()));
     for stream in &streams {
         stream.wait_until_back(Instant::now() + ATTACK, PATIENCE);
@@ -124,9 +99,7 @@ fn nothing_comes_of(forge: impl FnMut(&[u8], usize) -> Forgeries + Clone + Send 
     for ((site, _), (before, added)) in ends.iter().zip(before.into_iter().zip(added)) {
         let added = added.load(Ordering::Relaxed);
         assert!(added > 100, "only {added} datagrams were added");
-        wait_for("all forgeries counted", PATIENCE, || {
-            (refused(site) - before >= added).then_some(())
-        });
+        wait_for("all forgeries counted", PATIENCE, || (refused(site) - before >= added).then_some(()));
         assert_eq!(refused(site) - before, added, "{:?}", site.status().counters);
         assert!(!site.log().contains("address on a path has changed"));
         let path = site.path(&path_name(VAN, 1)).unwrap();

@@ -84,9 +84,7 @@ fn drop_all(tunnel: &Tunnel, hooks: &[&str]) -> String {
         format!("chain {hook} {{ type filter hook {hook} priority 0; {name} {interface} drop; }}; ")
     };
     let chains: String = hooks.iter().map(chain).collect();
-    tunnel
-        .hq
-        .run(&["nft", &format!("table inet fault {{ {chains} }}")])
+    tunnel.hq.run(&["nft", &format!("table inet fault {{ {chains} }}")])
 }
 
 #[test]
@@ -112,9 +110,7 @@ fn dead_at_start(fault: Fault) {
     wait_for("the daemon's answer", PATIENCE, || tunnel.hq.try_status());
     let started = Instant::now();
     tunnel.van.start();
-    tunnel
-        .van
-        .wait_for_path(&path_name(VAN, 2), &[PathState::Active], PATIENCE);
+    tunnel.van.wait_for_path(&path_name(VAN, 2), &[PathState::Active], PATIENCE);
     let up = started.elapsed();
     assert!(up < UP_WITHIN, "{up:?}");
 
@@ -124,11 +120,7 @@ fn dead_at_start(fault: Fault) {
     let back = time_until_active(&tunnel.van);
     println!("{fault:?}: the other path is up after {up:.0?}, this one is back after {back:.0?}");
     assert!(back < BACK_WITHIN, "{back:?}");
-    assert_eq!(
-        stream.finish().lost(),
-        [0; 0],
-        "the stream never needed the dead path"
-    );
+    assert_eq!(stream.finish().lost(), [0; 0], "the stream never needed the dead path");
 }
 
 #[test]
@@ -162,10 +154,7 @@ fn time_until_active(site: &Site) -> Duration {
 #[test]
 fn tcp_hardly_stops_when_a_path_is_lost() {
     for fault in [Down, Missing, BlackHole, VanIsUnheard, VanHearsNothing] {
-        let tunnel = Tunnel::start(Plan {
-            mbit: Some(MBIT),
-            ..Plan::default()
-        });
+        let tunnel = Tunnel::start(Plan { mbit: Some(MBIT), ..Plan::default() });
         let there = gap_when_lost(&tunnel, fault);
         println!("{fault:?}: the longest time without a byte is {there:.0?}");
         assert!(there < MAX_GAP, "{fault:?}: {there:?}");

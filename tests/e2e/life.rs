@@ -30,9 +30,7 @@ fn the_site_that_is_called_may_start_first() {
 fn the_site_that_calls_may_start_first() {
     let mut tunnel = Tunnel::prepare(Plan::default());
     tunnel.van.start();
-    wait_for("a call in vain", PATIENCE, || {
-        tunnel.van.try_status()?.peers.remove(0).control.last_error
-    });
+    wait_for("a call in vain", PATIENCE, || tunnel.van.try_status()?.peers.remove(0).control.last_error);
     let started = Instant::now();
     tunnel.hq.start();
     tunnel.wait_until_up();
@@ -42,20 +40,12 @@ fn the_site_that_calls_may_start_first() {
 
 #[test]
 fn traffic_is_back_after_the_van_was_killed() {
-    is_back_after(
-        "the van was killed",
-        |tunnel| tunnel.van.kill(),
-        |tunnel| tunnel.van.start(),
-    );
+    is_back_after("the van was killed", |tunnel| tunnel.van.kill(), |tunnel| tunnel.van.start());
 }
 
 #[test]
 fn traffic_is_back_after_the_headquarters_were_killed() {
-    is_back_after(
-        "hq was killed",
-        |tunnel| tunnel.hq.kill(),
-        |tunnel| tunnel.hq.start(),
-    );
+    is_back_after("hq was killed", |tunnel| tunnel.hq.kill(), |tunnel| tunnel.hq.start());
 }
 
 #[test]
@@ -110,10 +100,7 @@ fn a_daemon_that_is_told_to_end_leaves_nothing_behind() {
     tunnel.van.start();
     tunnel.wait_until_up();
     let during = [&tunnel.van, &tunnel.hq].map(network);
-    assert!(
-        during.iter().all(|network| network.contains("psmc0")),
-        "{during:?}"
-    );
+    assert!(during.iter().all(|network| network.contains("psmc0")), "{during:?}");
     let van = tunnel.van.terminate();
     let hq = tunnel.hq.terminate();
     assert!(van.success() && hq.success(), "{van} {hq}");
@@ -129,9 +116,7 @@ fn a_daemon_that_was_killed_leaves_nothing_that_its_successor_does_not_remove() 
     tunnel.van.start();
     wait_for_answer(&tunnel.van);
     tunnel.van.kill();
-    wait_for("the end of the interface", PATIENCE, || {
-        (network(&tunnel.van) == before).then_some(())
-    });
+    wait_for("the end of the interface", PATIENCE, || (network(&tunnel.van) == before).then_some(()));
     assert!(tunnel.van.file("sock").exists(), "nobody was there to remove it");
     tunnel.van.start();
     wait_for_answer(&tunnel.van);
@@ -142,19 +127,14 @@ fn a_daemon_that_was_killed_leaves_nothing_that_its_successor_does_not_remove() 
 
 #[test]
 fn two_sites_that_call_each_other_settle_on_one_connection() {
-    let mut tunnel = Tunnel::prepare(Plan {
-        dials: Dials::Both,
-        ..Plan::default()
-    });
+    let mut tunnel = Tunnel::prepare(Plan { dials: Dials::Both, ..Plan::default() });
     tunnel.hq.start();
     tunnel.van.start();
     tunnel.wait_until_up();
     let accepted = |tunnel: &Tunnel| [&tunnel.van, &tunnel.hq].map(|site| site.counter("control_accepted"));
     let settled = accepted(&tunnel);
-    let streams = [
-        Stream::start(&tunnel.van, &tunnel.hq, INTERVAL),
-        Stream::start(&tunnel.hq, &tunnel.van, INTERVAL),
-    ];
+    let streams =
+        [Stream::start(&tunnel.van, &tunnel.hq, INTERVAL), Stream::start(&tunnel.hq, &tunnel.van, INTERVAL)];
     // Longer than the back-off and the time in which the sites let each other go first.
     let long_enough = Duration::from_secs(3);
     let beginning = Instant::now();

@@ -4,10 +4,7 @@
 //! measures, and the machine may be small. A test that fails shows the daemons' logs; `PSMC_TEST_LOG=debug` sets their level.
 //! What is measured is printed: `cargo test --test e2e -- --nocapture`.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot prepare its hosts has failed"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot prepare its hosts has failed")]
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -16,11 +16,7 @@ const MBIT: u64 = 40;
 #[test]
 fn not_a_packet_is_lost_while_paths_are_changed_by_hand() {
     for scheduler in ["wrr", "earliest"] {
-        let tunnel = Tunnel::start(Plan {
-            links: 3,
-            scheduler,
-            ..Plan::default()
-        });
+        let tunnel = Tunnel::start(Plan { links: 3, scheduler, ..Plan::default() });
         let interval = Duration::from_micros(500);
         let streams = [
             Stream::start(&tunnel.van, &tunnel.hq, interval),
@@ -34,10 +30,7 @@ fn not_a_packet_is_lost_while_paths_are_changed_by_hand() {
             }
         }
         let deliveries = streams.map(Stream::finish);
-        println!(
-            "{scheduler}: {:?} packets there and back",
-            deliveries.each_ref().map(Deliveries::sent)
-        );
+        println!("{scheduler}: {:?} packets there and back", deliveries.each_ref().map(Deliveries::sent));
         for (deliveries, way) in deliveries.iter().zip(["there", "back"]) {
             assert_eq!(deliveries.lost(), [0; 0], "{scheduler}, {way}");
             assert_eq!(deliveries.duplicates(), 0, "{scheduler}, {way}");
@@ -47,11 +40,7 @@ fn not_a_packet_is_lost_while_paths_are_changed_by_hand() {
 
 #[test]
 fn tcp_goes_on_while_paths_are_changed_by_hand() {
-    let tunnel = Tunnel::start(Plan {
-        links: 3,
-        mbit: Some(MBIT),
-        ..Plan::default()
-    });
+    let tunnel = Tunnel::start(Plan { links: 3, mbit: Some(MBIT), ..Plan::default() });
     let bulk = Bulk::start(&tunnel.van, &tunnel.hq);
     bulk.wait_for_bytes(4 << 20, PATIENCE);
     for command in COMMANDS {
@@ -65,16 +54,7 @@ fn tcp_goes_on_while_paths_are_changed_by_hand() {
 /// All that can be done to paths; in the end they are as they were.
 const COMMANDS: &[&[&str]] = &[
     &["path", "remove", "hq", "van-link2"],
-    &[
-        "path",
-        "add",
-        "hq",
-        "again",
-        "--interface",
-        "v2",
-        "--endpoint",
-        "10.200.2.2:5115",
-    ],
+    &["path", "add", "hq", "again", "--interface", "v2", "--endpoint", "10.200.2.2:5115"],
     &["path", "set", "hq", "van-link1", "--weight", "10"],
     &["path", "set", "hq", "van-link1", "--max-rate", "30mbit"],
     &["path", "set", "hq", "van-link1", "--state", "standby"],
@@ -85,48 +65,16 @@ const COMMANDS: &[&[&str]] = &[
     &["path", "set", "hq", "van-link1", "--max-rate", "none"],
     &["path", "remove", "hq", "van-link1"],
     &["path", "remove", "hq", "van-link3"],
-    &[
-        "path",
-        "add",
-        "hq",
-        "van-link1",
-        "--interface",
-        "v1",
-        "--endpoint",
-        "10.200.1.2:5115",
-    ],
-    &[
-        "path",
-        "add",
-        "hq",
-        "van-link3",
-        "--interface",
-        "v3",
-        "--endpoint",
-        "10.200.3.2:5115",
-    ],
+    &["path", "add", "hq", "van-link1", "--interface", "v1", "--endpoint", "10.200.1.2:5115"],
+    &["path", "add", "hq", "van-link3", "--interface", "v3", "--endpoint", "10.200.3.2:5115"],
     &["path", "remove", "hq", "again"],
-    &[
-        "path",
-        "add",
-        "hq",
-        "van-link2",
-        "--interface",
-        "v2",
-        "--endpoint",
-        "10.200.2.2:5115",
-    ],
+    &["path", "add", "hq", "van-link2", "--interface", "v2", "--endpoint", "10.200.2.2:5115"],
 ];
 
 #[test]
 fn wrr_keeps_to_the_weights() {
-    let tunnel = Tunnel::start(Plan {
-        scheduler: "wrr",
-        ..Plan::default()
-    });
-    tunnel
-        .van
-        .psmc_ok(&["path", "set", "hq", &path_name(VAN, 1), "--weight", "3"]);
+    let tunnel = Tunnel::start(Plan { scheduler: "wrr", ..Plan::default() });
+    tunnel.van.psmc_ok(&["path", "set", "hq", &path_name(VAN, 1), "--weight", "3"]);
     let sent = |link| tunnel.van.path(&path_name(VAN, link)).unwrap().tx_bytes;
     let before = [sent(1), sent(2)];
     let stream = Stream::start(&tunnel.van, &tunnel.hq, Duration::from_millis(1));

@@ -16,11 +16,7 @@ const SLACK: usize = 4;
 #[test]
 fn hardly_anything_is_lost_when_the_address_of_the_van_changes() {
     for family in [Family::V4, Family::V6] {
-        let tunnel = Tunnel::start(Plan {
-            links: 1,
-            family,
-            ..Plan::default()
-        });
+        let tunnel = Tunnel::start(Plan { links: 1, family, ..Plan::default() });
         let lost = lost_during(&tunnel, || change_address(&tunnel.van, family));
         println!("another address, {family:?}: lost {lost:?} packets of the van and of hq");
         assert!(lost.iter().all(|&lost| lost <= SLACK), "{lost:?}");
@@ -45,15 +41,11 @@ fn one_round_trip_is_lost_when_a_nat_takes_another_port() {
 
 /// How many packets of the van and of the headquarters are lost when `happen` happens.
 fn lost_during(tunnel: &Tunnel, happen: impl FnOnce()) -> [usize; 2] {
-    let streams = [
-        Stream::start(&tunnel.van, &tunnel.hq, INTERVAL),
-        Stream::start(&tunnel.hq, &tunnel.van, INTERVAL),
-    ];
+    let streams =
+        [Stream::start(&tunnel.van, &tunnel.hq, INTERVAL), Stream::start(&tunnel.hq, &tunnel.van, INTERVAL)];
     let wait = || {
         let now = Instant::now();
-        streams
-            .each_ref()
-            .map(|stream| stream.wait_until_back(now, PATIENCE))
+        streams.each_ref().map(|stream| stream.wait_until_back(now, PATIENCE))
     };
     wait();
     happen();

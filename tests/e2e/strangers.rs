@@ -169,15 +169,10 @@ fn open_half(stranger: &Stranger, opened: &AtomicUsize, enough: &AtomicBool) {
 /// This process holds the strangers' ends of all connections.
 fn raise_limit_on_files() {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-    assert!(
-        most > HALF_OPEN as u64 + 1000,
-        "the limit on open files is {most}: raise it (ulimit -Hn)"
-    );
+    assert!(most > HALF_OPEN as u64 + 1000, "the limit on open files is {most}: raise it (ulimit -Hn)");
     setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
 }
 
 fn wait_for_count(tunnel: &Tunnel, counter: &str, count: u64) {
-    wait_for(counter, PATIENCE, || {
-        (tunnel.hq.counter(counter) == count).then_some(())
-    });
+    wait_for(counter, PATIENCE, || (tunnel.hq.counter(counter) == count).then_some(()));
 }

@@ -51,9 +51,7 @@ fn carries_a_download(scheduler: &'static str) {
 fn flow_keeps_flows_apart_and_uses_several_paths() {
     let tunnel = tunnel("flow");
     tcp(&tunnel, tunnel.hq.inner(Family::V4), 8);
-    let used = sent_by_path(&tunnel)
-        .into_iter()
-        .filter(|&bytes| bytes > SOME / 10);
+    let used = sent_by_path(&tunnel).into_iter().filter(|&bytes| bytes > SOME / 10);
     assert!(used.count() >= 2, "{:?}", sent_by_path(&tunnel));
 }
 
@@ -69,10 +67,7 @@ fn redundant_sends_everything_everywhere_and_delivers_it_once() {
 
 #[test]
 fn ipv4_and_ipv6_travel_inside_ipv6() {
-    let tunnel = Tunnel::start(Plan {
-        family: Family::V6,
-        ..Plan::default()
-    });
+    let tunnel = Tunnel::start(Plan { family: Family::V6, ..Plan::default() });
     for family in [Family::V4, Family::V6] {
         tunnel.ping(family);
         tcp(&tunnel, tunnel.hq.inner(family), 1);
@@ -89,26 +84,13 @@ fn ipv6_travels_inside_ipv4() {
 }
 
 fn tunnel(scheduler: &'static str) -> Tunnel {
-    Tunnel::start(Plan {
-        links: 3,
-        scheduler,
-        ..Plan::default()
-    })
+    Tunnel::start(Plan { links: 3, scheduler, ..Plan::default() })
 }
 
 fn tcp(tunnel: &Tunnel, address: IpAddr, flows: usize) {
     let parallel = flows.to_string();
-    let report = iperf(
-        &tunnel.van,
-        &tunnel.hq,
-        address,
-        &["--time", "2", "--parallel", &parallel],
-    );
-    println!(
-        "{}: {flows} TCP flows to {address}: {:.0} Mbit/s",
-        tunnel.plan.scheduler,
-        report.mbps()
-    );
+    let report = iperf(&tunnel.van, &tunnel.hq, address, &["--time", "2", "--parallel", &parallel]);
+    println!("{}: {flows} TCP flows to {address}: {:.0} Mbit/s", tunnel.plan.scheduler, report.mbps());
     assert!(report.bytes() > SOME, "{report:?}");
     let by_flow = report.bytes_by_flow();
     assert_eq!(by_flow.len(), flows);
@@ -119,11 +101,7 @@ fn tcp(tunnel: &Tunnel, address: IpAddr, flows: usize) {
 fn udp(tunnel: &Tunnel, address: IpAddr) {
     let args = ["--udp", "--bitrate", "10M", "--length", "1200", "--time", "2"];
     let report = iperf(&tunnel.van, &tunnel.hq, address, &args);
-    println!(
-        "{}: UDP to {address}: {}% lost",
-        tunnel.plan.scheduler,
-        report.loss_percent()
-    );
+    println!("{}: UDP to {address}: {}% lost", tunnel.plan.scheduler, report.loss_percent());
     assert!(report.datagrams() > 1000, "{report:?}");
     assert!(report.loss_percent() < 1.0, "{report:?}");
 }

@@ -34,10 +34,7 @@ impl Bulk {
         Self {
             receiving,
             arrivals,
-            threads: [
-                spawn(move || write_on(sending)),
-                spawn(move || read_on(reading, &record)),
-            ],
+            threads: [spawn(move || write_on(sending)), spawn(move || read_on(reading, &record))],
         }
     }
 
@@ -58,11 +55,7 @@ impl Bulk {
             (*last >= end).then_some(())
         });
         let arrivals = self.arrivals.lock().unwrap();
-        let times: Vec<_> = arrivals
-            .iter()
-            .map(|&(at, _)| at)
-            .filter(|at| *at >= start)
-            .collect();
+        let times: Vec<_> = arrivals.iter().map(|&(at, _)| at).filter(|at| *at >= start).collect();
         let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
         gaps.chain([times[0] - start]).max().unwrap()
     }

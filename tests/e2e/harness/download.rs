@@ -19,23 +19,12 @@ const BLOCK: usize = 64 * 1024;
 /// # Panics
 /// If what arrives is not what was sent, to the last byte.
 pub(crate) fn download(client: &Site, server: &Site, address: IpAddr, bytes: usize) -> Duration {
-    let listener = server
-        .namespace
-        .run(|| TcpListener::bind(SocketAddr::new(address, PORT)))
-        .unwrap();
+    let listener = server.namespace.run(|| TcpListener::bind(SocketAddr::new(address, PORT))).unwrap();
     let served = spawn(move || serve_one(&listener, bytes));
     let url = format!("http://{}/", SocketAddr::new(address, PORT));
     let started = Instant::now();
     let mut command = Command::new("curl");
-    command.args([
-        "--silent",
-        "--show-error",
-        "--fail",
-        "--globoff",
-        "--max-time",
-        "300",
-        &url,
-    ]);
+    command.args(["--silent", "--show-error", "--fail", "--globoff", "--max-time", "300", &url]);
     let mut curl = client.namespace.spawn(command.stdout(Stdio::piped())).unwrap();
     let received = compare(curl.stdout.take().unwrap(), bytes);
     let status = curl.wait().unwrap();
@@ -51,10 +40,7 @@ fn serve_one(listener: &TcpListener, bytes: usize) -> io::Result<()> {
     let mut request = BufReader::new(&stream).lines();
     while request.next().transpose()?.is_some_and(|line| !line.is_empty()) {}
     let mut stream = &stream;
-    write!(
-        stream,
-        "HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\nConnection: close\r\n\r\n"
-    )?;
+    write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\nConnection: close\r\n\r\n")?;
     let mut contents = Contents::new();
     let mut left = bytes;
     while left > 0 {
@@ -77,10 +63,7 @@ fn compare(mut reader: impl Read, bytes: usize) -> usize {
             assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{error}");
             return at;
         }
-        assert!(
-            block[..wanted] == *expected,
-            "other bytes arrived, from byte {at} on"
-        );
+        assert!(block[..wanted] == *expected, "other bytes arrived, from byte {at} on");
         at += wanted;
     }
     at + io::copy(&mut reader, &mut io::sink()).map_or(0, |rest| usize::try_from(rest).unwrap())
@@ -94,10 +77,7 @@ struct Contents {
 
 impl Contents {
     fn new() -> Self {
-        Self {
-            state: 0x9e37_79b9_7f4a_7c15,
-            block: vec![0; BLOCK],
-        }
+        Self { state: 0x9e37_79b9_7f4a_7c15, block: vec![0; BLOCK] }
     }
 
     /// The next block (xorshift64: Marsaglia, "Xorshift RNGs", 2003).

@@ -28,10 +28,7 @@ pub(crate) fn iperf(client: &Site, server: &Site, address: IpAddr, args: &[&str]
 impl Server {
     fn start(site: &Site) -> Self {
         let mut command = Command::new("iperf3");
-        command
-            .args(["--server", "--forceflush"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped());
+        command.args(["--server", "--forceflush"]).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = site.namespace.spawn(&mut command).unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let ready = lines.map_while(Result::ok).any(|line| line.contains("listening"));
@@ -57,9 +54,7 @@ impl Report {
     /// Bytes that arrived in each TCP connection.
     pub(crate) fn bytes_by_flow(&self) -> Vec<u64> {
         let flows = self.0["end"]["streams"].as_array().unwrap();
-        let bytes = flows
-            .iter()
-            .map(|flow| flow["receiver"]["bytes"].as_u64().unwrap());
+        let bytes = flows.iter().map(|flow| flow["receiver"]["bytes"].as_u64().unwrap());
         bytes.collect()
     }
 

@@ -63,20 +63,10 @@ pub(crate) struct End {
 }
 
 /// The site that moves.
-pub(crate) const VAN: End = End {
-    name: "van",
-    inside: 2,
-    outside: 1,
-    interface: 'v',
-};
+pub(crate) const VAN: End = End { name: "van", inside: 2, outside: 1, interface: 'v' };
 
 /// The site that stays.
-pub(crate) const HQ: End = End {
-    name: "hq",
-    inside: 1,
-    outside: 2,
-    interface: 'h',
-};
+pub(crate) const HQ: End = End { name: "hq", inside: 1, outside: 2, interface: 'h' };
 
 impl End {
     /// Its address in the tunnel.

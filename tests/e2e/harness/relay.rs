@@ -160,13 +160,9 @@ impl State {
         for Delayed { due, datagram, back } in queue {
             sleep(due.saturating_duration_since(Instant::now()));
             let mut mischief = self.mischief[towards as usize].lock().unwrap();
-            let forgeries = mischief
-                .as_mut()
-                .map(|forge| forge(&datagram))
-                .unwrap_or_default();
+            let forgeries = mischief.as_mut().map(|forge| forge(&datagram)).unwrap_or_default();
             let seen = [forgeries.before, vec![datagram], forgeries.after].concat();
-            seen.iter()
-                .for_each(|datagram| self.send(towards, &back, datagram));
+            seen.iter().for_each(|datagram| self.send(towards, &back, datagram));
             for datagram in forgeries.elsewhere {
                 self.elsewhere.send(&datagram).unwrap();
             }

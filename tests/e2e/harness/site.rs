@@ -37,37 +37,22 @@ impl Site {
     /// A host without a daemon.
     pub(crate) fn new(end: End, directory: &Path) -> Self {
         let namespace = Namespace::new().expect("these tests need root, for they make network namespaces");
-        Self {
-            end,
-            namespace,
-            key: PrivateKey::generate(),
-            directory: directory.to_owned(),
-            daemon: None,
-        }
+        Self { end, namespace, key: PrivateKey::generate(), directory: directory.to_owned(), daemon: None }
     }
 
     /// Writes the configuration, for its owner only.
     pub(crate) fn configure(&self, text: &str) {
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(true).mode(0o600);
-        file.open(self.file("toml"))
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .unwrap();
+        file.open(self.file("toml")).and_then(|mut file| file.write_all(text.as_bytes())).unwrap();
     }
 
     /// Starts the daemon.
     pub(crate) fn start(&mut self) {
-        let log = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(self.file("log"))
-            .unwrap();
+        let log = OpenOptions::new().create(true).append(true).open(self.file("log")).unwrap();
         let level = std::env::var("PSMC_TEST_LOG").unwrap_or_else(|_| "info".to_owned());
         let mut command = self.psmcd();
-        command
-            .args(["--log", &level])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null());
+        command.args(["--log", &level]).stdin(Stdio::null()).stdout(Stdio::null());
         self.daemon = Some(self.namespace.spawn(command.stderr(log)).unwrap());
     }
 
@@ -95,10 +80,7 @@ impl Site {
     /// The memory that the daemon has, in bytes (`VmRSS` of proc(5)).
     pub(crate) fn memory(&self) -> usize {
         let status = fs::read_to_string(self.proc("status")).unwrap();
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
     }
 
@@ -124,11 +106,7 @@ impl Site {
 
     /// The state of the daemon, if it answers.
     pub(crate) fn try_status(&self) -> Option<Status> {
-        match Client::connect(&self.file("sock"))
-            .ok()?
-            .ask(&Request::Status)
-            .ok()?
-        {
+        match Client::connect(&self.file("sock")).ok()?.ask(&Request::Status).ok()? {
             Response::Status(status) => Some(*status),
             Response::Ok | Response::Paths(_) | Response::Error { .. } => None,
         }
@@ -147,27 +125,18 @@ impl Site {
     /// One of the counters of the site.
     pub(crate) fn counter(&self, name: &str) -> u64 {
         let counters = self.status().counters;
-        *counters
-            .get(name)
-            .unwrap_or_else(|| panic!("no counter {name} in {counters:?}"))
+        *counters.get(name).unwrap_or_else(|| panic!("no counter {name} in {counters:?}"))
     }
 
     /// The state of a path.
     pub(crate) fn path(&self, name: &str) -> Option<PathStatus> {
-        self.try_status()?
-            .peers
-            .remove(0)
-            .paths
-            .into_iter()
-            .find(|path| path.name == name)
+        self.try_status()?.peers.remove(0).paths.into_iter().find(|path| path.name == name)
     }
 
     /// Waits until a path is in one of the `states`.
     pub(crate) fn wait_for_path(&self, name: &str, states: &[PathState], patience: Duration) {
         let what = format!("{}: path {name} {states:?}", self.end.name);
-        wait_for(&what, patience, || {
-            self.path(name).filter(|path| states.contains(&path.state))
-        });
+        wait_for(&what, patience, || self.path(name).filter(|path| states.contains(&path.state)));
     }
 
     /// The address inside the tunnel.

@@ -63,9 +63,7 @@ impl Stream {
 
     /// Waits until a datagram has come that was sent after `moment`, and returns how long after it that was.
     pub(crate) fn wait_until_back(&self, moment: Instant, patience: Duration) -> Duration {
-        wait_for("a datagram of the stream", patience, || {
-            self.record.lock().unwrap().back_after(moment)
-        })
+        wait_for("a datagram of the stream", patience, || self.record.lock().unwrap().back_after(moment))
     }
 
     /// Stops sending, waits for what is on its way, and says what came.
@@ -137,9 +135,7 @@ impl Deliveries {
     pub(crate) fn lost(&self) -> Vec<usize> {
         let received: BTreeSet<_> = self.received.iter().map(|&(number, _)| number).collect();
         let sent = self.sent.iter().enumerate().filter(|(_, sent)| sent.accepted);
-        sent.map(|(number, _)| number)
-            .filter(|number| !received.contains(number))
-            .collect()
+        sent.map(|(number, _)| number).filter(|number| !received.contains(number)).collect()
     }
 
     /// How many came more than once.

@@ -48,13 +48,7 @@ impl Tunnel {
             let peer = (other.end, &other.key.public());
             site.configure(&plan.file(site.end, &site.key, peer, directory.path()));
         }
-        let tunnel = Self {
-            van,
-            hq,
-            plan,
-            _directory: directory,
-            _alone: alone,
-        };
+        let tunnel = Self { van, hq, plan, _directory: directory, _alone: alone };
         for link in 1..=tunnel.plan.links {
             tunnel.lay(link);
         }
@@ -72,13 +66,7 @@ impl Tunnel {
 
     /// Makes a link and gives it its addresses.
     pub(crate) fn lay(&self, link: u8) {
-        link_pair(
-            &self.van.namespace,
-            &VAN.link(link),
-            &self.hq.namespace,
-            &HQ.link(link),
-        )
-        .unwrap();
+        link_pair(&self.van.namespace, &VAN.link(link), &self.hq.namespace, &HQ.link(link)).unwrap();
         self.address(&self.van, link);
         self.address(&self.hq, link);
     }
@@ -102,9 +90,7 @@ impl Tunnel {
             site.namespace.add_address(&name, address).unwrap();
         }
         if let Some(mbit) = self.plan.mbit {
-            site.namespace
-                .shape(&name, mbit * 1_000_000, BURST, QUEUE)
-                .unwrap();
+            site.namespace.shape(&name, mbit * 1_000_000, BURST, QUEUE).unwrap();
         }
     }
 
@@ -129,9 +115,7 @@ impl Tunnel {
     /// Pings the headquarters, and loses nothing.
     pub(crate) fn ping(&self, family: Family) {
         let address = self.hq.inner(family).to_string();
-        let said = self
-            .van
-            .run(&["ping", "-c", "10", "-i", "0.02", "-W", "1", &address]);
+        let said = self.van.run(&["ping", "-c", "10", "-i", "0.02", "-W", "1", &address]);
         assert!(said.contains(" 0% packet loss"), "{said}");
     }
 }

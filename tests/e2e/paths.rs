@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Bulk, Deliveries, Plan, Stream, Tunnel, VAN, path_name};
+use crate::harness::{Bulk, Deliveries, HQ, Plan, Stream, Tunnel, VAN, path_name, wait_for};
 
 /// The longest time without a byte over TCP around such a change.
 const MAX_GAP: Duration = Duration::from_secs(1);
@@ -70,6 +70,30 @@ const COMMANDS: &[&[&str]] = &[
     &["path", "remove", "hq", "again"],
     &["path", "add", "hq", "van-link2", "--interface", "v2", "--endpoint", "10.200.2.2:5115"],
 ];
+
+#[test]
+fn a_removed_path_stays_removed_until_it_is_added_by_hand() {
+    for remover in [VAN, HQ] {
+        let tunnel = Tunnel::start(Plan::default());
+        let (site, peer) = if remover.name == VAN.name { (&tunnel.van, "hq") } else { (&tunnel.hq, "van") };
+        let name = path_name(VAN, 2);
+        site.psmc_ok(&["path", "remove", peer, &name]);
+        wait_for("the end of the path", PATIENCE, || tunnel.van.path(&name).is_none().then_some(()));
+        // A change of the network has the daemon look for paths that it could open.
+        tunnel.van.run(&["ip", "address", "add", "10.200.1.99/24", "dev", "v1"]);
+        let stream = Stream::start(&tunnel.van, &tunnel.hq, Duration::from_millis(10));
+        stream.wait_until_back(Instant::now() + Duration::from_secs(2), PATIENCE);
+        stream.finish();
+        assert!(
+            tunnel.van.path(&name).is_none(),
+            "removed by {}: {:?}",
+            remover.name,
+            tunnel.van.path(&name)
+        );
+        tunnel.van.psmc_ok(COMMANDS.last().unwrap());
+        tunnel.wait_until_up();
+    }
+}
 
 #[test]
 fn wrr_keeps_to_the_weights() {

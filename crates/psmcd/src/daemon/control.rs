@@ -1,6 +1,6 @@
 //! The control side: everything that takes its time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use psmc_net::netlink::{LinkEvents, Netlink};
 use psmc_net::tls::tcp::listen_tcp;
 use psmc_net::tls::{Acceptor, AllowedKeys, Counters, Dialer, Identity, Listener, Secured, TlsError};
 use psmc_net::udp::UdpBind;
+use psmc_wire::PathId;
 use psmc_wire::control::Message;
 use psmc_wire::crypto::Role;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -23,7 +24,7 @@ use super::paths::{LISTEN_SOCKET, OpenPath, resolve};
 use super::plane::{self, Notice, PlaneHandle, Started};
 use super::settings::{peer_config, routes_for, site_config, tun_config};
 use crate::api::Server;
-use crate::config::{self, Config};
+use crate::config::{self, Config, Name};
 use crate::error_chain;
 
 /// Accepted connections that wait to be taken over.
@@ -43,6 +44,8 @@ pub(super) struct Peer {
     pub(super) paths: Vec<OpenPath>,
     /// Sockets of removed paths, closed when the engine has forgotten the path.
     pub(super) retired: Vec<OpenPath>,
+    /// Names of paths that were removed by hand, here or at the peer. The configuration doesn't bring them back.
+    pub(super) removed: BTreeSet<Name>,
     pub(super) last_error: Option<String>,
 }
 
@@ -51,9 +54,17 @@ impl Peer {
         self.paths.iter().find(|path| path.settings.name.as_str() == name)
     }
 
-    pub(super) fn retire_path(&mut self, name: &str) {
-        let is_meant = |path: &mut OpenPath| path.settings.name.as_str() == name;
-        self.retired.extend(self.paths.extract_if(.., is_meant));
+    /// Whether a configured path is neither open nor removed by hand.
+    pub(super) fn is_missing(&self, name: &Name) -> bool {
+        self.path_named(name.as_str()).is_none() && !self.removed.contains(name)
+    }
+
+    /// Puts a path aside whose removal has begun.
+    pub(super) fn retire_path(&mut self, id: PathId) {
+        for path in self.paths.extract_if(.., |path| path.id == id) {
+            self.removed.insert(path.settings.name.clone());
+            self.retired.push(path);
+        }
     }
 }
 
@@ -165,7 +176,14 @@ impl Control {
                 self.netlink.add_route(net, self.tun_index).await?;
             }
         }
-        self.peers.push(Peer { id, config, paths: Vec::new(), retired: Vec::new(), last_error: None });
+        self.peers.push(Peer {
+            id,
+            config,
+            paths: Vec::new(),
+            retired: Vec::new(),
+            removed: BTreeSet::new(),
+            last_error: None,
+        });
         Ok(())
     }
 
@@ -233,7 +251,7 @@ impl Control {
             Notice::Event(Event::Dial(peer)) => self.dial(peer).await?,
             // Without its sender a connection ends once everything is written.
             Notice::Event(Event::Hangup(id)) => drop(self.connections.remove(&id)),
-            Notice::Event(Event::PathForgotten { peer, .. }) => self.close_retired(peer).await?,
+            Notice::Event(Event::PathForgotten { peer, path }) => self.forget_path(peer, path).await?,
             Notice::Event(event) => self.log_event(&event),
         }
         Ok(())
@@ -350,12 +368,14 @@ impl Control {
         Ok(())
     }
 
-    /// Closes the sockets of removed paths, once the engine has forgotten one of them.
-    async fn close_retired(&mut self, peer: PeerId) -> Result<(), DaemonError> {
+    /// Closes the socket of a path that either side has removed, and on which nothing comes any more.
+    async fn forget_path(&mut self, peer: PeerId, path: PathId) -> Result<(), DaemonError> {
         let Some(peer) = self.peers.iter_mut().find(|other| other.id == peer) else {
             return Ok(());
         };
-        let sockets: Vec<_> = peer.retired.drain(..).map(|path| path.socket).collect();
+        peer.retire_path(path);
+        let forgotten = peer.retired.extract_if(.., |retired| retired.id == path);
+        let sockets: Vec<_> = forgotten.map(|path| path.socket).collect();
         for socket in sockets.into_iter().filter(|&socket| socket != LISTEN_SOCKET) {
             self.plane.post(move |plane| plane.close_port(socket)).await?;
         }

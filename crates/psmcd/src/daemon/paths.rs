@@ -1,10 +1,12 @@
 //! From configured paths to sockets and paths of the engine.
 
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use psmc_core::{CongestionConfig, PathConfig, PathError, PeerError, SocketId};
 use psmc_net::netlink::{LinkState, Netlink, NetworkEvent, Uplink};
 use psmc_net::udp::{BindError, UdpBind};
+use psmc_wire::PathId;
 use thiserror::Error;
 
 use super::DaemonError;
@@ -36,6 +38,7 @@ pub(super) enum OpenError {
 /// A path as the control side keeps it.
 #[derive(Clone, Debug)]
 pub(super) struct OpenPath {
+    pub(super) id: PathId,
     pub(super) settings: PathSettings,
     pub(super) socket: SocketId,
     pub(super) remote: SocketAddr,
@@ -46,12 +49,7 @@ pub(super) struct OpenPath {
 impl OpenPath {
     /// What to bind its socket to, or `None` if it uses the listening one.
     fn bind(&self) -> Option<UdpBind> {
-        let PathSettings { interface, address, .. } = &self.settings;
-        let any = unspecified(self.remote);
-        let ip = address.map_or(any.ip(), |address| address.get());
-        let interface = interface.as_ref().map(|name| name.as_str().to_owned());
-        (interface.is_some() || address.is_some())
-            .then_some(UdpBind { address: SocketAddr::new(ip, 0), interface })
+        bind_of(&self.settings, self.remote)
     }
 
     /// How a control connection is made along this path.
@@ -66,6 +64,16 @@ impl OpenPath {
     fn uses_interface(&self, name: &str) -> bool {
         self.settings.interface.as_ref().is_some_and(|interface| interface.as_str() == name)
     }
+}
+
+/// What a path with these settings is bound to, or `None` if it uses the listening socket.
+fn bind_of(settings: &PathSettings, remote: SocketAddr) -> Option<UdpBind> {
+    let PathSettings { interface, address, .. } = settings;
+    let any = unspecified(remote);
+    let ip = address.map_or(any.ip(), |address| address.get());
+    let interface = interface.as_ref().map(|name| name.as_str().to_owned());
+    (interface.is_some() || address.is_some())
+        .then_some(UdpBind { address: SocketAddr::new(ip, 0), interface })
 }
 
 /// The unspecified address of the same family.
@@ -109,6 +117,18 @@ pub(super) fn uplink_paths(uplinks: &[Uplink], endpoint: &Endpoint, remote: Sock
     if paths.is_empty() { fallback().into_iter().collect() } else { paths }
 }
 
+fn path_config(settings: &PathSettings, socket: SocketId, remote: SocketAddr, mtu: u16) -> PathConfig {
+    PathConfig {
+        name: settings.name.to_string(),
+        socket,
+        remote,
+        weight: settings.weight.get(),
+        max_rate: settings.max_rate.map(|rate| rate.bits_per_second()),
+        mtu,
+        congestion: CongestionConfig::Model,
+    }
+}
+
 async fn link_mtu(netlink: &Netlink, settings: &PathSettings) -> u16 {
     if let Some(mtu) = settings.mtu {
         return mtu.get();
@@ -132,49 +152,43 @@ impl Control {
             tracing::warn!(path, mtu, needed, "full-size packets do not fit: lower `mtu` in [site]");
         }
         let interface_index = self.interface_index(&settings).await;
-        let mut path = OpenPath { settings, socket: LISTEN_SOCKET, remote, interface_index };
-        let bind = path.bind();
-        if bind.is_some() {
-            self.next_socket += 1;
-            path.socket = SocketId(self.next_socket);
-        }
-        let config = PathConfig {
-            name: path.settings.name.to_string(),
-            socket: path.socket,
-            remote,
-            weight: path.settings.weight.get(),
-            max_rate: path.settings.max_rate.map(|rate| rate.bits_per_second()),
-            mtu,
-            congestion: CongestionConfig::Model,
-        };
-        let (id, socket) = (self.peers[peer].id, path.socket);
+        let bind = bind_of(&settings, remote);
+        let socket = if bind.is_some() { self.new_socket() } else { LISTEN_SOCKET };
+        let config = path_config(&settings, socket, remote, mtu);
+        let to = self.peers[peer].id;
         let opened = self.plane.call(move |plane| {
-            plane.site.add_path(id, config, std::time::Instant::now())?;
-            Ok(bind.map_or(Ok(()), |bind| bind_port(plane, socket, &bind)))
+            let id = plane.site.add_path(to, config, Instant::now())?;
+            Ok((id, bind.map_or(Ok(()), |bind| bind_port(plane, socket, &bind))))
         });
-        let bound: Result<(), BindError> =
+        let (id, bound): (PathId, Result<(), BindError>) =
             opened.await?.map_err(|error: PeerError| OpenError::Refused(error))?;
         if let Err(error) = bound {
-            let path = path.settings.name.as_str();
+            let path = settings.name.as_str();
             tracing::warn!(
                 path,
                 error = crate::error_chain(&error),
                 "path waits for its interface or address"
             );
         }
-        self.peers[peer].paths.push(path);
+        self.peers[peer].removed.remove(&settings.name);
+        self.peers[peer].paths.push(OpenPath { id, settings, socket, remote, interface_index });
         Ok(())
     }
 
-    /// Removes a path.
+    fn new_socket(&mut self) -> SocketId {
+        self.next_socket += 1;
+        SocketId(self.next_socket)
+    }
+
+    /// Removes a path, until it is added by hand.
     pub(super) async fn close_path(&mut self, peer: usize, name: &str) -> Result<(), OpenError> {
         let (id, wanted) = (self.peers[peer].id, name.to_owned());
         let removed = self.plane.call(move |plane| {
             let path = plane.site.path_by_name(id, &wanted).ok_or(PathError::Unknown)?;
-            plane.site.remove_path(id, path, std::time::Instant::now())
+            plane.site.remove_path(id, path, Instant::now()).map(|()| path)
         });
-        removed.await??;
-        self.peers[peer].retire_path(name);
+        let path = removed.await??;
+        self.peers[peer].retire_path(path);
         Ok(())
     }
 
@@ -189,7 +203,7 @@ impl Control {
             }
         };
         for settings in wanted {
-            if self.peers[peer].path_named(settings.name.as_str()).is_some() {
+            if !self.peers[peer].is_missing(&settings.name) {
                 continue;
             }
             let name = settings.name.clone();
@@ -241,7 +255,7 @@ impl Control {
                 Some(bind) if up && !(known && plane.is_open(socket)) => {
                     log_bind(bind_port(plane, socket, &bind))
                 }
-                Some(_) | None => plane.site.handle_link(socket, up, std::time::Instant::now()),
+                Some(_) | None => plane.site.handle_link(socket, up, Instant::now()),
             };
             self.plane.post(follow).await?;
         }
@@ -272,7 +286,7 @@ impl Control {
 /// Opens the socket of a path and tells the engine whether there is one.
 fn bind_port(plane: &mut Plane, socket: SocketId, bind: &UdpBind) -> Result<(), BindError> {
     let bound = plane.open_port(socket, bind);
-    plane.site.handle_link(socket, bound.is_ok(), std::time::Instant::now());
+    plane.site.handle_link(socket, bound.is_ok(), Instant::now());
     bound
 }
 

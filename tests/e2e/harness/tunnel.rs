@@ -112,11 +112,11 @@ impl Tunnel {
         }
     }
 
-    /// Pings the headquarters, and loses nothing.
+    /// Pings the headquarters until it has answered ten times. Losses are counted by [`Stream`](super::Stream): ping waits
+    /// for its last answer no longer than twice the longest round trip, which on a busy machine is too short.
     pub(crate) fn ping(&self, family: Family) {
         let address = self.hq.inner(family).to_string();
-        let said = self.van.run(&["ping", "-c", "10", "-i", "0.02", "-W", "1", &address]);
-        assert!(said.contains(" 0% packet loss"), "{said}");
+        self.van.run(&["ping", "-c", "10", "-i", "0.02", "-w", "10", &address]);
     }
 }
 

@@ -1,0 +1,3 @@
+//! The lab's tool.
+
+fn main() {}

@@ -1,0 +1,9 @@
+//! The lab: any network on one machine.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | [`scenario`] | the TOML file of a scenario, and all its checks |
+//! | [`results`] | what a run or a simulation of it has measured |
+
+pub mod results;
+pub mod scenario;

@@ -3,7 +3,9 @@
 //! | module | what it has |
 //! |---|---|
 //! | [`scenario`] | the TOML file of a scenario, and all its checks |
+//! | [`cli`] | the tool `psmc-lab` |
 //! | [`results`] | what a run or a simulation of it has measured |
 
+pub mod cli;
 pub mod results;
 pub mod scenario;

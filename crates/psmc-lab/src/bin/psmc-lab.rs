@@ -1,3 +1,7 @@
-//! The lab's tool.
+//! The tool `psmc-lab`.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    psmc_lab::cli::psmc_lab()
+}

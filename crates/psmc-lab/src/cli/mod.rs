@@ -1,0 +1,51 @@
+//! The command line of `psmc-lab`: a file for each command.
+
+mod output;
+
+use std::error::Error;
+use std::io;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Try networks on this machine: real programs on links as slow, far and lossy as told, or all of it simulated
+#[derive(Debug, Parser)]
+#[command(name = "psmc-lab", version, propagate_version = false, disable_help_subcommand = true)]
+struct Lab {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {}
+
+/// Why a command failed. The text is all that the user gets to see.
+#[derive(Debug, thiserror::Error)]
+enum CliError {
+    /// What it was asked for went wrong.
+    #[error(transparent)]
+    Failed(Box<dyn Error + Send + Sync>),
+    /// The result could not be printed.
+    #[error("cannot print the result: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl CliError {
+    /// The error of a module.
+    #[expect(dead_code, reason = "the first command to fail comes with the next commit")]
+    fn of(error: impl Error + Send + Sync + 'static) -> Self {
+        Self::Failed(Box::new(error))
+    }
+}
+
+/// Runs the tool with the arguments of the process. To be called before the process starts its second thread: an
+/// ordinary user needs a user namespace, which a process with several threads cannot enter.
+#[expect(unreachable_code, reason = "the first command comes with the next commit")]
+pub fn psmc_lab() -> ExitCode {
+    output::finish(run(Lab::parse()))
+}
+
+/// Exits with 0 if all is well, with 1 also if everything ran but a check does not hold.
+fn run(lab: Lab) -> Result<ExitCode, CliError> {
+    match lab.command {}
+}

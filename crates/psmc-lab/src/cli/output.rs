@@ -1,0 +1,41 @@
+//! Standard output, standard error and exit codes.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use super::CliError;
+
+/// Prints to standard output. A reader that has gone, as in `psmc-lab … | head`, has what it wanted.
+#[expect(dead_code, reason = "the first command to print comes with the next commit")]
+pub(super) fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// The exit code of a command, after its error, if any, has been shown.
+pub(super) fn finish(result: Result<ExitCode, CliError>) -> ExitCode {
+    result.unwrap_or_else(|error| {
+        // If standard error is gone there is nobody left to tell.
+        drop(writeln!(io::stderr(), "error: {}", with_causes(&error)));
+        ExitCode::FAILURE
+    })
+}
+
+/// An error with all its causes, in one line.
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        // Some errors repeat their cause in their own words.
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -25,6 +25,8 @@ pub struct Results {
     pub events: Vec<EventResult>,
     /// The checks; all of them hold in a successful run.
     pub checks: Vec<CheckResult>,
+    /// Why the figures should not be trusted: that the machine was too slow, for one.
+    pub warnings: Vec<String>,
 }
 
 /// Real packets or virtual time.
@@ -61,10 +63,14 @@ pub struct TrafficResult {
     pub goodput_series_mbps: Vec<Sample>,
     /// The longest time between two deliveries.
     pub longest_gap_ms: Option<f64>,
+    /// The same in each interval: the longest time without a delivery that ended in it.
+    pub gap_series_ms: Vec<Sample>,
     /// Datagrams, requests or pings: how many were sent.
     pub sent: Option<u64>,
     /// How many of them were lost or not answered, in percent.
     pub loss_percent: Option<f64>,
+    /// The same of those sent in each interval; intervals in which none was are left out.
+    pub loss_series_percent: Vec<Sample>,
     /// How many arrived after a later one, in percent.
     pub reordered_percent: Option<f64>,
     /// Round-trip times of pings, response times of requests, one-way delays of datagrams beyond the smallest.
@@ -109,6 +115,8 @@ pub struct LinkResult {
     pub lost_percent: f64,
     /// Packets dropped by the queue, in percent of those that entered.
     pub dropped_percent: f64,
+    /// Packets that did not arrive, for any reason, in percent of those that entered in each interval.
+    pub loss_series_percent: Vec<Sample>,
 }
 
 /// A path of a tunnel.

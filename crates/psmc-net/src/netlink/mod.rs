@@ -130,6 +130,15 @@ impl Netlink {
         self.set_link(message, || format!("set the MTU of interface {index} to {mtu}")).await
     }
 
+    /// Has interface `index` neither ask for nor answer with hardware addresses.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub async fn disable_arp(&self, index: u32) -> Result<(), NetlinkError> {
+        let message = LinkUnspec::new_with_index(index).arp(false).build();
+        self.set_link(message, || format!("turn off ARP on interface {index}")).await
+    }
+
     /// Has the kernel hand interface `index` packets of no more than `segments` segments.
     pub(crate) async fn limit_segments(&self, index: u32, segments: usize) -> Result<(), NetlinkError> {
         let segments = u32::try_from(segments).unwrap_or(u32::MAX);

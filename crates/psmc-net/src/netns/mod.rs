@@ -2,6 +2,7 @@
 //!
 //! A [`Namespace`] is in no directory and needs no clean-up: it is gone when its value, and whatever runs in it, is.
 
+mod offload;
 mod privilege;
 mod setup;
 mod shape;
@@ -46,6 +47,14 @@ pub enum NetnsError {
         key: String,
         /// The value it should have had.
         value: String,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// The offloads of an interface could not be changed.
+    #[error("cannot turn off the offloads of {interface}")]
+    Offload {
+        /// The interface.
+        interface: String,
         /// What the kernel answered.
         source: io::Error,
     },

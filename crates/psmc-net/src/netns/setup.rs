@@ -17,6 +17,8 @@ use crate::netlink::{Netlink, NetlinkError, refused};
 const NO_DUPLICATE_DETECTION: [&str; 2] =
     ["net.ipv6.conf.all.accept_dad", "net.ipv6.conf.default.accept_dad"];
 
+const NO_IPV6: [&str; 2] = ["net.ipv6.conf.all.disable_ipv6", "net.ipv6.conf.default.disable_ipv6"];
+
 /// Connects two namespaces by a pair of virtual Ethernet devices, `name_a` in `a` and `name_b` in `b`, both up.
 ///
 /// # Errors
@@ -68,6 +70,30 @@ impl Namespace {
         self.with_netlink(async |netlink| netlink.set_up(netlink.link_index(name).await?, up).await)
     }
 
+    /// Sets the MTU, in bytes, of the interface called `name`.
+    ///
+    /// # Errors
+    /// [`NetnsError::Netlink`].
+    pub fn set_mtu(&self, name: &str, mtu: u32) -> Result<(), NetnsError> {
+        self.with_netlink(async |netlink| netlink.set_mtu(netlink.link_index(name).await?, mtu).await)
+    }
+
+    /// Has the interface called `name` neither ask for nor answer with hardware addresses.
+    ///
+    /// # Errors
+    /// [`NetnsError::Netlink`].
+    pub fn disable_arp(&self, name: &str) -> Result<(), NetnsError> {
+        self.with_netlink(async |netlink| netlink.disable_arp(netlink.link_index(name).await?).await)
+    }
+
+    /// Takes IPv6 from all interfaces, those to come included; without it they announce themselves.
+    ///
+    /// # Errors
+    /// [`NetnsError::Sysctl`].
+    pub fn disable_ipv6(&self) -> Result<(), NetnsError> {
+        self.sysctl_if_there(&NO_IPV6, "1")
+    }
+
     /// Sets a kernel parameter of this namespace, written as `sysctl` does: `net.ipv4.ip_forward`.
     ///
     /// # Errors
@@ -81,14 +107,19 @@ impl Namespace {
 
     /// Brings a new namespace into the state its documentation promises.
     pub(super) fn prepare(&self) -> Result<(), NetnsError> {
-        for key in NO_DUPLICATE_DETECTION {
-            match self.sysctl(key, "0") {
-                // A kernel without IPv6 has no such parameter, and a container may forbid to write any.
+        self.sysctl_if_there(&NO_DUPLICATE_DETECTION, "0")?;
+        self.set_link("lo", true)
+    }
+
+    /// Sets kernel parameters that a kernel without IPv6 does not have, and that a container may forbid to write.
+    fn sysctl_if_there(&self, keys: &[&str], value: &str) -> Result<(), NetnsError> {
+        for key in keys {
+            match self.sysctl(key, value) {
                 Err(NetnsError::Sysctl { source, .. }) if may_be_missing(&source) => {}
                 outcome => outcome?,
             }
         }
-        self.set_link("lo", true)
+        Ok(())
     }
 
     fn with_netlink(

@@ -1,10 +1,12 @@
-//! The Linux edge of PSMC: keys and TLS, the TUN device, UDP sockets, netlink, network namespaces.
+//! The Linux edge of PSMC: keys and TLS, the TUN device, UDP and packet sockets, netlink, network namespaces.
 //!
 //! Nothing here knows the protocol beyond its bytes. The only crate in which `unsafe` may stand.
 pub mod aead;
 pub mod keys;
 pub mod netlink;
 pub mod netns;
+pub mod packet;
+pub mod priority;
 pub mod tls;
 pub mod tun;
 pub mod udp;

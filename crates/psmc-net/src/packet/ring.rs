@@ -1,0 +1,182 @@
+//! The ring that the kernel puts received frames into (`Documentation/networking/packet_mmap.rst` of Linux).
+//!
+//! ```text
+//! ring   = block block block …       each a piece of memory that the kernel allocates at once
+//! block  = slot slot slot … rest     no slot goes over the end of a block
+//! slot   = tpacket2_hdr, address, gap, frame
+//! ```
+//!
+//! The status in a slot's header says whose it is. The kernel hands a slot over by setting it last; we hand it back
+//! by clearing it.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use nix::libc::{
+    PACKET_RX_RING, PACKET_VERSION, TP_STATUS_USER, TPACKET_ALIGNMENT, TPACKET2_HDRLEN, tpacket_req,
+    tpacket_versions, tpacket2_hdr,
+};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use socket2::Socket;
+
+use super::{Frame, set_option};
+
+/// Bytes of a ring: 5000 frames of 1500 bytes, which 2 Gb/s bring in 30 ms, and 400,000 frames a second in 12 ms. So
+/// long may the reader be away. The kernel never swaps this memory, so it is not more.
+const RING_BYTES: usize = 8 << 20;
+
+/// Bytes of a block unless a frame needs more: enough that little is left over, and easily found in one piece.
+const BLOCK_BYTES: usize = 64 << 10;
+
+/// What the kernel leaves at least for the link header in front of the network header.
+const LINK_HEADER: usize = 16;
+
+/// A mapped ring, and which of its slots is next.
+#[derive(Debug)]
+pub(super) struct Ring {
+    memory: NonNull<u8>,
+    geometry: Geometry,
+    next: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone and to the kernel, and is bound to no thread.
+#[expect(unsafe_code, reason = "a pointer is not Send by itself")]
+unsafe impl Send for Ring {}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Geometry {
+    block: usize,
+    blocks: usize,
+    slot: usize,
+}
+
+impl Ring {
+    /// Gives `socket` a ring and maps it.
+    pub(super) fn map(socket: &Socket, max_frame: usize) -> io::Result<Self> {
+        let geometry = Geometry::for_frames_of(max_frame);
+        set_option(socket, PACKET_VERSION, &(tpacket_versions::TPACKET_V2 as u32))?;
+        set_option(socket, PACKET_RX_RING, &geometry.request())?;
+        let length = NonZeroUsize::new(geometry.bytes()).ok_or(io::ErrorKind::InvalidInput)?;
+        let (access, flags) = (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED);
+        // SAFETY: no address is asked for, so nothing of ours is mapped over.
+        #[expect(unsafe_code, reason = "the ring is shared with the kernel by a mapping")]
+        let memory = unsafe { mmap(None, length, access, flags, socket.as_fd(), 0) }?;
+        Ok(Self { memory: memory.cast(), geometry, next: 0 })
+    }
+
+    /// The frame in the next slot, if the kernel has put one there.
+    pub(super) fn take(&mut self) -> Option<Frame<'_>> {
+        let slot = self.next;
+        if self.status(slot).load(Ordering::Acquire) & TP_STATUS_USER == 0 {
+            return None;
+        }
+        self.next = (slot + 1) % self.geometry.slots();
+        let (header, bytes) = self.contents(slot);
+        Some(Frame { header, bytes, status: self.status(slot) })
+    }
+
+    fn status(&self, slot: usize) -> &AtomicU32 {
+        // SAFETY: a slot begins with its status, 32 bits that are aligned and that both sides access atomically; it is
+        // there for as long as the mapping is, which this borrows.
+        #[expect(unsafe_code, reason = "the kernel and we talk through this word")]
+        unsafe {
+            AtomicU32::from_ptr(self.slot(slot).cast::<u32>().as_ptr())
+        }
+    }
+
+    /// The header of a slot that is ours, and the frame in it.
+    fn contents(&self, slot: usize) -> (tpacket2_hdr, &[u8]) {
+        let memory = self.slot(slot);
+        // SAFETY: a slot that is ours starts with a complete header, and slots are aligned to 16 bytes.
+        #[expect(unsafe_code, reason = "the kernel wrote it")]
+        let header = unsafe { memory.cast::<tpacket2_hdr>().read() };
+        let start = usize::from(header.tp_mac).min(self.geometry.slot);
+        let length = (header.tp_snaplen as usize).min(self.geometry.slot - start);
+        // SAFETY: the range is cut to the slot, which the kernel leaves alone until its status is cleared; that is done
+        // when the frame that borrows these bytes is dropped.
+        #[expect(unsafe_code, reason = "the kernel wrote it")]
+        let bytes = unsafe { slice::from_raw_parts(memory.add(start).as_ptr(), length) };
+        (header, bytes)
+    }
+
+    fn slot(&self, slot: usize) -> NonNull<u8> {
+        // SAFETY: the offset is that of a slot, so it lies within the mapping.
+        #[expect(unsafe_code, reason = "slots are found by their offset")]
+        unsafe {
+            self.memory.add(self.geometry.offset(slot))
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: what was mapped is unmapped, once; every borrow of it has ended.
+        #[expect(unsafe_code, reason = "the counterpart of mmap")]
+        let unmapped = unsafe { munmap(self.memory.cast(), self.geometry.bytes()) };
+        debug_assert_eq!(unmapped, Ok(()));
+    }
+}
+
+impl Geometry {
+    fn for_frames_of(max_frame: usize) -> Self {
+        let slot = (TPACKET2_HDRLEN + LINK_HEADER + TPACKET_ALIGNMENT + max_frame)
+            .next_multiple_of(TPACKET_ALIGNMENT);
+        let block = slot.next_power_of_two().max(BLOCK_BYTES);
+        Self { block, blocks: (RING_BYTES / block).max(1), slot }
+    }
+
+    fn slots_per_block(self) -> usize {
+        self.block / self.slot
+    }
+
+    fn slots(self) -> usize {
+        self.blocks * self.slots_per_block()
+    }
+
+    fn bytes(self) -> usize {
+        self.blocks * self.block
+    }
+
+    fn offset(self, slot: usize) -> usize {
+        let per_block = self.slots_per_block();
+        slot / per_block * self.block + slot % per_block * self.slot
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a ring has a few megabytes")]
+    fn request(self) -> tpacket_req {
+        tpacket_req {
+            tp_block_size: self.block as u32,
+            tp_block_nr: self.blocks as u32,
+            tp_frame_size: self.slot as u32,
+            tp_frame_nr: self.slots() as u32,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_stay_within_their_blocks() {
+        for max_frame in [60, 1514, 1518, 9018, 65549] {
+            let geometry = Geometry::for_frames_of(max_frame);
+            assert!(geometry.slots() > 0, "{geometry:?}");
+            assert_eq!(geometry.slot % TPACKET_ALIGNMENT, 0);
+            for slot in 0..geometry.slots() {
+                let (first, last) = (geometry.offset(slot), geometry.offset(slot) + geometry.slot - 1);
+                assert_eq!(first / geometry.block, last / geometry.block, "{geometry:?}");
+                assert!(last < geometry.bytes(), "{geometry:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_ring_holds_what_its_size_promises() {
+        assert!(Geometry::for_frames_of(1514).slots() > 5000);
+    }
+}

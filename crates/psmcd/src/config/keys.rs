@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use psmc_net::keys::{KeyFileError, PrivateKey, PublicKey, read_private_key};
-
-use super::source::{describe, remedy_for};
-use super::value::{Form, Setting, ValueError};
+use psmc_toml::{Form, Setting, ValueError, describe, remedy_for};
 
 /// A public key as base64.
 pub(super) struct PublicKeyText(pub(super) PublicKey);

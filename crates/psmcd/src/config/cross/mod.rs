@@ -7,9 +7,9 @@ mod routes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use psmc_toml::Complaint;
 use toml::Spanned;
 
-use super::complaint::Complaint;
 use super::draft::Draft;
 
 /// Complains about everything that is wrong between the values of a draft.

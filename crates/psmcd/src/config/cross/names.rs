@@ -1,10 +1,10 @@
 //! Names and keys stand for one thing each.
 
 use psmc_net::keys::PublicKey;
+use psmc_toml::Complaint;
 use toml::Spanned;
 
 use super::for_each_repetition;
-use crate::config::complaint::Complaint;
 use crate::config::draft::Draft;
 use crate::config::value::Name;
 

@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
+use psmc_toml::Complaint;
 use toml::Spanned;
 
 use super::{for_each_repetition, names};
-use crate::config::complaint::Complaint;
 use crate::config::draft::{PathDraft, PeerDraft, RelayDraft, SiteDraft};
 use crate::config::value::{BindAddress, Encapsulation, Endpoint, Host, InnerMtu, InterfaceName};
 use crate::config::{MAX_PATHS, TUNNEL_OVERHEAD};

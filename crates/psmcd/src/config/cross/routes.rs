@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
+use psmc_toml::Complaint;
 use toml::Spanned;
 
 use super::for_each_repetition;
-use crate::config::complaint::Complaint;
 use crate::config::draft::{Draft, PeerDraft, SiteDraft};
 use crate::config::value::{AllowedNet, Endpoint, Host};
 

@@ -7,11 +7,8 @@ mod peer;
 mod relay;
 mod site;
 
+use psmc_toml::{Complaint, Section, Source};
 use toml::de::{DeTable, DeValue};
-
-use super::complaint::Complaint;
-use super::section::Section;
-use super::source::Source;
 
 pub(super) use path::PathDraft;
 pub(super) use peer::PeerDraft;

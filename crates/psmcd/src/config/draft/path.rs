@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
+use psmc_toml::{Complaint, Section};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use crate::config::complaint::Complaint;
-use crate::config::section::Section;
 use crate::config::value::{
     BindAddress, Encapsulation, Endpoint, InterfaceName, LinkMtu, Name, Rate, Weight,
 };

@@ -3,13 +3,12 @@
 use std::ops::Range;
 
 use psmc_net::keys::PublicKey;
+use psmc_toml::{Complaint, Section};
 use toml::Spanned;
 use toml::de::DeTable;
 
 use super::PathDraft;
-use crate::config::complaint::Complaint;
 use crate::config::keys::PublicKeyText;
-use crate::config::section::Section;
 use crate::config::value::{AllowedNet, Endpoint, Keepalive, Name, Reorder, Scheduler};
 
 const KEYS: &[&str] =

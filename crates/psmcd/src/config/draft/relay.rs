@@ -3,12 +3,11 @@
 use std::ops::Range;
 
 use psmc_net::keys::PublicKey;
+use psmc_toml::{Complaint, Section};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use crate::config::complaint::Complaint;
 use crate::config::keys::PublicKeyText;
-use crate::config::section::Section;
 use crate::config::value::{Endpoint, Name};
 
 const KEYS: &[&str] = &["name", "address", "public_key"];

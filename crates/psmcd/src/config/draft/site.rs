@@ -3,13 +3,11 @@
 use std::ops::Range;
 
 use psmc_net::keys::PrivateKey;
+use psmc_toml::{Complaint, Section, Source};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use crate::config::complaint::Complaint;
 use crate::config::keys::{self, KeyFile, PrivateKeyText};
-use crate::config::section::Section;
-use crate::config::source::Source;
 use crate::config::value::{
     InnerMtu, InterfaceName, Listen, Name, Reorder, Scheduler, SocketPath, TunnelAddress,
 };

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Form, Setting, ValueError, nearest};
+use psmc_toml::{Form, Setting, ValueError, choose};
 
 /// Which path carries a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -122,23 +122,6 @@ impl FromStr for Encapsulation {
 impl Setting for Encapsulation {
     const FORM: Form = Form::Text;
     const EXAMPLE: &'static str = "\"udp\"";
-}
-
-fn choose<T: Copy, const N: usize>(
-    what: &str,
-    all: [T; N],
-    as_str: fn(T) -> &'static str,
-    text: &str,
-) -> Result<T, ValueError> {
-    if let Some(value) = all.into_iter().find(|value| as_str(*value) == text) {
-        return Ok(value);
-    }
-    let spellings = all.map(as_str);
-    let remedy = match nearest(text, &spellings) {
-        Some(near) => format!("did you mean \"{near}\"?"),
-        None => format!("choose one of \"{}\"", spellings.join("\", \"")),
-    };
-    Err(ValueError::new(format!("there is no {what} {text:?}"), remedy))
 }
 
 #[cfg(test)]

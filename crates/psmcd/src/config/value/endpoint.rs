@@ -4,7 +4,9 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-use super::{Form, Port, Setting, ValueError};
+use psmc_toml::{Form, Setting, ValueError};
+
+use super::Port;
 
 /// Longest name that DNS carries (RFC 1035 §2.3.4), as text without the final dot.
 const MAX_DNS_NAME_LEN: usize = 253;

@@ -4,7 +4,9 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-use super::{Form, Port, Setting, ValueError};
+use psmc_toml::{Form, Setting, ValueError};
+
+use super::Port;
 
 /// Where a site listens: UDP for data, TCP for control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

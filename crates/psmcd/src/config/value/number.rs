@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::{Form, Setting, ValueError};
+use psmc_toml::{Form, Setting, ValueError};
 
 /// A UDP or TCP port; never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

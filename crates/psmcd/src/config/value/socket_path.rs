@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::{Form, Name, Setting, ValueError};
+use psmc_toml::{Form, Name, Setting, ValueError};
 
 /// Most bytes in the path of a socket: `sun_path` of `struct sockaddr_un`, less the zero at the end.
 const MAX_LEN: usize = 107;

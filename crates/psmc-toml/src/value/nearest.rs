@@ -3,7 +3,7 @@
 /// The candidate that `word` is most likely a misspelling of, if any is near.
 ///
 /// Case, `_` and `-` do not count, so that the spelling of a WireGuard file (`AllowedIPs`) finds ours.
-pub(in crate::config) fn nearest(word: &str, candidates: &[&'static str]) -> Option<&'static str> {
+pub fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let word = simplified(word);
     candidates
         .iter()

@@ -4,12 +4,11 @@ use std::ops::Range;
 
 use toml::de::Error;
 
-use super::complaint::Complaint;
-use super::source::Source;
+use crate::{Complaint, Dialect, Source};
 
 /// One complaint for each faulty line: what follows the first fault in a line is mostly its consequence.
 /// Nothing after an open list is complained about: to the parser all of it is still in the list.
-pub(super) fn complaints(source: &Source, errors: &[Error]) -> Vec<Complaint> {
+pub(crate) fn complaints(source: &Source, errors: &[Error]) -> Vec<Complaint> {
     let mut found = Vec::new();
     let mut last_line = None;
     let mut errors: Vec<(Range<usize>, &Error)> = errors.iter().map(|e| (span_of(source, e), e)).collect();
@@ -34,7 +33,7 @@ const OPEN_LIST: [&str; 3] =
 
 fn complaint(source: &Source, error: &Error, span: Range<usize>) -> Complaint {
     let line = line_at(source.shown(), span.start);
-    let (reason, remedy) = explain(what_is_wrong(error), line);
+    let (reason, remedy) = explain(what_is_wrong(error), line, source.dialect());
     Complaint::new(reason, remedy).at(span)
 }
 
@@ -55,35 +54,38 @@ fn span_of(source: &Source, error: &Error) -> Range<usize> {
 }
 
 /// The parser's message in words for someone who does not know TOML, and what to do.
-fn explain(what: &str, line: &str) -> (String, String) {
+fn explain(what: &str, line: &str, dialect: &Dialect) -> (String, String) {
+    let Dialect { section, sections, setting, list, .. } = dialect;
     let (reason, remedy) = match what {
         _ if line.contains(['“', '”', '‘', '’', '„']) => {
-            ("these are not the quotes of a keyboard", r#"use plain ones: ""#)
+            ("these are not the quotes of a keyboard", r#"use plain ones: ""#.to_owned())
         }
-        "duplicate key" => ("this key or section stands in the file twice", "keep one of the two"),
-        "unclosed table" => ("the bracket of this section is not closed", "close it, as in [site]"),
+        "duplicate key" => ("this key or section stands in the file twice", "keep one of the two".to_owned()),
+        "unclosed table" => {
+            ("the bracket of this section is not closed", format!("close it, as in {section}"))
+        }
         "unclosed array table" => {
-            ("the brackets of this section are not closed", "close both, as in [[peer]]")
+            ("the brackets of this section are not closed", format!("close both, as in {sections}"))
         }
         _ if OPEN_LIST.contains(&what) => (
             "this list is not closed",
-            r#"end it with ], and put commas between its values, as in ["10.77.0.2/24", "fd77::2/64"]"#,
+            format!("end it with ], and put commas between its values, as in {list}"),
         ),
         "invalid basic string" | "invalid literal string" => {
-            ("this text is not closed", "end it with the quote it began with")
+            ("this text is not closed", "end it with the quote it began with".to_owned())
         }
         "key with no value" | "invalid unquoted key" => {
-            ("this is no setting", r#"write a key, an equals sign and a value, as in name = "van""#)
+            ("this is no setting", format!("write a key, an equals sign and a value, as in {setting}"))
         }
-        "unexpected leading zero" => ("a number cannot begin with 0", "leave the zeros out"),
-        "missing escaped value" => (r"a \ in a text starts an escape", r"write \\ for a plain \"),
-        _ => return unknown(what, line),
+        "unexpected leading zero" => ("a number cannot begin with 0", "leave the zeros out".to_owned()),
+        "missing escaped value" => (r"a \ in a text starts an escape", r"write \\ for a plain \".to_owned()),
+        _ => return unknown(what, line, setting),
     };
-    (reason.to_owned(), remedy.to_owned())
+    (reason.to_owned(), remedy)
 }
 
 /// Values without quotes are the commonest mistake; the parser has many words for them.
-fn unknown(what: &str, line: &str) -> (String, String) {
+fn unknown(what: &str, line: &str, setting: &str) -> (String, String) {
     match line.split_once('=') {
         Some((key, value)) if !value.trim().is_empty() && !value.contains(['"', '\'', '{']) => {
             let value = value.split('#').next().unwrap_or(value).trim();
@@ -92,7 +94,7 @@ fn unknown(what: &str, line: &str) -> (String, String) {
         }
         Some(_) | None => (
             format!("this is not TOML: {what}"),
-            r#"write one setting in a line, as in name = "van", and comments after a #"#.to_owned(),
+            format!("write one setting in a line, as in {setting}, and comments after a #"),
         ),
     }
 }

@@ -1,12 +1,11 @@
-//! What is wrong with a configuration, and how it is shown.
+//! What is wrong with a file, and how it is shown.
 
 use std::fmt;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-use super::source::Source;
-use super::value::ValueError;
+use crate::{Source, ValueError};
 
 /// How many complaints are shown at once. Whoever has more corrects these first.
 const MAX_SHOWN: usize = 50;
@@ -29,23 +28,23 @@ struct Mark {
 
 impl Complaint {
     /// A complaint about the file as a whole.
-    pub(super) fn new(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub fn new(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { reason: reason.into(), remedy: remedy.into(), place: None, related: None }
     }
 
     /// A complaint about a value at `span`.
-    pub(super) fn of_value(error: &ValueError, span: Range<usize>) -> Self {
+    pub fn of_value(error: &ValueError, span: Range<usize>) -> Self {
         Self::new(error.reason(), error.remedy()).at(span)
     }
 
     /// Points at the place that has to change.
-    pub(super) fn at(mut self, span: Range<usize>) -> Self {
+    pub fn at(mut self, span: Range<usize>) -> Self {
         self.place = Some(Mark { span, label: None });
         self
     }
 
     /// Points at another place that makes this one wrong.
-    pub(super) fn because_of(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
+    pub fn because_of(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
         self.related = Some(Mark { span, label: Some(label.into()) });
         self
     }
@@ -87,7 +86,7 @@ impl Mark {
     }
 }
 
-/// A configuration that cannot be used, with everything that is wrong with it.
+/// A file that cannot be used, with everything that is wrong with it.
 ///
 /// `Display` shows it in plain text, [`ConfigError::render`] in colour too.
 #[derive(Clone, Debug)]
@@ -99,7 +98,7 @@ pub struct ConfigError {
 
 impl ConfigError {
     /// The complaints must not be empty.
-    pub(super) fn new(source: Source, mut complaints: Vec<Complaint>) -> Self {
+    pub fn new(source: Source, mut complaints: Vec<Complaint>) -> Self {
         debug_assert!(!complaints.is_empty(), "an error without a complaint helps nobody");
         complaints.sort_by_key(|complaint| complaint.span().map(|span| span.start));
         Self { source: Box::new(source), complaints }

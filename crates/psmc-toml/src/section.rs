@@ -5,11 +5,10 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::complaint::Complaint;
-use super::value::{Form, Setting, ValueError, nearest};
+use crate::{Complaint, Form, Setting, ValueError, nearest};
 
 /// A section, such as `[site]` or one `[[peer]]`.
-pub(super) struct Section<'a> {
+pub struct Section<'a> {
     title: &'static str,
     place: Range<usize>,
     table: &'a DeTable<'a>,
@@ -19,7 +18,7 @@ pub(super) struct Section<'a> {
 
 impl<'a> Section<'a> {
     /// Opens a section that can have the given keys, and complains about all others. `place` is its header.
-    pub(super) fn open(
+    pub fn open(
         title: &'static str,
         place: Range<usize>,
         table: &'a DeTable<'a>,
@@ -30,7 +29,7 @@ impl<'a> Section<'a> {
     }
 
     /// Like `open`, with a remedy of its own for some of the keys that do not belong here.
-    pub(super) fn open_with_hints(
+    pub fn open_with_hints(
         title: &'static str,
         place: Range<usize>,
         table: &'a DeTable<'a>,
@@ -53,27 +52,27 @@ impl<'a> Section<'a> {
     }
 
     /// Where the section begins.
-    pub(super) fn place(&self) -> Range<usize> {
+    pub fn place(&self) -> Range<usize> {
         self.place.clone()
     }
 
     /// Whether a key is there, right or wrong.
-    pub(super) fn has(&self, key: &str) -> bool {
+    pub fn has(&self, key: &str) -> bool {
         self.table.contains_key(key) || self.misspelt.contains(&key)
     }
 
     /// Where a key stands.
-    pub(super) fn key_place(&self, key: &str) -> Option<Range<usize>> {
+    pub fn key_place(&self, key: &str) -> Option<Range<usize>> {
         self.table.get_key_value(key).map(|(key, _)| key.span())
     }
 
     /// A value that may be left out.
-    pub(super) fn optional<T: Setting>(&self, key: &str, out: &mut Vec<Complaint>) -> Option<Spanned<T>> {
+    pub fn optional<T: Setting>(&self, key: &str, out: &mut Vec<Complaint>) -> Option<Spanned<T>> {
         read(key, self.table.get(key)?, out)
     }
 
     /// A value that must be there. `remedy` says how to come by one.
-    pub(super) fn required<T: Setting>(
+    pub fn required<T: Setting>(
         &self,
         key: &str,
         remedy: &str,
@@ -86,11 +85,7 @@ impl<'a> Section<'a> {
     }
 
     /// A list of values, which may be left out. Faulty values are left out of the result.
-    pub(super) fn list<T: Setting>(
-        &self,
-        key: &str,
-        out: &mut Vec<Complaint>,
-    ) -> Option<Spanned<Vec<Spanned<T>>>> {
+    pub fn list<T: Setting>(&self, key: &str, out: &mut Vec<Complaint>) -> Option<Spanned<Vec<Spanned<T>>>> {
         let value = self.table.get(key)?;
         let Some(elements) = value.get_ref().as_array() else {
             let remedy = format!("put it in brackets: {key} = [{}]", T::EXAMPLE);
@@ -102,13 +97,13 @@ impl<'a> Section<'a> {
     }
 
     /// Whether a list has no values at all, not even wrong ones.
-    pub(super) fn is_empty_list(&self, key: &str) -> bool {
+    pub fn is_empty_list(&self, key: &str) -> bool {
         let elements = self.table.get(key).and_then(|value| value.get_ref().as_array());
         elements.is_some_and(|elements| elements.is_empty())
     }
 
     /// The sections of a kind, `[[key]]`, below this one. `header` is how the file writes their header.
-    pub(super) fn tables(
+    pub fn tables(
         &self,
         key: &str,
         header: &str,
@@ -132,13 +127,35 @@ impl<'a> Section<'a> {
         tables
     }
 
+    /// The section `[key]`, or the table in braces after `key =`, below this one.
+    pub fn table(&self, key: &str, out: &mut Vec<Complaint>) -> Option<(Range<usize>, &'a DeTable<'a>)> {
+        let value = self.table.get(key)?;
+        let DeValue::Table(table) = value.get_ref() else {
+            let reason = format!("`{key}` takes a section, not {}", kind_of(value.get_ref()));
+            let remedy = format!("write keys and values in braces: {key} = {{ … }}");
+            out.push(Complaint::new(reason, remedy).at(value.span()));
+            return None;
+        };
+        Some((value.span(), table))
+    }
+
+    /// The value of a key, whatever it is.
+    pub fn value(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
+        self.table.get(key)
+    }
+
     /// A complaint about a key that is not there.
-    pub(super) fn missing(&self, key: &str, remedy: &str) -> Complaint {
+    pub fn missing(&self, key: &str, remedy: &str) -> Complaint {
         Complaint::new(format!("{} has no `{key}`", self.title), remedy).at(self.place())
     }
 }
 
-fn read<T: Setting>(key: &str, value: &Spanned<DeValue<'_>>, out: &mut Vec<Complaint>) -> Option<Spanned<T>> {
+/// A value as a `T`, or a complaint. `key` is what the complaint calls it.
+pub fn read<T: Setting>(
+    key: &str,
+    value: &Spanned<DeValue<'_>>,
+    out: &mut Vec<Complaint>,
+) -> Option<Spanned<T>> {
     let parsed = plain_text::<T>(key, value.get_ref()).and_then(|text| text.parse::<T>());
     parsed
         .map(|parsed| Spanned::new(value.span(), parsed))
@@ -150,20 +167,32 @@ fn read<T: Setting>(key: &str, value: &Spanned<DeValue<'_>>, out: &mut Vec<Compl
 fn plain_text<T: Setting>(key: &str, value: &DeValue<'_>) -> Result<String, ValueError> {
     match (value, T::FORM) {
         (DeValue::String(text), Form::Text | Form::TextOrNumber) => Ok(text.to_string()),
-        (DeValue::Integer(number), Form::Number | Form::TextOrNumber) => Ok(number.to_string()),
+        (DeValue::Integer(number), Form::Number | Form::TextOrNumber | Form::Decimal) => {
+            Ok(number.to_string())
+        }
+        (DeValue::Float(number), Form::Decimal) => Ok(number.to_string()),
+        (DeValue::Boolean(value), Form::Boolean) => Ok(value.to_string()),
         (_, form) => {
-            let wanted = match form {
-                Form::Text => "a text in quotes",
-                Form::Number => "a whole number without quotes",
-                Form::TextOrNumber => "a number or a text in quotes",
-            };
-            let reason = format!("`{key}` takes {wanted}, not {}", kind_of(value));
+            let reason = format!("`{key}` takes {}, not {}", form.in_words(), kind_of(value));
             Err(ValueError::new(reason, format!("write it like {}", T::EXAMPLE)))
         }
     }
 }
 
-fn kind_of(value: &DeValue<'_>) -> &'static str {
+impl Form {
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::Text => "a text in quotes",
+            Self::Number => "a whole number without quotes",
+            Self::TextOrNumber => "a number or a text in quotes",
+            Self::Decimal => "a number without quotes",
+            Self::Boolean => "true or false, without quotes",
+        }
+    }
+}
+
+/// What TOML calls a value, in words, with the article.
+pub fn kind_of(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a text",
         DeValue::Integer(_) => "a number",

@@ -1,0 +1,26 @@
+//! Reads TOML files that people write, and says *everything* that is wrong with one: where, why, and what to do about it.
+//!
+//! A file passes three stages, of which this crate has the tools of the first: TOML to drafts, in which each value is
+//! checked by itself; checks between the values; drafts to what the program needs, in which every value is legal.
+//!
+//! | type | what it is |
+//! |---|---|
+//! | [`Source`] | the text of a file; [`Source::check`] runs the stages |
+//! | [`Dialect`] | what is particular to one kind of file: its examples, its limits, its secrets |
+//! | [`Section`] | a table of the file, whose keys are read one by one |
+//! | [`Setting`] | a value that can stand in a file: parsed from text, or refused with a [`ValueError`] |
+//! | [`Complaint`], [`ConfigError`] | what is wrong, and how it is shown |
+
+mod complaint;
+mod section;
+mod source;
+mod syntax;
+mod value;
+
+pub use complaint::{Complaint, ConfigError};
+pub use section::{Section, kind_of, read};
+pub use source::{Dialect, Source, describe, remedy_for};
+pub use value::{
+    Form, InterfaceName, Name, RATE_REMEDY, Setting, ValueError, bits_per_second, choose, host_address,
+    nearest, parse_net, rate_text,
+};

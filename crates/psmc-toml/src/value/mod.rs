@@ -1,0 +1,66 @@
+//! The values that files are made of. Each type holds only what is legal, and says what is wrong otherwise.
+//!
+//! The same parsers serve files and command lines, so both give the same answer to the same mistake.
+
+mod choice;
+mod name;
+mod nearest;
+mod net;
+mod rate;
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+pub use choice::choose;
+pub use name::{InterfaceName, Name};
+pub use nearest::nearest;
+pub use net::{host_address, parse_net};
+pub use rate::{RATE_REMEDY, bits_per_second, rate_text};
+
+/// Why a text is not the value it should be, and what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}; {remedy}")]
+pub struct ValueError {
+    reason: String,
+    remedy: String,
+}
+
+impl ValueError {
+    /// Says what is wrong (`reason`, naming the text) and what to do about it (`remedy`).
+    pub fn new(reason: impl Display, remedy: impl Display) -> Self {
+        Self { reason: reason.to_string(), remedy: remedy.to_string() }
+    }
+
+    /// What is wrong.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// What to write instead.
+    pub fn remedy(&self) -> &str {
+        &self.remedy
+    }
+}
+
+/// How TOML writes a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// In quotes.
+    Text,
+    /// A whole number, without quotes.
+    Number,
+    /// Either of the two.
+    TextOrNumber,
+    /// A number, whole or not, without quotes.
+    Decimal,
+    /// `true` or `false`, without quotes.
+    Boolean,
+}
+
+/// A value that can stand in a file.
+pub trait Setting: FromStr<Err = ValueError> {
+    /// How TOML writes it.
+    const FORM: Form;
+    /// One as it stands in a file, its quotes included.
+    const EXAMPLE: &'static str;
+}

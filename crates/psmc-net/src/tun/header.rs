@@ -8,6 +8,9 @@ const TCP_FLAGS: usize = 13;
 const TCP_PSH: u8 = 0x08;
 const TCP_ACK: u8 = 0x10;
 
+/// Where the checksum is in a UDP header.
+pub(super) const UDP_CHECKSUM: usize = 6;
+
 /// Addresses, ports and protocol: packets with the same of these must keep their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Flow {
@@ -67,7 +70,7 @@ impl Segment {
     pub(super) fn checksum_offset(&self) -> usize {
         match self.transport {
             Transport::Tcp { .. } => 16,
-            Transport::Udp => 6,
+            Transport::Udp => UDP_CHECKSUM,
         }
     }
 

@@ -8,6 +8,8 @@ use std::task::{Context, Poll, ready};
 use psmc_wire::buf::{BufPool, HEADROOM, PacketBuf};
 use tun_rs::{SyncDevice, VIRTIO_NET_HDR_LEN};
 
+use super::header::UDP_CHECKSUM;
+use super::send::NEEDS_CHECKSUM;
 use super::{MAX_SEGMENTS, Tun};
 
 /// The largest read: the largest IP packet and the header in front of it.
@@ -73,12 +75,32 @@ impl Splitter {
         let mut sizes = [0; MAX_SEGMENTS];
         let mut views = self.parts.each_mut().map(PacketBuf::storage_mut);
         let count = device.recv_multiple(&mut self.whole, &mut views, &mut sizes, HEADROOM)?;
+        let udp_checksum = computed_udp_checksum(&self.whole);
         for (part, size) in self.parts.iter_mut().zip(sizes).take(count) {
             let mut packet = mem::replace(part, pool.take());
             packet.set_len(size);
+            if let Some(at) = udp_checksum {
+                spell_zero_checksum(packet.packet_mut(), at);
+            }
             out.push(packet);
         }
         Ok(count)
+    }
+}
+
+/// Where in each packet the UDP checksum is, if the kernel has left it to us, that is to `tun-rs`, to compute.
+/// `whole` begins with the `struct virtio_net_hdr` of what was read.
+fn computed_udp_checksum(whole: &[u8]) -> Option<usize> {
+    let field = |at: usize| usize::from(u16::from_ne_bytes([whole[at], whole[at + 1]]));
+    let (start, offset) = (field(6), field(8));
+    (whole[0] & NEEDS_CHECKSUM != 0 && offset == UDP_CHECKSUM).then_some(start + offset)
+}
+
+/// A computed checksum of zero is sent as all ones (RFC 768): zero says that there is none, for which receivers drop a
+/// packet of IPv6 (RFC 8200, section 8.1). `tun-rs` leaves the zero.
+fn spell_zero_checksum(packet: &mut [u8], at: usize) {
+    if let Some(checksum @ [0, 0]) = packet.get_mut(at..at + 2) {
+        checksum.fill(0xFF);
     }
 }
 

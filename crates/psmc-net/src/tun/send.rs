@@ -10,7 +10,7 @@ use super::coalesce::{Coalescer, Group, MAX_JOINED};
 use super::header::{Segment, Transport, len16};
 
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM` and the kinds of offload, of `linux/virtio_net.h`.
-const NEEDS_CHECKSUM: u8 = 1;
+pub(super) const NEEDS_CHECKSUM: u8 = 1;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
 const GSO_UDP: u8 = 5;

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::netns::Namespace;
+use crate::udp::{Ecn, Transmit, UdpBind, UdpPort};
 
 mod traffic;
 
@@ -66,6 +67,46 @@ fn a_datagram_comes_out_as_its_packet() {
         [10, 9, 0, 1, 10, 9, 0, 2, 0x13, 0x88, 0x17, 0x70, 0, 13, packet.packet()[26], packet.packet()[27]]
     );
     assert_eq!(&packet.packet()[28..], b"hello");
+}
+
+/// Has the host send `count` datagrams with this payload over IPv6, and returns their UDP checksums.
+fn udp_checksums(host: &mut Host, runtime: &Runtime, count: usize, payload: [u8; 2]) -> Vec<[u8; 2]> {
+    let bind = UdpBind { address: "[fd09::1]:5000".parse().unwrap(), interface: None };
+    let socket = host.namespace.run(|| {
+        let _guard = runtime.enter();
+        UdpPort::bind(&bind).unwrap()
+    });
+    let transmit = Transmit {
+        remote: "[fd09::2]:6000".parse().unwrap(),
+        local_ip: None,
+        ecn: Ecn::NotEct,
+        segment_size: Some(2),
+        contents: &payload.repeat(count),
+    };
+    let (mut pool, mut out) = (pool(), Vec::new());
+    runtime.block_on(async {
+        poll_fn(|cx| socket.poll_writable(cx)).await.unwrap();
+        socket.try_send(&transmit).unwrap();
+        let is_udp = |packet: &PacketBuf| packet.packet()[6] == 17;
+        while out.iter().filter(|packet| is_udp(packet)).count() < count {
+            let polled = timeout(PATIENCE, poll_fn(|cx| host.tun.poll_recv(cx, &mut pool, &mut out))).await;
+            polled.expect("no packet came").unwrap();
+        }
+        out.retain(is_udp);
+    });
+    out.iter().map(|packet| [packet.packet()[46], packet.packet()[47]]).collect()
+}
+
+#[test]
+fn regression_a_udp_checksum_of_zero_is_spelt_as_all_ones() {
+    let runtime = runtime();
+    let mut host = Host::new(1, &runtime);
+    for count in [1, 3] {
+        // Beside its own checksum as payload nothing is left to add.
+        let checksum = udp_checksums(&mut host, &runtime, 1, [0, 0])[0];
+        let checksums = udp_checksums(&mut host, &runtime, count, checksum);
+        assert_eq!(checksums, vec![[0xFF, 0xFF]; count]);
+    }
 }
 
 #[test]

@@ -1,67 +1,240 @@
 //! One direction of a link, as a state machine.
 
+mod chance;
+mod clock;
 mod config;
+mod counters;
+mod delay;
+mod loss;
+mod packet;
+mod queue;
+mod trace;
+mod transmitter;
+mod wire;
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-pub use config::{Discipline, Jitter, LinkConfig, Loss, Probability, QueueLimit, Rate, Trace};
+pub use config::{Discipline, Jitter, LinkConfig, Loss, Probability, QueueLimit, Rate};
+pub use counters::{DropReason, LinkCounters};
+pub use packet::{Arrival, PacketInfo};
+pub use trace::{Trace, TraceError};
+
+use chance::Dice;
+use clock::{Clock, Nanos};
+use queue::{Queue, Queued};
+use transmitter::Transmitter;
+use wire::{Flying, Wire};
 
 /// One direction of a link.
 ///
-/// It knows nothing of packets but their length: `P` is whatever stands for one. All times are logical: a packet that
-/// entered at `t` leaves when the configuration says, however late the driver polls, so that errors never add up.
+/// ```text
+/// handle_packet ─▶ MTU ─▶ discipline, limit ─▶ queue ─▶ transmitter ─▶ wire ─────────────▶ poll_packet
+///                   │             │              │        rate          │ loss, corruption, duplication,
+///                   ▼             ▼              ▼ CoDel                ▼ delay, jitter, order
+///                                      poll_dropped
+/// ```
 ///
-/// After [`handle_packet`](Self::handle_packet) and whenever [`poll_timeout`](Self::poll_timeout) is due: call
-/// [`poll_packet`](Self::poll_packet) and [`poll_dropped`](Self::poll_dropped) until they say `None`. Polling early or
-/// twice is harmless.
+/// It knows nothing of packets but [`PacketInfo`]: `P` is whatever stands for one. All times are logical. A packet that
+/// enters at `t`, when nothing else is there, leaves the transmitter at `t` plus its length by the rate, and arrives the
+/// delay later, whenever the driver polls; the transmission of the next one begins when that of the one before ended. So
+/// errors never add up, and the same calls of `handle_packet` and `reconfigure` yield the same arrivals, however often and
+/// however late polls come between them. A time earlier than one that was given before is no error, either.
+///
+/// Loss, corruption and duplication happen on the wire, behind the queue: a packet that gets lost did use the rate, and
+/// one that arrives twice used it once.
+///
+/// After [`handle_packet`](Self::handle_packet), after [`reconfigure`](Self::reconfigure), and whenever
+/// [`poll_timeout`](Self::poll_timeout) is due: call [`poll_packet`](Self::poll_packet) and then
+/// [`poll_dropped`](Self::poll_dropped) until they say `None`. Polling early or twice is harmless.
 #[derive(Debug)]
 pub struct Link<P> {
-    _packets: std::marker::PhantomData<P>,
+    config: LinkConfig,
+    clock: Clock,
+    dice: Dice,
+    queue: Queue<P>,
+    transmitter: Transmitter,
+    /// What the transmitter is busy with; if it is with nothing, the queue is empty.
+    sending: Option<Queued<P>>,
+    wire: Wire<P>,
+    dropped: VecDeque<(P, DropReason)>,
+    counters: LinkCounters,
 }
 
-/// A packet at the far end of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival<P> {
-    /// The packet.
-    pub packet: P,
-    /// When it arrives, in logical time; never later than the `now` it was polled with.
-    pub at: Instant,
-    /// How often the far end sees it: 2 for a duplicated one.
-    pub copies: u8,
-    /// The bit to be flipped in it, counted from its beginning and taken modulo its length, if it gets corrupted.
-    pub corrupt_bit: Option<u64>,
-    /// Whether the queue marks it (ECN), if it can be marked.
-    pub congestion_experienced: bool,
-}
+impl<P> Link<P> {
+    /// A link that begins at `now`, the trace of its rate, if it has one, too. Equal seeds give equal fates to equal packets.
+    #[must_use]
+    pub fn new(config: LinkConfig, seed: u64, now: Instant) -> Self {
+        Self {
+            clock: Clock::new(now),
+            dice: Dice::new(seed),
+            queue: Queue::new(),
+            transmitter: Transmitter::new(&config.rate, Nanos::default()),
+            sending: None,
+            wire: Wire::new(),
+            dropped: VecDeque::new(),
+            counters: LinkCounters::default(),
+            config,
+        }
+    }
 
-/// Why a link has dropped a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DropReason {
-    /// By chance, as configured.
-    Loss,
-    /// The queue was full.
-    QueueFull,
-    /// The queue discipline thought it better.
-    Discipline,
-    /// It is longer than the MTU.
-    TooLong,
-    /// Nothing gets through.
-    BlackHole,
-}
+    /// A packet enters.
+    pub fn handle_packet(&mut self, packet: P, info: PacketInfo, now: Instant) {
+        let now = self.clock.nanos(now);
+        self.advance(now);
+        self.counters.entered(info.len);
+        if let Some(reason) = self.refuses(info, now) {
+            self.drop_packet(packet, reason);
+            return;
+        }
+        self.queue.push(Queued { packet, info, entered: now, marked: false });
+        self.transmit_next(now);
+    }
 
-/// What a link has done so far.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LinkCounters {
-    /// Packets that entered.
-    pub entered_packets: u64,
+    /// The next packet that has arrived.
+    pub fn poll_packet(&mut self, now: Instant) -> Option<Arrival<P>> {
+        let now = self.clock.nanos(now);
+        self.advance(now);
+        let flying = self.wire.pop(now)?;
+        self.counters.carried(flying.queued.info.len);
+        Some(self.arrival(flying))
+    }
+
+    /// A packet that was dropped. Every one comes out here, so that its buffer can be used again.
+    pub fn poll_dropped(&mut self) -> Option<(P, DropReason)> {
+        self.dropped.pop_front()
+    }
+
+    /// When to poll next; `None` if nothing is inside. Takes constant time.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let flying = self.wire.next_arrival();
+        let sending = self.sending.as_ref().map(|_| self.transmitter.free_at());
+        let sent = sending.map(|end| self.wire.earliest_arrival(end, &self.config));
+        flying.into_iter().chain(sent).min().map(|at| self.clock.instant(at))
+    }
+
+    /// Changes everything that differs in `config`, from `now` on.
+    ///
+    /// Packets on the wire arrive when they would have. What is in the queue, and what is left of the packet that is
+    /// being sent, leaves at the new rate. A queue that is longer than its new limit keeps what it has. A trace begins
+    /// anew if it is another one. Only a black hole lets what is inside vanish.
+    pub fn reconfigure(&mut self, config: LinkConfig, now: Instant) {
+        let now = self.clock.nanos(now);
+        self.advance(now);
+        if config.black_hole {
+            self.vanish(now);
+        }
+        self.transmitter.set_rate(&config.rate, now);
+        self.config = config;
+    }
+
+    /// What it is like at present.
+    #[must_use]
+    pub fn config(&self) -> &LinkConfig {
+        &self.config
+    }
+
+    /// What it has done up to the last call that told it the time.
+    #[must_use]
+    pub fn counters(&self) -> &LinkCounters {
+        &self.counters
+    }
+
+    /// Packets in the queue, the one that is being sent not counted, at the last call that told the time.
+    #[must_use]
+    pub fn queue_packets(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Their bytes.
-    pub entered_bytes: u64,
-    /// Packets that arrived, copies counted once.
-    pub carried_packets: u64,
-    /// Their bytes.
-    pub carried_bytes: u64,
-    /// Packets dropped for each [`DropReason`], in their order.
-    pub dropped: [u64; 5],
-    /// The longest time in the queue.
-    pub longest_queueing: Duration,
+    #[must_use]
+    pub fn queue_bytes(&self) -> usize {
+        self.queue.bytes()
+    }
+
+    /// Packets anywhere inside: in the queue, being sent, on the wire.
+    #[must_use]
+    pub fn packets_inside(&self) -> usize {
+        self.queue.len() + usize::from(self.sending.is_some()) + self.wire.len()
+    }
+
+    /// Does what was due until `now`.
+    fn advance(&mut self, now: Nanos) {
+        while self.transmitter.free_at() <= now
+            && let Some(queued) = self.sending.take()
+        {
+            let end = self.transmitter.free_at();
+            if let Err(lost) = self.wire.send(queued, end, &self.config, &mut self.dice) {
+                self.drop_packet(lost.packet, DropReason::Loss);
+            }
+            self.transmit_next(end);
+        }
+    }
+
+    /// Lets the transmitter begin with the packet whose turn it is, if it is free.
+    fn transmit_next(&mut self, now: Nanos) {
+        if self.sending.is_some() {
+            return;
+        }
+        let Some(queued) = self.queue.pop() else { return };
+        let queueing = Duration::from(now.since(queued.entered));
+        self.counters.longest_queueing = self.counters.longest_queueing.max(queueing);
+        self.transmitter.send(queued.info.len, now);
+        self.sending = Some(queued);
+    }
+
+    /// Why a packet may not enter the queue, if it may not.
+    fn refuses(&self, info: PacketInfo, now: Nanos) -> Option<DropReason> {
+        if self.config.black_hole {
+            return Some(DropReason::BlackHole);
+        }
+        if self.config.mtu.is_some_and(|mtu| info.len > mtu) {
+            return Some(DropReason::TooLong);
+        }
+        (self.sending.is_some() && !self.has_room(info.len, now)).then_some(DropReason::QueueFull)
+    }
+
+    fn has_room(&self, len: usize, now: Nanos) -> bool {
+        let bytes = self.queue.bytes() + len;
+        match self.config.queue {
+            QueueLimit::Packets(limit) => self.queue.len() < limit,
+            QueueLimit::Bytes(limit) => bytes <= limit,
+            QueueLimit::Time(limit) => {
+                bytes as u64 <= self.transmitter.capacity(now, now.after(limit.into()))
+            }
+        }
+    }
+
+    /// Whatever is inside is dropped.
+    fn vanish(&mut self, now: Nanos) {
+        self.transmitter.stop(now);
+        if let Some(queued) = self.sending.take() {
+            self.drop_packet(queued.packet, DropReason::BlackHole);
+        }
+        while let Some(queued) = self.queue.pop() {
+            self.drop_packet(queued.packet, DropReason::BlackHole);
+        }
+        for packet in std::mem::replace(&mut self.wire, Wire::new()).into_packets() {
+            self.drop_packet(packet, DropReason::BlackHole);
+        }
+    }
+
+    fn drop_packet(&mut self, packet: P, reason: DropReason) {
+        self.counters.dropped(reason);
+        self.dropped.push_back((packet, reason));
+    }
+
+    fn arrival(&self, flying: Flying<P>) -> Arrival<P> {
+        Arrival {
+            at: self.clock.instant(flying.at),
+            copies: flying.copies,
+            corrupt_bit: flying.corrupt_bit,
+            congestion_experienced: flying.queued.marked,
+            packet: flying.queued.packet,
+        }
+    }
 }
+
+#[cfg(test)]
+mod tests;

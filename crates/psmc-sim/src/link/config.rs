@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::trace::Trace;
+
 /// One direction of a link. The default is a wire: no limit, no delay, no loss.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct LinkConfig {
@@ -42,14 +44,6 @@ pub enum Rate {
     Fixed(u64),
     /// At the opportunities of a trace.
     Trace(Arc<Trace>),
-}
-
-/// Delivery opportunities in the format of Mahimahi: at each, one packet of up to 1500 bytes can leave.
-///
-/// Milliseconds from the start, not decreasing, a line each; the last one is also the period after which it repeats.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trace {
-    pub(super) opportunities: Vec<u64>,
 }
 
 /// How the delay of a packet differs from the propagation delay. A delay never falls below zero.
@@ -130,6 +124,60 @@ pub enum Discipline {
         /// Whether packets are marked instead where they can be.
         ecn: bool,
     },
+}
+
+impl LinkConfig {
+    /// A link of this rate in bits per second, and this delay.
+    #[must_use]
+    pub fn new(rate: u64, delay: Duration) -> Self {
+        Self { rate: Rate::Fixed(rate), delay, ..Self::default() }
+    }
+
+    /// With this jitter.
+    #[must_use]
+    pub fn with_jitter(self, jitter: Jitter) -> Self {
+        Self { jitter, ..self }
+    }
+
+    /// With this loss.
+    #[must_use]
+    pub fn with_loss(self, loss: Loss) -> Self {
+        Self { loss, ..self }
+    }
+
+    /// With this queue.
+    #[must_use]
+    pub fn with_queue(self, queue: QueueLimit) -> Self {
+        Self { queue, ..self }
+    }
+
+    /// With this discipline.
+    #[must_use]
+    pub fn with_discipline(self, discipline: Discipline) -> Self {
+        Self { discipline, ..self }
+    }
+
+    /// The same link while nothing gets through.
+    #[must_use]
+    pub fn black_holed(self) -> Self {
+        Self { black_hole: true, ..self }
+    }
+}
+
+impl QueueLimit {
+    /// Full packets, from the IP header on.
+    const FULL_PACKET_BITS: u128 = 1500 * 8;
+
+    /// A path of little bandwidth by delay gets this, because a burst of TCP's initial windows must fit.
+    const LEAST_PACKETS: usize = 64;
+
+    /// In packets of 1500 bytes, what is on its way in a round trip at a rate in bits per second; at least 64.
+    #[must_use]
+    pub fn bandwidth_delay_product(rate: u64, round_trip: Duration) -> Self {
+        let bits = u128::from(rate).saturating_mul(round_trip.as_nanos()) / 1_000_000_000;
+        let packets = usize::try_from(bits.div_ceil(Self::FULL_PACKET_BITS)).unwrap_or(usize::MAX);
+        Self::Packets(packets.max(Self::LEAST_PACKETS))
+    }
 }
 
 impl Default for QueueLimit {

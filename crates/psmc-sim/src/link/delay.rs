@@ -1,0 +1,46 @@
+//! How long packets are on the wire.
+
+use std::time::Duration;
+
+use super::chance::Dice;
+use super::clock::Nanos;
+use super::config::{Jitter, LinkConfig};
+
+/// The delay of a packet, its jitter included.
+pub(super) fn draw(config: &LinkConfig, dice: &mut Dice) -> Nanos {
+    let delay = Nanos::from(config.delay);
+    match &config.jitter {
+        Jitter::None => delay,
+        Jitter::Normal(deviation) => shifted(delay, dice.normal() * deviation.as_nanos() as f64),
+        Jitter::Uniform(spread) => {
+            let spread = Nanos::from(*spread);
+            let width = spread.after(spread).after(Nanos(1));
+            delay.after(Nanos(dice.below(width.0))).since(spread)
+        }
+        Jitter::Samples(samples) => delay.after(one_of(samples, dice)),
+    }
+}
+
+/// No packet has less delay than this.
+pub(super) fn least(config: &LinkConfig) -> Nanos {
+    let delay = Nanos::from(config.delay);
+    match &config.jitter {
+        Jitter::None | Jitter::Samples(_) => delay,
+        Jitter::Normal(_) => Nanos(0),
+        Jitter::Uniform(spread) => delay.since(Nanos::from(*spread)),
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a cast from a float stays within the bounds of the integer"
+)]
+fn shifted(delay: Nanos, by: f64) -> Nanos {
+    let distance = Nanos(by.abs() as u64);
+    if by < 0.0 { delay.since(distance) } else { delay.after(distance) }
+}
+
+fn one_of(samples: &[Duration], dice: &mut Dice) -> Nanos {
+    let index = usize::try_from(dice.below(samples.len() as u64)).unwrap_or(0);
+    samples.get(index).copied().unwrap_or_default().into()
+}

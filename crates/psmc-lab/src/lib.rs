@@ -4,8 +4,10 @@
 //! |---|---|
 //! | [`scenario`] | the TOML file of a scenario, and all its checks |
 //! | [`cli`] | the tool `psmc-lab` |
+//! | [`report`] | results as tables, JSON and plots |
 //! | [`results`] | what a run or a simulation of it has measured |
 
 pub mod cli;
+pub mod report;
 pub mod results;
 pub mod scenario;

@@ -1,6 +1,6 @@
 //! The command line of `psmc-lab`: a file for each command.
 
-mod output;
+pub(crate) mod output;
 
 use std::error::Error;
 use std::io;

@@ -7,8 +7,7 @@ use std::process::ExitCode;
 use super::CliError;
 
 /// Prints to standard output. A reader that has gone, as in `psmc-lab … | head`, has what it wanted.
-#[expect(dead_code, reason = "the first command to print comes with the next commit")]
-pub(super) fn print(text: &str) -> io::Result<()> {
+pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -1,0 +1,151 @@
+//! Which plots results give.
+
+use super::plot::{Figure, Mark, Series, Shape};
+use crate::results::{LinkResult, PathResult, Results, Sample, TrafficResult};
+
+/// The names of the files, and what is in them.
+pub(super) fn of(results: &Results) -> Vec<(String, Figure)> {
+    let mut figures = vec![
+        ("goodput.svg".to_owned(), goodput(results)),
+        ("links.svg".to_owned(), links(results)),
+        ("rtt.svg".to_owned(), rtt(results)),
+        ("latency-cdf.svg".to_owned(), latency(results)),
+    ];
+    figures.extend(tunnels(results).map(|tunnel| (file_name(tunnel), paths(results, tunnel))));
+    figures.retain(|(_, figure)| !figure.series.is_empty());
+    figures
+}
+
+fn goodput(results: &Results) -> Figure {
+    let streams = results.traffic.iter().filter(|stream| !stream.goodput_series_mbps.is_empty());
+    let lines = streams.map(|stream| line(&stream.name, steps(&stream.goodput_series_mbps)));
+    over_time(results, "goodput of the traffic", RATE, lines.collect())
+}
+
+fn links(results: &Results) -> Figure {
+    let busy = results.links.iter().filter(|link| link.packets > 0);
+    let label = |link: &LinkResult| format!("{}: {} → {}", link.name, link.from, link.to);
+    let lines = busy.map(|link| line(&label(link), steps(&link.rate_series_mbps)));
+    over_time(results, "what arrives over the links", RATE, lines.collect())
+}
+
+fn rtt(results: &Results) -> Figure {
+    let paths = results.paths.iter().filter(|path| !path.rtt_series_ms.is_empty());
+    let paths = paths.map(|path| line(&format!("path {}", path.path), points(&path.rtt_series_ms)));
+    let pings = results.traffic.iter().filter(|stream| stream.kind == "ping");
+    let pings = pings.filter_map(|stream| {
+        let samples = &stream.latency.as_ref()?.samples_ms;
+        Some(line(&stream.name, peaks(&points(samples))))
+    });
+    over_time(results, "round-trip times", "round trip (ms)", paths.chain(pings).collect())
+}
+
+/// How many values are at most so large.
+fn latency(results: &Results) -> Figure {
+    let measured = results.traffic.iter().filter_map(|stream| Some((stream, stream.latency.as_ref()?)));
+    let largest = measured.clone().map(|(_, latency)| latency.max_ms).fold(0.0, f64::max);
+    let label = |stream: &TrafficResult| format!("{} ({})", stream.name, stream.kind);
+    let lines = measured.map(|(stream, latency)| line(&label(stream), cumulated(&latency.samples_ms)));
+    Figure {
+        title: format!("{}: distribution of latencies", results.scenario),
+        axes: ["latency (ms)", "share of the values at most as large (%)"],
+        x: 0.0..if largest > 0.0 { largest } else { 1.0 },
+        series: lines.collect(),
+        marks: Vec::new(),
+    }
+}
+
+/// The paths of a tunnel, one upon the other: the upper edge is their sum.
+fn paths(results: &Results, tunnel: &str) -> Figure {
+    let paths: Vec<_> = results.paths.iter().filter(|path| path.tunnel == tunnel).collect();
+    let title = format!("what {tunnel} sends over its paths");
+    over_time(results, &title, "rate, stacked (Mbit/s)", stacked(&paths))
+}
+
+fn over_time(results: &Results, title: &str, unit: &'static str, series: Vec<Series>) -> Figure {
+    let mark = |event: &crate::results::EventResult| Mark { x: event.happened_s, label: event.what.clone() };
+    Figure {
+        title: format!("{}: {title}", results.scenario),
+        axes: ["time (s)", unit],
+        x: 0.0..results.duration_s.max(f64::MIN_POSITIVE),
+        series,
+        marks: results.events.iter().map(mark).collect(),
+    }
+}
+
+fn stacked(paths: &[&PathResult]) -> Vec<Series> {
+    let mut times: Vec<f64> =
+        paths.iter().flat_map(|path| &path.sent_series_mbps).map(|sample| sample.at_s).collect();
+    times.sort_by(f64::total_cmp);
+    times.dedup();
+    let mut edge: Vec<_> = times.iter().map(|&at_s| Sample { at_s, value: 0.0 }).collect();
+    let carrying = paths.iter().filter(|path| !path.sent_series_mbps.is_empty());
+    let area = carrying.map(|path| {
+        let lower = steps(&edge);
+        edge.iter_mut().for_each(|sample| sample.value += at(&path.sent_series_mbps, sample.at_s));
+        Series { label: path.path.clone(), points: steps(&edge), shape: Shape::Area(lower) }
+    });
+    area.collect()
+}
+
+/// The value at a time; nothing when the series has none, for paths come and go.
+fn at(series: &[Sample], at_s: f64) -> f64 {
+    series.binary_search_by(|sample| sample.at_s.total_cmp(&at_s)).map_or(0.0, |index| series[index].value)
+}
+
+fn line(label: &str, points: Vec<(f64, f64)>) -> Series {
+    Series { label: label.to_owned(), points, shape: Shape::Line }
+}
+
+/// Each value over the whole of its interval.
+fn steps(series: &[Sample]) -> Vec<(f64, f64)> {
+    let interval = match series {
+        [first, second, ..] => second.at_s - first.at_s,
+        [only] => only.at_s,
+        [] => 0.0,
+    };
+    let start = series.first().map_or(0.0, |first| (first.at_s - interval).max(0.0));
+    let starts = std::iter::once(start).chain(series.iter().map(|sample| sample.at_s));
+    starts
+        .zip(series)
+        .flat_map(|(from, sample)| [(from, sample.value), (sample.at_s, sample.value)])
+        .collect()
+}
+
+fn points(series: &[Sample]) -> Vec<(f64, f64)> {
+    series.iter().map(|sample| (sample.at_s, sample.value)).collect()
+}
+
+/// Of many points, the highest of each few neighbours.
+fn peaks(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let neighbours = points.len().div_ceil(MOST_POINTS).max(1);
+    let highest = |few: &[(f64, f64)]| few.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+    points.chunks(neighbours).filter_map(highest).collect()
+}
+
+/// The distribution function, in percent, at so many quantiles that the eye misses nothing.
+fn cumulated(samples: &[Sample]) -> Vec<(f64, f64)> {
+    let mut values: Vec<f64> = samples.iter().map(|sample| sample.value).collect();
+    values.sort_by(f64::total_cmp);
+    let stride = values.len().div_ceil(MOST_POINTS).max(1);
+    let share = |index: usize| (index + 1) as f64 / values.len() as f64 * 100.0;
+    let chosen = (0..values.len()).filter(|index| index % stride == 0 || index + 1 == values.len());
+    let start = values.first().map(|smallest| (*smallest, 0.0));
+    start.into_iter().chain(chosen.map(|index| (values[index], share(index)))).collect()
+}
+
+fn tunnels(results: &Results) -> impl Iterator<Item = &str> {
+    let mut seen = std::collections::BTreeSet::new();
+    results.paths.iter().map(|path| path.tunnel.as_str()).filter(move |tunnel| seen.insert(*tunnel))
+}
+
+/// Whatever the tunnel is called, this is one file in the directory.
+fn file_name(tunnel: &str) -> String {
+    let safe = |c: char| if c.is_alphanumeric() || c == '_' { c } else { '-' };
+    format!("paths-{}.svg", tunnel.chars().map(safe).collect::<String>())
+}
+
+const RATE: &str = "rate (Mbit/s)";
+
+/// About two for each pixel of the width of a plot.
+const MOST_POINTS: usize = 1500;

@@ -1,0 +1,101 @@
+//! What all plots have in common: the sheet, its title, the legend beside it, fonts and numbers.
+
+use plotters::coord::Shift;
+use plotters::element::{PathElement, Rectangle, Text};
+use plotters::prelude::{DrawingArea, IntoDrawingArea, IntoFont, SVGBackend, WHITE};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{Color, ShapeStyle, TextStyle};
+
+use super::palette::{INK, colour, is_dashed};
+use super::{DrawError, figure};
+
+/// A part of the sheet, addressed by pixels.
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// A line of the legend. What belongs to it has the colour of its place.
+pub(super) struct Key<'a> {
+    pub(super) label: &'a str,
+    pub(super) filled: bool,
+}
+
+/// Makes a sheet and has the plot drawn on the part of it that title and legend leave.
+pub(super) fn draw(
+    size: (u32, u32),
+    title: &str,
+    keys: &[Key<'_>],
+    plot: impl FnOnce(&Area<'_>) -> Result<(), DrawError>,
+) -> Result<String, DrawError> {
+    let mut svg = String::new();
+    {
+        let sheet = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        sheet.fill(&WHITE)?;
+        sheet.draw(&Text::new(title, (TITLE_LEFT, TITLE_HEIGHT / 2), text(TITLE_SIZE, HPos::Left)))?;
+        let (_, below) = sheet.split_vertically(TITLE_HEIGHT);
+        let (left, right) = below.split_horizontally(size.0 - legend_width(keys));
+        plot(&left)?;
+        legend(&right, keys)?;
+        sheet.present()?;
+    }
+    Ok(svg)
+}
+
+/// How text is written; its place is given by its vertical centre and this end of it.
+pub(super) fn text(size: u32, end: HPos) -> TextStyle<'static> {
+    TextStyle::from(("sans-serif", size).into_font()).color(&INK).pos(Pos::new(end, VPos::Center))
+}
+
+/// How the line of the nth series is drawn.
+pub(super) fn stroke(number: usize) -> ShapeStyle {
+    colour(number).stroke_width(LINE_WIDTH)
+}
+
+/// A number at an axis whose ticks are this far from each other.
+pub(super) fn tick(number: f64, distance: f64) -> String {
+    let decimals = [1.0, 0.1, 0.01].into_iter().position(|unit| distance >= unit).unwrap_or(3);
+    format!("{number:.decimals$}")
+}
+
+fn legend(area: &Area<'_>, keys: &[Key<'_>]) -> Result<(), DrawError> {
+    for (number, (key, y)) in keys.iter().zip((LEGEND_TOP..).step_by(LEGEND_STEP)).enumerate() {
+        let sample = [(0, y), (SAMPLE_WIDTH, y)];
+        if key.filled {
+            let corners = [(0, y - SAMPLE_HEIGHT / 2), (SAMPLE_WIDTH, y + SAMPLE_HEIGHT / 2)];
+            area.draw(&Rectangle::new(corners, colour(number).filled()))?;
+        } else if is_dashed(number) {
+            area.draw(&figure::dashes(sample, stroke(number)))?;
+        } else {
+            area.draw(&PathElement::new(sample, stroke(number)))?;
+        }
+        area.draw(&Text::new(key.label, (SAMPLE_WIDTH + GAP, y), text(TEXT_SIZE, HPos::Left)))?;
+    }
+    Ok(())
+}
+
+/// As wide as its longest line, as far as that can be told without the font.
+fn legend_width(keys: &[Key<'_>]) -> u32 {
+    let longest = keys.iter().map(|key| key.label.chars().count()).max().unwrap_or(0);
+    let characters = u32::try_from(longest).unwrap_or(u32::MAX);
+    let samples = (SAMPLE_WIDTH + 2 * GAP).unsigned_abs();
+    characters.saturating_mul(CHARACTER_WIDTH).saturating_add(samples).min(LEGEND_WIDEST)
+}
+
+/// Text at axes and in legends.
+pub(super) const TEXT_SIZE: u32 = 15;
+
+const TITLE_SIZE: u32 = 20;
+const TITLE_HEIGHT: i32 = 40;
+const TITLE_LEFT: i32 = 16;
+
+const LINE_WIDTH: u32 = 2;
+
+const LEGEND_TOP: i32 = 20;
+const LEGEND_STEP: usize = 22;
+const SAMPLE_WIDTH: i32 = 22;
+const SAMPLE_HEIGHT: i32 = 12;
+const GAP: i32 = 8;
+
+/// Of the usual sans-serif fonts at [`TEXT_SIZE`]; a guess on the generous side.
+const CHARACTER_WIDTH: u32 = 8;
+
+/// A third of the sheet: the plot must stay readable, even if the end of a long name is cut off.
+const LEGEND_WIDEST: u32 = 320;

@@ -1,0 +1,33 @@
+//! Colours that people with any kind of colour vision can tell apart (Okabe and Ito 2008).
+
+use plotters::style::RGBColor;
+
+/// The colour of the nth series.
+pub(super) fn colour(number: usize) -> RGBColor {
+    COLOURS[number % COLOURS.len()]
+}
+
+/// Whether the nth series is dashed, because an earlier one has its colour.
+pub(super) fn is_dashed(number: usize) -> bool {
+    number / COLOURS.len() % 2 == 1
+}
+
+/// What text and axes are drawn in.
+pub(super) const INK: RGBColor = RGBColor(51, 51, 51);
+
+/// What events are drawn in.
+pub(super) const MARK: RGBColor = RGBColor(110, 110, 110);
+
+/// What the lines behind a plot are drawn in.
+pub(super) const MESH: RGBColor = RGBColor(226, 226, 226);
+
+/// Yellow, the eighth, is hard to see on white.
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(213, 94, 0),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(0, 0, 0),
+];

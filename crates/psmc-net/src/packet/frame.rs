@@ -20,7 +20,6 @@ const TAG_OFFSET: usize = 12;
 #[derive(Debug)]
 pub struct Frame<'a> {
     pub(super) header: tpacket2_hdr,
-    /// What the kernel stored, without a VLAN tag.
     pub(super) bytes: &'a [u8],
     pub(super) status: &'a AtomicU32,
 }
@@ -31,6 +30,12 @@ impl Frame<'_> {
     pub fn received_at(&self) -> SystemTime {
         let since_epoch = Duration::new(self.header.tp_sec.into(), self.header.tp_nsec);
         SystemTime::UNIX_EPOCH + since_epoch
+    }
+
+    /// What the kernel stored of it, from the Ethernet header on and without a VLAN tag.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes
     }
 
     /// Its length in bytes, from the Ethernet header on.

@@ -24,17 +24,16 @@ impl PacketPort {
     }
 
     fn send_batch(&self, frames: &[IoSlice<'_>]) -> usize {
-        let (mut done, mut taken) = (0, 0);
+        let (mut done, mut taken, mut tried) = (0, 0, false);
         while done < frames.len() {
-            match self.send_some(&frames[done..]) {
-                Ok(count) => {
-                    done += count;
-                    taken += count;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // The error is about the first frame that was not sent.
-                Err(_) => done += 1,
+            if let Ok(count) = self.send_some(&frames[done..]) {
+                (done, taken, tried) = (done + count, taken + count, false);
+                continue;
             }
+            // The error is about the first frame that was not sent; or it was left on the socket by an interface that
+            // went down earlier, or it is an interruption: then the next try says otherwise.
+            done += usize::from(tried);
+            tried = !tried;
         }
         taken
     }

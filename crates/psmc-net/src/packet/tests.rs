@@ -130,6 +130,18 @@ fn a_port_survives_its_interface_going_down_and_up() {
 }
 
 #[test]
+fn an_interface_that_was_down_takes_the_first_frame() {
+    let (a, b) = quiet_pair();
+    let (sender, mut receiver) = (open(&a, "left"), open(&b, "right"));
+    a.set_link("left", false).unwrap();
+    assert_eq!(send(&sender, &[frame(&[4; 46]), frame(&[5; 46])]), 0);
+    a.set_link("left", false).unwrap();
+    a.set_link("left", true).unwrap();
+    assert_eq!(send(&sender, &[frame(&[6; 46]), frame(&[7; 46])]), 2);
+    assert_eq!(receive(&mut receiver, 2), [frame(&[6; 46]), frame(&[7; 46])]);
+}
+
+#[test]
 fn a_vlan_tag_stays_where_it_was() {
     let (a, b) = quiet_pair();
     let (sender, mut receiver) = (open(&a, "left"), open(&b, "right"));

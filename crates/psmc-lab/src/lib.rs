@@ -3,11 +3,13 @@
 //! | module | what it has |
 //! |---|---|
 //! | [`scenario`] | the TOML file of a scenario, and all its checks |
+//! | [`emulator`] | links between namespaces, in real time |
 //! | [`cli`] | the tool `psmc-lab` |
 //! | [`report`] | results as tables, JSON and plots |
 //! | [`results`] | what a run or a simulation of it has measured |
 
 pub mod cli;
+pub mod emulator;
 pub mod report;
 pub mod results;
 pub mod scenario;

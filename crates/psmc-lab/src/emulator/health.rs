@@ -1,0 +1,135 @@
+//! Whether the machine was fast enough to emulate a link faithfully.
+
+use std::time::Duration;
+
+/// How well a link was emulated. Numbers are of frames, both directions together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Whether the emulator's thread goes before others, which takes the right to set a real-time priority.
+    pub preferred: bool,
+    /// How late frames were sent.
+    pub lateness: Lateness,
+    /// Lost because the emulator did not read them in time.
+    pub overrun: u64,
+    /// Lost because more was on the way than the emulator has memory for.
+    pub unbuffered: u64,
+    /// Lost because the far interface was down.
+    pub refused: u64,
+    /// Not in the captures, because those could not be written in time or at all.
+    pub unlogged: u64,
+    /// Why captures have ended early, a sentence for each.
+    pub capture_failures: Vec<String>,
+}
+
+/// How many frames were how late, in doubling steps: bucket `i` counts those below 2^i µs that are in none before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lateness(pub(super) [u64; BUCKETS]);
+
+/// Up to half a minute; whatever is later counts there.
+pub(super) const BUCKETS: usize = 26;
+
+/// What the emulator promises for 99 of 100 frames, doubled: less is nothing to warn of.
+const TOO_LATE: Duration = Duration::from_micros(256);
+
+impl Health {
+    /// What the user of a run should know about it, in whole sentences.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let late = self.lateness.quantile(0.99);
+        let lost = [
+            (self.overrun, "the emulator did not read in time"),
+            (self.unbuffered, "the emulator had no memory left for"),
+        ];
+        let losses = lost.iter().filter(|(count, _)| *count > 0).map(|(count, why)| {
+            format!("{count} packets were lost that {why}: this machine is too slow for the link")
+        });
+        let lateness = (late > TOO_LATE).then(|| {
+            format!(
+                "one packet in a hundred was {late:?} late or more: this machine is too slow for the link"
+            )
+        });
+        let unlogged = (self.unlogged > 0).then(|| format!("{} packets are in no capture", self.unlogged));
+        losses.chain(lateness).chain(self.capture_failures.iter().cloned()).chain(unlogged).collect()
+    }
+}
+
+impl Lateness {
+    /// How many frames there were.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The time below which the share `q` of the frames was late, rounded up to the step; zero without frames.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Duration {
+        let wanted = self.count() as f64 * q;
+        let mut seen = 0;
+        let enough = self.0.iter().position(|count| {
+            seen += count;
+            seen > 0 && seen as f64 >= wanted
+        });
+        enough.map_or(Duration::ZERO, |bucket| Duration::from_micros(1 << bucket))
+    }
+}
+
+/// The bucket of [`Lateness`] for a time.
+pub(super) fn bucket_of(late: Duration) -> usize {
+    let bits = u128::BITS - late.as_micros().leading_zeros();
+    (bits as usize).min(BUCKETS - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lateness(micros: &[u64]) -> Lateness {
+        let mut lateness = Lateness::default();
+        for late in micros {
+            lateness.0[bucket_of(Duration::from_micros(*late))] += 1;
+        }
+        lateness
+    }
+
+    fn health(lateness: Lateness) -> Health {
+        Health {
+            preferred: true,
+            lateness,
+            overrun: 0,
+            unbuffered: 0,
+            refused: 0,
+            unlogged: 0,
+            capture_failures: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_quantile_is_rounded_up_to_its_step() {
+        let lateness = lateness(&[0, 1, 3, 3, 3, 3, 3, 3, 3, 900]);
+        assert_eq!(lateness.count(), 10);
+        assert_eq!(lateness.quantile(0.1), Duration::from_micros(1));
+        assert_eq!(lateness.quantile(0.5), Duration::from_micros(4));
+        assert_eq!(lateness.quantile(0.9), Duration::from_micros(4));
+        assert_eq!(lateness.quantile(1.0), Duration::from_micros(1024));
+    }
+
+    #[test]
+    fn nothing_is_not_late() {
+        assert_eq!(Lateness::default().quantile(0.99), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_latest_of_all_still_has_a_bucket() {
+        assert_eq!(bucket_of(Duration::from_hours(1)), BUCKETS - 1);
+    }
+
+    #[test]
+    fn warnings_are_about_what_went_wrong() {
+        assert_eq!(health(lateness(&[50; 100])).warnings(), Vec::<String>::new());
+        assert!(health(lateness(&[5000; 100])).warnings()[0].contains("8.192ms late"));
+        let bad = Health { overrun: 3, unbuffered: 4, refused: 5, unlogged: 6, ..health(lateness(&[])) };
+        let warnings = bad.warnings();
+        assert_eq!(warnings.len(), 3, "{warnings:?}");
+        assert!(warnings[0].starts_with("3 packets were lost that the emulator did not read"));
+    }
+}

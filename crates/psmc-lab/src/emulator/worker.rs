@@ -1,0 +1,145 @@
+//! A thread that serves links.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use psmc_net::priority::prefer_this_thread;
+use psmc_sim::link::LinkConfig;
+
+use super::fatigue::Fatigue;
+use super::wire::Wire;
+
+/// What a worker is told.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// A direction of a link becomes like this.
+    Change {
+        /// The link, as the worker counts.
+        wire: usize,
+        /// The direction.
+        direction: usize,
+        /// What it becomes.
+        config: Box<LinkConfig>,
+        /// When this was said: what entered before is treated as before.
+        at: Instant,
+    },
+    /// It is over.
+    Stop,
+}
+
+/// A thread that serves links until this is dropped.
+#[derive(Debug)]
+pub(super) struct Worker {
+    orders: Sender<Command>,
+    bell: Arc<EventFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Worker {
+    pub(super) fn start(wires: Vec<Wire>) -> io::Result<Self> {
+        let bell = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
+        let (orders, commands) = channel();
+        let mut service = Service { wires, commands, bell: Arc::clone(&bell), fatigue: Fatigue::new() };
+        let descriptors = service.descriptors()?;
+        let thread = thread::Builder::new().name("lab-emulator".to_owned());
+        let thread = thread.spawn(move || service.run(&descriptors))?;
+        Ok(Self { orders, bell, thread: Some(thread) })
+    }
+
+    /// Tells the thread, which obeys in the order of the calls.
+    pub(super) fn order(&self, command: Command) {
+        // A thread that is gone has panicked, which is shown where it is joined; a bell that cannot be rung is ringing.
+        let _ = self.orders.send(command);
+        let _ = self.bell.write(1);
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.order(Command::Stop);
+        let panicked = self.thread.take().is_some_and(|thread| thread.join().is_err());
+        assert!(!panicked || thread::panicking(), "the emulator's thread panicked");
+    }
+}
+
+/// What the thread has.
+struct Service {
+    wires: Vec<Wire>,
+    commands: Receiver<Command>,
+    bell: Arc<EventFd>,
+    fatigue: Fatigue,
+}
+
+impl Service {
+    /// Serves until it is told to stop. `descriptors` are those to wait for.
+    fn run(&mut self, descriptors: &[OwnedFd]) {
+        let preferred = prefer_this_thread();
+        self.wires.iter().for_each(|wire| wire.set_preferred(preferred));
+        let mut descriptors: Vec<_> =
+            descriptors.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect();
+        while self.obey() {
+            let moved = self.wires.iter_mut().fold(false, |moved, wire| wire.turn() | moved);
+            if !moved {
+                self.rest(&mut descriptors);
+            } else {
+                self.fatigue.nap_if_due();
+            }
+        }
+    }
+
+    /// Duplicates, so that the links can be changed while they are waited for.
+    fn descriptors(&self) -> io::Result<Vec<OwnedFd>> {
+        let of_wires = self.wires.iter().flat_map(Wire::descriptors);
+        of_wires.chain([self.bell.as_fd()]).map(|fd| fd.try_clone_to_owned()).collect()
+    }
+
+    /// Carries out what was ordered; says whether to go on.
+    fn obey(&mut self) -> bool {
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::Change { wire, direction, config, at }) => {
+                    self.wires[wire].change(direction, *config, at);
+                }
+                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return false,
+                Err(TryRecvError::Empty) => return true,
+            }
+        }
+    }
+
+    /// Sleeps until shortly before there is something to do.
+    fn rest(&mut self, descriptors: &mut [PollFd<'_>]) {
+        let time = self.time_to_sleep();
+        if time.is_some_and(|time| time.is_zero()) {
+            return;
+        }
+        // An interrupted sleep is a short one.
+        let woken = self.fatigue.sleep(|| ppoll(descriptors, time.map(Into::into), None).unwrap_or(0));
+        if woken > 0 {
+            self.look_at(descriptors);
+        }
+    }
+
+    /// `None` if there is nothing to wake up for.
+    fn time_to_sleep(&self) -> Option<Duration> {
+        let due = self.wires.iter().filter_map(Wire::next_timeout).min()?;
+        let left = due.saturating_duration_since(Instant::now());
+        Some(left.saturating_sub(self.fatigue.time_ahead(left)))
+    }
+
+    fn look_at(&self, descriptors: &[PollFd<'_>]) {
+        let returned = |fd: &PollFd<'_>| fd.revents().unwrap_or(PollFlags::empty());
+        if descriptors.iter().any(|fd| returned(fd).contains(PollFlags::POLLERR)) {
+            self.wires.iter().for_each(Wire::clear_errors);
+        }
+        if descriptors.last().is_some_and(|bell| !returned(bell).is_empty()) {
+            // It is silent again, and whatever was ordered before it rang is carried out next.
+            let _ = self.bell.read();
+        }
+    }
+}

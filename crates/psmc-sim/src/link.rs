@@ -2,12 +2,15 @@
 
 mod chance;
 mod clock;
+mod codel;
 mod config;
 mod counters;
 mod delay;
 mod loss;
 mod packet;
+mod policy;
 mod queue;
+mod red;
 mod trace;
 mod transmitter;
 mod wire;
@@ -22,6 +25,7 @@ pub use trace::{Trace, TraceError};
 
 use chance::Dice;
 use clock::{Clock, Nanos};
+use policy::{Policy, Verdict};
 use queue::{Queue, Queued};
 use transmitter::Transmitter;
 use wire::{Flying, Wire};
@@ -52,6 +56,7 @@ pub struct Link<P> {
     config: LinkConfig,
     clock: Clock,
     dice: Dice,
+    policy: Policy,
     queue: Queue<P>,
     transmitter: Transmitter,
     /// What the transmitter is busy with; if it is with nothing, the queue is empty.
@@ -68,6 +73,7 @@ impl<P> Link<P> {
         Self {
             clock: Clock::new(now),
             dice: Dice::new(seed),
+            policy: Policy::new(config.discipline),
             queue: Queue::new(),
             transmitter: Transmitter::new(&config.rate, Nanos::default()),
             sending: None,
@@ -83,12 +89,13 @@ impl<P> Link<P> {
         let now = self.clock.nanos(now);
         self.advance(now);
         self.counters.entered(info.len);
-        if let Some(reason) = self.refuses(info, now) {
-            self.drop_packet(packet, reason);
-            return;
+        match self.admit(info, now) {
+            Ok(marked) => {
+                self.queue.push(Queued { packet, info, entered: now, marked });
+                self.transmit_next(now);
+            }
+            Err(reason) => self.drop_packet(packet, reason),
         }
-        self.queue.push(Queued { packet, info, entered: now, marked: false });
-        self.transmit_next(now);
     }
 
     /// The next packet that has arrived.
@@ -97,6 +104,7 @@ impl<P> Link<P> {
         self.advance(now);
         let flying = self.wire.pop(now)?;
         self.counters.carried(flying.queued.info.len);
+        self.counters.marked_packets += u64::from(flying.queued.marked);
         Some(self.arrival(flying))
     }
 
@@ -124,6 +132,9 @@ impl<P> Link<P> {
         self.advance(now);
         if config.black_hole {
             self.vanish(now);
+        }
+        if config.discipline != self.config.discipline {
+            self.policy = Policy::new(config.discipline);
         }
         self.transmitter.set_rate(&config.rate, now);
         self.config = config;
@@ -177,25 +188,45 @@ impl<P> Link<P> {
         if self.sending.is_some() {
             return;
         }
-        let Some(queued) = self.queue.pop() else { return };
+        let Some(queued) = self.dequeue(now) else { return };
         let queueing = Duration::from(now.since(queued.entered));
         self.counters.longest_queueing = self.counters.longest_queueing.max(queueing);
         self.transmitter.send(queued.info.len, now);
         self.sending = Some(queued);
     }
 
-    /// Why a packet may not enter the queue, if it may not.
-    fn refuses(&self, info: PacketInfo, now: Nanos) -> Option<DropReason> {
-        if self.config.black_hole {
-            return Some(DropReason::BlackHole);
-        }
-        if self.config.mtu.is_some_and(|mtu| info.len > mtu) {
-            return Some(DropReason::TooLong);
-        }
-        (self.sending.is_some() && !self.has_room(info.len, now)).then_some(DropReason::QueueFull)
+    fn dequeue(&mut self, now: Nanos) -> Option<Queued<P>> {
+        let Self { policy, queue, dropped, counters, .. } = self;
+        policy.dequeue(queue, now, &mut |queued| {
+            counters.dropped(DropReason::Discipline);
+            dropped.push_back((queued.packet, DropReason::Discipline));
+        })
     }
 
+    /// Whether a packet may enter the queue, and if so, whether it is marked.
+    fn admit(&mut self, info: PacketInfo, now: Nanos) -> Result<bool, DropReason> {
+        if self.config.black_hole {
+            return Err(DropReason::BlackHole);
+        }
+        if self.config.mtu.is_some_and(|mtu| info.len > mtu) {
+            return Err(DropReason::TooLong);
+        }
+        let idle = self.sending.is_none();
+        let idle_capacity = || idle.then(|| self.transmitter.capacity(self.transmitter.free_at(), now));
+        let verdict = self.policy.judge(info, self.queue.bytes(), idle_capacity, &mut self.dice);
+        match verdict {
+            Verdict::Drop => Err(DropReason::Discipline),
+            Verdict::Accept | Verdict::Mark if !self.has_room(info.len, now) => Err(DropReason::QueueFull),
+            Verdict::Accept => Ok(false),
+            Verdict::Mark => Ok(true),
+        }
+    }
+
+    /// Whether the queue has room for so many bytes more. What can be sent at once needs none.
     fn has_room(&self, len: usize, now: Nanos) -> bool {
+        if self.sending.is_none() {
+            return true;
+        }
         let bytes = self.queue.bytes() + len;
         match self.config.queue {
             QueueLimit::Packets(limit) => self.queue.len() < limit,
@@ -206,7 +237,7 @@ impl<P> Link<P> {
         }
     }
 
-    /// Whatever is inside is dropped.
+    /// Whatever has not arrived is dropped.
     fn vanish(&mut self, now: Nanos) {
         self.transmitter.stop(now);
         if let Some(queued) = self.sending.take() {
@@ -215,7 +246,7 @@ impl<P> Link<P> {
         while let Some(queued) = self.queue.pop() {
             self.drop_packet(queued.packet, DropReason::BlackHole);
         }
-        for packet in std::mem::replace(&mut self.wire, Wire::new()).into_packets() {
+        for packet in self.wire.cut(now) {
             self.drop_packet(packet, DropReason::BlackHole);
         }
     }

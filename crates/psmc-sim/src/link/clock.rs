@@ -16,6 +16,20 @@ impl Nanos {
     pub(super) fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
     }
+
+    /// Rounded down; zero if it is negative.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a cast from a float stays within the integer's bounds"
+    )]
+    pub(super) fn from_float(nanos: f64) -> Self {
+        Self(nanos as u64)
+    }
+
+    /// To calculate with.
+    pub(super) fn to_float(self) -> f64 {
+        self.0 as f64
+    }
 }
 
 impl From<Duration> for Nanos {

@@ -10,27 +10,31 @@ use super::trace::Trace;
 pub struct LinkConfig {
     /// How fast packets leave the queue.
     pub rate: Rate,
-    /// Propagation delay.
+    /// Propagation delay: from when the last bit of a packet was sent until it arrives.
     pub delay: Duration,
-    /// How the delay varies.
+    /// How the delay varies from packet to packet, each for itself.
     pub jitter: Jitter,
-    /// Whether jitter may make packets overtake each other. Without it a packet waits for the one before.
+    /// Whether jitter may make packets overtake each other. Without it a packet that would overtake arrives together
+    /// with the last one before it, which makes the delay longer than `jitter` says if packets are closer than it.
     pub reordering: bool,
-    /// Chance of a packet to be sent ahead, without the propagation delay (what netem calls reorder).
+    /// Chance of a packet to be sent ahead, without delay and jitter, past all that are on the wire (what netem calls
+    /// reorder), whatever `reordering` says.
     pub reorder: Probability,
-    /// How packets get lost on the way.
+    /// How packets get lost on the wire, behind the queue.
     pub loss: Loss,
-    /// Chance of a packet to arrive twice.
+    /// Chance of a packet to arrive twice, at the same time. On the wire: the rate is used once.
     pub duplicate: Probability,
-    /// Chance of a packet to have a bit flipped.
+    /// Chance of a packet to have a bit flipped, each bit with the same chance. All copies have it.
     pub corrupt: Probability,
-    /// How much the queue holds.
+    /// How much the queue holds. What finds the queue full is dropped.
     pub queue: QueueLimit,
     /// What the queue drops or marks before it is full.
     pub discipline: Discipline,
-    /// The longest packet in bytes, from the IP header on; `None` is without limit.
+    /// The longest packet in bytes, from the IP header on; longer ones are dropped as they enter. `None` is without
+    /// limit.
     pub mtu: Option<usize>,
-    /// Whether every packet vanishes.
+    /// Whether every packet vanishes, as in a fibre that is cut while its lights stay on: what enters, and what was in
+    /// the queue and on the wire when the hole opened. The link is empty when it closes.
     pub black_hole: bool,
 }
 
@@ -40,9 +44,9 @@ pub enum Rate {
     /// At once.
     #[default]
     Unlimited,
-    /// Bits per second; never 0.
+    /// Bits per second, exact over any number of packets; 0 is taken for 1.
     Fixed(u64),
-    /// At the opportunities of a trace.
+    /// At the opportunities of a trace, which begins when the link does or when it gets this trace.
     Trace(Arc<Trace>),
 }
 
@@ -52,11 +56,11 @@ pub enum Jitter {
     /// Not at all.
     #[default]
     None,
-    /// Normally distributed, with this standard deviation.
+    /// Normally distributed around it, with this standard deviation.
     Normal(Duration),
-    /// Evenly distributed, up to this much more or less.
+    /// Evenly distributed around it, up to this much more or less.
     Uniform(Duration),
-    /// Each as likely as the others: delays beyond the propagation delay. Never empty.
+    /// Delays beyond it, drawn in any order, each as likely as the others. None are none.
     Samples(Arc<[Duration]>),
 }
 
@@ -68,15 +72,19 @@ pub enum Loss {
     None,
     /// Each with the same chance, whatever became of others.
     Random(Probability),
-    /// In bursts: two states, of which the chain enters the other with a chance per packet, each with its own loss.
+    /// In bursts: two states with a loss of their own. After each packet the chain may enter the other state; it begins
+    /// in the good one.
+    ///
+    /// In the long run a share `to_bad / (to_bad + to_good)` of the packets meets the bad state, for `1 / to_good`
+    /// packets at a time.
     GilbertElliott {
-        /// From good to bad.
+        /// Chance per packet of the step from good to bad.
         to_bad: Probability,
-        /// From bad to good.
+        /// Chance per packet of the step from bad to good.
         to_good: Probability,
-        /// Loss in the good state.
+        /// Chance of a packet to get lost in the good state.
         loss_good: Probability,
-        /// Loss in the bad state.
+        /// Chance of a packet to get lost in the bad state.
         loss_bad: Probability,
     },
 }
@@ -90,9 +98,9 @@ pub struct Probability(f64);
 pub enum QueueLimit {
     /// So many packets.
     Packets(usize),
-    /// So many bytes.
+    /// So many bytes, from the IP headers on.
     Bytes(usize),
-    /// As much as leaves within this time.
+    /// As many bytes as can be sent within this time from now: at the rate, or at the next opportunities of the trace.
     Time(Duration),
 }
 
@@ -102,24 +110,26 @@ pub enum Discipline {
     /// Nothing.
     #[default]
     DropTail,
-    /// Random early detection (Floyd and Jacobson 1993): by the average length, more the longer it is.
+    /// Random early detection (Floyd and Jacobson 1993): by the average length, more the longer it is. It acts on packets
+    /// that enter; lengths don't count the packet that is being sent.
     Red {
         /// The average length in bytes below which nothing is dropped.
         min_bytes: usize,
-        /// The average length in bytes above which everything is.
+        /// The average length in bytes from which on everything is.
         max_bytes: usize,
-        /// The chance at `max_bytes`.
+        /// The chance just below `max_bytes`; from `min_bytes` on it grows linearly. (It is the chance of the first packet
+        /// after a drop. For the next ones it grows, so that the gaps between drops are distributed uniformly.)
         max_probability: Probability,
-        /// The weight of the present length in the average.
+        /// The weight of the present length in the average, from 0 to 1, at each packet that enters.
         weight: f64,
         /// Whether packets are marked instead where they can be.
         ecn: bool,
     },
-    /// Controlled delay (RFC 8289).
+    /// Controlled delay (RFC 8289). It acts on packets that leave the queue, up to where they begin to be sent.
     CoDel {
-        /// The time in the queue that is acceptable.
+        /// The time in the queue that is acceptable; the RFC suggests 5 ms.
         target: Duration,
-        /// For how long it may be more.
+        /// For how long it may be more; the RFC suggests 100 ms.
         interval: Duration,
         /// Whether packets are marked instead where they can be.
         ecn: bool,
@@ -190,6 +200,9 @@ impl Default for QueueLimit {
 impl Probability {
     /// Never.
     pub const ZERO: Self = Self(0.0);
+
+    /// Always.
+    pub const ONE: Self = Self(1.0);
 
     /// A chance; `None` unless it is a number from 0 to 1.
     #[must_use]

@@ -30,7 +30,7 @@ pub struct LinkCounters {
     pub carried_bytes: u64,
     /// Packets dropped for each [`DropReason`], in their order.
     pub dropped: [u64; 5],
-    /// Packets that the discipline has marked instead of dropping them.
+    /// Packets that arrived with a mark of the queue discipline.
     pub marked_packets: u64,
     /// The longest time in the queue.
     pub longest_queueing: Duration,

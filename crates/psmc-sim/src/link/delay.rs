@@ -11,7 +11,9 @@ pub(super) fn draw(config: &LinkConfig, dice: &mut Dice) -> Nanos {
     let delay = Nanos::from(config.delay);
     match &config.jitter {
         Jitter::None => delay,
-        Jitter::Normal(deviation) => shifted(delay, dice.normal() * deviation.as_nanos() as f64),
+        Jitter::Normal(deviation) => {
+            Nanos::from_float(delay.to_float() + dice.normal() * Nanos::from(*deviation).to_float())
+        }
         Jitter::Uniform(spread) => {
             let spread = Nanos::from(*spread);
             let width = spread.after(spread).after(Nanos(1));
@@ -29,15 +31,6 @@ pub(super) fn least(config: &LinkConfig) -> Nanos {
         Jitter::Normal(_) => Nanos(0),
         Jitter::Uniform(spread) => delay.since(Nanos::from(*spread)),
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "a cast from a float stays within the bounds of the integer"
-)]
-fn shifted(delay: Nanos, by: f64) -> Nanos {
-    let distance = Nanos(by.abs() as u64);
-    if by < 0.0 { delay.since(distance) } else { delay.after(distance) }
 }
 
 fn one_of(samples: &[Duration], dice: &mut Dice) -> Nanos {

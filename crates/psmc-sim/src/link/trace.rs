@@ -121,3 +121,64 @@ fn parse_line(line: usize, text: &str, before: u64) -> Result<u64, TraceError> {
     }
     Ok(milliseconds)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn complaint(text: &str) -> String {
+        Trace::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        assert_eq!(complaint("1\nx\n3"), "line 2: `x` is not a whole number of milliseconds");
+        assert_eq!(complaint("1\n\n3"), "line 2: `` is not a whole number of milliseconds");
+        assert_eq!(complaint("-1"), "line 1: `-1` is not a whole number of milliseconds");
+        assert_eq!(
+            complaint("5\n3"),
+            "line 2: 3 ms is before the 5 ms of the line above; times must not decrease"
+        );
+        assert_eq!(
+            complaint("31622400001"),
+            "line 1: 31622400001 ms is more than 31622400000 ms, which is a year"
+        );
+        assert_eq!(
+            complaint(""),
+            "no opportunity: a trace has a line for each, with its time in milliseconds"
+        );
+        assert_eq!(
+            complaint("0\n0"),
+            "the last line is 0 ms, but it is also the period after which the trace repeats"
+        );
+    }
+
+    #[test]
+    fn lines_may_end_as_on_other_systems() {
+        assert_eq!(Trace::parse("1\r\n2\r\n"), Trace::parse("1\n2"));
+    }
+
+    proptest! {
+        #[test]
+        fn counting_agrees_with_looking(mut times in proptest::collection::vec(0u64..20, 1..20), at in 0u64..100_000) {
+            times.sort_unstable();
+            *times.last_mut().unwrap() += 1;
+            let period = times[times.len() - 1];
+            let trace = Trace { opportunities: times.clone() };
+            let all = (0..).flat_map(|round| times.iter().map(move |time| (round * period + time) * 1_000_000));
+            let at = at * 1000;
+            let before: Vec<u64> = all.clone().take_while(|&time| time < at).collect();
+            prop_assert_eq!(trace.opportunities_before(Nanos(at)), before.len() as u64);
+            let listed: Vec<u64> = (0..before.len() as u64).map(|number| trace.opportunity(number).0).collect();
+            prop_assert_eq!(listed, before);
+        }
+
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "[0-9\n -]{0,40}") {
+            let _ = Trace::parse(&text);
+        }
+    }
+}

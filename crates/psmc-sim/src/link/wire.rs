@@ -96,10 +96,17 @@ impl<P> Wire<P> {
         if config.reordering { earliest } else { earliest.max(self.latest) }
     }
 
-    /// All packets, in no order.
-    pub(super) fn into_packets(self) -> impl Iterator<Item = P> {
-        let overtaking = self.overtaking.into_iter().map(|flying| flying.0);
-        self.in_order.into_iter().chain(overtaking).map(|flying| flying.queued.packet)
+    /// Takes away what has not arrived at `now`.
+    pub(super) fn cut(&mut self, now: Nanos) -> impl Iterator<Item = P> + use<P> {
+        let arrived = self.in_order.partition_point(|flying| flying.at <= now);
+        let lost = self.in_order.split_off(arrived);
+        let overtaking = std::mem::take(&mut self.overtaking).into_iter();
+        let (arrived, overtaking) = overtaking.partition(|flying| flying.0.at <= now);
+        self.overtaking = arrived;
+        self.latest = self.latest.min(now);
+        lost.into_iter()
+            .chain(overtaking.into_iter().map(|flying| flying.0))
+            .map(|flying| flying.queued.packet)
     }
 
     /// Packets on their way.

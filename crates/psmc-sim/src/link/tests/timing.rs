@@ -2,9 +2,6 @@
 
 use super::*;
 
-/// Far behind the end of all tests.
-const END: Duration = Duration::from_secs(1_000_000);
-
 #[test]
 fn a_packet_takes_its_length_by_the_rate_and_the_delay() {
     let mut rig = Rig::new(LinkConfig::new(10 * MBIT, millis(20)));
@@ -56,7 +53,7 @@ fn a_new_rate_holds_for_what_is_left_of_the_present_packet() {
     let mut rig = Rig::new(slow);
     rig.enter(1250, millis(0));
     rig.enter(1250, millis(0));
-    rig.link.reconfigure(LinkConfig::new(10 * MBIT, millis(0)), rig.start + millis(4));
+    rig.reconfigure(LinkConfig::new(10 * MBIT, millis(0)), millis(4));
     assert_eq!(rig.arrivals(END), [(0, micros(4_600)), (1, micros(5_600))]);
 }
 
@@ -64,7 +61,7 @@ fn a_new_rate_holds_for_what_is_left_of_the_present_packet() {
 fn packets_on_the_wire_keep_their_arrival_and_are_not_overtaken() {
     let mut rig = Rig::new(LinkConfig::new(10 * MBIT, millis(100)));
     rig.enter(1250, millis(0));
-    rig.link.reconfigure(LinkConfig::new(10 * MBIT, millis(10)), rig.start + millis(50));
+    rig.reconfigure(LinkConfig::new(10 * MBIT, millis(10)), millis(50));
     rig.enter(1250, millis(60));
     rig.enter(1250, millis(95));
     assert_eq!(rig.arrivals(END), [(0, millis(101)), (1, millis(101)), (2, millis(106))]);
@@ -77,13 +74,13 @@ fn a_black_hole_swallows_what_is_inside_and_what_comes() {
     for _ in 0..5 {
         rig.enter(1250, millis(0));
     }
-    rig.link.reconfigure(config.clone().black_holed(), rig.start + micros(2_500));
+    rig.reconfigure(config.clone().black_holed(), micros(2_500));
     rig.enter(1250, millis(3));
     assert_eq!(rig.timeout(), None);
     let mut dropped = rig.dropped();
     dropped.sort_unstable();
     assert_eq!(dropped, (0..6).map(|packet| (packet, DropReason::BlackHole)).collect::<Vec<_>>());
-    rig.link.reconfigure(config, rig.start + millis(4));
+    rig.reconfigure(config, millis(4));
     rig.enter(1250, millis(4));
     assert_eq!(rig.arrivals(END), [(6, millis(15))]);
 }

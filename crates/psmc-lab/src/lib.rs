@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`scenario`] | the TOML file of a scenario, and all its checks |
 //! | [`emulator`] | links between namespaces, in real time |
+//! | [`site`] | the configurations of `psmcd` at both ends of a tunnel |
 //! | [`cli`] | the tool `psmc-lab` |
 //! | [`report`] | results as tables, JSON and plots |
 //! | [`results`] | what a run or a simulation of it has measured |
@@ -13,3 +14,4 @@ pub mod emulator;
 pub mod report;
 pub mod results;
 pub mod scenario;
+pub mod site;

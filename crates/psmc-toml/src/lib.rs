@@ -21,6 +21,6 @@ pub use complaint::{Complaint, ConfigError};
 pub use section::{Section, kind_of, read};
 pub use source::{Dialect, Source, describe, remedy_for};
 pub use value::{
-    Form, InterfaceName, Name, RATE_REMEDY, Setting, ValueError, bits_per_second, choose, host_address,
-    nearest, parse_net, rate_text,
+    Form, InterfaceName, MAX_INTERFACE_LEN, Name, RATE_REMEDY, Setting, ValueError, bits_per_second, choose,
+    host_address, nearest, number_and_unit, parse_net, rate_text, scaled,
 };

@@ -62,7 +62,8 @@ pub struct Scenario {
 pub struct Host {
     /// Its name.
     pub name: String,
-    /// Its routes beyond those of its own links: those of the file, and what is needed to reach every address.
+    /// Its routes beyond those of its own links: those of the file, and what is needed to reach every address. Of several
+    /// to the same prefix the first counts; the others are for whoever binds to the link of their next hop.
     pub routes: Vec<Route>,
     /// What it does to packets that it forwards.
     pub nat: Option<Nat>,
@@ -235,6 +236,20 @@ pub enum TrafficKind {
         /// Bytes of payload.
         payload: usize,
     },
+}
+
+impl TrafficKind {
+    /// As the file calls it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Tcp { .. } => "tcp",
+            Self::Quic { .. } => "quic",
+            Self::Udp { .. } => "udp",
+            Self::Requests { .. } => "requests",
+            Self::Ping { .. } => "ping",
+        }
+    }
 }
 
 /// Something that happens.

@@ -62,6 +62,9 @@ pub enum TraceError {
 /// No opportunity is later: sums of such times, in nanoseconds, stay far below 2^64.
 const MAX_MILLISECONDS: u64 = 366 * 24 * 3600 * 1000;
 
+/// 1500 bytes.
+const BITS_PER_OPPORTUNITY: u64 = 1500 * 8;
+
 const NANOS_PER_MILLISECOND: u64 = 1_000_000;
 
 impl Trace {
@@ -81,6 +84,13 @@ impl Trace {
             Some(0) => Err(TraceError::NoPeriod),
             Some(_) => Ok(Self { opportunities }),
         }
+    }
+
+    /// Bits per second over a whole period, at least 1.
+    #[must_use]
+    pub fn mean_rate(&self) -> u64 {
+        let bits = u128::from(self.per_period()) * u128::from(BITS_PER_OPPORTUNITY) * 1_000_000_000;
+        u64::try_from(bits / u128::from(self.period())).unwrap_or(u64::MAX).max(1)
     }
 
     /// When an opportunity is, from the start; the first has number 0.

@@ -6,15 +6,17 @@ mod choice;
 mod name;
 mod nearest;
 mod net;
+mod quantity;
 mod rate;
 
 use std::fmt::Display;
 use std::str::FromStr;
 
 pub use choice::choose;
-pub use name::{InterfaceName, Name};
+pub use name::{InterfaceName, MAX_INTERFACE_LEN, Name};
 pub use nearest::nearest;
 pub use net::{host_address, parse_net};
+pub use quantity::{number_and_unit, scaled};
 pub use rate::{RATE_REMEDY, bits_per_second, rate_text};
 
 /// Why a text is not the value it should be, and what to write instead.

@@ -9,7 +9,7 @@ use super::{Form, Setting, ValueError};
 const MAX_NAME_LEN: usize = 32;
 
 /// Longest name of an interface: `IFNAMSIZ` of the kernel, less the zero at the end.
-const MAX_INTERFACE_LEN: usize = 15;
+pub const MAX_INTERFACE_LEN: usize = 15;
 
 /// The name of a site, a peer, a path or a relay: 1 to 32 letters, digits, `_`, `.` and `-`, of which the first is a
 /// letter or a digit. It is safe as a file name and as an argument on a command line.

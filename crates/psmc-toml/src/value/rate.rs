@@ -1,6 +1,7 @@
 //! Data rates.
 
 use super::ValueError;
+use super::quantity::{number_and_unit, scaled};
 
 /// What to write where a rate is wrong.
 pub const RATE_REMEDY: &str =
@@ -11,10 +12,9 @@ const UNITS: [(&str, u64); 4] = [("gbit", 1_000_000_000), ("mbit", 1_000_000), (
 
 /// The bits per second of a text such as `1.5gbit`. Bounds are the caller's.
 pub fn bits_per_second(text: &str) -> Result<u64, ValueError> {
-    let lower = text.trim().to_ascii_lowercase();
-    let end = lower.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(lower.len());
-    let (number, unit) = lower.split_at(end);
-    let size = unit_size(text, unit.trim_start())?;
+    let lower = text.to_ascii_lowercase();
+    let (number, unit) = number_and_unit(&lower);
+    let size = unit_size(text, unit)?;
     let bits = scaled(number, size);
     bits.ok_or_else(|| ValueError::new(format!("{text:?} is not a rate"), RATE_REMEDY))
 }
@@ -36,18 +36,6 @@ fn unit_size(text: &str, unit: &str) -> Result<u64, ValueError> {
         _ => format!("{text:?} is not a rate"),
     };
     Err(ValueError::new(reason, RATE_REMEDY))
-}
-
-/// `number` × `size`, exactly, or `None` where that is no whole number of bits, overflows, or `number` is no decimal.
-fn scaled(number: &str, size: u64) -> Option<u64> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    let places = u32::try_from(fraction.len()).ok()?;
-    let divisor = 10_u64.checked_pow(places)?;
-    let fraction = fraction.parse::<u64>().ok()?.checked_mul(size)?;
-    if !fraction.is_multiple_of(divisor) {
-        return None;
-    }
-    whole.parse::<u64>().ok()?.checked_mul(size)?.checked_add(fraction / divisor)
 }
 
 #[cfg(test)]

@@ -1,0 +1,51 @@
+//! Limits against nonsense, far above what anybody would write by hand.
+
+use std::ops::Range;
+
+use psmc_toml::Complaint;
+
+use crate::scenario::draft::Draft;
+
+/// Four times the thousand sites that the simulator is made for. All their routes take some seconds to find.
+const MAX_LINKS: usize = 4096;
+
+/// As many as links, so that each can have one; and far fewer than there are ports.
+const MAX_TUNNELS: usize = 4096;
+
+/// More processes than this are a matter for several machines.
+const MAX_PROGRAMS: usize = 1000;
+
+/// One for each site of a large simulation, and some.
+const MAX_STREAMS: usize = 10_000;
+
+/// One every few milliseconds of an ordinary scenario.
+const MAX_EVENTS: usize = 10_000;
+
+/// As many as there can be streams.
+const MAX_CHECKS: usize = 10_000;
+
+/// `None` if there is too much of anything: the rest would only take time.
+pub(super) fn check(draft: &Draft, out: &mut Vec<Complaint>) -> Option<()> {
+    let before = out.len();
+    at_most(MAX_LINKS, "links", &draft.links, |link| link.place.clone(), out);
+    at_most(MAX_LINKS, "hosts", &draft.hosts, |host| host.place.clone(), out);
+    at_most(MAX_TUNNELS, "tunnels", &draft.tunnels, |tunnel| tunnel.place.clone(), out);
+    at_most(MAX_PROGRAMS, "programs", &draft.programs, |program| program.place.clone(), out);
+    at_most(MAX_STREAMS, "streams of traffic", &draft.traffic, |stream| stream.place.clone(), out);
+    at_most(MAX_EVENTS, "events", &draft.events, |event| event.place.clone(), out);
+    at_most(MAX_CHECKS, "checks", &draft.checks, |check| check.place.clone(), out);
+    (out.len() == before).then_some(())
+}
+
+fn at_most<T>(
+    most: usize,
+    things: &str,
+    all: &[T],
+    place: impl Fn(&T) -> Range<usize>,
+    out: &mut Vec<Complaint>,
+) {
+    if let Some(first) = all.get(most) {
+        let reason = format!("the scenario has {} {things}, and {most} is the most", all.len());
+        out.push(Complaint::new(reason, "remove those from here on").at(place(first)));
+    }
+}

@@ -1,0 +1,150 @@
+//! Names stand for one thing each, and for one that is there.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use psmc_toml::{Complaint, nearest};
+use toml::Spanned;
+
+use crate::scenario::draft::Draft;
+use crate::scenario::value::Reference;
+
+/// Everything in a file that has a name.
+pub(super) struct Directory {
+    pub(super) hosts: Names,
+    pub(super) links: Names,
+    pub(super) tunnels: Names,
+    pub(super) programs: Names,
+    pub(super) traffic: Names,
+}
+
+/// The names of one kind of thing, each with its index in the file.
+pub(super) struct Names {
+    /// What one of them is called.
+    kind: &'static str,
+    index: BTreeMap<String, usize>,
+    /// In the order of the file.
+    list: Vec<String>,
+}
+
+impl Directory {
+    /// Collects the names of a file, and complains about those that stand for two things.
+    pub(super) fn of(draft: &Draft, out: &mut Vec<Complaint>) -> Self {
+        let links =
+            draft.links.iter().map(|link| link.name.as_ref().map(|name| spanned(name, &name.get_ref().0)));
+        let tunnels = draft
+            .tunnels
+            .iter()
+            .map(|tunnel| tunnel.name.as_ref().map(|name| spanned(name, &name.get_ref().0)));
+        let programs = draft
+            .programs
+            .iter()
+            .map(|program| program.name.as_ref().map(|name| spanned(name, name.get_ref())));
+        let traffic = draft
+            .traffic
+            .iter()
+            .map(|traffic| traffic.name.as_ref().map(|name| spanned(name, name.get_ref())));
+        let hosts =
+            draft.hosts.iter().map(|host| host.name.as_ref().map(|name| spanned(name, name.get_ref())));
+        unique("links or tunnels", links.clone().chain(tunnels.clone()), out);
+        unique("programs", programs.clone(), out);
+        unique("streams of traffic", traffic.clone(), out);
+        unique("hosts", hosts.clone(), out);
+        let mut hosts = Names::new("host", hosts);
+        for name in draft.links.iter().flat_map(|link| link.between.iter().flatten()) {
+            hosts.add(name.get_ref().as_str());
+        }
+        Self {
+            hosts,
+            links: Names::new("link", links),
+            tunnels: Names::new("tunnel", tunnels),
+            programs: Names::new("program", programs),
+            traffic: Names::new("stream of traffic", traffic),
+        }
+    }
+}
+
+fn spanned(name: &Spanned<impl Sized>, text: &impl ToString) -> Spanned<String> {
+    Spanned::new(name.span(), text.to_string())
+}
+
+/// Complains about names that several `things` have.
+fn unique(things: &str, names: impl Iterator<Item = Option<Spanned<String>>>, out: &mut Vec<Complaint>) {
+    let mut seen: BTreeMap<String, Range<usize>> = BTreeMap::new();
+    for name in names.flatten() {
+        match seen.get(name.get_ref()) {
+            Some(first) => {
+                let reason = format!("two {things} are called \"{}\"", name.get_ref());
+                let complaint = Complaint::new(reason, "give one of them another name").at(name.span());
+                out.push(complaint.because_of(first.clone(), "the other one"));
+            }
+            None => drop(seen.insert(name.get_ref().clone(), name.span())),
+        }
+    }
+}
+
+impl Names {
+    fn new(kind: &'static str, names: impl Iterator<Item = Option<Spanned<String>>>) -> Self {
+        let mut all = Self { kind, index: BTreeMap::new(), list: Vec::new() };
+        // Things whose name is wrong or missing keep their place, and are found by nobody.
+        for (index, name) in names.enumerate() {
+            let name = name.map(Spanned::into_inner).unwrap_or_default();
+            all.index.entry(name.clone()).or_insert(index);
+            all.list.push(name);
+        }
+        all.index.remove("");
+        all
+    }
+
+    /// Adds a name, unless it is there.
+    fn add(&mut self, name: &str) {
+        if !self.index.contains_key(name) {
+            self.index.insert(name.to_owned(), self.list.len());
+            self.list.push(name.to_owned());
+        }
+    }
+
+    /// All names, in the order of their indices; empty ones for things without a name.
+    pub(super) fn list(&self) -> &[String] {
+        &self.list
+    }
+
+    /// The index of a name.
+    pub(super) fn get(&self, name: &str) -> Option<usize> {
+        self.index.get(name).copied()
+    }
+
+    /// The index of a name, or a complaint that there is no such thing.
+    pub(super) fn find(&self, name: &Spanned<Reference>, out: &mut Vec<Complaint>) -> Option<usize> {
+        let found = self.get(&name.get_ref().0);
+        if found.is_none() {
+            out.push(unknown(self.kind, name, self.list.iter().map(String::as_str)));
+        }
+        found
+    }
+}
+
+/// A complaint that there is no `kind` of this name; `candidates` are the names that there are.
+pub(super) fn unknown<'a>(
+    kind: &str,
+    name: &Spanned<Reference>,
+    candidates: impl Iterator<Item = &'a str>,
+) -> Complaint {
+    let candidates: Vec<&str> = candidates.filter(|name| !name.is_empty()).collect();
+    let text = &name.get_ref().0;
+    let remedy = match (nearest(text, &candidates), candidates.as_slice()) {
+        (Some(near), _) => format!("did you mean \"{near}\"?"),
+        (None, []) => format!("there is none; add one that is called \"{text}\""),
+        (None, all) => format!("put in one that is there: {}", listed(all.iter())),
+    };
+    Complaint::new(format!("there is no {kind} called \"{text}\""), remedy).at(name.span())
+}
+
+/// Values with commas between, of which a complaint shows the first few.
+pub(super) fn listed<T: ToString>(values: impl ExactSizeIterator<Item = T>) -> String {
+    const SHOWN: usize = 8;
+    let more = values.len().saturating_sub(SHOWN);
+    let shown: Vec<String> = values.take(SHOWN).map(|value| value.to_string()).collect();
+    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+    shown.join(", ") + &tail
+}

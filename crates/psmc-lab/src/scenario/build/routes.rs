@@ -1,0 +1,161 @@
+//! The shortest ways between all hosts and all networks.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
+use super::network::{Network, Tunnelled};
+use crate::scenario::model::{HostId, LinkId, Route};
+
+/// The routes that every host needs to reach every network: the fewest hops; of those the link that stands first.
+///
+/// A host with a single link needs a default route only. A host among `dialling` gets a route by every link of its that
+/// leads there, the best first: whoever binds to one of its links finds a way.
+pub(super) fn find(network: &Network, tunnelled: &[Tunnelled], dialling: &[HostId]) -> Vec<Vec<Route>> {
+    let mut routes = vec![Vec::new(); network.hosts.len()];
+    let mut dials = vec![false; network.hosts.len()];
+    dialling.iter().for_each(|host| dials[host.0] = true);
+    for index in 0..network.links.len() {
+        for family in [Family::V4, Family::V6] {
+            let to: Vec<IpNet> = family.networks(network, LinkId(index)).collect();
+            if to.is_empty() {
+                continue;
+            }
+            let ways = Ways::to(network, LinkId(index), family, &by_tunnel(&to, tunnelled));
+            for host in (0..network.hosts.len()).map(HostId) {
+                let found = ways.from(host, dials[host.0]);
+                for via in found {
+                    add(&mut routes[host.0], network.ports[host.0].len() == 1, family, &to, via);
+                }
+            }
+        }
+    }
+    routes
+}
+
+fn add(routes: &mut Vec<Route>, single: bool, family: Family, to: &[IpNet], via: IpAddr) {
+    if !single {
+        routes.extend(to.iter().map(|to| Route { to: *to, via }));
+        return;
+    }
+    let default = Route { to: family.everything(), via };
+    if !routes.contains(&default) {
+        routes.push(default);
+    }
+}
+
+/// The sites that reach all of these networks through a tunnel.
+fn by_tunnel(to: &[IpNet], tunnelled: &[Tunnelled]) -> Vec<HostId> {
+    let covers = |networks: &[IpNet]| to.iter().all(|to| networks.iter().any(|network| network.contains(to)));
+    tunnelled.iter().filter(|tunnel| covers(&tunnel.networks)).map(|tunnel| tunnel.site).collect()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    fn includes(self, net: &IpNet) -> bool {
+        matches!((self, net), (Self::V4, IpNet::V4(_)) | (Self::V6, IpNet::V6(_)))
+    }
+
+    fn everything(self) -> IpNet {
+        match self {
+            Self::V4 => IpNet::V4(Ipv4Net::default()),
+            Self::V6 => IpNet::V6(Ipv6Net::default()),
+        }
+    }
+
+    /// The networks of a link, each once.
+    fn networks(self, network: &Network, link: LinkId) -> impl Iterator<Item = IpNet> {
+        let addresses = &network.links[link.0].ends[0].addresses;
+        let networks = addresses.iter().filter(move |net| self.includes(net)).map(IpNet::trunc);
+        let mut all: Vec<IpNet> = networks.collect();
+        all.sort_unstable();
+        all.dedup();
+        all.into_iter()
+    }
+}
+
+/// How every host reaches the networks of one link.
+struct Ways<'a> {
+    network: &'a Network,
+    target: LinkId,
+    family: Family,
+    /// Hops from each host; `None` where no way leads.
+    distances: Vec<Option<u32>>,
+}
+
+impl<'a> Ways<'a> {
+    /// Walks outwards from the ends of the link, and from the sites that reach it by a tunnel.
+    fn to(network: &'a Network, target: LinkId, family: Family, by_tunnel: &[HostId]) -> Self {
+        let mut ways = Self { network, target, family, distances: vec![None; network.hosts.len()] };
+        let ends = network.links[target.0].ends.iter().map(|end| end.host);
+        let mut queue = VecDeque::new();
+        for host in ends.chain(by_tunnel.iter().copied()) {
+            if ways.distances[host.0].replace(0).is_none() {
+                queue.push_back((host, 0));
+            }
+        }
+        while let Some((host, distance)) = queue.pop_front() {
+            for port in &network.ports[host.0] {
+                let neighbour = network.far_end(*port).host;
+                if ways.forwards(host, port.0) && ways.distances[neighbour.0].is_none() {
+                    ways.distances[neighbour.0] = Some(distance + 1);
+                    queue.push_back((neighbour, distance + 1));
+                }
+            }
+        }
+        ways
+    }
+
+    /// The next hops from a host, the best first; none if it needs no route. All of them, or the best alone.
+    fn from(&self, host: HostId, all: bool) -> Vec<IpAddr> {
+        if self.distances[host.0].is_none_or(|distance| distance == 0) {
+            return Vec::new();
+        }
+        let mut hops: Vec<(u32, LinkId, IpAddr)> = self.hops(host).collect();
+        hops.sort_unstable();
+        let (best, others) = hops.split_at(1.min(hops.len()));
+        let others = others.iter().filter(|(_, link, _)| all && !self.comes_back(host, *link));
+        best.iter().chain(others).map(|(_, _, via)| *via).collect()
+    }
+
+    /// Every neighbour that knows a way: how far it has to go, by which link it is reached, and its address there.
+    fn hops(&self, host: HostId) -> impl Iterator<Item = (u32, LinkId, IpAddr)> {
+        self.network.ports[host.0].iter().filter_map(move |port| {
+            let far = self.network.far_end(*port);
+            let distance = self.distances[far.host.0].filter(|_| self.forwards(far.host, port.0))?;
+            let via = far.addresses.iter().find(|net| self.family.includes(net))?;
+            Some((distance, port.0, via.addr()))
+        })
+    }
+
+    /// Whether a host lets packets in that come by this link: a NAT only those from inside.
+    fn forwards(&self, host: HostId, link: LinkId) -> bool {
+        let from_outside = self.network.hosts[host.0].nat.is_some_and(|nat| nat.outside == link);
+        let has_address = self.network.links[link.0]
+            .ends
+            .iter()
+            .all(|end| end.addresses.iter().any(|net| self.family.includes(net)));
+        link != self.target && has_address && !from_outside
+    }
+
+    /// Whether the neighbour on a link sends packets back to this host.
+    fn comes_back(&self, host: HostId, link: LinkId) -> bool {
+        let ends = &self.network.links[link.0].ends;
+        let mut at = if ends[0].host == host { ends[1].host } else { ends[0].host };
+        while self.distances[at.0].is_some_and(|distance| distance > 0) {
+            let Some((_, link, _)) = self.hops(at).min() else { return true };
+            let ends = &self.network.links[link.0].ends;
+            at = if ends[0].host == at { ends[1].host } else { ends[0].host };
+            if at == host {
+                return true;
+            }
+        }
+        false
+    }
+}

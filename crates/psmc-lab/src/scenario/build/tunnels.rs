@@ -1,0 +1,204 @@
+//! Tunnels: their sites, their paths, and whether `psmcd` would take their settings.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use psmc_toml::Complaint;
+use toml::{Spanned, Value};
+
+use super::addresses::Pair;
+use super::names::{Directory, listed};
+use super::network::{Network, Tunnelled};
+use super::reach::{Lost, Map};
+use crate::scenario::draft::{PathDraft, SettingDraft, TunnelDraft};
+use crate::scenario::model::{HostId, LinkId, Sites, Tunnel, TunnelEnd, TunnelPath};
+
+/// Both sites of a tunnel. `None` if they were complained about.
+pub(super) fn sites(
+    draft: &TunnelDraft,
+    directory: &Directory,
+    addresses: Option<&Pair>,
+    out: &mut Vec<Complaint>,
+) -> Option<Sites> {
+    let [first, second] = draft.between.as_ref()?;
+    let find = |name: &Spanned<psmc_toml::Name>, out: &mut Vec<Complaint>| {
+        let name = Spanned::new(name.span(), crate::scenario::value::Reference(name.get_ref().to_string()));
+        directory.hosts.find(&name, out).map(HostId)
+    };
+    let hosts = [find(first, out), find(second, out)];
+    if hosts[0].is_some() && hosts[0] == hosts[1] {
+        let reason = format!("the tunnel leads from \"{}\" to itself", first.get_ref());
+        out.push(Complaint::new(reason, "join two hosts").at(second.span()));
+        return None;
+    }
+    let networks = |end: usize| {
+        let networks = draft.networks.iter().flat_map(move |networks| &networks[end]);
+        networks.map(|network| network.get_ref().0).collect()
+    };
+    let addresses = addresses?;
+    let end = |end: usize| {
+        Some(TunnelEnd { host: hosts[end]?, addresses: addresses[end].clone(), networks: networks(end) })
+    };
+    Some([end(0)?, end(1)?])
+}
+
+/// What both sites reach through the tunnel.
+pub(super) fn tunnelled(sites: &Sites) -> [Tunnelled; 2] {
+    [0, 1].map(|end| Tunnelled { site: sites[1 - end].host, networks: sites[end].networks.clone() })
+}
+
+/// A tunnel with its paths, over a network that has its routes.
+pub(super) fn tunnel(
+    draft: &TunnelDraft,
+    sites: Sites,
+    directory: &Directory,
+    network: &Network,
+    out: &mut Vec<Complaint>,
+) -> Option<Tunnel> {
+    let router = Router { map: Map { network, tunnels: &[] }, sites: &sites, directory };
+    let paths = if draft.has_paths {
+        draft.paths.iter().map(|path| router.path(path, out)).collect::<Option<Vec<_>>>()?
+    } else {
+        router.every_path(draft, out)?
+    };
+    distinct(draft, &paths, out);
+    let settings = draft.settings.iter().map(SettingDraft::pair).collect();
+    Some(Tunnel { name: draft.name.as_ref()?.get_ref().0.to_string(), ends: sites, paths, settings })
+}
+
+impl SettingDraft {
+    fn pair(&self) -> (String, Value) {
+        (self.key.get_ref().clone(), self.value.get_ref().clone())
+    }
+}
+
+/// Finds the paths of a tunnel.
+struct Router<'a> {
+    map: Map<'a>,
+    sites: &'a Sites,
+    directory: &'a Directory,
+}
+
+impl Router<'_> {
+    /// One by every link of the first site that leads to the second.
+    fn every_path(&self, draft: &TunnelDraft, out: &mut Vec<Complaint>) -> Option<Vec<TunnelPath>> {
+        let links = self.map.network.ports[self.sites[0].host.0].iter().map(|port| port.0);
+        let paths: Vec<TunnelPath> = links
+            .filter_map(|link| {
+                let endpoint = self.endpoint(link)?;
+                Some(TunnelPath { name: self.name(link).to_owned(), link, endpoint, settings: Vec::new() })
+            })
+            .collect();
+        if paths.is_empty() {
+            let [first, second] =
+                [0, 1].map(|end| self.directory.hosts.list()[self.sites[end].host.0].as_str());
+            let reason = format!("no link of \"{first}\" leads to \"{second}\", so the tunnel has no path");
+            let remedy = format!(
+                "join them by links and routers; a NAT in front of \"{second}\" lets nobody in, so the one behind it stands first in `between`"
+            );
+            out.push(Complaint::new(reason, remedy).at(draft.place.clone()));
+            return None;
+        }
+        Some(paths)
+    }
+
+    fn path(&self, draft: &PathDraft, out: &mut Vec<Complaint>) -> Option<TunnelPath> {
+        let link = LinkId(self.directory.links.find(&draft.link, out)?);
+        let host = self.sites[0].host;
+        if !self.map.network.ports[host.0].iter().any(|port| port.0 == link) {
+            let own = self.map.network.ports[host.0].iter().map(|port| self.name(port.0));
+            let reason = format!(
+                "the link \"{}\" is not one of \"{}\", where the paths begin",
+                self.name(link),
+                self.host(0)
+            );
+            let remedy = format!("put in one that is: {}", listed(own));
+            out.push(Complaint::new(reason, remedy).at(draft.link.span()));
+            return None;
+        }
+        let endpoint = match &draft.endpoint {
+            Some(given) => self.given_endpoint(link, given.get_ref().0, given, out)?,
+            None => self.endpoint(link).or_else(|| {
+                let reason =
+                    format!("the link \"{}\" does not lead to \"{}\"", self.name(link), self.host(1));
+                out.push(
+                    Complaint::new(reason, "remove the path, or add what is missing between them")
+                        .at(draft.link.span()),
+                );
+                None
+            })?,
+        };
+        let name =
+            draft.name.as_ref().map_or_else(|| self.name(link).to_owned(), |name| name.get_ref().to_string());
+        Some(TunnelPath {
+            name,
+            link,
+            endpoint,
+            settings: draft.settings.iter().map(SettingDraft::pair).collect(),
+        })
+    }
+
+    fn given_endpoint(
+        &self,
+        link: LinkId,
+        address: IpAddr,
+        place: &Spanned<impl Sized>,
+        out: &mut Vec<Complaint>,
+    ) -> Option<IpAddr> {
+        let found = self.map.both_ways_by(self.sites[0].host, link, address);
+        let (reason, remedy) = match found {
+            Ok(host) if host == self.sites[1].host => return Some(address),
+            Ok(_) | Err(Lost::NoSuchAddress) => {
+                let own = self.map.network.addresses(self.sites[1].host).collect::<Vec<_>>();
+                (
+                    format!("{address} is no address of \"{}\"", self.host(1)),
+                    format!("its addresses are {}", listed(own.iter())),
+                )
+            }
+            Err(Lost::NoRoute(_) | Lost::Loop) => (
+                format!("the link \"{}\" does not lead to {address}", self.name(link)),
+                "leave `endpoint` out for an address that it leads to".to_owned(),
+            ),
+        };
+        out.push(Complaint::new(reason, remedy).at(place.span()));
+        None
+    }
+
+    /// The address of the second site by which it is reached over a link: its own on that link, or else another one,
+    /// best one that needs that link anyway.
+    fn endpoint(&self, link: LinkId) -> Option<IpAddr> {
+        let [first, second] = [self.sites[0].host, self.sites[1].host];
+        let ends = &self.map.network.links[link.0].ends;
+        let direct = ends.iter().find(|end| end.host == second).and_then(|end| end.addresses.first());
+        if let Some(direct) = direct.map(IpNet::addr) {
+            return Some(direct);
+        }
+        let leads = |address: &IpAddr| self.map.both_ways_by(first, link, *address).is_ok();
+        let addresses: Vec<IpAddr> = self.map.network.addresses(second).filter(leads).collect();
+        let best = addresses.iter().find(|address| self.map.next_link(first, **address) == Some(link));
+        best.or(addresses.first()).copied()
+    }
+
+    fn name(&self, link: LinkId) -> &str {
+        &self.map.network.links[link.0].name
+    }
+
+    fn host(&self, end: usize) -> &str {
+        &self.directory.hosts.list()[self.sites[end].host.0]
+    }
+}
+
+/// No two paths have the same name, by which results and events tell them apart, and no endpoint is in the tunnel.
+fn distinct(draft: &TunnelDraft, paths: &[TunnelPath], out: &mut Vec<Complaint>) {
+    for (index, path) in paths.iter().enumerate() {
+        let Some(place) = draft.paths.get(index) else { return };
+        let place = place.name.as_ref().map_or_else(|| place.link.span(), |name| name.span());
+        if paths[..index].iter().any(|other| other.name == path.name) {
+            let reason = format!("two paths of this tunnel are called \"{}\"", path.name);
+            out.push(
+                Complaint::new(reason, "remove one, or give it a `name` of its own in [[tunnel.path]]")
+                    .at(place),
+            );
+        }
+    }
+}

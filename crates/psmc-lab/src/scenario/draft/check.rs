@@ -1,0 +1,191 @@
+//! `[[check]]`
+
+use std::ops::Range;
+use std::time::Duration;
+
+use psmc_toml::{Complaint, Section, Setting, kind_of, read};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::read::pair;
+use crate::scenario::model::{Bound, Metric};
+use crate::scenario::value::{Direction, Integer, Percent, Reference, Size, StreamRate, Time};
+
+const SUBJECTS: [&str; 3] = ["traffic", "link", "program"];
+
+/// What can be measured, and how the file calls it.
+const METRICS: [(&str, Metric); 7] = [
+    ("goodput", Metric::Goodput),
+    ("bytes", Metric::Bytes),
+    ("loss", Metric::Loss),
+    ("longest_gap", Metric::LongestGap),
+    ("rtt_median", Metric::RttMedian),
+    ("rtt_99", Metric::Rtt99),
+    ("exit_status", Metric::ExitStatus),
+];
+
+const KEYS: &[&str] = &[
+    "traffic",
+    "link",
+    "program",
+    "direction",
+    "between",
+    "goodput",
+    "bytes",
+    "loss",
+    "longest_gap",
+    "rtt_median",
+    "rtt_99",
+    "exit_status",
+];
+
+pub(in crate::scenario) struct CheckDraft {
+    pub(in crate::scenario) place: Range<usize>,
+    pub(in crate::scenario) subject: Option<SubjectDraft>,
+    /// One or more, with the place of their key.
+    pub(in crate::scenario) bounds: Vec<(Spanned<Metric>, Bound)>,
+    pub(in crate::scenario) window: Option<[Spanned<Time>; 2]>,
+}
+
+pub(in crate::scenario) enum SubjectDraft {
+    Traffic(Spanned<Reference>),
+    Link(Spanned<Reference>, Direction),
+    Program(Spanned<Reference>),
+}
+
+impl CheckDraft {
+    pub(super) fn read(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Self {
+        let section = Section::open("[[check]]", place, table, KEYS, out);
+        Self {
+            place: section.place(),
+            subject: subject(&section, out),
+            bounds: bounds(&section, out),
+            window: pair(&section, "between", r#"["2s", "8s"]"#, out),
+        }
+    }
+}
+
+fn subject(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<SubjectDraft> {
+    let given: Vec<_> = SUBJECTS.into_iter().filter(|subject| section.has(subject)).collect();
+    let direction = section.optional::<Direction>("direction", out);
+    let [subject] = given.as_slice() else {
+        let reason =
+            if given.is_empty() { "the check looks at nothing" } else { "a check looks at one thing" };
+        let remedy = r#"name what it looks at: traffic = "…", link = "…" or program = "…""#;
+        out.push(Complaint::new(reason, remedy).at(section.place()));
+        return None;
+    };
+    if let Some(place) = section.key_place("direction").filter(|_| *subject != "link") {
+        out.push(Complaint::new("only links have directions", "remove it").at(place));
+    }
+    let name = section.optional(subject, out)?;
+    Some(match *subject {
+        "traffic" => SubjectDraft::Traffic(name),
+        "link" => SubjectDraft::Link(name, direction.map_or(Direction::Forward, Spanned::into_inner)),
+        _ => SubjectDraft::Program(name),
+    })
+}
+
+fn bounds(section: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<(Spanned<Metric>, Bound)> {
+    let given = METRICS.into_iter().filter(|(key, _)| section.has(key)).collect::<Vec<_>>();
+    if given.is_empty() {
+        let remedy = r#"add what must hold, such as goodput = { at_least = "80mbit" }"#;
+        out.push(Complaint::new("the check asks for nothing", remedy).at(section.place()));
+    }
+    let bound = |(key, metric): (&'static str, Metric)| {
+        let place = section.key_place(key)?;
+        Some((Spanned::new(place, metric), bound(key, metric, section.value(key)?, out)?))
+    };
+    given.into_iter().filter_map(bound).collect()
+}
+
+/// `{ at_least = … }` and its like. A program's exit status may be given as it is.
+fn bound(
+    key: &'static str,
+    metric: Metric,
+    value: &Spanned<DeValue<'_>>,
+    out: &mut Vec<Complaint>,
+) -> Option<Bound> {
+    if metric == Metric::ExitStatus && value.get_ref().is_integer() {
+        let status = number(metric, key, value, out)?;
+        return Some(Bound::Between(status, status));
+    }
+    let Some(table) = value.get_ref().as_table() else {
+        let reason = format!("`{key}` takes a bound in braces, not {}", kind_of(value.get_ref()));
+        let remedy = format!("write it like {key} = {}", example(metric));
+        out.push(Complaint::new(reason, remedy).at(value.span()));
+        return None;
+    };
+    let section = Section::open("a bound", value.span(), table, &["at_least", "at_most", "between"], out);
+    match table.iter().map(|(key, value)| (key.get_ref().as_ref(), value)).collect::<Vec<_>>().as_slice() {
+        [("at_least", value)] => number(metric, "at_least", value, out).map(Bound::AtLeast),
+        [("at_most", value)] => number(metric, "at_most", value, out).map(Bound::AtMost),
+        [("between", value)] => between(metric, value, out),
+        entries => {
+            let reason =
+                format!("`{key}` takes one of at_least, at_most and between, and has {}", entries.len());
+            let remedy = format!("write it like {key} = {}", example(metric));
+            out.push(Complaint::new(reason, remedy).at(section.place()));
+            None
+        }
+    }
+}
+
+fn between(metric: Metric, value: &Spanned<DeValue<'_>>, out: &mut Vec<Complaint>) -> Option<Bound> {
+    let elements = value.get_ref().as_array().map(|array| array.iter().collect::<Vec<_>>());
+    let Some([low, high]) = elements.as_deref() else {
+        let complaint =
+            Complaint::new("`between` takes a list of two values", "write the lower and the upper bound");
+        out.push(complaint.at(value.span()));
+        return None;
+    };
+    let (low, high) = (number(metric, "between", low, out)?, number(metric, "between", high, out)?);
+    if low > high {
+        let complaint =
+            Complaint::new("nothing is between these: the first is the larger one", "swap the two");
+        out.push(complaint.at(value.span()));
+    }
+    Some(Bound::Between(low, high))
+}
+
+/// A value in the unit of the metric.
+fn number(metric: Metric, key: &str, value: &Spanned<DeValue<'_>>, out: &mut Vec<Complaint>) -> Option<f64> {
+    match metric {
+        Metric::Goodput => converted(key, value, out, |rate: StreamRate| as_f64(rate.0) / 1e6),
+        Metric::Bytes => converted(key, value, out, |size: Size| as_f64(size.0)),
+        Metric::Loss => converted(key, value, out, |chance: Percent| chance.0.get() * 100.0),
+        Metric::LongestGap | Metric::RttMedian | Metric::Rtt99 => {
+            converted(key, value, out, |time: Time| milliseconds(time.0))
+        }
+        Metric::ExitStatus => converted(key, value, out, |status: Integer| f64::from(status.0)),
+    }
+}
+
+fn converted<T: Setting>(
+    key: &str,
+    value: &Spanned<DeValue<'_>>,
+    out: &mut Vec<Complaint>,
+    convert: impl Fn(T) -> f64,
+) -> Option<f64> {
+    read::<T>(key, value, out).map(|value| convert(value.into_inner()))
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rates and sizes are far below 2^53")]
+fn as_f64(value: u64) -> f64 {
+    value as f64
+}
+
+fn example(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Goodput => r#"{ at_least = "80mbit" }"#,
+        Metric::Bytes => r#"{ at_least = "10MB" }"#,
+        Metric::Loss => r#"{ at_most = "1%" }"#,
+        Metric::LongestGap => r#"{ at_most = "500ms" }"#,
+        Metric::RttMedian | Metric::Rtt99 => r#"{ at_most = "80ms" }"#,
+        Metric::ExitStatus => "0",
+    }
+}

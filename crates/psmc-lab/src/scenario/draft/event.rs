@@ -1,0 +1,195 @@
+//! `[[event]]`
+
+use std::ops::Range;
+use std::time::Duration;
+
+use psmc_toml::{Complaint, Section, Source, kind_of};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::read::joined;
+use super::settings::{self, LinkSettings};
+use super::traffic::{Destination, UdpPayload};
+use crate::scenario::value::{Direction, HostAddress, Reference, StreamRate, Time};
+
+/// The actions, of which an event has one. Each is a key of its own.
+const ACTIONS: [&str; 8] = ["cut", "black_hole", "restore", "change", "kill", "restart", "roam", "flood"];
+
+const KEYS: &[&str] = &joined::<10>(&["at", "direction"], &ACTIONS);
+
+const CHANGE_KEYS: &[&str] =
+    &joined::<{ 3 + settings::KEYS.len() }>(&["at", "change", "direction"], settings::KEYS);
+
+pub(in crate::scenario) struct EventDraft {
+    pub(in crate::scenario) place: Range<usize>,
+    pub(in crate::scenario) at: Option<Spanned<Time>>,
+    pub(in crate::scenario) action: Option<ActionDraft>,
+}
+
+pub(in crate::scenario) enum ActionDraft {
+    Cut(Spanned<Reference>),
+    /// In one direction or in both.
+    BlackHole(Spanned<Reference>, Option<Direction>),
+    Restore(Spanned<Reference>),
+    Change(Spanned<Reference>, Option<Direction>, Box<LinkSettings>),
+    Kill(Spanned<Reference>),
+    Restart(Spanned<Reference>),
+    Roam {
+        host: Spanned<Reference>,
+        link: Spanned<Reference>,
+        addresses: Vec<Spanned<HostAddress>>,
+    },
+    Flood(FloodDraft),
+}
+
+pub(in crate::scenario) struct FloodDraft {
+    pub(in crate::scenario) from: Spanned<Reference>,
+    pub(in crate::scenario) to: Spanned<Reference>,
+    pub(in crate::scenario) destination: Destination,
+    pub(in crate::scenario) rate: u64,
+    pub(in crate::scenario) payload: usize,
+    /// Until the end of the scenario if `None`.
+    pub(in crate::scenario) duration: Option<Spanned<Time>>,
+}
+
+impl EventDraft {
+    pub(super) fn read(
+        place: Range<usize>,
+        table: &DeTable<'_>,
+        source: &Source,
+        out: &mut Vec<Complaint>,
+    ) -> Self {
+        let (title, keys) = if table.contains_key("change") {
+            ("[[event]] that changes a link", CHANGE_KEYS)
+        } else {
+            ("[[event]]", KEYS)
+        };
+        let section = Section::open_with_hints(title, place, table, keys, hint, out);
+        Self {
+            place: section.place(),
+            at: section.required("at", "the time since the start of the scenario", out),
+            action: only_action(&section, out).and_then(|action| self::action(action, &section, source, out)),
+        }
+    }
+}
+
+/// Settings of links without a link.
+fn hint(key: &str) -> Option<String> {
+    settings::KEYS.contains(&key).then(|| format!(r#"to change a link, add change = "dsl" beside `{key}`"#))
+}
+
+fn only_action(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<&'static str> {
+    let given: Vec<_> = ACTIONS.into_iter().filter(|action| section.has(action)).collect();
+    match given.as_slice() {
+        [action] => return Some(action),
+        [] => {
+            let remedy = r#"add what happens, such as cut = "dsl"; the others are black_hole, restore, change, kill, restart, roam, flood"#;
+            out.push(Complaint::new("the event does nothing", remedy).at(section.place()));
+        }
+        [first, second, ..] => {
+            let reason = format!("an event is one thing, and this one has `{first}` and `{second}`");
+            let complaint =
+                Complaint::new(reason, "write an [[event]] for each; they may have the same time");
+            out.push(complaint.at(section.key_place(second).unwrap_or_else(|| section.place())));
+        }
+    }
+    None
+}
+
+fn action(
+    action: &str,
+    section: &Section<'_>,
+    source: &Source,
+    out: &mut Vec<Complaint>,
+) -> Option<ActionDraft> {
+    let direction = direction(action, section, out);
+    match action {
+        "roam" => roam(section, out),
+        "flood" => flood(section, out),
+        _ => {
+            let settings = (action == "change").then(|| LinkSettings::of(section, source, out));
+            let target = section.optional::<Reference>(action, out)?;
+            Some(match (action, settings) {
+                ("cut", _) => ActionDraft::Cut(target),
+                ("black_hole", _) => ActionDraft::BlackHole(target, direction),
+                ("restore", _) => ActionDraft::Restore(target),
+                ("kill", _) => ActionDraft::Kill(target),
+                ("restart", _) => ActionDraft::Restart(target),
+                (_, settings) => {
+                    ActionDraft::Change(target, direction, Box::new(settings.unwrap_or_default()))
+                }
+            })
+        }
+    }
+}
+
+fn direction(action: &str, section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Direction> {
+    let direction = section.optional("direction", out)?;
+    if !matches!(action, "black_hole" | "change") {
+        let reason = format!("`{action}` has no direction");
+        let remedy = "remove it; `black_hole` and `change` can be of one direction of a link";
+        out.push(Complaint::new(reason, remedy).at(direction.span()));
+    }
+    Some(direction.into_inner())
+}
+
+fn roam(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<ActionDraft> {
+    const KEYS: &[&str] = &["host", "link", "addresses"];
+    const EXAMPLE: &str = r#"{ host = "van", link = "lte", addresses = ["10.2.0.9/24"] }"#;
+    let section = in_braces("roam", EXAMPLE, KEYS, section, out)?;
+    let host = section.required("host", "the host that moves", out);
+    let link = section.required("link", "the link on which its addresses change", out);
+    if !section.has("addresses") {
+        out.push(section.missing("addresses", r#"add addresses = ["10.2.0.9/24"], the new ones"#));
+    }
+    if section.is_empty_list("addresses") {
+        let complaint = Complaint::new("the host would have no address", r#"put one in: ["10.2.0.9/24"]"#);
+        out.push(complaint.at(section.key_place("addresses").unwrap_or_else(|| section.place())));
+    }
+    let addresses = section.list("addresses", out).map(Spanned::into_inner);
+    Some(ActionDraft::Roam { host: host?, link: link?, addresses: addresses? })
+}
+
+fn flood(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<ActionDraft> {
+    const KEYS: &[&str] = &["from", "to", "via", "address", "rate", "payload", "duration"];
+    const EXAMPLE: &str = r#"{ from = "van", to = "hq", rate = "20mbit" }"#;
+    let section = in_braces("flood", EXAMPLE, KEYS, section, out)?;
+    let from = section.required("from", "the host that sends", out);
+    let to = section.required("to", "the host that is flooded", out);
+    let destination = Destination::read(&section, out);
+    let rate = section.required::<StreamRate>("rate", "of its payload", out);
+    let payload = section.optional::<UdpPayload>("payload", out);
+    Some(ActionDraft::Flood(FloodDraft {
+        duration: section.optional("duration", out),
+        from: from?,
+        to: to?,
+        destination: destination?,
+        rate: rate?.get_ref().0,
+        payload: payload.map_or(1200, |payload| payload.get_ref().size()),
+    }))
+}
+
+/// What stands in the braces after an action that needs more than a name.
+fn in_braces<'a>(
+    action: &'static str,
+    example: &str,
+    keys: &'static [&'static str],
+    section: &Section<'a>,
+    out: &mut Vec<Complaint>,
+) -> Option<Section<'a>> {
+    let value: &Spanned<DeValue<'_>> = section.value(action)?;
+    let DeValue::Table(table) = value.get_ref() else {
+        let reason = format!("`{action}` takes a table in braces, not {}", kind_of(value.get_ref()));
+        out.push(Complaint::new(reason, format!("write it like {action} = {example}")).at(value.span()));
+        return None;
+    };
+    let title = if action == "roam" { "`roam`" } else { "`flood`" };
+    Some(Section::open(title, value.span(), table, keys, out))
+}
+
+impl FloodDraft {
+    /// How long it lasts, if it begins at `at` in a scenario of this duration.
+    pub(in crate::scenario) fn duration(&self, at: Duration, of_scenario: Duration) -> Duration {
+        self.duration.as_ref().map_or_else(|| of_scenario.saturating_sub(at), |duration| duration.get_ref().0)
+    }
+}

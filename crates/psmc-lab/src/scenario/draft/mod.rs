@@ -1,0 +1,171 @@
+//! What the file says, value by value, before the values are compared with each other.
+//!
+//! A draft holds what could be read: `None` stands for what is absent and for what was complained about.
+
+mod check;
+mod discipline;
+mod event;
+mod files;
+mod host;
+mod link;
+mod program;
+mod read;
+mod settings;
+mod traffic;
+mod tunnel;
+
+use std::ops::Range;
+use std::time::Duration;
+
+use psmc_toml::{Complaint, Section, Source};
+use toml::Spanned;
+use toml::de::DeTable;
+
+use super::value::{Time, Title, Whole};
+
+pub(super) use check::{CheckDraft, SubjectDraft};
+pub(super) use event::{ActionDraft, EventDraft, FloodDraft};
+pub(super) use host::HostDraft;
+pub(super) use link::LinkDraft;
+pub(super) use program::ProgramDraft;
+pub(super) use settings::{DisciplineDraft, LinkSettings, RedDraft};
+pub(super) use traffic::{Destination, TrafficDraft};
+pub(super) use tunnel::{PathDraft, SettingDraft, TunnelDraft};
+
+const SECTIONS: &[&str] = &["scenario", "host", "link", "tunnel", "program", "traffic", "event", "check"];
+
+/// A whole file.
+pub(super) struct Draft {
+    pub(super) header: Header,
+    pub(super) hosts: Vec<HostDraft>,
+    pub(super) links: Vec<LinkDraft>,
+    pub(super) tunnels: Vec<TunnelDraft>,
+    pub(super) programs: Vec<ProgramDraft>,
+    pub(super) traffic: Vec<TrafficDraft>,
+    pub(super) events: Vec<EventDraft>,
+    pub(super) checks: Vec<CheckDraft>,
+}
+
+/// `[scenario]`
+pub(super) struct Header {
+    pub(super) name: Option<String>,
+    pub(super) duration: Duration,
+    /// Where the duration stands, if the file gives one.
+    pub(super) duration_place: Option<Range<usize>>,
+    pub(super) seed: u64,
+    pub(super) sample: Duration,
+}
+
+impl Draft {
+    /// Reads a file, and complains about every value that is wrong by itself.
+    pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>) -> Self {
+        let file = Section::open_with_hints("the top of a scenario", 0..0, root, SECTIONS, hint, out);
+        if !file.has("link") {
+            out.push(no_link());
+        }
+        Self {
+            header: Header::read(&file, out),
+            hosts: each(&file, "host", "[[host]]", out, HostDraft::read),
+            links: each(&file, "link", "[[link]]", out, |place, table, out| {
+                LinkDraft::read(place, table, source, out)
+            }),
+            tunnels: each(&file, "tunnel", "[[tunnel]]", out, TunnelDraft::read),
+            programs: each(&file, "program", "[[program]]", out, ProgramDraft::read),
+            traffic: each(&file, "traffic", "[[traffic]]", out, TrafficDraft::read),
+            events: each(&file, "event", "[[event]]", out, |place, table, out| {
+                EventDraft::read(place, table, source, out)
+            }),
+            checks: each(&file, "check", "[[check]]", out, CheckDraft::read),
+        }
+    }
+}
+
+/// The drafts of all sections of a kind.
+fn each<T>(
+    file: &Section<'_>,
+    key: &str,
+    header: &str,
+    out: &mut Vec<Complaint>,
+    read: impl Fn(Range<usize>, &DeTable<'_>, &mut Vec<Complaint>) -> T,
+) -> Vec<T> {
+    let tables = file.tables(key, header, out);
+    tables.into_iter().map(|(place, table)| read(place, table, out)).collect()
+}
+
+/// Where a key belongs that stands above all sections.
+fn hint(key: &str) -> Option<String> {
+    match key {
+        "path" => Some("a path belongs to a tunnel: write [[tunnel.path]] below its [[tunnel]]".to_owned()),
+        "forward" | "back" => {
+            Some(format!("a direction belongs to a link: write [link.{key}] below its [[link]]"))
+        }
+        _ if Header::KEYS.contains(&key) => Some(format!("put `{key}` below the line [scenario]")),
+        _ => None,
+    }
+}
+
+fn no_link() -> Complaint {
+    Complaint::new(
+        "the scenario has no [[link]], and a network needs one",
+        r#"add [[link]] with name = "dsl", between = ["van", "hq"], rate = "50mbit" and delay = "10ms""#,
+    )
+}
+
+impl Header {
+    const KEYS: &[&str] = &["name", "duration", "seed", "sample"];
+
+    fn read(file: &Section<'_>, out: &mut Vec<Complaint>) -> Self {
+        let mut header = Self {
+            name: None,
+            duration: Self::DURATION,
+            duration_place: None,
+            seed: Self::SEED,
+            sample: Self::SAMPLE,
+        };
+        if let Some((place, table)) = file.table("scenario", out) {
+            header.fill(&Section::open("[scenario]", place, table, Self::KEYS, out), out);
+        }
+        header
+    }
+
+    fn fill(&mut self, section: &Section<'_>, out: &mut Vec<Complaint>) {
+        self.name = section.optional::<Title>("name", out).map(|name| name.into_inner().0);
+        let seed = section.optional::<Whole<0, { i64::MAX as u64 }>>("seed", out);
+        self.seed = seed.map_or(Self::SEED, |seed| seed.get_ref().get());
+        if let Some(duration) = section.optional::<Time>("duration", out) {
+            self.duration = at_least(Self::LEAST_DURATION, "a scenario", &duration, out);
+            self.duration_place = Some(duration.span());
+        }
+        if let Some(sample) = section.optional::<Time>("sample", out) {
+            self.sample = at_least(Self::LEAST_SAMPLE, "an interval", &sample, out);
+        }
+        if self.duration > self.sample * Self::MAX_SAMPLES {
+            let reason = format!("every series would have more than {} values", Self::MAX_SAMPLES);
+            let complaint = Complaint::new(reason, "choose a longer `sample`, or a shorter `duration`");
+            out.push(complaint.at(section.place()));
+        }
+    }
+
+    const DURATION: Duration = Duration::from_secs(10);
+    const SEED: u64 = 1;
+    const SAMPLE: Duration = Duration::from_millis(100);
+
+    /// Tunnels need a handshake, and TCP some round trips, before anything can be seen.
+    const LEAST_DURATION: Duration = Duration::from_millis(100);
+
+    /// About as exact as a machine with other work knows the time at which something arrives.
+    const LEAST_SAMPLE: Duration = Duration::from_millis(1);
+
+    /// More than a plot can show, and as many as a day has tenths of seconds.
+    const MAX_SAMPLES: u32 = 1_000_000;
+}
+
+/// The time, or a complaint that it is too short.
+fn at_least(least: Duration, what: &str, time: &Spanned<Time>, out: &mut Vec<Complaint>) -> Duration {
+    let given = time.get_ref().0;
+    if given < least {
+        let reason = format!("{what} of {given:?} is too short");
+        out.push(Complaint::new(reason, format!("choose {least:?} or more")).at(time.span()));
+    }
+    given.max(least)
+}

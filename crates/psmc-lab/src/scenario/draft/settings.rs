@@ -1,0 +1,145 @@
+//! What a direction of a link is like: the same keys in `[[link]]`, in `[link.forward]` and in an event that changes one.
+
+use std::path::Path;
+use std::time::Duration;
+
+use psmc_sim::link::{Jitter, Loss, Probability, QueueLimit, Rate};
+use psmc_toml::{Complaint, Section, Source, kind_of, read};
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::discipline;
+use super::files;
+use crate::scenario::value::{FilePath, Flag, LinkRate, Percent, Queue, Time, Whole};
+
+pub(in crate::scenario) use super::discipline::{DisciplineDraft, RedDraft};
+
+pub(super) const KEYS: &[&str] = &[
+    "rate",
+    "trace",
+    "delay",
+    "jitter",
+    "reordering",
+    "reorder",
+    "loss",
+    "duplicate",
+    "corrupt",
+    "queue",
+    "discipline",
+    "mtu",
+];
+
+/// The settings that a section gives.
+#[derive(Clone, Default)]
+pub(in crate::scenario) struct LinkSettings {
+    pub(in crate::scenario) rate: Option<Rate>,
+    pub(in crate::scenario) delay: Option<Duration>,
+    pub(in crate::scenario) jitter: Option<Jitter>,
+    pub(in crate::scenario) reordering: Option<bool>,
+    pub(in crate::scenario) reorder: Option<Probability>,
+    pub(in crate::scenario) loss: Option<Loss>,
+    pub(in crate::scenario) duplicate: Option<Probability>,
+    pub(in crate::scenario) corrupt: Option<Probability>,
+    pub(in crate::scenario) queue: Option<Spanned<QueueLimit>>,
+    pub(in crate::scenario) discipline: Option<Spanned<DisciplineDraft>>,
+    pub(in crate::scenario) mtu: Option<usize>,
+}
+
+/// Bytes of an IP packet: from the datagram that every host must accept (RFC 791 §3.1) to the usual jumbo frame.
+type Mtu = Whole<576, 9000>;
+
+impl LinkSettings {
+    pub(super) fn of(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Self {
+        let percent = |key: &str, out: &mut Vec<Complaint>| {
+            section.optional::<Percent>(key, out).map(|chance| chance.get_ref().0)
+        };
+        Self {
+            rate: rate(section, source, out),
+            delay: section.optional::<Time>("delay", out).map(|delay| delay.get_ref().0),
+            jitter: section.value("jitter").and_then(|value| jitter(value, source, out)),
+            reordering: section.optional::<Flag>("reordering", out).map(|flag| flag.get_ref().0),
+            reorder: percent("reorder", out),
+            loss: section.value("loss").and_then(|value| loss(value, out)),
+            duplicate: percent("duplicate", out),
+            corrupt: percent("corrupt", out),
+            queue: section
+                .optional::<Queue>("queue", out)
+                .map(|queue| Spanned::new(queue.span(), queue.get_ref().0)),
+            discipline: section.value("discipline").and_then(|value| discipline::read(value, out)),
+            mtu: section.optional::<Mtu>("mtu", out).map(|mtu| mtu.get_ref().size()),
+        }
+    }
+}
+
+/// `rate` or `trace`, not both.
+fn rate(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<Rate> {
+    let rate = section.optional::<LinkRate>("rate", out);
+    let trace = section.optional::<FilePath>("trace", out);
+    if let (Some(rate), Some(trace)) = (section.key_place("rate"), section.key_place("trace")) {
+        let complaint = Complaint::new(
+            "the link has a rate and a trace, which is a rate of its own",
+            "keep one of the two",
+        );
+        out.push(complaint.at(trace).because_of(rate, "and here"));
+        return None;
+    }
+    match (rate, trace) {
+        (Some(rate), _) => Some(Rate::Fixed(rate.get_ref().0)),
+        (None, Some(path)) => files::trace(&path, source.directory(), out).map(Rate::Trace),
+        (None, None) => None,
+    }
+}
+
+/// A standard deviation, or one of the other kinds in a table.
+fn jitter(value: &Spanned<DeValue<'_>>, source: &Source, out: &mut Vec<Complaint>) -> Option<Jitter> {
+    let DeValue::Table(table) = value.get_ref() else {
+        return time("jitter", value, out).map(Jitter::Normal);
+    };
+    let section = Section::open("`jitter`", value.span(), table, &["normal", "uniform", "file"], out);
+    let (kind, value) = discipline::only_one(&section, table, r#"{ uniform = "5ms" }"#, out)?;
+    match kind {
+        "normal" => time(kind, value, out).map(Jitter::Normal),
+        "uniform" => time(kind, value, out).map(Jitter::Uniform),
+        "file" => samples(value, source.directory(), out),
+        _ => None,
+    }
+}
+
+fn time(key: &str, value: &Spanned<DeValue<'_>>, out: &mut Vec<Complaint>) -> Option<Duration> {
+    read::<Time>(key, value, out).map(|time| time.get_ref().0)
+}
+
+fn samples(value: &Spanned<DeValue<'_>>, directory: &Path, out: &mut Vec<Complaint>) -> Option<Jitter> {
+    let path = read::<FilePath>("file", value, out)?;
+    files::delays(&path, directory, out).map(Jitter::Samples)
+}
+
+/// A chance, or the chances of a chain of two states.
+fn loss(value: &Spanned<DeValue<'_>>, out: &mut Vec<Complaint>) -> Option<Loss> {
+    if let Some(table) = value.get_ref().as_table() {
+        const KEYS: &[&str] = &["to_bad", "to_good", "loss_bad", "loss_good"];
+        return bursts(&Section::open("`loss`", value.span(), table, KEYS, out), out);
+    }
+    if value.get_ref().is_str() {
+        return read::<Percent>("loss", value, out).map(|chance| Loss::Random(chance.get_ref().0));
+    }
+    let reason =
+        format!("`loss` takes a text in quotes or a table in braces, not {}", kind_of(value.get_ref()));
+    let remedy = r#"write it like "0.5%", or { to_bad = "1%", to_good = "20%" } for bursts"#;
+    out.push(Complaint::new(reason, remedy).at(value.span()));
+    None
+}
+
+fn bursts(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Loss> {
+    let percent = |key: &str, default: Probability, out: &mut Vec<Complaint>| {
+        section.optional::<Percent>(key, out).map_or(default, |chance| chance.get_ref().0)
+    };
+    let to_bad = section.required::<Percent>("to_bad", "the chance per packet that a burst begins", out);
+    let to_good = section.required::<Percent>("to_good", "the chance per packet that it ends", out);
+    Some(Loss::GilbertElliott {
+        loss_good: percent("loss_good", Probability::ZERO, out),
+        loss_bad: percent("loss_bad", Probability::ONE, out),
+        to_bad: to_bad?.get_ref().0,
+        to_good: to_good?.get_ref().0,
+    })
+}

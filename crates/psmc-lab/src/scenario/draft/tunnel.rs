@@ -1,0 +1,130 @@
+//! `[[tunnel]]`
+
+use std::ops::Range;
+
+use psmc_toml::{Complaint, Name, Section};
+use toml::Spanned;
+use toml::Value;
+use toml::de::{DeTable, DeValue};
+
+use super::link::between;
+use super::read::pair_of_lists;
+use crate::scenario::value::{HostAddress, Ip, LinkName, Prefix, Reference};
+
+const KEYS: &[&str] = &["name", "between", "addresses", "networks", "paths", "path", "settings"];
+
+const PATH_KEYS: &[&str] = &["name", "link", "endpoint", "weight", "max_rate", "mtu"];
+
+/// Keys of a path that go to `psmcd` as they are.
+const PATH_SETTINGS: &[&str] = &["weight", "max_rate", "mtu"];
+
+pub(in crate::scenario) struct TunnelDraft {
+    pub(in crate::scenario) place: Range<usize>,
+    pub(in crate::scenario) name: Option<Spanned<LinkName>>,
+    pub(in crate::scenario) between: Option<[Spanned<Name>; 2]>,
+    pub(in crate::scenario) addresses: Option<[Vec<Spanned<HostAddress>>; 2]>,
+    /// Whether the file gives addresses, right or wrong.
+    pub(in crate::scenario) has_addresses: bool,
+    pub(in crate::scenario) networks: Option<[Vec<Spanned<Prefix>>; 2]>,
+    /// Whether the file says by which paths it goes, right or wrong.
+    pub(in crate::scenario) has_paths: bool,
+    pub(in crate::scenario) paths: Vec<PathDraft>,
+    pub(in crate::scenario) settings: Vec<SettingDraft>,
+}
+
+/// One of `paths`, or `[[tunnel.path]]`.
+pub(in crate::scenario) struct PathDraft {
+    pub(in crate::scenario) name: Option<Spanned<Name>>,
+    pub(in crate::scenario) link: Spanned<Reference>,
+    pub(in crate::scenario) endpoint: Option<Spanned<Ip>>,
+    pub(in crate::scenario) settings: Vec<SettingDraft>,
+}
+
+/// A key and a value for `psmcd`, which will judge them.
+pub(in crate::scenario) struct SettingDraft {
+    pub(in crate::scenario) key: Spanned<String>,
+    pub(in crate::scenario) value: Spanned<Value>,
+}
+
+impl TunnelDraft {
+    pub(super) fn read(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Self {
+        let section = Section::open("[[tunnel]]", place, table, KEYS, out);
+        Self {
+            place: section.place(),
+            name: section.required("name", "which is that of its interfaces too", out),
+            between: between(&section, "the hosts at its ends; the first one dials", out),
+            addresses: pair_of_lists(&section, "addresses", r#"["10.77.0.2/24", "10.77.0.1/24"]"#, out),
+            has_addresses: section.has("addresses"),
+            networks: pair_of_lists(&section, "networks", r#"[[], ["192.168.10.0/24"]]"#, out),
+            has_paths: section.has("paths") || section.has("path"),
+            paths: paths(&section, out),
+            settings: section.table("settings", out).map(|(_, table)| all(table, out)).unwrap_or_default(),
+        }
+    }
+}
+
+/// `paths`, or `[[tunnel.path]]`, not both.
+fn paths(section: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<PathDraft> {
+    if let (Some(list), Some(sections)) = (section.key_place("paths"), section.key_place("path")) {
+        let remedy = "put all paths into [[tunnel.path]], with a `link` each, and remove `paths`";
+        let complaint = Complaint::new("the paths are given twice", remedy);
+        out.push(complaint.at(list).because_of(sections, "and here"));
+        return Vec::new();
+    }
+    if section.is_empty_list("paths") {
+        let place = section.key_place("paths").unwrap_or_default();
+        let remedy =
+            r#"name the links by which it goes, such as ["dsl", "lte"], or leave it out for every link"#;
+        out.push(Complaint::new("a tunnel needs a path", remedy).at(place));
+    }
+    let links = section.list::<Reference>("paths", out).map(Spanned::into_inner).unwrap_or_default();
+    let plain = |link| PathDraft { name: None, link, endpoint: None, settings: Vec::new() };
+    let sections = section.tables("path", "[[tunnel.path]]", out);
+    let sections = sections.into_iter().filter_map(|(place, table)| PathDraft::read(place, table, out));
+    links.into_iter().map(plain).chain(sections.collect::<Vec<_>>()).collect()
+}
+
+impl PathDraft {
+    fn read(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Option<Self> {
+        let section = Section::open("[[tunnel.path]]", place, table, PATH_KEYS, out);
+        let name = section.optional("name", out);
+        let link = section.required("link", "the link by which it leaves the first host", out);
+        let endpoint = section.optional("endpoint", out);
+        let passed = table.iter().filter(|(key, _)| PATH_SETTINGS.contains(&key.get_ref().as_ref()));
+        let settings = passed.filter_map(|(key, value)| SettingDraft::read(key, value, out)).collect();
+        Some(Self { name, link: link?, endpoint, settings })
+    }
+}
+
+fn all(table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Vec<SettingDraft> {
+    table.iter().filter_map(|(key, value)| SettingDraft::read(key, value, out)).collect()
+}
+
+impl SettingDraft {
+    fn read(
+        key: &Spanned<impl AsRef<str>>,
+        value: &Spanned<DeValue<'_>>,
+        out: &mut Vec<Complaint>,
+    ) -> Option<Self> {
+        let Some(plain) = plain(value.get_ref()) else {
+            let reason = format!("`{}` takes a number or a text in quotes", key.get_ref().as_ref());
+            out.push(Complaint::new(reason, "write it as in the configuration of psmcd").at(value.span()));
+            return None;
+        };
+        Some(Self {
+            key: Spanned::new(key.span(), key.get_ref().as_ref().to_owned()),
+            value: Spanned::new(value.span(), plain),
+        })
+    }
+}
+
+/// A single value; `psmcd` has no settings of another form that the lab leaves to its user.
+fn plain(value: &DeValue<'_>) -> Option<Value> {
+    match value {
+        DeValue::String(text) => Some(Value::String(text.to_string())),
+        DeValue::Integer(number) => number.to_string().parse().ok().map(Value::Integer),
+        DeValue::Float(number) => number.to_string().parse().ok().map(Value::Float),
+        DeValue::Boolean(flag) => Some(Value::Boolean(*flag)),
+        DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => None,
+    }
+}

@@ -3,5 +3,30 @@
 //! | module | what it has |
 //! |---|---|
 //! | [`link`] | one direction of a link: rate, delay, jitter, loss, queue; the emulator runs the same machine in real time |
+//! | `world` | everything below together, and the time |
+//! | `network` | hosts, links, routes and NATs: how packets find their way |
+//! | `transport` | TCP: smoltcp with loss recovery and congestion control around it |
+//! | `site` | the engine of `psmc-core` on a host, with its sockets and connections |
+//! | `traffic` | who sends what, and what is seen of it |
+//!
+//! [`World`] is what a user of this crate builds and runs.
 
 pub mod link;
+
+mod agenda;
+mod ids;
+mod network;
+mod packet;
+mod site;
+mod stack;
+mod traffic;
+mod transport;
+mod udp;
+mod world;
+
+pub use ids::{HostId, LinkId, SiteId, TrafficId};
+pub use network::{LinkEnd, LinkSetup, NatKind};
+pub use site::{Identity, PathSetup, PeerSetup, SiteSetup};
+pub use traffic::{Observation, Seen, TrafficKind, TrafficSetup};
+pub use transport::CongestionControl;
+pub use world::World;

@@ -1,0 +1,123 @@
+//! CUBIC: the window is a cubic function of the time since the last loss (RFC 9438), with HyStart.
+
+use std::time::{Duration, Instant};
+
+use super::hystart::HyStart;
+use super::{Acked, Controller, INITIAL_WINDOW, MIN_THRESHOLD};
+
+/// What is left of the window after a loss (RFC 9438 §4.6).
+const BETA: f64 = 0.7;
+
+/// The steepness of the cubic function, in segments per second cubed (RFC 9438 §5.1).
+const C: f64 = 0.4;
+
+/// Segments that Reno would have to add each round trip to be as fast with [`BETA`] (RFC 9438 §4.3).
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+
+/// The most that the window grows for each segment that arrives, as Linux has it: a third of slow start's.
+const MAX_GROWTH: f64 = 0.5;
+
+/// A window, a threshold and the curve, in segments.
+#[derive(Debug)]
+pub(super) struct Cubic {
+    window: f64,
+    threshold: f64,
+    /// The window before the last loss: where the curve is flat.
+    plateau: f64,
+    epoch: Option<Epoch>,
+    hystart: HyStart,
+}
+
+/// The time since congestion avoidance began.
+#[derive(Debug)]
+struct Epoch {
+    started_at: Instant,
+    /// The time from the start to the plateau, in seconds (`K`).
+    to_plateau: f64,
+    plateau: f64,
+    /// What Reno would have.
+    reno: f64,
+}
+
+impl Cubic {
+    /// At the beginning.
+    pub(super) fn new() -> Self {
+        let (window, threshold) = (INITIAL_WINDOW, f64::INFINITY);
+        Self { window, threshold, plateau: 0.0, epoch: None, hystart: HyStart::default() }
+    }
+
+    /// A loss lowers the threshold, and the plateau below the window if the one before was not reached again.
+    fn reduce(&mut self) {
+        let fell_short = self.window < self.plateau;
+        self.plateau = if fell_short { self.window * (1.0 + BETA) / 2.0 } else { self.window };
+        self.threshold = (self.window * BETA).max(MIN_THRESHOLD);
+        self.epoch = None;
+    }
+
+    fn slow_start(&mut self, acked: &Acked, now: Instant) {
+        self.window = (self.window + acked.segments).min(self.threshold.max(self.window));
+        let Acked { rtt, acknowledged, sent, .. } = *acked;
+        if self.hystart.should_end(self.window, rtt, acknowledged, sent, now) {
+            self.threshold = self.window;
+        }
+    }
+
+    fn avoid_congestion(&mut self, acked: &Acked, now: Instant) {
+        let (window, plateau) = (self.window, self.plateau);
+        let epoch = self.epoch.get_or_insert_with(|| Epoch::new(window, plateau, now));
+        let target = epoch.target(acked.smoothed_rtt, now).min(1.5 * window);
+        let reno = epoch.reno_after(acked.segments, window);
+        let growth = (target - window).max(reno - window).max(0.0) / window;
+        self.window += growth.min(MAX_GROWTH) * acked.segments;
+    }
+}
+
+impl Epoch {
+    fn new(window: f64, plateau: f64, now: Instant) -> Self {
+        let plateau = plateau.max(window);
+        let to_plateau = ((plateau - window) / C).cbrt();
+        Self { started_at: now, to_plateau, plateau, reno: window }
+    }
+
+    /// Where the curve will be a round trip from now.
+    fn target(&self, rtt: Duration, now: Instant) -> f64 {
+        let elapsed = now.saturating_duration_since(self.started_at) + rtt;
+        let from_plateau = elapsed.as_secs_f64() - self.to_plateau;
+        self.plateau + C * from_plateau * from_plateau * from_plateau
+    }
+
+    fn reno_after(&mut self, segments: f64, window: f64) -> f64 {
+        let alpha = if self.reno < self.plateau { ALPHA } else { 1.0 };
+        self.reno += alpha * segments / window;
+        self.reno
+    }
+}
+
+impl Controller for Cubic {
+    fn on_acked(&mut self, acked: &Acked, now: Instant) {
+        if self.in_slow_start() {
+            self.slow_start(acked, now);
+        } else {
+            self.avoid_congestion(acked, now);
+        }
+    }
+
+    fn on_loss(&mut self, _now: Instant) {
+        self.reduce();
+        self.window = self.threshold;
+    }
+
+    fn on_timeout(&mut self, _now: Instant) {
+        self.reduce();
+        self.hystart.reset();
+        self.window = 1.0;
+    }
+
+    fn window(&self) -> f64 {
+        self.window
+    }
+
+    fn in_slow_start(&self) -> bool {
+        self.window < self.threshold
+    }
+}

@@ -1,0 +1,104 @@
+//! What a TCP header says.
+
+use smoltcp::wire::{IpProtocol, IpVersion, Ipv4Packet, Ipv6Packet, TcpOption, TcpPacket};
+
+/// The header of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub(super) sequence: u32,
+    pub(super) ack: Option<u32>,
+    pub(super) window: u16,
+    /// Bytes of payload.
+    pub(super) len: u64,
+    /// Ranges that have arrived behind a gap (RFC 2018).
+    pub(super) sacked: [Option<(u32, u32)>; 3],
+    /// The longest segment that the sender takes, told in a SYN.
+    pub(super) mss: Option<u16>,
+    pub(super) is_syn: bool,
+    pub(super) is_reset: bool,
+    /// Whether it only acknowledges.
+    pub(super) is_plain: bool,
+}
+
+impl Segment {
+    /// Reads the header of the segment in an IP packet.
+    pub(super) fn parse(packet: &[u8]) -> Option<Self> {
+        let tcp = TcpPacket::new_checked(packet.get(ip_header_len(packet)?..)?).ok()?;
+        let len = tcp.payload().len() as u64;
+        let plain = !tcp.syn() && !tcp.fin() && !tcp.rst();
+        Some(Self {
+            sequence: number(tcp.seq_number()),
+            ack: tcp.ack().then(|| number(tcp.ack_number())),
+            window: tcp.window_len(),
+            len,
+            sacked: tcp.selective_ack_ranges().unwrap_or_default(),
+            mss: if tcp.syn() { mss_of(tcp.options()) } else { None },
+            is_syn: tcp.syn(),
+            is_reset: tcp.rst(),
+            is_plain: plain && len == 0,
+        })
+    }
+
+    /// The segment with another acknowledgement and window: what is sent again tells what is true now.
+    pub(super) fn update(mut packet: Vec<u8>, (ack, window): (u32, u16)) -> Vec<u8> {
+        if let Some(start) = ip_header_len(&packet)
+            && let Ok(mut tcp) = TcpPacket::new_checked(&mut packet[start..])
+        {
+            tcp.set_ack_number(smoltcp::wire::TcpSeqNumber(ack.cast_signed()));
+            tcp.set_window_len(window);
+        }
+        packet
+    }
+}
+
+fn ip_header_len(packet: &[u8]) -> Option<usize> {
+    let (header, protocol) = match IpVersion::of_packet(packet).ok()? {
+        IpVersion::Ipv4 => {
+            let ip = Ipv4Packet::new_checked(packet).ok()?;
+            (usize::from(ip.header_len()), ip.next_header())
+        }
+        IpVersion::Ipv6 => {
+            let ip = Ipv6Packet::new_checked(packet).ok()?;
+            (ip.header_len(), ip.next_header())
+        }
+    };
+    (protocol == IpProtocol::Tcp).then_some(header)
+}
+
+fn mss_of(mut options: &[u8]) -> Option<u16> {
+    while !options.is_empty() {
+        let (rest, option) = TcpOption::parse(options).ok()?;
+        if let TcpOption::MaxSegmentSize(mss) = option {
+            return Some(mss);
+        }
+        options = rest;
+    }
+    None
+}
+
+fn number(sequence: smoltcp::wire::TcpSeqNumber) -> u32 {
+    sequence.0.cast_unsigned()
+}
+
+/// How far a sequence number is beyond a place in the stream, given the number of the first byte. The place is near.
+pub(super) fn distance(sequence: u32, first: u32, place: u64) -> i64 {
+    #[expect(clippy::cast_possible_truncation, reason = "sequence numbers wrap at 32 bits")]
+    let distance = sequence.wrapping_sub(first).wrapping_sub(place as u32).cast_signed();
+    distance.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_are_right_where_numbers_wrap() {
+        let first = u32::MAX - 10;
+        assert_eq!(distance(first, first, 0), 0);
+        assert_eq!(distance(first.wrapping_sub(1), first, 0), -1);
+        assert_eq!(distance(first.wrapping_add(100), first, 0), 100);
+        let far = 3 * (1u64 << 32) + 77;
+        assert_eq!(distance(first.wrapping_add(77), first, far), 0);
+        assert_eq!(distance(first.wrapping_add(70), first, far), -7);
+    }
+}

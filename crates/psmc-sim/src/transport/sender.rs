@@ -1,0 +1,225 @@
+//! When a TCP sender sends what: the part of TCP in which smoltcp is too plain for a network with losses.
+
+mod recovery;
+mod rtt;
+mod scoreboard;
+
+use std::time::Instant;
+
+use super::congestion::{Acked, CongestionControl, Controller};
+use recovery::Recovery;
+use rtt::Rtt;
+use scoreboard::Scoreboard;
+
+/// Loss detection, repair and congestion control of one direction of a connection.
+///
+/// Bytes are counted from the beginning of the stream. New segments are made by smoltcp out of as many bytes as
+/// [`budget`](Self::budget) says, and reported to [`on_sent`](Self::on_sent). After
+/// [`on_ack`](Self::on_ack) and [`handle_timeout`](Self::handle_timeout), call
+/// [`poll_retransmit`](Self::poll_retransmit) until it says `None`.
+pub(super) struct Sender {
+    mss: u64,
+    board: Scoreboard,
+    rtt: Rtt,
+    controller: Box<dyn Controller>,
+    phase: Phase,
+    /// The most that was in flight since the window was last found to be in full use.
+    peak: u64,
+    probe: Option<Vec<u8>>,
+    probe_at: Option<Instant>,
+    lost_at: Option<Instant>,
+    look_again_at: Option<Instant>,
+}
+
+/// What becomes of losses.
+#[derive(Debug)]
+enum Phase {
+    /// There are none.
+    Open,
+    /// They are repaired, with this window in bytes.
+    Recovery(Recovery, u64),
+    /// Everything before this counted as lost, and is sent again.
+    Loss(u64),
+}
+
+impl Sender {
+    /// Before the first byte.
+    pub(super) fn new(congestion_control: CongestionControl, mss: u64) -> Self {
+        Self {
+            mss,
+            board: Scoreboard::default(),
+            rtt: Rtt::default(),
+            controller: congestion_control.build(),
+            phase: Phase::Open,
+            peak: 0,
+            probe: None,
+            probe_at: None,
+            lost_at: None,
+            look_again_at: None,
+        }
+    }
+
+    /// Learns the length of a full segment.
+    pub(super) fn set_mss(&mut self, mss: u64) {
+        self.mss = mss;
+    }
+
+    /// A new segment of `len` bytes was sent, in this packet.
+    pub(super) fn on_sent(&mut self, len: u64, packet: Vec<u8>, now: Instant) {
+        self.board.on_sent(len, packet, now);
+        self.after_transmission(len, now);
+    }
+
+    /// Everything before `ack` has arrived, and so have the ranges.
+    pub(super) fn on_ack(&mut self, ack: u64, ranges: &[(u64, u64)], now: Instant) {
+        let was_limited = self.peak + self.mss > self.window() || self.in_slow_start_and_half_used();
+        let settled = self.board.on_ack(ack, ranges, self.rtt.min(), now);
+        if let Some(rtt) = settled.rtt {
+            self.rtt.on_sample(rtt);
+        }
+        self.leave_phase(ack);
+        self.find_losses(now);
+        if settled.advanced {
+            self.rearm(now);
+        }
+        match &mut self.phase {
+            Phase::Recovery(recovery, window) => {
+                let target = bytes(self.controller.window(), self.mss);
+                *window = recovery.window(settled.bytes, self.board.in_flight(), target, self.mss);
+            }
+            Phase::Open | Phase::Loss(_) if settled.bytes > 0 && was_limited => {
+                let acked = Acked {
+                    segments: segments(settled.bytes, self.mss),
+                    rtt: settled.rtt,
+                    smoothed_rtt: self.rtt.smoothed(),
+                    acknowledged: ack,
+                    sent: self.board.next(),
+                };
+                self.controller.on_acked(&acked, now);
+            }
+            Phase::Open | Phase::Loss(_) => {}
+        }
+        if settled.advanced {
+            self.peak = self.board.in_flight();
+        }
+    }
+
+    /// Does what is due.
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        if self.look_again_at.take_if(|at| *at <= now).is_some() {
+            self.find_losses(now);
+        }
+        if self.lost_at.is_some_and(|at| at <= now) {
+            self.lose_all(now);
+        } else if self.probe_at.take_if(|at| *at <= now).is_some() {
+            self.probe = self.board.probe(now);
+        }
+    }
+
+    /// A segment to be sent again.
+    pub(super) fn poll_retransmit(&mut self, now: Instant) -> Option<Vec<u8>> {
+        if let Some(probe) = self.probe.take() {
+            return Some(probe);
+        }
+        if self.board.in_flight() + self.mss > self.window() && self.board.in_flight() > 0 {
+            return None;
+        }
+        let packet = self.board.retransmit_lost(now)?;
+        self.after_transmission(self.mss, now);
+        Some(packet)
+    }
+
+    /// How many new bytes may be sent. What was lost goes first.
+    pub(super) fn budget(&self) -> u64 {
+        if self.board.has_lost() { 0 } else { self.window().saturating_sub(self.board.in_flight()) }
+    }
+
+    /// Where the next new segment starts.
+    pub(super) fn next(&self) -> u64 {
+        self.board.next()
+    }
+
+    /// Whether everything that was sent is acknowledged.
+    pub(super) fn is_idle(&self) -> bool {
+        self.board.is_empty()
+    }
+
+    /// When there is something to do.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        [self.probe_at, self.lost_at, self.look_again_at].into_iter().flatten().min()
+    }
+
+    fn window(&self) -> u64 {
+        match self.phase {
+            Phase::Recovery(_, window) => window,
+            Phase::Open | Phase::Loss(_) => bytes(self.controller.window(), self.mss),
+        }
+    }
+
+    /// A sender that doubles its window each round trip needs only half of it (RFC 7661 §4.1 has reasons).
+    fn in_slow_start_and_half_used(&self) -> bool {
+        self.controller.in_slow_start() && 2 * self.peak > self.window()
+    }
+
+    fn leave_phase(&mut self, ack: u64) {
+        let over = match &self.phase {
+            Phase::Open => false,
+            Phase::Recovery(recovery, _) => ack >= recovery.until,
+            Phase::Loss(until) => ack >= *until,
+        };
+        if over {
+            self.phase = Phase::Open;
+        }
+    }
+
+    fn find_losses(&mut self, now: Instant) {
+        let overdue = self.board.find_overdue(self.rtt.latest(), self.rtt.min(), now);
+        self.look_again_at = overdue.look_again;
+        if overdue.any && matches!(self.phase, Phase::Open) {
+            let recovery = Recovery::new(self.board.next(), self.peak);
+            self.controller.on_loss(now);
+            self.phase = Phase::Recovery(recovery, self.board.in_flight() + self.mss);
+        }
+    }
+
+    fn lose_all(&mut self, now: Instant) {
+        if !matches!(self.phase, Phase::Loss(_)) {
+            self.controller.on_timeout(now);
+        }
+        self.phase = Phase::Loss(self.board.next());
+        self.rtt.on_timeout();
+        self.board.lose_all();
+        self.rearm(now);
+        self.probe_at = None;
+    }
+
+    fn after_transmission(&mut self, len: u64, now: Instant) {
+        if let Phase::Recovery(recovery, _) = &mut self.phase {
+            recovery.on_sent(len);
+        }
+        self.peak = self.peak.max(self.board.in_flight());
+        if self.lost_at.is_none() {
+            self.rearm(now);
+        } else if matches!(self.phase, Phase::Open) {
+            self.probe_at = Some(now + self.rtt.probe_timeout());
+        }
+    }
+
+    /// Starts to wait for an acknowledgement anew.
+    fn rearm(&mut self, now: Instant) {
+        let waiting = !self.board.is_empty();
+        self.lost_at = waiting.then(|| now + self.rtt.timeout());
+        let probing = waiting && matches!(self.phase, Phase::Open);
+        self.probe_at = probing.then(|| now + self.rtt.probe_timeout());
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a window is positive and small")]
+fn bytes(segments: f64, mss: u64) -> u64 {
+    (segments.max(1.0) as u64).saturating_mul(mss)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a window of more than 2^52 bytes does not occur")]
+fn segments(bytes: u64, mss: u64) -> f64 {
+    bytes as f64 / mss as f64
+}

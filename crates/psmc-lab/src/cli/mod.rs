@@ -1,5 +1,6 @@
 //! The command line of `psmc-lab`: a file for each command.
 
+mod check;
 pub(crate) mod output;
 
 use std::error::Error;
@@ -7,6 +8,8 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::scenario::ConfigError;
 
 /// Try networks on this machine: real programs on links as slow, far and lossy as told, or all of it simulated
 #[derive(Debug, Parser)]
@@ -17,7 +20,13 @@ struct Lab {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {}
+enum Command {
+    /// Check a scenario, and say what it means
+    ///
+    /// Prints everything that is wrong with the file, with line and remedy, and exits with 1; or what the file means, and
+    /// exits with 0. Nothing is started or changed.
+    Check(check::CheckArgs),
+}
 
 /// Why a command failed. The text is all that the user gets to see.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +34,9 @@ enum CliError {
     /// What it was asked for went wrong.
     #[error(transparent)]
     Failed(Box<dyn Error + Send + Sync>),
+    /// The scenario is wrong.
+    #[error(transparent)]
+    Scenario(#[from] ConfigError),
     /// The result could not be printed.
     #[error("cannot print the result: {0}")]
     Output(#[from] io::Error),
@@ -40,12 +52,13 @@ impl CliError {
 
 /// Runs the tool with the arguments of the process. To be called before the process starts its second thread: an
 /// ordinary user needs a user namespace, which a process with several threads cannot enter.
-#[expect(unreachable_code, reason = "the first command comes with the next commit")]
 pub fn psmc_lab() -> ExitCode {
     output::finish(run(Lab::parse()))
 }
 
 /// Exits with 0 if all is well, with 1 also if everything ran but a check does not hold.
 fn run(lab: Lab) -> Result<ExitCode, CliError> {
-    match lab.command {}
+    match lab.command {
+        Command::Check(args) => check::run(&args),
+    }
 }

@@ -1,7 +1,7 @@
 //! Standard output, standard error and exit codes.
 
 use std::error::Error;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use super::CliError;
@@ -18,10 +18,21 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 /// The exit code of a command, after its error, if any, has been shown.
 pub(super) fn finish(result: Result<ExitCode, CliError>) -> ExitCode {
     result.unwrap_or_else(|error| {
+        let text = if let CliError::Scenario(error) = &error {
+            error.render(is_styled())
+        } else {
+            format!("error: {}\n", with_causes(&error))
+        };
         // If standard error is gone there is nobody left to tell.
-        drop(writeln!(io::stderr(), "error: {}", with_causes(&error)));
+        drop(io::stderr().write_all(text.as_bytes()));
         ExitCode::FAILURE
     })
+}
+
+/// Colours are for terminals whose owner has not declined them (<https://no-color.org>).
+fn is_styled() -> bool {
+    let declined = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    io::stderr().is_terminal() && !declined
 }
 
 /// An error with all its causes, in one line.

@@ -9,7 +9,9 @@
 mod build;
 mod draft;
 mod model;
+mod summary;
 mod value;
+mod words;
 
 use std::path::Path;
 

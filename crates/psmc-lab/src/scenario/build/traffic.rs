@@ -175,7 +175,7 @@ impl Target<'_> {
         map: &Map<'_>,
         out: &mut Vec<Complaint>,
     ) -> Option<IpAddr> {
-        let lost = map.both_ways(self.hosts[0], address).err()?;
+        let Err(lost) = map.both_ways(self.hosts[0], address) else { return Some(address) };
         let name = |host: HostId| self.directory.hosts.list()[host.0].as_str();
         let reason = match lost {
             Lost::NoSuchAddress => format!("nobody has the address {address}"),

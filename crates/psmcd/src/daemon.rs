@@ -12,7 +12,7 @@ mod paths;
 mod plane;
 mod port;
 mod requests;
-mod settings;
+pub mod settings;
 mod status;
 
 use std::io;

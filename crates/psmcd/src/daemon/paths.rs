@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use psmc_core::{CongestionConfig, PathConfig, PathError, PeerError, SocketId};
+use psmc_core::{PathError, PeerError, SocketId};
 use psmc_net::netlink::{LinkState, Netlink, NetworkEvent, Uplink};
 use psmc_net::udp::{BindError, UdpBind};
 use psmc_wire::PathId;
@@ -13,6 +13,7 @@ use super::DaemonError;
 use super::control::{Control, Peer};
 use super::dial::Route;
 use super::plane::Plane;
+use super::settings::path_config;
 use crate::config::{Endpoint, Host, Name, PathSettings, TUNNEL_OVERHEAD, Weight};
 
 /// The socket on the listening port, used by paths that are bound to nothing.
@@ -115,18 +116,6 @@ pub(super) fn uplink_paths(uplinks: &[Uplink], endpoint: &Endpoint, remote: Sock
     let paths: Vec<_> = uplinks.iter().filter(usable).filter_map(over).collect();
     let fallback = || "any".parse().ok().map(template);
     if paths.is_empty() { fallback().into_iter().collect() } else { paths }
-}
-
-fn path_config(settings: &PathSettings, socket: SocketId, remote: SocketAddr, mtu: u16) -> PathConfig {
-    PathConfig {
-        name: settings.name.to_string(),
-        socket,
-        remote,
-        weight: settings.weight.get(),
-        max_rate: settings.max_rate.map(|rate| rate.bits_per_second()),
-        mtu,
-        congestion: CongestionConfig::Model,
-    }
 }
 
 async fn link_mtu(netlink: &Netlink, settings: &PathSettings) -> u16 {

@@ -1,13 +1,16 @@
-//! From the configuration to what the engine and the interface are told.
+//! From the configuration to what the engine and the interface are told. A simulator tells its engines the same.
 
-use psmc_core::{PeerConfig, SiteConfig};
+use std::net::SocketAddr;
+
+use psmc_core::{CongestionConfig, PathConfig, PeerConfig, SiteConfig, SocketId};
 use psmc_net::keys::{PublicKey, random_seed};
 use psmc_net::tun::TunConfig;
 
 use crate::config;
 
 /// What the engine is told about this site.
-pub(super) fn site_config(site: &config::Site) -> SiteConfig {
+#[must_use]
+pub fn site_config(site: &config::Site) -> SiteConfig {
     SiteConfig {
         name: site.name.to_string(),
         mtu: site.mtu.get(),
@@ -26,7 +29,8 @@ pub(super) fn tun_config(site: &config::Site) -> TunConfig {
 }
 
 /// What the engine is told about a peer.
-pub(super) fn peer_config(peer: &config::Peer, own_key: PublicKey) -> PeerConfig {
+#[must_use]
+pub fn peer_config(peer: &config::Peer, own_key: PublicKey) -> PeerConfig {
     let listed = matches!(&peer.paths, config::Paths::Listed(_));
     PeerConfig {
         name: peer.name.to_string(),
@@ -39,6 +43,25 @@ pub(super) fn peer_config(peer: &config::Peer, own_key: PublicKey) -> PeerConfig
             config::Reorder::Off => psmc_core::ReorderPolicy::Off,
         },
         keepalive: peer.keepalive.get(),
+    }
+}
+
+/// What the engine is told about a path over a link with this MTU.
+#[must_use]
+pub fn path_config(
+    settings: &config::PathSettings,
+    socket: SocketId,
+    remote: SocketAddr,
+    mtu: u16,
+) -> PathConfig {
+    PathConfig {
+        name: settings.name.to_string(),
+        socket,
+        remote,
+        weight: settings.weight.get(),
+        max_rate: settings.max_rate.map(|rate| rate.bits_per_second()),
+        mtu,
+        congestion: CongestionConfig::Model,
     }
 }
 

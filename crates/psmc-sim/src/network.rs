@@ -96,6 +96,11 @@ impl Network {
         true
     }
 
+    /// A host passes on what is not for itself.
+    pub(crate) fn set_forwarding(&mut self, host: HostId) {
+        self.hosts[host.0].forwards = true;
+    }
+
     /// A host translates what leaves by a link.
     pub(crate) fn set_nat(&mut self, host: HostId, kind: NatKind, outside: LinkId) {
         self.hosts[host.0].nat = Some((outside, Nat::new(kind)));
@@ -210,7 +215,7 @@ impl Network {
     /// The longest packet that leaves a host towards another one.
     pub(crate) fn mtu(&self, host: HostId, to: IpAddr, bound: Option<LinkId>) -> Option<usize> {
         match self.hop(host, to, bound)? {
-            Hop::Link(way) => Some(self.cables[way.link.0].mtu(way.from)),
+            Hop::Link(way) => Some(self.cables[way.link.0].mtu()),
             Hop::Tunnel(site) => self.tunnels.get(&site).map(|tunnel| tunnel.mtu),
         }
     }
@@ -279,7 +284,8 @@ impl Network {
         if place.owns(packet.destination()) {
             return self.deliver(host, Receiver::Host { by }, packet);
         }
-        if packet.take_hop()
+        if place.forwards
+            && packet.take_hop()
             && let Some(hop) = self.hop(host, packet.destination(), None)
         {
             self.forward(host, hop, packet, now);

@@ -48,7 +48,7 @@ impl World {
         }
     }
 
-    /// Adds a host without links. Every host forwards what is not for itself.
+    /// Adds a host without links.
     pub fn add_host(&mut self) -> HostId {
         self.stack.network.add_host()
     }
@@ -63,6 +63,11 @@ impl World {
     /// that was added first and whose link is up counts.
     pub fn add_route(&mut self, host: HostId, to: IpNet, via: IpAddr) -> bool {
         self.stack.network.add_route(host, to, via)
+    }
+
+    /// Lets a host pass on what is not for itself.
+    pub fn set_forwarding(&mut self, host: HostId) {
+        self.stack.network.set_forwarding(host);
     }
 
     /// Lets a host translate the addresses of what it forwards to a link.

@@ -130,6 +130,7 @@ fn row(nat: Option<NatKind>) -> (Lab, [psmc_sim::HostId; 3]) {
     lab.link([(a, "192.168.1.2/24"), (router, "192.168.1.1/24")], [link.clone(), link.clone()]);
     let outside = lab.link([(router, "10.1.0.1/24"), (b, "10.1.0.2/24")], [link.clone(), link]);
     assert!(lab.world.add_route(a, net("0.0.0.0/0"), ip("192.168.1.1")));
+    lab.world.set_forwarding(router);
     match nat {
         Some(kind) => lab.world.set_nat(router, kind, outside),
         None => assert!(lab.world.add_route(b, net("192.168.1.0/24"), ip("10.1.0.1"))),
@@ -168,6 +169,8 @@ fn when_the_first_link_of_a_route_is_down_the_second_one_is_used() {
     lab.link([(a, "10.2.0.1/24"), (c, "10.2.0.2/24")], link());
     lab.link([(b, "10.3.0.1/24"), (d, "10.3.0.2/24")], link());
     lab.link([(c, "10.4.0.1/24"), (d, "10.4.0.2/24")], link());
+    lab.world.set_forwarding(b);
+    lab.world.set_forwarding(c);
     for via in ["10.1.0.2", "10.2.0.2"] {
         assert!(lab.world.add_route(a, net("10.3.0.0/24"), ip(via)));
     }

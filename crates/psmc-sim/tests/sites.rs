@@ -90,6 +90,7 @@ fn a_site_behind_a_nat_reaches_the_other_one() {
             lab.link([(van, "192.168.1.2/24"), (router, "192.168.1.1/24")], [link.clone(), link.clone()]);
         let outside = lab.link([(router, "10.1.0.1/24"), (hq, "10.1.0.2/24")], [link.clone(), link]);
         lab.world.add_route(van, net("0.0.0.0/0"), world::ip("192.168.1.1"));
+        lab.world.set_forwarding(router);
         lab.world.set_nat(router, kind, outside);
         lab.tunnel([van, hq], &[inside], 0);
         let up = lab.traffic(udp(10), van, hq, "10.77.0.2", [secs(1), secs(60)]);

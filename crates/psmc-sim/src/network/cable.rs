@@ -9,7 +9,8 @@ use crate::ids::HostId;
 use crate::link::{Arrival, Link, LinkConfig, LinkCounters, PacketInfo};
 use crate::packet::Packet;
 
-/// The MTU of an interface whose link has none of its own: Ethernet's.
+/// The MTU of an interface, Ethernet's, unless its link carries longer packets. One that carries less drops what is too
+/// long, and nobody is told.
 const DEFAULT_MTU: usize = 1500;
 
 /// An end of a link: an interface of a host.
@@ -35,7 +36,7 @@ pub struct LinkSetup {
 pub(super) struct Cable {
     pub(super) ends: [LinkEnd; 2],
     directions: [Link<Packet>; 2],
-    mtu: [usize; 2],
+    mtu: usize,
     up: bool,
 }
 
@@ -43,7 +44,7 @@ impl Cable {
     /// A link that is up; `seeds` are where the chance of its directions comes from.
     pub(super) fn new(setup: LinkSetup, seeds: [u64; 2], now: Instant) -> Self {
         let LinkSetup { ends, directions } = setup;
-        let mtu = directions.each_ref().map(mtu_of);
+        let mtu = interface_mtu(&directions);
         let [there, back] = directions;
         let directions = [Link::new(there, seeds[0], now), Link::new(back, seeds[1], now)];
         Self { ends, directions, mtu, up: true }
@@ -80,7 +81,6 @@ impl Cable {
 
     /// Both directions become others.
     pub(super) fn change(&mut self, directions: [LinkConfig; 2], now: Instant) {
-        self.mtu = directions.each_ref().map(mtu_of);
         for (link, config) in self.directions.iter_mut().zip(directions) {
             link.reconfigure(config, now);
         }
@@ -96,9 +96,9 @@ impl Cable {
         self.up
     }
 
-    /// The longest packet that the interface at an end takes.
-    pub(super) fn mtu(&self, end: usize) -> usize {
-        self.mtu[end]
+    /// The longest packet that the interfaces take.
+    pub(super) fn mtu(&self) -> usize {
+        self.mtu
     }
 
     /// What each direction has done.
@@ -119,6 +119,7 @@ pub(super) fn source_among(addresses: &[IpNet], to: IpAddr) -> Option<IpAddr> {
     near.or_else(|| of_family().next()).map(IpNet::addr)
 }
 
-fn mtu_of(config: &LinkConfig) -> usize {
-    config.mtu.map_or(DEFAULT_MTU, |mtu| mtu.min(DEFAULT_MTU))
+fn interface_mtu(directions: &[LinkConfig; 2]) -> usize {
+    let longest = directions.iter().filter_map(|direction| direction.mtu).max();
+    longest.unwrap_or(DEFAULT_MTU).max(DEFAULT_MTU)
 }

@@ -25,6 +25,8 @@ pub(super) struct Host {
     addresses: BTreeSet<IpAddr>,
     pub(super) routes: Routes<Hop>,
     pub(super) nat: Option<(LinkId, Nat)>,
+    /// Whether it passes on what is not for itself.
+    pub(super) forwards: bool,
 }
 
 impl Host {

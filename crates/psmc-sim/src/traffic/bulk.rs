@@ -6,8 +6,8 @@ use std::time::Instant;
 use super::{Desk, Generator, Place, Seen};
 use crate::transport::{CongestionControl, Owner, Route, Settings, StreamId};
 
-/// The longest packet that any connection sends: an Ethernet network's.
-pub(super) const MTU: usize = 1500;
+/// The longest packet that any connection sends: as long as the way takes.
+pub(super) const MTU: usize = u16::MAX as usize;
 
 /// Some connections that each transfer a lot.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! UDP at a constant rate.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::{Desk, Generator, Place, Seen};
@@ -19,6 +20,8 @@ pub(super) struct Datagrams {
     next: Option<Instant>,
     sent: u64,
     port: Option<u16>,
+    /// The numbers of those that have not arrived.
+    missing: BTreeSet<u64>,
     /// The number of the newest that has arrived.
     newest: Option<u64>,
 }
@@ -35,6 +38,7 @@ impl Datagrams {
             next: Some(place.start),
             sent: 0,
             port: None,
+            missing: BTreeSet::new(),
             newest: None,
         }
     }
@@ -68,6 +72,7 @@ impl Generator for Datagrams {
         let source = UdpSource { host: desk.place.from, local: None, port, bound: None };
         desk.stack.send_datagram(&source, desk.place.remote, &self.payload);
         desk.note(Seen::Sent);
+        self.missing.insert(self.sent);
         self.sent += 1;
         // From the number, so that nothing adds up.
         let nanos = self.interval.as_nanos() * u128::from(self.sent);
@@ -75,15 +80,19 @@ impl Generator for Datagrams {
     }
 
     fn handle_datagram(&mut self, packet: &Packet, desk: &mut Desk<'_>) {
-        desk.note(Seen::Delivered(packet.udp_payload().len() as u64));
         let Some(header) = packet.udp_payload().first_chunk::<HEADER>() else {
             return;
         };
         let words = u128::from_be_bytes(*header);
         #[expect(clippy::cast_possible_truncation, reason = "each is half of them")]
         let (number, nanos) = ((words >> 64) as u64, words as u64);
+        // What comes twice counts once.
+        if !self.missing.remove(&number) {
+            return;
+        }
         let late = self.newest.is_some_and(|newest| number < newest);
         self.newest = self.newest.max(Some(number));
+        desk.note(Seen::Delivered(packet.udp_payload().len() as u64));
         desk.note(Seen::Arrived { sent_at: self.start + Duration::from_nanos(nanos), late });
     }
 

@@ -22,11 +22,10 @@ pub(super) struct Requests {
     response: u64,
     next: Option<Instant>,
     listening: bool,
-    /// What is asked, since when, and how much of the answer has arrived.
-    asked: BTreeMap<StreamId, (Instant, u64)>,
+    /// What is asked, and since when.
+    asked: BTreeMap<StreamId, Instant>,
     /// Whether what came is answered already.
     served: BTreeMap<StreamId, bool>,
-    last_asked: Option<Instant>,
     newest: Option<Instant>,
 }
 
@@ -56,7 +55,6 @@ impl Requests {
             listening: false,
             asked: BTreeMap::new(),
             served: BTreeMap::new(),
-            last_asked: None,
             newest: None,
         }
     }
@@ -64,33 +62,30 @@ impl Requests {
     fn ask(&mut self, desk: &mut Desk<'_>) {
         let route = Route { host: desk.place.from, local: None, remote: desk.place.remote, bound: None };
         desk.note(Seen::Sent);
-        self.last_asked = Some(desk.now);
         let Some(stream) = desk.stack.connect(Owner::Traffic(desk.id), &route, self.settings) else {
             return;
         };
-        self.asked.insert(stream, (desk.now, 0));
+        self.asked.insert(stream, desk.now);
         desk.stack.fill(stream, self.request);
     }
 
     /// The asking end of a connection has changed.
     fn take_answer(&mut self, stream: StreamId, desk: &mut Desk<'_>) {
         let tcp = desk.stack.transport.get(stream);
-        let Some((tcp, (sent_at, seen))) = tcp.zip(self.asked.get_mut(&stream)) else {
+        let Some((tcp, &sent_at)) = tcp.zip(self.asked.get(&stream)) else {
             return;
         };
-        let (received, over, sent_at) = (tcp.received(), tcp.is_over(), *sent_at);
-        let new = received - std::mem::replace(seen, received);
-        if new > 0 {
-            desk.note(Seen::Delivered(new));
+        let complete = tcp.received() >= self.response;
+        if !complete && !tcp.is_over() {
+            return;
         }
-        if received >= self.response && new > 0 {
+        self.asked.remove(&stream);
+        desk.stack.close(stream);
+        if complete {
             let late = self.newest.is_some_and(|newest| sent_at < newest);
             self.newest = self.newest.max(Some(sent_at));
+            desk.note(Seen::Delivered(self.response));
             desk.note(Seen::Arrived { sent_at, late });
-        }
-        if received >= self.response || over {
-            self.asked.remove(&stream);
-            desk.stack.close(stream);
         }
     }
 

@@ -34,6 +34,7 @@ use crate::scenario::LinkId;
 use worker::{Command, Worker};
 
 pub use build::{Builder, Plan};
+pub(crate) use fatigue::Fatigue;
 pub use health::{Health, Lateness};
 
 /// Why there is no emulator.

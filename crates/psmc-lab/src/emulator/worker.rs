@@ -85,10 +85,9 @@ impl Service {
             descriptors.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect();
         while self.obey() {
             let moved = self.wires.iter_mut().fold(false, |moved, wire| wire.turn() | moved);
+            self.fatigue.rest_if_due();
             if !moved {
-                self.rest(&mut descriptors);
-            } else {
-                self.fatigue.nap_if_due();
+                self.wait(&mut descriptors);
             }
         }
     }
@@ -113,13 +112,13 @@ impl Service {
     }
 
     /// Sleeps until shortly before there is something to do.
-    fn rest(&mut self, descriptors: &mut [PollFd<'_>]) {
+    fn wait(&self, descriptors: &mut [PollFd<'_>]) {
         let time = self.time_to_sleep();
         if time.is_some_and(|time| time.is_zero()) {
             return;
         }
         // An interrupted sleep is a short one.
-        let woken = self.fatigue.sleep(|| ppoll(descriptors, time.map(Into::into), None).unwrap_or(0));
+        let woken = ppoll(descriptors, time.map(Into::into), None).unwrap_or(0);
         if woken > 0 {
             self.look_at(descriptors);
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use psmc_net::packet::ETHERNET_HEADER;
-use psmc_sim::link::{DropReason, LinkConfig, Loss, Probability, QueueLimit, Rate};
+use psmc_sim::link::{Discipline, DropReason, LinkConfig, Loss, Probability, QueueLimit, Rate};
 
 use crate::bench::{Arrival, Bench, frames, numbers};
 
@@ -159,4 +159,39 @@ fn jumbo_frames_pass_where_the_mtu_lets_them() {
     let sent = frames(50, 9000);
     bench.send(0, &sent);
     assert!(bench.receive(1, 50).iter().map(|arrival| &arrival.frame).eq(&sent));
+}
+
+#[test]
+fn a_queue_that_grows_is_marked_and_the_checksum_stays_right() {
+    let discipline = Discipline::CoDel {
+        target: Duration::from_millis(5),
+        interval: Duration::from_millis(20),
+        ecn: true,
+    };
+    let config = LinkConfig { rate: Rate::Fixed(8_000_000), discipline, ..LinkConfig::default() };
+    let mut bench = Bench::new(&config);
+    bench.send(0, &vec![ect0_packet(); 300]);
+    let arrivals = bench.receive(1, 300);
+    let marked: Vec<_> =
+        arrivals.iter().filter(|arrival| arrival.frame[ETHERNET_HEADER + 1] & 3 == 3).collect();
+    assert_eq!(marked.len() as u64, bench.counters(0).marked_packets);
+    assert!(!marked.is_empty());
+    assert!(marked.iter().all(|arrival| header_sum(&arrival.frame) == 0xffff));
+}
+
+/// An IPv4 packet of 1000 bytes, from an ECN-capable sender to nobody.
+fn ect0_packet() -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+    frame.extend([0x45, 2, 0x03, 0xe8, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    let checksum = !header_sum(&frame);
+    frame[ETHERNET_HEADER + 10..ETHERNET_HEADER + 12].copy_from_slice(&checksum.to_be_bytes());
+    frame.resize(ETHERNET_HEADER + 1000, 0);
+    frame
+}
+
+/// The sum of the words of an IPv4 header, in ones' complement.
+fn header_sum(frame: &[u8]) -> u16 {
+    let header = &frame[ETHERNET_HEADER..ETHERNET_HEADER + 20];
+    let sum: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap()
 }

@@ -1,5 +1,6 @@
 //! The command line of `psmc-lab`: a file for each command.
 
+mod accuracy;
 mod check;
 pub(crate) mod output;
 
@@ -26,6 +27,8 @@ enum Command {
     /// Prints everything that is wrong with the file, with line and remedy, and exits with 1; or what the file means, and
     /// exits with 0. Nothing is started or changed.
     Check(check::CheckArgs),
+    /// Measure how exact the emulator is on this machine, and how much it carries
+    Accuracy(accuracy::Args),
 }
 
 /// Why a command failed. The text is all that the user gets to see.
@@ -44,7 +47,6 @@ enum CliError {
 
 impl CliError {
     /// The error of a module.
-    #[expect(dead_code, reason = "the first command to fail comes with the next commit")]
     fn of(error: impl Error + Send + Sync + 'static) -> Self {
         Self::Failed(Box::new(error))
     }
@@ -59,6 +61,7 @@ pub fn psmc_lab() -> ExitCode {
 /// Exits with 0 if all is well, with 1 also if everything ran but a check does not hold.
 fn run(lab: Lab) -> Result<ExitCode, CliError> {
     match lab.command {
+        Command::Accuracy(args) => accuracy::run(&args),
         Command::Check(args) => check::run(&args),
     }
 }

@@ -33,24 +33,25 @@ use wire::{Flying, Wire};
 /// One direction of a link.
 ///
 /// ```text
-/// handle_packet ─▶ MTU ─▶ discipline, limit ─▶ queue ─▶ transmitter ─▶ wire ─────────────▶ poll_packet
-///                   │             │              │        rate          │ loss, corruption, duplication,
-///                   ▼             ▼              ▼ CoDel                ▼ delay, jitter, order
-///                                      poll_dropped
+/// handle_packet ──▶ MTU ──▶ RED, limit ──▶ queue ──▶ CoDel ──▶ transmitter ──▶ wire ──▶ poll_packet
+///                    │          │                      │        (rate)         │ (loss, corruption, duplication,
+///                    ▼          ▼                      ▼                       ▼  delay, jitter, order)
+///                                          poll_dropped
 /// ```
 ///
 /// It knows nothing of packets but [`PacketInfo`]: `P` is whatever stands for one. All times are logical. A packet that
 /// enters at `t`, when nothing else is there, leaves the transmitter at `t` plus its length by the rate, and arrives the
 /// delay later, whenever the driver polls; the transmission of the next one begins when that of the one before ended. So
 /// errors never add up, and the same calls of `handle_packet` and `reconfigure` yield the same arrivals, however often and
-/// however late polls come between them. A time earlier than one that was given before is no error, either.
+/// however late polls come between them. Times may go back: a packet that enters at a time before that of the last call,
+/// which may be when it was captured, is sent as if it had been there, behind those that are sent already.
 ///
 /// Loss, corruption and duplication happen on the wire, behind the queue: a packet that gets lost did use the rate, and
 /// one that arrives twice used it once.
 ///
-/// After [`handle_packet`](Self::handle_packet), after [`reconfigure`](Self::reconfigure), and whenever
-/// [`poll_timeout`](Self::poll_timeout) is due: call [`poll_packet`](Self::poll_packet) and then
-/// [`poll_dropped`](Self::poll_dropped) until they say `None`. Polling early or twice is harmless.
+/// Tell it what happens by [`handle_packet`](Self::handle_packet) and [`reconfigure`](Self::reconfigure), as often as you
+/// like. Then, and whenever [`poll_timeout`](Self::poll_timeout) is due, call [`poll_packet`](Self::poll_packet) and after
+/// it [`poll_dropped`](Self::poll_dropped) until they say `None`. Polling early or twice is harmless.
 #[derive(Debug)]
 pub struct Link<P> {
     config: LinkConfig,
@@ -67,7 +68,7 @@ pub struct Link<P> {
 }
 
 impl<P> Link<P> {
-    /// A link that begins at `now`, the trace of its rate, if it has one, too. Equal seeds give equal fates to equal packets.
+    /// A link that begins at `now`, empty. Equal seeds give equal fates to equal packets.
     #[must_use]
     pub fn new(config: LinkConfig, seed: u64, now: Instant) -> Self {
         Self {
@@ -136,7 +137,9 @@ impl<P> Link<P> {
         if config.discipline != self.config.discipline {
             self.policy = Policy::new(config.discipline);
         }
-        self.transmitter.set_rate(&config.rate, now);
+        if config.rate != self.config.rate {
+            self.transmitter.set_rate(&config.rate, now);
+        }
         self.config = config;
     }
 
@@ -195,6 +198,7 @@ impl<P> Link<P> {
         self.sending = Some(queued);
     }
 
+    /// The packet to be sent next, after those that the discipline drops.
     fn dequeue(&mut self, now: Nanos) -> Option<Queued<P>> {
         let Self { policy, queue, dropped, counters, .. } = self;
         policy.dequeue(queue, now, &mut |queued| {

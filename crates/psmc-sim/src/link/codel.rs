@@ -3,7 +3,8 @@
 use super::clock::Nanos;
 use super::queue::{Queue, Queued};
 
-/// A sequence of drops that begins this many intervals after the one before at most goes on at its pace.
+/// A sequence of drops that begins within so many intervals goes on at the pace of the one before, because that is
+/// likely what the same load needs. The bound is the RFC's.
 const MEMORY_INTERVALS: u64 = 16;
 
 /// Drops packets that come out of a queue which has been too long for a while.
@@ -125,6 +126,7 @@ impl CoDel {
             return Head::Empty;
         };
         self.max_packet = self.max_packet.max(packet.info.len);
+        // With no more than a packet behind it the queue is short, however slow the link is.
         if now.since(packet.entered) < self.target || queue.bytes() <= self.max_packet {
             self.first_above = None;
             return Head::Good(packet);

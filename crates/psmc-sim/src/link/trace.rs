@@ -108,7 +108,7 @@ impl Trace {
         let periods = at.0.saturating_sub(1) / self.period();
         let rest = at.0 - periods * self.period();
         let in_period = self.opportunities.partition_point(|&time| time * NANOS_PER_MILLISECOND < rest);
-        periods * self.per_period() + in_period as u64
+        periods.saturating_mul(self.per_period()).saturating_add(in_period as u64)
     }
 
     fn per_period(&self) -> u64 {

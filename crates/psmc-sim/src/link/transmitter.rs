@@ -58,21 +58,17 @@ impl Transmitter {
         self.free_at
     }
 
-    /// Begins to send a packet at `now` or, if it is still busy then, as soon as it is free. Says when it will have left.
-    pub(super) fn send(&mut self, len: usize, now: Nanos) -> Nanos {
+    /// Begins to send a packet at `now` or, if it is still busy then, as soon as it is free.
+    pub(super) fn send(&mut self, len: usize, now: Nanos) {
         if now > self.free_at {
             self.pace.rest();
             self.free_at = now;
         }
         self.free_at = self.pace.send(Work::of_bytes(len as u64), self.free_at);
-        self.free_at
     }
 
     /// Goes on at another rate. What is left of a packet that is being sent leaves at that one.
     pub(super) fn set_rate(&mut self, rate: &Rate, now: Nanos) {
-        if self.pace.is(rate) {
-            return;
-        }
         let unsent = (self.free_at > now).then(|| self.pace.unsent(now, self.free_at));
         self.pace = Pace::new(rate, now);
         if let Some(unsent) = unsent {
@@ -91,9 +87,7 @@ impl Transmitter {
         match &self.pace {
             Pace::Unlimited => u64::MAX,
             Pace::Fixed(fixed) => Work(u128::from(to.since(from).0) * u128::from(fixed.rate)).bytes(),
-            Pace::Trace(replay) => {
-                OPPORTUNITY_BYTES * (replay.opportunities_until(to) - replay.opportunities_until(from))
-            }
+            Pace::Trace(replay) => replay.opportunities(from, to).saturating_mul(OPPORTUNITY_BYTES),
         }
     }
 }
@@ -106,15 +100,6 @@ impl Pace {
             Rate::Trace(trace) => {
                 Self::Trace(Replay { trace: Arc::clone(trace), start: now, next: 0, left: 0 })
             }
-        }
-    }
-
-    fn is(&self, rate: &Rate) -> bool {
-        match (self, rate) {
-            (Self::Unlimited, Rate::Unlimited) => true,
-            (Self::Fixed(fixed), Rate::Fixed(rate)) => fixed.rate == *rate,
-            (Self::Trace(replay), Rate::Trace(trace)) => replay.trace == *trace,
-            (Self::Unlimited | Self::Fixed(_) | Self::Trace(_), _) => false,
         }
     }
 
@@ -164,13 +149,19 @@ impl Replay {
         };
         let needed = beyond.div_ceil(OPPORTUNITY_BYTES);
         self.left = needed * OPPORTUNITY_BYTES - beyond;
-        self.next = self.next.max(self.trace.opportunities_before(from.since(self.start))) + needed;
+        let first = self.next.max(self.trace.opportunities_before(from.since(self.start)));
+        self.next = first.saturating_add(needed);
         self.start.after(self.trace.opportunity(self.next - 1))
     }
 
     fn unsent(&self, now: Nanos) -> Work {
         let ahead = self.next.saturating_sub(self.opportunities_until(now));
         Work::of_bytes((ahead * OPPORTUNITY_BYTES).saturating_sub(self.left))
+    }
+
+    /// How many opportunities there are after `from` until `to`.
+    fn opportunities(&self, from: Nanos, to: Nanos) -> u64 {
+        self.opportunities_until(to).saturating_sub(self.opportunities_until(from))
     }
 
     /// How many opportunities there have been at `at`, one at that moment included.

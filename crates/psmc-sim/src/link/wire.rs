@@ -5,7 +5,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::chance::Dice;
 use super::clock::Nanos;
-use super::config::LinkConfig;
+use super::config::{LinkConfig, Probability};
 use super::delay;
 use super::loss::LossChain;
 use super::queue::Queued;
@@ -20,6 +20,7 @@ pub(super) struct Wire<P> {
     overtaking: BinaryHeap<Reverse<Flying<P>>>,
     /// When the last of all packets sent so far arrives.
     latest: Nanos,
+    /// How many packets have been sent, which numbers the next one.
     sent: u64,
 }
 
@@ -89,7 +90,7 @@ impl<P> Wire<P> {
 
     /// A packet that leaves the transmitter at `end` arrives no earlier than this.
     pub(super) fn earliest_arrival(&self, end: Nanos, config: &LinkConfig) -> Nanos {
-        if config.reorder > super::Probability::ZERO {
+        if config.reorder > Probability::ZERO {
             return end;
         }
         let earliest = end.after(delay::least(config));

@@ -14,26 +14,34 @@ fn codel(ecn: bool) -> Discipline {
 
 /// A packet that has waited since the start.
 fn waiting() -> Queued<()> {
-    Queued { packet: (), info: PacketInfo::new(1000), entered: Nanos::default(), marked: false }
+    let info = PacketInfo { len: 1000, ecn_capable: true };
+    Queued { packet: (), info, entered: Nanos::default(), marked: false }
 }
 
-/// When packets are dropped, in ms, from a queue that never gets shorter; one is sent each of `times`.
-fn drops(codel: &mut CoDel, times: impl Iterator<Item = u64>) -> Vec<u64> {
+/// When packets are dropped or marked, in ms, in a queue that never gets shorter; one is sent at each of `times`.
+fn signals(codel: &mut CoDel, times: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut queue = Queue::new();
-    let mut drops = Vec::new();
+    let mut signals = Vec::new();
     for now in times {
         while queue.len() < 100 {
             queue.push(waiting());
         }
-        codel.dequeue(&mut queue, millis(now).into(), &mut |_| drops.push(now));
+        let sent = codel.dequeue(&mut queue, millis(now).into(), &mut |_| signals.push(now));
+        signals.extend(sent.filter(|sent| sent.marked).map(|_| now));
     }
-    drops
+    signals
 }
 
 #[test]
-fn drops_follow_the_control_law() {
-    let mut codel = CoDel::new(TARGET.into(), INTERVAL.into(), false);
-    let found = drops(&mut codel, 1000..3000);
+fn drops_and_marks_follow_the_control_law() {
+    for ecn in [false, true] {
+        let mut codel = CoDel::new(TARGET.into(), INTERVAL.into(), ecn);
+        assert_control_law(&signals(&mut codel, 1000..3000));
+    }
+}
+
+/// Whether signals in a queue that is too long from 1000 to 3000 ms come when they should.
+fn assert_control_law(found: &[u64]) {
     let mut expected = vec![1100.0];
     for count in 1.. {
         let next = expected[expected.len() - 1] + 100.0 / f64::from(count).sqrt();
@@ -43,18 +51,18 @@ fn drops_follow_the_control_law() {
         expected.push(next);
     }
     assert_eq!(found.len(), expected.len());
-    for (found, expected) in found.into_iter().zip(expected) {
+    for (found, expected) in found.iter().zip(expected) {
         // Packets come out of the queue each millisecond.
-        assert!((0.0..1.001).contains(&(found as f64 - expected)), "{found} is not just after {expected}");
+        assert!((0.0..1.001).contains(&(*found as f64 - expected)), "{found} is not just after {expected}");
     }
 }
 
 #[test]
 fn a_sequence_soon_after_another_goes_on_at_its_pace() {
     let mut codel = CoDel::new(TARGET.into(), INTERVAL.into(), false);
-    let first = drops(&mut codel, 1000..2000).len() as f64;
+    let first = signals(&mut codel, 1000..2000).len() as f64;
     codel.dequeue(&mut Queue::<()>::new(), millis(2000).into(), &mut |_| {});
-    let found = drops(&mut codel, 2001..2300);
+    let found = signals(&mut codel, 2001..2300);
     // The new count is how much the last sequence has added to the one with which it began.
     let gap = 100.0 / (first - 1.0).sqrt();
     assert_eq!(found[0], 2101);
@@ -64,9 +72,9 @@ fn a_sequence_soon_after_another_goes_on_at_its_pace() {
 #[test]
 fn a_sequence_long_after_another_begins_anew() {
     let mut codel = CoDel::new(TARGET.into(), INTERVAL.into(), false);
-    drops(&mut codel, 1000..2000);
+    signals(&mut codel, 1000..2000);
     codel.dequeue(&mut Queue::<()>::new(), millis(2000).into(), &mut |_| {});
-    assert_eq!(drops(&mut codel, 4000..4250), [4100, 4200]);
+    assert_eq!(signals(&mut codel, 4000..4250), [4100, 4200]);
 }
 
 #[test]
@@ -79,6 +87,23 @@ fn a_queue_of_one_packet_is_never_too_long() {
         let sent = codel.dequeue(&mut queue, millis(now).into(), &mut |_| panic!("a packet was dropped"));
         assert!(sent.is_some());
     }
+}
+
+#[test]
+fn a_change_of_something_else_leaves_it_alone() {
+    let overload = |delays: [u64; 2]| {
+        let mut rig = Rig::new(LinkConfig::default());
+        for n in 0..600u32 {
+            let delay = millis(delays[usize::from(n % 2 == 1)]);
+            rig.reconfigure(LinkConfig::new(8 * MBIT, delay).with_discipline(codel(false)), micros(900) * n);
+            rig.enter(1000, micros(900) * n);
+        }
+        rig.arrivals(END);
+        rig.dropped()
+    };
+    let dropped = overload([1, 2]);
+    assert!(!dropped.is_empty());
+    assert_eq!(dropped, overload([1, 1]));
 }
 
 #[test]

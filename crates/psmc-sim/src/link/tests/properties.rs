@@ -80,6 +80,7 @@ fn any_queue() -> impl Strategy<Value = QueueLimit> {
         (0usize..10).prop_map(QueueLimit::Packets),
         (0usize..10_000).prop_map(QueueLimit::Bytes),
         any_time().prop_map(QueueLimit::Time),
+        Just(QueueLimit::Time(Duration::MAX)),
     ]
 }
 
@@ -234,6 +235,19 @@ proptest! {
     #[test]
     fn changes_lose_nothing_unless_asked(config in any_lossless_config(), ops in any_ops(any_lossless_config())) {
         prop_assert_eq!(run(&config, &ops, Driver::Late, Instant::now()).dropped, []);
+    }
+
+    #[test]
+    fn times_may_go_back(config in any_config(), calls in proptest::collection::vec((any_time(), 0usize..4000), 1..50)) {
+        let mut rig = Rig::new(config);
+        let mut arrived = 0;
+        for (at, len) in &calls {
+            rig.enter(*len, *at);
+            arrived += rig.arrivals(*at * 2).len();
+            assert_books(&rig);
+        }
+        arrived += rig.arrivals(END * 1000).len();
+        prop_assert_eq!(arrived + rig.dropped().len(), calls.len());
     }
 
     #[test]

@@ -67,9 +67,10 @@ fn the_bytes_of_a_trace_get_through_exactly() {
 #[test]
 fn another_rate_takes_over_what_is_left() {
     let mut rig = Rig::new(with("1\n2\n3\n4"));
-    rig.enter(6000, millis(0));
-    rig.reconfigure(LinkConfig::new(12 * MBIT, millis(0)), micros(2_500));
-    assert_eq!(rig.arrivals(END), [(0, micros(4_500))]);
+    rig.enter(5000, millis(0));
+    // Two opportunities have taken 3000 bytes.
+    rig.reconfigure(LinkConfig::new(16 * MBIT, millis(0)), micros(2_500));
+    assert_eq!(rig.arrivals(END), [(0, micros(3_500))]);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use ipnet::IpNet;
 use nix::errno::Errno;
-use rtnetlink::packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
+use rtnetlink::packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope};
 use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
 use rtnetlink::{Handle, LinkUnspec};
 use tokio::task::AbortHandle;
@@ -98,6 +98,32 @@ impl Netlink {
         Ok(link.attributes.iter().find_map(mtu_of).unwrap_or(0))
     }
 
+    /// The hardware address of the interface called `name`; empty where there is none.
+    ///
+    /// # Errors
+    /// [`NetlinkError::NoSuchLink`], or what the kernel says.
+    pub async fn hardware_address(&self, name: &str) -> Result<Vec<u8>, NetlinkError> {
+        let link = self.link(name).await?;
+        let of = |attribute: &LinkAttribute| {
+            if let LinkAttribute::Address(bytes) = attribute { Some(bytes.clone()) } else { None }
+        };
+        Ok(link.attributes.iter().find_map(of).unwrap_or_default())
+    }
+
+    /// Has interface `index` reach its neighbour `address` at `hardware_address` without asking, until it goes down.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub async fn add_neighbour(
+        &self,
+        index: u32,
+        address: IpAddr,
+        hardware_address: &[u8],
+    ) -> Result<(), NetlinkError> {
+        let request = self.handle.neighbours().add(index, address).link_layer_address(hardware_address);
+        request.replace().execute().await.map_err(refused(|| format!("name the neighbour {address}")))
+    }
+
     /// The addresses of interface `index`, with their prefix lengths.
     ///
     /// # Errors
@@ -157,6 +183,24 @@ impl Netlink {
         request.message_mut().header.flags |= AddressHeaderFlags::Nodad;
         request.execute().await.map_err(refused(|| format!("give {address} to interface {index}")))?;
         self.wait_until_local(address.addr()).await;
+        Ok(())
+    }
+
+    /// Takes all addresses from interface `index` but those of the link (`fe80::/10`).
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub async fn remove_addresses(&self, index: u32) -> Result<(), NetlinkError> {
+        let action = || format!("take the addresses of interface {index}");
+        let stream = self.handle.address().get().set_link_index_filter(index).execute();
+        let messages: Vec<AddressMessage> = stream.try_collect().await.map_err(refused(action))?;
+        for message in messages.into_iter().filter(|message| message.header.scope != AddressScope::Link) {
+            match self.handle.address().del(message).execute().await {
+                // A secondary address goes with the first one of its network.
+                Err(error) if is_errno(&error, Errno::EADDRNOTAVAIL) => {}
+                outcome => outcome.map_err(refused(action))?,
+            }
+        }
         Ok(())
     }
 

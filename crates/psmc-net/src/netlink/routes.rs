@@ -22,12 +22,18 @@ impl Netlink {
         request.execute().await.map_err(refused(|| format!("route {destination} into interface {index}")))
     }
 
-    /// Routes `destination` to the next hop `gateway`, in the main table.
+    /// Routes `destination` to the next hop `gateway`, in the main table, with the kernel's metric if none is given.
     ///
     /// # Errors
     /// What the kernel says: most often, that no route leads to the gateway.
-    pub async fn add_gateway_route(&self, destination: IpNet, gateway: IpAddr) -> Result<(), NetlinkError> {
+    pub async fn add_gateway_route(
+        &self,
+        destination: IpNet,
+        gateway: IpAddr,
+        metric: Option<u32>,
+    ) -> Result<(), NetlinkError> {
         let mut route = towards(destination);
+        route.attributes.extend(metric.map(RouteAttribute::Priority));
         route.attributes.push(RouteAttribute::Gateway(gateway.into()));
         let request = self.handle.route().add(route);
         request.execute().await.map_err(refused(|| format!("route {destination} via {gateway}")))

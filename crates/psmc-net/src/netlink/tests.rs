@@ -79,7 +79,7 @@ fn uplinks_are_those_with_a_default_route_the_best_first() {
         let (first, second) =
             (netlink.link_index("a1").await.unwrap(), netlink.link_index("a2").await.unwrap());
         netlink.add_route(net("::/0"), first).await.unwrap();
-        netlink.add_gateway_route(net("0.0.0.0/0"), "10.0.2.9".parse().unwrap()).await.unwrap();
+        netlink.add_gateway_route(net("0.0.0.0/0"), "10.0.2.9".parse().unwrap(), None).await.unwrap();
         let v4 = Uplink { name: "a2".into(), index: second, v4: true, v6: false, metric: 0 };
         let v6 = Uplink { name: "a1".into(), index: first, v4: false, v6: true, metric: 1024 };
         assert_eq!(netlink.uplinks(&[]).await.unwrap(), [v4.clone(), v6]);

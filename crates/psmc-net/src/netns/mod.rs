@@ -2,6 +2,7 @@
 //!
 //! A [`Namespace`] is in no directory and needs no clean-up: it is gone when its value, and whatever runs in it, is.
 
+mod identity;
 mod offload;
 mod privilege;
 mod setup;
@@ -22,6 +23,7 @@ use nix::sys::signal::Signal;
 
 use crate::netlink::NetlinkError;
 
+pub use identity::NamespaceId;
 pub use privilege::{UserNamespaceError, enter_user_namespace, is_privileged};
 pub use setup::link_pair;
 pub use shape::Queue;
@@ -58,6 +60,9 @@ pub enum NetnsError {
         /// What the kernel answered.
         source: io::Error,
     },
+    /// The kernel does not tell one namespace from another.
+    #[error("cannot tell which network namespace it is, which takes Linux 5.14 or later")]
+    Identity(#[source] io::Error),
     /// An external tool could not be run.
     #[error("cannot run `{command}`: is iproute2 installed?")]
     Tool {

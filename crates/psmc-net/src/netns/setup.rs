@@ -44,12 +44,65 @@ impl Namespace {
         self.with_netlink(async |netlink| netlink.add_address(netlink.link_index(name).await?, address).await)
     }
 
+    /// Gives the interface called `name` these addresses, usable at once, instead of those it has; the one that IPv6
+    /// makes by itself stays. Routes that need an address that goes are gone with it.
+    ///
+    /// # Errors
+    /// [`NetnsError::Netlink`].
+    pub fn replace_addresses(&self, name: &str, addresses: &[IpNet]) -> Result<(), NetnsError> {
+        self.with_netlink(async |netlink| {
+            let index = netlink.link_index(name).await?;
+            netlink.remove_addresses(index).await?;
+            for address in addresses {
+                netlink.add_address(index, *address).await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The hardware address of the interface called `name`; empty where there is none.
+    ///
+    /// # Errors
+    /// [`NetnsError::Netlink`].
+    pub fn hardware_address(&self, name: &str) -> Result<Vec<u8>, NetnsError> {
+        self.with_netlink(async |netlink| netlink.hardware_address(name).await)
+    }
+
+    /// Has the interface called `name` reach its neighbour `address` at `hardware_address` without asking, until the
+    /// interface goes down.
+    ///
+    /// # Errors
+    /// [`NetnsError::Netlink`].
+    pub fn add_neighbour(
+        &self,
+        name: &str,
+        address: IpAddr,
+        hardware_address: &[u8],
+    ) -> Result<(), NetnsError> {
+        self.with_netlink(async |netlink| {
+            netlink.add_neighbour(netlink.link_index(name).await?, address, hardware_address).await
+        })
+    }
+
     /// Routes `destination` via the next hop `gateway`.
     ///
     /// # Errors
     /// [`NetnsError::Netlink`].
     pub fn add_route(&self, destination: IpNet, gateway: IpAddr) -> Result<(), NetnsError> {
-        self.with_netlink(async |netlink| netlink.add_gateway_route(destination, gateway).await)
+        self.with_netlink(async |netlink| netlink.add_gateway_route(destination, gateway, None).await)
+    }
+
+    /// The same with a metric: of several routes to a destination the one with the smallest is taken.
+    ///
+    /// # Errors
+    /// [`NetnsError::Netlink`].
+    pub fn add_route_with_metric(
+        &self,
+        destination: IpNet,
+        gateway: IpAddr,
+        metric: u32,
+    ) -> Result<(), NetnsError> {
+        self.with_netlink(async |netlink| netlink.add_gateway_route(destination, gateway, Some(metric)).await)
     }
 
     /// Routes `destination` into the interface called `name`, without a next hop.
@@ -122,10 +175,10 @@ impl Namespace {
         Ok(())
     }
 
-    fn with_netlink(
+    fn with_netlink<T: Send>(
         &self,
-        operate: impl AsyncFnOnce(&Netlink) -> Result<(), NetlinkError> + Send,
-    ) -> Result<(), NetnsError> {
+        operate: impl AsyncFnOnce(&Netlink) -> Result<T, NetlinkError> + Send,
+    ) -> Result<T, NetnsError> {
         let outcome = self.block_on(|| async { operate(&Netlink::new()?).await });
         Ok(outcome.map_err(NetnsError::Runtime)??)
     }

@@ -3,6 +3,8 @@
 use std::net::UdpSocket;
 use std::time::Duration;
 
+use ipnet::IpNet;
+
 use super::*;
 
 const NEEDS_ROOT: &str = "this test needs root, for it makes network namespaces";
@@ -71,6 +73,74 @@ fn a_child_lives_in_the_namespace_and_dies_with_it() {
     assert_eq!(id_here, id_of_child);
     drop(namespace);
     assert!(!child.wait().unwrap().success());
+}
+
+#[test]
+fn a_process_is_found_by_its_namespace() {
+    let (namespace, other) = (namespace(), namespace());
+    let id = namespace.id().unwrap();
+    assert_ne!(id.cookie, other.id().unwrap().cookie);
+    let mut child = namespace.spawn(Command::new("sleep").arg("1000")).unwrap();
+    assert_eq!(NamespaceId::of_process(child.id()).unwrap(), id);
+    assert_ne!(NamespaceId::of_process(std::process::id()).unwrap(), id);
+    drop(namespace);
+    child.wait().unwrap();
+    assert!(NamespaceId::of_process(child.id()).is_err());
+}
+
+#[test]
+fn addresses_are_replaced() {
+    let (a, b) = (namespace(), namespace());
+    link_pair(&a, "left", &b, "right").unwrap();
+    b.add_address("right", "10.0.0.2/24".parse().unwrap()).unwrap();
+    for addresses in [&["10.0.0.1/24", "10.0.0.3/24", "fd00::1/64"][..], &["10.0.0.3/24"]] {
+        let addresses: Vec<IpNet> = addresses.iter().map(|address| address.parse().unwrap()).collect();
+        a.replace_addresses("left", &addresses).unwrap();
+    }
+    a.run(|| UdpSocket::bind("10.0.0.1:0")).unwrap_err();
+    a.run(|| UdpSocket::bind("[fd00::1]:0")).unwrap_err();
+    echo_between(&a, "10.0.0.3", &b);
+}
+
+#[test]
+fn a_neighbour_that_is_named_is_not_asked() {
+    let (a, b) = (namespace(), namespace());
+    link_pair(&a, "left", &b, "right").unwrap();
+    a.add_address("left", "10.0.0.1/24".parse().unwrap()).unwrap();
+    b.add_address("right", "10.0.0.2/24".parse().unwrap()).unwrap();
+    let [left, right] = [(&a, "left"), (&b, "right")].map(|(at, name)| at.hardware_address(name).unwrap());
+    for _ in 0..2 {
+        a.add_neighbour("left", "10.0.0.2".parse().unwrap(), &right).unwrap();
+    }
+    b.add_neighbour("right", "10.0.0.1".parse().unwrap(), &left).unwrap();
+    for host in [&a, &b] {
+        // Nobody answers.
+        host.sysctl("net.ipv4.conf.all.arp_ignore", "8").unwrap();
+    }
+    echo_between(&a, "10.0.0.1", &b);
+}
+
+#[test]
+fn a_second_route_stands_behind_the_first() {
+    let (a, b) = (namespace(), namespace());
+    for (link, subnet) in [("one", 1), ("two", 2)] {
+        link_pair(&a, link, &b, link).unwrap();
+        a.add_address(link, format!("10.0.{subnet}.1/24").parse().unwrap()).unwrap();
+        b.add_address(link, format!("10.0.{subnet}.2/24").parse().unwrap()).unwrap();
+    }
+    for (metric, gateway) in [(0, "10.0.1.2"), (1, "10.0.2.2")] {
+        a.add_route_with_metric("0.0.0.0/0".parse().unwrap(), gateway.parse().unwrap(), metric).unwrap();
+    }
+    let source = || {
+        a.run(|| {
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            socket.connect("192.0.2.1:9").unwrap();
+            socket.local_addr().unwrap().ip().to_string()
+        })
+    };
+    assert_eq!(source(), "10.0.1.1");
+    a.set_link("one", false).unwrap();
+    assert_eq!(source(), "10.0.2.1");
 }
 
 #[test]

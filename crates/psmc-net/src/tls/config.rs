@@ -11,12 +11,12 @@ use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig, SupportedProtocolVersion};
 
+use super::Identity;
 use super::trust::{AllowedKeys, Listed, Pinned};
-use super::{ALPN, Identity};
 use crate::keys::PublicKey;
 
-/// Dials as `identity`, whoever owns `expected`.
-pub(super) fn client(identity: &Identity, expected: PublicKey) -> ClientConfig {
+/// Dials as `identity`, whoever owns `expected`, for the protocol `alpn`.
+pub(super) fn client(identity: &Identity, expected: PublicKey, alpn: &[u8]) -> ClientConfig {
     let provider = provider();
     let verifier = Pinned { expected, algorithms: provider.signature_verification_algorithms };
     let mut config = ClientConfig::builder_with_provider(provider)
@@ -27,14 +27,14 @@ pub(super) fn client(identity: &Identity, expected: PublicKey) -> ClientConfig {
         .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(
             identity.certified.clone(),
         )));
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.alpn_protocols = vec![alpn.to_vec()];
     config.resumption = Resumption::disabled();
     config.enable_sni = false;
     config
 }
 
 /// Answers as `identity` whoever owns a key of `allowed`.
-pub(super) fn server(identity: &Identity, allowed: AllowedKeys) -> ServerConfig {
+pub(super) fn server(identity: &Identity, allowed: AllowedKeys, alpn: &[u8]) -> ServerConfig {
     let provider = provider();
     let verifier = Listed { allowed, algorithms: provider.signature_verification_algorithms };
     let mut config = ServerConfig::builder_with_provider(provider)
@@ -42,7 +42,7 @@ pub(super) fn server(identity: &Identity, allowed: AllowedKeys) -> ServerConfig 
         .expect("the provider has suites and groups of TLS 1.3")
         .with_client_cert_verifier(Arc::new(verifier))
         .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(identity.certified.clone())));
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.alpn_protocols = vec![alpn.to_vec()];
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     config

@@ -25,7 +25,7 @@ use std::time::Duration;
 use psmc_wire::crypto::Role;
 use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
-use rustls::{ConnectionCommon, ServerConfig};
+use rustls::{ClientConfig, ConnectionCommon, ServerConfig};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -67,6 +67,19 @@ impl Identity {
     pub fn public(&self) -> PublicKey {
         self.public
     }
+
+    /// For a client of another protocol than ours, which `alpn` names (RFC 7301), over another transport, QUIC for one:
+    /// it only talks to who proves to own the key `expected`.
+    #[must_use]
+    pub fn client_config(&self, expected: PublicKey, alpn: &[u8]) -> ClientConfig {
+        config::client(self, expected, alpn)
+    }
+
+    /// For a server of another protocol than ours, over another transport: it lets in whose keys `allowed` holds.
+    #[must_use]
+    pub fn server_config(&self, allowed: AllowedKeys, alpn: &[u8]) -> ServerConfig {
+        config::server(self, allowed, alpn)
+    }
 }
 
 impl fmt::Debug for Identity {
@@ -85,7 +98,7 @@ impl Dialer {
     /// Dials as `identity`, and only talks to who proves to own the key `expected`.
     #[must_use]
     pub fn new(identity: &Identity, expected: PublicKey) -> Self {
-        Self { connector: TlsConnector::from(Arc::new(config::client(identity, expected))) }
+        Self { connector: TlsConnector::from(Arc::new(config::client(identity, expected, ALPN))) }
     }
 
     /// Shakes hands over `io` as the TLS client, within [`HANDSHAKE_TIMEOUT`].
@@ -121,7 +134,7 @@ impl Acceptor {
     /// Answers as `identity` those whose keys `allowed` holds at the moment of their handshake.
     #[must_use]
     pub fn new(identity: &Identity, allowed: AllowedKeys) -> Self {
-        Self { config: Arc::new(config::server(identity, allowed)) }
+        Self { config: Arc::new(config::server(identity, allowed, ALPN)) }
     }
 
     /// Shakes hands over `io` as the TLS server, within [`HANDSHAKE_TIMEOUT`].

@@ -178,7 +178,7 @@ async fn a_key_that_the_dialer_does_not_own_is_refused() {
 async fn the_protocol_must_be_named() {
     for alpn in [vec![], vec![b"http/1.1".to_vec()]] {
         let (site, peer) = (identity(), identity());
-        let mut config = config::client(&peer, site.public());
+        let mut config = config::client(&peer, site.public(), ALPN);
         config.alpn_protocols = alpn;
         let connector = TlsConnector::from(Arc::new(config));
         let acceptor = Acceptor::new(&site, [peer.public()].into_iter().collect());

@@ -7,13 +7,32 @@
 //! | [`accuracy`] | how exact those are on this machine |
 //! | [`site`] | the configurations of `psmcd` at both ends of a tunnel |
 //! | [`cli`] | the tool `psmc-lab` |
-//! | [`report`] | results as tables, JSON and plots |
+//! | [`traffic`] | traffic in real time: generators and sinks in namespaces |
+//! | [`measure`] | what is taken down while traffic flows |
 //! | [`results`] | what a run or a simulation of it has measured |
+//! | [`report`] | results as tables, JSON and plots |
 
 pub mod accuracy;
 pub mod cli;
 pub mod emulator;
+pub mod measure;
 pub mod report;
 pub mod results;
 pub mod scenario;
 pub mod site;
+pub mod traffic;
+
+/// An error with all its causes, in one line.
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        // Some errors repeat their cause in their own words.
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,10 +1,10 @@
 //! Standard output, standard error and exit codes.
 
-use std::error::Error;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use super::CliError;
+use crate::error_chain;
 
 /// Prints to standard output. A reader that has gone, as in `psmc-lab … | head`, has what it wanted.
 pub(crate) fn print(text: &str) -> io::Result<()> {
@@ -21,7 +21,7 @@ pub(super) fn finish(result: Result<ExitCode, CliError>) -> ExitCode {
         let text = if let CliError::Scenario(error) = &error {
             error.render(is_styled())
         } else {
-            format!("error: {}\n", with_causes(&error))
+            format!("error: {}\n", error_chain(&error))
         };
         // If standard error is gone there is nobody left to tell.
         drop(io::stderr().write_all(text.as_bytes()));
@@ -33,19 +33,4 @@ pub(super) fn finish(result: Result<ExitCode, CliError>) -> ExitCode {
 fn is_styled() -> bool {
     let declined = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     io::stderr().is_terminal() && !declined
-}
-
-/// An error with all its causes, in one line.
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        // Some errors repeat their cause in their own words.
-        if !text.ends_with(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }

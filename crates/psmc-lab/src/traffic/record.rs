@@ -1,0 +1,99 @@
+//! What a stream has measured.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::{Clock, Job, TrafficError};
+use crate::error_chain;
+use crate::measure::{Deliveries, Latencies, Tally, percent};
+use crate::results::TrafficResult;
+use crate::scenario::Traffic;
+
+/// How a stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// All that was to be sent has arrived.
+    Complete,
+    /// It could have gone on.
+    TimeUp,
+}
+
+/// What a stream has measured so far. All of it is used by a single thread.
+pub(super) struct Record {
+    clock: Clock,
+    /// When the stream is over; what arrives later does not count.
+    stop: Duration,
+    arrived: Arc<AtomicU64>,
+    deliveries: RefCell<Deliveries>,
+    pub(super) tally: RefCell<Tally>,
+    pub(super) latencies: RefCell<Latencies>,
+    /// How many arrived after a later one, where that is looked at.
+    pub(super) reordered: Cell<Option<u64>>,
+}
+
+impl Record {
+    pub(super) fn new(job: &Job) -> Self {
+        let interval = job.clock.interval();
+        Self {
+            clock: job.clock,
+            stop: job.traffic.stop,
+            arrived: Arc::clone(&job.arrived),
+            deliveries: RefCell::new(Deliveries::new(interval, job.traffic.start)),
+            tally: RefCell::new(Tally::new(interval)),
+            latencies: RefCell::default(),
+            reordered: Cell::new(None),
+        }
+    }
+
+    /// The time.
+    pub(super) fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
+    /// Takes down that so many bytes have just arrived.
+    pub(super) fn delivered(&self, bytes: usize) {
+        let now = self.clock.now();
+        if now <= self.stop {
+            self.deliveries.borrow_mut().add(now, bytes as u64);
+            self.arrived.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// How many bytes have arrived.
+    pub(super) fn bytes(&self) -> u64 {
+        self.deliveries.borrow().bytes()
+    }
+
+    /// The result of a stream that ended in this way.
+    pub(super) fn into_result(
+        self,
+        traffic: &Traffic,
+        outcome: Result<Ending, TrafficError>,
+    ) -> TrafficResult {
+        let mut deliveries = self.deliveries.into_inner();
+        let end = match outcome {
+            Ok(Ending::Complete) => deliveries.last(),
+            Ok(Ending::TimeUp) => self.stop,
+            Err(_) => self.clock.now().clamp(deliveries.last(), self.stop),
+        };
+        deliveries.stop(end);
+        let tally = self.tally.into_inner();
+        TrafficResult {
+            name: traffic.name.clone(),
+            kind: traffic.kind.name().to_owned(),
+            bytes: deliveries.bytes(),
+            goodput_mbps: deliveries.goodput_mbps(end),
+            goodput_series_mbps: deliveries.goodput_series_mbps(end),
+            longest_gap_ms: deliveries.longest_gap_ms(),
+            gap_series_ms: deliveries.gap_series_ms(end),
+            sent: tally.loss_percent().map(|_| tally.total_sent()),
+            loss_percent: tally.loss_percent(),
+            loss_series_percent: tally.loss_series_percent(),
+            reordered_percent: self.reordered.get().map(|count| percent(count, tally.total_arrived())),
+            latency: self.latencies.into_inner().distribution(),
+            error: outcome.err().map(|error| error_chain(&error)),
+        }
+    }
+}

@@ -7,17 +7,23 @@
 //! | [`accuracy`] | how exact those are on this machine |
 //! | [`site`] | the configurations of `psmcd` at both ends of a tunnel |
 //! | [`cli`] | the tool `psmc-lab` |
+//! | [`run`] | a scenario in real time, with real programs |
 //! | [`traffic`] | traffic in real time: generators and sinks in namespaces |
 //! | [`measure`] | what is taken down while traffic flows |
+//! | [`checks`] | what must hold at the end, and whether it does |
+//! | [`clean`] | what a lab leaves behind if it is killed, and how it is removed |
 //! | [`results`] | what a run or a simulation of it has measured |
 //! | [`report`] | results as tables, JSON and plots |
 
 pub mod accuracy;
+pub mod checks;
+pub mod clean;
 pub mod cli;
 pub mod emulator;
 pub mod measure;
 pub mod report;
 pub mod results;
+pub mod run;
 pub mod scenario;
 pub mod site;
 pub mod traffic;

@@ -2,7 +2,9 @@
 
 mod accuracy;
 mod check;
+mod clean;
 pub(crate) mod output;
+mod run;
 
 use std::error::Error;
 use std::io;
@@ -29,6 +31,13 @@ enum Command {
     Check(check::CheckArgs),
     /// Measure how exact the emulator is on this machine, and how much it carries
     Accuracy(accuracy::Args),
+    /// Run a scenario in real time, with real programs and packets
+    ///
+    /// Exits with 0 if all of its checks hold. As root, or as an ordinary user in a user namespace. Everything that is made
+    /// is removed at the end, also after ^C.
+    Run(run::RunArgs),
+    /// Remove what labs that were killed have left behind
+    Clean,
 }
 
 /// Why a command failed. The text is all that the user gets to see.
@@ -55,13 +64,15 @@ impl CliError {
 /// Runs the tool with the arguments of the process. To be called before the process starts its second thread: an
 /// ordinary user needs a user namespace, which a process with several threads cannot enter.
 pub fn psmc_lab() -> ExitCode {
-    output::finish(run(Lab::parse()))
+    output::finish(execute(Lab::parse()))
 }
 
 /// Exits with 0 if all is well, with 1 also if everything ran but a check does not hold.
-fn run(lab: Lab) -> Result<ExitCode, CliError> {
+fn execute(lab: Lab) -> Result<ExitCode, CliError> {
     match lab.command {
         Command::Accuracy(args) => accuracy::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Clean => clean::run(),
     }
 }

@@ -1,0 +1,171 @@
+//! A scenario in real time: hosts are network namespaces, links are emulated, programs and packets are real.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | `stage` | everything that was made for the run, and the order in which it goes |
+//! | `network` | hosts and links, addresses and routes, and how they change |
+//! | `nat` | translation of addresses |
+//! | `programs` | programs: found, started, ended |
+//! | `tunnels` | the daemons of tunnels |
+//! | `agenda` | what happens when |
+//! | `sampler` | what links and paths do over time |
+//! | `progress` | what is shown while it runs |
+
+mod agenda;
+mod error;
+mod network;
+mod process;
+mod programs;
+mod progress;
+mod sampler;
+mod seed;
+mod stage;
+mod tool;
+mod tunnels;
+
+use std::panic::resume_unwind;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use psmc_net::netns::{enter_user_namespace, is_privileged};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use crate::checks;
+use crate::results::{Mode, Results, TrafficResult};
+use crate::scenario::Scenario;
+use crate::traffic::{Clock, Stream};
+use progress::Progress;
+use sampler::{Links, Paths};
+use stage::Stage;
+
+pub use error::RunError;
+
+/// How a scenario is run.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// Where logs, configurations and captures are left; nowhere if `None`.
+    pub keep: Option<PathBuf>,
+    /// Whether nothing is shown while it runs.
+    pub quiet: bool,
+    /// Where programs are looked for before the PATH; beside the running one if `None`.
+    pub programs: Option<PathBuf>,
+}
+
+/// Runs a scenario to its end, and removes everything that it has made, also after an error.
+///
+/// A process without privileges enters a user namespace of its own, which it can do only before it starts its second
+/// thread; there is no way back. SIGINT, SIGTERM and SIGHUP end the run while it lasts.
+///
+/// # Errors
+/// [`RunError`]; not if a check does not hold.
+pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<Results, RunError> {
+    if !is_privileged() {
+        enter_user_namespace()?;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(RunError::Runtime)?.block_on(async {
+        tokio::select! {
+            // Signals must be caught before there is anything to remove.
+            biased;
+            () = interruption() => Err(RunError::Interrupted),
+            results = conduct(scenario, options) => results,
+        }
+    })
+}
+
+/// Everything from making the network to judging the results. To drop it removes what was made.
+async fn conduct(scenario: &Scenario, options: &RunOptions) -> Result<Results, RunError> {
+    let mut progress = Progress::new(options.quiet);
+    progress.note(&format!("{}: {}", scenario.name, contents(scenario)));
+    let stage = Arc::new(Stage::new(scenario, options)?);
+    if !scenario.tunnels.is_empty() {
+        progress.note("waiting for the tunnels");
+        aside(&stage, Stage::open_tunnels).await?;
+    }
+    let clock = Clock::new(Instant::now() + LEAD, scenario.sample_interval);
+    let streams = stage.start_traffic(clock);
+    let show = async {
+        progress.run(scenario, clock, &streams).await;
+        Ok(())
+    };
+    let (events, links, paths, ()) = tokio::try_join!(
+        agenda::carry_out(&stage, clock),
+        async { Ok(Links::sample(&stage, clock).await) },
+        async { Ok(Paths::sample(&stage, clock).await) },
+        show
+    )?;
+    let traffic = finish(streams).await;
+    let ended = aside(&stage, Stage::finish).await;
+    let mut results = Results {
+        scenario: scenario.name.clone(),
+        mode: Mode::Real,
+        seed: scenario.seed,
+        duration_s: scenario.duration.as_secs_f64(),
+        traffic,
+        links: links.results(scenario),
+        paths: paths.results(),
+        programs: ended.programs,
+        events,
+        checks: Vec::new(),
+        warnings: ended.warnings,
+    };
+    results.checks = checks::evaluate(scenario, &results);
+    Ok(results)
+}
+
+/// Does something with the stage on another thread: the kernel takes its time to change a network, and what arrives
+/// meanwhile must be noticed.
+async fn aside<T: Send + 'static>(stage: &Arc<Stage>, act: impl FnOnce(&Stage) -> T + Send + 'static) -> T {
+    let stage = Arc::clone(stage);
+    let outcome = spawn_blocking(move || act(&stage)).await;
+    outcome.unwrap_or_else(|panic| resume_unwind(panic.into_panic()))
+}
+
+/// Waits for all streams. It can be dropped at any time, and they with it.
+async fn finish(streams: Vec<Stream>) -> Vec<TrafficResult> {
+    while !streams.iter().all(Stream::is_finished) {
+        sleep(POLL).await;
+    }
+    streams.into_iter().map(Stream::finish).collect()
+}
+
+/// What a scenario consists of, in a line.
+fn contents(scenario: &Scenario) -> String {
+    let count = |number: usize, what: &str| match number {
+        0 => None,
+        1 => Some(format!("1 {what}")),
+        _ => Some(format!("{number} {what}s")),
+    };
+    let counts = [
+        count(scenario.hosts.len(), "host"),
+        count(scenario.links.len(), "link"),
+        count(scenario.tunnels.len(), "tunnel"),
+        count(scenario.programs.len(), "program"),
+        count(scenario.traffic.len(), "stream"),
+        Some(format!("{} s", scenario.duration.as_secs_f64())),
+    ];
+    counts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Waits until the user, or the system, wants the run to end.
+async fn interruption() {
+    let signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
+    let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = signals else {
+        // Without handlers the signals do what they do by default, which ends the lab as well.
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = hangup.recv() => {}
+    }
+}
+
+/// How long before the start of the run the traffic is told of it: time to make sockets.
+const LEAD: Duration = Duration::from_millis(100);
+
+/// How often it is looked whether the streams have ended, which they do a moment after the run.
+const POLL: Duration = Duration::from_millis(5);

@@ -1,0 +1,90 @@
+//! A process of the run.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use psmc_net::netns::Namespace;
+
+use super::RunError;
+
+/// A process of the run. It is killed on drop.
+#[derive(Debug)]
+pub(super) struct Process(Child);
+
+impl Process {
+    /// Starts a program on a host. What it prints is added to the file `log`.
+    pub(super) fn start(host: &Namespace, command: &mut Command, log: &Path) -> io::Result<Self> {
+        let log = OpenOptions::new().append(true).open(log)?;
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        host.spawn(command).map(Self)
+    }
+
+    /// How it has ended; `None` while it runs.
+    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+        // It is our child, so that the kernel knows.
+        self.0.try_wait().ok().flatten()
+    }
+
+    /// Asks it to end, and kills it if it has not within [`GRACE`].
+    pub(super) fn terminate(&mut self) -> Option<ExitStatus> {
+        if let Ok(pid) = self.0.id().try_into() {
+            // It fails for a process that has just ended.
+            let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+        }
+        let deadline = Instant::now() + GRACE;
+        while self.ended().is_none() && Instant::now() < deadline {
+            sleep(POLL);
+        }
+        self.kill()
+    }
+
+    /// Kills it, if it runs, and returns how it ended.
+    pub(super) fn kill(&mut self) -> Option<ExitStatus> {
+        // It fails for a process that has ended.
+        let _ = self.0.kill();
+        self.0.wait().ok()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// An exit status as a shell shows it: 128 and the number of the signal for a process that was ended by one.
+pub(super) fn exit_code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
+}
+
+/// Makes an empty log, also where there was one of an earlier run.
+pub(super) fn new_log(path: PathBuf) -> Result<PathBuf, RunError> {
+    match File::create(&path) {
+        Ok(_) => Ok(path),
+        Err(source) => Err(RunError::File { path, source }),
+    }
+}
+
+/// The last lines of a log, each behind the name of its writer.
+pub(super) fn tail(log: &Path, name: &str) -> String {
+    let text = fs::read(log).unwrap_or_else(|error| error.to_string().into_bytes());
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<_> = text.lines().map(|line| format!("{name}: {line}")).collect();
+    lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+}
+
+/// How long a program may take to end when it is asked to.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How often it is looked whether it has.
+const POLL: Duration = Duration::from_millis(5);
+
+/// How much of a log is shown when something has failed.
+const LOG_LINES: usize = 10;

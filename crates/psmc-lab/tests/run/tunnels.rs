@@ -1,0 +1,30 @@
+//! Tunnels between hosts.
+
+use crate::{joined_by, try_run, with_programs};
+
+#[test]
+fn a_tunnel_uses_both_links() {
+    let scenario = joined_by(&["dsl", "lte"])
+        + r#"
+[[tunnel]]
+name = "vpn"
+between = ["a", "b"]
+[[traffic]]
+name = "bulk"
+kind = "tcp"
+from = "a"
+to = "b"
+"#;
+    let results = try_run(&scenario, &with_programs()).unwrap();
+    let bulk = &results.traffic[0];
+    assert_eq!(bulk.error, None);
+    assert!((22.0..40.0).contains(&bulk.goodput_mbps), "{bulk:?}");
+    assert_eq!(results.paths.len(), 2);
+    // From a to b on each link.
+    for (path, link) in results.paths.iter().zip(results.links.iter().step_by(2)) {
+        let sent: f64 = path.sent_series_mbps.iter().map(|sample| sample.value).sum();
+        let mean = sent / path.sent_series_mbps.len() as f64;
+        assert!((0.7..1.3).contains(&(mean / link.rate_mbps)), "{path:?} {link:?}");
+        assert!(path.rtt_series_ms.len() > 10, "{path:?}");
+    }
+}

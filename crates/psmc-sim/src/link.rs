@@ -39,19 +39,20 @@ use wire::{Flying, Wire};
 ///                                          poll_dropped
 /// ```
 ///
-/// It knows nothing of packets but [`PacketInfo`]: `P` is whatever stands for one. All times are logical. A packet that
-/// enters at `t`, when nothing else is there, leaves the transmitter at `t` plus its length by the rate, and arrives the
-/// delay later, whenever the driver polls; the transmission of the next one begins when that of the one before ended. So
-/// errors never add up, and the same calls of `handle_packet` and `reconfigure` yield the same arrivals, however often and
-/// however late polls come between them. Times may go back: a packet that enters at a time before that of the last call,
-/// which may be when it was captured, is sent as if it had been there, behind those that are sent already.
+/// It knows nothing of packets but [`PacketInfo`]: `P` is whatever stands for one. All times are logical. A packet
+/// that enters at `t`, when nothing else is there, leaves the transmitter at `t` plus its length by the rate, and
+/// arrives the delay later, whenever the driver polls; the transmission of the next one begins when that of the one
+/// before ended. So errors never add up, and the same calls of `handle_packet` and `reconfigure` yield the same
+/// arrivals, however often and however late polls come between them. Times may go back: a packet that enters at a
+/// time before that of the last call, which may be when it was captured, is sent as if it had been there, behind
+/// those that are sent already.
 ///
-/// Loss, corruption and duplication happen on the wire, behind the queue: a packet that gets lost did use the rate, and
-/// one that arrives twice used it once.
+/// Loss, corruption and duplication happen on the wire, behind the queue: a packet that gets lost did use the rate,
+/// and one that arrives twice used it once.
 ///
-/// Tell it what happens by [`handle_packet`](Self::handle_packet) and [`reconfigure`](Self::reconfigure), as often as you
-/// like. Then, and whenever [`poll_timeout`](Self::poll_timeout) is due, call [`poll_packet`](Self::poll_packet) and after
-/// it [`poll_dropped`](Self::poll_dropped) until they say `None`. Polling early or twice is harmless.
+/// Tell it what happens by [`handle_packet`](Self::handle_packet) and [`reconfigure`](Self::reconfigure), as often as
+/// you like. Then, and whenever [`poll_timeout`](Self::poll_timeout) is due, call [`poll_packet`](Self::poll_packet)
+/// and after it [`poll_dropped`](Self::poll_dropped) until they say `None`. Polling early or twice is harmless.
 #[derive(Debug)]
 pub struct Link<P> {
     config: LinkConfig,
@@ -126,8 +127,8 @@ impl<P> Link<P> {
     /// Changes everything that differs in `config`, from `now` on.
     ///
     /// Packets on the wire arrive when they would have. What is in the queue, and what is left of the packet that is
-    /// being sent, leaves at the new rate. A queue that is longer than its new limit keeps what it has. A trace begins
-    /// anew if it is another one. Only a black hole lets what is inside vanish.
+    /// being sent, leaves at the new rate. A queue that is longer than its new limit keeps what it has. A trace
+    /// begins anew if it is another one. Only a black hole lets what is inside vanish.
     pub fn reconfigure(&mut self, config: LinkConfig, now: Instant) {
         let now = self.clock.nanos(now);
         self.advance(now);

@@ -33,8 +33,8 @@ pub struct LinkConfig {
     /// The longest packet in bytes, from the IP header on; longer ones are dropped as they enter. `None` is without
     /// limit.
     pub mtu: Option<usize>,
-    /// Whether every packet vanishes, as in a fibre that is cut while its lights stay on: what enters, and what was in
-    /// the queue and on the wire when the hole opened. The link is empty when it closes.
+    /// Whether every packet vanishes, as in a fibre that is cut while its lights stay on: what enters, and what was
+    /// in the queue and on the wire when the hole opened. The link is empty when it closes.
     pub black_hole: bool,
 }
 
@@ -72,8 +72,8 @@ pub enum Loss {
     None,
     /// Each with the same chance, whatever became of others.
     Random(Probability),
-    /// In bursts: two states with a loss of their own. After each packet the chain may enter the other state; it begins
-    /// in the good one.
+    /// In bursts: two states with a loss of their own. After each packet the chain may enter the other state; it
+    /// begins in the good one.
     ///
     /// In the long run a share `to_bad / (to_bad + to_good)` of the packets meets the bad state, for `1 / to_good`
     /// packets at a time.
@@ -100,7 +100,8 @@ pub enum QueueLimit {
     Packets(usize),
     /// So many bytes, from the IP headers on.
     Bytes(usize),
-    /// As many bytes as can be sent within this time from now: at the rate, or at the next opportunities of the trace.
+    /// As many bytes as can be sent within this time from now: at the rate, or at the next opportunities of the
+    /// trace.
     Time(Duration),
 }
 
@@ -110,15 +111,16 @@ pub enum Discipline {
     /// Nothing.
     #[default]
     DropTail,
-    /// Random early detection (Floyd and Jacobson 1993): by the average length, more the longer it is. It acts on packets
-    /// that enter; lengths don't count the packet that is being sent.
+    /// Random early detection (Floyd and Jacobson 1993): by the average length, more the longer it is. It acts on
+    /// packets that enter; lengths don't count the packet that is being sent.
     Red {
         /// The average length in bytes below which nothing is dropped.
         min_bytes: usize,
         /// The average length in bytes from which on everything is.
         max_bytes: usize,
-        /// The chance just below `max_bytes`; from `min_bytes` on it grows linearly. (It is the chance of the first packet
-        /// after a drop. For the next ones it grows, so that the gaps between drops are distributed uniformly.)
+        /// The chance just below `max_bytes`; from `min_bytes` on it grows linearly. (It is the chance of the first
+        /// packet after a drop. For the next ones it grows, so that the gaps between drops are distributed
+        /// uniformly.)
         max_probability: Probability,
         /// The weight of the present length in the average, from 0 to 1, at each packet that enters.
         weight: f64,

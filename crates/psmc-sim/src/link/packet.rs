@@ -20,7 +20,8 @@ pub struct Arrival<P> {
     pub at: Instant,
     /// How often the far end sees it: 2 for a duplicated one.
     pub copies: u8,
-    /// The bit to be flipped in it, if it gets corrupted: counted from the IP header on, below eight times its length.
+    /// The bit to be flipped in it, if it gets corrupted: counted from the IP header on, below eight times its
+    /// length.
     pub corrupt_bit: Option<u64>,
     /// Whether the queue has marked it, which only happens to a packet that is ECN-capable.
     pub congestion_experienced: bool,

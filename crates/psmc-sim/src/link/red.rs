@@ -3,8 +3,8 @@
 use super::chance::Dice;
 use super::config::Probability;
 
-/// The length of a typical packet. In an idle time the average falls as if such packets had found the queue empty; the
-/// paper leaves the length open, and Linux suggests this one.
+/// The length of a typical packet. In an idle time the average falls as if such packets had found the queue empty;
+/// the paper leaves the length open, and Linux suggests this one.
 const TYPICAL_PACKET_BYTES: f64 = 1000.0;
 
 /// Drops the more packets the longer the queue is on average.
@@ -35,7 +35,8 @@ impl Red {
 
     /// Whether a packet that meets a queue of so many bytes shall be dropped or marked.
     ///
-    /// `idle_capacity` are the bytes that could have been sent since the transmitter has nothing to do, if it has not.
+    /// `idle_capacity` are the bytes that could have been sent since the transmitter has nothing to do, if it has
+    /// not.
     pub(super) fn signals(
         &mut self,
         queue_bytes: usize,

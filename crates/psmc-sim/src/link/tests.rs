@@ -1,5 +1,5 @@
-//! What a link promises, against theory and naive models. Seeds are fixed: a bound of four standard deviations that holds
-//! once holds always.
+//! What a link promises, against theory and naive models. Seeds are fixed: a bound of four standard deviations that
+//! holds once holds always.
 
 mod codel;
 mod impairments;

@@ -6,12 +6,14 @@ use super::clock::Nanos;
 
 /// Delivery opportunities in the format of Mahimahi: at each of them 1500 bytes can leave.
 ///
-/// A line for each opportunity says at how many milliseconds from the start it is; several may be at the same time. The
-/// last line is also the period after which the trace repeats.
+/// A line for each opportunity says at how many milliseconds from the start it is; several may be at the same time.
+/// The last line is also the period after which the trace repeats.
 ///
-/// Packets are sent as Mahimahi's link does it: what a packet leaves of an opportunity serves the next packets, if they
-/// are there at that moment, and is lost otherwise; a packet of more than 1500 bytes, or one that begins in what another
-/// has left, takes several opportunities and leaves at the last of them.
+/// Packets are sent as Mahimahi's link does it: what a packet leaves of an opportunity serves the next packets, if
+/// they are there at that moment, and is lost otherwise; a packet of more than 1500 bytes, or one that begins in what
+/// another has left, takes several opportunities and leaves at the last of them.
+///
+/// Unlike there, times of packets are finer than milliseconds: one that enters just at an opportunity still takes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// In milliseconds: not empty, not decreasing, the last not zero.
@@ -62,8 +64,8 @@ pub enum TraceError {
 /// No opportunity is later: sums of such times, in nanoseconds, stay far below 2^64.
 const MAX_MILLISECONDS: u64 = 366 * 24 * 3600 * 1000;
 
-/// 1500 bytes.
-const BITS_PER_OPPORTUNITY: u64 = 1500 * 8;
+/// Bytes that leave at an opportunity: a full packet, from the IP header on.
+pub(super) const OPPORTUNITY_BYTES: u64 = 1500;
 
 const NANOS_PER_MILLISECOND: u64 = 1_000_000;
 
@@ -89,7 +91,7 @@ impl Trace {
     /// Bits per second over a whole period, at least 1.
     #[must_use]
     pub fn mean_rate(&self) -> u64 {
-        let bits = u128::from(self.per_period()) * u128::from(BITS_PER_OPPORTUNITY) * 1_000_000_000;
+        let bits = u128::from(self.per_period()) * u128::from(8 * OPPORTUNITY_BYTES) * 1_000_000_000;
         u64::try_from(bits / u128::from(self.period())).unwrap_or(u64::MAX).max(1)
     }
 

@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use super::clock::Nanos;
 use super::config::Rate;
-use super::trace::Trace;
-
-/// Bytes that leave at an opportunity of a trace: a full packet, from the IP header on.
-const OPPORTUNITY_BYTES: u64 = 1500;
+use super::trace::{OPPORTUNITY_BYTES, Trace};
 
 /// Sends one packet at a time.
 #[derive(Debug)]

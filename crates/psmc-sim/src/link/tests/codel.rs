@@ -150,7 +150,8 @@ impl Sender {
     }
 }
 
-/// The times that packets of such a sender are in the queue, sorted, over a minute at 10 Mb/s; and the bytes that arrive.
+/// The times that packets of such a sender are in the queue, sorted, over a minute at 10 Mb/s; and the bytes that
+/// arrive.
 fn queueing_of_a_sender(discipline: Discipline) -> (Vec<Duration>, u64) {
     const ROUND_TRIP: Duration = millis(50);
     let config = LinkConfig::new(10 * MBIT, millis(0)).with_discipline(discipline);

@@ -73,8 +73,8 @@ fn both_states_of_gilbert_and_elliott_have_their_loss() {
     );
 }
 
-/// The standard deviation of the share of time that a chain of two states spends in one, as if steps were independent:
-/// `memory` is the correlation from step to step, which makes them count for less.
+/// The standard deviation of the share of time that a chain of two states spends in one, as if steps were
+/// independent: `memory` is the correlation from step to step, which makes them count for less.
 fn chain_deviation(share: f64, memory: f64) -> f64 {
     (share * (1.0 - share) * (1.0 + memory) / (1.0 - memory)).sqrt()
 }

@@ -17,7 +17,7 @@ pub(super) fn checks(
     out: &mut Vec<Complaint>,
 ) -> Option<Vec<Check>> {
     let window = draft.window.as_ref().map(|[from, to]| end.span(Some(from), Some(to), out));
-    let subject = subject(draft.subject.as_ref()?, directory, out)?;
+    let subject = subject(draft.subject.as_ref()?, directory)?;
     let measured = measured(subject, traffic);
     for (metric, _) in &draft.bounds {
         if let Some(measured) = measured.filter(|measured| !measured.contains(metric.get_ref())) {
@@ -36,13 +36,13 @@ pub(super) fn checks(
     Some(draft.bounds.iter().map(check).collect())
 }
 
-fn subject(draft: &SubjectDraft, directory: &Directory, out: &mut Vec<Complaint>) -> Option<Subject> {
+fn subject(draft: &SubjectDraft, directory: &Directory) -> Option<Subject> {
     Some(match draft {
-        SubjectDraft::Traffic(name) => Subject::Traffic(TrafficId(directory.traffic.find(name, out)?)),
+        SubjectDraft::Traffic(name) => Subject::Traffic(TrafficId(directory.traffic.find(name)?)),
         SubjectDraft::Link(name, direction) => {
-            Subject::Link(LinkId(directory.links.find(name, out)?), direction.index())
+            Subject::Link(LinkId(directory.links.find(name)?), direction.index())
         }
-        SubjectDraft::Program(name) => Subject::Program(ProgramId(directory.programs.find(name, out)?)),
+        SubjectDraft::Program(name) => Subject::Program(ProgramId(directory.programs.find(name)?)),
     })
 }
 

@@ -8,7 +8,7 @@ use psmc_toml::Complaint;
 use toml::Spanned;
 
 use super::directions;
-use super::names::{Directory, unknown};
+use super::names::Directory;
 use super::network::Network;
 use super::reach::Map;
 use super::times::End;
@@ -48,30 +48,30 @@ impl<'a> Timeline<'a> {
 
     fn action(&mut self, draft: &ActionDraft, at: Duration, out: &mut Vec<Complaint>) -> Option<Action> {
         match draft {
-            ActionDraft::Cut(link) => self.link(link, out).map(Action::Cut),
+            ActionDraft::Cut(link) => self.link(link).map(Action::Cut),
             ActionDraft::BlackHole(link, direction) => {
-                let link = self.link(link, out)?;
+                let link = self.link(link)?;
                 Some(self.black_hole(link, *direction))
             }
             ActionDraft::Restore(link) => {
-                let link = self.link(link, out)?;
+                let link = self.link(link)?;
                 self.restore(link);
                 Some(Action::Restore(link))
             }
             ActionDraft::Change(link, direction, settings) => {
                 let place = link.span();
-                let link = self.link(link, out)?;
+                let link = self.link(link)?;
                 self.change(link, *direction, settings, &place, out)
             }
-            ActionDraft::Kill(name) => self.running(name, Action::Kill, Action::KillSite, out),
-            ActionDraft::Restart(name) => self.running(name, Action::Restart, Action::RestartSite, out),
+            ActionDraft::Kill(name) => self.running(name, Action::Kill, Action::KillSite),
+            ActionDraft::Restart(name) => self.running(name, Action::Restart, Action::RestartSite),
             ActionDraft::Roam { host, link, addresses } => self.roam(host, link, addresses, out),
             ActionDraft::Flood(flood) => self.flood(flood, at, out),
         }
     }
 
-    fn link(&self, name: &Spanned<Reference>, out: &mut Vec<Complaint>) -> Option<LinkId> {
-        self.directory.links.find(name, out).map(LinkId)
+    fn link(&self, name: &Spanned<Reference>) -> Option<LinkId> {
+        self.directory.links.find(name).map(LinkId)
     }
 
     fn black_hole(&mut self, link: LinkId, direction: Option<Direction>) -> Action {
@@ -124,32 +124,11 @@ impl<'a> Timeline<'a> {
         name: &Spanned<Reference>,
         program: fn(ProgramId) -> Action,
         site: fn(TunnelId, usize) -> Action,
-        out: &mut Vec<Complaint>,
     ) -> Option<Action> {
-        let text = &name.get_ref().0;
-        if let Some(id) = self.directory.programs.get(text) {
+        if let Some(id) = self.directory.programs.find(name) {
             return Some(program(ProgramId(id)));
         }
-        let sites = self.sites()?;
-        if let Some((id, end, _)) = sites.iter().find(|(_, _, name)| name == text) {
-            return Some(site(*id, *end));
-        }
-        let programs = self.directory.programs.list().iter().map(String::as_str);
-        let names: Vec<&str> = programs.chain(sites.iter().map(|(_, _, name)| name.as_str())).collect();
-        out.push(unknown("program or site", name, names.into_iter()));
-        None
-    }
-
-    /// Every site, as events call it.
-    fn sites(&self) -> Option<Vec<(TunnelId, usize, String)>> {
-        let map = self.map?;
-        let sites = map.tunnels.iter().enumerate().flat_map(|(index, tunnel)| {
-            [0, 1].map(|end| {
-                let host = &map.network.hosts[tunnel.ends[end].host.0].name;
-                (TunnelId(index), end, format!("{}.{host}", tunnel.name))
-            })
-        });
-        Some(sites.collect())
+        self.directory.sites.find(name).map(|id| site(TunnelId(id / 2), id % 2))
     }
 
     fn roam(
@@ -159,8 +138,8 @@ impl<'a> Timeline<'a> {
         addresses: &[Spanned<HostAddress>],
         out: &mut Vec<Complaint>,
     ) -> Option<Action> {
-        let id = self.directory.hosts.find(host, out).map(HostId);
-        let (link_id, id) = (self.link(link, out)?, id?);
+        let id = self.directory.hosts.find(host).map(HostId);
+        let (link_id, id) = (self.link(link)?, id?);
         let network = self.map?.network;
         let ends = &network.links.get(link_id.0)?.ends;
         let Some(end) = ends.iter().position(|end| end.host == id) else {
@@ -175,7 +154,7 @@ impl<'a> Timeline<'a> {
     }
 
     fn flood(&self, draft: &FloodDraft, at: Duration, out: &mut Vec<Complaint>) -> Option<Action> {
-        let hosts = [&draft.from, &draft.to].map(|host| self.directory.hosts.find(host, out).map(HostId));
+        let hosts = [&draft.from, &draft.to].map(|host| self.directory.hosts.find(host).map(HostId));
         if let Some(duration) =
             draft.duration.as_ref().filter(|duration| at + duration.get_ref().0 > self.end.at)
         {

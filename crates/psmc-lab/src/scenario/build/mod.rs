@@ -8,6 +8,7 @@ mod limits;
 mod names;
 mod network;
 mod reach;
+mod references;
 mod routes;
 mod settings;
 mod times;
@@ -24,19 +25,22 @@ use self::names::Directory;
 use self::network::Network;
 use self::reach::Map;
 use self::times::End;
-use super::draft::{Draft, TrafficDraft};
-use super::model::{Check, HostId, Scenario, Sites, Traffic, TrafficKind, Tunnel, TunnelId};
+use super::draft::Draft;
+use super::model::{Check, HostId, Scenario, Sites, Traffic, Tunnel, TunnelId};
 
 /// The scenario, unless a draft lacks what was complained about.
 pub(super) fn scenario(draft: &Draft, source: &Source, out: &mut Vec<Complaint>) -> Option<Scenario> {
     limits::check(draft, out)?;
     let directory = Directory::of(draft, out);
+    references::check(draft, &directory, out);
     let end = End::of(&draft.header);
     let addresses = Addresses::of(draft, out);
     let network = Network::of(draft, &directory, addresses.as_ref(), out);
     let sites = sites(draft, &directory, addresses.as_ref(), out);
-    let mut world =
-        network.zip(sites).and_then(|(network, sites)| world(draft, &directory, network, sites, out));
+    let mut world = network
+        .zip(sites)
+        .filter(|_| directory.is_sound)
+        .map(|(network, sites)| world(draft, &directory, network, sites, out));
     let map = world.as_ref().map(|(network, tunnels)| Map { network, tunnels });
 
     let programs: Vec<_> =
@@ -90,21 +94,20 @@ fn world(
     mut network: Network,
     sites: Vec<Sites>,
     out: &mut Vec<Complaint>,
-) -> Option<(Network, Vec<Tunnel>)> {
+) -> (Network, Vec<Tunnel>) {
     let tunnelled: Vec<_> = sites.iter().flat_map(tunnels::tunnelled).collect();
     let dialling: Vec<HostId> = sites.iter().map(|sites| sites[0].host).collect();
     network.route(draft, &tunnelled, &dialling, out);
-    let tunnels: Vec<_> = draft
-        .tunnels
-        .iter()
-        .zip(sites)
-        .map(|(draft, sites)| tunnels::tunnel(draft, sites, directory, &network, out))
-        .collect();
-    let tunnels: Vec<Tunnel> = tunnels.into_iter().collect::<Option<_>>()?;
-    for (index, (draft, tunnel)) in draft.tunnels.iter().zip(&tunnels).enumerate() {
-        settings::check(draft, TunnelId(index), tunnel, &network.hosts, &network.links, out);
+    let mut tunnels = Vec::new();
+    for (index, (draft, sites)) in draft.tunnels.iter().zip(sites).enumerate() {
+        let before = out.len();
+        let tunnel = tunnels::tunnel(draft, sites, directory, &network, out);
+        if out.len() == before {
+            settings::check(draft, TunnelId(index), &tunnel, &network.hosts, &network.links, out);
+        }
+        tunnels.push(tunnel);
     }
-    Some((network, tunnels))
+    (network, tunnels)
 }
 
 fn streams(
@@ -119,23 +122,10 @@ fn streams(
         .iter()
         .enumerate()
         .map(|(index, stream)| {
-            traffic::traffic(stream, stream_name(&draft.traffic, index), directory, map, end, out)
+            traffic::traffic(stream, directory.traffic.list()[index].clone(), directory, map, end, out)
         })
         .collect();
     streams.into_iter().collect()
-}
-
-/// The name of a stream: its own, or else its kind, with its number where several would be called so.
-fn stream_name(all: &[TrafficDraft], index: usize) -> String {
-    let kind = |stream: &TrafficDraft| stream.kind.as_ref().map_or("traffic", TrafficKind::name);
-    if let Some(name) = &all[index].name {
-        return name.get_ref().to_string();
-    }
-    let kind_of_this = kind(&all[index]);
-    match all[..index].iter().filter(|other| kind(other) == kind_of_this).count() {
-        0 => kind_of_this.to_owned(),
-        before => format!("{kind_of_this}-{}", before + 1),
-    }
 }
 
 fn checks(draft: &Draft, directory: &Directory, end: &End, out: &mut Vec<Complaint>) -> Option<Vec<Check>> {

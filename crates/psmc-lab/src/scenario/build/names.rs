@@ -1,12 +1,12 @@
 //! Names stand for one thing each, and for one that is there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use psmc_toml::{Complaint, nearest};
+use psmc_toml::{Complaint, Name, nearest};
 use toml::Spanned;
 
-use crate::scenario::draft::Draft;
+use crate::scenario::draft::{Draft, TrafficDraft, TunnelDraft};
 use crate::scenario::value::Reference;
 
 /// Everything in a file that has a name.
@@ -14,8 +14,12 @@ pub(super) struct Directory {
     pub(super) hosts: Names,
     pub(super) links: Names,
     pub(super) tunnels: Names,
+    /// The sites of the tunnels as events call them, `vpn.van`; those of the first tunnel are 0 and 1.
+    pub(super) sites: Names,
     pub(super) programs: Names,
     pub(super) traffic: Names,
+    /// Whether every name stands for one thing.
+    pub(super) is_sound: bool,
 }
 
 /// The names of one kind of thing, each with its index in the file.
@@ -30,23 +34,22 @@ pub(super) struct Names {
 impl Directory {
     /// Collects the names of a file, and complains about those that stand for two things.
     pub(super) fn of(draft: &Draft, out: &mut Vec<Complaint>) -> Self {
+        let before = out.len();
         let links =
             draft.links.iter().map(|link| link.name.as_ref().map(|name| spanned(name, &name.get_ref().0)));
         let tunnels = draft
             .tunnels
             .iter()
             .map(|tunnel| tunnel.name.as_ref().map(|name| spanned(name, &name.get_ref().0)));
-        let programs = draft
-            .programs
-            .iter()
-            .map(|program| program.name.as_ref().map(|name| spanned(name, name.get_ref())));
-        let traffic = draft
-            .traffic
-            .iter()
-            .map(|traffic| traffic.name.as_ref().map(|name| spanned(name, name.get_ref())));
-        let hosts =
-            draft.hosts.iter().map(|host| host.name.as_ref().map(|name| spanned(name, name.get_ref())));
+        let programs = draft.programs.iter().map(|program| own(program.name.as_ref()));
+        let traffic = draft.traffic.iter().map(|traffic| own(traffic.name.as_ref()));
+        let hosts = draft.hosts.iter().map(|host| own(host.name.as_ref()));
         unique("links or tunnels", links.clone().chain(tunnels.clone()), out);
+        let captures = draft
+            .links
+            .iter()
+            .map(|link| link.capture.as_ref().map(|path| spanned(path, &path.get_ref().0.display())));
+        unique("captures", captures, out);
         unique("programs", programs.clone(), out);
         unique("streams of traffic", traffic.clone(), out);
         unique("hosts", hosts.clone(), out);
@@ -58,10 +61,39 @@ impl Directory {
             hosts,
             links: Names::new("link", links),
             tunnels: Names::new("tunnel", tunnels),
+            sites: Names::new("site", draft.tunnels.iter().flat_map(sites)),
             programs: Names::new("program", programs),
-            traffic: Names::new("stream of traffic", traffic),
+            traffic: Names::new("stream of traffic", stream_names(&draft.traffic)),
+            is_sound: out.len() == before,
         }
     }
+}
+
+fn sites(tunnel: &TunnelDraft) -> [Option<Spanned<String>>; 2] {
+    [0, 1].map(|end| {
+        let name = tunnel.name.as_ref()?;
+        let host = &tunnel.between.as_ref()?[end];
+        Some(spanned(name, &format!("{}.{}", name.get_ref().0, host.get_ref())))
+    })
+}
+
+/// The names of streams: their own, or else their kind, with a number where several would be called so.
+fn stream_names(drafts: &[TrafficDraft]) -> impl Iterator<Item = Option<Spanned<String>>> {
+    let mut taken: BTreeSet<String> =
+        drafts.iter().filter_map(|draft| own(draft.name.as_ref())).map(Spanned::into_inner).collect();
+    drafts.iter().map(move |draft| {
+        own(draft.name.as_ref()).or_else(|| {
+            let kind = draft.kind.as_ref()?.name();
+            let numbered = (2..).map(|number| format!("{kind}-{number}"));
+            let free = std::iter::once(kind.to_owned()).chain(numbered).find(|name| !taken.contains(name))?;
+            taken.insert(free.clone());
+            Some(Spanned::new(draft.place.clone(), free))
+        })
+    })
+}
+
+fn own(name: Option<&Spanned<Name>>) -> Option<Spanned<String>> {
+    name.map(|name| spanned(name, name.get_ref()))
 }
 
 fn spanned(name: &Spanned<impl Sized>, text: &impl ToString) -> Spanned<String> {
@@ -114,13 +146,14 @@ impl Names {
         self.index.get(name).copied()
     }
 
-    /// The index of a name, or a complaint that there is no such thing.
-    pub(super) fn find(&self, name: &Spanned<Reference>, out: &mut Vec<Complaint>) -> Option<usize> {
-        let found = self.get(&name.get_ref().0);
-        if found.is_none() {
-            out.push(unknown(self.kind, name, self.list.iter().map(String::as_str)));
-        }
-        found
+    /// The index of what is referred to.
+    pub(super) fn find(&self, name: &Spanned<Reference>) -> Option<usize> {
+        self.get(&name.get_ref().0)
+    }
+
+    /// What one of these things is called.
+    pub(super) fn kind(&self) -> &'static str {
+        self.kind
     }
 }
 

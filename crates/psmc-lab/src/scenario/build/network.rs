@@ -164,9 +164,10 @@ fn nat(
 ) -> Option<Nat> {
     let nat = host.nat.as_ref()?;
     let name = host.name.as_ref()?.get_ref();
-    let outside = LinkId(directory.links.find(&nat.outside, out)?);
+    let outside = LinkId(directory.links.find(&nat.outside)?);
     let id = HostId(directory.hosts.get(name.as_str())?);
-    if ends.get(outside.0).copied().flatten().is_some_and(|ends| !ends.contains(&id)) {
+    let has_links = ends.iter().flatten().flatten().any(|end| *end == id);
+    if has_links && ends.get(outside.0).copied().flatten().is_some_and(|ends| !ends.contains(&id)) {
         let reason = format!("the link \"{}\" does not lead to \"{name}\"", nat.outside.get_ref().0);
         let remedy = "name the link of this host that leads to the outside";
         out.push(Complaint::new(reason, remedy).at(nat.outside.span()));
@@ -180,7 +181,7 @@ fn nat(
 
 /// A host that no link names is most likely one that is misspelt.
 fn has_links(draft: &Draft, ends: &[Option<[HostId; 2]>], directory: &Directory, out: &mut Vec<Complaint>) {
-    if ends.iter().any(Option::is_none) {
+    if ends.iter().any(Option::is_none) || !directory.is_sound {
         return;
     }
     let linked = |index: usize| ends.iter().flatten().flatten().any(|host| host.0 == index);

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use psmc_toml::Complaint;
 use toml::Spanned;
 
-use super::names::{Directory, listed, unknown};
+use super::names::{Directory, listed};
 use super::reach::{Lost, Map};
 use super::times::End;
 use crate::scenario::draft::{Destination, ProgramDraft, TrafficDraft};
@@ -19,7 +19,7 @@ pub(super) fn program(
     end: &End,
     out: &mut Vec<Complaint>,
 ) -> Option<Program> {
-    let host = draft.host.as_ref().and_then(|host| directory.hosts.find(host, out));
+    let host = draft.host.as_ref().and_then(|host| directory.hosts.find(host));
     let [start, stop] = end.span(draft.start.as_ref(), draft.stop.as_ref(), out);
     Some(Program {
         name: draft.name.as_ref()?.get_ref().to_string(),
@@ -40,7 +40,7 @@ pub(super) fn traffic(
     out: &mut Vec<Complaint>,
 ) -> Option<Traffic> {
     let hosts = [draft.from.as_ref(), draft.to.as_ref()]
-        .map(|host| host.and_then(|host| directory.hosts.find(host, out)).map(HostId));
+        .map(|host| host.and_then(|host| directory.hosts.find(host)).map(HostId));
     let [start, stop] = end.span(draft.start.as_ref(), draft.stop.as_ref(), out);
     let target = Target {
         directory,
@@ -107,11 +107,6 @@ impl Target<'_> {
     ) -> Option<IpAddr> {
         let text = &name.get_ref().0;
         let (tunnel, link) = (self.directory.tunnels.get(text), self.directory.links.get(text));
-        if tunnel.is_none() && link.is_none() {
-            let names = self.directory.tunnels.list().iter().chain(self.directory.links.list());
-            out.push(unknown("tunnel or link", name, names.map(String::as_str)));
-            return None;
-        }
         let map = map?;
         let address = match (tunnel, link) {
             (Some(tunnel), _) => inside(map.tunnels.get(tunnel)?, self.hosts[1]),

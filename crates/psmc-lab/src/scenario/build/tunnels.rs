@@ -1,5 +1,6 @@
 //! Tunnels: their sites, their paths, and whether `psmcd` would take their settings.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -21,11 +22,7 @@ pub(super) fn sites(
     out: &mut Vec<Complaint>,
 ) -> Option<Sites> {
     let [first, second] = draft.between.as_ref()?;
-    let find = |name: &Spanned<psmc_toml::Name>, out: &mut Vec<Complaint>| {
-        let name = Spanned::new(name.span(), crate::scenario::value::Reference(name.get_ref().to_string()));
-        directory.hosts.find(&name, out).map(HostId)
-    };
-    let hosts = [find(first, out), find(second, out)];
+    let hosts = [first, second].map(|name| directory.hosts.get(name.get_ref().as_str()).map(HostId));
     if hosts[0].is_some() && hosts[0] == hosts[1] {
         let reason = format!("the tunnel leads from \"{}\" to itself", first.get_ref());
         out.push(Complaint::new(reason, "join two hosts").at(second.span()));
@@ -47,23 +44,24 @@ pub(super) fn tunnelled(sites: &Sites) -> [Tunnelled; 2] {
     [0, 1].map(|end| Tunnelled { site: sites[1 - end].host, networks: sites[end].networks.clone() })
 }
 
-/// A tunnel with its paths, over a network that has its routes.
+/// A tunnel with its paths, over a network that has its routes. Paths that were complained about are left out.
 pub(super) fn tunnel(
     draft: &TunnelDraft,
     sites: Sites,
     directory: &Directory,
     network: &Network,
     out: &mut Vec<Complaint>,
-) -> Option<Tunnel> {
+) -> Tunnel {
     let router = Router { map: Map { network, tunnels: &[] }, sites: &sites, directory };
-    let paths = if draft.has_paths {
-        draft.paths.iter().map(|path| router.path(path, out)).collect::<Option<Vec<_>>>()?
+    let paths: Vec<TunnelPath> = if draft.has_paths {
+        draft.paths.iter().filter_map(|path| router.path(path, out)).collect()
     } else {
-        router.every_path(draft, out)?
+        router.every_path(draft, out)
     };
-    distinct(draft, &paths, out);
+    distinct(draft, out);
+    let name = draft.name.as_ref().map(|name| name.get_ref().0.to_string());
     let settings = draft.settings.iter().map(SettingDraft::pair).collect();
-    Some(Tunnel { name: draft.name.as_ref()?.get_ref().0.to_string(), ends: sites, paths, settings })
+    Tunnel { name: name.unwrap_or_default(), ends: sites, paths, settings }
 }
 
 impl SettingDraft {
@@ -81,7 +79,7 @@ struct Router<'a> {
 
 impl Router<'_> {
     /// One by every link of the first site that leads to the second.
-    fn every_path(&self, draft: &TunnelDraft, out: &mut Vec<Complaint>) -> Option<Vec<TunnelPath>> {
+    fn every_path(&self, draft: &TunnelDraft, out: &mut Vec<Complaint>) -> Vec<TunnelPath> {
         let links = self.map.network.ports[self.sites[0].host.0].iter().map(|port| port.0);
         let paths: Vec<TunnelPath> = links
             .filter_map(|link| {
@@ -93,17 +91,19 @@ impl Router<'_> {
             let [first, second] =
                 [0, 1].map(|end| self.directory.hosts.list()[self.sites[end].host.0].as_str());
             let reason = format!("no link of \"{first}\" leads to \"{second}\", so the tunnel has no path");
-            let remedy = format!(
-                "join them by links and routers; a NAT in front of \"{second}\" lets nobody in, so the one behind it stands first in `between`"
-            );
+            let has_nat = self.map.network.hosts.iter().any(|host| host.nat.is_some());
+            let remedy = if has_nat {
+                "a NAT lets nobody in: put the host behind it first in `between`, or join them by links"
+            } else {
+                "join them by links, over routers or without"
+            };
             out.push(Complaint::new(reason, remedy).at(draft.place.clone()));
-            return None;
         }
-        Some(paths)
+        paths
     }
 
     fn path(&self, draft: &PathDraft, out: &mut Vec<Complaint>) -> Option<TunnelPath> {
-        let link = LinkId(self.directory.links.find(&draft.link, out)?);
+        let link = LinkId(self.directory.links.find(&draft.link)?);
         let host = self.sites[0].host;
         if !self.map.network.ports[host.0].iter().any(|port| port.0 == link) {
             let own = self.map.network.ports[host.0].iter().map(|port| self.name(port.0));
@@ -188,17 +188,18 @@ impl Router<'_> {
     }
 }
 
-/// No two paths have the same name, by which results and events tell them apart, and no endpoint is in the tunnel.
-fn distinct(draft: &TunnelDraft, paths: &[TunnelPath], out: &mut Vec<Complaint>) {
-    for (index, path) in paths.iter().enumerate() {
-        let Some(place) = draft.paths.get(index) else { return };
-        let place = place.name.as_ref().map_or_else(|| place.link.span(), |name| name.span());
-        if paths[..index].iter().any(|other| other.name == path.name) {
-            let reason = format!("two paths of this tunnel are called \"{}\"", path.name);
-            out.push(
-                Complaint::new(reason, "remove one, or give it a `name` of its own in [[tunnel.path]]")
-                    .at(place),
-            );
+/// No two paths have the same name, by which results tell them apart.
+fn distinct(draft: &TunnelDraft, out: &mut Vec<Complaint>) {
+    let mut seen = BTreeMap::new();
+    for path in &draft.paths {
+        let (name, place) = match &path.name {
+            Some(name) => (name.get_ref().as_str(), name.span()),
+            None => (path.link.get_ref().0.as_str(), path.link.span()),
+        };
+        if let Some(first) = seen.insert(name, place.clone()) {
+            let reason = format!("two paths of this tunnel are called \"{name}\"");
+            let remedy = "remove one, or give it a `name` of its own in [[tunnel.path]]";
+            out.push(Complaint::new(reason, remedy).at(place).because_of(first, "the other one"));
         }
     }
 }

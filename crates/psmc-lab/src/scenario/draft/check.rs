@@ -116,15 +116,19 @@ fn bound(
         out.push(Complaint::new(reason, remedy).at(value.span()));
         return None;
     };
+    let before = out.len();
     let section = Section::open("a bound", value.span(), table, &["at_least", "at_most", "between"], out);
+    if out.len() > before {
+        return None;
+    }
     match table.iter().map(|(key, value)| (key.get_ref().as_ref(), value)).collect::<Vec<_>>().as_slice() {
         [("at_least", value)] => number(metric, "at_least", value, out).map(Bound::AtLeast),
         [("at_most", value)] => number(metric, "at_most", value, out).map(Bound::AtMost),
         [("between", value)] => between(metric, value, out),
-        entries => {
+        bounds => {
             let reason =
-                format!("`{key}` takes one of at_least, at_most and between, and has {}", entries.len());
-            let remedy = format!("write it like {key} = {}", example(metric));
+                if bounds.is_empty() { "these braces are empty" } else { "this is more than one bound" };
+            let remedy = format!("write it like {key} = {}, or {{ between = [ … , … ] }}", example(metric));
             out.push(Complaint::new(reason, remedy).at(section.place()));
             None
         }

@@ -37,7 +37,7 @@ impl LinkDraft {
         let section = Section::open_with_hints("[[link]]", place, table, KEYS, hint, out);
         Self {
             place: section.place(),
-            name: section.required("name", "which is that of its interfaces too", out),
+            name: section.required("name", "what you call it; its interfaces get this name", out),
             between: between(&section, "the hosts at its ends", out),
             addresses: addresses(&section, out),
             has_addresses: section.has("addresses"),

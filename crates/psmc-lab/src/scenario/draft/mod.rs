@@ -122,7 +122,11 @@ impl Header {
             seed: Self::SEED,
             sample: Self::SAMPLE,
         };
-        if let Some((place, table)) = file.table("scenario", out) {
+        if file.value("scenario").is_some_and(|value| value.get_ref().is_array()) {
+            let complaint =
+                Complaint::new("a file is one scenario", "write [scenario], with single brackets");
+            out.push(complaint.at(file.key_place("scenario").unwrap_or_default()));
+        } else if let Some((place, table)) = file.table("scenario", out) {
             header.fill(&Section::open("[scenario]", place, table, Self::KEYS, out), out);
         }
         header

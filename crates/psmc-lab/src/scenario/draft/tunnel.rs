@@ -51,7 +51,7 @@ impl TunnelDraft {
         let section = Section::open("[[tunnel]]", place, table, KEYS, out);
         Self {
             place: section.place(),
-            name: section.required("name", "which is that of its interfaces too", out),
+            name: section.required("name", "what you call it; its interfaces get this name", out),
             between: between(&section, "the hosts at its ends; the first one dials", out),
             addresses: pair_of_lists(&section, "addresses", r#"["10.77.0.2/24", "10.77.0.1/24"]"#, out),
             has_addresses: section.has("addresses"),

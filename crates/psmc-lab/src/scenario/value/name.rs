@@ -59,7 +59,7 @@ impl FromStr for Reference {
 
 impl Setting for Reference {
     const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"dsl\"";
+    const EXAMPLE: &'static str = "\"…\"";
 }
 
 /// What a scenario is called: a line for people.

@@ -179,6 +179,38 @@ fn a_shaped_link_is_as_slow_as_told() {
 }
 
 #[test]
+fn a_namespace_without_ipv6_says_nothing_of_its_own() {
+    let namespace = namespace();
+    namespace.disable_ipv6().unwrap();
+    link_pair(&namespace, "left", &namespace, "right").unwrap();
+    let addresses = namespace.run(|| std::fs::read_to_string("/proc/thread-self/net/if_inet6")).unwrap();
+    assert_eq!(addresses, "");
+}
+
+#[test]
+fn an_interface_takes_its_mtu() {
+    let (a, b) = (namespace(), namespace());
+    link_pair(&a, "left", &b, "right").unwrap();
+    a.set_mtu("left", 9000).unwrap();
+    let mtu = a.block_on(|| async { crate::netlink::Netlink::new().unwrap().link_mtu("left").await });
+    assert_eq!(mtu.unwrap().unwrap(), 9000);
+}
+
+#[test]
+fn without_arp_nobody_is_asked_for() {
+    let (a, b) = (namespace(), namespace());
+    b.disable_ipv6().unwrap();
+    link_pair(&a, "left", &b, "right").unwrap();
+    a.disable_ipv6().unwrap();
+    a.add_address("left", "10.0.0.1/24".parse().unwrap()).unwrap();
+    a.disable_arp("left").unwrap();
+    let mut port = b.run(|| crate::packet::PacketPort::open("right", 1514)).unwrap();
+    a.run(|| UdpSocket::bind("10.0.0.1:0").unwrap().send_to(b"x", "10.0.0.2:9")).unwrap();
+    let frame = port.recv().expect("the datagram, at once");
+    assert_eq!(frame.bytes()[12..14], [8, 0]);
+}
+
+#[test]
 fn errors_name_the_culprit() {
     let namespace = namespace();
     let error = namespace.shape("nowhere", 1_000_000, 3000, Queue::Bytes(9000)).unwrap_err();

@@ -13,6 +13,7 @@ use std::thread;
 use nix::sched::{CloneFlags, setns};
 use psmc_net::netns::Namespace;
 use psmc_net::packet::PacketPort;
+use psmc_net::priority::prefer_this_thread_and_its_children;
 use psmc_sim::link::{LinkConfig, Loss, Rate};
 
 use super::AccuracyError;
@@ -50,8 +51,13 @@ impl Rattan {
         let mut command = Command::new(program);
         command.arg("link").args(arguments(config)).arg("--").args(COMMAND);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let spawn = || {
+            // The lab does this by itself, and where others are busy it decides who wins.
+            prefer_this_thread_and_its_children();
+            command.spawn()
+        };
         // Not by the namespace, which would kill it: it has to clean up.
-        let mut child = right.run(|| command.spawn()).map_err(AccuracyError::Rattan)?;
+        let mut child = right.run(spawn).map_err(AccuracyError::Rattan)?;
         let command = child.stdin.take();
         let mut output = child.stdout.take().map(BufReader::new);
         let name = output.as_mut().and_then(instance).ok_or(AccuracyError::RattanSilent)?;

@@ -13,10 +13,10 @@ use nix::time::{ClockId, clock_gettime};
 const WORK: f64 = 0.9;
 
 /// How much more than its part a thread works before it rests: the rest is as short, and no packet late by much.
-const STAMINA: Duration = Duration::from_micros(30);
+const STAMINA: Duration = Duration::from_micros(15);
 
 /// How often it is asked how much the thread has worked, which takes a system call.
-const CHECK_INTERVAL: Duration = Duration::from_micros(200);
+const CHECK_INTERVAL: Duration = Duration::from_micros(150);
 
 /// How long before a moment a thread that waits for it is awake, at least: the kernel takes about as long to wake it.
 const SHORTEST_AHEAD: Duration = Duration::from_micros(10);

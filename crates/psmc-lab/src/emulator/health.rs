@@ -35,21 +35,27 @@ impl Health {
     /// What the user of a run should know about it, in whole sentences.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        let late = self.lateness.quantile(0.99);
+        let (late, reason) = (self.lateness.quantile(0.99), self.reason());
         let lost = [
             (self.overrun, "the emulator did not read in time"),
             (self.unbuffered, "the emulator had no memory left for"),
         ];
-        let losses = lost.iter().filter(|(count, _)| *count > 0).map(|(count, why)| {
-            format!("{count} packets were lost that {why}: this machine is too slow for the link")
-        });
-        let lateness = (late > TOO_LATE).then(|| {
-            format!(
-                "one packet in a hundred was {late:?} late or more: this machine is too slow for the link"
-            )
-        });
+        let losses = lost.into_iter().filter(|(count, _)| *count > 0);
+        let losses = losses.map(|(count, why)| format!("{count} packets were lost that {why}: {reason}"));
+        let is_late = late > TOO_LATE;
+        let lateness =
+            is_late.then(|| format!("one packet in a hundred was about {late:?} late or more: {reason}"));
         let unlogged = (self.unlogged > 0).then(|| format!("{} packets are in no capture", self.unlogged));
         losses.chain(lateness).chain(self.capture_failures.iter().cloned()).chain(unlogged).collect()
+    }
+
+    /// Why the emulator is too slow.
+    fn reason(&self) -> &'static str {
+        if self.preferred {
+            "this machine is too slow for the link"
+        } else {
+            "this machine is too slow for the link, or busy; run by root, the emulator goes before other programs"
+        }
     }
 }
 
@@ -126,7 +132,9 @@ mod tests {
     #[test]
     fn warnings_are_about_what_went_wrong() {
         assert_eq!(health(lateness(&[50; 100])).warnings(), Vec::<String>::new());
-        assert!(health(lateness(&[5000; 100])).warnings()[0].contains("8.192ms late"));
+        assert!(health(lateness(&[5000; 100])).warnings()[0].contains("8.192ms late or more: this machine"));
+        let ordinary = Health { preferred: false, ..health(lateness(&[5000; 100])) };
+        assert!(ordinary.warnings()[0].contains("run by root"));
         let bad = Health { overrun: 3, unbuffered: 4, refused: 5, unlogged: 6, ..health(lateness(&[])) };
         let warnings = bad.warnings();
         assert_eq!(warnings.len(), 3, "{warnings:?}");

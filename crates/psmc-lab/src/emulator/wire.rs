@@ -27,9 +27,6 @@ const MAX_COPIES: u8 = 2;
 /// How far apart two readings of the same moment may be: more than they take, and less than anybody would notice.
 const CLOCK_TOLERANCE: Duration = Duration::from_micros(1);
 
-/// More than a turn takes, unless the thread is kept from working.
-const LONGEST_TURN: Duration = Duration::from_millis(10);
-
 /// How often clocks are read until they agree; they mostly do at once.
 const CLOCK_TRIES: usize = 4;
 
@@ -140,24 +137,31 @@ impl Wire {
 
     /// Reads a batch of frames at one end of a direction; says whether there were any.
     fn take_in(&mut self, direction: usize, clock: Clock) -> bool {
-        let (end, board) = (&mut self.ends[direction], &self.board.directions[direction]);
-        let Direction { link, horizon } = &mut self.directions[direction];
-        for taken in 0..RECV_BATCH {
-            let Some(frame) = end.port.recv() else {
-                *horizon = clock.now.max(*horizon);
-                return taken > 0;
-            };
-            let received_at = frame.received_at();
-            *horizon = clock.instant_of(received_at).max(*horizon);
-            let Some(stored) = self.pool.store(&frame) else {
-                board.unbuffered.add(1);
-                continue;
-            };
-            let bytes = self.pool.frame(stored);
-            log(&mut end.log, received_at, bytes, *horizon, board);
-            link.handle_packet(stored, info_of(bytes), *horizon);
+        let taken = (0..RECV_BATCH).take_while(|_| self.take_one(direction, clock)).count();
+        if taken > 0 {
+            self.audit.get_or_insert(clock.now + AUDIT_INTERVAL);
         }
-        self.audit.get_or_insert(clock.now + AUDIT_INTERVAL);
+        if taken < RECV_BATCH {
+            let horizon = &mut self.directions[direction].horizon;
+            *horizon = clock.now.max(*horizon);
+        }
+        taken > 0
+    }
+
+    /// Reads a frame, if there is one.
+    fn take_one(&mut self, direction: usize, clock: Clock) -> bool {
+        let (end, board) = (&mut self.ends[direction], &self.board.directions[direction]);
+        let Some(frame) = end.port.recv() else { return false };
+        let Direction { link, horizon } = &mut self.directions[direction];
+        let received_at = frame.received_at();
+        *horizon = clock.instant_of(received_at).max(*horizon);
+        let Some(stored) = self.pool.store(&frame) else {
+            board.unbuffered.add(1);
+            return true;
+        };
+        let bytes = self.pool.frame(stored);
+        log(&mut end.log, received_at, bytes, *horizon, board);
+        link.handle_packet(stored, info_of(bytes), *horizon);
         true
     }
 
@@ -245,14 +249,13 @@ impl Clock {
         Self { now: before, wall: SystemTime::now() }
     }
 
-    /// When a packet came that has this stamp. It may have come since the clocks were read, but not long since: then
-    /// the wall clock was set back meanwhile.
+    /// When a packet came that has this stamp.
     fn instant_of(self, stamp: SystemTime) -> Instant {
-        match self.wall.duration_since(stamp) {
-            Ok(age) => self.now.checked_sub(age).unwrap_or(self.now),
-            Err(ahead) if ahead.duration() <= LONGEST_TURN => self.now + ahead.duration(),
-            Err(_set_back) => self.now,
-        }
+        // What came since the clocks were read takes another reading. What is from the future even then came before the
+        // wall clock was set back.
+        let clock = if stamp > self.wall { Self::read() } else { self };
+        let age = clock.wall.duration_since(stamp).unwrap_or_default();
+        clock.now.checked_sub(age).unwrap_or(clock.now)
     }
 
     fn wall_at(self, instant: Instant) -> SystemTime {

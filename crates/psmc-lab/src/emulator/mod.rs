@@ -13,6 +13,7 @@
 
 mod build;
 mod capture;
+mod clock;
 mod counters;
 mod ethernet;
 mod fatigue;

@@ -1,6 +1,7 @@
 //! One link: frames in at one end, out at the other.
 
 use std::io::IoSlice;
+use std::iter;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,6 +11,7 @@ use psmc_net::packet::{ETHERNET_HEADER, PacketPort, SEND_BATCH};
 use psmc_sim::link::{Arrival, Link, LinkConfig, PacketInfo};
 
 use super::capture::Log;
+use super::clock::Clock;
 use super::counters::Board;
 use super::ethernet::{can_be_marked, flip_bit, mark_congestion};
 use super::pool::{Pool, Stored};
@@ -23,12 +25,6 @@ const SEND_BATCHES: usize = 2;
 
 /// How many copies of a frame are sent at most: a link duplicates once.
 const MAX_COPIES: u8 = 2;
-
-/// How far apart two readings of the same moment may be: more than they take, and less than anybody would notice.
-const CLOCK_TOLERANCE: Duration = Duration::from_micros(1);
-
-/// How often clocks are read until they agree; they mostly do at once.
-const CLOCK_TRIES: usize = 4;
 
 /// How often the kernel is asked what it has lost.
 const AUDIT_INTERVAL: Duration = Duration::from_millis(50);
@@ -116,6 +112,8 @@ impl Wire {
         }
         let Direction { link, horizon } = &mut self.directions[direction];
         link.reconfigure(config, *horizon);
+        self.clear_dropped(direction);
+        self.publish();
     }
 
     pub(super) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
@@ -165,7 +163,7 @@ impl Wire {
         true
     }
 
-    /// Sends a batch of the frames of a direction that are due; says whether there were any.
+    /// Sends a batch of the frames of a direction that are due; says whether there were any, or any that were dropped.
     fn let_out(&mut self, direction: usize, clock: Clock) -> bool {
         let Direction { link, horizon } = &mut self.directions[direction];
         while self.outbox.len() < SEND_BATCH
@@ -174,15 +172,20 @@ impl Wire {
             touch(self.pool.frame_mut(arrival.packet), &arrival);
             self.outbox.push(arrival);
         }
-        while let Some((stored, _)) = link.poll_dropped() {
-            self.pool.give_back(stored);
-        }
+        let dropped = self.clear_dropped(direction);
         if self.outbox.is_empty() {
-            return false;
+            return dropped;
         }
         self.send_outbox(direction);
         self.settle_outbox(direction, clock);
         true
+    }
+
+    /// Has the memory back of what the link has dropped; says whether it has dropped anything.
+    fn clear_dropped(&mut self, direction: usize) -> bool {
+        let link = &mut self.directions[direction].link;
+        let dropped = iter::from_fn(|| link.poll_dropped());
+        dropped.inspect(|(stored, _)| self.pool.give_back(*stored)).count() > 0
     }
 
     fn send_outbox(&self, direction: usize) {
@@ -225,41 +228,6 @@ impl Wire {
         for (end, board) in self.ends.iter().zip(&self.board.directions) {
             board.overrun.add(end.port.lost().unwrap_or(0).into());
         }
-    }
-}
-
-/// The same moment on two clocks: one that never jumps, and the one by which the kernel stamps packets.
-#[derive(Clone, Copy, Debug)]
-struct Clock {
-    now: Instant,
-    wall: SystemTime,
-}
-
-impl Clock {
-    /// Reads both, again if it was interrupted in between.
-    fn read() -> Self {
-        let mut before = Instant::now();
-        for _ in 0..CLOCK_TRIES {
-            let (wall, now) = (SystemTime::now(), Instant::now());
-            if now - before <= CLOCK_TOLERANCE {
-                return Self { now, wall };
-            }
-            before = now;
-        }
-        Self { now: before, wall: SystemTime::now() }
-    }
-
-    /// When a packet came that has this stamp.
-    fn instant_of(self, stamp: SystemTime) -> Instant {
-        // What came since the clocks were read takes another reading. What is from the future even then came before the
-        // wall clock was set back.
-        let clock = if stamp > self.wall { Self::read() } else { self };
-        let age = clock.wall.duration_since(stamp).unwrap_or_default();
-        clock.now.checked_sub(age).unwrap_or(clock.now)
-    }
-
-    fn wall_at(self, instant: Instant) -> SystemTime {
-        self.wall + instant.saturating_duration_since(self.now)
     }
 }
 

@@ -26,6 +26,15 @@ fn a_black_hole_swallows_one_direction_until_it_is_filled_up() {
 }
 
 #[test]
+fn a_black_hole_swallows_what_is_on_the_way() {
+    let mut bench = Bench::new(&LinkConfig { delay: Duration::from_secs(60), ..LinkConfig::default() });
+    bench.send(0, &frames(10, 100));
+    bench.emulator.change(LINK, 0, LinkConfig { black_hole: true, ..LinkConfig::default() });
+    assert!(bench.receive_all(1, 10).is_empty());
+    assert_eq!(bench.counters(0).dropped_for(DropReason::BlackHole), 10);
+}
+
+#[test]
 fn what_is_on_the_way_arrives_when_it_would_have() {
     let mut bench = Bench::new(&LinkConfig { delay: Duration::from_millis(300), ..LinkConfig::default() });
     let before = SystemTime::now();

@@ -86,6 +86,16 @@ fn as_many_get_lost_as_the_chance_says() {
 }
 
 #[test]
+fn what_gets_lost_last_is_counted() {
+    let config =
+        LinkConfig { rate: Rate::Fixed(1_000_000), loss: Loss::Random(chance(1.0)), ..LinkConfig::default() };
+    let mut bench = Bench::new(&config);
+    bench.send(0, &frames(5, 1000));
+    assert!(bench.receive_all(1, 5).is_empty());
+    assert_eq!(bench.counters(0).dropped_for(DropReason::Loss), 5);
+}
+
+#[test]
 fn losses_come_in_bursts() {
     let loss = Loss::GilbertElliott {
         to_bad: chance(0.05),

@@ -235,6 +235,11 @@ impl Network {
         self.cables[link.0].counters()
     }
 
+    /// What both directions of a link are like.
+    pub(crate) fn link_config(&self, link: LinkId) -> [&LinkConfig; 2] {
+        self.cables[link.0].config()
+    }
+
     fn end_of(&self, host: HostId, link: LinkId) -> Option<usize> {
         self.cables[link.0].ends.iter().position(|end| end.host == host)
     }

@@ -183,6 +183,11 @@ impl Packet {
         &self.body()[UDP_HEADER..]
     }
 
+    /// The payload of a UDP datagram, to be changed in place.
+    pub(crate) fn udp_payload_mut(&mut self) -> &mut [u8] {
+        &mut self.body_mut()[UDP_HEADER..]
+    }
+
     /// What identifies a ping.
     pub(crate) fn echo_ident(&self) -> u16 {
         Icmpv4Packet::new_unchecked(self.body()).echo_ident()

@@ -81,7 +81,13 @@ impl Sites {
     }
 
     /// A datagram has arrived at a socket of a site.
-    pub(crate) fn handle_datagram(&mut self, id: SiteId, socket: SocketId, packet: &Packet, now: Instant) {
+    pub(crate) fn handle_datagram(
+        &mut self,
+        id: SiteId,
+        socket: SocketId,
+        packet: &mut Packet,
+        now: Instant,
+    ) {
         self.with(id, |engine| engine.handle_datagram(socket, packet, now));
     }
 

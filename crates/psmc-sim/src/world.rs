@@ -158,6 +158,12 @@ impl World {
         self.stack.network.counters(link)
     }
 
+    /// What both directions of a link are like at present.
+    #[must_use]
+    pub fn link_config(&self, link: LinkId) -> [&LinkConfig; 2] {
+        self.stack.network.link_config(link)
+    }
+
     /// What a site says of the peer with that number in its setup, if it runs.
     #[must_use]
     pub fn site_status(&self, site: SiteId, peer: usize) -> Option<PeerStatus> {
@@ -189,7 +195,7 @@ impl World {
     }
 
     fn deliver(&mut self, delivery: Delivery) {
-        let Delivery { host, to, packet } = delivery;
+        let Delivery { host, to, mut packet } = delivery;
         let by = match to {
             Receiver::Tunnel(site) => return self.sites.handle_inner(site, &packet, self.stack.now),
             Receiver::Host { by } => by,
@@ -197,14 +203,14 @@ impl World {
         let now = self.stack.now;
         match packet.content() {
             Content::Tcp => self.stack.transport.handle_packet(host, packet, &mut self.stack.network, now),
-            Content::Udp => self.deliver_datagram(host, by, &packet),
+            Content::Udp => self.deliver_datagram(host, by, &mut packet),
             Content::EchoRequest => self.stack.network.send(host, packet.into_echo_reply(), None, now),
             Content::EchoReply => self.traffics.handle_echo_reply(&packet, &mut self.stack),
             Content::Other => {}
         }
     }
 
-    fn deliver_datagram(&mut self, host: HostId, by: Option<LinkId>, packet: &Packet) {
+    fn deliver_datagram(&mut self, host: HostId, by: Option<LinkId>, packet: &mut Packet) {
         match self.stack.udp.owner(host, packet.to().port(), by) {
             Some(UdpOwner::Site(site, socket)) => {
                 self.sites.handle_datagram(site, socket, packet, self.stack.now);

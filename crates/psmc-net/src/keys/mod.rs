@@ -49,6 +49,12 @@ impl PrivateKey {
         Self(Zeroizing::new(random_seed()))
     }
 
+    /// The key of a seed: as secret as the seed is. For keys that must come out the same each time.
+    #[must_use]
+    pub fn from_seed(seed: [u8; KEY_LEN]) -> Self {
+        Self(Zeroizing::new(seed))
+    }
+
     /// Reads a key as [`to_base64`](Self::to_base64) writes it; white space around it is ignored.
     ///
     /// # Errors

@@ -106,6 +106,11 @@ impl Cable {
         [self.directions[0].counters(), self.directions[1].counters()]
     }
 
+    /// What each direction is like.
+    pub(super) fn config(&self) -> [&LinkConfig; 2] {
+        [self.directions[0].config(), self.directions[1].config()]
+    }
+
     /// The address from which an end speaks to `to`: one of the same network, or else the first of the same family.
     pub(super) fn source(&self, end: usize, to: IpAddr) -> Option<IpAddr> {
         source_among(&self.ends[end].addresses, to)

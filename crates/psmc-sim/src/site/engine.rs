@@ -122,14 +122,14 @@ impl Engine {
     }
 
     /// A datagram has arrived at a socket.
-    pub(super) fn handle_datagram(&mut self, socket: SocketId, packet: &Packet, now: Instant) {
+    pub(super) fn handle_datagram(&mut self, socket: SocketId, packet: &mut Packet, now: Instant) {
         let origin = DatagramOrigin {
             socket,
             local_ip: Some(packet.destination()),
             remote: packet.from(),
             congestion_experienced: packet.has_met_congestion(),
         };
-        self.site.handle_datagram(&mut packet.udp_payload().to_vec(), &origin, now);
+        self.site.handle_datagram(packet.udp_payload_mut(), &origin, now);
     }
 
     /// Something has happened to a control connection.

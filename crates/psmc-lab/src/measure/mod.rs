@@ -5,6 +5,9 @@
 
 mod deliveries;
 mod latencies;
+mod links;
+mod paths;
+mod stream;
 mod tally;
 
 use std::time::Duration;
@@ -13,6 +16,9 @@ use crate::results::Sample;
 
 pub use deliveries::Deliveries;
 pub use latencies::{Latencies, percentile};
+pub use links::Carried;
+pub use paths::{PathCounts, PathSeries};
+pub use stream::Measured;
 pub use tally::Tally;
 
 /// So many bytes in so much time, in Mbit/s; 0 for no time.

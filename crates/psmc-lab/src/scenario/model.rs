@@ -3,6 +3,7 @@
 //! Names are resolved: whatever refers to a host, a link or a program holds its index. Every address is known, those
 //! that the file leaves out included, and every host has the routes it needs.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -55,6 +56,18 @@ pub struct Scenario {
     pub events: Vec<Event>,
     /// What must hold at the end.
     pub checks: Vec<Check>,
+}
+
+impl Scenario {
+    /// The hosts that lie between others: somebody sends what is for a third to an address of theirs. Others must not
+    /// forward, for what reaches them by an address that they have left would go to and fro.
+    #[must_use]
+    pub fn forwarders(&self) -> BTreeSet<HostId> {
+        let via: BTreeSet<_> =
+            self.hosts.iter().flat_map(|host| &host.routes).map(|route| route.via).collect();
+        let lies_between = |end: &&LinkEnd| end.addresses.iter().any(|net| via.contains(&net.addr()));
+        self.links.iter().flat_map(|link| &link.ends).filter(lies_between).map(|end| end.host).collect()
+    }
 }
 
 /// A machine with a network stack of its own. A host that lies between others forwards.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Clock, Job, TrafficError};
 use crate::error_chain;
-use crate::measure::{Deliveries, Latencies, Tally, percent};
+use crate::measure::{Deliveries, Latencies, Measured, Tally};
 use crate::results::TrafficResult;
 use crate::scenario::Traffic;
 
@@ -72,28 +72,18 @@ impl Record {
         traffic: &Traffic,
         outcome: Result<Ending, TrafficError>,
     ) -> TrafficResult {
-        let mut deliveries = self.deliveries.into_inner();
+        let deliveries = self.deliveries.into_inner();
         let end = match outcome {
             Ok(Ending::Complete) => deliveries.last(),
             Ok(Ending::TimeUp) => self.stop,
             Err(_) => self.clock.now().clamp(deliveries.last(), self.stop),
         };
-        deliveries.stop(end);
-        let tally = self.tally.into_inner();
-        TrafficResult {
-            name: traffic.name.clone(),
-            kind: traffic.kind.name().to_owned(),
-            bytes: deliveries.bytes(),
-            goodput_mbps: deliveries.goodput_mbps(end),
-            goodput_series_mbps: deliveries.goodput_series_mbps(end),
-            longest_gap_ms: deliveries.longest_gap_ms(),
-            gap_series_ms: deliveries.gap_series_ms(end),
-            sent: tally.loss_percent().map(|_| tally.total_sent()),
-            loss_percent: tally.loss_percent(),
-            loss_series_percent: tally.loss_series_percent(),
-            reordered_percent: self.reordered.get().map(|count| percent(count, tally.total_arrived())),
-            latency: self.latencies.into_inner().distribution(),
-            error: outcome.err().map(|error| error_chain(&error)),
-        }
+        let measured = Measured {
+            deliveries,
+            tally: self.tally.into_inner(),
+            latencies: self.latencies.into_inner(),
+            reordered: self.reordered.get(),
+        };
+        measured.into_result(traffic, end, outcome.err().map(|error| error_chain(&error)))
     }
 }

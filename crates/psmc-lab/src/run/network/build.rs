@@ -5,7 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ipnet::IpNet;
 use psmc_net::netlink::NetlinkError;
 use psmc_net::netns::{Namespace, NetnsError};
 
@@ -24,8 +23,9 @@ impl Network {
         hosts: Hosts,
         directory: &Path,
     ) -> Result<Self, RunError> {
+        let forwarders = scenario.forwarders();
         for (id, host) in scenario.hosts.iter().enumerate() {
-            let forwards = forwards(&scenario, HostId(id));
+            let forwards = forwarders.contains(&HostId(id));
             prepare(hosts.get(HostId(id)), forwards).map_err(failed(&host.name))?;
         }
         let emulator = emulate(&scenario, &hosts, directory)?;
@@ -92,15 +92,6 @@ impl Network {
         }
         multipath::allow(self, &self.scenario)
     }
-}
-
-/// Whether a host lies between others: one of them sends what is for a third to an address of it. Others must not
-/// forward, for what reaches them by an address that they have left would go to and fro.
-fn forwards(scenario: &Scenario, id: HostId) -> bool {
-    let ends = scenario.links.iter().flat_map(|link| &link.ends).filter(|end| end.host == id);
-    let own: Vec<_> = ends.flat_map(|end| &end.addresses).map(IpNet::addr).collect();
-    let routes = scenario.hosts.iter().flat_map(|host| &host.routes);
-    routes.map(|route| route.via).any(|via| own.contains(&via))
 }
 
 /// Brings a host into a state that does not depend on the machine's.

@@ -8,6 +8,7 @@
 //! | [`site`] | the configurations of `psmcd` at both ends of a tunnel |
 //! | [`cli`] | the tool `psmc-lab` |
 //! | [`run`] | a scenario in real time, with real programs |
+//! | [`sim`] | a scenario in virtual time |
 //! | [`traffic`] | traffic in real time: generators and sinks in namespaces |
 //! | [`measure`] | what is taken down while traffic flows |
 //! | [`checks`] | what must hold at the end, and whether it does |
@@ -25,6 +26,7 @@ pub mod report;
 pub mod results;
 pub mod run;
 pub mod scenario;
+pub mod sim;
 pub mod site;
 pub mod traffic;
 

@@ -54,7 +54,8 @@ fn steps(page: &str) -> Vec<Step<'_>> {
     let mut lines = page.lines();
     while let Some(line) = lines.next() {
         let Some(info) = line.strip_prefix("```") else { continue };
-        let text: String = lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
+        let text: String =
+            lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
         match info.split_once(' ').unwrap_or((info, "")) {
             ("toml", name) => steps.push(Step::Write { name, text }),
             ("sh", flag) => steps.push(Step::Type { commands: text, fails: flag == "fails" }),

@@ -43,7 +43,7 @@ fn type_in(commands: &str, directory: &Path) -> bool {
     println!("$ {commands}");
     let mut shell = Command::new("bash");
     shell.args(["-euo", "pipefail", "-c", commands]).current_dir(directory).env("PATH", path);
-    let output = shell.output().unwrap();
+    let output = shell.output().expect("this machine has bash");
     println!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     output.status.success()
 }

@@ -55,3 +55,6 @@ static DIALECT: Dialect = Dialect {
     setting: r#"name = "dsl""#,
     list: r#"["van", "hq"]"#,
 };
+
+#[cfg(test)]
+mod tests;

@@ -31,6 +31,11 @@ fn config_corpus() {
 }
 
 #[test]
+fn scenario_corpus() {
+    replay("scenario", entry::scenario);
+}
+
+#[test]
 fn seeds_are_what_the_encoders_write() {
     let update = std::env::var_os("UPDATE_SEEDS").is_some();
     for (name, bytes) in seeds() {

@@ -1,4 +1,4 @@
-//! Plots as SVG: what is drawn ([`Figure`], [`Bars`]) apart from how.
+//! Plots as SVG: what is drawn apart from how.
 
 mod canvas;
 mod figure;

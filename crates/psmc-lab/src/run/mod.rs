@@ -83,6 +83,7 @@ async fn conduct(scenario: &Scenario, options: &RunOptions) -> Result<Results, R
     let stage = Arc::new(Stage::new(scenario, options)?);
     if !scenario.tunnels.is_empty() {
         progress.note("waiting for the tunnels");
+        let _cancel = CancelOnDrop(&stage);
         aside(&stage, Stage::open_tunnels).await?;
     }
     let clock = Clock::new(Instant::now() + LEAD, scenario.sample_interval);
@@ -114,6 +115,15 @@ async fn conduct(scenario: &Scenario, options: &RunOptions) -> Result<Results, R
     };
     results.checks = checks::evaluate(scenario, &results);
     Ok(results)
+}
+
+/// Ends the waiting for tunnels, which goes on on another thread, with that for its outcome.
+struct CancelOnDrop<'a>(&'a Stage);
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
 }
 
 /// Does something with the stage on another thread: the kernel takes its time to change a network, and what arrives

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use psmc_sim::link::LinkCounters;
 
-use super::network::{Hosts, Network};
+use super::network::{Hosts, Network, check_nat};
 use super::programs::{Finder, Programs};
 use super::tunnels::{Directories, Tunnels};
 use super::{RunError, RunOptions, seed};
@@ -24,6 +25,8 @@ pub(super) struct Stage {
     tunnels: Mutex<Tunnels>,
     network: Network,
     scenario: Arc<Scenario>,
+    /// Whether nobody waits for the tunnels any more.
+    cancelled: AtomicBool,
     /// Kills what programs have left running, and removes their directory.
     _registration: Registration,
 }
@@ -39,6 +42,7 @@ impl Stage {
     /// Makes everything. Nothing runs yet but the links.
     pub(super) fn new(scenario: &Scenario, options: &RunOptions) -> Result<Self, RunError> {
         check_kernel(scenario)?;
+        check_nat(scenario)?;
         let finder = Finder::new(options);
         let mut registration = Registration::new()?;
         let files = files(options, registration.directory())?;
@@ -55,15 +59,19 @@ impl Stage {
             tunnels: Mutex::new(tunnels),
             network,
             scenario,
+            cancelled: AtomicBool::new(false),
             _registration: registration,
         })
     }
 
     /// Starts the tunnels, and waits until all of their paths carry data.
     pub(super) fn open_tunnels(&self) -> Result<(), RunError> {
-        let mut tunnels = self.tunnels();
-        tunnels.start(&self.network)?;
-        tunnels.wait_until_up(&self.scenario)
+        self.tunnels().open(&self.scenario, &self.network, &self.cancelled)
+    }
+
+    /// Has [`open_tunnels`](Self::open_tunnels) give up.
+    pub(super) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
     }
 
     /// Starts all traffic, each stream at its own time.

@@ -5,12 +5,10 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread::sleep;
-use std::time::Instant;
 
 use psmcd::api::{Client, ClientError, Request, Response, Status};
 
-use super::POLL;
+use super::{PATIENCE, Patience};
 use crate::run::RunError;
 use crate::run::network::Network;
 use crate::run::process::{Process, new_log, tail};
@@ -87,18 +85,17 @@ impl Daemon {
     }
 
     /// Waits until the daemon answers, and so listens.
-    pub(super) fn wait_for_answer(&mut self, deadline: Instant) -> Result<(), RunError> {
+    pub(super) fn wait_for_answer(&mut self, patience: Patience<'_>) -> Result<(), RunError> {
         while let Err(error) = self.status() {
             self.check()?;
-            if Instant::now() > deadline {
+            if !patience.pause()? {
                 return Err(RunError::NotUp {
                     tunnel: self.place.tunnel.clone(),
-                    waited: super::PATIENCE,
+                    waited: PATIENCE,
                     state: error.to_string(),
                     logs: self.log_tail(),
                 });
             }
-            sleep(POLL);
         }
         Ok(())
     }

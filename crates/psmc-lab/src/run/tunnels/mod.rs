@@ -3,6 +3,7 @@
 mod daemon;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,24 @@ pub(super) struct Directories<'a> {
     pub(super) sockets: &'a Path,
 }
 
+/// How long it is waited for tunnels.
+#[derive(Clone, Copy, Debug)]
+struct Patience<'a> {
+    deadline: Instant,
+    cancelled: &'a AtomicBool,
+}
+
+impl Patience<'_> {
+    /// Waits a little; false if there is no time left, an error if there is nobody left who waits.
+    fn pause(self) -> Result<bool, RunError> {
+        if self.cancelled.load(Ordering::Relaxed) {
+            return Err(RunError::Interrupted);
+        }
+        sleep(POLL);
+        Ok(Instant::now() < self.deadline)
+    }
+}
+
 /// All tunnels of a scenario. Its methods block.
 #[derive(Debug)]
 pub(super) struct Tunnels(Vec<[Daemon; 2]>);
@@ -48,24 +67,25 @@ impl Tunnels {
         (0..scenario.tunnels.len()).map(make).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Starts all daemons, those first that are dialled: who dials before anybody listens pauses before it tries again.
-    pub(super) fn start(&mut self, network: &Network) -> Result<(), RunError> {
+    /// Starts all daemons, and waits until every path carries data, unless `cancelled` becomes true.
+    pub(super) fn open(
+        &mut self,
+        scenario: &Scenario,
+        network: &Network,
+        cancelled: &AtomicBool,
+    ) -> Result<(), RunError> {
+        let patience = Patience { deadline: Instant::now() + PATIENCE, cancelled };
+        // Those first that are dialled: who dials before anybody listens pauses before it tries again.
         for end in [1, 0] {
             for daemons in &mut self.0 {
                 daemons[end].start(network)?;
             }
             for daemons in &mut self.0 {
-                daemons[end].wait_for_answer(Instant::now() + PATIENCE)?;
+                daemons[end].wait_for_answer(patience)?;
             }
         }
-        Ok(())
-    }
-
-    /// Waits until every path of all tunnels carries data.
-    pub(super) fn wait_until_up(&mut self, scenario: &Scenario) -> Result<(), RunError> {
-        let deadline = Instant::now() + PATIENCE;
         for (daemons, plan) in self.0.iter_mut().zip(&scenario.tunnels) {
-            wait_until_up(daemons, &plan.name, plan.paths.len(), deadline)?;
+            wait_until_up(daemons, &plan.name, plan.paths.len(), patience)?;
         }
         Ok(())
     }
@@ -114,10 +134,10 @@ fn wait_until_up(
     daemons: &mut [Daemon; 2],
     name: &str,
     paths: usize,
-    deadline: Instant,
+    patience: Patience<'_>,
 ) -> Result<(), RunError> {
     let mut state = "the daemon does not answer".to_owned();
-    while Instant::now() < deadline {
+    while patience.pause()? {
         daemons.iter_mut().try_for_each(Daemon::check)?;
         if let Ok(status) = daemons[0].status() {
             if active_paths(&status) == paths {
@@ -125,7 +145,6 @@ fn wait_until_up(
             }
             state = summary(&status);
         }
-        sleep(POLL);
     }
     let logs = [&daemons[0], &daemons[1]].map(Daemon::log_tail).join("\n");
     Err(RunError::NotUp { tunnel: name.to_owned(), waited: PATIENCE, state, logs })

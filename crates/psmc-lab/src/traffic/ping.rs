@@ -49,9 +49,8 @@ fn open(job: &Job) -> Result<UdpSocket, TrafficError> {
     let allowed = job.hosts.from.sysctl("net.ipv4.ping_group_range", &format!("{group} {group}"));
     allowed.map_err(|error| TrafficError::Socket { what: "ping", source: std::io::Error::other(error) })?;
     let protocol = if address.is_ipv4() { Protocol::ICMPV4 } else { Protocol::ICMPV6 };
-    let to = SocketAddr::new(address, 0);
-    let opened = Socket::new(Domain::for_address(to), Type::DGRAM, Some(protocol)).and_then(|socket| {
-        socket.connect(&to.into())?;
+    let domain = Domain::for_address(SocketAddr::new(address, 0));
+    let opened = Socket::new(domain, Type::DGRAM, Some(protocol)).and_then(|socket| {
         socket.set_nonblocking(true)?;
         UdpSocket::from_std(socket.into())
     });
@@ -68,6 +67,7 @@ async fn send_all(
 ) {
     let mut packet = vec![0; HEADER + payload];
     packet[0] = if job.traffic.address.is_ipv4() { V4_REQUEST } else { V6_REQUEST };
+    let to = SocketAddr::new(job.traffic.address, 0);
     let mut due = job.traffic.start;
     while due < job.traffic.stop {
         job.clock.sleep_until(due).await;
@@ -76,8 +76,9 @@ async fn send_all(
         let at = record.now();
         sent.borrow_mut().push(Request { at, answered: false });
         record.tally.borrow_mut().sent(at);
-        // What the kernel does not send, because there is no route for one, will not be answered either.
-        let _ = socket.send(&packet).await;
+        // The socket is not connected, so that a host that roams sends from the address that it has. What the kernel
+        // does not send, because there is no route for one, will not be answered either.
+        let _ = socket.send_to(&packet, to).await;
         due += interval;
     }
     job.linger(|| record.tally.borrow().total_arrived() == sent.borrow().len() as u64).await;

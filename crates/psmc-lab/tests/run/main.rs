@@ -1,8 +1,13 @@
 //! Scenarios in real time. These tests need root, for they make network namespaces.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot prepare its scenario has failed")]
+
 #[path = "../../../../tests/common/mod.rs"]
 mod common;
+mod events;
 mod generators;
+mod life;
+mod programs;
 mod tunnels;
 
 use std::path::Path;

@@ -14,6 +14,7 @@ mod settings;
 mod times;
 mod traffic;
 mod tunnels;
+mod uplinks;
 
 use std::path::Path;
 
@@ -25,8 +26,9 @@ use self::names::Directory;
 use self::network::Network;
 use self::reach::Map;
 use self::times::End;
+use self::uplinks::Demands;
 use super::draft::Draft;
-use super::model::{Check, HostId, Scenario, Sites, Traffic, Tunnel, TunnelId};
+use super::model::{Check, Scenario, Sites, Traffic, Tunnel, TunnelId};
 
 /// The scenario, unless a draft lacks what was complained about.
 pub(super) fn scenario(draft: &Draft, source: &Source, out: &mut Vec<Complaint>) -> Option<Scenario> {
@@ -95,9 +97,7 @@ fn world(
     sites: Vec<Sites>,
     out: &mut Vec<Complaint>,
 ) -> (Network, Vec<Tunnel>) {
-    let tunnelled: Vec<_> = sites.iter().flat_map(tunnels::tunnelled).collect();
-    let dialling: Vec<HostId> = sites.iter().map(|sites| sites[0].host).collect();
-    network.route(draft, &tunnelled, &dialling, out);
+    network.route(draft, &Demands::of(draft, &sites, directory), out);
     let mut tunnels = Vec::new();
     for (index, (draft, sites)) in draft.tunnels.iter().zip(sites).enumerate() {
         let before = out.len();

@@ -10,6 +10,7 @@ use super::addresses::{Addresses, Pair};
 use super::directions;
 use super::names::{Directory, listed};
 use super::routes;
+use super::uplinks::Demands;
 use crate::scenario::draft::{Draft, HostDraft, LinkDraft};
 use crate::scenario::model::{Host, HostId, Link, LinkEnd, LinkId, Nat, NatKind, Route};
 use crate::scenario::value::NatKindName;
@@ -22,12 +23,6 @@ pub(super) struct Network {
     pub(super) ports: Vec<Vec<(LinkId, usize)>>,
     /// Who has an address.
     pub(super) owners: BTreeMap<IpAddr, HostId>,
-}
-
-/// Networks that a site reaches through a tunnel, which nothing else has to lead there.
-pub(super) struct Tunnelled {
-    pub(super) site: HostId,
-    pub(super) networks: Vec<IpNet>,
 }
 
 impl Network {
@@ -73,17 +68,11 @@ impl Network {
     }
 
     /// Gives every host the routes of the file, and those that it needs besides.
-    pub(super) fn route(
-        &mut self,
-        draft: &Draft,
-        tunnelled: &[Tunnelled],
-        dialling: &[HostId],
-        out: &mut Vec<Complaint>,
-    ) {
+    pub(super) fn route(&mut self, draft: &Draft, demands: &Demands, out: &mut Vec<Complaint>) {
         for (index, host) in draft.hosts.iter().enumerate() {
             self.hosts[index].routes = self.given_routes(HostId(index), host, out);
         }
-        let found = routes::find(self, tunnelled, dialling);
+        let found = routes::find(self, demands);
         for (host, found) in self.hosts.iter_mut().zip(found) {
             let given: Vec<IpNet> = host.routes.iter().map(|route| route.to).collect();
             host.routes.extend(found.into_iter().filter(|route| !given.contains(&route.to)));

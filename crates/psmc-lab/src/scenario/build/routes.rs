@@ -1,31 +1,31 @@
 //! The shortest ways between all hosts and all networks.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-use super::network::{Network, Tunnelled};
-use crate::scenario::model::{HostId, LinkId, Route};
+use super::network::Network;
+use super::uplinks::Demands;
+use crate::scenario::model::{HostId, LinkEnd, LinkId, Route};
 
 /// The routes that every host needs to reach every network: the fewest hops; of those the link that stands first.
 ///
-/// A host with a single link needs a default route only. A host among `dialling` gets a route by every link of its that
-/// leads there, the best first: whoever binds to one of its links finds a way.
-pub(super) fn find(network: &Network, tunnelled: &[Tunnelled], dialling: &[HostId]) -> Vec<Vec<Route>> {
+/// A host with a single link needs a default route only. A host that binds to its links gets a route by each of them that
+/// leads there, the best first. No host with several uplinks carries what goes from one of them to another: it is a
+/// customer there.
+pub(super) fn find(network: &Network, demands: &Demands) -> Vec<Vec<Route>> {
     let mut routes = vec![Vec::new(); network.hosts.len()];
-    let mut dials = vec![false; network.hosts.len()];
-    dialling.iter().for_each(|host| dials[host.0] = true);
+    let uplinks = demands.uplinks(network);
     for index in 0..network.links.len() {
         for family in [Family::V4, Family::V6] {
             let to: Vec<IpNet> = family.networks(network, LinkId(index)).collect();
             if to.is_empty() {
                 continue;
             }
-            let ways = Ways::to(network, LinkId(index), family, &by_tunnel(&to, tunnelled));
+            let ways = Ways::to(network, LinkId(index), family, &uplinks, &by_tunnel(&to, demands));
             for host in (0..network.hosts.len()).map(HostId) {
-                let found = ways.from(host, dials[host.0]);
-                for via in found {
+                for via in ways.from(host, demands.binds(host)) {
                     add(&mut routes[host.0], network.ports[host.0].len() == 1, family, &to, via);
                 }
             }
@@ -46,9 +46,9 @@ fn add(routes: &mut Vec<Route>, single: bool, family: Family, to: &[IpNet], via:
 }
 
 /// The sites that reach all of these networks through a tunnel.
-fn by_tunnel(to: &[IpNet], tunnelled: &[Tunnelled]) -> Vec<HostId> {
+fn by_tunnel(to: &[IpNet], demands: &Demands) -> Vec<HostId> {
     let covers = |networks: &[IpNet]| to.iter().all(|to| networks.iter().any(|network| network.contains(to)));
-    tunnelled.iter().filter(|tunnel| covers(&tunnel.networks)).map(|tunnel| tunnel.site).collect()
+    demands.by_tunnel.iter().filter(|(_, networks)| covers(networks)).map(|(site, _)| *site).collect()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,22 +85,51 @@ struct Ways<'a> {
     network: &'a Network,
     target: LinkId,
     family: Family,
+    /// Of every host.
+    uplinks: &'a [BTreeSet<LinkId>],
     /// Hops from each host; `None` where no way leads.
     distances: Vec<Option<u32>>,
+    /// By what each host sends.
+    towards: Vec<Option<Towards>>,
+}
+
+/// By what a host sends to the target.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Towards {
+    Link(LinkId),
+    Tunnel,
 }
 
 impl<'a> Ways<'a> {
     /// Walks outwards from the ends of the link, and from the sites that reach it by a tunnel.
-    fn to(network: &'a Network, target: LinkId, family: Family, by_tunnel: &[HostId]) -> Self {
-        let mut ways = Self { network, target, family, distances: vec![None; network.hosts.len()] };
-        let ends = network.links[target.0].ends.iter().map(|end| end.host);
+    fn to(
+        network: &'a Network,
+        target: LinkId,
+        family: Family,
+        uplinks: &'a [BTreeSet<LinkId>],
+        by_tunnel: &[HostId],
+    ) -> Self {
+        let nowhere = vec![None; network.hosts.len()];
+        let mut ways = Self {
+            network,
+            target,
+            family,
+            uplinks,
+            distances: nowhere,
+            towards: vec![None; network.hosts.len()],
+        };
         let mut queue = VecDeque::new();
-        for host in ends.chain(by_tunnel.iter().copied()) {
+        let ends = network.links[target.0].ends.iter().map(|end| (end.host, Towards::Link(target)));
+        for (host, towards) in ends.chain(by_tunnel.iter().map(|site| (*site, Towards::Tunnel))) {
             if ways.distances[host.0].replace(0).is_none() {
+                ways.towards[host.0] = Some(towards);
                 queue.push_back((host, 0));
             }
         }
         while let Some((host, distance)) = queue.pop_front() {
+            if distance > 0 {
+                ways.towards[host.0] = ways.hops(host).min().map(|(_, link, _)| Towards::Link(link));
+            }
             for port in &network.ports[host.0] {
                 let neighbour = network.far_end(*port).host;
                 if ways.forwards(host, port.0) && ways.distances[neighbour.0].is_none() {
@@ -134,14 +163,23 @@ impl<'a> Ways<'a> {
         })
     }
 
-    /// Whether a host lets packets in that come by this link: a NAT only those from inside.
+    /// Whether a host carries packets that come by this link: a NAT only those from inside, a customer none from uplink to
+    /// uplink.
     fn forwards(&self, host: HostId, link: LinkId) -> bool {
+        let includes = |end: &LinkEnd| end.addresses.iter().any(|net| self.family.includes(net));
         let from_outside = self.network.hosts[host.0].nat.is_some_and(|nat| nat.outside == link);
-        let has_address = self.network.links[link.0]
-            .ends
-            .iter()
-            .all(|end| end.addresses.iter().any(|net| self.family.includes(net)));
-        link != self.target && has_address && !from_outside
+        let carries = self.towards[host.0].is_some_and(|towards| match towards {
+            Towards::Link(next) => !(self.is_uplink(host, link) && self.is_uplink(host, next)),
+            Towards::Tunnel => !self.is_uplink(host, link),
+        });
+        link != self.target
+            && !from_outside
+            && carries
+            && self.network.links[link.0].ends.iter().all(includes)
+    }
+
+    fn is_uplink(&self, host: HostId, link: LinkId) -> bool {
+        self.uplinks[host.0].contains(&link)
     }
 
     /// Whether the neighbour on a link sends packets back to this host.

@@ -9,7 +9,7 @@ use toml::{Spanned, Value};
 
 use super::addresses::Pair;
 use super::names::{Directory, listed};
-use super::network::{Network, Tunnelled};
+use super::network::Network;
 use super::reach::{Lost, Map};
 use crate::scenario::draft::{PathDraft, SettingDraft, TunnelDraft};
 use crate::scenario::model::{HostId, LinkId, Sites, Tunnel, TunnelEnd, TunnelPath};
@@ -37,11 +37,6 @@ pub(super) fn sites(
         Some(TunnelEnd { host: hosts[end]?, addresses: addresses[end].clone(), networks: networks(end) })
     };
     Some([end(0)?, end(1)?])
-}
-
-/// What both sites reach through the tunnel.
-pub(super) fn tunnelled(sites: &Sites) -> [Tunnelled; 2] {
-    [0, 1].map(|end| Tunnelled { site: sites[1 - end].host, networks: sites[end].networks.clone() })
 }
 
 /// A tunnel with its paths, over a network that has its routes. Paths that were complained about are left out.

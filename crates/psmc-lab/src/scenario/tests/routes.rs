@@ -130,6 +130,43 @@ fn whoever_dials_has_a_route_by_every_uplink() {
     assert_eq!(endpoints, ["203.0.113.5", "203.0.113.5"]);
 }
 
+/// What is sent to the van's address on one uplink must not arrive by the other one.
+#[test]
+fn nobody_takes_a_site_for_a_way_between_its_uplinks() {
+    let scenario = right(
+        r#"
+        [[link]]
+        name = "dsl"
+        between = ["van", "isp-a"]
+        [[link]]
+        name = "lte"
+        between = ["van", "isp-b"]
+        [[link]]
+        name = "a"
+        between = ["isp-a", "internet"]
+        [[link]]
+        name = "b"
+        between = ["isp-b", "internet"]
+        [[link]]
+        name = "fiber"
+        between = ["isp-a", "hq"]
+        [[link]]
+        name = "lan"
+        between = ["van", "laptop"]
+        [[tunnel]]
+        name = "vpn"
+        between = ["van", "hq"]
+        "#,
+    );
+    let lte: IpNet = "10.2.0.0/24".parse().unwrap();
+    let via = |name: &str| {
+        let host = scenario.hosts.iter().find(|host| host.name == name).unwrap();
+        host.routes.iter().find(|route| route.to.contains(&lte)).map(|route| route.via.to_string())
+    };
+    assert_eq!(via("isp-a").as_deref(), Some("10.3.0.2"), "by the internet, not by the van");
+    assert_eq!(via("laptop").as_deref(), Some("10.6.0.1"), "the van is its gateway");
+}
+
 #[test]
 fn networks_behind_a_site_are_left_to_the_tunnel() {
     let scenario = right(include_str!("../../../../../scenarios/branch.toml"));

@@ -73,14 +73,14 @@ pub(super) fn measure(
 
 /// Few packets and many, without a rate; slow links and fast ones, loaded a little and much.
 fn cases(capacity: f64) -> Vec<Case> {
-    let free = [(0, 0.002), (1, 0.002), (50, 0.002), (10, 0.1), (10, 0.3), (10, 0.7)];
+    let free = [(0, 0.002), (1, 0.002), (50, 0.002), (10, 0.1), (10, 0.3), (10, 0.65)];
     let free = free.map(|(millis, load)| Case {
         delay: Duration::from_millis(millis),
         rate: None,
         packets_per_second: capacity * load,
         load,
     });
-    let rated = [10, 100, 1000].into_iter().flat_map(|rate| [(rate, 0.3), (rate, 0.7)]);
+    let rated = [10, 100, 1000].into_iter().flat_map(|rate| [(rate, 0.3), (rate, 0.65)]);
     let rated = rated.map(|(rate, load)| Case {
         delay: Duration::from_millis(10),
         rate: Some(rate),

@@ -45,10 +45,9 @@ impl Worker {
     pub(super) fn start(wires: Vec<Wire>) -> io::Result<Self> {
         let bell = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
         let (orders, commands) = channel();
-        let mut service = Service { wires, commands, bell: Arc::clone(&bell), fatigue: Fatigue::new() };
-        let descriptors = service.descriptors()?;
-        let thread = thread::Builder::new().name("lab-emulator".to_owned());
-        let thread = thread.spawn(move || service.run(&descriptors))?;
+        let descriptors = descriptors(&wires, &bell)?;
+        let (thread, its_bell) = (thread::Builder::new().name("lab-emulator".to_owned()), Arc::clone(&bell));
+        let thread = thread.spawn(move || Service::new(wires, commands, its_bell).run(&descriptors))?;
         Ok(Self { orders, bell, thread: Some(thread) })
     }
 
@@ -77,6 +76,11 @@ struct Service {
 }
 
 impl Service {
+    /// To be called on the thread that will serve.
+    fn new(wires: Vec<Wire>, commands: Receiver<Command>, bell: Arc<EventFd>) -> Self {
+        Self { wires, commands, bell, fatigue: Fatigue::new() }
+    }
+
     /// Serves until it is told to stop. `descriptors` are those to wait for.
     fn run(&mut self, descriptors: &[OwnedFd]) {
         let preferred = prefer_this_thread();
@@ -90,12 +94,6 @@ impl Service {
                 self.wait(&mut descriptors);
             }
         }
-    }
-
-    /// Duplicates, so that the links can be changed while they are waited for.
-    fn descriptors(&self) -> io::Result<Vec<OwnedFd>> {
-        let of_wires = self.wires.iter().flat_map(Wire::descriptors);
-        of_wires.chain([self.bell.as_fd()]).map(|fd| fd.try_clone_to_owned()).collect()
     }
 
     /// Carries out what was ordered; says whether to go on.
@@ -141,4 +139,10 @@ impl Service {
             let _ = self.bell.read();
         }
     }
+}
+
+/// What a thread waits for, the bell last: duplicates, so that the links can be changed while they are waited for.
+fn descriptors(wires: &[Wire], bell: &EventFd) -> io::Result<Vec<OwnedFd>> {
+    let of_wires = wires.iter().flat_map(Wire::descriptors);
+    of_wires.chain([bell.as_fd()]).map(|fd| fd.try_clone_to_owned()).collect()
 }

@@ -53,7 +53,7 @@ impl Network {
         Ok(())
     }
 
-    /// Adds the routes of a host that are not there: it loses them with the link that they need.
+    /// Adds the routes of a host that are not there and can be: it loses them with the link that they need.
     pub(super) fn add_routes(&self, host: HostId) -> Result<(), RunError> {
         let host_plan = &self.scenario.hosts[host.0];
         let mut metrics = BTreeMap::new();
@@ -61,7 +61,7 @@ impl Network {
             // Of several ways to a prefix the first is taken while it is there.
             let metric = metrics.entry(*to).and_modify(|metric| *metric += 1).or_insert(FIRST_METRIC);
             let added = self.host(host).add_route_with_metric(*to, *via, *metric);
-            added.or_else(ignore_existing).map_err(failed(&host_plan.name))?;
+            added.or_else(ignore_needless).map_err(failed(&host_plan.name))?;
         }
         Ok(())
     }
@@ -138,13 +138,17 @@ fn captures(path: &Path, scenario: &Scenario, link: &Link) -> [PathBuf; 2] {
     [0, 1].map(|end| path.with_file_name(name(end)))
 }
 
-fn ignore_existing(error: NetnsError) -> Result<(), NetnsError> {
-    let exists = matches!(
+/// A route may be there already, or have no use now, as its next hop is on a link that is down: it comes back with it.
+fn ignore_needless(error: NetnsError) -> Result<(), NetnsError> {
+    let is_needless = matches!(
         &error,
         NetnsError::Netlink(NetlinkError::Refused { source, .. })
-            if source.kind() == io::ErrorKind::AlreadyExists
+            if matches!(
+                source.kind(),
+                io::ErrorKind::AlreadyExists | io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable
+            )
     );
-    if exists { Ok(()) } else { Err(error) }
+    if is_needless { Ok(()) } else { Err(error) }
 }
 
 /// The metric of the first route to a prefix. 0 would mean another one with IPv6.

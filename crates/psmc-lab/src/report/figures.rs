@@ -1,7 +1,7 @@
 //! Which plots results give.
 
-use super::plot::{Figure, Mark, Series, Shape};
-use crate::results::{LinkResult, PathResult, Results, Sample, TrafficResult};
+use super::plot::{Figure, Mark, Pen, Series, Shape};
+use crate::results::{PathResult, Results, Sample, TrafficResult};
 
 /// The names of the files, and what is in them.
 pub(super) fn of(results: &Results) -> Vec<(String, Figure)> {
@@ -22,11 +22,21 @@ fn goodput(results: &Results) -> Figure {
     over_time(results, "goodput of the traffic", RATE, lines.collect())
 }
 
+/// A colour for each link; the direction from its second host is dashed.
 fn links(results: &Results) -> Figure {
-    let busy = results.links.iter().filter(|link| link.packets > 0);
-    let label = |link: &LinkResult| format!("{}: {} → {}", link.name, link.from, link.to);
-    let lines = busy.map(|link| line(&label(link), steps(&link.rate_series_mbps)));
-    over_time(results, "what arrives over the links", RATE, lines.collect())
+    let mut names: Vec<&str> = Vec::new();
+    let mut lines = Vec::new();
+    for link in results.links.iter().filter(|link| link.packets > 0) {
+        let known = names.iter().position(|name| *name == link.name);
+        let pen = Pen::nth(known.unwrap_or(names.len()));
+        if known.is_none() {
+            names.push(&link.name);
+        }
+        let label = format!("{}: {} → {}", link.name, link.from, link.to);
+        let pen = Some(if known.is_some() { pen.other() } else { pen });
+        lines.push(Series { pen, ..line(&label, steps(&link.rate_series_mbps)) });
+    }
+    over_time(results, "what arrives over the links", RATE, lines)
 }
 
 fn rtt(results: &Results) -> Figure {
@@ -55,35 +65,71 @@ fn latency(results: &Results) -> Figure {
     }
 }
 
-/// The paths of a tunnel, one upon the other: the upper edge is their sum.
+/// The paths of a tunnel, one upon the other: the upper edge is their sum. In the direction in which there is more.
 fn paths(results: &Results, tunnel: &str) -> Figure {
     let paths: Vec<_> = results.paths.iter().filter(|path| path.tunnel == tunnel).collect();
-    let title = format!("what {tunnel} sends over its paths");
-    over_time(results, &title, "rate, stacked (Mbit/s)", stacked(&paths))
+    let total = |direction: Direction| {
+        paths.iter().flat_map(|path| direction(path)).map(|sample| sample.value).sum::<f64>()
+    };
+    let (verb, direction): (_, Direction) =
+        if total(sent) >= total(received) { ("sends", sent) } else { ("receives", received) };
+    let title = format!("what the first site of {tunnel} {verb} over its paths");
+    over_time(results, &title, "rate, stacked (Mbit/s)", stacked(&paths, direction))
+}
+
+/// A series of a path.
+type Direction = fn(&PathResult) -> &[Sample];
+
+fn sent(path: &PathResult) -> &[Sample] {
+    &path.sent_series_mbps
+}
+
+fn received(path: &PathResult) -> &[Sample] {
+    &path.received_series_mbps
 }
 
 fn over_time(results: &Results, title: &str, unit: &'static str, series: Vec<Series>) -> Figure {
-    let mark = |event: &crate::results::EventResult| Mark { x: event.happened_s, label: event.what.clone() };
     Figure {
         title: format!("{}: {title}", results.scenario),
         axes: ["time (s)", unit],
         x: 0.0..results.duration_s.max(f64::MIN_POSITIVE),
         series,
-        marks: results.events.iter().map(mark).collect(),
+        marks: marks(results),
     }
 }
 
-fn stacked(paths: &[&PathResult]) -> Vec<Series> {
+/// The events; what happens at the same time, as far as the eye can tell, has one line.
+fn marks(results: &Results) -> Vec<Mark> {
+    let mut marks: Vec<Mark> = Vec::new();
+    for event in &results.events {
+        match marks.last_mut() {
+            Some(last) if event.happened_s - last.x < results.duration_s * APART => {
+                last.label = format!("{}, {}", last.label, event.what);
+            }
+            _ => marks.push(Mark { x: event.happened_s, label: event.what.clone() }),
+        }
+    }
+    marks.iter_mut().for_each(|mark| shorten(&mut mark.label));
+    marks
+}
+
+/// Cuts off what would not fit beside a mark.
+fn shorten(label: &mut String) {
+    if let Some((end, _)) = label.char_indices().nth(LONGEST_LABEL) {
+        label.replace_range(end.., "…");
+    }
+}
+
+fn stacked(paths: &[&PathResult], direction: Direction) -> Vec<Series> {
     let mut times: Vec<f64> =
-        paths.iter().flat_map(|path| &path.sent_series_mbps).map(|sample| sample.at_s).collect();
+        paths.iter().flat_map(|path| direction(path)).map(|sample| sample.at_s).collect();
     times.sort_by(f64::total_cmp);
     times.dedup();
     let mut edge: Vec<_> = times.iter().map(|&at_s| Sample { at_s, value: 0.0 }).collect();
-    let carrying = paths.iter().filter(|path| !path.sent_series_mbps.is_empty());
-    let area = carrying.map(|path| {
+    let area = paths.iter().filter(|path| !direction(path).is_empty()).map(|path| {
         let lower = steps(&edge);
-        edge.iter_mut().for_each(|sample| sample.value += at(&path.sent_series_mbps, sample.at_s));
-        Series { label: path.path.clone(), points: steps(&edge), shape: Shape::Area(lower) }
+        edge.iter_mut().for_each(|sample| sample.value += at(direction(path), sample.at_s));
+        Series { label: path.path.clone(), points: steps(&edge), shape: Shape::Area(lower), pen: None }
     });
     area.collect()
 }
@@ -94,7 +140,7 @@ fn at(series: &[Sample], at_s: f64) -> f64 {
 }
 
 fn line(label: &str, points: Vec<(f64, f64)>) -> Series {
-    Series { label: label.to_owned(), points, shape: Shape::Line }
+    Series { label: label.to_owned(), points, shape: Shape::Line, pen: None }
 }
 
 /// Each value over the whole of its interval.
@@ -149,3 +195,9 @@ const RATE: &str = "rate (Mbit/s)";
 
 /// About two for each pixel of the width of a plot.
 const MOST_POINTS: usize = 1500;
+
+/// The share of the width of a plot that a line of text takes.
+const APART: f64 = 0.015;
+
+/// What fits between the top of a plot and its axis.
+const LONGEST_LABEL: usize = 46;

@@ -54,7 +54,6 @@ impl Grid {
     }
 
     /// A table of GitHub's Markdown.
-    #[expect(dead_code, reason = "the matrix comes with one of the next commits")]
     pub(crate) fn markdown(&self) -> String {
         let columns = self.columns();
         let rule = columns.iter().map(|&column| if self.is_numeric(column) { "--:" } else { "---" });

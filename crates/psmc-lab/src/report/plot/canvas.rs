@@ -6,15 +6,16 @@ use plotters::prelude::{DrawingArea, IntoDrawingArea, IntoFont, SVGBackend, WHIT
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, ShapeStyle, TextStyle};
 
-use super::palette::{INK, colour, is_dashed};
+use super::palette::{INK, Pen};
 use super::{DrawError, figure};
 
 /// A part of the sheet, addressed by pixels.
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// A line of the legend. What belongs to it has the colour of its place.
+/// A line of the legend.
 pub(super) struct Key<'a> {
     pub(super) label: &'a str,
+    pub(super) pen: Pen,
     pub(super) filled: bool,
 }
 
@@ -44,9 +45,9 @@ pub(super) fn text(size: u32, end: HPos) -> TextStyle<'static> {
     TextStyle::from(("sans-serif", size).into_font()).color(&INK).pos(Pos::new(end, VPos::Center))
 }
 
-/// How the line of the nth series is drawn.
-pub(super) fn stroke(number: usize) -> ShapeStyle {
-    colour(number).stroke_width(LINE_WIDTH)
+/// How the line of a series is drawn.
+pub(super) fn stroke(pen: Pen) -> ShapeStyle {
+    pen.colour().stroke_width(LINE_WIDTH)
 }
 
 /// A number at an axis whose ticks are this far from each other.
@@ -56,15 +57,15 @@ pub(super) fn tick(number: f64, distance: f64) -> String {
 }
 
 fn legend(area: &Area<'_>, keys: &[Key<'_>]) -> Result<(), DrawError> {
-    for (number, (key, y)) in keys.iter().zip((LEGEND_TOP..).step_by(LEGEND_STEP)).enumerate() {
+    for (key, y) in keys.iter().zip((LEGEND_TOP..).step_by(LEGEND_STEP)) {
         let sample = [(0, y), (SAMPLE_WIDTH, y)];
         if key.filled {
             let corners = [(0, y - SAMPLE_HEIGHT / 2), (SAMPLE_WIDTH, y + SAMPLE_HEIGHT / 2)];
-            area.draw(&Rectangle::new(corners, colour(number).filled()))?;
-        } else if is_dashed(number) {
-            area.draw(&figure::dashes(sample, stroke(number)))?;
+            area.draw(&Rectangle::new(corners, key.pen.colour().filled()))?;
+        } else if key.pen.dashed {
+            area.draw(&figure::dashes(sample, stroke(key.pen)))?;
         } else {
-            area.draw(&PathElement::new(sample, stroke(number)))?;
+            area.draw(&PathElement::new(sample, stroke(key.pen)))?;
         }
         area.draw(&Text::new(key.label, (SAMPLE_WIDTH + GAP, y), text(TEXT_SIZE, HPos::Left)))?;
     }
@@ -81,6 +82,9 @@ fn legend_width(keys: &[Key<'_>]) -> u32 {
 
 /// Text at axes and in legends.
 pub(super) const TEXT_SIZE: u32 = 15;
+
+/// Text above the parts of a plot.
+pub(super) const HEADING_SIZE: u32 = 17;
 
 const TITLE_SIZE: u32 = 20;
 const TITLE_HEIGHT: i32 = 40;

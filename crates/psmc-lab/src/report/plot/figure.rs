@@ -13,7 +13,7 @@ use plotters::style::{Color, FontTransform, ShapeStyle};
 
 use super::DrawError;
 use super::canvas::{Area, Key, TEXT_SIZE, draw, stroke, text, tick};
-use super::palette::{INK, MARK, MESH, colour, is_dashed};
+use super::palette::{INK, MARK, MESH, Pen};
 
 /// A plot over two axes, the first of which is the time in most cases.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +33,8 @@ pub(crate) struct Series {
     pub(crate) label: String,
     pub(crate) points: Vec<(f64, f64)>,
     pub(crate) shape: Shape,
+    /// That of its place in the figure if `None`.
+    pub(crate) pen: Option<Pen>,
 }
 
 /// How points are joined.
@@ -56,8 +58,7 @@ type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64
 impl Figure {
     /// The plot as the text of an SVG file.
     pub(crate) fn svg(&self) -> Result<String, DrawError> {
-        let filled = |series: &Series| matches!(series.shape, Shape::Area(_));
-        let keys = self.series.iter().map(|series| Key { label: &series.label, filled: filled(series) });
+        let keys = self.series.iter().enumerate().map(|(number, series)| series.key(number));
         draw(SIZE, &self.title, &keys.collect::<Vec<_>>(), |area| self.plot(area))
     }
 
@@ -69,7 +70,7 @@ impl Figure {
             .build_cartesian_2d(self.x.clone(), 0.0..self.top())?;
         self.mesh(&mut chart)?;
         for (number, series) in self.series.iter().enumerate() {
-            series.draw(number, &mut chart)?;
+            series.draw(series.pen_of(number), &mut chart)?;
         }
         self.marks.iter().try_for_each(|mark| mark.draw(self.top(), &mut chart))
     }
@@ -102,16 +103,25 @@ impl Figure {
 }
 
 impl Series {
-    fn draw(&self, number: usize, chart: &mut Chart<'_, '_>) -> Result<(), DrawError> {
+    fn pen_of(&self, number: usize) -> Pen {
+        self.pen.unwrap_or_else(|| Pen::nth(number))
+    }
+
+    fn key(&self, number: usize) -> Key<'_> {
+        let filled = matches!(self.shape, Shape::Area(_));
+        Key { label: &self.label, pen: self.pen_of(number), filled }
+    }
+
+    fn draw(&self, pen: Pen, chart: &mut Chart<'_, '_>) -> Result<(), DrawError> {
         let points = self.points.clone();
         if let Shape::Area(lower) = &self.shape {
             let outline: Vec<_> = self.points.iter().chain(lower.iter().rev()).copied().collect();
-            chart.draw_series(once(Polygon::new(outline, colour(number).mix(AREA_OPACITY))))?;
+            chart.draw_series(once(Polygon::new(outline, pen.colour().mix(AREA_OPACITY))))?;
         }
-        if is_dashed(number) {
-            chart.draw_series(once(dashes(points, stroke(number))))?;
+        if pen.dashed {
+            chart.draw_series(once(dashes(points, stroke(pen))))?;
         } else {
-            chart.draw_series(once(PathElement::new(points, stroke(number))))?;
+            chart.draw_series(once(PathElement::new(points, stroke(pen))))?;
         }
         Ok(())
     }

@@ -2,14 +2,29 @@
 
 use plotters::style::RGBColor;
 
-/// The colour of the nth series.
-pub(super) fn colour(number: usize) -> RGBColor {
-    COLOURS[number % COLOURS.len()]
+/// What a series is drawn with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pen {
+    colour: usize,
+    /// Whether its lines are broken.
+    pub(super) dashed: bool,
 }
 
-/// Whether the nth series is dashed, because an earlier one has its colour.
-pub(super) fn is_dashed(number: usize) -> bool {
-    number / COLOURS.len() % 2 == 1
+impl Pen {
+    /// The pen of the nth series: dashed, where an earlier one has its colour.
+    pub(crate) fn nth(number: usize) -> Self {
+        Self { colour: number % COLOURS.len(), dashed: number / COLOURS.len() % 2 == 1 }
+    }
+
+    /// The other pen of the same colour.
+    pub(crate) fn other(self) -> Self {
+        Self { dashed: !self.dashed, ..self }
+    }
+
+    /// Its colour.
+    pub(super) fn colour(self) -> RGBColor {
+        COLOURS[self.colour]
+    }
 }
 
 /// What text and axes are drawn in.

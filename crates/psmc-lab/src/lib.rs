@@ -17,10 +17,13 @@
 //! | [`report`] | results as tables, JSON and plots |
 
 pub mod accuracy;
+mod bench;
 pub mod checks;
 pub mod clean;
 pub mod cli;
 pub mod emulator;
+mod experiment;
+mod matrix;
 pub mod measure;
 pub mod report;
 pub mod results;

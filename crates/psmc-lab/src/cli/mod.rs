@@ -3,6 +3,8 @@
 mod accuracy;
 mod check;
 mod clean;
+mod experiment;
+mod matrix;
 pub(crate) mod output;
 mod run;
 mod sim;
@@ -44,6 +46,10 @@ enum Command {
     Sim(sim::SimArgs),
     /// Remove what labs that were killed have left behind
     Clean,
+    /// Measure one flow over two paths on ten profiles: through the tunnel, by each path alone, by MPTCP
+    Matrix(matrix::Args),
+    /// Reproduce a table or a figure of the documents that PSMC comes from
+    Experiment(experiment::Args),
 }
 
 /// Why a command failed. The text is all that the user gets to see.
@@ -81,5 +87,7 @@ fn execute(lab: Lab) -> Result<ExitCode, CliError> {
         Command::Run(args) => run::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Clean => clean::run(),
+        Command::Matrix(args) => matrix::run(&args),
+        Command::Experiment(args) => experiment::run(&args),
     }
 }

@@ -1,0 +1,145 @@
+//! What runs the scenarios that the lab writes itself, one after another.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use psmc_toml::ConfigError;
+
+use crate::cli::output::print;
+use crate::error_chain;
+use crate::report::{self, ReportError};
+use crate::results::Results;
+use crate::run::{RunError, RunOptions, run};
+use crate::scenario::Scenario;
+
+/// Runs scenarios, and tells its user about those that it cannot run.
+pub(crate) trait Runner {
+    /// What the scenario, given as a file would hold it, has measured; `None` if that is not to be had.
+    fn run(&mut self, name: &str, scenario: &str) -> Option<Results>;
+}
+
+/// What the user can say about the scenarios that are run.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// Leave each scenario, its results and its logs in this directory
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// Print the scenarios instead of running them
+    #[arg(long)]
+    print_scenario: bool,
+}
+
+/// Runs scenarios for real, shows on standard error how far it is, and goes on when one fails.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    args: BenchArgs,
+    /// How many there are, if that is known.
+    total: Option<usize>,
+    started: usize,
+    failed: usize,
+    /// Whether the user wants no more of them.
+    interrupted: bool,
+}
+
+/// Why a scenario has no results.
+#[derive(Debug, thiserror::Error)]
+enum BenchError {
+    #[error("the lab wrote a scenario that it cannot read:\n{}", .0.render(false))]
+    Scenario(ConfigError),
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error("{stream} ended early: {error}")]
+    Traffic { stream: String, error: String },
+    #[error("cannot print the scenario")]
+    Print(#[source] io::Error),
+    #[error("cannot write {}", path.display())]
+    Keep { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Report(#[from] ReportError),
+}
+
+impl Bench {
+    /// For so many scenarios, if that is known.
+    pub(crate) fn new(args: &BenchArgs, total: Option<usize>) -> Self {
+        Self { args: args.clone(), total, started: 0, failed: 0, interrupted: false }
+    }
+
+    /// Whether there is anything to report: some scenarios were run, and the user did not end it.
+    pub(crate) fn has_results(&self) -> bool {
+        self.started > 0 && !self.args.print_scenario && !self.interrupted
+    }
+
+    /// Whether every scenario that was asked for has results.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.failed == 0 && !self.interrupted
+    }
+
+    fn attempt(&self, name: &str, text: &str) -> Result<Option<Results>, BenchError> {
+        if self.args.print_scenario {
+            return print(&format!("# {name}\n{text}\n")).map(|()| None).map_err(BenchError::Print);
+        }
+        let directory = self.args.keep.as_ref().map(|keep| keep.join(name));
+        if let Some(directory) = &directory {
+            keep(directory, text)?;
+        }
+        let scenario = Scenario::parse(text, Path::new(name)).map_err(BenchError::Scenario)?;
+        let options = RunOptions { keep: directory.clone(), quiet: true, ..RunOptions::default() };
+        let results = run(&scenario, &options)?;
+        if let Some(directory) = directory {
+            report::write_json(&results, &directory.join("results.json"))?;
+        }
+        let silent = results.traffic.iter().find(|stream| stream.bytes == 0 && stream.error.is_some());
+        match silent.map(|stream| (stream.name.clone(), stream.error.clone().unwrap_or_default())) {
+            Some((stream, error)) => Err(BenchError::Traffic { stream, error }),
+            None => Ok(Some(results)),
+        }
+    }
+}
+
+impl Runner for Bench {
+    fn run(&mut self, name: &str, scenario: &str) -> Option<Results> {
+        if self.interrupted {
+            return None;
+        }
+        self.started += 1;
+        let place = self.total.map_or_else(String::new, |total| format!("/{total}"));
+        let outcome = self.attempt(name, scenario);
+        let say = |what: &str| say(&format!("[{}{place}] {name}: {what}", self.started));
+        match outcome {
+            Ok(results) => {
+                if let Some(results) = &results {
+                    say(&summary(results));
+                }
+                results
+            }
+            Err(error) => {
+                say(&format!("failed: {}", error_chain(&error)));
+                self.failed += 1;
+                self.interrupted |= matches!(error, BenchError::Run(RunError::Interrupted));
+                None
+            }
+        }
+    }
+}
+
+fn keep(directory: &Path, text: &str) -> Result<(), BenchError> {
+    let file = directory.join("scenario.toml");
+    let written = fs::create_dir_all(directory).and_then(|()| fs::write(&file, text));
+    written.map_err(|source| BenchError::Keep { path: file, source })
+}
+
+/// The goodput of every stream that has one, what kept a stream from its end, and why not to trust any of it.
+fn summary(results: &Results) -> String {
+    let bulk = results.traffic.iter().filter(|stream| stream.kind != "ping");
+    let rates = bulk.map(|stream| format!("{:.2} Mbit/s", stream.goodput_mbps));
+    let errors = results.traffic.iter().filter_map(|stream| stream.error.clone());
+    let warnings = results.warnings.iter().map(|warning| format!("warning: {warning}"));
+    rates.chain(errors).chain(warnings).collect::<Vec<_>>().join(", ")
+}
+
+/// Shows progress. If standard error is gone there is nobody left to tell.
+fn say(text: &str) {
+    drop(writeln!(io::stderr(), "{text}"));
+}

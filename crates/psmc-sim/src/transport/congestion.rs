@@ -59,6 +59,9 @@ pub(super) trait Controller {
     /// Nothing has come back for so long that everything counts as lost.
     fn on_timeout(&mut self, now: Instant);
 
+    /// The last loss or timeout was none.
+    fn undo(&mut self);
+
     /// How many segments may be on their way.
     fn window(&self) -> f64;
 

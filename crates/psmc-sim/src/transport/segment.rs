@@ -14,6 +14,8 @@ pub(super) struct Segment {
     pub(super) sacked: [Option<(u32, u32)>; 3],
     /// The longest segment that the sender takes, told in a SYN.
     pub(super) mss: Option<u16>,
+    /// The time stamp of the segment that it answers (RFC 7323).
+    pub(super) echo: Option<u32>,
     pub(super) is_syn: bool,
     pub(super) is_reset: bool,
     /// Whether it only acknowledges.
@@ -25,6 +27,7 @@ impl Segment {
     pub(super) fn parse(packet: &[u8]) -> Option<Self> {
         let tcp = TcpPacket::new_checked(packet.get(ip_header_len(packet)?..)?).ok()?;
         let len = tcp.payload().len() as u64;
+        let options = Options::parse(tcp.options());
         let plain = !tcp.syn() && !tcp.fin() && !tcp.rst();
         Some(Self {
             sequence: number(tcp.seq_number()),
@@ -32,22 +35,68 @@ impl Segment {
             window: tcp.window_len(),
             len,
             sacked: tcp.selective_ack_ranges().unwrap_or_default(),
-            mss: if tcp.syn() { mss_of(tcp.options()) } else { None },
+            mss: options.mss.filter(|_| tcp.syn()),
+            echo: options.echo.filter(|_| tcp.ack()),
             is_syn: tcp.syn(),
             is_reset: tcp.rst(),
             is_plain: plain && len == 0,
         })
     }
 
-    /// The segment with another acknowledgement and window: what is sent again tells what is true now.
-    pub(super) fn update(mut packet: Vec<u8>, (ack, window): (u32, u16)) -> Vec<u8> {
-        if let Some(start) = ip_header_len(&packet)
+    /// Tells in the header of a segment what is true now: what is acknowledged, the window, and the time.
+    pub(super) fn renew(packet: &mut [u8], (ack, window): (u32, u16), time: u32) {
+        Self::stamp(packet, time);
+        if let Some(start) = ip_header_len(packet)
             && let Ok(mut tcp) = TcpPacket::new_checked(&mut packet[start..])
         {
             tcp.set_ack_number(smoltcp::wire::TcpSeqNumber(ack.cast_signed()));
             tcp.set_window_len(window);
         }
-        packet
+    }
+
+    /// Writes the time into the header of a segment, if it has a place for it.
+    pub(super) fn stamp(packet: &mut [u8], time: u32) {
+        if let Some(start) = ip_header_len(packet)
+            && let Ok(mut tcp) = TcpPacket::new_checked(&mut packet[start..])
+            && let Some(place) = Options::parse(tcp.options_mut()).stamp_at
+        {
+            tcp.options_mut()[place..place + 4].copy_from_slice(&time.to_be_bytes());
+        }
+    }
+}
+
+/// What the options of a segment say.
+#[derive(Clone, Copy, Debug, Default)]
+struct Options {
+    mss: Option<u16>,
+    echo: Option<u32>,
+    /// Where the time stamp is, from the first option on.
+    stamp_at: Option<usize>,
+}
+
+impl Options {
+    fn parse(all: &[u8]) -> Self {
+        let (mut options, mut rest) = (Self::default(), all);
+        while let Ok((after, option)) = TcpOption::parse(rest)
+            && !rest.is_empty()
+        {
+            match option {
+                TcpOption::MaxSegmentSize(mss) => options.mss = Some(mss),
+                TcpOption::TimeStamp { tsecr, .. } => {
+                    options.echo = Some(tsecr);
+                    // Behind kind and length.
+                    options.stamp_at = Some(all.len() - rest.len() + 2);
+                }
+                TcpOption::EndOfList => return options,
+                TcpOption::NoOperation
+                | TcpOption::WindowScale(_)
+                | TcpOption::SackPermitted
+                | TcpOption::SackRange(_)
+                | TcpOption::Unknown { .. } => {}
+            }
+            rest = after;
+        }
+        options
     }
 }
 
@@ -63,17 +112,6 @@ fn ip_header_len(packet: &[u8]) -> Option<usize> {
         }
     };
     (protocol == IpProtocol::Tcp).then_some(header)
-}
-
-fn mss_of(mut options: &[u8]) -> Option<u16> {
-    while !options.is_empty() {
-        let (rest, option) = TcpOption::parse(options).ok()?;
-        if let TcpOption::MaxSegmentSize(mss) = option {
-            return Some(mss);
-        }
-        options = rest;
-    }
-    None
 }
 
 fn number(sequence: smoltcp::wire::TcpSeqNumber) -> u32 {

@@ -15,7 +15,7 @@ use scoreboard::Scoreboard;
 ///
 /// Bytes are counted from the beginning of the stream. New segments are made by smoltcp out of as many bytes as
 /// [`budget`](Self::budget) says, and reported to [`on_sent`](Self::on_sent). After
-/// [`on_ack`](Self::on_ack) and [`handle_timeout`](Self::handle_timeout), call
+/// [`handle_ack`](Self::handle_ack) and [`handle_timeout`](Self::handle_timeout), call
 /// [`poll_retransmit`](Self::poll_retransmit) until it says `None`.
 pub(super) struct Sender {
     mss: u64,
@@ -29,6 +29,19 @@ pub(super) struct Sender {
     probe_at: Option<Instant>,
     lost_at: Option<Instant>,
     look_again_at: Option<Instant>,
+    /// When the first segment was sent again since losses began to be repaired.
+    repaired_at: Option<Instant>,
+}
+
+/// What an acknowledgement tells.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ack<'a> {
+    /// Everything before has arrived.
+    pub(super) up_to: u64,
+    /// What has arrived behind a gap.
+    pub(super) ranges: &'a [(u64, u64)],
+    /// When the segment was sent that it answers (RFC 7323).
+    pub(super) answers: Option<Instant>,
 }
 
 /// What becomes of losses.
@@ -56,6 +69,7 @@ impl Sender {
             probe_at: None,
             lost_at: None,
             look_again_at: None,
+            repaired_at: None,
         }
     }
 
@@ -70,14 +84,17 @@ impl Sender {
         self.after_transmission(len, now);
     }
 
-    /// Everything before `ack` has arrived, and so have the ranges.
-    pub(super) fn on_ack(&mut self, ack: u64, ranges: &[(u64, u64)], now: Instant) {
+    /// The peer tells what has arrived.
+    pub(super) fn handle_ack(&mut self, ack: &Ack<'_>, now: Instant) {
         let was_limited = self.peak + self.mss > self.window() || self.in_slow_start_and_half_used();
-        let settled = self.board.on_ack(ack, ranges, self.rtt.min(), now);
+        let settled = self.board.on_ack(ack.up_to, ack.ranges, self.rtt.min(), now);
         if let Some(rtt) = settled.rtt {
             self.rtt.on_sample(rtt);
         }
-        self.leave_phase(ack);
+        if settled.advanced {
+            self.undo_if_late(ack.answers);
+        }
+        self.leave_phase(ack.up_to);
         self.find_losses(now);
         if settled.advanced {
             self.rearm(now);
@@ -92,7 +109,7 @@ impl Sender {
                     segments: segments(settled.bytes, self.mss),
                     rtt: settled.rtt,
                     smoothed_rtt: self.rtt.smoothed(),
-                    acknowledged: ack,
+                    acknowledged: ack.up_to,
                     sent: self.board.next(),
                 };
                 self.controller.on_acked(&acked, now);
@@ -125,6 +142,7 @@ impl Sender {
             return None;
         }
         let packet = self.board.retransmit_lost(now)?;
+        self.repaired_at.get_or_insert(now);
         self.after_transmission(self.mss, now);
         Some(packet)
     }
@@ -161,6 +179,24 @@ impl Sender {
         self.controller.in_slow_start() && 2 * self.peak > self.window()
     }
 
+    /// What answers a segment that was sent before the first repair shows that it was late, and not lost: everything is
+    /// as if nothing had been (the Eifel algorithm, RFC 3522 and RFC 4015).
+    fn undo_if_late(&mut self, answers: Option<Instant>) {
+        if let Some((answered, repaired)) = answers.zip(self.repaired_at)
+            && answered < repaired
+            && !matches!(self.phase, Phase::Open)
+        {
+            self.controller.undo();
+            self.board.find_again();
+            self.open();
+        }
+    }
+
+    fn open(&mut self) {
+        self.phase = Phase::Open;
+        self.repaired_at = None;
+    }
+
     fn leave_phase(&mut self, ack: u64) {
         let over = match &self.phase {
             Phase::Open => false,
@@ -168,7 +204,7 @@ impl Sender {
             Phase::Loss(until) => ack >= *until,
         };
         if over {
-            self.phase = Phase::Open;
+            self.open();
         }
     }
 
@@ -185,6 +221,7 @@ impl Sender {
     fn lose_all(&mut self, now: Instant) {
         if !matches!(self.phase, Phase::Loss(_)) {
             self.controller.on_timeout(now);
+            self.repaired_at = None;
         }
         self.phase = Phase::Loss(self.board.next());
         self.rtt.on_timeout();

@@ -11,7 +11,7 @@ use smoltcp::wire::{HardwareAddress, IpCidr, IpEndpoint, TcpTimestampGenerator};
 use super::congestion::CongestionControl;
 use super::device::Port;
 use super::segment::{Segment, distance};
-use super::sender::Sender;
+use super::sender::{Ack, Sender};
 
 /// How long a lone segment waits for company before it is acknowledged.
 const ACK_DELAY: smoltcp::time::Duration = smoltcp::time::Duration::from_millis(10);
@@ -19,8 +19,8 @@ const ACK_DELAY: smoltcp::time::Duration = smoltcp::time::Duration::from_millis(
 /// Bytes of the timestamp option, which Linux sends in every segment (RFC 7323 §3.2).
 const TIMESTAMP_OPTION: usize = 12;
 
-/// Linux sends timestamps; here they only take up their room.
-const TIMESTAMPS: TcpTimestampGenerator = || 1;
+/// A place for the time, which is filled in afterwards: smoltcp's generator has no clock.
+const TIMESTAMPS: TcpTimestampGenerator = || 0;
 
 /// Time that smoltcp can't tell from none.
 const TICK: Duration = Duration::from_micros(1);
@@ -187,7 +187,8 @@ impl Tcp {
             let ranges: Vec<_> =
                 segment.sacked.iter().flatten().map(|&(a, b)| (offset(a), offset(b))).collect();
             self.acknowledged = up_to;
-            self.sender.on_ack(up_to, &ranges, now);
+            let answers = segment.echo.map(|stamp| self.moment(stamp, now));
+            self.sender.handle_ack(&Ack { up_to, ranges: &ranges, answers }, now);
         }
         !repeats
     }
@@ -300,11 +301,24 @@ impl Tcp {
         time(self.origin, now)
     }
 
+    /// The time in microseconds, which wraps at 32 bits: after more than an hour.
+    #[expect(clippy::cast_possible_truncation, reason = "it wraps")]
+    fn stamp(&self, now: Instant) -> u32 {
+        now.saturating_duration_since(self.origin).as_micros() as u32
+    }
+
+    /// The moment in the last hour that has this stamp, or just after it: never before.
+    fn moment(&self, stamp: u32, now: Instant) -> Instant {
+        let ago = self.stamp(now).wrapping_sub(stamp);
+        now.checked_sub(Duration::from_micros(ago.into())).unwrap_or(self.origin) + TICK
+    }
+
     /// Sends what may be sent.
     fn pump(&mut self, now: Instant) {
         loop {
-            while let Some(packet) = self.sender.poll_retransmit(now) {
-                self.ready.push_back(Segment::update(packet, self.told));
+            while let Some(mut packet) = self.sender.poll_retransmit(now) {
+                Segment::renew(&mut packet, self.told, self.stamp(now));
+                self.ready.push_back(packet);
             }
             let offered = self.offer();
             let time = self.time(now);
@@ -345,7 +359,8 @@ impl Tcp {
 
     /// Passes on what smoltcp sends, but for its repairs.
     fn collect(&mut self, now: Instant) {
-        while let Some(packet) = self.port.outgoing.pop_front() {
+        while let Some(mut packet) = self.port.outgoing.pop_front() {
+            Segment::stamp(&mut packet, self.stamp(now));
             let Some(segment) = Segment::parse(&packet) else {
                 continue;
             };

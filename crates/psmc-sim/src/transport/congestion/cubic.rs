@@ -26,6 +26,15 @@ pub(super) struct Cubic {
     plateau: f64,
     epoch: Option<Epoch>,
     hystart: HyStart,
+    before: Before,
+}
+
+/// What there was before the last loss.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    window: f64,
+    threshold: f64,
+    plateau: f64,
 }
 
 /// The time since congestion avoidance began.
@@ -42,15 +51,17 @@ struct Epoch {
 impl Cubic {
     /// At the beginning.
     pub(super) fn new() -> Self {
-        let (window, threshold) = (INITIAL_WINDOW, f64::INFINITY);
-        Self { window, threshold, plateau: 0.0, epoch: None, hystart: HyStart::default() }
+        let (window, threshold, plateau) = (INITIAL_WINDOW, f64::INFINITY, 0.0);
+        let before = Before { window, threshold, plateau };
+        Self { window, threshold, plateau, epoch: None, hystart: HyStart::default(), before }
     }
 
     /// A loss lowers the threshold, and the plateau below the window if the one before was not reached again.
     fn reduce(&mut self) {
+        self.before = Before { window: self.window, threshold: self.threshold, plateau: self.plateau };
         let fell_short = self.window < self.plateau;
         self.plateau = if fell_short { self.window * (1.0 + BETA) / 2.0 } else { self.window };
-        self.threshold = (self.window * BETA).max(MIN_THRESHOLD);
+        self.threshold = (self.window.floor() * BETA).floor().max(MIN_THRESHOLD);
         self.epoch = None;
     }
 
@@ -87,8 +98,7 @@ impl Epoch {
     }
 
     fn reno_after(&mut self, segments: f64, window: f64) -> f64 {
-        let alpha = if self.reno < self.plateau { ALPHA } else { 1.0 };
-        self.reno += alpha * segments / window;
+        self.reno += ALPHA * segments / window;
         self.reno
     }
 }
@@ -111,6 +121,14 @@ impl Controller for Cubic {
         self.reduce();
         self.hystart.reset();
         self.window = 1.0;
+    }
+
+    fn undo(&mut self) {
+        let Before { window, threshold, plateau } = self.before;
+        self.window = self.window.max(window);
+        self.threshold = self.threshold.max(threshold);
+        self.plateau = plateau;
+        self.epoch = None;
     }
 
     fn window(&self) -> f64 {

@@ -9,12 +9,14 @@ use super::{Acked, Controller, INITIAL_WINDOW, MIN_THRESHOLD};
 pub(super) struct Reno {
     window: f64,
     threshold: f64,
+    /// Both before the last loss.
+    before: (f64, f64),
 }
 
 impl Reno {
     /// At the beginning.
     pub(super) fn new() -> Self {
-        Self { window: INITIAL_WINDOW, threshold: f64::INFINITY }
+        Self { window: INITIAL_WINDOW, threshold: f64::INFINITY, before: (INITIAL_WINDOW, f64::INFINITY) }
     }
 }
 
@@ -28,6 +30,7 @@ impl Controller for Reno {
     }
 
     fn on_loss(&mut self, _now: Instant) {
+        self.before = (self.window, self.threshold);
         self.threshold = (self.window / 2.0).max(MIN_THRESHOLD);
         self.window = self.threshold;
     }
@@ -35,6 +38,12 @@ impl Controller for Reno {
     fn on_timeout(&mut self, now: Instant) {
         self.on_loss(now);
         self.window = 1.0;
+    }
+
+    fn undo(&mut self) {
+        let (window, threshold) = self.before;
+        self.window = self.window.max(window);
+        self.threshold = self.threshold.max(threshold);
     }
 
     fn window(&self) -> f64 {

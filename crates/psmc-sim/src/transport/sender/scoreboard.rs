@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 /// Segments that arrived behind a gap before the gap counts as a loss, while no reordering was seen (RFC 5681 §3.2).
 const DUPLICATE_THRESHOLD: usize = 3;
 
+/// The most by which a segment may be later than others: RFC 8985 allows the window to grow up to a round trip.
+const MAX_PATIENCE: u32 = 16;
+
 /// A segment on its way.
 #[derive(Debug)]
 struct Segment {
@@ -46,6 +49,8 @@ pub(super) struct Scoreboard {
     /// The end of what was acknowledged in any way.
     forward: u64,
     reordering_seen: bool,
+    /// How many quarters of the smallest round trip a segment may be late, beyond the first.
+    patience: u32,
 }
 
 /// What an acknowledgement has brought.
@@ -205,6 +210,19 @@ impl Scoreboard {
         }
         self.in_flight = 0;
         self.transmissions.clear();
+    }
+
+    /// Nothing was lost after all: segments overtake each other more than was thought.
+    pub(super) fn find_again(&mut self) {
+        for start in std::mem::take(&mut self.lost) {
+            if let Some(segment) = find(&mut self.segments, start) {
+                segment.fate = Fate::InFlight;
+                self.in_flight += segment.end - segment.start;
+                // It is not judged by the time of a transmission that is forgotten, but by the timeout.
+            }
+        }
+        self.reordering_seen = true;
+        self.patience = (self.patience + 1).min(MAX_PATIENCE);
     }
 
     /// Sends the first lost segment again.

@@ -141,7 +141,7 @@ pub struct ProgramResult {
     pub name: String,
     /// How it ended; `None` if it was still running at the end.
     pub exit_status: Option<i32>,
-    /// Where what it printed is.
+    /// Where what it printed is; empty if that was not to be kept.
     pub log: String,
 }
 

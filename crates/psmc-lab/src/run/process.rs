@@ -32,17 +32,19 @@ impl Process {
         self.0.try_wait().ok().flatten()
     }
 
-    /// Asks it to end, and kills it if it has not within [`GRACE`].
-    pub(super) fn terminate(&mut self) -> Option<ExitStatus> {
+    /// Asks it to end.
+    pub(super) fn ask_to_end(&self) {
         if let Ok(pid) = self.0.id().try_into() {
             // It fails for a process that has just ended.
             let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
         }
-        let deadline = Instant::now() + GRACE;
+    }
+
+    /// Waits until it has ended, but not longer than this.
+    pub(super) fn wait_until(&mut self, deadline: Instant) {
         while self.ended().is_none() && Instant::now() < deadline {
             sleep(POLL);
         }
-        self.kill()
     }
 
     /// Kills it, if it runs, and returns how it ended.
@@ -79,9 +81,6 @@ pub(super) fn tail(log: &Path, name: &str) -> String {
     let lines: Vec<_> = text.lines().map(|line| format!("{name}: {line}")).collect();
     lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
 }
-
-/// How long a program may take to end when it is asked to.
-const GRACE: Duration = Duration::from_secs(2);
 
 /// How often it is looked whether it has.
 const POLL: Duration = Duration::from_millis(5);

@@ -5,9 +5,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use super::network::Network;
-use super::process::{Process, exit_code, new_log};
+use super::process::{Process, exit_code, new_log, tail};
+use super::stage::Files;
 use super::{RunError, RunOptions};
 use crate::results::ProgramResult;
 use crate::scenario::{Program, ProgramId, Scenario};
@@ -59,22 +61,25 @@ struct Slot {
     file: PathBuf,
     arguments: Vec<String>,
     log: PathBuf,
+    /// Whether the log stays when the run is over.
+    is_kept: bool,
     process: Option<Process>,
     /// How it ended, the last time that it did.
     exit_status: Option<i32>,
 }
 
 impl Programs {
-    /// Finds them all. Logs go to `directory`.
-    pub(super) fn new(scenario: &Scenario, finder: &Finder, directory: &Path) -> Result<Self, RunError> {
+    /// Finds them all.
+    pub(super) fn new(scenario: &Scenario, finder: &Finder, files: &Files) -> Result<Self, RunError> {
         let slot = |plan: &Program| {
-            let here = directory.display().to_string();
+            let here = files.directory.display().to_string();
             let mut words = plan.command.iter().map(|word| word.replace(DIRECTORY, &here));
             let name = words.next().unwrap_or_default();
             let file = finder.find(&name, &format!(", which program \"{}\" should be", plan.name))?;
-            let log = new_log(directory.join(format!("{}.log", plan.name)))?;
+            let log = new_log(files.directory.join(format!("{}.log", plan.name)))?;
             let arguments = words.collect();
-            Ok(Slot { plan: plan.clone(), file, arguments, log, process: None, exit_status: None })
+            let (plan, is_kept) = (plan.clone(), files.are_kept);
+            Ok(Slot { plan, file, arguments, log, is_kept, process: None, exit_status: None })
         };
         scenario.programs.iter().map(slot).collect::<Result<_, _>>().map(Self)
     }
@@ -87,7 +92,7 @@ impl Programs {
         network: &Network,
     ) -> Result<(), RunError> {
         let slot = &mut self.0[id.0];
-        slot.end(Process::kill);
+        slot.kill();
         let mut command = Command::new(&slot.file);
         let host = slot.plan.host;
         let started = Process::start(network.host(host), command.args(&slot.arguments), &slot.log);
@@ -99,36 +104,56 @@ impl Programs {
         Ok(())
     }
 
-    /// Asks a program to end.
+    /// Asks a program to end. Whether it does shows in the end.
     pub(super) fn stop(&mut self, id: ProgramId) {
-        self.0[id.0].end(Process::terminate);
+        if let Some(process) = &self.0[id.0].process {
+            process.ask_to_end();
+        }
     }
 
     /// Kills a program.
     pub(super) fn kill(&mut self, id: ProgramId) {
-        self.0[id.0].end(Process::kill);
+        self.0[id.0].kill();
     }
 
-    /// What has become of them so far; then asks all of them to end.
-    pub(super) fn finish(&mut self) -> Vec<ProgramResult> {
-        self.0.iter_mut().map(Slot::finish).collect()
+    /// What has become of them, and what is wrong with them, in whole sentences. Those that still run are ended.
+    pub(super) fn finish(&mut self) -> (Vec<ProgramResult>, Vec<String>) {
+        let results = self.0.iter_mut().map(Slot::result).collect();
+        let warnings = self.0.iter().filter_map(Slot::warning).collect();
+        self.0.iter().filter_map(|slot| slot.process.as_ref()).for_each(Process::ask_to_end);
+        let deadline = Instant::now() + GRACE;
+        self.0.iter_mut().filter_map(|slot| slot.process.as_mut()).for_each(|it| it.wait_until(deadline));
+        (results, warnings)
     }
 }
 
 impl Slot {
-    fn end(&mut self, how: fn(&mut Process) -> Option<std::process::ExitStatus>) {
+    fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
-            self.exit_status = how(&mut process).map(exit_code);
+            self.exit_status = process.kill().map(exit_code);
         }
     }
 
-    fn finish(&mut self) -> ProgramResult {
-        let running = self.process.as_mut().is_some_and(|process| process.ended().is_none());
-        self.end(Process::terminate);
+    fn result(&mut self) -> ProgramResult {
+        if let Some(status) = self.process.as_mut().and_then(Process::ended) {
+            self.exit_status = Some(exit_code(status));
+            self.process = None;
+        }
         ProgramResult {
             name: self.plan.name.clone(),
-            exit_status: self.exit_status.filter(|_| !running),
-            log: self.log.display().to_string(),
+            exit_status: self.exit_status.filter(|_| self.process.is_none()),
+            log: if self.is_kept { self.log.display().to_string() } else { String::new() },
         }
     }
+
+    /// The end of what a program that failed has printed, unless the user can read all of it.
+    fn warning(&self) -> Option<String> {
+        let status = self.exit_status.filter(|status| (1..128).contains(status) && !self.is_kept)?;
+        let tail = tail(&self.log, &self.plan.name);
+        let end = if tail.is_empty() { "without a word".to_owned() } else { format!("after\n{tail}") };
+        Some(format!("program {} ended with exit status {status} {end}", self.plan.name))
+    }
 }
+
+/// How long programs may take to end when they are asked to.
+const GRACE: Duration = Duration::from_secs(2);

@@ -31,6 +31,14 @@ pub(super) struct Stage {
     _registration: Registration,
 }
 
+/// Where configurations and logs go.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    pub(super) directory: PathBuf,
+    /// Whether they stay when the run is over.
+    pub(super) are_kept: bool,
+}
+
 /// What is known at the end.
 #[derive(Debug)]
 pub(super) struct Ended {
@@ -45,9 +53,9 @@ impl Stage {
         check_nat(scenario)?;
         let finder = Finder::new(options);
         let mut registration = Registration::new()?;
-        let files = files(options, registration.directory())?;
+        let files = Files::new(options, registration.directory())?;
         let programs = Programs::new(scenario, &finder, &files)?;
-        let directories = Directories { files: &files, sockets: registration.directory() };
+        let directories = Directories { files: &files.directory, sockets: registration.directory() };
         let tunnels = Tunnels::new(scenario, &finder, directories)?;
         let hosts = Hosts::new(scenario)?;
         registration.add_namespaces(hosts.ids()?)?;
@@ -145,7 +153,8 @@ impl Stage {
     /// Ends the programs, and looks how everything went.
     pub(super) fn finish(&self) -> Ended {
         let warnings = [self.tunnels().warnings(), self.network.warnings()].concat();
-        Ended { programs: self.programs().finish(), warnings }
+        let (programs, of_programs) = self.programs().finish();
+        Ended { programs, warnings: [warnings, of_programs].concat() }
     }
 
     fn programs(&self) -> MutexGuard<'_, Programs> {
@@ -154,6 +163,17 @@ impl Stage {
 
     fn tunnels(&self) -> MutexGuard<'_, Tunnels> {
         lock(&self.tunnels)
+    }
+}
+
+impl Files {
+    fn new(options: &RunOptions, own: &Path) -> Result<Self, RunError> {
+        let Some(path) = &options.keep else {
+            return Ok(Self { directory: own.to_owned(), are_kept: false });
+        };
+        let made = fs::create_dir_all(path).and_then(|()| fs::canonicalize(path));
+        let directory = made.map_err(|source| RunError::File { path: path.clone(), source })?;
+        Ok(Self { directory, are_kept: true })
     }
 }
 
@@ -173,15 +193,6 @@ fn check_kernel(scenario: &Scenario) -> Result<(), RunError> {
         | TrafficKind::Requests { .. }
         | TrafficKind::Ping { .. } => Ok(()),
     })
-}
-
-/// Where configurations, logs and captures go.
-fn files(options: &RunOptions, own: &Path) -> Result<PathBuf, RunError> {
-    let Some(path) = &options.keep else {
-        return Ok(own.to_owned());
-    };
-    let made = fs::create_dir_all(path).and_then(|()| fs::canonicalize(path));
-    made.map_err(|source| RunError::File { path: path.clone(), source })
 }
 
 /// Where captures go whose paths are relative: they are what the user wants to have, so never where all is removed.

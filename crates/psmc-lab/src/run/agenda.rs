@@ -63,3 +63,51 @@ fn describe(entry: &Entry, scenario: &Scenario) -> Option<String> {
         Entry::Start(_) | Entry::Stop(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn everything_is_in_the_order_of_time() {
+        let text = "
+            [scenario]
+            name = 'order'
+            duration = '9s'
+            [[link]]
+            name = 'dsl'
+            between = ['a', 'b']
+            [[program]]
+            name = 'late'
+            host = 'a'
+            command = ['true']
+            start = '5s'
+            stop = '6s'
+            [[program]]
+            name = 'early'
+            host = 'b'
+            command = ['true']
+            [[event]]
+            at = '5s'
+            kill = 'early'
+            [[event]]
+            at = '2s'
+            cut = 'dsl'
+        ";
+        let scenario = Scenario::parse(text, Path::new("order.toml")).unwrap();
+        let shown = |(at, entry): (Duration, Entry)| format!("{} {entry:?}", at.as_secs());
+        let all: Vec<_> = entries(&scenario).into_iter().map(shown).collect();
+        assert_eq!(
+            all,
+            [
+                "0 Start(ProgramId(1))",
+                "2 Event(Cut(LinkId(0)))",
+                "5 Start(ProgramId(0))",
+                "5 Event(Kill(ProgramId(1)))",
+                "6 Stop(ProgramId(0))",
+            ]
+        );
+    }
+}

@@ -157,3 +157,28 @@ impl Slot {
 
 /// How long programs may take to end when they are asked to.
 const GRACE: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_programs_come_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let beside = directory.path().to_owned();
+        let finder = Finder { beside: beside.clone() };
+        let sh = beside.join("sh");
+        assert_ne!(finder.find("sh", "").unwrap(), sh);
+        fs::write(&sh, "").unwrap();
+        assert_ne!(finder.find("sh", "").unwrap(), sh, "it cannot be executed");
+        fs::set_permissions(&sh, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(finder.find("sh", "").unwrap(), sh);
+    }
+
+    #[test]
+    fn a_path_is_taken_as_it_is() {
+        let finder = Finder { beside: PathBuf::from("/nonexistent") };
+        assert_eq!(finder.find("/bin/sh", "").unwrap(), Path::new("/bin/sh"));
+        assert!(finder.find("./sh", "").is_err() && finder.find("/bin", "").is_err());
+    }
+}

@@ -97,17 +97,13 @@ fn tcp(tunnel: &Tunnel, address: IpAddr, flows: usize) {
     assert!(by_flow.iter().all(|&bytes| bytes > 0), "{by_flow:?}");
 }
 
-/// At a rate that any machine carries, next to nothing may be lost in the best of three runs. Right after a TCP flow a
-/// run has been seen to lose up to a quarter, for a reason not found yet; what each run lost is printed.
+/// At a rate that any machine carries, next to nothing may be lost.
 fn udp(tunnel: &Tunnel, address: IpAddr) {
     let args = ["--udp", "--bitrate", "10M", "--length", "1200", "--time", "2"];
-    let measure = |_| {
-        let report = iperf(&tunnel.van, &tunnel.hq, address, &args);
-        println!("{}: UDP to {address}: {}% lost", tunnel.plan.scheduler, report.loss_percent());
-        assert!(report.datagrams() > 1000, "{report:?}");
-        report.loss_percent()
-    };
-    assert!((0..3).map(measure).any(|lost| lost < 1.0), "UDP at 10 Mbit/s is lost");
+    let report = iperf(&tunnel.van, &tunnel.hq, address, &args);
+    println!("{}: UDP to {address}: {}% lost", tunnel.plan.scheduler, report.loss_percent());
+    assert!(report.datagrams() > 1000, "{report:?}");
+    assert!(report.loss_percent() < 1.0, "UDP at 10 Mbit/s is lost: {report:?}");
 }
 
 /// The bytes that the van has sent on each path.

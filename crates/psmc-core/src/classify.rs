@@ -29,6 +29,13 @@ pub(crate) struct Classified {
     pub(crate) ordered: bool,
 }
 
+impl Classified {
+    /// Whether it is UDP of any kind, or a fragment of it.
+    pub(crate) fn is_udp(&self) -> bool {
+        upper::is_udp(self.protocol)
+    }
+}
+
 /// Why some bytes are no IP packet. The culprit is whoever sent them into the tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum BadPacket {

@@ -43,6 +43,8 @@ pub struct PeerConfig {
     pub scheduler: SchedulerKind,
     /// What happens to packets that arrive out of order.
     pub reorder: ReorderPolicy,
+    /// Whether the peer is asked to put plain UDP in order, too, as it does TCP and QUIC.
+    pub ordered_udp: bool,
     /// A path without traffic is probed this often, which also keeps NAT bindings alive.
     pub keepalive: Duration,
 }

@@ -30,7 +30,7 @@ pub use config::{PathConfig, PeerConfig, SiteConfig};
 pub use congestion::CongestionConfig;
 pub use event::{Event, PeerId};
 pub use path::{PathAddress, PathCounters, PathState};
-pub use reorder::{ReorderCounters, ReorderPolicy};
+pub use reorder::{AdaptiveBuffer, ReorderCounters, ReorderPolicy};
 pub use scheduler::{SchedulerKind, UnknownScheduler};
 pub use session::{ConnectionId, DatagramOrigin, MAX_PATHS, PathError, Refusal, SessionCounters};
 pub use site::{PeerError, Site};

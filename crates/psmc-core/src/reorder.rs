@@ -4,36 +4,29 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use psmc_wire::ids::BUCKETS;
-use psmc_wire::{Bucket, BufPool, FlowSeq, PacketBuf};
+use psmc_wire::{Bucket, BufPool, FlowSeq, PacketBuf, PathId};
 
 mod agenda;
+mod buffer;
+mod policy;
+mod sampling;
 mod seen;
 mod sequence;
 mod sink;
 mod staircase;
 
+pub use buffer::AdaptiveBuffer;
+pub use policy::ReorderPolicy;
+
 use agenda::Agenda;
+use sampling::Sampling;
 use seen::SPAN;
 use sequence::{Incoming, Sequence};
 use sink::Sink;
 
-/// No packet is held longer, whatever the paths' delays: after a second the sender's retransmission timer
-/// runs out (RFC 6298 §2.4), and holding can only do harm.
-const MAX_HOLD: Duration = Duration::from_secs(1);
-
 /// The most places in all the rings together: sixteen times the span of a bucket, 2 MiB. Without this bound,
 /// one packet far ahead in each of the buckets would take 512 MiB.
 const MAX_SLOTS: usize = 16 * SPAN as usize;
-
-/// How a session puts the packets of its ordered flows back in order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReorderPolicy {
-    /// A packet is held until those before it are there or can't come any more.
-    #[default]
-    Deadline,
-    /// No packet is held.
-    Off,
-}
 
 /// What a session may hold in all.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +64,8 @@ pub struct ReorderCounters {
     pub released_by_horizon: u64,
     /// Times that gaps were given up because the limits were reached.
     pub released_by_limit: u64,
+    /// Times that gaps were given up because a flow's buffer was full.
+    pub released_by_buffer: u64,
     /// Packets held.
     pub held: usize,
     /// Bytes of the buffers that the held packets are in.
@@ -90,6 +85,10 @@ pub(crate) struct Arrival<'a> {
     /// How much longer than the path it came by the slowest live path may take: the difference of their
     /// one-way delays, plus jitter.
     pub(crate) spread: Duration,
+    /// The path it came by.
+    pub(crate) path: PathId,
+    /// How long it was on its way, in microseconds, relative to the offset of the two clocks.
+    pub(crate) delay_us: i32,
 }
 
 /// The sender's clock in microseconds, extended so that it doesn't wrap; only differences mean anything.
@@ -113,6 +112,7 @@ pub(crate) struct Reorder {
     counters: ReorderCounters,
     /// Length of all rings together.
     slots: usize,
+    sampling: Sampling,
 }
 
 impl Reorder {
@@ -128,6 +128,7 @@ impl Reorder {
             last_sent: 1 << 32,
             counters: ReorderCounters::default(),
             slots: 0,
+            sampling: Sampling::default(),
         }
     }
 
@@ -145,27 +146,60 @@ impl Reorder {
         let incoming = Incoming {
             seq: arrival.seq,
             packet: arrival.packet,
-            hold: arrival.ordered && self.policy == ReorderPolicy::Deadline,
-            deadline: now + arrival.spread.min(MAX_HOLD),
+            hold: arrival.ordered && self.policy != ReorderPolicy::Off,
+            deadline: now + self.policy.hold(arrival.spread),
             sent,
         };
-        self.update(arrival.bucket, out, |sequence, sink| sequence.insert(incoming, now, pool, sink));
+        let (policy, measured) = (self.policy, *self.sampling.measured());
+        self.update(arrival.bucket, out, |sequence, sink| {
+            if let ReorderPolicy::Adaptive(adaptive) = policy {
+                sequence.buffer.on_arrival(&adaptive, &measured);
+            }
+            let segment = sequence.insert(incoming, now, pool, sink);
+            sequence.heed_buffer(&policy, segment, sink);
+        });
+        if matches!(policy, ReorderPolicy::Adaptive(_)) {
+            self.sampling.on_packet(arrival.path, arrival.delay_us);
+        }
         self.handle_timeout(now, out);
         self.enforce_limits(out);
+    }
+
+    /// Whether [`sample`](Self::sample) is due before the next packet is inserted.
+    pub(crate) fn is_sample_due(&self, now: Instant) -> bool {
+        match self.policy {
+            ReorderPolicy::Adaptive(adaptive) => self.sampling.is_due(adaptive.sampling, now),
+            ReorderPolicy::Deadline | ReorderPolicy::Fixed { .. } | ReorderPolicy::Off => false,
+        }
+    }
+
+    /// Begins a new sampling period: there are `paths` paths, the longest of whose round trips takes
+    /// `round_trip`.
+    pub(crate) fn sample(&mut self, paths: usize, round_trip: Duration, now: Instant) {
+        self.sampling.end_period(paths, round_trip, now);
     }
 
     /// Appends to `out` what has been held until its deadline.
     pub(crate) fn handle_timeout(&mut self, now: Instant, out: &mut VecDeque<PacketBuf>) {
         while let Some((_, bucket)) = self.deadlines.first().filter(|(deadline, _)| *deadline <= now) {
             self.counters.released_by_deadline += 1;
-            self.update(bucket, out, Sequence::release_first_due);
+            let (policy, measured) = (self.policy, *self.sampling.measured());
+            self.update(bucket, out, |sequence, sink| {
+                sequence.release_first_due(sink);
+                if let ReorderPolicy::Adaptive(adaptive) = policy {
+                    sequence.buffer.remeasure(&adaptive, &measured);
+                }
+            });
         }
     }
 
     /// Appends to `out` what was sent before `horizon_us`: the least, over the live paths, of the newest
     /// sender's clock that each has delivered. What such a packet waits for was sent before it, and would
-    /// have come by now.
+    /// have come by now. Only the policy `deadline` makes use of it.
     pub(crate) fn release_before(&mut self, horizon_us: u32, out: &mut VecDeque<PacketBuf>) {
+        if self.policy != ReorderPolicy::Deadline {
+            return;
+        }
         let horizon = extend(horizon_us, self.last_sent);
         while let Some((_, bucket)) = self.sent.first().filter(|(sent, _)| *sent < horizon) {
             self.counters.released_by_horizon += 1;

@@ -4,8 +4,8 @@ mod world;
 
 use std::time::Duration;
 
-use psmc_core::{PathState, SchedulerKind};
-use world::{HQ, Link, TCP, UDP, VAN, World, number, packet};
+use psmc_core::{AdaptiveBuffer, PathState, ReorderPolicy, SchedulerKind};
+use world::{HQ, Link, Setup, TCP, UDP, VAN, World, number, packet};
 
 const ALL_SCHEDULERS: [SchedulerKind; 4] =
     [SchedulerKind::Earliest, SchedulerKind::Wrr, SchedulerKind::Flow, SchedulerKind::Redundant];
@@ -32,6 +32,45 @@ fn packets_cross_in_both_directions_with_every_scheduler() {
         let mut back = numbers(&world, VAN);
         back.sort_unstable();
         assert_eq!(back, (0..500).collect::<Vec<_>>(), "{scheduler:?}");
+    }
+}
+
+#[test]
+fn each_way_to_reorder_delivers_everything_once() {
+    let fixed = ReorderPolicy::Fixed { timeout: ms(40), packets: 100 };
+    let adaptive = ReorderPolicy::Adaptive(AdaptiveBuffer::default());
+    for (reorder, in_order) in
+        [(ReorderPolicy::Deadline, true), (fixed, true), (adaptive, false), (ReorderPolicy::Off, false)]
+    {
+        let setup = Setup { reorder, ..SchedulerKind::Wrr.into() };
+        let mut world = World::connected(vec![Link::new(10), Link::new(30)], setup);
+        for i in 0..4000 {
+            world.send(VAN, &packet(VAN, TCP, 1, i, 1000));
+            world.run_for(ms(1));
+        }
+        world.run_for(ms(1500));
+        let mut arrived = numbers(&world, HQ);
+        // An adaptive buffer has to be measured first: its two seconds are left out.
+        assert!(!in_order || arrived.is_sorted(), "{reorder:?}");
+        let measured: Vec<_> = arrived.iter().copied().filter(|&number| number >= 2000).collect();
+        assert_eq!(measured.is_sorted(), reorder != ReorderPolicy::Off, "{reorder:?}");
+        arrived.sort_unstable();
+        assert!(arrived.into_iter().eq(0..4000), "{reorder:?}");
+    }
+}
+
+#[test]
+fn plain_udp_is_put_in_order_where_the_sender_is_told_so() {
+    for ordered_udp in [false, true] {
+        let setup = Setup { ordered_udp, ..SchedulerKind::Wrr.into() };
+        let mut world = World::connected(vec![Link::new(10), Link::new(30)], setup);
+        for i in 0..200 {
+            world.send(VAN, &packet(VAN, UDP, 1, i, 1000));
+            world.run_for(ms(1));
+        }
+        world.run_for(ms(500));
+        let arrived = numbers(&world, HQ);
+        assert_eq!((arrived.len(), arrived.is_sorted()), (200, ordered_udp));
     }
 }
 

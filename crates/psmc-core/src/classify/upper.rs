@@ -95,6 +95,11 @@ impl Upper {
     }
 }
 
+/// Whether `protocol` is UDP, or its variant for payloads that bear errors (RFC 3828).
+pub(super) fn is_udp(protocol: u8) -> bool {
+    matches!(protocol, number::UDP | number::UDP_LITE)
+}
+
 /// Bytes of the extension header at the start of `bytes`, or `None` if `protocol` is none or it is cut off.
 fn extension_len(protocol: u8, bytes: &[u8]) -> Option<usize> {
     let &[_, length, ..] = bytes else { return None };

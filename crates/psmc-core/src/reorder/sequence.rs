@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use psmc_wire::{BufPool, FlowSeq, PacketBuf};
 
-use super::SenderTime;
+use super::buffer::{BufferSize, FIRST_PACKETS};
 use super::seen::{SPAN, Seen};
 use super::sink::Sink;
 use super::staircase::Staircase;
+use super::{ReorderPolicy, SenderTime};
 
 /// Slots of the ring that are kept when it becomes empty: enough for the reordering of an ordinary burst,
 /// and 2 MiB over all the buckets of a session.
@@ -48,6 +49,10 @@ pub(super) struct Sequence {
     next: FlowSeq,
     seen: Seen,
     ring: VecDeque<Option<PacketBuf>>,
+    /// Packets in the ring.
+    held: usize,
+    /// How many it may hold, under the policy `adaptive`.
+    pub(super) buffer: BufferSize,
     deadlines: Staircase<Instant>,
     sent: Staircase<SenderTime>,
     /// A number delivered before others, as unordered, and when these have been waited for long enough.
@@ -61,20 +66,23 @@ impl Sequence {
             next: FlowSeq(0),
             seen: Seen::new(),
             ring: VecDeque::new(),
+            held: 0,
+            buffer: BufferSize::default(),
             deadlines: Staircase::default(),
             sent: Staircase::default(),
             overtaken: None,
         }
     }
 
-    /// Delivers the packet and what waited for it, holds it, or drops it as a duplicate.
+    /// Delivers the packet and what waited for it, holds it, or drops it as a duplicate. Says how long the
+    /// segment is that it has put in order.
     pub(super) fn insert(
         &mut self,
         incoming: Incoming<'_>,
         now: Instant,
         pool: &mut BufPool,
         sink: &mut Sink<'_>,
-    ) {
+    ) -> u32 {
         self.give_up_overtaken(now, sink);
         if incoming.seq.distance_from(self.next) >= SPAN.cast_signed() {
             sink.counters.jumps += 1;
@@ -82,11 +90,33 @@ impl Sequence {
         }
         if !self.seen.insert(incoming.seq) {
             sink.counters.duplicates += 1;
-            return;
+            return 0;
         }
         let mut buf = pool.take();
         buf.fill(incoming.packet);
+        let before = self.next;
+        let in_order = incoming.seq == before;
         self.place(incoming, buf, sink);
+        if in_order { self.next.distance_from(before).unsigned_abs() } else { 0 }
+    }
+
+    /// Heeds the size of the buffer after a packet has put a segment of that many packets in order.
+    pub(super) fn heed_buffer(&mut self, policy: &ReorderPolicy, segment: u32, sink: &mut Sink<'_>) {
+        match policy {
+            ReorderPolicy::Deadline | ReorderPolicy::Off => {}
+            ReorderPolicy::Fixed { packets, .. } => {
+                if self.held >= (*packets).into() {
+                    self.release_full(sink);
+                }
+            }
+            ReorderPolicy::Adaptive(_) => {
+                self.buffer.on_segment(segment);
+                if self.buffer.is_full(self.held) && self.release_full(sink) {
+                    self.buffer.on_full();
+                }
+                self.buffer.on_turn_end();
+            }
+        }
     }
 
     /// Gives up the gaps before the packet whose deadline is first.
@@ -109,6 +139,17 @@ impl Sequence {
             deadline: self.deadlines.first().map(|(_, deadline)| deadline),
             sent: self.sent.first().map(|(_, sent)| sent),
         }
+    }
+
+    /// Gives up the gaps before the first packets, the buffer being full; says whether it holds any.
+    fn release_full(&mut self, sink: &mut Sink<'_>) -> bool {
+        let held = (0..SPAN).zip(&self.ring).filter(|(_, slot)| slot.is_some());
+        let Some((slot, _)) = held.take(FIRST_PACKETS).last() else {
+            return false;
+        };
+        sink.counters.released_by_buffer += 1;
+        self.skip_to(self.next.plus(slot + 1), sink);
+        true
     }
 
     fn place(&mut self, incoming: Incoming<'_>, buf: PacketBuf, sink: &mut Sink<'_>) {
@@ -135,6 +176,7 @@ impl Sequence {
             self.ring.resize_with(slot + 1, || None);
         }
         sink.hold(&buf);
+        self.held += 1;
         self.ring[slot] = Some(buf);
         self.deadlines.insert(incoming.seq, incoming.deadline);
         self.sent.insert(incoming.seq, incoming.sent);
@@ -185,6 +227,7 @@ impl Sequence {
     /// Goes on by one number.
     fn step(&mut self, sink: &mut Sink<'_>) {
         if let Some(slot) = self.ring.pop_front() {
+            self.held -= usize::from(slot.is_some());
             sink.release(slot);
         }
         self.next = self.next.plus(1);

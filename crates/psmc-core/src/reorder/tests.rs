@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod buffers;
 mod model;
 mod rules;
 
@@ -57,7 +58,12 @@ impl Receiver {
             packet: &id.to_be_bytes(),
             sent_at_us: u32::try_from(arrival.sent_us & 0xFFFF_FFFF).unwrap(),
             spread: Duration::from_micros(arrival.spread_us),
+            path: PathId(0),
+            delay_us: 0,
         };
+        if self.reorder.is_sample_due(now) {
+            self.reorder.sample(1, Duration::from_millis(20), now);
+        }
         self.reorder.insert(arrival, now, &mut self.pool, &mut self.out);
         drain(&mut self.out)
     }
@@ -188,15 +194,29 @@ fn copies() -> impl Strategy<Value = Copies> {
     (fast, slow).prop_map(|(fast, slow)| [fast, slow])
 }
 
+fn policy() -> impl Strategy<Value = ReorderPolicy> {
+    let fixed = (0u64..3_000, 0u16..12).prop_map(|(timeout_us, packets)| ReorderPolicy::Fixed {
+        timeout: Duration::from_micros(timeout_us),
+        packets,
+    });
+    prop_oneof![5 => Just(ReorderPolicy::Deadline), 1 => Just(ReorderPolicy::Off), 4 => fixed]
+}
+
+fn adaptive() -> impl Strategy<Value = ReorderPolicy> {
+    (0u16..4, 0u16..10, 0u16..50, 1u64..500).prop_map(|(factor, least, most, ms)| {
+        let sampling = Duration::from_millis(ms);
+        ReorderPolicy::Adaptive(AdaptiveBuffer { factor, least, most, sampling })
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
     #[test]
     fn it_agrees_with_the_model(
         ops in prop::collection::vec(op(), 1..300),
-        (held_packets, wrap, on) in (0usize..20, any::<bool>(), prop::bool::weighted(0.9)),
+        (held_packets, wrap, policy) in (0usize..20, any::<bool>(), policy()),
     ) {
-        let policy = if on { ReorderPolicy::Deadline } else { ReorderPolicy::Off };
         compare(policy, ReorderLimits { held_packets, ..ReorderLimits::default() }, wrap, ops)?;
     }
 
@@ -230,13 +250,17 @@ proptest! {
     #[test]
     fn any_permutation_is_delivered_exactly_once(
         numbers in Just((0..600u64).collect::<Vec<_>>()).prop_shuffle(),
-        gap_us in 1u64..200,
+        gap_us in 1u64..2_000,
+        policy in prop_oneof![policy(), adaptive()],
+        held_packets in 0usize..700,
     ) {
-        let mut receiver = Receiver::ordered();
+        let limits = ReorderLimits { held_packets, ..ReorderLimits::default() };
+        let mut receiver = Receiver::new(policy, limits);
         let mut delivered = Vec::new();
         for (number, now_us) in numbers.into_iter().zip((0..).step_by(usize::try_from(gap_us).unwrap())) {
             delivered.extend(receiver.handle_timeout(now_us));
             delivered.extend(receiver.arrive(number, now_us));
+            prop_assert!(receiver.reorder.counters().held <= held_packets);
         }
         delivered.extend(receiver.handle_timeout(10_000_000));
         delivered.sort_unstable();

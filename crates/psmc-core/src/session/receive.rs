@@ -201,7 +201,7 @@ impl Session {
                 Frame::PathChallenge(token) => self.paths[index].on_challenge(token),
                 Frame::PathResponse(token) => self.on_response(index, token, shared, now),
                 Frame::PathUse(wish) => result = result.and(self.on_path_use(wish, now)),
-                Frame::Data(data) => result = result.and(self.on_data(&data, sent_at_us, shared, now)),
+                Frame::Data(data) => result = result.and(self.on_data(index, &data, sent_at_us, shared, now)),
             }
         }
         if self.reorder.counters().held > 0 {
@@ -259,6 +259,7 @@ impl Session {
 
     fn on_data(
         &mut self,
+        index: usize,
         data: &DataFrame<'_>,
         sent_at_us: u32,
         shared: &mut Shared,
@@ -278,7 +279,10 @@ impl Session {
             packet: data.packet,
             sent_at_us,
             spread: self.spread(sent_at_us, now),
+            path: self.paths[index].id,
+            delay_us: self.clock.one_way_delay(sent_at_us, now),
         };
+        self.sample_paths(now);
         self.reorder.insert(arrival, now, &mut shared.pool, &mut shared.delivered);
         Ok(())
     }
@@ -296,6 +300,14 @@ impl Session {
         let spread = u64::try_from(i64::from(slowest) - i64::from(own)).unwrap_or(0);
         let spread = Duration::from_micros(spread);
         (spread + spread / SPREAD_GROWTH + REORDER_SLACK).min(MAX_SPREAD)
+    }
+
+    /// Has reordering begin a new sampling period if one is due.
+    fn sample_paths(&mut self, now: Instant) {
+        if self.reorder.is_sample_due(now) {
+            let round_trip = self.live_paths().map(Path::smoothed_rtt).max().unwrap_or_default();
+            self.reorder.sample(self.live_paths().count(), round_trip, now);
+        }
     }
 
     /// The largest one-way delay of late of any path that delivers, microseconds on the relative scale.

@@ -28,7 +28,8 @@ impl Session {
         self.last_traffic = Some(now);
         self.counters.tx_packets += 1;
         self.counters.tx_bytes += packet.len() as u64;
-        let Classified { bucket, ordered, .. } = *class;
+        let bucket = class.bucket;
+        let ordered = class.ordered || (self.config.ordered_udp && class.is_udp());
         self.egress.push(Queued { packet, bucket, seq: None, ordered, queued_at: now }, &mut shared.pool);
     }
 

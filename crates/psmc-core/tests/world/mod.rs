@@ -44,11 +44,14 @@ pub struct Setup {
     pub can_dial: [bool; 2],
     /// The largest inner packet; the paths carry 100 bytes more.
     pub mtu: u16,
+    pub reorder: ReorderPolicy,
+    pub ordered_udp: bool,
 }
 
 impl From<SchedulerKind> for Setup {
     fn from(scheduler: SchedulerKind) -> Self {
-        Self { scheduler, can_dial: [true, false], mtu: 1400 }
+        let reorder = ReorderPolicy::Deadline;
+        Self { scheduler, can_dial: [true, false], mtu: 1400, reorder, ordered_udp: false }
     }
 }
 
@@ -149,7 +152,8 @@ impl World {
             can_dial: setup.can_dial[index],
             smaller_key: index == VAN,
             scheduler: setup.scheduler,
-            reorder: ReorderPolicy::Deadline,
+            reorder: setup.reorder,
+            ordered_udp: setup.ordered_udp,
             keepalive: Duration::from_secs(10),
         };
         let peer = site.add_peer(config, now).expect("free prefixes");

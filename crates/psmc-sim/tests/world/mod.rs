@@ -191,6 +191,7 @@ fn peer_config(number: u8, end: usize) -> PeerConfig {
         smaller_key: end == 0,
         scheduler: SchedulerKind::Earliest,
         reorder: ReorderPolicy::Deadline,
+        ordered_udp: false,
         keepalive: secs(10),
     }
 }

@@ -1,14 +1,13 @@
 //! From drafts to the configuration.
 
-use super::draft::{Draft, PathDraft, PeerDraft, RelayDraft, SiteDraft};
+use super::draft::{Draft, PathDraft, PeerDraft, RelayDraft, SiteDraft, TreatmentDraft};
 use super::model::{Config, PathSettings, Paths, Peer, Relay, Site};
-use super::value::{AllowedNet, Endpoint, Reorder, Scheduler, SocketPath};
+use super::value::{AllowedNet, Endpoint, SocketPath};
 use toml::Spanned;
 
 /// What a peer takes from its site where it says nothing itself.
 struct Defaults {
-    scheduler: Scheduler,
-    reorder: Reorder,
+    treatment: TreatmentDraft,
     allowed_ips: Vec<AllowedNet>,
 }
 
@@ -25,8 +24,7 @@ pub(super) fn config(draft: Draft) -> Option<Config> {
 
 fn defaults(site: &SiteDraft) -> Defaults {
     Defaults {
-        scheduler: site.scheduler,
-        reorder: site.reorder,
+        treatment: site.treatment.clone(),
         allowed_ips: site.addresses.iter().map(|address| AllowedNet::around(*address.get_ref())).collect(),
     }
 }
@@ -54,8 +52,7 @@ fn peer(draft: PeerDraft, defaults: &Defaults) -> Option<Peer> {
             None => defaults.allowed_ips.clone(),
         },
         keepalive: draft.keepalive,
-        scheduler: draft.scheduler.unwrap_or(defaults.scheduler),
-        reorder: draft.reorder.unwrap_or(defaults.reorder),
+        treatment: draft.treatment.or(&defaults.treatment).build(),
         paths: paths(draft.paths, endpoint.as_ref())?,
         endpoint,
     })

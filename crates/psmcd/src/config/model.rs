@@ -3,8 +3,8 @@
 use psmc_net::keys::{PrivateKey, PublicKey};
 
 use super::value::{
-    AllowedNet, BindAddress, Endpoint, InnerMtu, InterfaceName, Keepalive, LinkMtu, Listen, Name, Rate,
-    Reorder, Scheduler, SocketPath, TunnelAddress, Weight,
+    AllowedNet, BindAddress, BufferFactor, BufferPackets, BufferTimeout, Endpoint, InnerMtu, InterfaceName,
+    Keepalive, LinkMtu, Listen, Name, Rate, Scheduler, SocketPath, TunnelAddress, Weight,
 };
 
 /// The configuration of a site. Every value in it is legal, and they fit together: names and keys are unique, no two
@@ -51,12 +51,47 @@ pub struct Peer {
     pub endpoint: Option<Endpoint>,
     /// How often an idle path says that it is alive.
     pub keepalive: Keepalive,
+    /// What is done with its packets.
+    pub treatment: Treatment,
+    /// The ways to it.
+    pub paths: Paths,
+}
+
+/// What is done with the packets of a peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Treatment {
     /// Which path carries a packet.
     pub scheduler: Scheduler,
     /// How order is restored.
-    pub reorder: Reorder,
-    /// The ways to it.
-    pub paths: Paths,
+    pub reorder: Reordering,
+    /// Whether plain UDP is put in order, too.
+    pub ordered_udp: bool,
+}
+
+/// How the receiver restores the order of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reordering {
+    /// It waits for a missing packet only as long as it can still come.
+    #[default]
+    Deadline,
+    /// It waits until the buffer of a flow is full, or for some time.
+    Fixed {
+        /// How long at most.
+        timeout: BufferTimeout,
+        /// How many packets fill the buffer.
+        packets: BufferPackets,
+    },
+    /// It waits until a buffer is full that is as large as the paths differ (the literature's double buffer).
+    Adaptive {
+        /// The size is so many times the lower limit at first.
+        factor: BufferFactor,
+        /// The least lower limit of a new buffer.
+        least: BufferPackets,
+        /// The upper limit of a new buffer.
+        most: BufferPackets,
+    },
+    /// It delivers packets as they arrive.
+    Off,
 }
 
 /// The ways to a peer.

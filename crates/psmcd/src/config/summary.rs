@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display};
 
-use super::model::{Config, PathSettings, Paths, Peer};
+use super::model::{Config, PathSettings, Paths, Peer, Reordering, Treatment};
 
 impl Config {
     /// What the file means, for a person who wrote it and wants to know whether it was understood.
@@ -43,12 +43,28 @@ fn write_peer(peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         None => writeln!(f, "  endpoint     none: this peer has to call")?,
     }
     writeln!(f, "  allowed ips  {}", joined(&peer.allowed_ips))?;
-    writeln!(f, "  scheduler    {}, reorder {}", peer.scheduler, peer.reorder)?;
+    write_treatment(&peer.treatment, f)?;
     writeln!(f, "  keepalive    every {} s", peer.keepalive.get().as_secs())?;
     match &peer.paths {
         Paths::EveryUplink => writeln!(f, "  paths        one over every uplink there is"),
         Paths::Listed(paths) => paths.iter().try_for_each(|path| write_path(path, peer, f)),
     }
+}
+
+fn write_treatment(treatment: &Treatment, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "  scheduler    {}, reorder ", treatment.scheduler)?;
+    match treatment.reorder {
+        Reordering::Deadline => write!(f, "deadline")?,
+        Reordering::Fixed { timeout, packets } => write!(f, "fixed: {packets} packets, {timeout}")?,
+        Reordering::Adaptive { factor, least, most } => {
+            write!(f, "adaptive: {factor} times the least, {least} to {most} packets at first")?;
+        }
+        Reordering::Off => write!(f, "off")?,
+    }
+    if treatment.ordered_udp {
+        write!(f, ", plain UDP too")?;
+    }
+    writeln!(f)
 }
 
 fn write_path(path: &PathSettings, peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -33,7 +33,10 @@ fn defaults_are_what_the_documentation_says() {
     let (site, peer) = (&config.site, &config.peers[0]);
     assert_eq!((site.listen, site.interface.as_ref(), site.mtu.get()), (Listen::default(), None, 1400));
     assert_eq!(site.control_socket.to_string(), "/run/psmc/van.sock");
-    assert_eq!((peer.scheduler, peer.reorder), (Scheduler::Earliest, Reorder::Deadline));
+    assert_eq!(
+        (peer.treatment.scheduler, peer.treatment.reorder),
+        (Scheduler::Earliest, Reordering::Deadline)
+    );
     assert_eq!((peer.keepalive.get().as_secs(), &peer.paths), (10, &Paths::EveryUplink));
     assert_eq!(peer.allowed_ips, ["10.77.0.0/24".parse().unwrap()]);
 }
@@ -42,8 +45,11 @@ fn defaults_are_what_the_documentation_says() {
 fn a_peer_inherits_and_overrides() {
     let config = Config::parse(RIGHT, Path::new("van.toml")).unwrap();
     let [van, exit] = config.peers.as_slice() else { panic!("two peers") };
-    assert_eq!((van.scheduler, van.reorder), (Scheduler::Wrr, Reorder::Off));
-    assert_eq!((exit.scheduler, exit.reorder), (Scheduler::Redundant, Reorder::Deadline));
+    assert_eq!((van.treatment.scheduler, van.treatment.reorder), (Scheduler::Wrr, Reordering::Off));
+    assert_eq!(
+        (exit.treatment.scheduler, exit.treatment.reorder),
+        (Scheduler::Redundant, Reordering::Deadline)
+    );
     let Paths::Listed(paths) = &exit.paths else { panic!("listed paths") };
     assert_eq!(paths[0].endpoint.to_string(), "203.0.113.9:5115");
     assert_eq!(paths[1].endpoint.to_string(), "exit.example.org:5115");

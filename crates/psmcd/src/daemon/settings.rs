@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 
-use psmc_core::{CongestionConfig, PathConfig, PeerConfig, SiteConfig, SocketId};
+use psmc_core::{
+    AdaptiveBuffer, CongestionConfig, PathConfig, PeerConfig, ReorderPolicy, SiteConfig, SocketId,
+};
 use psmc_net::keys::{PublicKey, random_seed};
 use psmc_net::tun::TunConfig;
 
@@ -37,11 +39,9 @@ pub fn peer_config(peer: &config::Peer, own_key: PublicKey) -> PeerConfig {
         allowed_ips: peer.allowed_ips.iter().map(|allowed| allowed.net()).collect(),
         can_dial: peer.endpoint.is_some() || listed,
         smaller_key: own_key < peer.public_key,
-        scheduler: scheduler(peer.scheduler),
-        reorder: match peer.reorder {
-            config::Reorder::Deadline => psmc_core::ReorderPolicy::Deadline,
-            config::Reorder::Off => psmc_core::ReorderPolicy::Off,
-        },
+        scheduler: scheduler(peer.treatment.scheduler),
+        reorder: reorder_policy(peer.treatment.reorder),
+        ordered_udp: peer.treatment.ordered_udp,
         keepalive: peer.keepalive.get(),
     }
 }
@@ -71,6 +71,22 @@ fn scheduler(scheduler: config::Scheduler) -> psmc_core::SchedulerKind {
         config::Scheduler::Wrr => psmc_core::SchedulerKind::Wrr,
         config::Scheduler::Flow => psmc_core::SchedulerKind::Flow,
         config::Scheduler::Redundant => psmc_core::SchedulerKind::Redundant,
+    }
+}
+
+fn reorder_policy(reorder: config::Reordering) -> ReorderPolicy {
+    match reorder {
+        config::Reordering::Deadline => ReorderPolicy::Deadline,
+        config::Reordering::Fixed { timeout, packets } => {
+            ReorderPolicy::Fixed { timeout: timeout.get(), packets: packets.get() }
+        }
+        config::Reordering::Adaptive { factor, least, most } => ReorderPolicy::Adaptive(AdaptiveBuffer {
+            factor: factor.get(),
+            least: least.get(),
+            most: most.get(),
+            ..AdaptiveBuffer::default()
+        }),
+        config::Reordering::Off => ReorderPolicy::Off,
     }
 }
 

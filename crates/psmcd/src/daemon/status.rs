@@ -103,6 +103,7 @@ fn reorder(session: &core::PeerStatus) -> BTreeMap<String, u64> {
         ("released_by_deadline", counters.released_by_deadline),
         ("released_by_horizon", counters.released_by_horizon),
         ("released_by_limit", counters.released_by_limit),
+        ("released_by_buffer", counters.released_by_buffer),
     ];
     counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
 }

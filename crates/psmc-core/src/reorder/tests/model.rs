@@ -80,6 +80,9 @@ impl Model {
 
     pub(super) fn release_before(&mut self, horizon_us: u64) -> Vec<u64> {
         let mut out = Vec::new();
+        if self.policy != ReorderPolicy::Deadline {
+            return out;
+        }
         while let Some((_, bucket, number)) =
             self.first(|held| held.sent_us).filter(|first| first.0 < horizon_us)
         {
@@ -108,6 +111,7 @@ impl Model {
 
     fn place(&mut self, arrival: ModelArrival, id: u64, now_us: u64) -> Vec<u64> {
         let ModelArrival { bucket, number, .. } = arrival;
+        let deadline_us = now_us + self.hold_us(arrival.spread_us);
         let mut out = Vec::new();
         let state = self.buckets.entry(bucket).or_default();
         if let Some((overtaker, _)) = state.overtaken.take_if(|(_, due)| *due <= now_us)
@@ -124,9 +128,9 @@ impl Model {
             self.duplicates += 1;
             return out;
         }
-        let deadline_us = now_us + arrival.spread_us;
-        if number > state.next && arrival.ordered && self.policy == ReorderPolicy::Deadline {
+        if number > state.next && arrival.ordered && self.policy != ReorderPolicy::Off {
             state.held.insert(number, Held { id, deadline_us, sent_us: arrival.sent_us });
+            out.extend(self.deliver_first_three_if_full(bucket));
             return out;
         }
         if number > state.next && state.overtaken.is_none_or(|(overtaker, _)| overtaker <= state.next) {
@@ -139,6 +143,27 @@ impl Model {
             out.extend(self.give_up(bucket, number));
         }
         out
+    }
+
+    fn hold_us(&self, spread_us: u64) -> u64 {
+        match self.policy {
+            ReorderPolicy::Deadline => spread_us,
+            ReorderPolicy::Fixed { timeout, .. } => u64::try_from(timeout.as_micros()).unwrap(),
+            ReorderPolicy::Adaptive(_) => panic!("the model does not measure"),
+            ReorderPolicy::Off => 0,
+        }
+    }
+
+    fn deliver_first_three_if_full(&mut self, bucket: u16) -> Vec<u64> {
+        let held = &self.buckets[&bucket].held;
+        let size = match self.policy {
+            ReorderPolicy::Fixed { packets, .. } => packets.into(),
+            ReorderPolicy::Deadline | ReorderPolicy::Adaptive(_) | ReorderPolicy::Off => usize::MAX,
+        };
+        match held.keys().nth(2).copied().or(held.keys().next_back().copied()) {
+            Some(third) if held.len() >= size => self.give_up(bucket, third + 1),
+            _ => Vec::new(),
+        }
     }
 
     /// Goes on from `target`, or from where the run of what has been seen there ends.

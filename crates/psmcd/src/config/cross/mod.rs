@@ -3,6 +3,7 @@
 mod names;
 mod paths;
 mod routes;
+mod treatment;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,6 +17,7 @@ use super::draft::Draft;
 pub(super) fn check(draft: &Draft, out: &mut Vec<Complaint>) {
     names::check(draft, out);
     routes::check(draft, out);
+    treatment::check(draft, out);
     for peer in &draft.peers {
         paths::check(peer, &draft.relays, out);
         for path in &peer.paths {

@@ -6,6 +6,7 @@ mod path;
 mod peer;
 mod relay;
 mod site;
+mod treatment;
 
 use psmc_toml::{Complaint, Section, Source};
 use toml::de::{DeTable, DeValue};
@@ -14,6 +15,7 @@ pub(super) use path::PathDraft;
 pub(super) use peer::PeerDraft;
 pub(super) use relay::RelayDraft;
 pub(super) use site::SiteDraft;
+pub(super) use treatment::TreatmentDraft;
 
 const SECTIONS: &[&str] = &["site", "peer", "relay"];
 

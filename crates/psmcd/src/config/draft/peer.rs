@@ -7,12 +7,26 @@ use psmc_toml::{Complaint, Section};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::PathDraft;
+use super::{PathDraft, TreatmentDraft};
 use crate::config::keys::PublicKeyText;
-use crate::config::value::{AllowedNet, Endpoint, Keepalive, Name, Reorder, Scheduler};
+use crate::config::value::{AllowedNet, Endpoint, Keepalive, Name};
 
-const KEYS: &[&str] =
-    &["name", "public_key", "allowed_ips", "endpoint", "keepalive", "scheduler", "reorder", "path"];
+const KEYS: &[&str] = &[
+    "name",
+    "public_key",
+    "allowed_ips",
+    "endpoint",
+    "keepalive",
+    "scheduler",
+    "reorder",
+    "reorder_timeout",
+    "reorder_packets",
+    "reorder_factor",
+    "reorder_least",
+    "reorder_most",
+    "ordered_udp",
+    "path",
+];
 
 pub(in crate::config) struct PeerDraft {
     pub(in crate::config) place: Range<usize>,
@@ -24,8 +38,7 @@ pub(in crate::config) struct PeerDraft {
     /// Whether the file gives an endpoint, right or wrong.
     pub(in crate::config) has_endpoint: bool,
     pub(in crate::config) keepalive: Keepalive,
-    pub(in crate::config) scheduler: Option<Scheduler>,
-    pub(in crate::config) reorder: Option<Reorder>,
+    pub(in crate::config) treatment: TreatmentDraft,
     pub(in crate::config) paths: Vec<PathDraft>,
 }
 
@@ -43,8 +56,7 @@ impl PeerDraft {
             endpoint: section.optional("endpoint", out),
             has_endpoint: section.has("endpoint"),
             keepalive: section.optional("keepalive", out).map(Spanned::into_inner).unwrap_or_default(),
-            scheduler: section.optional("scheduler", out).map(Spanned::into_inner),
-            reorder: section.optional("reorder", out).map(Spanned::into_inner),
+            treatment: TreatmentDraft::read(&section, out),
             paths: paths.into_iter().map(|(place, table)| PathDraft::read(place, table, out)).collect(),
         }
     }

@@ -7,10 +7,9 @@ use psmc_toml::{Complaint, Section, Source};
 use toml::Spanned;
 use toml::de::DeTable;
 
+use super::TreatmentDraft;
 use crate::config::keys::{self, KeyFile, PrivateKeyText};
-use crate::config::value::{
-    InnerMtu, InterfaceName, Listen, Name, Reorder, Scheduler, SocketPath, TunnelAddress,
-};
+use crate::config::value::{InnerMtu, InterfaceName, Listen, Name, SocketPath, TunnelAddress};
 
 pub(super) const KEYS: &[&str] = &[
     "name",
@@ -22,6 +21,12 @@ pub(super) const KEYS: &[&str] = &[
     "mtu",
     "scheduler",
     "reorder",
+    "reorder_timeout",
+    "reorder_packets",
+    "reorder_factor",
+    "reorder_least",
+    "reorder_most",
+    "ordered_udp",
     "control_socket",
 ];
 
@@ -34,8 +39,7 @@ pub(in crate::config) struct SiteDraft {
     pub(in crate::config) listen: Listen,
     pub(in crate::config) interface: Option<InterfaceName>,
     pub(in crate::config) mtu: InnerMtu,
-    pub(in crate::config) scheduler: Scheduler,
-    pub(in crate::config) reorder: Reorder,
+    pub(in crate::config) treatment: TreatmentDraft,
     pub(in crate::config) control_socket: Option<SocketPath>,
 }
 
@@ -54,8 +58,7 @@ impl SiteDraft {
             listen: section.optional("listen", out).map(Spanned::into_inner).unwrap_or_default(),
             interface: section.optional("interface", out).map(Spanned::into_inner),
             mtu: section.optional("mtu", out).map(Spanned::into_inner).unwrap_or_default(),
-            scheduler: section.optional("scheduler", out).map(Spanned::into_inner).unwrap_or_default(),
-            reorder: section.optional("reorder", out).map(Spanned::into_inner).unwrap_or_default(),
+            treatment: TreatmentDraft::read(&section, out),
             control_socket: section.optional("control_socket", out).map(Spanned::into_inner),
         }
     }

@@ -52,23 +52,29 @@ impl Setting for Scheduler {
     const EXAMPLE: &'static str = "\"earliest\"";
 }
 
-/// How the receiver restores the order of a flow.
+/// How the receiver restores the order of a flow, by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reorder {
+pub(in crate::config) enum Reorder {
     /// Waits for a missing packet only as long as it can still come.
     #[default]
     Deadline,
+    /// Waits for some packets, and for some time.
+    Fixed,
+    /// Waits for as many packets as the paths differ by, after the literature's double buffer.
+    Adaptive,
     /// Delivers packets as they arrive.
     Off,
 }
 
 impl Reorder {
-    const ALL: [Self; 2] = [Self::Deadline, Self::Off];
+    const ALL: [Self; 4] = [Self::Deadline, Self::Fixed, Self::Adaptive, Self::Off];
 
     /// As the configuration spells it.
-    pub fn as_str(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Deadline => "deadline",
+            Self::Fixed => "fixed",
+            Self::Adaptive => "adaptive",
             Self::Off => "off",
         }
     }

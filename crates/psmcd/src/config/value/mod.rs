@@ -2,6 +2,7 @@
 //!
 //! The same parsers serve the file and the command line, so both give the same answer to the same mistake.
 
+mod buffer;
 mod choice;
 mod endpoint;
 mod listen;
@@ -9,9 +10,11 @@ mod net;
 mod number;
 mod rate;
 mod socket_path;
+mod switch;
 
-pub(super) use choice::Encapsulation;
-pub use choice::{Reorder, Scheduler};
+pub use buffer::{BufferFactor, BufferPackets, BufferTimeout};
+pub use choice::Scheduler;
+pub(super) use choice::{Encapsulation, Reorder};
 pub use endpoint::{DnsName, Endpoint, Host};
 pub use listen::Listen;
 pub use net::{AllowedNet, BindAddress, TunnelAddress};
@@ -20,3 +23,4 @@ pub use psmc_toml::{InterfaceName, Name, ValueError};
 pub use rate::Rate;
 pub(crate) use socket_path::RUN_DIR;
 pub use socket_path::SocketPath;
+pub(super) use switch::Switch;

@@ -1,12 +1,19 @@
 //! The queue of a session: inner packets that wait for a path.
 
+mod codel;
+mod ecn;
+mod fattest;
+mod flow;
+mod flows;
+mod slab;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use psmc_wire::{Bucket, BufPool, FlowSeq, PacketBuf};
 
-/// The most packets that wait in a session. As long as a network interface's own queue usually is.
-const MAX_PACKETS: usize = 1024;
+pub(crate) use codel::Service;
+use flows::FlowQueues;
 
 /// A packet that waited longer is of no use to anybody: its sender has long sent it again.
 const MAX_AGE: Duration = Duration::from_secs(1);
@@ -22,73 +29,149 @@ pub(crate) struct Queued {
     pub(crate) queued_at: Instant,
 }
 
-/// First in, first out, bounded in packets and in time.
-#[derive(Debug, Default)]
+/// What became of the packets of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct QueueCounters {
+    /// Packets that waited and went to a path.
+    pub(crate) passed: u64,
+    /// Packets dropped because their flow kept the queue too long.
+    pub(crate) dropped_by_codel: u64,
+    /// Packets dropped because the queue was full.
+    pub(crate) dropped_full: u64,
+    /// Packets dropped because they had waited for more than a second.
+    pub(crate) dropped_stale: u64,
+    /// Packets that were marked, as congestion experienced, where they would have been dropped otherwise.
+    pub(crate) marked: u64,
+}
+
+impl QueueCounters {
+    /// All drops.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped_by_codel + self.dropped_full + self.dropped_stale
+    }
+}
+
+/// Flow queueing with controlled delay (FQ-CoDel, RFC 8290), bounded in packets, bytes and time; and in front of
+/// it what paths have given back.
+///
+/// [`front`](Self::front) decides whose turn it is and drops what its flow has too much of;
+/// [`pop`](Self::pop) takes the packet that `front` has shown. Packets have no place in the order of their
+/// bucket while they are here, unless a path gave them back: so a drop leaves no gap for the peer to wait at.
+/// Those that came back have a place, and have waited where nobody could help it. They go first, and are
+/// never dropped but for their age.
+#[derive(Debug)]
 pub(crate) struct EgressQueue {
-    packets: VecDeque<Queued>,
+    returned: VecDeque<Queued>,
+    /// Out of `flows`, and next to go.
+    staged: Option<Queued>,
+    flows: FlowQueues,
+    /// No packet of `staged` and `flows` has waited since before.
+    oldest: Option<Instant>,
+    /// Of those given back.
     dropped: u64,
 }
 
 impl EgressQueue {
-    /// Adds a packet at the end; when the queue is full the packet goes back to `pool` instead.
-    pub(crate) fn push(&mut self, packet: Queued, pool: &mut BufPool) {
-        if self.packets.len() >= MAX_PACKETS {
-            self.dropped += 1;
-            pool.put(packet.packet);
-            return;
+    /// An empty queue for packets of up to `mtu` bytes.
+    pub(crate) fn new(mtu: u16) -> Self {
+        Self {
+            returned: VecDeque::new(),
+            staged: None,
+            flows: FlowQueues::new(mtu),
+            oldest: None,
+            dropped: 0,
         }
-        self.packets.push_back(packet);
+    }
+
+    /// Adds a packet at the end of its flow. If that makes the queue too long, the flow with the largest
+    /// backlog loses its first packets; their buffers go back to `pool`.
+    pub(crate) fn push(&mut self, packet: Queued, pool: &mut BufPool) {
+        if self.staged.is_none() && self.flows.is_empty() {
+            self.oldest = Some(packet.queued_at);
+            self.flows.params().on_idle();
+        }
+        self.flows.push(packet, pool);
     }
 
     /// Puts packets that a path could not deliver back in front, in their order, however full the queue is:
     /// they are as many as a path can have outstanding, no more.
     pub(crate) fn put_back(&mut self, packets: impl DoubleEndedIterator<Item = Queued>) {
         for packet in packets.rev() {
-            self.packets.push_front(packet);
+            self.returned.push_front(packet);
         }
     }
 
-    /// The packet whose turn it is.
-    pub(crate) fn front(&self) -> Option<&Queued> {
-        self.packets.front()
+    /// The packet whose turn it is. What is dropped on the way to it goes back to `pool`.
+    pub(crate) fn front(&mut self, pool: &mut BufPool, now: Instant) -> Option<&Queued> {
+        if self.returned.is_empty() && self.staged.is_none() {
+            self.staged = self.flows.pop(pool, now);
+        }
+        self.shown()
     }
 
-    /// Takes the packet whose turn it is.
+    /// Takes the packet that [`front`](Self::front) has shown.
     pub(crate) fn pop(&mut self) -> Option<Queued> {
-        let packet = self.packets.pop_front()?;
-        Some(packet)
+        self.returned.pop_front().or_else(|| self.staged.take())
+    }
+
+    /// What [`front`](Self::front) has shown, or what has come back since.
+    pub(crate) fn shown(&self) -> Option<&Queued> {
+        self.returned.front().or(self.staged.as_ref())
+    }
+
+    /// Takes over what is known of the paths that packets go to.
+    pub(crate) fn set_service(&mut self, service: &Service, now: Instant) {
+        self.flows.params().set_service(service, now);
+    }
+
+    /// Paths have come or gone, or count for more or less.
+    pub(crate) fn on_paths_changed(&mut self) {
+        self.flows.params().on_paths_changed();
     }
 
     /// Gives packets that have waited too long back to `pool`.
     pub(crate) fn drop_stale(&mut self, now: Instant, pool: &mut BufPool) {
-        while self.packets.front().is_some_and(|front| front.queued_at + MAX_AGE <= now) {
-            if let Some(stale) = self.pop() {
-                self.dropped += 1;
-                pool.put(stale.packet);
-            }
+        let is_stale = |packet: &Queued| packet.queued_at + MAX_AGE <= now;
+        while let Some(stale) = self.returned.pop_front_if(|packet| is_stale(packet)) {
+            self.dropped += 1;
+            pool.put(stale.packet);
         }
+        if self.oldest.is_none_or(|oldest| oldest + MAX_AGE > now) {
+            return;
+        }
+        if let Some(stale) = self.staged.take_if(|packet| is_stale(packet)) {
+            self.dropped += 1;
+            pool.put(stale.packet);
+        }
+        let oldest = self.flows.drop_stale(is_stale, pool);
+        let staged = self.staged.as_ref().map(|packet| packet.queued_at);
+        self.oldest = oldest.into_iter().chain(staged).min();
     }
 
-    /// When the oldest packet will have waited too long.
+    /// When the oldest packet will have waited too long, or earlier.
     pub(crate) fn stale_at(&self) -> Option<Instant> {
-        self.packets.front().map(|front| front.queued_at + MAX_AGE)
+        let waits = self.staged.is_some() || !self.flows.is_empty();
+        let returned = self.returned.front().map(|front| front.queued_at);
+        let oldest = self.oldest.filter(|_| waits).into_iter().chain(returned).min();
+        oldest.map(|at| at + MAX_AGE)
     }
 
     /// Gives everything back to `pool`.
     pub(crate) fn clear(&mut self, pool: &mut BufPool) {
-        while let Some(packet) = self.pop() {
+        for packet in self.returned.drain(..).chain(self.staged.take()) {
             pool.put(packet.packet);
         }
+        self.flows.drop_stale(|_| true, pool);
     }
 
     /// Takes all places in the order of buckets back: the session starts anew. Of copies that were on several
     /// paths one is kept: without their places the peer could not tell.
     pub(crate) fn forget_order(&mut self, pool: &mut BufPool) {
         let mut places = BTreeSet::new();
-        for mut packet in std::mem::take(&mut self.packets) {
+        for mut packet in std::mem::take(&mut self.returned) {
             let place = packet.seq.take().map(|seq| (packet.bucket, seq.0));
             if place.is_none_or(|place| places.insert(place)) {
-                self.packets.push_back(packet);
+                self.returned.push_back(packet);
             } else {
                 pool.put(packet.packet);
             }
@@ -97,11 +180,14 @@ impl EgressQueue {
 
     /// Packets that wait.
     pub(crate) fn len(&self) -> usize {
-        self.packets.len()
+        self.returned.len() + usize::from(self.staged.is_some()) + self.flows.len()
     }
 
-    /// Packets dropped so far, for lack of room or for age.
+    /// Packets dropped so far.
     pub(crate) fn dropped(&self) -> u64 {
-        self.dropped
+        self.dropped + self.flows.counters().dropped()
     }
 }
+
+#[cfg(test)]
+mod tests;

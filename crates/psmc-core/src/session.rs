@@ -157,7 +157,7 @@ impl Session {
             retired: RetiredIds::default(),
             announced: Vec::new(),
             wished: Vec::new(),
-            egress: EgressQueue::default(),
+            egress: EgressQueue::new(shared.mtu),
             sequences: Sequences::default(),
             scheduler: config.scheduler.build(),
             reorder: Reorder::new(config.reorder, ReorderLimits::default()),
@@ -235,7 +235,7 @@ impl Session {
 
     /// When [`handle_timeout`](Self::handle_timeout) or a transmission is due.
     pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
-        let (warm, backlog) = (self.is_warm(now), self.egress.front().map(|front| front.packet.len()));
+        let (warm, backlog) = (self.is_warm(now), self.egress.shown().map(|front| front.packet.len()));
         let may_seal = self.keys.sealing().is_some();
         let paths = self.paths.iter().filter_map(|path| {
             if may_seal { path.next_timeout(warm, backlog, now) } else { path.usage.forget_at() }

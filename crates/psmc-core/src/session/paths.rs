@@ -111,6 +111,7 @@ impl Session {
     /// anew: a flow that moves to another path would overtake itself otherwise. Copies stay where they are.
     fn replan(&mut self) {
         self.scheduler.on_change();
+        self.egress.on_paths_changed();
         if self.config.scheduler == SchedulerKind::Redundant {
             return;
         }

@@ -8,7 +8,7 @@ use psmc_wire::frame::FrameWriter;
 use super::Session;
 use crate::batch::{Batch, Transmit};
 use crate::classify::Classified;
-use crate::egress::Queued;
+use crate::egress::{Queued, Service};
 use crate::path::{Path, PathRank, PathState};
 use crate::scheduler::Choice;
 use crate::shared::Shared;
@@ -83,7 +83,8 @@ impl Session {
         if !self.find_candidates() {
             return;
         }
-        while let Some(front) = self.egress.front() {
+        self.egress.set_service(&self.service(), now);
+        while let Some(front) = self.egress.front(&mut shared.pool, now) {
             match self.scheduler.choose(&self.paths, &self.scratch.candidates, front, now) {
                 Choice::Wait => break,
                 Choice::Path(index) => self.give(index, shared),
@@ -102,6 +103,16 @@ impl Session {
         let is_best = |path: &Path| best.is_some() && path.rank() == best;
         self.scratch.candidates.extend((0..self.paths.len()).filter(|&index| is_best(&self.paths[index])));
         best.is_some()
+    }
+
+    /// What the candidates take. Of the round trips the shortest of each path counts: flows take longer.
+    fn service(&self) -> Service {
+        let candidates = || self.scratch.candidates.iter().map(|&index| &self.paths[index]);
+        let rate = |path: &Path| path.bandwidth().unwrap_or_else(|| path.pacing_rate());
+        Service {
+            round_trip: candidates().filter_map(|path| path.rtt.min()).max().unwrap_or_default(),
+            rate: candidates().map(rate).fold(0, u64::saturating_add),
+        }
     }
 
     /// Takes the first packet from the queue, with its place in the order of its bucket.

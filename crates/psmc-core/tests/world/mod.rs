@@ -426,11 +426,13 @@ fn octet(ip: IpAddr) -> u8 {
     ip.octets()[2]
 }
 
-/// An IPv4 packet from the van to headquarters or back, of `len` bytes, which carries its number.
+/// An IPv4 packet from the van to headquarters or back, of `len` bytes, which carries its number. Its sender
+/// understands ECN, so that the queue marks it where it would drop it: whatever is lost is lost by paths.
 pub fn packet(from: usize, protocol: u8, flow: u16, number: u32, len: usize) -> Vec<u8> {
     let len = len.max(28);
     let mut packet = vec![0; len];
     packet[0] = 0x45;
+    packet[1] = ECT_0;
     packet[2..4].copy_from_slice(&u16::try_from(len).expect("a short packet").to_be_bytes());
     packet[8] = 64;
     packet[9] = protocol;
@@ -442,6 +444,9 @@ pub fn packet(from: usize, protocol: u8, flow: u16, number: u32, len: usize) -> 
     packet[24..28].copy_from_slice(&number.to_be_bytes());
     packet
 }
+
+/// "ECN-capable transport" (RFC 3168 §5).
+const ECT_0: u8 = 0b10;
 
 /// Protocol numbers of flows that want order, and of those that don't.
 pub const TCP: u8 = 6;

@@ -1,0 +1,159 @@
+//! Controlled delay (CoDel, RFC 8289): when a flow is to be told that it keeps a queue.
+
+use std::time::{Duration, Instant};
+
+/// The delay that a standing queue may cause (RFC 8289 §4.3).
+const TARGET: Duration = Duration::from_millis(5);
+
+/// A queue that lasts longer stands; and the time that senders get to answer to a drop (RFC 8289 §4.2).
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// The target is 5 % of the interval: less costs throughput, more buys hardly any (RFC 8289 §4.3).
+const INTERVAL_PER_TARGET: u32 = 20;
+
+/// Bytes of four full-size packets. TCP takes three acknowledgements beyond a loss for the loss (RFC 5681
+/// §3.2): a drop among fewer packets costs a time-out, which is worse than this queue.
+///
+/// No more than that: bursts of segmentation offload need no allowance. CoDel looks at the shortest queue in
+/// an interval, so a burst of 64 KiB that leaves within an interval (at 5 Mbit/s and above) never counts, and
+/// senders that are slower than that make smaller bursts.
+const MIN_BACKLOG: u32 = 4 * 1500;
+
+/// A sequence of drops that begins within so many intervals goes on at the pace of the one before, because that
+/// is likely what the same load needs. The bound is the RFC's (§5.4).
+const MEMORY_INTERVALS: u32 = 16;
+
+/// A rate that has grown by more than this part of itself is not known yet: BBR takes a quarter for the sign that
+/// a path holds more.
+const GROWTH: u64 = 4;
+
+/// What a queue drains into.
+///
+/// CoDel is made for links whose rate is what it is. Ours are paths that find their rate by sending: while it
+/// grows, or after paths have come or gone, a queue says little about those who fill it, and a drop would tell
+/// them to slow down where they should not. So a queue is judged once an interval has passed without growth.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Service {
+    /// The round trip of the slowest path in use.
+    pub(crate) round_trip: Duration,
+    /// Bytes per second of all paths in use.
+    pub(crate) rate: u64,
+}
+
+/// What all flows of a queue have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Params {
+    target: Duration,
+    interval: Duration,
+    min_backlog: u32,
+    /// Bytes per second that left the queue when it was judged first, or when they had last grown.
+    rate: Option<u64>,
+    /// Until then no queue counts as a standing one.
+    judge_from: Option<Instant>,
+}
+
+impl Params {
+    /// For packets of up to `mtu` bytes.
+    pub(super) fn new(mtu: u16) -> Self {
+        // "Never drop if there is only an MTU's worth left" (§5.5), which must hold for a large MTU too.
+        Self {
+            target: TARGET,
+            interval: INTERVAL,
+            min_backlog: MIN_BACKLOG.max(mtu.into()),
+            rate: None,
+            judge_from: None,
+        }
+    }
+
+    /// Takes over what is known of the paths.
+    pub(super) fn set_service(&mut self, service: &Service, now: Instant) {
+        // Flows have at least this round trip. The interval must not be shorter, and most round trips are
+        // shorter than 100 ms (RFC 8289 §4.2).
+        let interval = service.round_trip.max(INTERVAL);
+        if interval != self.interval {
+            self.interval = interval;
+            self.target = interval / INTERVAL_PER_TARGET;
+        }
+        let known = *self.rate.get_or_insert(service.rate);
+        if service.rate > known + known / GROWTH {
+            self.rate = Some(service.rate);
+            self.judge_from = Some(now + interval);
+        }
+    }
+
+    /// Whatever rate was known counts no more, and any other is growth.
+    pub(super) fn on_paths_changed(&mut self) {
+        self.rate = Some(0);
+    }
+
+    /// No queue stands.
+    pub(super) fn on_idle(&mut self) {
+        self.rate = None;
+    }
+}
+
+/// The state of one flow.
+#[derive(Debug, Default)]
+pub(super) struct CoDel {
+    /// When the queue will have been too long for an interval, if it is too long.
+    first_above: Option<Instant>,
+    /// When to drop next, or when the last sequence would have gone on.
+    drop_next: Option<Instant>,
+    dropping: bool,
+    /// Drops of the present sequence, and those that the one before has bequeathed.
+    count: u32,
+    last_count: u32,
+}
+
+impl CoDel {
+    /// Whether the packet at the head, which has waited since `queued_at` with `behind` bytes after it, is to be
+    /// dropped or marked. If it is dropped, the next one is to be judged in turn; if it is marked, it goes.
+    pub(super) fn judge(&mut self, queued_at: Instant, behind: u32, params: &Params, now: Instant) -> bool {
+        if !self.stands(queued_at, behind, params, now) {
+            self.dropping = false;
+            return false;
+        }
+        match self.drop_next.filter(|_| self.dropping) {
+            Some(at) if now < at => return false,
+            Some(at) => {
+                self.count = self.count.saturating_add(1);
+                self.drop_next = Some(self.control_law(at, params));
+            }
+            None => self.begin(params, now),
+        }
+        true
+    }
+
+    /// There is nothing left in the flow.
+    pub(super) fn on_empty(&mut self) {
+        self.first_above = None;
+        self.dropping = false;
+    }
+
+    /// Whether the queue has been too long for an interval.
+    fn stands(&mut self, queued_at: Instant, behind: u32, params: &Params, now: Instant) -> bool {
+        let sojourn = now.saturating_duration_since(queued_at);
+        let unknown = params.judge_from.is_some_and(|from| now < from);
+        if sojourn < params.target || behind <= params.min_backlog || unknown {
+            self.first_above = None;
+            return false;
+        }
+        now >= *self.first_above.get_or_insert(now + params.interval)
+    }
+
+    /// A sequence of drops begins.
+    fn begin(&mut self, params: &Params, now: Instant) {
+        let delta = self.count - self.last_count;
+        let memory = params.interval * MEMORY_INTERVALS;
+        let recent = self.drop_next.is_some_and(|at| now.saturating_duration_since(at) < memory);
+        self.dropping = true;
+        self.count = if delta > 1 && recent { delta } else { 1 };
+        self.last_count = self.count;
+        self.drop_next = Some(self.control_law(now, params));
+    }
+
+    /// When to drop next, so that the number of drops grows with the square of the time.
+    fn control_law(&self, from: Instant, params: &Params) -> Instant {
+        from + params.interval.div_f64(f64::from(self.count).sqrt())
+    }
+}

@@ -1,0 +1,121 @@
+//! One flow's queue, and the order in which flows take turns.
+
+use super::codel::CoDel;
+use super::slab::Fifo;
+
+/// No flow.
+const NONE: u16 = u16::MAX;
+
+/// The packets of a flow that wait.
+#[derive(Debug)]
+pub(super) struct Flow {
+    pub(super) packets: Fifo,
+    /// Bytes that wait.
+    pub(super) backlog: u32,
+    /// Bytes that it may still send in its turn; negative if its last packet was longer, which its own next turn
+    /// pays for.
+    pub(super) deficit: i32,
+    pub(super) codel: CoDel,
+    /// Whether it takes turns: it does so until a round after its last packet.
+    listed: bool,
+    /// The flow behind it in its list.
+    next: u16,
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        let packets = Fifo::default();
+        Self { packets, backlog: 0, deficit: 0, codel: CoDel::default(), listed: false, next: NONE }
+    }
+}
+
+/// The flows that take turns: deficit round robin, in which a flow that was empty goes first once (RFC 8290 §4.2).
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    new: FlowList,
+    old: FlowList,
+}
+
+impl Turns {
+    /// A flow has a packet.
+    pub(super) fn join(&mut self, index: u16, quantum: i32, flows: &mut [Flow]) {
+        let flow = &mut flows[usize::from(index)];
+        if !flow.listed {
+            flow.listed = true;
+            flow.deficit = quantum;
+            self.new.push(index, flows);
+        }
+    }
+
+    /// The flow whose turn it is, with something left of its quantum. It may be empty.
+    pub(super) fn current(&mut self, quantum: i32, flows: &mut [Flow]) -> Option<u16> {
+        loop {
+            let index = self.new.first().or_else(|| self.old.first())?;
+            let flow = &mut flows[usize::from(index)];
+            if flow.deficit > 0 {
+                return Some(index);
+            }
+            flow.deficit += quantum;
+            self.end_turn(flows);
+        }
+    }
+
+    /// The flow whose turn it is has turned out to be empty. If it was new it stays for a round: it would be new
+    /// with each of its packets otherwise, and the others would never have a turn.
+    pub(super) fn leave(&mut self, flows: &mut [Flow]) {
+        if self.new.first().is_some() && self.old.first().is_some() {
+            return self.end_turn(flows);
+        }
+        if let Some(index) = self.take_first(flows) {
+            flows[usize::from(index)].listed = false;
+        }
+    }
+
+    /// The flow whose turn it is goes behind all others.
+    fn end_turn(&mut self, flows: &mut [Flow]) {
+        if let Some(index) = self.take_first(flows) {
+            self.old.push(index, flows);
+        }
+    }
+
+    fn take_first(&mut self, flows: &[Flow]) -> Option<u16> {
+        self.new.pop(flows).or_else(|| self.old.pop(flows))
+    }
+}
+
+/// Flows linked by index.
+#[derive(Debug)]
+struct FlowList {
+    first: u16,
+    last: u16,
+}
+
+impl Default for FlowList {
+    fn default() -> Self {
+        Self { first: NONE, last: NONE }
+    }
+}
+
+impl FlowList {
+    fn first(&self) -> Option<u16> {
+        (self.first != NONE).then_some(self.first)
+    }
+
+    fn push(&mut self, index: u16, flows: &mut [Flow]) {
+        flows[usize::from(index)].next = NONE;
+        match flows.get_mut(usize::from(self.last)) {
+            Some(last) => last.next = index,
+            None => self.first = index,
+        }
+        self.last = index;
+    }
+
+    fn pop(&mut self, flows: &[Flow]) -> Option<u16> {
+        let index = self.first()?;
+        self.first = flows[usize::from(index)].next;
+        if self.first == NONE {
+            self.last = NONE;
+        }
+        Some(index)
+    }
+}

@@ -1,0 +1,232 @@
+//! How long packets wait: senders that answer to drops and marks, and a link of fixed rate behind the queue.
+
+use std::collections::VecDeque;
+
+use super::*;
+
+/// Bytes of all packets here.
+const LEN: usize = 1400;
+
+/// The time that a packet takes on the link: 11.2 Mbit/s.
+const SERVICE: Duration = Duration::from_millis(1);
+
+/// What a sender's window is multiplied with when it is told of congestion: CUBIC's (RFC 9438 §4.6).
+const DECREASE: f64 = 0.7;
+
+/// Round trips until a window has doubled that would just fill the link.
+const ROUNDS_TO_DOUBLE: f64 = 25.0;
+
+/// A sender that increases its window with every round trip, and decreases it once in each that has losses or
+/// marks (RFC 5681, RFC 3168). Its window grows at a rate that suits the link, as CUBIC's does.
+struct Sender {
+    bucket: u16,
+    ecn: u8,
+    round_trip: Duration,
+    window: f64,
+    /// Packets by which the window grows in a round trip.
+    growth: f64,
+    in_flight: usize,
+    next: u32,
+    expected: u32,
+    /// When acknowledgements come, and whether they tell of congestion.
+    acks: VecDeque<(Instant, usize, bool)>,
+    /// Nothing sent before is answered to any more.
+    deaf_until: u32,
+}
+
+impl Sender {
+    fn new(bucket: u16, ecn: u8, round_trip: Duration) -> Self {
+        let fills = round_trip.div_duration_f64(SERVICE);
+        Self {
+            bucket,
+            ecn,
+            round_trip,
+            window: fills,
+            growth: (fills / ROUNDS_TO_DOUBLE).max(1.0),
+            in_flight: 0,
+            next: 0,
+            expected: 0,
+            acks: VecDeque::new(),
+            deaf_until: 0,
+        }
+    }
+
+    fn send(&mut self, bench: &mut Bench) {
+        while let Some((_, packets, congested)) = self.acks.pop_front_if(|(at, ..)| *at <= bench.now) {
+            self.in_flight -= packets;
+            self.window += self.growth * packets as f64 / self.window;
+            if congested && self.expected >= self.deaf_until {
+                self.window = (self.window * DECREASE).max(2.0);
+                self.deaf_until = self.next;
+            }
+        }
+        while (self.in_flight as f64) < self.window {
+            let mut packet = queued(self.bucket, self.next, LEN, LEN, bench.now);
+            packet.packet.packet_mut()[1] = self.ecn;
+            bench.queue.push(packet, &mut bench.pool);
+            self.next += 1;
+            self.in_flight += 1;
+        }
+    }
+
+    /// A packet has left the link.
+    fn on_served(&mut self, packet: &Queued, now: Instant) {
+        let lost = number_of(packet) - self.expected;
+        self.expected = number_of(packet) + 1;
+        let congested = lost > 0 || packet.packet.packet()[1] == 0b11;
+        self.acks.push_back((now + self.round_trip, 1 + lost as usize, congested));
+    }
+}
+
+/// What happened on the link after the first seconds.
+#[derive(Default)]
+struct Outcome {
+    waits: Vec<Duration>,
+    idle: usize,
+    lost: u64,
+    marked: u64,
+}
+
+impl Outcome {
+    /// So many per cent of the packets waited for less.
+    fn quantile(&mut self, percent: usize) -> Duration {
+        self.waits.sort_unstable();
+        self.waits[self.waits.len() * percent / 100]
+    }
+
+    fn utilisation(&self) -> f64 {
+        self.waits.len() as f64 / (self.waits.len() + self.idle) as f64
+    }
+}
+
+/// Runs senders for 30 s, of which the first 5 s don't count.
+fn run(senders: &mut [Sender], bench: &mut Bench) -> Outcome {
+    const WARM_UP: usize = 5_000;
+    let mut outcome = Outcome::default();
+    for step in 0..30_000 {
+        bench.now += SERVICE;
+        senders.iter_mut().for_each(|sender| sender.send(bench));
+        let served = bench.pop_packet();
+        match &served {
+            Some(packet) if step > WARM_UP => outcome.waits.push(bench.now - packet.queued_at),
+            None if step > WARM_UP => outcome.idle += 1,
+            Some(_) | None => {}
+        }
+        if let Some(packet) = served {
+            let sender = senders.iter_mut().find(|sender| sender.bucket == packet.bucket.number());
+            sender.expect("its sender").on_served(&packet, bench.now);
+        }
+    }
+    let counters = bench.queue.flows.counters();
+    outcome.lost = counters.dropped();
+    outcome.marked = counters.marked;
+    outcome
+}
+
+#[test]
+fn a_sender_that_listens_keeps_a_short_queue_and_a_full_link() {
+    for ecn in [0b00, 0b10] {
+        let mut bench = Bench::new(MTU);
+        let mut outcome = run(&mut [Sender::new(1, ecn, Duration::from_millis(40))], &mut bench);
+        let (median, high) = (outcome.quantile(50), outcome.quantile(95));
+        assert!(median < Duration::from_millis(15), "half of the packets waited {median:?} or longer");
+        assert!(high < Duration::from_millis(40), "one in twenty waited {high:?} or longer");
+        assert!(outcome.utilisation() > 0.9, "the link was used for {}", outcome.utilisation());
+        let told = if ecn == 0 { outcome.lost } else { outcome.marked };
+        assert!(
+            told > 10 && (ecn == 0 || outcome.lost == 0),
+            "{} lost, {} marked",
+            outcome.lost,
+            outcome.marked
+        );
+    }
+}
+
+#[test]
+fn several_senders_share_the_link_and_keep_short_queues() {
+    let mut bench = Bench::new(MTU);
+    let mut senders: Vec<_> =
+        (0..4).map(|bucket| Sender::new(bucket, 0, Duration::from_millis(40))).collect();
+    let mut outcome = run(&mut senders, &mut bench);
+    assert!(outcome.utilisation() > 0.9, "the link was used for {}", outcome.utilisation());
+    // Each may keep four packets whatever CoDel says: 16 ms on this link.
+    assert!(outcome.quantile(50) < Duration::from_millis(30), "{:?}", outcome.quantile(50));
+}
+
+#[test]
+fn a_long_round_trip_is_given_the_time_it_takes() {
+    let round_trip = Duration::from_millis(600);
+    let use_of_link = |told: bool| {
+        let mut bench = Bench::new(MTU);
+        if told {
+            bench.queue.set_service(&Service { round_trip, rate: 1 }, bench.now);
+        }
+        let mut outcome = run(&mut [Sender::new(1, 0, round_trip)], &mut bench);
+        (outcome.utilisation(), outcome.quantile(50))
+    };
+    let ((told, wait), (untold, _)) = (use_of_link(true), use_of_link(false));
+    assert!(told > untold, "{told} with the round trip known, {untold} without");
+    assert!(wait < round_trip / 5, "half of the packets waited {wait:?} or longer");
+}
+
+#[test]
+fn a_burst_that_leaves_within_an_interval_loses_nothing() {
+    let mut bench = Bench::new(MTU);
+    let burst = (64 << 10) / u32::try_from(LEN).expect("small");
+    for number in 0..50 * burst {
+        if number % burst == 0 {
+            // The next one comes when this one is gone.
+            assert_eq!(bench.queue.len(), 0);
+            (0..burst).for_each(|offset| bench.push(1, number + offset, LEN));
+        }
+        bench.now += SERVICE;
+        assert_eq!(bench.pop(), Some((1, number)));
+    }
+    assert_eq!(bench.queue.dropped(), 0);
+}
+
+#[test]
+fn no_queue_is_judged_while_the_rate_of_the_paths_grows() {
+    // What is dropped in a second of overload if the paths deliver this at each tenth of it.
+    let drops = |rate: fn(u64) -> u64, changes_at: u64| {
+        let mut bench = Bench::new(MTU);
+        for step in 0..1000u32 {
+            let tenth = u64::from(step) / 100;
+            if step % 100 == 0 && tenth == changes_at {
+                bench.queue.on_paths_changed();
+            }
+            bench.now += SERVICE;
+            (0..2).for_each(|_| bench.push(1, step, LEN));
+            bench.queue.set_service(&Service { round_trip: SERVICE, rate: rate(tenth) }, bench.now);
+            bench.pop();
+        }
+        bench.queue.dropped()
+    };
+    let constant = drops(|_| 1_000_000, u64::MAX);
+    assert!(constant > 10);
+    assert_eq!(drops(|tenth| 1_000 << tenth, u64::MAX), 0, "the rate doubles each time");
+    assert_eq!(drops(|tenth| 1_000_000 + tenth, u64::MAX), constant, "the rate is as good as constant");
+    assert!((1..constant).contains(&drops(|_| 1_000_000, 3)), "the paths change once");
+}
+
+#[test]
+fn a_sender_that_does_not_listen_hurts_itself_only() {
+    let mut bench = Bench::new(MTU);
+    let mut deaf = 0;
+    let mut longest = Duration::ZERO;
+    for step in 0..20_000 {
+        bench.now += SERVICE;
+        (0..2).for_each(|_| bench.push(1, step, LEN));
+        if step % 20 == 0 {
+            bench.push(2, step, 200);
+        }
+        let packet = bench.pop_packet().expect("it is overloaded");
+        match packet.bucket.number() {
+            1 => deaf += 1,
+            _ => longest = longest.max(bench.now - packet.queued_at),
+        }
+    }
+    assert!(longest <= 2 * SERVICE, "the sparse flow waited {longest:?}");
+    assert_eq!(deaf, 19_000, "the link stays full");
+    assert_eq!(bench.pool.free() + bench.queue.len(), 21_000, "the rest was dropped or waits");
+}

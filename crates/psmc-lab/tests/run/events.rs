@@ -86,3 +86,26 @@ fn who_roams_is_reached_at_the_new_address_only() {
     let losses: Vec<_> = results.traffic.iter().map(|stream| stream.loss_percent).collect();
     assert_eq!(losses, [Some(0.0), Some(100.0), Some(0.0)], "{results:?}");
 }
+
+/// A host loses its routes with the links that they need. Those of a link that is still down cannot come back yet.
+#[test]
+fn a_link_is_restored_while_another_one_of_the_same_host_is_down() {
+    let link = |name: &str, between: &str| format!("[[link]]\nname = '{name}'\nbetween = [{between}]\n");
+    let links = [("dsl", "'a', 'x'"), ("lte", "'a', 'y'"), ("x-far", "'x', 'b'"), ("y-far", "'y', 'c'")];
+    let ping = |to: &str, via: &str| {
+        format!(
+            "[[traffic]]\nkind = 'ping'\ninterval = '20ms'\nstart = '1s'\n\
+             from = 'a'\nto = '{to}'\naddress = '{via}'\n"
+        )
+    };
+    let event = |at: &str, what: &str| format!("[[event]]\nat = '{at}'\n{what}\n");
+    let scenario = "[scenario]\nduration = '1500ms'\n".to_owned()
+        + &links.map(|(name, between)| link(name, between)).concat()
+        + &ping("b", "10.3.0.2")
+        + &ping("c", "10.4.0.2")
+        + &event("100ms", "cut = 'dsl'")
+        + &event("200ms", "cut = 'lte'")
+        + &event("300ms", "restore = 'dsl'");
+    let losses: Vec<_> = results(&scenario).traffic.iter().map(|stream| stream.loss_percent).collect();
+    assert_eq!(losses, [Some(0.0), Some(100.0)]);
+}

@@ -1,0 +1,140 @@
+//! `psmc-lab matrix` and `psmc-lab experiment`, as programs call them: what they print, on real packets. These tests
+//! need root, for they make network namespaces.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot read what it gets has failed")]
+
+#[path = "../../../tests/common/mod.rs"]
+mod common;
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// As docs/LAB.md has them, in alphabetical order.
+const COLUMNS: [&str; 10] = [
+    "inner",
+    "mptcp_mbps",
+    "path_a_mbps",
+    "path_b_mbps",
+    "ping_idle_ms",
+    "ping_p50_ms",
+    "ping_p99_ms",
+    "profile",
+    "psmc_mbps",
+    "sum_mbps",
+];
+
+const EXPERIMENTS: [&str; 4] =
+    ["watson-table-4.4", "watson-table-4.6", "watson-table-4.8", "watson-table-4.10"];
+
+/// Runs the tool, with the daemon of this workspace beside it.
+fn psmc_lab(arguments: &[&str]) -> Output {
+    common::program("psmcd");
+    Command::new(env!("CARGO_BIN_EXE_psmc-lab")).args(arguments).output().unwrap()
+}
+
+/// The standard output of a call that must succeed, or only fall short of its criterion.
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+/// The only row of a matrix of one profile and one kind of flow, with the columns that it must have.
+fn row(arguments: &[&str]) -> Value {
+    let output = psmc_lab(&[&["matrix", "--seconds", "2", "--json"], arguments].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let list = json(&output);
+    let [row] = list.as_array().unwrap().as_slice() else { panic!("not one row: {list}") };
+    let columns: Vec<&String> = row.as_object().unwrap().keys().collect();
+    assert_eq!(columns, COLUMNS);
+    row.clone()
+}
+
+fn number(row: &Value, column: &str) -> f64 {
+    row[column].as_f64().unwrap_or_else(|| panic!("no {column}: {row}"))
+}
+
+/// Each path alone carries most of its rate, of which headers of IP and TCP take their part, and both together as much
+/// as they do.
+fn assert_paths(row: &Value, least: f64, rate: f64) {
+    for path in ["path_a_mbps", "path_b_mbps"] {
+        assert!((least * rate..rate).contains(&number(row, path)), "{path} of {rate}: {row}");
+    }
+    let sum = number(row, "path_a_mbps") + number(row, "path_b_mbps");
+    // All three are rounded to two decimals.
+    assert!((sum - number(row, "sum_mbps")).abs() < 0.02, "{row}");
+}
+
+/// What goes over both links is more than nothing and no more than they can carry; pings take the way there and back.
+fn assert_tunnel(row: &Value, rate: f64, round_trip: f64) {
+    let goodput = number(row, "psmc_mbps");
+    assert!(goodput > 0.0 && goodput < 2.0 * rate, "{row}");
+    let [idle, median, worst] = ["ping_idle_ms", "ping_p50_ms", "ping_p99_ms"].map(|it| number(row, it));
+    assert!(idle >= round_trip && median >= round_trip && worst >= median, "{row}");
+}
+
+#[test]
+fn the_matrix_compares_tcp_with_its_paths_and_with_mptcp() {
+    let row = row(&["--profile", "baseline", "--inner", "cubic"]);
+    assert_eq!((&row["profile"], &row["inner"]), (&"baseline".into(), &"cubic".into()));
+    assert_paths(&row, 0.6, 50.0);
+    assert_tunnel(&row, 50.0, 20.0);
+    let mptcp = number(&row, "mptcp_mbps");
+    assert!(mptcp > 0.0 && mptcp < 100.0, "{row}");
+}
+
+#[test]
+fn quic_has_nothing_like_mptcp_to_be_compared_with() {
+    let row = row(&["--profile", "baseline", "--inner", "quic"]);
+    assert_eq!((&row["profile"], &row["inner"]), (&"baseline".into(), &"quic".into()));
+    assert_eq!(row["mptcp_mbps"], Value::Null);
+    assert_paths(&row, 0.3, 50.0);
+    assert_tunnel(&row, 50.0, 20.0);
+}
+
+#[test]
+fn a_peer_that_is_not_asked_for_is_null() {
+    let row = row(&["--profile", "bw_4to1", "--inner", "cubic", "--peer", "mptcp"]);
+    for column in ["path_a_mbps", "path_b_mbps", "sum_mbps"] {
+        assert_eq!(row[column], Value::Null, "{row}");
+    }
+    assert!(number(&row, "mptcp_mbps") > 0.0, "{row}");
+}
+
+#[test]
+fn all_experiments_are_listed() {
+    let output = psmc_lab(&["experiment", "--list"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let names: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, EXPERIMENTS);
+}
+
+#[test]
+fn an_experiment_has_the_figures_of_the_seed_beside_ours() {
+    let only = ["--only", "direct, 100 kB/s", "--seconds", "2"];
+    let output = psmc_lab(&[&["experiment", "watson-table-4.4", "--json"], &only[..]].concat());
+    let report = json(&output);
+    let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["name", "rows"]);
+    assert_eq!(report["name"], "watson-table-4.4");
+    let [row] = report["rows"].as_array().unwrap().as_slice() else { panic!("not one row: {report}") };
+    let keys: Vec<&String> = row.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["label", "ok", "ours", "seed", "unit"]);
+    assert_eq!((&row["label"], &row["unit"]), (&"direct, 100 kB/s".into(), &"kB/s".into()));
+    assert!((80.0..=100.0).contains(&number(row, "seed")), "{row}");
+    let ours = number(row, "ours");
+    assert!((60.0..=100.0).contains(&ours), "{row}");
+    assert_eq!(row["ok"], ours >= 95.0, "{row}");
+    // Programs see by the exit code whether the criterion is met.
+    assert_eq!(output.status.code(), Some(if ours >= 95.0 { 0 } else { 1 }), "{output:?}");
+}
+
+#[test]
+fn an_unknown_experiment_is_answered_with_those_there_are() {
+    let output = psmc_lab(&["experiment", "watson-table-9.9"]);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]), "{output:?}");
+    let text = String::from_utf8(output.stderr).unwrap();
+    for name in ["watson-table-9.9"].iter().chain(&EXPERIMENTS) {
+        assert!(text.contains(name), "no {name} in: {text}");
+    }
+}

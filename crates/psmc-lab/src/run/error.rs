@@ -35,16 +35,6 @@ pub enum RunError {
     /// The kernel lacks something that the traffic needs.
     #[error(transparent)]
     Traffic(TrafficError),
-    /// A host would have to translate IPv6.
-    #[error(
-        "host {host} translates addresses, which it can do for IPv4 only: link {link} must not have IPv6 addresses"
-    )]
-    Ipv6Nat {
-        /// Its name.
-        host: String,
-        /// The link outside.
-        link: String,
-    },
     /// A host could not be made or changed.
     #[error("cannot set up host {host}")]
     Host {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use psmc_sim::link::LinkCounters;
 
-use super::network::{Hosts, Network, check_nat};
+use super::network::{Hosts, Network};
 use super::programs::{Finder, Programs};
 use super::tunnels::{Directories, Tunnels};
 use super::{RunError, RunOptions, seed};
@@ -50,7 +50,6 @@ impl Stage {
     /// Makes everything. Nothing runs yet but the links.
     pub(super) fn new(scenario: &Scenario, options: &RunOptions) -> Result<Self, RunError> {
         check_kernel(scenario)?;
-        check_nat(scenario)?;
         let finder = Finder::new(options);
         let mut registration = Registration::new()?;
         let files = Files::new(options, registration.directory())?;

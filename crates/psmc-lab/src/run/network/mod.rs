@@ -15,8 +15,6 @@ use super::RunError;
 use crate::emulator::Emulator;
 use crate::scenario::{HostId, LinkId, Scenario};
 
-pub(super) use nat::check as check_nat;
-
 /// All hosts and links of a scenario, joined. Its methods block.
 #[derive(Debug)]
 pub(super) struct Network {

@@ -1,7 +1,6 @@
 //! Network address translation by nftables, as RFC 4787 names the kinds. For IPv4 only, like most there is.
 
-use crate::run::RunError;
-use crate::scenario::{NatKind, Scenario};
+use crate::scenario::NatKind;
 
 /// The rules for what leaves by the interface called `outside`, as `nft -f` reads them.
 pub(super) fn rules(kind: NatKind, outside: &str) -> String {
@@ -9,18 +8,6 @@ pub(super) fn rules(kind: NatKind, outside: &str) -> String {
         NatKind::EndpointIndependent => endpoint_independent(outside),
         NatKind::Symmetric => symmetric(outside),
     }
-}
-
-/// Fails if a host would have to translate IPv6.
-pub(in crate::run) fn check(scenario: &Scenario) -> Result<(), RunError> {
-    for host in &scenario.hosts {
-        let Some(nat) = host.nat else { continue };
-        let outside = &scenario.links[nat.outside.0];
-        if outside.ends.iter().flat_map(|end| &end.addresses).any(|address| address.addr().is_ipv6()) {
-            return Err(RunError::Ipv6Nat { host: host.name.clone(), link: outside.name.clone() });
-        }
-    }
-    Ok(())
 }
 
 /// The kernel's own translation keeps a port towards a new destination only if it happens to be free there, and knows

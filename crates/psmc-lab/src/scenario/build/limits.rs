@@ -6,7 +6,7 @@ use psmc_toml::Complaint;
 
 use crate::scenario::draft::Draft;
 
-/// Four times the thousand sites that the simulator is made for. All their routes take some seconds to find.
+/// Four times the thousand sites that the simulator is made for.
 const MAX_LINKS: usize = 4096;
 
 /// As many as links, so that each can have one; and far fewer than there are ports.
@@ -24,6 +24,9 @@ const MAX_EVENTS: usize = 10_000;
 /// As many as there can be streams.
 const MAX_CHECKS: usize = 10_000;
 
+/// Twice what a thousand sites with two uplinks need. A real run gives the kernel each of them.
+const MAX_ROUTES: usize = 2_000_000;
+
 /// `None` if there is too much of anything: the rest would only take time.
 pub(super) fn check(draft: &Draft, out: &mut Vec<Complaint>) -> Option<()> {
     let before = out.len();
@@ -35,6 +38,18 @@ pub(super) fn check(draft: &Draft, out: &mut Vec<Complaint>) -> Option<()> {
     at_most(MAX_EVENTS, "events", &draft.events, |event| event.place.clone(), out);
     at_most(MAX_CHECKS, "checks", &draft.checks, |check| check.place.clone(), out);
     (out.len() == before).then_some(())
+}
+
+/// `None` if the hosts need more routes than this.
+pub(super) fn check_routes(count: usize, out: &mut Vec<Complaint>) -> Option<()> {
+    if count > MAX_ROUTES {
+        out.push(Complaint::new(
+            format!("the hosts would need {count} routes, and {MAX_ROUTES} is the most"),
+            "join fewer hosts by several links: one with a single link needs one route",
+        ));
+        return None;
+    }
+    Some(())
 }
 
 fn at_most<T>(

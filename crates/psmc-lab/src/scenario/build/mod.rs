@@ -6,6 +6,7 @@ mod directions;
 mod events;
 mod limits;
 mod names;
+mod nats;
 mod network;
 mod reach;
 mod references;
@@ -42,7 +43,7 @@ pub(super) fn scenario(draft: &Draft, source: &Source, out: &mut Vec<Complaint>)
     let mut world = network
         .zip(sites)
         .filter(|_| directory.is_sound)
-        .map(|(network, sites)| world(draft, &directory, network, sites, out));
+        .and_then(|(network, sites)| world(draft, &directory, network, sites, out));
     let map = world.as_ref().map(|(network, tunnels)| Map { network, tunnels });
 
     let programs: Vec<_> =
@@ -89,15 +90,15 @@ fn sites(
     sites.into_iter().collect()
 }
 
-/// The network with its routes, and the tunnels over it.
+/// The network with its routes, and the tunnels over it. `None` if the routes are too many.
 fn world(
     draft: &Draft,
     directory: &Directory,
     mut network: Network,
     sites: Vec<Sites>,
     out: &mut Vec<Complaint>,
-) -> (Network, Vec<Tunnel>) {
-    network.route(draft, &Demands::of(draft, &sites, directory), out);
+) -> Option<(Network, Vec<Tunnel>)> {
+    network.route(draft, &Demands::of(draft, &sites, directory), out)?;
     let mut tunnels = Vec::new();
     for (index, (draft, sites)) in draft.tunnels.iter().zip(sites).enumerate() {
         let before = out.len();
@@ -107,7 +108,7 @@ fn world(
         }
         tunnels.push(tunnel);
     }
-    (network, tunnels)
+    Some((network, tunnels))
 }
 
 fn streams(

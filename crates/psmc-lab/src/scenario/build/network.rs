@@ -8,12 +8,13 @@ use psmc_toml::Complaint;
 
 use super::addresses::{Addresses, Pair};
 use super::directions;
+use super::limits;
 use super::names::{Directory, listed};
+use super::nats;
 use super::routes;
 use super::uplinks::Demands;
 use crate::scenario::draft::{Draft, HostDraft, LinkDraft};
-use crate::scenario::model::{Host, HostId, Link, LinkEnd, LinkId, Nat, NatKind, Route};
-use crate::scenario::value::NatKindName;
+use crate::scenario::model::{Host, HostId, Link, LinkEnd, LinkId, Route};
 
 /// What packets move on, but for the tunnels.
 pub(super) struct Network {
@@ -35,7 +36,8 @@ impl Network {
     ) -> Option<Self> {
         let configs: Vec<_> = draft.links.iter().map(|link| directions::of_link(link, out)).collect();
         let ends: Vec<_> = draft.links.iter().map(|link| ends(link, directory, out)).collect();
-        let nats: Vec<_> = draft.hosts.iter().map(|host| nat(host, directory, &ends, out)).collect();
+        let nats: Vec<_> =
+            draft.hosts.iter().map(|host| nats::nat(host, draft, directory, &ends, out)).collect();
         has_links(draft, &ends, directory, out);
         let mut links = Vec::new();
         for (((link, config), ends), addresses) in
@@ -67,16 +69,18 @@ impl Network {
         Self { hosts, links, ports, owners }
     }
 
-    /// Gives every host the routes of the file, and those that it needs besides.
-    pub(super) fn route(&mut self, draft: &Draft, demands: &Demands, out: &mut Vec<Complaint>) {
+    /// Gives every host the routes of the file, and those that it needs besides. `None` if they are too many.
+    pub(super) fn route(&mut self, draft: &Draft, demands: &Demands, out: &mut Vec<Complaint>) -> Option<()> {
         for (index, host) in draft.hosts.iter().enumerate() {
             self.hosts[index].routes = self.given_routes(HostId(index), host, out);
         }
         let found = routes::find(self, demands);
+        limits::check_routes(found.iter().map(Vec::len).sum(), out)?;
         for (host, found) in self.hosts.iter_mut().zip(found) {
             let given: Vec<IpNet> = host.routes.iter().map(|route| route.to).collect();
             host.routes.extend(found.into_iter().filter(|route| !given.contains(&route.to)));
         }
+        Some(())
     }
 
     /// The link and the end of it by which a host reaches an address on it.
@@ -87,10 +91,14 @@ impl Network {
         })
     }
 
-    /// Whether a host sends to an address by this port if it is bound to it: there, or by any of its routes.
+    /// Whether a host sends to an address by this port if it is bound to it: there, or by any of its routes. What is on
+    /// another link of the host is not looked for by default routes.
     pub(super) fn leads(&self, host: HostId, port: (LinkId, usize), address: IpAddr) -> bool {
         let far = &self.far_end(port).addresses;
         let on_link = far.iter().any(|net| net.contains(&address));
+        if !on_link && self.on_link(host, address).is_some() {
+            return false;
+        }
         let mut routes = self.hosts[host.0].routes.iter().filter(|route| route.to.contains(&address));
         on_link || routes.any(|route| far.iter().any(|net| net.addr() == route.via))
     }
@@ -143,29 +151,6 @@ fn ends(link: &LinkDraft, directory: &Directory, out: &mut Vec<Complaint>) -> Op
     }
     let id = |name: &str| directory.hosts.get(name).map(HostId);
     Some([id(first.get_ref().as_str())?, id(second.get_ref().as_str())?])
-}
-
-fn nat(
-    host: &HostDraft,
-    directory: &Directory,
-    ends: &[Option<[HostId; 2]>],
-    out: &mut Vec<Complaint>,
-) -> Option<Nat> {
-    let nat = host.nat.as_ref()?;
-    let name = host.name.as_ref()?.get_ref();
-    let outside = LinkId(directory.links.find(&nat.outside)?);
-    let id = HostId(directory.hosts.get(name.as_str())?);
-    let has_links = ends.iter().flatten().flatten().any(|end| *end == id);
-    if has_links && ends.get(outside.0).copied().flatten().is_some_and(|ends| !ends.contains(&id)) {
-        let reason = format!("the link \"{}\" does not lead to \"{name}\"", nat.outside.get_ref().0);
-        let remedy = "name the link of this host that leads to the outside";
-        out.push(Complaint::new(reason, remedy).at(nat.outside.span()));
-    }
-    let kind = match nat.kind {
-        NatKindName::EndpointIndependent => NatKind::EndpointIndependent,
-        NatKindName::Symmetric => NatKind::Symmetric,
-    };
-    Some(Nat { kind, outside })
 }
 
 /// A host that no link names is most likely one that is misspelt.

@@ -1,5 +1,7 @@
 //! The shortest ways between all hosts and all networks.
 
+mod table;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 
@@ -8,15 +10,18 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use super::network::Network;
 use super::uplinks::Demands;
 use crate::scenario::model::{HostId, LinkEnd, LinkId, Route};
+use table::{Defaults, Table};
 
 /// The routes that every host needs to reach every network: the fewest hops; of those the link that stands first.
 ///
 /// A host with a single link needs a default route only. A host that binds to its links gets a route by each of them that
 /// leads there, the best first. No host with several uplinks carries what goes from one of them to another: it is a
-/// customer there.
+/// customer there, and has default routes where they say the same as a route to each network.
 pub(super) fn find(network: &Network, demands: &Demands) -> Vec<Vec<Route>> {
-    let mut routes = vec![Vec::new(); network.hosts.len()];
     let uplinks = demands.uplinks(network);
+    let hosts = || (0..network.hosts.len()).map(HostId);
+    let mut tables: Vec<Table> =
+        hosts().map(|host| Table::new(defaults(network, host, &uplinks[host.0]))).collect();
     for index in 0..network.links.len() {
         for family in [Family::V4, Family::V6] {
             let to: Vec<IpNet> = family.networks(network, LinkId(index)).collect();
@@ -24,24 +29,19 @@ pub(super) fn find(network: &Network, demands: &Demands) -> Vec<Vec<Route>> {
                 continue;
             }
             let ways = Ways::to(network, LinkId(index), family, &uplinks, &by_tunnel(&to, demands));
-            for host in (0..network.hosts.len()).map(HostId) {
-                for via in ways.from(host, demands.binds(host)) {
-                    add(&mut routes[host.0], network.ports[host.0].len() == 1, family, &to, via);
-                }
+            for (host, table) in hosts().zip(&mut tables).filter(|(host, _)| !ways.is_at(*host)) {
+                table.add(family, &to, ways.from(host, demands.binds(host)));
             }
         }
     }
-    routes
+    tables.iter().zip(&network.hosts).map(|(table, host)| table.routes(&host.routes)).collect()
 }
 
-fn add(routes: &mut Vec<Route>, single: bool, family: Family, to: &[IpNet], via: IpAddr) {
-    if !single {
-        routes.extend(to.iter().map(|to| Route { to: *to, via }));
-        return;
-    }
-    let default = Route { to: family.everything(), via };
-    if !routes.contains(&default) {
-        routes.push(default);
+fn defaults(network: &Network, host: HostId, uplinks: &BTreeSet<LinkId>) -> Defaults {
+    match network.ports[host.0].len() {
+        1 => Defaults::Always,
+        links if links == uplinks.len() => Defaults::Equivalent,
+        _ => Defaults::Never,
     }
 }
 
@@ -141,6 +141,11 @@ impl<'a> Ways<'a> {
         ways
     }
 
+    /// Whether a host has an address on the link.
+    fn is_at(&self, host: HostId) -> bool {
+        self.network.links[self.target.0].ends.iter().any(|end| end.host == host)
+    }
+
     /// The next hops from a host, the best first; none if it needs no route. All of them, or the best alone.
     fn from(&self, host: HostId, all: bool) -> Vec<IpAddr> {
         if self.distances[host.0].is_none_or(|distance| distance == 0) {
@@ -184,16 +189,20 @@ impl<'a> Ways<'a> {
 
     /// Whether the neighbour on a link sends packets back to this host.
     fn comes_back(&self, host: HostId, link: LinkId) -> bool {
-        let ends = &self.network.links[link.0].ends;
-        let mut at = if ends[0].host == host { ends[1].host } else { ends[0].host };
+        let mut at = self.across(host, link);
         while self.distances[at.0].is_some_and(|distance| distance > 0) {
-            let Some((_, link, _)) = self.hops(at).min() else { return true };
-            let ends = &self.network.links[link.0].ends;
-            at = if ends[0].host == at { ends[1].host } else { ends[0].host };
+            let Some(Towards::Link(link)) = self.towards[at.0] else { return true };
+            at = self.across(at, link);
             if at == host {
                 return true;
             }
         }
         false
+    }
+
+    /// The host at the far end of a link.
+    fn across(&self, host: HostId, link: LinkId) -> HostId {
+        let ends = &self.network.links[link.0].ends;
+        if ends[0].host == host { ends[1].host } else { ends[0].host }
     }
 }

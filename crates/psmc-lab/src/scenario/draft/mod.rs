@@ -25,7 +25,7 @@ use super::value::{Time, Title, Whole};
 
 pub(super) use check::{CheckDraft, SubjectDraft};
 pub(super) use event::{ActionDraft, EventDraft, FloodDraft};
-pub(super) use host::HostDraft;
+pub(super) use host::{HostDraft, NatDraft};
 pub(super) use link::LinkDraft;
 pub(super) use program::ProgramDraft;
 pub(super) use settings::{DisciplineDraft, LinkSettings, RedDraft};

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use proptest::prelude::*;
 
-use super::right;
+use super::{reasons, right};
 use crate::scenario::{HostId, LinkId, Scenario};
 
 /// Up to seven hosts, links between them, and for some the number of their link that is the outside of a NAT.
@@ -123,7 +123,7 @@ fn whoever_dials_has_a_route_by_every_uplink() {
     let to: IpNet = "203.0.113.0/24".parse().unwrap();
     let van = scenario.hosts.iter().find(|host| host.name == "van").unwrap();
     let via: Vec<String> =
-        van.routes.iter().filter(|route| route.to == to).map(|route| route.via.to_string()).collect();
+        van.routes.iter().filter(|route| route.to.contains(&to)).map(|route| route.via.to_string()).collect();
     assert_eq!(via, ["10.1.0.2", "10.2.0.2"]);
     let endpoints: Vec<String> =
         scenario.tunnels[0].paths.iter().map(|path| path.endpoint.to_string()).collect();
@@ -179,6 +179,29 @@ fn networks_behind_a_site_are_left_to_the_tunnel() {
     assert!(!leads("branch"), "psmcd makes that route");
 }
 
+/// Of two providers the near one is the best way to what is behind it, and the other one another way.
+#[test]
+fn a_customer_of_two_providers_has_a_default_route_by_each() {
+    let mut text = String::new();
+    for site in 0..100 {
+        for provider in ["a", "b"] {
+            text += &format!(
+                "[[link]]\nname = \"{provider}{site}\"\nbetween = [\"s{site}\", \"isp-{provider}\"]\n"
+            );
+        }
+        text += &format!("[[tunnel]]\nname = \"t{site}\"\nbetween = [\"s{site}\", \"hq\"]\n");
+    }
+    for [name, host] in [["ia", "isp-a"], ["ib", "isp-b"], ["fiber", "hq"]] {
+        text += &format!("[[link]]\nname = \"{name}\"\nbetween = [\"{host}\", \"internet\"]\n");
+    }
+    let scenario = right(&text);
+    let site = &scenario.hosts[0];
+    let via = |hop: &str| site.routes.iter().filter(|route| route.via.to_string() == hop).count();
+    // One for each of the other sites' links to the second provider, and for that of the provider itself.
+    assert_eq!([via("10.1.0.2"), via("10.2.0.2")], [1, 1 + 99 + 1]);
+    assert_eq!(scenario.tunnels[0].paths.len(), 2);
+}
+
 #[test]
 fn a_thousand_sites_are_no_trouble() {
     let mut text = String::new();
@@ -192,4 +215,16 @@ fn a_thousand_sites_are_no_trouble() {
     assert_eq!((scenario.hosts.len(), scenario.tunnels.len()), (1002, 1000));
     assert_eq!(scenario.hosts[0].routes.len(), 1);
     assert_eq!(scenario.traffic[999].address, scenario.tunnels[999].ends[0].addresses[0].addr());
+}
+
+/// In a chain everybody lies between others, and nobody has a default route.
+#[test]
+fn too_many_routes_are_refused() {
+    let link = |number: usize| {
+        format!("[[link]]\nname = \"l{number}\"\nbetween = [\"h{number}\", \"h{}\"]\n", number + 1)
+    };
+    let chain: String = (0..1500).map(link).collect();
+    // A host in the middle has a route to all links but its own two; one at an end has a default route.
+    let count = 1499 * 1498 + 2;
+    assert_eq!(reasons(&chain), [format!("the hosts would need {count} routes, and 2000000 is the most")]);
 }

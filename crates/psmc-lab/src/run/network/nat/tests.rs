@@ -6,8 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::check;
-use crate::run::RunError;
 use crate::run::network::{Hosts, Network};
 use crate::scenario::{HostId, Scenario};
 
@@ -104,15 +102,4 @@ fn a_symmetric_nat_has_a_mapping_for_each_and_lets_only_that_one_in() {
     assert!(world.reaches(0, mappings[0], 0, PATIENCE));
     assert!(!world.reaches(1, mappings[0], 0, SILENCE));
     assert!(!world.reaches(2, mappings[0], 0, SILENCE));
-}
-
-#[test]
-fn ipv6_is_refused() {
-    let links = "[[link]]\nname = 'lan'\nbetween = ['a', 'nat']\n\
-                 [[link]]\nname = 'wan'\nbetween = ['nat', 'out']\naddresses = ['fd00::1/64', 'fd00::2/64']\n";
-    for kind in ["endpoint-independent", "symmetric"] {
-        let refusal = check(&scenario(kind, links)).unwrap_err();
-        assert!(matches!(refusal, RunError::Ipv6Nat { host, link } if host == "nat" && link == "wan"));
-        check(&scenario(kind, LINKS)).unwrap();
-    }
 }

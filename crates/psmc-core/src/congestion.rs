@@ -4,8 +4,10 @@
 //! losses into a window and a pacing rate. Everything inside is in bytes and bytes per second; only
 //! [`CongestionConfig`], which people fill in, counts bits.
 
+mod cubic;
 mod filter;
 mod fixed;
+mod hystart;
 mod model;
 mod phase;
 pub(crate) mod rate;
@@ -15,6 +17,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
+use cubic::Cubic;
 use fixed::Fixed;
 use model::Model;
 use rate::RateSample;
@@ -25,6 +28,8 @@ pub enum CongestionConfig {
     /// Measures what the path delivers and sends that much (after draft-ietf-ccwg-bbr).
     #[default]
     Model,
+    /// Takes loss for congestion, as most TCP does (RFC 9438).
+    Cubic,
     /// Sends at a constant rate and does not react to loss.
     Fixed {
         /// Bits per second.
@@ -39,6 +44,7 @@ impl CongestionConfig {
         let ceiling = max_rate.map_or(u64::MAX, |bits| bits / 8);
         match *self {
             Self::Model => Box::new(Model::with_ceiling(ceiling, datagram_size)),
+            Self::Cubic => Box::new(Cubic::new(ceiling, datagram_size)),
             Self::Fixed { rate } => Box::new(Fixed::new(ceiling.min(rate / 8), datagram_size)),
         }
     }

@@ -4,8 +4,8 @@ mod world;
 
 use std::time::Duration;
 
-use psmc_core::SchedulerKind;
-use world::{HQ, Link, TCP, VAN, World, packet};
+use psmc_core::{CongestionConfig, SchedulerKind};
+use world::{HQ, Link, Setup, TCP, VAN, World, packet};
 
 /// Bytes of a full-size inner packet, and of the datagram around it with its outer headers.
 const INNER: usize = 1400;
@@ -58,6 +58,18 @@ fn earliest_adds_up_three_links_and_keeps_their_queues_short() {
     let dropped = world.links.iter().map(|link| link.dropped).sum::<u64>() - dropped;
     assert!(dropped <= 20, "{dropped} datagrams overran a queue of 100 ms");
     assert!(overtaken(&world, warm) <= 20, "{} packets came out of order", overtaken(&world, warm));
+}
+
+#[test]
+fn cubic_fills_the_links_of_a_tunnel() {
+    let links = vec![Link::new(5).mbit(40), Link::new(15).mbit(20)];
+    let setup = Setup { congestion: CongestionConfig::Cubic, ..SchedulerKind::Earliest.into() };
+    let mut world = World::connected(links, setup);
+    let mut next = 0;
+    offer(&mut world, 100, ms(2000), &mut next);
+    let rate = offer(&mut world, 100, ms(6000), &mut next);
+    println!("{rate:.1} of {:.1} Mb/s", capacity(60.0));
+    assert!(rate >= 0.92 * capacity(60.0), "{rate:.1} Mb/s");
 }
 
 #[test]

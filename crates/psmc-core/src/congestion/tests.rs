@@ -1,6 +1,7 @@
 //! The controllers against a simulated bottleneck.
 
 mod bottleneck;
+mod cubic;
 mod flow;
 
 use std::time::{Duration, Instant};

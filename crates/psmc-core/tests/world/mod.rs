@@ -46,12 +46,14 @@ pub struct Setup {
     pub mtu: u16,
     pub reorder: ReorderPolicy,
     pub ordered_udp: bool,
+    pub congestion: CongestionConfig,
 }
 
 impl From<SchedulerKind> for Setup {
     fn from(scheduler: SchedulerKind) -> Self {
         let reorder = ReorderPolicy::Deadline;
-        Self { scheduler, can_dial: [true, false], mtu: 1400, reorder, ordered_udp: false }
+        let congestion = CongestionConfig::Model;
+        Self { scheduler, can_dial: [true, false], mtu: 1400, reorder, ordered_udp: false, congestion }
     }
 }
 
@@ -166,10 +168,11 @@ impl World {
         }
     }
 
-    /// Opens a path from the van, with the MTU of the world.
+    /// Opens a path from the van, with the MTU and the congestion control of the world.
     pub fn add_path(&mut self, config: PathConfig) -> Result<PathId, PeerError> {
         let van = &mut self.ends[VAN];
-        let config = PathConfig { mtu: self.setup.mtu + 100, ..config };
+        let Setup { mtu, congestion, .. } = self.setup;
+        let config = PathConfig { mtu: mtu + 100, congestion, ..config };
         van.site.add_path(van.peer, config, self.now)
     }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::status::{PeerPaths, Status};
-use crate::config::{Endpoint, PathSettings, Rate, ValueError, Weight};
+use crate::config::{Endpoint, PathCongestion, PathSettings, Rate, ValueError, Weight};
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -118,6 +118,9 @@ pub struct PathSpec {
     /// The MTU of the link, in bytes of an IP packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u16>,
+    /// How its rate is found: `model`, `cubic`, or `fixed` at the rate that is the most it may send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
 }
 
 impl PathSpec {
@@ -132,6 +135,12 @@ impl PathSpec {
                 format!("the path \"{}\" leads nowhere: neither it nor its peer has an endpoint", self.name);
             ValueError::new(reason, "give it one with --endpoint HOST:PORT")
         })?;
+        let max_rate = self.max_rate_bits_per_second.map(Rate::from_bits_per_second).transpose()?;
+        let congestion = self.congestion.as_deref().map(str::parse).transpose()?.unwrap_or_default();
+        let congestion = PathCongestion::new(congestion, max_rate).ok_or_else(|| {
+            let reason = format!("the path \"{}\" has a fixed rate, but it is not said which", self.name);
+            ValueError::new(reason, "give it with --max-rate RATE")
+        })?;
         Ok(PathSettings {
             name: self.name.parse()?,
             interface: self.interface.as_deref().map(str::parse).transpose()?,
@@ -142,7 +151,8 @@ impl PathSpec {
                 .map(|weight| weight.to_string().parse::<Weight>())
                 .transpose()?
                 .unwrap_or_default(),
-            max_rate: self.max_rate_bits_per_second.map(Rate::from_bits_per_second).transpose()?,
+            max_rate,
+            congestion,
             mtu: self.mtu.map(|mtu| mtu.to_string().parse()).transpose()?,
         })
     }
@@ -164,6 +174,11 @@ mod tests {
         assert!(
             PathSpec { max_rate_bits_per_second: Some(0), ..spec.clone() }.settings(Some(&peer)).is_err()
         );
+        let fixed = PathSpec { congestion: Some("fixed".to_owned()), ..spec.clone() };
+        assert!(fixed.settings(Some(&peer)).is_err());
+        let fixed = PathSpec { max_rate_bits_per_second: Some(20_000_000), ..fixed };
+        let congestion = fixed.settings(Some(&peer)).unwrap().congestion;
+        assert_eq!(congestion, PathCongestion::Fixed("20mbit".parse().unwrap()));
         assert!(PathSpec { name: "a/b".to_owned(), ..spec }.settings(Some(&peer)).is_err());
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::config::{BindAddress, Endpoint, InterfaceName, LinkMtu, Name, Rate, Weight};
+use crate::config::{BindAddress, Congestion, Endpoint, InterfaceName, LinkMtu, Name, Rate, Weight};
 use crate::demo::DemoArgs;
 use crate::logging::LogFormat;
 
@@ -126,6 +126,9 @@ pub(super) struct PathAddArgs {
     /// The MTU of its link in bytes, if not the interface's
     #[arg(long, value_name = "BYTES")]
     pub(super) mtu: Option<LinkMtu>,
+    /// How its rate is found: model, cubic, or fixed (at --max-rate)
+    #[arg(long, value_name = "NAME")]
+    pub(super) congestion: Option<Congestion>,
 }
 
 #[derive(Debug, Args)]

@@ -28,6 +28,7 @@ pub(super) fn add(client: &mut Client, args: PathAddArgs) -> Result<(), CliError
         weight: args.weight.map(Weight::get),
         max_rate_bits_per_second: args.max_rate.map(Rate::bits_per_second),
         mtu: args.mtu.map(|mtu| mtu.get()),
+        congestion: args.congestion.map(|congestion| congestion.to_string()),
     };
     command(client, &Request::PathAdd { peer: args.peer.to_string(), path })
 }

@@ -1,7 +1,7 @@
 //! From drafts to the configuration.
 
 use super::draft::{Draft, PathDraft, PeerDraft, RelayDraft, SiteDraft, TreatmentDraft};
-use super::model::{Config, PathSettings, Paths, Peer, Relay, Site};
+use super::model::{Config, PathCongestion, PathSettings, Paths, Peer, Relay, Site};
 use super::value::{AllowedNet, Endpoint, SocketPath};
 use toml::Spanned;
 
@@ -74,6 +74,10 @@ fn path(draft: PathDraft, endpoint: Option<&Endpoint>) -> Option<PathSettings> {
         weight: draft.weight,
         max_rate: draft.max_rate,
         mtu: draft.mtu.map(Spanned::into_inner),
+        congestion: PathCongestion::new(
+            draft.congestion.map(Spanned::into_inner).unwrap_or_default(),
+            draft.max_rate,
+        )?,
     })
 }
 

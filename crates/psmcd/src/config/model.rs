@@ -3,8 +3,8 @@
 use psmc_net::keys::{PrivateKey, PublicKey};
 
 use super::value::{
-    AllowedNet, BindAddress, BufferFactor, BufferPackets, BufferTimeout, Endpoint, InnerMtu, InterfaceName,
-    Keepalive, LinkMtu, Listen, Name, Rate, Scheduler, SocketPath, TunnelAddress, Weight,
+    AllowedNet, BindAddress, BufferFactor, BufferPackets, BufferTimeout, Congestion, Endpoint, InnerMtu,
+    InterfaceName, Keepalive, LinkMtu, Listen, Name, Rate, Scheduler, SocketPath, TunnelAddress, Weight,
 };
 
 /// The configuration of a site. Every value in it is legal, and they fit together: names and keys are unique, no two
@@ -121,6 +121,31 @@ pub struct PathSettings {
     pub max_rate: Option<Rate>,
     /// The MTU of the link; `None` takes the interface's.
     pub mtu: Option<LinkMtu>,
+    /// How its rate is found.
+    pub congestion: PathCongestion,
+}
+
+/// How the rate of a path is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PathCongestion {
+    /// By a model of what the path delivers.
+    #[default]
+    Model,
+    /// By CUBIC, for which a loss is congestion.
+    Cubic,
+    /// It is this, whatever is lost.
+    Fixed(Rate),
+}
+
+impl PathCongestion {
+    /// What is so called; a fixed rate is the greatest one, without which there is none.
+    pub(crate) fn new(name: Congestion, max_rate: Option<Rate>) -> Option<Self> {
+        match name {
+            Congestion::Model => Some(Self::Model),
+            Congestion::Cubic => Some(Self::Cubic),
+            Congestion::Fixed => max_rate.map(Self::Fixed),
+        }
+    }
 }
 
 /// A relay, `[[relay]]`.

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display};
 
-use super::model::{Config, PathSettings, Paths, Peer, Reordering, Treatment};
+use super::model::{Config, PathCongestion, PathSettings, Paths, Peer, Reordering, Treatment};
 
 impl Config {
     /// What the file means, for a person who wrote it and wants to know whether it was understood.
@@ -79,8 +79,13 @@ fn write_path(path: &PathSettings, peer: &Peer, f: &mut fmt::Formatter<'_>) -> f
         write!(f, ", to {}", path.endpoint)?;
     }
     write!(f, ", weight {}", path.weight)?;
-    if let Some(rate) = path.max_rate {
-        write!(f, ", at most {rate}/s")?;
+    match (path.congestion, path.max_rate) {
+        (PathCongestion::Fixed(rate), _) => write!(f, ", always {rate}/s")?,
+        (PathCongestion::Model | PathCongestion::Cubic, Some(rate)) => write!(f, ", at most {rate}/s")?,
+        (PathCongestion::Model | PathCongestion::Cubic, None) => {}
+    }
+    if path.congestion == PathCongestion::Cubic {
+        write!(f, ", CUBIC")?;
     }
     if let Some(mtu) = path.mtu {
         write!(f, ", MTU {}", mtu.get())?;

@@ -14,7 +14,7 @@ use super::control::{Control, Peer};
 use super::dial::Route;
 use super::plane::Plane;
 use super::settings::path_config;
-use crate::config::{Endpoint, Host, Name, PathSettings, TUNNEL_OVERHEAD, Weight};
+use crate::config::{Endpoint, Host, Name, PathCongestion, PathSettings, TUNNEL_OVERHEAD, Weight};
 
 /// The socket on the listening port, used by paths that are bound to nothing.
 pub(super) const LISTEN_SOCKET: SocketId = SocketId(0);
@@ -108,6 +108,7 @@ pub(super) fn uplink_paths(uplinks: &[Uplink], endpoint: &Endpoint, remote: Sock
         weight: Weight::default(),
         max_rate: None,
         mtu: None,
+        congestion: PathCongestion::default(),
     };
     let over = |uplink: &Uplink| {
         let name = uplink.name.parse().ok()?;

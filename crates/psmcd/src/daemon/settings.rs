@@ -61,7 +61,11 @@ pub fn path_config(
         weight: settings.weight.get(),
         max_rate: settings.max_rate.map(|rate| rate.bits_per_second()),
         mtu,
-        congestion: CongestionConfig::Model,
+        congestion: match settings.congestion {
+            config::PathCongestion::Model => CongestionConfig::Model,
+            config::PathCongestion::Cubic => CongestionConfig::Cubic,
+            config::PathCongestion::Fixed(rate) => CongestionConfig::Fixed { rate: rate.bits_per_second() },
+        },
     }
 }
 

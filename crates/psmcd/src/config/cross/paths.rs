@@ -7,7 +7,7 @@ use toml::Spanned;
 
 use super::{for_each_repetition, names};
 use crate::config::draft::{PathDraft, PeerDraft, RelayDraft, SiteDraft};
-use crate::config::value::{BindAddress, Encapsulation, Endpoint, Host, InnerMtu, InterfaceName};
+use crate::config::value::{BindAddress, Congestion, Encapsulation, Endpoint, Host, InnerMtu, InterfaceName};
 use crate::config::{MAX_PATHS, TUNNEL_OVERHEAD};
 
 pub(super) fn check(peer: &PeerDraft, relays: &[RelayDraft], out: &mut Vec<Complaint>) {
@@ -17,6 +17,7 @@ pub(super) fn check(peer: &PeerDraft, relays: &[RelayDraft], out: &mut Vec<Compl
     for path in &peer.paths {
         endpoint(peer, path, out);
         family(peer, path, out);
+        fixed_rate(path, out);
         known_relays(path, relays, out);
         no_relays_yet(path, out);
     }
@@ -43,6 +44,16 @@ pub(super) fn full_size_packets_fit(path: &PathDraft, site: Option<&SiteDraft>, 
             )
         };
         out.push(Complaint::new(reason, remedy).at(link.span()));
+    }
+}
+
+/// A fixed rate is given by `max_rate`.
+fn fixed_rate(path: &PathDraft, out: &mut Vec<Complaint>) {
+    let fixed = path.congestion.as_ref().filter(|congestion| *congestion.get_ref() == Congestion::Fixed);
+    if let Some(fixed) = fixed.filter(|_| !path.has_max_rate) {
+        let reason = "a fixed rate, and `max_rate` does not say which";
+        let remedy = r#"add max_rate = "20mbit", at which the path then always sends"#;
+        out.push(Complaint::new(reason, remedy).at(fixed.span()));
     }
 }
 

@@ -7,11 +7,21 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use crate::config::value::{
-    BindAddress, Encapsulation, Endpoint, InterfaceName, LinkMtu, Name, Rate, Weight,
+    BindAddress, Congestion, Encapsulation, Endpoint, InterfaceName, LinkMtu, Name, Rate, Weight,
 };
 
-const KEYS: &[&str] =
-    &["name", "interface", "address", "endpoint", "relays", "encapsulation", "weight", "max_rate", "mtu"];
+const KEYS: &[&str] = &[
+    "name",
+    "interface",
+    "address",
+    "endpoint",
+    "relays",
+    "encapsulation",
+    "weight",
+    "max_rate",
+    "mtu",
+    "congestion",
+];
 
 pub(in crate::config) struct PathDraft {
     pub(in crate::config) place: Range<usize>,
@@ -25,6 +35,9 @@ pub(in crate::config) struct PathDraft {
     pub(in crate::config) encapsulation: Option<Spanned<Encapsulation>>,
     pub(in crate::config) weight: Weight,
     pub(in crate::config) max_rate: Option<Rate>,
+    /// Whether the file gives a greatest rate, right or wrong.
+    pub(in crate::config) has_max_rate: bool,
+    pub(in crate::config) congestion: Option<Spanned<Congestion>>,
     pub(in crate::config) mtu: Option<Spanned<LinkMtu>>,
     /// Whether nothing that tells it from other paths is left out because it is wrong.
     pub(in crate::config) is_comparable: bool,
@@ -48,6 +61,8 @@ impl PathDraft {
             encapsulation: section.optional("encapsulation", out),
             weight: section.optional("weight", out).map(Spanned::into_inner).unwrap_or_default(),
             max_rate: section.optional("max_rate", out).map(Spanned::into_inner),
+            has_max_rate: section.has("max_rate"),
+            congestion: section.optional("congestion", out),
             mtu: section.optional("mtu", out),
         }
     }

@@ -99,6 +99,50 @@ impl Setting for Reorder {
     const EXAMPLE: &'static str = "\"deadline\"";
 }
 
+/// How the rate of a path is found, by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Congestion {
+    /// By a model of what the path delivers.
+    #[default]
+    Model,
+    /// By CUBIC, for which a loss is congestion.
+    Cubic,
+    /// It is given.
+    Fixed,
+}
+
+impl Congestion {
+    const ALL: [Self; 3] = [Self::Model, Self::Cubic, Self::Fixed];
+
+    /// As the configuration spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Cubic => "cubic",
+            Self::Fixed => "fixed",
+        }
+    }
+}
+
+impl fmt::Display for Congestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Congestion {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        choose("congestion control", Self::ALL, Self::as_str, text)
+    }
+}
+
+impl Setting for Congestion {
+    const FORM: Form = Form::Text;
+    const EXAMPLE: &'static str = "\"cubic\"";
+}
+
 /// What a path's datagrams are wrapped in. `ipip` is understood in order to be refused by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::config) enum Encapsulation {
@@ -138,6 +182,9 @@ mod tests {
     fn every_choice_reads_back() {
         for scheduler in Scheduler::ALL {
             assert_eq!(scheduler.as_str().parse(), Ok(scheduler));
+        }
+        for congestion in Congestion::ALL {
+            assert_eq!(congestion.as_str().parse(), Ok(congestion));
         }
         for reorder in Reorder::ALL {
             assert_eq!(reorder.as_str().parse(), Ok(reorder));

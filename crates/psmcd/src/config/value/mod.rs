@@ -13,7 +13,7 @@ mod socket_path;
 mod switch;
 
 pub use buffer::{BufferFactor, BufferPackets, BufferTimeout};
-pub use choice::Scheduler;
+pub use choice::{Congestion, Scheduler};
 pub(super) use choice::{Encapsulation, Reorder};
 pub use endpoint::{DnsName, Endpoint, Host};
 pub use listen::Listen;

@@ -3,8 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use crate::measure::mbps;
-use crate::scenario::Scenario;
+use crate::measure::{mbps, ms};
+use crate::scenario::{Scenario, Traffic, TrafficKind};
 use crate::traffic::{Clock, Stream};
 
 /// How often a terminal is redrawn: often enough to look alive, and seldom enough to be read.
@@ -35,9 +35,37 @@ enum Kind {
 #[derive(Clone, Debug)]
 struct Lane {
     name: String,
-    mbps: f64,
-    /// The most that it has had so far.
-    best: f64,
+    figure: Figure,
+}
+
+/// What is shown of a stream.
+#[derive(Clone, Copy, Debug)]
+enum Figure {
+    /// Its rate, and the most that it has had so far, in Mbit/s.
+    Rate { mbps: f64, best: f64 },
+    /// The latest round trip of pings, if there was one.
+    RoundTrip(Option<Duration>),
+}
+
+impl Lane {
+    fn new(traffic: &Traffic) -> Self {
+        let figure = match traffic.kind {
+            TrafficKind::Ping { .. } => Figure::RoundTrip(None),
+            TrafficKind::Tcp { .. }
+            | TrafficKind::Quic { .. }
+            | TrafficKind::Udp { .. }
+            | TrafficKind::Requests { .. } => Figure::Rate { mbps: 0.0, best: 0.0 },
+        };
+        Self { name: traffic.name.clone(), figure }
+    }
+
+    /// So many Mbit/s have arrived of late, and the latest answer has taken so long.
+    fn update(&mut self, now_mbps: f64, latency: Option<Duration>) {
+        match &mut self.figure {
+            Figure::Rate { mbps, best } => (*mbps, *best) = (now_mbps, best.max(now_mbps)),
+            Figure::RoundTrip(latest) => *latest = latency,
+        }
+    }
 }
 
 impl Progress {
@@ -65,8 +93,7 @@ impl Progress {
             Kind::Log => LOG_INTERVAL,
             Kind::Terminal => TERMINAL_INTERVAL,
         };
-        let lane = |name: &String| Lane { name: name.clone(), mbps: 0.0, best: 0.0 };
-        let mut lanes: Vec<_> = scenario.traffic.iter().map(|traffic| lane(&traffic.name)).collect();
+        let mut lanes: Vec<_> = scenario.traffic.iter().map(Lane::new).collect();
         let mut before = vec![0; streams.len()];
         let (mut at, mut looked) = (Duration::ZERO, Duration::ZERO);
         while at < scenario.duration {
@@ -76,8 +103,8 @@ impl Progress {
             looked += time;
             for ((lane, stream), before) in lanes.iter_mut().zip(streams).zip(&mut before) {
                 let arrived = stream.arrived();
-                lane.mbps = mbps(arrived - std::mem::replace(before, arrived), time);
-                lane.best = lane.best.max(lane.mbps);
+                let rate = mbps(arrived - std::mem::replace(before, arrived), time);
+                lane.update(rate, stream.latency());
             }
             self.show(at, scenario.duration, &lanes);
         }
@@ -120,8 +147,14 @@ fn print(text: &str) {
 /// A moment as several lines with bars.
 fn lines(now: Duration, duration: Duration, lanes: &[Lane]) -> Vec<String> {
     let width = lanes.iter().map(|lane| lane.name.chars().count()).max().unwrap_or(0);
-    let lane = |lane: &Lane| {
-        format!("  {:width$} {} {:>7.1} Mbit/s", lane.name, bar(lane.mbps / lane.best), lane.mbps)
+    let lane = |lane: &Lane| match lane.figure {
+        Figure::Rate { mbps, best } => {
+            format!("  {:width$} {} {mbps:>7.1} Mbit/s", lane.name, bar(mbps / best))
+        }
+        Figure::RoundTrip(Some(latest)) => {
+            format!("  {:width$} {:bar$} {:>7.1} ms", lane.name, "", ms(latest), bar = BAR as usize)
+        }
+        Figure::RoundTrip(None) => format!("  {}", lane.name),
     };
     let share = now.as_secs_f64() / duration.as_secs_f64();
     let time =
@@ -131,7 +164,12 @@ fn lines(now: Duration, duration: Duration, lanes: &[Lane]) -> Vec<String> {
 
 /// A moment as one line.
 fn line(now: Duration, lanes: &[Lane]) -> String {
-    let lanes: Vec<_> = lanes.iter().map(|lane| format!("{} {:.1} Mbit/s", lane.name, lane.mbps)).collect();
+    let lane = |lane: &Lane| match lane.figure {
+        Figure::Rate { mbps, .. } => format!("{} {mbps:.1} Mbit/s", lane.name),
+        Figure::RoundTrip(Some(latest)) => format!("{} {:.1} ms", lane.name, ms(latest)),
+        Figure::RoundTrip(None) => format!("{} –", lane.name),
+    };
+    let lanes: Vec<_> = lanes.iter().map(lane).collect();
     format!("{:>5.1} s  {}", now.as_secs_f64(), lanes.join(", "))
 }
 
@@ -145,9 +183,13 @@ fn bar(share: f64) -> String {
 mod tests {
     use super::*;
 
-    fn lanes() -> [Lane; 2] {
-        let lane = |name: &str, mbps, best| Lane { name: name.to_owned(), mbps, best };
-        [lane("bulk", 30.0, 60.0), lane("ping", 0.0, 0.0)]
+    fn lanes() -> [Lane; 3] {
+        let lane = |name: &str, figure| Lane { name: name.to_owned(), figure };
+        [
+            lane("bulk", Figure::Rate { mbps: 30.0, best: 60.0 }),
+            lane("ping", Figure::RoundTrip(Some(Duration::from_micros(20_340)))),
+            lane("lost", Figure::RoundTrip(None)),
+        ]
     }
 
     #[test]
@@ -157,7 +199,8 @@ mod tests {
             lines,
             [
                 "  bulk ████████████░░░░░░░░░░░░    30.0 Mbit/s",
-                "  ping ░░░░░░░░░░░░░░░░░░░░░░░░     0.0 Mbit/s",
+                "  ping                             20.3 ms",
+                "  lost",
                 "       ██████░░░░░░░░░░░░░░░░░░     5.0 of 20 s",
             ]
         );
@@ -166,7 +209,18 @@ mod tests {
     #[test]
     fn a_log_gets_a_line() {
         let line = line(Duration::from_millis(5210), &lanes());
-        assert_eq!(line, "  5.2 s  bulk 30.0 Mbit/s, ping 0.0 Mbit/s");
+        assert_eq!(line, "  5.2 s  bulk 30.0 Mbit/s, ping 20.3 ms, lost –");
+    }
+
+    #[test]
+    fn a_rate_remembers_its_best_and_a_ping_its_latest() {
+        let [mut bulk, mut ping, _] = lanes();
+        for lane in [&mut bulk, &mut ping] {
+            lane.update(90.0, Some(Duration::from_millis(7)));
+            lane.update(45.0, Some(Duration::from_millis(8)));
+        }
+        assert_eq!(line(Duration::ZERO, &[bulk.clone(), ping]), "  0.0 s  bulk 45.0 Mbit/s, ping 8.0 ms");
+        assert!(lines(Duration::ZERO, Duration::from_secs(1), &[bulk])[0].contains("████████████░"));
     }
 
     #[test]

@@ -11,10 +11,12 @@
 //! | `requests` | requests at random times |
 //! | `ping` | ICMP echo |
 //! | `clock` | the time that all streams of a run share |
+//! | `live` | what can be seen of a stream while it runs |
 //! | `record` | what a stream has measured, and the result it makes |
 
 mod clock;
 mod error;
+mod live;
 mod ping;
 mod quic;
 mod record;
@@ -25,7 +27,6 @@ mod udp;
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -41,6 +42,7 @@ pub use error::TrafficError;
 pub use socket::check_congestion_control;
 pub use udp::{Flood, Pace};
 
+use live::Live;
 use record::{Ending, Record};
 use requests::Requests;
 use socket::TcpOptions;
@@ -62,8 +64,8 @@ struct Job {
     clock: Clock,
     /// Where its chance comes from.
     seed: u64,
-    /// Bytes that have arrived so far, for whoever watches.
-    arrived: Arc<AtomicU64>,
+    /// For whoever watches.
+    live: Arc<Live>,
     /// Becomes true when nobody wants the result any more.
     cancelled: watch::Receiver<bool>,
 }
@@ -72,7 +74,7 @@ struct Job {
 #[derive(Debug)]
 pub struct Stream {
     thread: Option<JoinHandle<TrafficResult>>,
-    arrived: Arc<AtomicU64>,
+    live: Arc<Live>,
     cancel: watch::Sender<bool>,
 }
 
@@ -80,17 +82,23 @@ impl Stream {
     /// Starts a stream. Call it before the traffic is to start, so that there is time to make the sockets.
     #[must_use]
     pub fn start(traffic: &Traffic, hosts: Hosts, clock: Clock, seed: u64) -> Self {
-        let arrived = Arc::new(AtomicU64::new(0));
+        let live = Arc::<Live>::default();
         let (cancel, cancelled) = watch::channel(false);
         let traffic = traffic.clone();
-        let job = Job { traffic, hosts, clock, seed, arrived: Arc::clone(&arrived), cancelled };
-        Self { thread: Some(thread::spawn(move || job.run())), arrived, cancel }
+        let job = Job { traffic, hosts, clock, seed, live: Arc::clone(&live), cancelled };
+        Self { thread: Some(thread::spawn(move || job.run())), live, cancel }
     }
 
     /// Bytes of payload that have arrived so far.
     #[must_use]
     pub fn arrived(&self) -> u64 {
-        self.arrived.load(Ordering::Relaxed)
+        self.live.arrived()
+    }
+
+    /// How long the latest answer took, for streams of pings and requests; `None` if there was none yet.
+    #[must_use]
+    pub fn latency(&self) -> Option<Duration> {
+        self.live.latency()
     }
 
     /// Whether it has ended, so that [`finish`](Self::finish) does not wait.

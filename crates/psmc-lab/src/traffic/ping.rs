@@ -102,9 +102,8 @@ async fn receive(
 
 fn note(request: &mut Request, length: usize, record: &Record) {
     if !std::mem::replace(&mut request.answered, true) {
-        let now = record.now();
         record.tally.borrow_mut().arrived(request.at);
-        record.latencies.borrow_mut().add(now, now.saturating_sub(request.at));
+        record.answered(request.at);
         record.delivered(length - HEADER);
     }
 }

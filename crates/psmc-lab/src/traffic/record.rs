@@ -2,9 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::live::Live;
 use super::{Clock, Job, TrafficError};
 use crate::error_chain;
 use crate::measure::{Deliveries, Latencies, Measured, Tally};
@@ -25,7 +25,7 @@ pub(super) struct Record {
     clock: Clock,
     /// When the stream is over; what arrives later does not count.
     stop: Duration,
-    arrived: Arc<AtomicU64>,
+    live: Arc<Live>,
     deliveries: RefCell<Deliveries>,
     pub(super) tally: RefCell<Tally>,
     pub(super) latencies: RefCell<Latencies>,
@@ -39,7 +39,7 @@ impl Record {
         Self {
             clock: job.clock,
             stop: job.traffic.stop,
-            arrived: Arc::clone(&job.arrived),
+            live: Arc::clone(&job.live),
             deliveries: RefCell::new(Deliveries::new(interval, job.traffic.start)),
             tally: RefCell::new(Tally::new(interval)),
             latencies: RefCell::default(),
@@ -57,8 +57,16 @@ impl Record {
         let now = self.clock.now();
         if now <= self.stop {
             self.deliveries.borrow_mut().add(now, bytes as u64);
-            self.arrived.fetch_add(bytes as u64, Ordering::Relaxed);
+            self.live.add_arrived(bytes as u64);
         }
+    }
+
+    /// Takes down that what was asked at `asked_at` was answered just now.
+    pub(super) fn answered(&self, asked_at: Duration) {
+        let now = self.clock.now();
+        let latency = now.saturating_sub(asked_at);
+        self.latencies.borrow_mut().add(now, latency);
+        self.live.set_latency(latency);
     }
 
     /// How many bytes have arrived.

@@ -106,9 +106,8 @@ impl Requests {
     }
 
     fn note(self, asked_at: Duration, record: &Record) {
-        let now = record.now();
         record.tally.borrow_mut().arrived(asked_at);
-        record.latencies.borrow_mut().add(now, now.saturating_sub(asked_at));
+        record.answered(asked_at);
         record.delivered(self.response);
     }
 }

@@ -28,6 +28,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use psmc_net::netns::{enter_user_namespace, is_privileged};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
@@ -62,6 +63,7 @@ pub struct RunOptions {
 /// # Errors
 /// [`RunError`]; not if a check does not hold.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<Results, RunError> {
+    allow_many_files();
     if !is_privileged() {
         enter_user_namespace()?;
     }
@@ -74,6 +76,14 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<Results, RunErro
             results = conduct(scenario, options) => results,
         }
     })
+}
+
+/// Raises the number of files that the process may have open to what it may have at most: each end of a link takes
+/// some, and the usual 1024 (for the sake of programs that call select) are not enough for some hundred hosts. If that
+/// fails, the lab works as far as there are files.
+fn allow_many_files() {
+    let _ = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, most)| setrlimit(Resource::RLIMIT_NOFILE, most, most));
 }
 
 /// Everything from making the network to judging the results. To drop it removes what was made.

@@ -179,3 +179,19 @@ fn the_exit_code_says_whether_all_checks_hold() {
         assert!(String::from_utf8_lossy(&output.stdout).contains(word), "{output:?}");
     }
 }
+
+#[test]
+fn a_lab_may_have_as_many_files_open_as_the_machine_allows() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, note) = (directory.path().join("files.toml"), directory.path().join("note"));
+    let scenario = joined_by(&["dsl"]).replace("2s", "500ms")
+        + &format!(
+            "[[program]]\nname = 'note'\nhost = 'a'\ncommand = ['sh', '-c', 'ulimit -Sn > {}']\n",
+            note.display()
+        );
+    fs::write(&file, scenario).unwrap();
+    let limited = "ulimit -Sn 20 && ulimit -Hn 4000 && exec \"$0\" run --quiet \"$1\"";
+    let lab = Command::new("sh").args(["-c", limited, env!("CARGO_BIN_EXE_psmc-lab")]).arg(file).output();
+    assert!(lab.as_ref().unwrap().status.success(), "{lab:?}");
+    assert_eq!(fs::read_to_string(note).unwrap(), "4000\n");
+}

@@ -4,29 +4,38 @@ use std::time::Duration;
 
 use psmc_sim::link::{DropReason, LinkCounters};
 
-use super::{mbps, percent};
+use super::{index, percent};
 use crate::results::{LinkResult, Sample};
 use crate::scenario::{LinkId, Scenario};
 
 /// What a direction of a link has carried since the beginning, by intervals.
+///
+/// Bytes that were carried between two looks are spread evenly over the time between them, so that a look that comes late
+/// does not count for its interval, or for the run, what was carried after it.
 #[derive(Clone, Debug)]
 pub struct Carried {
     first: LinkCounters,
     last: LinkCounters,
     looked: Duration,
-    rate: Vec<Sample>,
+    interval: Duration,
+    /// The length of the run; what comes later does not count.
+    duration: Duration,
+    /// In each interval of the run.
+    bytes: Vec<f64>,
     loss: Vec<Sample>,
 }
 
 impl Carried {
     /// What it had done when the run began.
     #[must_use]
-    pub fn new(counters: LinkCounters) -> Self {
+    pub fn new(counters: LinkCounters, scenario: &Scenario) -> Self {
         Self {
             first: counters.clone(),
             last: counters,
             looked: Duration::ZERO,
-            rate: Vec::new(),
+            interval: scenario.sample_interval,
+            duration: scenario.duration,
+            bytes: Vec::new(),
             loss: Vec::new(),
         }
     }
@@ -36,13 +45,44 @@ impl Carried {
         let bytes = counters.carried_bytes - self.last.carried_bytes;
         let entered = counters.entered_packets - self.last.entered_packets;
         let lost = dropped(&counters) - dropped(&self.last);
-        let at_s = at.as_secs_f64();
-        self.rate.push(Sample { at_s, value: mbps(bytes, now.saturating_sub(self.looked)) });
+        self.spread(bytes, now);
         if entered > 0 {
             // What is dropped now may have entered before.
-            self.loss.push(Sample { at_s, value: percent(lost, entered).min(100.0) });
+            self.loss.push(Sample { at_s: at.as_secs_f64(), value: percent(lost, entered).min(100.0) });
         }
         (self.last, self.looked) = (counters, now);
+    }
+
+    /// Spreads what was carried since the last look over the intervals since then.
+    fn spread(&mut self, bytes: u64, now: Duration) {
+        let time = now.saturating_sub(self.looked);
+        let mut from = self.looked;
+        while from < now.min(self.duration) {
+            let index = index(from, self.interval);
+            let to = now.min(self.end(index));
+            if self.bytes.len() <= index {
+                self.bytes.resize(index + 1, 0.0);
+            }
+            self.bytes[index] += bytes as f64 * (to - from).as_secs_f64() / time.as_secs_f64();
+            from = to;
+        }
+    }
+
+    /// The end of an interval; the last one may be shorter than the others.
+    fn end(&self, index: usize) -> Duration {
+        let next = u32::try_from(index + 1).unwrap_or(u32::MAX);
+        self.interval.saturating_mul(next).min(self.duration)
+    }
+
+    /// In Mbit/s, at the end of each interval.
+    fn rate_series_mbps(&self) -> Vec<Sample> {
+        let mut start = Duration::ZERO;
+        let cells = self.bytes.iter().enumerate().map(|(index, bytes)| {
+            let end = self.end(index);
+            let time = (end - std::mem::replace(&mut start, end)).as_secs_f64();
+            Sample { at_s: end.as_secs_f64(), value: bytes * 8.0 / 1e6 / time }
+        });
+        cells.collect()
     }
 
     /// The results of both directions of a link.
@@ -65,8 +105,8 @@ impl Carried {
             from: host(from),
             to: host(1 - from),
             packets: self.last.carried_packets - self.first.carried_packets,
-            rate_mbps: mbps(self.last.carried_bytes - self.first.carried_bytes, scenario.duration),
-            rate_series_mbps: self.rate,
+            rate_mbps: self.bytes.iter().sum::<f64>() * 8.0 / 1e6 / self.duration.as_secs_f64(),
+            rate_series_mbps: self.rate_series_mbps(),
             lost_percent: percent(lost, entered),
             dropped_percent: percent(dropped, entered),
             loss_series_percent: self.loss,
@@ -80,4 +120,44 @@ impl Carried {
 
 fn dropped(counters: &LinkCounters) -> u64 {
     counters.dropped.iter().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// A run of 1.05 s with intervals of 100 ms.
+    fn scenario() -> Scenario {
+        let text = "[scenario]\nduration = '1050ms'\n[[link]]\nname = 'l'\nbetween = ['a', 'b']\n";
+        Scenario::parse(text, Path::new("test.toml")).unwrap()
+    }
+
+    /// The result for a link that carries 1250 bytes a millisecond, which is 10 Mbit/s, and is looked at so much later
+    /// than at the end of each interval, by turns.
+    fn looked_at_late(late: [u64; 3]) -> LinkResult {
+        let scenario = scenario();
+        let mut carried = Carried::new(LinkCounters::default(), &scenario);
+        for (at, late) in (100..1000).step_by(100).chain([1000, 1050]).zip(late.into_iter().cycle()) {
+            let now = at + late;
+            let counters =
+                LinkCounters { carried_bytes: 1250 * now, entered_packets: now, ..LinkCounters::default() };
+            carried.add(Duration::from_millis(at), Duration::from_millis(now), counters);
+        }
+        let [there, _] = Carried::results([carried.clone(), carried], &scenario, LinkId(0));
+        there
+    }
+
+    #[test]
+    fn late_looks_count_nothing_twice() {
+        for late in [[0; 3], [10, 0, 30], [0, 150, 50], [40, 40, 40]] {
+            let result = looked_at_late(late);
+            assert_eq!(result.rate_series_mbps.len(), 11, "{late:?}");
+            let rates = result.rate_series_mbps.iter().map(|sample| sample.value);
+            assert!(rates.chain([result.rate_mbps]).all(|rate| (rate - 10.0).abs() < 1e-9), "{result:?}");
+            let ends = result.rate_series_mbps.iter().map(|sample| (sample.at_s * 100.0).round());
+            assert!(ends.eq([10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0, 105.0]));
+        }
+    }
 }

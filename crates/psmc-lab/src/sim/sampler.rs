@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use psmc_core::PathStatus;
 use psmc_sim::World;
+use psmc_sim::link::LinkCounters;
 
 use super::tunnels::Tunnels;
 use crate::measure::{Carried, PathCounts, PathSeries, ms};
@@ -23,8 +24,8 @@ pub(super) struct Sampler {
 impl Sampler {
     /// The run begins.
     pub(super) fn start(scenario: &Scenario, tunnels: &Tunnels, world: &World) -> Self {
-        let counters =
-            |id| world.link_counters(psmc_sim::LinkId(id)).map(|counters| Carried::new(counters.clone()));
+        let carried = |counters: &LinkCounters| Carried::new(counters.clone(), scenario);
+        let counters = |id| world.link_counters(psmc_sim::LinkId(id)).map(carried);
         let mut sampler = Self {
             interval: scenario.sample_interval,
             duration: scenario.duration,

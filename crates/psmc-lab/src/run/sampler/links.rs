@@ -19,7 +19,9 @@ impl Links {
         let scenario = stage.scenario();
         let counters = |id: usize| stage.counters(LinkId(id));
         clock.sleep_until(Duration::ZERO).await;
-        let mut links: Vec<_> = (0..scenario.links.len()).map(|id| counters(id).map(Carried::new)).collect();
+        let mut links: Vec<_> = (0..scenario.links.len())
+            .map(|id| counters(id).map(|counters| Carried::new(counters, scenario)))
+            .collect();
         for at in ticks(clock, scenario.duration) {
             clock.sleep_until(at).await;
             for (id, directions) in links.iter_mut().enumerate() {

@@ -35,10 +35,13 @@ fn status_as_json_has_all_that_is_documented() {
             "rx_packets",
             "drops",
             "reorder",
+            "classes",
             "paths",
         ],
     );
     has(&peer["control"], &["connected", "since_s"]);
+    let classes = ["name", "queued_packets", "queued_bytes", "tx_packets", "marked_packets", "drops"];
+    has(&peer["classes"][0], &classes);
     has(
         &peer["paths"][0],
         &[

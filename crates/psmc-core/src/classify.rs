@@ -6,8 +6,11 @@ use psmc_wire::Bucket;
 use siphasher::sip::SipHasher13;
 use thiserror::Error;
 
+mod class;
 mod upper;
 
+pub use class::{ClassConfig, ClassMatch, DEFAULT_WEIGHT, MAX_CLASSES, Priority};
+pub(crate) use class::{ClassId, Classes};
 use upper::Upper;
 
 /// Bytes of an IPv4 header without options (RFC 791 §3.1).
@@ -23,6 +26,10 @@ pub(crate) struct Classified {
     pub(crate) destination: IpAddr,
     /// The upper-layer protocol, by its IANA number, behind any IPv6 extension headers.
     pub(crate) protocol: u8,
+    /// The differentiated services code point (RFC 2474).
+    pub(crate) dscp: u8,
+    /// Source and destination port, where there are any.
+    pub(crate) ports: Option<[u16; 2]>,
     /// The bucket of its flow.
     pub(crate) bucket: Bucket,
     /// Whether its flow wants its packets in order.
@@ -91,6 +98,8 @@ fn classify_ipv4(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPacket> 
         source: IpAddr::from([s0, s1, s2, s3]),
         destination: IpAddr::from([d0, d1, d2, d3]),
         protocol: upper.protocol,
+        dscp: header[1] >> 2,
+        ports: upper.ports(),
         bucket: bucket(&header[12..], upper, key),
         ordered: upper.wants_order(),
     })
@@ -104,6 +113,9 @@ fn classify_ipv6(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPacket> 
         source: ipv6(&addresses[..16]),
         destination: ipv6(&addresses[16..]),
         protocol: upper.protocol,
+        // The upper six bits of the traffic class, which begins in the middle of the first byte.
+        dscp: (header[0] << 4 | header[1] >> 4) >> 2,
+        ports: upper.ports(),
         bucket: bucket(addresses, upper, key),
         ordered: upper.wants_order(),
     })

@@ -9,6 +9,7 @@ use psmc_wire::control::PathInfo;
 use psmc_wire::crypto::Aead;
 
 use crate::batch::SocketId;
+use crate::classify::ClassConfig;
 use crate::congestion::CongestionConfig;
 use crate::path::PathAddress;
 use crate::reorder::ReorderPolicy;
@@ -23,6 +24,9 @@ pub struct SiteConfig {
     pub mtu: u16,
     /// The AEAD that this processor does faster.
     pub aead: Aead,
+    /// The traffic classes, in the order in which they are asked whether a packet is theirs. The last one takes what
+    /// belongs to no other.
+    pub classes: Vec<ClassConfig>,
     /// Where incarnations, labels and the key of the flow hash come from. Must be unpredictable.
     pub seed: [u8; 32],
 }

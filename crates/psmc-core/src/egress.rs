@@ -1,10 +1,11 @@
 //! The queue of a session: inner packets that wait for a path.
 
+mod class;
+mod classes;
 mod codel;
 mod ecn;
 mod fattest;
 mod flow;
-mod flows;
 mod slab;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -12,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use psmc_wire::{Bucket, BufPool, FlowSeq, PacketBuf};
 
+use crate::classify::{ClassConfig, ClassId};
+use classes::ClassQueues;
 pub(crate) use codel::Service;
-use flows::FlowQueues;
 
 /// A packet that waited longer is of no use to anybody: its sender has long sent it again.
 const MAX_AGE: Duration = Duration::from_secs(1);
@@ -23,36 +25,51 @@ const MAX_AGE: Duration = Duration::from_secs(1);
 pub(crate) struct Queued {
     pub(crate) packet: PacketBuf,
     pub(crate) bucket: Bucket,
+    pub(crate) class: ClassId,
     /// Given with the first path, kept when it is sent again.
     pub(crate) seq: Option<FlowSeq>,
     pub(crate) ordered: bool,
     pub(crate) queued_at: Instant,
 }
 
+/// A class of a session's queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassStatus {
+    /// Its name.
+    pub name: String,
+    /// Packets that wait.
+    pub queued_packets: usize,
+    /// Their bytes.
+    pub queued_bytes: u64,
+    /// What became of the others.
+    pub counters: QueueCounters,
+}
+
 /// What became of the packets of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct QueueCounters {
+pub struct QueueCounters {
     /// Packets that waited and went to a path.
-    pub(crate) passed: u64,
+    pub passed: u64,
     /// Packets dropped because their flow kept the queue too long.
-    pub(crate) dropped_by_codel: u64,
+    pub dropped_by_codel: u64,
     /// Packets dropped because the queue was full.
-    pub(crate) dropped_full: u64,
+    pub dropped_full: u64,
     /// Packets dropped because they had waited for more than a second.
-    pub(crate) dropped_stale: u64,
+    pub dropped_stale: u64,
     /// Packets that were marked, as congestion experienced, where they would have been dropped otherwise.
-    pub(crate) marked: u64,
+    pub marked: u64,
 }
 
 impl QueueCounters {
     /// All drops.
-    pub(crate) fn dropped(&self) -> u64 {
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
         self.dropped_by_codel + self.dropped_full + self.dropped_stale
     }
 }
 
-/// Flow queueing with controlled delay (FQ-CoDel, RFC 8290), bounded in packets, bytes and time; and in front of
-/// it what paths have given back.
+/// Classes, and in each of them flow queueing with controlled delay (FQ-CoDel, RFC 8290), bounded in packets, bytes
+/// and time; and in front of all that what paths have given back.
 ///
 /// [`front`](Self::front) decides whose turn it is and drops what its flow has too much of;
 /// [`pop`](Self::pop) takes the packet that `front` has shown. Packets have no place in the order of their
@@ -62,22 +79,22 @@ impl QueueCounters {
 #[derive(Debug)]
 pub(crate) struct EgressQueue {
     returned: VecDeque<Queued>,
-    /// Out of `flows`, and next to go.
+    /// Out of `classes`, and next to go.
     staged: Option<Queued>,
-    flows: FlowQueues,
-    /// No packet of `staged` and `flows` has waited since before.
+    classes: ClassQueues,
+    /// No packet of `staged` and `classes` has waited since before.
     oldest: Option<Instant>,
     /// Of those given back.
     dropped: u64,
 }
 
 impl EgressQueue {
-    /// An empty queue for packets of up to `mtu` bytes.
-    pub(crate) fn new(mtu: u16) -> Self {
+    /// An empty queue with these classes, for packets of up to `mtu` bytes.
+    pub(crate) fn new(classes: &[ClassConfig], mtu: u16) -> Self {
         Self {
             returned: VecDeque::new(),
             staged: None,
-            flows: FlowQueues::new(mtu),
+            classes: ClassQueues::new(classes, mtu),
             oldest: None,
             dropped: 0,
         }
@@ -86,11 +103,11 @@ impl EgressQueue {
     /// Adds a packet at the end of its flow. If that makes the queue too long, the flow with the largest
     /// backlog loses its first packets; their buffers go back to `pool`.
     pub(crate) fn push(&mut self, packet: Queued, pool: &mut BufPool) {
-        if self.staged.is_none() && self.flows.is_empty() {
+        if self.staged.is_none() && self.classes.is_empty() {
             self.oldest = Some(packet.queued_at);
-            self.flows.params().on_idle();
+            self.classes.params().on_idle();
         }
-        self.flows.push(packet, pool);
+        self.classes.push(packet, pool);
     }
 
     /// Puts packets that a path could not deliver back in front, in their order, however full the queue is:
@@ -104,7 +121,7 @@ impl EgressQueue {
     /// The packet whose turn it is. What is dropped on the way to it goes back to `pool`.
     pub(crate) fn front(&mut self, pool: &mut BufPool, now: Instant) -> Option<&Queued> {
         if self.returned.is_empty() && self.staged.is_none() {
-            self.staged = self.flows.pop(pool, now);
+            self.staged = self.classes.pop(pool, now);
         }
         self.shown()
     }
@@ -121,12 +138,12 @@ impl EgressQueue {
 
     /// Takes over what is known of the paths that packets go to.
     pub(crate) fn set_service(&mut self, service: &Service, now: Instant) {
-        self.flows.params().set_service(service, now);
+        self.classes.params().set_service(service, now);
     }
 
     /// Paths have come or gone, or count for more or less.
     pub(crate) fn on_paths_changed(&mut self) {
-        self.flows.params().on_paths_changed();
+        self.classes.params().on_paths_changed();
     }
 
     /// Gives packets that have waited too long back to `pool`.
@@ -143,14 +160,14 @@ impl EgressQueue {
             self.dropped += 1;
             pool.put(stale.packet);
         }
-        let oldest = self.flows.drop_stale(is_stale, pool);
+        let oldest = self.classes.drop_stale(is_stale, pool);
         let staged = self.staged.as_ref().map(|packet| packet.queued_at);
         self.oldest = oldest.into_iter().chain(staged).min();
     }
 
     /// When the oldest packet will have waited too long, or earlier.
     pub(crate) fn stale_at(&self) -> Option<Instant> {
-        let waits = self.staged.is_some() || !self.flows.is_empty();
+        let waits = self.staged.is_some() || !self.classes.is_empty();
         let returned = self.returned.front().map(|front| front.queued_at);
         let oldest = self.oldest.filter(|_| waits).into_iter().chain(returned).min();
         oldest.map(|at| at + MAX_AGE)
@@ -161,7 +178,7 @@ impl EgressQueue {
         for packet in self.returned.drain(..).chain(self.staged.take()) {
             pool.put(packet.packet);
         }
-        self.flows.drop_stale(|_| true, pool);
+        self.classes.drop_stale(|_| true, pool);
     }
 
     /// Takes all places in the order of buckets back: the session starts anew. Of copies that were on several
@@ -178,14 +195,19 @@ impl EgressQueue {
         }
     }
 
+    /// The classes and what they hold.
+    pub(crate) fn classes(&self) -> impl Iterator<Item = ClassStatus> {
+        self.classes.status()
+    }
+
     /// Packets that wait.
     pub(crate) fn len(&self) -> usize {
-        self.returned.len() + usize::from(self.staged.is_some()) + self.flows.len()
+        self.returned.len() + usize::from(self.staged.is_some()) + self.classes.len()
     }
 
     /// Packets dropped so far.
     pub(crate) fn dropped(&self) -> u64 {
-        self.dropped + self.flows.counters().dropped()
+        self.dropped + self.classes().map(|class| class.counters.dropped()).sum::<u64>()
     }
 }
 

@@ -26,8 +26,10 @@ mod site;
 mod status;
 
 pub use batch::{Batch, MAX_BATCH_BYTES, MAX_SEGMENTS, SocketId, Transmit};
+pub use classify::{ClassConfig, ClassMatch, DEFAULT_WEIGHT, MAX_CLASSES, Priority};
 pub use config::{PathConfig, PeerConfig, SiteConfig};
 pub use congestion::CongestionConfig;
+pub use egress::{ClassStatus, QueueCounters};
 pub use event::{Event, PeerId};
 pub use path::{PathAddress, PathCounters, PathState};
 pub use reorder::{AdaptiveBuffer, ReorderCounters, ReorderPolicy};

@@ -20,7 +20,7 @@ pub use receive::{DatagramOrigin, Refusal};
 
 use crate::clock::SessionClock;
 use crate::config::PeerConfig;
-use crate::egress::EgressQueue;
+use crate::egress::{ClassStatus, EgressQueue};
 use crate::event::PeerId;
 use crate::path::{Path, PathState, Settled};
 use crate::reorder::{Reorder, ReorderCounters, ReorderLimits};
@@ -157,7 +157,7 @@ impl Session {
             retired: RetiredIds::default(),
             announced: Vec::new(),
             wished: Vec::new(),
-            egress: EgressQueue::new(shared.mtu),
+            egress: EgressQueue::new(shared.classes.list(), shared.mtu),
             sequences: Sequences::default(),
             scheduler: config.scheduler.build(),
             reorder: Reorder::new(config.reorder, ReorderLimits::default()),
@@ -272,6 +272,11 @@ impl Session {
     /// Packets that wait for a path, and those dropped while they did.
     pub(crate) fn queue(&self) -> (usize, u64) {
         (self.egress.len(), self.egress.dropped())
+    }
+
+    /// The classes of the queue.
+    pub(crate) fn classes(&self) -> Vec<ClassStatus> {
+        self.egress.classes().collect()
     }
 
     /// What the session has carried.

@@ -8,6 +8,7 @@ use psmc_wire::{BufPool, Incarnation, Label, PacketBuf};
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 
+use crate::classify::Classes;
 use crate::event::{Event, PeerId};
 use crate::routing::AllowedIps;
 use crate::session::ConnectionId;
@@ -17,6 +18,7 @@ pub(crate) struct Shared {
     pub(crate) name: String,
     pub(crate) mtu: u16,
     pub(crate) aead: Aead,
+    pub(crate) classes: Classes,
     pub(crate) flow_key: [u64; 2],
     pub(crate) rng: Pcg64Mcg,
     pub(crate) pool: BufPool,

@@ -78,6 +78,7 @@ impl Site {
             name: config.name,
             mtu: config.mtu,
             aead: config.aead,
+            classes: classify::Classes::new(config.classes),
             flow_key,
             rng,
             pool: BufPool::new(usize::from(config.mtu) + BUFFER_SLACK, MAX_FREE_BUFFERS),
@@ -258,15 +259,15 @@ impl Site {
 
     /// An inner packet has been read from the TUN device.
     pub fn handle_packet(&mut self, packet: PacketBuf, now: Instant) {
-        let class = match classify::classify(packet.packet(), self.shared.flow_key) {
-            Ok(class) => class,
+        let headers = match classify::classify(packet.packet(), self.shared.flow_key) {
+            Ok(headers) => headers,
             Err(_) => return self.refuse(Refusal::BadPacket, Some(packet)),
         };
-        let peer = self.shared.routes.lookup(class.destination);
+        let peer = self.shared.routes.lookup(headers.destination);
         let Some((peer, session)) = peer.and_then(|peer| Some((peer, self.peers.get_mut(&peer)?))) else {
             return self.refuse(Refusal::NoRoute, Some(packet));
         };
-        session.handle_packet(packet, &class, &mut self.shared, now);
+        session.handle_packet(packet, &headers, &mut self.shared, now);
         self.busy.insert(peer);
     }
 

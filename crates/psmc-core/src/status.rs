@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use psmc_wire::PathId;
 use psmc_wire::frame::{PathStats, PathUse};
 
+use crate::egress::ClassStatus;
 use crate::path::{Path, PathAddress, PathCounters, PathState};
 use crate::reorder::ReorderCounters;
 use crate::session::{Refusal, Session, SessionCounters};
@@ -47,6 +48,8 @@ pub struct PeerStatus {
     pub queued_packets: usize,
     /// Packets dropped because the queue was full or they had waited too long.
     pub queue_drops: u64,
+    /// The traffic classes.
+    pub classes: Vec<ClassStatus>,
     /// What the session has carried.
     pub counters: SessionCounters,
     /// What reordering has done.
@@ -100,6 +103,7 @@ impl Session {
             key_rolls: self.key_rolls(),
             queued_packets,
             queue_drops,
+            classes: self.classes(),
             counters: self.counters(),
             reorder: self.reorder_counters(),
             paths: self.paths().iter().map(Path::status).collect(),

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::Output;
 
 use psmcd::api::{
-    ControlStatus, PathSpec, PathState, PathStatus, PeerPaths, PeerState, PeerStatus, RateLimit, Request,
-    Response, Server, SiteStatus, Status, WantedState,
+    ClassStatus, ControlStatus, PathSpec, PathState, PathStatus, PeerPaths, PeerState, PeerStatus, RateLimit,
+    Request, Response, Server, SiteStatus, Status, WantedState,
 };
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -91,6 +91,17 @@ fn busy_path() -> PathStatus {
     }
 }
 
+fn class(name: &str, tx_packets: u64, waiting: u64) -> ClassStatus {
+    ClassStatus {
+        name: name.to_owned(),
+        queued_packets: waiting,
+        queued_bytes: waiting * 1400,
+        tx_packets,
+        marked_packets: waiting * 2,
+        drops: BTreeMap::from([("codel".to_owned(), waiting * 4), ("full".to_owned(), 0)]),
+    }
+}
+
 fn peer() -> PeerStatus {
     PeerStatus {
         name: "hq".to_owned(),
@@ -106,6 +117,7 @@ fn peer() -> PeerStatus {
         rx_packets: 79_000,
         drops: BTreeMap::from([("queue_full".to_owned(), 12), ("too_large".to_owned(), 0)]),
         reorder: BTreeMap::new(),
+        classes: vec![class("best-effort", 888_000, 3), class("voice", 2_000, 0), class("background", 0, 0)],
         paths: vec![busy_path(), path("lte")],
     }
 }
@@ -123,6 +135,7 @@ fn status() -> Status {
         epoch: None,
         drops: BTreeMap::new(),
         reorder: BTreeMap::new(),
+        classes: Vec::new(),
         paths: Vec::new(),
         ..peer()
     };

@@ -62,16 +62,26 @@ impl Upper {
         Self::whole(protocol, rest)
     }
 
+    /// Source and destination port, where there are any: a fragment has none.
+    pub(super) fn ports(self) -> Option<[u16; 2]> {
+        let [s0, s1, d0, d1] = self.endpoints;
+        match self.protocol {
+            number::TCP | number::UDP | number::UDP_LITE | number::SCTP | number::DCCP => {
+                let ports = [u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])];
+                (ports != [0, 0]).then_some(ports)
+            }
+            _ => None,
+        }
+    }
+
     /// Whether flows of this kind suffer when their packets change places.
     ///
     /// Transports that take reordering for loss do: TCP, SCTP, DCCP, and QUIC, which is told from other UDP
     /// by its ports. Everything else either doesn't care or would rather have a packet early than in order.
     pub(super) fn wants_order(self) -> bool {
-        let [s0, s1, d0, d1] = self.endpoints;
-        let ports = [u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])];
         match self.protocol {
             number::TCP | number::SCTP | number::DCCP => true,
-            number::UDP => ports.iter().any(|port| [HTTPS, DOMAIN_S].contains(port)),
+            number::UDP => self.ports().iter().flatten().any(|port| [HTTPS, DOMAIN_S].contains(port)),
             _ => false,
         }
     }

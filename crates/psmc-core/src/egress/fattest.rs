@@ -34,9 +34,9 @@ impl Default for Fattest {
 }
 
 impl Fattest {
-    /// Makes room for more flows.
+    /// Makes room for flows of these numbers.
     pub(super) fn grow(&mut self, flows: usize) {
-        self.places.resize(flows, Place { order: 0, previous: NONE, next: NONE });
+        self.places.resize(flows.max(self.places.len()), Place { order: 0, previous: NONE, next: NONE });
     }
 
     /// Notes the backlog of a flow.

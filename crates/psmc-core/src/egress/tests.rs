@@ -1,3 +1,4 @@
+mod classes;
 mod conservation;
 mod delay;
 mod turns;
@@ -21,7 +22,12 @@ impl Bench {
     fn new(mtu: u16) -> Self {
         // None of these buffers is ever taken out again: so those that are free are those that were given back.
         let pool = BufPool::new(usize::from(mtu), usize::MAX);
-        Self { queue: EgressQueue::new(mtu), pool, now: Instant::now() }
+        Self { queue: EgressQueue::new(&[ClassConfig::best_effort()], mtu), pool, now: Instant::now() }
+    }
+
+    /// What became of the packets of the only class.
+    fn counters(&self) -> QueueCounters {
+        self.queue.classes().next().expect("a class").counters
     }
 
     fn push(&mut self, bucket: u16, number: u32, len: usize) {
@@ -47,7 +53,7 @@ fn queued(bucket: u16, number: u32, len: usize, capacity: usize, now: Instant) -
     packet.packet_mut()[0] = 0x45;
     packet.packet_mut()[20..NUMBERED].copy_from_slice(&number.to_be_bytes());
     let bucket = Bucket::new(bucket).expect("a bucket");
-    Queued { packet, bucket, seq: None, ordered: true, queued_at: now }
+    Queued { packet, bucket, class: ClassId::default(), seq: None, ordered: true, queued_at: now }
 }
 
 fn number_of(queued: &Queued) -> u32 {

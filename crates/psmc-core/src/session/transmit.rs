@@ -21,16 +21,17 @@ impl Session {
     pub(crate) fn handle_packet(
         &mut self,
         packet: PacketBuf,
-        class: &Classified,
+        headers: &Classified,
         shared: &mut Shared,
         now: Instant,
     ) {
         self.last_traffic = Some(now);
         self.counters.tx_packets += 1;
         self.counters.tx_bytes += packet.len() as u64;
-        let bucket = class.bucket;
-        let ordered = class.ordered || (self.config.ordered_udp && class.is_udp());
-        self.egress.push(Queued { packet, bucket, seq: None, ordered, queued_at: now }, &mut shared.pool);
+        let (bucket, class) = (headers.bucket, shared.classes.of(headers));
+        let ordered = headers.ordered || (self.config.ordered_udp && headers.is_udp());
+        let queued = Queued { packet, bucket, class, seq: None, ordered, queued_at: now };
+        self.egress.push(queued, &mut shared.pool);
     }
 
     /// Fills `batch` with what one path has to send now.
@@ -146,8 +147,9 @@ impl Session {
             }
             let mut copy = shared.pool.take();
             copy.fill(packet.packet.packet());
-            let Queued { bucket, seq, ordered, queued_at, .. } = packet;
-            if let Some(refused) = path.enqueue(Queued { packet: copy, bucket, seq, ordered, queued_at }) {
+            let Queued { bucket, class, seq, ordered, queued_at, .. } = packet;
+            let copy = Queued { packet: copy, bucket, class, seq, ordered, queued_at };
+            if let Some(refused) = path.enqueue(copy) {
                 shared.pool.put(refused.packet);
             }
         }

@@ -144,6 +144,7 @@ impl World {
             name: ["van", "hq"][index].to_owned(),
             mtu: setup.mtu,
             aead: Aead::Aes256Gcm,
+            classes: psmc_core::ClassConfig::defaults(),
             seed: std::array::from_fn(|i| {
                 if i == 0 { seed.wrapping_mul(2).wrapping_add(index as u8) } else { 0 }
             }),

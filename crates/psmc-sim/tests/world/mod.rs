@@ -175,6 +175,7 @@ fn site_setup(hosts: [HostId; 2], links: &[LinkId], number: u8, end: usize) -> S
             name: format!("site{number}.{end}"),
             mtu: 1400,
             aead: Aead::Aes256Gcm,
+            classes: psmc_core::ClassConfig::defaults(),
             seed: [0; 32],
         },
         addresses: vec![net(&format!("{}/24", tunnel_address(number, end)))],

@@ -71,8 +71,29 @@ pub struct PeerStatus {
     /// What reordering did to the packets from the peer: a name and a count each.
     #[serde(default)]
     pub reorder: BTreeMap<String, u64>,
+    /// The traffic classes of what is sent to the peer.
+    #[serde(default)]
+    pub classes: Vec<ClassStatus>,
     /// The ways to it.
     pub paths: Vec<PathStatus>,
+}
+
+/// About one traffic class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassStatus {
+    /// Its name.
+    pub name: String,
+    /// Inner packets that wait for a path.
+    pub queued_packets: u64,
+    /// Their bytes.
+    pub queued_bytes: u64,
+    /// Inner packets that have gone to a path.
+    pub tx_packets: u64,
+    /// Inner packets marked as having experienced congestion.
+    pub marked_packets: u64,
+    /// Inner packets that the queue dropped, by reason: `codel` for those of flows that kept it too long, `full`,
+    /// `stale`.
+    pub drops: BTreeMap<String, u64>,
 }
 
 /// Whether packets get through to a peer.
@@ -170,6 +191,13 @@ pub enum PathState {
     Standby,
     /// Removed: what is on its way still arrives.
     Closing,
+}
+
+impl ClassStatus {
+    /// Whether it ever had a packet.
+    pub fn is_used(&self) -> bool {
+        self.tx_packets + self.queued_packets + self.drops.values().sum::<u64>() > 0
+    }
 }
 
 impl fmt::Display for PeerState {

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::units::{age, bytes};
 use super::{CliError, output, table};
-use crate::api::{Client, PeerState, PeerStatus, Request, Response, SiteStatus, Status};
+use crate::api::{ClassStatus, Client, PeerState, PeerStatus, Request, Response, SiteStatus, Status};
 
 pub(super) fn run(client: &mut Client, json: bool) -> Result<(), CliError> {
     let Response::Status(status) = client.ask(&Request::Status)? else {
@@ -52,7 +52,25 @@ fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     if let Some(drops) = counts(&peer.drops) {
         writeln!(out, "  dropped      {drops}")?;
     }
+    for class in peer.classes.iter().filter(|class| class.is_used()) {
+        write_class(class, out)?;
+    }
     out.write_str(&table::paths(&peer.paths))
+}
+
+/// What a class has sent, and what its queue did to it.
+fn write_class(class: &ClassStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(out, "  class        {}: {} packets sent", class.name, class.tx_packets)?;
+    if class.queued_packets > 0 {
+        write!(out, ", {} waiting ({})", class.queued_packets, bytes(class.queued_bytes))?;
+    }
+    if class.marked_packets > 0 {
+        write!(out, ", {} marked", class.marked_packets)?;
+    }
+    if let Some(drops) = counts(&class.drops) {
+        write!(out, ", dropped: {drops}")?;
+    }
+    writeln!(out)
 }
 
 fn headline(peer: &PeerStatus) -> &'static str {

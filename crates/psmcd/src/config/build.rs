@@ -1,7 +1,7 @@
 //! From drafts to the configuration.
 
-use super::draft::{Draft, PathDraft, PeerDraft, RelayDraft, SiteDraft, TreatmentDraft};
-use super::model::{Config, PathCongestion, PathSettings, Paths, Peer, Relay, Site};
+use super::draft::{ClassDraft, Draft, PathDraft, PeerDraft, RelayDraft, SiteDraft, TreatmentDraft};
+use super::model::{Class, Config, PathCongestion, PathSettings, Paths, Peer, Relay, Site};
 use super::value::{AllowedNet, Endpoint, SocketPath};
 use toml::Spanned;
 
@@ -16,7 +16,7 @@ pub(super) fn config(draft: Draft) -> Option<Config> {
     let site = draft.site?;
     let defaults = defaults(&site);
     Some(Config {
-        site: self::site(site)?,
+        site: self::site(site, draft.classes)?,
         peers: draft.peers.into_iter().map(|peer| self::peer(peer, &defaults)).collect::<Option<_>>()?,
         relays: draft.relays.into_iter().map(relay).collect::<Option<_>>()?,
     })
@@ -29,7 +29,7 @@ fn defaults(site: &SiteDraft) -> Defaults {
     }
 }
 
-fn site(draft: SiteDraft) -> Option<Site> {
+fn site(draft: SiteDraft, classes: Vec<ClassDraft>) -> Option<Site> {
     let name = draft.name?.into_inner();
     Some(Site {
         control_socket: draft.control_socket.unwrap_or_else(|| SocketPath::of_site(&name)),
@@ -39,6 +39,20 @@ fn site(draft: SiteDraft) -> Option<Site> {
         listen: draft.listen,
         interface: draft.interface,
         mtu: draft.mtu,
+        classes: classes.into_iter().map(class).collect::<Option<_>>()?,
+    })
+}
+
+fn class(draft: ClassDraft) -> Option<Class> {
+    Some(Class {
+        name: draft.name?.into_inner(),
+        dscp: draft.dscp,
+        protocols: draft.protocols,
+        ports: draft.ports,
+        from: draft.from,
+        to: draft.to,
+        priority: draft.priority,
+        weight: draft.weight,
     })
 }
 

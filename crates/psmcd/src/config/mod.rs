@@ -17,13 +17,15 @@ use std::path::Path;
 
 use psmc_toml::{Dialect, Source};
 
-pub use model::{Config, PathCongestion, PathSettings, Paths, Peer, Relay, Reordering, Site, Treatment};
+pub use model::{
+    Class, Config, PathCongestion, PathSettings, Paths, Peer, Relay, Reordering, Site, Treatment,
+};
 pub use psmc_toml::{Complaint, ConfigError};
 pub(crate) use value::RUN_DIR;
 pub use value::{
-    AllowedNet, BindAddress, BufferFactor, BufferPackets, BufferTimeout, Congestion, DnsName, Endpoint, Host,
-    InnerMtu, InterfaceName, Keepalive, LinkMtu, Listen, Name, Port, Rate, Scheduler, SocketPath,
-    TunnelAddress, ValueError, Weight,
+    AllowedNet, BindAddress, BufferFactor, BufferPackets, BufferTimeout, ClassPriority, ClassWeight,
+    Congestion, DnsName, Dscp, Endpoint, Host, InnerMtu, InterfaceName, Keepalive, LinkMtu, Listen, Name,
+    Port, PortRange, Protocol, Rate, Scheduler, SocketPath, TunnelAddress, ValueError, Weight,
 };
 
 /// Most paths that one peer can have. Nobody has sixty-four uplinks, and every path costs probes and an anti-replay window.

@@ -3,8 +3,9 @@
 use psmc_net::keys::{PrivateKey, PublicKey};
 
 use super::value::{
-    AllowedNet, BindAddress, BufferFactor, BufferPackets, BufferTimeout, Congestion, Endpoint, InnerMtu,
-    InterfaceName, Keepalive, LinkMtu, Listen, Name, Rate, Scheduler, SocketPath, TunnelAddress, Weight,
+    AllowedNet, BindAddress, BufferFactor, BufferPackets, BufferTimeout, ClassPriority, ClassWeight,
+    Congestion, Dscp, Endpoint, InnerMtu, InterfaceName, Keepalive, LinkMtu, Listen, Name, PortRange,
+    Protocol, Rate, Scheduler, SocketPath, TunnelAddress, Weight,
 };
 
 /// The configuration of a site. Every value in it is legal, and they fit together: names and keys are unique, no two
@@ -34,8 +35,31 @@ pub struct Site {
     pub interface: Option<InterfaceName>,
     /// The MTU of its TUN interface.
     pub mtu: InnerMtu,
+    /// Its traffic classes, beside those that every site has, or in place of them.
+    pub classes: Vec<Class>,
     /// Where its control socket is.
     pub control_socket: SocketPath,
+}
+
+/// A traffic class, `[[class]]`. A packet belongs to it if it is all that the class says; empty lists say nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// Its name. One of a class that every site has changes that one.
+    pub name: Name,
+    /// Code points, of which the packet has one.
+    pub dscp: Vec<Dscp>,
+    /// Protocols, of which the packet has one.
+    pub protocols: Vec<Protocol>,
+    /// Ports, of which the packet has one at either end.
+    pub ports: Vec<PortRange>,
+    /// Networks that the packet may come from.
+    pub from: Vec<AllowedNet>,
+    /// Networks that the packet may go to.
+    pub to: Vec<AllowedNet>,
+    /// Whether it goes before others.
+    pub priority: Option<ClassPriority>,
+    /// Its share.
+    pub weight: Option<ClassWeight>,
 }
 
 /// The other end of a tunnel, `[[peer]]`.

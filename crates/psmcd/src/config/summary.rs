@@ -24,7 +24,12 @@ impl Config {
             Some(name) => writeln!(f, "  interface    {name}, MTU {}", site.mtu.get())?,
             None => writeln!(f, "  interface    the next free psmc0, psmc1, …, MTU {}", site.mtu.get())?,
         }
-        writeln!(f, "  control      {}", site.control_socket)
+        writeln!(f, "  control      {}", site.control_socket)?;
+        if !site.classes.is_empty() {
+            let names: Vec<_> = site.classes.iter().map(|class| &class.name).collect();
+            writeln!(f, "  classes      {}", joined(&names))?;
+        }
+        Ok(())
     }
 
     fn write_relays(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

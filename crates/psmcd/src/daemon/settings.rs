@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 
 use psmc_core::{
-    AdaptiveBuffer, CongestionConfig, PathConfig, PeerConfig, ReorderPolicy, SiteConfig, SocketId,
+    AdaptiveBuffer, ClassConfig, ClassMatch, CongestionConfig, PathConfig, PeerConfig, Priority,
+    ReorderPolicy, SiteConfig, SocketId,
 };
 use psmc_net::keys::{PublicKey, random_seed};
 use psmc_net::tun::TunConfig;
@@ -17,7 +18,53 @@ pub fn site_config(site: &config::Site) -> SiteConfig {
         name: site.name.to_string(),
         mtu: site.mtu.get(),
         aead: psmc_net::aead::preferred(),
+        classes: classes(&site.classes),
         seed: random_seed(),
+    }
+}
+
+/// The classes of the file, in its order, and behind them those that every site has and the file does not change. Best
+/// effort is the last: it takes what is left.
+fn classes(configured: &[config::Class]) -> Vec<ClassConfig> {
+    let mut built_in = ClassConfig::defaults();
+    let mut classes: Vec<_> = configured
+        .iter()
+        .map(|class| {
+            let same = built_in.iter().position(|other| other.name == class.name.as_str());
+            let base = same.map_or_else(ClassConfig::best_effort, |index| built_in[index].clone());
+            changed_class(base, class)
+        })
+        .collect();
+    built_in.retain(|other| classes.iter().all(|class| class.name != other.name));
+    classes.append(&mut built_in);
+    let rest = ClassConfig::best_effort().name;
+    classes.sort_by_key(|class| class.name == rest);
+    classes
+}
+
+/// A class with what the file says of it.
+fn changed_class(base: ClassConfig, class: &config::Class) -> ClassConfig {
+    let networks = |list: &[config::AllowedNet]| list.iter().map(|network| network.net()).collect();
+    let packets = ClassMatch {
+        dscp: class.dscp.iter().map(|dscp| 1 << dscp.get()).fold(0, |set, bit: u64| set | bit),
+        protocols: class.protocols.iter().map(|protocol| protocol.get()).collect(),
+        ports: class.ports.iter().map(config::PortRange::get).collect(),
+        sources: networks(&class.from),
+        destinations: networks(&class.to),
+    };
+    ClassConfig {
+        name: class.name.to_string(),
+        packets: if packets == ClassMatch::default() { base.packets } else { packets },
+        priority: class.priority.map_or(base.priority, priority),
+        weight: class.weight.map_or(base.weight, config::ClassWeight::get),
+    }
+}
+
+fn priority(priority: config::ClassPriority) -> Priority {
+    match priority {
+        config::ClassPriority::High => Priority::High,
+        config::ClassPriority::Normal => Priority::Normal,
+        config::ClassPriority::Low => Priority::Low,
     }
 }
 
@@ -100,5 +147,45 @@ pub(super) fn routes_for(net: ipnet::IpNet) -> Vec<ipnet::IpNet> {
     match net.prefix_len() {
         0 => net.subnets(1).map(Iterator::collect).unwrap_or_default(),
         _ => vec![net],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// The classes that a site with these lines has.
+    fn of(lines: &str) -> Vec<ClassConfig> {
+        let text = format!("{}\n{lines}", include_str!("../../tests/check/good/minimal.toml"));
+        classes(&config::Config::parse(&text, Path::new("van.toml")).expect("it is right").site.classes)
+    }
+
+    #[test]
+    fn classes_of_the_file_stand_before_those_that_every_site_has() {
+        assert_eq!(of(""), ClassConfig::defaults());
+        let names: Vec<_> =
+            of("[[class]]\nname = \"best-effort\"\nweight = 50\n\n[[class]]\nname = \"dns\"\nports = [53]")
+                .into_iter()
+                .map(|class| (class.name, class.weight, class.packets.ports))
+                .collect();
+        let expected = [
+            ("dns", 10, vec![53..=53]),
+            ("voice", 5, vec![]),
+            ("background", 1, vec![]),
+            ("best-effort", 50, vec![]),
+        ];
+        assert_eq!(names, expected.map(|(name, weight, ports)| (name.to_owned(), weight, ports)));
+    }
+
+    #[test]
+    fn what_the_file_does_not_say_of_a_class_that_every_site_has_stays() {
+        let default = ClassConfig::defaults().swap_remove(0);
+        let changed = of("[[class]]\nname = \"voice\"\nweight = 20");
+        assert_eq!(changed[0], ClassConfig { weight: 20, ..default.clone() });
+        let moved = of("[[class]]\nname = \"voice\"\ndscp = [\"CS5\"]\npriority = \"low\"");
+        let packets = ClassMatch { dscp: 1 << 40, ..ClassMatch::default() };
+        assert_eq!(moved[0], ClassConfig { packets, priority: Priority::Low, ..default });
     }
 }

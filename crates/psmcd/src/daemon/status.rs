@@ -10,7 +10,9 @@ use psmc_wire::frame::PathUse;
 use super::DaemonError;
 use super::control::{Control, Peer};
 use super::plane::PlaneCounters;
-use crate::api::{ControlStatus, PathState, PathStatus, PeerState, PeerStatus, SiteStatus, Status};
+use crate::api::{
+    ClassStatus, ControlStatus, PathState, PathStatus, PeerState, PeerStatus, SiteStatus, Status,
+};
 
 impl Control {
     /// Collects the state of everything.
@@ -86,6 +88,7 @@ impl Control {
             rx_packets: counters.rx_packets,
             drops: drops(session),
             reorder: reorder(session),
+            classes: session.classes.iter().map(class_status).collect(),
             paths,
         }
     }
@@ -106,6 +109,23 @@ fn reorder(session: &core::PeerStatus) -> BTreeMap<String, u64> {
         ("released_by_buffer", counters.released_by_buffer),
     ];
     counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
+}
+
+fn class_status(class: &core::ClassStatus) -> ClassStatus {
+    let counters = class.counters;
+    let drops = [
+        ("codel", counters.dropped_by_codel),
+        ("full", counters.dropped_full),
+        ("stale", counters.dropped_stale),
+    ];
+    ClassStatus {
+        name: class.name.clone(),
+        queued_packets: class.queued_packets as u64,
+        queued_bytes: class.queued_bytes,
+        tx_packets: counters.passed,
+        marked_packets: counters.marked,
+        drops: drops.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
+    }
 }
 
 /// What was dropped of a session's inner packets.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::super::flows::{MAX_BYTES, MAX_PACKETS};
+use super::super::classes::{MAX_BYTES, MAX_PACKETS};
 use super::*;
 
 #[derive(Clone, Debug)]
@@ -114,10 +114,9 @@ impl Ledger {
     fn check(&self) {
         let Bench { queue, pool, .. } = &self.bench;
         assert_eq!(self.pushed, self.taken.len() + pool.free() + queue.len(), "every packet is somewhere");
-        let counters = queue.flows.counters();
-        let cleared_as_stale = counters.dropped_stale;
-        assert_eq!(queue.dropped(), counters.dropped() + queue.dropped, "{cleared_as_stale}");
-        assert!(queue.flows.len() <= MAX_PACKETS && queue.flows.len() * self.capacity <= MAX_BYTES);
+        let waiting = queue.classes.len();
+        assert_eq!(self.bench.counters().dropped() + queue.dropped, queue.dropped());
+        assert!(waiting <= MAX_PACKETS && waiting * self.capacity <= MAX_BYTES);
     }
 }
 

@@ -117,7 +117,7 @@ fn run(senders: &mut [Sender], bench: &mut Bench) -> Outcome {
             sender.expect("its sender").on_served(&packet, bench.now);
         }
     }
-    let counters = bench.queue.flows.counters();
+    let counters = bench.counters();
     outcome.lost = counters.dropped();
     outcome.marked = counters.marked;
     outcome

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::flows::MAX_PACKETS;
+use super::super::classes::MAX_PACKETS;
 use super::*;
 
 /// Bulk flows beside which a sparse one has to live.

@@ -1,5 +1,6 @@
 //! Whether the values of a file fit together.
 
+mod classes;
 mod names;
 mod paths;
 mod routes;
@@ -18,6 +19,7 @@ pub(super) fn check(draft: &Draft, out: &mut Vec<Complaint>) {
     names::check(draft, out);
     routes::check(draft, out);
     treatment::check(draft, out);
+    classes::check(draft, out);
     for peer in &draft.peers {
         paths::check(peer, &draft.relays, out);
         for path in &peer.paths {

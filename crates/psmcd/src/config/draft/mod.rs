@@ -2,6 +2,7 @@
 //!
 //! A draft holds what could be read: `None` stands for what is absent and for what was complained about.
 
+mod class;
 mod path;
 mod peer;
 mod relay;
@@ -11,19 +12,21 @@ mod treatment;
 use psmc_toml::{Complaint, Section, Source};
 use toml::de::{DeTable, DeValue};
 
+pub(super) use class::ClassDraft;
 pub(super) use path::PathDraft;
 pub(super) use peer::PeerDraft;
 pub(super) use relay::RelayDraft;
 pub(super) use site::SiteDraft;
 pub(super) use treatment::TreatmentDraft;
 
-const SECTIONS: &[&str] = &["site", "peer", "relay"];
+const SECTIONS: &[&str] = &["site", "peer", "relay", "class"];
 
 /// A whole file.
 pub(super) struct Draft {
     pub(super) site: Option<SiteDraft>,
     pub(super) peers: Vec<PeerDraft>,
     pub(super) relays: Vec<RelayDraft>,
+    pub(super) classes: Vec<ClassDraft>,
 }
 
 impl Draft {
@@ -33,6 +36,7 @@ impl Draft {
         let site = site(root, &file, source, out);
         let peers = file.tables("peer", "[[peer]]", out);
         let relays = file.tables("relay", "[[relay]]", out);
+        let classes = file.tables("class", "[[class]]", out);
         if !file.has("peer") {
             out.push(no_peer());
         }
@@ -40,6 +44,7 @@ impl Draft {
             site,
             peers: peers.into_iter().map(|(place, table)| PeerDraft::read(place, table, out)).collect(),
             relays: relays.into_iter().map(|(place, table)| RelayDraft::read(place, table, out)).collect(),
+            classes: classes.into_iter().map(|(place, table)| ClassDraft::read(place, table, out)).collect(),
         }
     }
 }

@@ -4,6 +4,7 @@
 
 mod buffer;
 mod choice;
+mod class;
 mod endpoint;
 mod listen;
 mod net;
@@ -15,6 +16,7 @@ mod switch;
 pub use buffer::{BufferFactor, BufferPackets, BufferTimeout};
 pub use choice::{Congestion, Scheduler};
 pub(super) use choice::{Encapsulation, Reorder};
+pub use class::{ClassPriority, ClassWeight, Dscp, PortRange, Protocol};
 pub use endpoint::{DnsName, Endpoint, Host};
 pub use listen::Listen;
 pub use net::{AllowedNet, BindAddress, TunnelAddress};

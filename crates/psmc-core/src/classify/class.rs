@@ -1,0 +1,155 @@
+//! Traffic classes: which packets belong together, and what share of the paths is theirs.
+
+use std::ops::RangeInclusive;
+
+use ipnet::IpNet;
+
+use super::Classified;
+
+/// The most classes of a site. CAKE, the queue discipline that has most, has eight; twice that leaves room.
+pub const MAX_CLASSES: usize = 16;
+
+/// The weight of a class that says nothing of it.
+pub const DEFAULT_WEIGHT: u16 = 10;
+
+/// The largest weight: a round of all classes remains short.
+const MAX_WEIGHT: u16 = 100;
+
+/// A traffic class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassConfig {
+    /// What people call it.
+    pub name: String,
+    /// Which packets belong to it.
+    pub packets: ClassMatch,
+    /// Whose turn it is first among classes that have not used up their shares.
+    pub priority: Priority,
+    /// Its share of the bytes while classes compete, beside their weights; 1 to 100.
+    pub weight: u16,
+}
+
+/// What a packet must be: all that is said here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClassMatch {
+    /// It has one of these differentiated services code points (RFC 2474), one bit each; 0 for any.
+    pub dscp: u64,
+    /// It has one of these protocols, by IANA's numbers; empty for any.
+    pub protocols: Vec<u8>,
+    /// One of its two ports is in one of these ranges; empty for any, and for none at all.
+    pub ports: Vec<RangeInclusive<u16>>,
+    /// It comes from one of these networks; empty for any.
+    pub sources: Vec<IpNet>,
+    /// It goes to one of these networks; empty for any.
+    pub destinations: Vec<IpNet>,
+}
+
+/// Which class goes first, among those that have not used up their shares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// Before all others.
+    High,
+    /// In the middle.
+    #[default]
+    Normal,
+    /// When nobody else has anything.
+    Low,
+}
+
+impl ClassConfig {
+    /// The class of what belongs to no other.
+    #[must_use]
+    pub fn best_effort() -> Self {
+        Self {
+            name: "best-effort".to_owned(),
+            packets: ClassMatch::default(),
+            priority: Priority::Normal,
+            weight: DEFAULT_WEIGHT,
+        }
+    }
+
+    /// What a site without configuration has: `voice`, `background` and `best-effort`, by the code points that
+    /// applications set.
+    #[must_use]
+    pub fn defaults() -> Vec<Self> {
+        let by_dscp = |dscp| ClassMatch { dscp, ..ClassMatch::default() };
+        let (voice, background) = ("voice".to_owned(), "background".to_owned());
+        vec![
+            // Half of best effort's weight: a third of the paths is more than calls and routing need, and what claims
+            // to be a call cannot push everybody else aside.
+            Self {
+                name: voice,
+                packets: by_dscp(VOICE),
+                priority: Priority::High,
+                weight: DEFAULT_WEIGHT / 2,
+            },
+            Self { name: background, packets: by_dscp(BACKGROUND), priority: Priority::Low, weight: 1 },
+            Self::best_effort(),
+        ]
+    }
+}
+
+/// EF (RFC 3246), VA (RFC 5865), and CS6 and CS7 for the network's own protocols (RFC 4594 §3).
+const VOICE: u64 = 1 << 46 | 1 << 44 | 1 << 48 | 1 << 56;
+
+/// LE (RFC 8622) and CS1, which was its predecessor (RFC 3662).
+const BACKGROUND: u64 = 1 << 1 | 1 << 8;
+
+impl ClassMatch {
+    fn takes(&self, packet: &Classified) -> bool {
+        let in_range = |port: &u16| self.ports.iter().any(|range| range.contains(port));
+        (self.dscp == 0 || self.dscp >> packet.dscp & 1 == 1)
+            && (self.protocols.is_empty() || self.protocols.contains(&packet.protocol))
+            && (self.ports.is_empty() || packet.ports.iter().flatten().any(in_range))
+            && is_in(packet.source, &self.sources)
+            && is_in(packet.destination, &self.destinations)
+    }
+}
+
+fn is_in(address: std::net::IpAddr, networks: &[IpNet]) -> bool {
+    networks.is_empty() || networks.iter().any(|network| network.contains(&address))
+}
+
+/// A class of a site.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClassId(u8);
+
+impl ClassId {
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// All classes of a site.
+#[derive(Debug)]
+pub(crate) struct Classes {
+    /// In the order in which they are asked, but for the first one, which is not asked: it takes what is left.
+    list: Vec<ClassConfig>,
+}
+
+impl Classes {
+    /// The last of `configs` takes what belongs to no other, whatever it says; surplus ones are left out. Without
+    /// any there is best effort alone.
+    pub(crate) fn new(mut configs: Vec<ClassConfig>) -> Self {
+        let last = configs.pop().unwrap_or_else(ClassConfig::best_effort);
+        configs.truncate(MAX_CLASSES - 1);
+        configs.insert(0, last);
+        for class in &mut configs {
+            class.weight = class.weight.clamp(1, MAX_WEIGHT);
+        }
+        Self { list: configs }
+    }
+
+    /// The class of a packet: the first that takes it.
+    pub(crate) fn of(&self, packet: &Classified) -> ClassId {
+        let mut asked = (0..).zip(&self.list).skip(1);
+        asked.find(|(_, class)| class.packets.takes(packet)).map(|(id, _)| ClassId(id)).unwrap_or_default()
+    }
+
+    /// The classes, by id.
+    pub(crate) fn list(&self) -> &[ClassConfig] {
+        &self.list
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! The flows of one class (FQ-CoDel, RFC 8290): they take turns, and those that send little go first.
+
+use std::time::Instant;
+
+use psmc_wire::{Bucket, BufPool};
+
+use super::codel::Params;
+use super::fattest::Fattest;
+use super::flow::{Flow, Turns};
+use super::slab::Slab;
+use super::{QueueCounters, Queued, ecn};
+
+/// Queues for the flows of a class: RFC 8290's number (§5.2.4). Fewer than buckets, because an entry of their table
+/// is larger than a sequence number (80 KiB in all), and two flows that meet here do no more than share a turn.
+pub(super) const QUEUES: u16 = 1024;
+
+/// The packets of all classes.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    pub(super) packets: Slab,
+    pub(super) fattest: Fattest,
+    /// Bytes of all buffers.
+    pub(super) memory: usize,
+}
+
+/// The flows of a class.
+#[derive(Debug)]
+pub(super) struct ClassQueue {
+    /// Made with the first packet.
+    flows: Vec<Flow>,
+    /// The number of its first flow among those of all classes.
+    first_flow: u16,
+    turns: Turns,
+    /// Bytes of a flow's turn: a packet of the largest size, so that a turn always lets one go.
+    quantum: i32,
+    packets: usize,
+    bytes: u64,
+    counters: QueueCounters,
+}
+
+impl ClassQueue {
+    /// The class of this number, without a flow yet.
+    pub(super) fn new(number: u16, quantum: i32) -> Self {
+        Self {
+            flows: Vec::new(),
+            first_flow: number * QUEUES,
+            turns: Turns::default(),
+            quantum,
+            packets: 0,
+            bytes: 0,
+            counters: QueueCounters::default(),
+        }
+    }
+
+    /// Appends a packet to its flow.
+    pub(super) fn push(&mut self, packet: Queued, store: &mut Store) {
+        if self.flows.is_empty() {
+            self.flows.resize_with(usize::from(QUEUES), Flow::default);
+            store.fattest.grow(usize::from(self.first_flow + QUEUES));
+        }
+        let index = queue_of(packet.bucket);
+        let flow = &mut self.flows[usize::from(index)];
+        flow.backlog += len_of(&packet);
+        self.packets += 1;
+        self.bytes += u64::from(len_of(&packet));
+        store.fattest.set(self.first_flow + index, flow.backlog);
+        store.memory += packet.packet.capacity();
+        store.packets.push(&mut flow.packets, packet);
+        self.turns.join(index, self.quantum, &mut self.flows);
+    }
+
+    /// Takes the packet whose turn it is; what its flow has too much of goes to `pool`.
+    pub(super) fn pop(
+        &mut self,
+        store: &mut Store,
+        params: &Params,
+        pool: &mut BufPool,
+        now: Instant,
+    ) -> Option<Queued> {
+        loop {
+            let index = self.turns.current(self.quantum, &mut self.flows)?;
+            let Some(packet) = self.pop_from(index, store, params, pool, now) else {
+                self.turns.leave(&mut self.flows);
+                continue;
+            };
+            self.flows[usize::from(index)].deficit -= len_of(&packet).cast_signed();
+            self.counters.passed += 1;
+            return Some(packet);
+        }
+    }
+
+    /// Drops the first packet of a flow, of which there were too many.
+    pub(super) fn drop_for_room(&mut self, flow: u16, store: &mut Store, pool: &mut BufPool) {
+        if let Some(packet) = self.take_head(flow, store) {
+            self.counters.dropped_full += 1;
+            pool.put(packet.packet);
+        }
+    }
+
+    /// Drops the packets that are stale; says since when the oldest of the others has waited.
+    pub(super) fn drop_stale(
+        &mut self,
+        is_stale: impl Fn(&Queued) -> bool,
+        store: &mut Store,
+        pool: &mut BufPool,
+    ) -> Option<Instant> {
+        let mut oldest = None;
+        for index in (0..QUEUES).take(self.flows.len()) {
+            while let Some(head) = store.packets.first(&self.flows[usize::from(index)].packets) {
+                if !is_stale(head) {
+                    oldest = oldest.into_iter().chain([head.queued_at]).min();
+                    break;
+                }
+                let stale = self.take_head(index, store);
+                self.counters.dropped_stale += 1;
+                stale.into_iter().for_each(|stale| pool.put(stale.packet));
+            }
+        }
+        oldest
+    }
+
+    /// Packets and bytes that wait.
+    pub(super) fn backlog(&self) -> (usize, u64) {
+        (self.packets, self.bytes)
+    }
+
+    /// What became of packets.
+    pub(super) fn counters(&self) -> QueueCounters {
+        self.counters
+    }
+
+    /// Takes the first packet of a flow that CoDel lets pass.
+    fn pop_from(
+        &mut self,
+        index: u16,
+        store: &mut Store,
+        params: &Params,
+        pool: &mut BufPool,
+        now: Instant,
+    ) -> Option<Queued> {
+        loop {
+            let Some(mut packet) = self.take_head(index, store) else {
+                self.flows[usize::from(index)].codel.on_empty();
+                return None;
+            };
+            let flow = &mut self.flows[usize::from(index)];
+            if !flow.codel.judge(packet.queued_at, flow.backlog, params, now) {
+                return Some(packet);
+            }
+            if ecn::mark(packet.packet.packet_mut()) {
+                self.counters.marked += 1;
+                return Some(packet);
+            }
+            self.counters.dropped_by_codel += 1;
+            pool.put(packet.packet);
+        }
+    }
+
+    fn take_head(&mut self, index: u16, store: &mut Store) -> Option<Queued> {
+        let flow = &mut self.flows[usize::from(index)];
+        let packet = store.packets.pop(&mut flow.packets)?;
+        flow.backlog -= len_of(&packet);
+        self.packets -= 1;
+        self.bytes -= u64::from(len_of(&packet));
+        store.memory -= packet.packet.capacity();
+        store.fattest.set(self.first_flow + index, flow.backlog);
+        Some(packet)
+    }
+}
+
+/// The queue of a bucket's flows.
+fn queue_of(bucket: Bucket) -> u16 {
+    bucket.number() % QUEUES
+}
+
+fn len_of(packet: &Queued) -> u32 {
+    u32::try_from(packet.packet.len()).unwrap_or(u32::MAX)
+}

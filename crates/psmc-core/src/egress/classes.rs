@@ -1,0 +1,144 @@
+//! Classes take turns by priority and weight, and share the room.
+
+use std::time::Instant;
+
+use psmc_wire::BufPool;
+
+use super::class::{ClassQueue, QUEUES, Store};
+use super::codel::Params;
+use super::{ClassStatus, Queued};
+use crate::classify::ClassConfig;
+
+/// The most packets that wait. At 1 Gbit/s full-size packets of the default MTU last for 45 ms.
+pub(super) const MAX_PACKETS: usize = 4096;
+
+/// The most bytes of buffers that wait; even a small packet has a buffer of the MTU's size. With an MTU below 4
+/// KiB [`MAX_PACKETS`] is reached first.
+pub(super) const MAX_BYTES: usize = 16 << 20;
+
+/// The classes of a queue.
+///
+/// Deficit round robin by weight (Shreedhar and Varghese 1995), but within a round the classes go by priority and
+/// not in turn. So a class is served at once as long as it keeps to its share, and one that exceeds its share
+/// can't keep the others waiting for longer than that: priority that nobody can abuse.
+#[derive(Debug)]
+pub(super) struct ClassQueues {
+    /// By their numbers.
+    classes: Vec<Class>,
+    /// Their numbers, the one with the highest priority first.
+    order: Vec<usize>,
+    store: Store,
+    params: Params,
+}
+
+#[derive(Debug)]
+struct Class {
+    name: String,
+    queue: ClassQueue,
+    /// Bytes that it may send in a round.
+    share: i32,
+    /// What is left of that; negative if its last packet was longer.
+    deficit: i32,
+}
+
+impl ClassQueues {
+    /// No packets yet; they may have up to `mtu` bytes.
+    pub(super) fn new(configs: &[ClassConfig], mtu: u16) -> Self {
+        let quantum = i32::from(mtu.max(1));
+        let class = |(number, config): (u16, &ClassConfig)| {
+            let share = quantum * i32::from(config.weight);
+            Class {
+                name: config.name.clone(),
+                queue: ClassQueue::new(number, quantum),
+                share,
+                deficit: share,
+            }
+        };
+        let mut order: Vec<_> = (0..configs.len()).collect();
+        order.sort_by_key(|&number| configs[number].priority);
+        Self {
+            classes: (0..).zip(configs).map(class).collect(),
+            order,
+            store: Store::default(),
+            params: Params::new(mtu),
+        }
+    }
+
+    /// What CoDel judges by.
+    pub(super) fn params(&mut self) -> &mut Params {
+        &mut self.params
+    }
+
+    /// Appends a packet to its flow, then drops from the flow with the largest backlog until the bounds hold.
+    pub(super) fn push(&mut self, packet: Queued, pool: &mut BufPool) {
+        let Some(class) = self.classes.get_mut(packet.class.index()) else {
+            return pool.put(packet.packet);
+        };
+        class.queue.push(packet, &mut self.store);
+        while self.store.packets.len() > MAX_PACKETS || self.store.memory > MAX_BYTES {
+            let Some(fattest) = self.store.fattest.take_turn() else {
+                return;
+            };
+            let class = &mut self.classes[usize::from(fattest / QUEUES)];
+            class.queue.drop_for_room(fattest % QUEUES, &mut self.store, pool);
+        }
+    }
+
+    /// Takes the packet whose turn it is; what its flow has too much of goes to `pool`.
+    pub(super) fn pop(&mut self, pool: &mut BufPool, now: Instant) -> Option<Queued> {
+        let number = self.next_class()?;
+        let class = &mut self.classes[number];
+        let packet = class.queue.pop(&mut self.store, &self.params, pool, now)?;
+        class.deficit -= i32::try_from(packet.packet.len()).unwrap_or(i32::MAX);
+        Some(packet)
+    }
+
+    /// Drops the packets that are stale; says since when the oldest of the others has waited.
+    pub(super) fn drop_stale(
+        &mut self,
+        is_stale: impl Fn(&Queued) -> bool,
+        pool: &mut BufPool,
+    ) -> Option<Instant> {
+        let oldest = |class: &mut Class| class.queue.drop_stale(&is_stale, &mut self.store, pool);
+        self.classes.iter_mut().filter_map(oldest).min()
+    }
+
+    /// Packets that wait.
+    pub(super) fn len(&self) -> usize {
+        self.store.packets.len()
+    }
+
+    /// Whether none waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The classes, by their numbers.
+    pub(super) fn status(&self) -> impl Iterator<Item = ClassStatus> {
+        self.classes.iter().map(|class| {
+            let (queued_packets, queued_bytes) = class.queue.backlog();
+            let counters = class.queue.counters();
+            ClassStatus { name: class.name.clone(), queued_packets, queued_bytes, counters }
+        })
+    }
+
+    /// The class whose turn it is, of those with packets.
+    fn next_class(&mut self) -> Option<usize> {
+        if self.is_empty() {
+            return None;
+        }
+        loop {
+            let may = |&&number: &&usize| {
+                let class = &self.classes[number];
+                class.deficit > 0 && class.queue.backlog().0 > 0
+            };
+            if let Some(&number) = self.order.iter().find(may) {
+                return Some(number);
+            }
+            // A class that had nothing to send saves no share for later.
+            for class in &mut self.classes {
+                class.deficit = (class.deficit + class.share).min(class.share);
+            }
+        }
+    }
+}

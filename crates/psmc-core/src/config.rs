@@ -45,6 +45,9 @@ pub struct PeerConfig {
     pub smaller_key: bool,
     /// Which path takes a packet.
     pub scheduler: SchedulerKind,
+    /// Whether a path that delivers less than a tenth of the others' average is set aside; only with schedulers
+    /// that [heed it](SchedulerKind::heeds_bad_path_rule).
+    pub bad_path_rule: bool,
     /// What happens to packets that arrive out of order.
     pub reorder: ReorderPolicy,
     /// Whether the peer is asked to put plain UDP in order, too, as it does TCP and QUIC.

@@ -1,7 +1,10 @@
 //! Which path takes the next packet.
 
+mod backup;
+mod bad_paths;
 mod earliest;
 mod flow;
+mod receive_ratio;
 mod wrr;
 
 use std::str::FromStr;
@@ -20,36 +23,63 @@ pub enum SchedulerKind {
     Earliest,
     /// Weighted round robin: bytes in proportion to the paths' weights.
     Wrr,
+    /// Weighted round robin, with the paths' weights following what each of them delivers.
+    WrrAdaptive,
     /// Every flow stays on one path.
     Flow,
     /// Every packet on every path.
     Redundant,
+    /// One path as long as it works, then the next by weight.
+    Backup,
 }
 
 /// A name that no scheduler has.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("no scheduler is called `{0}`: use earliest, wrr, flow or redundant")]
+#[error("no scheduler is called `{0}`: use earliest, wrr, wrr-adaptive, flow, redundant or backup")]
 pub struct UnknownScheduler(String);
 
 impl SchedulerKind {
+    /// All of them, the default first.
+    pub const ALL: [Self; 6] =
+        [Self::Earliest, Self::Wrr, Self::WrrAdaptive, Self::Flow, Self::Redundant, Self::Backup];
+
     /// The name in configuration files and in the status.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Earliest => "earliest",
             Self::Wrr => "wrr",
+            Self::WrrAdaptive => "wrr-adaptive",
             Self::Flow => "flow",
             Self::Redundant => "redundant",
+            Self::Backup => "backup",
         }
     }
 
-    pub(crate) fn build(self) -> Box<dyn Scheduler> {
+    /// Whether bad paths can be told from what this scheduler makes of them: it must fill every path when there
+    /// is a backlog. With strict turns all paths look like the slowest; others use some paths little or not at all.
+    #[must_use]
+    pub fn heeds_bad_path_rule(self) -> bool {
         match self {
+            Self::Earliest | Self::WrrAdaptive => true,
+            Self::Wrr | Self::Flow | Self::Redundant | Self::Backup => false,
+        }
+    }
+
+    /// The scheduler; one that sets bad paths aside if `bad_path_rule` says so and it can.
+    pub(crate) fn build(self, bad_path_rule: bool) -> Box<dyn Scheduler> {
+        let scheduler: Box<dyn Scheduler> = match self {
             Self::Earliest => Box::new(earliest::Earliest),
             Self::Wrr => Box::new(wrr::Wrr::default()),
+            Self::WrrAdaptive => Box::new(wrr::AdaptiveWrr::default()),
             Self::Flow => Box::new(flow::Flow),
             Self::Redundant => Box::new(Redundant),
+            Self::Backup => Box::new(backup::Backup),
+        };
+        if bad_path_rule && self.heeds_bad_path_rule() {
+            return Box::new(bad_paths::WithoutBadPaths::new(scheduler));
         }
+        scheduler
     }
 }
 
@@ -57,7 +87,7 @@ impl FromStr for SchedulerKind {
     type Err = UnknownScheduler;
 
     fn from_str(name: &str) -> Result<Self, UnknownScheduler> {
-        [Self::Earliest, Self::Wrr, Self::Flow, Self::Redundant]
+        Self::ALL
             .into_iter()
             .find(|kind| kind.name() == name)
             .ok_or_else(|| UnknownScheduler(name.to_owned()))

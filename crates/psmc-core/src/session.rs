@@ -159,7 +159,7 @@ impl Session {
             wished: Vec::new(),
             egress: EgressQueue::new(shared.classes.list(), shared.mtu),
             sequences: Sequences::default(),
-            scheduler: config.scheduler.build(),
+            scheduler: config.scheduler.build(config.bad_path_rule),
             reorder: Reorder::new(config.reorder, ReorderLimits::default()),
             slowest_delay: None,
             counters: SessionCounters::default(),

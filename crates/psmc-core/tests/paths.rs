@@ -9,8 +9,7 @@ use psmc_core::{Event, PathState, SchedulerKind, SocketId};
 use psmc_wire::PathId;
 use world::{HQ, Link, TCP, VAN, World, packet, path_config};
 
-const ALL_SCHEDULERS: [SchedulerKind; 4] =
-    [SchedulerKind::Earliest, SchedulerKind::Wrr, SchedulerKind::Flow, SchedulerKind::Redundant];
+const ALL_SCHEDULERS: [SchedulerKind; 6] = SchedulerKind::ALL;
 
 /// Flows in each direction.
 const FLOWS: u32 = 4;

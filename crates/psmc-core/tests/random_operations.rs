@@ -137,10 +137,12 @@ fn harmful() -> impl Strategy<Value = Op> {
 }
 
 fn setup() -> impl Strategy<Value = Setup> {
-    use SchedulerKind::{Earliest, Flow, Redundant, Wrr};
-    let scheduler = prop_oneof![4 => Just(Earliest), 2 => Just(Wrr), 2 => Just(Flow), 1 => Just(Redundant)];
-    (scheduler, any::<bool>())
-        .prop_map(|(scheduler, both)| Setup { can_dial: [true, both], ..scheduler.into() })
+    let scheduler = prop_oneof![2 => Just(SchedulerKind::Earliest), 5 => prop::sample::select(SchedulerKind::ALL.to_vec())];
+    (scheduler, any::<bool>(), any::<bool>()).prop_map(|(scheduler, both, bad_path_rule)| Setup {
+        can_dial: [true, both],
+        bad_path_rule,
+        ..scheduler.into()
+    })
 }
 
 /// A world, what was sent in it, and what must hold.

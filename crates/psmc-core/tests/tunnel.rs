@@ -7,8 +7,7 @@ use std::time::Duration;
 use psmc_core::{AdaptiveBuffer, PathState, ReorderPolicy, SchedulerKind};
 use world::{HQ, Link, Setup, TCP, UDP, VAN, World, number, packet};
 
-const ALL_SCHEDULERS: [SchedulerKind; 4] =
-    [SchedulerKind::Earliest, SchedulerKind::Wrr, SchedulerKind::Flow, SchedulerKind::Redundant];
+const ALL_SCHEDULERS: [SchedulerKind; 6] = SchedulerKind::ALL;
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)

@@ -1,19 +1,84 @@
-//! `wrr`: bytes in proportion to fixed weights (WATSON ch. 4).
+//! `wrr`: bytes in proportion to weights (WATSON ch. 4), fixed ones or such as follow what the paths deliver.
 
 use std::time::Instant;
 
+use super::receive_ratio::ReceiveRatio;
 use super::{Choice, Scheduler};
 use crate::egress::Queued;
 use crate::path::Path;
 
 /// The bytes that a path of weight 1 may send in its turn: one full-size packet, so that paths alternate as
 /// finely as packets allow (deficit round robin, Shreedhar and Varghese 1995).
-const QUANTUM: i64 = 1500;
+pub(super) const QUANTUM: i64 = 1500;
 
 /// Deficit round robin over the paths. The proportion is strict: a path whose turn it is but that has no room
 /// makes the others wait, as with fixed weights anything else would be another scheduler.
 #[derive(Debug, Default)]
 pub(super) struct Wrr {
+    turns: Turns,
+}
+
+impl Scheduler for Wrr {
+    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Queued, now: Instant) -> Choice {
+        let quantum = |index: usize| QUANTUM * i64::from(paths[index].config.weight);
+        let index = self.turns.next(candidates, quantum);
+        if !paths[index].has_room(packet.packet.len(), now) {
+            return Choice::Wait;
+        }
+        self.turns.charge(packet.packet.len());
+        Choice::Path(index)
+    }
+
+    fn on_change(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// Deficit round robin with the weights of the receive ratio (PSMC ch. IV): the proportion in which packets are
+/// sent is that in which they have arrived.
+///
+/// Paths are paced, so that next to nothing is lost on a slow one; with strict turns every proportion would then
+/// arrive as it was sent, and stay for ever. So a path without room is passed over: what arrives then shows what
+/// the paths can do.
+#[derive(Debug, Default)]
+pub(super) struct AdaptiveWrr {
+    turns: Turns,
+    ratio: ReceiveRatio,
+}
+
+impl Scheduler for AdaptiveWrr {
+    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Queued, now: Instant) -> Choice {
+        if self.ratio.is_due(now) {
+            let delivered = |&index: &usize| {
+                let path: &Path = &paths[index];
+                (path.id, path.counters.acked_packets)
+            };
+            self.ratio.update(candidates.iter().map(delivered), now);
+        }
+        let bytes = packet.packet.len();
+        let ratio = &self.ratio;
+        let quantum = |index: usize| {
+            let Path { id, config, .. } = &paths[index];
+            ratio.quantum(*id).unwrap_or(QUANTUM * i64::from(config.weight))
+        };
+        let index = self.turns.next(candidates, quantum);
+        if paths[index].has_room(bytes, now) {
+            self.turns.charge(bytes);
+            return Choice::Path(index);
+        }
+        // Out of its turn a path is not charged: what it would owe, it would pay when it is needed.
+        let with_room = candidates.iter().find(|&&index| paths[index].has_room(bytes, now));
+        with_room.map_or(Choice::Wait, |&index| Choice::Path(index))
+    }
+
+    fn on_change(&mut self) {
+        self.turns = Turns::default();
+    }
+}
+
+/// Whose turn it is.
+#[derive(Debug, Default)]
+struct Turns {
     /// Position in the candidates.
     turn: usize,
     /// What each candidate may still send in its turn; negative if its last packet was longer than that, for
@@ -21,23 +86,20 @@ pub(super) struct Wrr {
     credits: Vec<i64>,
 }
 
-impl Scheduler for Wrr {
-    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Queued, now: Instant) -> Choice {
+impl Turns {
+    /// The candidate whose turn it is; `quantum` says how many bytes one gets with each turn.
+    fn next(&mut self, candidates: &[usize], quantum: impl Fn(usize) -> i64) -> usize {
         self.credits.resize(candidates.len(), 0);
         self.turn %= candidates.len();
         while self.credits[self.turn] <= 0 {
             self.turn = (self.turn + 1) % candidates.len();
-            self.credits[self.turn] += QUANTUM * i64::from(paths[candidates[self.turn]].config.weight);
+            self.credits[self.turn] += quantum(candidates[self.turn]);
         }
-        let index = candidates[self.turn];
-        if !paths[index].has_room(packet.packet.len(), now) {
-            return Choice::Wait;
-        }
-        self.credits[self.turn] -= i64::try_from(packet.packet.len()).unwrap_or(QUANTUM);
-        Choice::Path(index)
+        candidates[self.turn]
     }
 
-    fn on_change(&mut self) {
-        *self = Self::default();
+    /// The candidate whose turn it is sends so many bytes.
+    fn charge(&mut self, bytes: usize) {
+        self.credits[self.turn] -= i64::try_from(bytes).unwrap_or(QUANTUM);
     }
 }

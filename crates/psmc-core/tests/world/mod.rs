@@ -46,6 +46,7 @@ pub struct Setup {
     pub mtu: u16,
     pub reorder: ReorderPolicy,
     pub ordered_udp: bool,
+    pub bad_path_rule: bool,
     pub congestion: CongestionConfig,
 }
 
@@ -53,7 +54,16 @@ impl From<SchedulerKind> for Setup {
     fn from(scheduler: SchedulerKind) -> Self {
         let reorder = ReorderPolicy::Deadline;
         let congestion = CongestionConfig::Model;
-        Self { scheduler, can_dial: [true, false], mtu: 1400, reorder, ordered_udp: false, congestion }
+        let (ordered_udp, bad_path_rule) = (false, false);
+        Self {
+            scheduler,
+            can_dial: [true, false],
+            mtu: 1400,
+            reorder,
+            ordered_udp,
+            bad_path_rule,
+            congestion,
+        }
     }
 }
 
@@ -155,6 +165,7 @@ impl World {
             can_dial: setup.can_dial[index],
             smaller_key: index == VAN,
             scheduler: setup.scheduler,
+            bad_path_rule: setup.bad_path_rule,
             reorder: setup.reorder,
             ordered_udp: setup.ordered_udp,
             keepalive: Duration::from_secs(10),

@@ -193,6 +193,7 @@ fn peer_config(number: u8, end: usize) -> PeerConfig {
         scheduler: SchedulerKind::Earliest,
         reorder: ReorderPolicy::Deadline,
         ordered_udp: false,
+        bad_path_rule: false,
         keepalive: secs(10),
     }
 }

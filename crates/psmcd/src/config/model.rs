@@ -90,6 +90,8 @@ pub struct Treatment {
     pub reorder: Reordering,
     /// Whether plain UDP is put in order, too.
     pub ordered_udp: bool,
+    /// Whether a path that delivers less than a tenth of the others' average is set aside.
+    pub bad_path_rule: bool,
 }
 
 /// How the receiver restores the order of a flow.

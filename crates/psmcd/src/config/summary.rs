@@ -57,7 +57,8 @@ fn write_peer(peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn write_treatment(treatment: &Treatment, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(f, "  scheduler    {}, reorder ", treatment.scheduler)?;
+    let rule = if treatment.bad_path_rule { " without bad paths" } else { "" };
+    write!(f, "  scheduler    {}{rule}, reorder ", treatment.scheduler)?;
     match treatment.reorder {
         Reordering::Deadline => write!(f, "deadline")?,
         Reordering::Fixed { timeout, packets } => write!(f, "fixed: {packets} packets, {timeout}")?,

@@ -86,7 +86,8 @@ pub fn peer_config(peer: &config::Peer, own_key: PublicKey) -> PeerConfig {
         allowed_ips: peer.allowed_ips.iter().map(|allowed| allowed.net()).collect(),
         can_dial: peer.endpoint.is_some() || listed,
         smaller_key: own_key < peer.public_key,
-        scheduler: scheduler(peer.treatment.scheduler),
+        scheduler: peer.treatment.scheduler.kind(),
+        bad_path_rule: peer.treatment.bad_path_rule,
         reorder: reorder_policy(peer.treatment.reorder),
         ordered_udp: peer.treatment.ordered_udp,
         keepalive: peer.keepalive.get(),
@@ -113,15 +114,6 @@ pub fn path_config(
             config::PathCongestion::Cubic => CongestionConfig::Cubic,
             config::PathCongestion::Fixed(rate) => CongestionConfig::Fixed { rate: rate.bits_per_second() },
         },
-    }
-}
-
-fn scheduler(scheduler: config::Scheduler) -> psmc_core::SchedulerKind {
-    match scheduler {
-        config::Scheduler::Earliest => psmc_core::SchedulerKind::Earliest,
-        config::Scheduler::Wrr => psmc_core::SchedulerKind::Wrr,
-        config::Scheduler::Flow => psmc_core::SchedulerKind::Flow,
-        config::Scheduler::Redundant => psmc_core::SchedulerKind::Redundant,
     }
 }
 

@@ -11,10 +11,12 @@ use crate::config::value::Reorder;
 pub(super) fn check(draft: &Draft, out: &mut Vec<Complaint>) {
     let site = draft.site.as_ref().map(|site| site.treatment.clone()).unwrap_or_default();
     useful(&site, &site, out);
+    comparable(&site, &site, out);
     limits(&site, out);
     for peer in &draft.peers {
         let whole = peer.treatment.or(&site);
         useful(&peer.treatment, &whole, out);
+        comparable(&peer.treatment, &whole, out);
         if peer.treatment.reorder_least.is_some() || peer.treatment.reorder_most.is_some() {
             limits(&whole, out);
         }
@@ -38,6 +40,19 @@ fn useful(own: &TreatmentDraft, whole: &TreatmentDraft, out: &mut Vec<Complaint>
         let reason = format!("`{key}` means nothing with reorder = \"{policy}\"");
         let remedy = format!("remove it, or set reorder = \"{owner}\" in the same section");
         out.push(Complaint::new(reason, remedy).at(place));
+    }
+}
+
+/// Complains if `own` asks for a rule that the scheduler of `whole` cannot heed.
+fn comparable(own: &TreatmentDraft, whole: &TreatmentDraft, out: &mut Vec<Complaint>) {
+    let scheduler = whole.scheduler.unwrap_or_default();
+    let Some(rule) = own.bad_path_rule.as_ref().filter(|switch| switch.get_ref().0) else {
+        return;
+    };
+    if !scheduler.kind().heeds_bad_path_rule() {
+        let reason = format!("with scheduler = \"{scheduler}\" bad paths cannot be told from good ones");
+        let remedy = "remove it, or choose the scheduler \"wrr-adaptive\" or \"earliest\"";
+        out.push(Complaint::new(reason, remedy).at(rule.span()));
     }
 }
 

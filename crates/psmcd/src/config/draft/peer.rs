@@ -25,6 +25,7 @@ const KEYS: &[&str] = &[
     "reorder_least",
     "reorder_most",
     "ordered_udp",
+    "bad_path_rule",
     "path",
 ];
 

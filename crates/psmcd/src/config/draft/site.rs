@@ -27,6 +27,7 @@ pub(super) const KEYS: &[&str] = &[
     "reorder_least",
     "reorder_most",
     "ordered_udp",
+    "bad_path_rule",
     "control_socket",
 ];
 

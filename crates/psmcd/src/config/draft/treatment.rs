@@ -17,6 +17,7 @@ pub(in crate::config) struct TreatmentDraft {
     pub(in crate::config) reorder_least: Option<Spanned<BufferPackets>>,
     pub(in crate::config) reorder_most: Option<Spanned<BufferPackets>>,
     pub(in crate::config) ordered_udp: Option<Switch>,
+    pub(in crate::config) bad_path_rule: Option<Spanned<Switch>>,
 }
 
 impl TreatmentDraft {
@@ -30,6 +31,7 @@ impl TreatmentDraft {
             reorder_least: section.optional("reorder_least", out),
             reorder_most: section.optional("reorder_most", out),
             ordered_udp: section.optional("ordered_udp", out).map(Spanned::into_inner),
+            bad_path_rule: section.optional("bad_path_rule", out),
         }
     }
 
@@ -46,6 +48,7 @@ impl TreatmentDraft {
             reorder_least: own.reorder_least.or(other.reorder_least),
             reorder_most: own.reorder_most.or(other.reorder_most),
             ordered_udp: own.ordered_udp.or(other.ordered_udp),
+            bad_path_rule: own.bad_path_rule.or(other.bad_path_rule),
         }
     }
 
@@ -55,6 +58,7 @@ impl TreatmentDraft {
             scheduler: self.scheduler.unwrap_or_default(),
             reorder: self.reordering(),
             ordered_udp: self.ordered_udp.is_some_and(|switch| switch.0),
+            bad_path_rule: self.bad_path_rule.is_some_and(|switch| switch.get_ref().0),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use psmc_core::SchedulerKind;
 use psmc_toml::{Form, Setting, ValueError, choose};
 
 /// Which path carries a packet.
@@ -13,22 +14,41 @@ pub enum Scheduler {
     Earliest,
     /// Weighted round robin.
     Wrr,
+    /// Weighted round robin whose weights follow what the paths deliver.
+    WrrAdaptive,
     /// All packets of a flow on the same path.
     Flow,
     /// Every packet on every path.
     Redundant,
+    /// One path as long as it works, then the next by weight.
+    Backup,
 }
 
 impl Scheduler {
-    const ALL: [Self; 4] = [Self::Earliest, Self::Wrr, Self::Flow, Self::Redundant];
+    const ALL: [Self; 6] =
+        [Self::Earliest, Self::Wrr, Self::WrrAdaptive, Self::Flow, Self::Redundant, Self::Backup];
 
     /// As the configuration spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Earliest => "earliest",
             Self::Wrr => "wrr",
+            Self::WrrAdaptive => "wrr-adaptive",
             Self::Flow => "flow",
             Self::Redundant => "redundant",
+            Self::Backup => "backup",
+        }
+    }
+
+    /// What the engine calls it.
+    pub fn kind(self) -> SchedulerKind {
+        match self {
+            Self::Earliest => SchedulerKind::Earliest,
+            Self::Wrr => SchedulerKind::Wrr,
+            Self::WrrAdaptive => SchedulerKind::WrrAdaptive,
+            Self::Flow => SchedulerKind::Flow,
+            Self::Redundant => SchedulerKind::Redundant,
+            Self::Backup => SchedulerKind::Backup,
         }
     }
 }
@@ -182,6 +202,7 @@ mod tests {
     fn every_choice_reads_back() {
         for scheduler in Scheduler::ALL {
             assert_eq!(scheduler.as_str().parse(), Ok(scheduler));
+            assert_eq!(scheduler.as_str(), scheduler.kind().name());
         }
         for congestion in Congestion::ALL {
             assert_eq!(congestion.as_str().parse(), Ok(congestion));

@@ -37,6 +37,11 @@ pub(crate) struct Classified {
 }
 
 impl Classified {
+    /// Whether nobody slows its flow down when paths are full: plain UDP, but not QUIC, which is told by its ports.
+    pub(crate) fn is_unresponsive(&self) -> bool {
+        self.is_udp() && !self.ordered
+    }
+
     /// Whether it is UDP of any kind, or a fragment of it.
     pub(crate) fn is_udp(&self) -> bool {
         upper::is_udp(self.protocol)

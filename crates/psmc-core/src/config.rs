@@ -52,6 +52,9 @@ pub struct PeerConfig {
     pub reorder: ReorderPolicy,
     /// Whether the peer is asked to put plain UDP in order, too, as it does TCP and QUIC.
     pub ordered_udp: bool,
+    /// Bits per second that plain UDP must not exceed in either direction, if the peer has no smaller limit; zero counts
+    /// as none.
+    pub udp_rate_limit: Option<u64>,
     /// A path without traffic is probed this often, which also keeps NAT bindings alive.
     pub keepalive: Duration,
 }

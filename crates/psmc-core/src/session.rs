@@ -6,6 +6,7 @@ pub(crate) mod keys;
 mod paths;
 mod receive;
 mod transmit;
+mod udp_limit;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -29,6 +30,7 @@ use crate::shared::Shared;
 use control::Control;
 use keys::KeyRing;
 use psmc_wire::control::PathInfo;
+use udp_limit::UdpLimit;
 
 /// The most paths of a session (mission S1).
 pub const MAX_PATHS: usize = 64;
@@ -63,6 +65,7 @@ pub(crate) struct Session {
     /// What the peer wishes of paths that have not been heard of yet.
     wished: Vec<PathUseFrame>,
     egress: EgressQueue,
+    udp_limit: UdpLimit,
     sequences: Sequences,
     scheduler: Box<dyn Scheduler>,
     reorder: Reorder,
@@ -89,6 +92,8 @@ pub struct SessionCounters {
     pub rx_bytes: u64,
     /// Inner packets longer than any path carries.
     pub too_big: u64,
+    /// Inner packets of plain UDP beyond its limit.
+    pub udp_limited: u64,
 }
 
 /// Lists that are filled and emptied again and again.
@@ -158,6 +163,7 @@ impl Session {
             announced: Vec::new(),
             wished: Vec::new(),
             egress: EgressQueue::new(shared.classes.list(), shared.mtu),
+            udp_limit: UdpLimit::new(config.udp_rate_limit),
             sequences: Sequences::default(),
             scheduler: config.scheduler.build(config.bad_path_rule),
             reorder: Reorder::new(config.reorder, ReorderLimits::default()),
@@ -272,6 +278,11 @@ impl Session {
     /// Packets that wait for a path, and those dropped while they did.
     pub(crate) fn queue(&self) -> (usize, u64) {
         (self.egress.len(), self.egress.dropped())
+    }
+
+    /// Bits per second that plain UDP may have.
+    pub(crate) fn udp_rate_limit(&self) -> Option<u64> {
+        self.udp_limit.rate()
     }
 
     /// The classes of the queue.

@@ -48,6 +48,8 @@ pub struct PeerStatus {
     pub queued_packets: usize,
     /// Packets dropped because the queue was full or they had waited too long.
     pub queue_drops: u64,
+    /// Bits per second that plain UDP may have, as both sites agree.
+    pub udp_rate_limit: Option<u64>,
     /// The traffic classes.
     pub classes: Vec<ClassStatus>,
     /// What the session has carried.
@@ -103,6 +105,7 @@ impl Session {
             key_rolls: self.key_rolls(),
             queued_packets,
             queue_drops,
+            udp_rate_limit: self.udp_rate_limit(),
             classes: self.classes(),
             counters: self.counters(),
             reorder: self.reorder_counters(),

@@ -165,3 +165,38 @@ fn a_moved_client_is_followed_at_once() {
     assert_eq!(status.paths[0].address.remote.to_string(), "10.1.0.99:4000");
     assert_eq!(status.paths[0].state, PathState::Active);
 }
+
+/// Bytes per second of each of three flows, of which each offers 4 Mbit/s: plain UDP, UDP on QUIC's port, and TCP.
+fn rates_with(udp_rate_limits: [Option<u64>; 2]) -> [u64; 3] {
+    const SECONDS: u32 = 4;
+    let setup = Setup { udp_rate_limits, ..SchedulerKind::Earliest.into() };
+    let mut world = World::connected(vec![Link::new(10), Link::new(15)], setup);
+    for number in 0..SECONDS * 500 {
+        world.send(VAN, &packet(VAN, UDP, 1, number, 1000));
+        let mut quic = packet(VAN, UDP, 2, number, 1000);
+        quic[22..24].copy_from_slice(&443u16.to_be_bytes());
+        world.send(VAN, &quic);
+        world.send(VAN, &packet(VAN, TCP, 3, number, 1000));
+        world.run_for(ms(2));
+    }
+    world.run_for(ms(500));
+    let arrived = [1, 2, 3].map(|flow| world.flow_numbers(HQ, flow).len() as u64);
+    let lost = 3 * 500 * u64::from(SECONDS) - arrived.iter().sum::<u64>();
+    assert_eq!(world.status(VAN).counters.udp_limited, lost, "what does not arrive is counted");
+    let smaller = udp_rate_limits.into_iter().flatten().min();
+    assert_eq!([VAN, HQ].map(|end| world.status(end).udp_rate_limit), [smaller; 2], "both sites agree");
+    arrived.map(|packets| packets * 1000 / u64::from(SECONDS))
+}
+
+#[test]
+fn plain_udp_keeps_to_the_smaller_limit_of_both_sites() {
+    const OFFERED: u64 = 500_000;
+    let limited = [[Some(1_000_000), None], [None, Some(1_000_000)], [Some(2_000_000), Some(1_000_000)]];
+    for limits in limited {
+        let [udp, quic, tcp] = rates_with(limits);
+        assert_eq!([quic, tcp], [OFFERED; 2], "{limits:?}");
+        // 125,000 bytes per second, and a burst in the first of them.
+        assert!((125_000..145_000).contains(&udp), "{limits:?}: {udp}");
+    }
+    assert_eq!(rates_with([None; 2]), [OFFERED; 3]);
+}

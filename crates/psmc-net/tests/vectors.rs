@@ -4,7 +4,7 @@ use std::path::Path;
 
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
 use psmc_net::aead::{ExportedKeys, SECRET_LEN};
-use psmc_wire::control::{CloseReason, Hello, LENGTH_LEN, Message, PathInfo, VERSION};
+use psmc_wire::control::{CloseReason, Hello, LENGTH_LEN, Limits, Message, PathInfo, VERSION};
 use psmc_wire::crypto::{Aead, KeySource, NONCE_LEN, Role, TAG_LEN};
 use psmc_wire::datagram::{HEADER_LEN, Header, Marks, nonce, split_timestamp};
 use psmc_wire::frame::{
@@ -224,6 +224,7 @@ fn messages_are_written_as_the_document_says() {
         ("hello", Message::Hello(hello)),
         ("path-info", Message::PathInfo(info)),
         ("close", Message::Close(CloseReason::Superseded)),
+        ("limits", Message::Limits(Limits { udp_rate: Some(20_000_000) })),
     ];
     for (name, message) in messages {
         let mut bytes = Vec::new();

@@ -25,6 +25,7 @@ pub const MAX_MESSAGE: usize = 16 * 1024;
 const HELLO: u8 = 1;
 const PATH_INFO: u8 = 2;
 const CLOSE: u8 = 3;
+const LIMITS: u8 = 4;
 
 /// The first message of either side.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +57,13 @@ pub struct PathInfo {
     pub max_rate: Option<u64>,
     /// What people call it.
     pub name: String,
+}
+
+/// What the sender wants neither side to exceed in what it sends to the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Inner UDP without congestion control, in bits per second.
+    pub udp_rate: Option<u64>,
 }
 
 /// Why a side ends a control connection.
@@ -102,6 +110,8 @@ pub enum Message {
     Hello(Hello),
     /// A path that the sender opened.
     PathInfo(PathInfo),
+    /// The rates that both sides keep to.
+    Limits(Limits),
     /// The sender ends the connection.
     Close(CloseReason),
     /// A type that a later version may have defined: to be passed over.
@@ -120,6 +130,7 @@ impl Message {
         match reader.u8()? {
             HELLO => decode_hello(&mut reader).map(Self::Hello),
             PATH_INFO => decode_path_info(&mut reader).map(Self::PathInfo),
+            LIMITS => decode_limits(&mut reader).map(Self::Limits),
             CLOSE => Ok(Self::Close(CloseReason::from_code(reader.u16()?))),
             unknown => Ok(Self::Unknown(unknown)),
         }
@@ -132,6 +143,10 @@ impl Message {
         match self {
             Self::Hello(hello) => encode_hello(hello, out),
             Self::PathInfo(info) => encode_path_info(info, out),
+            Self::Limits(limits) => {
+                out.push(LIMITS);
+                out.extend(limits.udp_rate.unwrap_or(0).to_be_bytes());
+            }
             Self::Close(reason) => {
                 out.push(CLOSE);
                 out.extend(reason.code().to_be_bytes());
@@ -192,12 +207,19 @@ fn decode_path_info(reader: &mut Reader<'_>) -> Result<PathInfo, Malformed> {
             0 => return Err(Malformed::Illegal("weight")),
             weight => weight,
         },
-        max_rate: match reader.u64()? {
-            0 => None,
-            rate => Some(rate),
-        },
+        max_rate: decode_rate(reader)?,
         name: reader.short_str("name")?.to_owned(),
     })
+}
+
+fn decode_limits(reader: &mut Reader<'_>) -> Result<Limits, Malformed> {
+    Ok(Limits { udp_rate: decode_rate(reader)? })
+}
+
+/// Bits per second, of which 0 means any number.
+fn decode_rate(reader: &mut Reader<'_>) -> Result<Option<u64>, Malformed> {
+    let rate = reader.u64()?;
+    Ok((rate > 0).then_some(rate))
 }
 
 fn encode_path_info(info: &PathInfo, out: &mut Vec<u8>) {
@@ -243,7 +265,8 @@ mod tests {
             },
         );
         let close = any::<u16>().prop_map(|code| Message::Close(CloseReason::from_code(code)));
-        prop_oneof![hello, info, close, (4u8..).prop_map(Message::Unknown)]
+        let limits = proptest::option::of(1u64..).prop_map(|udp_rate| Message::Limits(Limits { udp_rate }));
+        prop_oneof![hello, info, close, limits, (5u8..).prop_map(Message::Unknown)]
     }
 
     proptest! {

@@ -115,6 +115,7 @@ fn peer() -> PeerStatus {
         rx_bytes: 95_000_000,
         tx_packets: 890_000,
         rx_packets: 79_000,
+        udp_rate_limit_mbps: Some(20.0),
         drops: BTreeMap::from([("queue_full".to_owned(), 12), ("too_large".to_owned(), 0)]),
         reorder: BTreeMap::new(),
         classes: vec![class("best-effort", 888_000, 3), class("voice", 2_000, 0), class("background", 0, 0)],

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use psmc_wire::Incarnation;
-use psmc_wire::control::{CloseReason, Hello, Message, VERSION};
+use psmc_wire::control::{CloseReason, Hello, Limits, Message, VERSION};
 use psmc_wire::crypto::{Aead, KeySource, Role};
 use psmc_wire::frame::PathUse;
 
@@ -57,7 +57,11 @@ impl Session {
                 Err(Refusal::OutOfTurn)
             }
             Message::PathInfo(info) if greeted => self.on_path_info(info),
-            Message::PathInfo(_) => Err(Refusal::OutOfTurn),
+            Message::Limits(limits) if greeted => {
+                self.udp_limit.set_peers(limits.udp_rate);
+                Ok(())
+            }
+            Message::PathInfo(_) | Message::Limits(_) => Err(Refusal::OutOfTurn),
             Message::Close(reason) => {
                 shared.events.push_back(Event::Closed { peer: self.peer, reason });
                 shared.events.push_back(Event::Hangup(id));
@@ -166,6 +170,8 @@ impl Session {
         for hangup in self.control.on_established(id, now) {
             self.hang_up(hangup, shared);
         }
+        let limits = Limits { udp_rate: self.config.udp_rate_limit };
+        shared.messages.push_back((id, Message::Limits(limits)));
         let own: Vec<_> = self.paths.iter().filter(|path| path.opened_here).map(|path| path.id).collect();
         for path in own {
             self.announce(path, shared);
@@ -181,6 +187,7 @@ impl Session {
     /// What waits to be sent goes on waiting.
     fn start_anew(&mut self, peer: Incarnation, shared: &mut Shared, now: Instant) {
         self.peer_incarnation = peer;
+        self.udp_limit.set_peers(None);
         shared.release_labels(self.keys.clear());
         for path in &mut self.paths {
             path.sent.take_all(&mut self.scratch.lost);

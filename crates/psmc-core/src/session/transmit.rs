@@ -25,6 +25,10 @@ impl Session {
         shared: &mut Shared,
         now: Instant,
     ) {
+        if headers.is_unresponsive() && !self.udp_limit.admits(packet.len(), now) {
+            self.counters.udp_limited += 1;
+            return shared.pool.put(packet);
+        }
         self.last_traffic = Some(now);
         self.counters.tx_packets += 1;
         self.counters.tx_bytes += packet.len() as u64;

@@ -44,6 +44,8 @@ pub struct Setup {
     pub can_dial: [bool; 2],
     /// The largest inner packet; the paths carry 100 bytes more.
     pub mtu: u16,
+    /// What each end is told that plain UDP may have, bits per second.
+    pub udp_rate_limits: [Option<u64>; 2],
     pub reorder: ReorderPolicy,
     pub ordered_udp: bool,
     pub bad_path_rule: bool,
@@ -59,6 +61,7 @@ impl From<SchedulerKind> for Setup {
             scheduler,
             can_dial: [true, false],
             mtu: 1400,
+            udp_rate_limits: [None; 2],
             reorder,
             ordered_udp,
             bad_path_rule,
@@ -168,6 +171,7 @@ impl World {
             bad_path_rule: setup.bad_path_rule,
             reorder: setup.reorder,
             ordered_udp: setup.ordered_udp,
+            udp_rate_limit: setup.udp_rate_limits[index],
             keepalive: Duration::from_secs(10),
         };
         let peer = site.add_peer(config, now).expect("free prefixes");

@@ -194,6 +194,7 @@ fn peer_config(number: u8, end: usize) -> PeerConfig {
         reorder: ReorderPolicy::Deadline,
         ordered_udp: false,
         bad_path_rule: false,
+        udp_rate_limit: None,
         keepalive: secs(10),
     }
 }

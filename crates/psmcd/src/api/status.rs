@@ -66,6 +66,9 @@ pub struct PeerStatus {
     pub tx_packets: u64,
     /// Inner packets received.
     pub rx_packets: u64,
+    /// The most that plain UDP may have, as both sites agree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp_rate_limit_mbps: Option<f64>,
     /// Inner packets that were dropped, by reason.
     pub drops: BTreeMap<String, u64>,
     /// What reordering did to the packets from the peer: a name and a count each.

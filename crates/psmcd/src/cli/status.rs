@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::units::{age, bytes};
+use super::units::{age, bytes, rate_mbps};
 use super::{CliError, output, table};
 use crate::api::{ClassStatus, Client, PeerState, PeerStatus, Request, Response, SiteStatus, Status};
 
@@ -49,6 +49,9 @@ fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (sent, received) = (bytes(peer.tx_bytes), bytes(peer.rx_bytes));
     writeln!(out, "  sent         {sent} in {} packets", peer.tx_packets)?;
     writeln!(out, "  received     {received} in {} packets", peer.rx_packets)?;
+    if let Some(limit) = peer.udp_rate_limit_mbps {
+        writeln!(out, "  plain UDP    at most {}", rate_mbps(limit))?;
+    }
     if let Some(drops) = counts(&peer.drops) {
         writeln!(out, "  dropped      {drops}")?;
     }

@@ -66,6 +66,7 @@ fn peer(draft: PeerDraft, defaults: &Defaults) -> Option<Peer> {
             None => defaults.allowed_ips.clone(),
         },
         keepalive: draft.keepalive,
+        udp_rate_limit: draft.udp_rate_limit,
         treatment: draft.treatment.or(&defaults.treatment).build(),
         paths: paths(draft.paths, endpoint.as_ref())?,
         endpoint,

@@ -77,6 +77,8 @@ pub struct Peer {
     pub keepalive: Keepalive,
     /// What is done with its packets.
     pub treatment: Treatment,
+    /// The most that plain UDP may have, in either direction.
+    pub udp_rate_limit: Option<Rate>,
     /// The ways to it.
     pub paths: Paths,
 }

@@ -49,6 +49,9 @@ fn write_peer(peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
     writeln!(f, "  allowed ips  {}", joined(&peer.allowed_ips))?;
     write_treatment(&peer.treatment, f)?;
+    if let Some(rate) = peer.udp_rate_limit {
+        writeln!(f, "  plain UDP    at most {rate}")?;
+    }
     writeln!(f, "  keepalive    every {} s", peer.keepalive.get().as_secs())?;
     match &peer.paths {
         Paths::EveryUplink => writeln!(f, "  paths        one over every uplink there is"),

@@ -90,6 +90,7 @@ pub fn peer_config(peer: &config::Peer, own_key: PublicKey) -> PeerConfig {
         bad_path_rule: peer.treatment.bad_path_rule,
         reorder: reorder_policy(peer.treatment.reorder),
         ordered_udp: peer.treatment.ordered_udp,
+        udp_rate_limit: peer.udp_rate_limit.map(|rate| rate.bits_per_second()),
         keepalive: peer.keepalive.get(),
     }
 }

@@ -86,6 +86,7 @@ impl Control {
             rx_bytes: counters.rx_bytes,
             tx_packets: counters.tx_packets,
             rx_packets: counters.rx_packets,
+            udp_rate_limit_mbps: session.udp_rate_limit.map(megabits),
             drops: drops(session),
             reorder: reorder(session),
             classes: session.classes.iter().map(class_status).collect(),
@@ -135,6 +136,7 @@ fn drops(session: &core::PeerStatus) -> BTreeMap<String, u64> {
         ("queue", session.queue_drops),
         ("path_queue", path_queue),
         ("too_big", session.counters.too_big),
+        ("udp_rate_limit", session.counters.udp_limited),
         ("duplicate", session.reorder.duplicates),
     ];
     counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()

@@ -9,7 +9,7 @@ use toml::de::DeTable;
 
 use super::{PathDraft, TreatmentDraft};
 use crate::config::keys::PublicKeyText;
-use crate::config::value::{AllowedNet, Endpoint, Keepalive, Name};
+use crate::config::value::{AllowedNet, Endpoint, Keepalive, Name, Rate};
 
 const KEYS: &[&str] = &[
     "name",
@@ -26,6 +26,7 @@ const KEYS: &[&str] = &[
     "reorder_most",
     "ordered_udp",
     "bad_path_rule",
+    "udp_rate_limit",
     "path",
 ];
 
@@ -39,6 +40,7 @@ pub(in crate::config) struct PeerDraft {
     /// Whether the file gives an endpoint, right or wrong.
     pub(in crate::config) has_endpoint: bool,
     pub(in crate::config) keepalive: Keepalive,
+    pub(in crate::config) udp_rate_limit: Option<Rate>,
     pub(in crate::config) treatment: TreatmentDraft,
     pub(in crate::config) paths: Vec<PathDraft>,
 }
@@ -57,6 +59,7 @@ impl PeerDraft {
             endpoint: section.optional("endpoint", out),
             has_endpoint: section.has("endpoint"),
             keepalive: section.optional("keepalive", out).map(Spanned::into_inner).unwrap_or_default(),
+            udp_rate_limit: section.optional("udp_rate_limit", out).map(Spanned::into_inner),
             treatment: TreatmentDraft::read(&section, out),
             paths: paths.into_iter().map(|(place, table)| PathDraft::read(place, table, out)).collect(),
         }

@@ -79,10 +79,11 @@ impl QueueCounters {
 #[derive(Debug)]
 pub(crate) struct EgressQueue {
     returned: VecDeque<Queued>,
-    /// Out of `classes`, and next to go.
-    staged: Option<Queued>,
+    /// Out of `classes`, and next to go; and since when it is that. It has had its turn, and does not grow stale by what
+    /// it waited before: a class that is always late would lose its turns again and again.
+    staged: Option<(Queued, Instant)>,
     classes: ClassQueues,
-    /// No packet of `staged` and `classes` has waited since before.
+    /// No packet of `classes` has waited since before.
     oldest: Option<Instant>,
     /// Of those given back.
     dropped: u64,
@@ -103,8 +104,10 @@ impl EgressQueue {
     /// Adds a packet at the end of its flow. If that makes the queue too long, the flow with the largest
     /// backlog loses its first packets; their buffers go back to `pool`.
     pub(crate) fn push(&mut self, packet: Queued, pool: &mut BufPool) {
-        if self.staged.is_none() && self.classes.is_empty() {
+        if self.classes.is_empty() {
             self.oldest = Some(packet.queued_at);
+        }
+        if self.shown().is_none() && self.classes.is_empty() {
             self.classes.params().on_idle();
         }
         self.classes.push(packet, pool);
@@ -121,19 +124,19 @@ impl EgressQueue {
     /// The packet whose turn it is. What is dropped on the way to it goes back to `pool`.
     pub(crate) fn front(&mut self, pool: &mut BufPool, now: Instant) -> Option<&Queued> {
         if self.returned.is_empty() && self.staged.is_none() {
-            self.staged = self.classes.pop(pool, now);
+            self.staged = self.classes.pop(pool, now).map(|packet| (packet, now));
         }
         self.shown()
     }
 
     /// Takes the packet that [`front`](Self::front) has shown.
     pub(crate) fn pop(&mut self) -> Option<Queued> {
-        self.returned.pop_front().or_else(|| self.staged.take())
+        self.returned.pop_front().or_else(|| self.staged.take().map(|(packet, _)| packet))
     }
 
     /// What [`front`](Self::front) has shown, or what has come back since.
     pub(crate) fn shown(&self) -> Option<&Queued> {
-        self.returned.front().or(self.staged.as_ref())
+        self.returned.front().or(self.staged.as_ref().map(|(packet, _)| packet))
     }
 
     /// Takes over what is known of the paths that packets go to.
@@ -148,34 +151,32 @@ impl EgressQueue {
 
     /// Gives packets that have waited too long back to `pool`.
     pub(crate) fn drop_stale(&mut self, now: Instant, pool: &mut BufPool) {
-        let is_stale = |packet: &Queued| packet.queued_at + MAX_AGE <= now;
-        while let Some(stale) = self.returned.pop_front_if(|packet| is_stale(packet)) {
+        let is_stale = |since: Instant| since + MAX_AGE <= now;
+        while let Some(stale) = self.returned.pop_front_if(|packet| is_stale(packet.queued_at)) {
             self.dropped += 1;
             pool.put(stale.packet);
         }
-        if self.oldest.is_none_or(|oldest| oldest + MAX_AGE > now) {
-            return;
-        }
-        if let Some(stale) = self.staged.take_if(|packet| is_stale(packet)) {
+        if let Some((stale, _)) = self.staged.take_if(|(_, since)| is_stale(*since)) {
             self.dropped += 1;
             pool.put(stale.packet);
         }
-        let oldest = self.classes.drop_stale(is_stale, pool);
-        let staged = self.staged.as_ref().map(|packet| packet.queued_at);
-        self.oldest = oldest.into_iter().chain(staged).min();
+        if self.oldest.is_some_and(is_stale) {
+            self.oldest = self.classes.drop_stale(|packet| is_stale(packet.queued_at), pool);
+        }
     }
 
     /// When the oldest packet will have waited too long, or earlier.
     pub(crate) fn stale_at(&self) -> Option<Instant> {
-        let waits = self.staged.is_some() || !self.classes.is_empty();
         let returned = self.returned.front().map(|front| front.queued_at);
-        let oldest = self.oldest.filter(|_| waits).into_iter().chain(returned).min();
-        oldest.map(|at| at + MAX_AGE)
+        let staged = self.staged.as_ref().map(|(_, since)| *since);
+        let oldest = self.oldest.filter(|_| !self.classes.is_empty());
+        [returned, staged, oldest].into_iter().flatten().min().map(|at| at + MAX_AGE)
     }
 
     /// Gives everything back to `pool`.
     pub(crate) fn clear(&mut self, pool: &mut BufPool) {
-        for packet in self.returned.drain(..).chain(self.staged.take()) {
+        let staged = self.staged.take().map(|(packet, _)| packet);
+        for packet in self.returned.drain(..).chain(staged) {
             pool.put(packet.packet);
         }
         self.classes.drop_stale(|_| true, pool);

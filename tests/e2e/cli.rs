@@ -27,6 +27,7 @@ fn status_as_json_has_all_that_is_documented() {
             "state",
             "control",
             "allowed_ips",
+            "scheduler",
             "key_age_s",
             "epoch",
             "tx_bytes",

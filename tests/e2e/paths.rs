@@ -96,6 +96,29 @@ fn a_removed_path_stays_removed_until_it_is_added_by_hand() {
 }
 
 #[test]
+fn not_a_packet_is_lost_while_schedulers_are_switched() {
+    let tunnel = Tunnel::start(Plan { links: 3, ..Plan::default() });
+    let interval = Duration::from_micros(500);
+    let streams =
+        [Stream::start(&tunnel.van, &tunnel.hq, interval), Stream::start(&tunnel.hq, &tunnel.van, interval)];
+    for scheduler in ["wrr", "redundant", "backup", "flow", "wrr-adaptive", "redundant", "earliest"] {
+        tunnel.van.psmc_ok(&["peer", "set", "hq", "--scheduler", scheduler]);
+        tunnel.hq.psmc_ok(&["peer", "set", "van", "--scheduler", scheduler]);
+        assert_eq!(tunnel.van.peer().scheduler, scheduler);
+        let done = Instant::now();
+        for stream in &streams {
+            stream.wait_until_back(done + Duration::from_millis(300), PATIENCE);
+        }
+    }
+    let deliveries = streams.map(Stream::finish);
+    println!("{:?} packets there and back", deliveries.each_ref().map(Deliveries::sent));
+    for (deliveries, way) in deliveries.iter().zip(["there", "back"]) {
+        assert_eq!(deliveries.lost(), [0; 0], "{way}");
+        assert_eq!(deliveries.duplicates(), 0, "{way}");
+    }
+}
+
+#[test]
 fn wrr_keeps_to_the_weights() {
     let tunnel = Tunnel::start(Plan { scheduler: "wrr", ..Plan::default() });
     tunnel.van.psmc_ok(&["path", "set", "hq", &path_name(VAN, 1), "--weight", "3"]);

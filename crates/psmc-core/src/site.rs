@@ -17,6 +17,7 @@ use crate::classify;
 use crate::config::{PathConfig, PeerConfig, SiteConfig};
 use crate::event::{Event, PeerId};
 use crate::path::PathAddress;
+use crate::scheduler::SchedulerKind;
 use crate::session::{ConnectionId, DatagramOrigin, PathError, Refusal, Session};
 use crate::shared::Shared;
 use crate::status::{PeerStatus, RefusalCounters};
@@ -176,6 +177,17 @@ impl Site {
         max_rate: Option<Option<u64>>,
     ) -> Result<(), PeerError> {
         self.with_peer(peer, |session, shared| session.reconfigure_path(path, weight, max_rate, shared))
+    }
+
+    /// Has another scheduler choose the paths to a peer. No packet is lost.
+    ///
+    /// # Errors
+    /// [`PeerError`] if there is no such peer.
+    pub fn set_scheduler(&mut self, peer: PeerId, kind: SchedulerKind) -> Result<(), PeerError> {
+        self.with_peer(peer, |session, _| {
+            session.set_scheduler(kind);
+            Ok(())
+        })
     }
 
     /// Gives a path another socket or destination.

@@ -8,6 +8,7 @@ use psmc_wire::frame::{PathStats, PathUse};
 use crate::egress::ClassStatus;
 use crate::path::{Path, PathAddress, PathCounters, PathState};
 use crate::reorder::ReorderCounters;
+use crate::scheduler::SchedulerKind;
 use crate::session::{Refusal, Session, SessionCounters};
 
 /// How often each refusal happened.
@@ -38,6 +39,8 @@ impl RefusalCounters {
 pub struct PeerStatus {
     /// What the peer is called here.
     pub name: String,
+    /// Which path takes a packet.
+    pub scheduler: SchedulerKind,
     /// Since when a control connection is up, if one is.
     pub connected_since: Option<Instant>,
     /// Since when the present key seals, and the number of its epoch.
@@ -100,6 +103,7 @@ impl Session {
         let (queued_packets, queue_drops) = self.queue();
         PeerStatus {
             name: self.config.name.clone(),
+            scheduler: self.config.scheduler,
             connected_since: self.connected_since(),
             key: self.key_in_use(),
             key_rolls: self.key_rolls(),

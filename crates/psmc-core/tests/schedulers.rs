@@ -118,3 +118,20 @@ fn a_bad_path_is_set_aside_and_readmitted() {
         assert!(carried[2] > 1_000_000, "{scheduler:?} {carried:?}");
     }
 }
+
+#[test]
+fn schedulers_are_switched_under_load_and_nothing_is_lost() {
+    let (from, to) = (SchedulerKind::ALL, SchedulerKind::ALL);
+    let mut load = Load::new(&[40, 20, 30], SchedulerKind::Earliest);
+    load.offer(15, ms(1000));
+    // Each scheduler follows on each other one.
+    for kind in from.into_iter().flat_map(|from| to.into_iter().flat_map(move |to| [from, to])) {
+        let van = &mut load.world.ends[VAN];
+        van.site.set_scheduler(van.peer, kind).expect("the peer");
+        assert_eq!(load.world.status(VAN).scheduler, kind);
+        load.offer(15, ms(37));
+    }
+    load.world.run_for(ms(1500));
+    let numbers = load.world.numbers(HQ);
+    assert!(numbers.iter().copied().eq(0..load.next), "{} of {}, or in disorder", numbers.len(), load.next);
+}

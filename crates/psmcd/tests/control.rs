@@ -109,6 +109,7 @@ fn peer() -> PeerStatus {
         state: PeerState::Connected,
         control: ControlStatus { connected: true, since_s: 754.0, last_error: None },
         allowed_ips: vec!["10.77.0.1/32".to_owned(), "192.168.10.0/24".to_owned()],
+        scheduler: "earliest".to_owned(),
         key_age_s: Some(35.5),
         epoch: Some(7),
         tx_bytes: 1_200_000_000,
@@ -200,6 +201,13 @@ async fn paths_are_changed_as_the_user_says() {
 
     let remove = daemon.asked(&["path", "remove", "hq", "lte"]).await;
     assert_eq!(remove, Request::PathRemove { peer, path });
+}
+
+#[tokio::test]
+async fn a_peer_is_changed_as_the_user_says() {
+    let asked = Daemon::new().asked(&["peer", "set", "hq", "--scheduler", "wrr-adaptive"]).await;
+    let (peer, scheduler) = ("hq".to_owned(), "wrr-adaptive".to_owned());
+    assert_eq!(asked, Request::PeerSet { peer, scheduler });
 }
 
 #[tokio::test]

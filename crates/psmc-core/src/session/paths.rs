@@ -202,6 +202,15 @@ impl Session {
         Ok(())
     }
 
+    /// Has another scheduler choose the paths from the next packet on. What has been given to paths leaves on them:
+    /// their outboxes drain, and the receiver restores the order.
+    pub(crate) fn set_scheduler(&mut self, kind: SchedulerKind) {
+        if kind != self.config.scheduler {
+            self.config.scheduler = kind;
+            self.scheduler = kind.build(self.config.bad_path_rule);
+        }
+    }
+
     /// The network interface under some paths went down or came up.
     pub(crate) fn on_link(&mut self, socket: crate::SocketId, up: bool, shared: &mut Shared, now: Instant) {
         for index in 0..self.paths.len() {

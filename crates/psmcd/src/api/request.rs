@@ -49,6 +49,13 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         state: Option<WantedState>,
     },
+    /// Changes what is done with the packets to a peer, until the daemon ends; answered with [`Response::Ok`].
+    PeerSet {
+        /// The peer's name.
+        peer: String,
+        /// Which path takes a packet, as the configuration spells it.
+        scheduler: String,
+    },
 }
 
 /// What the daemon answers.

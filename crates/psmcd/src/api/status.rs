@@ -52,6 +52,9 @@ pub struct PeerStatus {
     pub control: ControlStatus,
     /// The networks behind it.
     pub allowed_ips: Vec<String>,
+    /// Which path takes a packet, as the configuration spells it.
+    #[serde(default)]
+    pub scheduler: String,
     /// The age of the keys that data are sealed with; absent before the first handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_age_s: Option<f64>,

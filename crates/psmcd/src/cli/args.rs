@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::config::{BindAddress, Congestion, Endpoint, InterfaceName, LinkMtu, Name, Rate, Weight};
+use crate::config::{
+    BindAddress, Congestion, Endpoint, InterfaceName, LinkMtu, Name, Rate, Scheduler, Weight,
+};
 use crate::demo::DemoArgs;
 use crate::logging::LogFormat;
 
@@ -72,6 +74,13 @@ pub(super) enum Command {
         #[command(subcommand)]
         command: PathCommand,
     },
+    /// Change what a running daemon does with the packets to a peer
+    ///
+    /// Changes last until the daemon ends; write them into its configuration to keep them.
+    Peer {
+        #[command(subcommand)]
+        command: PeerCommand,
+    },
     /// Show the whole thing on this one machine: two sites, several paths, one of them cut
     Demo(DemoArgs),
     /// Run one site in the foreground, as psmcd does: for the demo, which must not need another program than this
@@ -100,6 +109,21 @@ pub(super) enum PathCommand {
     },
     /// Change a path
     Set(PathSetArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum PeerCommand {
+    /// Change how packets to a peer are spread over its paths
+    Set(PeerSetArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PeerSetArgs {
+    /// The peer
+    pub(super) peer: Name,
+    /// Which path takes a packet: earliest, wrr, wrr-adaptive, flow, redundant or backup
+    #[arg(long, value_name = "NAME")]
+    pub(super) scheduler: Scheduler,
 }
 
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@ mod check;
 mod keys;
 pub(crate) mod output;
 mod path;
+mod peer;
 mod psmcd;
 mod status;
 mod table;
@@ -19,7 +20,7 @@ use crate::api::{Client, ClientError};
 use crate::config::ConfigError;
 use crate::demo::DemoError;
 use crate::logging::LogError;
-use args::{Command, PathCommand, Psmc, Target};
+use args::{Command, PathCommand, PeerCommand, Psmc, Target};
 
 pub use psmcd::psmcd;
 
@@ -56,6 +57,7 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Pubkey => keys::pubkey(),
         Command::Status { json } => status::run(&mut connect(&psmc.target)?, json),
         Command::Path { command } => path(&mut connect(&psmc.target)?, command),
+        Command::Peer { command: PeerCommand::Set(args) } => peer::set(&mut connect(&psmc.target)?, args),
         Command::Demo(args) => Ok(crate::demo::run(&args)?),
         Command::Daemon(args) => psmcd::run(&args),
     }

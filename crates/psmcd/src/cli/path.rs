@@ -55,7 +55,7 @@ pub(super) fn set(client: &mut Client, args: PathSetArgs) -> Result<(), CliError
 }
 
 /// Asks for something that has no other answer than that it is done.
-fn command(client: &mut Client, request: &Request) -> Result<(), CliError> {
+pub(super) fn command(client: &mut Client, request: &Request) -> Result<(), CliError> {
     match client.ask(request)? {
         Response::Ok => Ok(()),
         Response::Status(_) | Response::Paths(_) | Response::Error { .. } => Err(CliError::WrongAnswer),

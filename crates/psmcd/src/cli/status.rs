@@ -42,6 +42,7 @@ fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(out, "\npeer {}: {}", peer.name, headline(peer))?;
     writeln!(out, "  public key   {}", peer.public_key)?;
     writeln!(out, "  allowed ips  {}", peer.allowed_ips.join(", "))?;
+    writeln!(out, "  scheduler    {}", peer.scheduler)?;
     writeln!(out, "  control      {}", control(peer))?;
     if let (Some(epoch), Some(key_age)) = (peer.epoch, peer.key_age_s) {
         writeln!(out, "  data key     number {epoch}, {} old", age(key_age))?;

@@ -9,6 +9,7 @@ use super::DaemonError;
 use super::control::Control;
 use super::paths::OpenError;
 use crate::api::{Call, PathSpec, PeerPaths, RateLimit, Request, Response, WantedState};
+use crate::config::Scheduler;
 
 impl Control {
     /// Answers a request.
@@ -34,7 +35,19 @@ impl Control {
                 Ok(index) => done(self.set_path(index, path, weight, max_rate, state).await)?,
                 Err(refusal) => refusal,
             },
+            Request::PeerSet { peer, scheduler } => match (self.find_peer(&peer), scheduler.parse()) {
+                (Ok(index), Ok(scheduler)) => done(self.set_scheduler(index, scheduler).await)?,
+                (Err(refusal), _) => refusal,
+                (Ok(_), Err(error)) => Response::error(crate::error_chain(&error)),
+            },
         })
+    }
+
+    async fn set_scheduler(&mut self, peer: usize, scheduler: Scheduler) -> Result<(), OpenError> {
+        let (id, kind) = (self.peers[peer].id, scheduler.kind());
+        let changed = self.plane.call(move |plane| plane.site.set_scheduler(id, kind)).await?;
+        self.peers[peer].config.treatment.scheduler = scheduler;
+        Ok(changed?)
     }
 
     fn find_peer(&self, name: &str) -> Result<usize, Response> {

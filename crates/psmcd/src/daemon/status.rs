@@ -80,6 +80,7 @@ impl Control {
                 last_error: peer.last_error.clone(),
             },
             allowed_ips: peer.config.allowed_ips.iter().map(|allowed| allowed.net().to_string()).collect(),
+            scheduler: session.scheduler.name().to_owned(),
             key_age_s: session.key.map(|(since, _)| seconds(now.duration_since(since))),
             epoch: session.key.map(|(_, epoch)| u64::from(epoch)),
             tx_bytes: counters.tx_bytes,

@@ -16,6 +16,7 @@ mod datagrams;
 mod faults;
 mod life;
 mod paths;
+mod queueing;
 mod roaming;
 mod strangers;
 mod traffic;

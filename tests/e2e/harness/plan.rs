@@ -35,6 +35,10 @@ pub(crate) struct Plan {
     pub(crate) mbit: Option<u64>,
     /// Where the van's paths lead, if not to the address of the headquarters on their link.
     pub(crate) endpoint: Option<String>,
+    /// What the headquarters let plain UDP have; the van says nothing of it.
+    pub(crate) udp_rate_limit: Option<&'static str>,
+    /// Traffic classes, as both files have them.
+    pub(crate) classes: &'static str,
 }
 
 impl Default for Plan {
@@ -46,6 +50,8 @@ impl Default for Plan {
             dials: Dials::Van,
             mbit: None,
             endpoint: None,
+            udp_rate_limit: None,
+            classes: "",
         }
     }
 }
@@ -119,12 +125,15 @@ impl Plan {
             peer.inner(Family::V4),
             peer.inner(Family::V6),
         );
+        if let Some(limit) = self.udp_rate_limit.filter(|_| end.name == HQ.name) {
+            writeln!(text, "udp_rate_limit = \"{limit}\"").unwrap();
+        }
         if end.name == VAN.name || self.dials == Dials::Both {
             for link in 1..=self.links {
                 self.write_path(&mut text, end, peer, link);
             }
         }
-        text
+        text + self.classes
     }
 
     fn write_path(&self, text: &mut String, end: End, peer: End, link: u8) {

@@ -13,6 +13,7 @@ use crate::classify::ClassConfig;
 use crate::congestion::CongestionConfig;
 use crate::path::PathAddress;
 use crate::reorder::ReorderPolicy;
+use crate::repair::RepairKind;
 use crate::scheduler::SchedulerKind;
 
 /// A site.
@@ -55,6 +56,8 @@ pub struct PeerConfig {
     /// Bits per second that plain UDP must not exceed in either direction, if the peer has no smaller limit; zero counts
     /// as none.
     pub udp_rate_limit: Option<u64>,
+    /// What happens to packets that a path has lost.
+    pub repair: RepairKind,
     /// A path without traffic is probed this often, which also keeps NAT bindings alive.
     pub keepalive: Duration,
 }

@@ -57,10 +57,13 @@ pub(crate) struct AckSample {
     pub(crate) acked_bytes: u64,
     /// From [`rate::RateSampler::take_sample`].
     pub(crate) rate: Option<RateSample>,
-    /// The round-trip sample of this frame, acknowledgement delay included.
+    /// The round trip of this frame's largest datagram, as it would be without any queue on the way back.
     pub(crate) rtt: Option<Duration>,
-    /// The smallest round-trip time of the last 10 s.
+    /// The smallest round-trip time of the last 10 s, and the smoothed one.
     pub(crate) min_rtt: Option<Duration>,
+    pub(crate) smoothed_rtt: Option<Duration>,
+    /// By how much the delays of successive datagrams differ (RFC 3550 §6.4.1).
+    pub(crate) jitter: Duration,
     /// Bytes in flight after this frame, its losses taken off too.
     pub(crate) inflight: u64,
 }

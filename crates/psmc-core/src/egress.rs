@@ -29,6 +29,8 @@ pub(crate) struct Queued {
     /// Given with the first path, kept when it is sent again.
     pub(crate) seq: Option<FlowSeq>,
     pub(crate) ordered: bool,
+    /// Whether it is sent again when a path has lost it.
+    pub(crate) repaired: bool,
     pub(crate) queued_at: Instant,
 }
 

@@ -1,6 +1,7 @@
 //! One path of a session: it owns its numbers, windows, estimates and liveness, and emits its own datagrams.
 
 mod emit;
+mod forward;
 mod liveness;
 pub(crate) mod pacer;
 mod received;
@@ -22,10 +23,12 @@ pub(crate) use received::Arrival;
 pub(crate) use sent::Settled;
 
 use crate::batch::SocketId;
+use crate::clock::SessionClock;
 use crate::config::PathConfig;
 use crate::congestion::rate::RateSampler;
 use crate::congestion::{AckSample, Controller};
 use crate::egress::Queued;
+use forward::ForwardDelay;
 use liveness::Liveness;
 use pacer::Pacer;
 use received::{MAX_ACK_DELAY, Received};
@@ -95,6 +98,7 @@ pub(crate) struct Path {
     pub(crate) liveness: Liveness,
     pub(crate) usage: Usage,
     pub(crate) rtt: RttEstimator,
+    forward: ForwardDelay,
     pub(crate) received: Received,
     pub(crate) sent: Sent,
     pub(crate) counters: PathCounters,
@@ -107,6 +111,8 @@ pub(crate) struct Path {
     controller: Box<dyn Controller>,
     rates: RateSampler,
     pacer: Pacer,
+    /// When the bottleneck of the path will have forwarded what was sent, at the path's estimated rate.
+    bottleneck: Instant,
     outbox: VecDeque<Queued>,
     outbox_bytes: u64,
     response: Option<[u8; 8]>,
@@ -140,6 +146,7 @@ impl Path {
             liveness: Liveness::new(now),
             usage: Usage::default(),
             rtt: RttEstimator::default(),
+            forward: ForwardDelay::default(),
             received: Received::default(),
             sent: Sent::default(),
             counters: PathCounters::default(),
@@ -149,6 +156,7 @@ impl Path {
             ack_travels_elsewhere: false,
             rates: RateSampler::new(now),
             pacer: Pacer::new(max_datagram, now),
+            bottleneck: now,
             outbox: VecDeque::new(),
             outbox_bytes: 0,
             response: None,
@@ -185,15 +193,14 @@ impl Path {
 
     /// When a packet of `bytes` would arrive if it were given to this path now: what waits before it, at the
     /// path's rate, and the path's delay. Comparable between the paths of a session.
-    pub(crate) fn arrival(&self, bytes: usize) -> Duration {
-        let rate = self.bandwidth().unwrap_or_else(|| self.pacing_rate()).max(1);
+    pub(crate) fn arrival(&self, bytes: usize, now: Instant) -> Duration {
+        let rate = self.expected_rate();
         let shortest = self.rtt.min().unwrap_or(INITIAL_RTT);
-        // Queues of the network grow in the direction that carries the data, and are gone when a path has rested:
-        // then its smoothed round trip still tells of them, its latest one doesn't.
-        let latest = self.rtt.latest().unwrap_or(INITIAL_RTT);
-        let queueing = self.smoothed_rtt().min(latest).saturating_sub(shortest);
+        let queueing = self.forward.queueing();
         let waiting = Duration::from_secs_f64((self.outbox_bytes + on_wire(bytes)) as f64 / rate as f64);
-        shortest / 2 + queueing + waiting
+        // What was sent of late stands in the queue of the bottleneck, and no round trip tells of it yet.
+        let ahead = self.bottleneck.saturating_duration_since(now);
+        shortest / 2 + queueing.max(ahead) + waiting
     }
 
     /// The smoothed round trip, or what is assumed before the first one.
@@ -226,6 +233,12 @@ impl Path {
     pub(crate) fn bandwidth(&self) -> Option<u64> {
         let ceiling = self.config.max_rate.map_or(u64::MAX, |bits| bits / 8);
         self.controller.bandwidth().map(|rate| rate.min(ceiling))
+    }
+
+    /// The rate, in bytes per second, at which the path is expected to forward what is sent now: more than was
+    /// measured while that is still being found out.
+    fn expected_rate(&self) -> u64 {
+        self.bandwidth().unwrap_or(0).max(self.pacing_rate()).max(1)
     }
 
     /// Takes a packet to be sent on this path. When the path's queue is full the packet comes back.
@@ -284,6 +297,7 @@ impl Path {
         ack: &AckFrame<'_>,
         acked: &mut Settled,
         lost: &mut Settled,
+        clock: &SessionClock,
         now: Instant,
     ) -> Result<(), NeverSent> {
         let ranges = ack.ranges(self.sent.next_number());
@@ -294,28 +308,38 @@ impl Path {
         self.answered_at = now;
         self.counters.acked_packets += acked.datagrams.len() as u64;
         self.liveness.on_acknowledged();
-        let round_trip = largest_sent_at.map(|at| now.saturating_duration_since(at));
-        if let Some(sample) = round_trip {
+        let mut queued = None;
+        if let Some(sent_at) = largest_sent_at {
             let delay = Duration::from_micros(u64::from(ack.header.delay_us));
+            let sample = now.saturating_duration_since(sent_at);
             self.rtt.update(sample, delay.min(2 * MAX_ACK_DELAY), now);
+            let queueing = self.forward.update(clock.timestamp(sent_at), ack.header.received_at_us, now);
+            queued = Some((sent_at, queueing));
         }
         self.detect_lost(lost, now);
-        self.feed_controller(acked, round_trip, now);
+        self.feed_controller(acked, queued, now);
         Ok(())
     }
 
-    /// Tells the controller what an acknowledgement has taught.
-    fn feed_controller(&mut self, acked: &Settled, round_trip: Option<Duration>, now: Instant) {
+    /// Tells the controller what an acknowledgement has taught: `queued` is when its largest datagram was sent,
+    /// and how long it stood in queues. For the controller, acknowledgements come as they would if they were
+    /// never late and met no queue.
+    fn feed_controller(&mut self, acked: &Settled, queued: Option<(Instant, Duration)>, now: Instant) {
+        let shortest = self.rtt.min().unwrap_or_default();
+        let round_trip = queued.map(|(_, queueing)| shortest + queueing);
+        let arrived = queued.map_or(now, |(sent_at, queueing)| (sent_at + shortest + queueing).min(now));
         let mut acked_bytes = 0;
         for datagram in &acked.datagrams {
             acked_bytes += u64::from(datagram.bytes);
-            self.rates.on_acked(&datagram.snapshot, datagram.sent_at, u64::from(datagram.bytes), now);
+            self.rates.on_acked(&datagram.snapshot, datagram.sent_at, u64::from(datagram.bytes), arrived);
         }
         let sample = AckSample {
             acked_bytes,
             rate: self.rates.take_sample(self.rtt.min()),
             rtt: round_trip,
             min_rtt: self.rtt.min(),
+            smoothed_rtt: self.rtt.smoothed(),
+            jitter: Duration::from_micros(u64::from(self.peer_stats.jitter_us)),
             inflight: self.sent.inflight_bytes(),
         };
         self.controller.on_ack(&sample, now);

@@ -69,8 +69,9 @@ pub(crate) struct Session {
     sequences: Sequences,
     scheduler: Box<dyn Scheduler>,
     reorder: Reorder,
-    /// What [`Self::spread`] compares with, and when it was looked at.
-    slowest_delay: Option<(i32, Instant)>,
+    waiting: Waiting,
+    /// Whether the peer sends again what its paths lose, as its newest packet says.
+    peer_repairs: bool,
     counters: SessionCounters,
     last_traffic: Option<Instant>,
     last_active: Instant,
@@ -94,6 +95,16 @@ pub struct SessionCounters {
     pub too_big: u64,
     /// Inner packets of plain UDP beyond its limit.
     pub udp_limited: u64,
+}
+
+/// How long gaps wait, looked at anew from time to time.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// The largest one-way delay of late of any path that delivers, microseconds on the relative scale.
+    slowest: Option<i32>,
+    /// For what is sent again.
+    repair: Duration,
+    looked_at: Option<Instant>,
 }
 
 /// Lists that are filled and emptied again and again.
@@ -167,7 +178,8 @@ impl Session {
             sequences: Sequences::default(),
             scheduler: config.scheduler.build(config.bad_path_rule),
             reorder: Reorder::new(config.reorder, ReorderLimits::default()),
-            slowest_delay: None,
+            waiting: Waiting::default(),
+            peer_repairs: false,
             counters: SessionCounters::default(),
             last_traffic: None,
             last_active: now,
@@ -217,7 +229,7 @@ impl Session {
         let before = path.state();
         path.detect_lost(&mut self.scratch.lost, now);
         path.handle_timeout(warm, now);
-        self.recycle_lost(index, shared);
+        self.settle_lost(index, shared);
         self.note_state(index, before, shared, now);
     }
 

@@ -97,7 +97,8 @@ fn run(first: u64, last: u64) -> PacketRange {
 }
 
 fn data(packet: &[u8], bucket: u16, seq: u32, ordered: bool) -> DataFrame<'_> {
-    DataFrame { bucket: Bucket::new(bucket).expect("below the count"), seq: FlowSeq(seq), ordered, packet }
+    let bucket = Bucket::new(bucket).expect("below the count");
+    DataFrame { bucket, seq: FlowSeq(seq), ordered, repaired: false, packet }
 }
 
 impl Vector {

@@ -32,6 +32,7 @@ const PATH_USE: u8 = 0x06;
 const DATA: u8 = 0x08;
 const DATA_LENGTH_FLAG: u8 = 0x01;
 const DATA_UNORDERED_FLAG: u8 = 0x02;
+const DATA_REPAIRED_FLAG: u8 = 0x04;
 
 /// What a receiver says of the datagrams of one path, apart from the ranges themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

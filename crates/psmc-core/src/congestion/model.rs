@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use super::filter::MaxFilter;
-use super::phase::{ALLOWANCE, INITIAL_DATAGRAMS, Phase};
-use super::round::{Growth, Round};
-use super::{AckSample, Controller, RateSample, bytes_in, percent};
+use super::phase::{ALLOWANCE, INITIAL_DATAGRAMS, LEAST_DATAGRAMS, Phase};
+use super::round::{ChanceLoss, Growth, Round, Steadiness};
+use super::{AckSample, Controller, RateSample, bytes_in, percent, rate_over};
+use crate::windowed::WindowedMin;
 
 /// Sends what the path was seen to deliver, after BBR (draft-ietf-ccwg-bbr).
 ///
@@ -33,7 +34,25 @@ pub(crate) struct Model {
     filter: MaxFilter,
     growth: Growth,
     round: Round,
+    /// The window of the startup, bytes.
+    startup_window: u64,
     min_rtt: Duration,
+    smoothed_rtt: Duration,
+    steadiness: Steadiness,
+    chance: ChanceLoss,
+    /// Rounds in a row that were as if the pipe were full.
+    filled_rounds: u32,
+    /// Whether a queue overflowed in the last round.
+    overflown: bool,
+    jitter: Duration,
+    /// Whether the path was seen to deliver no more although more was sent. Until then its round trips only hint
+    /// at that.
+    confirmed: bool,
+    /// Whether the last round found a queue that is ours to take away.
+    has_queue: bool,
+    /// The smallest round trip of each round that carried a load. A path whose delay varies and which keeps the
+    /// order of its packets is never as fast under load as it is for a single one.
+    loaded_rtt: WindowedMin,
     /// When a round trip about as short as `min_rtt` was last seen.
     min_rtt_seen: Option<Instant>,
     /// Window that losses have imposed, bytes.
@@ -54,7 +73,17 @@ impl Model {
             filter: MaxFilter::default(),
             growth: Growth::default(),
             round: Round::default(),
+            startup_window: INITIAL_DATAGRAMS * u64::from(datagram_size),
             min_rtt: INITIAL_RTT,
+            smoothed_rtt: INITIAL_RTT,
+            steadiness: Steadiness::default(),
+            chance: ChanceLoss::default(),
+            filled_rounds: 0,
+            overflown: false,
+            jitter: Duration::ZERO,
+            confirmed: false,
+            has_queue: false,
+            loaded_rtt: WindowedMin::default(),
             min_rtt_seen: None,
             loss_ceiling: u64::MAX,
             slow_rounds: 0,
@@ -65,7 +94,7 @@ impl Model {
     fn on_rate(&mut self, rate: &RateSample, now: Instant) {
         // An idle sender's sample tells at least what the path can do. Beyond startup one sample per round
         // is enough: the maximum of many would measure their jitter.
-        let raises = rate.bytes_per_s > self.rate();
+        let raises = self.filter.max().is_none_or(|max| rate.bytes_per_s > max);
         let due = self.phase == Phase::Startup || rate.round_ended;
         if due && (raises || !rate.app_limited) {
             self.filter.update(rate.bytes_per_s);
@@ -78,32 +107,52 @@ impl Model {
     fn on_round(&mut self, rate: &RateSample, now: Instant) {
         let round = std::mem::take(&mut self.round);
         self.phase_rounds += 1;
-        let lossy = round.is_lossy(self.datagram_size, self.min_rtt);
+        let loaded = round.is_loaded(self.datagram_size);
+        if let Some(least) = round.min_rtt.filter(|_| loaded) {
+            self.loaded_rtt.update(least, now);
+            self.steadiness.on_round(least);
+        }
+        let lossy = round.is_lossy(self.datagram_size, self.base_rtt(), &self.chance);
+        if loaded && !lossy {
+            self.chance.on_round(round.lost, round.acked + round.lost);
+        }
         self.lossy_rounds = if lossy { self.lossy_rounds + 1 } else { 0 };
-        let grew = !rate.app_limited
-            && self.growth.on_round(rate.bytes_per_s, self.phase.growth_percent())
-            && !lossy;
+        let limited = rate.app_limited && !rate.stretched;
+        let grew = !limited && self.growth.on_round(rate.bytes_per_s, self.phase.growth_percent()) && !lossy;
         self.adapt_loss_ceiling(rate, &round, grew);
-        if !rate.app_limited {
-            self.notice_fall(rate, round.saw_queue(self.min_rtt));
+        if !limited {
+            self.notice_fall(rate, round.saw_queue(self.base_rtt()));
             self.filter.advance();
         }
-        if let Some(next) = self.next_phase(grew, now) {
+        let filled = loaded && round.filled_pipe(self.base_rtt(), self.jitter);
+        self.has_queue = loaded && round.has_queue(self.base_rtt(), self.steadiness.variation());
+        let overflown = round.has_overflown(self.datagram_size, self.base_rtt(), self.jitter, &self.chance);
+        self.overflown = overflown;
+        self.filled_rounds = if filled { self.filled_rounds + 1 } else { 0 };
+        let stalled = !grew && !limited;
+        self.confirmed |= stalled && (self.phase == Phase::Probe || self.growth.stalled >= STARTUP_ROUNDS);
+        if let Some(next) = self.next_phase(grew, limited, now) {
             self.enter(next, now);
         }
     }
 
     /// Where the end of a round leads.
-    fn next_phase(&self, grew: bool, now: Instant) -> Option<Phase> {
+    fn next_phase(&self, grew: bool, limited: bool, now: Instant) -> Option<Phase> {
         match self.phase {
             _ if self.slow_rounds >= FALL_ROUNDS => Some(Phase::Drain),
             Phase::Startup if self.lossy_rounds >= STARTUP_LOSSY_ROUNDS => Some(Phase::Drain),
             Phase::Startup if self.growth.stalled >= STARTUP_ROUNDS => Some(Phase::Drain),
-            Phase::Probe if grew && self.growth.grown >= RESTART_GROWTHS => Some(Phase::Startup),
+            Phase::Startup if self.overflown || self.filled_rounds >= self.filled_limit() => {
+                Some(Phase::Drain)
+            }
+            Phase::Probe if grew && (!self.confirmed || self.growth.grown >= RESTART_GROWTHS) => {
+                Some(Phase::Startup)
+            }
             Phase::Probe if grew => Some(Phase::Probe),
             Phase::Probe if self.phase_rounds >= PROBE_ROUNDS => Some(Phase::Drain),
             Phase::Cruise if self.is_min_rtt_old(now) => Some(Phase::Refresh),
             Phase::Cruise if self.phase_rounds >= CRUISE_ROUNDS => Some(Phase::Probe),
+            Phase::Cruise if !self.confirmed && !limited => Some(Phase::Probe),
             Phase::Drain if self.phase_rounds >= DRAIN_ROUNDS => Some(Phase::Cruise),
             Phase::Refresh if self.phase_rounds >= REFRESH_ROUNDS => Some(Phase::Cruise),
             Phase::Startup | Phase::Probe | Phase::Cruise | Phase::Drain | Phase::Refresh => None,
@@ -116,7 +165,12 @@ impl Model {
         self.slow_rounds = 0;
         match phase {
             Phase::Refresh => self.min_rtt_seen = Some(now),
-            Phase::Startup => self.growth = Growth::above(self.rate()),
+            Phase::Startup => {
+                self.confirmed = false;
+                self.growth = Growth::above(self.rate());
+                let held = bytes_in(self.rate(), self.base_rtt() + ALLOWANCE);
+                self.startup_window = held.max(INITIAL_DATAGRAMS * self.datagram_size);
+            }
             // A probe that follows on growth goes on from there.
             Phase::Probe if self.growth.stalled > 0 => self.growth = Growth::above(self.rate()),
             Phase::Probe | Phase::Drain | Phase::Cruise => {}
@@ -126,7 +180,9 @@ impl Model {
     /// A path that delivers much less than it did, although it is loaded, has become slower: believe the
     /// last rounds, rather than send too much until the filter forgets.
     fn notice_fall(&mut self, rate: &RateSample, queued: bool) {
-        let fell = rate.bytes_per_s < percent(self.rate(), FALL_PERCENT);
+        // What was sent in a round of a small window is delivered in the next.
+        let throttled = matches!(self.phase, Phase::Drain | Phase::Refresh) || self.phase_rounds <= 1;
+        let fell = !throttled && rate.bytes_per_s < percent(self.rate(), FALL_PERCENT);
         let loaded = queued || self.lossy_rounds > 0;
         self.slow_rounds = if fell && loaded { self.slow_rounds + 1 } else { 0 };
         if self.slow_rounds >= FALL_ROUNDS {
@@ -137,7 +193,7 @@ impl Model {
     /// After a lossy round the window backs off to what is delivered; it grows again round by round
     /// (`BBR.inflight_longterm`).
     fn adapt_loss_ceiling(&mut self, rate: &RateSample, round: &Round, grew: bool) {
-        let held = bytes_in(self.rate(), self.min_rtt + ALLOWANCE);
+        let held = bytes_in(self.rate(), self.base_rtt() + ALLOWANCE);
         if grew {
             self.loss_ceiling = u64::MAX;
         } else if self.lossy_rounds == 0 {
@@ -145,7 +201,7 @@ impl Model {
         } else if self.has_provoked_loss() {
             self.loss_ceiling = self.loss_ceiling.min(held);
         } else {
-            let delivered = bytes_in(rate.bytes_per_s, self.min_rtt + ALLOWANCE);
+            let delivered = bytes_in(rate.bytes_per_s, self.base_rtt() + ALLOWANCE);
             let share = LOSS_BACKOFF_PERCENT.min(100 - round.lost_percent());
             self.loss_ceiling = percent(self.window(), share).max(delivered);
         }
@@ -166,9 +222,39 @@ impl Model {
     fn note_rtt(&mut self, sample: &AckSample, now: Instant) {
         self.min_rtt = sample.min_rtt.unwrap_or(self.min_rtt);
         let Some(rtt) = sample.rtt else { return };
+        self.smoothed_rtt = sample.smoothed_rtt.unwrap_or(rtt);
+        self.jitter = sample.jitter;
         self.round.min_rtt = Some(self.round.min_rtt.map_or(rtt, |least| least.min(rtt)));
-        if rtt <= self.min_rtt + self.min_rtt / 16 + MIN_RTT_TOLERANCE {
+        self.round.max_rtt = self.round.max_rtt.max(rtt);
+        self.round.rtt_samples += 1;
+        let base = self.base_rtt();
+        if rtt <= base + base / 16 + MIN_RTT_TOLERANCE {
             self.min_rtt_seen = Some(now);
+        }
+    }
+
+    /// The round trip of the path under load, without a queue.
+    fn base_rtt(&self) -> Duration {
+        self.loaded_rtt.get().unwrap_or(self.min_rtt).max(self.min_rtt)
+    }
+
+    /// The round trip that windows are made for. Packets whose delays vary stay longer on the path than the
+    /// fastest of them; but a queue of ours is not to be taken for that, so that this has its limit.
+    fn held_rtt(&self) -> Duration {
+        let base = self.base_rtt();
+        self.smoothed_rtt.clamp(base, 2 * base + 4 * self.steadiness.variation())
+    }
+
+    /// How many rounds must look as if the pipe were full: delays that vary do so by chance.
+    fn filled_limit(&self) -> u32 {
+        if self.jitter > self.base_rtt() / 16 { 2 } else { 1 }
+    }
+
+    /// As slow start does (RFC 9438 §4.10): a window that is made use of grows by what is acknowledged.
+    fn grow_startup_window(&mut self, sample: &AckSample) {
+        let used = sample.inflight + sample.acked_bytes;
+        if 2 * used > self.startup_window && self.filled_rounds == 0 {
+            self.startup_window = self.startup_window.saturating_add(sample.acked_bytes);
         }
     }
 
@@ -187,6 +273,9 @@ impl Controller for Model {
     fn on_ack(&mut self, sample: &AckSample, now: Instant) {
         self.round.acked += sample.acked_bytes;
         self.note_rtt(sample, now);
+        if self.phase == Phase::Startup {
+            self.grow_startup_window(sample);
+        }
         if let Some(rate) = sample.rate {
             self.on_rate(&rate, now);
         }
@@ -197,19 +286,28 @@ impl Controller for Model {
 
     fn on_loss(&mut self, lost_bytes: u64, _inflight: u64, now: Instant) {
         self.round.lost += lost_bytes;
-        if self.phase == Phase::Probe && self.round.is_lossy(self.datagram_size, self.min_rtt) {
+        if self.phase == Phase::Probe
+            && self.round.is_lossy(self.datagram_size, self.base_rtt(), &self.chance)
+        {
             self.enter(Phase::Drain, now);
         }
     }
 
     fn window(&self) -> u64 {
-        let window = self.phase.window(self.rate(), self.min_rtt).min(self.loss_ceiling);
-        let measured = if self.filter.max().is_some() { window } else { 0 };
-        measured.max(self.phase.least_datagrams() * self.datagram_size)
+        if self.phase == Phase::Startup {
+            return self.startup_window.min(self.loss_ceiling.max(INITIAL_DATAGRAMS * self.datagram_size));
+        }
+        let window = self.phase.window(self.rate(), self.base_rtt(), self.held_rtt()).min(self.loss_ceiling);
+        window.max(LEAST_DATAGRAMS * self.datagram_size)
     }
 
     fn pacing_rate(&self) -> u64 {
-        let rate = percent(self.rate(), self.phase.pacing_percent(self.phase_rounds));
+        let rate = match self.phase {
+            Phase::Startup => 2 * rate_over(self.startup_window, self.smoothed_rtt.max(LEAST_RTT)),
+            phase @ (Phase::Drain | Phase::Cruise | Phase::Probe | Phase::Refresh) => {
+                percent(self.rate(), phase.pacing_percent(self.phase_rounds, self.has_queue))
+            }
+        };
         rate.max(LEAST_DATAGRAMS_PER_S * self.datagram_size).min(self.max_rate)
     }
 
@@ -229,6 +327,9 @@ const INITIAL_SPREAD_MS: u64 = 20;
 
 /// Assumed until a round trip has been measured: a short one, which sends too little rather than too much.
 const INITIAL_RTT: Duration = Duration::from_millis(20);
+
+/// On a path that is shorter the startup is paced as on this one: nobody gains by doubling faster.
+const LEAST_RTT: Duration = Duration::from_millis(1);
 
 /// Even a path that measured next to nothing gets this many, or it could never be measured again.
 const LEAST_DATAGRAMS_PER_S: u64 = 10;

@@ -20,37 +20,30 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// The pacing rate, percent of the path's rate, after `rounds` rounds in this phase.
-    pub(crate) fn pacing_percent(self, rounds: u32) -> u64 {
+    /// The pacing rate, percent of the path's rate, after `rounds` rounds in this phase, the last of which has
+    /// found a queue or not.
+    pub(crate) fn pacing_percent(self, rounds: u32, queued: bool) -> u64 {
         match self {
-            // 4 ln 2, the least gain that doubles the rate each round (`BBR.StartupPacingGain`).
-            Self::Startup => 277,
             Self::Probe if rounds == 0 => 125,
-            Self::Probe => 100,
-            // `BBR.PacingMarginPercent`: a queue that an estimate a little too high has built shrinks again.
+            Self::Startup | Self::Probe => 100,
+            // A queue that a probe, or an estimate a little too high, has built goes away again.
+            Self::Cruise | Self::Refresh if queued => 94,
+            // `BBR.PacingMarginPercent`.
             Self::Cruise | Self::Refresh => 99,
-            Self::Drain => 90,
+            Self::Drain => 85,
         }
     }
 
-    /// The window in bytes for a path of `rate` bytes/s and an empty round trip of `min_rtt`.
-    pub(crate) fn window(self, rate: u64, min_rtt: Duration) -> u64 {
-        let with = |slack| bytes_in(rate, min_rtt + slack);
+    /// The window in bytes for a path of `rate` bytes/s whose round trip is `base_rtt` at best under load, and
+    /// `held_rtt` as a rule.
+    pub(crate) fn window(self, rate: u64, base_rtt: Duration, held_rtt: Duration) -> u64 {
+        let with = |slack| bytes_in(rate, held_rtt + slack);
         match self {
-            Self::Startup => percent(with(ALLOWANCE), 200),
             // Beside another sender's queue a window for an empty path would leave nothing to probe with.
             Self::Probe => percent(with(2 * ALLOWANCE), 125),
-            Self::Cruise => with(ALLOWANCE),
-            Self::Drain => with(ACK_DELAY),
-            Self::Refresh => with(Duration::ZERO) / 2,
-        }
-    }
-
-    /// The smallest window, in datagrams.
-    pub(crate) fn least_datagrams(self) -> u64 {
-        match self {
-            Self::Startup => INITIAL_DATAGRAMS,
-            Self::Probe | Self::Cruise | Self::Drain | Self::Refresh => LEAST_DATAGRAMS,
+            Self::Startup | Self::Cruise => with(ALLOWANCE),
+            Self::Drain => bytes_in(rate, base_rtt + ACK_DELAY),
+            Self::Refresh => bytes_in(rate, base_rtt) / 2,
         }
     }
 
@@ -72,9 +65,10 @@ pub(crate) const ALLOWANCE: Duration = Duration::from_millis(10);
 /// Receivers acknowledge at the latest after this time: so much is in flight without any queue.
 const ACK_DELAY: Duration = Duration::from_millis(5);
 
-/// The first flight (RFC 6928).
-pub(crate) const INITIAL_DATAGRAMS: u64 = 10;
+/// The first flight: three times that of one TCP flow (RFC 6928), for a tunnel carries several, and each has its
+/// own slow start.
+pub(crate) const INITIAL_DATAGRAMS: u64 = 32;
 
 /// Fewer would stall on each late acknowledgement (`BBR.MinPipeCwnd`); more would be a long queue on a slow
 /// path: at 1 Mb/s four datagrams take 45 ms.
-const LEAST_DATAGRAMS: u64 = 4;
+pub(crate) const LEAST_DATAGRAMS: u64 = 4;

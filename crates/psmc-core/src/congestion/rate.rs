@@ -21,6 +21,8 @@ pub(crate) struct RateSampler {
     lagging: Checkpoint,
     /// Samples that begin before this many delivered bytes saw the sender idle (the draft's `C.app_limited`).
     app_limited_until: u64,
+    /// Delivered bytes when the sender last began after a pause: a checkpoint from then is no arrival.
+    restarted: u64,
     /// Delivered bytes at the beginning of the present round.
     round_start: u64,
     /// Snapshot of the packet sent last among those acknowledged since the last sample.
@@ -41,6 +43,9 @@ pub(crate) struct RateSample {
     pub(crate) bytes_per_s: u64,
     /// The sender had nothing to send during part of the measurement: the path can do at least this.
     pub(crate) app_limited: bool,
+    /// The datagrams arrived over a notably longer time than they were sent in: the path was the limit, not the
+    /// sender.
+    pub(crate) stretched: bool,
     /// This sample closes a round: a packet sent after the last round's end was acknowledged.
     pub(crate) round_ended: bool,
 }
@@ -65,6 +70,7 @@ impl RateSampler {
             recent: Checkpoint::default(),
             lagging: Checkpoint::default(),
             app_limited_until: 0,
+            restarted: 0,
             round_start: 0,
             newest: None,
         }
@@ -81,7 +87,7 @@ impl RateSampler {
     /// A packet of `bytes`, sent at `sent_at`, was acknowledged for the first time.
     pub(crate) fn on_acked(&mut self, snapshot: &Snapshot, sent_at: Instant, bytes: u64, now: Instant) {
         self.current.delivered += bytes;
-        self.current.at = self.nanos(now);
+        self.current.at = self.nanos(now).max(self.current.at);
         let sent = self.nanos(sent_at);
         if sent >= self.current.newest_sent {
             self.current.newest_sent = sent;
@@ -98,8 +104,8 @@ impl RateSampler {
         let newest = self.newest.take()?;
         self.advance_checkpoints(min_rtt);
         let (start, end) = (newest.start, self.current);
-        let span =
-            Duration::from_nanos(end.at.saturating_sub(start.at).max(end.newest_sent - start.newest_sent));
+        let (arriving, sending) = (end.at.saturating_sub(start.at), end.newest_sent - start.newest_sent);
+        let span = Duration::from_nanos(arriving.max(sending - sending / COMPRESSION));
         if span < min_rtt.unwrap_or_default().max(ROUND_FLOOR) {
             return None;
         }
@@ -108,7 +114,8 @@ impl RateSampler {
             self.round_start = end.delivered;
         }
         let bytes_per_s = rate_over(end.delivered - start.delivered, span);
-        Some(RateSample { bytes_per_s, app_limited: newest.app_limited, round_ended })
+        let stretched = start.delivered > self.restarted && arriving > sending + sending / STRETCH;
+        Some(RateSample { bytes_per_s, app_limited: newest.app_limited, stretched, round_ended })
     }
 
     /// There was nothing to send although `inflight` bytes in flight left room for more.
@@ -125,6 +132,7 @@ impl RateSampler {
         self.recent = self.current;
         self.lagging = self.current;
         self.app_limited_until = self.current.delivered + 1;
+        self.restarted = self.current.delivered;
     }
 
     fn advance_checkpoints(&mut self, min_rtt: Option<Duration>) {
@@ -143,6 +151,13 @@ impl RateSampler {
 /// The shortest time that a round and a sample span, because acknowledgements come up to 5 ms late and
 /// hosts wake up some milliseconds late: over a round trip of 0.2 ms one would measure nothing but that.
 const ROUND_FLOOR: Duration = Duration::from_millis(20);
+
+/// What arrives in a shorter time than it was sent in had been held up before. Delays that vary do so in both
+/// directions, and must not make all samples too small.
+const COMPRESSION: u64 = 8;
+
+/// A quarter longer than it was sent is more than acknowledgements are late.
+const STRETCH: u64 = 4;
 
 #[cfg(test)]
 mod tests {

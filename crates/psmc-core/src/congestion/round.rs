@@ -10,16 +10,35 @@ pub(crate) struct Round {
     /// Bytes acknowledged, and declared lost.
     pub(crate) acked: u64,
     pub(crate) lost: u64,
-    /// The smallest round-trip time in it.
+    /// The smallest round-trip time in it, and of how many.
     pub(crate) min_rtt: Option<Duration>,
+    pub(crate) rtt_samples: u32,
+    /// The largest round-trip time in it.
+    pub(crate) max_rtt: Duration,
 }
 
 impl Round {
     /// Whether more was lost than chance explains, in datagrams of `datagram_size` bytes, `min_rtt` being the
     /// path's best.
-    pub(crate) fn is_lossy(&self, datagram_size: u64, min_rtt: Duration) -> bool {
+    pub(crate) fn is_lossy(&self, datagram_size: u64, min_rtt: Duration, chance: &ChanceLoss) -> bool {
         let limit = if self.saw_queue(min_rtt) { LOSSY_PERCENT } else { LOSSY_UNQUEUED_PERCENT };
-        self.lost >= LOSSY_DATAGRAMS * datagram_size && self.lost_percent() >= limit
+        self.lost >= LOSSY_DATAGRAMS * datagram_size
+            && self.lost_percent() >= limit
+            && self.lost > chance.most(self.acked + self.lost, datagram_size)
+    }
+
+    /// Whether a queue has overflowed: more was lost than by chance, and others waited long.
+    pub(crate) fn has_overflown(
+        &self,
+        datagram_size: u64,
+        min_rtt: Duration,
+        jitter: Duration,
+        chance: &ChanceLoss,
+    ) -> bool {
+        let waited = self.max_rtt > min_rtt + min_rtt / 4 + QUEUE_TOLERANCE + 2 * jitter;
+        waited
+            && self.lost >= LOSSY_DATAGRAMS * datagram_size
+            && self.lost > chance.most(self.acked + self.lost, datagram_size)
     }
 
     /// The share of the round that was lost, 0 to 100.
@@ -27,9 +46,72 @@ impl Round {
         self.lost * 100 / (self.acked + self.lost).max(1)
     }
 
+    /// Whether even the fastest packet of the round met a queue, if a short one: more than the path holds is on
+    /// its way (RFC 9406 §4.2).
+    pub(crate) fn filled_pipe(&self, min_rtt: Duration, jitter: Duration) -> bool {
+        self.min_rtt.is_some_and(|rtt| rtt > min_rtt + (min_rtt / 8).max(FILLED_TOLERANCE) + 2 * jitter)
+    }
+
+    /// Whether a load was on the path, in datagrams of `datagram_size` bytes, rather than a few packets.
+    pub(crate) fn is_loaded(&self, datagram_size: u64) -> bool {
+        self.rtt_samples >= LOADED_SAMPLES && self.acked >= LOADED_DATAGRAMS * datagram_size
+    }
+
+    /// Whether even the fastest packet of the round met a queue that pacing should take away.
+    pub(crate) fn has_queue(&self, min_rtt: Duration, variation: Duration) -> bool {
+        self.min_rtt.is_some_and(|rtt| rtt > min_rtt + min_rtt / 16 + STANDING_TOLERANCE + 2 * variation)
+    }
+
     /// Whether no packet of the round found the bottleneck's queue short, `min_rtt` being the path's best.
     pub(crate) fn saw_queue(&self, min_rtt: Duration) -> bool {
         self.min_rtt.is_some_and(|rtt| rtt > min_rtt + min_rtt / 4 + QUEUE_TOLERANCE)
+    }
+}
+
+/// What the path loses whether there is a queue or not.
+#[derive(Debug, Default)]
+pub(crate) struct ChanceLoss {
+    /// The share that is lost, 0 to 1.
+    share: f64,
+}
+
+impl ChanceLoss {
+    /// A round that was not lossy, of many datagrams, lost `lost` bytes of `sent`.
+    pub(crate) fn on_round(&mut self, lost: u64, sent: u64) {
+        self.share += (lost as f64 / sent.max(1) as f64 - self.share) * CHANCE_GAIN;
+    }
+
+    /// The bytes of `sent` that chance loses at most: three standard deviations above the mean, of a Poisson
+    /// distribution.
+    #[expect(clippy::cast_possible_truncation, reason = "a count of datagrams, rounded up")]
+    fn most(&self, sent: u64, datagram_size: u64) -> u64 {
+        let mean = self.share * sent as f64 / datagram_size as f64;
+        let most = (mean + 3.0 * mean.sqrt()).ceil();
+        datagram_size.saturating_mul(most as u64)
+    }
+}
+
+/// About sixteen rounds count.
+const CHANCE_GAIN: f64 = 1.0 / 16.0;
+
+/// By how much the fastest packets of successive rounds differ, where delays vary without any queue.
+#[derive(Debug, Default)]
+pub(crate) struct Steadiness {
+    last: Option<Duration>,
+    variation: Duration,
+}
+
+impl Steadiness {
+    /// A round that carried a load had `least` for its smallest round trip.
+    pub(crate) fn on_round(&mut self, least: Duration) {
+        if let Some(last) = self.last.replace(least) {
+            self.variation = (self.variation * 7 + last.abs_diff(least)) / 8;
+        }
+    }
+
+    /// The mean difference.
+    pub(crate) fn variation(&self) -> Duration {
+        self.variation
     }
 }
 
@@ -72,6 +154,17 @@ const LOSSY_UNQUEUED_PERCENT: u64 = 15;
 /// Of few datagrams one is soon 5 %.
 const LOSSY_DATAGRAMS: u64 = 4;
 
+/// What is measured less often (`N_RTT_SAMPLE` of RFC 9406, halved, for an acknowledgement stands for several
+/// datagrams), or carries less, is no load.
+const LOADED_SAMPLES: u32 = 4;
+const LOADED_DATAGRAMS: u64 = 16;
+
+/// `MIN_RTT_THRESH` of RFC 9406.
+const FILLED_TOLERANCE: Duration = Duration::from_millis(4);
+
+/// Shorter queues are no more than late acknowledgements.
+const STANDING_TOLERANCE: Duration = Duration::from_millis(2);
+
 /// Late acknowledgements and late hosts look like a queue of this length.
 const QUEUE_TOLERANCE: Duration = Duration::from_millis(5);
 
@@ -82,7 +175,11 @@ mod tests {
     const RTT: Duration = Duration::from_millis(20);
 
     fn is_lossy(acked: u64, lost: u64, min_rtt: Duration) -> bool {
-        Round { acked, lost, min_rtt: Some(min_rtt) }.is_lossy(1000, RTT)
+        Round { acked, lost, min_rtt: Some(min_rtt), rtt_samples: 1, max_rtt: min_rtt }.is_lossy(
+            1000,
+            RTT,
+            &ChanceLoss::default(),
+        )
     }
 
     #[test]
@@ -97,7 +194,7 @@ mod tests {
     fn without_a_queue_only_heavy_loss_is_congestion() {
         assert!(!is_lossy(90_000, 10_000, RTT), "10 %");
         assert!(is_lossy(80_000, 20_000, RTT), "20 %");
-        assert!(!Round::default().is_lossy(1000, RTT), "nothing sent");
+        assert!(!Round::default().is_lossy(1000, RTT, &ChanceLoss::default()), "nothing sent");
     }
 
     #[test]

@@ -185,5 +185,5 @@ fn a_restart_forgets_the_path() {
     let controller = &mut sim.flows[0].controller;
     controller.on_restart(now);
     assert_eq!(controller.bandwidth(), None);
-    assert_eq!(controller.window(), 10 * 1400);
+    assert_eq!(controller.window(), 32 * 1400);
 }

@@ -53,7 +53,15 @@ fn queued(bucket: u16, number: u32, len: usize, capacity: usize, now: Instant) -
     packet.packet_mut()[0] = 0x45;
     packet.packet_mut()[20..NUMBERED].copy_from_slice(&number.to_be_bytes());
     let bucket = Bucket::new(bucket).expect("a bucket");
-    Queued { packet, bucket, class: ClassId::default(), seq: None, ordered: true, queued_at: now }
+    Queued {
+        packet,
+        bucket,
+        class: ClassId::default(),
+        seq: None,
+        ordered: true,
+        repaired: true,
+        queued_at: now,
+    }
 }
 
 fn number_of(queued: &Queued) -> u32 {

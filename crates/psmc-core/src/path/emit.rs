@@ -145,6 +145,7 @@ impl Path {
             let rate = self.pacing_rate();
             self.pacer.on_sent(u64::from(bytes), rate, now);
             self.last_eliciting_at = Some(now);
+            self.note_forwarding(u64::from(bytes), now);
         } else {
             self.note_answer(now);
         }
@@ -156,6 +157,13 @@ impl Path {
             packets: content.packets,
             path_use: self.use_in_datagram.take(),
         });
+    }
+
+    /// `bytes` join what the bottleneck has still to forward.
+    fn note_forwarding(&mut self, bytes: u64, now: Instant) {
+        let rate = self.expected_rate();
+        let time = Duration::from_secs_f64(bytes as f64 / rate as f64);
+        self.bottleneck = self.bottleneck.max(now) + time;
     }
 
     /// A datagram that nobody acknowledges has been sent. If it answers data, the answers themselves should be
@@ -176,7 +184,8 @@ fn fill_data(
     while let Some(queued) = outbox.pop_front() {
         let packet = queued.packet.packet();
         let seq = queued.seq.unwrap_or_default();
-        let frame = DataFrame { bucket: queued.bucket, seq, ordered: queued.ordered, packet };
+        let Queued { bucket, ordered, repaired, .. } = queued;
+        let frame = DataFrame { bucket, seq, ordered, repaired, packet };
         let next = outbox.front().map_or(usize::MAX, |next| next.packet.len());
         let behind = writer.remaining().checked_sub(DATA_OVERHEAD_WITH_LENGTH + packet.len());
         if behind.is_some_and(|behind| next <= behind && next.max(WORTH_SHARING) + DATA_OVERHEAD <= behind) {

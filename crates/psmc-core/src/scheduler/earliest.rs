@@ -17,6 +17,6 @@ impl Scheduler for Earliest {
     fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Queued, now: Instant) -> Choice {
         let bytes = packet.packet.len();
         let with_room = candidates.iter().copied().filter(|&index| paths[index].has_room(bytes, now));
-        with_room.min_by_key(|&index| paths[index].arrival(bytes)).map_or(Choice::Wait, Choice::Path)
+        with_room.min_by_key(|&index| paths[index].arrival(bytes, now)).map_or(Choice::Wait, Choice::Path)
     }
 }

@@ -209,7 +209,7 @@ impl Session {
         self.retired = super::RetiredIds::default();
         self.announced.clear();
         self.wished.clear();
-        self.slowest_delay = None;
+        self.waiting = super::Waiting::default();
         self.scheduler.on_change();
     }
 }

@@ -14,6 +14,8 @@ use crate::classify;
 use crate::event::Event;
 use crate::path::{Arrival, Path, PathAddress, PathState};
 use crate::reorder;
+use crate::repair::repair_time;
+use crate::session::Waiting;
 use crate::shared::Shared;
 
 /// How long a gap waits beyond the measured spread of the paths: timers and batches of both ends.
@@ -220,7 +222,7 @@ impl Session {
         let index = self.path_index(ack.header.path).ok_or(Refusal::NoSuchPath)?;
         let before = self.paths[index].state();
         self.paths[index]
-            .on_ack(ack, &mut self.scratch.acked, &mut self.scratch.lost, now)
+            .on_ack(ack, &mut self.scratch.acked, &mut self.scratch.lost, &self.clock, now)
             .map_err(|_| Refusal::Malformed)?;
         if let Some(newest) = self.scratch.acked.datagrams.first() {
             self.keys.on_acknowledged(newest.sent_at);
@@ -236,17 +238,20 @@ impl Session {
                 self.paths[wished].usage.on_confirmed(wish);
             }
         }
-        self.recycle_lost(index, shared);
+        self.settle_lost(index, shared);
         self.note_state(index, before, shared, now);
         Ok(())
     }
 
-    /// Gives the buffers of lost datagrams back.
-    pub(super) fn recycle_lost(&mut self, index: usize, shared: &mut Shared) {
-        for mut datagram in self.scratch.lost.datagrams.drain(..) {
-            for packet in datagram.packets.drain(..) {
+    /// Has what was in lost datagrams sent again, or gives its buffers back.
+    pub(super) fn settle_lost(&mut self, index: usize, shared: &mut Shared) {
+        for mut datagram in self.scratch.lost.datagrams.drain(..).rev() {
+            let resent = datagram.packets.iter().filter(|packet| packet.repaired).count();
+            self.paths[index].counters.resent_packets += resent as u64;
+            for packet in datagram.packets.extract_if(.., |packet| !packet.repaired) {
                 shared.pool.put(packet.packet);
             }
+            self.egress.put_back(datagram.packets.drain(..));
             self.paths[index].sent.recycle(datagram.packets);
         }
     }
@@ -270,6 +275,7 @@ impl Session {
             return Err(Refusal::ForeignSource);
         }
         self.last_traffic = Some(now);
+        self.peer_repairs = data.repaired;
         self.counters.rx_packets += 1;
         self.counters.rx_bytes += data.packet.len() as u64;
         let arrival = reorder::Arrival {
@@ -278,7 +284,8 @@ impl Session {
             ordered: data.ordered,
             packet: data.packet,
             sent_at_us,
-            spread: self.spread(sent_at_us, now),
+            spread: self.spread(sent_at_us, now)
+                + if data.repaired { self.waiting.repair } else { Duration::ZERO },
             path: self.paths[index].id,
             delay_us: self.clock.one_way_delay(sent_at_us, now),
         };
@@ -290,10 +297,11 @@ impl Session {
     /// How much longer a packet may be on its way than one that has just arrived, having been sent at
     /// `sent_at_us` by the peer's clock.
     fn spread(&mut self, sent_at_us: u32, now: Instant) -> Duration {
+        let slowest = self.slowest_delay(now);
         if self.paths.len() == 1 {
             return REORDER_SLACK;
         }
-        let Some(slowest) = self.slowest_delay(now) else {
+        let Some(slowest) = slowest else {
             return INITIAL_SPREAD;
         };
         let own = self.clock.one_way_delay(sent_at_us, now);
@@ -312,11 +320,13 @@ impl Session {
 
     /// The largest one-way delay of late of any path that delivers, microseconds on the relative scale.
     fn slowest_delay(&mut self, now: Instant) -> Option<i32> {
-        if self.slowest_delay.is_none_or(|(_, at)| now >= at + SPREAD_REFRESH) {
+        if self.waiting.looked_at.is_none_or(|at| now >= at + SPREAD_REFRESH) {
             let slowest = self.live_paths().filter_map(|path| path.received.largest_delay_us()).max();
-            self.slowest_delay = slowest.map(|slowest| (slowest, now));
+            let round_trip = self.live_paths().map(|path| path.smoothed_rtt()).max();
+            let repair = repair_time(round_trip.unwrap_or_default());
+            self.waiting = Waiting { slowest, repair, looked_at: Some(now) };
         }
-        self.slowest_delay.map(|(slowest, _)| slowest)
+        self.waiting.slowest
     }
 
     /// The moment, by the peer's clock, from before which nothing is on its way any more: every path has
@@ -324,7 +334,10 @@ impl Session {
     fn horizon(&self) -> u32 {
         let newest = self.live_paths().filter_map(|path| path.received.newest_sent_at_us());
         let oldest = newest.min_by(|a, b| a.wrapping_sub(*b).cast_signed().cmp(&0));
-        oldest.unwrap_or(0).wrapping_sub(SEALING_SKEW_US)
+        // What was sent again was sent later.
+        let repair = if self.peer_repairs { self.waiting.repair } else { Duration::ZERO };
+        let repair_us = u32::try_from(repair.as_micros()).unwrap_or(u32::MAX);
+        oldest.unwrap_or(0).wrapping_sub(SEALING_SKEW_US).wrapping_sub(repair_us)
     }
 
     /// The paths on which something may be on its way. One that has been quiet is among them: the peer may just

@@ -10,6 +10,7 @@ use crate::batch::{Batch, Transmit};
 use crate::classify::Classified;
 use crate::egress::{Queued, Service};
 use crate::path::{Path, PathRank, PathState};
+use crate::repair::RepairKind;
 use crate::scheduler::Choice;
 use crate::shared::Shared;
 
@@ -34,7 +35,8 @@ impl Session {
         self.counters.tx_bytes += packet.len() as u64;
         let (bucket, class) = (headers.bucket, shared.classes.of(headers));
         let ordered = headers.ordered || (self.config.ordered_udp && headers.is_udp());
-        let queued = Queued { packet, bucket, class, seq: None, ordered, queued_at: now };
+        let repaired = self.config.repair == RepairKind::Auto;
+        let queued = Queued { packet, bucket, class, seq: None, ordered, repaired, queued_at: now };
         self.egress.push(queued, &mut shared.pool);
     }
 
@@ -152,7 +154,8 @@ impl Session {
             let mut copy = shared.pool.take();
             copy.fill(packet.packet.packet());
             let Queued { bucket, class, seq, ordered, queued_at, .. } = packet;
-            let copy = Queued { packet: copy, bucket, class, seq, ordered, queued_at };
+            // The copies are what repairs it.
+            let copy = Queued { packet: copy, bucket, class, seq, ordered, repaired: false, queued_at };
             if let Some(refused) = path.enqueue(copy) {
                 shared.pool.put(refused.packet);
             }

@@ -172,6 +172,7 @@ impl World {
             reorder: setup.reorder,
             ordered_udp: setup.ordered_udp,
             udp_rate_limit: setup.udp_rate_limits[index],
+            repair: psmc_core::RepairKind::Auto,
             keepalive: Duration::from_secs(10),
         };
         let peer = site.add_peer(config, now).expect("free prefixes");

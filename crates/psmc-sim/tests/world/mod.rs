@@ -193,6 +193,7 @@ fn peer_config(number: u8, end: usize) -> PeerConfig {
         scheduler: SchedulerKind::Earliest,
         reorder: ReorderPolicy::Deadline,
         ordered_udp: false,
+        repair: psmc_core::RepairKind::Auto,
         bad_path_rule: false,
         udp_rate_limit: None,
         keepalive: secs(10),

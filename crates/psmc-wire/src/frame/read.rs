@@ -1,8 +1,9 @@
 //! Frames as views over the opened bytes of a datagram.
 
 use super::{
-    ACK, ACK_DELAY_UNIT_US, AckHeader, DATA, DATA_LENGTH_FLAG, DATA_UNORDERED_FLAG, PADDING, PATH_CHALLENGE,
-    PATH_RESPONSE, PATH_STATS, PATH_USE, PING, PacketRange, PathStats, PathUse, PathUseFrame,
+    ACK, ACK_DELAY_UNIT_US, AckHeader, DATA, DATA_LENGTH_FLAG, DATA_REPAIRED_FLAG, DATA_UNORDERED_FLAG,
+    PADDING, PATH_CHALLENGE, PATH_RESPONSE, PATH_STATS, PATH_USE, PING, PacketRange, PathStats, PathUse,
+    PathUseFrame,
 };
 use crate::ids::{Bucket, FlowSeq, PacketNumber, PathId};
 use crate::reader::{Malformed, Reader};
@@ -48,6 +49,8 @@ pub struct DataFrame<'a> {
     pub seq: FlowSeq,
     /// Whether it has to wait for those before it.
     pub ordered: bool,
+    /// Whether its flow's packets are sent again when a path has lost them.
+    pub repaired: bool,
     /// The whole IP packet.
     pub packet: &'a [u8],
 }
@@ -130,7 +133,7 @@ impl<'a> Frames<'a> {
             PATH_CHALLENGE => reader.array().map(Frame::PathChallenge),
             PATH_RESPONSE => reader.array().map(Frame::PathResponse),
             PATH_USE => parse_use(reader).map(Frame::PathUse),
-            data if data & !(DATA_LENGTH_FLAG | DATA_UNORDERED_FLAG) == DATA => {
+            data if data & !(DATA_LENGTH_FLAG | DATA_UNORDERED_FLAG | DATA_REPAIRED_FLAG) == DATA => {
                 parse_data(reader, data).map(Frame::Data)
             }
             unknown => Err(Malformed::UnknownType(unknown)),
@@ -188,5 +191,6 @@ fn parse_data<'a>(reader: &mut Reader<'a>, kind: u8) -> Result<DataFrame<'a>, Ma
             reader.bytes(len)?
         }
     };
-    Ok(DataFrame { bucket, seq, ordered: kind & DATA_UNORDERED_FLAG == 0, packet })
+    let (ordered, repaired) = (kind & DATA_UNORDERED_FLAG == 0, kind & DATA_REPAIRED_FLAG != 0);
+    Ok(DataFrame { bucket, seq, ordered, repaired, packet })
 }

@@ -81,10 +81,11 @@ proptest! {
         number in 0..crate::ids::BUCKETS,
         seq: u32,
         ordered: bool,
+        repaired: bool,
         packet in proptest::collection::vec(any::<u8>(), 0..1500),
     ) {
         let bucket = Bucket::new(number).expect("below the count");
-        let frame = DataFrame { bucket, seq: FlowSeq(seq), ordered, packet: &packet };
+        let frame = DataFrame { bucket, seq: FlowSeq(seq), ordered, repaired, packet: &packet };
         let bytes = written(2000, |w| w.data(&frame)).expect("fits");
         prop_assert_eq!(bytes.len(), packet.len() + DATA_OVERHEAD_WITH_LENGTH);
         assert!(matches!(only_frame(&bytes), Frame::Data(read) if read == frame));

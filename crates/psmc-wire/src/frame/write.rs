@@ -2,8 +2,8 @@
 
 use super::{
     ACK, ACK_DELAY_UNIT_US, AckHeader, DATA, DATA_LENGTH_FLAG, DATA_OVERHEAD, DATA_OVERHEAD_WITH_LENGTH,
-    DATA_UNORDERED_FLAG, MAX_ACK_GAPS, PATH_CHALLENGE, PATH_RESPONSE, PATH_STATS, PATH_USE, PING,
-    PacketRange, PathStats, PathUse, PathUseFrame,
+    DATA_REPAIRED_FLAG, DATA_UNORDERED_FLAG, MAX_ACK_GAPS, PATH_CHALLENGE, PATH_RESPONSE, PATH_STATS,
+    PATH_USE, PING, PacketRange, PathStats, PathUse, PathUseFrame,
 };
 use crate::frame::DataFrame;
 use crate::ids::PathId;
@@ -137,7 +137,7 @@ impl<'a> FrameWriter<'a> {
         if self.remaining() < DATA_OVERHEAD_WITH_LENGTH + frame.packet.len() {
             return false;
         }
-        let kind = DATA | DATA_LENGTH_FLAG | unordered_flag(frame);
+        let kind = DATA | DATA_LENGTH_FLAG | flags(frame);
         let (bucket, seq) = (frame.bucket.number().to_be_bytes(), frame.seq.0.to_be_bytes());
         self.put(&[&[kind], &bucket, &seq, &len.to_be_bytes(), frame.packet])
     }
@@ -147,7 +147,7 @@ impl<'a> FrameWriter<'a> {
         if self.remaining() < DATA_OVERHEAD + frame.packet.len() {
             return None;
         }
-        let kind = DATA | unordered_flag(frame);
+        let kind = DATA | flags(frame);
         self.put(&[&[kind], &frame.bucket.number().to_be_bytes(), &frame.seq.0.to_be_bytes(), frame.packet]);
         Some(self.len)
     }
@@ -175,6 +175,8 @@ fn run_length(range: PacketRange) -> u16 {
     u16::try_from(range.last.0 - range.first.0 + 1).unwrap_or(u16::MAX)
 }
 
-fn unordered_flag(frame: &DataFrame<'_>) -> u8 {
-    if frame.ordered { 0 } else { DATA_UNORDERED_FLAG }
+fn flags(frame: &DataFrame<'_>) -> u8 {
+    let unordered = if frame.ordered { 0 } else { DATA_UNORDERED_FLAG };
+    let repaired = if frame.repaired { DATA_REPAIRED_FLAG } else { 0 };
+    unordered | repaired
 }

@@ -25,7 +25,7 @@ pub(crate) use value::RUN_DIR;
 pub use value::{
     AllowedNet, BindAddress, BufferFactor, BufferPackets, BufferTimeout, ClassPriority, ClassWeight,
     Congestion, DnsName, Dscp, Endpoint, Host, InnerMtu, InterfaceName, Keepalive, LinkMtu, Listen, Name,
-    Port, PortRange, Protocol, Rate, Scheduler, SocketPath, TunnelAddress, ValueError, Weight,
+    Port, PortRange, Protocol, Rate, Repair, Scheduler, SocketPath, TunnelAddress, ValueError, Weight,
 };
 
 /// Most paths that one peer can have. Nobody has sixty-four uplinks, and every path costs probes and an anti-replay window.

@@ -5,7 +5,7 @@ use psmc_net::keys::{PrivateKey, PublicKey};
 use super::value::{
     AllowedNet, BindAddress, BufferFactor, BufferPackets, BufferTimeout, ClassPriority, ClassWeight,
     Congestion, Dscp, Endpoint, InnerMtu, InterfaceName, Keepalive, LinkMtu, Listen, Name, PortRange,
-    Protocol, Rate, Scheduler, SocketPath, TunnelAddress, Weight,
+    Protocol, Rate, Repair, Scheduler, SocketPath, TunnelAddress, Weight,
 };
 
 /// The configuration of a site. Every value in it is legal, and they fit together: names and keys are unique, no two
@@ -90,6 +90,8 @@ pub struct Treatment {
     pub scheduler: Scheduler,
     /// How order is restored.
     pub reorder: Reordering,
+    /// How losses are made good.
+    pub repair: Repair,
     /// Whether plain UDP is put in order, too.
     pub ordered_udp: bool,
     /// Whether a path that delivers less than a tenth of the others' average is set aside.

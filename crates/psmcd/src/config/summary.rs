@@ -73,7 +73,7 @@ fn write_treatment(treatment: &Treatment, f: &mut fmt::Formatter<'_>) -> fmt::Re
     if treatment.ordered_udp {
         write!(f, ", plain UDP too")?;
     }
-    writeln!(f)
+    writeln!(f, ", repair {}", treatment.repair)
 }
 
 fn write_path(path: &PathSettings, peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {

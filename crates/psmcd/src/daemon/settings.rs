@@ -91,6 +91,10 @@ pub fn peer_config(peer: &config::Peer, own_key: PublicKey) -> PeerConfig {
         reorder: reorder_policy(peer.treatment.reorder),
         ordered_udp: peer.treatment.ordered_udp,
         udp_rate_limit: peer.udp_rate_limit.map(|rate| rate.bits_per_second()),
+        repair: match peer.treatment.repair {
+            config::Repair::Auto => psmc_core::RepairKind::Auto,
+            config::Repair::Off => psmc_core::RepairKind::Off,
+        },
         keepalive: peer.keepalive.get(),
     }
 }

@@ -41,7 +41,7 @@ enum Event {
     Depart,
     Arrive(usize, u64),
     AckTimer(usize),
-    Ack(usize, Vec<u64>),
+    Ack(usize, Vec<u64>, Instant),
     Timeout(usize),
 }
 
@@ -121,8 +121,8 @@ impl Sim {
             Event::Depart => self.depart(),
             Event::Arrive(flow, number) => self.arrive(flow, number),
             Event::AckTimer(flow) => self.acknowledge(flow),
-            Event::Ack(flow, numbers) => {
-                self.flows[flow].on_ack(&numbers, self.now);
+            Event::Ack(flow, numbers, arrived) => {
+                self.flows[flow].on_ack(&numbers, arrived, self.now);
                 self.send(flow);
             }
             Event::Timeout(flow) => {
@@ -169,6 +169,7 @@ impl Sim {
     }
 
     fn arrive(&mut self, flow: usize, number: u64) {
+        self.flows[flow].arrived = self.now;
         let received = &mut self.flows[flow].received;
         received.push(number);
         if received.len() == 1 {
@@ -186,7 +187,9 @@ impl Sim {
         let late = self.late() + self.late();
         let at = (self.now + self.link.rtt / 2 + late).max(self.flows[flow].last_ack);
         self.flows[flow].last_ack = at;
-        self.at(at, Event::Ack(flow, numbers));
+        // As it would be without any delay on the way back.
+        let arrived = self.flows[flow].arrived + self.link.rtt / 2;
+        self.at(at, Event::Ack(flow, numbers, arrived));
     }
 
     fn service(&self) -> Duration {

@@ -19,6 +19,8 @@ pub(super) struct Flow {
     /// Packets that arrived and await their acknowledgement.
     pub(super) received: Vec<u64>,
     pub(super) last_ack: Instant,
+    /// When the last packet arrived.
+    pub(super) arrived: Instant,
     /// Bytes acknowledged in all.
     pub(super) acked: u64,
     /// Largest rate at which the host can send, bytes per second.
@@ -49,6 +51,7 @@ impl Flow {
             begins,
             received: Vec::new(),
             last_ack: begins,
+            arrived: begins,
             acked: 0,
             processor: u64::MAX,
             backlog: None,
@@ -111,7 +114,8 @@ impl Flow {
         Some(at)
     }
 
-    pub(super) fn on_ack(&mut self, numbers: &[u64], now: Instant) {
+    /// `arrived` is when the last of them would have been acknowledged if acknowledgements took no time of their own.
+    pub(super) fn on_ack(&mut self, numbers: &[u64], arrived: Instant, now: Instant) {
         let Some(&largest) = numbers.last() else { return };
         let mut acked_bytes = 0;
         let mut rtt = None;
@@ -121,20 +125,23 @@ impl Flow {
                 continue;
             };
             if !std::mem::replace(&mut sent.settled, true) {
-                self.sampler.on_acked(&sent.snapshot, sent.at, SIZE, now);
+                self.sampler.on_acked(&sent.snapshot, sent.at, SIZE, arrived);
                 acked_bytes += SIZE;
-                rtt = Some(now - sent.at);
+                rtt = Some((now - sent.at, arrived - sent.at));
             }
         }
-        if let Some(rtt) = rtt {
-            self.rtt.update(rtt, Duration::ZERO, now);
+        if let Some((round_trip, _)) = rtt {
+            self.rtt.update(round_trip, Duration::ZERO, now);
         }
         self.inflight -= acked_bytes;
         self.acked += acked_bytes;
         self.detect_losses(largest.saturating_sub(2), now);
         let rate = self.sampler.take_sample(self.rtt.min());
         let min_rtt = self.rtt.min();
-        let sample = AckSample { acked_bytes, rate, rtt, min_rtt, inflight: self.inflight };
+        let (smoothed_rtt, jitter) = (self.rtt.smoothed(), Duration::ZERO);
+        let rtt = rtt.map(|(_, forward)| forward);
+        let inflight = self.inflight;
+        let sample = AckSample { acked_bytes, rate, rtt, min_rtt, smoothed_rtt, jitter, inflight };
         self.controller.on_ack(&sample, now);
     }
 

@@ -19,6 +19,7 @@ const KEYS: &[&str] = &[
     "keepalive",
     "scheduler",
     "reorder",
+    "repair",
     "reorder_timeout",
     "reorder_packets",
     "reorder_factor",

@@ -21,6 +21,7 @@ pub(super) const KEYS: &[&str] = &[
     "mtu",
     "scheduler",
     "reorder",
+    "repair",
     "reorder_timeout",
     "reorder_packets",
     "reorder_factor",

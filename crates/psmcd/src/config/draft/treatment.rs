@@ -4,7 +4,7 @@ use psmc_toml::{Complaint, Section};
 use toml::Spanned;
 
 use crate::config::model::{Reordering, Treatment};
-use crate::config::value::{BufferFactor, BufferPackets, BufferTimeout, Reorder, Scheduler, Switch};
+use crate::config::value::{BufferFactor, BufferPackets, BufferTimeout, Reorder, Repair, Scheduler, Switch};
 
 /// The keys of a treatment.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,7 @@ pub(in crate::config) struct TreatmentDraft {
     pub(in crate::config) reorder_factor: Option<Spanned<BufferFactor>>,
     pub(in crate::config) reorder_least: Option<Spanned<BufferPackets>>,
     pub(in crate::config) reorder_most: Option<Spanned<BufferPackets>>,
+    pub(in crate::config) repair: Option<Repair>,
     pub(in crate::config) ordered_udp: Option<Switch>,
     pub(in crate::config) bad_path_rule: Option<Spanned<Switch>>,
 }
@@ -30,6 +31,7 @@ impl TreatmentDraft {
             reorder_factor: section.optional("reorder_factor", out),
             reorder_least: section.optional("reorder_least", out),
             reorder_most: section.optional("reorder_most", out),
+            repair: section.optional("repair", out).map(Spanned::into_inner),
             ordered_udp: section.optional("ordered_udp", out).map(Spanned::into_inner),
             bad_path_rule: section.optional("bad_path_rule", out),
         }
@@ -47,6 +49,7 @@ impl TreatmentDraft {
             reorder_factor: own.reorder_factor.or(other.reorder_factor),
             reorder_least: own.reorder_least.or(other.reorder_least),
             reorder_most: own.reorder_most.or(other.reorder_most),
+            repair: own.repair.or(other.repair),
             ordered_udp: own.ordered_udp.or(other.ordered_udp),
             bad_path_rule: own.bad_path_rule.or(other.bad_path_rule),
         }
@@ -57,6 +60,7 @@ impl TreatmentDraft {
         Treatment {
             scheduler: self.scheduler.unwrap_or_default(),
             reorder: self.reordering(),
+            repair: self.repair.unwrap_or_default(),
             ordered_udp: self.ordered_udp.is_some_and(|switch| switch.0),
             bad_path_rule: self.bad_path_rule.is_some_and(|switch| switch.get_ref().0),
         }

@@ -163,6 +163,47 @@ impl Setting for Congestion {
     const EXAMPLE: &'static str = "\"cubic\"";
 }
 
+/// How a site makes good what its paths lose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Repair {
+    /// Sends it again, on the path where it arrives first.
+    #[default]
+    Auto,
+    /// Doesn't.
+    Off,
+}
+
+impl Repair {
+    const ALL: [Self; 2] = [Self::Auto, Self::Off];
+
+    /// As the configuration spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Off => "off",
+        }
+    }
+}
+
+impl fmt::Display for Repair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Repair {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        choose("kind of repair", Self::ALL, Self::as_str, text)
+    }
+}
+
+impl Setting for Repair {
+    const FORM: Form = Form::Text;
+    const EXAMPLE: &'static str = "\"auto\"";
+}
+
 /// What a path's datagrams are wrapped in. `ipip` is understood in order to be refused by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::config) enum Encapsulation {
@@ -209,6 +250,9 @@ mod tests {
         }
         for reorder in Reorder::ALL {
             assert_eq!(reorder.as_str().parse(), Ok(reorder));
+        }
+        for repair in Repair::ALL {
+            assert_eq!(repair.as_str().parse(), Ok(repair));
         }
     }
 

@@ -14,7 +14,7 @@ mod socket_path;
 mod switch;
 
 pub use buffer::{BufferFactor, BufferPackets, BufferTimeout};
-pub use choice::{Congestion, Scheduler};
+pub use choice::{Congestion, Repair, Scheduler};
 pub(super) use choice::{Encapsulation, Reorder};
 pub use class::{ClassPriority, ClassWeight, Dscp, PortRange, Protocol};
 pub use endpoint::{DnsName, Endpoint, Host};

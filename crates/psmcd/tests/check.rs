@@ -149,6 +149,23 @@ fn a_byte_order_mark_and_foreign_line_ends_do_no_harm() {
     assert_eq!(desk.check("bom.toml").exit_code, Some(0));
 }
 
+/// The tool names the keys of a section when it meets one that it does not know.
+#[test]
+fn every_key_is_documented() {
+    let reference = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/CONFIGURATION.md");
+    let reference = fs::read_to_string(reference).unwrap();
+    let desk = Desk::new();
+    desk.put("keys.toml", "[site]\n0x = 1\n[[peer]]\n0x = 1\n[[peer.path]]\n0x = 1\n", 0o600);
+    let complaints = desk.complaints("keys.toml");
+    let lists = complaints.lines().filter_map(|line| line.split_once("the keys here are "));
+    let keys: Vec<_> = lists.flat_map(|(_, keys)| keys.split(", ")).collect();
+    assert!(keys.contains(&"listen") && keys.contains(&"allowed_ips") && keys.contains(&"congestion"));
+    for key in keys {
+        let documented = [format!("`{key}`"), format!("`[[peer.{key}]]`")];
+        assert!(documented.iter().any(|text| reference.contains(text)), "{key} is not in the reference");
+    }
+}
+
 fn fixture(kind: &str, name: &str) -> Vec<u8> {
     let files = fixtures(kind);
     files.into_iter().find(|(file, _)| file == name).unwrap().1

@@ -7,10 +7,12 @@ use siphasher::sip::SipHasher13;
 use thiserror::Error;
 
 mod class;
+mod quic;
 mod upper;
 
 pub use class::{ClassConfig, ClassMatch, DEFAULT_WEIGHT, MAX_CLASSES, Priority};
 pub(crate) use class::{ClassId, Classes};
+pub(crate) use quic::{QuicFlows, QuicHint};
 use upper::Upper;
 
 /// Bytes of an IPv4 header without options (RFC 791 §3.1).
@@ -32,16 +34,13 @@ pub(crate) struct Classified {
     pub(crate) ports: Option<[u16; 2]>,
     /// The bucket of its flow.
     pub(crate) bucket: Bucket,
-    /// Whether its flow wants its packets in order.
+    /// Whether its flow wants its packets in order, as far as its protocol and ports tell.
     pub(crate) ordered: bool,
+    /// Whether it looks like QUIC at another port.
+    pub(crate) quic: QuicHint,
 }
 
 impl Classified {
-    /// Whether nobody slows its flow down when paths are full: plain UDP, but not QUIC, which is told by its ports.
-    pub(crate) fn is_unresponsive(&self) -> bool {
-        self.is_udp() && !self.ordered
-    }
-
     /// Whether it is UDP of any kind, or a fragment of it.
     pub(crate) fn is_udp(&self) -> bool {
         upper::is_udp(self.protocol)
@@ -107,6 +106,7 @@ fn classify_ipv4(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPacket> 
         ports: upper.ports(),
         bucket: bucket(&header[12..], upper, key),
         ordered: upper.wants_order(),
+        quic: upper.quic,
     })
 }
 
@@ -123,6 +123,7 @@ fn classify_ipv6(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPacket> 
         ports: upper.ports(),
         bucket: bucket(addresses, upper, key),
         ordered: upper.wants_order(),
+        quic: upper.quic,
     })
 }
 

@@ -19,6 +19,7 @@ pub use control::ConnectionId;
 pub use paths::PathError;
 pub use receive::{DatagramOrigin, Refusal};
 
+use crate::classify::QuicFlows;
 use crate::clock::SessionClock;
 use crate::config::PeerConfig;
 use crate::egress::{ClassStatus, EgressQueue};
@@ -65,6 +66,7 @@ pub(crate) struct Session {
     /// What the peer wishes of paths that have not been heard of yet.
     wished: Vec<PathUseFrame>,
     egress: EgressQueue,
+    quic: QuicFlows,
     udp_limit: UdpLimit,
     sequences: Sequences,
     scheduler: Box<dyn Scheduler>,
@@ -179,6 +181,7 @@ impl Session {
             scheduler: config.scheduler.build(config.bad_path_rule),
             reorder: Reorder::new(config.reorder, ReorderLimits::default()),
             waiting: Waiting::default(),
+            quic: QuicFlows::new(now),
             peer_repairs: false,
             counters: SessionCounters::default(),
             last_traffic: None,

@@ -1,5 +1,7 @@
 //! What lies above the IP header, as far as it tells flows apart.
 
+use super::quic::QuicHint;
+
 /// The most IPv6 extension headers that are walked. Packets with more than two or three are not seen in
 /// practice, and a chain can otherwise be as long as the packet.
 const MAX_EXTENSIONS: usize = 8;
@@ -36,6 +38,8 @@ pub(super) struct Upper {
     pub(super) protocol: u8,
     /// Source and destination port, or what stands for them; zero where there is nothing of the kind.
     pub(super) endpoints: [u8; 4],
+    /// Whether it is UDP that looks like QUIC.
+    pub(super) quic: QuicHint,
 }
 
 impl Upper {
@@ -76,8 +80,8 @@ impl Upper {
 
     /// Whether flows of this kind suffer when their packets change places.
     ///
-    /// Transports that take reordering for loss do: TCP, SCTP, DCCP, and QUIC, which is told from other UDP
-    /// by its ports. Everything else either doesn't care or would rather have a packet early than in order.
+    /// Transports that take reordering for loss do: TCP, SCTP, DCCP, and QUIC, which its ports tell from other UDP (at
+    /// other ports its first packets do, see [`QuicHint`]). Everything else either doesn't care or would rather have a packet early than in order.
     pub(super) fn wants_order(self) -> bool {
         match self.protocol {
             number::TCP | number::SCTP | number::DCCP => true,
@@ -96,12 +100,13 @@ impl Upper {
             number::ICMPV6 => echo_identifier(payload, [128, 129]),
             _ => None,
         };
-        Self { protocol, endpoints: endpoints.unwrap_or_default() }
+        let quic = if protocol == number::UDP { QuicHint::of_udp(payload) } else { QuicHint::No };
+        Self { protocol, endpoints: endpoints.unwrap_or_default(), quic }
     }
 
     /// Only the first fragment has ports, and all fragments are to share one bucket.
     fn fragmented(protocol: u8) -> Self {
-        Self { protocol, endpoints: [0; 4] }
+        Self { protocol, endpoints: [0; 4], quic: QuicHint::No }
     }
 }
 

@@ -2,14 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-/// The delay that a standing queue may cause (RFC 8289 §4.3).
+/// The delay that a standing queue may cause at least (RFC 8289 §4.3).
 const TARGET: Duration = Duration::from_millis(5);
 
 /// A queue that lasts longer stands; and the time that senders get to answer to a drop (RFC 8289 §4.2).
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// The target is 5 % of the interval: less costs throughput, more buys hardly any (RFC 8289 §4.3).
-const INTERVAL_PER_TARGET: u32 = 20;
+/// Beyond that the target is half of a round trip. CUBIC goes down to 0.7 of its window after a drop (RFC 9438
+/// §4.6): with a queue of 0.43 of what the paths hold it never leaves them idle. The RFC's target is a tenth of
+/// that, since there one flow's queue delays all others; here every flow has a queue of its own, and only itself
+/// to delay.
+const ROUND_TRIPS_PER_TARGET: u32 = 2;
 
 /// Bytes of four full-size packets. TCP takes three acknowledgements beyond a loss for the loss (RFC 5681
 /// §3.2): a drop among fewer packets costs a time-out, which is worse than this queue.
@@ -34,7 +37,7 @@ const GROWTH: u64 = 4;
 /// them to slow down where they should not. So a queue is judged once an interval has passed without growth.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Service {
-    /// The round trip of the slowest path in use.
+    /// The round trip of the slowest path in use, as it is as a rule.
     pub(crate) round_trip: Duration,
     /// Bytes per second of all paths in use.
     pub(crate) rate: u64,
@@ -69,15 +72,12 @@ impl Params {
     pub(super) fn set_service(&mut self, service: &Service, now: Instant) {
         // Flows have at least this round trip. The interval must not be shorter, and most round trips are
         // shorter than 100 ms (RFC 8289 §4.2).
-        let interval = service.round_trip.max(INTERVAL);
-        if interval != self.interval {
-            self.interval = interval;
-            self.target = interval / INTERVAL_PER_TARGET;
-        }
+        self.interval = service.round_trip.max(INTERVAL);
+        self.target = (service.round_trip / ROUND_TRIPS_PER_TARGET).max(TARGET);
         let known = *self.rate.get_or_insert(service.rate);
         if service.rate > known + known / GROWTH {
             self.rate = Some(service.rate);
-            self.judge_from = Some(now + interval);
+            self.judge_from = Some(now + self.interval);
         }
     }
 

@@ -26,7 +26,9 @@ impl Session {
         shared: &mut Shared,
         now: Instant,
     ) {
-        if headers.is_unresponsive() && !self.udp_limit.admits(packet.len(), now) {
+        let quic = self.quic.contain(headers.bucket, headers.quic, now);
+        let responsive = headers.ordered || quic || !headers.is_udp();
+        if !responsive && !self.udp_limit.admits(packet.len(), now) {
             self.counters.udp_limited += 1;
             return shared.pool.put(packet);
         }
@@ -34,7 +36,7 @@ impl Session {
         self.counters.tx_packets += 1;
         self.counters.tx_bytes += packet.len() as u64;
         let (bucket, class) = (headers.bucket, shared.classes.of(headers));
-        let ordered = headers.ordered || (self.config.ordered_udp && headers.is_udp());
+        let ordered = headers.ordered || quic || (self.config.ordered_udp && headers.is_udp());
         let repaired = self.config.repair == RepairKind::Auto;
         let queued = Queued { packet, bucket, class, seq: None, ordered, repaired, queued_at: now };
         self.egress.push(queued, &mut shared.pool);
@@ -112,12 +114,12 @@ impl Session {
         best.is_some()
     }
 
-    /// What the candidates take. Of the round trips the shortest of each path counts: flows take longer.
+    /// What the candidates take.
     fn service(&self) -> Service {
         let candidates = || self.scratch.candidates.iter().map(|&index| &self.paths[index]);
         let rate = |path: &Path| path.bandwidth().unwrap_or_else(|| path.pacing_rate());
         Service {
-            round_trip: candidates().filter_map(|path| path.rtt.min()).max().unwrap_or_default(),
+            round_trip: candidates().filter_map(|path| path.rtt.smoothed()).max().unwrap_or_default(),
             rate: candidates().map(rate).fold(0, u64::saturating_add),
         }
     }

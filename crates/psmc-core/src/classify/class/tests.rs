@@ -3,6 +3,7 @@ use std::net::Ipv4Addr;
 use psmc_wire::Bucket;
 
 use super::*;
+use crate::classify::QuicHint;
 
 fn packet(dscp: u8, protocol: u8, ports: Option<[u16; 2]>) -> Classified {
     Classified {
@@ -13,6 +14,7 @@ fn packet(dscp: u8, protocol: u8, ports: Option<[u16; 2]>) -> Classified {
         ports,
         bucket: Bucket::of_hash(0),
         ordered: true,
+        quic: QuicHint::No,
     }
 }
 

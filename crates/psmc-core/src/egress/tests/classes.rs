@@ -1,7 +1,7 @@
 //! What share of the paths a class gets, and how long it waits for it.
 
 use super::*;
-use crate::classify::{ClassMatch, Classes, Classified, Priority};
+use crate::classify::{ClassMatch, Classes, Classified, Priority, QuicHint};
 
 const LEN: usize = 1400;
 
@@ -31,8 +31,8 @@ impl Competition {
         let id = |dscp| {
             let address = std::net::Ipv4Addr::LOCALHOST.into();
             let (source, destination, bucket) = (address, address, Bucket::of_hash(0));
-            let headers =
-                Classified { source, destination, protocol: 17, dscp, ports: None, bucket, ordered: false };
+            let (protocol, ports, ordered, quic) = (17, None, false, QuicHint::No);
+            let headers = Classified { source, destination, protocol, dscp, ports, bucket, ordered, quic };
             classes.of(&headers)
         };
         Self { bench, ids: (0..3).map(id).collect() }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use psmc_wire::{Bucket, BufPool, FlowSeq, PacketBuf};
 
 use crate::classify::{ClassConfig, ClassId};
+use crate::repair::Role;
 use classes::ClassQueues;
 pub(crate) use codel::Service;
 
@@ -29,9 +30,18 @@ pub(crate) struct Queued {
     /// Given with the first path, kept when it is sent again.
     pub(crate) seq: Option<FlowSeq>,
     pub(crate) ordered: bool,
-    /// Whether it is sent again when a path has lost it.
-    pub(crate) repaired: bool,
+    pub(crate) role: Role,
     pub(crate) queued_at: Instant,
+}
+
+impl Queued {
+    /// One more copy, in a buffer of `pool`.
+    pub(crate) fn copy(&self, pool: &mut BufPool) -> Self {
+        let mut packet = pool.take();
+        packet.fill(self.packet.packet());
+        let Self { bucket, class, seq, ordered, queued_at, .. } = *self;
+        Self { packet, bucket, class, seq, ordered, role: Role::Copy, queued_at }
+    }
 }
 
 /// A class of a session's queue.

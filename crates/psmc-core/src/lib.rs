@@ -35,7 +35,7 @@ pub use egress::{ClassStatus, QueueCounters};
 pub use event::{Event, PeerId};
 pub use path::{PathAddress, PathCounters, PathState};
 pub use reorder::{AdaptiveBuffer, ReorderCounters, ReorderPolicy};
-pub use repair::{RepairKind, UnknownRepair};
+pub use repair::{RepairCounters, RepairKind, UnknownRepair};
 pub use scheduler::{SchedulerKind, UnknownScheduler};
 pub use session::{ConnectionId, DatagramOrigin, MAX_PATHS, PathError, Refusal, SessionCounters};
 pub use site::{PeerError, Site};

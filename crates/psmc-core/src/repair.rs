@@ -1,9 +1,13 @@
-//! What happens to inner packets that a path has lost.
+//! How inner packets survive paths that lose some.
+
+mod extras;
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use thiserror::Error;
+
+pub(crate) use extras::{Extra, Extras};
 
 /// How a session makes good what its paths lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -11,21 +15,52 @@ pub enum RepairKind {
     /// What is lost is sent again, on the path where it arrives first.
     #[default]
     Auto,
+    /// Every packet leaves on two paths, if there are two; what both lose stays lost.
+    Duplicate,
     /// What is lost stays lost.
     Off,
 }
 
+/// What is in a buffer that waits for a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// An inner packet, and how it is made good if it is lost.
+    Packet(RepairKind),
+    /// One more copy of an inner packet.
+    Copy,
+}
+
+impl Role {
+    /// Whether it is sent again when a path has lost it.
+    pub(crate) fn is_resent(self) -> bool {
+        self == Self::Packet(RepairKind::Auto)
+    }
+}
+
+/// What repair has done for the packets of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RepairCounters {
+    /// Second copies sent.
+    pub tx_copies: u64,
+    /// Second copies that found no room on another path in time.
+    pub dropped: u64,
+}
+
 /// A name that no kind of repair has.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("no kind of repair is called `{0}`: use auto or off")]
+#[error("no kind of repair is called `{0}`: use auto, duplicate or off")]
 pub struct UnknownRepair(String);
 
 impl RepairKind {
+    /// All of them, the default first.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Duplicate, Self::Off];
+
     /// The name in configuration files and in the status.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
+            Self::Duplicate => "duplicate",
             Self::Off => "off",
         }
     }
@@ -35,7 +70,7 @@ impl FromStr for RepairKind {
     type Err = UnknownRepair;
 
     fn from_str(name: &str) -> Result<Self, UnknownRepair> {
-        let found = [Self::Auto, Self::Off].into_iter().find(|kind| kind.name() == name);
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
         found.ok_or_else(|| UnknownRepair(name.to_owned()))
     }
 }

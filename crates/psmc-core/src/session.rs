@@ -26,6 +26,7 @@ use crate::egress::{ClassStatus, EgressQueue};
 use crate::event::PeerId;
 use crate::path::{Path, PathState, Settled};
 use crate::reorder::{Reorder, ReorderCounters, ReorderLimits};
+use crate::repair::{Extras, RepairCounters};
 use crate::scheduler::Scheduler;
 use crate::shared::Shared;
 use control::Control;
@@ -67,6 +68,7 @@ pub(crate) struct Session {
     wished: Vec<PathUseFrame>,
     egress: EgressQueue,
     quic: QuicFlows,
+    extras: Extras,
     udp_limit: UdpLimit,
     sequences: Sequences,
     scheduler: Box<dyn Scheduler>,
@@ -97,6 +99,8 @@ pub struct SessionCounters {
     pub too_big: u64,
     /// Inner packets of plain UDP beyond its limit.
     pub udp_limited: u64,
+    /// What repair has done.
+    pub repair: RepairCounters,
 }
 
 /// How long gaps wait, looked at anew from time to time.
@@ -176,6 +180,7 @@ impl Session {
             announced: Vec::new(),
             wished: Vec::new(),
             egress: EgressQueue::new(shared.classes.list(), shared.mtu),
+            extras: Extras::default(),
             udp_limit: UdpLimit::new(config.udp_rate_limit),
             sequences: Sequences::default(),
             scheduler: config.scheduler.build(config.bad_path_rule),
@@ -216,6 +221,7 @@ impl Session {
         self.forget_closed_paths(shared, now);
         self.reorder.handle_timeout(now, &mut shared.delivered);
         self.egress.drop_stale(now, &mut shared.pool);
+        self.extras.drop_stale(now, &mut shared.pool);
         self.listen_for_life(now);
         for hangup in self.control.take_overdue(now) {
             self.hang_up(hangup, shared);
@@ -256,7 +262,8 @@ impl Session {
 
     /// When [`handle_timeout`](Self::handle_timeout) or a transmission is due.
     pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
-        let (warm, backlog) = (self.is_warm(now), self.egress.shown().map(|front| front.packet.len()));
+        let warm = self.is_warm(now);
+        let backlog = self.egress.shown().map(|front| front.packet.len()).max(self.extras.first_len());
         let may_seal = self.keys.sealing().is_some();
         let paths = self.paths.iter().filter_map(|path| {
             if may_seal { path.next_timeout(warm, backlog, now) } else { path.usage.forget_at() }
@@ -270,6 +277,7 @@ impl Session {
             self.reorder.next_timeout(),
             self.control.next_timeout(),
             self.egress.stale_at(),
+            self.extras.stale_at(),
             deaf.flatten(),
         ];
         paths.chain(wishes).chain(others.into_iter().flatten()).min()
@@ -307,7 +315,8 @@ impl Session {
 
     /// What the session has carried.
     pub(crate) fn counters(&self) -> SessionCounters {
-        self.counters
+        let repair = RepairCounters { dropped: self.extras.dropped(), ..self.counters.repair };
+        SessionCounters { repair, ..self.counters }
     }
 
     /// What reordering has done.

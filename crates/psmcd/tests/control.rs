@@ -119,6 +119,7 @@ fn peer() -> PeerStatus {
         udp_rate_limit_mbps: Some(20.0),
         drops: BTreeMap::from([("queue_full".to_owned(), 12), ("too_large".to_owned(), 0)]),
         reorder: BTreeMap::new(),
+        repair: BTreeMap::new(),
         classes: vec![class("best-effort", 888_000, 3), class("voice", 2_000, 0), class("background", 0, 0)],
         paths: vec![busy_path(), path("lte")],
     }
@@ -137,6 +138,7 @@ fn status() -> Status {
         epoch: None,
         drops: BTreeMap::new(),
         reorder: BTreeMap::new(),
+        repair: BTreeMap::new(),
         classes: Vec::new(),
         paths: Vec::new(),
         ..peer()

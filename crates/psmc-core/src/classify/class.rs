@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use ipnet::IpNet;
 
 use super::Classified;
+use crate::repair::RepairKind;
 
 /// The most classes of a site. CAKE, the queue discipline that has most, has eight; twice that leaves room.
 pub const MAX_CLASSES: usize = 16;
@@ -26,6 +27,8 @@ pub struct ClassConfig {
     pub priority: Priority,
     /// Its share of the bytes while classes compete, beside their weights; 1 to 100.
     pub weight: u16,
+    /// What happens to those of its packets that a path loses, if not what the peer is configured with.
+    pub repair: Option<RepairKind>,
 }
 
 /// What a packet must be: all that is said here.
@@ -64,6 +67,7 @@ impl ClassConfig {
             packets: ClassMatch::default(),
             priority: Priority::Normal,
             weight: DEFAULT_WEIGHT,
+            repair: None,
         }
     }
 
@@ -81,8 +85,15 @@ impl ClassConfig {
                 packets: by_dscp(VOICE),
                 priority: Priority::High,
                 weight: DEFAULT_WEIGHT / 2,
+                repair: None,
             },
-            Self { name: background, packets: by_dscp(BACKGROUND), priority: Priority::Low, weight: 1 },
+            Self {
+                name: background,
+                packets: by_dscp(BACKGROUND),
+                priority: Priority::Low,
+                weight: 1,
+                repair: None,
+            },
             Self::best_effort(),
         ]
     }
@@ -143,6 +154,11 @@ impl Classes {
     pub(crate) fn of(&self, packet: &Classified) -> ClassId {
         let mut asked = (0..).zip(&self.list).skip(1);
         asked.find(|(_, class)| class.packets.takes(packet)).map(|(id, _)| ClassId(id)).unwrap_or_default()
+    }
+
+    /// What happens to packets of a class that a path loses, if the class says so.
+    pub(crate) fn repair(&self, class: ClassId) -> Option<RepairKind> {
+        self.list.get(class.index()).and_then(|config| config.repair)
     }
 
     /// The classes, by id.

@@ -59,7 +59,7 @@ fn queued(bucket: u16, number: u32, len: usize, capacity: usize, now: Instant) -
         class: ClassId::default(),
         seq: None,
         ordered: true,
-        repaired: true,
+        role: crate::repair::Role::Packet(crate::RepairKind::Auto),
         queued_at: now,
     }
 }

@@ -184,8 +184,8 @@ fn fill_data(
     while let Some(queued) = outbox.pop_front() {
         let packet = queued.packet.packet();
         let seq = queued.seq.unwrap_or_default();
-        let Queued { bucket, ordered, repaired, .. } = queued;
-        let frame = DataFrame { bucket, seq, ordered, repaired, packet };
+        let Queued { bucket, ordered, role, .. } = queued;
+        let frame = DataFrame { bucket, seq, ordered, repaired: role.is_resent(), packet };
         let next = outbox.front().map_or(usize::MAX, |next| next.packet.len());
         let behind = writer.remaining().checked_sub(DATA_OVERHEAD_WITH_LENGTH + packet.len());
         if behind.is_some_and(|behind| next <= behind && next.max(WORTH_SHARING) + DATA_OVERHEAD <= behind) {

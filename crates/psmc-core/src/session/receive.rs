@@ -246,9 +246,9 @@ impl Session {
     /// Has what was in lost datagrams sent again, or gives its buffers back.
     pub(super) fn settle_lost(&mut self, index: usize, shared: &mut Shared) {
         for mut datagram in self.scratch.lost.datagrams.drain(..).rev() {
-            let resent = datagram.packets.iter().filter(|packet| packet.repaired).count();
+            let resent = datagram.packets.iter().filter(|packet| packet.role.is_resent()).count();
             self.paths[index].counters.resent_packets += resent as u64;
-            for packet in datagram.packets.extract_if(.., |packet| !packet.repaired) {
+            for packet in datagram.packets.extract_if(.., |packet| !packet.role.is_resent()) {
                 shared.pool.put(packet.packet);
             }
             self.egress.put_back(datagram.packets.drain(..));

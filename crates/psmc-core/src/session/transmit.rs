@@ -10,7 +10,7 @@ use crate::batch::{Batch, Transmit};
 use crate::classify::Classified;
 use crate::egress::{Queued, Service};
 use crate::path::{Path, PathRank, PathState};
-use crate::repair::RepairKind;
+use crate::repair::{Extra, RepairKind, Role};
 use crate::scheduler::Choice;
 use crate::shared::Shared;
 
@@ -37,8 +37,8 @@ impl Session {
         self.counters.tx_bytes += packet.len() as u64;
         let (bucket, class) = (headers.bucket, shared.classes.of(headers));
         let ordered = headers.ordered || quic || (self.config.ordered_udp && headers.is_udp());
-        let repaired = self.config.repair == RepairKind::Auto;
-        let queued = Queued { packet, bucket, class, seq: None, ordered, repaired, queued_at: now };
+        let role = Role::Packet(shared.classes.repair(class).unwrap_or(self.config.repair));
+        let queued = Queued { packet, bucket, class, seq: None, ordered, role, queued_at: now };
         self.egress.push(queued, &mut shared.pool);
     }
 
@@ -93,12 +93,14 @@ impl Session {
             return;
         }
         self.egress.set_service(&self.service(), now);
+        self.place_extras(shared, now);
         while let Some(front) = self.egress.front(&mut shared.pool, now) {
             match self.scheduler.choose(&self.paths, &self.scratch.candidates, front, now) {
                 Choice::Wait => break,
-                Choice::Path(index) => self.give(index, shared),
+                Choice::Path(index) => self.give(index, shared, now),
                 Choice::All => self.give_to_all(shared),
             }
+            self.place_extras(shared, now);
         }
         for &index in &self.scratch.candidates {
             self.paths[index].note_idle(now);
@@ -132,7 +134,7 @@ impl Session {
         Some(packet)
     }
 
-    fn give(&mut self, index: usize, shared: &mut Shared) {
+    fn give(&mut self, index: usize, shared: &mut Shared, now: Instant) {
         let Some(packet) = self.take_first() else { return };
         let fits = |&index: &usize| self.paths[index].fits(packet.packet.len());
         // A packet too large for the path that the scheduler chose still fits another, perhaps.
@@ -141,8 +143,41 @@ impl Session {
             self.counters.too_big += 1;
             return shared.pool.put(packet.packet);
         };
+        self.protect(index, &packet, shared, now);
         if let Some(refused) = self.paths[index].enqueue(packet) {
             shared.pool.put(refused.packet);
+        }
+    }
+
+    /// Prepares what repairs `packet` if the path at `index`, which takes it, loses it.
+    fn protect(&mut self, index: usize, packet: &Queued, shared: &mut Shared, now: Instant) {
+        let Role::Packet(RepairKind::Duplicate) = packet.role else { return };
+        if self.scratch.candidates.len() > 1 {
+            let queued = packet.copy(&mut shared.pool);
+            let extra = Extra { queued, avoid: self.paths[index].id, since: now };
+            self.extras.push(extra, &mut shared.pool);
+        }
+    }
+
+    /// Gives extras to paths that have room, each to the one where it arrives first.
+    fn place_extras(&mut self, shared: &mut Shared, now: Instant) {
+        let mut at = 0;
+        while let Some(extra) = self.extras.get(at) {
+            let (paths, bytes) = (&self.paths, extra.queued.packet.len());
+            let suits = |index: &usize| {
+                let path = &paths[*index];
+                extra.may_take(path.id) && path.fits(bytes) && path.has_room(bytes, now)
+            };
+            let suitable = self.scratch.candidates.iter().copied().filter(suits);
+            let Some(index) = suitable.min_by_key(|&index| paths[index].arrival(bytes, now)) else {
+                at += 1;
+                continue;
+            };
+            let Some(extra) = self.extras.take(at) else { return };
+            self.counters.repair.tx_copies += 1;
+            if let Some(refused) = self.paths[index].enqueue(extra.queued) {
+                shared.pool.put(refused.packet);
+            }
         }
     }
 
@@ -153,11 +188,8 @@ impl Session {
             if !path.fits(packet.packet.len()) {
                 continue;
             }
-            let mut copy = shared.pool.take();
-            copy.fill(packet.packet.packet());
-            let Queued { bucket, class, seq, ordered, queued_at, .. } = packet;
             // The copies are what repairs it.
-            let copy = Queued { packet: copy, bucket, class, seq, ordered, repaired: false, queued_at };
+            let copy = packet.copy(&mut shared.pool);
             if let Some(refused) = path.enqueue(copy) {
                 shared.pool.put(refused.packet);
             }

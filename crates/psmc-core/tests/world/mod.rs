@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 
 pub use link::Link;
 use psmc_core::{
-    Batch, CongestionConfig, ConnectionId, DatagramOrigin, Event, PathConfig, PathState, PeerConfig,
-    PeerError, PeerId, PeerStatus, ReorderPolicy, SchedulerKind, Site, SiteConfig, SocketId,
+    Batch, ClassConfig, CongestionConfig, ConnectionId, DatagramOrigin, Event, PathConfig, PathState,
+    PeerConfig, PeerError, PeerId, PeerStatus, ReorderPolicy, RepairKind, SchedulerKind, Site, SiteConfig,
+    SocketId,
 };
 use psmc_wire::PathId;
 use psmc_wire::control::Message;
@@ -50,6 +51,7 @@ pub struct Setup {
     pub ordered_udp: bool,
     pub bad_path_rule: bool,
     pub congestion: CongestionConfig,
+    pub repair: RepairKind,
 }
 
 impl From<SchedulerKind> for Setup {
@@ -66,6 +68,7 @@ impl From<SchedulerKind> for Setup {
             ordered_udp,
             bad_path_rule,
             congestion,
+            repair: RepairKind::Auto,
         }
     }
 }
@@ -101,6 +104,7 @@ pub struct World {
     seed: u64,
     batch: Batch,
     setup: Setup,
+    classes: Vec<ClassConfig>,
 }
 
 pub fn path_config(link: usize) -> PathConfig {
@@ -123,8 +127,13 @@ pub fn address(link: usize, end: usize) -> SocketAddr {
 
 impl World {
     pub fn new(links: Vec<Link>, setup: impl Into<Setup>) -> Self {
+        Self::with_classes(links, setup, ClassConfig::defaults())
+    }
+
+    /// A world of two sites with these traffic classes.
+    pub fn with_classes(links: Vec<Link>, setup: impl Into<Setup>, classes: Vec<ClassConfig>) -> Self {
         let (now, setup) = (Instant::now(), setup.into());
-        let end = |index| Self::make_end(index, 1, setup, now);
+        let end = |index| Self::make_end(index, 1, setup, &classes, now);
         let mut world = Self {
             now,
             start: now,
@@ -140,6 +149,7 @@ impl World {
             seed: 1,
             batch: Batch::new(64),
             setup,
+            classes,
         };
         world.open_paths();
         world
@@ -147,17 +157,22 @@ impl World {
 
     /// A connected world: every path is active.
     pub fn connected(links: Vec<Link>, setup: impl Into<Setup>) -> Self {
-        let mut world = Self::new(links, setup);
+        Self::connected_with(links, setup, ClassConfig::defaults())
+    }
+
+    /// A connected world of two sites with these traffic classes.
+    pub fn connected_with(links: Vec<Link>, setup: impl Into<Setup>, classes: Vec<ClassConfig>) -> Self {
+        let mut world = Self::with_classes(links, setup, classes);
         world.run_for(Duration::from_secs(1));
         world
     }
 
-    fn make_end(index: usize, seed: u8, setup: Setup, now: Instant) -> End {
+    fn make_end(index: usize, seed: u8, setup: Setup, classes: &[ClassConfig], now: Instant) -> End {
         let mut site = Site::new(SiteConfig {
             name: ["van", "hq"][index].to_owned(),
             mtu: setup.mtu,
             aead: Aead::Aes256Gcm,
-            classes: psmc_core::ClassConfig::defaults(),
+            classes: classes.to_vec(),
             seed: std::array::from_fn(|i| {
                 if i == 0 { seed.wrapping_mul(2).wrapping_add(index as u8) } else { 0 }
             }),
@@ -172,7 +187,7 @@ impl World {
             reorder: setup.reorder,
             ordered_udp: setup.ordered_udp,
             udp_rate_limit: setup.udp_rate_limits[index],
-            repair: psmc_core::RepairKind::Auto,
+            repair: setup.repair,
             keepalive: Duration::from_secs(10),
         };
         let peer = site.add_peer(config, now).expect("free prefixes");
@@ -203,7 +218,7 @@ impl World {
     pub fn restart_silently(&mut self, end: usize) {
         self.seed += 1;
         let delivered = std::mem::take(&mut self.ends[end].delivered);
-        self.ends[end] = Self::make_end(end, self.seed as u8, self.setup, self.now);
+        self.ends[end] = Self::make_end(end, self.seed as u8, self.setup, &self.classes, self.now);
         self.ends[end].delivered = delivered;
         if end == VAN {
             self.open_paths();

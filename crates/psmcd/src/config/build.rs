@@ -53,6 +53,7 @@ fn class(draft: ClassDraft) -> Option<Class> {
         to: draft.to,
         priority: draft.priority,
         weight: draft.weight,
+        repair: draft.repair,
     })
 }
 

@@ -60,6 +60,8 @@ pub struct Class {
     pub priority: Option<ClassPriority>,
     /// Its share.
     pub weight: Option<ClassWeight>,
+    /// How what paths lose of it is made good, if not as its peer is configured.
+    pub repair: Option<Repair>,
 }
 
 /// The other end of a tunnel, `[[peer]]`.

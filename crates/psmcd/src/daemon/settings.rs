@@ -57,6 +57,7 @@ fn changed_class(base: ClassConfig, class: &config::Class) -> ClassConfig {
         packets: if packets == ClassMatch::default() { base.packets } else { packets },
         priority: class.priority.map_or(base.priority, priority),
         weight: class.weight.map_or(base.weight, config::ClassWeight::get),
+        repair: class.repair.map(config::Repair::kind).or(base.repair),
     }
 }
 
@@ -91,10 +92,7 @@ pub fn peer_config(peer: &config::Peer, own_key: PublicKey) -> PeerConfig {
         reorder: reorder_policy(peer.treatment.reorder),
         ordered_udp: peer.treatment.ordered_udp,
         udp_rate_limit: peer.udp_rate_limit.map(|rate| rate.bits_per_second()),
-        repair: match peer.treatment.repair {
-            config::Repair::Auto => psmc_core::RepairKind::Auto,
-            config::Repair::Off => psmc_core::RepairKind::Off,
-        },
+        repair: peer.treatment.repair.kind(),
         keepalive: peer.keepalive.get(),
     }
 }

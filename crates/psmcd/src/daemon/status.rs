@@ -90,6 +90,7 @@ impl Control {
             udp_rate_limit_mbps: session.udp_rate_limit.map(megabits),
             drops: drops(session),
             reorder: reorder(session),
+            repair: repair(session),
             classes: session.classes.iter().map(class_status).collect(),
             paths,
         }
@@ -110,6 +111,14 @@ fn reorder(session: &core::PeerStatus) -> BTreeMap<String, u64> {
         ("released_by_limit", counters.released_by_limit),
         ("released_by_buffer", counters.released_by_buffer),
     ];
+    counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
+}
+
+/// What was sent to make good what paths lose.
+fn repair(session: &core::PeerStatus) -> BTreeMap<String, u64> {
+    let counters = &session.counters.repair;
+    let resent = session.paths.iter().map(|path| path.counters.resent_packets).sum();
+    let counts = [("resent", resent), ("copies", counters.tx_copies), ("no_room", counters.dropped)];
     counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
 }
 

@@ -23,7 +23,7 @@ impl Competition {
     fn new() -> Self {
         let class = |(code, (priority, weight)): (u8, (Priority, u16))| {
             let packets = ClassMatch { dscp: 1 << code, ..ClassMatch::default() };
-            ClassConfig { packets, priority, weight, name: code.to_string() }
+            ClassConfig { packets, priority, weight, repair: None, name: code.to_string() }
         };
         let classes = Classes::new((0..).zip(WEIGHTS).map(class).collect());
         let mut bench = Bench::new(MTU);

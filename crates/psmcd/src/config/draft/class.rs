@@ -6,9 +6,9 @@ use psmc_toml::{Complaint, Section, Setting};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use crate::config::value::{AllowedNet, ClassPriority, ClassWeight, Dscp, Name, PortRange, Protocol};
+use crate::config::value::{AllowedNet, ClassPriority, ClassWeight, Dscp, Name, PortRange, Protocol, Repair};
 
-const KEYS: &[&str] = &["name", "dscp", "protocol", "ports", "from", "to", "priority", "weight"];
+const KEYS: &[&str] = &["name", "dscp", "protocol", "ports", "from", "to", "priority", "weight", "repair"];
 
 /// The keys that say which packets belong to a class.
 const MATCHES: [&str; 5] = ["dscp", "protocol", "ports", "from", "to"];
@@ -23,6 +23,7 @@ pub(in crate::config) struct ClassDraft {
     pub(in crate::config) to: Vec<AllowedNet>,
     pub(in crate::config) priority: Option<ClassPriority>,
     pub(in crate::config) weight: Option<ClassWeight>,
+    pub(in crate::config) repair: Option<Repair>,
     /// Where the file says which packets belong to it, right or wrong.
     pub(in crate::config) matches: Option<Range<usize>>,
 }
@@ -40,6 +41,7 @@ impl ClassDraft {
             to: list(&section, "to", out),
             priority: section.optional("priority", out).map(Spanned::into_inner),
             weight: section.optional("weight", out).map(Spanned::into_inner),
+            repair: section.optional("repair", out).map(Spanned::into_inner),
             matches: MATCHES.iter().find_map(|key| section.key_place(key)),
         }
     }

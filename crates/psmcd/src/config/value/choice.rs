@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use psmc_core::SchedulerKind;
+use psmc_core::{RepairKind, SchedulerKind};
 use psmc_toml::{Form, Setting, ValueError, choose};
 
 /// Which path carries a packet.
@@ -169,18 +169,30 @@ pub enum Repair {
     /// Sends it again, on the path where it arrives first.
     #[default]
     Auto,
+    /// Sends everything on two paths.
+    Duplicate,
     /// Doesn't.
     Off,
 }
 
 impl Repair {
-    const ALL: [Self; 2] = [Self::Auto, Self::Off];
+    const ALL: [Self; 3] = [Self::Auto, Self::Duplicate, Self::Off];
 
     /// As the configuration spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",
+            Self::Duplicate => "duplicate",
             Self::Off => "off",
+        }
+    }
+
+    /// What the engine calls it.
+    pub(crate) fn kind(self) -> RepairKind {
+        match self {
+            Self::Auto => RepairKind::Auto,
+            Self::Duplicate => RepairKind::Duplicate,
+            Self::Off => RepairKind::Off,
         }
     }
 }
@@ -253,6 +265,7 @@ mod tests {
         }
         for repair in Repair::ALL {
             assert_eq!(repair.as_str().parse(), Ok(repair));
+            assert_eq!(repair.as_str(), repair.kind().name());
         }
     }
 

@@ -1,0 +1,94 @@
+//! What is sent beside the packets themselves: it leaves soon, on another path, or not at all.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use psmc_wire::{BufPool, PathId};
+
+use crate::egress::Queued;
+
+/// What finds no room on another path in this time comes too late to be worth its bytes.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// The most that waits: what paths of 1 Gb/s take within [`PATIENCE`] would be six times as much, but with a queue
+/// that long no copy leaves in time.
+const MAX_WAITING: usize = 256;
+
+/// Something that repairs what is lost.
+#[derive(Debug)]
+pub(crate) struct Extra {
+    pub(crate) queued: Queued,
+    /// The path that carries what this repairs; losses there must not hit this, too.
+    pub(crate) avoid: PathId,
+    pub(crate) since: Instant,
+}
+
+impl Extra {
+    /// Whether it may leave on the path with this id.
+    pub(crate) fn may_take(&self, path: PathId) -> bool {
+        path != self.avoid
+    }
+}
+
+/// Extras that wait for their path, bounded in number and time.
+#[derive(Debug, Default)]
+pub(crate) struct Extras {
+    waiting: VecDeque<Extra>,
+    dropped: u64,
+}
+
+impl Extras {
+    /// Adds one; if too many wait, the oldest gives way.
+    pub(crate) fn push(&mut self, extra: Extra, pool: &mut BufPool) {
+        if self.waiting.len() >= MAX_WAITING {
+            self.drop_first(pool);
+        }
+        self.waiting.push_back(extra);
+    }
+
+    /// The one at `index`, in the order of their coming.
+    pub(crate) fn get(&self, index: usize) -> Option<&Extra> {
+        self.waiting.get(index)
+    }
+
+    /// Takes out the one at `index`.
+    pub(crate) fn take(&mut self, index: usize) -> Option<Extra> {
+        self.waiting.remove(index)
+    }
+
+    /// Bytes of the first.
+    pub(crate) fn first_len(&self) -> Option<usize> {
+        self.waiting.front().map(|extra| extra.queued.packet.len())
+    }
+
+    /// Gives what has waited too long back to `pool`.
+    pub(crate) fn drop_stale(&mut self, now: Instant, pool: &mut BufPool) {
+        while self.stale_at().is_some_and(|at| at <= now) {
+            self.drop_first(pool);
+        }
+    }
+
+    /// When the first will have waited too long.
+    pub(crate) fn stale_at(&self) -> Option<Instant> {
+        self.waiting.front().map(|extra| extra.since + PATIENCE)
+    }
+
+    /// Gives everything back to `pool`.
+    pub(crate) fn clear(&mut self, pool: &mut BufPool) {
+        while !self.waiting.is_empty() {
+            self.drop_first(pool);
+        }
+    }
+
+    /// How many have found no path in time.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    fn drop_first(&mut self, pool: &mut BufPool) {
+        if let Some(extra) = self.waiting.pop_front() {
+            self.dropped += 1;
+            pool.put(extra.queued.packet);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What arrives over paths that lose packets, and what that costs, in virtual time.
+
+mod world;
+
+use std::time::Duration;
+
+use psmc_core::{RepairKind, SchedulerKind};
+use world::{HQ, Link, Setup, TCP, UDP, VAN, World, packet};
+
+/// One packet of this size each [`INTERVAL`] is 10 Mb/s.
+const SIZE: usize = 1200;
+const INTERVAL: Duration = Duration::from_micros(960);
+
+/// Two uplinks that lose one datagram in fifty each.
+fn lossy_uplinks() -> Vec<Link> {
+    vec![Link::new(10).mbit(50).loss_one_in(50), Link::new(15).mbit(50).loss_one_in(50)]
+}
+
+fn setup(repair: RepairKind) -> Setup {
+    Setup { repair, ..SchedulerKind::Earliest.into() }
+}
+
+/// Sends `count` packets of a flow of 10 Mb/s, and waits for the last of them. Returns which of them did not arrive,
+/// and how many bytes the links had to carry for each byte.
+fn stream(world: &mut World, protocol: u8, count: u32) -> (Vec<u32>, f64) {
+    let carried = |world: &World| world.links.iter().map(|link| link.carried_bytes[VAN]).sum::<u64>() as f64;
+    let before = carried(world);
+    for number in 0..count {
+        world.send(VAN, &packet(VAN, protocol, 1, number, SIZE));
+        world.run_for(INTERVAL);
+    }
+    world.run_for(Duration::from_secs(1));
+    let cost = (carried(world) - before) / (f64::from(count) * SIZE as f64);
+    let mut arrived = world.flow_numbers(HQ, 1);
+    let delivered = arrived.len();
+    arrived.sort_unstable();
+    arrived.dedup();
+    assert_eq!(arrived.len(), delivered, "a packet is delivered once");
+    let missing = (0..count).filter(|number| arrived.binary_search(number).is_err());
+    (missing.collect(), cost)
+}
+
+#[test]
+fn copies_on_two_paths_repair_losses_of_both() {
+    for protocol in [UDP, TCP] {
+        let mut world = World::connected(lossy_uplinks(), setup(RepairKind::Duplicate));
+        let (missing, cost) = stream(&mut world, protocol, 20_000);
+        println!("duplicate: {} of 20000 missing, {cost:.2} bytes for each", missing.len());
+        // One packet in 2500 is lost on both.
+        assert!(missing.len() < 20, "{missing:?}");
+        assert!((1.9..2.2).contains(&cost), "{cost}");
+        let repair = world.status(VAN).counters.repair;
+        assert!(repair.tx_copies > 19_900, "{repair:?}");
+        assert_eq!(repair.tx_copies + repair.dropped, 20_000);
+    }
+}
+
+#[test]
+fn without_repair_losses_stay() {
+    let mut world = World::connected(lossy_uplinks(), setup(RepairKind::Off));
+    let (missing, cost) = stream(&mut world, UDP, 20_000);
+    assert!((300..500).contains(&missing.len()), "{}", missing.len());
+    assert!(cost < 1.1, "{cost}");
+}
+
+#[test]
+fn nothing_is_copied_onto_the_only_path() {
+    let mut world = World::connected(vec![Link::new(10).mbit(50)], setup(RepairKind::Duplicate));
+    let (missing, cost) = stream(&mut world, UDP, 2000);
+    assert!(missing.is_empty());
+    assert!(cost < 1.1, "{cost}");
+    assert_eq!(world.status(VAN).counters.repair.tx_copies, 0);
+}
+
+#[test]
+fn copies_that_find_no_room_are_dropped_and_hold_nothing_up() {
+    // The second path takes a tenth of the copies.
+    let links = vec![Link::new(10).mbit(50), Link::new(10).mbit(1)];
+    let mut world = World::connected(links, setup(RepairKind::Duplicate));
+    let (missing, _) = stream(&mut world, UDP, 5000);
+    let repair = world.status(VAN).counters.repair;
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(repair.dropped > 3000 && repair.tx_copies > 100, "{repair:?}");
+    assert_eq!(repair.tx_copies + repair.dropped, 5000);
+}
+
+#[test]
+fn a_class_is_repaired_in_its_own_way() {
+    for repair in [RepairKind::Duplicate, RepairKind::Off] {
+        let classes = || {
+            let mut classes = psmc_core::ClassConfig::defaults();
+            classes[0].repair = Some(repair);
+            classes
+        };
+        let mut world = World::connected_with(lossy_uplinks(), setup(RepairKind::Auto), classes());
+        for number in 0..1000 {
+            let mut voice = packet(VAN, UDP, 2, number, 200);
+            // Expedited forwarding, in the upper six bits.
+            voice[1] |= 46 << 2;
+            world.send(VAN, &voice);
+            world.send(VAN, &packet(VAN, UDP, 1, number, 200));
+            world.run_for(Duration::from_millis(1));
+        }
+        world.run_for(Duration::from_secs(1));
+        assert_eq!(world.flow_numbers(HQ, 1).len(), 1000, "best effort is sent again");
+        let voice = world.flow_numbers(HQ, 2).len();
+        let copies = world.status(VAN).counters.repair.tx_copies;
+        match repair {
+            RepairKind::Duplicate => assert!(voice > 995 && copies > 990, "{voice} calls, {copies} copies"),
+            RepairKind::Auto | RepairKind::Off => {
+                assert!(voice < 995 && copies == 0, "{voice} calls, {copies} copies")
+            }
+        }
+    }
+}

@@ -130,7 +130,8 @@ impl Model {
         self.overflown = overflown;
         self.filled_rounds = if filled { self.filled_rounds + 1 } else { 0 };
         let stalled = !grew && !limited;
-        self.confirmed |= stalled && (self.phase == Phase::Probe || self.growth.stalled >= STARTUP_ROUNDS);
+        let proven = self.phase == Phase::Probe && (self.has_queue || lossy);
+        self.confirmed |= stalled && (proven || self.growth.stalled >= STARTUP_ROUNDS);
         if let Some(next) = self.next_phase(grew, limited, now) {
             self.enter(next, now);
         }
@@ -149,7 +150,8 @@ impl Model {
                 Some(Phase::Startup)
             }
             Phase::Probe if grew => Some(Phase::Probe),
-            Phase::Probe if self.phase_rounds >= PROBE_ROUNDS => Some(Phase::Drain),
+            Phase::Probe if self.phase_rounds >= PROBE_ROUNDS && self.has_queue => Some(Phase::Drain),
+            Phase::Probe if self.phase_rounds >= PROBE_ROUNDS => Some(Phase::Cruise),
             Phase::Cruise if self.is_min_rtt_old(now) => Some(Phase::Refresh),
             Phase::Cruise if self.phase_rounds >= CRUISE_ROUNDS => Some(Phase::Probe),
             Phase::Cruise if !self.confirmed && !limited => Some(Phase::Probe),

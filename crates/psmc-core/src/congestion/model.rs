@@ -130,7 +130,7 @@ impl Model {
         self.overflown = overflown;
         self.filled_rounds = if filled { self.filled_rounds + 1 } else { 0 };
         let stalled = !grew && !limited;
-        let proven = self.phase == Phase::Probe && (self.has_queue || lossy);
+        let proven = self.phase == Phase::Probe && (self.has_queue || lossy || !loaded);
         self.confirmed |= stalled && (proven || self.growth.stalled >= STARTUP_ROUNDS);
         if let Some(next) = self.next_phase(grew, limited, now) {
             self.enter(next, now);

@@ -50,6 +50,8 @@ pub(crate) struct Model {
     confirmed: bool,
     /// Whether the last round found a queue that is ours to take away.
     has_queue: bool,
+    /// Whether the last round, under load, found neither a queue nor losses.
+    is_clear: bool,
     /// The smallest round trip of each round that carried a load. A path whose delay varies and which keeps the
     /// order of its packets is never as fast under load as it is for a single one.
     loaded_rtt: WindowedMin,
@@ -83,6 +85,7 @@ impl Model {
             jitter: Duration::ZERO,
             confirmed: false,
             has_queue: false,
+            is_clear: false,
             loaded_rtt: WindowedMin::default(),
             min_rtt_seen: None,
             loss_ceiling: u64::MAX,
@@ -130,7 +133,8 @@ impl Model {
         self.overflown = overflown;
         self.filled_rounds = if filled { self.filled_rounds + 1 } else { 0 };
         let stalled = !grew && !limited;
-        let proven = self.phase == Phase::Probe && (self.has_queue || lossy || !loaded);
+        self.is_clear = loaded && !self.has_queue && !lossy;
+        let proven = self.phase == Phase::Probe && !self.is_clear;
         self.confirmed |= stalled && (proven || self.growth.stalled >= STARTUP_ROUNDS);
         if let Some(next) = self.next_phase(grew, limited, now) {
             self.enter(next, now);
@@ -150,8 +154,8 @@ impl Model {
                 Some(Phase::Startup)
             }
             Phase::Probe if grew => Some(Phase::Probe),
-            Phase::Probe if self.phase_rounds >= PROBE_ROUNDS && self.has_queue => Some(Phase::Drain),
-            Phase::Probe if self.phase_rounds >= PROBE_ROUNDS => Some(Phase::Cruise),
+            Phase::Probe if self.phase_rounds >= PROBE_ROUNDS && self.is_clear => Some(Phase::Cruise),
+            Phase::Probe if self.phase_rounds >= PROBE_ROUNDS => Some(Phase::Drain),
             Phase::Cruise if self.is_min_rtt_old(now) => Some(Phase::Refresh),
             Phase::Cruise if self.phase_rounds >= CRUISE_ROUNDS => Some(Phase::Probe),
             Phase::Cruise if !self.confirmed && !limited => Some(Phase::Probe),

@@ -66,7 +66,7 @@ pub(crate) struct Text<'a> {
 }
 
 /// Settings of a tunnel that `psmcd` takes of a peer, not of the site.
-const PEER_SETTINGS: [&str; 1] = ["keepalive"];
+const PEER_SETTINGS: [&str; 2] = ["keepalive", "udp_rate_limit"];
 
 impl Text<'_> {
     pub(crate) fn write(&self, key: &PrivateKey, peer: &PublicKey, socket: &Path) -> String {

@@ -13,10 +13,10 @@ use crate::scenario::value::{HostAddress, Ip, LinkName, Prefix, Reference};
 
 const KEYS: &[&str] = &["name", "between", "addresses", "networks", "paths", "path", "settings"];
 
-const PATH_KEYS: &[&str] = &["name", "link", "endpoint", "weight", "max_rate", "mtu"];
+const PATH_KEYS: &[&str] = &["name", "link", "endpoint", "weight", "max_rate", "congestion", "mtu"];
 
 /// Keys of a path that go to `psmcd` as they are.
-const PATH_SETTINGS: &[&str] = &["weight", "max_rate", "mtu"];
+const PATH_SETTINGS: &[&str] = &["weight", "max_rate", "congestion", "mtu"];
 
 pub(in crate::scenario) struct TunnelDraft {
     pub(in crate::scenario) place: Range<usize>,

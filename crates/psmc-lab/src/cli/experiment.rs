@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::{CliError, output};
 use crate::bench::{Bench, BenchArgs};
-use crate::experiment::{self, EXPERIMENTS, Experiment, Setup};
+use crate::experiment::{self, Experiment, Setup};
 use crate::report::write_json;
 
 #[derive(Debug, clap::Args)]
@@ -54,6 +54,6 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, CliError> {
 }
 
 fn experiments() -> impl TypedValueParser<Value = &'static Experiment> {
-    let names = PossibleValuesParser::new(EXPERIMENTS.iter().map(|experiment| experiment.name));
+    let names = PossibleValuesParser::new(experiment::experiments().map(|experiment| experiment.name));
     names.try_map(|name| Experiment::find(&name).ok_or("there is no such experiment"))
 }

@@ -1,19 +1,22 @@
 //! Experiments: each reproduces a table or a figure of a seed, one of the five documents that PSMC comes from, and says
 //! whether PSMC meets what it must.
 //!
-//! A new one is a function in a module of its own and a line in [`EXPERIMENTS`].
+//! A new one is a function in the module of its family, and an entry in the family's `EXPERIMENTS`.
 
+mod bed;
+mod psmc;
 mod report;
+mod row;
 #[cfg(test)]
 mod tests;
 mod watson;
-
-use serde::Serialize;
 
 use crate::bench::Runner;
 use crate::results::Results;
 
 pub(crate) use report::{Report, list};
+use row::Figure;
+pub(crate) use row::Row;
 
 /// A table or a figure of a seed, and how it is reproduced.
 #[derive(Debug)]
@@ -31,24 +34,6 @@ pub(crate) struct Experiment {
     measure: fn(&mut Setup<'_>) -> Vec<Row>,
 }
 
-/// A figure of the seed and ours.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Row {
-    /// Which one.
-    pub(crate) label: String,
-    /// The seed's, if it is printed.
-    pub(crate) seed: Option<f64>,
-    /// Ours, unless the run failed.
-    pub(crate) ours: Option<f64>,
-    /// The unit of both.
-    pub(crate) unit: &'static str,
-    /// What ours must be, in words.
-    #[serde(skip)]
-    pub(crate) bound: String,
-    /// Whether it is.
-    pub(crate) ok: bool,
-}
-
 /// What an experiment is run with.
 pub(crate) struct Setup<'a> {
     /// What runs its scenarios.
@@ -59,13 +44,15 @@ pub(crate) struct Setup<'a> {
     pub(crate) only: Vec<String>,
 }
 
-/// All of them, by seed and table.
-pub(crate) const EXPERIMENTS: &[Experiment] = watson::EXPERIMENTS;
+/// All of them, by seed and family.
+pub(crate) fn experiments() -> impl Iterator<Item = &'static Experiment> {
+    psmc::FAMILIES.iter().chain(watson::FAMILIES).copied().flatten()
+}
 
 impl Experiment {
     /// The experiment of that name.
     pub(crate) fn find(name: &str) -> Option<&'static Self> {
-        EXPERIMENTS.iter().find(|experiment| experiment.name == name)
+        experiments().find(|experiment| experiment.name == name)
     }
 
     /// Makes all its measurements.
@@ -90,3 +77,6 @@ impl Setup<'_> {
         self.runner.run(name, scenario)
     }
 }
+
+/// What counts as the same: two runs of one thing differ by as much.
+const SAME: f64 = 0.99;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{EXPERIMENTS, Experiment, Row};
+use super::{Experiment, Row, experiments};
 use crate::report::grid::{Cell, Grid};
 
 /// What came of an experiment.
@@ -59,7 +59,7 @@ impl Report {
 /// All experiments, for a terminal.
 pub(crate) fn list() -> String {
     let row = |experiment: &Experiment| [experiment.name, experiment.what].map(Cell::text).to_vec();
-    Grid::new(&["name", "what"]).with_rows(EXPERIMENTS.iter().map(row)).text()
+    Grid::new(&["name", "what"]).with_rows(experiments().map(row)).text()
 }
 
 /// A title and, beside it, a text in lines that a terminal can show.

@@ -1,10 +1,12 @@
 use std::path::Path;
+use std::time::Duration;
 
 use super::*;
-use crate::results::{Mode, TrafficResult};
-use crate::scenario::Scenario;
+use crate::measure::PathSeries;
+use crate::results::{Mode, Sample, TrafficResult};
+use crate::scenario::{Scenario, Traffic};
 
-/// A lab in which every download gets the same, in kB/s, whatever the network.
+/// A lab in which every stream gets the same, in kB/s, whatever the network.
 struct Same {
     kilobytes: f64,
     asked: Vec<String>,
@@ -12,9 +14,10 @@ struct Same {
 
 impl Runner for Same {
     fn run(&mut self, name: &str, scenario: &str) -> Option<Results> {
-        Scenario::parse(scenario, Path::new(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let scenario = Scenario::parse(scenario, Path::new(name));
+        let scenario = scenario.unwrap_or_else(|error| panic!("{name}: {}", error.render(false)));
         self.asked.push(name.to_owned());
-        Some(results(self.kilobytes * 8.0 / 1000.0))
+        Some(results(&scenario, self.kilobytes * 8.0 / 1000.0))
     }
 }
 
@@ -27,13 +30,15 @@ impl Runner for Broken {
     }
 }
 
-fn results(goodput_mbps: f64) -> Results {
-    let download = TrafficResult {
-        name: "download".to_owned(),
-        kind: "tcp".to_owned(),
+fn results(scenario: &Scenario, goodput_mbps: f64) -> Results {
+    let ends = (1..=scenario.duration.as_secs()).map(|second| Duration::from_secs(second).as_secs_f64());
+    let series: Vec<_> = ends.map(|at_s| Sample { at_s, value: goodput_mbps }).collect();
+    let stream = |traffic: &Traffic| TrafficResult {
+        name: traffic.name.clone(),
+        kind: traffic.kind.name().to_owned(),
         bytes: 0,
         goodput_mbps,
-        goodput_series_mbps: Vec::new(),
+        goodput_series_mbps: series.clone(),
         longest_gap_ms: None,
         gap_series_ms: Vec::new(),
         sent: None,
@@ -48,9 +53,9 @@ fn results(goodput_mbps: f64) -> Results {
         mode: Mode::Real,
         seed: 1,
         duration_s: 10.0,
-        traffic: vec![download],
+        traffic: scenario.traffic.iter().map(stream).collect(),
         links: Vec::new(),
-        paths: Vec::new(),
+        paths: scenario.tunnels.iter().flat_map(PathSeries::of_tunnel).map(PathSeries::into_result).collect(),
         programs: Vec::new(),
         events: Vec::new(),
         checks: Vec::new(),
@@ -69,10 +74,26 @@ fn labels(report: &Report) -> Vec<&str> {
 
 #[test]
 fn names_are_unique() {
-    let mut names: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+    let mut names: Vec<_> = experiments().map(|experiment| experiment.name).collect();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), EXPERIMENTS.len());
+    assert_eq!(names.len(), experiments().count());
+}
+
+#[test]
+fn every_experiment_writes_scenarios_that_can_be_read() {
+    for experiment in experiments() {
+        let mut lab = Same { kilobytes: 100.0, asked: Vec::new() };
+        assert!(!run(experiment.name, &mut lab, &[]).rows.is_empty(), "{}", experiment.name);
+        assert!(!lab.asked.is_empty(), "{}", experiment.name);
+    }
+}
+
+#[test]
+fn rates_over_paths_count_whole_packets() {
+    // 1372 bytes of payload in packets of 1400.
+    let mut lab = Same { kilobytes: 245.0, asked: Vec::new() };
+    insta::assert_snapshot!(run("psmc-table-4.6a", &mut lab, &["1 path", "2 paths"]).text());
 }
 
 #[test]

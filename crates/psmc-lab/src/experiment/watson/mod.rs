@@ -3,13 +3,15 @@
 mod figures;
 mod network;
 
-use super::{Experiment, Row, Setup};
+use super::{Experiment, Figure, Row, SAME, Setup};
 use crate::results::Results;
 
 use figures::{BUFFERED, DIRECT, RATES, TUNNEL, UNBUFFERED};
 use network::{Buffer, Network};
 
-pub(super) const EXPERIMENTS: &[Experiment] = &[
+pub(super) const FAMILIES: &[&[Experiment]] = &[LIMITS];
+
+const LIMITS: &[Experiment] = &[
     Experiment {
         name: "watson-table-4.4",
         what: "a download over one rate-limited connection: direct, and through a tunnel",
@@ -72,7 +74,7 @@ fn single(setup: &mut Setup<'_>, way: Way) -> Vec<Row> {
                 Way::Tunnel => Network::Nodes { nodes: 1, limit, buffer: Buffer::On },
             };
             let ours = download(setup, &format!("{words}-{limit}"), network);
-            rows.push(Row::new(label, seed, ours, SHARE * f64::from(limit)));
+            rows.push(figure(label, seed, ours).at_least(SHARE * f64::from(limit)));
         }
     }
     rows
@@ -94,10 +96,10 @@ fn nodes(setup: &mut Setup<'_>, buffers: &[Buffer]) -> Vec<Row> {
             rows.extend(wanted.into_iter().map(|buffer| {
                 let label = label(nodes, limit, buffer);
                 match buffer {
-                    Buffer::Off => Row::new(label, UNBUFFERED[row][column], without, least),
+                    Buffer::Off => figure(label, UNBUFFERED[row][column], without).at_least(least),
                     Buffer::On => {
                         let least = least.max(without.unwrap_or(0.0) * SAME);
-                        Row::new(label, BUFFERED[row][column], with, least)
+                        figure(label, BUFFERED[row][column], with).at_least(least)
                     }
                 }
             }));
@@ -116,17 +118,8 @@ fn label(nodes: u32, limit: u32, buffer: Buffer) -> String {
     format!("{nodes} node{plural}, {limit} kB/s, {}", buffer.words())
 }
 
-impl Row {
-    fn new(label: String, seed: f64, ours: Option<f64>, least: f64) -> Self {
-        Self {
-            label,
-            seed: Some(seed),
-            ours,
-            unit: "kB/s",
-            bound: format!("≥ {least:.2}"),
-            ok: ours.is_some_and(|ours| ours >= least),
-        }
-    }
+fn figure(label: String, seed: f64, ours: Option<f64>) -> Figure {
+    Figure::new(label, "kB/s", ours).seed(seed)
 }
 
 /// What a download gets, in kB/s.
@@ -143,6 +136,3 @@ fn goodput(results: &Results) -> Option<f64> {
 
 /// What ours must reach of the limit.
 const SHARE: f64 = 0.95;
-
-/// What counts as the same: two runs of one thing differ by as much.
-const SAME: f64 = 0.99;

@@ -1,5 +1,7 @@
 //! A client and a server with intermediate nodes between them, as a scenario.
 
+use crate::experiment::bed;
+
 /// How the download goes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Network {
@@ -76,7 +78,7 @@ fn direct(limit: u32) -> String {
 
 /// A node, its limited link to the client, and its fast one to the server.
 fn through(node: u32, limit: u32) -> String {
-    let raised = u64::from(limit * BITS_PER_KILOBYTE) * (INNER + OUTER) / INNER;
+    let raised = bed::raised(u64::from(limit * BITS_PER_KILOBYTE));
     let limited = limited(raised);
     format!(
         "[[link]]\nname = \"near{node}\"\nbetween = [\"client\", \"node{node}\"]\n{limited}\n\
@@ -104,12 +106,6 @@ fn limited(bits: impl Into<u64>) -> String {
 }
 
 const BITS_PER_KILOBYTE: u32 = 8000;
-
-/// Bytes of a full-size packet in the tunnel, whose MTU is the default one.
-const INNER: u64 = 1400;
-
-/// Bytes that the tunnel adds to it over IPv4: headers of IP and UDP and its own, timestamp, frame and tag.
-const OUTER: u64 = 67;
 
 /// Long beside a full queue at the usual rates.
 const SECONDS: u32 = 10;

@@ -6,7 +6,7 @@
 use std::fmt::{Display, Write};
 
 use super::Setup;
-use crate::results::Results;
+use crate::results::{Results, Sample, TrafficResult};
 
 /// Bytes of a full-size packet in the tunnel, whose MTU is the default one.
 const INNER: u32 = 1400;
@@ -37,6 +37,8 @@ pub(super) struct Link {
     pub(super) delay_ms: u32,
     /// On the way from the sender.
     pub(super) loss_percent: f64,
+    /// Of the path over it.
+    pub(super) weight: u32,
 }
 
 /// A scenario in the making.
@@ -71,7 +73,7 @@ pub(super) struct Span(pub(super) f64, pub(super) f64);
 
 impl Link {
     pub(super) const fn new(kilobits: u32, delay_ms: u32) -> Self {
-        Self { kilobits, delay_ms, loss_percent: 0.0 }
+        Self { kilobits, delay_ms, loss_percent: 0.0, weight: 1 }
     }
 }
 
@@ -153,7 +155,11 @@ impl Bed {
 
     fn tunnel_section(&self) -> String {
         let Some(settings) = &self.settings else { return String::new() };
-        format!("[[tunnel]]\nname = \"tunnel\"\nbetween = [\"sender\", \"receiver\"]\n{settings}\n")
+        let path = |(number, Link { weight, .. }): (u32, &Link)| {
+            format!("[[tunnel.path]]\nlink = \"path{number}\"\nweight = {weight}\n\n")
+        };
+        let paths: String = (1..).zip(&self.links).map(path).collect();
+        format!("[[tunnel]]\nname = \"tunnel\"\nbetween = [\"sender\", \"receiver\"]\n{settings}\n{paths}")
     }
 }
 
@@ -181,17 +187,25 @@ impl Span {
 }
 
 /// What a stream got of the capacity in this time, in Mb/s of full-size packets, without what a tunnel adds to them.
-pub(super) fn throughput(results: &Results, stream: &str, Span(start, stop): Span) -> Option<f64> {
-    let stream = results.traffic.iter().find(|result| result.name == stream)?;
-    let inside = |at_s: f64| at_s > start + HALF_SAMPLE && at_s < stop + HALF_SAMPLE;
-    let rates: Vec<_> =
-        stream.goodput_series_mbps.iter().filter(|sample| inside(sample.at_s)).map(|it| it.value).collect();
-    let (packet, payload) = match (stream.kind.as_str(), results.paths.is_empty()) {
+pub(super) fn throughput(results: &Results, stream: &str, span: Span) -> Option<f64> {
+    let rate = goodput(results, stream, span)?;
+    let (packet, payload) = match (find(results, stream)?.kind.as_str(), results.paths.is_empty()) {
         ("udp", _) => (INNER, UDP_PAYLOAD),
         (_, true) => PLAIN,
         (_, false) => (INNER, TCP_PAYLOAD),
     };
-    mean(&rates).map(|rate| rate * f64::from(packet) / f64::from(payload))
+    Some(rate * f64::from(packet) / f64::from(payload))
+}
+
+/// The payload that a stream got through in this time, in Mb/s.
+pub(super) fn goodput(results: &Results, stream: &str, Span(start, stop): Span) -> Option<f64> {
+    let inside = |sample: &&Sample| sample.at_s > start + HALF_SAMPLE && sample.at_s < stop + HALF_SAMPLE;
+    let rates = find(results, stream)?.goodput_series_mbps.iter().filter(inside);
+    mean(&rates.map(|sample| sample.value).collect::<Vec<_>>())
+}
+
+fn find<'a>(results: &'a Results, stream: &str) -> Option<&'a TrafficResult> {
+    results.traffic.iter().find(|result| result.name == stream)
 }
 
 /// The mean, of one value at least.

@@ -20,8 +20,9 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         what: "a bad path is detected and deleted, and another is added, while a flow goes on",
         seed: "PSMC table 4.5: five paths, one under attack; a download of 240 s takes 252 s",
         how: "real time; one TCP flow with Reno over 5 paths of 5 Mb/s with 50 ms of round trip, looked at every 10 ms. \
-              Detected: the path swallows every packet, until no more are sent there; deleted: its interface goes down, \
-              likewise; added: the interface of a sixth path goes up, until packets are sent there. The length is that \
+              Detected: the path swallows every packet, and the longest time in which the flow then gets nothing, which \
+              includes that what was swallowed is sent again; deleted: the interface goes down, likewise; added: the \
+              interface of a sixth path goes up, and the time until packets are sent there. The length is that \
               of a flow of about 12 s, whose fifth path goes bad and is replaced 200 ms later, beside the same without",
         criterion: "detected in 3 round trips (60 ms if they are shorter), deleted and added in 2; 1 % longer",
         measure: bad_path,
@@ -57,12 +58,12 @@ fn bad_path(setup: &mut Setup<'_>) -> Vec<Row> {
     let labels = ["detected", "deleted", "added", "flow prolonged"];
     let [detect, delete, add, prolong] = labels.map(|label| setup.wants(label));
     if detect {
-        let ours = event(setup, "detect", "black_hole = \"path5\"", left);
+        let ours = event(setup, "detect", "black_hole = \"path5\"", pause);
         let most = (3.0 * ROUND_TRIP).max(0.06);
         rows.push(Figure::new("detected", "s", ours).seed(detected).at_most(most));
     }
     if delete {
-        let ours = event(setup, "delete", "cut = \"path5\"", left);
+        let ours = event(setup, "delete", "cut = \"path5\"", pause);
         rows.push(Figure::new("deleted", "s", ours).seed(deleted).at_most(2.0 * ROUND_TRIP));
     }
     if add {
@@ -102,12 +103,12 @@ fn length(setup: &mut Setup<'_>, name: &str, attack: fn(Bed) -> Bed) -> Option<f
     (results.traffic.first()?.bytes == BYTES).then(|| BITS / 1e6 / goodput)
 }
 
-/// How long after the last event the fifth path was still sent to.
-fn left(results: &Results) -> Option<f64> {
+/// The longest time within a second of the last event in which the flow got nothing, in s.
+fn pause(results: &Results) -> Option<f64> {
     let happened = results.events.last()?.happened_s;
-    let sent = &results.paths.get(4)?.sent_series_mbps;
-    let last = sent.iter().rev().find(|sample| sample.value >= CARRIES)?;
-    Some((last.at_s - happened).max(0.0))
+    let after = |sample: &&Sample| sample.at_s > happened && sample.at_s <= happened + 1.0;
+    let gaps = results.traffic.first()?.gap_series_ms.iter().filter(after);
+    gaps.map(|gap| gap.value / 1e3).reduce(f64::max)
 }
 
 /// How long after the last event the sixth path was sent to.

@@ -29,3 +29,10 @@ pub(super) const BUFFERED: Nodes = [
     [70.97, 167.49, 305.79, 427.14, 733.86, 917.5, 1831.78],
     [89.35, 233.55, 466.35, 513.21, 929.92, 1162.14, 2325.29],
 ];
+
+/// Table 4.2: with all that the network of 100 Mb/s carries, without a tunnel.
+pub(super) const BASELINE: f64 = 11228.4;
+
+/// Table 4.2: over 1 to 5 nodes, without a buffer and with it.
+pub(super) const BASELINE_NODES: [[f64; 5]; 2] =
+    [[8645.98, 11001.57, 10010.8, 10748.66, 10478.11], [9875.86, 10206.51, 9699.83, 9996.66, 11049.27]];

@@ -2,6 +2,8 @@
 
 mod figures;
 mod network;
+mod weighted;
+mod weights;
 
 use super::{Experiment, Figure, Row, SAME, Setup};
 use crate::results::Results;
@@ -9,7 +11,7 @@ use crate::results::Results;
 use figures::{BUFFERED, DIRECT, RATES, TUNNEL, UNBUFFERED};
 use network::{Buffer, Network};
 
-pub(super) const FAMILIES: &[&[Experiment]] = &[LIMITS];
+pub(super) const FAMILIES: &[&[Experiment]] = &[LIMITS, weights::EXPERIMENTS];
 
 const LIMITS: &[Experiment] = &[
     Experiment {

@@ -56,6 +56,12 @@ const WARM_INTERVAL: Duration = Duration::from_secs(1);
 /// The pacer wakes the session when at least this many bytes may leave: a datagram of usual size.
 const MIN_PACED: u64 = 1500;
 
+/// The weight of each datagram in the share that is lost: about a hundred count.
+const LOSS_GAIN: f64 = 1.0 / 64.0;
+
+/// How much more a packet that is sent again shuns losses.
+const AGAIN_RISK: f64 = 4.0;
+
 /// Headers of UDP and of the larger IP version, in bytes.
 const OUTER_HEADERS: u16 = 48;
 
@@ -113,6 +119,8 @@ pub(crate) struct Path {
     pacer: Pacer,
     /// When the bottleneck of the path will have forwarded what was sent, at the path's estimated rate.
     bottleneck: Instant,
+    /// The share of the last datagrams that was lost, 0 to 1.
+    loss_share: f64,
     outbox: VecDeque<Queued>,
     outbox_bytes: u64,
     response: Option<[u8; 8]>,
@@ -157,6 +165,7 @@ impl Path {
             rates: RateSampler::new(now),
             pacer: Pacer::new(max_datagram, now),
             bottleneck: now,
+            loss_share: 0.0,
             outbox: VecDeque::new(),
             outbox_bytes: 0,
             response: None,
@@ -192,15 +201,27 @@ impl Path {
     }
 
     /// When a packet of `bytes` would arrive if it were given to this path now: what waits before it, at the
-    /// path's rate, and the path's delay. Comparable between the paths of a session.
-    pub(crate) fn arrival(&self, bytes: usize, now: Instant) -> Duration {
+    /// path's rate, the path's delay, and what it costs on average that it may be lost. Comparable between the paths
+    /// of a session. A packet that is sent `again` is late already, and others wait for it: it shuns losses more.
+    pub(crate) fn arrival(&self, bytes: usize, again: bool, now: Instant) -> Duration {
         let rate = self.expected_rate();
-        let shortest = self.rtt.min().unwrap_or(INITIAL_RTT);
-        let queueing = self.forward.queueing();
+        let queueing = self.forward.queueing(now);
         let waiting = Duration::from_secs_f64((self.outbox_bytes + on_wire(bytes)) as f64 / rate as f64);
         // What was sent of late stands in the queue of the bottleneck, and no round trip tells of it yet.
         let ahead = self.bottleneck.saturating_duration_since(now);
-        shortest / 2 + queueing.max(ahead) + waiting
+        let risk = if again { AGAIN_RISK * self.loss_share } else { self.loss_share };
+        let repair = (self.smoothed_rtt() * 5 / 4).mul_f64(risk);
+        self.propagation() + queueing.max(ahead) + waiting + repair
+    }
+
+    /// The time of a packet on the path without any queue.
+    pub(crate) fn propagation(&self) -> Duration {
+        self.rtt.min().unwrap_or(INITIAL_RTT) / 2
+    }
+
+    /// By how much the delays of successive datagrams differ, as the peer has measured (RFC 3550 §6.4.1).
+    pub(crate) fn jitter(&self) -> Duration {
+        Duration::from_micros(u64::from(self.peer_stats.jitter_us))
     }
 
     /// The smoothed round trip, or what is assumed before the first one.
@@ -307,6 +328,7 @@ impl Path {
         }
         self.answered_at = now;
         self.counters.acked_packets += acked.datagrams.len() as u64;
+        self.note_losses(0, acked.datagrams.len());
         self.liveness.on_acknowledged();
         let mut queued = None;
         if let Some(sent_at) = largest_sent_at {
@@ -339,7 +361,7 @@ impl Path {
             rtt: round_trip,
             min_rtt: self.rtt.min(),
             smoothed_rtt: self.rtt.smoothed(),
-            jitter: Duration::from_micros(u64::from(self.peer_stats.jitter_us)),
+            jitter: self.jitter(),
             inflight: self.sent.inflight_bytes(),
         };
         self.controller.on_ack(&sample, now);
@@ -351,8 +373,18 @@ impl Path {
         self.sent.detect_lost(self.loss_rtt(), now, lost);
         let bytes: u64 = lost.datagrams[before..].iter().map(|datagram| u64::from(datagram.bytes)).sum();
         if bytes > 0 {
-            self.counters.lost_packets += (lost.datagrams.len() - before) as u64;
+            let count = lost.datagrams.len() - before;
+            self.counters.lost_packets += count as u64;
+            self.note_losses(count, count);
             self.controller.on_loss(bytes, self.sent.inflight_bytes(), now);
+        }
+    }
+
+    /// Of `settled` datagrams `lost` were lost.
+    fn note_losses(&mut self, lost: usize, settled: usize) {
+        if settled > 0 {
+            let gain = 1.0 - (1.0 - LOSS_GAIN).powf(settled as f64);
+            self.loss_share += (lost as f64 / settled as f64 - self.loss_share) * gain;
         }
     }
 

@@ -105,13 +105,27 @@ pub(crate) enum Choice {
     Wait,
 }
 
+/// The packet whose turn it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting<'a> {
+    pub(crate) queued: &'a Queued,
+    /// How many packets wait, this one included.
+    pub(crate) backlog: usize,
+}
+
+impl Waiting<'_> {
+    fn bytes(&self) -> usize {
+        self.queued.packet.len()
+    }
+}
+
 /// Chooses paths for packets, one by one.
 ///
 /// `candidates` are the indices into `paths` of those that may carry data, all of the same rank, at least one.
 /// A scheduler may give a packet to a path that has no room; it then waits in that path's own queue.
 pub(crate) trait Scheduler: Send + std::fmt::Debug {
     /// The path for `packet`.
-    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Queued, now: Instant) -> Choice;
+    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Waiting<'_>, now: Instant) -> Choice;
 
     /// Paths were added or removed, or have changed their rank or weight.
     fn on_change(&mut self) {}
@@ -122,8 +136,8 @@ pub(crate) trait Scheduler: Send + std::fmt::Debug {
 struct Redundant;
 
 impl Scheduler for Redundant {
-    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Queued, now: Instant) -> Choice {
-        let bytes = packet.packet.len();
+    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Waiting<'_>, now: Instant) -> Choice {
+        let bytes = packet.bytes();
         if candidates.iter().any(|&index| paths[index].has_room(bytes, now)) {
             Choice::All
         } else {

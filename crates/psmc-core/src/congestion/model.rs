@@ -120,7 +120,9 @@ impl Model {
             self.chance.on_round(round.lost, round.acked + round.lost);
         }
         self.lossy_rounds = if lossy { self.lossy_rounds + 1 } else { 0 };
-        let limited = rate.app_limited && !rate.stretched;
+        // Where every packet met a long queue, the path was busy all the time, whoever may have had little to send.
+        let busy = round.saw_queue(2 * self.base_rtt() + 4 * self.steadiness.variation());
+        let limited = rate.app_limited && !rate.stretched && !busy;
         let grew = !limited && self.growth.on_round(rate.bytes_per_s, self.phase.growth_percent()) && !lossy;
         self.adapt_loss_ceiling(rate, &round, grew);
         if !limited {

@@ -18,6 +18,7 @@ pub(crate) struct ForwardDelay {
 struct Queueing {
     latest: Duration,
     mean: Duration,
+    at: Instant,
 }
 
 impl ForwardDelay {
@@ -30,14 +31,17 @@ impl ForwardDelay {
         self.least.update(moved, now);
         let latest = moved.saturating_sub(self.least.get().unwrap_or(moved));
         let mean = self.queueing.map_or(latest, |old| (old.mean * 7 + latest) / 8);
-        self.queueing = Some(Queueing { latest, mean });
+        self.queueing = Some(Queueing { latest, mean, at: now });
         latest
     }
 
     /// The queueing delay to reckon with. Queues are gone when a path has rested: then the mean still tells of
-    /// them, the latest measurement doesn't.
-    pub(crate) fn queueing(&self) -> Duration {
-        self.queueing.map_or(Duration::ZERO, |queueing| queueing.mean.min(queueing.latest))
+    /// them, the latest measurement doesn't. If there is no newer one, the queue has drained meanwhile.
+    pub(crate) fn queueing(&self, now: Instant) -> Duration {
+        self.queueing.map_or(Duration::ZERO, |queueing| {
+            let measured = queueing.mean.min(queueing.latest);
+            measured.saturating_sub(now.saturating_duration_since(queueing.at))
+        })
     }
 }
 

@@ -3,8 +3,7 @@
 use std::cmp::Reverse;
 use std::time::Instant;
 
-use super::{Choice, Scheduler};
-use crate::egress::Queued;
+use super::{Choice, Scheduler, Waiting};
 use crate::path::Path;
 
 /// The path of the greatest weight, and of those the one opened first. The others are kept warm; when it falls
@@ -13,13 +12,13 @@ use crate::path::Path;
 pub(super) struct Backup;
 
 impl Scheduler for Backup {
-    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Queued, now: Instant) -> Choice {
+    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Waiting<'_>, now: Instant) -> Choice {
         let preference = |&index: &usize| {
             let path = &paths[index];
             (Reverse(path.config.weight), path.id)
         };
         let first = candidates.iter().copied().min_by_key(preference);
-        let first = first.filter(|&index| paths[index].has_room(packet.packet.len(), now));
+        let first = first.filter(|&index| paths[index].has_room(packet.bytes(), now));
         first.map_or(Choice::Wait, Choice::Path)
     }
 }

@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use psmc_wire::PathId;
 
-use super::{Choice, Scheduler};
-use crate::egress::Queued;
+use super::{Choice, Scheduler, Waiting};
 use crate::path::Path;
 
 /// Sets aside the paths that are bad, and lets another scheduler choose among the rest.
@@ -41,7 +40,7 @@ impl WithoutBadPaths {
 }
 
 impl Scheduler for WithoutBadPaths {
-    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Queued, now: Instant) -> Choice {
+    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Waiting<'_>, now: Instant) -> Choice {
         let changed = self.rule.is_due(now) && {
             let rates = candidates.iter().map(|&index| (paths[index].id, paths[index].bandwidth()));
             self.rule.judge(rates, now)

@@ -1,22 +1,44 @@
 //! `earliest`: the path on which the packet arrives first.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::{Choice, Scheduler};
-use crate::egress::Queued;
+use super::{Choice, Scheduler, Waiting};
 use crate::path::Path;
 
-/// Of the paths that have room, the one with the earliest arrival.
+/// Of the paths that have room, the one with the earliest arrival, unless it is worth waiting for another.
 ///
 /// Paths are paced and windowed, so that a path with room has next to no queue of ours: while there is little
 /// to send, everything takes the nearest path, and a backlog fills one path after the other to its rate.
+///
+/// **The refusal rule.** A path with room is left alone if all that waits would arrive earlier over one that has none
+/// for the moment: its queue, or what its losses cost, would only delay the flow (after the ECF scheduler of Lim et al.,
+/// CoNEXT 2017). That a path is longer than others does not count, up to a limit: its rate is worth that delay.
 #[derive(Debug)]
 pub(super) struct Earliest;
 
+/// So much longer a path may be, one way, without being refused for it.
+const TOLERATED_DETOUR: Duration = Duration::from_millis(75);
+
+/// Estimates are no more exact than this, even where delays hardly vary.
+const TOLERANCE: Duration = Duration::from_millis(4);
+
 impl Scheduler for Earliest {
-    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Queued, now: Instant) -> Choice {
-        let bytes = packet.packet.len();
-        let with_room = candidates.iter().copied().filter(|&index| paths[index].has_room(bytes, now));
-        with_room.min_by_key(|&index| paths[index].arrival(bytes, now)).map_or(Choice::Wait, Choice::Path)
+    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Waiting<'_>, now: Instant) -> Choice {
+        let bytes = packet.bytes();
+        // It has its place in its sequence once it has been on a path.
+        let again = packet.queued.seq.is_some();
+        let arrival = |&index: &usize| paths[index].arrival(bytes, again, now);
+        let has_room = |index: &usize| paths[*index].has_room(bytes, now);
+        let Some(best) = candidates.iter().copied().filter(has_room).min_by_key(arrival) else {
+            return Choice::Wait;
+        };
+        let nearest = candidates.iter().map(|&index| paths[index].propagation()).min().unwrap_or_default();
+        let detour = paths[best].propagation().saturating_sub(nearest).min(TOLERATED_DETOUR);
+        let unsure = TOLERANCE + 3 * paths[best].jitter();
+        let worth = arrival(&best).saturating_sub(detour + unsure);
+        // All that waits, over one that has no room.
+        let after_all = |&index: &usize| paths[index].arrival(bytes * packet.backlog, again, now);
+        let mut full = candidates.iter().filter(|index| !has_room(index));
+        if full.any(|index| after_all(index) < worth) { Choice::Wait } else { Choice::Path(best) }
     }
 }

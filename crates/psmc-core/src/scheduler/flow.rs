@@ -2,8 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Choice, Scheduler};
-use crate::egress::Queued;
+use super::{Choice, Scheduler, Waiting};
 use crate::path::Path;
 
 /// Weighted rendezvous hashing (Thaler and Ravishankar 1998): when a path comes or goes, only the flows move
@@ -12,10 +11,16 @@ use crate::path::Path;
 pub(super) struct Flow;
 
 impl Scheduler for Flow {
-    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Queued, _now: Instant) -> Choice {
+    fn choose(
+        &mut self,
+        paths: &[Path],
+        candidates: &[usize],
+        packet: &Waiting<'_>,
+        _now: Instant,
+    ) -> Choice {
         let score = |&index: &usize| {
             let path = &paths[index];
-            let draw = mix(u64::from(packet.bucket.number()) << 16 | u64::from(path.id.0));
+            let draw = mix(u64::from(packet.queued.bucket.number()) << 16 | u64::from(path.id.0));
             // Uniform in (0, 1), from the 53 bits that a double can hold.
             let uniform = ((draw >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
             -uniform.ln() / f64::from(path.config.weight)

@@ -3,8 +3,7 @@
 use std::time::Instant;
 
 use super::receive_ratio::ReceiveRatio;
-use super::{Choice, Scheduler};
-use crate::egress::Queued;
+use super::{Choice, Scheduler, Waiting};
 use crate::path::Path;
 
 /// The bytes that a path of weight 1 may send in its turn: one full-size packet, so that paths alternate as
@@ -19,13 +18,13 @@ pub(super) struct Wrr {
 }
 
 impl Scheduler for Wrr {
-    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Queued, now: Instant) -> Choice {
+    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Waiting<'_>, now: Instant) -> Choice {
         let quantum = |index: usize| QUANTUM * i64::from(paths[index].config.weight);
         let index = self.turns.next(candidates, quantum);
-        if !paths[index].has_room(packet.packet.len(), now) {
+        if !paths[index].has_room(packet.bytes(), now) {
             return Choice::Wait;
         }
-        self.turns.charge(packet.packet.len());
+        self.turns.charge(packet.bytes());
         Choice::Path(index)
     }
 
@@ -47,7 +46,7 @@ pub(super) struct AdaptiveWrr {
 }
 
 impl Scheduler for AdaptiveWrr {
-    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Queued, now: Instant) -> Choice {
+    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Waiting<'_>, now: Instant) -> Choice {
         if self.ratio.is_due(now) {
             let delivered = |&index: &usize| {
                 let path: &Path = &paths[index];
@@ -55,7 +54,7 @@ impl Scheduler for AdaptiveWrr {
             };
             self.ratio.update(candidates.iter().map(delivered), now);
         }
-        let bytes = packet.packet.len();
+        let bytes = packet.bytes();
         let ratio = &self.ratio;
         let quantum = |index: usize| {
             let Path { id, config, .. } = &paths[index];

@@ -11,7 +11,7 @@ use crate::classify::Classified;
 use crate::egress::{Queued, Service};
 use crate::path::{Path, PathRank, PathState};
 use crate::repair::{Extra, RepairKind, Role};
-use crate::scheduler::Choice;
+use crate::scheduler::{Choice, Waiting};
 use crate::shared::Shared;
 
 /// Room for the frames that one path carries for others: a few acknowledgements.
@@ -94,8 +94,11 @@ impl Session {
         }
         self.egress.set_service(&self.service(), now);
         self.place_extras(shared, now);
-        while let Some(front) = self.egress.front(&mut shared.pool, now) {
-            match self.scheduler.choose(&self.paths, &self.scratch.candidates, front, now) {
+        loop {
+            let backlog = self.egress.len();
+            let Some(queued) = self.egress.front(&mut shared.pool, now) else { break };
+            let front = Waiting { queued, backlog };
+            match self.scheduler.choose(&self.paths, &self.scratch.candidates, &front, now) {
                 Choice::Wait => break,
                 Choice::Path(index) => self.give(index, shared, now),
                 Choice::All => self.give_to_all(shared),
@@ -169,7 +172,7 @@ impl Session {
                 extra.may_take(path.id) && path.fits(bytes) && path.has_room(bytes, now)
             };
             let suitable = self.scratch.candidates.iter().copied().filter(suits);
-            let Some(index) = suitable.min_by_key(|&index| paths[index].arrival(bytes, now)) else {
+            let Some(index) = suitable.min_by_key(|&index| paths[index].arrival(bytes, false, now)) else {
                 at += 1;
                 continue;
             };

@@ -24,8 +24,38 @@ const COLUMNS: [&str; 10] = [
     "sum_mbps",
 ];
 
-const EXPERIMENTS: [&str; 4] =
-    ["watson-table-4.4", "watson-table-4.6", "watson-table-4.8", "watson-table-4.10"];
+const EXPERIMENTS: [&str; 30] = [
+    "psmc-fig-4.2a",
+    "psmc-fig-4.2b",
+    "psmc-fig-4.3",
+    "psmc-fig-4.4",
+    "psmc-fig-4.5a",
+    "psmc-fig-4.5b",
+    "psmc-fig-4.6a",
+    "psmc-fig-4.6b",
+    "psmc-fig-4.7",
+    "psmc-table-4.2",
+    "psmc-table-4.3",
+    "psmc-table-4.4",
+    "psmc-table-4.5",
+    "psmc-table-4.6a",
+    "psmc-table-4.6b",
+    "psmc-table-4.6c",
+    "psmc-table-4.7",
+    "psmc-video",
+    "watson-table-4.4",
+    "watson-table-4.6",
+    "watson-table-4.8",
+    "watson-table-4.10",
+    "watson-table-4.2",
+    "watson-table-4.12",
+    "watson-table-4.14",
+    "watson-table-4.16",
+    "watson-table-4.18",
+    "watson-table-4.20",
+    "watson-table-4.22",
+    "watson-table-4.24",
+];
 
 /// Runs the tool, with the daemon of this workspace beside it.
 fn psmc_lab(arguments: &[&str]) -> Output {

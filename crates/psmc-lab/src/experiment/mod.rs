@@ -11,6 +11,8 @@ mod row;
 mod tests;
 mod watson;
 
+use std::fmt::Display;
+
 use crate::bench::Runner;
 use crate::results::Results;
 
@@ -57,7 +59,9 @@ impl Experiment {
 
     /// Makes all its measurements.
     pub(crate) fn run(&'static self, setup: &mut Setup<'_>) -> Report {
-        Report { experiment: self, rows: (self.measure)(setup) }
+        let mut rows = (self.measure)(setup);
+        rows.retain(|row| setup.wants(&row.label));
+        Report { experiment: self, rows }
     }
 }
 
@@ -65,6 +69,11 @@ impl Setup<'_> {
     /// Whether a row is asked for.
     fn wants(&self, label: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|part| label.contains(part.as_str()))
+    }
+
+    /// Whether one of several rows is asked for, whose labels are that of their group and one of these.
+    fn wants_any<T: Display>(&self, group: &str, rows: impl IntoIterator<Item = T>) -> bool {
+        rows.into_iter().any(|row| self.wants(&format!("{group}, {row}")))
     }
 
     /// How long a run takes that should last this long.

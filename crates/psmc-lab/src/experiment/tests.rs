@@ -132,6 +132,14 @@ fn what_is_not_asked_for_is_not_run() {
 }
 
 #[test]
+fn a_row_that_is_compared_with_others_brings_their_runs() {
+    let mut lab = Same { kilobytes: 20.0, asked: Vec::new() };
+    let report = run("psmc-fig-4.5a", &mut lab, &["(1, 1/8), buffer"]);
+    assert_eq!(labels(&report), ["(1, 1/8), buffer"]);
+    assert_eq!(lab.asked, ["uneven-1-0-deadline", "uneven-1-625-off", "uneven-1-625-deadline"]);
+}
+
+#[test]
 fn a_run_that_fails_is_not_ok() {
     let report = run("watson-table-4.4", &mut Broken, &["direct, 20 kB/s"]);
     assert_eq!(report.rows[0].ours, None);

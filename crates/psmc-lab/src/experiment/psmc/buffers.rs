@@ -40,7 +40,7 @@ fn schemes(setup: &mut Setup<'_>) -> Vec<Row> {
     let fixed = [10, 20, 40].map(Buffer::Fixed);
     let mut rows = Vec::new();
     for number in NUMBERS {
-        if !setup.wants(&paths(number)) {
+        if !setup.wants_any(&paths(number), fixed.into_iter().chain([Buffer::Adaptive, Buffer::Deadline])) {
             continue;
         }
         let figure = |buffer: Buffer, ours| Figure::new(format!("{}, {buffer}", paths(number)), "Mb/s", ours);

@@ -19,7 +19,7 @@ fn sweep(setup: &mut Setup<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
     for loss in LOSSES {
         let label = format!("{loss} %");
-        if !setup.wants(&label) {
+        if !setup.wants_any(&label, ["no repair", "repair"]) {
             continue;
         }
         let rule = rule(loss / 100.0).min(CAPACITY);

@@ -89,7 +89,7 @@ fn competition(setup: &mut Setup<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
     let cells = [("before UDP", alone), ("beside UDP", beside), ("UDP with rate control", limited)];
     for ((words, bed), seed) in cells.into_iter().zip(COMPETITION) {
-        if !setup.wants(words) {
+        if !setup.wants_any(words, ["tcp1", "tcp2"]) {
             continue;
         }
         let results = bed.run(setup, &words.replace(' ', "-"), seconds);
@@ -107,7 +107,7 @@ fn video(setup: &mut Setup<'_>) -> Vec<Row> {
     let seconds = setup.seconds(10);
     let mut rows = Vec::new();
     for number in [1, 3] {
-        if !setup.wants(&paths(number)) {
+        if !setup.wants_any(&paths(number), ["lost", "latest packet"]) {
             continue;
         }
         let results = Bed::tunnel((0..number).map(|_| Link::new(FAST, DELAY_MS)))

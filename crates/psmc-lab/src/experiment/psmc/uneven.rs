@@ -51,7 +51,7 @@ fn uneven(setup: &mut Setup<'_>, cells: &[Uneven]) -> Vec<Row> {
     let mut alone: Option<(u32, Option<f64>)> = None;
     let mut rows = Vec::new();
     for Uneven { label, good, bad } in cells {
-        if !setup.wants(label) {
+        if !setup.wants_any(label, ["the better alone", "no buffer", "buffer"]) {
             continue;
         }
         let better = match alone {

@@ -105,7 +105,8 @@ fn weights<const N: usize>(setup: &mut Setup<'_>, weighted: &Weighted, seeds: &[
     let mut rows = Vec::new();
     for (column, limit) in RATES.into_iter().enumerate() {
         let first = format!("first node {limit} kB/s");
-        if !setup.wants(&first) {
+        let ratios = seeds.iter().map(|(weight, _)| format!("1:{weight}")).chain(["automatic".to_owned()]);
+        if !setup.wants_any(&first, ratios) {
             continue;
         }
         let figure = |words: &str, ours| Figure::new(format!("{first}, {words}"), "kB/s", ours);
@@ -157,7 +158,7 @@ fn sizes(setup: &mut Setup<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
     for (column, limit) in RATES.into_iter().enumerate() {
         let words = format!("node {limit} kB/s");
-        if !setup.wants(&words) {
+        if !setup.wants_any(&words, SIZES.map(|(size, _)| format!("buffer of {size}"))) {
             continue;
         }
         let cells = SIZES.map(|(size, seeds)| {

@@ -87,6 +87,7 @@ fn run(setup: &mut Setup<'_>, number: u32, buffer: Buffer) -> Option<f64> {
 impl Display for Buffer {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Fixed(1) => out.write_str("1 packet"),
             Self::Fixed(size) => write!(out, "{size} packets"),
             Self::Adaptive => out.write_str("adaptive"),
             Self::Deadline => out.write_str("deadline"),

@@ -88,7 +88,7 @@ const AUTOMATIC: &str =
     "the scheduler `earliest`, which knows no weights, no worse than the best weight (1 % for chance)";
 
 const LINKS: &str = "\
-real time; one TCP flow with Reno for 6 s, of which the last 4 s count, payload in kB (1000 bytes) a second; a link for \
+real time; one TCP flow with Reno for 6 s, or 15 s where all nodes are limited, of which the last two thirds count, payload in kB (1000 bytes) a second; a link for \
 each node, with 1 ms of delay and a drop-tail queue of 64 packets; nodes without a limit share 100 Mb/s evenly, as they \
 did in the seed; weights by the scheduler `wrr`; seed 1. Limits count inner packets of 1400 bytes, to which the tunnel \
 adds 67";
@@ -113,18 +113,22 @@ fn weights<const N: usize>(setup: &mut Setup<'_>, weighted: &Weighted, seeds: &[
         let mut best: Option<f64> = None;
         for (weight, seed) in seeds {
             let bed = weighted.bed(limit, *weight).set("scheduler", "wrr");
-            let ours = download(setup, &format!("first-{limit}-weight-{weight}"), bed);
+            let ours = download(setup, &format!("first-{limit}-weight-{weight}"), bed, weighted.seconds());
             best = best.into_iter().chain(ours).reduce(f64::max);
             rows.push(figure(&format!("1:{weight}"), ours).seed(seed[column]).shown());
         }
         let bed = weighted.bed(limit, 1).set("scheduler", "earliest");
-        let automatic = download(setup, &format!("first-{limit}-automatic"), bed);
+        let automatic = download(setup, &format!("first-{limit}-automatic"), bed, weighted.seconds());
         rows.push(figure("automatic", automatic).at_least(best.map(|best| best * SAME)));
     }
     rows
 }
 
 impl Weighted {
+    fn seconds(&self) -> u32 {
+        if self.others == SLOW { SLOW_SECONDS } else { SECONDS }
+    }
+
     /// The weight is that of all others together, beside 1 of the first.
     fn bed(&self, limit: u32, weight: u32) -> Bed {
         let others = self.nodes - 1;
@@ -136,7 +140,7 @@ impl Weighted {
 }
 
 fn baseline(setup: &mut Setup<'_>) -> Vec<Row> {
-    let direct = download(setup, "direct", Bed::direct([Link::new(ETHERNET, DELAY_MS)]));
+    let direct = download(setup, "direct", Bed::direct([Link::new(ETHERNET, DELAY_MS)]), SECONDS);
     let mut rows = vec![Figure::new("direct", "kB/s", direct).seed(BASELINE).shown()];
     let least = direct.map(|direct| direct * BASELINE_SHARE);
     for (reorder, seeds) in ["off", "deadline"].into_iter().zip(BASELINE_NODES) {
@@ -146,7 +150,7 @@ fn baseline(setup: &mut Setup<'_>) -> Vec<Row> {
             if setup.wants(&label) {
                 let links = (0..nodes).map(|_| Link::new(ETHERNET / nodes, DELAY_MS));
                 let bed = Bed::tunnel(links).set("reorder", reorder);
-                let ours = download(setup, &format!("nodes-{nodes}-{reorder}"), bed);
+                let ours = download(setup, &format!("nodes-{nodes}-{reorder}"), bed, SECONDS);
                 rows.push(Figure::new(label, "kB/s", ours).seed(seed).at_least(least));
             }
         }
@@ -165,7 +169,7 @@ fn sizes(setup: &mut Setup<'_>) -> Vec<Row> {
             let bed = Bed::tunnel([Link::new(limit * KILOBYTE, DELAY_MS)])
                 .set("reorder", "fixed")
                 .set("reorder_packets", i64::from(size));
-            (size, seeds[column], download(setup, &format!("node-{limit}-buffer-{size}"), bed))
+            (size, seeds[column], download(setup, &format!("node-{limit}-buffer-{size}"), bed, SLOW_SECONDS))
         });
         let middle = mean(&cells.iter().filter_map(|(_, _, ours)| *ours).collect::<Vec<_>>());
         rows.extend(cells.map(|(size, seed, ours)| {
@@ -176,9 +180,9 @@ fn sizes(setup: &mut Setup<'_>) -> Vec<Row> {
     rows
 }
 
-/// What a download gets, in kB/s.
-fn download(setup: &mut Setup<'_>, name: &str, bed: Bed) -> Option<f64> {
-    let seconds = setup.seconds(6);
+/// What a download gets in so many seconds, in kB/s.
+fn download(setup: &mut Setup<'_>, name: &str, bed: Bed, seconds: u32) -> Option<f64> {
+    let seconds = setup.seconds(seconds);
     let flow = Stream::Reno { bytes: None };
     let results = bed.stream("download", flow, Span(0.0, f64::from(seconds))).run(setup, name, seconds)?;
     goodput(&results, "download", Span::settled(seconds)).map(|rate| rate * 1000.0 / f64::from(KILOBYTE))
@@ -194,6 +198,11 @@ const SLOW: u32 = 800;
 const KILOBYTE: u32 = 8;
 
 const DELAY_MS: u32 = 1;
+
+const SECONDS: u32 = 6;
+
+/// Where all nodes are slow a full queue takes seconds.
+const SLOW_SECONDS: u32 = 15;
 
 /// Of what a direct download gets.
 const BASELINE_SHARE: f64 = 0.95;

@@ -195,10 +195,14 @@ impl EgressQueue {
     }
 
     /// Takes all places in the order of buckets back: the session starts anew. Of copies that were on several
-    /// paths one is kept: without their places the peer could not tell.
+    /// paths one is kept: without their places the peer could not tell. Repairs are dropped: they name places.
     pub(crate) fn forget_order(&mut self, pool: &mut BufPool) {
         let mut places = BTreeSet::new();
         for mut packet in std::mem::take(&mut self.returned) {
+            if packet.role == Role::Repair {
+                pool.put(packet.packet);
+                continue;
+            }
             let place = packet.seq.take().map(|seq| (packet.bucket, seq.0));
             if place.is_none_or(|place| places.insert(place)) {
                 self.returned.push_back(packet);

@@ -1,12 +1,20 @@
 //! How inner packets survive paths that lose some.
 
+mod coder;
+mod decoder;
 mod extras;
+mod history;
+mod plan;
 
 use std::str::FromStr;
 use std::time::Duration;
 
+use psmc_wire::{Bucket, FlowSeq};
 use thiserror::Error;
 
+use coder::MAX_GROUP_AGE;
+pub(crate) use coder::{Coder, Repair};
+pub(crate) use decoder::{Decoder, Recovered};
 pub(crate) use extras::{Extra, Extras};
 
 /// How a session makes good what its paths lose.
@@ -17,8 +25,29 @@ pub enum RepairKind {
     Auto,
     /// Every packet leaves on two paths, if there are two; what both lose stays lost.
     Duplicate,
+    /// Packets are followed by repairs, on other paths where there are some, from which the peer computes what is
+    /// lost (Reed-Solomon); what is beyond that stays lost.
+    Fec,
     /// What is lost stays lost.
     Off,
+}
+
+/// Where an inner packet belongs: its bucket, and its place in the order of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) bucket: Bucket,
+    /// A [`FlowSeq`], whose order is not that of numbers; here any will do.
+    number: u32,
+}
+
+impl Place {
+    pub(crate) fn new((bucket, seq): (Bucket, FlowSeq)) -> Self {
+        Self { bucket, number: seq.0 }
+    }
+
+    pub(crate) fn seq(self) -> FlowSeq {
+        FlowSeq(self.number)
+    }
 }
 
 /// What is in a buffer that waits for a path.
@@ -28,6 +57,8 @@ pub(crate) enum Role {
     Packet(RepairKind),
     /// One more copy of an inner packet.
     Copy,
+    /// A repair of a group of packets, whose first one has its place.
+    Repair,
 }
 
 impl Role {
@@ -42,18 +73,26 @@ impl Role {
 pub struct RepairCounters {
     /// Second copies sent.
     pub tx_copies: u64,
-    /// Second copies that found no room on another path in time.
+    /// Repairs sent.
+    pub tx_repairs: u64,
+    /// Second copies and repairs that found no room on a path in time.
     pub dropped: u64,
+    /// Repairs received.
+    pub rx_repairs: u64,
+    /// Inner packets computed from repairs, those among them that came later all the same.
+    pub recovered: u64,
+    /// Groups of packets of which too much was lost.
+    pub unsolved: u64,
 }
 
 /// A name that no kind of repair has.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("no kind of repair is called `{0}`: use auto, duplicate or off")]
+#[error("no kind of repair is called `{0}`: use auto, duplicate, fec or off")]
 pub struct UnknownRepair(String);
 
 impl RepairKind {
     /// All of them, the default first.
-    pub const ALL: [Self; 3] = [Self::Auto, Self::Duplicate, Self::Off];
+    pub const ALL: [Self; 4] = [Self::Auto, Self::Duplicate, Self::Fec, Self::Off];
 
     /// The name in configuration files and in the status.
     #[must_use]
@@ -61,6 +100,7 @@ impl RepairKind {
         match self {
             Self::Auto => "auto",
             Self::Duplicate => "duplicate",
+            Self::Fec => "fec",
             Self::Off => "off",
         }
     }
@@ -87,3 +127,21 @@ const REPAIR_SLACK: Duration = Duration::from_millis(10);
 
 /// After half a second an inner sender has begun to repair by itself.
 const MAX_REPAIR_TIME: Duration = Duration::from_millis(500);
+
+/// How long a receiver waits for what it may compute: until the group is complete, and its repairs are on their way.
+pub(crate) const RECOVERY_TIME: Duration = MAX_GROUP_AGE.saturating_add(Duration::from_millis(5));
+
+/// In the first two bytes of a record, which hold the length of its packet: the packet is unordered.
+const UNORDERED: u16 = 0x8000;
+
+/// Replaces `shard` by the part of `record` with this index, all of them being `len` bytes long; zeros follow its end.
+fn cut_cell(record: &[u8], index: usize, len: usize, shard: &mut Vec<u8>) {
+    let from = (index * len).min(record.len());
+    let to = (from + len).min(record.len());
+    shard.clear();
+    shard.extend_from_slice(&record[from..to]);
+    shard.resize(len, 0);
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@ mod establish;
 pub(crate) mod keys;
 mod paths;
 mod receive;
+mod repair;
 mod transmit;
 mod udp_limit;
 
@@ -26,7 +27,7 @@ use crate::egress::{ClassStatus, EgressQueue};
 use crate::event::PeerId;
 use crate::path::{Path, PathState, Settled};
 use crate::reorder::{Reorder, ReorderCounters, ReorderLimits};
-use crate::repair::{Extras, RepairCounters};
+use crate::repair::{Coder, Decoder, Extras, Recovered, RepairCounters};
 use crate::scheduler::Scheduler;
 use crate::shared::Shared;
 use control::Control;
@@ -69,13 +70,15 @@ pub(crate) struct Session {
     egress: EgressQueue,
     quic: QuicFlows,
     extras: Extras,
+    coder: Coder,
+    decoder: Decoder,
     udp_limit: UdpLimit,
     sequences: Sequences,
     scheduler: Box<dyn Scheduler>,
     reorder: Reorder,
     waiting: Waiting,
-    /// Whether the peer sends again what its paths lose, as its newest packet says.
-    peer_repairs: bool,
+    /// How long what the peer's paths lose may take to be made good, by its newest packet.
+    peer_patience: Duration,
     counters: SessionCounters,
     last_traffic: Option<Instant>,
     last_active: Instant,
@@ -119,6 +122,7 @@ struct Scratch {
     acked: Settled,
     lost: Settled,
     candidates: Vec<usize>,
+    recovered: Vec<Recovered>,
 }
 
 /// The next sequence number of each bucket; allocated with the first packet.
@@ -181,13 +185,15 @@ impl Session {
             wished: Vec::new(),
             egress: EgressQueue::new(shared.classes.list(), shared.mtu),
             extras: Extras::default(),
+            coder: Coder::default(),
+            decoder: Decoder::default(),
             udp_limit: UdpLimit::new(config.udp_rate_limit),
             sequences: Sequences::default(),
             scheduler: config.scheduler.build(config.bad_path_rule),
             reorder: Reorder::new(config.reorder, ReorderLimits::default()),
             waiting: Waiting::default(),
             quic: QuicFlows::new(now),
-            peer_repairs: false,
+            peer_patience: Duration::ZERO,
             counters: SessionCounters::default(),
             last_traffic: None,
             last_active: now,
@@ -222,6 +228,10 @@ impl Session {
         self.reorder.handle_timeout(now, &mut shared.delivered);
         self.egress.drop_stale(now, &mut shared.pool);
         self.extras.drop_stale(now, &mut shared.pool);
+        self.decoder.handle_timeout(&mut shared.pool, now);
+        if self.coder.due_at().is_some_and(|at| at <= now) {
+            self.close_group(shared, now);
+        }
         self.listen_for_life(now);
         for hangup in self.control.take_overdue(now) {
             self.hang_up(hangup, shared);
@@ -278,6 +288,7 @@ impl Session {
             self.control.next_timeout(),
             self.egress.stale_at(),
             self.extras.stale_at(),
+            self.coder.due_at(),
             deaf.flatten(),
         ];
         paths.chain(wishes).chain(others.into_iter().flatten()).min()
@@ -315,7 +326,8 @@ impl Session {
 
     /// What the session has carried.
     pub(crate) fn counters(&self) -> SessionCounters {
-        let repair = RepairCounters { dropped: self.extras.dropped(), ..self.counters.repair };
+        let (dropped, unsolved) = (self.extras.dropped(), self.decoder.unsolved());
+        let repair = RepairCounters { dropped, unsolved, ..self.counters.repair };
         SessionCounters { repair, ..self.counters }
     }
 

@@ -20,17 +20,20 @@ fn setup(repair: RepairKind) -> Setup {
     Setup { repair, ..SchedulerKind::Earliest.into() }
 }
 
+fn carried_bytes(world: &World) -> f64 {
+    world.links.iter().map(|link| link.carried_bytes[VAN]).sum::<u64>() as f64
+}
+
 /// Sends `count` packets of a flow of 10 Mb/s, and waits for the last of them. Returns which of them did not arrive,
 /// and how many bytes the links had to carry for each byte.
 fn stream(world: &mut World, protocol: u8, count: u32) -> (Vec<u32>, f64) {
-    let carried = |world: &World| world.links.iter().map(|link| link.carried_bytes[VAN]).sum::<u64>() as f64;
-    let before = carried(world);
+    let before = carried_bytes(world);
     for number in 0..count {
         world.send(VAN, &packet(VAN, protocol, 1, number, SIZE));
         world.run_for(INTERVAL);
     }
     world.run_for(Duration::from_secs(1));
-    let cost = (carried(world) - before) / (f64::from(count) * SIZE as f64);
+    let cost = (carried_bytes(world) - before) / (f64::from(count) * SIZE as f64);
     let mut arrived = world.flow_numbers(HQ, 1);
     let delivered = arrived.len();
     arrived.sort_unstable();
@@ -53,6 +56,53 @@ fn copies_on_two_paths_repair_losses_of_both() {
         assert!(repair.tx_copies > 19_900, "{repair:?}");
         assert_eq!(repair.tx_copies + repair.dropped, 20_000);
     }
+}
+
+#[test]
+fn repairs_make_good_the_losses_of_two_paths() {
+    for protocol in [UDP, TCP] {
+        let mut world = World::connected(lossy_uplinks(), setup(RepairKind::Fec));
+        let (missing, cost) = stream(&mut world, protocol, 20_000);
+        println!("fec: {} of 20000 missing, {cost:.2} bytes for each", missing.len());
+        let repair = world.status(HQ).counters.repair;
+        assert!(missing.len() < 20, "{missing:?} {repair:?}");
+        assert!(cost < 1.4, "{cost}");
+        assert!(repair.recovered > 250, "{repair:?}");
+        assert!(protocol == UDP || world.flow_numbers(HQ, 1).is_sorted_by_key(|number| number / 64));
+    }
+}
+
+#[test]
+fn repairs_make_good_the_losses_of_a_backlog_of_long_packets() {
+    let mut world = World::connected(lossy_uplinks(), setup(RepairKind::Fec));
+    let before = carried_bytes(&world);
+    for number in 0..40_000 {
+        world.send(VAN, &packet(VAN, UDP, 1 + (number % 3) as u16, number, 1400));
+        world.run_for(Duration::from_micros(400));
+    }
+    world.run_for(Duration::from_secs(1));
+    let (sent, repair) = (world.status(VAN).counters.repair, world.status(HQ).counters.repair);
+    let arrived = world.ends[HQ].delivered.len();
+    let cost = (carried_bytes(&world) - before) / (40_000.0 * 1400.0);
+    println!("fec: {arrived} of 40000 arrived, {cost:.2} bytes for each");
+    assert!(arrived > 39_960, "{arrived} {repair:?}");
+    assert!(cost < 1.2, "{cost} {sent:?}");
+}
+
+#[test]
+fn repairs_help_on_the_only_path_and_those_of_a_thin_stream_come_soon() {
+    let mut world = World::connected(vec![Link::new(20).mbit(50).loss_one_in(50)], setup(RepairKind::Fec));
+    let mut sent = Vec::new();
+    for number in 0..3000 {
+        sent.push(world.now);
+        world.send(VAN, &packet(VAN, UDP, 1, number, 200));
+        world.run_for(Duration::from_millis(20));
+    }
+    world.run_for(Duration::from_secs(1));
+    let delivered = &world.ends[HQ].delivered;
+    assert!(delivered.len() > 2993, "{}", delivered.len());
+    let latest = delivered.iter().map(|(at, packet)| *at - sent[world::number(packet) as usize]).max();
+    assert!(latest < Some(Duration::from_millis(32)), "{latest:?}");
 }
 
 #[test]
@@ -107,7 +157,7 @@ fn a_class_is_repaired_in_its_own_way() {
         let copies = world.status(VAN).counters.repair.tx_copies;
         match repair {
             RepairKind::Duplicate => assert!(voice > 995 && copies > 990, "{voice} calls, {copies} copies"),
-            RepairKind::Auto | RepairKind::Off => {
+            RepairKind::Auto | RepairKind::Fec | RepairKind::Off => {
                 assert!(voice < 995 && copies == 0, "{voice} calls, {copies} copies")
             }
         }

@@ -1,9 +1,11 @@
 //! The frames inside a datagram: reading them as views, writing them into a datagram under construction.
 
 mod read;
+mod repair;
 mod write;
 
 pub use read::{AckFrame, AckRanges, DataFrame, Frame, Frames};
+pub use repair::{MAX_CELLS, MAX_RUNS, RepairFrame, Run};
 pub use write::FrameWriter;
 
 use crate::ids::{PacketNumber, PathId};
@@ -33,6 +35,7 @@ const DATA: u8 = 0x08;
 const DATA_LENGTH_FLAG: u8 = 0x01;
 const DATA_UNORDERED_FLAG: u8 = 0x02;
 const DATA_REPAIRED_FLAG: u8 = 0x04;
+const REPAIR: u8 = 0x14;
 
 /// What a receiver says of the datagrams of one path, apart from the ranges themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

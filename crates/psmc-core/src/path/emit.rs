@@ -11,6 +11,7 @@ use super::{PING_INTERVAL, Path, PathState, on_wire};
 use crate::batch::Batch;
 use crate::clock::SessionClock;
 use crate::egress::Queued;
+use crate::repair::Role;
 use crate::session::keys::SealingKey;
 
 /// A datagram with room for at least this much behind a packet is worth being shared with the next one: a bare
@@ -186,7 +187,10 @@ fn fill_data(
         let seq = queued.seq.unwrap_or_default();
         let Queued { bucket, ordered, role, .. } = queued;
         let frame = DataFrame { bucket, seq, ordered, repaired: role.is_resent(), packet };
-        let next = outbox.front().map_or(usize::MAX, |next| next.packet.len());
+        let is_repair = role == Role::Repair;
+        // What is lost with the packets that it repairs is of no use: a repair shares no datagram.
+        let next = outbox.front().filter(|next| !is_repair && next.role != Role::Repair);
+        let next = next.map_or(usize::MAX, |next| next.packet.len());
         let behind = writer.remaining().checked_sub(DATA_OVERHEAD_WITH_LENGTH + packet.len());
         if behind.is_some_and(|behind| next <= behind && next.max(WORTH_SHARING) + DATA_OVERHEAD <= behind) {
             writer.data(&frame);
@@ -194,7 +198,8 @@ fn fill_data(
             continue;
         }
         let before = writer.len();
-        return match writer.last_data(&frame) {
+        let last = if is_repair { writer.last_repair(bucket, seq, packet) } else { writer.last_data(&frame) };
+        return match last {
             Some(len) => {
                 packets.push(queued);
                 len

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use psmc_wire::{BufPool, PathId};
 
+use super::Role;
 use crate::egress::Queued;
 
 /// What finds no room on another path in this time comes too late to be worth its bytes.
@@ -24,9 +25,9 @@ pub(crate) struct Extra {
 }
 
 impl Extra {
-    /// Whether it may leave on the path with this id.
+    /// Whether it may leave on the path with this id: a repair helps against losses there, too, a copy does not.
     pub(crate) fn may_take(&self, path: PathId) -> bool {
-        path != self.avoid
+        path != self.avoid || self.queued.role == Role::Repair
     }
 }
 

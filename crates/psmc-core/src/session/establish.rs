@@ -92,7 +92,7 @@ impl Session {
         shared.release_labels(self.control.take_void_labels());
         shared.release_labels(self.keys.clear());
         self.egress.clear(&mut shared.pool);
-        self.extras.clear(&mut shared.pool);
+        self.forget_repairs(shared);
     }
 
     pub(super) fn hang_up(&mut self, (id, reason): Hangup, shared: &mut Shared) {
@@ -199,7 +199,7 @@ impl Session {
             self.egress.put_back(packets.into_iter());
         }
         self.egress.forget_order(&mut shared.pool);
-        self.extras.clear(&mut shared.pool);
+        self.forget_repairs(shared);
         let lasts = |path: &Path| path.opened_here && path.usage.effective() != PathUse::Closed;
         let (lasting, ended): (Vec<_>, _) = std::mem::take(&mut self.paths).into_iter().partition(lasts);
         self.paths = lasting.into_iter().map(|path| path.renewed(now)).collect();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use psmc_wire::crypto::TAG_LEN;
 use psmc_wire::datagram::{HEADER_LEN, Header, split_timestamp};
 use psmc_wire::frame::{AckFrame, DataFrame, Frame, Frames, PathStats};
-use psmc_wire::{PacketNumber, PathId};
+use psmc_wire::{Bucket, FlowSeq, PacketNumber, PathId};
 
 use super::Session;
 use crate::batch::SocketId;
@@ -48,6 +48,17 @@ pub struct DatagramOrigin {
     pub remote: SocketAddr,
     /// Whether it carries an ECN congestion-experienced mark.
     pub congestion_experienced: bool,
+}
+
+/// An inner packet of the peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Inner<'a> {
+    pub(super) bucket: Bucket,
+    pub(super) seq: FlowSeq,
+    pub(super) ordered: bool,
+    pub(super) packet: &'a [u8],
+    /// How much longer than for the slowest path it is worth waiting for what is missing before it.
+    pub(super) patience: Duration,
 }
 
 /// Why a datagram, something in it, or a control message was not accepted.
@@ -137,7 +148,7 @@ impl Session {
         let (mut ack_eliciting, mut carries_data) = (false, false);
         for frame in Frames::new(frames).flatten() {
             ack_eliciting |= frame.is_ack_eliciting();
-            carries_data |= matches!(frame, Frame::Data(_));
+            carries_data |= matches!(frame, Frame::Data(_) | Frame::Repair(_));
         }
         let congestion_experienced = origin.congestion_experienced || header.marks.congestion_experienced;
         let arrival =
@@ -204,6 +215,9 @@ impl Session {
                 Frame::PathResponse(token) => self.on_response(index, token, shared, now),
                 Frame::PathUse(wish) => result = result.and(self.on_path_use(wish, now)),
                 Frame::Data(data) => result = result.and(self.on_data(index, &data, sent_at_us, shared, now)),
+                Frame::Repair(repair) => {
+                    result = result.and(self.on_repair(index, &repair, sent_at_us, shared, now));
+                }
             }
         }
         if self.reorder.counters().held > 0 {
@@ -270,22 +284,38 @@ impl Session {
         shared: &mut Shared,
         now: Instant,
     ) -> Result<(), Refusal> {
-        let source = classify::source(data.packet).map_err(|_| Refusal::BadPacket)?;
+        let patience = self.patience(data.repaired, now);
+        let DataFrame { bucket, seq, ordered, packet, .. } = *data;
+        let inner = Inner { bucket, seq, ordered, packet, patience };
+        self.accept(index, &inner, sent_at_us, shared, now)?;
+        self.remember(index, &inner, sent_at_us, shared, now);
+        Ok(())
+    }
+
+    /// Takes an inner packet that has come on the path at `index`, in whatever way.
+    pub(super) fn accept(
+        &mut self,
+        index: usize,
+        inner: &Inner<'_>,
+        sent_at_us: u32,
+        shared: &mut Shared,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let source = classify::source(inner.packet).map_err(|_| Refusal::BadPacket)?;
         if shared.routes.lookup(source) != Some(self.peer) {
             return Err(Refusal::ForeignSource);
         }
         self.last_traffic = Some(now);
-        self.peer_repairs = data.repaired;
+        self.peer_patience = inner.patience;
         self.counters.rx_packets += 1;
-        self.counters.rx_bytes += data.packet.len() as u64;
+        self.counters.rx_bytes += inner.packet.len() as u64;
         let arrival = reorder::Arrival {
-            bucket: data.bucket,
-            seq: data.seq,
-            ordered: data.ordered,
-            packet: data.packet,
+            bucket: inner.bucket,
+            seq: inner.seq,
+            ordered: inner.ordered,
+            packet: inner.packet,
             sent_at_us,
-            spread: self.spread(sent_at_us, now)
-                + if data.repaired { self.waiting.repair } else { Duration::ZERO },
+            spread: self.spread(sent_at_us, now) + inner.patience,
             path: self.paths[index].id,
             delay_us: self.clock.one_way_delay(sent_at_us, now),
         };
@@ -335,8 +365,7 @@ impl Session {
         let newest = self.live_paths().filter_map(|path| path.received.newest_sent_at_us());
         let oldest = newest.min_by(|a, b| a.wrapping_sub(*b).cast_signed().cmp(&0));
         // What was sent again was sent later.
-        let repair = if self.peer_repairs { self.waiting.repair } else { Duration::ZERO };
-        let repair_us = u32::try_from(repair.as_micros()).unwrap_or(u32::MAX);
+        let repair_us = u32::try_from(self.peer_patience.as_micros()).unwrap_or(u32::MAX);
         oldest.unwrap_or(0).wrapping_sub(SEALING_SKEW_US).wrapping_sub(repair_us)
     }
 

@@ -10,7 +10,7 @@ use crate::batch::{Batch, Transmit};
 use crate::classify::Classified;
 use crate::egress::{Queued, Service};
 use crate::path::{Path, PathRank, PathState};
-use crate::repair::{Extra, RepairKind, Role};
+use crate::repair::Role;
 use crate::scheduler::{Choice, Waiting};
 use crate::shared::Shared;
 
@@ -149,38 +149,6 @@ impl Session {
         self.protect(index, &packet, shared, now);
         if let Some(refused) = self.paths[index].enqueue(packet) {
             shared.pool.put(refused.packet);
-        }
-    }
-
-    /// Prepares what repairs `packet` if the path at `index`, which takes it, loses it.
-    fn protect(&mut self, index: usize, packet: &Queued, shared: &mut Shared, now: Instant) {
-        let Role::Packet(RepairKind::Duplicate) = packet.role else { return };
-        if self.scratch.candidates.len() > 1 {
-            let queued = packet.copy(&mut shared.pool);
-            let extra = Extra { queued, avoid: self.paths[index].id, since: now };
-            self.extras.push(extra, &mut shared.pool);
-        }
-    }
-
-    /// Gives extras to paths that have room, each to the one where it arrives first.
-    fn place_extras(&mut self, shared: &mut Shared, now: Instant) {
-        let mut at = 0;
-        while let Some(extra) = self.extras.get(at) {
-            let (paths, bytes) = (&self.paths, extra.queued.packet.len());
-            let suits = |index: &usize| {
-                let path = &paths[*index];
-                extra.may_take(path.id) && path.fits(bytes) && path.has_room(bytes, now)
-            };
-            let suitable = self.scratch.candidates.iter().copied().filter(suits);
-            let Some(index) = suitable.min_by_key(|&index| paths[index].arrival(bytes, false, now)) else {
-                at += 1;
-                continue;
-            };
-            let Some(extra) = self.extras.take(at) else { return };
-            self.counters.repair.tx_copies += 1;
-            if let Some(refused) = self.paths[index].enqueue(extra.queued) {
-                shared.pool.put(refused.packet);
-            }
         }
     }
 

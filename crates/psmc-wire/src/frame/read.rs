@@ -3,7 +3,7 @@
 use super::{
     ACK, ACK_DELAY_UNIT_US, AckHeader, DATA, DATA_LENGTH_FLAG, DATA_REPAIRED_FLAG, DATA_UNORDERED_FLAG,
     PADDING, PATH_CHALLENGE, PATH_RESPONSE, PATH_STATS, PATH_USE, PING, PacketRange, PathStats, PathUse,
-    PathUseFrame,
+    PathUseFrame, REPAIR, RepairFrame,
 };
 use crate::ids::{Bucket, FlowSeq, PacketNumber, PathId};
 use crate::reader::{Malformed, Reader};
@@ -27,6 +27,8 @@ pub enum Frame<'a> {
     PathUse(PathUseFrame),
     /// An inner packet.
     Data(DataFrame<'a>),
+    /// What a lost inner packet can be computed from.
+    Repair(RepairFrame<'a>),
 }
 
 impl Frame<'_> {
@@ -34,7 +36,7 @@ impl Frame<'_> {
     #[must_use]
     pub fn is_ack_eliciting(&self) -> bool {
         match self {
-            Self::Ping | Self::PathChallenge(_) | Self::PathUse(_) | Self::Data(_) => true,
+            Self::Ping | Self::PathChallenge(_) | Self::PathUse(_) | Self::Data(_) | Self::Repair(_) => true,
             Self::Padding | Self::Ack(_) | Self::PathStats(..) | Self::PathResponse(_) => false,
         }
     }
@@ -136,6 +138,7 @@ impl<'a> Frames<'a> {
             data if data & !(DATA_LENGTH_FLAG | DATA_UNORDERED_FLAG | DATA_REPAIRED_FLAG) == DATA => {
                 parse_data(reader, data).map(Frame::Data)
             }
+            REPAIR => RepairFrame::parse(reader).map(Frame::Repair),
             unknown => Err(Malformed::UnknownType(unknown)),
         }
     }

@@ -98,6 +98,33 @@ proptest! {
 }
 
 #[test]
+fn a_repair_survives_the_wire() {
+    let bucket = |number| Bucket::new(number).expect("a small number");
+    let runs = [
+        Run { bucket: bucket(3), first: FlowSeq(u32::MAX), count: 2 },
+        Run { bucket: bucket(5), first: FlowSeq(7), count: 1 },
+    ];
+    let mut body = Vec::new();
+    RepairFrame::write_body(&mut body, 9, (1, 4), 2, &runs, b"shard!");
+    assert_eq!(body.len(), RepairFrame::body_len(2, 6));
+    let mut bytes = vec![0; 7 + body.len()];
+    let len = FrameWriter::new(&mut bytes).last_repair(bucket(3), FlowSeq(u32::MAX), &body);
+    assert_eq!(len, Some(bytes.len()));
+    let Frame::Repair(frame) = only_frame(&bytes) else { panic!("no repair") };
+    let RepairFrame { group, index, repairs, cells, shard, .. } = frame;
+    assert_eq!((group, index, repairs, cells, shard), (9, 1, 4, 2, &b"shard!"[..]));
+    let places: Vec<_> = frame.places().collect();
+    assert_eq!(places, [(bucket(3), FlowSeq(u32::MAX)), (bucket(3), FlowSeq(0)), (bucket(5), FlowSeq(7))]);
+    // No shard, no packets, an index beyond the number of repairs.
+    let illegal: [&[u8]; 3] = [&[0, 0, 0, 1, 0, 1], &[0, 0, 0, 1, 0, 0, 9], &[0, 0, 1, 1, 0, 1, 9]];
+    for body in illegal {
+        let mut bytes = vec![0; 7 + body.len()];
+        FrameWriter::new(&mut bytes).last_repair(bucket(0), FlowSeq(0), body).expect("fits exactly");
+        assert!(matches!(Frames::new(&bytes).next(), Some(Err(crate::Malformed::Illegal(_)))), "{body:?}");
+    }
+}
+
+#[test]
 fn the_small_frames_survive_the_wire() {
     let stats = PathStats { packets: 1, bytes: 2, owd_min_us: 3, owd_smoothed_us: 4, jitter_us: 5 };
     let usage = PathUseFrame { path: PathId(4), sequence: 5, usage: PathUse::Closed };

@@ -3,10 +3,10 @@
 use super::{
     ACK, ACK_DELAY_UNIT_US, AckHeader, DATA, DATA_LENGTH_FLAG, DATA_OVERHEAD, DATA_OVERHEAD_WITH_LENGTH,
     DATA_REPAIRED_FLAG, DATA_UNORDERED_FLAG, MAX_ACK_GAPS, PATH_CHALLENGE, PATH_RESPONSE, PATH_STATS,
-    PATH_USE, PING, PacketRange, PathStats, PathUse, PathUseFrame,
+    PATH_USE, PING, PacketRange, PathStats, PathUse, PathUseFrame, REPAIR,
 };
 use crate::frame::DataFrame;
-use crate::ids::PathId;
+use crate::ids::{Bucket, FlowSeq, PathId};
 
 /// Bytes of an acknowledgement without gaps.
 const ACK_LEN: usize = 20;
@@ -150,6 +150,13 @@ impl<'a> FrameWriter<'a> {
         let kind = DATA | flags(frame);
         self.put(&[&[kind], &frame.bucket.number().to_be_bytes(), &frame.seq.0.to_be_bytes(), frame.packet]);
         Some(self.len)
+    }
+
+    /// Adds a repair, the place of its group's first packet and the [body](super::RepairFrame::write_body), which
+    /// reaches to the end of the datagram; no frame may follow.
+    pub fn last_repair(mut self, bucket: Bucket, seq: FlowSeq, body: &[u8]) -> Option<usize> {
+        let (bucket, seq) = (bucket.number().to_be_bytes(), seq.0.to_be_bytes());
+        self.put(&[&[REPAIR], &bucket, &seq, body]).then_some(self.len)
     }
 
     /// Adds frames that another writer has written.

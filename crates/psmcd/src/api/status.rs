@@ -77,7 +77,7 @@ pub struct PeerStatus {
     /// What reordering did to the packets from the peer: a name and a count each.
     #[serde(default)]
     pub reorder: BTreeMap<String, u64>,
-    /// What was sent to make good what paths lose: a name and a count each.
+    /// What was sent to make good what paths lose, and what was recovered: a name and a count each.
     #[serde(default)]
     pub repair: BTreeMap<String, u64>,
     /// The traffic classes of what is sent to the peer.

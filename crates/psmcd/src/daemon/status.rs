@@ -114,11 +114,19 @@ fn reorder(session: &core::PeerStatus) -> BTreeMap<String, u64> {
     counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
-/// What was sent to make good what paths lose.
+/// What was sent to make good what paths lose, and what was recovered of what the peer's paths lost.
 fn repair(session: &core::PeerStatus) -> BTreeMap<String, u64> {
     let counters = &session.counters.repair;
     let resent = session.paths.iter().map(|path| path.counters.resent_packets).sum();
-    let counts = [("resent", resent), ("copies", counters.tx_copies), ("no_room", counters.dropped)];
+    let counts = [
+        ("resent", resent),
+        ("tx_copies", counters.tx_copies),
+        ("tx_repairs", counters.tx_repairs),
+        ("dropped", counters.dropped),
+        ("rx_repairs", counters.rx_repairs),
+        ("recovered", counters.recovered),
+        ("unsolved", counters.unsolved),
+    ];
     counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
 }
 

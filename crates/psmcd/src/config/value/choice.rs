@@ -95,6 +95,7 @@ impl Reorder {
             Self::Deadline => "deadline",
             Self::Fixed => "fixed",
             Self::Adaptive => "adaptive",
+            Self::Fec => "fec",
             Self::Off => "off",
         }
     }
@@ -171,12 +172,14 @@ pub enum Repair {
     Auto,
     /// Sends everything on two paths.
     Duplicate,
+    /// Has packets followed by repairs, from which what is lost can be computed.
+    Fec,
     /// Doesn't.
     Off,
 }
 
 impl Repair {
-    const ALL: [Self; 3] = [Self::Auto, Self::Duplicate, Self::Off];
+    const ALL: [Self; 4] = [Self::Auto, Self::Duplicate, Self::Fec, Self::Off];
 
     /// As the configuration spells it.
     pub fn as_str(self) -> &'static str {
@@ -192,6 +195,7 @@ impl Repair {
         match self {
             Self::Auto => RepairKind::Auto,
             Self::Duplicate => RepairKind::Duplicate,
+            Self::Fec => RepairKind::Fec,
             Self::Off => RepairKind::Off,
         }
     }

@@ -1,0 +1,156 @@
+//! What a session sends beside its packets, so that losses can be made good, and what it makes of that at the far end.
+
+use std::time::{Duration, Instant};
+
+use psmc_wire::frame::RepairFrame;
+
+use super::Session;
+use super::receive::{Inner, Refusal};
+use crate::classify::ClassId;
+use crate::egress::Queued;
+use crate::path::Path;
+use crate::repair::{Extra, Place, RECOVERY_TIME, RepairKind, Role};
+use crate::shared::Shared;
+
+impl Session {
+    /// Prepares what repairs `packet` if the path at `index`, which takes it, loses it.
+    pub(super) fn protect(&mut self, index: usize, packet: &Queued, shared: &mut Shared, now: Instant) {
+        let Role::Packet(kind) = packet.role else { return };
+        let avoid = self.paths[index].id;
+        match kind {
+            RepairKind::Duplicate if self.scratch.candidates.len() > 1 => {
+                let queued = packet.copy(&mut shared.pool);
+                self.extras.push(Extra { queued, avoid, since: now }, &mut shared.pool);
+            }
+            RepairKind::Fec => {
+                if self.coder.add(packet, avoid, now) {
+                    self.close_group(shared, now);
+                }
+            }
+            RepairKind::Auto | RepairKind::Duplicate | RepairKind::Off => {}
+        }
+    }
+
+    /// Ends the group of packets that is being sent, and lets its repairs wait for paths.
+    pub(super) fn close_group(&mut self, shared: &mut Shared, now: Instant) {
+        let usable = || self.paths.iter().filter(|path| path.rank().is_some());
+        let counters = |path: &Path| {
+            let counters = path.counters;
+            (path.id, counters.lost_packets, counters.lost_packets + counters.acked_packets)
+        };
+        let fits = |body| usable().all(|path| path.fits(body));
+        let extras = &mut self.extras;
+        let send = |repair: crate::repair::Repair<'_>| {
+            let mut packet = shared.pool.take();
+            packet.fill(repair.body);
+            let (bucket, seq) = (repair.place.bucket, repair.place.seq());
+            let queued = Queued {
+                packet,
+                bucket,
+                class: ClassId::default(),
+                seq: Some(seq),
+                ordered: false,
+                role: Role::Repair,
+                queued_at: now,
+            };
+            extras.push(Extra { queued, avoid: repair.avoid, since: now }, &mut shared.pool);
+        };
+        self.coder.close(usable().map(counters), fits, send, now);
+    }
+
+    /// Gives extras to paths that have room, each to the one where it arrives first, if it can not to the one to avoid.
+    pub(super) fn place_extras(&mut self, shared: &mut Shared, now: Instant) {
+        let mut at = 0;
+        while let Some(extra) = self.extras.get(at) {
+            let (paths, bytes) = (&self.paths, extra.queued.packet.len());
+            let suits = |index: &usize| {
+                let path = &paths[*index];
+                extra.may_take(path.id) && path.fits(bytes) && path.has_room(bytes, now)
+            };
+            let suitable = self.scratch.candidates.iter().copied().filter(suits);
+            let merit =
+                |&index: &usize| (paths[index].id == extra.avoid, paths[index].arrival(bytes, false, now));
+            let Some(index) = suitable.min_by_key(merit) else {
+                at += 1;
+                continue;
+            };
+            let Some(Extra { queued, .. }) = self.extras.take(at) else { return };
+            let counters = &mut self.counters.repair;
+            let sent =
+                if queued.role == Role::Repair { &mut counters.tx_repairs } else { &mut counters.tx_copies };
+            *sent += 1;
+            if let Some(refused) = self.paths[index].enqueue(queued) {
+                shared.pool.put(refused.packet);
+            }
+        }
+    }
+
+    /// Forgets all that names places in the order of buckets.
+    pub(super) fn forget_repairs(&mut self, shared: &mut Shared) {
+        self.extras.clear(&mut shared.pool);
+        self.coder.clear();
+        self.decoder.clear(&mut shared.pool);
+    }
+
+    /// A packet of the peer has arrived; with it others may be recovered.
+    pub(super) fn remember(
+        &mut self,
+        index: usize,
+        inner: &Inner<'_>,
+        sent_at_us: u32,
+        shared: &mut Shared,
+        now: Instant,
+    ) {
+        if self.decoder.is_active(now) {
+            let packet = (Place::new((inner.bucket, inner.seq)), inner.ordered, inner.packet);
+            self.decoder.on_packet(packet, &mut self.scratch.recovered, &mut shared.pool, now);
+            self.deliver_recovered(index, sent_at_us, shared, now);
+        }
+    }
+
+    pub(super) fn on_repair(
+        &mut self,
+        index: usize,
+        frame: &RepairFrame<'_>,
+        sent_at_us: u32,
+        shared: &mut Shared,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        self.counters.repair.rx_repairs += 1;
+        let fits = self.decoder.on_repair(frame, &mut self.scratch.recovered, &mut shared.pool, now);
+        self.deliver_recovered(index, sent_at_us, shared, now);
+        if fits { Ok(()) } else { Err(Refusal::Malformed) }
+    }
+
+    /// Takes what has been recovered as if it had come on the path at `index`.
+    fn deliver_recovered(&mut self, index: usize, sent_at_us: u32, shared: &mut Shared, now: Instant) {
+        let mut recovered = std::mem::take(&mut self.scratch.recovered);
+        for found in recovered.drain(..) {
+            let (bucket, seq) = (found.place.bucket, found.place.seq());
+            let inner = Inner {
+                bucket,
+                seq,
+                ordered: found.ordered,
+                packet: found.packet.packet(),
+                patience: RECOVERY_TIME,
+            };
+            // The packets of a peer that computes with false ones are refused like any others.
+            if self.accept(index, &inner, sent_at_us, shared, now).is_ok() {
+                self.counters.repair.recovered += 1;
+            }
+            shared.pool.put(found.packet);
+        }
+        self.scratch.recovered = recovered;
+    }
+
+    /// How much longer than for the slowest path it is worth waiting for what is missing.
+    pub(super) fn patience(&self, is_resent: bool, now: Instant) -> Duration {
+        if is_resent {
+            self.waiting.repair
+        } else if self.decoder.is_active(now) {
+            RECOVERY_TIME
+        } else {
+            Duration::ZERO
+        }
+    }
+}

@@ -10,7 +10,7 @@ use psmc_lab::scenario::Scenario;
 use psmc_wire::PacketNumber;
 use psmc_wire::control::{self, LENGTH_LEN, Message};
 use psmc_wire::datagram::{DATAGRAM_OVERHEAD, HEADER_LEN, Header, split_timestamp};
-use psmc_wire::frame::{AckFrame, Frame, FrameWriter, Frames, MAX_ACK_GAPS, PacketRange};
+use psmc_wire::frame::{AckFrame, Frame, FrameWriter, Frames, MAX_ACK_GAPS, PacketRange, RepairFrame, Run};
 use psmcd::config::{Complaint, Config, ConfigError};
 
 /// A datagram as it would be after decryption: header, timestamp, frames. The place of the tag is parsed as frames too.
@@ -104,9 +104,25 @@ fn survives_the_wire(frame: &Frame<'_>, room: &mut [u8]) {
         Frame::PathResponse(token) => writer.path_response(token),
         Frame::PathUse(path_use) => writer.path_use(path_use),
         Frame::Data(data) => writer.data(&data),
+        Frame::Repair(repair) => return repair_survives_the_wire(&repair, room),
     };
     assert!(written, "no room for {frame:?}");
     assert_eq!(format!("{:?}", first_frame(room)), format!("{frame:?}"));
+}
+
+/// The same for a repair whose places are a single run.
+fn repair_survives_the_wire(repair: &RepairFrame<'_>, room: &mut [u8]) {
+    let (bucket, first) = repair.places().next().expect("a repair is of something");
+    let in_one_run = (0..).zip(repair.places()).all(|(i, place)| place == (bucket, first.plus(i)));
+    let Some(count) = u8::try_from(repair.places().count()).ok().filter(|_| in_one_run) else { return };
+    let (mut body, run) = (Vec::new(), Run { bucket, first, count });
+    let RepairFrame { group, index, repairs, cells, shard, .. } = *repair;
+    RepairFrame::write_body(&mut body, group, (index, repairs), cells, &[run], shard);
+    let len = FrameWriter::new(room).last_repair(bucket, first, &body).expect("there is room");
+    let Frame::Repair(again) = first_frame(&room[..len]) else {
+        panic!("{repair:?} reads back as something else")
+    };
+    assert!(again.places().eq(repair.places()) && again.shard == shard && again.cells == cells);
 }
 
 /// The same for an acknowledgement, of which a writer may leave out the smaller ranges.

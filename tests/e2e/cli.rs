@@ -36,6 +36,7 @@ fn status_as_json_has_all_that_is_documented() {
             "rx_packets",
             "drops",
             "reorder",
+            "repair",
             "classes",
             "paths",
         ],

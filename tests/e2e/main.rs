@@ -17,6 +17,7 @@ mod faults;
 mod life;
 mod paths;
 mod queueing;
+mod repair;
 mod roaming;
 mod strangers;
 mod traffic;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use psmc_core::{PathAddress, PathConfig, PathState, PathStatus, SchedulerKind};
+use psmc_core::{PathAddress, PathConfig, PathState, PathStatus, RepairKind, SchedulerKind};
 use psmc_wire::PathId;
 use psmc_wire::frame::PathUse;
 use world::{End, HQ, Link, Setup, TCP, UDP, VAN, World, address, packet, path_config};
@@ -138,10 +138,9 @@ fn harmful() -> impl Strategy<Value = Op> {
 
 fn setup() -> impl Strategy<Value = Setup> {
     let scheduler = prop_oneof![2 => Just(SchedulerKind::Earliest), 5 => prop::sample::select(SchedulerKind::ALL.to_vec())];
-    (scheduler, any::<bool>(), any::<bool>()).prop_map(|(scheduler, both, bad_path_rule)| Setup {
-        can_dial: [true, both],
-        bad_path_rule,
-        ..scheduler.into()
+    let repair = prop::sample::select(RepairKind::ALL.to_vec());
+    (scheduler, repair, any::<bool>(), any::<bool>()).prop_map(|(scheduler, repair, both, bad_path_rule)| {
+        Setup { can_dial: [true, both], bad_path_rule, repair, ..scheduler.into() }
     })
 }
 

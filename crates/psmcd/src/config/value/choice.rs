@@ -95,7 +95,6 @@ impl Reorder {
             Self::Deadline => "deadline",
             Self::Fixed => "fixed",
             Self::Adaptive => "adaptive",
-            Self::Fec => "fec",
             Self::Off => "off",
         }
     }
@@ -186,6 +185,7 @@ impl Repair {
         match self {
             Self::Auto => "auto",
             Self::Duplicate => "duplicate",
+            Self::Fec => "fec",
             Self::Off => "off",
         }
     }

@@ -119,7 +119,8 @@ fn ack(writer: &mut FrameWriter<'_>) -> bool {
 
 fn small_packets(writer: &mut FrameWriter<'_>) -> bool {
     let bucket = Bucket::of_hash(0x1234_5678_9abc_def0);
-    let frame = |seq, ordered, packet| DataFrame { bucket, seq: FlowSeq(seq), ordered, packet };
+    let frame =
+        |seq, ordered, packet| DataFrame { bucket, seq: FlowSeq(seq), ordered, repaired: false, packet };
     writer.data(&frame(8, true, &[0x45; 60])) && writer.data(&frame(9, false, &[0x60; 40]))
 }
 

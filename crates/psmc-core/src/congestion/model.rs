@@ -121,7 +121,7 @@ impl Model {
         }
         self.lossy_rounds = if lossy { self.lossy_rounds + 1 } else { 0 };
         // Where every packet met a long queue, the path was busy all the time, whoever may have had little to send.
-        let busy = round.saw_queue(2 * self.base_rtt() + 4 * self.steadiness.variation());
+        let busy = round.saw_queue(2 * self.base_rtt() + 4 * self.steadiness.variation() + BUSY_QUEUE);
         let limited = rate.app_limited && !rate.stretched && !busy;
         let grew = !limited && self.growth.on_round(rate.bytes_per_s, self.phase.growth_percent()) && !lossy;
         self.adapt_loss_ceiling(rate, &round, grew);
@@ -350,6 +350,9 @@ const STARTUP_LOSSY_ROUNDS: u32 = 2;
 
 /// One round to send more, one to see it delivered.
 const PROBE_ROUNDS: u32 = 2;
+
+/// Hosts that are late by less, and they are where others compete for their processors, are no queue of the path.
+const BUSY_QUEUE: Duration = Duration::from_millis(20);
 
 /// Growing twice by the probe's quarter is no noise: find the new rate as at the start.
 const RESTART_GROWTHS: u32 = 2;

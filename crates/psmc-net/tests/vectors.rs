@@ -202,7 +202,8 @@ fn the_documents_datagrams_are_opened_whatever_relays_may_change() {
             | Frame::PathStats(..)
             | Frame::PathChallenge(_)
             | Frame::PathResponse(_)
-            | Frame::PathUse(_) => None,
+            | Frame::PathUse(_)
+            | Frame::Repair(_) => None,
         });
         assert_eq!(packets.collect::<Vec<_>>(), [document.block("inner-packet")]);
     }

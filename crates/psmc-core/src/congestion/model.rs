@@ -11,18 +11,21 @@ use crate::windowed::WindowedMin;
 /// Sends what the path was seen to deliver, after BBR (draft-ietf-ccwg-bbr).
 ///
 /// ```text
-/// Startup ──(no growth, or loss)──────> Drain
+/// Startup ──(no growth, queue, loss)──> Drain
 /// Drain ────(queue empty)─────────────> Cruise
-/// Cruise ───(some rounds)─────────────> Probe
+/// Cruise ───(some rounds; at once
+///            if not confirmed)────────> Probe
 /// Cruise ───(best RTT long not seen)──> Refresh ──(two rounds)──> Cruise
-/// Probe ────(no growth, or loss)──────> Drain
-/// Probe ────(growth)──────────────────> Probe, and if it grows again: Startup
+/// Probe ────(no growth, or loss)──────> Drain, or Cruise where it met no queue
+/// Probe ────(growth)──────────────────> Probe, and if it grows again, or was not confirmed: Startup
 /// any ──────(much slower than before)─> Drain
 /// ```
 ///
 /// It differs from the draft where a tunnel does: cycles are short, for a path that becomes faster is to be
-/// used within seconds; the window leaves little room for a queue except while probing, for the tunnel keeps
-/// its queue at home; and the window allows for late acknowledgements by a time, not by a measurement.
+/// used within seconds; the startup grows as the slow start of TCP does, so as not to be in the way of one inside; and
+/// the window leaves room for delays that vary, but little for a queue, for the tunnel keeps its queue at home.
+/// Record 0014 has the reasons. All round trips in here are those of [`AckSample::rtt`], free of the queues of the way
+/// back, but for the smoothed one, which windows have to cover as it is.
 #[derive(Debug)]
 pub(crate) struct Model {
     datagram_size: u64,
@@ -44,6 +47,7 @@ pub(crate) struct Model {
     filled_rounds: u32,
     /// Whether a queue overflowed in the last round.
     overflown: bool,
+    /// By how much the delays of successive datagrams differ, as the peer measured it.
     jitter: Duration,
     /// Whether the path was seen to deliver no more although more was sent. Until then its round trips only hint
     /// at that.
@@ -129,18 +133,23 @@ impl Model {
             self.notice_fall(rate, round.saw_queue(self.base_rtt()));
             self.filter.advance();
         }
-        let filled = loaded && round.filled_pipe(self.base_rtt(), self.jitter);
-        self.has_queue = loaded && round.has_queue(self.base_rtt(), self.steadiness.variation());
-        let overflown = round.has_overflown(self.datagram_size, self.base_rtt(), self.jitter, &self.chance);
-        self.overflown = overflown;
-        self.filled_rounds = if filled { self.filled_rounds + 1 } else { 0 };
+        self.judge_queue(&round, loaded, lossy);
         let stalled = !grew && !limited;
-        self.is_clear = loaded && !self.has_queue && !lossy;
         let proven = self.phase == Phase::Probe && !self.is_clear;
         self.confirmed |= stalled && (proven || self.growth.stalled >= STARTUP_ROUNDS);
         if let Some(next) = self.next_phase(grew, limited, now) {
             self.enter(next, now);
         }
+    }
+
+    /// What a round says of the queue at the bottleneck.
+    fn judge_queue(&mut self, round: &Round, loaded: bool, lossy: bool) {
+        let base = self.base_rtt();
+        let filled = loaded && round.filled_pipe(base, self.jitter);
+        self.filled_rounds = if filled { self.filled_rounds + 1 } else { 0 };
+        self.overflown = round.has_overflown(self.datagram_size, base, self.jitter, &self.chance);
+        self.has_queue = loaded && round.has_queue(base, self.steadiness.variation());
+        self.is_clear = loaded && !self.has_queue && !lossy;
     }
 
     /// Where the end of a round leads.

@@ -22,9 +22,7 @@ impl Round {
     /// path's best.
     pub(crate) fn is_lossy(&self, datagram_size: u64, min_rtt: Duration, chance: &ChanceLoss) -> bool {
         let limit = if self.saw_queue(min_rtt) { LOSSY_PERCENT } else { LOSSY_UNQUEUED_PERCENT };
-        self.lost >= LOSSY_DATAGRAMS * datagram_size
-            && self.lost_percent() >= limit
-            && self.lost > chance.most(self.acked + self.lost, datagram_size)
+        self.lost_percent() >= limit && self.exceeds_chance(datagram_size, chance)
     }
 
     /// Whether a queue has overflowed: more was lost than by chance, and others waited long.
@@ -36,8 +34,12 @@ impl Round {
         chance: &ChanceLoss,
     ) -> bool {
         let waited = self.max_rtt > min_rtt + min_rtt / 4 + QUEUE_TOLERANCE + 2 * jitter;
-        waited
-            && self.lost >= LOSSY_DATAGRAMS * datagram_size
+        waited && self.exceeds_chance(datagram_size, chance)
+    }
+
+    /// Whether so many were lost that it is no accident.
+    fn exceeds_chance(&self, datagram_size: u64, chance: &ChanceLoss) -> bool {
+        self.lost >= LOSSY_DATAGRAMS * datagram_size
             && self.lost > chance.most(self.acked + self.lost, datagram_size)
     }
 

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
 use psmc_net::aead::{ExportedKeys, SECRET_LEN};
-use psmc_wire::control::{CloseReason, Hello, LENGTH_LEN, Limits, Message, PathInfo, VERSION};
+use psmc_wire::control::{CloseReason, Hello, LENGTH_LEN, Limits, Message, PathInfo, PathVia, VERSION};
 use psmc_wire::crypto::{Aead, KeySource, NONCE_LEN, Role, TAG_LEN};
 use psmc_wire::datagram::{HEADER_LEN, Header, Marks, nonce, split_timestamp};
 use psmc_wire::frame::{
     AckHeader, DataFrame, Frame, FrameWriter, Frames, PacketRange, PathStats, PathUse, PathUseFrame,
 };
-use psmc_wire::{Bucket, FlowSeq, Incarnation, Label, PacketNumber, PathId};
+use psmc_wire::hop::{HOP_HEADER_LEN, Hop, HopHeader, HopKey, write_hop_header};
+use psmc_wire::{Bucket, FlowSeq, Incarnation, KeyBytes, Label, PacketNumber, PathId};
 
 /// A datagram of the document, in all its stages.
 struct Vector {
@@ -222,11 +223,18 @@ fn messages_are_written_as_the_document_says() {
         name: "van".to_owned(),
     };
     let info = PathInfo { path: PathId(2), weight: 2, max_rate: Some(20_000_000), name: "lte".to_owned() };
+    let via = PathVia {
+        path: PathId(2),
+        relay: KeyBytes([0xa1; 32]),
+        address: "198.51.100.7:5115".parse().expect("an address"),
+        hop: document.hop(),
+    };
     let messages = [
         ("hello", Message::Hello(hello)),
         ("path-info", Message::PathInfo(info)),
         ("close", Message::Close(CloseReason::Superseded)),
         ("limits", Message::Limits(Limits { udp_rate: Some(20_000_000) })),
+        ("path-via", Message::PathVia(via)),
     ];
     for (name, message) in messages {
         let mut bytes = Vec::new();
@@ -234,6 +242,22 @@ fn messages_are_written_as_the_document_says() {
         document.agrees("message", name, &bytes);
         assert_eq!(Message::decode(&bytes[LENGTH_LEN..]), Ok(message));
     }
+}
+
+#[test]
+fn hop_headers_are_written_as_the_document_says() {
+    let (document, number) = (Document::read(), PacketNumber(0x2_0000_0009));
+    let inner = document.block("a-datagram");
+    let mut datagram = [&[0; HOP_HEADER_LEN][..], &inner].concat();
+    let marks = Marks { drop_precedence: 2, ..Marks::default() };
+    write_hop_header(&mut datagram, &document.hop(), number, marks);
+    document.agrees("hop", "header", &datagram[..HOP_HEADER_LEN]);
+    let header = HopHeader::parse(&datagram).expect("a hop header");
+    assert!(header.is_authentic(&datagram, number, &document.hop().key));
+    assert_eq!(
+        (header.label, header.marks, &datagram[HOP_HEADER_LEN..]),
+        (document.hop().label, marks, &inner[..])
+    );
 }
 
 /// The text of the document.
@@ -261,6 +285,11 @@ impl Document {
         let name = format!("{vector}-{stage}");
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         assert_eq!(hex(&self.block(&name)), hex(bytes), "{name}: document left, code right");
+    }
+
+    fn hop(&self) -> Hop {
+        let key = self.block("hop-key").try_into().expect("16 bytes");
+        Hop { label: Label(0xc0ff_ee01), key: HopKey(key) }
     }
 
     fn keys(&self) -> ExportedKeys {

@@ -7,9 +7,13 @@
 //! +--------------------+------------+------------------------+
 //! ```
 
+use std::net::SocketAddr;
+
 use crate::crypto::Aead;
-use crate::ids::{Incarnation, Label, PathId};
+use crate::hop::Hop;
+use crate::ids::{Incarnation, KeyBytes, Label, PathId};
 use crate::reader::{Malformed, Reader};
+use crate::writer;
 
 /// The version of the protocol that this crate speaks.
 pub const VERSION: u16 = 1;
@@ -26,6 +30,7 @@ const HELLO: u8 = 1;
 const PATH_INFO: u8 = 2;
 const CLOSE: u8 = 3;
 const LIMITS: u8 = 4;
+const PATH_VIA: u8 = 5;
 
 /// The first message of either side.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +69,19 @@ pub struct PathInfo {
 pub struct Limits {
     /// Inner UDP without congestion control, in bits per second.
     pub udp_rate: Option<u64>,
+}
+
+/// How the receiver reaches the sender on a path that the sender has led through a relay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathVia {
+    /// The path, which the sender has opened.
+    pub path: PathId,
+    /// The key of the relay next to the receiver.
+    pub relay: KeyBytes,
+    /// Where that relay takes datagrams.
+    pub address: SocketAddr,
+    /// What datagrams to it must carry.
+    pub hop: Hop,
 }
 
 /// Why a side ends a control connection.
@@ -112,6 +130,8 @@ pub enum Message {
     PathInfo(PathInfo),
     /// The rates that both sides keep to.
     Limits(Limits),
+    /// The relay through which a path of the sender leads.
+    PathVia(PathVia),
     /// The sender ends the connection.
     Close(CloseReason),
     /// A type that a later version may have defined: to be passed over.
@@ -131,6 +151,7 @@ impl Message {
             HELLO => decode_hello(&mut reader).map(Self::Hello),
             PATH_INFO => decode_path_info(&mut reader).map(Self::PathInfo),
             LIMITS => decode_limits(&mut reader).map(Self::Limits),
+            PATH_VIA => decode_path_via(&mut reader).map(Self::PathVia),
             CLOSE => Ok(Self::Close(CloseReason::from_code(reader.u16()?))),
             unknown => Ok(Self::Unknown(unknown)),
         }
@@ -145,8 +166,9 @@ impl Message {
             Self::PathInfo(info) => encode_path_info(info, out),
             Self::Limits(limits) => {
                 out.push(LIMITS);
-                out.extend(limits.udp_rate.unwrap_or(0).to_be_bytes());
+                writer::rate(limits.udp_rate, out);
             }
+            Self::PathVia(via) => encode_path_via(via, out),
             Self::Close(reason) => {
                 out.push(CLOSE);
                 out.extend(reason.code().to_be_bytes());
@@ -197,7 +219,7 @@ fn encode_hello(hello: &Hello, out: &mut Vec<u8>) {
         Aead::ChaCha20Poly1305 => 2,
     });
     out.extend(hello.mtu.to_be_bytes());
-    encode_short_str(&hello.name, out);
+    writer::short_str(&hello.name, out);
 }
 
 fn decode_path_info(reader: &mut Reader<'_>) -> Result<PathInfo, Malformed> {
@@ -207,34 +229,38 @@ fn decode_path_info(reader: &mut Reader<'_>) -> Result<PathInfo, Malformed> {
             0 => return Err(Malformed::Illegal("weight")),
             weight => weight,
         },
-        max_rate: decode_rate(reader)?,
+        max_rate: reader.rate()?,
         name: reader.short_str("name")?.to_owned(),
     })
 }
 
 fn decode_limits(reader: &mut Reader<'_>) -> Result<Limits, Malformed> {
-    Ok(Limits { udp_rate: decode_rate(reader)? })
+    Ok(Limits { udp_rate: reader.rate()? })
 }
 
-/// Bits per second, of which 0 means any number.
-fn decode_rate(reader: &mut Reader<'_>) -> Result<Option<u64>, Malformed> {
-    let rate = reader.u64()?;
-    Ok((rate > 0).then_some(rate))
+fn decode_path_via(reader: &mut Reader<'_>) -> Result<PathVia, Malformed> {
+    Ok(PathVia {
+        path: PathId(reader.u16()?),
+        relay: KeyBytes(reader.array()?),
+        address: reader.address()?,
+        hop: reader.hop()?,
+    })
+}
+
+fn encode_path_via(via: &PathVia, out: &mut Vec<u8>) {
+    out.push(PATH_VIA);
+    out.extend(via.path.0.to_be_bytes());
+    out.extend(via.relay.0);
+    writer::address(via.address, out);
+    writer::hop(&via.hop, out);
 }
 
 fn encode_path_info(info: &PathInfo, out: &mut Vec<u8>) {
     out.push(PATH_INFO);
     out.extend(info.path.0.to_be_bytes());
     out.extend(info.weight.to_be_bytes());
-    out.extend(info.max_rate.unwrap_or(0).to_be_bytes());
-    encode_short_str(&info.name, out);
-}
-
-/// Appends `text` behind its length; what exceeds 255 bytes is cut at a character's boundary.
-fn encode_short_str(text: &str, out: &mut Vec<u8>) {
-    let text = &text[..text.floor_char_boundary(usize::from(u8::MAX))];
-    out.push(u8::try_from(text.len()).unwrap_or(u8::MAX));
-    out.extend(text.as_bytes());
+    writer::rate(info.max_rate, out);
+    writer::short_str(&info.name, out);
 }
 
 #[cfg(test)]
@@ -242,6 +268,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::hop::HopKey;
 
     fn message() -> impl Strategy<Value = Message> {
         let aead = prop_oneof![Just(Aead::Aes256Gcm), Just(Aead::ChaCha20Poly1305)];
@@ -266,7 +293,14 @@ mod tests {
         );
         let close = any::<u16>().prop_map(|code| Message::Close(CloseReason::from_code(code)));
         let limits = proptest::option::of(1u64..).prop_map(|udp_rate| Message::Limits(Limits { udp_rate }));
-        prop_oneof![hello, info, close, limits, (5u8..).prop_map(Message::Unknown)]
+        let via =
+            (any::<u16>(), any::<[u8; 32]>(), any::<[u8; 4]>(), 1u16.., any::<u32>(), any::<[u8; 16]>())
+                .prop_map(|(path, relay, ip, port, label, key)| {
+                    let hop = Hop { label: Label(label), key: HopKey(key) };
+                    let address = SocketAddr::from((ip, port));
+                    Message::PathVia(PathVia { path: PathId(path), relay: KeyBytes(relay), address, hop })
+                });
+        prop_oneof![hello, info, close, limits, via, (6u8..).prop_map(Message::Unknown)]
     }
 
     proptest! {

@@ -29,7 +29,7 @@ pub const DATAGRAM_OVERHEAD: usize = HEADER_LEN + TIMESTAMP_LEN + TAG_LEN;
 /// The kind of an end-to-end datagram, in the high nibble of its first byte.
 ///
 /// Never 0, with which STUN begins, nor 1 to 3 (ZRTP, DTLS), so that a port can be shared (RFC 7983).
-const KIND_SESSION: u8 = 0x5;
+pub(crate) const KIND_SESSION: u8 = 0x5;
 
 /// How many epochs can be told apart by the four bits that a datagram carries.
 pub const EPOCHS_ON_WIRE: u8 = 16;
@@ -44,11 +44,11 @@ pub struct Marks {
 }
 
 impl Marks {
-    fn to_byte(self) -> u8 {
+    pub(crate) fn to_byte(self) -> u8 {
         u8::from(self.congestion_experienced) | (self.drop_precedence & 3) << 1
     }
 
-    fn from_byte(byte: u8) -> Self {
+    pub(crate) fn from_byte(byte: u8) -> Self {
         Self { congestion_experienced: byte & 1 != 0, drop_precedence: byte >> 1 & 3 }
     }
 }

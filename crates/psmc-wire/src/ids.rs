@@ -29,7 +29,11 @@ impl Incarnation {
     pub const NONE: Self = Self(0);
 }
 
-/// Numbers the datagrams of one path and direction, from zero, without gaps.
+/// A site or a relay, as others know it: the bytes of its Ed25519 public key (RFC 8032 §5.1.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyBytes(pub [u8; 32]);
+
+/// Numbers the datagrams of one path and direction, or of one direction of a hop to a relay, from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PacketNumber(pub u64);
 

@@ -9,9 +9,12 @@ pub mod control;
 pub mod crypto;
 pub mod datagram;
 pub mod frame;
+pub mod hop;
 pub mod ids;
 mod reader;
+pub mod relay;
+mod writer;
 
 pub use buf::{BufPool, HEADROOM, PacketBuf};
-pub use ids::{Bucket, FlowSeq, Incarnation, Label, PacketNumber, PathId};
+pub use ids::{Bucket, FlowSeq, Incarnation, KeyBytes, Label, PacketNumber, PathId};
 pub use reader::Malformed;

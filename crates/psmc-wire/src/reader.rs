@@ -1,6 +1,11 @@
 //! Reading big-endian fields from a slice without ever panicking.
 
+use std::net::{IpAddr, SocketAddr};
+
 use thiserror::Error;
+
+use crate::hop::{Hop, HopKey};
+use crate::ids::Label;
 
 /// Bytes that are not what the protocol says they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -67,5 +72,33 @@ impl<'a> Reader<'a> {
     pub(crate) fn short_str(&mut self, what: &'static str) -> Result<&'a str, Malformed> {
         let len = usize::from(self.u8()?);
         std::str::from_utf8(self.bytes(len)?).map_err(|_| Malformed::Illegal(what))
+    }
+
+    /// A rate in bits per second, of which 0 means any.
+    pub(crate) fn rate(&mut self) -> Result<Option<u64>, Malformed> {
+        let rate = self.u64()?;
+        Ok((rate > 0).then_some(rate))
+    }
+
+    /// A family, an address of it, and a port. An IPv4 address in IPv6 clothes is refused, so that each address
+    /// has one spelling and no list of networks is evaded by another.
+    pub(crate) fn address(&mut self) -> Result<SocketAddr, Malformed> {
+        let ip = match self.u8()? {
+            4 => IpAddr::from(self.array::<4>()?),
+            6 => IpAddr::from(self.array::<16>()?),
+            _ => return Err(Malformed::Illegal("address family")),
+        };
+        if matches!(ip, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some()) {
+            return Err(Malformed::Illegal("address"));
+        }
+        match self.u16()? {
+            0 => Err(Malformed::Illegal("port")),
+            port => Ok(SocketAddr::new(ip, port)),
+        }
+    }
+
+    /// The label and the key of a hop.
+    pub(crate) fn hop(&mut self) -> Result<Hop, Malformed> {
+        Ok(Hop { label: Label(self.u32()?), key: HopKey(self.array()?) })
     }
 }

@@ -61,7 +61,9 @@ impl Session {
                 self.udp_limit.set_peers(limits.udp_rate);
                 Ok(())
             }
-            Message::PathInfo(_) | Message::Limits(_) => Err(Refusal::OutOfTurn),
+            // No path of this implementation leads through a relay.
+            Message::PathVia(_) if greeted => Ok(()),
+            Message::PathInfo(_) | Message::Limits(_) | Message::PathVia(_) => Err(Refusal::OutOfTurn),
             Message::Close(reason) => {
                 shared.events.push_back(Event::Closed { peer: self.peer, reason });
                 shared.events.push_back(Event::Hangup(id));

@@ -1,0 +1,125 @@
+//! Reading the messages.
+
+use super::{
+    ACCEPT, CAP, CHAIN, CONNECT, CONNECTED, Cap, CapTarget, DONE, Far, HELLO, Hello, INCOMING, Message,
+    REFRESH, REFUSED, REGISTER, RELEASE, RESERVE, RESERVED, Refusal, Refused, RequestId, Reserve, Reserved,
+    SessionId, StreamId, WELCOME, Welcome, cap, far, grant,
+};
+use crate::ids::KeyBytes;
+use crate::reader::{Malformed, Reader};
+
+impl Message {
+    /// Reads a message from its type and body, without the length in front.
+    ///
+    /// Bytes behind the fields of this version are passed over: later versions may add fields.
+    ///
+    /// # Errors
+    /// [`Malformed`] if a field is missing or illegal.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let reader = &mut reader;
+        Ok(match reader.u8()? {
+            HELLO => Self::Hello(hello(reader)?),
+            WELCOME => Self::Welcome(welcome(reader)?),
+            REFUSED => Self::Refused(refused(reader)?),
+            DONE => Self::Done(request(reader)?),
+            RESERVE => Self::Reserve(reserve(reader)?),
+            RESERVED => Self::Reserved(reserved(reader)?),
+            RELEASE => Self::Release(request(reader)?, session(reader)?),
+            REFRESH => Self::Refresh(request(reader)?, session(reader)?),
+            CAP => Self::Cap(cap(reader)?),
+            CHAIN => Self::Chain(request(reader)?, session(reader)?, reader.hop()?),
+            CONNECT => Self::Connect(request(reader)?, stream_end(reader)?),
+            CONNECTED => Self::Connected(request(reader)?),
+            REGISTER => Self::Register(request(reader)?),
+            INCOMING => Self::Incoming(stream(reader)?),
+            ACCEPT => Self::Accept(request(reader)?, stream(reader)?),
+            unknown => Self::Unknown(unknown),
+        })
+    }
+}
+
+/// The number of a request; [`RequestId::CONNECTION`] is none.
+fn request(reader: &mut Reader<'_>) -> Result<RequestId, Malformed> {
+    match reader.u32()? {
+        0 => Err(Malformed::Illegal("request")),
+        number => Ok(RequestId(number)),
+    }
+}
+
+fn session(reader: &mut Reader<'_>) -> Result<SessionId, Malformed> {
+    reader.u64().map(SessionId)
+}
+
+fn stream(reader: &mut Reader<'_>) -> Result<StreamId, Malformed> {
+    reader.u64().map(StreamId)
+}
+
+fn hello(reader: &mut Reader<'_>) -> Result<Hello, Malformed> {
+    Ok(Hello {
+        version: reader.u16()?,
+        name: reader.short_str("name")?.to_owned(),
+        grant: grant::decode(reader)?,
+    })
+}
+
+fn welcome(reader: &mut Reader<'_>) -> Result<Welcome, Malformed> {
+    Ok(Welcome {
+        version: reader.u16()?,
+        data_port: reader.u16()?,
+        sessions: reader.u16()?,
+        max_rate: reader.rate()?,
+        name: reader.short_str("name")?.to_owned(),
+    })
+}
+
+fn refused(reader: &mut Reader<'_>) -> Result<Refused, Malformed> {
+    Ok(Refused {
+        request: RequestId(reader.u32()?),
+        reason: Refusal::from_code(reader.u16()?),
+        text: reader.short_str("text")?.to_owned(),
+    })
+}
+
+fn reserve(reader: &mut Reader<'_>) -> Result<Reserve, Malformed> {
+    Ok(Reserve { request: request(reader)?, rate: reader.rate()?, far: far(reader)? })
+}
+
+fn reserved(reader: &mut Reader<'_>) -> Result<Reserved, Malformed> {
+    Ok(Reserved {
+        request: request(reader)?,
+        session: session(reader)?,
+        near: reader.hop()?,
+        far: reader.hop()?,
+        rate: reader.rate()?,
+        idle_s: reader.u32()?,
+    })
+}
+
+fn cap(reader: &mut Reader<'_>) -> Result<Cap, Malformed> {
+    let request = request(reader)?;
+    let target = match reader.u8()? {
+        cap::SESSION => CapTarget::Session(session(reader)?),
+        cap::SITE => CapTarget::Site(KeyBytes(reader.array()?)),
+        cap::RELAY => CapTarget::Relay,
+        _ => return Err(Malformed::Illegal("target of a cap")),
+    };
+    Ok(Cap { request, target, rate: reader.rate()? })
+}
+
+fn far(reader: &mut Reader<'_>) -> Result<Far, Malformed> {
+    match reader.u8()? {
+        far::ADDRESS => reader.address().map(Far::Address),
+        far::GATEWAY => reader.array().map(KeyBytes).map(Far::Gateway),
+        far::RELAY => Ok(Far::Relay(reader.address()?, reader.hop()?)),
+        _ => Err(Malformed::Illegal("destination")),
+    }
+}
+
+/// A destination of streams, which no label of a relay is.
+fn stream_end(reader: &mut Reader<'_>) -> Result<Far, Malformed> {
+    match far(reader)? {
+        Far::Relay(..) => Err(Malformed::Illegal("destination of a stream")),
+        end @ (Far::Address(_) | Far::Gateway(_)) => Ok(end),
+    }
+}

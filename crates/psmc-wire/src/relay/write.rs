@@ -1,0 +1,126 @@
+//! Writing the messages.
+
+use super::{
+    ACCEPT, CAP, CHAIN, CONNECT, CONNECTED, CapTarget, DONE, Far, HELLO, INCOMING, Message, REFRESH, REFUSED,
+    REGISTER, RELEASE, RESERVE, RESERVED, RequestId, Reserved, SessionId, WELCOME, cap, far, grant,
+};
+use crate::control::LENGTH_LEN;
+use crate::writer;
+
+impl Message {
+    /// Appends the message, its length in front, to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend([0; LENGTH_LEN]);
+        self.encode_body(out);
+        let len = u32::try_from(out.len() - start - LENGTH_LEN).unwrap_or(u32::MAX);
+        out[start..start + LENGTH_LEN].copy_from_slice(&len.to_be_bytes());
+    }
+
+    fn encode_body(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Hello(hello) => {
+                out.push(HELLO);
+                out.extend(hello.version.to_be_bytes());
+                writer::short_str(&hello.name, out);
+                grant::encode(hello.grant.as_ref(), out);
+            }
+            Self::Welcome(welcome) => {
+                out.push(WELCOME);
+                out.extend(welcome.version.to_be_bytes());
+                out.extend(welcome.data_port.to_be_bytes());
+                out.extend(welcome.sessions.to_be_bytes());
+                writer::rate(welcome.max_rate, out);
+                writer::short_str(&welcome.name, out);
+            }
+            Self::Refused(refused) => {
+                about(REFUSED, refused.request, out);
+                out.extend(refused.reason.code().to_be_bytes());
+                writer::short_str(&refused.text, out);
+            }
+            Self::Reserve(reserve) => {
+                about(RESERVE, reserve.request, out);
+                writer::rate(reserve.rate, out);
+                destination(&reserve.far, out);
+            }
+            Self::Reserved(session) => reserved(session, out),
+            Self::Cap(wanted) => {
+                about(CAP, wanted.request, out);
+                target(&wanted.target, out);
+                writer::rate(wanted.rate, out);
+            }
+            Self::Done(request) => about(DONE, *request, out),
+            Self::Release(request, session) => about_session(RELEASE, *request, *session, out),
+            Self::Refresh(request, session) => about_session(REFRESH, *request, *session, out),
+            Self::Chain(request, session, hop) => {
+                about_session(CHAIN, *request, *session, out);
+                writer::hop(hop, out);
+            }
+            Self::Connect(request, end) => {
+                about(CONNECT, *request, out);
+                destination(end, out);
+            }
+            Self::Connected(request) => about(CONNECTED, *request, out),
+            Self::Register(request) => about(REGISTER, *request, out),
+            Self::Incoming(stream) => {
+                out.push(INCOMING);
+                out.extend(stream.0.to_be_bytes());
+            }
+            Self::Accept(request, stream) => {
+                about(ACCEPT, *request, out);
+                out.extend(stream.0.to_be_bytes());
+            }
+            Self::Unknown(kind) => out.push(*kind),
+        }
+    }
+}
+
+fn about(kind: u8, request: RequestId, out: &mut Vec<u8>) {
+    out.push(kind);
+    out.extend(request.0.to_be_bytes());
+}
+
+fn about_session(kind: u8, request: RequestId, session: SessionId, out: &mut Vec<u8>) {
+    about(kind, request, out);
+    out.extend(session.0.to_be_bytes());
+}
+
+fn reserved(reserved: &Reserved, out: &mut Vec<u8>) {
+    about_session(RESERVED, reserved.request, reserved.session, out);
+    writer::hop(&reserved.near, out);
+    writer::hop(&reserved.far, out);
+    writer::rate(reserved.rate, out);
+    out.extend(reserved.idle_s.to_be_bytes());
+}
+
+fn destination(end: &Far, out: &mut Vec<u8>) {
+    match end {
+        Far::Address(address) => {
+            out.push(far::ADDRESS);
+            writer::address(*address, out);
+        }
+        Far::Gateway(key) => {
+            out.push(far::GATEWAY);
+            out.extend(key.0);
+        }
+        Far::Relay(address, hop) => {
+            out.push(far::RELAY);
+            writer::address(*address, out);
+            writer::hop(hop, out);
+        }
+    }
+}
+
+fn target(target: &CapTarget, out: &mut Vec<u8>) {
+    match target {
+        CapTarget::Session(session) => {
+            out.push(cap::SESSION);
+            out.extend(session.0.to_be_bytes());
+        }
+        CapTarget::Site(key) => {
+            out.push(cap::SITE);
+            out.extend(key.0);
+        }
+        CapTarget::Relay => out.push(cap::RELAY),
+    }
+}

@@ -4,7 +4,7 @@
 //!  0                   1                   2                   3
 //!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
 //! +-------+-------+---------------+-------------------------------+
-//! | kind  | form  |     marks     |            reserved           |
+//! | kind  | form  |     marks     |   hops left   |    reserved   |
 //! +-------+-------+---------------+-------------------------------+
 //! |                             label                             |
 //! +---------------------------------------------------------------+
@@ -35,6 +35,9 @@ pub const HOP_DATAGRAM_MIN: usize = HOP_HEADER_LEN + DATAGRAM_OVERHEAD;
 
 /// Where a datagram stands in the hop's datagram, which is what a relay hands on.
 pub const INNER: std::ops::RangeFrom<usize> = HOP_HEADER_LEN..;
+
+/// How many relays a datagram may pass at most: longer chains help nobody, and sessions that lead in a circle end.
+pub const MAX_HOPS: u8 = 8;
 
 /// The kind and the form of a hop header: its first byte.
 const FIRST_BYTE: u8 = 0x60;
@@ -74,6 +77,8 @@ pub struct Hop {
 pub struct HopHeader {
     /// What relays set.
     pub marks: Marks,
+    /// How many relays may still come, after the one that reads this.
+    pub hops_left: u8,
     /// Finds the session at the relay.
     pub label: Label,
     /// The low 32 bits of the hop number.
@@ -100,8 +105,9 @@ impl HopHeader {
             return Err(Malformed::UnknownType(if first == FIRST_BYTE { inner_first } else { first }));
         }
         let marks = Marks::from_byte(reader.u8()?);
-        let _reserved = reader.u16()?;
-        Ok(Self { marks, label: Label(reader.u32()?), number: reader.u32()?, tag: reader.u64()? })
+        let [hops_left, _reserved] = reader.array()?;
+        let (label, number) = (Label(reader.u32()?), reader.u32()?);
+        Ok(Self { marks, hops_left, label, number, tag: reader.u64()? })
     }
 
     /// Whether the owner of `key` has sent `datagram`, of which this is the header, as its number `number`.
@@ -120,9 +126,29 @@ impl HopHeader {
 /// # Panics
 /// If `datagram` is shorter than [`HOP_DATAGRAM_MIN`], as no sealed datagram is.
 pub fn write_hop_header(datagram: &mut [u8], to: &Hop, number: PacketNumber, marks: Marks) {
-    datagram[0] = FIRST_BYTE;
-    datagram[1] = marks.to_byte();
-    datagram[2..4].fill(0);
+    write(datagram, to, number, [marks.to_byte(), MAX_HOPS - 1]);
+}
+
+/// Replaces the hop header of a datagram by one for the next relay: marks go on, and one hop fewer is left.
+///
+/// # Panics
+/// If `datagram` is shorter than [`HOP_DATAGRAM_MIN`]: whoever has parsed its header knows that it is not.
+pub fn replace_hop_header(datagram: &mut [u8], to: &Hop, number: PacketNumber) {
+    let [marks, hops_left] = [datagram[1], datagram[2]];
+    write(datagram, to, number, [marks, hops_left.saturating_sub(1)]);
+}
+
+/// The datagram for a site, without its hop header, whose marks it takes over.
+///
+/// # Panics
+/// If `datagram` is shorter than [`HOP_DATAGRAM_MIN`]: whoever has parsed its header knows that it is not.
+pub fn strip_hop_header(datagram: &mut [u8]) -> &mut [u8] {
+    datagram[HOP_HEADER_LEN + 1] = datagram[1];
+    &mut datagram[INNER]
+}
+
+fn write(datagram: &mut [u8], to: &Hop, number: PacketNumber, [marks, hops_left]: [u8; 2]) {
+    datagram[..4].copy_from_slice(&[FIRST_BYTE, marks, hops_left, 0]);
     datagram[4..8].copy_from_slice(&to.label.0.to_be_bytes());
     datagram[8..12].copy_from_slice(&number.truncated().to_be_bytes());
     let tag = tag(datagram, number, &to.key).expect("a sealed datagram follows the header");
@@ -209,6 +235,24 @@ mod tests {
             other[at] = byte;
             assert_eq!(HopHeader::parse(&other), Err(Malformed::UnknownType(byte)));
         }
+    }
+
+    #[test]
+    fn the_next_relay_gets_another_header_and_a_site_none() {
+        let mut sent = datagram(100, &hop(), PacketNumber(5));
+        let inner = sent[INNER].to_vec();
+        let next = Hop { label: Label(9), key: HopKey([9; HOP_KEY_LEN]) };
+        replace_hop_header(&mut sent, &next, PacketNumber(77));
+        let header = HopHeader::parse(&sent).unwrap();
+        assert!(header.is_authentic(&sent, PacketNumber(77), &next.key));
+        assert_eq!(
+            (header.label, header.marks.drop_precedence, header.hops_left),
+            (Label(9), 2, MAX_HOPS - 2)
+        );
+        assert_eq!(sent[INNER], inner);
+        let bare = strip_hop_header(&mut sent);
+        assert_eq!(bare[1], Marks { drop_precedence: 2, ..Marks::default() }.to_byte());
+        assert_eq!((bare[0], &bare[2..]), (inner[0], &inner[2..]));
     }
 
     #[test]

@@ -6,7 +6,6 @@ mod codel;
 mod ecn;
 mod fattest;
 mod flow;
-mod slab;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};

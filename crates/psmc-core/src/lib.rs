@@ -19,11 +19,13 @@ mod event;
 mod path;
 mod reorder;
 mod repair;
+mod replay;
 mod routing;
 mod scheduler;
 mod session;
 mod shared;
 mod site;
+mod slab;
 mod status;
 mod windowed;
 

@@ -5,7 +5,6 @@ mod forward;
 mod liveness;
 pub(crate) mod pacer;
 mod received;
-mod replay;
 pub(crate) mod rtt;
 mod sent;
 mod usage;

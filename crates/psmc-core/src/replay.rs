@@ -1,29 +1,35 @@
-//! The anti-replay window of one path (RFC 6479), which also tells what to acknowledge.
+//! The anti-replay window of a path or of a hop (RFC 6479), which also tells what to acknowledge.
 
 use psmc_wire::PacketNumber;
 use psmc_wire::frame::PacketRange;
 
 const WORD_BITS: u64 = 64;
 
-/// Words of the ring. 256 make 2 KiB per path and a window of 16,320 numbers: twice what a path of 10 Gb/s and
-/// 10 ms reorders at the very most, and twice the floor of 8192 that the protocol asks for.
-const WORDS: usize = 256;
-
-/// How far behind the largest number one may lie and still be told from a replay.
-pub(crate) const WINDOW: u64 = (WORDS as u64 - 1) * WORD_BITS;
+/// Words of the ring of a path. 256 make 2 KiB per path and a window of 16,320 numbers: twice what a path of 10 Gb/s
+/// and 10 ms reorders at the very most, and twice the floor of 8192 that the protocol asks for.
+pub(crate) const PATH_WORDS: usize = 256;
 
 /// How far behind the largest number acknowledgements reach. A sender has forgotten older ones for long.
 const ACK_REACH: u64 = 8192;
 
-/// Which packet numbers of a path have been received.
-#[derive(Debug, Default)]
-pub(crate) struct ReplayWindow {
+/// Which packet numbers of a path or of a hop have been received.
+#[derive(Debug)]
+pub(crate) struct ReplayWindow<const WORDS: usize> {
     /// Allocated with the first authentic datagram.
     ring: Option<Box<[u64; WORDS]>>,
     largest: PacketNumber,
 }
 
-impl ReplayWindow {
+impl<const WORDS: usize> Default for ReplayWindow<WORDS> {
+    fn default() -> Self {
+        Self { ring: None, largest: PacketNumber(0) }
+    }
+}
+
+impl<const WORDS: usize> ReplayWindow<WORDS> {
+    /// How far behind the largest number one may lie and still be told from a replay.
+    pub(crate) const WINDOW: u64 = (WORDS as u64 - 1) * WORD_BITS;
+
     /// The largest number received, if any was.
     pub(crate) fn largest(&self) -> Option<PacketNumber> {
         self.ring.is_some().then_some(self.largest)
@@ -40,7 +46,7 @@ impl ReplayWindow {
         if pn > self.largest {
             return true;
         }
-        self.largest.0 - pn.0 < WINDOW && ring[word(pn.0)] & bit(pn.0) == 0
+        self.largest.0 - pn.0 < Self::WINDOW && ring[word::<WORDS>(pn.0)] & bit(pn.0) == 0
     }
 
     /// Marks `pn`, which [`is_new`](Self::is_new), as received. To be called only once it is authenticated.
@@ -53,11 +59,11 @@ impl ReplayWindow {
         } else if pn > *largest {
             let words_ahead = (pn.0 / WORD_BITS - largest.0 / WORD_BITS).min(WORDS as u64);
             for ahead in 0..words_ahead {
-                ring[word(pn.0 - ahead * WORD_BITS)] = 0;
+                ring[word::<WORDS>(pn.0 - ahead * WORD_BITS)] = 0;
             }
             *largest = pn;
         }
-        ring[word(pn.0)] |= bit(pn.0);
+        ring[word::<WORDS>(pn.0)] |= bit(pn.0);
     }
 
     /// The runs of received numbers, largest first, as far back as acknowledgements reach.
@@ -77,13 +83,13 @@ impl ReplayWindow {
 }
 
 /// How many bits from `position` downwards, not below `floor`, equal `set`.
-fn run_down(ring: &[u64; WORDS], position: u64, floor: u64, set: bool) -> u64 {
+fn run_down<const WORDS: usize>(ring: &[u64; WORDS], position: u64, floor: u64, set: bool) -> u64 {
     let all = position + 1 - floor;
     let mut run = 0;
     while run < all {
         let at = position - run;
         let in_word = at % WORD_BITS + 1;
-        let aligned = ring[word(at)] << (WORD_BITS - in_word);
+        let aligned = ring[word::<WORDS>(at)] << (WORD_BITS - in_word);
         let same = if set { aligned.leading_ones() } else { aligned.leading_zeros() };
         run += u64::from(same).min(in_word);
         if u64::from(same) < in_word {
@@ -93,7 +99,7 @@ fn run_down(ring: &[u64; WORDS], position: u64, floor: u64, set: bool) -> u64 {
     run.min(all)
 }
 
-fn word(pn: u64) -> usize {
+fn word<const WORDS: usize>(pn: u64) -> usize {
     usize::try_from(pn / WORD_BITS % WORDS as u64).unwrap_or(0)
 }
 
@@ -108,6 +114,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    type PathWindow = ReplayWindow<PATH_WORDS>;
 
     fn naive_ranges(received: &BTreeSet<u64>) -> Vec<(u64, u64)> {
         let Some(&largest) = received.last() else {
@@ -126,14 +134,14 @@ mod tests {
     proptest! {
         #[test]
         fn it_agrees_with_a_set(start in 0u64..1 << 40, steps in proptest::collection::vec(-300i64..400, 1..300)) {
-            let mut window = ReplayWindow::default();
+            let mut window = PathWindow::default();
             let mut received = BTreeSet::new();
             let mut at = start;
             for step in steps {
                 at = at.saturating_add_signed(step);
                 let pn = PacketNumber(at);
                 let largest = received.last().copied().unwrap_or(0);
-                let known = received.contains(&at) || (!received.is_empty() && at + WINDOW <= largest);
+                let known = received.contains(&at) || (!received.is_empty() && at + PathWindow::WINDOW <= largest);
                 prop_assert_eq!(window.is_new(pn), !known);
                 if !known {
                     window.record(pn);
@@ -146,7 +154,7 @@ mod tests {
 
         #[test]
         fn a_jump_forgets_only_what_is_out_of_the_window(first in 0u64..1000, jump in 1u64..40_000) {
-            let mut window = ReplayWindow::default();
+            let mut window = PathWindow::default();
             window.record(PacketNumber(first));
             window.record(PacketNumber(first + jump));
             prop_assert!(!window.is_new(PacketNumber(first)));
@@ -160,12 +168,12 @@ mod tests {
 
     #[test]
     fn the_window_is_at_least_what_the_protocol_asks_for() {
-        const { assert!(WINDOW >= 8192) };
+        const { assert!(PathWindow::WINDOW >= 8192) };
     }
 
     #[test]
     fn an_empty_window_acknowledges_nothing() {
-        assert_eq!(ReplayWindow::default().ranges().count(), 0);
-        assert_eq!(ReplayWindow::default().expected(), PacketNumber(0));
+        assert_eq!(PathWindow::default().ranges().count(), 0);
+        assert_eq!(PathWindow::default().expected(), PacketNumber(0));
     }
 }

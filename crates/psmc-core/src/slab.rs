@@ -1,13 +1,11 @@
 //! Many first-in-first-out queues in one piece of memory.
 
-use super::Queued;
-
 /// No slot.
 const NONE: u32 = u32::MAX;
 
 /// A queue whose packets are in a [`Slab`].
 #[derive(Debug)]
-pub(super) struct Fifo {
+pub(crate) struct Fifo {
     first: u32,
     last: u32,
 }
@@ -21,29 +19,29 @@ impl Default for Fifo {
 /// The packets of all queues, linked by index. It grows to the largest number of packets that ever waited, and
 /// from then on nothing is allocated.
 #[derive(Debug)]
-pub(super) struct Slab {
-    slots: Vec<Slot>,
+pub(crate) struct Slab<T> {
+    slots: Vec<Slot<T>>,
     /// The first of the free slots.
     free: u32,
     len: usize,
 }
 
 #[derive(Debug)]
-struct Slot {
-    packet: Option<Queued>,
+struct Slot<T> {
+    packet: Option<T>,
     /// The next slot of the same queue, or the next free one.
     next: u32,
 }
 
-impl Default for Slab {
+impl<T> Default for Slab<T> {
     fn default() -> Self {
         Self { slots: Vec::new(), free: NONE, len: 0 }
     }
 }
 
-impl Slab {
+impl<T> Slab<T> {
     /// Appends a packet to a queue.
-    pub(super) fn push(&mut self, queue: &mut Fifo, packet: Queued) {
+    pub(crate) fn push(&mut self, queue: &mut Fifo, packet: T) {
         let index = self.insert(packet);
         match self.slots.get_mut(queue.last as usize) {
             Some(last) => last.next = index,
@@ -54,7 +52,7 @@ impl Slab {
     }
 
     /// Takes the first packet of a queue.
-    pub(super) fn pop(&mut self, queue: &mut Fifo) -> Option<Queued> {
+    pub(crate) fn pop(&mut self, queue: &mut Fifo) -> Option<T> {
         let index = queue.first;
         let slot = self.slots.get_mut(index as usize)?;
         queue.first = std::mem::replace(&mut slot.next, self.free);
@@ -67,16 +65,16 @@ impl Slab {
     }
 
     /// The first packet of a queue.
-    pub(super) fn first(&self, queue: &Fifo) -> Option<&Queued> {
+    pub(crate) fn first(&self, queue: &Fifo) -> Option<&T> {
         self.slots.get(queue.first as usize)?.packet.as_ref()
     }
 
     /// Packets in all queues.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    fn insert(&mut self, packet: Queued) -> u32 {
+    fn insert(&mut self, packet: T) -> u32 {
         let index = self.free;
         if let Some(slot) = self.slots.get_mut(index as usize) {
             self.free = std::mem::replace(&mut slot.next, NONE);

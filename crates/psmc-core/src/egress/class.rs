@@ -7,8 +7,8 @@ use psmc_wire::{Bucket, BufPool};
 use super::codel::Params;
 use super::fattest::Fattest;
 use super::flow::{Flow, Turns};
-use super::slab::Slab;
 use super::{QueueCounters, Queued, ecn};
+use crate::slab::Slab;
 
 /// Queues for the flows of a class: RFC 8290's number (§5.2.4). Fewer than buckets, because an entry of their table
 /// is larger than a sequence number (80 KiB in all), and two flows that meet here do no more than share a turn.
@@ -17,7 +17,7 @@ pub(super) const QUEUES: u16 = 1024;
 /// The packets of all classes.
 #[derive(Debug, Default)]
 pub(super) struct Store {
-    pub(super) packets: Slab,
+    pub(super) packets: Slab<Queued>,
     pub(super) fattest: Fattest,
     /// Bytes of all buffers.
     pub(super) memory: usize,

@@ -1,7 +1,7 @@
 //! One flow's queue, and the order in which flows take turns.
 
 use super::codel::CoDel;
-use super::slab::Fifo;
+use crate::slab::Fifo;
 
 /// No flow.
 const NONE: u16 = u16::MAX;

@@ -6,8 +6,8 @@ use psmc_wire::PacketNumber;
 use psmc_wire::frame::{AckHeader, FrameWriter, PathStats};
 use psmc_wire::ids::PathId;
 
-use super::replay::ReplayWindow;
 use crate::clock::SessionClock;
+use crate::replay::{PATH_WORDS, ReplayWindow};
 
 /// An acknowledgement is due at once when this many datagrams wait for it.
 ///
@@ -43,7 +43,7 @@ pub(crate) struct Arrival {
 /// The receive side of a path.
 #[derive(Debug, Default)]
 pub(crate) struct Received {
-    pub(crate) window: ReplayWindow,
+    pub(crate) window: ReplayWindow<PATH_WORDS>,
     delay: Delay,
     stats: PathStats,
     congestion_experienced: u32,

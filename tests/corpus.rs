@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use psmc_wire::control::{CloseReason, Hello, Message, PathInfo, VERSION};
 use psmc_wire::crypto::{Aead, TAG_LEN};
 use psmc_wire::datagram::{Header, Marks};
-use psmc_wire::frame::{AckHeader, DataFrame, FrameWriter, PacketRange, PathStats, PathUse, PathUseFrame};
+use psmc_wire::frame::{
+    AckHeader, DataFrame, FrameWriter, PacketRange, Part, PathStats, PathUse, PathUseFrame,
+};
 use psmc_wire::{Bucket, FlowSeq, Incarnation, Label, PacketNumber, PathId};
 
 #[test]
@@ -72,6 +74,7 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
         ("ack", datagram(ack)),
         ("ack-then-data", datagram(|writer| ack(writer) && small_packets(writer))),
         ("data", datagram(small_packets)),
+        ("parts", datagram(parts)),
         ("path-management", datagram(path_management)),
     ];
     let messages =
@@ -119,9 +122,30 @@ fn ack(writer: &mut FrameWriter<'_>) -> bool {
 
 fn small_packets(writer: &mut FrameWriter<'_>) -> bool {
     let bucket = Bucket::of_hash(0x1234_5678_9abc_def0);
-    let frame =
-        |seq, ordered, packet| DataFrame { bucket, seq: FlowSeq(seq), ordered, repaired: false, packet };
+    let frame = |seq, ordered, packet| DataFrame {
+        bucket,
+        seq: FlowSeq(seq),
+        ordered,
+        repaired: false,
+        part: None,
+        packet,
+    };
     writer.data(&frame(8, true, &[0x45; 60])) && writer.data(&frame(9, false, &[0x60; 40]))
+}
+
+/// The second part of a packet, and the whole one behind it.
+fn parts(writer: &mut FrameWriter<'_>) -> bool {
+    let bucket = Bucket::of_hash(0x1234_5678_9abc_def0);
+    let frame = |seq, part, packet| DataFrame {
+        bucket,
+        seq: FlowSeq(seq),
+        ordered: true,
+        repaired: true,
+        part,
+        packet,
+    };
+    let part = Part { offset: 1189, total: 1400 };
+    writer.data(&frame(10, Some(part), &[0x55; 211])) && writer.data(&frame(11, None, &[0x45; 60]))
 }
 
 fn path_management(writer: &mut FrameWriter<'_>) -> bool {

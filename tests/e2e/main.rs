@@ -15,6 +15,7 @@ mod cli;
 mod datagrams;
 mod faults;
 mod life;
+mod mtu;
 mod paths;
 mod queueing;
 mod repair;

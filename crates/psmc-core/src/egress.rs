@@ -10,6 +10,7 @@ mod flow;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
+use psmc_wire::frame::{PART_OVERHEAD, Part};
 use psmc_wire::{Bucket, BufPool, FlowSeq, PacketBuf};
 
 use crate::classify::{ClassConfig, ClassId};
@@ -24,6 +25,8 @@ const MAX_AGE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Queued {
     pub(crate) packet: PacketBuf,
+    /// Which part of a packet it is; `None` if it is all of one.
+    pub(crate) part: Option<Part>,
     pub(crate) bucket: Bucket,
     pub(crate) class: ClassId,
     /// Given with the first path, kept when it is sent again.
@@ -38,8 +41,13 @@ impl Queued {
     pub(crate) fn copy(&self, pool: &mut BufPool) -> Self {
         let mut packet = pool.take();
         packet.fill(self.packet.packet());
-        let Self { bucket, class, seq, ordered, queued_at, .. } = *self;
-        Self { packet, bucket, class, seq, ordered, role: Role::Copy, queued_at }
+        let Self { part, bucket, class, seq, ordered, queued_at, .. } = *self;
+        Self { packet, part, bucket, class, seq, ordered, role: Role::Copy, queued_at }
+    }
+
+    /// The bytes it takes in a datagram beyond what every frame with data takes.
+    pub(crate) fn len_in_frame(&self) -> usize {
+        self.packet.len() + if self.part.is_some() { PART_OVERHEAD } else { 0 }
     }
 }
 
@@ -194,7 +202,8 @@ impl EgressQueue {
     }
 
     /// Takes all places in the order of buckets back: the session starts anew. Of copies that were on several
-    /// paths one is kept: without their places the peer could not tell. Repairs are dropped: they name places.
+    /// paths one is kept: without their places the peer could not tell. Repairs are dropped, for they name places, and
+    /// so are parts: without their place nobody knows what they belong to.
     pub(crate) fn forget_order(&mut self, pool: &mut BufPool) {
         let mut places = BTreeSet::new();
         for mut packet in std::mem::take(&mut self.returned) {
@@ -203,7 +212,7 @@ impl EgressQueue {
                 continue;
             }
             let place = packet.seq.take().map(|seq| (packet.bucket, seq.0));
-            if place.is_none_or(|place| places.insert(place)) {
+            if packet.part.is_none() && place.is_none_or(|place| places.insert(place)) {
                 self.returned.push_back(packet);
             } else {
                 pool.put(packet.packet);

@@ -26,6 +26,7 @@ mod session;
 mod shared;
 mod site;
 mod slab;
+mod split;
 mod status;
 mod windowed;
 
@@ -41,4 +42,5 @@ pub use repair::{RepairCounters, RepairKind, UnknownRepair};
 pub use scheduler::{SchedulerKind, UnknownScheduler};
 pub use session::{ConnectionId, DatagramOrigin, MAX_PATHS, PathError, Refusal, SessionCounters};
 pub use site::{PeerError, Site};
+pub use split::AssemblyCounters;
 pub use status::{PathStatus, PeerStatus, RefusalCounters};

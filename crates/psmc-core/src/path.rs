@@ -3,6 +3,7 @@
 mod emit;
 mod forward;
 mod liveness;
+mod mtu;
 pub(crate) mod pacer;
 mod received;
 pub(crate) mod rtt;
@@ -27,16 +28,15 @@ use crate::config::PathConfig;
 use crate::congestion::rate::RateSampler;
 use crate::congestion::{AckSample, Controller};
 use crate::egress::Queued;
+use crate::repair::Role;
 use forward::ForwardDelay;
 use liveness::Liveness;
+use mtu::PathMtu;
 use pacer::Pacer;
 use received::{MAX_ACK_DELAY, Received};
 use rtt::RttEstimator;
 use sent::{NeverSent, Sent};
 use usage::Usage;
-
-/// The smallest datagram that every network carries over UDP: IPv6's minimum of 1280 bytes less headers.
-const MIN_DATAGRAM: u16 = 1280 - OUTER_HEADERS;
 
 /// The most packets that wait in a path for its pacer, having been given to it for good (`flow`, `redundant`).
 const MAX_OUTBOX: usize = 512;
@@ -88,7 +88,8 @@ pub struct PathCounters {
     pub acked_packets: u64,
     /// Inner packets that had to be sent again on another path.
     pub resent_packets: u64,
-    /// Inner packets dropped because the path's own queue was full.
+    /// Inner packets dropped because the path's own queue was full, and repairs for which its datagrams have become
+    /// too small.
     pub dropped_packets: u64,
 }
 
@@ -130,7 +131,7 @@ pub(crate) struct Path {
     /// When something of this path was last acknowledged or answered.
     answered_at: Instant,
     keepalive: Duration,
-    max_datagram: usize,
+    pub(crate) mtu: PathMtu,
 }
 
 impl Path {
@@ -143,7 +144,7 @@ impl Path {
         keepalive: Duration,
         now: Instant,
     ) -> Self {
-        let max_datagram = config.mtu.saturating_sub(OUTER_HEADERS).max(MIN_DATAGRAM);
+        let max_datagram = config.mtu.saturating_sub(OUTER_HEADERS).max(mtu::BASE);
         Self {
             id,
             controller: config.congestion.build(max_datagram, None),
@@ -174,7 +175,7 @@ impl Path {
             last_eliciting_at: None,
             answered_at: now,
             keepalive,
-            max_datagram: usize::from(max_datagram),
+            mtu: PathMtu::new(max_datagram, now),
         }
     }
 
@@ -233,9 +234,14 @@ impl Path {
         self.smoothed_rtt().max(self.rtt.latest().unwrap_or_default())
     }
 
-    /// Whether an inner packet of `bytes` fits into a datagram of this path.
+    /// How large an inner packet fits into a datagram of this path.
+    pub(crate) fn room(&self) -> usize {
+        self.mtu.size() - DATAGRAM_OVERHEAD - DATA_OVERHEAD
+    }
+
+    /// Whether something of that size, with the frame of an inner packet around it, fits into a datagram of this path.
     pub(crate) fn fits(&self, bytes: usize) -> bool {
-        on_wire(bytes) <= self.max_datagram as u64
+        bytes <= self.room()
     }
 
     /// How often the path is probed while it is idle.
@@ -261,9 +267,11 @@ impl Path {
         self.bandwidth().unwrap_or(0).max(self.pacing_rate()).max(1)
     }
 
-    /// Takes a packet to be sent on this path. When the path's queue is full the packet comes back.
+    /// Takes a packet to be sent on this path. When the path's queue is full the packet comes back, and so does a
+    /// repair that was made for larger datagrams: it cannot be cut.
     pub(crate) fn enqueue(&mut self, packet: Queued) -> Option<Queued> {
-        if self.outbox.len() >= MAX_OUTBOX {
+        let is_too_large = packet.role == Role::Repair && !self.fits(packet.packet.len());
+        if self.outbox.len() >= MAX_OUTBOX || is_too_large {
             self.counters.dropped_packets += 1;
             return Some(packet);
         }
@@ -286,7 +294,7 @@ impl Path {
     /// The session has nothing more for this path: nothing at all, or nothing that need not wait for another
     /// one. If the path would have taken more, the rate measured from here on is not the path's.
     pub(crate) fn note_idle(&mut self, now: Instant) {
-        if self.has_room(self.max_datagram, now) {
+        if self.has_room(self.mtu.size(), now) {
             self.rates.set_app_limited(self.sent.inflight_bytes());
         }
     }
@@ -305,6 +313,9 @@ impl Path {
             if before == PathState::Dead && self.state() == PathState::Active {
                 self.controller.on_restart(now);
             }
+            if before != PathState::Active && self.state() == PathState::Active {
+                self.mtu.on_revived(now);
+            }
         }
     }
 
@@ -321,7 +332,8 @@ impl Path {
         now: Instant,
     ) -> Result<(), NeverSent> {
         let ranges = ack.ranges(self.sent.next_number());
-        let largest_sent_at = self.sent.acknowledge(ranges, acked)?;
+        let largest_sent_at = self.sent.acknowledge(ranges.clone(), acked)?;
+        self.mtu.on_ack(&ranges, now);
         if acked.datagrams.is_empty() {
             return Ok(());
         }
@@ -329,6 +341,9 @@ impl Path {
         self.counters.acked_packets += acked.datagrams.len() as u64;
         self.note_losses(0, acked.datagrams.len());
         self.liveness.on_acknowledged();
+        for datagram in &acked.datagrams {
+            self.mtu.on_arrived(datagram.bytes, datagram.sent_at);
+        }
         let mut queued = None;
         if let Some(sent_at) = largest_sent_at {
             let delay = Duration::from_micros(u64::from(ack.header.delay_us));
@@ -377,6 +392,10 @@ impl Path {
             self.note_losses(count, count);
             self.controller.on_loss(bytes, self.sent.inflight_bytes(), now);
         }
+        for datagram in &lost.datagrams[before..] {
+            self.mtu.on_lost(datagram.bytes, datagram.sent_at);
+        }
+        self.mtu.judge(now);
     }
 
     /// Of `settled` datagrams `lost` were lost.
@@ -391,6 +410,7 @@ impl Path {
     pub(crate) fn handle_timeout(&mut self, warm: bool, now: Instant) {
         if self.silence_deadline().is_some_and(|at| at <= now) {
             self.liveness.on_silence(self.smoothed_rtt(), now);
+            self.mtu.on_silence(self.sent.oldest_bytes());
         }
         if self.keepalive_at(warm).is_some_and(|at| at <= now) {
             self.liveness.probe_now(now);
@@ -415,6 +435,7 @@ impl Path {
             self.keepalive_at(warm),
             self.ping_at(),
             self.usage.forget_at(),
+            self.mtu_probe_at(),
         ]
         .into_iter()
         .flatten()
@@ -431,18 +452,21 @@ impl Path {
             || (is_due(self.received.ack_due()) && !self.ack_travels_elsewhere)
             || is_due(self.received.stats_due())
             || self.ping_due(now)
+            || is_due(self.mtu_probe_at())
             || self.may_send_data(now)
     }
 
     /// Moves the path to another remote address (roaming, NAT rebinding).
     pub(crate) fn move_to(&mut self, address: PathAddress, now: Instant) {
         self.address = address;
+        self.mtu.restart(now);
         self.liveness.probe_now(now);
     }
 
     /// The network under the path is another one: it starts as a new path would, with its numbers going on.
     pub(crate) fn rebind(&mut self, address: PathAddress, now: Instant) {
         self.address = address;
+        self.mtu.restart(now);
         self.liveness.revalidate(now);
         self.controller.on_restart(now);
     }
@@ -479,6 +503,11 @@ impl Path {
 
     fn ping_at(&self) -> Option<Instant> {
         self.only_answered_since.map(|since| since + PING_INTERVAL)
+    }
+
+    /// When something is to be done for finding the datagram size.
+    fn mtu_probe_at(&self) -> Option<Instant> {
+        self.mtu.due().filter(|_| self.state() == PathState::Active)
     }
 
     fn ping_due(&self, now: Instant) -> bool {

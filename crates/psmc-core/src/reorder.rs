@@ -165,6 +165,12 @@ impl Reorder {
         self.enforce_limits(out);
     }
 
+    /// Whether a packet has arrived before, as far as is known.
+    pub(crate) fn has_seen(&self, bucket: Bucket, seq: FlowSeq) -> bool {
+        let sequence = self.sequences.get(bucket.index()).and_then(Option::as_deref);
+        sequence.is_some_and(|sequence| sequence.has_seen(seq))
+    }
+
     /// Whether [`sample`](Self::sample) is due before the next packet is inserted.
     pub(crate) fn is_sample_due(&self, now: Instant) -> bool {
         match self.policy {

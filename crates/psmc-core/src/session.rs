@@ -30,6 +30,7 @@ use crate::reorder::{Reorder, ReorderCounters, ReorderLimits};
 use crate::repair::{Coder, Decoder, Extras, Recovered, RepairCounters};
 use crate::scheduler::Scheduler;
 use crate::shared::Shared;
+use crate::split::{Assembly, AssemblyCounters};
 use control::Control;
 use keys::KeyRing;
 use psmc_wire::control::PathInfo;
@@ -75,6 +76,7 @@ pub(crate) struct Session {
     udp_limit: UdpLimit,
     sequences: Sequences,
     scheduler: Box<dyn Scheduler>,
+    assembly: Assembly,
     reorder: Reorder,
     waiting: Waiting,
     /// How long what the peer's paths lose may take to be made good, by its newest packet.
@@ -98,8 +100,8 @@ pub struct SessionCounters {
     pub rx_packets: u64,
     /// Their bytes.
     pub rx_bytes: u64,
-    /// Inner packets longer than any path carries.
-    pub too_big: u64,
+    /// Inner packets longer than a datagram of their path, which were sent in parts.
+    pub split: u64,
     /// Inner packets of plain UDP beyond its limit.
     pub udp_limited: u64,
     /// What repair has done.
@@ -190,6 +192,7 @@ impl Session {
             udp_limit: UdpLimit::new(config.udp_rate_limit),
             sequences: Sequences::default(),
             scheduler: config.scheduler.build(config.bad_path_rule),
+            assembly: Assembly::default(),
             reorder: Reorder::new(config.reorder, ReorderLimits::default()),
             waiting: Waiting::default(),
             quic: QuicFlows::new(now),
@@ -225,6 +228,7 @@ impl Session {
             self.handle_path_timeout(index, shared, now);
         }
         self.forget_closed_paths(shared, now);
+        self.assembly.handle_timeout(now, &mut shared.pool);
         self.reorder.handle_timeout(now, &mut shared.delivered);
         self.egress.drop_stale(now, &mut shared.pool);
         self.extras.drop_stale(now, &mut shared.pool);
@@ -284,6 +288,7 @@ impl Session {
         let deaf = self.paths.iter().all(|path| path.state() != PathState::Active).then(|| self.deaf_at());
         let others = [
             self.keys.next_timeout(),
+            self.assembly.next_timeout(),
             self.reorder.next_timeout(),
             self.control.next_timeout(),
             self.egress.stale_at(),
@@ -329,6 +334,11 @@ impl Session {
         let (dropped, unsolved) = (self.extras.dropped(), self.decoder.unsolved());
         let repair = RepairCounters { dropped, unsolved, ..self.counters.repair };
         SessionCounters { repair, ..self.counters }
+    }
+
+    /// What became of packets that arrived in parts.
+    pub(crate) fn assembly_counters(&self) -> AssemblyCounters {
+        self.assembly.counters()
     }
 
     /// What reordering has done.

@@ -218,6 +218,14 @@ impl Site {
         }
     }
 
+    /// The datagrams of a batch, or those of `segment_size` bytes, were larger than the interface takes (`EMSGSIZE`).
+    pub fn handle_refused(&mut self, transmit: &Transmit, now: Instant) {
+        for (&peer, session) in &mut self.peers {
+            session.on_refused(transmit, now);
+            self.busy.insert(peer);
+        }
+    }
+
     /// A control connection to a peer is up: dialled by this site because of an [`Event::Dial`], or accepted.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use crate::path::{Path, PathAddress, PathCounters, PathState};
 use crate::reorder::ReorderCounters;
 use crate::scheduler::SchedulerKind;
 use crate::session::{Refusal, Session, SessionCounters};
+use crate::split::AssemblyCounters;
 
 /// How often each refusal happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +58,8 @@ pub struct PeerStatus {
     pub classes: Vec<ClassStatus>,
     /// What the session has carried.
     pub counters: SessionCounters,
+    /// What became of packets that arrived in parts.
+    pub assembly: AssemblyCounters,
     /// What reordering has done.
     pub reorder: ReorderCounters,
     /// The paths, by id.
@@ -82,6 +85,8 @@ pub struct PathStatus {
     pub weight: u16,
     /// Its greatest rate, in bits per second.
     pub max_rate: Option<u64>,
+    /// The largest IP packet that it is known to carry, in bytes, as if its IP version were 6.
+    pub mtu: u16,
     /// Smoothed round trip and its variation.
     pub rtt: Option<(Duration, Duration)>,
     /// The smallest round trip of the last seconds.
@@ -112,6 +117,7 @@ impl Session {
             udp_rate_limit: self.udp_rate_limit(),
             classes: self.classes(),
             counters: self.counters(),
+            assembly: self.assembly_counters(),
             reorder: self.reorder_counters(),
             paths: self.paths().iter().map(Path::status).collect(),
         }
@@ -129,6 +135,7 @@ impl Path {
             address: self.address,
             weight: self.config.weight,
             max_rate: self.config.max_rate,
+            mtu: self.mtu.packet_size(),
             rtt: self.rtt.smoothed().zip(self.rtt.variation()),
             min_rtt: self.rtt.min(),
             rate: self.bandwidth().map(|bytes| bytes * 8),

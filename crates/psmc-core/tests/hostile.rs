@@ -282,7 +282,8 @@ fn inner_packets_that_are_none_or_come_from_elsewhere_are_refused() {
     ];
     for (refusal, inner) in cases {
         let bucket = Bucket::new(1).expect("a bucket");
-        let frame = DataFrame { bucket, seq: FlowSeq(0), ordered: true, repaired: false, packet: inner };
+        let frame =
+            DataFrame { bucket, seq: FlowSeq(0), ordered: true, repaired: false, part: None, packet: inner };
         let mut datagram = insider.datagram(0, |frames| assert!(frames.data(&frame)));
         let (before, delivered) = (meaning(&world, HQ), world.ends[HQ].delivered.len());
         expect_refusal(&mut world, HQ, refusal, "inner packet", |world| {

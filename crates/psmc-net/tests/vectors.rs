@@ -99,7 +99,7 @@ fn run(first: u64, last: u64) -> PacketRange {
 
 fn data(packet: &[u8], bucket: u16, seq: u32, ordered: bool) -> DataFrame<'_> {
     let bucket = Bucket::new(bucket).expect("below the count");
-    DataFrame { bucket, seq: FlowSeq(seq), ordered, repaired: false, packet }
+    DataFrame { bucket, seq: FlowSeq(seq), ordered, repaired: false, part: None, packet }
 }
 
 impl Vector {

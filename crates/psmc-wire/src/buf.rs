@@ -50,6 +50,13 @@ impl PacketBuf {
         self.storage.len().saturating_sub(HEADROOM)
     }
 
+    /// Has the buffer grow if it has no room for `capacity` bytes.
+    pub fn reserve(&mut self, capacity: usize) {
+        if self.storage.len() < HEADROOM + capacity {
+            self.storage.resize(HEADROOM + capacity, 0);
+        }
+    }
+
     /// Says that the packet is the first `len` bytes behind the headroom; more than the capacity is cut.
     pub fn set_len(&mut self, len: usize) {
         self.len = len.min(self.capacity());
@@ -57,9 +64,7 @@ impl PacketBuf {
 
     /// Replaces the packet by a copy of `bytes`; the buffer grows if it must.
     pub fn fill(&mut self, bytes: &[u8]) {
-        if self.storage.len() < HEADROOM + bytes.len() {
-            self.storage.resize(HEADROOM + bytes.len(), 0);
-        }
+        self.reserve(bytes.len());
         self.storage[HEADROOM..HEADROOM + bytes.len()].copy_from_slice(bytes);
         self.len = bytes.len();
     }

@@ -16,6 +16,9 @@ pub const DATA_OVERHEAD: usize = 7;
 /// Bytes of a data frame in front of its packet when another frame may follow.
 pub const DATA_OVERHEAD_WITH_LENGTH: usize = 9;
 
+/// Bytes by which a frame with a part of a packet is longer than one with a whole packet.
+pub const PART_OVERHEAD: usize = 4;
+
 /// The most gaps that one acknowledgement reports; with more, the oldest stay unreported.
 ///
 /// 32 gaps cost 128 bytes, a tenth of a datagram; losses scattered wider than that are long since declared lost.
@@ -24,7 +27,8 @@ pub const MAX_ACK_GAPS: usize = 32;
 /// Microseconds per unit of an acknowledgement's delay field, so that 16 bits reach half a second.
 pub const ACK_DELAY_UNIT_US: u32 = 8;
 
-const PADDING: u8 = 0x00;
+/// A byte that is skipped: a frame of its own.
+pub const PADDING: u8 = 0x00;
 const PING: u8 = 0x01;
 const ACK: u8 = 0x02;
 const PATH_STATS: u8 = 0x03;
@@ -36,6 +40,7 @@ const DATA_LENGTH_FLAG: u8 = 0x01;
 const DATA_UNORDERED_FLAG: u8 = 0x02;
 const DATA_REPAIRED_FLAG: u8 = 0x04;
 const REPAIR: u8 = 0x14;
+const DATA_PART: u8 = 0x20;
 
 /// What a receiver says of the datagrams of one path, apart from the ranges themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +94,15 @@ pub struct PathUseFrame {
     pub sequence: u16,
     /// The use from here on.
     pub usage: PathUse,
+}
+
+/// Which part of an inner packet a frame carries, when it does not carry all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where in the packet its first byte belongs.
+    pub offset: u16,
+    /// The length of the whole packet.
+    pub total: u16,
 }
 
 /// A run of consecutive packet numbers, both ends included.

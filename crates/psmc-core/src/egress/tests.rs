@@ -55,6 +55,7 @@ fn queued(bucket: u16, number: u32, len: usize, capacity: usize, now: Instant) -
     let bucket = Bucket::new(bucket).expect("a bucket");
     Queued {
         packet,
+        part: None,
         bucket,
         class: ClassId::default(),
         seq: None,

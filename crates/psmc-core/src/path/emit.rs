@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use psmc_wire::crypto::TAG_LEN;
 use psmc_wire::datagram::{HEADER_LEN, TIMESTAMP_LEN};
-use psmc_wire::frame::{DATA_OVERHEAD, DATA_OVERHEAD_WITH_LENGTH, DataFrame, FrameWriter};
+use psmc_wire::frame::{DATA_OVERHEAD, DATA_OVERHEAD_WITH_LENGTH, DataFrame, FrameWriter, PADDING};
 
 use super::sent::SentDatagram;
 use super::{PING_INTERVAL, Path, PathState, on_wire};
@@ -21,6 +21,10 @@ const WORTH_SHARING: usize = 40;
 /// Control frames wait this long at the most for the end of a burst of full-size datagrams.
 const CONTROL_PATIENCE: Duration = Duration::from_millis(1);
 
+/// How much longer than two round trips a probe of the datagram size is waited for: acknowledgements that are late, and
+/// busy machines.
+const PROBE_SLACK: Duration = Duration::from_millis(40);
+
 /// What a datagram under construction turned out to hold.
 struct Content {
     frames: usize,
@@ -32,7 +36,14 @@ impl Path {
     /// Adds datagrams to `batch` until it is complete or nothing may be sent on this path for the moment.
     pub(crate) fn emit(&mut self, key: &SealingKey, clock: &SessionClock, batch: &mut Batch, now: Instant) {
         while self.wants_to_send(now) {
-            let Some(room) = batch.reserve(self.max_datagram) else {
+            if let Some(size) = self.next_mtu_probe(now) {
+                // It travels alone, so that nothing else is lost with it.
+                if batch.segments() == 0 {
+                    self.emit_mtu_probe(size, key, clock, batch, now);
+                }
+                break;
+            }
+            let Some(room) = batch.reserve(self.mtu.size()) else {
                 break;
             };
             let Some((frames, tail)) = room
@@ -55,12 +66,49 @@ impl Path {
         }
     }
 
+    fn next_mtu_probe(&mut self, now: Instant) -> Option<u16> {
+        if self.state() == PathState::Active { self.mtu.next_probe(now) } else { None }
+    }
+
+    /// A datagram of `size` bytes that asks for an acknowledgement, and for nothing else.
+    fn emit_mtu_probe(
+        &mut self,
+        size: u16,
+        key: &SealingKey,
+        clock: &SessionClock,
+        batch: &mut Batch,
+        now: Instant,
+    ) {
+        let Some(datagram) = batch.reserve(size.into()) else { return };
+        datagram.fill(PADDING);
+        datagram[HEADER_LEN..HEADER_LEN + TIMESTAMP_LEN].copy_from_slice(&clock.timestamp(now).to_be_bytes());
+        FrameWriter::new(&mut datagram[HEADER_LEN + TIMESTAMP_LEN..]).ping();
+        let number = self.sent.next_number();
+        key.seal(self.id, number, datagram);
+        batch.commit(size.into());
+        let patience = 2 * self.smoothed_rtt() + PROBE_SLACK;
+        self.mtu.on_probe_sent(number, patience, now);
+        self.counters.tx_packets += 1;
+        self.counters.tx_bytes += u64::from(size);
+        self.pacer.on_sent(size.into(), self.pacing_rate(), now);
+        // That it is lost says nothing: neither of congestion nor of the path's life. So nobody waits for it here.
+        let snapshot = self.rates.on_sent(now, self.sent.inflight_bytes());
+        self.sent.push(SentDatagram {
+            sent_at: now,
+            bytes: size,
+            ack_eliciting: false,
+            snapshot,
+            packets: Vec::new(),
+            path_use: None,
+        });
+    }
+
     /// Writes what waits into the room for frames, the most urgent first.
     fn fill(&mut self, room: &mut [u8], clock: &SessionClock, now: Instant) -> Content {
         let whole = room.len();
         let mut packets = self.sent.packet_list();
         let may_send_data = self.may_send_data(now);
-        let next_packet = self.outbox.front().filter(|_| may_send_data).map_or(0, |front| front.packet.len());
+        let next_packet = self.outbox.front().filter(|_| may_send_data).map_or(0, Queued::len_in_frame);
         let mut writer = FrameWriter::new(room);
         // Beside a full-size packet there is no room, and a longer datagram would break the batch: control
         // frames then wait for the datagram that ends it.
@@ -185,13 +233,13 @@ fn fill_data(
     while let Some(queued) = outbox.pop_front() {
         let packet = queued.packet.packet();
         let seq = queued.seq.unwrap_or_default();
-        let Queued { bucket, ordered, role, .. } = queued;
-        let frame = DataFrame { bucket, seq, ordered, repaired: role.is_resent(), packet };
+        let Queued { bucket, ordered, role, part, .. } = queued;
+        let frame = DataFrame { bucket, seq, ordered, repaired: role.is_resent(), part, packet };
         let is_repair = role == Role::Repair;
         // What is lost with the packets that it repairs is of no use: a repair shares no datagram.
         let next = outbox.front().filter(|next| !is_repair && next.role != Role::Repair);
-        let next = next.map_or(usize::MAX, |next| next.packet.len());
-        let behind = writer.remaining().checked_sub(DATA_OVERHEAD_WITH_LENGTH + packet.len());
+        let next = next.map_or(usize::MAX, Queued::len_in_frame);
+        let behind = writer.remaining().checked_sub(DATA_OVERHEAD_WITH_LENGTH + queued.len_in_frame());
         if behind.is_some_and(|behind| next <= behind && next.max(WORTH_SHARING) + DATA_OVERHEAD <= behind) {
             writer.data(&frame);
             packets.push(queued);

@@ -167,6 +167,11 @@ impl Sent {
         self.log.front()?.as_ref().map(|datagram| datagram.sent_at)
     }
 
+    /// The size of the oldest datagram that expects an acknowledgement.
+    pub(crate) fn oldest_bytes(&self) -> Option<u16> {
+        self.log.front()?.as_ref().map(|datagram| datagram.bytes)
+    }
+
     /// Bytes that are neither acknowledged nor lost.
     pub(crate) fn inflight_bytes(&self) -> u64 {
         self.inflight_bytes

@@ -74,6 +74,11 @@ impl Sequence {
         }
     }
 
+    /// Whether a packet has arrived before, as far as is known.
+    pub(super) fn has_seen(&self, seq: FlowSeq) -> bool {
+        self.seen.contains(seq)
+    }
+
     /// Delivers the packet and what waited for it, holds it, or drops it as a duplicate. Says how long the
     /// segment is that it has put in order.
     pub(super) fn insert(

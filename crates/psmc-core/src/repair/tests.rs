@@ -20,6 +20,7 @@ fn queued(bucket: u16, seq: u32, ordered: bool, packet: &[u8], now: Instant) -> 
     buf.fill(packet);
     Queued {
         packet: buf,
+        part: None,
         bucket: Bucket::new(bucket).expect("a small number"),
         class: ClassId::default(),
         seq: Some(FlowSeq(seq)),

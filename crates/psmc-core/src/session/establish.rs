@@ -209,6 +209,7 @@ impl Session {
         shared.events.extend(forgotten);
         self.clock = crate::clock::SessionClock::new(now);
         self.sequences = super::Sequences::default();
+        self.assembly.clear(&mut shared.pool);
         self.reorder = Reorder::new(self.config.reorder, ReorderLimits::default());
         self.retired = super::RetiredIds::default();
         self.announced.clear();

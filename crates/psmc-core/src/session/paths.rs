@@ -223,6 +223,15 @@ impl Session {
         }
     }
 
+    /// The kernel has refused datagrams of this size from `socket` to `remote`.
+    pub(crate) fn on_refused(&mut self, transmit: &crate::Transmit, now: Instant) {
+        let same =
+            |address: PathAddress| (address.socket, address.remote) == (transmit.socket, transmit.remote);
+        for path in self.paths.iter_mut().filter(|path| same(path.address)) {
+            path.mtu.on_refused(transmit.segment_size, now);
+        }
+    }
+
     /// A path has got another socket or destination and must be validated anew.
     pub(crate) fn rebind_path(
         &mut self,

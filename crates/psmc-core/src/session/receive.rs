@@ -284,6 +284,31 @@ impl Session {
         shared: &mut Shared,
         now: Instant,
     ) -> Result<(), Refusal> {
+        let Some(part) = data.part else {
+            return self.on_packet(index, data, sent_at_us, shared, now);
+        };
+        // Parts of a packet that is complete would wait for the others in vain.
+        if self.reorder.has_seen(data.bucket, data.seq) {
+            return Ok(());
+        }
+        let Some(whole) = self.assembly.insert(data, part, now, &mut shared.pool) else {
+            return Ok(());
+        };
+        let data = DataFrame { part: None, packet: whole.packet(), ..*data };
+        let result = self.on_packet(index, &data, sent_at_us, shared, now);
+        shared.pool.put(whole);
+        result
+    }
+
+    /// Takes a whole packet that has come in a frame, or in several.
+    fn on_packet(
+        &mut self,
+        index: usize,
+        data: &DataFrame<'_>,
+        sent_at_us: u32,
+        shared: &mut Shared,
+        now: Instant,
+    ) -> Result<(), Refusal> {
         let patience = self.patience(data.repaired, now);
         let DataFrame { bucket, seq, ordered, packet, .. } = *data;
         let inner = Inner { bucket, seq, ordered, packet, patience };

@@ -13,9 +13,10 @@ use crate::repair::{Extra, Place, RECOVERY_TIME, RepairKind, Role};
 use crate::shared::Shared;
 
 impl Session {
-    /// Prepares what repairs `packet` if the path at `index`, which takes it, loses it.
+    /// Prepares what repairs `packet` if the path at `index`, which takes it, loses it. That is done before the packet
+    /// is cut for its path: its parts have been protected as a whole.
     pub(super) fn protect(&mut self, index: usize, packet: &Queued, shared: &mut Shared, now: Instant) {
-        let Role::Packet(kind) = packet.role else { return };
+        let (Role::Packet(kind), None) = (packet.role, packet.part) else { return };
         let avoid = self.paths[index].id;
         match kind {
             RepairKind::Duplicate if self.scratch.candidates.len() > 1 => {
@@ -46,6 +47,7 @@ impl Session {
             let (bucket, seq) = (repair.place.bucket, repair.place.seq());
             let queued = Queued {
                 packet,
+                part: None,
                 bucket,
                 class: ClassId::default(),
                 seq: Some(seq),
@@ -65,7 +67,8 @@ impl Session {
             let (paths, bytes) = (&self.paths, extra.queued.packet.len());
             let suits = |index: &usize| {
                 let path = &paths[*index];
-                extra.may_take(path.id) && path.fits(bytes) && path.has_room(bytes, now)
+                let fits = extra.queued.role != Role::Repair || path.fits(bytes);
+                extra.may_take(path.id) && fits && path.has_room(bytes, now)
             };
             let suitable = self.scratch.candidates.iter().copied().filter(suits);
             let merit =
@@ -79,9 +82,7 @@ impl Session {
             let sent =
                 if queued.role == Role::Repair { &mut counters.tx_repairs } else { &mut counters.tx_copies };
             *sent += 1;
-            if let Some(refused) = self.paths[index].enqueue(queued) {
-                shared.pool.put(refused.packet);
-            }
+            self.enqueue_cut(index, queued, shared);
         }
     }
 

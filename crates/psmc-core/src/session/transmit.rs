@@ -13,6 +13,7 @@ use crate::path::{Path, PathRank, PathState};
 use crate::repair::Role;
 use crate::scheduler::{Choice, Waiting};
 use crate::shared::Shared;
+use crate::split;
 
 /// Room for the frames that one path carries for others: a few acknowledgements.
 const MAX_CARRIED: usize = 600;
@@ -38,7 +39,7 @@ impl Session {
         let (bucket, class) = (headers.bucket, shared.classes.of(headers));
         let ordered = headers.ordered || quic || (self.config.ordered_udp && headers.is_udp());
         let role = Role::Packet(shared.classes.repair(class).unwrap_or(self.config.repair));
-        let queued = Queued { packet, bucket, class, seq: None, ordered, role, queued_at: now };
+        let queued = Queued { packet, part: None, bucket, class, seq: None, ordered, role, queued_at: now };
         self.egress.push(queued, &mut shared.pool);
     }
 
@@ -50,6 +51,7 @@ impl Session {
         now: Instant,
     ) -> Option<Transmit> {
         self.keys.sealing()?;
+        self.recut();
         self.schedule(shared, now);
         self.carry_for_others(now);
         let count = self.paths.len();
@@ -71,6 +73,15 @@ impl Session {
             }
         }
         None
+    }
+
+    /// What waits in paths whose datagrams have become smaller waits for its turn again, to be cut for them.
+    fn recut(&mut self) {
+        for path in &mut self.paths {
+            if path.mtu.take_shrunk() {
+                self.egress.put_back(path.take_outbox());
+            }
+        }
     }
 
     fn transmit(&self, index: usize, batch: &Batch) -> Transmit {
@@ -138,15 +149,14 @@ impl Session {
     }
 
     fn give(&mut self, index: usize, shared: &mut Shared, now: Instant) {
-        let Some(packet) = self.take_first() else { return };
-        let fits = |&index: &usize| self.paths[index].fits(packet.packet.len());
-        // A packet too large for the path that the scheduler chose still fits another, perhaps.
-        let index = Some(index).filter(fits).or_else(|| self.scratch.candidates.iter().copied().find(fits));
-        let Some(index) = index else {
-            self.counters.too_big += 1;
-            return shared.pool.put(packet.packet);
-        };
+        let Some(mut packet) = self.take_first() else { return };
         self.protect(index, &packet, shared, now);
+        // What is too much for this path waits for its own turn, and may go to another one.
+        let was_whole = packet.part.is_none();
+        if let Some(rest) = split::cut(&mut packet, self.paths[index].room(), &mut shared.pool) {
+            self.counters.split += u64::from(was_whole);
+            self.egress.put_back(std::iter::once(rest));
+        }
         if let Some(refused) = self.paths[index].enqueue(packet) {
             shared.pool.put(refused.packet);
         }
@@ -154,18 +164,27 @@ impl Session {
 
     fn give_to_all(&mut self, shared: &mut Shared) {
         let Some(packet) = self.take_first() else { return };
-        for &index in &self.scratch.candidates {
-            let path = &mut self.paths[index];
-            if !path.fits(packet.packet.len()) {
-                continue;
-            }
+        for at in 0..self.scratch.candidates.len() {
             // The copies are what repairs it.
             let copy = packet.copy(&mut shared.pool);
-            if let Some(refused) = path.enqueue(copy) {
+            self.enqueue_cut(self.scratch.candidates[at], copy, shared);
+        }
+        shared.pool.put(packet.packet);
+    }
+
+    /// Gives a copy or a repair to a path, in as many parts as it takes there.
+    pub(super) fn enqueue_cut(&mut self, index: usize, copy: Queued, shared: &mut Shared) {
+        let path = &mut self.paths[index];
+        let was_whole = copy.part.is_none();
+        let mut next = Some(copy);
+        while let Some(mut part) = next {
+            next = split::cut(&mut part, path.room(), &mut shared.pool);
+            let is_first = part.part.is_some_and(|part| part.offset == 0);
+            self.counters.split += u64::from(was_whole && is_first);
+            if let Some(refused) = path.enqueue(part) {
                 shared.pool.put(refused.packet);
             }
         }
-        shared.pool.put(packet.packet);
     }
 
     /// Finds carriers for frames about paths that should not, or can not, carry them themselves:

@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+/// Headers of IPv4 and UDP, in bytes.
+const OUTER_HEADERS: usize = 28;
+
 /// A datagram that has left its sender.
 struct Flying {
     arrives: Instant,
@@ -15,6 +18,10 @@ struct Flying {
 /// Both directions of a link; index 0 is from the van.
 pub struct Link {
     pub delay: Duration,
+    /// The MTU that the van knows its interface to have; `None`: large enough for any inner packet.
+    pub interface_mtu: Option<u16>,
+    /// The largest IP packet that crosses the link; `None`: any.
+    pub mtu: Option<u16>,
     /// Bits per second; `None` is without limit.
     pub rate: Option<u64>,
     /// How long a queue may get before its tail is dropped.
@@ -42,6 +49,8 @@ impl Link {
     pub fn new(delay_ms: u64) -> Self {
         Self {
             delay: Duration::from_millis(delay_ms),
+            interface_mtu: None,
+            mtu: None,
             rate: None,
             queue: Duration::from_millis(100),
             loss_one_in: 0,
@@ -68,6 +77,11 @@ impl Link {
         self
     }
 
+    pub fn mtu(mut self, interface: u16, link: u16) -> Self {
+        (self.interface_mtu, self.mtu) = (Some(interface), Some(link));
+        self
+    }
+
     pub fn is_open(&self) -> bool {
         self.passes == [true; 2]
     }
@@ -88,7 +102,8 @@ impl Link {
     }
 
     pub fn send(&mut self, from: usize, datagram: &[u8], address: SocketAddr, now: Instant) {
-        if !self.passes[from] || self.draws(self.loss_one_in) {
+        let too_big = self.mtu.is_some_and(|mtu| datagram.len() + OUTER_HEADERS > mtu.into());
+        if too_big || !self.passes[from] || self.draws(self.loss_one_in) {
             self.dropped += 1;
             return;
         }
@@ -97,8 +112,7 @@ impl Link {
             self.dropped += 1;
             return;
         }
-        // Outer headers of IPv4 and UDP are carried too.
-        let bits = (datagram.len() as u64 + 28) * 8;
+        let bits = (datagram.len() + OUTER_HEADERS) as u64 * 8;
         let time = self.rate.map_or(0, |rate| bits * 1_000_000_000 / rate);
         let end = start + Duration::from_nanos(time);
         self.busy_until[from] = Some(end);

@@ -43,7 +43,7 @@ pub struct Setup {
     pub scheduler: SchedulerKind,
     /// Which of the ends knows where to dial the other one.
     pub can_dial: [bool; 2],
-    /// The largest inner packet; the paths carry 100 bytes more.
+    /// The largest inner packet; the paths carry 100 bytes more, unless their interfaces are said to carry less.
     pub mtu: u16,
     /// What each end is told that plain UDP may have, bits per second.
     pub udp_rate_limits: [Option<u64>; 2],
@@ -200,11 +200,12 @@ impl World {
         }
     }
 
-    /// Opens a path from the van, with the MTU and the congestion control of the world.
+    /// Opens a path from the van, with the MTU of its interface and the congestion control of the world.
     pub fn add_path(&mut self, config: PathConfig) -> Result<PathId, PeerError> {
         let van = &mut self.ends[VAN];
         let Setup { mtu, congestion, .. } = self.setup;
-        let config = PathConfig { mtu: mtu + 100, congestion, ..config };
+        let mtu = self.links[config.socket.0 as usize].interface_mtu.unwrap_or(mtu + 100);
+        let config = PathConfig { mtu, congestion, ..config };
         van.site.add_path(van.peer, config, self.now)
     }
 

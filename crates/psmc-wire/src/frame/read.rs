@@ -1,12 +1,15 @@
 //! Frames as views over the opened bytes of a datagram.
 
 use super::{
-    ACK, ACK_DELAY_UNIT_US, AckHeader, DATA, DATA_LENGTH_FLAG, DATA_REPAIRED_FLAG, DATA_UNORDERED_FLAG,
-    PADDING, PATH_CHALLENGE, PATH_RESPONSE, PATH_STATS, PATH_USE, PING, PacketRange, PathStats, PathUse,
-    PathUseFrame, REPAIR, RepairFrame,
+    ACK, ACK_DELAY_UNIT_US, AckHeader, DATA, DATA_LENGTH_FLAG, DATA_PART, DATA_REPAIRED_FLAG,
+    DATA_UNORDERED_FLAG, PADDING, PATH_CHALLENGE, PATH_RESPONSE, PATH_STATS, PATH_USE, PING, PacketRange,
+    Part, PathStats, PathUse, PathUseFrame, REPAIR, RepairFrame,
 };
 use crate::ids::{Bucket, FlowSeq, PacketNumber, PathId};
 use crate::reader::{Malformed, Reader};
+
+/// All flags of a frame with data.
+const DATA_FLAGS: u8 = DATA_LENGTH_FLAG | DATA_UNORDERED_FLAG | DATA_REPAIRED_FLAG;
 
 /// One frame.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +28,7 @@ pub enum Frame<'a> {
     PathResponse([u8; 8]),
     /// A wish for the use of a path.
     PathUse(PathUseFrame),
-    /// An inner packet.
+    /// An inner packet, or a part of one.
     Data(DataFrame<'a>),
     /// What a lost inner packet can be computed from.
     Repair(RepairFrame<'a>),
@@ -53,7 +56,9 @@ pub struct DataFrame<'a> {
     pub ordered: bool,
     /// Whether its flow's packets are sent again when a path has lost them.
     pub repaired: bool,
-    /// The whole IP packet.
+    /// Which part of the packet it is; `None` if it is all of it.
+    pub part: Option<Part>,
+    /// The whole IP packet, or the part.
     pub packet: &'a [u8],
 }
 
@@ -135,7 +140,7 @@ impl<'a> Frames<'a> {
             PATH_CHALLENGE => reader.array().map(Frame::PathChallenge),
             PATH_RESPONSE => reader.array().map(Frame::PathResponse),
             PATH_USE => parse_use(reader).map(Frame::PathUse),
-            data if data & !(DATA_LENGTH_FLAG | DATA_UNORDERED_FLAG | DATA_REPAIRED_FLAG) == DATA => {
+            data if matches!(data & !DATA_FLAGS, DATA | DATA_PART) => {
                 parse_data(reader, data).map(Frame::Data)
             }
             REPAIR => RepairFrame::parse(reader).map(Frame::Repair),
@@ -187,6 +192,10 @@ fn parse_use(reader: &mut Reader<'_>) -> Result<PathUseFrame, Malformed> {
 fn parse_data<'a>(reader: &mut Reader<'a>, kind: u8) -> Result<DataFrame<'a>, Malformed> {
     let bucket = Bucket::new(reader.u16()?).ok_or(Malformed::Illegal("flow bucket"))?;
     let seq = FlowSeq(reader.u32()?);
+    let part = match kind & !DATA_FLAGS {
+        DATA_PART => Some(Part { offset: reader.u16()?, total: reader.u16()? }),
+        _ => None,
+    };
     let packet = match kind & DATA_LENGTH_FLAG {
         0 => reader.rest(),
         _ => {
@@ -194,6 +203,11 @@ fn parse_data<'a>(reader: &mut Reader<'a>, kind: u8) -> Result<DataFrame<'a>, Ma
             reader.bytes(len)?
         }
     };
+    if part
+        .is_some_and(|part| packet.is_empty() || usize::from(part.offset) + packet.len() > part.total.into())
+    {
+        return Err(Malformed::Illegal("part of an inner packet"));
+    }
     let (ordered, repaired) = (kind & DATA_UNORDERED_FLAG == 0, kind & DATA_REPAIRED_FLAG != 0);
-    Ok(DataFrame { bucket, seq, ordered, repaired, packet })
+    Ok(DataFrame { bucket, seq, ordered, repaired, part, packet })
 }

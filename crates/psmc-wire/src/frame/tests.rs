@@ -82,15 +82,22 @@ proptest! {
         seq: u32,
         ordered: bool,
         repaired: bool,
-        packet in proptest::collection::vec(any::<u8>(), 0..1500),
+        place: Option<(u16, u16)>,
+        packet in proptest::collection::vec(any::<u8>(), 1..1500),
     ) {
         let bucket = Bucket::new(number).expect("below the count");
-        let frame = DataFrame { bucket, seq: FlowSeq(seq), ordered, repaired, packet: &packet };
+        let part = place.map(|(offset, behind)| {
+            let len = u16::try_from(packet.len()).expect("a short packet");
+            let offset = offset.min(u16::MAX - len);
+            Part { offset, total: (offset + len).saturating_add(behind) }
+        });
+        let extra = if part.is_some() { PART_OVERHEAD } else { 0 };
+        let frame = DataFrame { bucket, seq: FlowSeq(seq), ordered, repaired, part, packet: &packet };
         let bytes = written(2000, |w| w.data(&frame)).expect("fits");
-        prop_assert_eq!(bytes.len(), packet.len() + DATA_OVERHEAD_WITH_LENGTH);
+        prop_assert_eq!(bytes.len(), packet.len() + DATA_OVERHEAD_WITH_LENGTH + extra);
         assert!(matches!(only_frame(&bytes), Frame::Data(read) if read == frame));
 
-        let mut room = vec![0; packet.len() + DATA_OVERHEAD];
+        let mut room = vec![0; packet.len() + DATA_OVERHEAD + extra];
         let len = FrameWriter::new(&mut room).last_data(&frame).expect("fits exactly");
         prop_assert_eq!(len, room.len());
         assert!(matches!(only_frame(&room), Frame::Data(read) if read == frame));
@@ -163,6 +170,17 @@ fn runs_below_zero_end_an_acknowledgement() {
 fn a_full_size_packet_costs_at_most_forty_bytes_beyond_udp() {
     const { assert!(DATAGRAM_OVERHEAD + DATA_OVERHEAD <= 40) };
     const { assert!(TAG_LEN == 16) };
+}
+
+#[test]
+fn parts_that_are_empty_or_reach_beyond_their_packet_are_refused() {
+    let part = |offset: u8, total: u8, bytes: &[u8]| {
+        let head = [DATA_PART, 0, 1, 0, 0, 0, 2, 0, offset, 0, total];
+        let bytes = [&head[..], bytes].concat();
+        Frames::new(&bytes).all(|frame| frame.is_ok())
+    };
+    assert!(part(0, 5, &[1; 5]) && part(4, 5, &[1]));
+    assert!(!part(0, 5, &[]) && !part(0, 5, &[1; 6]) && !part(5, 5, &[1]) && !part(6, 5, &[1]));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::{
     ACK, ACK_DELAY_UNIT_US, AckHeader, DATA, DATA_LENGTH_FLAG, DATA_OVERHEAD, DATA_OVERHEAD_WITH_LENGTH,
-    DATA_REPAIRED_FLAG, DATA_UNORDERED_FLAG, MAX_ACK_GAPS, PATH_CHALLENGE, PATH_RESPONSE, PATH_STATS,
-    PATH_USE, PING, PacketRange, PathStats, PathUse, PathUseFrame, REPAIR,
+    DATA_PART, DATA_REPAIRED_FLAG, DATA_UNORDERED_FLAG, MAX_ACK_GAPS, PART_OVERHEAD, PATH_CHALLENGE,
+    PATH_RESPONSE, PATH_STATS, PATH_USE, PING, PacketRange, Part, PathStats, PathUse, PathUseFrame, REPAIR,
 };
 use crate::frame::DataFrame;
 use crate::ids::{Bucket, FlowSeq, PathId};
@@ -129,26 +129,25 @@ impl<'a> FrameWriter<'a> {
         count
     }
 
-    /// Adds an inner packet with a length field, so that other frames can follow.
+    /// Adds an inner packet, or a part of one, with a length field, so that other frames can follow.
     pub fn data(&mut self, frame: &DataFrame<'_>) -> bool {
         let Ok(len) = u16::try_from(frame.packet.len()) else {
             return false;
         };
-        if self.remaining() < DATA_OVERHEAD_WITH_LENGTH + frame.packet.len() {
+        if self.remaining() < data_len(frame, DATA_OVERHEAD_WITH_LENGTH) {
             return false;
         }
-        let kind = DATA | DATA_LENGTH_FLAG | flags(frame);
-        let (bucket, seq) = (frame.bucket.number().to_be_bytes(), frame.seq.0.to_be_bytes());
-        self.put(&[&[kind], &bucket, &seq, &len.to_be_bytes(), frame.packet])
+        self.data_fields(frame, DATA_LENGTH_FLAG);
+        self.put(&[&len.to_be_bytes(), frame.packet])
     }
 
-    /// Adds an inner packet that reaches to the end of the datagram; no frame may follow.
+    /// Adds an inner packet, or a part of one, that reaches to the end of the datagram; no frame may follow.
     pub fn last_data(mut self, frame: &DataFrame<'_>) -> Option<usize> {
-        if self.remaining() < DATA_OVERHEAD + frame.packet.len() {
+        if self.remaining() < data_len(frame, DATA_OVERHEAD) {
             return None;
         }
-        let kind = DATA | flags(frame);
-        self.put(&[&[kind], &frame.bucket.number().to_be_bytes(), &frame.seq.0.to_be_bytes(), frame.packet]);
+        self.data_fields(frame, 0);
+        self.put(&[frame.packet]);
         Some(self.len)
     }
 
@@ -157,6 +156,16 @@ impl<'a> FrameWriter<'a> {
     pub fn last_repair(mut self, bucket: Bucket, seq: FlowSeq, body: &[u8]) -> Option<usize> {
         let (bucket, seq) = (bucket.number().to_be_bytes(), seq.0.to_be_bytes());
         self.put(&[&[REPAIR], &bucket, &seq, body]).then_some(self.len)
+    }
+
+    /// Writes what stands in front of the length and the packet.
+    fn data_fields(&mut self, frame: &DataFrame<'_>, length_flag: u8) {
+        let kind = if frame.part.is_some() { DATA_PART } else { DATA };
+        let kind = kind | length_flag | flags(frame);
+        self.put(&[&[kind], &frame.bucket.number().to_be_bytes(), &frame.seq.0.to_be_bytes()]);
+        if let Some(Part { offset, total }) = frame.part {
+            self.put(&[&offset.to_be_bytes(), &total.to_be_bytes()]);
+        }
     }
 
     /// Adds frames that another writer has written.
@@ -180,6 +189,12 @@ impl<'a> FrameWriter<'a> {
 
 fn run_length(range: PacketRange) -> u16 {
     u16::try_from(range.last.0 - range.first.0 + 1).unwrap_or(u16::MAX)
+}
+
+/// Bytes of a frame, `overhead` of which are what a whole packet costs.
+fn data_len(frame: &DataFrame<'_>, overhead: usize) -> usize {
+    let part = if frame.part.is_some() { PART_OVERHEAD } else { 0 };
+    overhead + part + frame.packet.len()
 }
 
 fn flags(frame: &DataFrame<'_>) -> u8 {

@@ -74,6 +74,10 @@ pub struct PeerStatus {
     pub udp_rate_limit_mbps: Option<f64>,
     /// Inner packets that were dropped, by reason.
     pub drops: BTreeMap<String, u64>,
+    /// Inner packets larger than a datagram: how many were sent in parts, were joined from parts, wait for parts, or
+    /// never became complete, and how many parts were refused because they contradict others.
+    #[serde(default)]
+    pub parts: BTreeMap<String, u64>,
     /// What reordering did to the packets from the peer: a name and a count each.
     #[serde(default)]
     pub reorder: BTreeMap<String, u64>,
@@ -161,6 +165,9 @@ pub struct PathStatus {
     /// The most it may send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_rate_mbps: Option<f64>,
+    /// The largest IP packet that it is known to carry, in bytes: found by probing, reckoned with IPv6's header.
+    #[serde(default)]
+    pub mtu: u16,
     /// Smoothed round-trip time; absent before the first measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ms: Option<f64>,

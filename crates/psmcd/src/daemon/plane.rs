@@ -267,8 +267,10 @@ impl Plane {
     fn poll_ports(&mut self, cx: &mut Context<'_>) -> bool {
         let mut progress = false;
         for (&socket, port) in &mut self.ports {
-            if port.poll_stalled(cx) == Sent::Dropped {
-                self.counters.send_drops += 1;
+            match port.poll_stalled(cx) {
+                Sent::Yes => {}
+                Sent::Dropped => self.counters.send_drops += 1,
+                Sent::TooBig(refused) => self.site.handle_refused(&refused, Instant::now()),
             }
             for _ in 0..READS_PER_TURN {
                 match port.poll_recv(cx, &mut self.received) {
@@ -324,8 +326,11 @@ impl Plane {
         while let Some(transmit) = self.site.poll_transmit(&mut self.batch, now) {
             let port = self.ports.get_mut(&transmit.socket);
             let sent = port.map(|port| port.send(transmit, self.batch.contents(), cx));
-            if sent != Some(Sent::Yes) {
-                self.counters.send_drops += 1;
+            match sent {
+                Some(Sent::Yes) => {}
+                Some(Sent::Dropped) | None => self.counters.send_drops += 1,
+                // Probes of the datagram size end so, too: that is no loss.
+                Some(Sent::TooBig(refused)) => self.site.handle_refused(&refused, now),
             }
         }
         self.deliver();

@@ -13,6 +13,8 @@ pub(super) enum Sent {
     Yes,
     /// At least a part was dropped.
     Dropped,
+    /// At least a part was dropped, because these datagrams are larger than the interface takes.
+    TooBig(Transmit),
 }
 
 /// A batch that waits for room in the socket.
@@ -101,7 +103,12 @@ impl Port {
                     return (Some(from), outcome);
                 }
                 SendFailure::WouldBlock => {}
-                SendFailure::TooBig | SendFailure::Unreachable(_) | SendFailure::Other(_) => {
+                SendFailure::TooBig => {
+                    let len = transmit.segment_size.min(contents.len() - from);
+                    outcome = Sent::TooBig(Transmit { segment_size: len, ..transmit });
+                    from += transmit.segment_size;
+                }
+                SendFailure::Unreachable(_) | SendFailure::Other(_) => {
                     from += transmit.segment_size;
                     outcome = Sent::Dropped;
                 }

@@ -89,6 +89,7 @@ impl Control {
             rx_packets: counters.rx_packets,
             udp_rate_limit_mbps: session.udp_rate_limit.map(megabits),
             drops: drops(session),
+            parts: parts(session),
             reorder: reorder(session),
             repair: repair(session),
             classes: session.classes.iter().map(class_status).collect(),
@@ -98,6 +99,19 @@ impl Control {
 }
 
 /// What reordering did to the inner packets received.
+/// Packets that are larger than a datagram of their path.
+fn parts(session: &core::PeerStatus) -> BTreeMap<String, u64> {
+    let assembly = &session.assembly;
+    let counts = [
+        ("split", session.counters.split),
+        ("joined", assembly.joined),
+        ("waiting", assembly.waiting as u64),
+        ("incomplete", assembly.incomplete),
+        ("refused", assembly.refused),
+    ];
+    counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
+}
+
 fn reorder(session: &core::PeerStatus) -> BTreeMap<String, u64> {
     let counters = &session.reorder;
     let counts = [
@@ -153,7 +167,6 @@ fn drops(session: &core::PeerStatus) -> BTreeMap<String, u64> {
     let counts = [
         ("queue", session.queue_drops),
         ("path_queue", path_queue),
-        ("too_big", session.counters.too_big),
         ("udp_rate_limit", session.counters.udp_limited),
         ("duplicate", session.reorder.duplicates),
     ];
@@ -181,6 +194,7 @@ fn path_status(path: &core::PathStatus, peer: &Peer) -> PathStatus {
         interface: settings.and_then(|settings| settings.interface.as_ref()).map(ToString::to_string),
         weight: path.weight,
         max_rate_mbps: path.max_rate.map(megabits),
+        mtu: path.mtu,
         rtt_ms: path.rtt.map(|(smoothed, _)| milliseconds(smoothed)),
         rtt_var_ms: path.rtt.map(|(_, variation)| milliseconds(variation)),
         loss_pct: 100.0 * lost / settled,

@@ -22,9 +22,6 @@ pub(super) fn check(draft: &Draft, out: &mut Vec<Complaint>) {
     classes::check(draft, out);
     for peer in &draft.peers {
         paths::check(peer, &draft.relays, out);
-        for path in &peer.paths {
-            paths::full_size_packets_fit(path, draft.site.as_ref(), out);
-        }
     }
 }
 

@@ -6,9 +6,9 @@ use psmc_toml::Complaint;
 use toml::Spanned;
 
 use super::{for_each_repetition, names};
-use crate::config::draft::{PathDraft, PeerDraft, RelayDraft, SiteDraft};
-use crate::config::value::{BindAddress, Congestion, Encapsulation, Endpoint, Host, InnerMtu, InterfaceName};
-use crate::config::{MAX_PATHS, TUNNEL_OVERHEAD};
+use crate::config::MAX_PATHS;
+use crate::config::draft::{PathDraft, PeerDraft, RelayDraft};
+use crate::config::value::{BindAddress, Congestion, Encapsulation, Endpoint, Host, InterfaceName};
 
 pub(super) fn check(peer: &PeerDraft, relays: &[RelayDraft], out: &mut Vec<Complaint>) {
     names::unique_names("paths of this peer", peer.paths.iter().filter_map(|path| path.name.as_ref()), out);
@@ -20,30 +20,6 @@ pub(super) fn check(peer: &PeerDraft, relays: &[RelayDraft], out: &mut Vec<Compl
         fixed_rate(path, out);
         known_relays(path, relays, out);
         no_relays_yet(path, out);
-    }
-}
-
-/// A packet as large as the tunnel's MTU, with all headers around it, is no larger than the link's.
-pub(super) fn full_size_packets_fit(path: &PathDraft, site: Option<&SiteDraft>, out: &mut Vec<Complaint>) {
-    let (Some(link), Some(site)) = (&path.mtu, site) else {
-        return;
-    };
-    let (given, inner) = (usize::from(link.get_ref().get()), usize::from(site.mtu.get()));
-    if given < inner + TUNNEL_OVERHEAD {
-        let reason = format!(
-            "full-size packets do not fit: {inner} bytes in the tunnel are up to {} on the link",
-            inner + TUNNEL_OVERHEAD
-        );
-        let most = given.saturating_sub(TUNNEL_OVERHEAD);
-        let remedy = if most >= usize::from(InnerMtu::LEAST) {
-            format!("set mtu = {most} in [site], or correct this one")
-        } else {
-            format!(
-                "correct it: no link may carry less than {}",
-                usize::from(InnerMtu::LEAST) + TUNNEL_OVERHEAD
-            )
-        };
-        out.push(Complaint::new(reason, remedy).at(link.span()));
     }
 }
 

@@ -125,13 +125,13 @@ impl Setting for InnerMtu {
     const EXAMPLE: &'static str = "1400";
 }
 
-/// The MTU of an outer link, in bytes of an IP packet: 576 to 65535.
+/// The MTU of an outer link, in bytes of an IP packet: 1280 to 65535.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkMtu(u16);
 
 impl LinkMtu {
-    /// From the datagram that every host must accept (RFC 791 §3.1) to the largest that IP has.
-    const RANGE: RangeInclusive<u16> = 576..=65535;
+    /// From what every path is taken to carry (RFC 8200 §5, RFC 8899 §5.1.2) to the largest packet that IP has.
+    const RANGE: RangeInclusive<u16> = 1280..=65535;
 
     /// Bytes.
     pub fn get(self) -> u16 {
@@ -144,7 +144,7 @@ impl FromStr for LinkMtu {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         bounded(text, &Self::RANGE).map(Self).ok_or_else(|| {
-            let remedy = "choose 576 to 65535 bytes, or leave it out to take the interface's";
+            let remedy = "choose 1280 to 65535 bytes, or leave it out to take the interface's";
             ValueError::new(format!("{text} is no MTU for a path"), remedy)
         })
     }
@@ -208,7 +208,7 @@ mod tests {
         assert!("0".parse::<Port>().is_err() && "65536".parse::<Port>().is_err());
         assert!("0".parse::<Weight>().is_err() && "1001".parse::<Weight>().is_err());
         assert!("1279".parse::<InnerMtu>().is_err() && "65001".parse::<InnerMtu>().is_err());
-        assert!("575".parse::<LinkMtu>().is_err() && "65536".parse::<LinkMtu>().is_err());
+        assert!("1279".parse::<LinkMtu>().is_err() && "65536".parse::<LinkMtu>().is_err());
         assert_eq!("1000".parse::<Weight>().unwrap().get(), 1000);
         assert_eq!("1280".parse::<InnerMtu>().unwrap().get(), 1280);
     }

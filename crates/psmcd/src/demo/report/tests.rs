@@ -32,6 +32,7 @@ fn path(name: &str, state: PathState) -> PathStatus {
         max_rate_mbps: None,
         rtt_ms: None,
         rtt_var_ms: None,
+        mtu: 1500,
         loss_pct: 0.0,
         rate_mbps: None,
         tx_bytes: 41_234_567,

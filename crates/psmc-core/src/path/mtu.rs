@@ -1,0 +1,252 @@
+//! How large the datagrams of a path may be, found by probing (DPLPMTUD, RFC 8899).
+//!
+//! ```text
+//!             the path works              every size is confirmed or refuted
+//!    base ─────────────────────▶ search ──────────────────────────────────────▶ complete
+//!     ▲                            ▲  │                                            │
+//!     │        black hole          │  │             600 s, or refused              │
+//!     └────────────────────────────┼──┴────────────────────────────────────────────┤
+//!                                  └───────────────────────────────────────────────┘
+//! ```
+//!
+//! Data fills what is confirmed and no more, so nothing is lost to the search. The first probe is as large as the
+//! interface allows: a path without a narrow place is known after one round trip. A probe is a datagram of its own
+//! whose loss says nothing about congestion or silence.
+
+use std::time::{Duration, Instant};
+
+use psmc_wire::PacketNumber;
+use psmc_wire::frame::AckRanges;
+
+/// The datagrams that every network is taken to carry: IPv6's minimum of 1280 bytes less headers (RFC 8899 §5.1.2,
+/// `BASE_PLPMTU`).
+pub(crate) const BASE: u16 = 1280 - super::OUTER_HEADERS;
+
+/// What most networks carry that are narrower than their interfaces say: Ethernet's 1500 bytes.
+const USUAL: u16 = 1500 - super::OUTER_HEADERS;
+
+/// A size is refuted when so many probes of it were not acknowledged (§5.1.2, `MAX_PROBES`).
+const MAX_PROBES: u32 = 3;
+
+/// After this time a search that ended below the interface's size is begun again (§5.1.1, `PMTU_RAISE_TIMER`).
+const RAISE_AFTER: Duration = Duration::from_secs(600);
+
+/// The search is over when confirmed and refuted size differ by no more: less is not worth six more probes.
+const GRAIN: u16 = 8;
+
+/// So many datagrams above the base size, lost in a row while a smaller one arrived, are a black hole.
+const BLACK_HOLE: u32 = 4;
+
+/// A probe that may still be acknowledged.
+#[derive(Debug)]
+struct Probe {
+    number: PacketNumber,
+    size: u16,
+}
+
+/// The datagram size of one path: what is confirmed, and the search for more. Sizes are those of UDP payloads.
+#[derive(Debug)]
+pub(crate) struct PathMtu {
+    /// The interface's.
+    ceiling: u16,
+    confirmed: u16,
+    /// The smallest that is known to be too large, or one more than the ceiling.
+    refuted: u16,
+    /// What is probed, or will be.
+    candidate: u16,
+    tries: u32,
+    /// When a probe should leave, or the last one is given up; none when there is nothing to be found.
+    due: Option<Instant>,
+    /// The last ones, oldest first.
+    probes: Vec<Probe>,
+    /// Whether what was given to the path may be too large for it now.
+    shrunk: bool,
+    holes: Holes,
+}
+
+/// What hints at a black hole: a path that has begun to swallow large datagrams.
+#[derive(Debug, Default)]
+struct Holes {
+    /// When the newest large datagram that arrived had been sent.
+    large_arrived: Option<Instant>,
+    /// When the newest small one that arrived had been sent.
+    small_arrived: Option<Instant>,
+    /// How many large ones that were sent later are lost, and when the first of them was sent.
+    lost: Option<(u32, Instant)>,
+    /// The path fell silent when the oldest datagram that was not acknowledged was a large one.
+    silent: bool,
+}
+
+impl PathMtu {
+    /// The base size on a path whose interface takes datagrams of `ceiling` bytes.
+    pub(crate) fn new(ceiling: u16, now: Instant) -> Self {
+        let ceiling = ceiling.max(BASE);
+        Self {
+            ceiling,
+            confirmed: BASE,
+            refuted: ceiling + 1,
+            candidate: ceiling,
+            tries: 0,
+            due: (ceiling > BASE).then_some(now),
+            probes: Vec::new(),
+            shrunk: false,
+            holes: Holes::default(),
+        }
+    }
+
+    /// How large datagrams with data may be.
+    pub(crate) fn size(&self) -> usize {
+        self.confirmed.into()
+    }
+
+    /// The largest IP packet on the path, in bytes, whichever the IP version.
+    pub(crate) fn packet_size(&self) -> u16 {
+        self.confirmed + super::OUTER_HEADERS
+    }
+
+    /// The path may be another one: the search begins anew, from the base.
+    pub(crate) fn restart(&mut self, now: Instant) {
+        let shrunk = self.confirmed > BASE || self.shrunk;
+        *self = Self { shrunk, ..Self::new(self.ceiling, now) };
+    }
+
+    /// When [`next_probe`](Self::next_probe) is due, on a path that works.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// The size of the probe that should leave now, if one should.
+    pub(crate) fn next_probe(&mut self, now: Instant) -> Option<u16> {
+        self.due.filter(|&due| due <= now)?;
+        if self.tries >= MAX_PROBES {
+            self.refuted = self.candidate;
+            self.go_on(now);
+        } else if self.candidate <= self.confirmed {
+            // The search is over, and begins again.
+            self.refuted = self.ceiling + 1;
+            self.go_on(now);
+        }
+        self.due.filter(|&due| due <= now).map(|_| self.candidate)
+    }
+
+    /// A probe of the size that was asked for has been sent; an acknowledgement would be here after `patience`.
+    pub(crate) fn on_probe_sent(&mut self, number: PacketNumber, patience: Duration, now: Instant) {
+        if self.probes.len() >= MAX_PROBES as usize {
+            self.probes.remove(0);
+        }
+        self.probes.push(Probe { number, size: self.candidate });
+        self.tries += 1;
+        self.due = Some(now + patience);
+    }
+
+    /// These numbers of the path are acknowledged.
+    pub(crate) fn on_ack(&mut self, ranges: &AckRanges<'_>, now: Instant) {
+        if self.probes.is_empty() {
+            return;
+        }
+        let arrived = |probe: &Probe| {
+            ranges.clone().any(|range| range.first <= probe.number && probe.number <= range.last)
+        };
+        let largest = self.probes.extract_if(.., |probe| arrived(probe)).map(|probe| probe.size).max();
+        if let Some(size) = largest.filter(|&size| size > self.confirmed && size < self.refuted) {
+            self.confirmed = size;
+            self.holes = Holes::default();
+            self.go_on(now);
+        }
+    }
+
+    /// The kernel has refused a datagram of this size.
+    pub(crate) fn on_refused(&mut self, size: usize, now: Instant) {
+        let Some(size) = u16::try_from(size).ok().filter(|&size| size > BASE && size < self.refuted) else {
+            return;
+        };
+        self.refuted = size;
+        self.probes.retain(|probe| probe.size < size);
+        if self.confirmed >= size {
+            self.fall_back();
+        }
+        self.go_on(now);
+    }
+
+    /// A datagram of the path, sent at `sent_at`, has arrived.
+    pub(crate) fn on_arrived(&mut self, bytes: u16, sent_at: Instant) {
+        if bytes > BASE {
+            self.holes.large_arrived = self.holes.large_arrived.max(Some(sent_at));
+            self.holes.silent = false;
+            let lost = &mut self.holes.lost;
+            lost.take_if(|(_, first)| sent_at >= *first);
+        } else {
+            self.holes.small_arrived = self.holes.small_arrived.max(Some(sent_at));
+        }
+    }
+
+    /// A datagram of the path, sent at `sent_at`, is lost.
+    pub(crate) fn on_lost(&mut self, bytes: u16, sent_at: Instant) {
+        if bytes > BASE && Some(sent_at) > self.holes.large_arrived {
+            let (count, _) = self.holes.lost.get_or_insert((0, sent_at));
+            *count += 1;
+        }
+    }
+
+    /// Draws the conclusion from what has arrived and what is lost.
+    pub(crate) fn judge(&mut self, now: Instant) {
+        let small = self.holes.small_arrived;
+        if self.holes.lost.is_some_and(|(count, first)| count >= BLACK_HOLE && small >= Some(first)) {
+            self.on_black_hole(now);
+        }
+    }
+
+    /// The path has fallen silent; the oldest datagram that is not acknowledged has this many bytes.
+    pub(crate) fn on_silence(&mut self, oldest: Option<u16>) {
+        self.holes.silent |= oldest.is_some_and(|bytes| bytes > BASE);
+    }
+
+    /// The path answers again, and the answer was a small datagram.
+    pub(crate) fn on_revived(&mut self, now: Instant) {
+        if std::mem::take(&mut self.holes.silent) {
+            self.on_black_hole(now);
+        }
+    }
+
+    /// Whether the size has become smaller since the last time.
+    pub(crate) fn take_shrunk(&mut self) -> bool {
+        std::mem::take(&mut self.shrunk)
+    }
+
+    /// The size that was confirmed is not any more; it is the first to be probed. If it was a false alarm, that
+    /// has cost a round trip of smaller datagrams.
+    fn on_black_hole(&mut self, now: Instant) {
+        self.holes = Holes::default();
+        if self.confirmed > BASE {
+            (self.candidate, self.tries, self.due) = (self.confirmed, 0, Some(now));
+            self.fall_back();
+        }
+    }
+
+    fn fall_back(&mut self) {
+        // An acknowledgement of what was sent before would confirm what is doubted.
+        self.probes.clear();
+        self.confirmed = BASE;
+        self.shrunk = true;
+    }
+
+    /// Goes on with the next size, or ends the search.
+    fn go_on(&mut self, now: Instant) {
+        self.tries = 0;
+        let (low, high) = (self.confirmed, self.refuted);
+        self.candidate = if high > self.ceiling {
+            self.ceiling
+        } else if high - low <= GRAIN {
+            low
+        } else if low < USUAL && USUAL < high {
+            USUAL
+        } else {
+            low + (high - low) / 2
+        };
+        self.due =
+            if self.candidate > low { Some(now) } else { (low < self.ceiling).then_some(now + RAISE_AFTER) };
+    }
+}
+
+#[cfg(test)]
+mod tests;

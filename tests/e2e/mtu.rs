@@ -1,0 +1,79 @@
+//! Links whose MTUs differ, and change: no packet is too large for the tunnel.
+
+use std::time::Duration;
+
+use crate::harness::{Bulk, Family, Plan, Tunnel, VAN, path_name, wait_for};
+
+/// The longest time without a byte over TCP when a link becomes narrow.
+const MAX_GAP: Duration = Duration::from_secs(1);
+
+/// For what takes no time to speak of.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// By how much the size that is found may be above the link's: headers of IPv6 are reckoned with where those of IPv4
+/// are sent, and the kernel's own links leave room for a VLAN tag.
+const RECKONED: u16 = 20 + 4;
+
+/// What a shaped link carries, in Mbit/s.
+const MBIT: u64 = 40;
+
+#[test]
+fn packets_larger_than_a_link_pass_and_both_links_carry_them() {
+    let mut tunnel = Tunnel::prepare(plan());
+    set_mtu(&tunnel, 1, 1280);
+    tunnel.hq.start();
+    tunnel.van.start();
+    tunnel.wait_until_up();
+    wait_for("the size of the wide link", PATIENCE, || (mtu(&tunnel, 2) == 1500).then_some(()));
+    let inside = tunnel.hq.inner(Family::V4).to_string();
+    // A full-size packet of the tunnel, whose MTU is 1400.
+    tunnel.van.run(&["ping", "-c", "20", "-i", "0.02", "-w", "10", "-M", "do", "-s", "1372", &inside]);
+    let before = sent(&tunnel);
+    for (from, to) in [(&tunnel.van, &tunnel.hq), (&tunnel.hq, &tunnel.van)] {
+        let bulk = Bulk::start(from, to);
+        bulk.wait_for_bytes(8 << 20, PATIENCE);
+        bulk.finish();
+    }
+    let used = sent(&tunnel).into_iter().zip(before).map(|(after, before)| after - before);
+    assert!(used.clone().all(|bytes| bytes > 1 << 20), "{:?}", used.collect::<Vec<_>>());
+    let parts = tunnel.hq.peer().parts;
+    assert!(parts["joined"] > 100 && parts["refused"] == 0, "{parts:?}");
+}
+
+#[test]
+fn tcp_goes_on_when_a_link_becomes_narrow() {
+    let tunnel = Tunnel::start(plan());
+    wait_for("the size of the links", PATIENCE, || (mtu(&tunnel, 1) == 1500).then_some(()));
+    let bulk = Bulk::start(&tunnel.van, &tunnel.hq);
+    bulk.wait_for_bytes(4 << 20, PATIENCE);
+    for (link, narrow) in [(1, 1300), (2, 1300), (1, 1280)] {
+        set_mtu(&tunnel, link, narrow);
+        let gap = bulk.longest_gap_in(Duration::from_secs(2), PATIENCE);
+        println!("link {link} carries {narrow} bytes: {gap:?} without a byte");
+        assert!(gap < MAX_GAP, "link {link} carries {narrow} bytes: {gap:?}");
+        assert!(mtu(&tunnel, link) <= narrow + RECKONED, "{:?}", tunnel.van.peer());
+    }
+    bulk.finish();
+}
+
+fn plan() -> Plan {
+    Plan { scheduler: "wrr", mbit: Some(MBIT), ..Plan::default() }
+}
+
+/// Has the headquarters' interface take no longer packets, and drop those that come: for the van, the narrow place is
+/// somewhere on the way. Batches are cut in front of the link, as they are in front of a real one.
+fn set_mtu(tunnel: &Tunnel, link: u8, mtu: u16) {
+    let (van, hq) = (tunnel.van.end.link(link), tunnel.hq.end.link(link));
+    tunnel.van.namespace.disable_offloads(&van).unwrap();
+    tunnel.hq.namespace.set_mtu(&hq, mtu.into()).unwrap();
+}
+
+/// What the van knows its path over a link to carry.
+fn mtu(tunnel: &Tunnel, link: u8) -> u16 {
+    tunnel.van.path(&path_name(VAN, link)).map_or(0, |path| path.mtu)
+}
+
+/// The bytes that the van has sent on each path.
+fn sent(tunnel: &Tunnel) -> Vec<u64> {
+    tunnel.van.peer().paths.iter().map(|path| path.tx_bytes).collect()
+}

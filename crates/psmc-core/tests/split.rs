@@ -4,8 +4,8 @@ mod world;
 
 use std::time::Duration;
 
-use psmc_core::SchedulerKind;
-use world::{HQ, Link, TCP, UDP, VAN, World, packet};
+use psmc_core::{RepairKind, SchedulerKind};
+use world::{HQ, Link, Setup, TCP, UDP, VAN, World, packet};
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -68,6 +68,51 @@ fn a_lost_part_is_sent_again_as_that_part() {
     let resent: u64 = world.status(VAN).paths.iter().map(|path| path.counters.resent_packets).sum();
     assert!(resent > 100, "{resent}");
     assert_eq!(world.status(HQ).assembly.waiting, 0);
+}
+
+#[test]
+fn packets_that_are_cut_are_copied_and_computed_as_wholes() {
+    for repair in [RepairKind::Duplicate, RepairKind::Fec] {
+        let links = unequal().into_iter().map(|link| link.loss_one_in(50)).collect();
+        let mut world = World::connected(links, Setup { repair, ..SchedulerKind::Wrr.into() });
+        for i in 0..5000 {
+            world.send(VAN, &packet(VAN, UDP, 1, i, 1400));
+            world.run_for(ms(1));
+        }
+        world.run_for(ms(2000));
+        let mut arrived = world.numbers(HQ);
+        let delivered = arrived.len();
+        arrived.sort_unstable();
+        arrived.dedup();
+        let (sent, found) = (world.status(VAN).counters, world.status(HQ).counters.repair);
+        assert_eq!(arrived.len(), delivered, "{repair:?}: a packet is delivered once");
+        // One packet in fifty loses something, and of those that are cut twice as many.
+        assert!(delivered > 4985, "{repair:?}: {delivered} of 5000, {sent:?} {found:?}");
+        assert!(sent.split > 1000, "{repair:?}: {sent:?}");
+        match repair {
+            RepairKind::Fec => assert!(found.recovered > 50, "{found:?}"),
+            RepairKind::Duplicate => assert!(sent.repair.tx_copies > 4900, "{sent:?}"),
+            RepairKind::Auto | RepairKind::Off => {}
+        }
+    }
+}
+
+#[test]
+fn repairs_made_for_larger_datagrams_are_no_obstacle_on_a_path_that_becomes_narrow() {
+    let links = vec![Link::new(10).mtu(1500, 1500).mbit(20), Link::new(20).mtu(1500, 1500).mbit(20)];
+    let setup = Setup { repair: RepairKind::Fec, ..SchedulerKind::Wrr.into() };
+    let mut world = World::connected(links, setup);
+    for i in 0..4000 {
+        if i == 1000 {
+            world.links.iter_mut().for_each(|link| link.mtu = Some(1280));
+        }
+        world.send(VAN, &packet(VAN, UDP, 1, i, 1400));
+        world.run_for(ms(1));
+    }
+    world.run_for(ms(1000));
+    // What was sent before the paths are found out is lost for good: it is not sent again.
+    let after = world.numbers(HQ).into_iter().filter(|number| *number >= 2000).count();
+    assert!(after > 1990, "{after} of 2000, {:?}", world.status(VAN));
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod congestion;
 mod egress;
 mod event;
 mod path;
+pub mod relay;
 mod reorder;
 mod repair;
 mod replay;

@@ -1,0 +1,292 @@
+//! The engine of one worker of a relay.
+
+mod forward;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use psmc_wire::Label;
+use psmc_wire::hop::{HOP_KEY_LEN, Hop, HopKey};
+use psmc_wire::ids::KeyBytes;
+use psmc_wire::relay::SessionId;
+use rand_pcg::Pcg64Mcg;
+use thiserror::Error;
+
+use super::account::Ticket;
+use super::labels::{Entry, Labels};
+use super::lane::Lane;
+use super::limiter::Limiter;
+use super::queues::Queues;
+use super::session::{Address, End, Leg, Session, Side};
+use super::status::{LaneStatus, Refusals, SessionStatus};
+
+/// Sessions that nobody uses are looked for so often in the time after which they are forgotten.
+const SWEEPS_PER_IDLE: u32 = 4;
+
+/// What a worker is told at its start.
+#[derive(Clone, Debug)]
+pub struct RelayConfig {
+    /// Sessions at most. The tables take 50 bytes for each, used or not.
+    pub max_sessions: u32,
+    /// Datagrams that wait at most, of all sessions together.
+    pub max_waiting: usize,
+    /// A session is forgotten after this time without an authentic datagram or a refresh.
+    pub idle: Duration,
+    /// Which of how many workers this is.
+    pub worker: (u8, u8),
+    /// What all workers may send together.
+    pub total: Arc<Limiter>,
+    /// For the drops of the queues, which need not be unpredictable.
+    pub seed: u64,
+    /// Where its clock begins.
+    pub origin: Instant,
+}
+
+/// A session to be made.
+#[derive(Debug)]
+pub struct SessionSpec {
+    /// The right to it.
+    pub ticket: Ticket,
+    /// What it may carry in each direction, in bits per second.
+    pub rate: Option<u64>,
+    /// Where its far end is, if that is known.
+    pub address: Option<Address>,
+    /// How datagrams leave towards it.
+    pub far: Leg,
+}
+
+/// There is no room for a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the relay has as many sessions as it may have")]
+pub struct AddError;
+
+/// There is no such session, or it is another site's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("there is no such session")]
+pub struct NoSession;
+
+/// A session made: its id, and what datagrams of its near and its far end must carry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Added {
+    /// The session.
+    pub id: SessionId,
+    /// For the near end.
+    pub near: Hop,
+    /// For the far end.
+    pub far: Hop,
+}
+
+/// The engine of one worker of a relay.
+///
+/// 1. [`handle_datagram`](Self::handle_datagram) says what is to be sent for a datagram at once; what has to wait is
+///    copied.
+/// 2. When the time of [`poll_timeout`](Self::poll_timeout) has come: [`handle_timeout`](Self::handle_timeout), then
+///    [`poll_waiting`](Self::poll_waiting) until `None`; what it gives is sent and given back by
+///    [`recycle`](Self::recycle). To be early or to ask too often is harmless.
+/// 3. Sessions are made, changed and looked at between those, in any order.
+#[derive(Debug)]
+pub struct Relay {
+    /// What went no further.
+    pub refusals: Refusals,
+    sessions: Vec<Option<Box<Session>>>,
+    free: Vec<u32>,
+    labels: Labels,
+    queues: Queues,
+    total: Arc<Limiter>,
+    rng: Pcg64Mcg,
+    idle: u64,
+    next_sweep: u64,
+    generation: u32,
+    origin: Instant,
+}
+
+impl Relay {
+    /// A relay without sessions.
+    #[must_use]
+    pub fn new(config: &RelayConfig) -> Self {
+        let idle = u64::try_from(config.idle.as_nanos()).unwrap_or(u64::MAX);
+        Self {
+            refusals: Refusals::default(),
+            sessions: Vec::new(),
+            free: (0..config.max_sessions).rev().collect(),
+            labels: Labels::new(2 * config.max_sessions as usize, config.worker),
+            queues: Queues::new(config.max_waiting),
+            total: config.total.clone(),
+            rng: Pcg64Mcg::new(u128::from(config.seed)),
+            idle,
+            next_sweep: idle / u64::from(SWEEPS_PER_IDLE),
+            generation: 0,
+            origin: config.origin,
+        }
+    }
+
+    /// Makes a session. `random` gives 32 unpredictable bytes at each call, for its keys, labels and id.
+    ///
+    /// # Errors
+    /// [`AddError`] if there is no room for it.
+    pub fn add(
+        &mut self,
+        spec: SessionSpec,
+        mut random: impl FnMut() -> [u8; 32],
+        now: Instant,
+    ) -> Result<Added, AddError> {
+        let index = self.free.pop().ok_or(AddError)?;
+        let [near, far] = [Side::Near, Side::Far].map(|from| {
+            let label = self.labels.insert(Entry { session: index, from }, || number(random()));
+            Hop { label, key: key(random()) }
+        });
+        let id = SessionId(u64::from(number(random())) << 32 | u64::from(near.label.0));
+        let now = self.clock(now);
+        self.generation = self.generation.wrapping_add(1);
+        let session = Session {
+            id,
+            generation: self.generation,
+            ticket: spec.ticket,
+            reserved_rate: spec.rate,
+            used_at: now,
+            ends: [End::new(near.clone(), Leg::Site, None), End::new(far.clone(), spec.far, spec.address)],
+            lanes: [Lane::new(spec.rate, now), Lane::new(spec.rate, now)],
+        };
+        if self.sessions.len() <= index as usize {
+            self.sessions.resize_with(index as usize + 1, || None);
+        }
+        self.sessions[index as usize] = Some(Box::new(session));
+        Ok(Added { id, near, far })
+    }
+
+    /// Forgets a session of `site`.
+    ///
+    /// # Errors
+    /// [`NoSession`].
+    pub fn remove(&mut self, id: SessionId, site: KeyBytes, now: Instant) -> Result<(), NoSession> {
+        let index = self.find(id, site)?;
+        self.forget(index, self.clock(now));
+        Ok(())
+    }
+
+    /// Keeps a session of `site` for another idle time.
+    ///
+    /// # Errors
+    /// [`NoSession`].
+    pub fn refresh(&mut self, id: SessionId, site: KeyBytes, now: Instant) -> Result<(), NoSession> {
+        let now = self.clock(now);
+        self.session_of(id, site)?.used_at = now;
+        Ok(())
+    }
+
+    /// Caps the rate of a session of `site` below what was agreed when it was made; `None` goes back to that.
+    ///
+    /// # Errors
+    /// [`NoSession`].
+    pub fn cap(&mut self, id: SessionId, site: KeyBytes, rate: Option<u64>) -> Result<(), NoSession> {
+        let session = self.session_of(id, site)?;
+        let rate = [rate, session.reserved_rate].into_iter().flatten().min();
+        for lane in &session.lanes {
+            lane.limiter.set_rate(rate);
+        }
+        Ok(())
+    }
+
+    /// Has what goes to the near end of a session of `site` carry a hop header, for the relay that stands there.
+    ///
+    /// # Errors
+    /// [`NoSession`].
+    pub fn chain(&mut self, id: SessionId, site: KeyBytes, hop: Hop) -> Result<(), NoSession> {
+        self.session_of(id, site)?.ends[Side::Near.index()].set_leg(Leg::Relay(hop));
+        Ok(())
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Instant {
+        let due = self.queues.next_due().map_or(self.next_sweep, |due| due.min(self.next_sweep));
+        self.origin + Duration::from_nanos(due)
+    }
+
+    /// Forgets sessions that nobody uses.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let now = self.clock(now);
+        if now < self.next_sweep {
+            return;
+        }
+        self.next_sweep = now + self.idle / u64::from(SWEEPS_PER_IDLE);
+        for index in 0..self.sessions.len() {
+            let is_idle = |session: &Session| now.saturating_sub(session.used_at) >= self.idle;
+            if self.sessions[index].as_deref().is_some_and(is_idle) {
+                self.forget(u32::try_from(index).unwrap_or(u32::MAX), now);
+            }
+        }
+    }
+
+    /// All sessions.
+    pub fn sessions(&self, now: Instant) -> impl Iterator<Item = SessionStatus> + '_ {
+        let now = self.clock(now);
+        self.sessions.iter().flatten().map(move |session| session_status(session, now))
+    }
+
+    fn forget(&mut self, index: u32, now: u64) {
+        let Some(mut session) = self.sessions.get_mut(index as usize).and_then(Option::take) else { return };
+        for lane in &mut session.lanes {
+            while let Some(buffer) = lane.pop(now, &mut self.queues.slab) {
+                self.queues.recycle(buffer);
+            }
+        }
+        for end in &session.ends {
+            self.labels.remove(end.hop.label);
+        }
+        self.free.push(index);
+    }
+
+    fn session_of(&mut self, id: SessionId, site: KeyBytes) -> Result<&mut Session, NoSession> {
+        let index = self.find(id, site)?;
+        self.sessions[index as usize].as_deref_mut().ok_or(NoSession)
+    }
+
+    /// The lower half of an id is the label of the near end, so that no further table is needed.
+    #[expect(clippy::cast_possible_truncation, reason = "truncation is its purpose")]
+    fn find(&self, id: SessionId, site: KeyBytes) -> Result<u32, NoSession> {
+        let entry = self.labels.find(Label(id.0 as u32)).ok_or(NoSession)?;
+        let session = self.sessions.get(entry.session as usize).and_then(Option::as_deref);
+        let is_it = |session: &Session| session.id == id && session.ticket.account().key() == site;
+        if session.is_some_and(is_it) { Ok(entry.session) } else { Err(NoSession) }
+    }
+
+    /// In nanoseconds since the origin.
+    fn clock(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.origin).as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+fn session_status(session: &Session, now: u64) -> SessionStatus {
+    let [to_near, to_far] = [Side::Near, Side::Far].map(|to| {
+        let lane = &session.lanes[to.index()];
+        LaneStatus {
+            address: session.ends[to.index()].address.map(|address| address.remote),
+            datagrams: lane.datagrams,
+            bytes: lane.bytes,
+            waiting: lane.len().into(),
+            dropped: lane.dropped,
+        }
+    });
+    SessionStatus {
+        id: session.id,
+        site: session.ticket.account().key(),
+        rate: session.lanes[0].limiter.rate(),
+        idle_s: now.saturating_sub(session.used_at) / 1_000_000_000,
+        to_far,
+        to_near,
+    }
+}
+
+/// A number of four of the bytes.
+fn number(bytes: [u8; 32]) -> u32 {
+    let [a, b, c, d, ..] = bytes;
+    u32::from_be_bytes([a, b, c, d])
+}
+
+/// A key of half of the bytes.
+fn key(bytes: [u8; 32]) -> HopKey {
+    let mut key = HopKey([0; HOP_KEY_LEN]);
+    key.0.copy_from_slice(&bytes[..HOP_KEY_LEN]);
+    key
+}

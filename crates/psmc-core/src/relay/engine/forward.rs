@@ -1,0 +1,154 @@
+//! What becomes of a datagram.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use psmc_wire::PacketBuf;
+use psmc_wire::hop::HopHeader;
+
+use super::Relay;
+use crate::relay::limiter::Limiter;
+use crate::relay::queues::{MAX_LEN, Turn};
+use crate::relay::session::{Address, Disbelief, Session, Side};
+
+impl Relay {
+    /// What a datagram that came `from` there becomes: where it goes, and its bytes. `None` if it goes no further, or
+    /// has to wait.
+    ///
+    /// Before the datagram has proved to be authentic nothing is changed but a counter.
+    pub fn handle_datagram<'d>(
+        &mut self,
+        datagram: &'d mut [u8],
+        from: Address,
+        now: Instant,
+    ) -> Option<(Address, &'d [u8])> {
+        let now = self.clock(now);
+        let Ok(header) = HopHeader::parse(datagram) else {
+            self.refusals.malformed += 1;
+            return None;
+        };
+        let entry = self.labels.find(header.label);
+        let Some((entry, session)) = entry.and_then(|entry| {
+            self.sessions.get_mut(entry.session as usize)?.as_deref_mut().map(|session| (entry, session))
+        }) else {
+            self.refusals.unknown_label += 1;
+            return None;
+        };
+        match session.ends[entry.from.index()].accept(&header, datagram, from) {
+            Ok(()) => session.used_at = now,
+            Err(Disbelief::Replayed) => {
+                self.refusals.replayed += 1;
+                return None;
+            }
+            Err(Disbelief::Forged) => {
+                self.refusals.forged += 1;
+                return None;
+            }
+        }
+        self.pass_on(entry.session, entry.from.other(), &header, datagram, now)
+    }
+
+    /// The next datagram that need not wait any more: where it goes, its buffer, and which bytes of that are to be
+    /// sent.
+    pub fn poll_waiting(&mut self, now: Instant) -> Option<(Address, PacketBuf, Range<usize>)> {
+        let now = self.clock(now);
+        while let Some(turn) = self.queues.take_due(now) {
+            if let Some(sent) = self.take_turn(turn, now) {
+                return Some(sent);
+            }
+        }
+        None
+    }
+
+    /// Takes back a buffer of [`poll_waiting`](Self::poll_waiting).
+    pub fn recycle(&mut self, buffer: PacketBuf) {
+        self.queues.recycle(buffer);
+    }
+
+    /// Sends a datagram on, or has it wait.
+    fn pass_on<'d>(
+        &mut self,
+        index: u32,
+        to: Side,
+        header: &HopHeader,
+        datagram: &'d mut [u8],
+        now: u64,
+    ) -> Option<(Address, &'d [u8])> {
+        let session = self.sessions[index as usize].as_deref_mut()?;
+        let end = &mut session.ends[to.index()];
+        if end.is_relay() && header.hops_left == 0 {
+            self.refusals.too_many_hops += 1;
+            return None;
+        }
+        let Some(address) = end.address else {
+            self.refusals.no_address += 1;
+            return None;
+        };
+        let due = ready_at(session, to, &self.total, now);
+        let lane = &mut session.lanes[to.index()];
+        if due <= now && lane.is_empty() {
+            take(session, to, &self.total, datagram.len(), now);
+            return Some((address, session.ends[to.index()].dress(datagram)));
+        }
+        if datagram.len() > MAX_LEN {
+            self.refusals.too_long += 1;
+            return None;
+        }
+        let was_empty = lane.is_empty();
+        let mark = header.marks.drop_precedence;
+        if !lane.admits(mark, now, &mut self.rng) {
+            return None;
+        }
+        let Some(copy) = self.queues.copy(datagram) else {
+            self.refusals.queue_full += 1;
+            return None;
+        };
+        lane.push(copy, mark, &mut self.queues.slab);
+        if was_empty {
+            self.queues.schedule(index, session.generation, to, due);
+        }
+        None
+    }
+
+    /// Sends what is first in a lane, unless it has to wait on.
+    fn take_turn(&mut self, turn: Turn, now: u64) -> Option<(Address, PacketBuf, Range<usize>)> {
+        let Turn { session: index, generation, to, .. } = turn;
+        let session = self.sessions.get_mut(index as usize)?.as_deref_mut()?;
+        if session.generation != generation || session.lanes[to.index()].is_empty() {
+            return None;
+        }
+        let due = ready_at(session, to, &self.total, now);
+        if due > now {
+            self.queues.put_off(turn, due);
+            return None;
+        }
+        let mut buffer = session.lanes[to.index()].pop(now, &mut self.queues.slab)?;
+        take(session, to, &self.total, buffer.len(), now);
+        if !session.lanes[to.index()].is_empty() {
+            let due = ready_at(session, to, &self.total, now).max(now);
+            self.queues.schedule(index, generation, to, due);
+        }
+        let end = &mut session.ends[to.index()];
+        // Known when the datagram began to wait, and an address is never forgotten.
+        let address = end.address?;
+        let all = buffer.len();
+        let sent = end.dress(buffer.packet_mut()).len();
+        Some((address, buffer, all - sent..all))
+    }
+}
+
+/// When the next datagram to that side may go: as the session's rate, the site's and the relay's allow.
+fn ready_at(session: &Session, to: Side, total: &Limiter, now: u64) -> u64 {
+    let site = &session.ticket.account().limits[to.index()];
+    let limiters = [&session.lanes[to.index()].limiter, site, total];
+    limiters.into_iter().map(|limiter| limiter.ready_at(now)).max().unwrap_or(now)
+}
+
+/// Counts a datagram that goes to that side.
+fn take(session: &mut Session, to: Side, total: &Limiter, bytes: usize, now: u64) {
+    let lane = &mut session.lanes[to.index()];
+    lane.count(bytes);
+    lane.limiter.take(bytes, now);
+    session.ticket.account().limits[to.index()].take(bytes, now);
+    total.take(bytes, now);
+}

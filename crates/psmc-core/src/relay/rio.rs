@@ -1,0 +1,167 @@
+//! Random early detection with three drop precedences (RIO): who is dropped when a queue grows.
+//!
+//! Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance" (1993); Clark and Fang, "Explicit
+//! Allocation of Best-Effort Packet Delivery Service" (1998). Each precedence has a RED of its own. Its average counts
+//! the datagrams that are to be kept at least as long as its own, so that a flood of expendable ones drops none of the
+//! others (the coupled form, RIO-C).
+
+use rand_core::Rng;
+use rand_pcg::Pcg64Mcg;
+
+/// Drop precedences that are told apart.
+pub(super) const PRECEDENCES: usize = 3;
+
+/// The parameters of one RED.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Red {
+    /// Below this average queue, in datagrams, nothing is dropped.
+    pub min: f32,
+    /// From this average queue on, in datagrams, everything is dropped.
+    pub max: f32,
+    /// The share that is dropped just below that.
+    pub probability: f32,
+}
+
+/// For DP0, DP1 and DP2: those of the adaptive conditioner's experiments (seed QoS §6).
+pub const RED: [Red; PRECEDENCES] = [
+    Red { min: 40.0, max: 55.0, probability: 0.02 },
+    Red { min: 25.0, max: 40.0, probability: 0.05 },
+    Red { min: 10.0, max: 25.0, probability: 0.1 },
+];
+
+/// What a new queue length counts in the average (the same section).
+const WEIGHT: f32 = 0.002;
+
+/// The averages of one queue.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rio {
+    reds: [Average; PRECEDENCES],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Average {
+    length: f32,
+    /// Datagrams since the last one that was dropped, or since the average was below the minimum.
+    passed: u32,
+}
+
+/// What counts as precedence: there is none beyond the third.
+pub(super) fn precedence(mark: u8) -> usize {
+    usize::from(mark).min(PRECEDENCES - 1)
+}
+
+impl Rio {
+    /// Whether a datagram of this precedence, which meets a queue of so many of each, shall be dropped.
+    pub(super) fn drops(
+        &mut self,
+        precedence: usize,
+        lengths: [u16; PRECEDENCES],
+        rng: &mut Pcg64Mcg,
+    ) -> bool {
+        let mut kept_longer = 0;
+        for (red, length) in self.reds.iter_mut().zip(lengths) {
+            kept_longer += length;
+            red.length += WEIGHT * (f32::from(kept_longer) - red.length);
+        }
+        self.reds[precedence].drops(&RED[precedence], rng)
+    }
+
+    /// The queue was empty while so many datagrams could have gone.
+    pub(super) fn idle(&mut self, datagrams: f32) {
+        let factor = (1.0 - WEIGHT).powf(datagrams);
+        for red in &mut self.reds {
+            red.length *= factor;
+        }
+    }
+}
+
+impl Average {
+    fn drops(&mut self, red: &Red, rng: &mut Pcg64Mcg) -> bool {
+        if self.length < red.min {
+            self.passed = 0;
+            return false;
+        }
+        let drops = self.length >= red.max || uniform(rng) < self.probability(red);
+        self.passed = if drops { 0 } else { self.passed.saturating_add(1) };
+        drops
+    }
+
+    /// The paper's p_a: it makes the number of datagrams between two drops uniformly, not geometrically distributed.
+    #[expect(clippy::cast_precision_loss, reason = "so many datagrams never pass between two drops")]
+    fn probability(self, red: &Red) -> f32 {
+        let base = red.probability * (self.length - red.min) / (red.max - red.min);
+        let remaining = 1.0 - self.passed as f32 * base;
+        if remaining <= base { 1.0 } else { base / remaining }
+    }
+}
+
+/// In [0, 1).
+#[expect(clippy::cast_precision_loss, reason = "24 bits fit")]
+fn uniform(rng: &mut Pcg64Mcg) -> f32 {
+    (rng.next_u32() >> 8) as f32 / (1u32 << 24) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_pcg::Pcg64Mcg;
+
+    use super::*;
+
+    /// The share of `count` datagrams that is dropped at a steady queue of which the average has become `length`.
+    fn share(precedence: usize, length: f32, count: u32) -> f64 {
+        let mut rng = Pcg64Mcg::new(7);
+        let mut red = Average { length, passed: 0 };
+        let dropped = (0..count).filter(|_| red.drops(&RED[precedence], &mut rng)).count();
+        f64::from(u32::try_from(dropped).unwrap()) / f64::from(count)
+    }
+
+    /// With gaps distributed uniformly over 1 to 1/p_b, the mean gap is (1 + 1/p_b) / 2 (Floyd and Jacobson §7).
+    fn expected(precedence: usize, length: f32) -> f64 {
+        let red = RED[precedence];
+        let base = f64::from(red.probability * (length - red.min) / (red.max - red.min));
+        2.0 / (1.0 + 1.0 / base)
+    }
+
+    #[test]
+    fn each_precedence_drops_as_its_formula_says() {
+        for (precedence, red) in RED.iter().enumerate() {
+            for part in [0.25, 0.5, 0.75, 0.99] {
+                let length = red.min + part * (red.max - red.min);
+                let (got, wanted) = (share(precedence, length, 200_000), expected(precedence, length));
+                assert!((got / wanted - 1.0).abs() < 0.03, "DP{precedence} at {length}: {got}, not {wanted}");
+            }
+            assert_eq!(share(precedence, red.min - 0.1, 1000), 0.0);
+            assert_eq!(share(precedence, red.max, 1000), 1.0);
+        }
+    }
+
+    #[test]
+    fn the_average_follows_slowly_and_forgets_in_idle_times() {
+        let (mut rio, mut rng) = (Rio::default(), Pcg64Mcg::new(7));
+        for _ in 0..500 {
+            let _ = rio.drops(0, [100, 0, 0], &mut rng);
+        }
+        let after_500 = 100.0 * (1.0 - (1.0 - WEIGHT).powf(500.0));
+        assert!((rio.reds[0].length - after_500).abs() < 0.1, "{:?}", rio.reds);
+        rio.idle(500.0);
+        assert!((rio.reds[0].length - after_500 * (1.0 - WEIGHT).powf(500.0)).abs() < 0.1);
+    }
+
+    #[test]
+    fn a_flood_of_expendable_datagrams_drops_no_others() {
+        let (mut rio, mut rng) = (Rio::default(), Pcg64Mcg::new(7));
+        let lengths = [5, 0, 50];
+        let mut dropped = [0; PRECEDENCES];
+        for turn in 0..20_000 {
+            let precedence = if turn % 10 == 0 { 0 } else { 2 };
+            dropped[precedence] += u32::from(rio.drops(precedence, lengths, &mut rng));
+        }
+        assert_eq!(dropped[0], 0);
+        assert!(dropped[2] > 10_000, "{dropped:?}");
+    }
+
+    #[test]
+    fn higher_marks_count_as_the_highest() {
+        assert_eq!([0, 1, 2, 3].map(precedence), [0, 1, 2, 2]);
+    }
+}

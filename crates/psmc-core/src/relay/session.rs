@@ -1,0 +1,144 @@
+//! A session: two sides, from each of which datagrams come under a label, and two lanes between them.
+
+use std::net::{IpAddr, SocketAddr};
+
+use psmc_wire::PacketNumber;
+use psmc_wire::hop::{Hop, HopHeader, replace_hop_header, strip_hop_header};
+use psmc_wire::relay::SessionId;
+
+use super::account::Ticket;
+use super::lane::Lane;
+use crate::replay::{HOP_WORDS, ReplayWindow};
+
+/// One of the two sides of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Side {
+    /// Towards the site that has reserved it.
+    #[default]
+    Near,
+    /// Towards the other end.
+    Far,
+}
+
+impl Side {
+    /// The side across.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::Near => Self::Far,
+            Self::Far => Self::Near,
+        }
+    }
+
+    pub(super) fn index(self) -> usize {
+        match self {
+            Self::Near => 0,
+            Self::Far => 1,
+        }
+    }
+}
+
+/// Where a side is, and from which address of ours it is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Its own.
+    pub remote: SocketAddr,
+    /// Ours; `None` leaves it to the routes.
+    pub local_ip: Option<IpAddr>,
+}
+
+/// In which form datagrams leave towards a side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leg {
+    /// Bare: a site takes them.
+    Site,
+    /// With a hop header: another relay takes them.
+    Relay(Hop),
+}
+
+/// A session.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) id: SessionId,
+    /// Tells it from an earlier one in the same place.
+    pub(super) generation: u32,
+    pub(super) ticket: Ticket,
+    /// What was agreed when it was reserved, in bits per second.
+    pub(super) reserved_rate: Option<u64>,
+    /// In nanoseconds since the relay's origin.
+    pub(super) used_at: u64,
+    pub(super) ends: [End; 2],
+    /// By the side that they lead to.
+    pub(super) lanes: [Lane; 2],
+}
+
+/// One side of a session.
+#[derive(Debug)]
+pub(super) struct End {
+    /// What datagrams from there must carry.
+    pub(super) hop: Hop,
+    window: ReplayWindow<HOP_WORDS>,
+    pub(super) address: Option<Address>,
+    leg: Leg,
+    /// The number of the next datagram to there, if it is a relay.
+    next: PacketNumber,
+}
+
+/// Why a datagram is not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Disbelief {
+    /// The number is not new.
+    Replayed,
+    /// The tag is wrong.
+    Forged,
+}
+
+impl End {
+    pub(super) fn new(hop: Hop, leg: Leg, address: Option<Address>) -> Self {
+        Self { hop, window: ReplayWindow::default(), address, leg, next: PacketNumber(0) }
+    }
+
+    /// Takes in a datagram that claims to come from this side; nothing changes unless it does.
+    pub(super) fn accept(
+        &mut self,
+        header: &HopHeader,
+        datagram: &[u8],
+        from: Address,
+    ) -> Result<(), Disbelief> {
+        let number = PacketNumber::expand(header.number, self.window.expected());
+        if !self.window.is_new(number) {
+            return Err(Disbelief::Replayed);
+        }
+        if !header.is_authentic(datagram, number, &self.hop.key) {
+            return Err(Disbelief::Forged);
+        }
+        self.window.record(number);
+        self.address = Some(from);
+        Ok(())
+    }
+
+    /// Has datagrams to this side leave in another form.
+    pub(super) fn set_leg(&mut self, leg: Leg) {
+        if self.leg != leg {
+            self.leg = leg;
+            self.next = PacketNumber(0);
+        }
+    }
+
+    /// Whether what goes there passes one more relay.
+    pub(super) fn is_relay(&self) -> bool {
+        matches!(self.leg, Leg::Relay(_))
+    }
+
+    /// Gives a datagram the form in which it leaves towards this side.
+    pub(super) fn dress<'d>(&mut self, datagram: &'d mut [u8]) -> &'d [u8] {
+        match &self.leg {
+            Leg::Site => strip_hop_header(datagram),
+            Leg::Relay(hop) => {
+                replace_hop_header(datagram, hop, self.next);
+                self.next = self.next.next();
+                datagram
+            }
+        }
+    }
+}

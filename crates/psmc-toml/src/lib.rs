@@ -12,15 +12,18 @@
 //! | [`Complaint`], [`ConfigError`] | what is wrong, and how it is shown |
 
 mod complaint;
+mod keys;
 mod section;
 mod source;
 mod syntax;
 mod value;
 
 pub use complaint::{Complaint, ConfigError};
+pub use keys::{KeyFile, PrivateKeyText, PublicKeyText, read_key_file};
 pub use section::{Section, kind_of, read};
 pub use source::{Dialect, Source, describe, remedy_for};
 pub use value::{
-    Form, InterfaceName, MAX_INTERFACE_LEN, Name, RATE_REMEDY, Setting, ValueError, bits_per_second, choose,
-    host_address, nearest, number_and_unit, parse_net, rate_text, scaled,
+    Form, InterfaceName, Listen, MAX_INTERFACE_LEN, Name, Port, RATE_REMEDY, RUN_DIR, Rate, Setting,
+    SocketPath, Switch, ValueError, bits_per_second, choose, host_address, nearest, number_and_unit,
+    parse_net, rate_text, scaled,
 };

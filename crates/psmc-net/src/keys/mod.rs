@@ -9,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use aws_lc_rs::rand;
-use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
+use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use thiserror::Error;
@@ -19,6 +19,9 @@ pub use file::{KeyFileError, read_private_key};
 
 /// Length in bytes of a private key (its seed, RFC 8032 §5.1.5) and of a public key.
 pub const KEY_LEN: usize = 32;
+
+/// Length in bytes of a signature (RFC 8032 §5.1.6).
+pub const SIGNATURE_LEN: usize = 64;
 
 /// Text that is no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -77,6 +80,13 @@ impl PrivateKey {
         PublicKey(pair.public_key().as_ref().try_into().expect("an Ed25519 public key has 32 bytes"))
     }
 
+    /// The signature of `message`.
+    #[must_use]
+    pub fn sign(&self, message: &[u8]) -> [u8; SIGNATURE_LEN] {
+        let pair = Ed25519KeyPair::from_seed_unchecked(&*self.0).expect("32 bytes are a seed");
+        pair.sign(message).as_ref().try_into().expect("an Ed25519 signature has 64 bytes")
+    }
+
     /// The seed itself.
     pub(crate) fn seed(&self) -> &[u8; KEY_LEN] {
         &self.0
@@ -108,6 +118,12 @@ impl PublicKey {
     #[must_use]
     pub const fn from_bytes(bytes: [u8; KEY_LEN]) -> Self {
         Self(bytes)
+    }
+
+    /// Whether the owner of this key has signed `message`.
+    #[must_use]
+    pub fn has_signed(&self, message: &[u8], signature: &[u8; SIGNATURE_LEN]) -> bool {
+        UnparsedPublicKey::new(&ED25519, self.0).verify(message, signature).is_ok()
     }
 
     /// Its encoding.
@@ -192,6 +208,15 @@ mod tests {
         let (a, b) = (PrivateKey::generate(), PrivateKey::generate());
         assert_ne!(a.public(), b.public());
         assert_eq!(PrivateKey::from_base64(&a.to_base64()).unwrap().public(), a.public());
+    }
+
+    #[test]
+    fn a_signature_is_of_one_message_by_one_key() {
+        let (key, other) = (PrivateKey::generate(), PrivateKey::generate());
+        let signature = key.sign(b"message");
+        assert!(key.public().has_signed(b"message", &signature));
+        assert!(!key.public().has_signed(b"massage", &signature));
+        assert!(!other.public().has_signed(b"message", &signature));
     }
 
     #[test]

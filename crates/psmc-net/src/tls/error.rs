@@ -43,7 +43,7 @@ pub enum TlsError {
     )]
     KeyRefused,
     /// The other side speaks TLS, but not this protocol in this version.
-    #[error("the peer does not speak psmc/1: do both run matching versions of psmc?")]
+    #[error("the other side speaks another protocol than this one: do both run matching versions of psmc?")]
     OtherProtocol,
     /// Anything else that TLS finds wrong; the source says what.
     #[error("the tls handshake failed: is it a psmc site that answers there?")]

@@ -92,13 +92,21 @@ impl fmt::Debug for Identity {
 #[derive(Clone)]
 pub struct Dialer {
     connector: TlsConnector,
+    alpn: &'static [u8],
 }
 
 impl Dialer {
     /// Dials as `identity`, and only talks to who proves to own the key `expected`.
     #[must_use]
     pub fn new(identity: &Identity, expected: PublicKey) -> Self {
-        Self { connector: TlsConnector::from(Arc::new(config::client(identity, expected, ALPN))) }
+        Self::for_protocol(identity, expected, ALPN)
+    }
+
+    /// The same for another protocol than that of the sites, which `alpn` names.
+    #[must_use]
+    pub fn for_protocol(identity: &Identity, expected: PublicKey, alpn: &'static [u8]) -> Self {
+        let connector = TlsConnector::from(Arc::new(config::client(identity, expected, alpn)));
+        Self { connector, alpn }
     }
 
     /// Shakes hands over `io` as the TLS client, within [`HANDSHAKE_TIMEOUT`].
@@ -113,7 +121,7 @@ impl Dialer {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let stream = finish(self.connector.connect(no_name(), io).into_fallible()).await?;
-        let (peer, keys) = outcome(stream.get_ref().1)?;
+        let (peer, keys) = outcome(stream.get_ref().1, self.alpn)?;
         Ok(Secured { stream: TlsStream::Client(stream), peer, keys, role: Role::Dialer })
     }
 }
@@ -128,13 +136,20 @@ impl fmt::Debug for Dialer {
 #[derive(Clone)]
 pub struct Acceptor {
     config: Arc<ServerConfig>,
+    alpn: &'static [u8],
 }
 
 impl Acceptor {
     /// Answers as `identity` those whose keys `allowed` holds at the moment of their handshake.
     #[must_use]
     pub fn new(identity: &Identity, allowed: AllowedKeys) -> Self {
-        Self { config: Arc::new(config::server(identity, allowed, ALPN)) }
+        Self::for_protocol(identity, allowed, ALPN)
+    }
+
+    /// The same for another protocol than that of the sites, which `alpn` names.
+    #[must_use]
+    pub fn for_protocol(identity: &Identity, allowed: AllowedKeys, alpn: &'static [u8]) -> Self {
+        Self { config: Arc::new(config::server(identity, allowed, alpn)), alpn }
     }
 
     /// Shakes hands over `io` as the TLS server, within [`HANDSHAKE_TIMEOUT`].
@@ -146,7 +161,7 @@ impl Acceptor {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let stream = finish(self.shake_hands(io)).await?;
-        let (peer, keys) = outcome(stream.get_ref().1)?;
+        let (peer, keys) = outcome(stream.get_ref().1, self.alpn)?;
         Ok(Secured { stream: TlsStream::Server(stream), peer, keys, role: Role::Acceptor })
     }
 
@@ -165,7 +180,7 @@ impl Acceptor {
             }
         };
         let protocols = start.client_hello().alpn();
-        if protocols.into_iter().flatten().any(|protocol| protocol == ALPN) {
+        if protocols.into_iter().flatten().any(|protocol| protocol == self.alpn) {
             return start.into_stream(self.config.clone()).into_fallible().await;
         }
         let error = match start.io.write_all(&NO_APPLICATION_PROTOCOL).await {
@@ -229,8 +244,8 @@ where
 }
 
 /// The other side's key, and the keys exported, of a connection whose handshake is complete.
-fn outcome<D>(connection: &ConnectionCommon<D>) -> Result<(PublicKey, ExportedKeys), TlsError> {
-    if connection.alpn_protocol() != Some(ALPN) {
+fn outcome<D>(connection: &ConnectionCommon<D>, alpn: &[u8]) -> Result<(PublicKey, ExportedKeys), TlsError> {
+    if connection.alpn_protocol() != Some(alpn) {
         return Err(TlsError::OtherProtocol);
     }
     let peer = connection

@@ -17,25 +17,46 @@ use crate::keys::PublicKey;
 
 /// The keys that an [`Acceptor`](super::Acceptor) lets in. Clones share one set.
 #[derive(Clone, Debug, Default)]
-pub struct AllowedKeys(Arc<RwLock<BTreeSet<PublicKey>>>);
+pub struct AllowedKeys(Arc<RwLock<Allowed>>);
+
+#[derive(Debug)]
+enum Allowed {
+    These(BTreeSet<PublicKey>),
+    Every,
+}
+
+impl Default for Allowed {
+    fn default() -> Self {
+        Self::These(BTreeSet::new())
+    }
+}
 
 impl AllowedKeys {
+    /// Every key there is: who lets them all in knows afterwards whose it was, and decides then.
+    #[must_use]
+    pub fn every() -> Self {
+        Self(Arc::new(RwLock::new(Allowed::Every)))
+    }
+
     /// Replaces the whole set. Handshakes from here on see it; connections that stand are not touched.
     pub fn replace(&self, keys: BTreeSet<PublicKey>) {
         // A set is swapped in one step, so that a poisoned lock holds a whole one too.
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys;
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Allowed::These(keys);
     }
 
     /// Whether `key` is in the set.
     #[must_use]
     pub fn contains(&self, key: &PublicKey) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).contains(key)
+        match &*self.0.read().unwrap_or_else(PoisonError::into_inner) {
+            Allowed::These(keys) => keys.contains(key),
+            Allowed::Every => true,
+        }
     }
 }
 
 impl FromIterator<PublicKey> for AllowedKeys {
     fn from_iter<I: IntoIterator<Item = PublicKey>>(keys: I) -> Self {
-        Self(Arc::new(RwLock::new(keys.into_iter().collect())))
+        Self(Arc::new(RwLock::new(Allowed::These(keys.into_iter().collect()))))
     }
 }
 

@@ -3,21 +3,31 @@
 //! The same parsers serve files and command lines, so both give the same answer to the same mistake.
 
 mod choice;
+mod limit;
+mod listen;
 mod name;
 mod nearest;
 mod net;
+mod port;
 mod quantity;
 mod rate;
+mod socket_path;
+mod switch;
 
 use std::fmt::Display;
 use std::str::FromStr;
 
 pub use choice::choose;
+pub use limit::Rate;
+pub use listen::Listen;
 pub use name::{InterfaceName, MAX_INTERFACE_LEN, Name};
 pub use nearest::nearest;
 pub use net::{host_address, parse_net};
+pub use port::Port;
 pub use quantity::{number_and_unit, scaled};
 pub use rate::{RATE_REMEDY, bits_per_second, rate_text};
+pub use socket_path::{RUN_DIR, SocketPath};
+pub use switch::Switch;
 
 /// Why a text is not the value it should be, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,12 +1,12 @@
 //! The daemon's side of the control socket.
 
 mod connection;
-mod socket;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use psmc_net::local::{self, SocketFile};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
@@ -15,8 +15,7 @@ use tracing::warn;
 use super::frame;
 use super::{Request, Response};
 
-pub use socket::BindError;
-use socket::SocketFile;
+pub use psmc_net::local::BindError;
 
 /// Most clients at once: more people and scripts than look at one machine, and at most 16 MiB of unfinished lines.
 pub const MAX_CLIENTS: usize = 16;
@@ -52,7 +51,9 @@ impl Server {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn bind(path: &Path) -> Result<Self, BindError> {
-        let (listener, file) = socket::bind(path)?;
+        // More clients than that are turned away with a word, not left to wait.
+        let waiting = u32::try_from(MAX_CLIENTS).unwrap_or(u32::MAX);
+        let (listener, file) = local::bind(path, waiting)?;
         let (sender, calls) = mpsc::channel(MAX_CLIENTS);
         Ok(Self { calls, listener: tokio::spawn(accept_all(listener, sender)), _file: file })
     }

@@ -8,7 +8,6 @@
 mod build;
 mod cross;
 mod draft;
-mod keys;
 mod model;
 mod summary;
 mod value;

@@ -3,12 +3,11 @@
 use std::ops::Range;
 
 use psmc_net::keys::PublicKey;
-use psmc_toml::{Complaint, Section};
+use psmc_toml::{Complaint, PublicKeyText, Section};
 use toml::Spanned;
 use toml::de::DeTable;
 
 use super::{PathDraft, TreatmentDraft};
-use crate::config::keys::PublicKeyText;
 use crate::config::value::{AllowedNet, Endpoint, Keepalive, Name, Rate};
 
 const KEYS: &[&str] = &[

@@ -3,11 +3,10 @@
 use std::ops::Range;
 
 use psmc_net::keys::PublicKey;
-use psmc_toml::{Complaint, Section};
+use psmc_toml::{Complaint, PublicKeyText, Section};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use crate::config::keys::PublicKeyText;
 use crate::config::value::{Endpoint, Name};
 
 const KEYS: &[&str] = &["name", "address", "public_key"];

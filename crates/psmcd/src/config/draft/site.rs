@@ -3,12 +3,11 @@
 use std::ops::Range;
 
 use psmc_net::keys::PrivateKey;
-use psmc_toml::{Complaint, Section, Source};
+use psmc_toml::{Complaint, KeyFile, PrivateKeyText, Section, Source, read_key_file};
 use toml::Spanned;
 use toml::de::DeTable;
 
 use super::TreatmentDraft;
-use crate::config::keys::{self, KeyFile, PrivateKeyText};
 use crate::config::value::{InnerMtu, InterfaceName, Listen, Name, SocketPath, TunnelAddress};
 
 pub(super) const KEYS: &[&str] = &[
@@ -99,7 +98,7 @@ fn private_key(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>)
             complain_if_readable(source, place, out);
             inline.map(|key| key.into_inner().0)
         }
-        (Some(_), None) => read_key_file(&file?, source, out),
+        (Some(_), None) => key_in(&file?, source, out),
         (None, None) => {
             if !section.has("private_key") && !section.has("private_key_file") {
                 let remedy = format!(r#"add private_key_file = "/etc/psmc/van.key"; {MAKE_A_KEY}"#);
@@ -117,7 +116,7 @@ fn complain_if_readable(source: &Source, place: Range<usize>, out: &mut Vec<Comp
     }
 }
 
-fn read_key_file(file: &Spanned<KeyFile>, source: &Source, out: &mut Vec<Complaint>) -> Option<PrivateKey> {
+fn key_in(file: &Spanned<KeyFile>, source: &Source, out: &mut Vec<Complaint>) -> Option<PrivateKey> {
     let path = source.directory().join(&file.get_ref().0);
-    keys::read_file(&path).map_err(|error| out.push(Complaint::of_value(&error, file.span()))).ok()
+    read_key_file(&path).map_err(|error| out.push(Complaint::of_value(&error, file.span()))).ok()
 }

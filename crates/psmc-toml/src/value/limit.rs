@@ -4,7 +4,8 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
-use psmc_toml::{Form, RATE_REMEDY, Setting, ValueError, bits_per_second, rate_text};
+use super::rate::{RATE_REMEDY, bits_per_second, rate_text};
+use super::{Form, Setting, ValueError};
 
 /// Below this a single full-size packet takes more than a second, and no path would ever be found alive.
 const MIN_BITS_PER_SECOND: u64 = 16_000;

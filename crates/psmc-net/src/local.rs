@@ -1,4 +1,4 @@
-//! The socket's file: making it, and removing it in the end.
+//! Control sockets: Unix stream sockets that only their owner may connect to, with a file that goes away in the end.
 
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io;
@@ -9,13 +9,11 @@ use std::path::{Path, PathBuf};
 use tokio::net::{UnixListener, UnixSocket};
 use tracing::warn;
 
-use crate::api::MAX_CLIENTS;
-
 /// Why there is no control socket.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// Another daemon is there.
-    #[error("another psmcd answers on {}; stop it, or give this site another name or control_socket", path.display())]
+    #[error("another daemon answers on {}; stop it, or give this one another name or control_socket", path.display())]
     InUse {
         /// The socket's path.
         path: PathBuf,
@@ -46,7 +44,7 @@ pub enum BindError {
 
 /// The file of a bound socket; removed on drop, unless another has taken its place.
 #[derive(Debug)]
-pub(super) struct SocketFile {
+pub struct SocketFile {
     path: PathBuf,
     identity: (u64, u64),
 }
@@ -67,10 +65,18 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-pub(super) fn bind(path: &Path) -> Result<(UnixListener, SocketFile), BindError> {
+/// Listens on a socket at `path`, with room for `waiting` connections that are not accepted yet. A socket that a daemon
+/// has left behind is replaced, its directory is made if need be.
+///
+/// # Errors
+/// [`BindError`].
+///
+/// # Panics
+/// Outside a tokio runtime.
+pub fn bind(path: &Path, waiting: u32) -> Result<(UnixListener, SocketFile), BindError> {
     make_directory(path)?;
     make_way(path)?;
-    let (listener, identity) = listen(path).map_err(|source| bind_error(path, source))?;
+    let (listener, identity) = listen(path, waiting).map_err(|source| bind_error(path, source))?;
     Ok((listener, SocketFile { path: path.to_owned(), identity }))
 }
 
@@ -109,13 +115,11 @@ fn make_way(path: &Path) -> Result<(), BindError> {
 
 /// There is no moment at which others could connect: on Linux `bind` gives the file the mode of the socket's own inode,
 /// less the umask (`unix_bind_bsd()` in the kernel), and that mode is set before.
-fn listen(path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
+fn listen(path: &Path, waiting: u32) -> io::Result<(UnixListener, (u64, u64))> {
     let socket = UnixSocket::new_stream()?;
     let inode = File::from(socket.as_fd().try_clone_to_owned()?);
     inode.set_permissions(Permissions::from_mode(0o600))?;
     socket.bind(path)?;
     let identity = identity(&fs::symlink_metadata(path)?);
-    // More clients than that are turned away with a word, not left to wait.
-    let backlog = u32::try_from(MAX_CLIENTS).unwrap_or(u32::MAX);
-    Ok((socket.listen(backlog)?, identity))
+    Ok((socket.listen(waiting)?, identity))
 }

@@ -2,11 +2,11 @@
 
 use std::str::FromStr;
 
-use psmc_toml::{Form, Setting, ValueError};
+use super::{Form, Setting, ValueError};
 
 /// Something that is on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) struct Switch(pub(in crate::config) bool);
+pub struct Switch(pub bool);
 
 impl FromStr for Switch {
     type Err = ValueError;

@@ -1,13 +1,13 @@
-//! Keys as they stand in the file.
+//! Keys as they stand in files.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use crate::{Form, Setting, ValueError, describe, remedy_for};
 use psmc_net::keys::{KeyFileError, PrivateKey, PublicKey, read_private_key};
-use psmc_toml::{Form, Setting, ValueError, describe, remedy_for};
 
 /// A public key as base64.
-pub(super) struct PublicKeyText(pub(super) PublicKey);
+pub struct PublicKeyText(pub PublicKey);
 
 impl FromStr for PublicKeyText {
     type Err = ValueError;
@@ -26,7 +26,7 @@ const PUBLIC_REMEDY: &str =
     "copy what `psmc pubkey` prints on the other site: 44 characters, the last of them =";
 
 /// A private key as base64.
-pub(super) struct PrivateKeyText(pub(super) PrivateKey);
+pub struct PrivateKeyText(pub PrivateKey);
 
 impl FromStr for PrivateKeyText {
     type Err = ValueError;
@@ -61,7 +61,7 @@ fn why_no_key(kind: &str, text: &str) -> String {
 const ENCODED_LEN: usize = 44;
 
 /// The path of a private key's file.
-pub(super) struct KeyFile(pub(super) PathBuf);
+pub struct KeyFile(pub PathBuf);
 
 impl FromStr for KeyFile {
     type Err = ValueError;
@@ -80,7 +80,7 @@ impl Setting for KeyFile {
 }
 
 /// Reads a private key from its file, which only its owner may be able to read.
-pub(super) fn read_file(path: &Path) -> Result<PrivateKey, ValueError> {
+pub fn read_key_file(path: &Path) -> Result<PrivateKey, ValueError> {
     let shown = path.display();
     read_private_key(path).map_err(|error| match &error {
         KeyFileError::Missing { .. } => ValueError::new(

@@ -4,9 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-use psmc_toml::{Form, Setting, ValueError};
-
-use super::Port;
+use super::{Form, Port, Setting, ValueError};
 
 /// Where a site listens: UDP for data, TCP for control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

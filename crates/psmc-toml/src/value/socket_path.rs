@@ -4,13 +4,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use psmc_toml::{Form, Name, Setting, ValueError};
+use super::{Form, Name, Setting, ValueError};
 
 /// Most bytes in the path of a socket: `sun_path` of `struct sockaddr_un`, less the zero at the end.
 const MAX_LEN: usize = 107;
 
 /// The directory of the control sockets that have no place of their own.
-pub(crate) const RUN_DIR: &str = "/run/psmc";
+pub const RUN_DIR: &str = "/run/psmc";
 
 /// The path of a control socket: absolute, and at most 107 bytes long.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,110 @@
+//! What a selection is worth.
+
+use std::cmp::Ordering;
+
+use super::objective::pairs;
+use super::{Objective, Problem};
+use crate::{Bandwidth, Latency};
+
+/// Three numbers, the first of which decides, then the second, then the third. More is better.
+///
+/// Bandwidths stand here in Mbit/s, latencies and counts below zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Score(pub [f64; 3]);
+
+impl Score {
+    /// Worse than any selection.
+    pub const LEAST: Self = Self([f64::NEG_INFINITY; 3]);
+
+    /// What counts most: Mbit/s, or the weighted sum.
+    pub fn leading(self) -> f64 {
+        self.0[0]
+    }
+}
+
+impl Eq for Score {}
+
+impl Ord for Score {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let numbers = self.0.iter().zip(&other.0);
+        numbers.map(|(a, b)| a.total_cmp(b)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    }
+}
+
+impl PartialOrd for Score {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Problem {
+    /// What a set is worth, constraints aside.
+    pub fn score(&self, set: &[usize]) -> Score {
+        self.score_with(set, self.carried(set))
+    }
+
+    /// No less than the score of a set, without the linear program.
+    pub(crate) fn ceiling(&self, set: &[usize]) -> Score {
+        let widths = self.widths(set);
+        self.score_with(set, if self.adds_widths() { widths } else { widths.min(self.pool.most()) })
+    }
+
+    fn score_with(&self, set: &[usize], flow: Bandwidth) -> Score {
+        let disjointness = match self.objective {
+            Objective::Bandwidth | Objective::Latency => 0.0,
+            Objective::Jointness(_) => -self.joint_sum(set),
+            Objective::Weighted { .. } | Objective::SeedWeighted { .. } => self.disjointness(set),
+        };
+        self.score_of(set.len(), flow, self.slowest(set), disjointness)
+    }
+
+    /// The bandwidth that the objective counts.
+    pub(crate) fn carried(&self, set: &[usize]) -> Bandwidth {
+        if self.adds_widths() { self.widths(set) } else { self.pool.flow(set) }
+    }
+
+    /// Whether the objective adds up bandwidths although links may be shared.
+    pub(crate) fn adds_widths(&self) -> bool {
+        matches!(self.objective, Objective::SeedWeighted { .. })
+    }
+
+    /// The score of so many paths with these figures. `disjointness` is that of all pairs together, or, below zero, their
+    /// jointness, as the objective asks; `flow` is what they carry together, or, for the seed's objective, the sum of
+    /// what each carries.
+    pub(crate) fn score_of(
+        &self,
+        size: usize,
+        flow: Bandwidth,
+        slowest: Latency,
+        disjointness: f64,
+    ) -> Score {
+        let (mbps, latency, count) = (flow.mbps(), -slowest.ms(), -(size as f64));
+        Score(match self.objective {
+            Objective::Bandwidth => [mbps, count, latency],
+            Objective::Latency => [mbps, latency, count],
+            Objective::Jointness(_) => [mbps, disjointness, count],
+            Objective::Weighted { .. } => [self.alpha() * mbps + mean(disjointness, size), count, 0.0],
+            Objective::SeedWeighted { .. } => {
+                let others = -count - 1.0;
+                [others * self.alpha() * mbps + 2.0 * disjointness, count, 0.0]
+            }
+        })
+    }
+
+    /// The longest latency in a set.
+    pub(crate) fn slowest(&self, set: &[usize]) -> Latency {
+        let latencies = set.iter().map(|member| self.pool().candidates()[*member].path.latency());
+        latencies.max().unwrap_or_default()
+    }
+
+    /// Σ BW(p) of a set.
+    pub(crate) fn widths(&self, set: &[usize]) -> Bandwidth {
+        let sum = set.iter().map(|member| self.width(*member).bits_per_second()).sum();
+        Bandwidth::from_bits_per_second(sum)
+    }
+}
+
+/// Of pairs; a single path is disjoint from nothing.
+fn mean(sum: f64, size: usize) -> f64 {
+    if size > 1 { sum / pairs(size) } else { 0.0 }
+}

@@ -1,0 +1,120 @@
+//! Selections beside brute force.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot prepare its network has failed")]
+
+mod common;
+
+use common::{brute_force, networks, objectives};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use psmc_select::{
+    Chromosomes, Constraints, Disjointness, Genetic, Latency, Pool, Price, Problem, Score, Selection, Steps,
+    best, exact, genetic, local,
+};
+
+fn constraints() -> impl Strategy<Value = Constraints> {
+    let disjoint =
+        prop::sample::select(vec![None, None, Some(Disjointness::Links), Some(Disjointness::Nodes)]);
+    let crowds = (prop::option::of(1..3_usize), prop::option::of(1..3_usize));
+    let limits = (prop::option::of(0..5_u32), prop::option::of(5..40_u32));
+    (1..3_usize, 0..6_usize, prop::option::of(0.0..0.9), disjoint, crowds, limits).prop_map(
+        |(min_paths, more, least_share, disjoint, (per_uplink, per_provider), (price, latency))| {
+            Constraints {
+                min_paths,
+                max_paths: min_paths + more,
+                least_share,
+                disjoint,
+                per_uplink,
+                per_provider,
+                max_price: price.map(|price| Price::per_gigabyte(f64::from(price)).unwrap()),
+                max_latency: latency.map(|latency| Latency::from_ms(f64::from(latency)).unwrap()),
+                ..Constraints::default()
+            }
+        },
+    )
+}
+
+/// Any problem that there are candidates for.
+fn problems() -> impl Strategy<Value = Problem> {
+    (networks(), objectives(), constraints()).prop_filter_map(
+        "no candidates",
+        |(network, objective, constraints)| {
+            Problem::new(&network, Pool::of_relays(&network), objective, constraints).ok()
+        },
+    )
+}
+
+fn score(selection: Option<&Selection>) -> Option<Score> {
+    selection.map(|selection| selection.score)
+}
+
+/// Equal but for what rounding makes of sums in another order.
+fn same(a: Option<Score>, b: Option<Score>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => a.0.iter().zip(&b.0).all(|(a, b)| (a - b).abs() < 1e-9),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn branch_and_bound_is_exact(problem in problems()) {
+        let answer = exact(&problem, None, &mut Steps::unlimited());
+        let optimum = brute_force(&problem);
+        prop_assert!(answer.is_proven());
+        prop_assert!(
+            same(score(answer.selection.as_ref()), score(optimum.as_ref())),
+            "{:?}\n{:?}", answer.selection, optimum
+        );
+    }
+
+    #[test]
+    fn an_unfinished_search_says_how_far_it_may_be_from_the_best(problem in problems(), steps in 0..20_u64) {
+        let answer = best(&problem, 1, &mut Steps::new(steps));
+        if let Some(optimum) = brute_force(&problem) {
+            let bound = answer.bound.unwrap();
+            prop_assert!(bound >= optimum.score || same(Some(bound), Some(optimum.score)), "{bound:?} {optimum:?}");
+        }
+    }
+}
+
+/// What share of many random problems a heuristic solves to the optimum, and its worst share of the optimum elsewhere.
+fn quality(heuristic: impl Fn(&Problem) -> Option<Selection>) -> (f64, f64) {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let strategy = problems();
+    let (mut solved, mut solvable, mut worst) = (0_u32, 0_u32, 1.0_f64);
+    while solvable < 3000 {
+        let problem = strategy.new_tree(&mut runner).unwrap().current();
+        let Some(optimum) = brute_force(&problem) else { continue };
+        solvable += 1;
+        let found = heuristic(&problem);
+        if same(score(found.as_ref()), Some(optimum.score)) {
+            solved += 1;
+        } else {
+            let share = found.map_or(0.0, |found| found.score.leading() / optimum.score.leading());
+            worst = worst.min(share);
+        }
+    }
+    (f64::from(solved) / f64::from(solvable), worst)
+}
+
+#[test]
+fn local_search_is_optimal_nearly_always() {
+    let (solved, worst) = quality(|problem| local(problem, None, 1, &mut Steps::unlimited()));
+    println!("optimal: {solved}, else at least {worst} of the optimum");
+    assert!(solved >= 0.99, "{solved}");
+    assert!(worst >= 0.5, "{worst}");
+}
+
+#[test]
+fn genetic_search_comes_close() {
+    for (chromosomes, least) in [(Chromosomes::Fixed, 0.0), (Chromosomes::Variable, 0.9)] {
+        let ga = Genetic::new(chromosomes);
+        let (solved, worst) = quality(|problem| genetic(problem, &ga, 1, &mut Steps::unlimited()));
+        println!("{chromosomes:?} optimal: {solved}, else at least {worst} of the optimum");
+        assert!(solved >= least, "{solved}");
+    }
+}

@@ -8,6 +8,7 @@
 //! | [`logging`] | what goes to standard error |
 //! | [`daemon`] | the daemon |
 //! | [`demo`] | `psmc demo` |
+//! | [`topology`] | networks in files, for `psmc select` |
 
 pub mod api;
 pub mod cli;
@@ -15,6 +16,7 @@ pub mod config;
 pub mod daemon;
 pub mod demo;
 pub mod logging;
+pub mod topology;
 
 /// An error with all its causes, in one line.
 pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::select::SelectArgs;
 use crate::config::{
     BindAddress, Congestion, Endpoint, InterfaceName, LinkMtu, Name, Rate, Scheduler, Weight,
 };
@@ -81,6 +82,11 @@ pub(super) enum Command {
         #[command(subcommand)]
         command: PeerCommand,
     },
+    /// Select relays: which of many make the best connection together?
+    ///
+    /// Reads a network with its relays, bandwidths and latencies, and prints the paths to use. docs/SELECTION.md has the
+    /// formats and the algorithms.
+    Select(SelectArgs),
     /// Show the whole thing on this one machine: two sites, several paths, one of them cut
     Demo(DemoArgs),
     /// Run one site in the foreground, as psmcd does: for the demo, which must not need another program than this

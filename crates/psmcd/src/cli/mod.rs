@@ -7,6 +7,7 @@ pub(crate) mod output;
 mod path;
 mod peer;
 mod psmcd;
+mod select;
 mod status;
 mod table;
 pub(crate) mod units;
@@ -36,6 +37,8 @@ enum CliError {
     #[error("psmcd answered something else than was asked; install the same release of psmc and psmcd")]
     WrongAnswer,
     #[error("{0}")]
+    Select(#[from] select::SelectError),
+    #[error("{0}")]
     Demo(#[from] DemoError),
     #[error("{0}")]
     Daemon(#[from] crate::daemon::DaemonError),
@@ -58,6 +61,7 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Status { json } => status::run(&mut connect(&psmc.target)?, json),
         Command::Path { command } => path(&mut connect(&psmc.target)?, command),
         Command::Peer { command: PeerCommand::Set(args) } => peer::set(&mut connect(&psmc.target)?, args),
+        Command::Select(args) => select::run(&args),
         Command::Demo(args) => Ok(crate::demo::run(&args)?),
         Command::Daemon(args) => psmcd::run(&args),
     }

@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod dice;
+mod disjoint;
+mod flow;
 pub mod generate;
 mod network;
 mod path;
@@ -9,8 +11,11 @@ mod pool;
 mod problem;
 mod route;
 mod search;
+pub mod seed;
 mod units;
 
+pub use disjoint::{DisjointPaths, fastest_disjoint_paths, widest_disjoint_paths};
+pub use flow::{Flow, maximum_flow, most_disjoint_paths};
 pub use network::{
     Arc, ArcId, Draft, DraftLink, DraftNode, DraftRoute, Hop, LinkId, Network, NetworkError, Node, NodeId,
     Place, Trace, TraceError,

@@ -110,6 +110,20 @@ impl Network {
         self.graph.edge_endpoints(arc).unwrap_or_default()
     }
 
+    /// A network made of the nodes of another.
+    pub(crate) fn of_graph(graph: DiGraph<Node, Arc>, source: NodeId, destination: NodeId) -> Self {
+        let links = graph.edge_weights().map(|arc| arc.link.0 + 1).max().unwrap_or(0);
+        Self {
+            graph,
+            source,
+            destination,
+            relays: Vec::new(),
+            measured: BTreeMap::new(),
+            direct: false,
+            links,
+        }
+    }
+
     /// The measured route between two nodes.
     pub(crate) fn measured(&self, from: NodeId, to: NodeId) -> Option<&[ArcId]> {
         self.measured.get(&(from, to)).map(Vec::as_slice)
@@ -117,6 +131,11 @@ impl Network {
 }
 
 impl LinkId {
+    /// The link of that index.
+    pub(crate) fn new(index: u32) -> Self {
+        Self(index)
+    }
+
     /// As an index below [`Network::link_count`].
     pub fn index(self) -> usize {
         self.0 as usize

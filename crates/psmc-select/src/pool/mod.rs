@@ -11,6 +11,7 @@ use crate::route::Tree;
 use crate::{Bandwidth, Path, Price};
 
 pub(crate) use packing::Packing;
+pub(crate) use union::Union;
 
 /// A path that can be chosen.
 #[derive(Clone, Debug)]

@@ -2,65 +2,92 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use petgraph::algo::dinics;
 use petgraph::graph::DiGraph;
 
 use super::Candidate;
 use crate::Bandwidth;
-use crate::network::{ArcId, Network, NodeId};
+use crate::dice::Dice;
+use crate::flow::maximum_flow;
+use crate::network::{Arc, ArcId, LinkId, Network, Node, NodeId};
 
 /// The maximum flow through the routes of all candidates, each unit of which passes a relay or takes the direct route.
 ///
-/// The ways to relays and from them are two layers, which are joined at relays only. A link in both layers counts twice, and
-/// so do parts of routes combine anew; that makes it an upper bound. Without layers, units might pass by all relays: that is
-/// another bound, and the lesser of the two holds.
+/// A link in both layers counts twice, and parts of routes combine anew; that makes it an upper bound. Without layers, units
+/// might pass by all relays: that is another bound, and the lesser of the two holds.
 pub(super) fn most(network: &Network, candidates: &[Candidate]) -> Bandwidth {
-    let layered = Layers::new(candidates, |candidate| candidate.hops_to_relay);
-    let flat = Layers::new(candidates, |_| 0);
-    layered.flow(network).min(flat.flow(network))
+    let all: Vec<_> = candidates.iter().collect();
+    let flow = |union: Union| maximum_flow(&union.network).bandwidth;
+    flow(Union::new(network, &all, true, None)).min(flow(Union::new(network, &all, false, None)))
 }
 
-/// The arcs before the relays, those behind them, and where one can go from the ones to the others.
-struct Layers {
-    arcs: [BTreeSet<ArcId>; 2],
-    doors: BTreeSet<Option<NodeId>>,
+/// The union of routes: the ways to relays, and the ways from them, are two layers, joined at the relays.
+pub(crate) struct Union {
+    pub(crate) network: Network,
+    /// Arcs from the one layer to the other: each is a relay, or the beginning of routes without one.
+    pub(crate) doors: BTreeMap<ArcId, Option<NodeId>>,
 }
 
-impl Layers {
-    fn new(candidates: &[Candidate], split: impl Fn(&Candidate) -> usize) -> Self {
-        let mut layers = Self { arcs: Default::default(), doors: BTreeSet::new() };
+impl Union {
+    /// `layered`: whether the ways to relays have a layer of their own. `renumber`: numbers nodes and links at random; any
+    /// answer that depends on that is one of several.
+    pub(crate) fn new(
+        network: &Network,
+        candidates: &[&Candidate],
+        layered: bool,
+        renumber: Option<&mut Dice>,
+    ) -> Self {
+        let mut arcs = BTreeSet::new();
+        let mut doors = BTreeSet::new();
         for candidate in candidates {
-            let (before, behind) = candidate.path.arcs().split_at(split(candidate));
-            layers.arcs[0].extend(before);
-            layers.arcs[1].extend(behind);
-            layers.doors.insert(candidate.relay.filter(|_| !before.is_empty()));
+            let split = if layered { candidate.hops_to_relay } else { 0 };
+            let (before, behind) = candidate.path.arcs().split_at(split);
+            arcs.extend(before.iter().map(|arc| (0, *arc)));
+            arcs.extend(behind.iter().map(|arc| (1, *arc)));
+            doors.insert(candidate.relay.filter(|_| split > 0));
         }
-        layers
+        let mut arcs: Vec<(usize, ArcId)> = arcs.into_iter().collect();
+        if let Some(dice) = renumber {
+            arcs = dice.sample(&arcs, arcs.len());
+        }
+        Builder { original: network, graph: DiGraph::new(), places: BTreeMap::new() }.build(&arcs, &doors)
+    }
+}
+
+struct Builder<'a> {
+    original: &'a Network,
+    graph: DiGraph<Node, Arc>,
+    places: BTreeMap<(usize, NodeId), NodeId>,
+}
+
+impl Builder<'_> {
+    fn build(mut self, arcs: &[(usize, ArcId)], doors: &BTreeSet<Option<NodeId>>) -> Union {
+        for (layer, arc) in arcs {
+            let (from, to) = self.original.ends(*arc);
+            self.add((*layer, from), (*layer, to), *self.original.arc(*arc));
+        }
+        let door = Arc { link: LinkId::new(0), bandwidth: UNBOUNDED, latency: crate::Latency::ZERO };
+        let mut added = BTreeMap::new();
+        for relay in doors {
+            let node = relay.unwrap_or(self.original.source());
+            added.insert(self.add((0, node), (1, node), door), *relay);
+        }
+        let source = self.place((0, self.original.source()));
+        let destination = self.place((1, self.original.destination()));
+        Union { network: Network::of_graph(self.graph, source, destination), doors: added }
     }
 
-    fn flow(&self, network: &Network) -> Bandwidth {
-        let mut graph: DiGraph<(), u64> = DiGraph::new();
-        let mut places = BTreeMap::new();
-        let mut place = |graph: &mut DiGraph<(), u64>, layer: usize, node: NodeId| {
-            *places.entry((layer, node)).or_insert_with(|| graph.add_node(()))
-        };
-        let source = place(&mut graph, 0, network.source());
-        let destination = place(&mut graph, 1, network.destination());
-        for (layer, arcs) in self.arcs.iter().enumerate() {
-            for arc in arcs {
-                let (from, to) = network.ends(*arc);
-                let (from, to) = (place(&mut graph, layer, from), place(&mut graph, layer, to));
-                graph.add_edge(from, to, network.arc(*arc).bandwidth.bits_per_second());
-            }
-        }
-        for door in &self.doors {
-            let node = door.unwrap_or(network.source());
-            let (from, to) = (place(&mut graph, 0, node), place(&mut graph, 1, node));
-            graph.add_edge(from, to, UNBOUNDED);
-        }
-        Bandwidth::from_bits_per_second(dinics(&graph, source, destination).0)
+    /// Each arc is a link of its own, whatever link it was in the other network.
+    fn add(&mut self, from: (usize, NodeId), to: (usize, NodeId), arc: Arc) -> ArcId {
+        let (from, to) = (self.place(from), self.place(to));
+        let link = LinkId::new(u32::try_from(self.graph.edge_count()).unwrap_or(u32::MAX));
+        self.graph.add_edge(from, to, Arc { link, ..arc })
+    }
+
+    fn place(&mut self, at: (usize, NodeId)) -> NodeId {
+        let node = &self.original.graph()[at.1];
+        *self.places.entry(at).or_insert_with(|| self.graph.add_node(node.clone()))
     }
 }
 
 /// More than all links together carry, and far from where sums overflow.
-const UNBOUNDED: u64 = u64::MAX / 4;
+const UNBOUNDED: Bandwidth = Bandwidth::from_bits_per_second(u64::MAX / 1024);

@@ -1,7 +1,9 @@
 //! Small random networks, and what brute force says about them.
 
 use proptest::prelude::*;
-use psmc_select::{Draft, DraftLink, DraftNode, JointnessBy, Network, Objective, Problem, Selection};
+use psmc_select::{
+    ArcId, Draft, DraftLink, DraftNode, JointnessBy, Network, NodeId, Objective, Path, Problem, Selection,
+};
 
 /// Networks of up to 14 nodes, two of them ends and up to seven of them relays, joined at random.
 pub(crate) fn networks() -> impl Strategy<Value = Network> {
@@ -45,4 +47,29 @@ pub(crate) fn brute_force(problem: &Problem) -> Option<Selection> {
     let count = problem.pool().candidates().len();
     let subsets = (1_u32..1 << count).map(|bits| (0..count).filter(|place| bits >> place & 1 == 1).collect());
     subsets.filter_map(|set: Vec<usize>| problem.select(set)).max_by_key(|selection| selection.score)
+}
+
+/// All paths that visit no node twice.
+pub(crate) fn simple_paths(network: &Network) -> Vec<Path> {
+    let mut paths = Vec::new();
+    walk(network, &mut vec![network.source()], &mut Vec::new(), &mut paths);
+    paths
+}
+
+fn walk(network: &Network, nodes: &mut Vec<NodeId>, arcs: &mut Vec<ArcId>, paths: &mut Vec<Path>) {
+    let at = nodes[nodes.len() - 1];
+    if at == network.destination() {
+        return paths.push(Path::new(network, arcs.clone()));
+    }
+    let leaving: Vec<_> = network.graph().edge_indices().filter(|arc| network.ends(*arc).0 == at).collect();
+    for arc in leaving {
+        let next = network.ends(arc).1;
+        if !nodes.contains(&next) {
+            nodes.push(next);
+            arcs.push(arc);
+            walk(network, nodes, arcs, paths);
+            nodes.pop();
+            arcs.pop();
+        }
+    }
 }

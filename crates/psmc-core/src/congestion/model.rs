@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::filter::MaxFilter;
-use super::phase::{ALLOWANCE, INITIAL_DATAGRAMS, LEAST_DATAGRAMS, Phase};
-use super::round::{ChanceLoss, Growth, Round, Steadiness};
+use super::phase::{ALLOWANCE, INITIAL_DATAGRAMS, Phase};
+use super::round::{ChanceLoss, Growth, Rise, Round, Steadiness};
 use super::{AckSample, Controller, RateSample, bytes_in, percent, rate_over};
 use crate::windowed::WindowedMin;
 
@@ -63,6 +63,8 @@ pub(crate) struct Model {
     min_rtt_seen: Option<Instant>,
     /// Window that losses have imposed, bytes.
     loss_ceiling: u64,
+    /// How round trips grow while a queue does. On a slow path a round takes long by then.
+    rise: Rise,
     /// Consecutive rounds that delivered much less than believed, and that lost too much.
     slow_rounds: u32,
     lossy_rounds: u32,
@@ -93,6 +95,7 @@ impl Model {
             loaded_rtt: WindowedMin::default(),
             min_rtt_seen: None,
             loss_ceiling: u64::MAX,
+            rise: Rise::default(),
             slow_rounds: 0,
             lossy_rounds: 0,
         }
@@ -116,7 +119,9 @@ impl Model {
         self.phase_rounds += 1;
         let loaded = round.is_loaded(self.datagram_size);
         if let Some(least) = round.min_rtt.filter(|_| loaded) {
-            self.loaded_rtt.update(least, now);
+            if !self.has_queue_of_ours(rate) {
+                self.loaded_rtt.update(least, now);
+            }
             self.steadiness.on_round(least);
         }
         let lossy = round.is_lossy(self.datagram_size, self.base_rtt(), &self.chance);
@@ -133,7 +138,7 @@ impl Model {
             self.notice_fall(rate, round.saw_queue(self.base_rtt()));
             self.filter.advance();
         }
-        self.judge_queue(&round, loaded, lossy);
+        self.judge_queue(&round, loaded || rate.stretched, lossy);
         let stalled = !grew && !limited;
         let proven = self.phase == Phase::Probe && !self.is_clear;
         self.confirmed |= stalled && (proven || self.growth.stalled >= STARTUP_ROUNDS);
@@ -243,6 +248,7 @@ impl Model {
         self.jitter = sample.jitter;
         self.round.min_rtt = Some(self.round.min_rtt.map_or(rtt, |least| least.min(rtt)));
         self.round.max_rtt = self.round.max_rtt.max(rtt);
+        self.rise.on_ack(rtt, sample.acked_bytes, now);
         self.round.rtt_samples += 1;
         let base = self.base_rtt();
         if rtt <= base + base / 16 + MIN_RTT_TOLERANCE {
@@ -260,6 +266,17 @@ impl Model {
     fn held_rtt(&self) -> Duration {
         let base = self.base_rtt();
         self.smoothed_rtt.clamp(base, 2 * base + 4 * self.steadiness.variation())
+    }
+
+    /// Whether a queue that this path's own datagrams have built is in the round trips of the round: it tells
+    /// nothing of how long they are without. What was sent before a queue was drained has met it.
+    fn has_queue_of_ours(&self, rate: &RateSample) -> bool {
+        match self.phase {
+            Phase::Startup => rate.stretched,
+            Phase::Drain => true,
+            Phase::Cruise => self.phase_rounds <= 1,
+            Phase::Probe | Phase::Refresh => false,
+        }
     }
 
     /// How many rounds must look as if the pipe were full: delays that vary do so by chance.
@@ -296,6 +313,12 @@ impl Controller for Model {
         if let Some(rate) = sample.rate {
             self.on_rate(&rate, now);
         }
+        if self.phase == Phase::Startup
+            && let Some(rate) = self.rise.rate(self.base_rtt())
+        {
+            self.filter.update(rate);
+            self.enter(Phase::Drain, now);
+        }
         if self.phase == Phase::Drain && sample.inflight <= self.window() {
             self.enter(Phase::Cruise, now);
         }
@@ -315,7 +338,7 @@ impl Controller for Model {
             return self.startup_window.min(self.loss_ceiling.max(INITIAL_DATAGRAMS * self.datagram_size));
         }
         let window = self.phase.window(self.rate(), self.base_rtt(), self.held_rtt()).min(self.loss_ceiling);
-        window.max(LEAST_DATAGRAMS * self.datagram_size)
+        window.max(self.phase.least_datagrams() * self.datagram_size)
     }
 
     fn pacing_rate(&self) -> u64 {

@@ -47,6 +47,15 @@ impl Phase {
         }
     }
 
+    /// The smallest window, in datagrams.
+    pub(crate) fn least_datagrams(self) -> u64 {
+        match self {
+            // On a slow path even two are a queue.
+            Self::Refresh => 1,
+            Self::Startup | Self::Drain | Self::Cruise | Self::Probe => LEAST_DATAGRAMS,
+        }
+    }
+
     /// What a round must deliver to count as growth, percent of what was delivered before.
     pub(crate) fn growth_percent(self) -> u64 {
         match self {
@@ -71,4 +80,4 @@ pub(crate) const INITIAL_DATAGRAMS: u64 = 32;
 
 /// Fewer would stall on each late acknowledgement (`BBR.MinPipeCwnd`); more would be a long queue on a slow
 /// path: at 1 Mb/s four datagrams take 45 ms.
-pub(crate) const LEAST_DATAGRAMS: u64 = 4;
+const LEAST_DATAGRAMS: u64 = 4;

@@ -1,8 +1,8 @@
 //! What a round trip has shown.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::percent;
+use super::{percent, rate_over};
 
 /// What happened since the last round's end.
 #[derive(Debug, Default)]
@@ -116,6 +116,44 @@ impl Steadiness {
         self.variation
     }
 }
+
+/// A run of round trips none of which is shorter than the one before: what comes behind one another into a
+/// growing queue. Where delays vary and the order is kept, round trips fall after each rise.
+#[derive(Debug, Default)]
+pub(crate) struct Rise {
+    first: Option<(Duration, Instant)>,
+    last: Duration,
+    samples: u32,
+    /// Bytes acknowledged since the first.
+    acked: u64,
+    lasted: Duration,
+}
+
+impl Rise {
+    pub(crate) fn on_ack(&mut self, rtt: Duration, acked: u64, now: Instant) {
+        let Some((_, start)) = self.first.filter(|_| rtt >= self.last) else {
+            *self = Self { first: Some((rtt, now)), last: rtt, ..Self::default() };
+            return;
+        };
+        self.last = rtt;
+        self.samples += 1;
+        self.acked += acked;
+        self.lasted = now.saturating_duration_since(start);
+    }
+
+    /// The rate of the bottleneck, bytes per second, which has been busy all the time: `None` unless the run is a long
+    /// one, and it is the queue that makes most of the round trip, `base` being the path's own.
+    pub(crate) fn rate(&self, base: Duration) -> Option<u64> {
+        let grown = self.first.is_some_and(|(first, _)| self.last - first >= base.max(CLEAR_RISE));
+        (grown && self.samples >= RISE_SAMPLES).then(|| rate_over(self.acked, self.lasted))
+    }
+}
+
+/// As many as a round is judged by (RFC 9406, `N_RTT_SAMPLE`).
+const RISE_SAMPLES: u32 = 8;
+
+/// Late hosts do not make round trips grow by so much, step by step.
+const CLEAR_RISE: Duration = Duration::from_millis(20);
 
 /// Whether sending more has made the path deliver more.
 #[derive(Debug, Default)]

@@ -67,6 +67,29 @@ fn a_shallow_queue_loses_little() {
     }
 }
 
+/// A TCP connection inside sends two packets for each that arrives, and so never more than the window lets go.
+#[test]
+fn a_slow_start_inside_finds_a_slow_path_before_its_queue_is_long() {
+    const STEPS: u32 = 300;
+    for rate in [MBIT / 2, MBIT, 4 * MBIT] {
+        let link = Link { queue: Duration::from_secs(5), ..Link::new(rate, micros(3_000)) };
+        let mut sim = one_flow(link);
+        sim.flows[0].backlog = Some(10 * SIZE);
+        let (mut queueing, mut used) = (0.0, 0.0);
+        for step in 1..=STEPS {
+            let before = sim.flows[0].acked;
+            let measured = sim.run_until(f64::from(step) / 100.0);
+            let flow = &mut sim.flows[0];
+            let arrived = flow.acked - before;
+            flow.backlog = flow.backlog.map(|bytes| bytes + 2 * arrived);
+            queueing += measured.queueing.as_secs_f64() / f64::from(STEPS);
+            used += measured.utilisation / f64::from(STEPS);
+        }
+        let packets = queueing * rate as f64 / (8 * SIZE) as f64;
+        assert!(packets <= 12.0 && used >= 0.9, "{link:?}: a queue of {packets} packets, {used} of it used");
+    }
+}
+
 #[test]
 fn random_loss_does_not_slow_it_down() {
     for rate in &RATES[..4] {

@@ -56,6 +56,14 @@ pub enum Event {
         /// The path.
         path: PathId,
     },
+    /// A path that leads through relays needs a new session there: the peer may have lost count of what it sent in the
+    /// old one.
+    HopWanted {
+        /// The peer.
+        peer: PeerId,
+        /// The path.
+        path: PathId,
+    },
     /// The peer's address on a path has changed.
     PathMoved {
         /// The peer.

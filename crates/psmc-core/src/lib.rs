@@ -37,7 +37,7 @@ pub use config::{PathConfig, PeerConfig, SiteConfig};
 pub use congestion::CongestionConfig;
 pub use egress::{ClassStatus, QueueCounters};
 pub use event::{Event, PeerId};
-pub use path::{PathAddress, PathCounters, PathState};
+pub use path::{PathAddress, PathCounters, PathState, Via};
 pub use reorder::{AdaptiveBuffer, ReorderCounters, ReorderPolicy};
 pub use repair::{RepairCounters, RepairKind, UnknownRepair};
 pub use scheduler::{SchedulerKind, UnknownScheduler};

@@ -2,6 +2,7 @@
 
 mod emit;
 mod forward;
+mod hop;
 mod liveness;
 mod mtu;
 pub(crate) mod pacer;
@@ -18,6 +19,7 @@ use psmc_wire::PathId;
 use psmc_wire::datagram::DATAGRAM_OVERHEAD;
 use psmc_wire::frame::{AckFrame, DATA_OVERHEAD, PathStats, PathUse, PathUseFrame};
 
+pub use hop::Via;
 pub use liveness::PathState;
 pub(crate) use received::Arrival;
 pub(crate) use sent::Settled;
@@ -30,6 +32,7 @@ use crate::congestion::{AckSample, Controller};
 use crate::egress::Queued;
 use crate::repair::Role;
 use forward::ForwardDelay;
+use hop::FirstHop;
 use liveness::Liveness;
 use mtu::PathMtu;
 use pacer::Pacer;
@@ -101,6 +104,7 @@ pub(crate) struct Path {
     /// Whether this site opened it; the other one then learns its addresses from its datagrams.
     pub(crate) opened_here: bool,
     pub(crate) address: PathAddress,
+    pub(crate) first_hop: FirstHop,
     pub(crate) liveness: Liveness,
     pub(crate) usage: Usage,
     pub(crate) rtt: RttEstimator,
@@ -124,6 +128,7 @@ pub(crate) struct Path {
     outbox: VecDeque<Queued>,
     outbox_bytes: u64,
     response: Option<[u8; 8]>,
+    newest_challenge: Option<[u8; 8]>,
     next_token: u64,
     use_in_datagram: Option<PathUseFrame>,
     only_answered_since: Option<Instant>,
@@ -144,13 +149,14 @@ impl Path {
         keepalive: Duration,
         now: Instant,
     ) -> Self {
-        let max_datagram = config.mtu.saturating_sub(OUTER_HEADERS).max(mtu::BASE);
+        let max_datagram = mtu::ceiling(config.mtu, OUTER_HEADERS);
         Self {
             id,
             controller: config.congestion.build(max_datagram, None),
             config,
             opened_here,
             address,
+            first_hop: FirstHop::Peer,
             liveness: Liveness::new(now),
             usage: Usage::default(),
             rtt: RttEstimator::default(),
@@ -169,13 +175,14 @@ impl Path {
             outbox: VecDeque::new(),
             outbox_bytes: 0,
             response: None,
+            newest_challenge: None,
             next_token: 0,
             use_in_datagram: None,
             only_answered_since: None,
             last_eliciting_at: None,
             answered_at: now,
             keepalive,
-            mtu: PathMtu::new(max_datagram, now),
+            mtu: PathMtu::new(max_datagram, OUTER_HEADERS, now),
         }
     }
 
@@ -236,7 +243,7 @@ impl Path {
 
     /// How large an inner packet fits into a datagram of this path.
     pub(crate) fn room(&self) -> usize {
-        self.mtu.size() - DATAGRAM_OVERHEAD - DATA_OVERHEAD
+        self.mtu.size() - self.first_hop.header_len() - DATAGRAM_OVERHEAD - DATA_OVERHEAD
     }
 
     /// Whether something of that size, with the frame of an inner packet around it, fits into a datagram of this path.
@@ -302,6 +309,7 @@ impl Path {
     /// The peer wants these bytes back.
     pub(crate) fn on_challenge(&mut self, token: [u8; 8]) {
         self.response = Some(token);
+        self.newest_challenge = Some(token);
     }
 
     /// The peer has answered a probe.
@@ -420,6 +428,9 @@ impl Path {
     /// When the path has something to do by itself. `backlog` is the size of the packet whose turn it is in the
     /// session.
     pub(crate) fn next_timeout(&self, warm: bool, backlog: Option<usize>, now: Instant) -> Option<Instant> {
+        if self.first_hop.is_awaited() {
+            return self.usage.forget_at();
+        }
         let waiting = self.outbox_bytes + backlog.map_or(0, on_wire);
         let wants_data = waiting > 0 && self.rank().is_some() && self.window_is_open();
         let pacer = wants_data
@@ -445,6 +456,9 @@ impl Path {
     /// Whether a datagram should leave now.
     pub(crate) fn wants_to_send(&self, now: Instant) -> bool {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        if self.first_hop.is_awaited() {
+            return false;
+        }
         self.response.is_some()
             || !self.carried.is_empty()
             || self.carried_use.is_some()

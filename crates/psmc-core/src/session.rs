@@ -33,7 +33,7 @@ use crate::shared::Shared;
 use crate::split::{Assembly, AssemblyCounters};
 use control::Control;
 use keys::KeyRing;
-use psmc_wire::control::PathInfo;
+use psmc_wire::control::{PathInfo, PathVia};
 use udp_limit::UdpLimit;
 
 /// The most paths of a session (mission S1).
@@ -66,6 +66,8 @@ pub(crate) struct Session {
     retired: RetiredIds,
     /// What the peer told about paths that have not been heard of yet.
     announced: Vec<PathInfo>,
+    /// The relays of paths of the peer's that have not been heard of yet.
+    vias: Vec<PathVia>,
     /// What the peer wishes of paths that have not been heard of yet.
     wished: Vec<PathUseFrame>,
     egress: EgressQueue,
@@ -184,6 +186,7 @@ impl Session {
             next_path_id: u16::from(!config.smaller_key),
             retired: RetiredIds::default(),
             announced: Vec::new(),
+            vias: Vec::new(),
             wished: Vec::new(),
             egress: EgressQueue::new(shared.classes.list(), shared.mtu),
             extras: Extras::default(),

@@ -16,7 +16,7 @@ use crate::batch::{Batch, SocketId, Transmit};
 use crate::classify;
 use crate::config::{PathConfig, PeerConfig, SiteConfig};
 use crate::event::{Event, PeerId};
-use crate::path::PathAddress;
+use crate::path::{PathAddress, Via};
 use crate::scheduler::SchedulerKind;
 use crate::session::{ConnectionId, DatagramOrigin, PathError, Refusal, Session};
 use crate::shared::Shared;
@@ -139,7 +139,30 @@ impl Site {
     /// # Errors
     /// [`PeerError`] if there is no such peer, or it can't have this path.
     pub fn add_path(&mut self, peer: PeerId, config: PathConfig, now: Instant) -> Result<PathId, PeerError> {
-        self.with_peer(peer, |session, shared| session.add_path(config, shared, now))
+        self.with_peer(peer, |session, shared| session.add_path(config, false, shared, now))
+    }
+
+    /// Opens a path to a peer that is to lead through relays. It is silent until [`lead_path`](Self::lead_path).
+    ///
+    /// # Errors
+    /// [`PeerError`] if there is no such peer, or it can't have this path.
+    pub fn add_relayed_path(
+        &mut self,
+        peer: PeerId,
+        config: PathConfig,
+        now: Instant,
+    ) -> Result<PathId, PeerError> {
+        self.with_peer(peer, |session, shared| session.add_path(config, true, shared, now))
+    }
+
+    /// Leads a path that this site has opened through a session that it has reserved at a relay. To be called for each
+    /// new session: after [`add_relayed_path`](Self::add_relayed_path), after [`Event::HopWanted`], when the relay has
+    /// forgotten the old one, and for another relay. The path is validated anew, and the peer is told.
+    ///
+    /// # Errors
+    /// [`PeerError`] if there is no such peer or path.
+    pub fn lead_path(&mut self, peer: PeerId, path: PathId, via: Via, now: Instant) -> Result<(), PeerError> {
+        self.with_peer(peer, |session, shared| session.lead_path(path, via, shared, now))
     }
 
     /// Removes a path without losing a packet: what is on its way still arrives, what waits goes elsewhere.

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use psmc_wire::PathId;
 use psmc_wire::frame::{PathStats, PathUse};
+use psmc_wire::ids::KeyBytes;
 
 use crate::egress::ClassStatus;
 use crate::path::{Path, PathAddress, PathCounters, PathState};
@@ -81,6 +82,9 @@ pub struct PathStatus {
     pub usage: PathUse,
     /// Where its datagrams go.
     pub address: PathAddress,
+    /// The key of the relay next to the end that has not opened it; `None` if it is direct, or has no session at its
+    /// relays yet.
+    pub relay: Option<KeyBytes>,
     /// Its weight.
     pub weight: u16,
     /// Its greatest rate, in bits per second.
@@ -133,6 +137,7 @@ impl Path {
             state: self.state(),
             usage: self.usage.effective(),
             address: self.address,
+            relay: self.first_hop.relay(),
             weight: self.config.weight,
             max_rate: self.config.max_rate,
             mtu: self.mtu.packet_size(),

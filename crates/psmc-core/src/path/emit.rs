@@ -43,11 +43,12 @@ impl Path {
                 }
                 break;
             }
-            let Some(room) = batch.reserve(self.mtu.size()) else {
+            let Some(datagram) = batch.reserve(self.mtu.size()) else {
                 break;
             };
-            let Some((frames, tail)) = room
-                .get_mut(HEADER_LEN + TIMESTAMP_LEN..)
+            let front = self.first_hop.header_len() + HEADER_LEN + TIMESTAMP_LEN;
+            let Some((frames, tail)) = datagram
+                .get_mut(front..)
                 .and_then(|rest| rest.split_at_mut_checked(rest.len().checked_sub(TAG_LEN)?))
             else {
                 break;
@@ -58,9 +59,8 @@ impl Path {
                 self.sent.recycle(content.packets);
                 break;
             }
-            let len = HEADER_LEN + TIMESTAMP_LEN + content.frames + TAG_LEN;
-            room[HEADER_LEN..HEADER_LEN + TIMESTAMP_LEN].copy_from_slice(&clock.timestamp(now).to_be_bytes());
-            key.seal(self.id, self.sent.next_number(), &mut room[..len]);
+            let len = front + content.frames + TAG_LEN;
+            self.seal(&mut datagram[..len], key, clock, now);
             batch.commit(len);
             self.on_sent(len, content, now);
         }
@@ -81,10 +81,10 @@ impl Path {
     ) {
         let Some(datagram) = batch.reserve(size.into()) else { return };
         datagram.fill(PADDING);
-        datagram[HEADER_LEN..HEADER_LEN + TIMESTAMP_LEN].copy_from_slice(&clock.timestamp(now).to_be_bytes());
-        FrameWriter::new(&mut datagram[HEADER_LEN + TIMESTAMP_LEN..]).ping();
+        let front = self.first_hop.header_len() + HEADER_LEN + TIMESTAMP_LEN;
+        FrameWriter::new(&mut datagram[front..]).ping();
         let number = self.sent.next_number();
-        key.seal(self.id, number, datagram);
+        self.seal(datagram, key, clock, now);
         batch.commit(size.into());
         let patience = 2 * self.smoothed_rtt() + PROBE_SLACK;
         self.mtu.on_probe_sent(number, patience, now);
@@ -101,6 +101,15 @@ impl Path {
             packets: Vec::new(),
             path_use: None,
         });
+    }
+
+    /// Completes a datagram whose frames are written: its timestamp, its header and tag, and what its first hop wants
+    /// to see in front.
+    fn seal(&mut self, datagram: &mut [u8], key: &SealingKey, clock: &SessionClock, now: Instant) {
+        let inner = &mut datagram[self.first_hop.header_len()..];
+        inner[HEADER_LEN..HEADER_LEN + TIMESTAMP_LEN].copy_from_slice(&clock.timestamp(now).to_be_bytes());
+        key.seal(self.id, self.sent.next_number(), inner);
+        self.first_hop.write_header(datagram);
     }
 
     /// Writes what waits into the room for frames, the most urgent first.

@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 use psmc_wire::PacketNumber;
 use psmc_wire::frame::AckRanges;
 
-/// The datagrams that every network is taken to carry: IPv6's minimum of 1280 bytes less headers (RFC 8899 §5.1.2,
-/// `BASE_PLPMTU`).
-pub(crate) const BASE: u16 = 1280 - super::OUTER_HEADERS;
+/// The packets that every network is taken to carry: IPv6's minimum. Less headers that is the `BASE_PLPMTU` of RFC 8899
+/// §5.1.2.
+const BASE_PACKET: u16 = 1280;
 
 /// What most networks carry that are narrower than their interfaces say: Ethernet's 1500 bytes.
-const USUAL: u16 = 1500 - super::OUTER_HEADERS;
+const USUAL_PACKET: u16 = 1500;
 
 /// A size is refuted when so many probes of it were not acknowledged (§5.1.2, `MAX_PROBES`).
 const MAX_PROBES: u32 = 3;
@@ -37,6 +37,11 @@ const GRAIN: u16 = 8;
 /// So many datagrams above the base size, lost in a row while a smaller one arrived, are a black hole.
 const BLACK_HOLE: u32 = 4;
 
+/// How large datagrams may be that a link with this MTU takes.
+pub(crate) fn ceiling(link_mtu: u16, headers: u16) -> u16 {
+    link_mtu.max(BASE_PACKET) - headers
+}
+
 /// A probe that may still be acknowledged.
 #[derive(Debug)]
 struct Probe {
@@ -47,6 +52,8 @@ struct Probe {
 /// The datagram size of one path: what is confirmed, and the search for more. Sizes are those of UDP payloads.
 #[derive(Debug)]
 pub(crate) struct PathMtu {
+    /// Headers of IP and UDP around each datagram.
+    headers: u16,
     /// The interface's.
     ceiling: u16,
     confirmed: u16,
@@ -78,16 +85,18 @@ struct Holes {
 }
 
 impl PathMtu {
-    /// The base size on a path whose interface takes datagrams of `ceiling` bytes.
-    pub(crate) fn new(ceiling: u16, now: Instant) -> Self {
-        let ceiling = ceiling.max(BASE);
+    /// The base size on a path whose interface takes datagrams of `ceiling` bytes, with these `headers` around them.
+    pub(crate) fn new(ceiling: u16, headers: u16, now: Instant) -> Self {
+        let base = BASE_PACKET - headers;
+        let ceiling = ceiling.max(base);
         Self {
+            headers,
             ceiling,
-            confirmed: BASE,
+            confirmed: base,
             refuted: ceiling + 1,
             candidate: ceiling,
             tries: 0,
-            due: (ceiling > BASE).then_some(now),
+            due: (ceiling > base).then_some(now),
             probes: Vec::new(),
             shrunk: false,
             holes: Holes::default(),
@@ -99,15 +108,21 @@ impl PathMtu {
         self.confirmed.into()
     }
 
-    /// The largest IP packet on the path, in bytes, whichever the IP version.
+    /// The largest IP packet on the path, in bytes, reckoned with its headers.
     pub(crate) fn packet_size(&self) -> u16 {
-        self.confirmed + super::OUTER_HEADERS
+        self.confirmed + self.headers
     }
 
     /// The path may be another one: the search begins anew, from the base.
     pub(crate) fn restart(&mut self, now: Instant) {
-        let shrunk = self.confirmed > BASE || self.shrunk;
-        *self = Self { shrunk, ..Self::new(self.ceiling, now) };
+        self.begin(self.ceiling, self.headers, now);
+    }
+
+    /// The headers around each datagram are others: the search begins anew, unless nothing has changed.
+    pub(crate) fn set_headers(&mut self, ceiling: u16, headers: u16, now: Instant) {
+        if headers != self.headers {
+            self.begin(ceiling, headers, now);
+        }
     }
 
     /// When [`next_probe`](Self::next_probe) is due, on a path that works.
@@ -157,7 +172,8 @@ impl PathMtu {
 
     /// The kernel has refused a datagram of this size.
     pub(crate) fn on_refused(&mut self, size: usize, now: Instant) {
-        let Some(size) = u16::try_from(size).ok().filter(|&size| size > BASE && size < self.refuted) else {
+        let Some(size) = u16::try_from(size).ok().filter(|&size| size > self.base() && size < self.refuted)
+        else {
             return;
         };
         self.refuted = size;
@@ -170,7 +186,7 @@ impl PathMtu {
 
     /// A datagram of the path, sent at `sent_at`, has arrived.
     pub(crate) fn on_arrived(&mut self, bytes: u16, sent_at: Instant) {
-        if bytes > BASE {
+        if bytes > self.base() {
             self.holes.large_arrived = self.holes.large_arrived.max(Some(sent_at));
             self.holes.silent = false;
             let lost = &mut self.holes.lost;
@@ -182,7 +198,7 @@ impl PathMtu {
 
     /// A datagram of the path, sent at `sent_at`, is lost.
     pub(crate) fn on_lost(&mut self, bytes: u16, sent_at: Instant) {
-        if bytes > BASE && Some(sent_at) > self.holes.large_arrived {
+        if bytes > self.base() && Some(sent_at) > self.holes.large_arrived {
             let (count, _) = self.holes.lost.get_or_insert((0, sent_at));
             *count += 1;
         }
@@ -198,7 +214,8 @@ impl PathMtu {
 
     /// The path has fallen silent; the oldest datagram that is not acknowledged has this many bytes.
     pub(crate) fn on_silence(&mut self, oldest: Option<u16>) {
-        self.holes.silent |= oldest.is_some_and(|bytes| bytes > BASE);
+        let base = self.base();
+        self.holes.silent |= oldest.is_some_and(|bytes| bytes > base);
     }
 
     /// The path answers again, and the answer was a small datagram.
@@ -213,11 +230,20 @@ impl PathMtu {
         std::mem::take(&mut self.shrunk)
     }
 
+    fn base(&self) -> u16 {
+        BASE_PACKET - self.headers
+    }
+
+    fn begin(&mut self, ceiling: u16, headers: u16, now: Instant) {
+        let shrunk = self.confirmed > self.base() || self.shrunk;
+        *self = Self { shrunk, ..Self::new(ceiling, headers, now) };
+    }
+
     /// The size that was confirmed is not any more; it is the first to be probed. If it was a false alarm, that
     /// has cost a round trip of smaller datagrams.
     fn on_black_hole(&mut self, now: Instant) {
         self.holes = Holes::default();
-        if self.confirmed > BASE {
+        if self.confirmed > self.base() {
             (self.candidate, self.tries, self.due) = (self.confirmed, 0, Some(now));
             self.fall_back();
         }
@@ -226,20 +252,20 @@ impl PathMtu {
     fn fall_back(&mut self) {
         // An acknowledgement of what was sent before would confirm what is doubted.
         self.probes.clear();
-        self.confirmed = BASE;
+        self.confirmed = self.base();
         self.shrunk = true;
     }
 
     /// Goes on with the next size, or ends the search.
     fn go_on(&mut self, now: Instant) {
         self.tries = 0;
-        let (low, high) = (self.confirmed, self.refuted);
+        let (low, high, usual) = (self.confirmed, self.refuted, USUAL_PACKET - self.headers);
         self.candidate = if high > self.ceiling {
             self.ceiling
         } else if high - low <= GRAIN {
             low
-        } else if low < USUAL && USUAL < high {
-            USUAL
+        } else if low < usual && usual < high {
+            usual
         } else {
             low + (high - low) / 2
         };

@@ -61,8 +61,7 @@ impl Session {
                 self.udp_limit.set_peers(limits.udp_rate);
                 Ok(())
             }
-            // No path of this implementation leads through a relay.
-            Message::PathVia(_) if greeted => Ok(()),
+            Message::PathVia(via) if greeted => self.on_path_via(via, now),
             Message::PathInfo(_) | Message::Limits(_) | Message::PathVia(_) => Err(Refusal::OutOfTurn),
             Message::Close(reason) => {
                 shared.events.push_back(Event::Closed { peer: self.peer, reason });
@@ -178,6 +177,7 @@ impl Session {
         let own: Vec<_> = self.paths.iter().filter(|path| path.opened_here).map(|path| path.id).collect();
         for path in own {
             self.announce(path, shared);
+            self.announce_via(path, shared);
         }
         for path in &mut self.paths {
             path.liveness.probe_now(now);
@@ -204,6 +204,8 @@ impl Session {
         self.forget_repairs(shared);
         let lasts = |path: &Path| path.opened_here && path.usage.effective() != PathUse::Closed;
         let (lasting, ended): (Vec<_>, _) = std::mem::take(&mut self.paths).into_iter().partition(lasts);
+        let spent = lasting.iter().filter(|path| !path.first_hop.outlives_session());
+        shared.events.extend(spent.map(|path| Event::HopWanted { peer: self.peer, path: path.id }));
         self.paths = lasting.into_iter().map(|path| path.renewed(now)).collect();
         let forgotten = ended.iter().map(|path| Event::PathForgotten { peer: self.peer, path: path.id });
         shared.events.extend(forgotten);
@@ -213,6 +215,7 @@ impl Session {
         self.reorder = Reorder::new(self.config.reorder, ReorderLimits::default());
         self.retired = super::RetiredIds::default();
         self.announced.clear();
+        self.vias.clear();
         self.wished.clear();
         self.waiting = super::Waiting::default();
         self.scheduler.on_change();
@@ -224,8 +227,10 @@ impl Path {
     fn renewed(self, now: Instant) -> Self {
         let (link_up, keepalive) = (self.liveness.link_is_up(), self.keepalive());
         let usage = self.usage.renewed(now);
+        let first_hop = self.first_hop.renewed();
         let mut path = Self::new(self.id, self.config, self.opened_here, self.address, keepalive, now);
         path.usage = usage;
+        path.resume(first_hop, now);
         if !link_up {
             path.liveness.on_link(false, now);
         }

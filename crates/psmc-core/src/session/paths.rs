@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use psmc_wire::PathId;
-use psmc_wire::control::PathInfo;
+use psmc_wire::control::{PathInfo, PathVia};
 use psmc_wire::frame::{PathUse, PathUseFrame};
 use thiserror::Error;
 
@@ -11,7 +11,7 @@ use super::receive::Refusal;
 use super::{MAX_PATHS, Session};
 use crate::config::PathConfig;
 use crate::event::Event;
-use crate::path::{Path, PathAddress, PathState};
+use crate::path::{Path, PathAddress, PathState, Via};
 use crate::scheduler::SchedulerKind;
 use crate::shared::Shared;
 
@@ -36,10 +36,12 @@ pub enum PathError {
 }
 
 impl Session {
-    /// Opens a path. It carries data as soon as the peer has answered on it.
+    /// Opens a path. It carries data as soon as the peer has answered on it. One that is to lead through a relay is
+    /// silent before there is a session there.
     pub(crate) fn add_path(
         &mut self,
         config: PathConfig,
+        is_relayed: bool,
         shared: &mut Shared,
         now: Instant,
     ) -> Result<PathId, PathError> {
@@ -54,7 +56,10 @@ impl Session {
         let id = PathId(self.next_path_id);
         self.next_path_id = self.next_path_id.checked_add(2).ok_or(PathError::NoIds)?;
         let address = PathAddress { socket: config.socket, local_ip: None, remote: config.remote };
-        let path = Path::new(id, config, true, address, self.config.keepalive, now);
+        let mut path = Path::new(id, config, true, address, self.config.keepalive, now);
+        if is_relayed {
+            path.await_hop();
+        }
         self.insert_path(path);
         self.announce(id, shared);
         Ok(id)
@@ -71,6 +76,9 @@ impl Session {
         let mut path = Path::new(id, config, false, address, self.config.keepalive, now);
         if let Some(at) = self.wished.iter().position(|wish| wish.path == id) {
             path.usage.on_peer_request(self.wished.swap_remove(at), now);
+        }
+        if let Some(at) = self.vias.iter().position(|via| via.path == id) {
+            path.on_path_via(self.vias.swap_remove(at), now);
         }
         self.insert_path(path);
     }
@@ -105,6 +113,45 @@ impl Session {
         self.announced.retain(|other| other.path != id);
         let takes = self.path_index(id).is_none() && self.is_openable(id) && self.announced.len() < MAX_PATHS;
         takes.then(|| self.announced.push(info)).ok_or(Refusal::NoSuchPath)
+    }
+
+    /// Leads a path of this site through a session that was reserved at its relay, and tells the peer.
+    pub(crate) fn lead_path(
+        &mut self,
+        id: PathId,
+        via: Via,
+        shared: &mut Shared,
+        now: Instant,
+    ) -> Result<(), PathError> {
+        let index = self.path_index(id).filter(|&index| self.paths[index].opened_here);
+        let index = index.ok_or(PathError::Unknown)?;
+        let before = self.paths[index].state();
+        self.paths[index].lead_through(via, now);
+        self.note_state(index, before, shared, now);
+        self.announce_via(id, shared);
+        Ok(())
+    }
+
+    /// Tells the peer through which relay a path leads, if it does and there is a connection.
+    pub(super) fn announce_via(&mut self, id: PathId, shared: &mut Shared) {
+        let Some((connection, ..)) = self.control.current() else {
+            return;
+        };
+        if let Some(via) = self.path_mut(id).and_then(Path::tell_via) {
+            shared.messages.push_back((connection, psmc_wire::control::Message::PathVia(via)));
+        }
+    }
+
+    /// The peer tells through which relay a path of its own leads.
+    pub(super) fn on_path_via(&mut self, via: PathVia, now: Instant) -> Result<(), Refusal> {
+        let id = via.path;
+        if let Some(path) = self.path_mut(id).filter(|path| !path.opened_here) {
+            path.on_path_via(via, now);
+            return Ok(());
+        }
+        self.vias.retain(|other| other.path != id);
+        let takes = self.path_index(id).is_none() && self.is_openable(id) && self.vias.len() < MAX_PATHS;
+        takes.then(|| self.vias.push(via)).ok_or(Refusal::NoSuchPath)
     }
 
     /// The paths are others, or count for more or less. What was given to paths and has not left yet is given
@@ -165,6 +212,7 @@ impl Session {
         self.wished.retain(|other| other.path != wish.path);
         if wish.usage == PathUse::Closed {
             self.announced.retain(|info| info.path != wish.path);
+            self.vias.retain(|via| via.path != wish.path);
             self.retired.retire(wish.path);
         } else if self.wished.len() < MAX_PATHS {
             self.wished.push(wish);

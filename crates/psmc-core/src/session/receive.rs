@@ -181,6 +181,7 @@ impl Session {
         let path = &mut self.paths[index];
         // What arrives at a socket that the path has left was sent before it did.
         let left_behind = path.opened_here && origin.socket != path.address.socket;
+        let left_behind = left_behind || (!path.follows_peer() && origin.remote != path.address.remote);
         if packet_number < path.received.window.expected() || left_behind {
             return;
         }

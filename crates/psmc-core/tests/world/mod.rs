@@ -5,6 +5,7 @@
 
 pub mod crypto;
 mod link;
+mod relay;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -19,6 +20,7 @@ use psmc_core::{
 use psmc_wire::PathId;
 use psmc_wire::control::Message;
 use psmc_wire::crypto::{Aead, Role};
+pub use relay::Relays;
 
 /// The end of the world that opens the paths and dials.
 pub const VAN: usize = 0;
@@ -89,6 +91,8 @@ pub struct World {
     pub start: Instant,
     pub ends: [End; 2],
     pub links: Vec<Link>,
+    /// The relays that stand in links.
+    pub relays: Relays,
     /// Whether control connections can be made, and carry anything.
     pub control_up: bool,
     /// Whether the links carry nothing but control connections.
@@ -139,6 +143,7 @@ impl World {
             start: now,
             ends: [end(VAN), end(HQ)],
             links,
+            relays: Relays::default(),
             control_up: true,
             udp_blocked: false,
             refuse_dials_of: None,
@@ -196,7 +201,9 @@ impl World {
 
     fn open_paths(&mut self) {
         for link in 0..self.links.len() {
-            self.add_path(path_config(link)).expect("room for a path");
+            if !self.relays.stands_in(link) {
+                self.add_path(path_config(link)).expect("room for a path");
+            }
         }
     }
 
@@ -384,7 +391,9 @@ impl World {
             assert_eq!(usize::from(to.ip().octets()[2]), link, "sent into the wrong link");
             for datagram in self.batch.contents().chunks(transmit.segment_size).filter(|_| !self.udp_blocked)
             {
-                self.links[link].send(end, datagram, address(link, end), self.now);
+                let relayed = self.relays.pass_on(link, end, datagram, self.now);
+                let Some((datagram, from)) = relayed else { continue };
+                self.links[link].send(end, &datagram, from, self.now);
             }
         }
     }
@@ -417,6 +426,7 @@ impl World {
             | Event::PathChanged { .. }
             | Event::PathOpened { .. }
             | Event::PathForgotten { .. }
+            | Event::HopWanted { .. }
             | Event::PathMoved { .. } => {}
         }
         self.ends[end].events.push(event);

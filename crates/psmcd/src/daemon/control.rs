@@ -274,7 +274,7 @@ impl Control {
             Event::PathMoved { peer, path } => {
                 tracing::info!(peer = name(*peer), path = path.0, "the peer's address on a path has changed");
             }
-            Event::Dial(_) | Event::Hangup(_) | Event::PathForgotten { .. } => {}
+            Event::Dial(_) | Event::Hangup(_) | Event::PathForgotten { .. } | Event::HopWanted { .. } => {}
         }
     }
 

@@ -369,6 +369,7 @@ impl Plane {
             | Event::Hangup(_)
             | Event::Connected { .. }
             | Event::Closed { .. }
+            | Event::HopWanted { .. }
             | Event::PathForgotten { .. } => self.notify(Notice::Event(event)),
         }
     }

@@ -4,6 +4,11 @@ use psmc_wire::ids::PathId;
 
 use super::*;
 
+/// Headers of UDP and IPv6.
+const HEADERS: u16 = 48;
+
+const BASE: u16 = BASE_PACKET - HEADERS;
+
 const RTT: Duration = Duration::from_millis(100);
 
 /// A path that carries datagrams of up to `carries` bytes, and the search for that.
@@ -18,7 +23,7 @@ struct Rig {
 impl Rig {
     fn new(ceiling: u16, carries: u16) -> Self {
         let now = Instant::now();
-        Self { mtu: PathMtu::new(ceiling, now), carries, now, next: 0, probes: Vec::new() }
+        Self { mtu: PathMtu::new(ceiling, HEADERS, now), carries, now, next: 0, probes: Vec::new() }
     }
 
     /// Sends the probe that is due and acknowledges it if the path carries it.

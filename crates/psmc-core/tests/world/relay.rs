@@ -1,0 +1,117 @@
+//! Relays that stand in links of the world: at the end from which a datagram comes, so that the link has the delay of
+//! the whole way.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use psmc_core::Via;
+use psmc_core::relay::{Account, Added, Address, Leg, Limiter, Refusals, Relay, RelayConfig, SessionSpec};
+use psmc_wire::PathId;
+use psmc_wire::ids::KeyBytes;
+
+use super::{HQ, VAN, World, address, path_config};
+
+/// The relays, by the link that they stand in.
+#[derive(Default)]
+pub struct Relays {
+    relays: BTreeMap<usize, Standing>,
+    draws: u64,
+}
+
+struct Standing {
+    relay: Relay,
+    account: Arc<Account>,
+    /// Where it takes datagrams.
+    address: SocketAddr,
+}
+
+impl Standing {
+    fn new(link: usize, now: Instant) -> Self {
+        let config = RelayConfig {
+            max_sessions: 8,
+            max_waiting: 1000,
+            idle: Duration::from_secs(60),
+            worker: (0, 1),
+            total: Arc::new(Limiter::new(None)),
+            seed: 7,
+            origin: now,
+        };
+        let account = Arc::new(Account::new(KeyBytes([1; 32]), 8, None));
+        let mut address = address(link, 99);
+        address.set_port(4000);
+        Self { relay: Relay::new(&config), account, address }
+    }
+}
+
+impl Relays {
+    pub fn stands_in(&self, link: usize) -> bool {
+        self.relays.contains_key(&link)
+    }
+
+    /// What a relay has refused.
+    pub fn refusals(&self, link: usize) -> Refusals {
+        self.relays[&link].relay.refusals
+    }
+
+    /// What an end's datagram is behind the relay, if there is one, and where it seems to come from.
+    pub(super) fn pass_on(
+        &mut self,
+        link: usize,
+        end: usize,
+        datagram: &[u8],
+        now: Instant,
+    ) -> Option<(Vec<u8>, SocketAddr)> {
+        let from = address(link, end);
+        let mut datagram = datagram.to_vec();
+        let Some(standing) = self.relays.get_mut(&link) else {
+            return Some((datagram, from));
+        };
+        let from = Address { remote: from, local_ip: None };
+        let (to, passed) = standing.relay.handle_datagram(&mut datagram, from, now)?;
+        assert_eq!(to.remote, address(link, 1 - end), "handed to the wrong end");
+        Some((passed.to_vec(), standing.address))
+    }
+
+    fn reserve(&mut self, link: usize, now: Instant) -> Via {
+        let draws = &mut self.draws;
+        let standing = self.relays.get_mut(&link).expect("a relay in this link");
+        let ticket = standing.account.take_session().expect("a session is left");
+        let far = Address { remote: address(link, HQ), local_ip: None };
+        let spec = SessionSpec { ticket, rate: None, address: Some(far), far: Leg::Site };
+        let random = || {
+            *draws += 1;
+            let word = draws.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+            std::array::from_fn(|byte| word[byte % 8] ^ byte as u8)
+        };
+        let Added { near, far, .. } = standing.relay.add(spec, random, now).expect("room for a session");
+        let relay = KeyBytes([link as u8; 32]);
+        Via { remote: standing.address, near, relay, relay_address: standing.address, far }
+    }
+}
+
+impl World {
+    /// Puts a relay into a link without paths, in place of one that stood there.
+    pub fn stand_relay(&mut self, link: usize) {
+        self.relays.relays.insert(link, Standing::new(link, self.now));
+    }
+
+    /// Opens a path from the van through the relay in that link, for which there is no session yet.
+    pub fn add_relayed_path(&mut self, link: usize) -> PathId {
+        let config = psmc_core::PathConfig {
+            mtu: self.links[link].interface_mtu.unwrap_or(1500),
+            remote: self.relays.relays[&link].address,
+            ..path_config(link)
+        };
+        let van = &mut self.ends[VAN];
+        van.site.add_relayed_path(van.peer, config, self.now).expect("room for a path")
+    }
+
+    /// Reserves a session at the relay in that link, and leads the van's path through it.
+    pub fn lead_path(&mut self, path: PathId, link: usize) {
+        let via = self.relays.reserve(link, self.now);
+        let van = &mut self.ends[VAN];
+        van.site.lead_path(van.peer, path, via, self.now).expect("the path is the van's");
+    }
+}

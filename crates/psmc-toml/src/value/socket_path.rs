@@ -22,6 +22,11 @@ impl SocketPath {
         Self(Path::new(RUN_DIR).join(format!("{name}.sock")))
     }
 
+    /// `/run/psmc/<name>.relay`, which no tool takes for a site's socket.
+    pub fn of_relay(name: &Name) -> Self {
+        Self(Path::new(RUN_DIR).join(format!("{name}.relay")))
+    }
+
     /// The path.
     pub fn as_path(&self) -> &Path {
         &self.0

@@ -1,0 +1,40 @@
+//! The arguments.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// The PSMC relay: hands datagrams and control streams on, and can read neither.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub(super) struct Args {
+    /// The configuration of the relay to run.
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// What is logged: a level, such as debug, or a list of directives [default: RUST_LOG, or info].
+    #[arg(long, value_name = "FILTER")]
+    pub(super) log: Option<String>,
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Checks a configuration, and says what it means.
+    Check {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Shows what a running relay does.
+    Status(StatusArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct StatusArgs {
+    /// The relay's control socket [default: the only one in /run/psmc].
+    #[arg(long, value_name = "PATH")]
+    pub(super) socket: Option<PathBuf>,
+    /// As JSON, for tools.
+    #[arg(long)]
+    pub(super) json: bool,
+}

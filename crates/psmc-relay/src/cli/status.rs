@@ -1,0 +1,113 @@
+//! `psmc-relay status`
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use psmc_toml::{RUN_DIR, rate_text};
+
+use super::CliError;
+use super::args::StatusArgs;
+use crate::status::{Session, Status, Way, ask};
+
+pub(super) fn run(args: &StatusArgs) -> Result<(), CliError> {
+    let path = args.socket.clone().unwrap_or_else(|| usual_socket(Path::new(RUN_DIR)));
+    let status = ask(&path)?;
+    let text = if args.json {
+        let mut json = serde_json::to_string_pretty(&status).map_err(io::Error::from)?;
+        json.push('\n');
+        json
+    } else {
+        describe(&status)
+    };
+    Ok(io::stdout().write_all(text.as_bytes())?)
+}
+
+/// The first socket of a relay in a directory, or where one would be.
+fn usual_socket(directory: &Path) -> PathBuf {
+    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
+    let mut sockets: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "relay"))
+        .collect();
+    sockets.sort();
+    sockets.into_iter().next().unwrap_or_else(|| directory.join("NAME.relay"))
+}
+
+fn describe(status: &Status) -> String {
+    let mut text = String::new();
+    let (moved, refused) = (&status.datagrams, &status.refused);
+    let all_refused = [
+        ("malformed", refused.malformed),
+        ("of unknown label", refused.unknown_label),
+        ("replayed", refused.replayed),
+        ("forged", refused.forged),
+        ("in circles", refused.too_many_hops),
+        ("without an address", refused.no_address),
+        ("too long", refused.too_long),
+        ("in full queues", refused.queue_full),
+    ];
+    let refused: Vec<String> = all_refused
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(reason, count)| format!("{count} {reason}"))
+        .collect();
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "relay {}, up {} s: {} sessions, {} gateways, {} streams\n\
+         received {} datagrams, sent {}, not taken by the network {}\n\
+         refused {}\n",
+        status.name,
+        status.uptime_s,
+        status.sessions.len(),
+        status.gateways,
+        status.streams,
+        moved.received,
+        moved.sent,
+        moved.send_drops,
+        if refused.is_empty() { "none".to_owned() } else { refused.join(", ") },
+    );
+    for site in &status.sites {
+        let _ = writeln!(
+            text,
+            "site {}: {} of {} sessions, {}",
+            site.name,
+            site.sessions,
+            site.max_sessions,
+            rate(site.rate_bits_per_second)
+        );
+    }
+    for session in &status.sessions {
+        text.push_str(&session_text(session));
+    }
+    text
+}
+
+fn session_text(session: &Session) -> String {
+    format!(
+        "session {} of {}, {}, unused for {} s\n  to the far end  {}\n  to the near end {}\n",
+        session.id,
+        session.site,
+        rate(session.rate_bits_per_second),
+        session.idle_s,
+        way_text(&session.to_far),
+        way_text(&session.to_near),
+    )
+}
+
+fn way_text(way: &Way) -> String {
+    let dropped: u64 = way.dropped.iter().sum();
+    format!(
+        "{}: {} datagrams, {} bytes, {} waiting, {dropped} dropped",
+        way.address.as_deref().unwrap_or("(not known yet)"),
+        way.datagrams,
+        way.bytes,
+        way.waiting,
+    )
+}
+
+fn rate(bits_per_second: Option<u64>) -> String {
+    bits_per_second.map_or_else(|| "no limit".to_owned(), rate_text)
+}

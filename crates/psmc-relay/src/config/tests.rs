@@ -1,0 +1,81 @@
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+use psmc_net::keys::PrivateKey;
+
+use super::*;
+
+/// A directory with the key file that [`RELAY`] names.
+fn directory() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("fra1.key");
+    fs::write(&file, PrivateKey::from_seed([7; 32]).to_base64().as_str()).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    directory
+}
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    let directory = directory();
+    Config::parse(text, &directory.path().join("relay.toml"))
+}
+
+fn complaints(text: &str) -> Vec<String> {
+    let error = parse(text).expect_err("it is wrong");
+    error.complaints().iter().map(|complaint| complaint.reason().to_owned()).collect()
+}
+
+const RELAY: &str = "[relay]\nname = \"fra1\"\nprivate_key_file = \"fra1.key\"\n";
+
+fn key(number: u8) -> String {
+    PrivateKey::from_seed([number; 32]).public().to_string()
+}
+
+fn allow(name: &str, number: u8) -> String {
+    format!("[[allow]]\nname = \"{name}\"\npublic_key = \"{}\"\n", key(number))
+}
+
+#[test]
+fn the_least_is_enough() {
+    let config = parse(&format!("{RELAY}{}", allow("van", 1))).unwrap();
+    assert_eq!((config.workers, config.max_sessions, config.max_rate), (1, 4096, None));
+    assert_eq!(config.destinations, Networks::Public);
+    assert_eq!(config.control_socket.to_string(), "/run/psmc/fra1.relay");
+    assert_eq!(config.sites[0].max_sessions, 64);
+    assert!(!config.sites[0].gateway);
+    assert!(parse(&format!("{RELAY}coordinator = \"{}\"\n", key(9))).is_ok());
+}
+
+#[test]
+fn everything_can_be_said() {
+    let text = format!(
+        "{RELAY}listen = \"127.0.0.1:6000\"\nworkers = 2\nmax_sessions = 10\nmax_rate = \"1gbit\"\nidle = 30\n\
+         destinations = [\"10.200.0.0/16\"]\nmetrics = \"127.0.0.1:9115\"\ncontrol_socket = \"/tmp/x.sock\"\n\
+         {}max_sessions = 3\nmax_rate = \"20mbit\"\nsession_rate = \"5mbit\"\ngateway = true\n",
+        allow("van", 1)
+    );
+    let config = parse(&text).unwrap();
+    assert_eq!(config.idle.as_secs(), 30);
+    assert!(config.sites[0].gateway);
+    let summary = config.summary().to_string();
+    for said in ["fra1", "127.0.0.1:6000", "1gbit", "10.200.0.0/16", "9115", "van (gateway)", "5mbit"] {
+        assert!(summary.contains(said), "{said}: {summary}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    assert_eq!(
+        complaints(RELAY),
+        ["the relay would serve nobody: the file has neither [[allow]] nor a coordinator"]
+    );
+    assert!(complaints(&allow("van", 1))[0].contains("no [relay]"));
+    let twice = format!("{RELAY}{}{}", allow("van", 1), allow("van", 1));
+    assert_eq!(complaints(&twice), ["there are two sites van", "this key is another site's, too"]);
+    let bad = format!(
+        "{RELAY}workers = 0\nmax_sessions = 0\nidle = 0\nmetrics = \"x\"\ndestinations = []\nmax_rte = 1\n{}",
+        allow("van", 1)
+    );
+    assert_eq!(complaints(&bad).len(), 6);
+    let no_key = format!("[relay]\nname = \"fra1\"\nprivate_key_file = \"none.key\"\n{}", allow("van", 1));
+    assert!(complaints(&no_key)[0].contains("there is no key file"));
+}

@@ -1,0 +1,263 @@
+//! One connection of a site: requests and answers, until it ends or becomes a stream.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use psmc_net::keys::PublicKey;
+use psmc_net::tls::Secured;
+use psmc_net::tls::tcp::connect_tcp;
+use psmc_wire::relay::{Far, Message, Refusal, Refused, RequestId, StreamId};
+use tokio::io::{ReadHalf, split};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::timeout;
+
+use super::framing::{End, Reader, close, write, write_all};
+use super::hub::{Hub, new_stream_id, welcome};
+use super::member::Member;
+use super::{Denied, Stream, Streams};
+
+/// How long a site may take to say hello: as for a handshake.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long the far end of a stream may take to answer.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a gateway may take to accept a stream: a handshake of its own, over a bad path.
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Messages that wait to be written; a site that does not read them is not read either.
+const MAX_OUTGOING: usize = 64;
+
+/// What becomes of a connection after its last request.
+enum Then {
+    Connect(RequestId, Far),
+    Accept(RequestId, StreamId),
+}
+
+/// Serves a connection until it ends.
+pub(crate) async fn serve(hub: Arc<Hub>, streams: Arc<Streams>, secured: Secured) -> Result<(), End> {
+    let key = secured.peer;
+    let (reader, mut writer) = split(secured.stream);
+    let mut reader = Reader::new(reader);
+    let (member, _connection) = match greet(&hub, key, &mut reader).await {
+        Ok(greeted) => greeted,
+        Err(Greeting::Denied(denied)) => {
+            write(&mut writer, &refused(RequestId::CONNECTION, &denied)).await?;
+            close(writer).await;
+            return Err(End::Refused(denied.text));
+        }
+        Err(Greeting::Ended(end)) => return Err(end),
+    };
+    write(&mut writer, &welcome(&hub, &member)).await?;
+
+    let (answers, outgoing) = mpsc::channel(MAX_OUTGOING);
+    let writing = write_all(writer, outgoing);
+    tokio::pin!(writing);
+    let asked = tokio::select! {
+        asked = requests(&hub, &member, reader, answers) => asked,
+        written = &mut writing => return written.map(drop),
+    };
+    // What was answered last is still written.
+    let writer = writing.await?;
+    let (then, reader) = match asked {
+        Ok(asked) => asked,
+        Err(end) => {
+            close(writer).await;
+            return Err(end);
+        }
+    };
+    let stream = reader.unsplit(writer);
+    match then {
+        Then::Connect(request, far) => connect(&hub, &streams, &member, (stream, request), far).await,
+        Then::Accept(request, offered) => accept(&hub, &member, (stream, request), offered).await,
+    }
+}
+
+/// Why there is no conversation.
+enum Greeting {
+    Denied(Denied),
+    Ended(End),
+}
+
+async fn greet(
+    hub: &Hub,
+    key: PublicKey,
+    reader: &mut Reader<ReadHalf<Stream>>,
+) -> Result<(Arc<Member>, OwnedSemaphorePermit), Greeting> {
+    let first = timeout(HELLO_TIMEOUT, reader.next()).await;
+    let first = first.map_err(|_| Greeting::Ended(End::Silent))?.map_err(Greeting::Ended)?;
+    let Message::Hello(hello) = first else {
+        return Err(Greeting::Denied(Denied::new(Refusal::Protocol, "the first message is HELLO")));
+    };
+    let member = hub.admit(key, &hello).map_err(Greeting::Denied)?;
+    let connection = member.connections.clone().try_acquire_owned().map_err(|_| {
+        Greeting::Denied(Denied::new(Refusal::Limit, "this site has too many connections to this relay"))
+    })?;
+    Ok((member, connection))
+}
+
+/// Answers requests until one turns the connection into something else.
+async fn requests(
+    hub: &Hub,
+    member: &Member,
+    mut reader: Reader<ReadHalf<Stream>>,
+    answers: mpsc::Sender<Message>,
+) -> Result<(Then, ReadHalf<Stream>), End> {
+    loop {
+        let answer = match reader.next().await? {
+            Message::Connect(request, far) => return Ok((Then::Connect(request, far), reader.stream)),
+            Message::Accept(request, stream) => return Ok((Then::Accept(request, stream), reader.stream)),
+            Message::Register(request) => answer(request, register(hub, member, &answers)),
+            request @ (Message::Reserve(_)
+            | Message::Release(..)
+            | Message::Refresh(..)
+            | Message::Cap(_)
+            | Message::Chain(..)
+            | Message::Hello(_)
+            | Message::Welcome(_)
+            | Message::Refused(_)
+            | Message::Done(_)
+            | Message::Reserved(_)
+            | Message::Connected(_)
+            | Message::Incoming(_)
+            | Message::Unknown(_)) => answer_to(hub, member, request).await,
+        };
+        let is_last =
+            matches!(&answer, Message::Refused(refused) if refused.request == RequestId::CONNECTION);
+        // It is not taken only when the writing has ended, which ends all of this.
+        if answers.send(answer).await.is_err() || is_last {
+            return Err(End::Refused("out of turn".to_owned()));
+        }
+    }
+}
+
+async fn answer_to(hub: &Hub, member: &Member, message: Message) -> Message {
+    let site = member.account.key();
+    match message {
+        Message::Reserve(wanted) => {
+            let request = wanted.request;
+            match hub.reserve(member, wanted).await {
+                Ok(reserved) => Message::Reserved(reserved),
+                Err(denied) => refused(request, &denied),
+            }
+        }
+        Message::Release(request, id) => {
+            let released =
+                hub.with_session(id, move |worker| worker.relay.remove(id, site, Instant::now())).await;
+            answer(request, released)
+        }
+        Message::Refresh(request, id) => {
+            let refreshed =
+                hub.with_session(id, move |worker| worker.relay.refresh(id, site, Instant::now())).await;
+            answer(request, refreshed)
+        }
+        Message::Chain(request, id, hop) => {
+            answer(request, hub.with_session(id, move |worker| worker.relay.chain(id, site, hop)).await)
+        }
+        Message::Cap(cap) => answer(cap.request, hub.cap(member, cap).await),
+        Message::Hello(_)
+        | Message::Welcome(_)
+        | Message::Refused(_)
+        | Message::Done(_)
+        | Message::Reserved(_)
+        | Message::Connect(..)
+        | Message::Connected(_)
+        | Message::Register(_)
+        | Message::Incoming(_)
+        | Message::Accept(..)
+        | Message::Unknown(_) => {
+            let denied = Denied::new(Refusal::Protocol, "this message is not a site's, or comes out of turn");
+            refused(RequestId::CONNECTION, &denied)
+        }
+    }
+}
+
+fn register(hub: &Hub, member: &Member, notices: &mpsc::Sender<Message>) -> Result<(), Denied> {
+    if !member.is_gateway() {
+        let text = "this site may not be a gateway here: its [[allow]] needs `gateway = true`";
+        return Err(Denied::new(Refusal::NotAllowed, text));
+    }
+    hub.gateways.register(member.account.key(), notices);
+    tracing::info!(gateway = %member.name, "gateway registered");
+    Ok(())
+}
+
+/// Turns a connection into a stream to `far`.
+async fn connect(
+    hub: &Hub,
+    streams: &Streams,
+    member: &Member,
+    (mut near, request): (Stream, RequestId),
+    far: Far,
+) -> Result<(), End> {
+    let Ok(_stream) = member.streams.try_acquire() else {
+        return refuse(near, request, Denied::new(Refusal::Limit, "this site has too many streams")).await;
+    };
+    let ended = match far {
+        Far::Address(remote) => {
+            if let Err(denied) = hub.check_destination(remote.ip()) {
+                return refuse(near, request, denied).await;
+            }
+            match connect_tcp(None, None, remote, DIAL_TIMEOUT).await {
+                Ok(far) => {
+                    write(&mut near, &Message::Connected(request)).await?;
+                    streams.splice(near, far).await
+                }
+                Err(error) => {
+                    let text = crate::error_chain(&error);
+                    return refuse(near, request, Denied::new(Refusal::Unreachable, text)).await;
+                }
+            }
+        }
+        Far::Gateway(key) => {
+            let Some(mut offer) = hub.gateways.offer(key, new_stream_id()) else {
+                return refuse(near, request, Denied::no_gateway()).await;
+            };
+            let Ok(Some(far)) = timeout(ACCEPT_TIMEOUT, offer.accepted()).await else {
+                let denied = Denied::new(Refusal::Unreachable, "the gateway did not accept the stream");
+                return refuse(near, request, denied).await;
+            };
+            write(&mut near, &Message::Connected(request)).await?;
+            streams.splice(near, far).await
+        }
+        Far::Relay(..) => {
+            let denied = Denied::new(Refusal::NotAllowed, "a stream leads to a site, not to a label");
+            return refuse(near, request, denied).await;
+        }
+    };
+    ended.map_err(End::Broken)
+}
+
+/// Makes a connection of a gateway the end of the stream that it accepts.
+async fn accept(
+    hub: &Hub,
+    member: &Member,
+    (mut stream, request): (Stream, RequestId),
+    offered: StreamId,
+) -> Result<(), End> {
+    let Some(place) = hub.gateways.accept(member.account.key(), offered) else {
+        let text = "no such stream waits for this gateway: it may have been given up";
+        return refuse(stream, request, Denied::new(Refusal::Unreachable, text)).await;
+    };
+    write(&mut stream, &Message::Connected(request)).await?;
+    // Whoever asked for the stream may have gone; then this end of it goes, too.
+    drop(place.send(stream));
+    Ok(())
+}
+
+async fn refuse(mut stream: Stream, request: RequestId, denied: Denied) -> Result<(), End> {
+    write(&mut stream, &refused(request, &denied)).await?;
+    close(stream).await;
+    Err(End::Refused(denied.text))
+}
+
+fn answer(request: RequestId, outcome: Result<(), Denied>) -> Message {
+    match outcome {
+        Ok(()) => Message::Done(request),
+        Err(denied) => refused(request, &denied),
+    }
+}
+
+fn refused(request: RequestId, denied: &Denied) -> Message {
+    Message::Refused(Refused { request, reason: denied.reason, text: denied.text.clone() })
+}

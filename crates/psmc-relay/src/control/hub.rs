@@ -1,0 +1,231 @@
+//! What all control connections of a relay have in common.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use psmc_core::relay::{Added, Address, Leg, Limiter, SessionSpec, worker_of};
+use psmc_net::keys::{PublicKey, random_seed};
+use psmc_wire::Label;
+use psmc_wire::ids::KeyBytes;
+use psmc_wire::relay::{
+    Cap, CapTarget, Far, Hello, Message, Refusal, Reserve, Reserved, SessionId, SignedGrant, StreamId,
+    VERSION,
+};
+
+use super::gateways::Gateways;
+use super::member::Member;
+use super::{Denied, Stream};
+use crate::config::{Config, Networks};
+use crate::worker::{Handle, Worker, WorkerDied};
+
+/// What all control connections of a relay have in common.
+pub(crate) struct Hub {
+    pub(crate) name: String,
+    pub(crate) data_port: u16,
+    pub(crate) gateways: Gateways<Stream>,
+    key: PublicKey,
+    coordinator: Option<PublicKey>,
+    destinations: Networks,
+    idle_s: u32,
+    workers: Vec<Handle>,
+    next_worker: AtomicUsize,
+    members: Mutex<BTreeMap<KeyBytes, Arc<Member>>>,
+    total: Arc<Limiter>,
+    max_rate: Option<u64>,
+}
+
+impl Hub {
+    pub(crate) fn new(config: &Config, workers: Vec<Handle>, data_port: u16, total: Arc<Limiter>) -> Self {
+        let members =
+            config.sites.iter().map(|site| (KeyBytes(*site.public_key.as_bytes()), Member::listed(site)));
+        Self {
+            name: config.name.to_string(),
+            data_port,
+            gateways: Gateways::default(),
+            key: config.private_key.public(),
+            coordinator: config.coordinator,
+            destinations: config.destinations.clone(),
+            idle_s: u32::try_from(config.idle.as_secs()).unwrap_or(u32::MAX),
+            workers,
+            next_worker: AtomicUsize::new(0),
+            members: Mutex::new(members.map(|(key, member)| (key, Arc::new(member))).collect()),
+            total,
+            max_rate: config.max_rate.map(psmc_toml::Rate::bits_per_second),
+        }
+    }
+
+    /// Who it is that has proved to own `key` and says hello, if it may.
+    pub(crate) fn admit(&self, key: PublicKey, hello: &Hello) -> Result<Arc<Member>, Denied> {
+        if hello.version < VERSION {
+            let text = format!("this relay speaks version {VERSION}, the site {}", hello.version);
+            return Err(Denied::new(Refusal::Version, text));
+        }
+        let bytes = KeyBytes(*key.as_bytes());
+        if Some(key) == self.coordinator {
+            return Ok(Arc::new(Member::coordinator(bytes)));
+        }
+        match &hello.grant {
+            Some(grant) => self.admit_granted(bytes, &hello.name, grant),
+            None => {
+                self.members().get(&bytes).filter(|member| member.counts_at(unix_time())).cloned().ok_or_else(
+                    || {
+                        Denied::new(
+                            Refusal::Grant,
+                            "no grant, and the relay does not know this key: add an [[allow]] for it",
+                        )
+                    },
+                )
+            }
+        }
+    }
+
+    fn admit_granted(&self, key: KeyBytes, name: &str, signed: &SignedGrant) -> Result<Arc<Member>, Denied> {
+        let denied = |text: &str| Denied::new(Refusal::Grant, text);
+        let coordinator = self.coordinator.ok_or_else(|| denied("this relay knows no coordinator"))?;
+        let grant = &signed.grant;
+        if !coordinator.has_signed(&grant.signed_bytes(), &signed.signature) {
+            return Err(denied("the grant is not signed by this relay's coordinator"));
+        }
+        if grant.site != key || grant.relay.0 != *self.key.as_bytes() {
+            return Err(denied("the grant is for another site, or for another relay"));
+        }
+        let now = unix_time();
+        if grant.expires_s < now {
+            return Err(denied("the grant has expired: ask the coordinator for another"));
+        }
+        let mut members = self.members();
+        members.retain(|_, member| member.counts_at(now) || member.account.sessions() > 0);
+        let member = members.entry(key).or_insert_with(|| Arc::new(Member::granted(name, grant)));
+        member.renew(grant);
+        Ok(member.clone())
+    }
+
+    /// Makes the session that a site asks for.
+    pub(crate) async fn reserve(&self, member: &Member, wanted: Reserve) -> Result<Reserved, Denied> {
+        let Reserve { request, rate, far } = wanted;
+        let (address, leg) = self.far_end(far)?;
+        let ticket = member.account.take_session().ok_or_else(|| {
+            let text = format!("this site has {} sessions, as many as it may", member.account.max_sessions());
+            Denied::new(Refusal::Limit, text)
+        })?;
+        let rate = [rate, member.session_rate].into_iter().flatten().min();
+        let spec = SessionSpec { ticket, rate, address, far: leg };
+        let worker = &self.workers[self.next_worker.fetch_add(1, Ordering::Relaxed) % self.workers.len()];
+        let added = worker.call(move |worker| worker.relay.add(spec, random_seed, Instant::now())).await?;
+        let Added { id, near, far } =
+            added.map_err(|error| Denied::new(Refusal::Limit, format!("{error}; try another relay")))?;
+        tracing::debug!(site = %member.name, session = id.0, "session reserved");
+        Ok(Reserved { request, session: id, near, far, rate, idle_s: self.idle_s })
+    }
+
+    fn far_end(&self, far: Far) -> Result<(Option<Address>, Leg), Denied> {
+        let at = |remote| Some(Address { remote, local_ip: None });
+        match far {
+            Far::Address(remote) => self.check_destination(remote.ip()).map(|()| (at(remote), Leg::Site)),
+            Far::Relay(remote, hop) => {
+                self.check_destination(remote.ip()).map(|()| (at(remote), Leg::Relay(hop)))
+            }
+            Far::Gateway(key) if self.gateways.has(key) => Ok((None, Leg::Site)),
+            Far::Gateway(_) => Err(Denied::no_gateway()),
+        }
+    }
+
+    /// Whether sessions and streams may lead there.
+    pub(crate) fn check_destination(&self, ip: std::net::IpAddr) -> Result<(), Denied> {
+        if self.destinations.contains(ip) {
+            return Ok(());
+        }
+        Err(Denied::new(
+            Refusal::NotAllowed,
+            format!("this relay does not lead to {ip}: see its `destinations`"),
+        ))
+    }
+
+    /// Does what a site wants of one of its sessions.
+    pub(crate) async fn with_session<T: Send + 'static>(
+        &self,
+        id: SessionId,
+        work: impl FnOnce(&mut Worker) -> Result<T, psmc_core::relay::NoSession> + Send + 'static,
+    ) -> Result<T, Denied> {
+        let workers = u8::try_from(self.workers.len()).unwrap_or(u8::MAX);
+        // The lower half of an id is a label, which says whose the session is.
+        #[expect(clippy::cast_possible_truncation, reason = "truncation is its purpose")]
+        let worker = &self.workers[usize::from(worker_of(Label(id.0 as u32), workers))];
+        worker.call(work).await?.map_err(|error| Denied::new(Refusal::UnknownSession, error.to_string()))
+    }
+
+    /// Caps a rate.
+    pub(crate) async fn cap(&self, member: &Member, cap: Cap) -> Result<(), Denied> {
+        let site = member.account.key();
+        match cap.target {
+            CapTarget::Session(id) => {
+                self.with_session(id, move |worker| worker.relay.cap(id, site, cap.rate)).await
+            }
+            CapTarget::Site(_) | CapTarget::Relay if !member.is_coordinator => {
+                Err(Denied::new(Refusal::NotAllowed, "only the coordinator may cap a site or a relay"))
+            }
+            CapTarget::Site(key) => {
+                let capped = self.members().get(&key).cloned();
+                let capped =
+                    capped.ok_or_else(|| Denied::new(Refusal::NotAllowed, "the relay knows no such site"))?;
+                capped.cap(cap.rate);
+                Ok(())
+            }
+            CapTarget::Relay => {
+                self.total.set_rate([cap.rate, self.max_rate].into_iter().flatten().min());
+                Ok(())
+            }
+        }
+    }
+
+    /// Asks each worker for something.
+    pub(crate) async fn of_each_worker<T: Send + 'static>(
+        &self,
+        ask: impl Fn(&mut Worker) -> T + Clone + Send + 'static,
+    ) -> Result<Vec<T>, WorkerDied> {
+        let mut answers = Vec::new();
+        for worker in &self.workers {
+            answers.push(worker.call(ask.clone()).await?);
+        }
+        Ok(answers)
+    }
+
+    /// Everybody who is served.
+    pub(crate) fn all_members(&self) -> Vec<Arc<Member>> {
+        self.members().values().cloned().collect()
+    }
+
+    /// What all workers may send together, in bits per second.
+    pub(crate) fn total_rate(&self) -> Option<u64> {
+        self.total.rate()
+    }
+
+    fn members(&self) -> MutexGuard<'_, BTreeMap<KeyBytes, Arc<Member>>> {
+        // Members are inserted and removed in one step each, so that a poisoned lock holds a whole map too.
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A new name for a stream.
+pub(crate) fn new_stream_id() -> StreamId {
+    let [a, b, c, d, e, f, g, h, ..] = random_seed();
+    StreamId(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+}
+
+/// What a relay says when it serves a site.
+pub(crate) fn welcome(hub: &Hub, member: &Member) -> Message {
+    Message::Welcome(psmc_wire::relay::Welcome {
+        version: VERSION,
+        data_port: hub.data_port,
+        sessions: u16::try_from(member.account.max_sessions()).unwrap_or(u16::MAX),
+        max_rate: member.rate(),
+        name: hub.name.clone(),
+    })
+}
+
+/// Seconds since 1970.
+fn unix_time() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}

@@ -1,0 +1,119 @@
+//! A site that is served.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use psmc_core::relay::Account;
+use psmc_wire::ids::KeyBytes;
+use psmc_wire::relay::Grant;
+use tokio::sync::Semaphore;
+
+use crate::config::Site;
+
+/// Control connections of one site, streams included: one that stands, one that replaces it, and its streams.
+const MAX_CONNECTIONS: usize = 32;
+
+/// Streams that one site may have asked for at a time: each of its peers needs one, or two while it renews its keys.
+const MAX_STREAMS: usize = 16;
+
+/// Until when a listed site is served.
+const FOR_EVER: u64 = u64::MAX;
+
+/// A site that is served, because the configuration lists it or the coordinator has granted it.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) account: Arc<Account>,
+    pub(crate) session_rate: Option<u64>,
+    pub(crate) is_coordinator: bool,
+    /// Whether the configuration lists it, so that no grant changes anything.
+    is_listed: bool,
+    pub(crate) connections: Arc<Semaphore>,
+    pub(crate) streams: Arc<Semaphore>,
+    gateway: AtomicBool,
+    /// In seconds since 1970.
+    expires_s: AtomicU64,
+    rates: Mutex<Rates>,
+}
+
+/// What all sessions of a site may carry: the least of the two counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rates {
+    granted: Option<u64>,
+    capped: Option<u64>,
+}
+
+impl Member {
+    pub(crate) fn listed(site: &Site) -> Self {
+        let key = KeyBytes(*site.public_key.as_bytes());
+        let rate = site.max_rate.map(psmc_toml::Rate::bits_per_second);
+        Self {
+            session_rate: site.session_rate.map(psmc_toml::Rate::bits_per_second),
+            gateway: AtomicBool::new(site.gateway),
+            is_listed: true,
+            ..Self::new(key, site.name.to_string(), site.max_sessions, rate)
+        }
+    }
+
+    pub(crate) fn granted(name: &str, grant: &Grant) -> Self {
+        let member = Self::new(grant.site, name.to_owned(), grant.sessions.into(), grant.max_rate);
+        member.renew(grant);
+        member
+    }
+
+    pub(crate) fn coordinator(key: KeyBytes) -> Self {
+        Self { is_coordinator: true, ..Self::new(key, "coordinator".to_owned(), 0, None) }
+    }
+
+    fn new(key: KeyBytes, name: String, sessions: u32, rate: Option<u64>) -> Self {
+        Self {
+            name,
+            account: Arc::new(Account::new(key, sessions, rate)),
+            session_rate: None,
+            is_coordinator: false,
+            is_listed: false,
+            connections: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            gateway: AtomicBool::new(false),
+            expires_s: AtomicU64::new(FOR_EVER),
+            rates: Mutex::new(Rates { granted: rate, capped: None }),
+        }
+    }
+
+    /// Takes over what a newer grant says. One for a listed site gives it nothing that the configuration does not.
+    pub(crate) fn renew(&self, grant: &Grant) {
+        if self.is_listed {
+            return;
+        }
+        self.expires_s.store(grant.expires_s, Ordering::Relaxed);
+        self.gateway.store(grant.gateway, Ordering::Relaxed);
+        self.account.set_max_sessions(grant.sessions.into());
+        self.change_rates(|rates| rates.granted = grant.max_rate);
+    }
+
+    /// Whether it is served at that time, in seconds since 1970.
+    pub(crate) fn counts_at(&self, unix_time: u64) -> bool {
+        unix_time <= self.expires_s.load(Ordering::Relaxed)
+    }
+
+    /// Whether others may reach it by its key.
+    pub(crate) fn is_gateway(&self) -> bool {
+        self.gateway.load(Ordering::Relaxed)
+    }
+
+    /// Caps what all its sessions may carry.
+    pub(crate) fn cap(&self, rate: Option<u64>) {
+        self.change_rates(|rates| rates.capped = rate);
+    }
+
+    /// What all its sessions may carry in each direction, in bits per second.
+    pub(crate) fn rate(&self) -> Option<u64> {
+        self.account.limits[0].rate()
+    }
+
+    fn change_rates(&self, change: impl FnOnce(&mut Rates)) {
+        let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut rates);
+        self.account.set_rate([rates.granted, rates.capped].into_iter().flatten().min());
+    }
+}

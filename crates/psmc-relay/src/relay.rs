@@ -1,0 +1,169 @@
+//! The program: workers that move datagrams, and a control side on the main thread.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use psmc_core::relay::{Limiter, RelayConfig};
+use psmc_net::keys::random_seed;
+use psmc_net::local;
+use psmc_net::tls::tcp::{TcpError, listen_tcp};
+use psmc_net::tls::{Acceptor, AllowedKeys, Counters, Identity, Listener, Secured};
+use psmc_net::udp::{BindError, UdpBind, UdpPort};
+use psmc_wire::relay::ALPN;
+use thiserror::Error;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::config::Config;
+use crate::control::{self, Hub, Streams};
+use crate::status::{MetricsError, Observer, StatusSocket, serve_metrics};
+use crate::worker::{self, Handle, WorkerDied};
+
+/// Datagrams that wait at most, of all sessions of a worker: 64 MiB of full-size ones.
+const MAX_WAITING: usize = 32_768;
+
+/// Connections whose handshakes are done and that wait to be served.
+const MAX_ACCEPTED: usize = 64;
+
+/// Why the relay could not start, or ended.
+#[derive(Debug, Error)]
+pub enum RelayError {
+    /// The UDP port can't be had.
+    #[error("cannot receive datagrams")]
+    Udp(#[from] BindError),
+    /// The TCP port can't be had.
+    #[error("cannot accept control connections")]
+    Tcp(#[from] TcpError),
+    /// The local control socket can't be had.
+    #[error("cannot make the control socket")]
+    ControlSocket(#[from] local::BindError),
+    /// The address for metrics can't be had.
+    #[error("cannot serve metrics")]
+    Metrics(#[from] MetricsError),
+    /// The operating system refused something basic.
+    #[error("cannot start: {what}")]
+    System {
+        /// What was refused.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A worker has ended by itself.
+    #[error(transparent)]
+    WorkerDied(#[from] WorkerDied),
+}
+
+/// Runs a relay until SIGTERM or SIGINT.
+///
+/// # Errors
+/// [`RelayError`] if something that the relay can't do without is missing.
+pub fn run(config: &Config) -> Result<(), RelayError> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|source| RelayError::System { what: "the asynchronous runtime", source })?;
+    runtime.block_on(serve(config))
+}
+
+async fn serve(config: &Config) -> Result<(), RelayError> {
+    let total = Arc::new(Limiter::new(config.max_rate.map(psmc_toml::Rate::bits_per_second)));
+    let address = config.listen.socket_addr();
+    let (workers, data_port) = start_workers(config, address, &total).await?;
+    let hub = Arc::new(Hub::new(config, workers, data_port, total));
+    let streams = Arc::new(Streams::default());
+    let handshakes = Arc::new(Counters::default());
+    let observer = Observer::new(hub.clone(), streams.clone(), handshakes.clone());
+
+    let mut tasks = JoinSet::new();
+    if let Some(address) = config.metrics {
+        tasks.spawn(serve_metrics(address, observer.clone()).await?);
+    }
+    let status = StatusSocket::bind(config.control_socket.as_path(), observer)?;
+    tasks.spawn(status.serve());
+    let (ready, accepted) = mpsc::channel(MAX_ACCEPTED);
+    let listener = listen_tcp(address)?;
+    tasks.spawn(Listener::run(listener, acceptor(config), ready, handshakes));
+    tracing::info!(name = %config.name, %address, "the relay is up");
+    tokio::select! {
+        () = serve_sites(accepted, hub, streams) => {}
+        ended = stopped() => ended?,
+    }
+    tracing::info!("the relay stops");
+    Ok(())
+}
+
+async fn start_workers(
+    config: &Config,
+    address: SocketAddr,
+    total: &Arc<Limiter>,
+) -> Result<(Vec<Handle>, u16), RelayError> {
+    let [a, b, c, d, e, f, g, h, ..] = random_seed();
+    let mut workers = Vec::new();
+    let mut port = 0;
+    for number in 0..config.workers {
+        let engine = RelayConfig {
+            max_sessions: config.max_sessions.div_ceil(config.workers.into()),
+            max_waiting: MAX_WAITING,
+            idle: config.idle,
+            worker: (number, config.workers),
+            total: total.clone(),
+            seed: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+            origin: Instant::now(),
+        };
+        let bind = UdpBind { address, interface: None };
+        let (handle, started) = worker::start(engine, move || UdpPort::bind(&bind))
+            .map_err(|source| RelayError::System { what: "the thread of a worker", source })?;
+        port = started.await.map_err(|_| WorkerDied)??;
+        workers.push(handle);
+    }
+    Ok((workers, port))
+}
+
+/// A relay that takes grants lets every key shake hands, for a grant comes afterwards.
+fn acceptor(config: &Config) -> Acceptor {
+    let allowed = match config.coordinator {
+        Some(_) => AllowedKeys::every(),
+        None => config.sites.iter().map(|site| site.public_key).collect(),
+    };
+    Acceptor::for_protocol(&Identity::new(&config.private_key), allowed, ALPN)
+}
+
+async fn serve_sites(
+    mut accepted: mpsc::Receiver<(Secured, SocketAddr)>,
+    hub: Arc<Hub>,
+    streams: Arc<Streams>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            // What has ended makes room; a panic has been reported where it happened.
+            Some(_) = connections.join_next() => {}
+            next = accepted.recv() => {
+                let Some((secured, from)) = next else { return };
+                let (hub, streams) = (hub.clone(), streams.clone());
+                connections.spawn(async move {
+                    let key = secured.peer;
+                    if let Err(end) = control::serve(hub, streams, secured).await {
+                        tracing::debug!(%from, %key, end = crate::error_chain(&end), "a connection has ended");
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// Ready when the relay is told to stop.
+async fn stopped() -> Result<(), RelayError> {
+    let handler =
+        |kind| signal(kind).map_err(|source| RelayError::System { what: "signal handlers", source });
+    let (mut terminate, mut interrupt) =
+        (handler(SignalKind::terminate())?, handler(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}

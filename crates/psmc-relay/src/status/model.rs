@@ -1,0 +1,119 @@
+//! The status as JSON has it: plain numbers and texts with their units in their names.
+
+use serde::{Deserialize, Serialize};
+
+/// Everything there is to know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// The version of this format.
+    pub version: u32,
+    /// What the relay is called.
+    pub name: String,
+    /// For how long it has run.
+    pub uptime_s: u64,
+    /// What it may send in all.
+    pub max_rate_bits_per_second: Option<u64>,
+    /// Sites that are served.
+    pub sites: Vec<Site>,
+    /// Sessions.
+    pub sessions: Vec<Session>,
+    /// Gateways that are connected.
+    pub gateways: usize,
+    /// Streams that stand.
+    pub streams: usize,
+    /// What streams have carried.
+    pub stream_bytes: u64,
+    /// What was moved.
+    pub datagrams: Datagrams,
+    /// What was not.
+    pub refused: Refused,
+    /// Handshakes that succeeded.
+    pub control_accepted: u64,
+    /// Dialers whose key is not allowed.
+    pub control_unknown_key: u64,
+    /// Handshakes that failed otherwise.
+    pub control_failed_handshake: u64,
+}
+
+/// A site.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Site {
+    /// Its name.
+    pub name: String,
+    /// Its key.
+    pub public_key: String,
+    /// Sessions that it has.
+    pub sessions: u32,
+    /// Sessions that it may have.
+    pub max_sessions: u32,
+    /// What all of them may carry in each direction.
+    pub rate_bits_per_second: Option<u64>,
+}
+
+/// A session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Its id, in hexadecimal digits.
+    pub id: String,
+    /// Whose it is.
+    pub site: String,
+    /// What it may carry in each direction.
+    pub rate_bits_per_second: Option<u64>,
+    /// How long it has not been used.
+    pub idle_s: u64,
+    /// Towards the far end.
+    pub to_far: Way,
+    /// Towards the site that has reserved it.
+    pub to_near: Way,
+}
+
+/// One direction of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Way {
+    /// Where its datagrams go.
+    pub address: Option<String>,
+    /// Datagrams that were passed on.
+    pub datagrams: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Datagrams that wait.
+    pub waiting: u32,
+    /// Datagrams that the queue dropped, by drop precedence.
+    pub dropped: [u64; 3],
+}
+
+/// What was moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Datagrams {
+    /// Datagrams that came.
+    pub received: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Datagrams that left.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Datagrams that the network did not take.
+    pub send_drops: u64,
+}
+
+/// Datagrams that went no further, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// Too short, or of another kind.
+    pub malformed: u64,
+    /// No session has the label.
+    pub unknown_label: u64,
+    /// The number was received before.
+    pub replayed: u64,
+    /// The tag is wrong.
+    pub forged: u64,
+    /// It has passed as many relays as it may.
+    pub too_many_hops: u64,
+    /// The other side has not shown yet where it is.
+    pub no_address: u64,
+    /// Longer than what can wait.
+    pub too_long: u64,
+    /// There was no room among all that waits.
+    pub queue_full: u64,
+}

@@ -1,0 +1,144 @@
+//! Collecting the status from where it arises.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use psmc_core::relay::{LaneStatus, Refusals, SessionStatus};
+use psmc_net::keys::PublicKey;
+use psmc_net::tls::Counters;
+use psmc_wire::ids::KeyBytes;
+
+use super::{Datagrams, Refused, Session, Site, Status, Way};
+use crate::control::{Hub, Streams};
+use crate::worker::{Moved, Worker, WorkerDied};
+
+/// The version of the status.
+const VERSION: u32 = 1;
+
+/// Looks at a relay. Clones look at the same one.
+#[derive(Clone)]
+pub(crate) struct Observer {
+    hub: Arc<Hub>,
+    streams: Arc<Streams>,
+    handshakes: Arc<Counters>,
+    started: Instant,
+}
+
+impl Observer {
+    pub(crate) fn new(hub: Arc<Hub>, streams: Arc<Streams>, handshakes: Arc<Counters>) -> Self {
+        Self { hub, streams, handshakes, started: Instant::now() }
+    }
+
+    /// The relay as it stands.
+    pub(crate) async fn status(&self) -> Result<Status, WorkerDied> {
+        let members = self.hub.all_members();
+        let names: BTreeMap<KeyBytes, String> =
+            members.iter().map(|member| (member.account.key(), member.name.clone())).collect();
+        let name_of = |key: &KeyBytes| names.get(key).cloned().unwrap_or_default();
+        let (mut datagrams, mut refused, mut sessions) =
+            (Datagrams::default(), Refused::default(), Vec::new());
+        for seen in self.hub.of_each_worker(look).await? {
+            datagrams.add(&seen.moved);
+            refused.add(&seen.refusals);
+            sessions
+                .extend(seen.sessions.iter().map(|session| session_status(session, name_of(&session.site))));
+        }
+        Ok(Status {
+            version: VERSION,
+            name: self.hub.name.clone(),
+            uptime_s: self.started.elapsed().as_secs(),
+            max_rate_bits_per_second: self.hub.total_rate(),
+            sites: members
+                .iter()
+                .map(|member| Site {
+                    name: member.name.clone(),
+                    public_key: PublicKey::from_bytes(member.account.key().0).to_string(),
+                    sessions: member.account.sessions(),
+                    max_sessions: member.account.max_sessions(),
+                    rate_bits_per_second: member.rate(),
+                })
+                .collect(),
+            sessions,
+            gateways: self.hub.gateways.count(),
+            streams: self.streams.open.load(Ordering::Relaxed),
+            stream_bytes: self.streams.bytes.load(Ordering::Relaxed),
+            datagrams,
+            refused,
+            control_accepted: self.handshakes.accepted.load(Ordering::Relaxed),
+            control_unknown_key: self.handshakes.refused_unknown_key.load(Ordering::Relaxed),
+            control_failed_handshake: self.handshakes.failed_handshake.load(Ordering::Relaxed),
+        })
+    }
+}
+
+/// What one worker knows.
+struct Seen {
+    moved: Moved,
+    refusals: Refusals,
+    sessions: Vec<SessionStatus>,
+}
+
+fn look(worker: &mut Worker) -> Seen {
+    Seen {
+        moved: worker.moved,
+        refusals: worker.relay.refusals,
+        sessions: worker.relay.sessions(Instant::now()).collect(),
+    }
+}
+
+fn session_status(session: &SessionStatus, site: String) -> Session {
+    Session {
+        id: format!("{:016x}", session.id.0),
+        site,
+        rate_bits_per_second: session.rate,
+        idle_s: session.idle_s,
+        to_far: way(&session.to_far),
+        to_near: way(&session.to_near),
+    }
+}
+
+fn way(lane: &LaneStatus) -> Way {
+    Way {
+        address: lane.address.map(|address| address.to_string()),
+        datagrams: lane.datagrams,
+        bytes: lane.bytes,
+        waiting: lane.waiting,
+        dropped: lane.dropped,
+    }
+}
+
+impl Datagrams {
+    fn add(&mut self, moved: &Moved) {
+        let Moved { received, received_bytes, sent, sent_bytes, send_drops } = *moved;
+        self.received += received;
+        self.received_bytes += received_bytes;
+        self.sent += sent;
+        self.sent_bytes += sent_bytes;
+        self.send_drops += send_drops;
+    }
+}
+
+impl Refused {
+    fn add(&mut self, refusals: &Refusals) {
+        let Refusals {
+            malformed,
+            unknown_label,
+            replayed,
+            forged,
+            too_many_hops,
+            no_address,
+            too_long,
+            queue_full,
+        } = *refusals;
+        self.malformed += malformed;
+        self.unknown_label += unknown_label;
+        self.replayed += replayed;
+        self.forged += forged;
+        self.too_many_hops += too_many_hops;
+        self.no_address += no_address;
+        self.too_long += too_long;
+        self.queue_full += queue_full;
+    }
+}

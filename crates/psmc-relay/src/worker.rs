@@ -1,0 +1,224 @@
+//! A worker: a thread that owns an engine and a socket, and moves datagrams.
+//!
+//! Nothing on it ever waits for the control side, which asks for things by jobs.
+
+mod outbox;
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use psmc_core::relay::{Address, Relay, RelayConfig};
+use psmc_net::udp::{RecvBatch, UdpPort};
+use tokio::runtime::Builder;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Sleep;
+
+use self::outbox::Outbox;
+
+/// Jobs that wait for a worker; a full queue makes the control side wait, never the worker.
+const MAX_JOBS: usize = 256;
+
+/// Reads before waiting datagrams, timers and jobs get their turn.
+const READS_PER_TURN: usize = 4;
+
+/// Turns before other tasks of the runtime (the timer, above all) get theirs.
+const TURNS_PER_WAKE: usize = 16;
+
+/// Datagrams that have waited, and are sent before reading goes on.
+const MAX_WAITED_PER_TURN: usize = 256;
+
+type Job = Box<dyn FnOnce(&mut Worker) + Send>;
+
+/// What a worker has moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Moved {
+    /// Datagrams that came.
+    pub(crate) received: u64,
+    /// Their bytes.
+    pub(crate) received_bytes: u64,
+    /// Datagrams that the network took.
+    pub(crate) sent: u64,
+    /// Their bytes.
+    pub(crate) sent_bytes: u64,
+    /// Datagrams that the network did not take.
+    pub(crate) send_drops: u64,
+}
+
+/// The engine, and everything datagrams go through.
+pub(crate) struct Worker {
+    pub(crate) relay: Relay,
+    pub(crate) moved: Moved,
+    port: UdpPort,
+    received: RecvBatch,
+    outbox: Outbox,
+    jobs: mpsc::Receiver<Job>,
+    timer: Pin<Box<Sleep>>,
+}
+
+/// The control side's hold on a worker, which ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The worker has ended, which it does only because of a bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a worker has stopped; the log says why")]
+pub struct WorkerDied;
+
+/// Starts a worker on a thread of its own. `socket` makes its socket there, within the worker's runtime.
+pub(crate) fn start<E: Send + 'static>(
+    config: RelayConfig,
+    socket: impl FnOnce() -> Result<UdpPort, E> + Send + 'static,
+) -> std::io::Result<(Handle, oneshot::Receiver<Result<u16, E>>)> {
+    let (sender, jobs) = mpsc::channel(MAX_JOBS);
+    let (ready, started) = oneshot::channel();
+    let name = format!("worker-{}", config.worker.0);
+    let thread = std::thread::Builder::new().name(name).spawn(move || run(&config, socket, jobs, ready))?;
+    Ok((Handle { jobs: Some(sender), thread: Some(thread) }, started))
+}
+
+fn run<E>(
+    config: &RelayConfig,
+    socket: impl FnOnce() -> Result<UdpPort, E>,
+    jobs: mpsc::Receiver<Job>,
+    ready: oneshot::Sender<Result<u16, E>>,
+) {
+    let runtime = match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return tracing::error!(%error, "cannot make the runtime of a worker"),
+    };
+    runtime.block_on(async {
+        let port = match socket() {
+            Ok(port) => port,
+            // Whoever waits for the answer has gone only if the whole relay is ending.
+            Err(error) => return drop(ready.send(Err(error))),
+        };
+        let number = port.local_addr().port();
+        let mut worker = Worker {
+            relay: Relay::new(config),
+            moved: Moved::default(),
+            port,
+            received: RecvBatch::new(),
+            outbox: Outbox::new(),
+            jobs,
+            timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
+        };
+        if ready.send(Ok(number)).is_ok() {
+            poll_fn(|cx| worker.poll(cx)).await;
+        }
+    });
+}
+
+impl Handle {
+    /// Has the worker do something, and waits for the result.
+    pub(crate) async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Worker) -> T + Send + 'static,
+    ) -> Result<T, WorkerDied> {
+        let (sender, receiver) = oneshot::channel();
+        let jobs = self.jobs.as_ref().ok_or(WorkerDied)?;
+        // The caller may have lost interest in the result.
+        let job: Job = Box::new(move |worker| drop(sender.send(work(worker))));
+        jobs.send(job).await.map_err(|_| WorkerDied)?;
+        receiver.await.map_err(|_| WorkerDied)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of the worker has been reported where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Worker {
+    /// Moves datagrams until there is nothing to do; ready when the control side has let go.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..TURNS_PER_WAKE {
+            // Says when a full socket has room again; without a word of it sends go on to fail.
+            let _ = self.port.poll_writable(cx);
+            let Some(mut progress) = self.do_jobs(cx) else {
+                return Poll::Ready(());
+            };
+            progress |= self.poll_port(cx);
+            progress |= self.poll_timer(cx);
+            self.outbox.flush(&self.port, &mut self.moved);
+            if !progress {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Does waiting jobs; says whether there were any. `None` if there never will be any more.
+    fn do_jobs(&mut self, cx: &mut Context<'_>) -> Option<bool> {
+        let mut progress = false;
+        loop {
+            match self.jobs.poll_recv(cx) {
+                Poll::Ready(Some(job)) => job(self),
+                Poll::Ready(None) => return None,
+                Poll::Pending => return Some(progress),
+            }
+            progress = true;
+        }
+    }
+
+    fn poll_port(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut progress = false;
+        for _ in 0..READS_PER_TURN {
+            match self.port.poll_recv(cx, &mut self.received) {
+                Poll::Ready(Ok(_)) => progress = true,
+                Poll::Ready(Err(error)) => {
+                    tracing::debug!(%error, "cannot receive");
+                    break;
+                }
+                Poll::Pending => break,
+            }
+            let now = Instant::now();
+            for (meta, datagram) in self.received.datagrams() {
+                self.moved.received += 1;
+                self.moved.received_bytes += datagram.len() as u64;
+                let from = Address { remote: meta.remote, local_ip: meta.local_ip };
+                if let Some((to, bytes)) = self.relay.handle_datagram(datagram, from, now) {
+                    self.outbox.push(to, bytes, &self.port, &mut self.moved);
+                }
+            }
+        }
+        progress
+    }
+
+    /// Sends what need not wait any more, and sets the timer; says whether there may be more at once.
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
+        let now = Instant::now();
+        if self.relay.poll_timeout() > now {
+            return self.arm_timer(cx);
+        }
+        self.relay.handle_timeout(now);
+        for _ in 0..MAX_WAITED_PER_TURN {
+            let Some((to, buffer, bytes)) = self.relay.poll_waiting(now) else {
+                return self.arm_timer(cx);
+            };
+            self.outbox.push(to, &buffer.packet()[bytes], &self.port, &mut self.moved);
+            self.relay.recycle(buffer);
+        }
+        true
+    }
+
+    /// Sets the timer to the engine's next timeout; says whether that is due already.
+    fn arm_timer(&mut self, cx: &mut Context<'_>) -> bool {
+        let at = self.relay.poll_timeout().into();
+        if self.timer.deadline() != at {
+            self.timer.as_mut().reset(at);
+        }
+        self.timer.as_mut().poll(cx).is_ready()
+    }
+}

@@ -1,0 +1,160 @@
+//! Who is served.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use psmc_net::keys::PrivateKey;
+use psmc_net::tls::TlsError;
+use psmc_wire::relay::{Cap, CapTarget, Far, Grant, Message, Refusal, Reserve, SignedGrant, Welcome};
+
+use crate::harness::{Relay, Site, key_bytes};
+
+fn grant(relay: &Relay, site: &PrivateKey, coordinator: &PrivateKey, expires_in: i64) -> SignedGrant {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let grant = Grant {
+        relay: relay.key_bytes(),
+        site: key_bytes(site),
+        expires_s: now.saturating_add_signed(expires_in),
+        sessions: 1,
+        max_rate: Some(20_000_000),
+        gateway: false,
+    };
+    let signature = coordinator.sign(&grant.signed_bytes());
+    SignedGrant { grant, signature }
+}
+
+fn is_refused(answer: &Message, reason: Refusal) -> bool {
+    matches!(answer, Message::Refused(refused) if refused.reason == reason)
+}
+
+#[tokio::test]
+async fn a_stranger_does_not_get_in() {
+    let (site, stranger) = (PrivateKey::generate(), PrivateKey::generate());
+    let relay = Relay::start("", &[(&site, "")]);
+    let refused = Site::greet(&stranger, &relay, None).await.err();
+    assert!(matches!(refused, Some(TlsError::KeyRefused)), "{refused:?}");
+    relay.wait_for("the stranger", |status| status.control_unknown_key == 1);
+}
+
+#[tokio::test]
+async fn a_grant_lets_in_whom_it_names_for_as_long_as_it_says() {
+    let (coordinator, site, other) = (PrivateKey::generate(), PrivateKey::generate(), PrivateKey::generate());
+    let relay = Relay::start(&format!("coordinator = \"{}\"", coordinator.public()), &[]);
+    let good = grant(&relay, &site, &coordinator, 60);
+    let mut altered = good.clone();
+    altered.grant.sessions = 100;
+    for (key, grant) in [
+        (&site, None),
+        (&site, Some(grant(&relay, &site, &coordinator, -60))),
+        (&site, Some(grant(&relay, &site, &other, 60))),
+        (&site, Some(altered)),
+        (&other, Some(good.clone())),
+    ] {
+        let (_, answer) = Site::greet(key, &relay, grant).await.unwrap();
+        assert!(is_refused(&answer, Refusal::Grant), "{answer:?}");
+    }
+    let (mut served, answer) = Site::greet(&site, &relay, Some(good)).await.unwrap();
+    let Message::Welcome(Welcome { sessions: 1, max_rate: Some(20_000_000), .. }) = answer else {
+        panic!("{answer:?}")
+    };
+    let far = || Far::Address("127.0.0.1:9".parse().unwrap());
+    served.reserve(far()).await;
+    let answer = served.ask(|request| Message::Reserve(Reserve { request, rate: None, far: far() })).await;
+    assert!(is_refused(&answer, Refusal::Limit), "{answer:?}");
+    // Without the grant it is known for as long as that counts.
+    let (_, answer) = Site::greet(&site, &relay, None).await.unwrap();
+    assert!(matches!(answer, Message::Welcome(_)), "{answer:?}");
+}
+
+#[tokio::test]
+async fn the_coordinator_caps_sites_and_sites_their_sessions() {
+    let (coordinator, site) = (PrivateKey::generate(), PrivateKey::generate());
+    let settings = format!("max_rate = \"100mbit\"\ncoordinator = \"{}\"", coordinator.public());
+    let relay = Relay::start(&settings, &[(&site, "max_rate = \"50mbit\"")]);
+    let mut near = Site::connect(&site, &relay).await;
+    let reserved = near.reserve(Far::Address("127.0.0.1:9".parse().unwrap())).await;
+    let cap = |target, rate| move |request| Message::Cap(Cap { request, target, rate: Some(rate) });
+    let own = CapTarget::Session(reserved.session);
+    let whole = CapTarget::Site(key_bytes(&site));
+    assert!(matches!(near.ask(cap(own, 5_000_000)).await, Message::Done(_)));
+    assert!(is_refused(&near.ask(cap(whole, 1_000_000)).await, Refusal::NotAllowed));
+    assert!(is_refused(&near.ask(cap(CapTarget::Relay, 1_000_000)).await, Refusal::NotAllowed));
+
+    let mut above = Site::connect(&coordinator, &relay).await;
+    assert!(is_refused(&above.ask(cap(own, 1)).await, Refusal::UnknownSession));
+    assert!(matches!(above.ask(cap(whole, 10_000_000)).await, Message::Done(_)));
+    assert!(matches!(above.ask(cap(CapTarget::Relay, 30_000_000)).await, Message::Done(_)));
+    let status = relay.status();
+    assert_eq!(status.sessions[0].rate_bits_per_second, Some(5_000_000));
+    assert_eq!(status.sites[0].rate_bits_per_second, Some(10_000_000));
+    assert_eq!(status.max_rate_bits_per_second, Some(30_000_000));
+    assert!(matches!(above.ask(cap(whole, 500_000_000)).await, Message::Done(_)));
+    assert_eq!(relay.status().sites[0].rate_bits_per_second, Some(50_000_000), "a cap gives nothing");
+}
+
+#[tokio::test]
+async fn nonsense_ends_a_connection_and_nothing_else() {
+    use tokio::io::AsyncWriteExt;
+    let key = PrivateKey::generate();
+    let relay = Relay::start("", &[(&key, "")]);
+    let mut good = Site::connect(&key, &relay).await;
+    for nonsense in [&[0xff; 4000][..], b"\x00\x00\x00\x01\x05", b"\x00\x00\x00\x05\x04\x00\x00\x00\x01"] {
+        let mut bad = Site::connect(&key, &relay).await;
+        bad.stream.write_all(nonsense).await.unwrap();
+        bad.stream.flush().await.unwrap();
+        let mut rest = Vec::new();
+        // Whether it is closed or reset depends on what is still on its way.
+        drop(tokio::io::AsyncReadExt::read_to_end(&mut bad.stream, &mut rest).await);
+    }
+    good.reserve(Far::Address("127.0.0.1:9".parse().unwrap())).await;
+}
+
+#[tokio::test]
+async fn the_tool_and_prometheus_see_it() {
+    let key = PrivateKey::generate();
+    let metrics = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let relay = Relay::start(&format!("metrics = \"{metrics}\""), &[(&key, "")]);
+    let mut site = Site::connect(&key, &relay).await;
+    site.reserve(Far::Address("127.0.0.1:9".parse().unwrap())).await;
+
+    let program = env!("CARGO_BIN_EXE_psmc-relay");
+    let socket = relay.socket();
+    let text = Command::new(program).arg("status").arg("--socket").arg(&socket).output().unwrap();
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("relay fra1") && text.contains("127.0.0.1:9"), "{text}");
+    let json = Command::new(program).args(["status", "--json", "--socket"]).arg(&socket).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["sites"][0]["sessions"], 1);
+
+    let mut page = String::new();
+    let mut http = TcpStream::connect(metrics).unwrap();
+    http.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    http.read_to_string(&mut page).unwrap();
+    for line in [
+        "HTTP/1.1 200 OK",
+        "psmc_relay_sessions 1",
+        "psmc_relay_refused_datagrams_total{reason=\"forged\"} 0",
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line}: {page}");
+    }
+    let mut other = String::new();
+    let mut http = TcpStream::connect(metrics).unwrap();
+    http.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    http.read_to_string(&mut other).unwrap();
+    assert!(other.starts_with("HTTP/1.1 404"), "{other}");
+}
+
+#[test]
+fn a_file_is_checked() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("relay.toml");
+    std::fs::write(&file, "[relay]\nname = \"a b\"\n").unwrap();
+    let checked = Command::new(env!("CARGO_BIN_EXE_psmc-relay")).arg("check").arg(&file).output().unwrap();
+    assert!(!checked.status.success());
+    let said = String::from_utf8(checked.stderr).unwrap();
+    for part in ["relay.toml:2", "private_key_file", "complaints"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}

@@ -1,0 +1,175 @@
+//! Datagrams through a relay.
+
+use psmc_net::keys::PrivateKey;
+use psmc_relay::status::Refused;
+use psmc_wire::relay::{Far, Message, Refusal, Reserve};
+
+use crate::harness::{End, Relay, Site};
+
+/// A relay, its site, and both ends of a session.
+struct Session {
+    relay: Relay,
+    site: Site,
+    near: End,
+    far: End,
+}
+
+async fn session(settings: &str, allow: &str) -> Session {
+    let key = PrivateKey::generate();
+    let relay = Relay::start(settings, &[(&key, allow)]);
+    let mut site = Site::connect(&key, &relay).await;
+    let (mut near, mut far) = (End::new(relay.address), End::new(relay.address));
+    let reserved = site.reserve(Far::Address(far.address())).await;
+    near.use_hop(relay.address, &reserved.near);
+    far.use_hop(relay.address, &reserved.far);
+    Session { relay, site, near, far }
+}
+
+#[tokio::test]
+async fn datagrams_go_both_ways_and_addresses_follow() {
+    let Session { relay, mut near, mut far, .. } = session("", "").await;
+    for (count, length) in (1u8..).zip([32, 100, 1200, 1400, 8000]) {
+        let sent = near.send(length, count);
+        assert_eq!(far.receive(), (sent, relay.address));
+        let sent = far.send(length, count);
+        assert_eq!(near.receive(), (sent, relay.address));
+    }
+    // The near end moves to another port, as behind a NAT that has forgotten it.
+    let moved = End::new(relay.address);
+    let datagram = near.datagram(100, 7);
+    moved.send_raw(&datagram);
+    far.receive();
+    let sent = far.send(100, 8);
+    assert_eq!(moved.receive().0, sent);
+    let status = relay.status();
+    assert_eq!(status.refused, Refused::default());
+    assert_eq!(status.sessions[0].to_far.datagrams, 6);
+    assert_eq!(status.sessions[0].to_near.address, Some(moved.address().to_string()));
+}
+
+#[tokio::test]
+async fn a_burst_arrives_whole_and_in_order() {
+    let Session { relay, mut near, mut far, .. } = session("workers = 1", "").await;
+    far.send(100, 0);
+    relay.wait_for("the far end's datagram", |status| status.datagrams.received == 1);
+    // As many as fit into a socket's buffer of the usual size.
+    let sent: Vec<_> = (0..60).map(|number| near.send(1200, number)).collect();
+    for datagram in sent {
+        assert_eq!(far.receive().0, datagram);
+    }
+}
+
+#[tokio::test]
+async fn floods_are_counted_and_unanswered() {
+    const FLOOD: u64 = 300;
+    let Session { relay, mut near, far, .. } = session("", "").await;
+    let good = near.datagram(100, 1);
+    near.send_raw(&good);
+    far.receive();
+    let stranger = End::new(relay.address);
+    let mut forged = near.datagram(100, 2);
+    forged[40] ^= 1;
+    let mut lost = forged.clone();
+    lost[4] ^= 0xff;
+    for _ in 0..FLOOD {
+        stranger.send_raw(&good);
+        stranger.send_raw(&forged);
+        stranger.send_raw(&lost);
+        stranger.send_raw(&good[..30]);
+        // Not so fast that the socket's buffer overflows: what is not received is not counted.
+        std::thread::sleep(std::time::Duration::from_micros(200));
+    }
+    let all = 4 * FLOOD + 1;
+    let status = relay.wait_for("the flood", |status| status.datagrams.received == all);
+    let refused = Refused {
+        malformed: FLOOD,
+        unknown_label: FLOOD,
+        replayed: FLOOD,
+        forged: FLOOD,
+        ..Refused::default()
+    };
+    assert_eq!(status.refused, refused);
+    assert_eq!(status.datagrams.sent, 1);
+    stranger.hears_nothing();
+    far.hears_nothing();
+    near.send(100, 3);
+    far.receive();
+}
+
+#[tokio::test]
+async fn a_session_that_is_not_used_is_forgotten() {
+    let Session { relay, mut site, mut near, .. } = session("idle = 1", "").await;
+    let id = u64::from_str_radix(&relay.status().sessions[0].id, 16).unwrap();
+    relay.wait_for("the end of the session", |status| status.sessions.is_empty());
+    near.send(100, 1);
+    relay.wait_for("a late datagram", |status| status.refused.unknown_label == 1);
+    let id = psmc_wire::relay::SessionId(id);
+    let answer = site.ask(|request| Message::Refresh(request, id)).await;
+    assert!(matches!(answer, Message::Refused(refused) if refused.reason == Refusal::UnknownSession));
+    assert_eq!(relay.status().sites[0].sessions, 0);
+}
+
+#[tokio::test]
+async fn a_session_outlives_its_connection_but_not_the_relay() {
+    let key = PrivateKey::generate();
+    let mut relay = Relay::start("", &[(&key, "")]);
+    let mut site = Site::connect(&key, &relay).await;
+    let (mut near, far) = (End::new(relay.address), End::new(relay.address));
+    let reserved = site.reserve(Far::Address(far.address())).await;
+    near.use_hop(relay.address, &reserved.near);
+    drop(site);
+    near.send(100, 1);
+    far.receive();
+    let mut again = Site::connect(&key, &relay).await;
+    let answer = again.ask(|request| Message::Refresh(request, reserved.session)).await;
+    assert!(matches!(answer, Message::Done(_)), "{answer:?}");
+
+    relay.restart();
+    let mut after = Site::connect(&key, &relay).await;
+    let answer = after.ask(|request| Message::Refresh(request, reserved.session)).await;
+    assert!(matches!(answer, Message::Refused(refused) if refused.reason == Refusal::UnknownSession));
+    near.send(100, 2);
+    relay.wait_for("a datagram of the old session", |status| status.refused.unknown_label == 1);
+    let reserved = after.reserve(Far::Address(far.address())).await;
+    near.use_hop(relay.address, &reserved.near);
+    let sent = near.send(100, 3);
+    assert_eq!(far.receive().0, sent);
+}
+
+#[tokio::test]
+async fn a_session_carries_its_rate_and_no_more() {
+    let Session { relay, mut near, far, .. } = session("", "session_rate = \"8mbit\"").await;
+    // 400 datagrams of 1000 bytes: 0.4 s at that rate, of which the queue holds a part.
+    let mut arrived = 0;
+    for _ in 0..400 {
+        near.send(980, 1);
+        arrived += far.count_arrived();
+        std::thread::sleep(std::time::Duration::from_micros(50));
+    }
+    relay.wait_for("all of them", |status| status.datagrams.received == 400);
+    let arrived = std::cell::Cell::new(arrived);
+    let status = relay.wait_for("the end of the queue", |status| {
+        arrived.set(arrived.get() + far.count_arrived());
+        status.sessions[0].to_far.waiting == 0
+    });
+    let way = &status.sessions[0].to_far;
+    assert_eq!(way.datagrams + way.dropped.iter().sum::<u64>(), 400);
+    assert!(way.dropped[0] > 0 && status.sessions[0].rate_bits_per_second == Some(8_000_000), "{way:?}");
+    relay.wait_for("the last of them", |_| {
+        arrived.set(arrived.get() + far.count_arrived());
+        arrived.get() == way.datagrams
+    });
+    far.hears_nothing();
+}
+
+#[tokio::test]
+async fn a_relay_leads_only_where_it_may() {
+    let Session { relay: _relay, mut site, .. } = session("", "max_sessions = 2").await;
+    let elsewhere = Far::Address("192.0.2.1:5115".parse().unwrap());
+    let answer = site.ask(|request| Message::Reserve(Reserve { request, rate: None, far: elsewhere })).await;
+    assert!(matches!(answer, Message::Refused(refused) if refused.reason == Refusal::NotAllowed));
+    let here = || Far::Address("127.0.0.1:5115".parse().unwrap());
+    site.reserve(here()).await;
+    let answer = site.ask(|request| Message::Reserve(Reserve { request, rate: None, far: here() })).await;
+    assert!(matches!(answer, Message::Refused(refused) if refused.reason == Refusal::Limit));
+}

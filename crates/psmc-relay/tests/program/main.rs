@@ -1,0 +1,11 @@
+//! The real program `psmc-relay`, on loopback: what sites may do there, and what strangers may not.
+//!
+//! Needs no rights.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot prepare its relay has failed")]
+
+mod chains;
+mod control;
+mod forwarding;
+mod gateways;
+mod harness;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::harness::{Bulk, Family, Plan, Tunnel, VAN, path_name, wait_for};
+use psmcd::api::PathStatus;
+
+use crate::harness::{Bulk, Family, Plan, Site, Tunnel, VAN, download, iperf, path_name, wait_for};
 
 /// The longest time without a byte over TCP when a link becomes narrow.
 const MAX_GAP: Duration = Duration::from_secs(1);
@@ -19,15 +21,19 @@ const MBIT: u64 = 40;
 
 #[test]
 fn packets_larger_than_a_link_pass_and_both_links_carry_them() {
-    let mut tunnel = Tunnel::prepare(plan());
-    set_mtu(&tunnel, 1, 1280);
-    tunnel.hq.start();
-    tunnel.van.start();
-    tunnel.wait_until_up();
-    wait_for("the size of the wide link", PATIENCE, || (mtu(&tunnel, 2) == 1500).then_some(()));
-    let inside = tunnel.hq.inner(Family::V4).to_string();
+    let tunnel = with_a_narrow_link(Plan { clamp_mss: Some("off"), ..plan() });
+    let inside = tunnel.hq.inner(Family::V4);
     // A full-size packet of the tunnel, whose MTU is 1400.
-    tunnel.van.run(&["ping", "-c", "20", "-i", "0.02", "-w", "10", "-M", "do", "-s", "1372", &inside]);
+    let ping = ["ping", "-c", "20", "-i", "0.02", "-w", "10", "-M", "do", "-s", "1372", &inside.to_string()];
+    let pings = tunnel.van.run(&ping);
+    assert!(pings.contains(" 0% packet loss"), "{pings}");
+    let udp = iperf(
+        &tunnel.van,
+        &tunnel.hq,
+        inside,
+        &["--udp", "--bitrate", "10M", "--length", "1372", "--time", "2"],
+    );
+    assert!(udp.datagrams() > 1000 && udp.loss_percent() < 0.1, "{udp:?}");
     let before = sent(&tunnel);
     for (from, to) in [(&tunnel.van, &tunnel.hq), (&tunnel.hq, &tunnel.van)] {
         let bulk = Bulk::start(from, to);
@@ -36,8 +42,28 @@ fn packets_larger_than_a_link_pass_and_both_links_carry_them() {
     }
     let used = sent(&tunnel).into_iter().zip(before).map(|(after, before)| after - before);
     assert!(used.clone().all(|bytes| bytes > 1 << 20), "{:?}", used.collect::<Vec<_>>());
-    let parts = tunnel.hq.peer().parts;
-    assert!(parts["joined"] > 100 && parts["refused"] == 0, "{parts:?}");
+    for site in [&tunnel.van, &tunnel.hq] {
+        let parts = site.peer().parts;
+        assert!(parts["split"] > 100 && parts["joined"] > 100 && parts["refused"] == 0, "{parts:?}");
+        assert_eq!((parts["incomplete"], parts["mss_lowered"]), (0, 0), "{parts:?}");
+    }
+}
+
+#[test]
+fn tcp_is_told_of_a_narrow_link_and_none_of_its_packets_is_cut() {
+    let tunnel = with_a_narrow_link(plan());
+    for family in [Family::V4, Family::V6] {
+        for (from, to) in [(&tunnel.van, &tunnel.hq), (&tunnel.hq, &tunnel.van)] {
+            let report = iperf(from, to, to.inner(family), &["--time", "1"]);
+            println!("{family:?} from {}: {:.1} Mbit/s", from.end.name, report.mbps());
+            assert!(report.bytes() > 1 << 20, "{report:?}");
+        }
+    }
+    download(&tunnel.van, &tunnel.hq, tunnel.hq.inner(Family::V4), 4 << 20);
+    for site in [&tunnel.van, &tunnel.hq] {
+        let parts = site.peer().parts;
+        assert!(parts["mss_lowered"] > 4 && parts["split"] == 0, "{}: {parts:?}", site.end.name);
+    }
 }
 
 #[test]
@@ -54,6 +80,25 @@ fn tcp_goes_on_when_a_link_becomes_narrow() {
         assert!(mtu(&tunnel, link) <= narrow + RECKONED, "{:?}", tunnel.van.peer());
     }
     bulk.finish();
+}
+
+/// A tunnel whose first link carries less than a full-size packet, when that is found out.
+fn with_a_narrow_link(plan: Plan) -> Tunnel {
+    let mut tunnel = Tunnel::prepare(plan);
+    set_mtu(&tunnel, 1, 1280);
+    tunnel.hq.start();
+    tunnel.van.start();
+    tunnel.wait_until_up();
+    wait_for("the sizes of the links", PATIENCE, || {
+        [&tunnel.van, &tunnel.hq].into_iter().all(are_sizes_found).then_some(())
+    });
+    tunnel
+}
+
+/// Whether a site knows that the first link carries a little more than any link has to, and the second all there is.
+fn are_sizes_found(site: &Site) -> bool {
+    let paths = site.peer().paths;
+    matches!(paths[..], [PathStatus { mtu: 1281.., .. }, PathStatus { mtu: 1500, .. }])
 }
 
 fn plan() -> Plan {

@@ -94,6 +94,32 @@ pub(crate) fn source(packet: &[u8]) -> Result<IpAddr, BadPacket> {
     }
 }
 
+/// The header of a TCP segment in an IP packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TcpHeader {
+    /// Where in the packet it begins.
+    pub(crate) at: usize,
+    /// Bytes of the IP header without options or extension headers.
+    pub(crate) ip_len: usize,
+}
+
+/// Finds the header of the TCP segment in `packet`. A fragment has none: it would be cut off.
+pub(crate) fn tcp_header(packet: &[u8]) -> Option<TcpHeader> {
+    let (segment, ip_len) = match version(packet).ok()? {
+        4 => {
+            let (header, payload) = ipv4_header(packet).ok()?;
+            let fragment = u16::from_be_bytes([header[6], header[7]]);
+            (upper::tcp_of_ipv4(header[9], fragment, payload)?, IPV4_HEADER)
+        }
+        6 => {
+            let (header, payload) = ipv6_header(packet).ok()?;
+            (upper::tcp_of_ipv6(header[6], payload)?, IPV6_HEADER)
+        }
+        _ => return None,
+    };
+    Some(TcpHeader { at: packet.len() - segment.len(), ip_len })
+}
+
 fn classify_ipv4(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPacket> {
     let (header, payload) = ipv4_header(packet)?;
     let &[.., s0, s1, s2, s3, d0, d1, d2, d3] = header;

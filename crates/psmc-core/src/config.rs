@@ -11,6 +11,7 @@ use psmc_wire::crypto::Aead;
 use crate::batch::SocketId;
 use crate::classify::ClassConfig;
 use crate::congestion::CongestionConfig;
+use crate::mss::ClampMss;
 use crate::path::PathAddress;
 use crate::reorder::ReorderPolicy;
 use crate::repair::RepairKind;
@@ -28,6 +29,8 @@ pub struct SiteConfig {
     /// The traffic classes, in the order in which they are asked whether a packet is theirs. The last one takes what
     /// belongs to no other.
     pub classes: Vec<ClassConfig>,
+    /// What becomes of the MSS that inner TCP connections agree on.
+    pub clamp_mss: ClampMss,
     /// Where incarnations, labels and the key of the flow hash come from. Must be unpredictable.
     pub seed: [u8; 32],
 }

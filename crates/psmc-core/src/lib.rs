@@ -10,12 +10,14 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod checksum;
 mod classify;
 mod clock;
 mod config;
 mod congestion;
 mod egress;
 mod event;
+mod mss;
 mod path;
 pub mod relay;
 mod reorder;
@@ -37,6 +39,7 @@ pub use config::{PathConfig, PeerConfig, SiteConfig};
 pub use congestion::CongestionConfig;
 pub use egress::{ClassStatus, QueueCounters};
 pub use event::{Event, PeerId};
+pub use mss::ClampMss;
 pub use path::{PathAddress, PathCounters, PathState, Via};
 pub use reorder::{AdaptiveBuffer, ReorderCounters, ReorderPolicy};
 pub use repair::{RepairCounters, RepairKind, UnknownRepair};

@@ -243,7 +243,16 @@ impl Path {
 
     /// How large an inner packet fits into a datagram of this path.
     pub(crate) fn room(&self) -> usize {
-        self.mtu.size() - self.first_hop.header_len() - DATAGRAM_OVERHEAD - DATA_OVERHEAD
+        self.room_in(self.mtu.size())
+    }
+
+    /// The same once the size of the path's datagrams is found, as far as anybody can tell.
+    pub(crate) fn expected_room(&self) -> usize {
+        self.room_in(self.mtu.expected())
+    }
+
+    fn room_in(&self, datagram: usize) -> usize {
+        datagram - self.first_hop.header_len() - DATAGRAM_OVERHEAD - DATA_OVERHEAD
     }
 
     /// Whether something of that size, with the frame of an inner packet around it, fits into a datagram of this path.

@@ -3,6 +3,7 @@
 mod control;
 mod establish;
 pub(crate) mod keys;
+mod mss;
 mod paths;
 mod receive;
 mod repair;
@@ -104,6 +105,8 @@ pub struct SessionCounters {
     pub rx_bytes: u64,
     /// Inner packets longer than a datagram of their path, which were sent in parts.
     pub split: u64,
+    /// SYN and SYN-ACK segments of inner TCP connections, of either direction, whose MSS was lowered.
+    pub mss_lowered: u64,
     /// Inner packets of plain UDP beyond its limit.
     pub udp_limited: u64,
     /// What repair has done.

@@ -10,6 +10,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::classify::Classes;
 use crate::event::{Event, PeerId};
+use crate::mss::ClampMss;
 use crate::routing::AllowedIps;
 use crate::session::ConnectionId;
 
@@ -19,6 +20,7 @@ pub(crate) struct Shared {
     pub(crate) mtu: u16,
     pub(crate) aead: Aead,
     pub(crate) classes: Classes,
+    pub(crate) clamp_mss: ClampMss,
     pub(crate) flow_key: [u64; 2],
     pub(crate) rng: Pcg64Mcg,
     pub(crate) pool: BufPool,

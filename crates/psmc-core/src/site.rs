@@ -80,6 +80,7 @@ impl Site {
             mtu: config.mtu,
             aead: config.aead,
             classes: classify::Classes::new(config.classes),
+            clamp_mss: config.clamp_mss,
             flow_key,
             rng,
             pool: BufPool::new(usize::from(config.mtu) + BUFFER_SLACK, MAX_FREE_BUFFERS),

@@ -4,8 +4,8 @@ mod world;
 
 use std::time::Duration;
 
-use psmc_core::{PathState, SchedulerKind};
-use world::{HQ, Link, TCP, VAN, World, packet};
+use psmc_core::{ClampMss, PathState, SchedulerKind};
+use world::{HQ, Link, Setup, TCP, VAN, World, packet};
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -78,6 +78,62 @@ fn a_path_that_becomes_narrow_is_found_out_and_every_packet_arrives() {
         assert!(is_found(mtus(&world, VAN)[0], 1300), "{paths} paths: {:?}", mtus(&world, VAN));
         assert!(longest < ms(500), "{paths} paths: nothing came for {longest:?}");
     }
+}
+
+/// A SYN or SYN-ACK that states an MSS.
+fn syn(from: usize, mss: u16) -> Vec<u8> {
+    let mut syn = packet(from, TCP, 1, 0, 44);
+    syn[32..34].copy_from_slice(&[6 << 4, 0x02]);
+    syn[40..42].copy_from_slice(&[2, 4]);
+    syn[42..].copy_from_slice(&mss.to_be_bytes());
+    syn
+}
+
+/// The MSS that arrives if 1360 bytes, those of the tunnel's MTU, are sent.
+fn mss_that_arrives(world: &mut World, from: usize) -> u16 {
+    world.send(from, &syn(from, 1360));
+    world.run_for(ms(500));
+    let packets = world.packets(1 - from);
+    let [.., high, low] = packets.last().expect("the SYN")[..] else { panic!("it is too short") };
+    u16::from_be_bytes([high, low])
+}
+
+#[test]
+fn tcp_is_told_to_send_what_need_not_be_cut() {
+    let links = || vec![Link::new(10).mtu(1500, 1500), Link::new(20).mtu(1500, 1300)];
+    for from in [VAN, HQ] {
+        let mut world = World::connected(links(), SchedulerKind::Wrr);
+        world.run_for(ms(5000));
+        let mss = mss_that_arrives(&mut world, from);
+        // What the headers take, outer, ours and inner, and what the search leaves.
+        assert!((1300 - 28 - 39 - 40 - 8..=1300 - 28 - 39 - 40).contains(&mss), "{mss}");
+        for (len, split) in [(mss + 40, 0), (mss + 40 + 9, 10)] {
+            for i in 0..20 {
+                world.send(VAN, &packet(VAN, TCP, 1, i, len.into()));
+                world.send(HQ, &packet(HQ, TCP, 1, i, len.into()));
+                world.run_for(ms(5));
+            }
+            assert_eq!([VAN, HQ].map(|end| world.status(end).counters.split), [split; 2], "{len}");
+        }
+    }
+}
+
+#[test]
+fn the_mss_is_clamped_as_the_sites_are_told() {
+    let lowered = |world: &World| [VAN, HQ].map(|end| world.status(end).counters.mss_lowered);
+    let link = || vec![Link::new(10).mtu(1500, 1280)];
+    for (clamp_mss, mss, count) in [
+        (ClampMss::Off, 1360, [0, 0]),
+        (ClampMss::To(1000), 1000, [1, 0]),
+        (ClampMss::To(1400), 1360, [0, 0]),
+    ] {
+        let mut world = World::connected(link(), Setup { clamp_mss, ..SchedulerKind::Wrr.into() });
+        assert_eq!((mss_that_arrives(&mut world, VAN), lowered(&world)), (mss, count), "{clamp_mss:?}");
+    }
+    // On paths of the usual size there is nothing to do, from the first moment on.
+    let mut world = World::new(vec![Link::new(10).mtu(1500, 1500)], SchedulerKind::Earliest);
+    world.send(VAN, &syn(VAN, 1360));
+    assert_eq!((mss_that_arrives(&mut world, VAN), lowered(&world)), (1360, [0, 0]));
 }
 
 #[test]

@@ -35,6 +35,8 @@ pub(crate) struct Plan {
     pub(crate) mbit: Option<u64>,
     /// Where the van's paths lead, if not to the address of the headquarters on their link.
     pub(crate) endpoint: Option<String>,
+    /// What both do with the MSS of TCP, if anything is said of it.
+    pub(crate) clamp_mss: Option<&'static str>,
     /// What the headquarters let plain UDP have; the van says nothing of it.
     pub(crate) udp_rate_limit: Option<&'static str>,
     /// Traffic classes, as both files have them.
@@ -50,6 +52,7 @@ impl Default for Plan {
             dials: Dials::Van,
             mbit: None,
             endpoint: None,
+            clamp_mss: None,
             udp_rate_limit: None,
             classes: "",
         }
@@ -113,7 +116,7 @@ impl Plan {
         let (peer, peer_key) = other;
         let mut text = format!(
             "[site]\nname = \"{}\"\nprivate_key = \"{}\"\naddresses = [\"{}/24\", \"{}/64\"]\n\
-             scheduler = \"{}\"\ncontrol_socket = '{}'\n\n\
+             scheduler = \"{}\"\ncontrol_socket = '{}'\n{}\n\
              [[peer]]\nname = \"{}\"\npublic_key = \"{peer_key}\"\nallowed_ips = [\"{}/32\", \"{}/128\"]\n",
             end.name,
             key.to_base64().as_str(),
@@ -121,6 +124,7 @@ impl Plan {
             end.inner(Family::V6),
             self.scheduler,
             directory.join(end.name).with_extension("sock").display(),
+            self.clamp_mss.map(|clamp| format!("clamp_mss = \"{clamp}\"\n")).unwrap_or_default(),
             peer.name,
             peer.inner(Family::V4),
             peer.inner(Family::V6),

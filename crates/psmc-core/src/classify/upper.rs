@@ -45,25 +45,15 @@ pub(super) struct Upper {
 impl Upper {
     /// Of an IPv4 packet: the protocol of its header, the field with flags and fragment offset, the rest.
     pub(super) fn of_ipv4(protocol: u8, fragment: u16, payload: &[u8]) -> Self {
-        // "More fragments" and the offset (RFC 791 §3.1).
-        if fragment & 0x3FFF == 0 { Self::whole(protocol, payload) } else { Self::fragmented(protocol) }
+        if is_fragment(fragment) { Self::fragmented(protocol) } else { Self::whole(protocol, payload) }
     }
 
     /// Of an IPv6 packet: the "next header" field and what follows the fixed header.
     pub(super) fn of_ipv6(next_header: u8, payload: &[u8]) -> Self {
-        let (mut protocol, mut rest) = (next_header, payload);
-        for _ in 0..MAX_EXTENSIONS {
-            let Some(len) = extension_len(protocol, rest) else {
-                break;
-            };
-            let Some(behind) = rest.get(len..) else { break };
-            let is_part = protocol == number::FRAGMENT && is_part(rest);
-            (protocol, rest) = (rest[0], behind);
-            if is_part {
-                return Self::fragmented(protocol);
-            }
+        match behind_extensions(next_header, payload) {
+            (protocol, Some(rest)) => Self::whole(protocol, rest),
+            (protocol, None) => Self::fragmented(protocol),
         }
-        Self::whole(protocol, rest)
     }
 
     /// Source and destination port, where there are any: a fragment has none.
@@ -113,6 +103,38 @@ impl Upper {
 /// Whether `protocol` is UDP, or its variant for payloads that bear errors (RFC 3828).
 pub(super) fn is_udp(protocol: u8) -> bool {
     matches!(protocol, number::UDP | number::UDP_LITE)
+}
+
+/// The TCP segment of an IPv4 packet, of which the same is given as for [`Upper::of_ipv4`].
+pub(super) fn tcp_of_ipv4(protocol: u8, fragment: u16, payload: &[u8]) -> Option<&[u8]> {
+    (protocol == number::TCP && !is_fragment(fragment)).then_some(payload)
+}
+
+/// The TCP segment of an IPv6 packet, of which the same is given as for [`Upper::of_ipv6`].
+pub(super) fn tcp_of_ipv6(next_header: u8, payload: &[u8]) -> Option<&[u8]> {
+    let (protocol, rest) = behind_extensions(next_header, payload);
+    rest.filter(|_| protocol == number::TCP)
+}
+
+/// Whether IPv4's field with flags and offset is that of a fragment: "more fragments", or an offset (RFC 791 §3.1).
+fn is_fragment(field: u16) -> bool {
+    field & 0x3FFF != 0
+}
+
+/// The protocol behind IPv6's extension headers, and what follows them; nothing does in a fragment that anybody could
+/// make sense of.
+fn behind_extensions(next_header: u8, payload: &[u8]) -> (u8, Option<&[u8]>) {
+    let (mut protocol, mut rest) = (next_header, payload);
+    for _ in 0..MAX_EXTENSIONS {
+        let Some(len) = extension_len(protocol, rest) else { break };
+        let Some(behind) = rest.get(len..) else { break };
+        let is_part = protocol == number::FRAGMENT && is_part(rest);
+        (protocol, rest) = (rest[0], behind);
+        if is_part {
+            return (protocol, None);
+        }
+    }
+    (protocol, Some(rest))
 }
 
 /// Bytes of the extension header at the start of `bytes`, or `None` if `protocol` is none or it is cut off.

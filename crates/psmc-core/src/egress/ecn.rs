@@ -1,5 +1,7 @@
 //! Explicit congestion notification of inner packets (RFC 3168).
 
+use crate::checksum;
+
 /// Both bits of the field: congestion experienced.
 const CE: u8 = 0b11;
 
@@ -29,8 +31,8 @@ fn mark_ipv4(packet: &mut [u8]) -> bool {
         return false;
     }
     packet[1] |= CE;
-    let checksum = updated(word(packet, 10), old, word(packet, 0));
-    packet[10..12].copy_from_slice(&checksum.to_be_bytes());
+    let sum = checksum::updated(word(packet, 10), old, word(packet, 0));
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
     true
 }
 
@@ -46,17 +48,6 @@ fn mark_ipv6(packet: &mut [u8]) -> bool {
 
 fn word(packet: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([packet[at], packet[at + 1]])
-}
-
-/// The checksum after one word of the header has changed (RFC 1624 eq. 3): HC' = ~(~HC + ~m + m').
-fn updated(checksum: u16, old: u16, new: u16) -> u16 {
-    if old == new {
-        return checksum;
-    }
-    let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
-    let folded = (sum & 0xFFFF) + (sum >> 16);
-    let [.., high, low] = (folded + (folded >> 16)).to_be_bytes();
-    !u16::from_be_bytes([high, low])
 }
 
 #[cfg(test)]

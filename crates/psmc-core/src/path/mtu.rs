@@ -66,6 +66,8 @@ pub(crate) struct PathMtu {
     due: Option<Instant>,
     /// The last ones, oldest first.
     probes: Vec<Probe>,
+    /// Whether the first answer, or refusal, is still to come.
+    is_new: bool,
     /// Whether what was given to the path may be too large for it now.
     shrunk: bool,
     holes: Holes,
@@ -98,6 +100,7 @@ impl PathMtu {
             tries: 0,
             due: (ceiling > base).then_some(now),
             probes: Vec::new(),
+            is_new: true,
             shrunk: false,
             holes: Holes::default(),
         }
@@ -106,6 +109,13 @@ impl PathMtu {
     /// How large datagrams with data may be.
     pub(crate) fn size(&self) -> usize {
         self.confirmed.into()
+    }
+
+    /// How large datagrams with data will be, as far as anybody can tell: as the interface has it, until the first
+    /// probe has had its time.
+    pub(crate) fn expected(&self) -> usize {
+        let size = if self.is_new && self.tries <= 1 { self.ceiling } else { self.confirmed };
+        size.into()
     }
 
     /// The largest IP packet on the path, in bytes, reckoned with its headers.
@@ -252,12 +262,14 @@ impl PathMtu {
     fn fall_back(&mut self) {
         // An acknowledgement of what was sent before would confirm what is doubted.
         self.probes.clear();
+        self.is_new = false;
         self.confirmed = self.base();
         self.shrunk = true;
     }
 
     /// Goes on with the next size, or ends the search.
     fn go_on(&mut self, now: Instant) {
+        self.is_new = false;
         self.tries = 0;
         let (low, high, usual) = (self.confirmed, self.refuted, USUAL_PACKET - self.headers);
         self.candidate = if high > self.ceiling {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use psmc_wire::crypto::TAG_LEN;
 use psmc_wire::datagram::{HEADER_LEN, Header, split_timestamp};
 use psmc_wire::frame::{AckFrame, DataFrame, Frame, Frames, PathStats};
-use psmc_wire::{Bucket, FlowSeq, PacketNumber, PathId};
+use psmc_wire::{Bucket, FlowSeq, PacketBuf, PacketNumber, PathId};
 
 use super::Session;
 use crate::batch::SocketId;
@@ -335,11 +335,12 @@ impl Session {
         self.peer_patience = inner.patience;
         self.counters.rx_packets += 1;
         self.counters.rx_bytes += inner.packet.len() as u64;
+        let clamped = self.with_clamped_mss(inner.packet, shared);
         let arrival = reorder::Arrival {
             bucket: inner.bucket,
             seq: inner.seq,
             ordered: inner.ordered,
-            packet: inner.packet,
+            packet: clamped.as_ref().map_or(inner.packet, PacketBuf::packet),
             sent_at_us,
             spread: self.spread(sent_at_us, now) + inner.patience,
             path: self.paths[index].id,
@@ -347,6 +348,9 @@ impl Session {
         };
         self.sample_paths(now);
         self.reorder.insert(arrival, now, &mut shared.pool, &mut shared.delivered);
+        if let Some(copy) = clamped {
+            shared.pool.put(copy);
+        }
         Ok(())
     }
 

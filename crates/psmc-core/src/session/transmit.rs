@@ -22,7 +22,7 @@ impl Session {
     /// Queues an inner packet for the peer.
     pub(crate) fn handle_packet(
         &mut self,
-        packet: PacketBuf,
+        mut packet: PacketBuf,
         headers: &Classified,
         shared: &mut Shared,
         now: Instant,
@@ -33,6 +33,7 @@ impl Session {
             self.counters.udp_limited += 1;
             return shared.pool.put(packet);
         }
+        self.clamp_mss(&mut packet, shared);
         self.last_traffic = Some(now);
         self.counters.tx_packets += 1;
         self.counters.tx_bytes += packet.len() as u64;

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 pub use link::Link;
 use psmc_core::{
-    Batch, ClassConfig, CongestionConfig, ConnectionId, DatagramOrigin, Event, PathConfig, PathState,
-    PeerConfig, PeerError, PeerId, PeerStatus, ReorderPolicy, RepairKind, SchedulerKind, Site, SiteConfig,
-    SocketId,
+    Batch, ClampMss, ClassConfig, CongestionConfig, ConnectionId, DatagramOrigin, Event, PathConfig,
+    PathState, PeerConfig, PeerError, PeerId, PeerStatus, ReorderPolicy, RepairKind, SchedulerKind, Site,
+    SiteConfig, SocketId,
 };
 use psmc_wire::PathId;
 use psmc_wire::control::Message;
@@ -54,6 +54,7 @@ pub struct Setup {
     pub bad_path_rule: bool,
     pub congestion: CongestionConfig,
     pub repair: RepairKind,
+    pub clamp_mss: ClampMss,
 }
 
 impl From<SchedulerKind> for Setup {
@@ -71,6 +72,7 @@ impl From<SchedulerKind> for Setup {
             bad_path_rule,
             congestion,
             repair: RepairKind::Auto,
+            clamp_mss: ClampMss::Auto,
         }
     }
 }
@@ -178,6 +180,7 @@ impl World {
             mtu: setup.mtu,
             aead: Aead::Aes256Gcm,
             classes: classes.to_vec(),
+            clamp_mss: setup.clamp_mss,
             seed: std::array::from_fn(|i| {
                 if i == 0 { seed.wrapping_mul(2).wrapping_add(index as u8) } else { 0 }
             }),

@@ -176,6 +176,7 @@ fn site_setup(hosts: [HostId; 2], links: &[LinkId], number: u8, end: usize) -> S
             mtu: 1400,
             aead: Aead::Aes256Gcm,
             classes: psmc_core::ClassConfig::defaults(),
+            clamp_mss: psmc_core::ClampMss::Auto,
             seed: [0; 32],
         },
         addresses: vec![net(&format!("{}/24", tunnel_address(number, end)))],

@@ -75,7 +75,8 @@ pub struct PeerStatus {
     /// Inner packets that were dropped, by reason.
     pub drops: BTreeMap<String, u64>,
     /// Inner packets larger than a datagram: how many were sent in parts, were joined from parts, wait for parts, or
-    /// never became complete, and how many parts were refused because they contradict others.
+    /// never became complete, and how many parts were refused because they contradict others. And how many segments
+    /// that open TCP connections had their MSS lowered, so that those have no such packets.
     #[serde(default)]
     pub parts: BTreeMap<String, u64>,
     /// What reordering did to the packets from the peer: a name and a count each.

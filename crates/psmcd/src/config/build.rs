@@ -39,6 +39,7 @@ fn site(draft: SiteDraft, classes: Vec<ClassDraft>) -> Option<Site> {
         listen: draft.listen,
         interface: draft.interface,
         mtu: draft.mtu,
+        clamp_mss: draft.clamp_mss,
         classes: classes.into_iter().map(class).collect::<Option<_>>()?,
     })
 }

@@ -22,9 +22,10 @@ pub use model::{
 pub use psmc_toml::{Complaint, ConfigError};
 pub(crate) use value::RUN_DIR;
 pub use value::{
-    AllowedNet, BindAddress, BufferFactor, BufferPackets, BufferTimeout, ClassPriority, ClassWeight,
-    Congestion, DnsName, Dscp, Endpoint, Host, InnerMtu, InterfaceName, Keepalive, LinkMtu, Listen, Name,
-    Port, PortRange, Protocol, Rate, Repair, Scheduler, SocketPath, TunnelAddress, ValueError, Weight,
+    AllowedNet, BindAddress, BufferFactor, BufferPackets, BufferTimeout, ClampMss, ClassPriority,
+    ClassWeight, Congestion, DnsName, Dscp, Endpoint, Host, InnerMtu, InterfaceName, Keepalive, LinkMtu,
+    Listen, Name, Port, PortRange, Protocol, Rate, Repair, Scheduler, SocketPath, TunnelAddress, ValueError,
+    Weight,
 };
 
 /// Most paths that one peer can have. Nobody has sixty-four uplinks, and every path costs probes and an anti-replay window.

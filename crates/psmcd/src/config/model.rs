@@ -3,9 +3,9 @@
 use psmc_net::keys::{PrivateKey, PublicKey};
 
 use super::value::{
-    AllowedNet, BindAddress, BufferFactor, BufferPackets, BufferTimeout, ClassPriority, ClassWeight,
-    Congestion, Dscp, Endpoint, InnerMtu, InterfaceName, Keepalive, LinkMtu, Listen, Name, PortRange,
-    Protocol, Rate, Repair, Scheduler, SocketPath, TunnelAddress, Weight,
+    AllowedNet, BindAddress, BufferFactor, BufferPackets, BufferTimeout, ClampMss, ClassPriority,
+    ClassWeight, Congestion, Dscp, Endpoint, InnerMtu, InterfaceName, Keepalive, LinkMtu, Listen, Name,
+    PortRange, Protocol, Rate, Repair, Scheduler, SocketPath, TunnelAddress, Weight,
 };
 
 /// The configuration of a site. Every value in it is legal, and they fit together: names and keys are unique, no two
@@ -35,6 +35,8 @@ pub struct Site {
     pub interface: Option<InterfaceName>,
     /// The MTU of its TUN interface.
     pub mtu: InnerMtu,
+    /// What becomes of the MSS of TCP connections through the tunnel.
+    pub clamp_mss: ClampMss,
     /// Its traffic classes, beside those that every site has, or in place of them.
     pub classes: Vec<Class>,
     /// Where its control socket is.

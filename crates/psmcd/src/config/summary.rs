@@ -3,6 +3,7 @@
 use std::fmt::{self, Display};
 
 use super::model::{Config, PathCongestion, PathSettings, Paths, Peer, Reordering, Treatment};
+use super::value::ClampMss;
 
 impl Config {
     /// What the file means, for a person who wrote it and wants to know whether it was understood.
@@ -23,6 +24,9 @@ impl Config {
         match &site.interface {
             Some(name) => writeln!(f, "  interface    {name}, MTU {}", site.mtu.get())?,
             None => writeln!(f, "  interface    the next free psmc0, psmc1, …, MTU {}", site.mtu.get())?,
+        }
+        if site.clamp_mss != ClampMss::default() {
+            writeln!(f, "  MSS of TCP   {}", site.clamp_mss)?;
         }
         writeln!(f, "  control      {}", site.control_socket)?;
         if !site.classes.is_empty() {

@@ -19,6 +19,7 @@ pub fn site_config(site: &config::Site) -> SiteConfig {
         mtu: site.mtu.get(),
         aead: psmc_net::aead::preferred(),
         classes: classes(&site.classes),
+        clamp_mss: site.clamp_mss.setting(),
         seed: random_seed(),
     }
 }

@@ -98,11 +98,11 @@ impl Control {
     }
 }
 
-/// What reordering did to the inner packets received.
 /// Packets that are larger than a datagram of their path.
 fn parts(session: &core::PeerStatus) -> BTreeMap<String, u64> {
     let assembly = &session.assembly;
     let counts = [
+        ("mss_lowered", session.counters.mss_lowered),
         ("split", session.counters.split),
         ("joined", assembly.joined),
         ("waiting", assembly.waiting as u64),
@@ -112,6 +112,7 @@ fn parts(session: &core::PeerStatus) -> BTreeMap<String, u64> {
     counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
+/// What reordering did to the inner packets received.
 fn reorder(session: &core::PeerStatus) -> BTreeMap<String, u64> {
     let counters = &session.reorder;
     let counts = [

@@ -72,6 +72,27 @@ impl Rig {
 }
 
 #[test]
+fn the_interface_is_believed_until_the_first_probe_has_had_its_time() {
+    for (carries, end) in [(1452, 1452), (1300, BASE)] {
+        let mut rig = Rig::new(1452, carries);
+        assert_eq!((rig.mtu.expected(), rig.size()), (1452, BASE));
+        rig.step();
+        assert_eq!(rig.mtu.expected(), 1452);
+        rig.now += 2 * RTT;
+        rig.step();
+        assert_eq!(rig.mtu.expected(), usize::from(end));
+    }
+    let mut rig = Rig::new(1452, 1300);
+    rig.search();
+    let found = rig.size();
+    assert_eq!(rig.mtu.expected(), usize::from(found));
+    // What is tried again later has been refuted once.
+    rig.now += RAISE_AFTER;
+    rig.step();
+    assert_eq!((rig.mtu.expected(), *rig.probes.last().expect("a probe")), (usize::from(found), 1452));
+}
+
+#[test]
 fn a_path_as_wide_as_its_interface_is_known_after_one_probe() {
     let mut rig = Rig::new(1452, 1452);
     assert_eq!(rig.size(), BASE);

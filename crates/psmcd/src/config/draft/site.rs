@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::TreatmentDraft;
-use crate::config::value::{InnerMtu, InterfaceName, Listen, Name, SocketPath, TunnelAddress};
+use crate::config::value::{ClampMss, InnerMtu, InterfaceName, Listen, Name, SocketPath, TunnelAddress};
 
 pub(super) const KEYS: &[&str] = &[
     "name",
@@ -18,6 +18,7 @@ pub(super) const KEYS: &[&str] = &[
     "listen",
     "interface",
     "mtu",
+    "clamp_mss",
     "scheduler",
     "reorder",
     "repair",
@@ -40,6 +41,7 @@ pub(in crate::config) struct SiteDraft {
     pub(in crate::config) listen: Listen,
     pub(in crate::config) interface: Option<InterfaceName>,
     pub(in crate::config) mtu: InnerMtu,
+    pub(in crate::config) clamp_mss: ClampMss,
     pub(in crate::config) treatment: TreatmentDraft,
     pub(in crate::config) control_socket: Option<SocketPath>,
 }
@@ -59,6 +61,7 @@ impl SiteDraft {
             listen: section.optional("listen", out).map(Spanned::into_inner).unwrap_or_default(),
             interface: section.optional("interface", out).map(Spanned::into_inner),
             mtu: section.optional("mtu", out).map(Spanned::into_inner).unwrap_or_default(),
+            clamp_mss: section.optional("clamp_mss", out).map(Spanned::into_inner).unwrap_or_default(),
             treatment: TreatmentDraft::read(&section, out),
             control_socket: section.optional("control_socket", out).map(Spanned::into_inner),
         }

@@ -6,6 +6,7 @@ mod buffer;
 mod choice;
 mod class;
 mod endpoint;
+mod mss;
 mod net;
 mod number;
 
@@ -14,6 +15,7 @@ pub use choice::{Congestion, Repair, Scheduler};
 pub(super) use choice::{Encapsulation, Reorder};
 pub use class::{ClassPriority, ClassWeight, Dscp, PortRange, Protocol};
 pub use endpoint::{DnsName, Endpoint, Host};
+pub use mss::ClampMss;
 pub use net::{AllowedNet, BindAddress, TunnelAddress};
 pub use number::{InnerMtu, Keepalive, LinkMtu, Weight};
 pub(crate) use psmc_toml::RUN_DIR;

@@ -55,10 +55,10 @@ impl Setting for Weight {
 pub struct InnerMtu(u16);
 
 impl InnerMtu {
-    /// From the least that IPv6 asks of a link (RFC 8200 §5) to a TUN's 65535 less room for offload headers.
     /// The smallest: what IPv6 asks of every link (RFC 8200 §5).
     pub const LEAST: u16 = 1280;
 
+    /// Up to a TUN's 65535 less room for offload headers.
     const RANGE: RangeInclusive<u16> = Self::LEAST..=65000;
 
     /// Bytes.

@@ -10,7 +10,7 @@ use psmc_net::keys::random_seed;
 use psmc_net::local;
 use psmc_net::tls::tcp::{TcpError, listen_tcp};
 use psmc_net::tls::{Acceptor, AllowedKeys, Counters, Identity, Listener, Secured};
-use psmc_net::udp::{BindError, UdpBind, UdpPort};
+use psmc_net::udp::{BindError, Group, UdpBind, UdpPort};
 use psmc_wire::relay::ALPN;
 use thiserror::Error;
 use tokio::runtime::Builder;
@@ -101,9 +101,10 @@ async fn start_workers(
     total: &Arc<Limiter>,
 ) -> Result<(Vec<Handle>, u16), RelayError> {
     let [a, b, c, d, e, f, g, h, ..] = random_seed();
+    let group = Group { size: config.workers, byte: worker::LABEL_BYTE };
     let mut workers = Vec::new();
-    let mut port = 0;
-    for number in 0..config.workers {
+    let mut port = address.port();
+    for (number, strays) in (0..).zip(worker::neighbours(config.workers)) {
         let engine = RelayConfig {
             max_sessions: config.max_sessions.div_ceil(config.workers.into()),
             max_waiting: MAX_WAITING,
@@ -113,8 +114,13 @@ async fn start_workers(
             seed: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
             origin: Instant::now(),
         };
-        let bind = UdpBind { address, interface: None };
-        let (handle, started) = worker::start(engine, move || UdpPort::bind(&bind))
+        let bind = UdpBind { address: SocketAddr::new(address.ip(), port), interface: None };
+        let socket = move || match group.size {
+            // Nobody else may share a port that needs no sharing.
+            1 => UdpPort::bind(&bind),
+            _ => UdpPort::bind_in_group(&bind, group, number),
+        };
+        let (handle, started) = worker::start(engine, strays, socket)
             .map_err(|source| RelayError::System { what: "the thread of a worker", source })?;
         port = started.await.map_err(|_| WorkerDied)??;
         workers.push(handle);

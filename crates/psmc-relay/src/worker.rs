@@ -2,6 +2,7 @@
 //!
 //! Nothing on it ever waits for the control side, which asks for things by jobs.
 
+mod neighbours;
 mod outbox;
 
 use std::future::poll_fn;
@@ -16,6 +17,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
+use self::neighbours::Strays;
 use self::outbox::Outbox;
 
 /// Jobs that wait for a worker; a full queue makes the control side wait, never the worker.
@@ -29,6 +31,9 @@ const TURNS_PER_WAKE: usize = 16;
 
 /// Datagrams that have waited, and are sent before reading goes on.
 const MAX_WAITED_PER_TURN: usize = 256;
+
+/// Datagrams of other workers that are handled before reading goes on.
+const MAX_STRAYS_PER_TURN: usize = 256;
 
 type Job = Box<dyn FnOnce(&mut Worker) + Send>;
 
@@ -45,7 +50,13 @@ pub(crate) struct Moved {
     pub(crate) sent_bytes: u64,
     /// Datagrams that the network did not take.
     pub(crate) send_drops: u64,
+    /// Datagrams that came to a worker to which they do not belong, and were handed over.
+    pub(crate) strayed: u64,
+    /// Those that were not, because the other worker has too much to do.
+    pub(crate) stray_drops: u64,
 }
+
+pub(crate) use self::neighbours::{LABEL_BYTE, neighbours};
 
 /// The engine, and everything datagrams go through.
 pub(crate) struct Worker {
@@ -54,6 +65,7 @@ pub(crate) struct Worker {
     port: UdpPort,
     received: RecvBatch,
     outbox: Outbox,
+    strays: Strays,
     jobs: mpsc::Receiver<Job>,
     timer: Pin<Box<Sleep>>,
 }
@@ -73,17 +85,20 @@ pub struct WorkerDied;
 /// Starts a worker on a thread of its own. `socket` makes its socket there, within the worker's runtime.
 pub(crate) fn start<E: Send + 'static>(
     config: RelayConfig,
+    strays: Strays,
     socket: impl FnOnce() -> Result<UdpPort, E> + Send + 'static,
 ) -> std::io::Result<(Handle, oneshot::Receiver<Result<u16, E>>)> {
     let (sender, jobs) = mpsc::channel(MAX_JOBS);
     let (ready, started) = oneshot::channel();
     let name = format!("worker-{}", config.worker.0);
-    let thread = std::thread::Builder::new().name(name).spawn(move || run(&config, socket, jobs, ready))?;
+    let thread =
+        std::thread::Builder::new().name(name).spawn(move || run(&config, strays, socket, jobs, ready))?;
     Ok((Handle { jobs: Some(sender), thread: Some(thread) }, started))
 }
 
 fn run<E>(
     config: &RelayConfig,
+    strays: Strays,
     socket: impl FnOnce() -> Result<UdpPort, E>,
     jobs: mpsc::Receiver<Job>,
     ready: oneshot::Sender<Result<u16, E>>,
@@ -105,6 +120,7 @@ fn run<E>(
             port,
             received: RecvBatch::new(),
             outbox: Outbox::new(),
+            strays,
             jobs,
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
         };
@@ -149,6 +165,7 @@ impl Worker {
                 return Poll::Ready(());
             };
             progress |= self.poll_port(cx);
+            progress |= self.poll_strays(cx);
             progress |= self.poll_timer(cx);
             self.outbox.flush(&self.port, &mut self.moved);
             if !progress {
@@ -188,10 +205,27 @@ impl Worker {
                 self.moved.received += 1;
                 self.moved.received_bytes += datagram.len() as u64;
                 let from = Address { remote: meta.remote, local_ip: meta.local_ip };
-                if let Some((to, bytes)) = self.relay.handle_datagram(datagram, from, now) {
+                if let Some(owner) = self.strays.owner_elsewhere(datagram) {
+                    self.strays.hand_over(owner, datagram, from, &mut self.moved);
+                } else if let Some((to, bytes)) = self.relay.handle_datagram(datagram, from, now) {
                     self.outbox.push(to, bytes, &self.port, &mut self.moved);
                 }
             }
+        }
+        progress
+    }
+
+    /// Handles what other workers have handed over; says whether there was anything.
+    fn poll_strays(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut progress = false;
+        for _ in 0..MAX_STRAYS_PER_TURN {
+            let Poll::Ready(Some((from, mut datagram))) = self.strays.poll_next(cx) else { break };
+            progress = true;
+            let handled = self.relay.handle_datagram(datagram.packet_mut(), from, Instant::now());
+            if let Some((to, bytes)) = handled {
+                self.outbox.push(to, bytes, &self.port, &mut self.moved);
+            }
+            self.strays.recycle(datagram);
         }
         progress
     }

@@ -4,6 +4,7 @@
 
 mod address;
 mod control;
+mod group;
 mod recv;
 mod send;
 
@@ -17,6 +18,7 @@ use quinn_udp::{UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::UdpSocket;
 
+pub use group::Group;
 pub use recv::{RecvBatch, RecvMeta};
 pub use send::{SendError, SendFailure, Transmit};
 
@@ -92,12 +94,36 @@ impl UdpPort {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn bind(bind: &UdpBind) -> Result<Self, BindError> {
+        Self::bind_with(bind, |_| Ok(()), |_| Ok(()))
+    }
+
+    /// Opens the next of several sockets on one address, among which a byte of each datagram decides.
+    ///
+    /// They have to be opened one after the other, in the order of their numbers; `number` 0 is the first.
+    ///
+    /// # Errors
+    /// [`BindError`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn bind_in_group(bind: &UdpBind, group: Group, number: u8) -> Result<Self, BindError> {
+        let share = |socket: &Socket| socket.set_reuse_port(true);
+        Self::bind_with(bind, share, |socket| if number == 0 { group.steer(socket) } else { Ok(()) })
+    }
+
+    fn bind_with(
+        bind: &UdpBind,
+        before: impl FnOnce(&Socket) -> io::Result<()>,
+        after: impl FnOnce(&Socket) -> io::Result<()>,
+    ) -> Result<Self, BindError> {
         let (socket, address) = open(bind.address)?;
+        before(&socket).map_err(BindError::Socket)?;
         if let Some(interface) = &bind.interface {
             let failed = |source| BindError::Interface { interface: interface.clone(), source };
             socket.bind_device(Some(interface.as_bytes())).map_err(failed)?;
         }
         socket.bind(&address.into()).map_err(|source| BindError::Address { address, source })?;
+        after(&socket).map_err(BindError::Socket)?;
         enlarge_buffers(&socket);
         Self::register(socket).map_err(BindError::Socket)
     }

@@ -119,6 +119,8 @@ fn text(status: &Status) -> String {
     one("sent_datagrams_total", "counter", "Datagrams sent.", datagrams.sent);
     one("sent_bytes_total", "counter", "Bytes sent.", datagrams.sent_bytes);
     one("send_drops_total", "counter", "Datagrams that the network did not take.", datagrams.send_drops);
+    one("strayed_total", "counter", "Datagrams handed over between workers.", datagrams.strayed);
+    one("stray_drops_total", "counter", "Datagrams dropped between workers.", datagrams.stray_drops);
     one("control_accepted_total", "counter", "Handshakes that succeeded.", status.control_accepted);
     one("control_unknown_key_total", "counter", "Dialers with unknown keys.", status.control_unknown_key);
     one("control_failed_total", "counter", "Handshakes that failed.", status.control_failed_handshake);

@@ -95,6 +95,10 @@ pub struct Datagrams {
     pub sent_bytes: u64,
     /// Datagrams that the network did not take.
     pub send_drops: u64,
+    /// Datagrams that one worker has handed over to another.
+    pub strayed: u64,
+    /// Datagrams that were dropped instead, because the other has too much to do.
+    pub stray_drops: u64,
 }
 
 /// Datagrams that went no further, by reason.

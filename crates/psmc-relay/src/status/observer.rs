@@ -111,12 +111,14 @@ fn way(lane: &LaneStatus) -> Way {
 
 impl Datagrams {
     fn add(&mut self, moved: &Moved) {
-        let Moved { received, received_bytes, sent, sent_bytes, send_drops } = *moved;
+        let Moved { received, received_bytes, sent, sent_bytes, send_drops, strayed, stray_drops } = *moved;
         self.received += received;
         self.received_bytes += received_bytes;
         self.sent += sent;
         self.sent_bytes += sent_bytes;
         self.send_drops += send_drops;
+        self.strayed += strayed;
+        self.stray_drops += stray_drops;
     }
 }
 

@@ -97,6 +97,34 @@ async fn floods_are_counted_and_unanswered() {
 }
 
 #[tokio::test]
+async fn several_workers_share_the_sessions() {
+    const SESSIONS: u8 = 6;
+    let key = PrivateKey::generate();
+    let relay = Relay::start("workers = 3", &[(&key, "")]);
+    let mut site = Site::connect(&key, &relay).await;
+    // All from one address, as a site with one uplink sends.
+    let mut near = End::new(relay.address);
+    for number in 0..SESSIONS {
+        let mut far = End::new(relay.address);
+        let reserved = site.reserve(Far::Address(far.address())).await;
+        assert_eq!(u8::try_from(reserved.near.label.0 & 0xff).unwrap() % 3, number % 3);
+        near.use_hop(relay.address, &reserved.near);
+        far.use_hop(relay.address, &reserved.far);
+        for _ in 0..20 {
+            let sent = near.send(200, number);
+            assert_eq!(far.receive(), (sent, relay.address));
+            let sent = far.send(200, number);
+            assert_eq!(near.receive(), (sent, relay.address));
+        }
+        let answer = site.ask(|request| Message::Refresh(request, reserved.session)).await;
+        assert!(matches!(answer, Message::Done(_)), "{answer:?}");
+    }
+    let status = relay.status();
+    assert_eq!(status.refused, Refused::default());
+    assert_eq!((status.sessions.len(), status.datagrams.sent), (6, 240));
+}
+
+#[tokio::test]
 async fn a_session_that_is_not_used_is_forgotten() {
     let Session { relay, mut site, mut near, .. } = session("idle = 1", "").await;
     let id = u64::from_str_radix(&relay.status().sessions[0].id, 16).unwrap();

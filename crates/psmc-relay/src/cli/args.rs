@@ -31,7 +31,7 @@ pub(super) enum Command {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct StatusArgs {
-    /// The relay's control socket [default: the only one in /run/psmc].
+    /// The relay's control socket [default: the one in /run/psmc-relay].
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
     /// As JSON, for tools.

@@ -5,14 +5,14 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use psmc_toml::{RUN_DIR, rate_text};
+use psmc_toml::{RELAY_RUN_DIR, rate_text};
 
 use super::CliError;
 use super::args::StatusArgs;
 use crate::status::{Session, Status, Way, ask};
 
 pub(super) fn run(args: &StatusArgs) -> Result<(), CliError> {
-    let path = args.socket.clone().unwrap_or_else(|| usual_socket(Path::new(RUN_DIR)));
+    let path = args.socket.clone().unwrap_or_else(|| usual_socket(Path::new(RELAY_RUN_DIR)));
     let status = ask(&path)?;
     let text = if args.json {
         let mut json = serde_json::to_string_pretty(&status).map_err(io::Error::from)?;
@@ -29,10 +29,10 @@ fn usual_socket(directory: &Path) -> PathBuf {
     let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
     let mut sockets: Vec<PathBuf> = entries
         .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "relay"))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "sock"))
         .collect();
     sockets.sort();
-    sockets.into_iter().next().unwrap_or_else(|| directory.join("NAME.relay"))
+    sockets.into_iter().next().unwrap_or_else(|| directory.join("NAME.sock"))
 }
 
 fn describe(status: &Status) -> String {

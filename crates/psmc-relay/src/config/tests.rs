@@ -39,7 +39,7 @@ fn the_least_is_enough() {
     let config = parse(&format!("{RELAY}{}", allow("van", 1))).unwrap();
     assert_eq!((config.workers, config.max_sessions, config.max_rate), (1, 4096, None));
     assert_eq!(config.destinations, Networks::Public);
-    assert_eq!(config.control_socket.to_string(), "/run/psmc/fra1.relay");
+    assert_eq!(config.control_socket.to_string(), "/run/psmc-relay/fra1.sock");
     assert_eq!(config.sites[0].max_sessions, 64);
     assert!(!config.sites[0].gateway);
     assert!(parse(&format!("{RELAY}coordinator = \"{}\"\n", key(9))).is_ok());

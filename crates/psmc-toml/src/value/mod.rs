@@ -26,7 +26,7 @@ pub use net::{host_address, parse_net};
 pub use port::Port;
 pub use quantity::{number_and_unit, scaled};
 pub use rate::{RATE_REMEDY, bits_per_second, rate_text};
-pub use socket_path::{RUN_DIR, SocketPath};
+pub use socket_path::{RELAY_RUN_DIR, RUN_DIR, SocketPath};
 pub use switch::Switch;
 
 /// Why a text is not the value it should be, and what to write instead.

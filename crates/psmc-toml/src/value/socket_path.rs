@@ -9,8 +9,11 @@ use super::{Form, Name, Setting, ValueError};
 /// Most bytes in the path of a socket: `sun_path` of `struct sockaddr_un`, less the zero at the end.
 const MAX_LEN: usize = 107;
 
-/// The directory of the control sockets that have no place of their own.
+/// The directory of the control sockets of sites that have no place of their own.
 pub const RUN_DIR: &str = "/run/psmc";
+
+/// The same for relays, which run as a user of their own.
+pub const RELAY_RUN_DIR: &str = "/run/psmc-relay";
 
 /// The path of a control socket: absolute, and at most 107 bytes long.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,9 +25,9 @@ impl SocketPath {
         Self(Path::new(RUN_DIR).join(format!("{name}.sock")))
     }
 
-    /// `/run/psmc/<name>.relay`, which no tool takes for a site's socket.
+    /// `/run/psmc-relay/<name>.sock`.
     pub fn of_relay(name: &Name) -> Self {
-        Self(Path::new(RUN_DIR).join(format!("{name}.relay")))
+        Self(Path::new(RELAY_RUN_DIR).join(format!("{name}.sock")))
     }
 
     /// The path.

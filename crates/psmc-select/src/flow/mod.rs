@@ -23,10 +23,20 @@ pub struct Flow {
 
 /// Lemma 5.1: the most that paths can carry together from the source to the destination, by maximum flow.
 pub fn maximum_flow(network: &Network) -> Flow {
-    let graph = network.graph();
-    let capacities: DiGraph<(), u64> = graph.map(|_, _| (), |_, arc| arc.bandwidth.bits_per_second());
-    let (most, amounts) = dinics(&capacities, network.source(), network.destination());
+    let (most, amounts) = arc_flow(network);
     Flow::new(network, most, amounts)
+}
+
+/// The same without its paths.
+pub(crate) fn maximum_bandwidth(network: &Network) -> Bandwidth {
+    Bandwidth::from_bits_per_second(arc_flow(network).0)
+}
+
+/// The same, and what goes along each arc.
+fn arc_flow(network: &Network) -> (u64, Vec<u64>) {
+    let capacities: DiGraph<(), u64> =
+        network.graph().map(|_, _| (), |_, arc| arc.bandwidth.bits_per_second());
+    dinics(&capacities, network.source(), network.destination())
 }
 
 /// A maximum flow that costs least: each unit pays for the arcs that it uses.

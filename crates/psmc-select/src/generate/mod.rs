@@ -20,35 +20,38 @@ pub const DESTINATION: &str = "destination";
 /// Hosts that are hung onto routers.
 struct Hosts<'a> {
     relays: usize,
-    /// Routers that hosts are attached to: the ends to the first and the last of them, so that they are far apart.
+    /// To how many routers each of the ends is joined.
+    uplinks: usize,
+    /// Routers that hosts are attached to.
     routers: &'a [usize],
-    /// Mbit/s of their links.
+    /// Mbit/s of their links, from and to.
     bandwidth: (f64, f64),
 }
 
 impl Hosts<'_> {
-    /// Adds both ends, and the relays with three providers in turn, each at a router of its own as long as there are any.
+    /// Adds both ends, and the relays with three providers in turn.
     fn attach(&self, draft: &mut Draft, dice: &mut Dice) {
-        let ends = [self.routers.first(), self.routers.last()];
-        for (name, router) in [SOURCE, DESTINATION].into_iter().zip(ends) {
+        for name in [SOURCE, DESTINATION] {
             draft.nodes.push(DraftNode::router(name));
-            // The ends have bandwidth to spare: what is looked for lies between them.
-            let bandwidth = self.bandwidth.1 * ENDS_HAVE;
-            draft
-                .links
-                .extend(router.map(|router| DraftLink::new(name, router_name(*router), bandwidth, 0.5)));
+            for router in dice.sample(self.routers, self.uplinks) {
+                self.join(draft, dice, name, router);
+            }
         }
         let places = dice.sample(self.routers, self.relays);
         for number in 0..self.relays {
-            let name = format!("relay-{number}");
-            let provider = Some(format!("provider-{}", number % PROVIDERS));
-            // Relays without a router of their own share the others'.
+            // Where there are more relays than routers, some share one.
             let Some(router) = places.get(number % places.len().max(1)) else { return };
-            let bandwidth = dice.between(self.bandwidth.0, self.bandwidth.1);
-            draft.links.push(DraftLink::new(&name, router_name(*router), bandwidth, dice.between(0.1, 1.0)));
+            let name = format!("relay-{number}");
+            self.join(draft, dice, &name, *router);
+            let provider = Some(format!("provider-{}", number % PROVIDERS));
             draft.nodes.push(DraftNode { provider, price: dice.between(0.0, 0.1), ..DraftNode::relay(name) });
         }
         (draft.source, draft.destination) = (SOURCE.to_owned(), DESTINATION.to_owned());
+    }
+
+    fn join(&self, draft: &mut Draft, dice: &mut Dice, name: &str, router: usize) {
+        let bandwidth = dice.between(self.bandwidth.0, self.bandwidth.1);
+        draft.links.push(DraftLink::new(name, router_name(router), bandwidth, dice.between(0.1, 1.0)));
     }
 }
 
@@ -64,9 +67,6 @@ fn routers(edges: &Edges, mut bandwidth: impl FnMut(usize, usize) -> f64) -> Dra
 fn router_name(number: usize) -> String {
     format!("router-{number}")
 }
-
-/// Times the bandwidth of the widest of the other hosts.
-const ENDS_HAVE: f64 = 4.0;
 
 /// Among whom the relays are divided.
 const PROVIDERS: usize = 3;

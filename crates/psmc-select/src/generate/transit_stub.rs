@@ -13,6 +13,8 @@ pub struct TransitStub {
     pub routers: usize,
     /// How many relays, each at a router of a stub domain.
     pub relays: usize,
+    /// By how many links each of the ends is joined to routers.
+    pub uplinks: usize,
     /// How many routers a transit domain has.
     pub transit_size: usize,
     /// How many stub domains hang at each router of a transit domain.
@@ -31,6 +33,7 @@ impl TransitStub {
         Self {
             routers,
             relays,
+            uplinks: 3,
             transit_size: 4,
             stubs_per_router: 3,
             second_home: 0.3,
@@ -52,7 +55,8 @@ impl TransitStub {
         });
         // The smallest networks have no stub domains.
         let places = if stubs.is_empty() { transit.collect() } else { stubs };
-        let hosts = Hosts { relays: self.relays, routers: &places, bandwidth: self.stub_mbps };
+        let hosts =
+            Hosts { relays: self.relays, uplinks: self.uplinks, routers: &places, bandwidth: self.stub_mbps };
         hosts.attach(&mut draft, &mut dice);
         draft
     }

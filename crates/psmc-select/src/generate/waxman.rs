@@ -12,6 +12,8 @@ pub struct Waxman {
     pub routers: usize,
     /// How many relays, each at a router.
     pub relays: usize,
+    /// By how many links each of the ends is joined to routers.
+    pub uplinks: usize,
     /// How many links meet at a router on average; 2 is the least, a tree.
     pub degree: f64,
     /// Waxman's β: the larger, the more long links.
@@ -25,7 +27,15 @@ pub struct Waxman {
 impl Waxman {
     /// So many routers and relays, in a country of 20 ms.
     pub fn new(routers: usize, relays: usize) -> Self {
-        Self { routers, relays, degree: 3.5, beta: 0.2, extent_ms: 20.0, bandwidth_mbps: (10.0, 100.0) }
+        Self {
+            routers,
+            relays,
+            uplinks: 3,
+            degree: 3.5,
+            beta: 0.2,
+            extent_ms: 20.0,
+            bandwidth_mbps: (10.0, 100.0),
+        }
     }
 
     /// The network. Equal seeds give equal ones.
@@ -42,7 +52,12 @@ impl Waxman {
         let all = edges.grow(&mut dice, &cluster);
         let (low, high) = self.bandwidth_mbps;
         let mut draft = routers(&edges, |_, _| dice.between(low, high));
-        let hosts = Hosts { relays: self.relays, routers: &all, bandwidth: self.bandwidth_mbps };
+        let hosts = Hosts {
+            relays: self.relays,
+            uplinks: self.uplinks,
+            routers: &all,
+            bandwidth: self.bandwidth_mbps,
+        };
         hosts.attach(&mut draft, &mut dice);
         draft
     }

@@ -88,18 +88,17 @@ impl Packing {
 }
 
 /// For each arc the candidates that use it, in order.
-fn users(candidates: &[Candidate]) -> BTreeMap<ArcId, Uses> {
-    let mut users: BTreeMap<ArcId, Uses> = BTreeMap::new();
-    for (number, candidate) in candidates.iter().enumerate() {
-        for arc in candidate.path.arcs() {
-            let users = users.entry(*arc).or_default();
-            match users.last_mut() {
-                Some((last, count)) if *last == number => *count += 1,
-                Some(_) | None => users.push((number, 1)),
-            }
-        }
-    }
-    users
+fn users(candidates: &[Candidate]) -> Vec<(ArcId, Uses)> {
+    let of_one = |(number, candidate): (usize, &Candidate)| {
+        candidate.path.arcs().iter().map(move |arc| (*arc, number)).collect::<Vec<_>>()
+    };
+    let mut uses: Vec<(ArcId, usize)> = candidates.iter().enumerate().flat_map(of_one).collect();
+    uses.sort_unstable();
+    let of_arc = |uses: &[(ArcId, usize)]| {
+        let users = uses.chunk_by(|a, b| a.1 == b.1);
+        (uses[0].0, users.map(|same| (same[0].1, u32::try_from(same.len()).unwrap_or(u32::MAX))).collect())
+    };
+    uses.chunk_by(|a, b| a.0 == b.0).map(of_arc).collect()
 }
 
 /// Whole bit/s, rounded down; what rounding left of a whole number counts as that.

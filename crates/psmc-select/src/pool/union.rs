@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use petgraph::graph::DiGraph;
 
 use super::Candidate;
-use crate::Bandwidth;
 use crate::dice::Dice;
-use crate::flow::maximum_flow;
+use crate::flow::maximum_bandwidth;
 use crate::network::{Arc, ArcId, LinkId, Network, Node, NodeId};
+use crate::{Bandwidth, Latency, Price};
 
 /// The maximum flow through the routes of all candidates, each unit of which passes a relay or takes the direct route.
 ///
@@ -16,7 +16,7 @@ use crate::network::{Arc, ArcId, LinkId, Network, Node, NodeId};
 /// might pass by all relays: that is another bound, and the lesser of the two holds.
 pub(super) fn most(network: &Network, candidates: &[Candidate]) -> Bandwidth {
     let all: Vec<_> = candidates.iter().collect();
-    let flow = |union: Union| maximum_flow(&union.network).bandwidth;
+    let flow = |union: Union| maximum_bandwidth(&union.network);
     flow(Union::new(network, &all, true, None)).min(flow(Union::new(network, &all, false, None)))
 }
 
@@ -36,7 +36,7 @@ impl Union {
         layered: bool,
         renumber: Option<&mut Dice>,
     ) -> Self {
-        let mut arcs = BTreeSet::new();
+        let mut arcs = Vec::new();
         let mut doors = BTreeSet::new();
         for candidate in candidates {
             let split = if layered { candidate.hops_to_relay } else { 0 };
@@ -45,18 +45,21 @@ impl Union {
             arcs.extend(behind.iter().map(|arc| (1, *arc)));
             doors.insert(candidate.relay.filter(|_| split > 0));
         }
-        let mut arcs: Vec<(usize, ArcId)> = arcs.into_iter().collect();
+        arcs.sort_unstable();
+        arcs.dedup();
         if let Some(dice) = renumber {
             arcs = dice.sample(&arcs, arcs.len());
         }
-        Builder { original: network, graph: DiGraph::new(), places: BTreeMap::new() }.build(&arcs, &doors)
+        let places = vec![[None; 2]; network.graph().node_count()];
+        Builder { original: network, graph: DiGraph::new(), places }.build(&arcs, &doors)
     }
 }
 
 struct Builder<'a> {
     original: &'a Network,
     graph: DiGraph<Node, Arc>,
-    places: BTreeMap<(usize, NodeId), NodeId>,
+    /// For each node of the original its places in both layers.
+    places: Vec<[Option<NodeId>; 2]>,
 }
 
 impl Builder<'_> {
@@ -65,7 +68,7 @@ impl Builder<'_> {
             let (from, to) = self.original.ends(*arc);
             self.add((*layer, from), (*layer, to), *self.original.arc(*arc));
         }
-        let door = Arc { link: LinkId::new(0), bandwidth: UNBOUNDED, latency: crate::Latency::ZERO };
+        let door = Arc { link: LinkId::new(0), bandwidth: UNBOUNDED, latency: Latency::ZERO };
         let mut added = BTreeMap::new();
         for relay in doors {
             let node = relay.unwrap_or(self.original.source());
@@ -84,8 +87,9 @@ impl Builder<'_> {
     }
 
     fn place(&mut self, at: (usize, NodeId)) -> NodeId {
-        let node = &self.original.graph()[at.1];
-        *self.places.entry(at).or_insert_with(|| self.graph.add_node(node.clone()))
+        // Nobody asks for the names of these.
+        let nameless = Node { name: String::new(), relay: false, provider: None, price: Price::default() };
+        *self.places[at.1.index()][at.0].get_or_insert_with(|| self.graph.add_node(nameless))
     }
 }
 

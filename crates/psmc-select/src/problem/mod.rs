@@ -45,6 +45,9 @@ impl Problem {
         objective: Objective,
         constraints: Constraints,
     ) -> Result<Self, ProblemError> {
+        if let Some(weight) = objective.weight().filter(|weight| !(0.0..f64::INFINITY).contains(weight)) {
+            return Err(ProblemError::Weight(weight));
+        }
         let eligible = constraints.eligible(network, &pool)?;
         let required = constraints.required(network, &pool, &eligible)?;
         let candidates = pool.candidates();
@@ -81,6 +84,11 @@ impl Problem {
     /// The candidates that must be chosen.
     pub fn required(&self) -> &[usize] {
         &self.required
+    }
+
+    /// The candidate of that name.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.pool.candidates().iter().position(|candidate| candidate.name == name)
     }
 
     /// How many candidates a selection may have.

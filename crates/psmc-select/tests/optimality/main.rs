@@ -4,4 +4,6 @@
 
 mod disjoint;
 mod networks;
+mod packing;
+mod reselection;
 mod selection;

@@ -1,9 +1,7 @@
 //! Small random networks, and what brute force says about them.
 
 use proptest::prelude::*;
-use psmc_select::{
-    ArcId, Draft, DraftLink, DraftNode, JointnessBy, Network, NodeId, Objective, Path, Problem, Selection,
-};
+use psmc_select::{ArcId, Draft, DraftLink, DraftNode, JointnessBy, Network, NodeId, Objective, Path};
 
 /// Networks of up to 14 nodes, two of them ends and up to seven of them relays, joined at random.
 pub(crate) fn networks() -> impl Strategy<Value = Network> {
@@ -40,13 +38,6 @@ pub(crate) fn objectives() -> impl Strategy<Value = Objective> {
         3 => Objective::Weighted { weight, by },
         _ => Objective::SeedWeighted { weight, by },
     })
-}
-
-/// The best of all subsets.
-pub(crate) fn brute_force(problem: &Problem) -> Option<Selection> {
-    let count = problem.pool().candidates().len();
-    let subsets = (1_u32..1 << count).map(|bits| (0..count).filter(|place| bits >> place & 1 == 1).collect());
-    subsets.filter_map(|set: Vec<usize>| problem.select(set)).max_by_key(|selection| selection.score)
 }
 
 /// All paths that visit no node twice.

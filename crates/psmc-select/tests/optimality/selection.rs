@@ -1,6 +1,6 @@
 //! Selections beside brute force.
 
-use crate::networks::{brute_force, networks, objectives};
+use crate::networks::{networks, objectives};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use psmc_select::{
@@ -31,13 +31,26 @@ fn constraints() -> impl Strategy<Value = Constraints> {
 }
 
 /// Any problem that there are candidates for.
-fn problems() -> impl Strategy<Value = Problem> {
+pub(crate) fn problems() -> impl Strategy<Value = Problem> {
     (networks(), objectives(), constraints()).prop_filter_map(
         "no candidates",
         |(network, objective, constraints)| {
             Problem::new(&network, Pool::of_relays(&network), objective, constraints).ok()
         },
     )
+}
+
+/// All sets that meet the constraints.
+pub(crate) fn all_selections(problem: &Problem) -> impl Iterator<Item = Selection> {
+    let count = problem.pool().candidates().len();
+    let subsets =
+        (1_u32..1 << count).map(move |bits| (0..count).filter(|place| bits >> place & 1 == 1).collect());
+    subsets.filter_map(|set: Vec<usize>| problem.select(set))
+}
+
+/// The best of them.
+fn brute_force(problem: &Problem) -> Option<Selection> {
+    all_selections(problem).max_by_key(|selection| selection.score)
 }
 
 fn score(selection: Option<&Selection>) -> Option<Score> {

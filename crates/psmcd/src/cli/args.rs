@@ -86,7 +86,7 @@ pub(super) enum Command {
     ///
     /// Reads a network with its relays, bandwidths and latencies, and prints the paths to use. docs/SELECTION.md has the
     /// formats and the algorithms.
-    Select(SelectArgs),
+    Select(Box<SelectArgs>),
     /// Show the whole thing on this one machine: two sites, several paths, one of them cut
     Demo(DemoArgs),
     /// Run one site in the foreground, as psmcd does: for the demo, which must not need another program than this

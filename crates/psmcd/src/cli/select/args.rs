@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::SelectError;
 use clap::{Args, ValueEnum};
 use psmc_select::{Constraints, Disjointness, JointnessBy, Latency, Objective, Price, QuantityError};
 
@@ -16,6 +17,9 @@ pub(in crate::cli) struct SelectArgs {
     /// How to look for it
     #[arg(long, default_value = "best", value_name = "NAME")]
     pub(super) algorithm: Algorithm,
+    /// Which paths there are to choose from
+    #[arg(long, default_value = "relays", value_name = "WHICH")]
+    pub(super) routes: Routes,
     /// The weight of the bandwidth in the weighted objectives; that of disjointness is 1
     #[arg(long, default_value_t = 1.0, value_name = "NUMBER")]
     alpha: f64,
@@ -31,6 +35,12 @@ pub(in crate::cli) struct SelectArgs {
     /// Where heuristics begin
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(super) seed: u64,
+    /// Relays that are in use, with commas between: print the least change that makes the selection good enough again
+    #[arg(long, value_name = "NODES", value_delimiter = ',')]
+    pub(super) running: Vec<String>,
+    /// The share of the best selection's worth that one that runs may lack before it is changed
+    #[arg(long, default_value_t = 0.1, value_name = "SHARE", value_parser = share, requires = "running")]
+    pub(super) hysteresis: f64,
     /// Print it as JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -68,15 +78,15 @@ struct LimitArgs {
     /// Exactly so many paths
     #[arg(long, value_name = "N", conflicts_with_all = ["min_paths", "max_paths"])]
     paths: Option<usize>,
-    /// At least so many paths
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    min_paths: usize,
-    /// At most so many paths
-    #[arg(long, default_value_t = 9, value_name = "N")]
-    max_paths: usize,
-    /// Each path must have more than this share of the mean bandwidth
-    #[arg(long, default_value_t = 0.1, value_name = "SHARE")]
-    least_share: f64,
+    /// At least so many paths [default: 1]
+    #[arg(long, value_name = "N")]
+    min_paths: Option<usize>,
+    /// At most so many paths [default: 9]
+    #[arg(long, value_name = "N")]
+    max_paths: Option<usize>,
+    /// Each path must have more than this share of the mean bandwidth [default: 0.1]
+    #[arg(long, value_name = "SHARE")]
+    least_share: Option<f64>,
     /// What the paths must not share
     #[arg(long, value_name = "WHAT")]
     disjoint: Option<DisjointArg>,
@@ -126,6 +136,20 @@ pub(super) enum Algorithm {
     Genetic,
     /// Genetic, with chromosomes of fixed length: always the most paths
     GeneticFixed,
+    /// The literature's greedy algorithm
+    Greedy,
+    /// The literature's construction for k disjoint paths; needs --routes any and --paths
+    KBest,
+    /// The literature's construction for the fewest disjoint paths; needs --routes any and --disjoint
+    MinNumber,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Routes {
+    /// One over each relay, as the network routes
+    Relays,
+    /// All that the links allow, whether there are relays or not
+    Any,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -147,6 +171,34 @@ enum DisjointArg {
 }
 
 impl SelectArgs {
+    /// How many paths there must be.
+    pub(super) fn paths(&self) -> Option<usize> {
+        self.limits.paths
+    }
+
+    /// What they must not share.
+    pub(super) fn disjoint(&self) -> Option<Disjointness> {
+        self.limits.disjoint.map(|disjoint| match disjoint {
+            DisjointArg::Links => Disjointness::Links,
+            DisjointArg::Nodes => Disjointness::Nodes,
+        })
+    }
+
+    /// Refuses constraints that are kept to only where there are candidates to choose from.
+    pub(super) fn only_disjointness(&self) -> Result<(), SelectError> {
+        let limits = &self.limits;
+        let sizes = limits.min_paths.or(limits.max_paths).is_some() || limits.least_share.is_some();
+        let crowds = limits.per_uplink.or(limits.per_provider).is_some();
+        let costs = limits.max_price.or(limits.max_latency).is_some();
+        let names = [&limits.require, &limits.forbid, &self.running].iter().any(|names| !names.is_empty());
+        if sizes || crowds || costs || names {
+            return Err(SelectError::Unsuitable(
+                "with --routes any and this objective, --paths and --disjoint are the only constraints; leave out the others",
+            ));
+        }
+        Ok(())
+    }
+
     pub(super) fn objective(&self) -> Objective {
         let by = match self.joint_by {
             JointByArg::Links => JointnessBy::Links,
@@ -164,14 +216,13 @@ impl SelectArgs {
 
     pub(super) fn constraints(&self) -> Result<Constraints, QuantityError> {
         let limits = &self.limits;
+        let default = Constraints::default();
         Ok(Constraints {
-            min_paths: limits.paths.unwrap_or(limits.min_paths),
-            max_paths: limits.paths.unwrap_or(limits.max_paths),
-            least_share: (limits.least_share != 0.0).then_some(limits.least_share),
-            disjoint: limits.disjoint.map(|disjoint| match disjoint {
-                DisjointArg::Links => Disjointness::Links,
-                DisjointArg::Nodes => Disjointness::Nodes,
-            }),
+            min_paths: limits.paths.or(limits.min_paths).unwrap_or(default.min_paths),
+            max_paths: limits.paths.or(limits.max_paths).unwrap_or(default.max_paths),
+            // No path has less than nothing.
+            least_share: limits.least_share.or(default.least_share).filter(|share| *share != 0.0),
+            disjoint: self.disjoint(),
             per_uplink: limits.per_uplink,
             per_provider: limits.per_provider,
             max_price: limits.max_price.map(Price::per_gigabyte).transpose()?,
@@ -180,4 +231,10 @@ impl SelectArgs {
             forbidden: limits.forbid.clone(),
         })
     }
+}
+
+/// From 0 up to, but without, 1.
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().map_err(|_| "write a number such as 0.1".to_owned())?;
+    if (0.0..1.0).contains(&share) { Ok(share) } else { Err("write a share from 0 to below 1".to_owned()) }
 }

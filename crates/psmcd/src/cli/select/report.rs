@@ -4,28 +4,28 @@ use std::fmt::Write;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
-use psmc_select::{Answer, Candidate, JointnessBy, Network, Problem, Selection};
+use psmc_select::{Bandwidth, Network};
 use serde::Serialize;
 
+use super::plan::{Change, Plan, Planned};
 use crate::cli::units::{duration_ms, rate_mbps};
 
-/// A selection for people and programs.
+/// A plan for programs.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
-    /// What the paths carry together, and what all candidates could.
+pub(super) struct Report<'a> {
     bandwidth_mbps: f64,
     most_mbps: f64,
     longest_latency_ms: f64,
     mean_disjointness: Option<f64>,
-    /// What was maximised: the first number decides, then the second, then the third.
-    score: [f64; 3],
-    /// No selection has more.
+    /// What was maximised: the first number decides, then the second, then the third; and what nothing surpasses.
+    score: Option<[f64; 3]>,
     bound: Option<[f64; 3]>,
     proven_optimal: bool,
     gap_percent: Option<f64>,
     steps: u64,
-    candidates: usize,
-    unreachable: Vec<String>,
+    candidates: Option<usize>,
+    unreachable: &'a [String],
+    change: Option<&'a Change>,
     paths: Vec<PathReport>,
 }
 
@@ -33,65 +33,75 @@ pub(super) struct Report {
 struct PathReport {
     name: String,
     bandwidth_mbps: f64,
+    /// Of a maximum flow, what goes along this path.
+    carries_mbps: Option<f64>,
     latency_ms: f64,
     provider: Option<String>,
     price_per_gigabyte: f64,
     route: Vec<String>,
 }
 
-impl Report {
-    pub(super) fn new(
-        network: &Network,
-        problem: &Problem,
-        selection: &Selection,
-        answer: &Answer,
-        steps: u64,
-    ) -> Self {
-        let pool = problem.pool();
-        let chosen: Vec<_> = selection.members.iter().map(|member| &pool.candidates()[*member]).collect();
-        let paths: Vec<_> = chosen.iter().map(|candidate| PathReport::new(network, candidate)).collect();
+impl<'a> Report<'a> {
+    pub(super) fn new(network: &Network, plan: &'a Plan, steps: u64) -> Self {
         Self {
-            bandwidth_mbps: pool.flow(&selection.members).mbps(),
-            most_mbps: pool.most().mbps(),
-            longest_latency_ms: paths.iter().map(|path| path.latency_ms).fold(0.0, f64::max),
-            mean_disjointness: mean_disjointness(&chosen, problem.objective().jointness_by()),
-            score: selection.score.0,
-            bound: answer.bound.map(|bound| bound.0),
-            proven_optimal: answer.is_proven(),
-            gap_percent: answer.gap().map(|gap| gap * 100.0),
+            bandwidth_mbps: plan.bandwidth.mbps(),
+            most_mbps: plan.most.mbps(),
+            longest_latency_ms: plan.longest_latency_ms(),
+            mean_disjointness: plan.mean_disjointness(),
+            score: plan.proof.score,
+            bound: plan.proof.bound,
+            proven_optimal: plan.proof.proven,
+            gap_percent: plan.proof.gap.map(|gap| gap * 100.0),
             steps,
-            candidates: pool.candidates().len(),
-            unreachable: pool.unreachable().iter().map(|relay| network.name(*relay).to_owned()).collect(),
-            paths,
+            candidates: plan.candidates,
+            unreachable: &plan.unreachable,
+            change: plan.change.as_ref(),
+            paths: plan.paths.iter().map(|planned| PathReport::new(network, planned)).collect(),
         }
     }
 
+    /// For people.
     pub(super) fn text(&self) -> String {
-        let mut text = format!("{}\n{}\n", self.verdict(), self.table());
-        if !self.unreachable.is_empty() {
-            // Writing to a string cannot fail.
-            let _infallible = writeln!(text, "out of reach: {}", self.unreachable.join(", "));
+        let mut text = format!("{}\n{}\n{}\n", self.figures(), self.proof(), self.table());
+        let mut list = |title: &str, names: &[String]| {
+            if !names.is_empty() {
+                text += &format!("{title}: {}\n", names.join(", "));
+            }
+        };
+        if let Some(change) = self.change {
+            list("add", &change.add);
+            list("remove", &change.remove);
+        }
+        list("out of reach", self.unreachable);
+        if self.change.is_some_and(|change| change.add.is_empty() && change.remove.is_empty()) {
+            text += "keep what runs\n";
         }
         text
     }
 
-    fn verdict(&self) -> String {
+    fn figures(&self) -> String {
+        let of = self.candidates.map(|candidates| format!(" of {candidates} candidates")).unwrap_or_default();
+        let paths = if self.paths.len() == 1 && self.candidates.is_none() { " path" } else { " paths" };
+        let disjoint = self.mean_disjointness.map(|mean| format!(", disjointness {mean:.2}"));
+        format!(
+            "{}{}: {} of at most {}, longest latency {}{}",
+            self.paths.len(),
+            if of.is_empty() { paths } else { &of },
+            rate_mbps(self.bandwidth_mbps),
+            rate_mbps(self.most_mbps),
+            duration_ms(self.longest_latency_ms),
+            disjoint.unwrap_or_default(),
+        )
+    }
+
+    fn proof(&self) -> String {
         let proof = match (self.proven_optimal, self.gap_percent) {
             (true, _) => "proven to be optimal".to_owned(),
             (false, Some(gap)) => format!("at most {gap:.1} % below the optimum"),
             (false, None) => "not proven to be optimal".to_owned(),
         };
-        let disjoint =
-            self.mean_disjointness.map(|mean| format!(", disjointness {mean:.2}")).unwrap_or_default();
-        format!(
-            "{} of {} candidates: {} of {}, longest latency {}{disjoint}\n{proof} after {} steps\n",
-            self.paths.len(),
-            self.candidates,
-            rate_mbps(self.bandwidth_mbps),
-            rate_mbps(self.most_mbps),
-            duration_ms(self.longest_latency_ms),
-            self.steps,
-        )
+        let running = if self.change.is_some() { "the best selection is " } else { "" };
+        format!("{running}{proof} after {} steps\n", self.steps)
     }
 
     fn table(&self) -> String {
@@ -106,47 +116,25 @@ impl Report {
         }
         table.trim_fmt()
     }
-
-    /// The network in DOT, links of the selection in red, its relays filled.
-    pub(super) fn dot(&self, network: &Network, problem: &Problem, selection: &Selection) -> String {
-        let chosen = || selection.members.iter().map(|member| &problem.pool().candidates()[*member]);
-        let mut text = "digraph selection {\n".to_owned();
-        let used = |arc| chosen().any(|candidate| candidate.path.arcs().contains(&arc));
-        for node in network.graph().node_indices() {
-            let style = if chosen().any(|one| one.relay == Some(node)) { " [style=filled]" } else { "" };
-            let _infallible = writeln!(text, "  {:?}{style};", network.name(node));
-        }
-        for arc in network.graph().edge_indices() {
-            let (from, to) = network.ends(arc);
-            let (bandwidth, latency) = (network.arc(arc).bandwidth.mbps(), network.arc(arc).latency.ms());
-            let color = if used(arc) { ", color=red" } else { "" };
-            let _infallible = writeln!(
-                text,
-                "  {:?} -> {:?} [bandwidth_mbps={bandwidth}, latency_ms={latency}{color}];",
-                network.name(from),
-                network.name(to)
-            );
-        }
-        text + "}\n"
-    }
 }
 
 impl PathReport {
-    fn new(network: &Network, candidate: &Candidate) -> Self {
+    fn new(network: &Network, planned: &Planned) -> Self {
         Self {
-            name: candidate.name.clone(),
-            bandwidth_mbps: candidate.path.bandwidth().mbps(),
-            latency_ms: candidate.path.latency().ms(),
-            provider: candidate.provider.clone(),
-            price_per_gigabyte: candidate.price.get(),
-            route: candidate.path.nodes().iter().map(|node| network.name(*node).to_owned()).collect(),
+            name: planned.name.clone(),
+            bandwidth_mbps: planned.path.bandwidth().mbps(),
+            carries_mbps: planned.carries.map(Bandwidth::mbps),
+            latency_ms: planned.path.latency().ms(),
+            provider: planned.provider.clone(),
+            price_per_gigabyte: planned.price,
+            route: planned.path.nodes().iter().map(|node| network.name(*node).to_owned()).collect(),
         }
     }
 
     fn row(&self) -> [String; 5] {
         [
             self.name.clone(),
-            rate_mbps(self.bandwidth_mbps),
+            rate_mbps(self.carries_mbps.unwrap_or(self.bandwidth_mbps)),
             duration_ms(self.latency_ms),
             self.provider.clone().unwrap_or_else(|| "-".to_owned()),
             self.route.join(" "),
@@ -154,10 +142,29 @@ impl PathReport {
     }
 }
 
-/// Of pairs; none, if there is no pair.
-fn mean_disjointness(chosen: &[&Candidate], by: JointnessBy) -> Option<f64> {
-    let later = |place: usize| chosen[place + 1..].iter().map(move |other| (chosen[place], other));
-    let pairs = (0..chosen.len()).flat_map(later);
-    let disjointness: Vec<_> = pairs.map(|(a, b)| 1.0 - a.path.jointness(&b.path, by)).collect();
-    (!disjointness.is_empty()).then(|| disjointness.iter().sum::<f64>() / disjointness.len() as f64)
+/// The network in DOT, which can be read again: links of the plan in red, its relays filled.
+pub(super) fn dot(network: &Network, plan: &Plan) -> String {
+    let mut text = "digraph selection {\n".to_owned();
+    for node in network.graph().node_indices() {
+        let role = match node {
+            end if end == network.source() => "source",
+            end if end == network.destination() => "destination",
+            relay if network.graph()[relay].relay => "relay",
+            _ => "router",
+        };
+        let chosen = plan.paths.iter().any(|planned| planned.relay == Some(node));
+        let style = if chosen { ", style=filled" } else { "" };
+        // Writing to a string cannot fail.
+        let _infallible = writeln!(text, "  {:?} [role={role}{style}];", network.name(node));
+    }
+    for id in network.graph().edge_indices() {
+        let (ends, arc) = (network.ends(id), network.arc(id));
+        let used = plan.paths.iter().any(|planned| planned.path.arcs().contains(&id));
+        let color = if used { ", color=red" } else { "" };
+        let (from, to) = (network.name(ends.0), network.name(ends.1));
+        let (bandwidth, latency) = (arc.bandwidth.mbps(), arc.latency.ms());
+        let _infallible =
+            writeln!(text, "  {from:?} -> {to:?} [bandwidth_mbps={bandwidth}, latency_ms={latency}{color}];");
+    }
+    text + "}\n"
 }

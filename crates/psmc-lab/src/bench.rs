@@ -71,6 +71,11 @@ impl Bench {
         self.started > 0 && !self.args.print_scenario && !self.interrupted
     }
 
+    /// Whether scenarios are shown rather than run.
+    pub(crate) fn prints_only(&self) -> bool {
+        self.args.print_scenario
+    }
+
     /// Whether every scenario that was asked for has results.
     pub(crate) fn is_complete(&self) -> bool {
         self.failed == 0 && !self.interrupted

@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let mut bench = Bench::new(&args.bench, None);
     let mut setup = Setup { runner: &mut bench, seconds: args.seconds, only: args.only.clone() };
     let report = experiment.run(&mut setup);
-    if bench.has_results() {
+    if bench.has_results() || (report.is_computed() && !bench.prints_only()) {
         match (args.json, args.markdown) {
             (true, _) => write_json(&report.json(), Path::new("-")).map_err(CliError::of)?,
             (_, true) => output::print(&report.markdown())?,

@@ -7,6 +7,7 @@ mod bed;
 mod psmc;
 mod report;
 mod row;
+mod selection;
 #[cfg(test)]
 mod tests;
 mod watson;
@@ -48,13 +49,19 @@ pub(crate) struct Setup<'a> {
 
 /// All of them, by seed and family.
 pub(crate) fn experiments() -> impl Iterator<Item = &'static Experiment> {
-    psmc::FAMILIES.iter().chain(watson::FAMILIES).copied().flatten()
+    let families = psmc::FAMILIES.iter().chain(selection::FAMILIES).chain(watson::FAMILIES);
+    families.copied().flatten()
 }
 
 impl Experiment {
     /// The experiment of that name.
     pub(crate) fn find(name: &str) -> Option<&'static Self> {
         experiments().find(|experiment| experiment.name == name)
+    }
+
+    /// Whether it computes, and needs no network.
+    fn is_computed(&self) -> bool {
+        selection::FAMILIES.iter().copied().flatten().any(|computed| computed.name == self.name)
     }
 
     /// Makes all its measurements.

@@ -25,6 +25,11 @@ impl Report {
         !self.rows.is_empty() && self.rows.iter().all(|row| row.ok)
     }
 
+    /// Whether it has figures although nothing was sent, as those experiments have that only compute.
+    pub(crate) fn is_computed(&self) -> bool {
+        self.experiment.is_computed() && !self.rows.is_empty()
+    }
+
     /// For programs.
     pub(crate) fn json(&self) -> JsonReport<'_> {
         JsonReport { name: self.experiment.name, rows: &self.rows }

@@ -28,7 +28,7 @@ use crate::batch::SocketId;
 use crate::clock::SessionClock;
 use crate::config::PathConfig;
 use crate::congestion::rate::RateSampler;
-use crate::congestion::{AckSample, Controller};
+use crate::congestion::{AckSample, CongestionConfig, Controller};
 use crate::egress::Queued;
 use crate::repair::Role;
 use forward::ForwardDelay;
@@ -499,6 +499,14 @@ impl Path {
         self.config.weight = weight.unwrap_or(self.config.weight);
         self.config.max_rate = max_rate.unwrap_or(self.config.max_rate);
         self.config = self.config.clone().checked();
+    }
+
+    /// Has the rate of the path found in another way from now on. What was learnt about it so far is forgotten.
+    pub(crate) fn set_congestion(&mut self, congestion: CongestionConfig) {
+        if congestion != self.config.congestion {
+            self.config.congestion = congestion;
+            self.controller = congestion.build(mtu::ceiling(self.config.mtu, OUTER_HEADERS), None);
+        }
     }
 
     fn may_send_data(&self, now: Instant) -> bool {

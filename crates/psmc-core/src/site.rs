@@ -15,6 +15,7 @@ use thiserror::Error;
 use crate::batch::{Batch, SocketId, Transmit};
 use crate::classify;
 use crate::config::{PathConfig, PeerConfig, SiteConfig};
+use crate::congestion::CongestionConfig;
 use crate::event::{Event, PeerId};
 use crate::path::{PathAddress, Via};
 use crate::scheduler::SchedulerKind;
@@ -201,6 +202,19 @@ impl Site {
         max_rate: Option<Option<u64>>,
     ) -> Result<(), PeerError> {
         self.with_peer(peer, |session, shared| session.reconfigure_path(path, weight, max_rate, shared))
+    }
+
+    /// Has this site find the rate at which it sends on a path in another way. The peer's own way stays.
+    ///
+    /// # Errors
+    /// [`PeerError`] if there is no such peer or path.
+    pub fn set_congestion(
+        &mut self,
+        peer: PeerId,
+        path: PathId,
+        congestion: CongestionConfig,
+    ) -> Result<(), PeerError> {
+        self.with_peer(peer, |session, _| session.set_congestion(path, congestion))
     }
 
     /// Has another scheduler choose the paths to a peer. No packet is lost.

@@ -5,7 +5,7 @@ mod world;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use psmc_core::{Event, PathState, SchedulerKind, SocketId};
+use psmc_core::{CongestionConfig, Event, PathState, SchedulerKind, SocketId};
 use psmc_wire::PathId;
 use world::{HQ, Link, TCP, VAN, World, packet, path_config};
 
@@ -396,6 +396,31 @@ fn regression_a_dead_world_pins_no_memory() {
         let status = world.status(end);
         assert_eq!((status.queued_packets, status.paths[0].inflight_bytes), (0, 0), "end {end}");
     }
+}
+
+#[test]
+fn a_path_goes_on_when_its_rate_is_found_in_another_way() {
+    let mut world = World::connected(vec![Link::new(10).mbit(20)], SchedulerKind::Earliest);
+    let id = path_of(&world, VAN, "link0");
+    let (fixed, mut number) = (CongestionConfig::Fixed { rate: 2_000_000 }, 0);
+    let ways = [CongestionConfig::Model, fixed, CongestionConfig::Cubic, fixed, CongestionConfig::Model];
+    for way in ways {
+        let van = &mut world.ends[VAN];
+        van.site.set_congestion(van.peer, id, way).expect("open");
+        let before = world.links[0].carried_bytes[VAN];
+        for _ in 0..1000 {
+            world.send(VAN, &packet(VAN, TCP, 1, number, 1000));
+            number += 1;
+            world.run_for(ms(1));
+        }
+        // 8 Mbit/s are sent for a second, of which a fixed rate lets a quarter pass; the queue keeps the rest for one.
+        let carried = (world.links[0].carried_bytes[VAN] - before) * 8;
+        let expected = if way == fixed { 1_800_000..2_300_000 } else { 7_500_000..18_000_000 };
+        assert!(expected.contains(&carried), "{way:?}: {carried}");
+    }
+    let turned =
+        |event: &Event| matches!(event, Event::PathChanged { state, .. } if *state != PathState::Active);
+    assert!(!world.ends[VAN].events.iter().any(turned), "{:?}", world.ends[VAN].events);
 }
 
 #[test]

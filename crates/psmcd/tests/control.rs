@@ -200,10 +200,16 @@ async fn paths_are_changed_as_the_user_says() {
 
     let set = daemon.asked(&["path", "set", "hq", "lte", "--max-rate", "none", "--state", "standby"]).await;
     let (max_rate, state) = (Some(RateLimit::None), Some(WantedState::Standby));
-    assert_eq!(
-        set,
-        Request::PathSet { peer: peer.clone(), path: path.clone(), weight: None, max_rate, state }
-    );
+    let request = |max_rate, state, congestion| {
+        let (peer, path) = (peer.clone(), path.clone());
+        Request::PathSet { peer, path, weight: None, max_rate, state, congestion }
+    };
+    assert_eq!(set, request(max_rate, state, None));
+
+    let set =
+        daemon.asked(&["path", "set", "hq", "lte", "--congestion", "fixed", "--max-rate", "2mbit"]).await;
+    let max_rate = Some(RateLimit::BitsPerSecond(2_000_000));
+    assert_eq!(set, request(max_rate, None, Some("fixed".to_owned())));
 
     let remove = daemon.asked(&["path", "remove", "hq", "lte"]).await;
     assert_eq!(remove, Request::PathRemove { peer, path });

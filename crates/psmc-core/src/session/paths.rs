@@ -10,6 +10,7 @@ use thiserror::Error;
 use super::receive::Refusal;
 use super::{MAX_PATHS, Session};
 use crate::config::PathConfig;
+use crate::congestion::CongestionConfig;
 use crate::event::Event;
 use crate::path::{Path, PathAddress, PathState, Via};
 use crate::scheduler::SchedulerKind;
@@ -247,6 +248,17 @@ impl Session {
         self.path_mut(id).ok_or(PathError::Unknown)?.reconfigure(weight, max_rate);
         self.replan();
         self.announce(id, shared);
+        Ok(())
+    }
+
+    /// Has this site find the rate at which it sends on a path in another way.
+    pub(crate) fn set_congestion(
+        &mut self,
+        id: PathId,
+        congestion: CongestionConfig,
+    ) -> Result<(), PathError> {
+        self.path_mut(id).ok_or(PathError::Unknown)?.set_congestion(congestion);
+        self.replan();
         Ok(())
     }
 

@@ -48,6 +48,9 @@ pub enum Request {
         /// Whether it carries data.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         state: Option<WantedState>,
+        /// How this site finds its rate: `model`, `cubic`, or `fixed` at `max_rate`, which must be given, too.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        congestion: Option<String>,
     },
     /// Changes what is done with the packets to a peer, until the daemon ends; answered with [`Response::Ok`].
     PeerSet {
@@ -90,6 +93,25 @@ pub enum RateLimit {
     None,
     /// This many bits per second.
     BitsPerSecond(u64),
+}
+
+impl RateLimit {
+    /// What is so called, of which a fixed rate is this limit.
+    ///
+    /// # Errors
+    /// If there is no such thing, or no rate to be fixed.
+    pub fn congestion(limit: Option<Self>, name: &str) -> Result<PathCongestion, ValueError> {
+        let rate = match limit {
+            Some(Self::BitsPerSecond(bits)) => Some(Rate::from_bits_per_second(bits)?),
+            Some(Self::None) | None => None,
+        };
+        PathCongestion::new(name.parse()?, rate).ok_or_else(|| {
+            ValueError::new(
+                "a fixed rate is wanted, but it is not said which",
+                "give it with --max-rate RATE",
+            )
+        })
+    }
 }
 
 /// What a person wants a path to do.

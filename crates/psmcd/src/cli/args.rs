@@ -162,7 +162,7 @@ pub(super) struct PathAddArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(group(clap::ArgGroup::new("change").required(true).multiple(true).args(["weight", "max_rate", "state"])))]
+#[command(group(clap::ArgGroup::new("change").required(true).multiple(true).args(["weight", "max_rate", "state", "congestion"])))]
 pub(super) struct PathSetArgs {
     /// The peer that it leads to
     pub(super) peer: Name,
@@ -177,6 +177,9 @@ pub(super) struct PathSetArgs {
     /// Whether it carries data, or waits until no other can
     #[arg(long)]
     pub(super) state: Option<StateArg>,
+    /// How this site finds its rate: model, cubic, or fixed (at --max-rate)
+    #[arg(long, value_name = "NAME")]
+    pub(super) congestion: Option<Congestion>,
 }
 
 /// A limit, or none.

@@ -50,6 +50,7 @@ pub(super) fn set(client: &mut Client, args: PathSetArgs) -> Result<(), CliError
             StateArg::Active => WantedState::Active,
             StateArg::Standby => WantedState::Standby,
         }),
+        congestion: args.congestion.map(|congestion| congestion.to_string()),
     };
     command(client, &request)
 }

@@ -8,8 +8,9 @@ use psmc_wire::PathId;
 use super::DaemonError;
 use super::control::Control;
 use super::paths::OpenError;
+use super::settings::congestion_config;
 use crate::api::{Call, PathSpec, PeerPaths, RateLimit, Request, Response, WantedState};
-use crate::config::Scheduler;
+use crate::config::{PathCongestion, Scheduler};
 
 impl Control {
     /// Answers a request.
@@ -31,10 +32,16 @@ impl Control {
                 Ok(index) => done(self.close_path(index, &path).await)?,
                 Err(refusal) => refusal,
             },
-            Request::PathSet { peer, path, weight, max_rate, state } => match self.find_peer(&peer) {
-                Ok(index) => done(self.set_path(index, path, weight, max_rate, state).await)?,
-                Err(refusal) => refusal,
-            },
+            Request::PathSet { peer, path, weight, max_rate, state, congestion } => {
+                let congestion = congestion.map(|name| RateLimit::congestion(max_rate, &name)).transpose();
+                match (self.find_peer(&peer), congestion) {
+                    (Ok(index), Ok(congestion)) => {
+                        done(self.set_path(index, path, (weight, max_rate), state, congestion).await)?
+                    }
+                    (Err(refusal), _) => refusal,
+                    (Ok(_), Err(error)) => Response::error(crate::error_chain(&error)),
+                }
+            }
             Request::PeerSet { peer, scheduler } => match (self.find_peer(&peer), scheduler.parse()) {
                 (Ok(index), Ok(scheduler)) => done(self.set_scheduler(index, scheduler).await)?,
                 (Err(refusal), _) => refusal,
@@ -82,9 +89,9 @@ impl Control {
         &mut self,
         peer: usize,
         name: String,
-        weight: Option<u16>,
-        max_rate: Option<RateLimit>,
+        (weight, max_rate): (Option<u16>, Option<RateLimit>),
         state: Option<WantedState>,
+        congestion: Option<PathCongestion>,
     ) -> Result<(), OpenError> {
         let id = self.peers[peer].id;
         let max_rate = max_rate.map(|limit| match limit {
@@ -95,6 +102,9 @@ impl Control {
             let site = &mut plane.site;
             let path: PathId = site.path_by_name(id, &name).ok_or(PathError::Unknown)?;
             site.reconfigure_path(id, path, weight, max_rate)?;
+            if let Some(congestion) = congestion {
+                site.set_congestion(id, path, congestion_config(congestion))?;
+            }
             match state {
                 Some(state) => site.set_standby(id, path, state == WantedState::Standby, Instant::now()),
                 None => Ok(()),

@@ -113,11 +113,16 @@ pub fn path_config(
         weight: settings.weight.get(),
         max_rate: settings.max_rate.map(|rate| rate.bits_per_second()),
         mtu,
-        congestion: match settings.congestion {
-            config::PathCongestion::Model => CongestionConfig::Model,
-            config::PathCongestion::Cubic => CongestionConfig::Cubic,
-            config::PathCongestion::Fixed(rate) => CongestionConfig::Fixed { rate: rate.bits_per_second() },
-        },
+        congestion: congestion_config(settings.congestion),
+    }
+}
+
+/// How the engine is to find the rate of a path.
+pub(super) fn congestion_config(congestion: config::PathCongestion) -> CongestionConfig {
+    match congestion {
+        config::PathCongestion::Model => CongestionConfig::Model,
+        config::PathCongestion::Cubic => CongestionConfig::Cubic,
+        config::PathCongestion::Fixed(rate) => CongestionConfig::Fixed { rate: rate.bits_per_second() },
     }
 }
 

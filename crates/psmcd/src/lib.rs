@@ -8,6 +8,7 @@
 //! | [`logging`] | what goes to standard error |
 //! | [`daemon`] | the daemon |
 //! | [`demo`] | `psmc demo` |
+//! | `fetch` | `psmc fetch`: one file from several mirrors |
 //! | [`topology`] | networks in files, for `psmc select` |
 
 pub mod api;
@@ -15,6 +16,7 @@ pub mod cli;
 pub mod config;
 pub mod daemon;
 pub mod demo;
+mod fetch;
 pub mod logging;
 pub mod topology;
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::fetch::FetchArgs;
 use super::select::SelectArgs;
 use crate::config::{
     BindAddress, Congestion, Endpoint, InterfaceName, LinkMtu, Name, Rate, Scheduler, Weight,
@@ -87,6 +88,14 @@ pub(super) enum Command {
     /// Reads a network with its relays, bandwidths and latencies, and prints the paths to use. docs/SELECTION.md has the
     /// formats and the algorithms.
     Select(Box<SelectArgs>),
+    /// Fetch one file from several mirrors at once
+    ///
+    /// Each mirror gives parts of the file, as many as it can. One that fails costs no more than its share; what has
+    /// arrived stays when the program ends early, and the same command goes on with it.
+    #[command(after_help = "\
+Example:
+  psmc fetch https://one.example/big.iso https://two.example/pub/big.iso --sha256 9f86…")]
+    Fetch(FetchArgs),
     /// Show the whole thing on this one machine: two sites, several paths, one of them cut
     Demo(DemoArgs),
     /// Run one site in the foreground, as psmcd does: for the demo, which must not need another program than this

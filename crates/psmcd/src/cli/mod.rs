@@ -2,6 +2,7 @@
 
 mod args;
 mod check;
+mod fetch;
 mod keys;
 pub(crate) mod output;
 mod path;
@@ -20,6 +21,7 @@ use clap::Parser;
 use crate::api::{Client, ClientError};
 use crate::config::ConfigError;
 use crate::demo::DemoError;
+use crate::fetch::FetchError;
 use crate::logging::LogError;
 use args::{Command, PathCommand, PeerCommand, Psmc, Target};
 
@@ -38,6 +40,10 @@ enum CliError {
     WrongAnswer,
     #[error("{0}")]
     Select(#[from] select::SelectError),
+    #[error("{0}")]
+    FetchArgs(#[from] fetch::FetchArgsError),
+    #[error("{0}")]
+    Fetch(#[from] FetchError),
     #[error("{0}")]
     Demo(#[from] DemoError),
     #[error("{0}")]
@@ -62,6 +68,7 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Path { command } => path(&mut connect(&psmc.target)?, command),
         Command::Peer { command: PeerCommand::Set(args) } => peer::set(&mut connect(&psmc.target)?, args),
         Command::Select(args) => select::run(&args),
+        Command::Fetch(args) => fetch::run(&args),
         Command::Demo(args) => Ok(crate::demo::run(&args)?),
         Command::Daemon(args) => psmcd::run(&args),
     }

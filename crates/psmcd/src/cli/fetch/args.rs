@@ -1,0 +1,92 @@
+//! The arguments of `psmc fetch`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::FetchArgsError;
+use crate::fetch::{Url, Wanted};
+
+/// What stands behind `psmc fetch`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct FetchArgs {
+    /// Where the same file is: http:// or https://
+    #[arg(required = true, value_name = "URL")]
+    urls: Vec<Url>,
+    /// What the file is to be called [default: as in the first URL]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The SHA-256 that the file must have, in hexadecimal digits
+    #[arg(long, value_name = "HEX", value_parser = sha256)]
+    sha256: Option<String>,
+    /// Connections to each mirror
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16))]
+    connections: u8,
+    /// Throw away what an interrupted run has left
+    #[arg(long)]
+    restart: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub(super) quiet: bool,
+}
+
+impl FetchArgs {
+    pub(super) fn wanted(&self) -> Result<Wanted, FetchArgsError> {
+        let named = || self.urls.first().and_then(Url::file_name).map(PathBuf::from);
+        let first = || self.urls.first().map_or_else(String::new, Url::to_string);
+        let output = self.output.clone().or_else(named).ok_or_else(|| FetchArgsError::NoName(first()))?;
+        if output.is_dir() {
+            return Err(FetchArgsError::Directory(output));
+        }
+        Ok(Wanted {
+            urls: self.urls.clone(),
+            output,
+            sha256: self.sha256.clone(),
+            connections: usize::from(self.connections),
+            restart: self.restart,
+        })
+    }
+}
+
+fn sha256(text: &str) -> Result<String, &'static str> {
+    let is_sound = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_sound { Ok(text.to_ascii_lowercase()) } else { Err("a SHA-256 has 64 hexadecimal digits") }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Tool {
+        #[command(flatten)]
+        args: FetchArgs,
+    }
+
+    fn wanted(words: &[&str]) -> Result<Wanted, FetchArgsError> {
+        Tool::parse_from(["fetch"].iter().chain(words)).args.wanted()
+    }
+
+    #[test]
+    fn the_first_url_names_the_file() {
+        let output = |words| wanted(words).map(|wanted| wanted.output);
+        assert_eq!(output(&["http://a/b/c.iso", "http://d/e"]), Ok(PathBuf::from("c.iso")));
+        assert_eq!(output(&["http://a/b", "-o", "f"]), Ok(PathBuf::from("f")));
+        assert_eq!(output(&["http://a/"]), Err(FetchArgsError::NoName("http://a/".to_owned())));
+        assert!(matches!(output(&["http://a/b", "-o", "/"]), Err(FetchArgsError::Directory(_))));
+    }
+
+    #[test]
+    fn hashes_are_checked_before_anything_is_fetched() {
+        assert_eq!(sha256(&"Ab".repeat(32)), Ok("ab".repeat(32)));
+        assert!(sha256("ab").is_err() && sha256(&"xy".repeat(32)).is_err());
+        assert!(Tool::try_parse_from(["fetch", "http://a/b", "--sha256", "ab"]).is_err());
+        assert!(Tool::try_parse_from(["fetch", "ftp://a/b"]).is_err());
+        assert!(Tool::try_parse_from(["fetch"]).is_err());
+    }
+}

@@ -1,0 +1,113 @@
+//! What has arrived of a file, kept beside it so that a later run can go on.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::http::Version;
+use super::plan::Ranges;
+
+/// A journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Journal {
+    length: u64,
+    modified: Option<String>,
+    /// What the mirrors call this version, by their URLs.
+    etags: BTreeMap<String, String>,
+    /// Starts and ends of what has arrived.
+    done: Vec<(u64, u64)>,
+}
+
+impl Journal {
+    /// Of a version that these mirrors, by their URLs, have.
+    pub(super) fn new<'a>(offers: impl IntoIterator<Item = (String, &'a Version)>, done: &Ranges) -> Self {
+        let mut journal = Self { length: 0, modified: None, etags: BTreeMap::new(), done: Vec::new() };
+        for (url, version) in offers {
+            journal.length = version.length;
+            journal.modified = journal.modified.or_else(|| version.modified.clone());
+            journal.etags.extend(version.etag.clone().map(|etag| (url, etag)));
+        }
+        journal.done = done.iter().map(|range| (range.start, range.end)).collect();
+        journal
+    }
+
+    /// `None` if there is none, or nothing can be made of it.
+    pub(super) fn load(path: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(path).ok()?).ok()
+    }
+
+    /// Replaces the file, whole or not at all.
+    pub(super) fn save(&self, path: &Path) -> io::Result<()> {
+        let fresh = path.with_extension("new");
+        fs::write(&fresh, serde_json::to_vec(self)?)?;
+        fs::rename(&fresh, path)
+    }
+
+    /// What has arrived, if it is of the version that these mirrors have: their times say so, or a name that one of them
+    /// gave it before.
+    pub(super) fn done<'a>(&self, offers: impl IntoIterator<Item = (String, &'a Version)>) -> Option<Ranges> {
+        let is_same = offers.into_iter().any(|(url, version)| {
+            self.length == version.length
+                && match (&self.modified, &version.modified) {
+                    (Some(before), Some(now)) => before == now,
+                    _ => version.etag.is_some() && self.etags.get(&url) == version.etag.as_ref(),
+                }
+        });
+        is_same.then(|| {
+            let mut done = Ranges::default();
+            let inside = self.done.iter().filter(|(start, end)| start < end && *end <= self.length);
+            inside.for_each(|(start, end)| done.insert(*start..*end));
+            done
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(length: u64, modified: Option<&str>, etag: Option<&str>) -> Version {
+        Version { length, modified: modified.map(str::to_owned), etag: etag.map(str::to_owned) }
+    }
+
+    fn known(before: &Version, now: &Version) -> bool {
+        let done = Ranges::whole(5);
+        let journal = Journal::new([("http://a/".to_owned(), before)], &done);
+        journal.done([("http://a/".to_owned(), now)]) == Some(done)
+    }
+
+    #[test]
+    fn only_the_same_version_goes_on() {
+        let timed = version(9, Some("monday"), Some("x"));
+        assert!(known(&timed, &version(9, Some("monday"), Some("y"))));
+        assert!(!known(&timed, &version(9, Some("tuesday"), Some("x"))));
+        assert!(!known(&timed, &version(8, Some("monday"), Some("x"))));
+        let tagged = version(9, None, Some("x"));
+        assert!(known(&tagged, &tagged));
+        assert!(!known(&tagged, &version(9, None, Some("y"))));
+        let bare = version(9, None, None);
+        assert!(!known(&bare, &bare), "nothing shows that it is the same");
+    }
+
+    #[test]
+    fn a_journal_survives_its_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.iso.part.json");
+        assert_eq!(Journal::load(&path), None);
+        let journal = Journal::new([("u".to_owned(), &version(9, None, Some("x")))], &Ranges::whole(4));
+        journal.save(&path).unwrap();
+        assert_eq!(Journal::load(&path), Some(journal));
+        fs::write(&path, "{").unwrap();
+        assert_eq!(Journal::load(&path), None);
+    }
+
+    #[test]
+    fn bytes_beyond_the_end_have_not_arrived() {
+        let whole = version(9, Some("monday"), None);
+        let journal = Journal::new([("u".to_owned(), &whole)], &Ranges::whole(10));
+        assert_eq!(journal.done([("u".to_owned(), &whole)]), Some(Ranges::default()));
+    }
+}

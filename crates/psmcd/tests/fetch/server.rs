@@ -1,0 +1,227 @@
+//! Small web servers that do not all behave.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
+
+/// What a server does with requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// As it should.
+    Fine,
+    /// It sends nothing any more when so many bytes have left.
+    StallsAfter(u64),
+    /// It closes each connection after so many bytes of an answer.
+    BreaksOffAfter(u64),
+    /// It closes every connection when so many bytes have left.
+    DiesAfter(u64),
+    /// It does not know of ranges.
+    OnlyWhole,
+    /// It does not know of ranges any more, after the first request.
+    ForgetsRanges,
+    /// It has a file with other bytes, as long, of another day.
+    OtherVersion,
+    /// It has a longer file.
+    OtherLength,
+    /// It has another version after so many requests.
+    ChangesAfter(u64),
+    /// It says that the file is longer, after the first request.
+    LiesAboutLength,
+    /// It sends bytes from another place.
+    WrongPart,
+    /// It sends more bytes than it says.
+    TooMuch,
+    /// It sends at most so many bytes, and says so.
+    AtMost(u64),
+    /// It sends everybody to the same place below `/moved`.
+    Redirects,
+    /// It sends everybody to where they came from.
+    Circles,
+    /// It has no such file.
+    Missing,
+}
+
+/// A server of one file.
+pub(crate) struct Server {
+    port: u16,
+    state: Arc<State>,
+    task: AbortHandle,
+}
+
+struct State {
+    manner: Manner,
+    content: Vec<u8>,
+    /// How long it waits after each piece that it sends.
+    pause: Duration,
+    requests: AtomicU64,
+    connections: AtomicU64,
+    sent: AtomicU64,
+}
+
+impl Server {
+    pub(crate) async fn start(manner: Manner, content: &[u8], pause: Duration) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut content = content.to_vec();
+        match manner {
+            Manner::OtherVersion => content.iter_mut().for_each(|byte| *byte ^= 1),
+            Manner::OtherLength => content.extend_from_slice(b"more"),
+            _ => {}
+        }
+        let [requests, connections, sent] = [(); 3].map(|()| AtomicU64::new(0));
+        let state = Arc::new(State { manner, content, pause, requests, connections, sent });
+        let task = tokio::spawn(accept(listener, Arc::clone(&state))).abort_handle();
+        Self { port, state, task }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/pub/file.bin", self.port)
+    }
+
+    pub(crate) fn requests(&self) -> u64 {
+        self.state.requests.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn connections(&self) -> u64 {
+        self.state.connections.load(Ordering::Relaxed)
+    }
+
+    /// Of the file.
+    pub(crate) fn sent(&self) -> u64 {
+        self.state.sent.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, state: Arc<State>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        state.connections.fetch_add(1, Ordering::Relaxed);
+        let state = Arc::clone(&state);
+        // A client that has gone is no error of the server.
+        tokio::spawn(async move { drop(state.serve(stream).await) });
+    }
+}
+
+impl State {
+    async fn serve(&self, stream: TcpStream) -> io::Result<()> {
+        let mut stream = BufReader::new(stream);
+        while let Some((path, asked)) = read_request(&mut stream).await? {
+            let number = self.requests.fetch_add(1, Ordering::Relaxed);
+            let is_moved = path.starts_with("/moved");
+            match self.manner {
+                Manner::Redirects if !is_moved => redirect(&mut stream, "/moved/file.bin").await?,
+                Manner::Circles => redirect(&mut stream, &path).await?,
+                Manner::Missing => {
+                    let head = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+                    stream.write_all(head.as_bytes()).await?;
+                }
+                _ => self.answer(&mut stream, asked, number).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn answer(
+        &self,
+        stream: &mut BufReader<TcpStream>,
+        asked: Range<u64>,
+        number: u64,
+    ) -> io::Result<()> {
+        let length = self.content.len() as u64;
+        let is_whole = match self.manner {
+            Manner::OnlyWhole => true,
+            Manner::ForgetsRanges => number > 0,
+            _ => false,
+        };
+        let mut range = if is_whole { 0..length } else { asked.start..asked.end.min(length) };
+        if let Manner::AtMost(most) = self.manner {
+            range.end = range.end.min(range.start + most);
+        }
+        let told = match self.manner {
+            Manner::WrongPart if number > 0 => range.start + 1..range.end + 1,
+            _ => range.clone(),
+        };
+        let status = if is_whole { "200 OK" } else { "206 Partial Content" };
+        let total = if self.manner == Manner::LiesAboutLength && number > 0 { length + 1 } else { length };
+        let changed = match self.manner {
+            Manner::ChangesAfter(requests) => number >= requests,
+            Manner::OtherVersion => true,
+            _ => false,
+        };
+        let day = if changed { "Tue, 02 Jan 2024" } else { "Mon, 01 Jan 2024" };
+        let mut head = format!(
+            "HTTP/1.1 {status}\r\nLast-Modified: {day} 00:00:00 GMT\r\nContent-Length: {}\r\n",
+            range.end - range.start
+        );
+        if !is_whole {
+            head += &format!("Content-Range: bytes {}-{}/{total}\r\n", told.start, told.end - 1);
+        }
+        stream.write_all(format!("{head}\r\n").as_bytes()).await?;
+        self.send(stream, range).await?;
+        if self.manner == Manner::TooMuch {
+            stream.write_all(b"more than was said").await?;
+        }
+        stream.flush().await
+    }
+
+    async fn send(&self, stream: &mut BufReader<TcpStream>, range: Range<u64>) -> io::Result<()> {
+        const PIECE: usize = 8192;
+        let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
+        let mut sent = 0;
+        for piece in self.content[range].chunks(PIECE) {
+            let all = self.sent.load(Ordering::Relaxed);
+            match self.manner {
+                Manner::StallsAfter(most) if all >= most => std::future::pending().await,
+                Manner::DiesAfter(most) if all >= most => return Err(io::ErrorKind::BrokenPipe.into()),
+                Manner::BreaksOffAfter(most) if sent >= most => {
+                    return Err(io::ErrorKind::BrokenPipe.into());
+                }
+                _ => {}
+            }
+            stream.write_all(piece).await?;
+            stream.flush().await?;
+            sent += piece.len() as u64;
+            self.sent.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            if !self.pause.is_zero() {
+                sleep(self.pause).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn redirect(stream: &mut BufReader<TcpStream>, to: &str) -> io::Result<()> {
+    let head = format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 4\r\n\r\nover");
+    stream.write_all(head.as_bytes()).await
+}
+
+/// The path, and the range that is asked for; `None` at the end.
+async fn read_request(stream: &mut BufReader<TcpStream>) -> io::Result<Option<(String, Range<u64>)>> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        if (&mut *stream).take(8192).read_line(&mut line).await? == 0 {
+            return Ok(None);
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+        lines.push(line);
+    }
+    let path = lines[0].split(' ').nth(1).unwrap_or_default().to_owned();
+    let range = lines.iter().find_map(|line| line.trim().strip_prefix("range: bytes="));
+    let (first, last) = range.and_then(|range| range.split_once('-')).expect("every request has a range");
+    Ok(Some((path, first.parse().unwrap()..last.parse::<u64>().unwrap() + 1)))
+}

@@ -7,15 +7,21 @@
 pub mod entry;
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use psmc_wire::control::{CloseReason, Hello, Message, PathInfo, VERSION};
+use psmc_wire::control::{CloseReason, Hello, Message, PathInfo, PathVia, VERSION};
 use psmc_wire::crypto::{Aead, TAG_LEN};
 use psmc_wire::datagram::{Header, Marks};
 use psmc_wire::frame::{
     AckHeader, DataFrame, FrameWriter, PacketRange, Part, PathStats, PathUse, PathUseFrame,
 };
-use psmc_wire::{Bucket, FlowSeq, Incarnation, Label, PacketNumber, PathId};
+use psmc_wire::hop::{HOP_HEADER_LEN, HOP_KEY_LEN, Hop, HopKey, write_hop_header};
+use psmc_wire::relay::{
+    self, Cap, CapTarget, Far, Grant, Refusal, Refused, RequestId, Reserve, Reserved, SIGNATURE_LEN,
+    SessionId, SignedGrant, StreamId, Welcome,
+};
+use psmc_wire::{Bucket, FlowSeq, Incarnation, KeyBytes, Label, PacketNumber, PathId};
 
 #[test]
 fn datagram_corpus() {
@@ -25,6 +31,16 @@ fn datagram_corpus() {
 #[test]
 fn control_corpus() {
     replay("control", entry::control);
+}
+
+#[test]
+fn relay_corpus() {
+    replay("relay", entry::relay);
+}
+
+#[test]
+fn hop_corpus() {
+    replay("hop", entry::hop);
 }
 
 #[test]
@@ -77,14 +93,22 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
         ("parts", datagram(parts)),
         ("path-management", datagram(path_management)),
     ];
-    let messages =
-        [("hello", hello()), ("path-info", path_info()), ("close", Message::Close(CloseReason::Shutdown))];
+    let messages = [
+        ("hello", hello()),
+        ("path-info", path_info()),
+        ("path-via", path_via()),
+        ("close", Message::Close(CloseReason::Shutdown)),
+    ];
     let conversation: Vec<u8> = messages.iter().flat_map(|(_, message)| encoded(message)).collect();
     let named = |target: &str, name: &str| format!("{target}/seed-{name}");
     let mut seeds: Vec<(String, Vec<u8>)> = Vec::new();
     seeds.extend(datagrams.map(|(name, bytes)| (named("datagram", name), bytes)));
     seeds.extend(messages.map(|(name, message)| (named("control", name), encoded(&message))));
     seeds.push((named("control", "conversation"), conversation));
+    seeds.extend(relay_messages().map(|(name, message)| (named("relay", name), encoded_for_relay(&message))));
+    let conversation = relay_messages().iter().flat_map(|(_, message)| encoded_for_relay(message)).collect();
+    seeds.push((named("relay", "conversation"), conversation));
+    seeds.push((named("hop", "datagram"), hop_datagram()));
     seeds
 }
 
@@ -183,6 +207,70 @@ fn path_info() -> Message {
         max_rate: Some(20_000_000),
         name: "lte".to_owned(),
     })
+}
+
+fn path_via() -> Message {
+    let address = SocketAddr::from(([192, 0, 2, 7], 5115));
+    Message::PathVia(PathVia { path: PathId(1), relay: KeyBytes([1; 32]), address, hop: hop(0xc0ff_ee01) })
+}
+
+fn hop(label: u32) -> Hop {
+    Hop { label: Label(label), key: HopKey([7; HOP_KEY_LEN]) }
+}
+
+/// A message of each kind between a site and a relay.
+fn relay_messages() -> [(&'static str, relay::Message); 16] {
+    use relay::Message;
+    let (request, session, stream) = (RequestId(7), SessionId(0x0102_0304_0bad_cafe), StreamId(9));
+    let at = SocketAddr::from(([192, 0, 2, 7], 5115));
+    let grant = Grant {
+        relay: KeyBytes([1; 32]),
+        site: KeyBytes([2; 32]),
+        expires_s: 2_000_000_000,
+        sessions: 4,
+        max_rate: Some(20_000_000),
+        gateway: true,
+    };
+    let grant = Some(SignedGrant { grant, signature: [3; SIGNATURE_LEN] });
+    let name = || "fra1".to_owned();
+    let rate = Some(5_000_000);
+    let reserve = |far| Message::Reserve(Reserve { request, rate, far });
+    let cap = Cap { request, target: CapTarget::Session(session), rate };
+    let reserved = Reserved { request, session, near: hop(1), far: hop(2), rate, idle_s: 60 };
+    let welcome =
+        Welcome { version: relay::VERSION, data_port: 5115, sessions: 64, max_rate: None, name: name() };
+    [
+        ("hello", Message::Hello(relay::Hello { version: relay::VERSION, name: name(), grant })),
+        ("welcome", Message::Welcome(welcome)),
+        ("refused", Message::Refused(Refused { request, reason: Refusal::Limit, text: name() })),
+        ("done", Message::Done(request)),
+        ("reserve-address", reserve(Far::Address(at))),
+        ("reserve-relay", reserve(Far::Relay(at, hop(3)))),
+        ("reserved", Message::Reserved(reserved)),
+        ("release", Message::Release(request, session)),
+        ("refresh", Message::Refresh(request, session)),
+        ("cap", Message::Cap(cap)),
+        ("chain", Message::Chain(request, session, hop(4))),
+        ("connect", Message::Connect(request, Far::Gateway(KeyBytes([5; 32])))),
+        ("connected", Message::Connected(request)),
+        ("register", Message::Register(request)),
+        ("incoming", Message::Incoming(stream)),
+        ("accept", Message::Accept(request, stream)),
+    ]
+}
+
+fn encoded_for_relay(message: &relay::Message) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    message.encode(&mut bytes);
+    bytes
+}
+
+fn hop_datagram() -> Vec<u8> {
+    let mut bytes = vec![0; HOP_HEADER_LEN];
+    bytes.extend(datagram(small_packets));
+    let marks = Marks { congestion_experienced: false, drop_precedence: 1 };
+    write_hop_header(&mut bytes, &hop(0xc0ff_ee01), PacketNumber(41), marks);
+    bytes
 }
 
 fn encoded(message: &Message) -> Vec<u8> {

@@ -11,6 +11,10 @@ use psmc_wire::PacketNumber;
 use psmc_wire::control::{self, LENGTH_LEN, Message};
 use psmc_wire::datagram::{DATAGRAM_OVERHEAD, HEADER_LEN, Header, split_timestamp};
 use psmc_wire::frame::{AckFrame, Frame, FrameWriter, Frames, MAX_ACK_GAPS, PacketRange, RepairFrame, Run};
+use psmc_wire::hop::{
+    HOP_HEADER_LEN, HOP_KEY_LEN, Hop, HopHeader, HopKey, INNER, replace_hop_header, strip_hop_header,
+};
+use psmc_wire::relay;
 use psmcd::config::{Complaint, Config, ConfigError};
 
 /// A datagram as it would be after decryption: header, timestamp, frames. The place of the tag is parsed as frames too.
@@ -54,6 +58,44 @@ pub fn control(mut bytes: &[u8]) {
         message.encode(&mut again);
         assert_eq!(Message::decode(&again[LENGTH_LEN..]), Ok(message));
     }
+}
+
+/// A connection between a site and a relay, in either direction, from its beginning.
+pub fn relay(mut bytes: &[u8]) {
+    while let Some((field, rest)) = bytes.split_first_chunk::<LENGTH_LEN>() {
+        let Ok(length) = control::message_length(*field) else {
+            return;
+        };
+        let Some((body, rest)) = rest.split_at_checked(length) else {
+            return;
+        };
+        bytes = rest;
+        let Ok(message) = relay::Message::decode(body) else {
+            return;
+        };
+        let mut again = Vec::new();
+        message.encode(&mut again);
+        assert_eq!(relay::Message::decode(&again[LENGTH_LEN..]), Ok(message));
+    }
+}
+
+/// A datagram on its hop to a relay, which hands it on.
+pub fn hop(bytes: &[u8]) {
+    let Ok(header) = HopHeader::parse(bytes) else { return };
+    let key = HopKey([7; HOP_KEY_LEN]);
+    let number = PacketNumber(header.number.into());
+    let mut datagram = bytes.to_vec();
+    replace_hop_header(&mut datagram, &Hop { label: header.label, key: key.clone() }, number);
+    let next = HopHeader::parse(&datagram).expect("our own header is well-formed");
+    assert!(next.is_authentic(&datagram, number, &key));
+    assert_eq!((next.label, next.marks, next.number), (header.label, header.marks, header.number));
+    assert_eq!(next.hops_left, header.hops_left.saturating_sub(1));
+    assert_eq!(datagram[INNER], bytes[INNER]);
+    let length = datagram.len();
+    let inner = strip_hop_header(&mut datagram);
+    assert_eq!(inner.len() + HOP_HEADER_LEN, length);
+    let inner = Header::parse(inner).expect("what a hop header is in front of is a datagram");
+    assert_eq!(inner.marks, header.marks);
 }
 
 /// A configuration file. One that keeps its key in another file is passed over: a fuzzer must not open what it names.

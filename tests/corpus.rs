@@ -192,7 +192,6 @@ fn hello() -> Message {
     Message::Hello(Hello {
         version: VERSION,
         incarnation: Incarnation(0x0102_0304_0506_0708),
-        known_peer: Incarnation::NONE,
         label: Label(7),
         aead: Aead::Aes256Gcm,
         mtu: 1420,

@@ -337,7 +337,6 @@ fn hello(incarnation: u64, version: u16) -> Message {
     Message::Hello(Hello {
         version,
         incarnation: Incarnation(incarnation),
-        known_peer: Incarnation::NONE,
         label: Label(5),
         aead: Aead::Aes256Gcm,
         mtu: 1400,

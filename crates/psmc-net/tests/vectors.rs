@@ -216,7 +216,6 @@ fn messages_are_written_as_the_document_says() {
     let hello = Hello {
         version: VERSION,
         incarnation: Incarnation(0x1122_3344_5566_7788),
-        known_peer: Incarnation::NONE,
         label: Label(0x8d3a_51c7),
         aead: Aead::Aes256Gcm,
         mtu: 1400,

@@ -39,8 +39,6 @@ pub struct Hello {
     pub version: u16,
     /// The sender's own incarnation.
     pub incarnation: Incarnation,
-    /// The incarnation in which the sender knows the receiver, or [`Incarnation::NONE`].
-    pub known_peer: Incarnation,
     /// The label for datagrams to the sender.
     pub label: Label,
     /// The AEAD that the sender's processor does faster. AES-256-GCM is used only if both prefer it.
@@ -196,7 +194,6 @@ fn decode_hello(reader: &mut Reader<'_>) -> Result<Hello, Malformed> {
             0 => return Err(Malformed::Illegal("incarnation")),
             number => Incarnation(number),
         },
-        known_peer: Incarnation(reader.u64()?),
         label: Label(reader.u32()?),
         aead: match reader.u8()? {
             1 => Aead::Aes256Gcm,
@@ -212,7 +209,6 @@ fn encode_hello(hello: &Hello, out: &mut Vec<u8>) {
     out.push(HELLO);
     out.extend(hello.version.to_be_bytes());
     out.extend(hello.incarnation.0.to_be_bytes());
-    out.extend(hello.known_peer.0.to_be_bytes());
     out.extend(hello.label.0.to_be_bytes());
     out.push(match hello.aead {
         Aead::Aes256Gcm => 1,
@@ -273,12 +269,11 @@ mod tests {
     fn message() -> impl Strategy<Value = Message> {
         let aead = prop_oneof![Just(Aead::Aes256Gcm), Just(Aead::ChaCha20Poly1305)];
         let name = "[a-zé-]{0,40}";
-        let hello = (any::<u16>(), 1u64.., any::<u64>(), any::<u32>(), aead, any::<u16>(), name).prop_map(
-            |(version, incarnation, known_peer, label, aead, mtu, name)| {
+        let hello = (any::<u16>(), 1u64.., any::<u32>(), aead, any::<u16>(), name).prop_map(
+            |(version, incarnation, label, aead, mtu, name)| {
                 Message::Hello(Hello {
                     version,
                     incarnation: Incarnation(incarnation),
-                    known_peer: Incarnation(known_peer),
                     label: Label(label),
                     aead,
                     mtu,

@@ -25,7 +25,7 @@ impl fmt::Display for PathId {
 pub struct Incarnation(pub u64);
 
 impl Incarnation {
-    /// Stands for "I know none of you".
+    /// Stands for that of a peer of which nothing has been heard.
     pub const NONE: Self = Self(0);
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use psmc_wire::control::{CloseReason, Hello};
+use psmc_wire::Label;
+use psmc_wire::control::CloseReason;
 use psmc_wire::crypto::{KeySource, Role};
-use psmc_wire::{Incarnation, Label};
 
 /// The first wait after a failed dial.
 const MIN_BACKOFF: Duration = Duration::from_millis(100);
@@ -42,8 +42,6 @@ pub(crate) struct Connection {
     pub(crate) label: Label,
     /// Taken when the hellos have been exchanged.
     pub(crate) keys: Option<Box<dyn KeySource>>,
-    /// What this side has said.
-    pub(crate) said: Option<Hello>,
     since: Instant,
 }
 
@@ -51,15 +49,6 @@ impl Connection {
     /// Whether no hello has been heard on it.
     pub(crate) fn is_waiting(&self) -> bool {
         self.keys.is_some()
-    }
-
-    /// Whether both sites know each other as they are, and so go on with their numbers.
-    pub(crate) fn continues(&self, heard: &Hello) -> bool {
-        self.said.as_ref().is_some_and(|said| {
-            said.known_peer == heard.incarnation
-                && heard.known_peer == said.incarnation
-                && said.known_peer != Incarnation::NONE
-        })
     }
 }
 
@@ -131,7 +120,7 @@ impl Control {
         if role == Role::Dialer {
             self.dialing = false;
         }
-        self.connections.push(Connection { id, role, label, keys: Some(keys), said: None, since: now });
+        self.connections.push(Connection { id, role, label, keys: Some(keys), since: now });
         let mut waiting = self.connections.iter().filter(|connection| connection.is_waiting());
         let oldest = waiting.next()?.id;
         (waiting.count() >= MAX_CONNECTIONS).then(|| {

@@ -108,20 +108,18 @@ impl Session {
     }
 
     fn say_hello(&mut self, id: ConnectionId, shared: &mut Shared) {
-        let (incarnation, known_peer) = (self.incarnation, self.peer_incarnation);
+        let incarnation = self.incarnation;
         let Some(connection) = self.control.get_mut(id) else {
             return;
         };
         let hello = Hello {
             version: VERSION,
             incarnation,
-            known_peer,
             label: connection.label,
             aead: shared.aead,
             mtu: shared.mtu,
             name: shared.name.clone(),
         };
-        connection.said = Some(hello.clone());
         shared.messages.push_back((id, Message::Hello(hello)));
     }
 
@@ -145,8 +143,9 @@ impl Session {
             self.say_hello(id, shared);
         }
         let connection = self.control.get_mut(id).ok_or(Refusal::OutOfTurn)?;
-        let fresh = !connection.continues(heard);
         let label = connection.label;
+        // Not whether the peer knows this site: it may have said this before it did, and then never sent anything.
+        let fresh = heard.incarnation != self.peer_incarnation;
         let source = connection.keys.take().ok_or(Refusal::OutOfTurn)?;
         if fresh {
             self.start_anew(heard.incarnation, shared, now);

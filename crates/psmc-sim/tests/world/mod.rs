@@ -138,7 +138,22 @@ impl Lab {
 
     /// Starts two sites with a path for each link, the first of which opens the paths.
     pub fn tunnel(&mut self, hosts: [HostId; 2], links: &[LinkId], number: u8) -> [SiteId; 2] {
-        let sites = [0, 1].map(|end| self.world.add_site(site_setup(hosts, links, number, end)));
+        self.tunnel_of(hosts, links, number, |_| {})
+    }
+
+    /// The same, with other settings.
+    pub fn tunnel_of(
+        &mut self,
+        hosts: [HostId; 2],
+        links: &[LinkId],
+        number: u8,
+        adjust: impl Fn(&mut PeerSetup),
+    ) -> [SiteId; 2] {
+        let sites = [0, 1].map(|end| {
+            let mut setup = site_setup(hosts, links, number, end);
+            setup.peers.iter_mut().for_each(&adjust);
+            self.world.add_site(setup)
+        });
         for site in sites {
             self.world.start_site(site).expect("a good setup");
         }

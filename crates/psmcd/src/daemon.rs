@@ -11,6 +11,7 @@ mod dial;
 mod paths;
 mod plane;
 mod port;
+mod relays;
 mod requests;
 pub mod settings;
 mod status;

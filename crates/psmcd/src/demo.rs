@@ -2,12 +2,13 @@
 //!
 //! Two sites, `van` and `hq`, each in a network namespace of its own, joined by three links of different speed. One TCP flow
 //! is measured over each link alone, then a file is sent through the tunnel over all of them, and the fastest link is cut
-//! while it runs. Nothing outside of the namespaces changes, and nothing is left behind.
+//! while it runs. With relays the links end at those, there is no other way from site to site, and instead of a link one
+//! relay is killed. Nothing outside of the namespaces changes, and nothing is left behind.
 //!
 //! | module | what it has |
 //! |---|---|
 //! | `network` | the namespaces and the links, and how one is cut |
-//! | `sites` | the daemons: keys, configuration, start, status |
+//! | `sites` | the daemons and relays: keys, configuration, start, status |
 //! | `expected` | what the tunnel could carry at best |
 //! | `tcp` | TCP flows between the hosts |
 //! | `transfer` | the file, and the script of what happens meanwhile |
@@ -29,13 +30,14 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use psmc_net::keys::PrivateKey;
 use psmc_net::netns::{enter_user_namespace, is_privileged};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::output;
-use network::{LINKS, Network};
+use network::{Links, Network, RELAYS, links};
 use report::Report;
-use sites::{Directory, Sites};
+use sites::{Directory, Relays, Sites};
 use view::View;
 
 pub use error::DemoError;
@@ -47,6 +49,9 @@ pub struct DemoArgs {
     /// Print the results as JSON
     #[arg(long)]
     pub json: bool,
+    /// Join the sites by this many relays, and by nothing else; one of them is killed, and started again
+    #[arg(long, value_name = "NUMBER", conflicts_with = "cut", value_parser = clap::value_parser!(u8).range(RELAYS))]
+    pub relays: Option<u8>,
     /// How the fastest link is cut
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub cut: Cut,
@@ -87,21 +92,26 @@ fn print(report: &Report, json: bool) -> io::Result<()> {
 async fn demonstrate(args: &DemoArgs) -> Result<Report, DemoError> {
     let directory = Directory::new(args.keep.as_deref())?;
     let mut view = View::new();
-    view.note(&format!("two sites, van and hq, joined by three links: {}", links()));
-    let network = Arc::new(Network::new()?);
+    let links = links(args.relays);
+    let cut = if args.relays.is_some() { Cut::Killed } else { args.cut };
+    let joined = if args.relays.is_some() { "that only relays join" } else { "joined by three links" };
+    view.note(&format!("two sites, van and hq, {joined}: {}", listed(links)));
+    let network = Arc::new(Network::new(links)?);
     let alone = measure_links(&network, &mut view).await?;
+    let van_key = PrivateKey::generate();
+    let mut relays = Relays::start(&network, directory.path(), &van_key.public()).await?;
     view.note("starting psmcd on both sites");
-    let mut sites = Sites::start(&network, directory.path()).await?;
+    let mut sites = Sites::start(&network, &van_key, &relays, directory.path()).await?;
     let set_up = sites.wait_until_up().await?;
-    view.note(&format!("the tunnel is up with {} paths after {} ms", LINKS.len(), set_up.as_millis()));
-    let transfer = transfer::run(&network, &mut sites, args.cut, &mut view).await?;
-    Ok(Report::new(args.cut, alone, set_up, &transfer))
+    view.note(&format!("the tunnel is up with {} paths after {} ms", links.len(), set_up.as_millis()));
+    let transfer = transfer::run(&network, &mut sites, &mut relays, cut, &mut view).await?;
+    Ok(Report::new(links, cut, alone, set_up, &transfer))
 }
 
 /// What one TCP flow gets over each link, in Mbit/s.
 async fn measure_links(network: &Network, view: &mut View) -> Result<Vec<f64>, DemoError> {
     let mut alone = Vec::new();
-    for link in &LINKS {
+    for link in network.links {
         let name = link.name;
         view.note(&format!("measuring {name}: one TCP flow (CUBIC), outside of the tunnel"));
         alone.push(tcp::goodput_mbps(network, link).await?);
@@ -109,8 +119,8 @@ async fn measure_links(network: &Network, view: &mut View) -> Result<Vec<f64>, D
     Ok(alone)
 }
 
-fn links() -> String {
-    let links = LINKS.iter().map(|link| format!("{} {} Mbit/s", link.name, link.mbps));
+fn listed(links: Links) -> String {
+    let links = links.iter().map(|link| format!("{} {} Mbit/s", link.name, link.mbps));
     links.collect::<Vec<_>>().join(", ")
 }
 

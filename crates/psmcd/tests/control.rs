@@ -57,6 +57,8 @@ fn path(name: &str) -> PathStatus {
         state: PathState::Probing,
         local: None,
         remote: Some("203.0.113.5:5115".to_owned()),
+        relays: Vec::new(),
+        relay_error: None,
         interface: None,
         weight: 1,
         max_rate_mbps: None,

@@ -61,6 +61,17 @@ fn root_sees_links_added_up_and_a_cut_survived() {
 }
 
 #[test]
+fn relays_join_sites_that_nothing_else_joins_and_one_may_be_killed() {
+    let scratch = Scratch::new();
+    let output = scratch.demo(&psmc()).args(["--relays", "3"]).output().unwrap();
+    assert_good(&output);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["cut"], &report["cut_link"]), (&"killed".into(), &"fra1".into()));
+    assert!(report["recovered_ms"].is_number(), "the relay that was started again is not used: {report}");
+    assert!(scratch.is_empty());
+}
+
+#[test]
 fn an_ordinary_user_sees_the_same() {
     let (scratch, shared) = (Scratch::new(), tempfile::tempdir().unwrap());
     chown(scratch.0.path(), Some(NOBODY), Some(NOBODY)).unwrap();

@@ -135,6 +135,9 @@ pub struct PathSpec {
     /// The local address that it sends from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
+    /// The relays that it leads through, the nearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub relays: Vec<String>,
     /// Where it leads, `host:port`, if not to its peer's endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
@@ -175,6 +178,7 @@ impl PathSpec {
             interface: self.interface.as_deref().map(str::parse).transpose()?,
             address: self.address.map(|address| address.to_string().parse()).transpose()?,
             endpoint,
+            relays: self.relays.iter().map(|name| name.parse()).collect::<Result<_, _>>()?,
             weight: self
                 .weight
                 .map(|weight| weight.to_string().parse::<Weight>())

@@ -158,6 +158,13 @@ pub struct PathStatus {
     /// The remote address and port, once they are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<String>,
+    /// The relays that it leads through, the nearest first. A site that has not opened the path knows the nearest only: by
+    /// its name if it has one here, else by its public key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub relays: Vec<String>,
+    /// Why it has no session at its relays, or no connection to one of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay_error: Option<String>,
     /// The interface that it is bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,

@@ -101,6 +101,9 @@ Example:
     /// Run one site in the foreground, as psmcd does: for the demo, which must not need another program than this
     #[command(hide = true)]
     Daemon(Psmcd),
+    /// Run one relay in the foreground, as psmc-relay does: for the demo as well
+    #[command(hide = true)]
+    Relay(Psmcd),
 }
 
 #[derive(Debug, Subcommand)]
@@ -153,6 +156,9 @@ pub(super) struct PathAddArgs {
     /// The local address that it sends from
     #[arg(long, value_name = "IP")]
     pub(super) address: Option<BindAddress>,
+    /// The relays that it leads through, the nearest first, as the daemon's configuration names them
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(super) relays: Vec<Name>,
     /// Where it leads, if not to the peer's own endpoint
     #[arg(long, value_name = "HOST:PORT")]
     pub(super) endpoint: Option<Endpoint>,

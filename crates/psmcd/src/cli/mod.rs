@@ -46,6 +46,8 @@ enum CliError {
     Fetch(#[from] FetchError),
     #[error("{0}")]
     Demo(#[from] DemoError),
+    #[error("{}", crate::error_chain(.0))]
+    Relay(#[from] psmc_relay::relay::RelayError),
     #[error("{0}")]
     Daemon(#[from] crate::daemon::DaemonError),
     #[error("{0}")]
@@ -71,6 +73,7 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Fetch(args) => fetch::run(&args),
         Command::Demo(args) => Ok(crate::demo::run(&args)?),
         Command::Daemon(args) => psmcd::run(&args),
+        Command::Relay(args) => psmcd::relay(&args),
     }
 }
 

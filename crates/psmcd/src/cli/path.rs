@@ -24,6 +24,7 @@ pub(super) fn add(client: &mut Client, args: PathAddArgs) -> Result<(), CliError
         name: args.path.to_string(),
         interface: args.interface.map(|name| name.to_string()),
         address: args.address.map(|address| address.get()),
+        relays: args.relays.iter().map(ToString::to_string).collect(),
         endpoint: args.endpoint.map(|endpoint| endpoint.to_string()),
         weight: args.weight.map(Weight::get),
         max_rate_bits_per_second: args.max_rate.map(Rate::bits_per_second),

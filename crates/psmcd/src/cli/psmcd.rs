@@ -20,3 +20,10 @@ pub(super) fn run(args: &Psmcd) -> Result<(), CliError> {
     let config = Config::load(&args.config)?;
     Ok(daemon::run(config)?)
 }
+
+/// Runs a relay until it is told to stop.
+pub(super) fn relay(args: &Psmcd) -> Result<(), CliError> {
+    logging::init(args.log_format, args.log.as_deref())?;
+    let config = psmc_relay::config::Config::load(&args.config)?;
+    Ok(psmc_relay::relay::run(&config)?)
+}

@@ -59,7 +59,13 @@ fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     for class in peer.classes.iter().filter(|class| class.is_used()) {
         write_class(class, out)?;
     }
-    out.write_str(&table::paths(&peer.paths))
+    out.write_str(&table::paths(&peer.paths))?;
+    for path in &peer.paths {
+        if let Some(error) = &path.relay_error {
+            writeln!(out, "  path {}: {error}", path.name)?;
+        }
+    }
+    Ok(())
 }
 
 /// What a class has sent, and what its queue did to it.

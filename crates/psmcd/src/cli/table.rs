@@ -35,11 +35,21 @@ fn row(path: &PathStatus) -> [String; HEADER.len()] {
         path.state.to_string(),
         or_dash(&path.interface),
         or_dash(&path.local),
-        or_dash(&path.remote),
+        remote(path),
         or_dash(&path.rtt_ms.map(duration_ms)),
         format!("{:.1} %", path.loss_pct),
         or_dash(&path.rate_mbps.map(rate_mbps)),
         bytes(path.tx_bytes),
         bytes(path.rx_bytes),
     ]
+}
+
+/// Where a path leads, and through which relays.
+fn remote(path: &PathStatus) -> String {
+    let address = path.remote.as_deref().unwrap_or("-");
+    if path.relays.is_empty() {
+        address.to_owned()
+    } else {
+        format!("{address} ({})", path.relays.join(", "))
+    }
 }

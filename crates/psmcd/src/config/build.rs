@@ -2,7 +2,7 @@
 
 use super::draft::{ClassDraft, Draft, PathDraft, PeerDraft, RelayDraft, SiteDraft, TreatmentDraft};
 use super::model::{Class, Config, PathCongestion, PathSettings, Paths, Peer, Relay, Site};
-use super::value::{AllowedNet, Endpoint, SocketPath};
+use super::value::{AllowedNet, Endpoint, Name, SocketPath};
 use toml::Spanned;
 
 /// What a peer takes from its site where it says nothing itself.
@@ -71,6 +71,7 @@ fn peer(draft: PeerDraft, defaults: &Defaults) -> Option<Peer> {
         udp_rate_limit: draft.udp_rate_limit,
         treatment: draft.treatment.or(&defaults.treatment).build(),
         paths: paths(draft.paths, endpoint.as_ref())?,
+        spare_relays: names(draft.spare_relays),
         endpoint,
     })
 }
@@ -88,6 +89,7 @@ fn path(draft: PathDraft, endpoint: Option<&Endpoint>) -> Option<PathSettings> {
         interface: draft.interface,
         address: draft.address.map(Spanned::into_inner),
         endpoint: draft.endpoint.map(Spanned::into_inner).or_else(|| endpoint.cloned())?,
+        relays: names(draft.relays),
         weight: draft.weight,
         max_rate: draft.max_rate,
         mtu: draft.mtu.map(Spanned::into_inner),
@@ -101,7 +103,11 @@ fn path(draft: PathDraft, endpoint: Option<&Endpoint>) -> Option<PathSettings> {
 fn relay(draft: RelayDraft) -> Option<Relay> {
     Some(Relay {
         name: draft.name?.into_inner(),
-        address: draft.address?,
+        address: draft.address?.into_inner(),
         public_key: draft.public_key?.into_inner(),
     })
+}
+
+fn names(list: Option<Spanned<Vec<Spanned<Name>>>>) -> Vec<Name> {
+    list.into_iter().flat_map(Spanned::into_inner).map(Spanned::into_inner).collect()
 }

@@ -31,6 +31,9 @@ pub use value::{
 /// Most paths that one peer can have. Nobody has sixty-four uplinks, and every path costs probes and an anti-replay window.
 pub const MAX_PATHS: usize = 64;
 
+/// Most relays that one path can lead through. Each one more costs its detour, and hides no more than two do.
+pub const MAX_CHAIN: usize = 4;
+
 /// What the tunnel adds to a full-size packet, in bytes: its own part, UDP and the larger IP header.
 pub const TUNNEL_OVERHEAD: usize =
     psmc_wire::datagram::DATAGRAM_OVERHEAD + psmc_wire::frame::DATA_OVERHEAD + 8 + 40;

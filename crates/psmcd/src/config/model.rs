@@ -16,7 +16,7 @@ pub struct Config {
     pub site: Site,
     /// The other ends of its tunnels; at least one.
     pub peers: Vec<Peer>,
-    /// The relays that the file defines. No path uses one.
+    /// The relays that paths may lead through. All that a path or peer names are among them.
     pub relays: Vec<Relay>,
 }
 
@@ -85,6 +85,8 @@ pub struct Peer {
     pub udp_rate_limit: Option<Rate>,
     /// The ways to it.
     pub paths: Paths,
+    /// Relays that take the place of those that fail.
+    pub spare_relays: Vec<Name>,
 }
 
 /// What is done with the packets of a peer.
@@ -137,7 +139,7 @@ pub enum Paths {
     Listed(Vec<PathSettings>),
 }
 
-/// One direct path over UDP, `[[peer.path]]`.
+/// One path over UDP, `[[peer.path]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathSettings {
     /// Its name, unique among those of the peer.
@@ -149,6 +151,9 @@ pub struct PathSettings {
     pub address: Option<BindAddress>,
     /// Where it leads: its own endpoint, or else the peer's.
     pub endpoint: Endpoint,
+    /// The relays on the way there, the nearest first; up to [`MAX_CHAIN`](super::MAX_CHAIN), none twice. None for a direct
+    /// path.
+    pub relays: Vec<Name>,
     /// Its share in the `wrr` scheduler.
     pub weight: Weight,
     /// The most it may send.

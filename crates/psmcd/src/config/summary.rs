@@ -37,10 +37,11 @@ impl Config {
     }
 
     fn write_relays(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.relays.len() {
-            0 => Ok(()),
-            number => writeln!(f, "\nrelays defined: {number}; this version of PSMC does not use them"),
+        for (index, relay) in self.relays.iter().enumerate() {
+            let gap = if index == 0 { "\n" } else { "" };
+            writeln!(f, "{gap}relay {}: {}", relay.name, relay.address)?;
         }
+        Ok(())
     }
 }
 
@@ -57,6 +58,9 @@ fn write_peer(peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  plain UDP    at most {rate}")?;
     }
     writeln!(f, "  keepalive    every {} s", peer.keepalive.get().as_secs())?;
+    if !peer.spare_relays.is_empty() {
+        writeln!(f, "  spare relays {}", joined(&peer.spare_relays))?;
+    }
     match &peer.paths {
         Paths::EveryUplink => writeln!(f, "  paths        one over every uplink there is"),
         Paths::Listed(paths) => paths.iter().try_for_each(|path| write_path(path, peer, f)),
@@ -90,6 +94,9 @@ fn write_path(path: &PathSettings, peer: &Peer, f: &mut fmt::Formatter<'_>) -> f
     }
     if peer.endpoint.as_ref() != Some(&path.endpoint) {
         write!(f, ", to {}", path.endpoint)?;
+    }
+    if !path.relays.is_empty() {
+        write!(f, ", through {}", joined(&path.relays))?;
     }
     write!(f, ", weight {}", path.weight)?;
     match (path.congestion, path.max_rate) {

@@ -46,9 +46,9 @@ pub(super) enum ConnectionEnd {
 
 /// Serves a connection until it ends: gives what arrives to the engine, writes what comes from `outgoing`.
 /// When `outgoing` is closed, what was given before is written, then the connection is closed.
-pub(super) async fn serve(
+pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     id: ConnectionId,
-    secured: Secured,
+    secured: Secured<S>,
     plane: Poster,
     outgoing: mpsc::UnboundedReceiver<Message>,
 ) -> ConnectionEnd {

@@ -13,6 +13,7 @@ use psmc_net::udp::UdpBind;
 use psmc_wire::PathId;
 use psmc_wire::control::Message;
 use psmc_wire::crypto::Role;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -22,6 +23,7 @@ use super::connection::{ConnectionEnd, serve};
 use super::dial::{DialError, dial};
 use super::paths::{LISTEN_SOCKET, OpenPath, resolve};
 use super::plane::{self, Notice, PlaneHandle, Started};
+use super::relays::{BoxedStream, Caller, Keeper, LocalEnd, Spares};
 use super::settings::{peer_config, routes_for, site_config, tun_config};
 use crate::api::Server;
 use crate::config::{self, Config, Name};
@@ -44,6 +46,8 @@ pub(super) struct Peer {
     pub(super) paths: Vec<OpenPath>,
     /// Sockets of removed paths, closed when the engine has forgotten the path.
     pub(super) retired: Vec<OpenPath>,
+    /// What takes the place of relays that fail.
+    pub(super) spares: Spares,
     /// Names of paths that were removed by hand, here or at the peer. The configuration doesn't bring them back.
     pub(super) removed: BTreeSet<Name>,
     pub(super) last_error: Option<String>,
@@ -73,6 +77,8 @@ pub(super) struct Control {
     pub(super) site: config::Site,
     pub(super) identity: Identity,
     pub(super) peers: Vec<Peer>,
+    /// The relays that paths may lead through.
+    pub(super) relays: Vec<config::Relay>,
     pub(super) plane: PlaneHandle,
     pub(super) netlink: Netlink,
     pub(super) tun_name: String,
@@ -96,15 +102,17 @@ pub(super) struct Control {
 
 /// What a task of the control side came to.
 enum TaskEnd {
-    Dialed(usize, Result<Box<Secured>, DialError>),
+    Dialed(usize, Result<Box<Secured<BoxedStream>>, DialError>),
     Disconnected(usize, ConnectionId, ConnectionEnd),
     Listener,
+    /// A path has no use for its relays any more.
+    Kept,
 }
 
 impl Control {
     /// Makes everything that a site needs; what fails is undone by being dropped.
     pub(super) async fn start(config: Config) -> Result<Self, DaemonError> {
-        let Config { site, peers, .. } = config;
+        let Config { site, peers, relays } = config;
         let server = Server::bind(site.control_socket.as_path())?;
         let link_events = LinkEvents::open().await?;
         let netlink = Netlink::new()?;
@@ -126,6 +134,7 @@ impl Control {
             site,
             identity,
             peers: Vec::new(),
+            relays,
             plane,
             netlink,
             tun_name,
@@ -176,11 +185,13 @@ impl Control {
                 self.netlink.add_route(net, self.tun_index).await?;
             }
         }
+        let spares = self.spares(&config);
         self.peers.push(Peer {
             id,
             config,
             paths: Vec::new(),
             retired: Vec::new(),
+            spares,
             removed: BTreeSet::new(),
             last_error: None,
         });
@@ -196,7 +207,7 @@ impl Control {
             tokio::select! {
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
-                Some(event) = self.news.recv() => self.log_event(&event),
+                Some(event) = self.news.recv() => self.on_news(&event),
                 notice = self.notices.recv() => match notice {
                     Some(notice) => self.on_notice(notice).await?,
                     None => return Err(DaemonError::PlaneDied),
@@ -252,9 +263,55 @@ impl Control {
             // Without its sender a connection ends once everything is written.
             Notice::Event(Event::Hangup(id)) => drop(self.connections.remove(&id)),
             Notice::Event(Event::PathForgotten { peer, path }) => self.forget_path(peer, path).await?,
+            Notice::Event(Event::HopWanted { peer, path }) => {
+                if let Some(keeper) = self.keeper(peer, path) {
+                    keeper.renew();
+                }
+            }
             Notice::Event(event) => self.log_event(&event),
         }
         Ok(())
+    }
+
+    /// Something has happened that can be missed.
+    fn on_news(&self, event: &Event) {
+        if let Event::PathChanged { peer, path, state } = event
+            && let Some(keeper) = self.keeper(*peer, *path)
+        {
+            keeper.on_path(*state);
+        }
+        self.log_event(event);
+    }
+
+    /// What keeps a path's sessions at its relays.
+    fn keeper(&self, peer: PeerId, path: PathId) -> Option<&Keeper> {
+        let peer = self.peers.iter().find(|other| other.id == peer)?;
+        peer.paths.iter().find(|open| open.id == path)?.keeper.as_ref()
+    }
+
+    /// The spare relays of a peer that is about to be added.
+    fn spares(&self, peer: &config::Peer) -> Spares {
+        let named = |names: &[Name]| -> Vec<_> {
+            self.relays.iter().filter(|relay| names.contains(&relay.name)).cloned().collect()
+        };
+        let used: Vec<_> = match &peer.paths {
+            config::Paths::EveryUplink => Vec::new(),
+            config::Paths::Listed(paths) => paths.iter().flat_map(|path| named(&path.relays)).collect(),
+        };
+        Spares::new(&named(&peer.spare_relays), &used)
+    }
+
+    /// As whom this site calls relays.
+    pub(super) fn caller(&self) -> Caller {
+        Caller { identity: self.identity.clone(), name: self.site.name.to_string() }
+    }
+
+    /// Has a keeper do its work.
+    pub(super) fn spawn_keeper(&mut self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(async move {
+            work.await;
+            TaskEnd::Kept
+        });
     }
 
     fn log_event(&self, event: &Event) {
@@ -283,18 +340,22 @@ impl Control {
         let Some(index) = self.peers.iter().position(|other| other.id == peer) else {
             return Ok(());
         };
+        let caller = self.caller();
         let Peer { config, paths, .. } = &self.peers[index];
         let dialer = Dialer::new(&self.identity, config.public_key);
         let mut routes: Vec<_> = paths.iter().map(OpenPath::route).collect();
+        // Straight ways first.
+        routes.sort_by_key(|route| route.relays.len());
         routes.dedup();
         let endpoint = config.endpoint.clone().filter(|_| routes.is_empty());
         self.tasks.spawn(async move {
             if let Some(endpoint) = endpoint
                 && let Ok(remote) = resolve(&endpoint).await
             {
-                routes.push(super::dial::Route { interface: None, local: None, remote });
+                let relays = Vec::new();
+                routes.push(super::dial::Route { local_end: LocalEnd::default(), relays, remote });
             }
-            TaskEnd::Dialed(index, dial(dialer, routes).await.map(Box::new))
+            TaskEnd::Dialed(index, dial(caller, dialer, routes).await.map(Box::new))
         });
         Ok(())
     }
@@ -323,7 +384,7 @@ impl Control {
                 }
                 self.plane.post(move |plane| plane.site.handle_disconnected(id, Instant::now())).await
             }
-            TaskEnd::Listener => Ok(()),
+            TaskEnd::Listener | TaskEnd::Kept => Ok(()),
         }
     }
 
@@ -346,7 +407,10 @@ impl Control {
     }
 
     /// Hands a connection to the engine and serves it, in a task of its own.
-    async fn connect(&mut self, peer: usize, mut secured: Secured) -> Result<(), DaemonError> {
+    async fn connect<S>(&mut self, peer: usize, mut secured: Secured<S>) -> Result<(), DaemonError>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         self.next_connection += 1;
         let id = ConnectionId(self.next_connection);
         let (sender, outgoing) = mpsc::unbounded_channel();

@@ -1,25 +1,29 @@
 //! Opening a control connection over whichever path works first.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use psmc_net::tls::tcp::{TcpError, connect_tcp};
 use psmc_net::tls::{Dialer, Secured, TlsError};
 use thiserror::Error;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::relays::{BoxedStream, Caller, LocalEnd, RelayError, reach};
+use crate::config::Relay;
 
 /// Attempts start this far apart: long enough that the first path usually wins alone, short enough that a dead
 /// one doesn't keep people waiting (RFC 8305 §8 allows 100 ms to 2 s).
 const STAGGER: Duration = Duration::from_millis(100);
 
-/// An attempt is given up after this time.
+/// An attempt is given up after this time, and as much again for each relay on the way.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A way to reach the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Route {
-    pub(super) interface: Option<String>,
-    pub(super) local: Option<IpAddr>,
+    pub(super) local_end: LocalEnd,
+    /// The relays on the way, the nearest first.
+    pub(super) relays: Vec<Relay>,
     pub(super) remote: SocketAddr,
 }
 
@@ -29,9 +33,12 @@ pub(super) enum DialError {
     /// There is no path with an address that is known.
     #[error("no path to the peer has a usable interface and address yet")]
     NoRoute,
-    /// TCP did not connect.
+    /// TCP did not connect, or a relay on the way did not serve.
     #[error(transparent)]
-    Tcp(#[from] TcpError),
+    Unreached(#[from] RelayError),
+    /// The way there took too long.
+    #[error("the relays on the way to the peer did not answer in time")]
+    TimedOut,
     /// The handshake failed.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -39,13 +46,17 @@ pub(super) enum DialError {
 
 /// Tries all routes, one after the other started, and returns the first connection; if there is none, the error
 /// of the attempt that got furthest.
-pub(super) async fn dial(dialer: Dialer, routes: Vec<Route>) -> Result<Secured, DialError> {
+pub(super) async fn dial(
+    caller: Caller,
+    dialer: Dialer,
+    routes: Vec<Route>,
+) -> Result<Secured<BoxedStream>, DialError> {
     let mut attempts = JoinSet::new();
     for (position, route) in (0..).zip(routes) {
-        let dialer = dialer.clone();
+        let (caller, dialer) = (caller.clone(), dialer.clone());
         attempts.spawn(async move {
             tokio::time::sleep(STAGGER * position).await;
-            attempt(&dialer, route).await
+            attempt(&caller, &dialer, route).await
         });
     }
     let mut worst = DialError::NoRoute;
@@ -59,9 +70,11 @@ pub(super) async fn dial(dialer: Dialer, routes: Vec<Route>) -> Result<Secured, 
     Err(worst)
 }
 
-async fn attempt(dialer: &Dialer, route: Route) -> Result<Secured, DialError> {
-    let interface = route.interface.as_deref();
-    let stream = connect_tcp(interface, route.local, route.remote, ATTEMPT_TIMEOUT).await?;
+async fn attempt(caller: &Caller, dialer: &Dialer, route: Route) -> Result<Secured<BoxedStream>, DialError> {
+    let Route { local_end, relays, remote } = &route;
+    let patience = ATTEMPT_TIMEOUT * (1 + u32::try_from(relays.len()).unwrap_or(u32::MAX));
+    let reached = timeout(patience, reach(caller, local_end, relays, *remote));
+    let stream = reached.await.map_err(|_| DialError::TimedOut)??;
     Ok(dialer.connect(stream).await?)
 }
 
@@ -69,7 +82,7 @@ async fn attempt(dialer: &Dialer, route: Route) -> Result<Secured, DialError> {
 fn progress(error: &DialError) -> u8 {
     match error {
         DialError::NoRoute => 0,
-        DialError::Tcp(_) => 1,
+        DialError::Unreached(_) | DialError::TimedOut => 1,
         DialError::Tls(_) => 2,
     }
 }

@@ -1,5 +1,6 @@
 //! From configured paths to sockets and paths of the engine.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -13,8 +14,11 @@ use super::DaemonError;
 use super::control::{Control, Peer};
 use super::dial::Route;
 use super::plane::Plane;
+use super::relays::{Keeper, KeeperSpec, LocalEnd};
 use super::settings::path_config;
-use crate::config::{Endpoint, Host, Name, PathCongestion, PathSettings, TUNNEL_OVERHEAD, Weight};
+use crate::config::{
+    Endpoint, Host, MAX_CHAIN, Name, PathCongestion, PathSettings, Relay, TUNNEL_OVERHEAD, Weight,
+};
 
 /// The socket on the listening port, used by paths that are bound to nothing.
 pub(super) const LISTEN_SOCKET: SocketId = SocketId(0);
@@ -28,6 +32,17 @@ pub(super) enum OpenError {
     /// The peer's name has no address.
     #[error("cannot resolve `{0}`: check the name, or the resolver")]
     Unresolved(Endpoint),
+    /// No relay has this name.
+    #[error("there is no relay `{name}`; this site knows: {known}")]
+    UnknownRelay {
+        /// The name.
+        name: Name,
+        /// The names of those that there are.
+        known: String,
+    },
+    /// It would pass a relay twice, or too many.
+    #[error("a path leads through {MAX_CHAIN} relays at most, and through none twice")]
+    BadChain,
     /// The engine refused it.
     #[error(transparent)]
     Refused(#[from] PeerError),
@@ -42,7 +57,12 @@ pub(super) struct OpenPath {
     pub(super) id: PathId,
     pub(super) settings: PathSettings,
     pub(super) socket: SocketId,
+    /// Where its datagrams go: to the peer, or to the relay next to this site.
     pub(super) remote: SocketAddr,
+    /// Where it leads in the end.
+    endpoint: SocketAddr,
+    /// What keeps its sessions at its relays, if it leads through any.
+    pub(super) keeper: Option<Keeper>,
     /// The index of the interface that the socket was bound to; another one under the same name is another link.
     interface_index: Option<u32>,
 }
@@ -55,15 +75,20 @@ impl OpenPath {
 
     /// How a control connection is made along this path.
     pub(super) fn route(&self) -> Route {
-        Route {
-            interface: self.settings.interface.as_ref().map(|name| name.as_str().to_owned()),
-            local: self.settings.address.map(|address| address.get()),
-            remote: self.remote,
-        }
+        let relays = self.keeper.as_ref().map(|keeper| keeper.keeping().relays).unwrap_or_default();
+        Route { local_end: local_end(&self.settings), relays, remote: self.endpoint }
     }
 
     fn uses_interface(&self, name: &str) -> bool {
         self.settings.interface.as_ref().is_some_and(|interface| interface.as_str() == name)
+    }
+}
+
+/// Where what belongs to a path with these settings leaves this machine.
+fn local_end(settings: &PathSettings) -> LocalEnd {
+    LocalEnd {
+        interface: settings.interface.as_ref().map(|name| name.as_str().to_owned()),
+        local: settings.address.map(|address| address.get()),
     }
 }
 
@@ -105,6 +130,7 @@ pub(super) fn uplink_paths(uplinks: &[Uplink], endpoint: &Endpoint, remote: Sock
         interface: None,
         address: None,
         endpoint: endpoint.clone(),
+        relays: Vec::new(),
         weight: Weight::default(),
         max_rate: None,
         mtu: None,
@@ -134,7 +160,12 @@ async fn link_mtu(netlink: &Netlink, settings: &PathSettings) -> u16 {
 impl Control {
     /// Opens a path. If its interface isn't there yet, the path waits for it, dead.
     pub(super) async fn open_path(&mut self, peer: usize, settings: PathSettings) -> Result<(), OpenError> {
-        let remote = resolve(&settings.endpoint).await?;
+        let relays = self.relays_named(&settings.relays)?;
+        let endpoint = resolve(&settings.endpoint).await?;
+        let remote = match relays.first() {
+            Some(relay) => resolve(&relay.address).await?,
+            None => endpoint,
+        };
         let mtu = link_mtu(&self.netlink, &settings).await;
         let needed = usize::from(self.site.mtu.get()) + TUNNEL_OVERHEAD;
         if usize::from(mtu) < needed {
@@ -146,8 +177,13 @@ impl Control {
         let socket = if bind.is_some() { self.new_socket() } else { LISTEN_SOCKET };
         let config = path_config(&settings, socket, remote, mtu);
         let to = self.peers[peer].id;
+        let is_relayed = !relays.is_empty();
         let opened = self.plane.call(move |plane| {
-            let id = plane.site.add_path(to, config, Instant::now())?;
+            let id = if is_relayed {
+                plane.site.add_relayed_path(to, config, Instant::now())?
+            } else {
+                plane.site.add_path(to, config, Instant::now())?
+            };
             Ok((id, bind.map_or(Ok(()), |bind| bind_port(plane, socket, &bind))))
         });
         let (id, bound): (PathId, Result<(), BindError>) =
@@ -161,8 +197,55 @@ impl Control {
             );
         }
         self.peers[peer].removed.remove(&settings.name);
-        self.peers[peer].paths.push(OpenPath { id, settings, socket, remote, interface_index });
+        let keeper = is_relayed.then(|| self.keep_relays(peer, id, &settings, relays));
+        self.peers[peer].paths.push(OpenPath {
+            id,
+            settings,
+            socket,
+            remote,
+            endpoint,
+            keeper,
+            interface_index,
+        });
         Ok(())
+    }
+
+    /// Has the sessions of a path at its relays made and kept.
+    fn keep_relays(
+        &mut self,
+        peer: usize,
+        path: PathId,
+        settings: &PathSettings,
+        relays: Vec<Relay>,
+    ) -> Keeper {
+        let (keeper, work) = Keeper::new(KeeperSpec {
+            caller: self.caller(),
+            local_end: local_end(settings),
+            relays,
+            spares: self.peers[peer].spares.clone(),
+            endpoint: settings.endpoint.clone(),
+            rate: settings.max_rate.map(|rate| rate.bits_per_second()),
+            peer: self.peers[peer].id,
+            path,
+            name: settings.name.clone(),
+            plane: self.plane.poster(),
+        });
+        self.spawn_keeper(work);
+        keeper
+    }
+
+    /// The relays of these names, if they make a path.
+    pub(super) fn relays_named(&self, names: &[Name]) -> Result<Vec<Relay>, OpenError> {
+        let distinct: BTreeSet<_> = names.iter().collect();
+        if names.len() > MAX_CHAIN || distinct.len() < names.len() {
+            return Err(OpenError::BadChain);
+        }
+        let named = |name: &Name| {
+            let found = self.relays.iter().find(|relay| relay.name == *name).cloned();
+            let known = || self.relays.iter().map(|relay| relay.name.as_str()).collect::<Vec<_>>().join(", ");
+            found.ok_or_else(|| OpenError::UnknownRelay { name: name.clone(), known: known() })
+        };
+        names.iter().map(named).collect()
     }
 
     fn new_socket(&mut self) -> SocketId {

@@ -5,11 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use psmc_core::{self as core, RefusalCounters};
+use psmc_net::keys::PublicKey;
 use psmc_wire::frame::PathUse;
 
 use super::DaemonError;
 use super::control::{Control, Peer};
+use super::paths::OpenPath;
 use super::plane::PlaneCounters;
+use super::relays::Keeper;
 use crate::api::{
     ClassStatus, ControlStatus, PathState, PathStatus, PeerState, PeerStatus, SiteStatus, Status,
 };
@@ -62,7 +65,7 @@ impl Control {
     }
 
     fn peer_status(&self, peer: &Peer, session: &core::PeerStatus, now: Instant) -> PeerStatus {
-        let paths: Vec<_> = session.paths.iter().map(|path| path_status(path, peer)).collect();
+        let paths: Vec<_> = session.paths.iter().map(|path| self.path_status(path, peer)).collect();
         let carries = paths.iter().any(|path| matches!(path.state, PathState::Active | PathState::Standby));
         let counters = &session.counters;
         PeerStatus {
@@ -95,6 +98,17 @@ impl Control {
             classes: session.classes.iter().map(class_status).collect(),
             paths,
         }
+    }
+
+    fn path_status(&self, path: &core::PathStatus, peer: &Peer) -> PathStatus {
+        let open = peer.path_named(&path.name).filter(|_| path.opened_here);
+        let mut status = path_status(path, open);
+        if let Some(relay) = path.relay.filter(|_| !path.opened_here) {
+            let known = self.relays.iter().find(|known| *known.public_key.as_bytes() == relay.0);
+            let key = || PublicKey::from_bytes(relay.0).to_string();
+            status.relays = vec![known.map_or_else(key, |known| known.name.to_string())];
+        }
+        status
     }
 }
 
@@ -174,8 +188,9 @@ fn drops(session: &core::PeerStatus) -> BTreeMap<String, u64> {
     counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
-fn path_status(path: &core::PathStatus, peer: &Peer) -> PathStatus {
-    let settings = peer.path_named(&path.name).filter(|_| path.opened_here).map(|open| &open.settings);
+fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
+    let settings = open.map(|open| &open.settings);
+    let keeping = open.and_then(|open| open.keeper.as_ref()).map(Keeper::keeping).unwrap_or_default();
     let counters = &path.counters;
     let lost = counters.lost_packets as f64;
     let settled = (counters.lost_packets + counters.acked_packets).max(1) as f64;
@@ -192,6 +207,8 @@ fn path_status(path: &core::PathStatus, peer: &Peer) -> PathStatus {
         },
         local: path.address.local_ip.map(|ip| ip.to_string()),
         remote: Some(path.address.remote.to_string()),
+        relays: keeping.relays.iter().map(|relay| relay.name.to_string()).collect(),
+        relay_error: keeping.error,
         interface: settings.and_then(|settings| settings.interface.as_ref()).map(ToString::to_string),
         weight: path.weight,
         max_rate_mbps: path.max_rate.map(megabits),

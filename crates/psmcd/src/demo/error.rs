@@ -56,6 +56,16 @@ pub enum DemoError {
         /// The last lines of its log.
         log: String,
     },
+    /// A relay does not say how it is.
+    #[error("the relay {relay} does not answer: {error}\nthe end of its log:\n{log}")]
+    Relay {
+        /// Its name.
+        relay: &'static str,
+        /// What went wrong.
+        error: String,
+        /// The last lines of its log.
+        log: String,
+    },
     /// The tunnel does not come up.
     #[error("after {} s the tunnel is not up ({state}); the end of the logs:\n{logs}", waited.as_secs())]
     NotUp {

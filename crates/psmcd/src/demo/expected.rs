@@ -1,5 +1,7 @@
 //! What the tunnel could carry at best.
 
+use psmc_wire::hop::HOP_HEADER_LEN;
+
 use super::network::Link;
 use crate::config::InnerMtu;
 
@@ -15,17 +17,26 @@ const OUTER_HEADERS: u64 = 8 + 20 + 14;
 /// What one TCP flow gets through the tunnel, in bit/s, if it fills all these links with packets of full size.
 pub(super) fn goodput<'a>(links: impl IntoIterator<Item = &'a Link>) -> u64 {
     let mtu = u64::from(InnerMtu::default().get());
-    let speed: u64 = links.into_iter().map(Link::bits_per_second).sum();
-    speed * (mtu - INNER_HEADERS) / (mtu + TUNNEL + OUTER_HEADERS)
+    let goodput = |link: &Link| {
+        let hop = if link.to_relay { HOP_HEADER_LEN as u64 } else { 0 };
+        link.bits_per_second() * (mtu - INNER_HEADERS) / (mtu + TUNNEL + hop + OUTER_HEADERS)
+    };
+    links.into_iter().map(goodput).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo::network::LINKS;
+    use crate::demo::network::{DIRECT, links};
 
     #[test]
     fn headers_take_nine_per_cent() {
-        assert_eq!(goodput(&LINKS), 90_000_000 * 1348 / 1481);
+        // Each link is rounded down by itself.
+        assert_eq!(goodput(DIRECT), 90_000_000 * 1348 / 1481 - 1);
+    }
+
+    #[test]
+    fn a_relay_takes_twenty_bytes_more() {
+        assert_eq!(goodput(&links(Some(3))[..1]), 40_000_000 * 1348 / 1501);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::expected;
-use super::network::{self, Cut, FASTEST, LINKS};
+use super::network::{Cut, Links};
 use super::transfer::Transfer;
 use crate::api::{PathState, PathStatus};
 
@@ -64,25 +64,31 @@ struct PathReport {
 }
 
 impl Report {
-    /// `alone` is what one TCP flow got over each of [`LINKS`].
-    pub(super) fn new(cut: Cut, alone: Vec<f64>, set_up: Duration, transfer: &Transfer) -> Self {
+    /// `alone` is what one TCP flow got over each of the links.
+    pub(super) fn new(
+        links: Links,
+        cut: Cut,
+        alone: Vec<f64>,
+        set_up: Duration,
+        transfer: &Transfer,
+    ) -> Self {
         let deliveries = &transfer.deliveries;
         let Range { start, end: mended } = transfer.cut;
         let end = deliveries.end();
         let aggregate = deliveries.mbps(SETTLED..start);
         let recovered = deliveries.reached(aggregate * RECOVERED, mended);
         Self {
-            links: LINKS.iter().map(|link| link.name).collect(),
-            shaped_mbps: LINKS.iter().map(|link| link.mbps).collect(),
+            links: links.iter().map(|link| link.name).collect(),
+            shaped_mbps: links.iter().map(|link| link.mbps).collect(),
             best_single_mbps: alone.iter().copied().map(round).fold(0.0, f64::max),
             sum_mbps: round(alone.iter().sum()),
             links_mbps: alone.into_iter().map(round).collect(),
             set_up_ms: ms(set_up),
-            expected_mbps: mbps(expected::goodput(&LINKS)),
+            expected_mbps: mbps(expected::goodput(links)),
             aggregate_mbps: round(aggregate),
-            cut_link: FASTEST.name,
+            cut_link: links[0].name,
             cut,
-            expected_during_cut_mbps: mbps(expected::goodput(network::rest())),
+            expected_during_cut_mbps: mbps(expected::goodput(&links[1..])),
             during_cut_mbps: round(deliveries.mbps(start..mended)),
             after_cut_mbps: round(deliveries.mbps(mended + SETTLED..end)),
             gap_before_ms: ms(deliveries.longest_gap(SETTLED..start)),

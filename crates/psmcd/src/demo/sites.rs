@@ -2,6 +2,7 @@
 
 mod directory;
 mod file;
+mod relays;
 
 use std::env;
 use std::fs::File;
@@ -16,11 +17,12 @@ use psmc_net::netns::Namespace;
 use tokio::time::sleep;
 
 use super::DemoError;
-use super::network::{LINKS, Network};
+use super::network::Network;
 use crate::api::{Client, ClientError, PathState, PathStatus, PeerStatus, Request, Response, Status};
 
 pub(super) use directory::Directory;
 pub(super) use file::HQ_INSIDE;
+pub(super) use relays::Relays;
 
 /// How long the tunnel may take to come up: far longer than it needs.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -35,6 +37,8 @@ const LOG_LINES: usize = 10;
 pub(super) struct Sites {
     van: Site,
     hq: Site,
+    /// How many paths there shall be.
+    paths: usize,
     /// When the van was started.
     started: Instant,
 }
@@ -48,17 +52,23 @@ struct Site {
 }
 
 impl Sites {
-    /// Makes keys and configurations, and starts the daemons.
-    pub(super) async fn start(network: &Network, directory: &Path) -> Result<Self, DemoError> {
-        let (van_key, hq_key) = (PrivateKey::generate(), PrivateKey::generate());
+    /// Makes configurations, and starts the daemons, that of the van with this key.
+    pub(super) async fn start(
+        network: &Network,
+        van_key: &PrivateKey,
+        relays: &Relays,
+        directory: &Path,
+    ) -> Result<Self, DemoError> {
+        let hq_key = PrivateKey::generate();
         let hq = file::hq(&hq_key, &van_key.public(), &directory.join("hq.sock"));
-        let van = file::van(&van_key, &hq_key.public(), &directory.join("van.sock"));
+        let socket = directory.join("van.sock");
+        let van = file::van(van_key, &hq_key.public(), network.links, relays, &socket);
         let mut hq = Site::start("hq", &network.hq, directory, &hq)?;
         // Who calls before anybody listens pauses before the next call: no part of the time that a tunnel takes.
         hq.wait_until_it_answers().await?;
         let started = Instant::now();
         let van = Site::start("van", &network.van, directory, &van)?;
-        Ok(Self { van, hq, started })
+        Ok(Self { van, hq, paths: network.links.len(), started })
     }
 
     /// Waits until the tunnel carries data over every path, and returns how long that took since the van's start.
@@ -68,7 +78,7 @@ impl Sites {
             self.check()?;
             // A daemon that has just started has no socket yet.
             if let Ok(status) = self.van.status().await {
-                if is_up(&status) {
+                if is_up(&status, self.paths) {
                     return Ok(self.started.elapsed());
                 }
                 state = summary(&status);
@@ -106,7 +116,8 @@ impl Site {
         let file = directory.join(name).with_extension("toml");
         directory::write_private(&file, configuration)?;
         let log = directory.join(name).with_extension("log");
-        let daemon = spawn(host, &file, &log).map_err(|source| DemoError::Start { site: name, source })?;
+        let daemon =
+            spawn(host, "daemon", &file, &log).map_err(|source| DemoError::Start { site: name, source })?;
         Ok(Self { name, daemon, log, socket: directory.join(name).with_extension("sock") })
     }
 
@@ -147,34 +158,43 @@ impl Site {
     }
 
     fn log_tail(&self) -> String {
-        let log = std::fs::read_to_string(&self.log).unwrap_or_else(|error| error.to_string());
-        tail(&log, self.name)
+        log_tail(&self.log, self.name)
     }
 }
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // Both fail only for a daemon that has ended.
-        drop(self.daemon.kill());
-        drop(self.daemon.wait());
+        end(&mut self.daemon);
     }
 }
 
-/// Starts `psmc daemon`: this very program, which unlike `psmcd` is there for sure, is the daemon as well.
-fn spawn(host: &Namespace, file: &Path, log: &Path) -> io::Result<Child> {
+/// Starts `psmc daemon` or `psmc relay`: this very program, which unlike `psmcd` and `psmc-relay` is there for sure, is
+/// both of them as well. A log goes on where it was.
+fn spawn(host: &Namespace, what: &str, file: &Path, log: &Path) -> io::Result<Child> {
     let mut command = Command::new(env::current_exe()?);
-    command.arg("daemon").arg("--config").arg(file);
+    command.arg(what).arg("--config").arg(file);
     command.stdin(Stdio::null()).stdout(Stdio::null());
-    host.spawn(command.stderr(File::create(log)?))
+    host.spawn(command.stderr(File::options().create(true).append(true).open(log)?))
+}
+
+fn end(program: &mut Child) {
+    // Both fail only for one that has ended.
+    drop(program.kill());
+    drop(program.wait());
+}
+
+fn log_tail(log: &Path, site: &str) -> String {
+    let log = std::fs::read_to_string(log).unwrap_or_else(|error| error.to_string());
+    tail(&log, site)
 }
 
 fn paths(status: &Status) -> &[PathStatus] {
     status.peers.first().map_or(&[], |peer| &peer.paths)
 }
 
-fn is_up(status: &Status) -> bool {
+fn is_up(status: &Status, wanted: usize) -> bool {
     let active = paths(status).iter().filter(|path| path.state == PathState::Active);
-    active.count() == LINKS.len()
+    active.count() == wanted
 }
 
 /// The state of the peer and its paths, in a line.

@@ -69,7 +69,7 @@ pub(super) async fn receive(
 /// What one TCP flow gets through a link, in Mbit/s.
 pub(super) async fn goodput_mbps(network: &Network, link: &Link) -> Result<f64, DemoError> {
     let failed = |source| DemoError::Tcp { over: format!("over {}", link.name), source };
-    let mut flow = connect(&network.van, &network.hq, link.hq()).await.map_err(failed)?;
+    let mut flow = connect(&network.van, network.far(link), link.far()).await.map_err(failed)?;
     let deliveries = RefCell::new(Deliveries::new(Instant::now()));
     let both =
         async { tokio::try_join!(pour(&mut flow.sender), receive(&mut flow.receiver, &deliveries, |_| {})) };

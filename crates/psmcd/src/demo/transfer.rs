@@ -17,8 +17,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, sleep_until};
 
 use super::deliveries::Deliveries;
-use super::network::{self, Cut, FASTEST, LINKS, Network};
-use super::sites::{HQ_INSIDE, Sites};
+use super::network::{Cut, Links, Network};
+use super::sites::{HQ_INSIDE, Relays, Sites};
 use super::tcp::{self, Flow};
 use super::view::{Frame, Lane, View};
 use super::{DemoError, expected};
@@ -46,10 +46,11 @@ pub(super) struct Transfer {
     pub(super) paths: Vec<PathStatus>,
 }
 
-/// Sends a file, cuts and mends the fastest link meanwhile, and shows it all in `view`.
+/// Sends a file, cuts and mends the fastest link meanwhile, or kills its relay, and shows it all in `view`.
 pub(super) async fn run(
     network: &Arc<Network>,
     sites: &mut Sites,
+    relays: &mut Relays,
     how: Cut,
     view: &mut View,
 ) -> Result<Transfer, DemoError> {
@@ -59,11 +60,14 @@ pub(super) async fn run(
     let started = Instant::now();
     let deliveries = RefCell::new(Deliveries::new(started));
     let work = async {
-        tokio::try_join!(send_and_compare(&mut flow, &deliveries), cut_and_mend(network, how, started))
+        tokio::try_join!(
+            send_and_compare(&mut flow, file_size(network.links), &deliveries),
+            cut_and_mend(network, relays, how, started)
+        )
     };
     let (hash_ok, cut) = tokio::select! {
         done = work => done?,
-        failed = watch(sites, &deliveries, view) => match failed? {},
+        failed = watch(sites, network.links, &deliveries, view) => match failed? {},
     };
     view.clear();
     Ok(Transfer {
@@ -79,17 +83,21 @@ fn failed(source: io::Error) -> DemoError {
 }
 
 /// As many bytes as the tunnel carries in [`LENGTH`] if it does its best.
-fn file_size() -> u64 {
-    let whole = expected::goodput(&LINKS) * (LENGTH - CUT_FOR).as_secs();
-    let reduced = expected::goodput(network::rest()) * CUT_FOR.as_secs();
+fn file_size(links: Links) -> u64 {
+    let whole = expected::goodput(links) * (LENGTH - CUT_FOR).as_secs();
+    let reduced = expected::goodput(&links[1..]) * CUT_FOR.as_secs();
     (whole + reduced) / 8
 }
 
 /// Sends the file, and says whether it arrives as it was sent.
-async fn send_and_compare(flow: &mut Flow, deliveries: &RefCell<Deliveries>) -> Result<bool, DemoError> {
+async fn send_and_compare(
+    flow: &mut Flow,
+    size: u64,
+    deliveries: &RefCell<Deliveries>,
+) -> Result<bool, DemoError> {
     let mut received = Context::new(&SHA256);
     let receive = tcp::receive(&mut flow.receiver, deliveries, |bytes| received.update(bytes));
-    let (sent, ()) = tokio::try_join!(send(&mut flow.sender, file_size()), receive).map_err(failed)?;
+    let (sent, ()) = tokio::try_join!(send(&mut flow.sender, size), receive).map_err(failed)?;
     Ok(sent.as_ref() == received.finish().as_ref())
 }
 
@@ -111,14 +119,22 @@ async fn send(stream: &mut TcpStream, size: u64) -> io::Result<Digest> {
 
 async fn cut_and_mend(
     network: &Arc<Network>,
+    relays: &mut Relays,
     how: Cut,
     started: Instant,
 ) -> Result<Range<Duration>, DemoError> {
+    let link = network.fastest();
     sleep_until((started + CUT_AT).into()).await;
     let cut = started.elapsed();
-    aside(network, move |network| network.cut(FASTEST, how)).await?;
+    aside(network, move |network| network.cut(link, how)).await?;
+    if how == Cut::Killed {
+        relays.kill(link);
+    }
     sleep_until((started + CUT_AT + CUT_FOR).into()).await;
-    aside(network, move |network| network.mend(FASTEST, how)).await?;
+    aside(network, move |network| network.mend(link, how)).await?;
+    if how == Cut::Killed {
+        relays.restart(network, link)?;
+    }
     // The kernel may take half a second to do so, while it removes other namespaces.
     Ok(cut..started.elapsed())
 }
@@ -136,6 +152,7 @@ async fn aside(
 /// Shows how it goes, until something is wrong with a daemon.
 async fn watch(
     sites: &mut Sites,
+    links: Links,
     deliveries: &RefCell<Deliveries>,
     view: &mut View,
 ) -> Result<Infallible, DemoError> {
@@ -143,29 +160,23 @@ async fn watch(
     loop {
         sleep(view.interval()).await;
         let (now, paths) = (Instant::now(), sites.paths().await?);
-        let lanes = lanes(&since(&before, paths.clone()), now - then);
-        view.show(&frame(&deliveries.borrow(), lanes, then..now));
+        let lanes = lanes(links, &since(&before, paths.clone()), now - then);
+        view.show(&frame(&deliveries.borrow(), file_size(links), lanes, then..now));
         (then, before) = (now, paths);
     }
 }
 
-fn frame(deliveries: &Deliveries, lanes: Vec<Lane>, window: Range<Instant>) -> Frame {
+fn frame(deliveries: &Deliveries, size: u64, lanes: Vec<Lane>, window: Range<Instant>) -> Frame {
     let window = deliveries.time(window.start)..deliveries.time(window.end);
-    Frame {
-        elapsed: window.end,
-        mbps: deliveries.mbps(window),
-        arrived: deliveries.total(),
-        size: file_size(),
-        lanes,
-    }
+    Frame { elapsed: window.end, mbps: deliveries.mbps(window), arrived: deliveries.total(), size, lanes }
 }
 
 /// What the paths do, of what they sent in so much time.
-fn lanes(paths: &[PathStatus], time: Duration) -> Vec<Lane> {
+fn lanes(links: Links, paths: &[PathStatus], time: Duration) -> Vec<Lane> {
     let lane = |path: &PathStatus| Lane {
         name: path.name.clone(),
         mbps: path.tx_bytes as f64 * 8.0 / 1e6 / time.as_secs_f64(),
-        limit_mbps: LINKS.iter().find(|link| link.name == path.name).map_or(0.0, |link| link.mbps.into()),
+        limit_mbps: links.iter().find(|link| link.name == path.name).map_or(0.0, |link| link.mbps.into()),
         rtt_ms: path.rtt_ms,
         state: path.state,
     };
@@ -186,10 +197,11 @@ fn since(before: &[PathStatus], mut now: Vec<PathStatus>) -> Vec<PathStatus> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::demo::network::DIRECT;
 
     #[test]
     fn the_file_takes_as_long_as_it_should() {
         // 81.9 Mbit/s for 9 s and 45.5 Mbit/s for 3 s.
-        assert_eq!(file_size() / 1_000_000, 109);
+        assert_eq!(file_size(DIRECT) / 1_000_000, 109);
     }
 }

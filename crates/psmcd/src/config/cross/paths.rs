@@ -6,9 +6,10 @@ use psmc_toml::Complaint;
 use toml::Spanned;
 
 use super::{for_each_repetition, names};
-use crate::config::MAX_PATHS;
 use crate::config::draft::{PathDraft, PeerDraft, RelayDraft};
+use crate::config::value::Name;
 use crate::config::value::{BindAddress, Congestion, Encapsulation, Endpoint, Host, InterfaceName};
+use crate::config::{MAX_CHAIN, MAX_PATHS};
 
 pub(super) fn check(peer: &PeerDraft, relays: &[RelayDraft], out: &mut Vec<Complaint>) {
     names::unique_names("paths of this peer", peer.paths.iter().filter_map(|path| path.name.as_ref()), out);
@@ -16,11 +17,13 @@ pub(super) fn check(peer: &PeerDraft, relays: &[RelayDraft], out: &mut Vec<Compl
     distinct(peer, out);
     for path in &peer.paths {
         endpoint(peer, path, out);
-        family(peer, path, out);
+        family(peer, path, relays, out);
         fixed_rate(path, out);
-        known_relays(path, relays, out);
-        no_relays_yet(path, out);
+        known_relays("the path goes over the relay", path.relays.as_ref(), relays, out);
+        chain(path, out);
+        no_ipip_yet(path, out);
     }
+    known_relays("the peer has the spare relay", peer.spare_relays.as_ref(), relays, out);
 }
 
 /// A fixed rate is given by `max_rate`.
@@ -52,24 +55,27 @@ fn endpoint(peer: &PeerDraft, path: &PathDraft, out: &mut Vec<Complaint>) {
 }
 
 /// What makes two paths the same way.
-type Way<'a> = (Option<&'a InterfaceName>, Option<BindAddress>, &'a Endpoint);
+type Way<'a> = (Option<&'a InterfaceName>, Option<BindAddress>, Vec<&'a Name>, &'a Endpoint);
 
 fn distinct(peer: &PeerDraft, out: &mut Vec<Complaint>) {
     let ways: Vec<Spanned<Way<'_>>> = peer.paths.iter().filter_map(|path| way(peer, path)).collect();
     for_each_repetition(&ways, |_, place, first| {
-        let reason = "two paths have the same interface, address and endpoint: they are the same way";
-        let remedy = "remove one, or give it another `interface`, `address` or `endpoint`";
+        let reason = "two paths have the same interface, address, relays and endpoint: they are the same way";
+        let remedy = "remove one, or give it another `interface`, `address` or `endpoint`, or other `relays`";
         out.push(Complaint::new(reason, remedy).at(place).because_of(first, "the other one"));
     });
 }
 
 fn way<'a>(peer: &'a PeerDraft, path: &'a PathDraft) -> Option<Spanned<Way<'a>>> {
-    let goes_over_relay = path.relays.as_ref().is_some_and(|relays| !relays.get_ref().is_empty());
-    if goes_over_relay || !path.is_comparable {
+    if !path.is_comparable {
         return None;
     }
     let address = path.address.as_ref().map(|address| *address.get_ref());
-    Some(Spanned::new(path.place.clone(), (path.interface.as_ref(), address, target(peer, path)?.get_ref())))
+    let target = target(peer, path)?.get_ref();
+    Some(Spanned::new(
+        path.place.clone(),
+        (path.interface.as_ref(), address, used_relays(path).collect(), target),
+    ))
 }
 
 /// Where a path leads. `None` also if the file gives an endpoint that is wrong.
@@ -77,9 +83,26 @@ fn target<'a>(peer: &'a PeerDraft, path: &'a PathDraft) -> Option<&'a Spanned<En
     if path.has_endpoint { path.endpoint.as_ref() } else { peer.endpoint.as_ref() }
 }
 
+fn used_relays(path: &PathDraft) -> impl Iterator<Item = &Name> {
+    path.relays.iter().flat_map(|relays| relays.get_ref()).map(Spanned::get_ref)
+}
+
+/// What the datagrams of a path are sent to first.
+fn first_hop<'a>(
+    peer: &'a PeerDraft,
+    path: &'a PathDraft,
+    relays: &'a [RelayDraft],
+) -> Option<&'a Spanned<Endpoint>> {
+    let Some(first) = used_relays(path).next() else {
+        return target(peer, path);
+    };
+    let named = |relay: &&RelayDraft| relay.name.as_ref().is_some_and(|name| name.get_ref() == first);
+    relays.iter().find(named)?.address.as_ref()
+}
+
 /// A packet cannot have an IPv4 source and an IPv6 destination.
-fn family(peer: &PeerDraft, path: &PathDraft, out: &mut Vec<Complaint>) {
-    let (Some(address), Some(endpoint)) = (&path.address, target(peer, path)) else {
+fn family(peer: &PeerDraft, path: &PathDraft, relays: &[RelayDraft], out: &mut Vec<Complaint>) {
+    let (Some(address), Some(endpoint)) = (&path.address, first_hop(peer, path, relays)) else {
         return;
     };
     let Host::Ip(remote) = endpoint.get_ref().host else {
@@ -98,11 +121,15 @@ fn version(ip: IpAddr) -> &'static str {
     if ip.is_ipv4() { "IPv4" } else { "IPv6" }
 }
 
-fn known_relays(path: &PathDraft, relays: &[RelayDraft], out: &mut Vec<Complaint>) {
-    let Some(used) = &path.relays else { return };
+fn known_relays(
+    user: &str,
+    used: Option<&Spanned<Vec<Spanned<Name>>>>,
+    relays: &[RelayDraft],
+    out: &mut Vec<Complaint>,
+) {
+    let Some(used) = used else { return };
     for_each_repetition(used.get_ref(), |name, place, first| {
-        let complaint =
-            Complaint::new(format!("the path goes over the relay \"{name}\" twice"), "remove one of the two");
+        let complaint = Complaint::new(format!("{user} \"{name}\" twice"), "remove one of the two");
         out.push(complaint.at(place).because_of(first, "here already"));
     });
     let known =
@@ -114,14 +141,20 @@ fn known_relays(path: &PathDraft, relays: &[RelayDraft], out: &mut Vec<Complaint
     }
 }
 
-/// Nobody shall believe that his traffic goes over a relay when it does not.
-fn no_relays_yet(path: &PathDraft, out: &mut Vec<Complaint>) {
-    if let Some(relays) = path.relays.as_ref().filter(|relays| !relays.get_ref().is_empty()) {
-        let reason = "this version of PSMC has no relays yet, so this path cannot work";
-        let remedy =
-            "remove `relays` to send straight to the peer, which then sees where you are; or remove the path";
-        out.push(Complaint::new(reason, remedy).at(relays.span()));
-    }
+fn chain(path: &PathDraft, out: &mut Vec<Complaint>) {
+    let Some(relays) = path.relays.as_ref().filter(|relays| relays.get_ref().len() > MAX_CHAIN) else {
+        return;
+    };
+    let count = relays.get_ref().len();
+    let reason = format!("this path leads through {count} relays, and {MAX_CHAIN} is the most");
+    out.push(
+        Complaint::new(reason, "leave some out: two already hide each end from the other's relay")
+            .at(relays.span()),
+    );
+}
+
+/// Nobody shall believe that his traffic is wrapped when it is not.
+fn no_ipip_yet(path: &PathDraft, out: &mut Vec<Complaint>) {
     if let Some(ipip) = path.encapsulation.as_ref().filter(|e| *e.get_ref() == Encapsulation::IpIp) {
         let reason = "this version of PSMC has no IP-in-IP yet, so this path cannot work";
         out.push(Complaint::new(reason, r#"write "udp", or leave `encapsulation` out"#).at(ipip.span()));

@@ -27,6 +27,7 @@ const KEYS: &[&str] = &[
     "ordered_udp",
     "bad_path_rule",
     "udp_rate_limit",
+    "spare_relays",
     "path",
 ];
 
@@ -42,6 +43,7 @@ pub(in crate::config) struct PeerDraft {
     pub(in crate::config) keepalive: Keepalive,
     pub(in crate::config) udp_rate_limit: Option<Rate>,
     pub(in crate::config) treatment: TreatmentDraft,
+    pub(in crate::config) spare_relays: Option<Spanned<Vec<Spanned<Name>>>>,
     pub(in crate::config) paths: Vec<PathDraft>,
 }
 
@@ -61,6 +63,7 @@ impl PeerDraft {
             keepalive: section.optional("keepalive", out).map(Spanned::into_inner).unwrap_or_default(),
             udp_rate_limit: section.optional("udp_rate_limit", out).map(Spanned::into_inner),
             treatment: TreatmentDraft::read(&section, out),
+            spare_relays: section.list("spare_relays", out),
             paths: paths.into_iter().map(|(place, table)| PathDraft::read(place, table, out)).collect(),
         }
     }

@@ -13,7 +13,7 @@ const KEYS: &[&str] = &["name", "address", "public_key"];
 
 pub(in crate::config) struct RelayDraft {
     pub(in crate::config) name: Option<Spanned<Name>>,
-    pub(in crate::config) address: Option<Endpoint>,
+    pub(in crate::config) address: Option<Spanned<Endpoint>>,
     pub(in crate::config) public_key: Option<Spanned<PublicKey>>,
 }
 
@@ -22,7 +22,7 @@ impl RelayDraft {
         let section = Section::open("[[relay]]", place, table, KEYS, out);
         Self {
             name: section.required("name", "what the paths call this relay", out),
-            address: section.required("address", "where the relay is reached", out).map(Spanned::into_inner),
+            address: section.required("address", "where the relay is reached", out),
             public_key: section
                 .required::<PublicKeyText>("public_key", "the key of the relay", out)
                 .map(|key| Spanned::new(key.span(), key.into_inner().0)),

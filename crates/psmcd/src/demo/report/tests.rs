@@ -27,6 +27,8 @@ fn path(name: &str, state: PathState) -> PathStatus {
         state,
         local: None,
         remote: None,
+        relays: Vec::new(),
+        relay_error: None,
         interface: None,
         weight: 1,
         max_rate_mbps: None,
@@ -44,7 +46,13 @@ fn path(name: &str, state: PathState) -> PathStatus {
 }
 
 fn report() -> Report {
-    Report::new(Cut::Down, vec![38.204, 28.6, 19.1], Duration::from_micros(312_345), &transfer())
+    Report::new(
+        crate::demo::network::DIRECT,
+        Cut::Down,
+        vec![38.204, 28.6, 19.1],
+        Duration::from_micros(312_345),
+        &transfer(),
+    )
 }
 
 #[test]

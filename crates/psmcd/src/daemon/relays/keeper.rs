@@ -1,0 +1,326 @@
+//! The task that keeps a path's sessions at its relays for as long as the path lives.
+//!
+//! ```text
+//!               connected                reserved, or known still
+//!  connecting ─────────────▶ reserving ───────────────────────────▶ kept ──┐ refresh
+//!      ▲                         │                                   │  ◀──┘
+//!      └── a connection breaks, or no answer ────────────────────────┘
+//! ```
+//!
+//! Sessions outlive connections: only what the relay has forgotten is reserved anew. A path that stays dead is moved
+//! to a spare relay, if there is one.
+
+use std::time::Duration;
+
+use psmc_core::{PathState, PeerId};
+use psmc_wire::PathId;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
+
+use super::RelayError;
+use super::chain::{Chain, Sessions};
+use super::reach::{Caller, LocalEnd};
+use super::spares::{Spares, Timer};
+use crate::config::{Endpoint, Name, Relay};
+use crate::daemon::plane::Poster;
+use crate::error_chain;
+
+/// While a relay cannot be reached a new attempt begins this often, so that one that is back is in use within a
+/// second.
+const ATTEMPT_INTERVAL: Duration = Duration::from_millis(400);
+
+/// Attempts at a time: those of the last seconds, for a path with a long round trip.
+const MAX_ATTEMPTS: usize = 8;
+
+/// When a path has died, its relays must answer in this time, or are connected to anew.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Sessions are refreshed so often in the time after which they are forgotten.
+const REFRESHES_PER_IDLE: u32 = 3;
+
+/// The shortest time between refreshes, whatever a relay says.
+const MIN_REFRESH: Duration = Duration::from_secs(1);
+
+/// The wait after a relay has refused, doubled each time.
+const REFUSED_WAITS: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(500)..=Duration::from_secs(10);
+
+/// What a path needs of its relays.
+pub(in crate::daemon) struct KeeperSpec {
+    pub(in crate::daemon) caller: Caller,
+    pub(in crate::daemon) local_end: LocalEnd,
+    /// The nearest first; at least one.
+    pub(in crate::daemon) relays: Vec<Relay>,
+    /// What may take the place of a relay; a path through several keeps them.
+    pub(in crate::daemon) spares: Spares,
+    /// Where the last one leads.
+    pub(in crate::daemon) endpoint: Endpoint,
+    /// Bits per second that it should carry.
+    pub(in crate::daemon) rate: Option<u64>,
+    pub(in crate::daemon) peer: PeerId,
+    pub(in crate::daemon) path: PathId,
+    pub(in crate::daemon) name: Name,
+    pub(in crate::daemon) plane: Poster,
+}
+
+/// How it stands with a path's relays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::daemon) struct Keeping {
+    /// The relays that the path leads through.
+    pub(in crate::daemon) relays: Vec<Relay>,
+    /// Why there is no session, or no connection to a relay.
+    pub(in crate::daemon) error: Option<String>,
+}
+
+/// The control side's hold on a keeper. When the last one is dropped the sessions are given back.
+#[derive(Clone, Debug)]
+pub(in crate::daemon) struct Keeper {
+    commands: mpsc::UnboundedSender<Command>,
+    keeping: watch::Receiver<Keeping>,
+}
+
+/// What a keeper has to know.
+#[derive(Clone, Copy, Debug)]
+enum Command {
+    /// The session must be replaced by a new one.
+    Renew,
+    /// The path has another state.
+    Path(PathState),
+}
+
+impl Keeper {
+    /// A keeper, and the task that does its work.
+    pub(in crate::daemon) fn new(spec: KeeperSpec) -> (Self, impl Future<Output = ()> + Send) {
+        let (commands, received) = mpsc::unbounded_channel();
+        let (told, keeping) = watch::channel(Keeping { relays: spec.relays.clone(), error: None });
+        let timer = Timer::started(Instant::now());
+        let work = Work { spec, commands: received, told, sessions: None, timer };
+        (Self { commands, keeping }, work.run())
+    }
+
+    /// Has the path led through a new session.
+    pub(in crate::daemon) fn renew(&self) {
+        // It has ended only if the daemon is ending.
+        let _ = self.commands.send(Command::Renew);
+    }
+
+    /// Says that the path has another state.
+    pub(in crate::daemon) fn on_path(&self, state: PathState) {
+        let _ = self.commands.send(Command::Path(state));
+    }
+
+    /// How it stands.
+    pub(in crate::daemon) fn keeping(&self) -> Keeping {
+        self.keeping.borrow().clone()
+    }
+}
+
+/// The path is not wanted any more.
+struct Unwanted;
+
+/// Why the sessions are not kept at the moment.
+enum Interrupted {
+    Unwanted,
+    By(RelayError),
+}
+
+struct Work {
+    spec: KeeperSpec,
+    commands: mpsc::UnboundedReceiver<Command>,
+    told: watch::Sender<Keeping>,
+    sessions: Option<Sessions>,
+    /// When the path is to be moved to a spare relay.
+    timer: Timer,
+}
+
+impl Work {
+    async fn run(mut self) {
+        let mut wait = *REFUSED_WAITS.start();
+        loop {
+            let Ok(mut chain) = self.connect().await else { return };
+            match self.keep(&mut chain).await {
+                Interrupted::Unwanted => {
+                    if let Some(sessions) = &self.sessions {
+                        chain.release(sessions).await;
+                    }
+                    return;
+                }
+                Interrupted::By(error @ RelayError::Refused { .. }) => {
+                    self.note(&error);
+                    if self.pause(wait).await.is_err() {
+                        return;
+                    }
+                    wait = (wait * 2).min(*REFUSED_WAITS.end());
+                }
+                Interrupted::By(error) => {
+                    self.note(&error);
+                    wait = *REFUSED_WAITS.start();
+                }
+            }
+        }
+    }
+
+    /// Connects to all relays, however long that takes.
+    async fn connect(&mut self) -> Result<Chain, Unwanted> {
+        let mut attempts = JoinSet::new();
+        let mut beat = interval(ATTEMPT_INTERVAL);
+        loop {
+            tokio::select! {
+                command = self.commands.recv() => {
+                    self.heed(command)?;
+                }
+                Some(Ok(ended)) = attempts.join_next() => match ended {
+                    Ok(chain) => return Ok(chain),
+                    Err(error) => self.note(&error),
+                },
+                () = self.timer.due() => {
+                    if let Some(chain) = self.move_to_spare().await {
+                        return Ok(chain);
+                    }
+                }
+                _ = beat.tick(), if attempts.len() < MAX_ATTEMPTS => {
+                    let KeeperSpec { caller, local_end, relays, .. } = &self.spec;
+                    let (caller, local_end, relays) = (caller.clone(), local_end.clone(), relays.clone());
+                    attempts.spawn(async move { Chain::open(&caller, &local_end, &relays).await });
+                }
+            }
+        }
+    }
+
+    /// Sees to it that there are sessions until a connection breaks.
+    async fn keep(&mut self, chain: &mut Chain) -> Interrupted {
+        match self.settle(chain).await {
+            Ok(()) => {}
+            Err(error) => return Interrupted::By(error),
+        }
+        let mut refresh_at = self.refresh_at();
+        loop {
+            let command = tokio::select! {
+                error = chain.broken() => return Interrupted::By(error),
+                command = self.commands.recv() => command,
+                () = self.timer.due() => {
+                    let Some(spare) = self.move_to_spare().await else { continue };
+                    *chain = spare;
+                    if let Err(error) = self.settle(chain).await {
+                        return Interrupted::By(error);
+                    }
+                    continue;
+                }
+                () = sleep_until(refresh_at) => {
+                    refresh_at = self.refresh_at();
+                    if let Err(error) = self.settle(chain).await {
+                        return Interrupted::By(error);
+                    }
+                    continue;
+                }
+            };
+            let checked = match command {
+                None => return Interrupted::Unwanted,
+                Some(Command::Renew) => self.renew(chain).await,
+                Some(Command::Path(state)) => {
+                    self.timer.on_path(state, Instant::now());
+                    if state == PathState::Dead { self.check(chain).await } else { Ok(()) }
+                }
+            };
+            if let Err(error) = checked {
+                return Interrupted::By(error);
+            }
+        }
+    }
+
+    /// Leads the path through the spare relay that answers first, and returns the connection to that.
+    async fn move_to_spare(&mut self) -> Option<Chain> {
+        let KeeperSpec { caller, local_end, relays, spares, .. } = &self.spec;
+        let [relay] = relays.as_slice() else { return None };
+        let (spare, chain) = spares.swap(caller, local_end, relay).await?;
+        let (path, from, to) = (&self.spec.name, &relay.name, &spare.name);
+        tracing::warn!(%path, %from, %to, "the path is dead, and moves to a spare relay");
+        self.spec.relays = vec![spare];
+        // The former relay forgets them in time, or has done so already.
+        self.sessions = None;
+        self.told.send_modify(|keeping| keeping.relays.clone_from(&self.spec.relays));
+        Some(chain)
+    }
+
+    /// Refreshes the sessions, or makes them if there are none, or not any more.
+    async fn settle(&mut self, chain: &mut Chain) -> Result<(), RelayError> {
+        if let Some(sessions) = &self.sessions
+            && chain.refresh(sessions).await?
+        {
+            self.told.send_modify(|keeping| keeping.error = None);
+            return Ok(());
+        }
+        self.sessions = None;
+        let KeeperSpec { endpoint, rate, peer, path, name, plane, .. } = &self.spec;
+        let (sessions, via) = chain.reserve(endpoint, *rate).await?;
+        tracing::info!(path = %name, relay = %via.remote, "session reserved");
+        self.sessions = Some(sessions);
+        self.told.send_modify(|keeping| keeping.error = None);
+        let (peer, path) = (*peer, *path);
+        plane
+            .post(move |plane| {
+                // A path that has just been removed needs no session; the keeper is told so.
+                let _ = plane.site.lead_path(peer, path, via, std::time::Instant::now());
+            })
+            .await;
+        Ok(())
+    }
+
+    /// Replaces the sessions by new ones.
+    async fn renew(&mut self, chain: &mut Chain) -> Result<(), RelayError> {
+        if let Some(spent) = self.sessions.take() {
+            chain.release(&spent).await;
+        }
+        self.settle(chain).await
+    }
+
+    /// The path is dead: perhaps a relay has forgotten it, and what its connection would say of that takes its time.
+    async fn check(&mut self, chain: &mut Chain) -> Result<(), RelayError> {
+        let silent = RelayError::Silent { relay: self.spec.relays[0].name.clone() };
+        timeout(CHECK_TIMEOUT, self.settle(chain)).await.unwrap_or(Err(silent))
+    }
+
+    fn refresh_at(&self) -> Instant {
+        let idle = self.sessions.as_ref().map_or(Duration::ZERO, |sessions| sessions.idle);
+        Instant::now() + (idle / REFRESHES_PER_IDLE).max(MIN_REFRESH)
+    }
+
+    /// Waits, unless the path is not wanted any more.
+    async fn pause(&mut self, time: Duration) -> Result<(), Unwanted> {
+        let end = sleep(time);
+        tokio::pin!(end);
+        loop {
+            tokio::select! {
+                () = &mut end => return Ok(()),
+                command = self.commands.recv() => self.heed(command)?,
+            }
+        }
+    }
+
+    /// What a command means while there is no connection.
+    fn heed(&mut self, command: Option<Command>) -> Result<(), Unwanted> {
+        match command {
+            None => Err(Unwanted),
+            // Forgotten in time: nobody uses its labels any more.
+            Some(Command::Renew) => {
+                self.sessions = None;
+                Ok(())
+            }
+            Some(Command::Path(state)) => {
+                self.timer.on_path(state, Instant::now());
+                Ok(())
+            }
+        }
+    }
+
+    /// Remembers why a relay cannot be used; says it aloud only when it is news.
+    fn note(&self, error: &RelayError) {
+        let error = error_chain(error);
+        let is_news = self.told.borrow().error.as_ref() != Some(&error);
+        if is_news {
+            tracing::warn!(path = %self.spec.name, error, "the path has no session at its relay");
+            self.told.send_modify(|keeping| keeping.error = Some(error));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The site's side of relays: connections to them, sessions there for paths, and byte streams through them.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | `link` | one connection to a relay: requests and answers |
+//! | `reach` | byte streams to where only relays lead |
+//! | `chain` | the sessions of one path, at each of its relays |
+//! | `keeper` | the task that keeps them for as long as the path lives |
+//! | `spares` | the relays that take the place of those that fail |
+
+mod chain;
+mod keeper;
+mod link;
+mod reach;
+mod spares;
+
+pub(super) use keeper::{Keeper, KeeperSpec};
+pub(super) use reach::{BoxedStream, Caller, LocalEnd, reach};
+pub(super) use spares::Spares;
+
+use psmc_net::tls::TlsError;
+use psmc_net::tls::tcp::TcpError;
+use psmc_wire::relay::Refused;
+use thiserror::Error;
+
+use crate::config::Name;
+
+/// Why a relay is of no use at the moment.
+#[derive(Debug, Error)]
+pub(super) enum RelayError {
+    /// Its name, or that of what it shall lead to, has no address.
+    #[error("cannot resolve `{0}`: check the name, or the resolver")]
+    Unresolved(crate::config::Endpoint),
+    /// TCP did not connect.
+    #[error(transparent)]
+    Tcp(#[from] TcpError),
+    /// The handshake failed, or the connection broke.
+    #[error("the relay {relay} cannot be used")]
+    Tls {
+        /// The relay.
+        relay: Name,
+        /// What went wrong.
+        source: TlsError,
+    },
+    /// It does not do what it was asked for.
+    #[error("the relay {relay} refuses: {}", refused.text)]
+    Refused {
+        /// The relay.
+        relay: Name,
+        /// Its answer.
+        refused: Refused,
+    },
+    /// It says what makes no sense.
+    #[error("the relay {relay} breaks the protocol")]
+    Protocol {
+        /// The relay.
+        relay: Name,
+    },
+    /// It does not answer.
+    #[error("the relay {relay} does not answer")]
+    Silent {
+        /// The relay.
+        relay: Name,
+    },
+}

@@ -1,0 +1,65 @@
+//! Byte streams to where only relays lead.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use psmc_net::tls::Identity;
+use psmc_net::tls::tcp::connect_tcp;
+use psmc_wire::relay::Far;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::RelayError;
+use super::link::Link;
+use crate::config::{Endpoint, Relay};
+use crate::daemon::paths::resolve;
+
+/// A TCP connection that takes longer is given up.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// A byte stream.
+pub(in crate::daemon) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// A byte stream, over TCP or within others.
+pub(in crate::daemon) type BoxedStream = Box<dyn Stream>;
+
+/// As whom a site calls.
+#[derive(Clone)]
+pub(in crate::daemon) struct Caller {
+    pub(in crate::daemon) identity: Identity,
+    pub(in crate::daemon) name: String,
+}
+
+/// Where a connection leaves this machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::daemon) struct LocalEnd {
+    pub(in crate::daemon) interface: Option<String>,
+    pub(in crate::daemon) local: Option<IpAddr>,
+}
+
+/// Opens a byte stream to `to` through these relays, each reached through those before it.
+pub(in crate::daemon) async fn reach(
+    caller: &Caller,
+    local_end: &LocalEnd,
+    relays: &[Relay],
+    to: SocketAddr,
+) -> Result<BoxedStream, RelayError> {
+    let mut stops = Vec::with_capacity(relays.len() + 1);
+    for relay in relays {
+        stops.push(address_of(&relay.address).await?);
+    }
+    stops.push(to);
+    let first =
+        connect_tcp(local_end.interface.as_deref(), local_end.local, stops[0], CONNECT_TIMEOUT).await?;
+    let mut stream: BoxedStream = Box::new(first);
+    for (relay, &next) in relays.iter().zip(&stops[1..]) {
+        stream = Link::open(caller, relay, stream).await?.connect(Far::Address(next)).await?;
+    }
+    Ok(stream)
+}
+
+/// The address of an endpoint.
+pub(super) async fn address_of(endpoint: &Endpoint) -> Result<SocketAddr, RelayError> {
+    resolve(endpoint).await.map_err(|_| RelayError::Unresolved(endpoint.clone()))
+}

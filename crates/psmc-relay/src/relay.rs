@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,7 +15,7 @@ use psmc_net::udp::{BindError, Group, UdpBind, UdpPort};
 use psmc_wire::relay::ALPN;
 use thiserror::Error;
 use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -28,6 +29,10 @@ const MAX_WAITING: usize = 32_768;
 
 /// Connections whose handshakes are done and that wait to be served.
 const MAX_ACCEPTED: usize = 64;
+
+/// Connections that are served at a time. Where grants count, whoever makes a key shakes hands, and has 5 s to show a
+/// grant: more strangers than this in that time are more handshakes than one processor makes.
+const MAX_CONNECTIONS: usize = 8192;
 
 /// Why the relay could not start, or ended.
 #[derive(Debug, Error)]
@@ -57,18 +62,18 @@ pub enum RelayError {
     WorkerDied(#[from] WorkerDied),
 }
 
-/// Runs a relay until SIGTERM or SIGINT.
+/// Runs a relay until SIGTERM or SIGINT. At SIGHUP it reads its `file` anew, for whom it serves.
 ///
 /// # Errors
 /// [`RelayError`] if something that the relay can't do without is missing.
-pub fn run(config: &Config) -> Result<(), RelayError> {
+pub fn run(config: &Config, file: &Path) -> Result<(), RelayError> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|source| RelayError::System { what: "the asynchronous runtime", source })?;
-    runtime.block_on(serve(config))
+    runtime.block_on(serve(config, file))
 }
 
-async fn serve(config: &Config) -> Result<(), RelayError> {
+async fn serve(config: &Config, file: &Path) -> Result<(), RelayError> {
     let total = Arc::new(Limiter::new(config.max_rate.map(psmc_toml::Rate::bits_per_second)));
     let address = config.listen.socket_addr();
     let (workers, data_port) = start_workers(config, address, &total).await?;
@@ -85,11 +90,14 @@ async fn serve(config: &Config) -> Result<(), RelayError> {
     tasks.spawn(status.serve());
     let (ready, accepted) = mpsc::channel(MAX_ACCEPTED);
     let listener = listen_tcp(address)?;
-    tasks.spawn(Listener::run(listener, acceptor(config), ready, handshakes));
+    let allowed = allowed_keys(config);
+    let acceptor = Acceptor::for_protocol(&Identity::new(&config.private_key), allowed.clone(), ALPN);
+    tasks.spawn(Listener::run(listener, acceptor, ready, handshakes));
     tracing::info!(name = %config.name, %address, "the relay is up");
     tokio::select! {
-        () = serve_sites(accepted, hub, streams) => {}
+        () = serve_sites(accepted, hub.clone(), streams) => {}
         ended = stopped() => ended?,
+        failed = reload_when_told(file, &hub, &allowed) => failed?,
     }
     tracing::info!("the relay stops");
     Ok(())
@@ -102,6 +110,7 @@ async fn start_workers(
 ) -> Result<(Vec<Handle>, u16), RelayError> {
     let [a, b, c, d, e, f, g, h, ..] = random_seed();
     let group = Group { size: config.workers, byte: worker::LABEL_BYTE };
+    let origin = Instant::now();
     let mut workers = Vec::new();
     let mut port = address.port();
     for (number, strays) in (0..).zip(worker::neighbours(config.workers)) {
@@ -112,7 +121,7 @@ async fn start_workers(
             worker: (number, config.workers),
             total: total.clone(),
             seed: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
-            origin: Instant::now(),
+            origin,
         };
         let bind = UdpBind { address: SocketAddr::new(address.ip(), port), interface: None };
         let socket = move || match group.size {
@@ -129,12 +138,30 @@ async fn start_workers(
 }
 
 /// A relay that takes grants lets every key shake hands, for a grant comes afterwards.
-fn acceptor(config: &Config) -> Acceptor {
-    let allowed = match config.coordinator {
+fn allowed_keys(config: &Config) -> AllowedKeys {
+    match config.coordinator {
         Some(_) => AllowedKeys::every(),
         None => config.sites.iter().map(|site| site.public_key).collect(),
-    };
-    Acceptor::for_protocol(&Identity::new(&config.private_key), allowed, ALPN)
+    }
+}
+
+/// Serves others at each SIGHUP, if the file is right; ends only when something is broken.
+async fn reload_when_told(file: &Path, hub: &Hub, allowed: &AllowedKeys) -> Result<(), RelayError> {
+    let mut hangups = on_signal(SignalKind::hangup())?;
+    while hangups.recv().await.is_some() {
+        match Config::load(file) {
+            Ok(config) => {
+                // Whether it takes grants is decided at the start, and with it who shakes hands.
+                if !hub.takes_grants() {
+                    allowed.replace(config.sites.iter().map(|site| site.public_key).collect());
+                }
+                hub.reload(&config.sites).await?;
+                tracing::info!(sites = config.sites.len(), "read the file anew");
+            }
+            Err(error) => tracing::error!("the file cannot be used, all stays as it is:\n{error}"),
+        }
+    }
+    Ok(())
 }
 
 async fn serve_sites(
@@ -149,6 +176,10 @@ async fn serve_sites(
             Some(_) = connections.join_next() => {}
             next = accepted.recv() => {
                 let Some((secured, from)) = next else { return };
+                if connections.len() >= MAX_CONNECTIONS {
+                    tracing::debug!(%from, "hung up: too many connections");
+                    continue;
+                }
                 let (hub, streams) = (hub.clone(), streams.clone());
                 connections.spawn(async move {
                     let key = secured.peer;
@@ -163,13 +194,15 @@ async fn serve_sites(
 
 /// Ready when the relay is told to stop.
 async fn stopped() -> Result<(), RelayError> {
-    let handler =
-        |kind| signal(kind).map_err(|source| RelayError::System { what: "signal handlers", source });
     let (mut terminate, mut interrupt) =
-        (handler(SignalKind::terminate())?, handler(SignalKind::interrupt())?);
+        (on_signal(SignalKind::terminate())?, on_signal(SignalKind::interrupt())?);
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
     Ok(())
+}
+
+fn on_signal(kind: SignalKind) -> Result<Signal, RelayError> {
+    signal(kind).map_err(|source| RelayError::System { what: "signal handlers", source })
 }

@@ -164,6 +164,12 @@ impl Relay {
         Ok(())
     }
 
+    /// Forgets all sessions of `site`.
+    pub fn remove_site(&mut self, site: KeyBytes, now: Instant) {
+        let now = self.clock(now);
+        self.forget_those(now, |session| session.ticket.account().key() == site);
+    }
+
     /// Keeps a session of `site` for another idle time.
     ///
     /// # Errors
@@ -210,18 +216,22 @@ impl Relay {
             return;
         }
         self.next_sweep = now + self.idle / u64::from(SWEEPS_PER_IDLE);
-        for index in 0..self.sessions.len() {
-            let is_idle = |session: &Session| now.saturating_sub(session.used_at) >= self.idle;
-            if self.sessions[index].as_deref().is_some_and(is_idle) {
-                self.forget(u32::try_from(index).unwrap_or(u32::MAX), now);
-            }
-        }
+        let idle = self.idle;
+        self.forget_those(now, |session| now.saturating_sub(session.used_at) >= idle);
     }
 
     /// All sessions.
     pub fn sessions(&self, now: Instant) -> impl Iterator<Item = SessionStatus> + '_ {
         let now = self.clock(now);
         self.sessions.iter().flatten().map(move |session| session_status(session, now))
+    }
+
+    fn forget_those(&mut self, now: u64, which: impl Fn(&Session) -> bool) {
+        for index in 0..self.sessions.len() {
+            if self.sessions[index].as_deref().is_some_and(&which) {
+                self.forget(u32::try_from(index).unwrap_or(u32::MAX), now);
+            }
+        }
     }
 
     fn forget(&mut self, index: u32, now: u64) {

@@ -8,6 +8,10 @@ const BURST_NS: u64 = 10_000_000;
 /// How much may go at once at the least, in bits: ten full-size datagrams, so that slow sessions get on by batches too.
 const BURST_BITS: u64 = 16 * 1024 * 8;
 
+/// The lowest rate, in bits per second. Below it a full-size datagram takes most of a second, so that no path would be
+/// found alive, and whoever lifts a limit would wait for what was sent under it.
+const MIN_RATE: u64 = 16_000;
+
 const NS_PER_S: u64 = 1_000_000_000;
 
 /// A rate that is not exceeded in the long run, and by a burst at most in the short.
@@ -32,9 +36,9 @@ impl Limiter {
         limiter
     }
 
-    /// Changes the rate. What was sent so far counts as it did.
+    /// Changes the rate; one below 16 kb/s counts as that. What was sent so far counts as it did.
     pub fn set_rate(&self, rate: Option<u64>) {
-        self.rate.store(rate.unwrap_or(0), Ordering::Relaxed);
+        self.rate.store(rate.map_or(0, |rate| rate.max(MIN_RATE)), Ordering::Relaxed);
     }
 
     /// Bits per second, if there is a limit.
@@ -120,6 +124,14 @@ mod tests {
             assert_eq!(limiter.ready_at(now), now);
             limiter.take(1 << 16, now);
         }
+    }
+
+    #[test]
+    fn no_limit_is_so_low_that_lifting_it_takes_long() {
+        let limiter = Limiter::new(Some(1));
+        limiter.take(1500, 0);
+        limiter.set_rate(Some(8_000_000));
+        assert!(limiter.ready_at(0) < NS_PER_S);
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub struct Refusals {
     pub too_long: u64,
     /// There was no room for it among all that waits.
     pub queue_full: u64,
+    /// It would have made its queue too long, by drop precedence.
+    pub dropped: [u64; PRECEDENCES],
 }
 
 /// A session as it stands.

@@ -57,7 +57,7 @@ fn run(args: &Args) -> Result<(), CliError> {
         (Some(Command::Status(asked)), _) => status::run(asked),
         (None, Some(file)) => {
             init_log(args.log.as_deref())?;
-            Ok(relay::run(&Config::load(file)?)?)
+            Ok(relay::run(&Config::load(file)?, file)?)
         }
         (None, None) => Err(CliError::NoConfig),
     }

@@ -47,6 +47,7 @@ fn describe(status: &Status) -> String {
         ("without an address", refused.no_address),
         ("too long", refused.too_long),
         ("in full queues", refused.queue_full),
+        ("to keep queues short", refused.dropped.iter().sum()),
     ];
     let refused: Vec<String> = all_refused
         .into_iter()

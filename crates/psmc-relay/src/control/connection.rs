@@ -7,7 +7,7 @@ use psmc_net::keys::PublicKey;
 use psmc_net::tls::Secured;
 use psmc_net::tls::tcp::connect_tcp;
 use psmc_wire::relay::{Far, Message, Refusal, Refused, RequestId, StreamId};
-use tokio::io::{ReadHalf, split};
+use tokio::io::{ReadHalf, WriteHalf, split};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
 
@@ -49,12 +49,25 @@ pub(crate) async fn serve(hub: Arc<Hub>, streams: Arc<Streams>, secured: Secured
         Err(Greeting::Ended(end)) => return Err(end),
     };
     write(&mut writer, &welcome(&hub, &member)).await?;
+    tokio::select! {
+        ended = converse(&hub, &streams, &member, reader, writer) => ended,
+        () = member.until_revoked() => Err(End::Refused("the site is not served any more".to_owned())),
+    }
+}
 
+/// Answers a site that is served, until the connection ends.
+async fn converse(
+    hub: &Hub,
+    streams: &Streams,
+    member: &Member,
+    reader: Reader<ReadHalf<Stream>>,
+    writer: WriteHalf<Stream>,
+) -> Result<(), End> {
     let (answers, outgoing) = mpsc::channel(MAX_OUTGOING);
     let writing = write_all(writer, outgoing);
     tokio::pin!(writing);
     let asked = tokio::select! {
-        asked = requests(&hub, &member, reader, answers) => asked,
+        asked = requests(hub, member, reader, answers) => asked,
         written = &mut writing => return written.map(drop),
     };
     // What was answered last is still written.
@@ -68,8 +81,8 @@ pub(crate) async fn serve(hub: Arc<Hub>, streams: Arc<Streams>, secured: Secured
     };
     let stream = reader.unsplit(writer);
     match then {
-        Then::Connect(request, far) => connect(&hub, &streams, &member, (stream, request), far).await,
-        Then::Accept(request, offered) => accept(&hub, &member, (stream, request), offered).await,
+        Then::Connect(request, far) => connect(hub, streams, member, (stream, request), far).await,
+        Then::Accept(request, offered) => accept(hub, member, (stream, request), offered).await,
     }
 }
 

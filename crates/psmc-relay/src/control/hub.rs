@@ -17,7 +17,7 @@ use psmc_wire::relay::{
 use super::gateways::Gateways;
 use super::member::Member;
 use super::{Denied, Stream};
-use crate::config::{Config, Networks};
+use crate::config::{Config, Networks, Site};
 use crate::worker::{Handle, Worker, WorkerDied};
 
 /// What all control connections of a relay have in common.
@@ -38,8 +38,8 @@ pub(crate) struct Hub {
 
 impl Hub {
     pub(crate) fn new(config: &Config, workers: Vec<Handle>, data_port: u16, total: Arc<Limiter>) -> Self {
-        let members =
-            config.sites.iter().map(|site| (KeyBytes(*site.public_key.as_bytes()), Member::listed(site)));
+        let member = |site| (key_of(site), Arc::new(Member::listed(site, None)));
+        let members = config.sites.iter().map(member).collect();
         Self {
             name: config.name.to_string(),
             data_port,
@@ -50,7 +50,7 @@ impl Hub {
             idle_s: u32::try_from(config.idle.as_secs()).unwrap_or(u32::MAX),
             workers,
             next_worker: AtomicUsize::new(0),
-            members: Mutex::new(members.map(|(key, member)| (key, Arc::new(member))).collect()),
+            members: Mutex::new(members),
             total,
             max_rate: config.max_rate.map(psmc_toml::Rate::bits_per_second),
         }
@@ -102,22 +102,56 @@ impl Hub {
         Ok(member.clone())
     }
 
+    /// Serves the sites that the configuration lists by now. Those that it lists no more lose their connections and their
+    /// sessions.
+    pub(crate) async fn reload(&self, sites: &[Site]) -> Result<(), WorkerDied> {
+        let gone = self.replace_listed(sites);
+        for member in gone {
+            member.revoke();
+            let key = member.account.key();
+            self.of_each_worker(move |worker| worker.relay.remove_site(key, Instant::now())).await?;
+        }
+        Ok(())
+    }
+
+    /// Replaces the members that the configuration lists, and returns those that are none any more.
+    fn replace_listed(&self, sites: &[Site]) -> Vec<Arc<Member>> {
+        let mut members = self.members();
+        let stays = |key: &KeyBytes| sites.iter().any(|site| key_of(site) == *key);
+        let gone: Vec<_> = members
+            .extract_if(.., |key, member| member.is_listed() && !stays(key))
+            .map(|(_, gone)| gone)
+            .collect();
+        for site in sites {
+            let key = key_of(site);
+            let renewed = Member::listed(site, members.get(&key).map(Arc::as_ref));
+            members.insert(key, Arc::new(renewed));
+        }
+        gone
+    }
+
     /// Makes the session that a site asks for.
     pub(crate) async fn reserve(&self, member: &Member, wanted: Reserve) -> Result<Reserved, Denied> {
         let Reserve { request, rate, far } = wanted;
         let (address, leg) = self.far_end(far)?;
-        let ticket = member.account.take_session().ok_or_else(|| {
-            let text = format!("this site has {} sessions, as many as it may", member.account.max_sessions());
-            Denied::new(Refusal::Limit, text)
-        })?;
         let rate = [rate, member.session_rate].into_iter().flatten().min();
-        let spec = SessionSpec { ticket, rate, address, far: leg };
-        let worker = &self.workers[self.next_worker.fetch_add(1, Ordering::Relaxed) % self.workers.len()];
-        let added = worker.call(move |worker| worker.relay.add(spec, random_seed, Instant::now())).await?;
-        let Added { id, near, far } =
-            added.map_err(|error| Denied::new(Refusal::Limit, format!("{error}; try another relay")))?;
-        tracing::debug!(site = %member.name, session = id.0, "session reserved");
-        Ok(Reserved { request, session: id, near, far, rate, idle_s: self.idle_s })
+        let first = self.next_worker.fetch_add(1, Ordering::Relaxed);
+        for number in first..first.saturating_add(self.workers.len()) {
+            let ticket = member.account.take_session().ok_or_else(|| {
+                let text =
+                    format!("this site has {} sessions, as many as it may", member.account.max_sessions());
+                Denied::new(Refusal::Limit, text)
+            })?;
+            let spec = SessionSpec { ticket, rate, address, far: leg.clone() };
+            let worker = &self.workers[number % self.workers.len()];
+            let added =
+                worker.call(move |worker| worker.relay.add(spec, random_seed, Instant::now())).await?;
+            if let Ok(Added { id, near, far }) = added {
+                tracing::debug!(site = %member.name, session = id.0, "session reserved");
+                return Ok(Reserved { request, session: id, near, far, rate, idle_s: self.idle_s });
+            }
+        }
+        Err(Denied::new(Refusal::Limit, "the relay has as many sessions as it may: try another relay"))
     }
 
     fn far_end(&self, far: Far) -> Result<(Option<Address>, Leg), Denied> {
@@ -192,6 +226,11 @@ impl Hub {
         Ok(answers)
     }
 
+    /// Whether whoever has a grant is served.
+    pub(crate) fn takes_grants(&self) -> bool {
+        self.coordinator.is_some()
+    }
+
     /// Everybody who is served.
     pub(crate) fn all_members(&self) -> Vec<Arc<Member>> {
         self.members().values().cloned().collect()
@@ -206,6 +245,10 @@ impl Hub {
         // Members are inserted and removed in one step each, so that a poisoned lock holds a whole map too.
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn key_of(site: &Site) -> KeyBytes {
+    KeyBytes(*site.public_key.as_bytes())
 }
 
 /// A new name for a stream.

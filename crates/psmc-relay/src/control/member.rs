@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use psmc_core::relay::Account;
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::relay::Grant;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::config::Site;
 
@@ -34,6 +34,7 @@ pub(crate) struct Member {
     /// In seconds since 1970.
     expires_s: AtomicU64,
     rates: Mutex<Rates>,
+    revoked: watch::Sender<bool>,
 }
 
 /// What all sessions of a site may carry: the least of the two counts.
@@ -44,14 +45,20 @@ struct Rates {
 }
 
 impl Member {
-    pub(crate) fn listed(site: &Site) -> Self {
+    /// A site that the configuration lists. It goes on with the sessions of `before`, what it was until now.
+    pub(crate) fn listed(site: &Site, before: Option<&Self>) -> Self {
         let key = KeyBytes(*site.public_key.as_bytes());
         let rate = site.max_rate.map(psmc_toml::Rate::bits_per_second);
+        let new = Self::new(key, site.name.to_string(), site.max_sessions, rate);
+        let account = before.map_or(new.account, |before| before.account.clone());
+        account.set_max_sessions(site.max_sessions);
+        account.set_rate(rate);
         Self {
+            account,
             session_rate: site.session_rate.map(psmc_toml::Rate::bits_per_second),
             gateway: AtomicBool::new(site.gateway),
             is_listed: true,
-            ..Self::new(key, site.name.to_string(), site.max_sessions, rate)
+            ..new
         }
     }
 
@@ -77,6 +84,7 @@ impl Member {
             gateway: AtomicBool::new(false),
             expires_s: AtomicU64::new(FOR_EVER),
             rates: Mutex::new(Rates { granted: rate, capped: None }),
+            revoked: watch::Sender::new(false),
         }
     }
 
@@ -89,6 +97,22 @@ impl Member {
         self.gateway.store(grant.gateway, Ordering::Relaxed);
         self.account.set_max_sessions(grant.sessions.into());
         self.change_rates(|rates| rates.granted = grant.max_rate);
+    }
+
+    /// Whether the configuration lists it.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.is_listed
+    }
+
+    /// Ends all its connections.
+    pub(crate) fn revoke(&self) {
+        self.revoked.send_replace(true);
+    }
+
+    /// Ready when it is not served any more.
+    pub(crate) async fn until_revoked(&self) {
+        // Fails only when the sender is gone, which `self` holds.
+        let _ = self.revoked.subscribe().wait_for(|revoked| *revoked).await;
     }
 
     /// Whether it is served at that time, in seconds since 1970.

@@ -146,20 +146,10 @@ fn refused(status: &Status, out: &mut String) {
     for (reason, value) in reasons {
         let _ = writeln!(out, "psmc_relay_refused_datagrams_total{{reason=\"{reason}\"}} {value}");
     }
-    let mut dropped = [0; 3];
-    for session in &status.sessions {
-        for way in [&session.to_far, &session.to_near] {
-            for (sum, count) in dropped.iter_mut().zip(way.dropped) {
-                *sum += count;
-            }
-        }
-    }
-    out.push_str(
-        "# HELP psmc_relay_queue_drops Datagrams dropped by the queues of the sessions that stand.\n",
-    );
-    out.push_str("# TYPE psmc_relay_queue_drops gauge\n");
-    for (precedence, value) in dropped.into_iter().enumerate() {
-        let _ = writeln!(out, "psmc_relay_queue_drops{{precedence=\"{precedence}\"}} {value}");
+    out.push_str("# HELP psmc_relay_queue_drops_total Datagrams dropped to keep queues short.\n");
+    out.push_str("# TYPE psmc_relay_queue_drops_total counter\n");
+    for (precedence, value) in refused.dropped.into_iter().enumerate() {
+        let _ = writeln!(out, "psmc_relay_queue_drops_total{{precedence=\"{precedence}\"}} {value}");
     }
 }
 

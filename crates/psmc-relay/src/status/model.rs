@@ -120,4 +120,6 @@ pub struct Refused {
     pub too_long: u64,
     /// There was no room among all that waits.
     pub queue_full: u64,
+    /// It would have made its queue too long, by drop precedence.
+    pub dropped: [u64; 3],
 }

@@ -133,6 +133,7 @@ impl Refused {
             no_address,
             too_long,
             queue_full,
+            dropped,
         } = *refusals;
         self.malformed += malformed;
         self.unknown_label += unknown_label;
@@ -142,5 +143,8 @@ impl Refused {
         self.no_address += no_address;
         self.too_long += too_long;
         self.queue_full += queue_full;
+        for (sum, count) in self.dropped.iter_mut().zip(dropped) {
+            *sum += count;
+        }
     }
 }

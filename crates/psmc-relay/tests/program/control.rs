@@ -95,6 +95,34 @@ async fn the_coordinator_caps_sites_and_sites_their_sessions() {
 }
 
 #[tokio::test]
+async fn the_file_is_read_anew_without_disturbing_who_stays() {
+    let (stays, goes, comes) = (PrivateKey::generate(), PrivateKey::generate(), PrivateKey::generate());
+    let relay = Relay::start("", &[(&stays, ""), (&goes, "")]);
+    let far = || Far::Address("127.0.0.1:9".parse().unwrap());
+    let (mut staying, mut going) = (Site::connect(&stays, &relay).await, Site::connect(&goes, &relay).await);
+    let kept = staying.reserve(far()).await;
+    going.reserve(far()).await;
+    relay.reload("", &[(&stays, "max_sessions = 1"), (&comes, "")]);
+    relay.wait_for("the end of a session", |status| status.sessions.len() == 1);
+    let status = relay.status();
+    assert!(status.sites.iter().any(|site| (site.sessions, site.max_sessions) == (1, 1)), "{status:#?}");
+    let mut rest = Vec::new();
+    // It is closed or reset, whichever comes first.
+    drop(tokio::io::AsyncReadExt::read_to_end(&mut going.stream, &mut rest).await);
+    assert!(matches!(Site::greet(&goes, &relay, None).await, Err(TlsError::KeyRefused)));
+    let answer = staying.ask(|request| Message::Refresh(request, kept.session)).await;
+    assert!(matches!(answer, Message::Done(_)), "{answer:?}");
+    let answer = staying.ask(|request| Message::Reserve(Reserve { request, rate: None, far: far() })).await;
+    assert!(is_refused(&answer, Refusal::Limit), "{answer:?}");
+    Site::connect(&comes, &relay).await.reserve(far()).await;
+
+    relay.reload("nonsense = 1", &[]);
+    let mut again = Site::connect(&stays, &relay).await;
+    let answer = again.ask(|request| Message::Refresh(request, kept.session)).await;
+    assert!(matches!(answer, Message::Done(_)), "{answer:?}");
+}
+
+#[tokio::test]
 async fn nonsense_ends_a_connection_and_nothing_else() {
     use tokio::io::AsyncWriteExt;
     let key = PrivateKey::generate();

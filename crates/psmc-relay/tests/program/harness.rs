@@ -49,18 +49,18 @@ impl Relay {
         fs::set_permissions(&key_file, Permissions::from_mode(0o600)).unwrap();
         // Free for both protocols just now; nobody else on this machine draws ports for both.
         let address = free_address();
-        let mut text = format!(
-            "[relay]\nname = \"fra1\"\nprivate_key_file = \"relay.key\"\nlisten = \"{address}\"\n\
-             destinations = [\"127.0.0.0/8\"]\ncontrol_socket = '{}'\n{settings}\n",
-            directory.path().join("fra1.relay").display(),
-        );
-        for (number, (key, more)) in sites.iter().enumerate() {
-            let public = key.public();
-            text += &format!("[[allow]]\nname = \"site{number}\"\npublic_key = \"{public}\"\n{more}\n");
-        }
+        let text = file(&directory, address, settings, sites);
         fs::write(directory.path().join("relay.toml"), text).unwrap();
         let process = spawn(&directory);
         Self { key, address, directory, process }
+    }
+
+    /// Tells the relay to serve other sites.
+    pub(crate) fn reload(&self, settings: &str, sites: &[(&PrivateKey, &str)]) {
+        let text = file(&self.directory, self.address, settings, sites);
+        fs::write(self.directory.path().join("relay.toml"), text).unwrap();
+        let told = Command::new("kill").args(["-HUP", &self.process.id().to_string()]).status().unwrap();
+        assert!(told.success());
     }
 
     /// Kills the relay, without a word, and starts it again.
@@ -103,6 +103,20 @@ impl Drop for Relay {
         drop(self.process.kill());
         drop(self.process.wait());
     }
+}
+
+/// What the relay is told.
+fn file(directory: &TempDir, address: SocketAddr, settings: &str, sites: &[(&PrivateKey, &str)]) -> String {
+    let mut text = format!(
+        "[relay]\nname = \"fra1\"\nprivate_key_file = \"relay.key\"\nlisten = \"{address}\"\n\
+             destinations = [\"127.0.0.0/8\"]\ncontrol_socket = '{}'\n{settings}\n",
+        directory.path().join("fra1.relay").display(),
+    );
+    for (number, (key, more)) in sites.iter().enumerate() {
+        let public = key.public();
+        text += &format!("[[allow]]\nname = \"site{number}\"\npublic_key = \"{public}\"\n{more}\n");
+    }
+    text
 }
 
 fn spawn(directory: &TempDir) -> Child {

@@ -9,6 +9,7 @@ use psmc_wire::hop::HopHeader;
 use super::Relay;
 use crate::relay::limiter::Limiter;
 use crate::relay::queues::{MAX_LEN, Turn};
+use crate::relay::rio::precedence;
 use crate::relay::session::{Address, Disbelief, Session, Side};
 
 impl Relay {
@@ -97,6 +98,7 @@ impl Relay {
         let was_empty = lane.is_empty();
         let mark = header.marks.drop_precedence;
         if !lane.admits(mark, now, &mut self.rng) {
+            self.refusals.dropped[precedence(mark)] += 1;
             return None;
         }
         let Some(copy) = self.queues.copy(datagram) else {

@@ -175,6 +175,19 @@ fn a_session_is_its_sites_only() {
 }
 
 #[test]
+fn a_site_loses_all_its_sessions_and_nobody_else_does() {
+    let mut world = World::new();
+    let ours = [world.session(None), world.session(None)];
+    world.account = Arc::new(Account::new(KeyBytes([2; 32]), 10, None));
+    let other = world.session(None);
+    world.relay.remove_site(SITE, world.now);
+    let left: Vec<SessionId> = world.relay.sessions(world.now).map(|session| session.id).collect();
+    assert_eq!(left, [other.id]);
+    let mut near = Sender::new(&ours[0].near, "198.51.100.1:1000");
+    assert_eq!(world.send(near.datagram(100), near.address), None);
+}
+
+#[test]
 fn a_full_relay_takes_sessions_again_when_others_end() {
     let mut world = World::with(|config| config.max_sessions = 2);
     let first = world.session(None);

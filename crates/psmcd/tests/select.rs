@@ -82,6 +82,21 @@ fn programs_get_one_object_and_graphviz_gets_a_graph_that_can_be_read_again() {
 }
 
 #[test]
+fn networks_by_chance_can_be_selected_in() {
+    for model in ["transit-stub", "waxman"] {
+        let mut tool = Command::new(env!("CARGO_BIN_EXE_psmc"));
+        let made = tool.args(["topology", model, "--nodes", "60", "--relays", "6"]).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("network.toml");
+        fs::write(&file, made.stdout).unwrap();
+        let output = select(&file, &["--steps", "100000"]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("of 6 candidates") && text.contains("proven to be optimal"), "{model}: {text}");
+    }
+}
+
+#[test]
 fn wrong_networks_are_refused_with_a_reason() {
     let network = |relay: &str, link: &str| {
         format!(

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::fetch::FetchArgs;
 use super::select::SelectArgs;
+use super::topology::TopologyArgs;
 use crate::config::{
     BindAddress, Congestion, Endpoint, InterfaceName, LinkMtu, Name, Rate, Scheduler, Weight,
 };
@@ -96,6 +97,13 @@ pub(super) enum Command {
 Example:
   psmc fetch https://one.example/big.iso https://two.example/pub/big.iso --sha256 9f86…")]
     Fetch(FetchArgs),
+    /// Make a network by chance, to try `psmc select` on
+    ///
+    /// Prints it as TOML:
+    ///
+    ///   psmc topology transit-stub --nodes 200 --relays 20 > net.toml; psmc select net.toml
+    #[command(verbatim_doc_comment)]
+    Topology(TopologyArgs),
     /// Show the whole thing on this one machine: two sites, several paths, one of them cut
     Demo(DemoArgs),
     /// Run one site in the foreground, as psmcd does: for the demo, which must not need another program than this

@@ -11,6 +11,7 @@ mod psmcd;
 mod select;
 mod status;
 mod table;
+mod topology;
 pub(crate) mod units;
 
 use std::io;
@@ -71,6 +72,7 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Peer { command: PeerCommand::Set(args) } => peer::set(&mut connect(&psmc.target)?, args),
         Command::Select(args) => select::run(&args),
         Command::Fetch(args) => fetch::run(&args),
+        Command::Topology(args) => topology::run(&args),
         Command::Demo(args) => Ok(crate::demo::run(&args)?),
         Command::Daemon(args) => psmcd::run(&args),
         Command::Relay(args) => psmcd::relay(&args),

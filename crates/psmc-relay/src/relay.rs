@@ -93,11 +93,12 @@ async fn serve(config: &Config, file: &Path) -> Result<(), RelayError> {
     let allowed = allowed_keys(config);
     let acceptor = Acceptor::for_protocol(&Identity::new(&config.private_key), allowed.clone(), ALPN);
     tasks.spawn(Listener::run(listener, acceptor, ready, handshakes));
+    let hangups = on_signal(SignalKind::hangup())?;
     tracing::info!(name = %config.name, %address, "the relay is up");
     tokio::select! {
         () = serve_sites(accepted, hub.clone(), streams) => {}
         ended = stopped() => ended?,
-        failed = reload_when_told(file, &hub, &allowed) => failed?,
+        failed = reload_at(hangups, file, &hub, &allowed) => failed?,
     }
     tracing::info!("the relay stops");
     Ok(())
@@ -146,8 +147,12 @@ fn allowed_keys(config: &Config) -> AllowedKeys {
 }
 
 /// Serves others at each SIGHUP, if the file is right; ends only when something is broken.
-async fn reload_when_told(file: &Path, hub: &Hub, allowed: &AllowedKeys) -> Result<(), RelayError> {
-    let mut hangups = on_signal(SignalKind::hangup())?;
+async fn reload_at(
+    mut hangups: Signal,
+    file: &Path,
+    hub: &Hub,
+    allowed: &AllowedKeys,
+) -> Result<(), RelayError> {
     while hangups.recv().await.is_some() {
         match Config::load(file) {
             Ok(config) => {

@@ -1,7 +1,7 @@
 //! Where a relay may lead.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::sync::LazyLock;
 
 use ipnet::IpNet;
@@ -18,11 +18,14 @@ pub enum Networks {
 
 impl Networks {
     /// Whether an address is one of them.
+    ///
+    /// This machine's own addresses are none of the public ones: what a firewall keeps from others must not be reached
+    /// by way of the relay.
     #[must_use]
     pub fn contains(&self, ip: IpAddr) -> bool {
         let ip = ip.to_canonical();
         match self {
-            Self::Public => is_public(ip),
+            Self::Public => is_public(ip) && !is_own(ip),
             Self::Listed(networks) => networks.iter().any(|network| network.contains(&ip)),
         }
     }
@@ -50,6 +53,20 @@ fn is_public(ip: IpAddr) -> bool {
         }
     }
 }
+
+/// Whether this machine has an address: then the kernel would send to it from itself.
+fn is_own(ip: IpAddr) -> bool {
+    let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    // Nothing is sent. Where there is no route to an address, it is not our own.
+    let source = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect((ip, ANY_PORT))?;
+        socket.local_addr()
+    });
+    source.is_ok_and(|source| source.ip() == ip)
+}
+
+/// The port matters to no route.
+const ANY_PORT: u16 = 9;
 
 static NOT_PUBLIC_V4: LazyLock<Vec<IpNet>> = LazyLock::new(|| {
     networks(&[
@@ -116,6 +133,12 @@ mod tests {
         ] {
             assert!(!Networks::Public.contains(ip(other)), "{other}");
         }
+    }
+
+    #[test]
+    fn this_machines_own_addresses_are_known() {
+        assert!(is_own(ip("127.0.0.1")));
+        assert!(!is_own(ip("192.0.2.1")) && !is_own(ip("2001:db8::1")));
     }
 
     #[test]

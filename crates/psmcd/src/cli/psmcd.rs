@@ -25,5 +25,5 @@ pub(super) fn run(args: &Psmcd) -> Result<(), CliError> {
 pub(super) fn relay(args: &Psmcd) -> Result<(), CliError> {
     logging::init(args.log_format, args.log.as_deref())?;
     let config = psmc_relay::config::Config::load(&args.config)?;
-    Ok(psmc_relay::relay::run(&config)?)
+    Ok(psmc_relay::relay::run(&config, &args.config)?)
 }

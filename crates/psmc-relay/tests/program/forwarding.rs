@@ -1,7 +1,9 @@
 //! Datagrams through a relay.
 
 use psmc_net::keys::PrivateKey;
+use psmc_net::udp::{Ecn, Transmit, UdpBind, UdpPort};
 use psmc_relay::status::Refused;
+use psmc_wire::hop::HOP_HEADER_LEN;
 use psmc_wire::relay::{Far, Message, Refusal, Reserve};
 
 use crate::harness::{End, Relay, Site};
@@ -122,6 +124,42 @@ async fn several_workers_share_the_sessions() {
     let status = relay.status();
     assert_eq!(status.refused, Refused::default());
     assert_eq!((status.sessions.len(), status.datagrams.sent), (6, 240));
+}
+
+#[tokio::test]
+async fn what_arrives_joined_reaches_the_worker_that_it_belongs_to() {
+    let key = PrivateKey::generate();
+    let relay = Relay::start("workers = 2", &[(&key, "")]);
+    let mut site = Site::connect(&key, &relay).await;
+    let mut ends = Vec::new();
+    for _ in 0..2 {
+        let (mut near, far) = (End::new(relay.address), End::new(relay.address));
+        let reserved = site.reserve(Far::Address(far.address())).await;
+        near.use_hop(relay.address, &reserved.near);
+        ends.push((near, far));
+    }
+    // Both sessions' datagrams in turn, sent from one socket with one system call: the kernel joins them.
+    let (mut joined, mut expected) = (Vec::new(), [Vec::new(), Vec::new()]);
+    for number in 0..20 {
+        for ((near, _), expected) in ends.iter_mut().zip(&mut expected) {
+            let datagram = near.datagram(500, number);
+            expected.push(datagram[HOP_HEADER_LEN..].to_vec());
+            joined.extend(datagram);
+        }
+    }
+    let port = UdpPort::bind(&UdpBind { address: "127.0.0.1:0".parse().unwrap(), interface: None }).unwrap();
+    std::future::poll_fn(|cx| port.poll_writable(cx)).await.unwrap();
+    let segment_size = Some(HOP_HEADER_LEN + 500);
+    let (remote, contents) = (relay.address, &joined[..]);
+    port.try_send(&Transmit { remote, local_ip: None, ecn: Ecn::NotEct, segment_size, contents }).unwrap();
+    for ((_, far), expected) in ends.iter().zip(expected) {
+        for datagram in expected {
+            assert_eq!(far.receive().0, datagram);
+        }
+    }
+    let status = relay.status();
+    assert_eq!((status.datagrams.sent, status.refused), (40, Refused::default()));
+    assert_eq!((status.datagrams.strayed, status.datagrams.stray_drops), (20, 0));
 }
 
 #[tokio::test]

@@ -203,6 +203,9 @@ async fn connect(
     (mut near, request): (Stream, RequestId),
     far: Far,
 ) -> Result<(), End> {
+    if let Err(denied) = Hub::check_grant(member) {
+        return refuse(near, request, denied).await;
+    }
     let Ok(_stream) = member.streams.try_acquire() else {
         return refuse(near, request, Denied::new(Refusal::Limit, "this site has too many streams")).await;
     };

@@ -133,6 +133,7 @@ impl Hub {
     /// Makes the session that a site asks for.
     pub(crate) async fn reserve(&self, member: &Member, wanted: Reserve) -> Result<Reserved, Denied> {
         let Reserve { request, rate, far } = wanted;
+        Self::check_grant(member)?;
         let (address, leg) = self.far_end(far)?;
         let rate = [rate, member.session_rate].into_iter().flatten().min();
         let first = self.next_worker.fetch_add(1, Ordering::Relaxed);
@@ -164,6 +165,14 @@ impl Hub {
             Far::Gateway(key) if self.gateways.has(key) => Ok((None, Leg::Site)),
             Far::Gateway(_) => Err(Denied::no_gateway()),
         }
+    }
+
+    /// Whether a site may still make sessions and streams.
+    pub(crate) fn check_grant(member: &Member) -> Result<(), Denied> {
+        if member.counts_at(unix_time()) {
+            return Ok(());
+        }
+        Err(Denied::new(Refusal::Grant, "the grant has expired: say hello again, with another"))
     }
 
     /// Whether sessions and streams may lead there.

@@ -1,7 +1,7 @@
 //! A site that is served.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use psmc_core::relay::Account;
 use psmc_wire::ids::KeyBytes;
@@ -52,14 +52,16 @@ impl Member {
         let new = Self::new(key, site.name.to_string(), site.max_sessions, rate);
         let account = before.map_or(new.account, |before| before.account.clone());
         account.set_max_sessions(site.max_sessions);
-        account.set_rate(rate);
-        Self {
+        let capped = before.and_then(|before| before.rates().capped);
+        let member = Self {
             account,
             session_rate: site.session_rate.map(psmc_toml::Rate::bits_per_second),
             gateway: AtomicBool::new(site.gateway),
             is_listed: true,
             ..new
-        }
+        };
+        member.cap(capped);
+        member
     }
 
     pub(crate) fn granted(name: &str, grant: &Grant) -> Self {
@@ -136,8 +138,13 @@ impl Member {
     }
 
     fn change_rates(&self, change: impl FnOnce(&mut Rates)) {
-        let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rates = self.rates();
         change(&mut rates);
         self.account.set_rate([rates.granted, rates.capped].into_iter().flatten().min());
+    }
+
+    fn rates(&self) -> MutexGuard<'_, Rates> {
+        // Each rate is replaced in one step, so that a poisoned lock holds whole ones too.
+        self.rates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

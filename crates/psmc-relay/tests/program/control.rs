@@ -69,6 +69,32 @@ async fn a_grant_lets_in_whom_it_names_for_as_long_as_it_says() {
 }
 
 #[tokio::test]
+async fn an_expired_grant_makes_nothing_new_and_ends_nothing() {
+    let (coordinator, site) = (PrivateKey::generate(), PrivateKey::generate());
+    let relay = Relay::start(&format!("coordinator = \"{}\"", coordinator.public()), &[]);
+    let mut short = grant(&relay, &site, &coordinator, 1);
+    short.grant.sessions = 1000;
+    short.signature = coordinator.sign(&short.grant.signed_bytes());
+    let (mut served, _) = Site::greet(&site, &relay, Some(short)).await.unwrap();
+    let far = || Far::Address("127.0.0.1:9".parse().unwrap());
+    let first = served.reserve(far()).await;
+    // Until the second has passed that it names.
+    loop {
+        let answer =
+            served.ask(|request| Message::Reserve(Reserve { request, rate: None, far: far() })).await;
+        if is_refused(&answer, Refusal::Grant) {
+            break;
+        }
+        assert!(matches!(answer, Message::Reserved(_)), "{answer:?}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let answer = served.ask(|request| Message::Refresh(request, first.session)).await;
+    assert!(matches!(answer, Message::Done(_)), "{answer:?}");
+    let (_, answer) = Site::greet(&site, &relay, None).await.unwrap();
+    assert!(is_refused(&answer, Refusal::Grant), "{answer:?}");
+}
+
+#[tokio::test]
 async fn the_coordinator_caps_sites_and_sites_their_sessions() {
     let (coordinator, site) = (PrivateKey::generate(), PrivateKey::generate());
     let settings = format!("max_rate = \"100mbit\"\ncoordinator = \"{}\"", coordinator.public());

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::Value;
-use server::{Manner, Server};
+use server::{AUTHORITY, Manner, Server};
 use tempfile::TempDir;
 use tokio::process::Command;
 
@@ -198,6 +198,30 @@ async fn redirects_are_followed_once() {
     let (report, _servers) = fetched(&[Manner::Circles, Manner::Missing, Manner::Fine], &[]).await;
     assert!(problem(&report, 0).contains("redirects more than"), "{report:#}");
     assert!(problem(&report, 1).contains("404"), "{report:#}");
+}
+
+#[tokio::test]
+async fn secure_mirrors_must_be_trusted() {
+    let content = content();
+    let (secure, plain) =
+        (Server::start_secure(&content).await, Server::start(Manner::Fine, &content, SLOWLY).await);
+    let fetch = async |trusted: &str| {
+        let place = Place::new();
+        let mut command = place.command(&[secure.url(), plain.url()], &[]);
+        let output = command.env("SSL_CERT_FILE", trusted).env_remove("SSL_CERT_DIR").output().await.unwrap();
+        assert!(fs::read(place.file()).unwrap() == content, "{output:?}");
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let report = fetch(AUTHORITY).await;
+    assert!(bytes(&report, 0) > 0, "{report:#}");
+    let report = fetch("/dev/null").await;
+    assert_eq!(bytes(&report, 0), 0, "{report:#}");
+    assert!(problem(&report, 0).contains("no certificates to check"), "{report:#}");
+    // Somebody else's.
+    let stranger = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fetch/tls/stranger.pem");
+    let report = fetch(stranger).await;
+    assert_eq!((bytes(&report, 0), &report["mirrors"][0]["failures"]), (0, &Value::from(1)), "{report:#}");
+    assert!(problem(&report, 0).contains("no secure connection"), "{report:#}");
 }
 
 #[tokio::test]

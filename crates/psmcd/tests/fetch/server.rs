@@ -6,10 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
+use tokio_rustls::TlsAcceptor;
 
 /// What a server does with requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +53,12 @@ pub(crate) enum Manner {
     Missing,
 }
 
+/// Whom clients of a secure server must trust. Its key is known to everybody, and worth nothing outside these tests.
+pub(crate) const AUTHORITY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fetch/tls/ca.pem");
+
 /// A server of one file.
 pub(crate) struct Server {
+    scheme: &'static str,
     port: u16,
     state: Arc<State>,
     task: AbortHandle,
@@ -67,6 +76,15 @@ struct State {
 
 impl Server {
     pub(crate) async fn start(manner: Manner, content: &[u8], pause: Duration) -> Self {
+        Self::start_with(manner, content, pause, None).await
+    }
+
+    /// One that behaves, and speaks TLS.
+    pub(crate) async fn start_secure(content: &[u8]) -> Self {
+        Self::start_with(Manner::Fine, content, Duration::ZERO, Some(tls())).await
+    }
+
+    async fn start_with(manner: Manner, content: &[u8], pause: Duration, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let mut content = content.to_vec();
@@ -77,12 +95,13 @@ impl Server {
         }
         let [requests, connections, sent] = [(); 3].map(|()| AtomicU64::new(0));
         let state = Arc::new(State { manner, content, pause, requests, connections, sent });
-        let task = tokio::spawn(accept(listener, Arc::clone(&state))).abort_handle();
-        Self { port, state, task }
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let task = tokio::spawn(accept(listener, Arc::clone(&state), tls)).abort_handle();
+        Self { scheme, port, state, task }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}/pub/file.bin", self.port)
+        format!("{}://127.0.0.1:{}/pub/file.bin", self.scheme, self.port)
     }
 
     pub(crate) fn requests(&self) -> u64 {
@@ -105,17 +124,39 @@ impl Drop for Server {
     }
 }
 
-async fn accept(listener: TcpListener, state: Arc<State>) {
+async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<TlsAcceptor>) {
     while let Ok((stream, _)) = listener.accept().await {
         state.connections.fetch_add(1, Ordering::Relaxed);
-        let state = Arc::clone(&state);
-        // A client that has gone is no error of the server.
-        tokio::spawn(async move { drop(state.serve(stream).await) });
+        let (state, tls) = (Arc::clone(&state), tls.clone());
+        // A client that has gone, or trusts nobody, is no error of the server.
+        tokio::spawn(async move {
+            drop(match tls {
+                Some(tls) => match tls.accept(stream).await {
+                    Ok(stream) => state.serve(stream).await,
+                    Err(error) => Err(error),
+                },
+                None => state.serve(stream).await,
+            });
+        });
     }
 }
 
+fn tls() -> TlsAcceptor {
+    let chain = CertificateDer::pem_slice_iter(include_bytes!("tls/server.pem"));
+    let chain = chain.collect::<Result<Vec<_>, _>>().unwrap();
+    let key = PrivateKeyDer::from_pem_slice(include_bytes!("tls/server.key")).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()));
+    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    TlsAcceptor::from(Arc::new(config.with_single_cert(chain, key).unwrap()))
+}
+
+/// A connection, secure or not.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
 impl State {
-    async fn serve(&self, stream: TcpStream) -> io::Result<()> {
+    async fn serve(&self, stream: impl Stream) -> io::Result<()> {
         let mut stream = BufReader::new(stream);
         while let Some((path, asked)) = read_request(&mut stream).await? {
             let number = self.requests.fetch_add(1, Ordering::Relaxed);
@@ -135,7 +176,7 @@ impl State {
 
     async fn answer(
         &self,
-        stream: &mut BufReader<TcpStream>,
+        stream: &mut BufReader<impl Stream>,
         asked: Range<u64>,
         number: u64,
     ) -> io::Result<()> {
@@ -176,7 +217,7 @@ impl State {
         stream.flush().await
     }
 
-    async fn send(&self, stream: &mut BufReader<TcpStream>, range: Range<u64>) -> io::Result<()> {
+    async fn send(&self, stream: &mut BufReader<impl Stream>, range: Range<u64>) -> io::Result<()> {
         const PIECE: usize = 8192;
         let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
         let mut sent = 0;
@@ -202,13 +243,13 @@ impl State {
     }
 }
 
-async fn redirect(stream: &mut BufReader<TcpStream>, to: &str) -> io::Result<()> {
+async fn redirect(stream: &mut BufReader<impl Stream>, to: &str) -> io::Result<()> {
     let head = format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 4\r\n\r\nover");
     stream.write_all(head.as_bytes()).await
 }
 
 /// The path, and the range that is asked for; `None` at the end.
-async fn read_request(stream: &mut BufReader<TcpStream>) -> io::Result<Option<(String, Range<u64>)>> {
+async fn read_request(stream: &mut BufReader<impl Stream>) -> io::Result<Option<(String, Range<u64>)>> {
     let mut lines = Vec::new();
     loop {
         let mut line = String::new();

@@ -1,4 +1,5 @@
-//! The thesis on proxy-server-based multipath connections, chapter IV: what a tunnel over several paths carries.
+//! The thesis on proxy-server-based multipath connections: what a tunnel over several paths carries (chapter IV), and files
+//! from several mirrors (chapter V).
 
 mod buffers;
 mod fairness;
@@ -6,6 +7,7 @@ mod figures;
 mod latency;
 mod life;
 mod loss;
+mod mirrors;
 mod paths;
 mod udp;
 mod uneven;
@@ -21,4 +23,5 @@ pub(super) const FAMILIES: &[&[Experiment]] = &[
     fairness::EXPERIMENTS,
     life::EXPERIMENTS,
     udp::EXPERIMENTS,
+    mirrors::EXPERIMENTS,
 ];

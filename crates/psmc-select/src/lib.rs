@@ -6,7 +6,7 @@
 //! | [`Pool`] | the paths that there are to choose from, one for each relay, and what they carry together |
 //! | [`Problem`] | a pool, an [`Objective`] and [`Constraints`] |
 //! | [`best`], [`exact`], [`local`], [`genetic`] | searches for the best [`Selection`] within a [`Budget`] |
-//! | [`reselect`] | what to change when measurements have changed |
+//! | [`reselect()`] | what to change when measurements have changed |
 //! | [`maximum_flow`], [`most_disjoint_paths`], [`widest_disjoint_paths`], [`fastest_disjoint_paths`] | paths through the whole network, relays or not |
 //! | [`seed`] | the constructions of PSMC ch. V, to compare with |
 //! | [`generate`] | networks by chance |
@@ -30,6 +30,7 @@ mod reselect;
 mod route;
 mod search;
 pub mod seed;
+mod simple;
 mod units;
 
 pub use disjoint::{DisjointPaths, fastest_disjoint_paths, widest_disjoint_paths};
@@ -38,9 +39,10 @@ pub use network::{
     Arc, ArcId, Draft, DraftLink, DraftNode, DraftRoute, Hop, LinkId, Network, NetworkError, Node, NodeId,
     Place, Trace, TraceError,
 };
-pub use path::{Disjointness, JointnessBy, Path, simple_paths};
+pub use path::{Disjointness, JointnessBy, Path};
 pub use pool::{Candidate, Pool};
 pub use problem::{Constraints, Objective, Problem, ProblemError, Score, Selection};
 pub use reselect::{Hysteresis, Reselection, reselect};
 pub use search::{Answer, Budget, Chromosomes, Genetic, Steps, best, exact, exact_of_size, genetic, local};
+pub use simple::simple_paths;
 pub use units::{Bandwidth, Latency, Price, QuantityError};

@@ -1,7 +1,5 @@
 //! A path: what it carries, how long it takes, what it shares with another.
 
-use petgraph::visit::EdgeRef;
-
 use crate::network::{ArcId, LinkId, Network, NodeId};
 use crate::{Bandwidth, Latency};
 
@@ -109,42 +107,5 @@ impl Path {
 
     fn inner(&self) -> &[NodeId] {
         self.nodes.get(1..self.nodes.len().saturating_sub(1)).unwrap_or_default()
-    }
-}
-
-/// All paths from the source to the destination that visit no node twice; `None` if there are more than `most`.
-pub fn simple_paths(network: &Network, most: usize) -> Option<Vec<Path>> {
-    let mut walk =
-        SimplePaths { network, most, visited: vec![false; network.graph().node_count()], paths: Vec::new() };
-    walk.visited[network.source().index()] = true;
-    walk.go_on(network.source(), &mut Vec::new()).then_some(walk.paths)
-}
-
-struct SimplePaths<'a> {
-    network: &'a Network,
-    most: usize,
-    visited: Vec<bool>,
-    paths: Vec<Path>,
-}
-
-impl SimplePaths<'_> {
-    /// Whether there are not too many.
-    fn go_on(&mut self, at: NodeId, arcs: &mut Vec<ArcId>) -> bool {
-        if at == self.network.destination() {
-            self.paths.push(Path::new(self.network, arcs.clone()));
-            return self.paths.len() <= self.most;
-        }
-        let edges = self.network.graph().edges(at).map(|edge| (edge.id(), edge.target()));
-        let edges: Vec<_> = edges.collect();
-        edges.into_iter().all(|(arc, next)| {
-            if std::mem::replace(&mut self.visited[next.index()], true) {
-                return true;
-            }
-            arcs.push(arc);
-            let few = self.go_on(next, arcs);
-            arcs.pop();
-            self.visited[next.index()] = false;
-            few
-        })
     }
 }

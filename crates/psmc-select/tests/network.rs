@@ -4,7 +4,7 @@ use psmc_select::generate::{TransitStub, Waxman};
 use psmc_select::{
     Candidate, Constraints, Disjointness, Draft, DraftLink, DraftNode, Hop, JointnessBy, Network,
     NetworkError, Objective, Pool, Problem, ProblemError, Steps, Trace, TraceError, best, maximum_flow,
-    most_disjoint_paths,
+    most_disjoint_paths, simple_paths, widest_disjoint_paths,
 };
 
 /// Two uplinks; over `a` and `b` the same one, over `c` the other.
@@ -178,6 +178,25 @@ fn a_million_nodes_are_no_trouble() {
     let answer = best(&problem, 1, &mut Steps::unlimited());
     assert!(answer.is_proven());
     assert_eq!(answer.selection.map(|found| found.members.len()), Some(1));
+}
+
+#[test]
+fn paths_that_are_too_long_or_too_many_are_no_trouble() {
+    // A chain of thousands of wide links, and beside it, halfway, another that is narrow at its end.
+    let name = |number: usize| format!("n{number}");
+    let mut links: Vec<_> =
+        (1..5000).map(|number| DraftLink::new(name(number - 1), name(number), 10.0, 0.001)).collect();
+    links.push(DraftLink::new(name(0), "x", 9.0, 1.0));
+    links.push(DraftLink::new("x", name(4999), 3.0, 1.0));
+    links.push(DraftLink::new("x", name(2500), 8.0, 1.0));
+    let draft = Draft { source: name(0), destination: name(4999), links, ..Draft::default() };
+    let network = Network::build(&draft).unwrap();
+    let mut steps = Steps::new(100_000);
+    let answer = widest_disjoint_paths(&network, Disjointness::Nodes, None, &mut steps);
+    assert!((answer.bandwidth().mbps() - 13.0).abs() < 1e-9 && answer.most >= answer.bandwidth());
+    assert_eq!(simple_paths(&network, 10).map(|paths| paths.len()), Some(4));
+    let dense = Network::build(&Waxman { degree: 8.0, ..Waxman::new(60, 1) }.generate(1)).unwrap();
+    assert_eq!(simple_paths(&dense, 1000), None);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Disjoint paths through the whole network: the seed's problems 2 to 4, solved exactly.
 //!
-//! How many there are is a matter of flows ([`most_disjoint_paths`](crate::most_disjoint_paths)). Which of them carry most is
+//! How many there are is a matter of flows ([`most_disjoint_paths`]). Which of them carry most is
 //! not: two disjoint paths of which one is to carry 2 and the other 1 are a flow of two commodities, and to find one is
 //! NP-complete. So this is branch and bound.
 

@@ -32,6 +32,8 @@ pub(super) struct Walk<'a> {
     used_nodes: Vec<bool>,
     used_links: Vec<bool>,
     is_stopped: bool,
+    /// Whether a path was given up because it was too long.
+    is_cut: bool,
 }
 
 /// What lies ahead while one path is laid.
@@ -59,13 +61,14 @@ impl<'a> Walk<'a> {
             used_nodes: vec![false; network.graph().node_count()],
             used_links: vec![false; network.link_count()],
             is_stopped: false,
+            is_cut: false,
         }
     }
 
-    /// Whether it came to the end before the budget did.
+    /// Whether it came to the end before the budget did, and no path was too long for it.
     pub(super) fn run(&mut self, budget: &mut dyn Budget) -> bool {
         self.lay_next(budget);
-        !self.is_stopped
+        !self.is_stopped && !self.is_cut
     }
 
     /// Lays the next path in all ways that may lead to something better.
@@ -98,6 +101,10 @@ impl<'a> Walk<'a> {
         let at = arcs.last().map_or(self.network.source(), |arc| self.network.ends(*arc).1);
         if at == self.network.destination() {
             return self.finish_path(arcs.clone(), budget);
+        }
+        if arcs.len() == MOST_HOPS {
+            self.is_cut = true;
+            return;
         }
         for (arc, next) in self.steps(ahead, at) {
             let Some((way_width, way_latency)) = ahead.ways[next.index()] else { continue };
@@ -219,6 +226,9 @@ impl<'a> Walk<'a> {
         best
     }
 }
+
+/// No packet goes further: its TTL has eight bits. Paths that are longer are not looked for.
+const MOST_HOPS: usize = 255;
 
 /// Wider than any path.
 const WIDEST: Bandwidth = Bandwidth::from_bits_per_second(u64::MAX);

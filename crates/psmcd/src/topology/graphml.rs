@@ -8,7 +8,7 @@ use super::attributes::{Attributes, add_link, add_node, set_graph};
 
 pub(super) fn parse(text: &str) -> Result<Draft, Malformed> {
     let document = Document::parse(text)?;
-    let reader = Reader { document: &document };
+    let reader = Reader { document: &document, keys: Key::all(&document) };
     let Some(graph) = document.descendants().find(|node| node.has_tag_name_local("graph")) else {
         return Err(
             reader.complain(document.root_element(), "there is no <graph>; is this GraphML?".to_owned())
@@ -30,6 +30,32 @@ pub(super) fn parse(text: &str) -> Result<Draft, Malformed> {
 
 struct Reader<'a> {
     document: &'a Document<'a>,
+    keys: Vec<Key<'a>>,
+}
+
+/// What the document declares that elements can have.
+struct Key<'a> {
+    id: &'a str,
+    name: &'a str,
+    /// `node`, `edge`, `graph`, or, for any of them, `all`.
+    domain: &'a str,
+    default: Option<&'a str>,
+}
+
+impl<'a> Key<'a> {
+    fn all(document: &'a Document<'a>) -> Vec<Self> {
+        let elements = document.descendants().filter(|node| node.has_tag_name_local("key"));
+        let key = |element: Node<'a, 'a>| {
+            let default = element.children().find(|node| node.has_tag_name_local("default"));
+            Some(Self {
+                id: element.attribute("id")?,
+                name: element.attribute("attr.name")?,
+                domain: element.attribute("for").unwrap_or("all"),
+                default: default.and_then(|node| node.text()),
+            })
+        };
+        elements.filter_map(key).collect()
+    }
 }
 
 impl<'a> Reader<'a> {
@@ -46,16 +72,18 @@ impl<'a> Reader<'a> {
     /// The data of an element, by the names that the keys of the document give them; defaults first.
     fn data(&self, element: Node<'a, 'a>) -> Attributes {
         let domain = element.tag_name().name();
+        let fitting = || self.keys.iter().filter(|key| key.domain == domain || key.domain == "all");
         let mut attributes = Attributes::new();
-        for key in self.document.descendants().filter(|node| node.has_tag_name_local("key")) {
-            let (Some(id), Some(name)) = (key.attribute("id"), key.attribute("attr.name")) else { continue };
-            let default = key.children().find(|node| node.has_tag_name_local("default"));
-            let of_element = element
-                .children()
-                .find(|node| node.has_tag_name_local("data") && node.attribute("key") == Some(id));
-            let fits = key.attribute("for").is_none_or(|which| which == domain || which == "all");
-            if let Some(text) = of_element.or(default).filter(|_| fits).and_then(|node| node.text()) {
-                attributes.insert(name.to_owned(), text.trim().to_owned());
+        let mut set = |key: &Key<'_>, text: &str| {
+            attributes.insert(key.name.to_owned(), text.trim().to_owned());
+        };
+        for key in fitting() {
+            key.default.into_iter().for_each(|text| set(key, text));
+        }
+        for data in element.children().filter(|node| node.has_tag_name_local("data")) {
+            let key = fitting().find(|key| data.attribute("key") == Some(key.id));
+            if let Some((key, text)) = key.zip(data.text()) {
+                set(key, text);
             }
         }
         attributes

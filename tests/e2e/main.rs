@@ -18,6 +18,7 @@ mod life;
 mod mtu;
 mod paths;
 mod queueing;
+mod relays;
 mod repair;
 mod roaming;
 mod strangers;

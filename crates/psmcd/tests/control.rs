@@ -59,6 +59,7 @@ fn path(name: &str) -> PathStatus {
         remote: Some("203.0.113.5:5115".to_owned()),
         relays: Vec::new(),
         relay_error: None,
+        uplink: None,
         interface: None,
         weight: 1,
         max_rate_mbps: None,

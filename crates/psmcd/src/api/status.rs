@@ -168,6 +168,11 @@ pub struct PathStatus {
     /// The interface that it is bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
+    /// What it shares with other paths of this site that have the same: its interface, else its local address, else the
+    /// `default` of the routes. Relays behind one uplink add ways, but no rate beyond the uplink's. Absent if the peer has
+    /// opened the path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink: Option<String>,
     /// Its share in the `wrr` scheduler.
     pub weight: u16,
     /// The most it may send.

@@ -5,7 +5,9 @@ use std::fmt;
 
 use super::units::{age, bytes, rate_mbps};
 use super::{CliError, output, table};
-use crate::api::{ClassStatus, Client, PeerState, PeerStatus, Request, Response, SiteStatus, Status};
+use crate::api::{
+    ClassStatus, Client, PathStatus, PeerState, PeerStatus, Request, Response, SiteStatus, Status,
+};
 
 pub(super) fn run(client: &mut Client, json: bool) -> Result<(), CliError> {
     let Response::Status(status) = client.ask(&Request::Status)? else {
@@ -59,11 +61,26 @@ fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     for class in peer.classes.iter().filter(|class| class.is_used()) {
         write_class(class, out)?;
     }
+    write_shared_uplinks(&peer.paths, out)?;
     out.write_str(&table::paths(&peer.paths))?;
     for path in &peer.paths {
         if let Some(error) = &path.relay_error {
             writeln!(out, "  path {}: {error}", path.name)?;
         }
+    }
+    Ok(())
+}
+
+/// Which paths share an uplink, and so its rate.
+fn write_shared_uplinks(paths: &[PathStatus], out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut by_uplink: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for path in paths {
+        if let Some(uplink) = &path.uplink {
+            by_uplink.entry(uplink).or_default().push(&path.name);
+        }
+    }
+    for (uplink, names) in by_uplink.iter().filter(|(_, names)| names.len() > 1) {
+        writeln!(out, "  one uplink   {uplink}: {}", names.join(", "))?;
     }
     Ok(())
 }

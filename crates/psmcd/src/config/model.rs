@@ -89,6 +89,14 @@ pub struct Peer {
     pub spare_relays: Vec<Name>,
 }
 
+impl Peer {
+    /// Whether all paths to it lead through relays, so that nothing must be sent to it straight.
+    pub(crate) fn is_only_relayed(&self) -> bool {
+        let Paths::Listed(paths) = &self.paths else { return false };
+        paths.iter().all(|path| !path.relays.is_empty())
+    }
+}
+
 /// What is done with the packets of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Treatment {

@@ -23,7 +23,7 @@ use super::connection::{ConnectionEnd, serve};
 use super::dial::{DialError, dial};
 use super::paths::{LISTEN_SOCKET, OpenPath, resolve};
 use super::plane::{self, Notice, PlaneHandle, Started};
-use super::relays::{BoxedStream, Caller, Keeper, LocalEnd, Spares};
+use super::relays::{BoxedStream, LocalEnd, Spares};
 use super::settings::{peer_config, routes_for, site_config, tun_config};
 use crate::api::Server;
 use crate::config::{self, Config, Name};
@@ -283,29 +283,6 @@ impl Control {
         self.log_event(event);
     }
 
-    /// What keeps a path's sessions at its relays.
-    fn keeper(&self, peer: PeerId, path: PathId) -> Option<&Keeper> {
-        let peer = self.peers.iter().find(|other| other.id == peer)?;
-        peer.paths.iter().find(|open| open.id == path)?.keeper.as_ref()
-    }
-
-    /// The spare relays of a peer that is about to be added.
-    fn spares(&self, peer: &config::Peer) -> Spares {
-        let named = |names: &[Name]| -> Vec<_> {
-            self.relays.iter().filter(|relay| names.contains(&relay.name)).cloned().collect()
-        };
-        let used: Vec<_> = match &peer.paths {
-            config::Paths::EveryUplink => Vec::new(),
-            config::Paths::Listed(paths) => paths.iter().flat_map(|path| named(&path.relays)).collect(),
-        };
-        Spares::new(&named(&peer.spare_relays), &used)
-    }
-
-    /// As whom this site calls relays.
-    pub(super) fn caller(&self) -> Caller {
-        Caller { identity: self.identity.clone(), name: self.site.name.to_string() }
-    }
-
     /// Has a keeper do its work.
     pub(super) fn spawn_keeper(&mut self, work: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(async move {
@@ -347,7 +324,7 @@ impl Control {
         // Straight ways first.
         routes.sort_by_key(|route| route.relays.len());
         routes.dedup();
-        let endpoint = config.endpoint.clone().filter(|_| routes.is_empty());
+        let endpoint = config.endpoint.clone().filter(|_| routes.is_empty() && !config.is_only_relayed());
         self.tasks.spawn(async move {
             if let Some(endpoint) = endpoint
                 && let Ok(remote) = resolve(&endpoint).await

@@ -1,6 +1,5 @@
 //! From configured paths to sockets and paths of the engine.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -14,11 +13,9 @@ use super::DaemonError;
 use super::control::{Control, Peer};
 use super::dial::Route;
 use super::plane::Plane;
-use super::relays::{Keeper, KeeperSpec, LocalEnd};
+use super::relays::{Keeper, LocalEnd};
 use super::settings::path_config;
-use crate::config::{
-    Endpoint, Host, MAX_CHAIN, Name, PathCongestion, PathSettings, Relay, TUNNEL_OVERHEAD, Weight,
-};
+use crate::config::{Endpoint, Host, MAX_CHAIN, Name, PathCongestion, PathSettings, TUNNEL_OVERHEAD, Weight};
 
 /// The socket on the listening port, used by paths that are bound to nothing.
 pub(super) const LISTEN_SOCKET: SocketId = SocketId(0);
@@ -79,13 +76,19 @@ impl OpenPath {
         Route { local_end: local_end(&self.settings), relays, remote: self.endpoint }
     }
 
+    /// The name of what its rate is shared with by other paths.
+    pub(super) fn uplink(&self) -> String {
+        let LocalEnd { interface, local } = local_end(&self.settings);
+        interface.or_else(|| Some(local?.to_string())).unwrap_or_else(|| "default".to_owned())
+    }
+
     fn uses_interface(&self, name: &str) -> bool {
         self.settings.interface.as_ref().is_some_and(|interface| interface.as_str() == name)
     }
 }
 
 /// Where what belongs to a path with these settings leaves this machine.
-fn local_end(settings: &PathSettings) -> LocalEnd {
+pub(super) fn local_end(settings: &PathSettings) -> LocalEnd {
     LocalEnd {
         interface: settings.interface.as_ref().map(|name| name.as_str().to_owned()),
         local: settings.address.map(|address| address.get()),
@@ -208,44 +211,6 @@ impl Control {
             interface_index,
         });
         Ok(())
-    }
-
-    /// Has the sessions of a path at its relays made and kept.
-    fn keep_relays(
-        &mut self,
-        peer: usize,
-        path: PathId,
-        settings: &PathSettings,
-        relays: Vec<Relay>,
-    ) -> Keeper {
-        let (keeper, work) = Keeper::new(KeeperSpec {
-            caller: self.caller(),
-            local_end: local_end(settings),
-            relays,
-            spares: self.peers[peer].spares.clone(),
-            endpoint: settings.endpoint.clone(),
-            rate: settings.max_rate.map(|rate| rate.bits_per_second()),
-            peer: self.peers[peer].id,
-            path,
-            name: settings.name.clone(),
-            plane: self.plane.poster(),
-        });
-        self.spawn_keeper(work);
-        keeper
-    }
-
-    /// The relays of these names, if they make a path.
-    pub(super) fn relays_named(&self, names: &[Name]) -> Result<Vec<Relay>, OpenError> {
-        let distinct: BTreeSet<_> = names.iter().collect();
-        if names.len() > MAX_CHAIN || distinct.len() < names.len() {
-            return Err(OpenError::BadChain);
-        }
-        let named = |name: &Name| {
-            let found = self.relays.iter().find(|relay| relay.name == *name).cloned();
-            let known = || self.relays.iter().map(|relay| relay.name.as_str()).collect::<Vec<_>>().join(", ");
-            found.ok_or_else(|| OpenError::UnknownRelay { name: name.clone(), known: known() })
-        };
-        names.iter().map(named).collect()
     }
 
     fn new_socket(&mut self) -> SocketId {

@@ -210,6 +210,7 @@ fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
         relays: keeping.relays.iter().map(|relay| relay.name.to_string()).collect(),
         relay_error: keeping.error,
         interface: settings.and_then(|settings| settings.interface.as_ref()).map(ToString::to_string),
+        uplink: open.map(OpenPath::uplink),
         weight: path.weight,
         max_rate_mbps: path.max_rate.map(megabits),
         mtu: path.mtu,

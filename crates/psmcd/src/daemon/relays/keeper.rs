@@ -176,6 +176,8 @@ impl Work {
                 },
                 () = self.timer.due() => {
                     if let Some(chain) = self.move_to_spare().await {
+                        // The relay that cannot be reached forgets them in time, or has done so already.
+                        self.sessions = None;
                         return Ok(chain);
                     }
                 }
@@ -201,8 +203,7 @@ impl Work {
                 command = self.commands.recv() => command,
                 () = self.timer.due() => {
                     let Some(spare) = self.move_to_spare().await else { continue };
-                    *chain = spare;
-                    if let Err(error) = self.settle(chain).await {
+                    if let Err(error) = self.leave(chain, spare).await {
                         return Interrupted::By(error);
                     }
                     continue;
@@ -237,10 +238,19 @@ impl Work {
         let (path, from, to) = (&self.spec.name, &relay.name, &spare.name);
         tracing::warn!(%path, %from, %to, "the path is dead, and moves to a spare relay");
         self.spec.relays = vec![spare];
-        // The former relay forgets them in time, or has done so already.
-        self.sessions = None;
         self.told.send_modify(|keeping| keeping.relays.clone_from(&self.spec.relays));
         Some(chain)
+    }
+
+    /// Goes on at other relays than those of `chain`, and gives back there what they still know.
+    async fn leave(&mut self, chain: &mut Chain, spare: Chain) -> Result<(), RelayError> {
+        let (mut left, spent) = (std::mem::replace(chain, spare), self.sessions.take());
+        self.settle(chain).await?;
+        if let Some(spent) = spent {
+            // One that does not answer forgets them in time.
+            let _ = timeout(CHECK_TIMEOUT, left.release(&spent)).await;
+        }
+        Ok(())
     }
 
     /// Refreshes the sessions, or makes them if there are none, or not any more.

@@ -6,11 +6,13 @@
 //! | `reach` | byte streams to where only relays lead |
 //! | `chain` | the sessions of one path, at each of its relays |
 //! | `keeper` | the task that keeps them for as long as the path lives |
+//! | `paths` | which relays the paths of this site have |
 //! | `spares` | the relays that take the place of those that fail |
 
 mod chain;
 mod keeper;
 mod link;
+mod paths;
 mod reach;
 mod spares;
 

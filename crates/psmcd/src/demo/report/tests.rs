@@ -29,6 +29,7 @@ fn path(name: &str, state: PathState) -> PathStatus {
         remote: None,
         relays: Vec::new(),
         relay_error: None,
+        uplink: None,
         interface: None,
         weight: 1,
         max_rate_mbps: None,

@@ -1,0 +1,217 @@
+//! Sites that only relays join, each relay a host of its own with a `psmc-relay`.
+
+use std::fmt::Write;
+use std::fs::{self, OpenOptions, Permissions};
+use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use ipnet::Ipv4Net;
+use psmc_net::keys::PrivateKey;
+use psmc_net::netns::{Namespace, Queue, link_pair};
+use tempfile::TempDir;
+
+use super::plan::PORT;
+use super::{Plan, Tunnel, wait_for};
+use crate::common::program;
+
+/// How long a relay may take to start.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a link to a relay may send at once, and what it queues.
+const BURST: u32 = 16_000;
+const QUEUE: Queue = Queue::Delay(Duration::from_millis(50));
+
+/// Two sites without a direct link, and relays between them. Everything vanishes on drop.
+///
+/// The van has a link to each relay, each relay to the next one and to the headquarters, and there are no other routes.
+pub(crate) struct Relayed {
+    pub(crate) tunnel: Tunnel,
+    relays: Vec<RelayHost>,
+    _directory: TempDir,
+}
+
+/// A host with a relay.
+struct RelayHost {
+    namespace: Namespace,
+    key: PrivateKey,
+    file: PathBuf,
+    process: Option<Child>,
+}
+
+/// What the van calls a relay.
+fn relay_name(relay: usize) -> String {
+    format!("r{relay}")
+}
+
+/// Which two machines a link joins, as the second byte of its addresses; the third is the number of the (first) relay.
+const VAN_TO_RELAY: u8 = 210;
+const RELAY_TO_HQ: u8 = 211;
+const RELAY_TO_RELAY: u8 = 212;
+
+/// The address of an end of a link: 1 is nearer to the van.
+fn address(kind: u8, relay: usize, end: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, kind, u8::try_from(relay).unwrap(), end)
+}
+
+impl Relayed {
+    /// The hosts with this many relays, which run, and no daemon yet. Links to relays carry so much, if it is said.
+    pub(crate) fn prepare(relays: usize, mbit: Option<u64>) -> Self {
+        let tunnel = Tunnel::prepare(Plan { links: 0, ..Plan::default() });
+        let directory = tempfile::Builder::new().prefix("psmc-e2e-relays-").tempdir().unwrap();
+        let relays: Vec<_> = (0..relays).map(|number| RelayHost::new(number, &directory)).collect();
+        let mut this = Self { tunnel, relays, _directory: directory };
+        for number in 0..this.relays.len() {
+            this.lay(number, mbit);
+            this.relays[number].configure(number, &this.tunnel.van.key);
+            this.relays[number].start();
+        }
+        this
+    }
+
+    /// Starts both daemons, the van's with `peer` at the end of its `[[peer]]` and `paths` behind that.
+    pub(crate) fn start(&mut self, peer: &str, paths: &str) {
+        let Tunnel { van, hq, plan, .. } = &mut self.tunnel;
+        let directory = van.file("toml").parent().unwrap().to_owned();
+        let mut text = plan.file(van.end, &van.key, (hq.end, &hq.key.public()), &directory);
+        write!(text, "{peer}\n{paths}\n").unwrap();
+        for (number, relay) in self.relays.iter().enumerate() {
+            let (name, key) = (relay_name(number), relay.key.public());
+            // Only through the one before it, in a chain; for others it is where the van's link ends.
+            let address = address(VAN_TO_RELAY, number, 2);
+            writeln!(
+                text,
+                "[[relay]]\nname = \"{name}\"\naddress = \"{address}:{PORT}\"\npublic_key = \"{key}\""
+            )
+            .unwrap();
+        }
+        van.configure(&text);
+        hq.start();
+        van.start();
+    }
+
+    /// A `[[peer.path]]` of the van through these relays, called like them.
+    pub(crate) fn path(relays: &[usize]) -> String {
+        let names: Vec<_> = relays.iter().map(|&relay| relay_name(relay)).collect();
+        let hq = address(RELAY_TO_HQ, relays[relays.len() - 1], 2);
+        format!(
+            "[[peer.path]]\nname = \"{}\"\nrelays = {names:?}\nendpoint = \"{hq}:{PORT}\"\n",
+            names.join("-")
+        )
+    }
+
+    /// Kills a relay, without a word.
+    pub(crate) fn kill(&mut self, relay: usize) {
+        self.relays[relay].kill();
+    }
+
+    /// Starts a relay once more.
+    pub(crate) fn restart(&mut self, relay: usize) {
+        self.relays[relay].start();
+    }
+
+    /// Has a relay reach the headquarters by the address that these have towards another relay.
+    pub(crate) fn route_to_hq(&self, relay: usize, other: usize) {
+        let target = Ipv4Net::new_assert(address(RELAY_TO_HQ, other, 2), 32);
+        let gateway = address(RELAY_TO_HQ, relay, 2);
+        self.relays[relay].namespace.add_route(target.into(), gateway.into()).unwrap();
+    }
+
+    /// Makes the links of a relay.
+    fn lay(&self, number: usize, mbit: Option<u64>) {
+        let relay = &self.relays[number].namespace;
+        let (van, hq) = (&self.tunnel.van.namespace, &self.tunnel.hq.namespace);
+        join(van, relay, VAN_TO_RELAY, number);
+        join(relay, hq, RELAY_TO_HQ, number);
+        for host in [van, relay] {
+            if let Some(mbit) = mbit {
+                host.shape(&link_name(VAN_TO_RELAY, number), mbit * 1_000_000, BURST, QUEUE).unwrap();
+            }
+        }
+        if let Some(before) = number.checked_sub(1) {
+            join(&self.relays[before].namespace, relay, RELAY_TO_RELAY, before);
+            // The relay before reaches this one where the van does.
+            let target = Ipv4Net::new_assert(address(VAN_TO_RELAY, number, 2), 32);
+            let gateway = address(RELAY_TO_RELAY, before, 2);
+            self.relays[before].namespace.add_route(target.into(), gateway.into()).unwrap();
+        }
+    }
+}
+
+/// The interface at both ends of a link.
+fn link_name(kind: u8, relay: usize) -> String {
+    format!("l{kind}-{relay}")
+}
+
+/// The headquarters' interface towards a relay.
+pub(crate) fn hq_interface(relay: usize) -> String {
+    link_name(RELAY_TO_HQ, relay)
+}
+
+/// The van's address on its link to a relay.
+pub(crate) fn van_address(relay: usize) -> Ipv4Addr {
+    address(VAN_TO_RELAY, relay, 1)
+}
+
+/// The address of a relay that the headquarters see.
+pub(crate) fn seen_address(relay: usize) -> Ipv4Addr {
+    address(RELAY_TO_HQ, relay, 1)
+}
+
+fn join(near: &Namespace, far: &Namespace, kind: u8, relay: usize) {
+    let name = link_name(kind, relay);
+    link_pair(near, &name, far, &name).unwrap();
+    for (host, end) in [(near, 1), (far, 2)] {
+        host.add_address(&name, Ipv4Net::new_assert(address(kind, relay, end), 24).into()).unwrap();
+    }
+}
+
+impl RelayHost {
+    fn new(number: usize, directory: &TempDir) -> Self {
+        let file = directory.path().join(relay_name(number)).with_extension("toml");
+        Self { namespace: Namespace::new().unwrap(), key: PrivateKey::generate(), file, process: None }
+    }
+
+    fn configure(&self, number: usize, van: &PrivateKey) {
+        let (key_file, socket) = (self.file.with_extension("key"), self.file.with_extension("relay"));
+        fs::write(&key_file, self.key.to_base64().as_str()).unwrap();
+        fs::set_permissions(&key_file, Permissions::from_mode(0o600)).unwrap();
+        let text = format!(
+            "[relay]\nname = \"{}\"\nprivate_key_file = \"{}\"\nlisten = {PORT}\n\
+             destinations = [\"10.{VAN_TO_RELAY}.0.0/16\", \"10.{RELAY_TO_HQ}.0.0/16\"]\ncontrol_socket = \"{}\"\n\n\
+             [[allow]]\nname = \"van\"\npublic_key = \"{}\"\n",
+            relay_name(number),
+            key_file.display(),
+            socket.display(),
+            van.public()
+        );
+        fs::write(&self.file, text).unwrap();
+    }
+
+    fn start(&mut self) {
+        let path = self.file.with_extension("log");
+        let log = OpenOptions::new().create(true).append(true).open(&path).unwrap();
+        let starts = || fs::read_to_string(&path).unwrap().matches("the relay is up").count();
+        let before = starts();
+        let mut command = Command::new(program("psmc-relay"));
+        command.arg("--config").arg(&self.file).stdin(Stdio::null()).stdout(Stdio::null());
+        self.process = Some(self.namespace.spawn(command.stderr(log)).unwrap());
+        wait_for("a relay that runs", PATIENCE, || (starts() > before).then_some(()));
+    }
+
+    fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // Both fail only for one that has ended.
+            drop(process.kill());
+            drop(process.wait());
+        }
+    }
+}
+
+impl Drop for RelayHost {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -55,6 +55,25 @@ fn tcp_goes_on_when_one_of_two_relays_is_killed_and_uses_it_again_when_it_is_bac
 }
 
 #[test]
+fn a_relay_that_lost_its_power_is_used_again_soon_after_it_is_back() {
+    let mut world = Relayed::prepare(1, None);
+    world.start("", &Relayed::path(&[0]));
+    is_active(&world.tunnel.van, "r0");
+    // Nobody hears of it: neither of its end, nor that it has forgotten everything.
+    world.silence(0, true);
+    world.kill(0);
+    world.restart(0);
+    world.tunnel.van.wait_for_path("r0", &[PathState::Dead], PATIENCE);
+    sleep(Duration::from_secs(3));
+    world.silence(0, false);
+    let back = Instant::now();
+    is_active(&world.tunnel.van, "r0");
+    println!("the relay is reachable: its path is used after {} ms", back.elapsed().as_millis());
+    world.tunnel.ping(Family::V4);
+    assert!(world.tunnel.hq.peer().control.connected);
+}
+
+#[test]
 fn a_chain_of_relays_shows_neither_end_to_the_other() {
     let mut world = Relayed::prepare(2, None);
     let tap = Tap::start(&world.tunnel.hq, &hq_interface(1), van_address(0).octets());

@@ -24,6 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const BURST: u32 = 16_000;
 const QUEUE: Queue = Queue::Delay(Duration::from_millis(50));
 
+/// A queue in bytes that loses every packet.
+const NO_PACKET_FITS: u32 = 1;
+
+/// Bits per second that no test fills.
+const FAST: u64 = 1_000_000_000;
+
 /// Two sites without a direct link, and relays between them. Everything vanishes on drop.
 ///
 /// The van has a link to each relay, each relay to the next one and to the headquarters, and there are no other routes.
@@ -110,6 +116,14 @@ impl Relayed {
     /// Starts a relay once more.
     pub(crate) fn restart(&mut self, relay: usize) {
         self.relays[relay].start();
+    }
+
+    /// Loses all packets between the van and a relay, or none: nobody is told.
+    pub(crate) fn silence(&self, relay: usize, silent: bool) {
+        let queue = if silent { Queue::Bytes(NO_PACKET_FITS) } else { QUEUE };
+        for host in [&self.tunnel.van.namespace, &self.relays[relay].namespace] {
+            host.shape(&link_name(VAN_TO_RELAY, relay), FAST, BURST, queue).unwrap();
+        }
     }
 
     /// Has a relay reach the headquarters by the address that these have towards another relay.

@@ -89,6 +89,10 @@ pub(crate) trait Controller: Send + std::fmt::Debug {
     /// What the path is believed to deliver, bytes per second; `None` before the first sample.
     fn bandwidth(&self) -> Option<u64>;
 
+    /// The path forwards at about this rate, bytes per second, as a single large datagram makes believe; it may well be
+    /// faster.
+    fn on_hint(&mut self, _rate: u64) {}
+
     /// The path came back from the dead: what was learnt about it is stale.
     fn on_restart(&mut self, now: Instant);
 }
@@ -99,7 +103,7 @@ pub(crate) fn bytes_in(rate: u64, span: Duration) -> u64 {
 }
 
 /// The rate (bytes/s) that delivers `bytes` in `span`, which is not zero.
-fn rate_over(bytes: u64, span: Duration) -> u64 {
+pub(crate) fn rate_over(bytes: u64, span: Duration) -> u64 {
     u64::try_from(u128::from(bytes) * NANOS_PER_S / span.as_nanos().max(1)).unwrap_or(u64::MAX)
 }
 

@@ -28,7 +28,7 @@ use crate::batch::SocketId;
 use crate::clock::SessionClock;
 use crate::config::PathConfig;
 use crate::congestion::rate::RateSampler;
-use crate::congestion::{AckSample, CongestionConfig, Controller};
+use crate::congestion::{AckSample, CongestionConfig, Controller, rate_over};
 use crate::egress::Queued;
 use crate::repair::Role;
 use forward::ForwardDelay;
@@ -57,6 +57,21 @@ const WARM_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The pacer wakes the session when at least this many bytes may leave: a datagram of usual size.
 const MIN_PACED: u64 = 1500;
+
+/// A path that loses nearly all is not infinitely bad.
+const LEAST_KEPT: f64 = 0.1;
+
+/// About the last 250 datagrams: the burst that a path loses while its rate is found is not what it loses as a rule.
+const LASTING_GAIN: f64 = 1.0 / 256.0;
+
+/// A path that delivers this share is worth its repairs.
+const MOSTLY_KEPT: f64 = 0.65;
+
+/// The delays of a path that is used well vary by as much, because of its queue.
+const OWN_DEVIATION: Duration = Duration::from_millis(20);
+
+/// A large datagram that takes longer by this much is on a slow path: one of 1 Mb/s or less. Less may be jitter.
+const CLEARLY_LONGER: Duration = Duration::from_millis(12);
 
 /// The weight of each datagram in the share that is lost: about a hundred count.
 const LOSS_GAIN: f64 = 1.0 / 64.0;
@@ -125,6 +140,8 @@ pub(crate) struct Path {
     bottleneck: Instant,
     /// The share of the last datagrams that was lost, 0 to 1.
     loss_share: f64,
+    /// The same over a longer time.
+    lasting_loss: f64,
     outbox: VecDeque<Queued>,
     outbox_bytes: u64,
     response: Option<[u8; 8]>,
@@ -172,6 +189,7 @@ impl Path {
             pacer: Pacer::new(max_datagram, now),
             bottleneck: now,
             loss_share: 0.0,
+            lasting_loss: 0.0,
             outbox: VecDeque::new(),
             outbox_bytes: 0,
             response: None,
@@ -217,8 +235,16 @@ impl Path {
         // What was sent of late stands in the queue of the bottleneck, and no round trip tells of it yet.
         let ahead = self.bottleneck.saturating_duration_since(now);
         let risk = if again { AGAIN_RISK * self.loss_share } else { self.loss_share };
-        let repair = (self.smoothed_rtt() * 5 / 4).mul_f64(risk);
-        self.propagation() + queueing.max(ahead) + waiting + repair
+        let repair = (self.smoothed_rtt() * 5 / 4).mul_f64(risk * self.repeated_losses());
+        let varies = 4 * self.forward.deviation().saturating_sub(OWN_DEVIATION);
+        self.propagation() + queueing.max(ahead) + waiting + repair + varies
+    }
+
+    /// How much worse than a loss by itself it is that what is sent again may be lost again: much, where a path loses
+    /// most of what it is given and all that comes behind waits.
+    fn repeated_losses(&self) -> f64 {
+        let kept = (1.0 - self.lasting_loss).max(LEAST_KEPT);
+        if kept < MOSTLY_KEPT { 1.0 / (kept * kept) } else { 1.0 }
     }
 
     /// The time of a packet on the path without any queue.
@@ -279,7 +305,7 @@ impl Path {
 
     /// The rate, in bytes per second, at which the path is expected to forward what is sent now: more than was
     /// measured while that is still being found out.
-    fn expected_rate(&self) -> u64 {
+    pub(crate) fn expected_rate(&self) -> u64 {
         self.bandwidth().unwrap_or(0).max(self.pacing_rate()).max(1)
     }
 
@@ -350,7 +376,10 @@ impl Path {
     ) -> Result<(), NeverSent> {
         let ranges = ack.ranges(self.sent.next_number());
         let largest_sent_at = self.sent.acknowledge(ranges.clone(), acked)?;
-        self.mtu.on_ack(&ranges, now);
+        let delay = Duration::from_micros(u64::from(ack.header.delay_us)).min(2 * MAX_ACK_DELAY);
+        if let Some((size, sent_at)) = self.mtu.on_ack(&ranges, now) {
+            self.heed_large_probe(size, now.saturating_duration_since(sent_at).saturating_sub(delay));
+        }
         if acked.datagrams.is_empty() {
             return Ok(());
         }
@@ -363,15 +392,22 @@ impl Path {
         }
         let mut queued = None;
         if let Some(sent_at) = largest_sent_at {
-            let delay = Duration::from_micros(u64::from(ack.header.delay_us));
             let sample = now.saturating_duration_since(sent_at);
-            self.rtt.update(sample, delay.min(2 * MAX_ACK_DELAY), now);
+            self.rtt.update(sample, delay, now);
             let queueing = self.forward.update(clock.timestamp(sent_at), ack.header.received_at_us, now);
             queued = Some((sent_at, queueing));
         }
         self.detect_lost(lost, now);
         self.feed_controller(acked, queued, now);
         Ok(())
+    }
+
+    /// A probe of `size` bytes took so long. By how much that is longer than a small datagram takes, the path is slow.
+    fn heed_large_probe(&mut self, size: u16, took: Duration) {
+        let longer = self.rtt.min().map_or(Duration::ZERO, |least| took.saturating_sub(least));
+        if longer > CLEARLY_LONGER {
+            self.controller.on_hint(rate_over(size.into(), longer));
+        }
     }
 
     /// Tells the controller what an acknowledgement has taught: `queued` is when its largest datagram was sent,
@@ -418,8 +454,10 @@ impl Path {
     /// Of `settled` datagrams `lost` were lost.
     fn note_losses(&mut self, lost: usize, settled: usize) {
         if settled > 0 {
-            let gain = 1.0 - (1.0 - LOSS_GAIN).powf(settled as f64);
-            self.loss_share += (lost as f64 / settled as f64 - self.loss_share) * gain;
+            let share = lost as f64 / settled as f64;
+            let gain = |of_one: f64| 1.0 - (1.0 - of_one).powf(settled as f64);
+            self.loss_share += (share - self.loss_share) * gain(LOSS_GAIN);
+            self.lasting_loss += (share - self.lasting_loss) * gain(LASTING_GAIN);
         }
     }
 

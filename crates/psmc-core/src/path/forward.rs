@@ -18,6 +18,8 @@ pub(crate) struct ForwardDelay {
 struct Queueing {
     latest: Duration,
     mean: Duration,
+    /// Mean deviation from the mean.
+    deviation: Duration,
     at: Instant,
 }
 
@@ -30,8 +32,11 @@ impl ForwardDelay {
         let moved = Duration::from_micros(difference.abs_diff(i64::from(i32::MIN)));
         self.least.update(moved, now);
         let latest = moved.saturating_sub(self.least.get().unwrap_or(moved));
-        let mean = self.queueing.map_or(latest, |old| (old.mean * 7 + latest) / 8);
-        self.queueing = Some(Queueing { latest, mean, at: now });
+        let old =
+            self.queueing.unwrap_or(Queueing { latest, mean: latest, deviation: Duration::ZERO, at: now });
+        let mean = (old.mean * 7 + latest) / 8;
+        let deviation = (old.deviation * 7 + old.mean.abs_diff(latest)) / 8;
+        self.queueing = Some(Queueing { latest, mean, deviation, at: now });
         latest
     }
 
@@ -42,6 +47,11 @@ impl ForwardDelay {
             let measured = queueing.mean.min(queueing.latest);
             measured.saturating_sub(now.saturating_duration_since(queueing.at))
         })
+    }
+
+    /// By how much the delay varies, whether by queues or without.
+    pub(crate) fn deviation(&self) -> Duration {
+        self.queueing.map_or(Duration::ZERO, |queueing| queueing.deviation)
     }
 }
 

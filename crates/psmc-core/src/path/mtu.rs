@@ -47,6 +47,7 @@ pub(crate) fn ceiling(link_mtu: u16, headers: u16) -> u16 {
 struct Probe {
     number: PacketNumber,
     size: u16,
+    sent_at: Instant,
 }
 
 /// The datagram size of one path: what is confirmed, and the search for more. Sizes are those of UDP payloads.
@@ -159,25 +160,29 @@ impl PathMtu {
         if self.probes.len() >= MAX_PROBES as usize {
             self.probes.remove(0);
         }
-        self.probes.push(Probe { number, size: self.candidate });
+        self.probes.push(Probe { number, size: self.candidate, sent_at: now });
         self.tries += 1;
         self.due = Some(now + patience);
     }
 
-    /// These numbers of the path are acknowledged.
-    pub(crate) fn on_ack(&mut self, ranges: &AckRanges<'_>, now: Instant) {
+    /// These numbers of the path are acknowledged. If the newest of them is a probe, returns its size, and when it was sent.
+    pub(crate) fn on_ack(&mut self, ranges: &AckRanges<'_>, now: Instant) -> Option<(u16, Instant)> {
         if self.probes.is_empty() {
-            return;
+            return None;
         }
         let arrived = |probe: &Probe| {
             ranges.clone().any(|range| range.first <= probe.number && probe.number <= range.last)
         };
+        let newest = ranges.clone().map(|range| range.last).max();
+        let timed = self.probes.iter().find(|probe| Some(probe.number) == newest);
+        let timed = timed.map(|probe| (probe.size, probe.sent_at));
         let largest = self.probes.extract_if(.., |probe| arrived(probe)).map(|probe| probe.size).max();
         if let Some(size) = largest.filter(|&size| size > self.confirmed && size < self.refuted) {
             self.confirmed = size;
             self.holes = Holes::default();
             self.go_on(now);
         }
+        timed
     }
 
     /// The kernel has refused a datagram of this size.

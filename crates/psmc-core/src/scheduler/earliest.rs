@@ -22,6 +22,15 @@ const TOLERATED_DETOUR: Duration = Duration::from_millis(75);
 /// Estimates are no more exact than this, even where delays hardly vary.
 const TOLERANCE: Duration = Duration::from_millis(4);
 
+/// From this share of the other path's rate on, a path is worth its whole detour.
+const WORTHY_SHARE: f64 = 0.25;
+
+/// How much a detour over a path of `rate` is tolerated beside one of `other` bytes per second, 0 to 1: of a path that
+/// carries next to nothing nothing is gained, and the whole flow waits for each of its packets.
+fn weight(rate: u64, other: u64) -> f64 {
+    (rate as f64 / other.max(1) as f64 / WORTHY_SHARE).min(1.0)
+}
+
 impl Scheduler for Earliest {
     fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Waiting<'_>, now: Instant) -> Choice {
         let bytes = packet.bytes();
@@ -35,10 +44,13 @@ impl Scheduler for Earliest {
         let nearest = candidates.iter().map(|&index| paths[index].propagation()).min().unwrap_or_default();
         let detour = paths[best].propagation().saturating_sub(nearest).min(TOLERATED_DETOUR);
         let unsure = TOLERANCE + 3 * paths[best].jitter();
-        let worth = arrival(&best).saturating_sub(detour + unsure);
+        let (early, rate) = (arrival(&best), paths[best].expected_rate());
         // All that waits, over one that has no room.
-        let after_all = |&index: &usize| paths[index].arrival(bytes * packet.backlog, again, now);
+        let refuses = |&index: &usize| {
+            let leniency = (detour + unsure).mul_f64(weight(rate, paths[index].expected_rate()));
+            paths[index].arrival(bytes * packet.backlog, again, now) < early.saturating_sub(leniency)
+        };
         let mut full = candidates.iter().filter(|index| !has_room(index));
-        if full.any(|index| after_all(index) < worth) { Choice::Wait } else { Choice::Path(best) }
+        if full.any(refuses) { Choice::Wait } else { Choice::Path(best) }
     }
 }

@@ -51,7 +51,7 @@ impl Rig {
         let range = PacketRange { first: number, last: number };
         assert!(FrameWriter::new(&mut room).ack(&header, std::iter::once(range)));
         let Some(Ok(Frame::Ack(ack))) = Frames::new(&room).next() else { panic!("no acknowledgement") };
-        self.mtu.on_ack(&ack.ranges(PacketNumber(self.next)), self.now);
+        let _ = self.mtu.on_ack(&ack.ranges(PacketNumber(self.next)), self.now);
     }
 
     /// Runs until nothing is due within the next minute.

@@ -48,6 +48,10 @@ fuzz TARGET SECONDS="60":
     mkdir -p fuzz/target/corpus/{{ TARGET }}
     cargo +nightly fuzz run {{ TARGET }} fuzz/target/corpus/{{ TARGET }} fuzz/corpus/{{ TARGET }} -- -max_total_time={{ SECONDS }}
 
+# Runs so many random scenarios in virtual time: links, losses, cuts and restarts by chance, up to eight paths.
+scenarios COUNT="10000":
+    PROPTEST_CASES={{ COUNT }} cargo test --release -p psmc-sim --test scenarios
+
 # Writes the corpus seeds anew after a deliberate change of the wire format; read the diff.
 seeds:
     UPDATE_SEEDS=1 cargo test --test corpus

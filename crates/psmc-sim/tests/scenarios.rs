@@ -1,7 +1,7 @@
 //! Random scenarios: whatever the links are like and whatever happens to them, once they work again traffic flows, in
 //! order where order is promised, and nothing has grown beyond its bounds.
 //!
-//! `PROPTEST_CASES=10000 cargo test --release -p psmc-sim --test scenarios` runs ten thousand.
+//! `just scenarios` runs ten thousand.
 
 mod world;
 

@@ -24,7 +24,7 @@ const COLUMNS: [&str; 10] = [
     "sum_mbps",
 ];
 
-const EXPERIMENTS: [&str; 30] = [
+const EXPERIMENTS: [&str; 34] = [
     "psmc-fig-4.2a",
     "psmc-fig-4.2b",
     "psmc-fig-4.3",
@@ -43,6 +43,10 @@ const EXPERIMENTS: [&str; 30] = [
     "psmc-table-4.6c",
     "psmc-table-4.7",
     "psmc-video",
+    "psmc-mirrors",
+    "psmc-fig-5.7",
+    "psmc-fig-5.8",
+    "psmc-table-5.1",
     "watson-table-4.4",
     "watson-table-4.6",
     "watson-table-4.8",

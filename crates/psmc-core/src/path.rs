@@ -1,14 +1,18 @@
 //! One path of a session: it owns its numbers, windows, estimates and liveness, and emits its own datagrams.
 
+mod arrival;
 mod emit;
 mod forward;
 mod hop;
 mod liveness;
+mod losses;
 mod mtu;
 pub(crate) mod pacer;
 mod received;
 pub(crate) mod rtt;
 mod sent;
+mod settle;
+mod timing;
 mod usage;
 
 use std::collections::VecDeque;
@@ -17,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use psmc_wire::PathId;
 use psmc_wire::datagram::DATAGRAM_OVERHEAD;
-use psmc_wire::frame::{AckFrame, DATA_OVERHEAD, PathStats, PathUse, PathUseFrame};
+use psmc_wire::frame::{DATA_OVERHEAD, PathStats, PathUse, PathUseFrame};
 
 pub use hop::Via;
 pub use liveness::PathState;
@@ -25,59 +29,24 @@ pub(crate) use received::Arrival;
 pub(crate) use sent::Settled;
 
 use crate::batch::SocketId;
-use crate::clock::SessionClock;
 use crate::config::PathConfig;
 use crate::congestion::rate::RateSampler;
-use crate::congestion::{AckSample, CongestionConfig, Controller, rate_over};
+use crate::congestion::{CongestionConfig, Controller};
 use crate::egress::Queued;
 use crate::repair::Role;
 use forward::ForwardDelay;
 use hop::FirstHop;
 use liveness::Liveness;
+use losses::Losses;
 use mtu::PathMtu;
 use pacer::Pacer;
-use received::{MAX_ACK_DELAY, Received};
+use received::Received;
 use rtt::RttEstimator;
-use sent::{NeverSent, Sent};
+use sent::Sent;
 use usage::Usage;
 
 /// The most packets that wait in a path for its pacer, having been given to it for good (`flow`, `redundant`).
 const MAX_OUTBOX: usize = 512;
-
-/// The round trip that is assumed before one is measured (RFC 9002 §6.2.2).
-const INITIAL_RTT: Duration = Duration::from_millis(333);
-
-/// A path on which a site only answers asks for an acknowledgement itself this often, so that its own
-/// direction is known to work.
-const PING_INTERVAL: Duration = Duration::from_millis(200);
-
-/// An idle path of a session with recent traffic is probed this often, so that its estimates are fresh when
-/// it is needed.
-const WARM_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The pacer wakes the session when at least this many bytes may leave: a datagram of usual size.
-const MIN_PACED: u64 = 1500;
-
-/// A path that loses nearly all is not infinitely bad.
-const LEAST_KEPT: f64 = 0.1;
-
-/// About the last 250 datagrams: the burst that a path loses while its rate is found is not what it loses as a rule.
-const LASTING_GAIN: f64 = 1.0 / 256.0;
-
-/// A path that delivers this share is worth its repairs.
-const MOSTLY_KEPT: f64 = 0.65;
-
-/// The delays of a path that is used well vary by as much, because of its queue.
-const OWN_DEVIATION: Duration = Duration::from_millis(20);
-
-/// A large datagram that takes longer by this much is on a slow path: one of 1 Mb/s or less. Less may be jitter.
-const CLEARLY_LONGER: Duration = Duration::from_millis(12);
-
-/// The weight of each datagram in the share that is lost: about a hundred count.
-const LOSS_GAIN: f64 = 1.0 / 64.0;
-
-/// How much more a packet that is sent again shuns losses.
-const AGAIN_RISK: f64 = 4.0;
 
 /// Headers of UDP and of the larger IP version, in bytes.
 const OUTER_HEADERS: u16 = 48;
@@ -138,10 +107,7 @@ pub(crate) struct Path {
     pacer: Pacer,
     /// When the bottleneck of the path will have forwarded what was sent, at the path's estimated rate.
     bottleneck: Instant,
-    /// The share of the last datagrams that was lost, 0 to 1.
-    loss_share: f64,
-    /// The same over a longer time.
-    lasting_loss: f64,
+    losses: Losses,
     outbox: VecDeque<Queued>,
     outbox_bytes: u64,
     response: Option<[u8; 8]>,
@@ -188,8 +154,7 @@ impl Path {
             rates: RateSampler::new(now),
             pacer: Pacer::new(max_datagram, now),
             bottleneck: now,
-            loss_share: 0.0,
-            lasting_loss: 0.0,
+            losses: Losses::default(),
             outbox: VecDeque::new(),
             outbox_bytes: 0,
             response: None,
@@ -223,48 +188,6 @@ impl Path {
         self.sent.has_room()
             && self.sent.inflight_bytes() + waiting <= self.controller.window()
             && waiting <= self.pacer.available(now, self.pacing_rate())
-    }
-
-    /// When a packet of `bytes` would arrive if it were given to this path now: what waits before it, at the
-    /// path's rate, the path's delay, and what it costs on average that it may be lost. Comparable between the paths
-    /// of a session. A packet that is sent `again` is late already, and others wait for it: it shuns losses more.
-    pub(crate) fn arrival(&self, bytes: usize, again: bool, now: Instant) -> Duration {
-        let rate = self.expected_rate();
-        let queueing = self.forward.queueing(now);
-        let waiting = Duration::from_secs_f64((self.outbox_bytes + on_wire(bytes)) as f64 / rate as f64);
-        // What was sent of late stands in the queue of the bottleneck, and no round trip tells of it yet.
-        let ahead = self.bottleneck.saturating_duration_since(now);
-        let risk = if again { AGAIN_RISK * self.loss_share } else { self.loss_share };
-        let repair = (self.smoothed_rtt() * 5 / 4).mul_f64(risk * self.repeated_losses());
-        let varies = 4 * self.forward.deviation().saturating_sub(OWN_DEVIATION);
-        self.propagation() + queueing.max(ahead) + waiting + repair + varies
-    }
-
-    /// How much worse than a loss by itself it is that what is sent again may be lost again: much, where a path loses
-    /// most of what it is given and all that comes behind waits.
-    fn repeated_losses(&self) -> f64 {
-        let kept = (1.0 - self.lasting_loss).max(LEAST_KEPT);
-        if kept < MOSTLY_KEPT { 1.0 / (kept * kept) } else { 1.0 }
-    }
-
-    /// The time of a packet on the path without any queue.
-    pub(crate) fn propagation(&self) -> Duration {
-        self.rtt.min().unwrap_or(INITIAL_RTT) / 2
-    }
-
-    /// By how much the delays of successive datagrams differ, as the peer has measured (RFC 3550 §6.4.1).
-    pub(crate) fn jitter(&self) -> Duration {
-        Duration::from_micros(u64::from(self.peer_stats.jitter_us))
-    }
-
-    /// The smoothed round trip, or what is assumed before the first one.
-    pub(crate) fn smoothed_rtt(&self) -> Duration {
-        self.rtt.smoothed().unwrap_or(INITIAL_RTT)
-    }
-
-    /// The round trip by which losses are judged (RFC 9002 §6.1.2).
-    fn loss_rtt(&self) -> Duration {
-        self.smoothed_rtt().max(self.rtt.latest().unwrap_or_default())
     }
 
     /// How large an inner packet fits into a datagram of this path.
@@ -301,12 +224,6 @@ impl Path {
     pub(crate) fn bandwidth(&self) -> Option<u64> {
         let ceiling = self.config.max_rate.map_or(u64::MAX, |bits| bits / 8);
         self.controller.bandwidth().map(|rate| rate.min(ceiling))
-    }
-
-    /// The rate, in bytes per second, at which the path is expected to forward what is sent now: more than was
-    /// measured while that is still being found out.
-    pub(crate) fn expected_rate(&self) -> u64 {
-        self.bandwidth().unwrap_or(0).max(self.pacing_rate()).max(1)
     }
 
     /// Takes a packet to be sent on this path. When the path's queue is full the packet comes back, and so does a
@@ -362,161 +279,6 @@ impl Path {
         }
     }
 
-    /// The peer acknowledges datagrams of this path. What that settles is left in `acked` and `lost`.
-    ///
-    /// # Errors
-    /// [`NeverSent`] if it can't be true; nothing in it is believed then.
-    pub(crate) fn on_ack(
-        &mut self,
-        ack: &AckFrame<'_>,
-        acked: &mut Settled,
-        lost: &mut Settled,
-        clock: &SessionClock,
-        now: Instant,
-    ) -> Result<(), NeverSent> {
-        let ranges = ack.ranges(self.sent.next_number());
-        let largest_sent_at = self.sent.acknowledge(ranges.clone(), acked)?;
-        let delay = Duration::from_micros(u64::from(ack.header.delay_us)).min(2 * MAX_ACK_DELAY);
-        if let Some((size, sent_at)) = self.mtu.on_ack(&ranges, now) {
-            self.heed_large_probe(size, now.saturating_duration_since(sent_at).saturating_sub(delay));
-        }
-        if acked.datagrams.is_empty() {
-            return Ok(());
-        }
-        self.answered_at = now;
-        self.counters.acked_packets += acked.datagrams.len() as u64;
-        self.note_losses(0, acked.datagrams.len());
-        self.liveness.on_acknowledged();
-        for datagram in &acked.datagrams {
-            self.mtu.on_arrived(datagram.bytes, datagram.sent_at);
-        }
-        let mut queued = None;
-        if let Some(sent_at) = largest_sent_at {
-            let sample = now.saturating_duration_since(sent_at);
-            self.rtt.update(sample, delay, now);
-            let queueing = self.forward.update(clock.timestamp(sent_at), ack.header.received_at_us, now);
-            queued = Some((sent_at, queueing));
-        }
-        self.detect_lost(lost, now);
-        self.feed_controller(acked, queued, now);
-        Ok(())
-    }
-
-    /// A probe of `size` bytes took so long. By how much that is longer than a small datagram takes, the path is slow.
-    fn heed_large_probe(&mut self, size: u16, took: Duration) {
-        let longer = self.rtt.min().map_or(Duration::ZERO, |least| took.saturating_sub(least));
-        if longer > CLEARLY_LONGER {
-            self.controller.on_hint(rate_over(size.into(), longer));
-        }
-    }
-
-    /// Tells the controller what an acknowledgement has taught: `queued` is when its largest datagram was sent,
-    /// and how long it stood in queues. For the controller, acknowledgements come as they would if they were
-    /// never late and met no queue.
-    fn feed_controller(&mut self, acked: &Settled, queued: Option<(Instant, Duration)>, now: Instant) {
-        let shortest = self.rtt.min().unwrap_or_default();
-        let round_trip = queued.map(|(_, queueing)| shortest + queueing);
-        let arrived = queued.map_or(now, |(sent_at, queueing)| (sent_at + shortest + queueing).min(now));
-        let mut acked_bytes = 0;
-        for datagram in &acked.datagrams {
-            acked_bytes += u64::from(datagram.bytes);
-            self.rates.on_acked(&datagram.snapshot, datagram.sent_at, u64::from(datagram.bytes), arrived);
-        }
-        let sample = AckSample {
-            acked_bytes,
-            rate: self.rates.take_sample(self.rtt.min()),
-            rtt: round_trip,
-            min_rtt: self.rtt.min(),
-            smoothed_rtt: self.rtt.smoothed(),
-            jitter: self.jitter(),
-            inflight: self.sent.inflight_bytes(),
-        };
-        self.controller.on_ack(&sample, now);
-    }
-
-    /// Finds the datagrams that are lost by now.
-    pub(crate) fn detect_lost(&mut self, lost: &mut Settled, now: Instant) {
-        let before = lost.datagrams.len();
-        self.sent.detect_lost(self.loss_rtt(), now, lost);
-        let bytes: u64 = lost.datagrams[before..].iter().map(|datagram| u64::from(datagram.bytes)).sum();
-        if bytes > 0 {
-            let count = lost.datagrams.len() - before;
-            self.counters.lost_packets += count as u64;
-            self.note_losses(count, count);
-            self.controller.on_loss(bytes, self.sent.inflight_bytes(), now);
-        }
-        for datagram in &lost.datagrams[before..] {
-            self.mtu.on_lost(datagram.bytes, datagram.sent_at);
-        }
-        self.mtu.judge(now);
-    }
-
-    /// Of `settled` datagrams `lost` were lost.
-    fn note_losses(&mut self, lost: usize, settled: usize) {
-        if settled > 0 {
-            let share = lost as f64 / settled as f64;
-            let gain = |of_one: f64| 1.0 - (1.0 - of_one).powf(settled as f64);
-            self.loss_share += (share - self.loss_share) * gain(LOSS_GAIN);
-            self.lasting_loss += (share - self.lasting_loss) * gain(LASTING_GAIN);
-        }
-    }
-
-    /// Judges the silence, and keeps an idle path warm. `warm` says that the session has seen traffic of late.
-    pub(crate) fn handle_timeout(&mut self, warm: bool, now: Instant) {
-        if self.silence_deadline().is_some_and(|at| at <= now) {
-            self.liveness.on_silence(self.smoothed_rtt(), now);
-            self.mtu.on_silence(self.sent.oldest_bytes());
-        }
-        if self.keepalive_at(warm).is_some_and(|at| at <= now) {
-            self.liveness.probe_now(now);
-        }
-    }
-
-    /// When the path has something to do by itself. `backlog` is the size of the packet whose turn it is in the
-    /// session.
-    pub(crate) fn next_timeout(&self, warm: bool, backlog: Option<usize>, now: Instant) -> Option<Instant> {
-        if self.first_hop.is_awaited() {
-            return self.usage.forget_at();
-        }
-        let waiting = self.outbox_bytes + backlog.map_or(0, on_wire);
-        let wants_data = waiting > 0 && self.rank().is_some() && self.window_is_open();
-        let pacer = wants_data
-            .then(|| self.pacer.ready_at(now, waiting.max(MIN_PACED), self.pacing_rate()))
-            .filter(|&at| at > now);
-        [
-            self.received.ack_due(),
-            pacer,
-            self.liveness.next_probe(),
-            self.received.stats_due(),
-            self.silence_deadline(),
-            self.sent.loss_deadline(self.loss_rtt()),
-            self.keepalive_at(warm),
-            self.ping_at(),
-            self.usage.forget_at(),
-            self.mtu_probe_at(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
-    }
-
-    /// Whether a datagram should leave now.
-    pub(crate) fn wants_to_send(&self, now: Instant) -> bool {
-        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        if self.first_hop.is_awaited() {
-            return false;
-        }
-        self.response.is_some()
-            || !self.carried.is_empty()
-            || self.carried_use.is_some()
-            || is_due(self.liveness.next_probe())
-            || (is_due(self.received.ack_due()) && !self.ack_travels_elsewhere)
-            || is_due(self.received.stats_due())
-            || self.ping_due(now)
-            || is_due(self.mtu_probe_at())
-            || self.may_send_data(now)
-    }
-
     /// Moves the path to another remote address (roaming, NAT rebinding).
     pub(crate) fn move_to(&mut self, address: PathAddress, now: Instant) {
         self.address = address;
@@ -545,42 +307,6 @@ impl Path {
             self.config.congestion = congestion;
             self.controller = congestion.build(mtu::ceiling(self.config.mtu, OUTER_HEADERS), None);
         }
-    }
-
-    fn may_send_data(&self, now: Instant) -> bool {
-        self.outbox.front().filter(|_| self.rank().is_some()).is_some_and(|front| {
-            let bytes = on_wire(front.packet.len());
-            self.window_is_open() && self.pacer.ready_at(now, bytes, self.pacing_rate()) <= now
-        })
-    }
-
-    fn window_is_open(&self) -> bool {
-        self.sent.has_room() && self.sent.inflight_bytes() < self.controller.window()
-    }
-
-    fn silence_deadline(&self) -> Option<Instant> {
-        let since = self.sent.oldest_sent_at()?.max(self.answered_at);
-        self.liveness.silence_deadline(since, self.smoothed_rtt())
-    }
-
-    fn keepalive_at(&self, warm: bool) -> Option<Instant> {
-        let idle = self.state() == PathState::Active && self.liveness.next_probe().is_none();
-        let interval = if warm { WARM_INTERVAL.min(self.keepalive) } else { self.keepalive };
-        let since = self.last_eliciting_at.map_or(self.answered_at, |at| at.max(self.answered_at));
-        idle.then(|| since + interval)
-    }
-
-    fn ping_at(&self) -> Option<Instant> {
-        self.only_answered_since.map(|since| since + PING_INTERVAL)
-    }
-
-    /// When something is to be done for finding the datagram size.
-    fn mtu_probe_at(&self) -> Option<Instant> {
-        self.mtu.due().filter(|_| self.state() == PathState::Active)
-    }
-
-    fn ping_due(&self, now: Instant) -> bool {
-        self.ping_at().is_some_and(|at| at <= now)
     }
 }
 

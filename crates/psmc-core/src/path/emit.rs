@@ -7,7 +7,8 @@ use psmc_wire::datagram::{HEADER_LEN, TIMESTAMP_LEN};
 use psmc_wire::frame::{DATA_OVERHEAD, DATA_OVERHEAD_WITH_LENGTH, DataFrame, FrameWriter, PADDING};
 
 use super::sent::SentDatagram;
-use super::{PING_INTERVAL, Path, PathState, on_wire};
+use super::timing::PING_INTERVAL;
+use super::{Path, PathState, on_wire};
 use crate::batch::Batch;
 use crate::clock::SessionClock;
 use crate::egress::Queued;
@@ -215,13 +216,6 @@ impl Path {
             packets: content.packets,
             path_use: self.use_in_datagram.take(),
         });
-    }
-
-    /// `bytes` join what the bottleneck has still to forward.
-    fn note_forwarding(&mut self, bytes: u64, now: Instant) {
-        let rate = self.expected_rate();
-        let time = Duration::from_secs_f64(bytes as f64 / rate as f64);
-        self.bottleneck = self.bottleneck.max(now) + time;
     }
 
     /// A datagram that nobody acknowledges has been sent. If it answers data, the answers themselves should be

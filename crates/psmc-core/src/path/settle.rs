@@ -1,0 +1,110 @@
+//! What acknowledgements, and their absence, teach a path.
+
+use std::time::{Duration, Instant};
+
+use psmc_wire::frame::AckFrame;
+
+use super::Path;
+use super::received::MAX_ACK_DELAY;
+use super::sent::{NeverSent, Settled};
+use crate::clock::SessionClock;
+use crate::congestion::{AckSample, rate_over};
+
+/// A large datagram that takes longer by this much is on a slow path: one of 1 Mb/s or less. Less may be jitter.
+const CLEARLY_LONGER: Duration = Duration::from_millis(12);
+
+impl Path {
+    /// The peer acknowledges datagrams of this path. What that settles is left in `acked` and `lost`.
+    ///
+    /// # Errors
+    /// [`NeverSent`] if it can't be true; nothing in it is believed then.
+    pub(crate) fn on_ack(
+        &mut self,
+        ack: &AckFrame<'_>,
+        acked: &mut Settled,
+        lost: &mut Settled,
+        clock: &SessionClock,
+        now: Instant,
+    ) -> Result<(), NeverSent> {
+        let ranges = ack.ranges(self.sent.next_number());
+        let largest_sent_at = self.sent.acknowledge(ranges.clone(), acked)?;
+        let delay = Duration::from_micros(u64::from(ack.header.delay_us)).min(2 * MAX_ACK_DELAY);
+        if let Some((size, sent_at)) = self.mtu.on_ack(&ranges, now) {
+            self.heed_large_probe(size, now.saturating_duration_since(sent_at).saturating_sub(delay));
+        }
+        if acked.datagrams.is_empty() {
+            return Ok(());
+        }
+        self.answered_at = now;
+        self.counters.acked_packets += acked.datagrams.len() as u64;
+        self.losses.note(0, acked.datagrams.len());
+        self.liveness.on_acknowledged();
+        for datagram in &acked.datagrams {
+            self.mtu.on_arrived(datagram.bytes, datagram.sent_at);
+        }
+        let mut queued = None;
+        if let Some(sent_at) = largest_sent_at {
+            let sample = now.saturating_duration_since(sent_at);
+            self.rtt.update(sample, delay, now);
+            let queueing = self.forward.update(clock.timestamp(sent_at), ack.header.received_at_us, now);
+            queued = Some((sent_at, queueing));
+        }
+        self.detect_lost(lost, now);
+        self.feed_controller(acked, queued, now);
+        Ok(())
+    }
+
+    /// A probe of `size` bytes took so long. By how much that is longer than a small datagram takes, the path is slow.
+    fn heed_large_probe(&mut self, size: u16, took: Duration) {
+        let longer = self.rtt.min().map_or(Duration::ZERO, |least| took.saturating_sub(least));
+        if longer > CLEARLY_LONGER {
+            self.controller.on_hint(rate_over(size.into(), longer));
+        }
+    }
+
+    /// Tells the controller what an acknowledgement has taught: `queued` is when its largest datagram was sent,
+    /// and how long it stood in queues. For the controller, acknowledgements come as they would if they were
+    /// never late and met no queue.
+    fn feed_controller(&mut self, acked: &Settled, queued: Option<(Instant, Duration)>, now: Instant) {
+        let shortest = self.rtt.min().unwrap_or_default();
+        let round_trip = queued.map(|(_, queueing)| shortest + queueing);
+        let arrived = queued.map_or(now, |(sent_at, queueing)| (sent_at + shortest + queueing).min(now));
+        let mut acked_bytes = 0;
+        for datagram in &acked.datagrams {
+            acked_bytes += u64::from(datagram.bytes);
+            self.rates.on_acked(&datagram.snapshot, datagram.sent_at, u64::from(datagram.bytes), arrived);
+        }
+        let sample = AckSample {
+            acked_bytes,
+            rate: self.rates.take_sample(self.rtt.min()),
+            rtt: round_trip,
+            min_rtt: self.rtt.min(),
+            smoothed_rtt: self.rtt.smoothed(),
+            jitter: self.jitter(),
+            inflight: self.sent.inflight_bytes(),
+        };
+        self.controller.on_ack(&sample, now);
+    }
+
+    /// Finds the datagrams that are lost by now.
+    pub(crate) fn detect_lost(&mut self, lost: &mut Settled, now: Instant) {
+        let before = lost.datagrams.len();
+        self.sent.detect_lost(self.loss_rtt(), now, lost);
+        let bytes: u64 = lost.datagrams[before..].iter().map(|datagram| u64::from(datagram.bytes)).sum();
+        if bytes > 0 {
+            let count = lost.datagrams.len() - before;
+            self.counters.lost_packets += count as u64;
+            self.losses.note(count, count);
+            self.controller.on_loss(bytes, self.sent.inflight_bytes(), now);
+        }
+        for datagram in &lost.datagrams[before..] {
+            self.mtu.on_lost(datagram.bytes, datagram.sent_at);
+        }
+        self.mtu.judge(now);
+    }
+
+    /// The round trip by which losses are judged (RFC 9002 §6.1.2).
+    pub(super) fn loss_rtt(&self) -> Duration {
+        self.smoothed_rtt().max(self.rtt.latest().unwrap_or_default())
+    }
+}

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use psmc_net::framing::{close, write_message};
 use psmc_net::keys::PublicKey;
 use psmc_net::tls::Secured;
 use psmc_net::tls::tcp::connect_tcp;
@@ -11,7 +12,7 @@ use tokio::io::{ReadHalf, WriteHalf, split};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
 
-use super::framing::{End, Reader, close, write, write_all};
+use super::framing::{End, Reader, write_all};
 use super::hub::{Hub, new_stream_id, welcome};
 use super::member::Member;
 use super::{Denied, Stream, Streams};
@@ -42,13 +43,13 @@ pub(crate) async fn serve(hub: Arc<Hub>, streams: Arc<Streams>, secured: Secured
     let (member, _connection) = match greet(&hub, key, &mut reader).await {
         Ok(greeted) => greeted,
         Err(Greeting::Denied(denied)) => {
-            write(&mut writer, &refused(RequestId::CONNECTION, &denied)).await?;
+            write_message(&mut writer, &refused(RequestId::CONNECTION, &denied)).await?;
             close(writer).await;
             return Err(End::Refused(denied.text));
         }
         Err(Greeting::Ended(end)) => return Err(end),
     };
-    write(&mut writer, &welcome(&hub, &member)).await?;
+    write_message(&mut writer, &welcome(&hub, &member)).await?;
     tokio::select! {
         ended = converse(&hub, &streams, &member, reader, writer) => ended,
         () = member.until_revoked() => Err(End::Refused("the site is not served any more".to_owned())),
@@ -216,7 +217,7 @@ async fn connect(
             }
             match connect_tcp(None, None, remote, DIAL_TIMEOUT).await {
                 Ok(far) => {
-                    write(&mut near, &Message::Connected(request)).await?;
+                    write_message(&mut near, &Message::Connected(request)).await?;
                     streams.splice(near, far).await
                 }
                 Err(error) => {
@@ -233,7 +234,7 @@ async fn connect(
                 let denied = Denied::new(Refusal::Unreachable, "the gateway did not accept the stream");
                 return refuse(near, request, denied).await;
             };
-            write(&mut near, &Message::Connected(request)).await?;
+            write_message(&mut near, &Message::Connected(request)).await?;
             streams.splice(near, far).await
         }
         Far::Relay(..) => {
@@ -241,7 +242,7 @@ async fn connect(
             return refuse(near, request, denied).await;
         }
     };
-    ended.map_err(End::Broken)
+    ended.map_err(End::Stream)
 }
 
 /// Makes a connection of a gateway the end of the stream that it accepts.
@@ -255,14 +256,14 @@ async fn accept(
         let text = "no such stream waits for this gateway: it may have been given up";
         return refuse(stream, request, Denied::new(Refusal::Unreachable, text)).await;
     };
-    write(&mut stream, &Message::Connected(request)).await?;
+    write_message(&mut stream, &Message::Connected(request)).await?;
     // Whoever asked for the stream may have gone; then this end of it goes, too.
     drop(place.send(stream));
     Ok(())
 }
 
 async fn refuse(mut stream: Stream, request: RequestId, denied: Denied) -> Result<(), End> {
-    write(&mut stream, &refused(request, &denied)).await?;
+    write_message(&mut stream, &refused(request, &denied)).await?;
     close(stream).await;
     Err(End::Refused(denied.text))
 }

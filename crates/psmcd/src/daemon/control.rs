@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use psmc_core::{ConnectionId, Event, PeerId};
+use psmc_net::framing::FramingError;
 use psmc_net::netlink::{LinkEvents, Netlink};
 use psmc_net::tls::tcp::listen_tcp;
 use psmc_net::tls::{Acceptor, AllowedKeys, Counters, Dialer, Identity, Listener, Secured, TlsError};
@@ -19,7 +20,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::DaemonError;
-use super::connection::{ConnectionEnd, serve};
+use super::connection::serve;
 use super::dial::{DialError, dial};
 use super::paths::{LISTEN_SOCKET, OpenPath, resolve};
 use super::plane::{self, Notice, PlaneHandle, Started};
@@ -103,7 +104,7 @@ pub(super) struct Control {
 /// What a task of the control side came to.
 enum TaskEnd {
     Dialed(usize, Result<Box<Secured<BoxedStream>>, DialError>),
-    Disconnected(usize, ConnectionId, ConnectionEnd),
+    Disconnected(usize, ConnectionId, Result<(), FramingError>),
     Listener,
     /// A path has no use for its relays any more.
     Kept,
@@ -348,15 +349,17 @@ impl Control {
             TaskEnd::Disconnected(peer, id, end) => {
                 self.connections.remove(&id);
                 match end {
-                    ConnectionEnd::ByUs => {}
+                    Ok(()) => {}
                     // A dialler learns of a refusal only now: TLS 1.3 lets it finish first.
-                    ConnectionEnd::Broken(error) => {
-                        self.note_error(peer, error_chain(&TlsError::from(error)))
+                    Err(FramingError::Broken(error)) => {
+                        self.note_error(peer, error_chain(&TlsError::from(error)));
                     }
-                    ConnectionEnd::ByPeer | ConnectionEnd::Stuck => self.note_error(peer, error_chain(&end)),
-                    ConnectionEnd::Malformed(_) => {
+                    Err(error @ (FramingError::Ended | FramingError::Stuck)) => {
+                        self.note_error(peer, error_chain(&error));
+                    }
+                    Err(error @ FramingError::Malformed(_)) => {
                         self.malformed_messages += 1;
-                        self.note_error(peer, error_chain(&end));
+                        self.note_error(peer, error_chain(&error));
                     }
                 }
                 self.plane.post(move |plane| plane.site.handle_disconnected(id, Instant::now())).await

@@ -3,10 +3,9 @@
 use std::io;
 use std::time::Duration;
 
+use psmc_net::framing::{FramingError, MessageReader, write_message};
 use psmc_net::tls::{Dialer, TlsError};
-use psmc_wire::control::{LENGTH_LEN, message_length};
 use psmc_wire::relay::{ALPN, Far, Hello, Message, RequestId, VERSION, Welcome};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use super::RelayError;
@@ -20,8 +19,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(4);
 pub(super) struct Link {
     pub(super) relay: Relay,
     stream: BoxedStream,
-    /// The beginning of a message whose rest has not come yet.
-    partial: Vec<u8>,
+    messages: MessageReader,
     next_request: u32,
 }
 
@@ -36,7 +34,8 @@ impl Link {
         let dialer = Dialer::for_protocol(&caller.identity, relay.public_key, ALPN);
         let secured = dialer.connect(stream).await.map_err(|source| broken(relay, source))?;
         let stream = Box::new(secured.stream);
-        let mut link = Self { relay: relay.clone(), stream, partial: Vec::new(), next_request: 0 };
+        let mut link =
+            Self { relay: relay.clone(), stream, messages: MessageReader::default(), next_request: 0 };
         let hello = Hello { version: VERSION, name: caller.name.clone(), grant: None };
         link.send(&Message::Hello(hello)).await?;
         Ok(link)
@@ -111,51 +110,25 @@ impl Link {
     }
 
     async fn send(&mut self, message: &Message) -> Result<(), RelayError> {
-        let mut bytes = Vec::new();
-        message.encode(&mut bytes);
         let silent = RelayError::Silent { relay: self.relay.name.clone() };
-        let written = timeout(ANSWER_TIMEOUT, async {
-            self.stream.write_all(&bytes).await?;
-            self.stream.flush().await
-        });
-        written.await.map_err(|_| silent)?.map_err(|error| self.broke(error))
+        let written = timeout(ANSWER_TIMEOUT, write_message(&mut self.stream, message));
+        written.await.map_err(|_| silent)?.map_err(|error| self.failed(error))
     }
 
     /// Reads one message, and nothing behind it: what follows may be a stream. What was read stays when this is
     /// dropped.
     async fn receive(&mut self) -> Result<Message, RelayError> {
-        loop {
-            let missing = match self.missing() {
-                Some(0) => return self.decode(),
-                Some(missing) => missing,
-                None => return Err(RelayError::Protocol { relay: self.relay.name.clone() }),
-            };
-            let mut part = [0; 512];
-            let length = missing.min(part.len());
-            let read = self.stream.read(&mut part[..length]).await.map_err(|error| self.broke(error))?;
-            if read == 0 {
-                return Err(self.broke(io::ErrorKind::UnexpectedEof.into()));
-            }
-            self.partial.extend_from_slice(&part[..read]);
+        self.messages.next(&mut self.stream).await.map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: FramingError) -> RelayError {
+        let relay = self.relay.name.clone();
+        match error {
+            FramingError::Ended => broken(&self.relay, io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            FramingError::Broken(error) => broken(&self.relay, error.into()),
+            FramingError::Stuck => RelayError::Silent { relay },
+            FramingError::Malformed(_) => RelayError::Protocol { relay },
         }
-    }
-
-    /// How many bytes of a message are still to come; `None` if it is none.
-    fn missing(&self) -> Option<usize> {
-        match self.partial.first_chunk::<LENGTH_LEN>() {
-            None => Some(LENGTH_LEN - self.partial.len()),
-            Some(length) => Some(LENGTH_LEN + message_length(*length).ok()? - self.partial.len()),
-        }
-    }
-
-    fn decode(&mut self) -> Result<Message, RelayError> {
-        let message = Message::decode(&self.partial[LENGTH_LEN..]);
-        self.partial.clear();
-        message.map_err(|_| RelayError::Protocol { relay: self.relay.name.clone() })
-    }
-
-    fn broke(&self, error: io::Error) -> RelayError {
-        broken(&self.relay, error.into())
     }
 }
 

@@ -10,7 +10,6 @@
 #![forbid(unsafe_code)]
 
 mod batch;
-mod checksum;
 mod classify;
 mod clock;
 mod config;

@@ -1,7 +1,7 @@
 //! The maximum segment size of inner TCP connections (RFC 9293 §3.7.1), lowered so that their packets need not be cut.
 
-use crate::checksum;
 use crate::classify::{self, TcpHeader};
+use psmc_wire::ip::checksum;
 
 /// What becomes of the MSS option in the SYN and SYN-ACK segments of inner TCP connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

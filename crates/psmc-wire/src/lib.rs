@@ -11,6 +11,7 @@ pub mod datagram;
 pub mod frame;
 pub mod hop;
 pub mod ids;
+pub mod ip;
 mod reader;
 pub mod relay;
 mod writer;

@@ -1,6 +1,6 @@
 //! Explicit congestion notification of inner packets (RFC 3168).
 
-use crate::checksum;
+use psmc_wire::ip::checksum;
 
 /// Both bits of the field: congestion experienced.
 const CE: u8 = 0b11;

@@ -1,0 +1,48 @@
+//! IPv4 packets, IPv4 in IPv4 (RFC 2003), and UDP datagrams within them.
+//!
+//! | function | RFC |
+//! |---|---|
+//! | [`Ipv4::parse`] | 791 |
+//! | [`encapsulate`], [`decapsulate`] | 2003, and 6040 for congestion marks |
+//! | [`forward`] | 2003 section 3.1: what the forwarding of the inner packet changes |
+//! | [`TunnelledUdp`] | 768, within the above |
+
+pub mod checksum;
+mod ipv4;
+mod tunnel;
+mod udp;
+
+pub use ipv4::{IPV4_HEADER_LEN, Ipv4, PROTOCOL_IPIP, PROTOCOL_UDP, TtlExpired, forward};
+pub use tunnel::{Decapsulated, TTL, TunnelError, decapsulate, encapsulate};
+pub use udp::{TUNNELLED_UDP_HEADERS, TunnelledUdp};
+
+/// The two bits of explicit congestion notification in an IP header (RFC 3168, section 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Ecn {
+    /// Not ECN-capable.
+    #[default]
+    NotEct = 0,
+    /// ECN-capable, codepoint ECT(1).
+    Ect1 = 1,
+    /// ECN-capable, codepoint ECT(0).
+    Ect0 = 2,
+    /// Congestion was experienced.
+    Ce = 3,
+}
+
+impl Ecn {
+    /// The mark in a byte of type of service, or traffic class.
+    #[must_use]
+    pub fn of(traffic_class: u8) -> Self {
+        match traffic_class & ECN_BITS {
+            0 => Self::NotEct,
+            1 => Self::Ect1,
+            2 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+}
+
+/// Where the mark is in the byte.
+const ECN_BITS: u8 = 3;

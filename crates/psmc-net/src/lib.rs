@@ -3,6 +3,7 @@
 //! Nothing here knows the protocol beyond its bytes. The only crate in which `unsafe` may stand.
 pub mod aead;
 pub mod framing;
+pub mod ipip;
 pub mod keys;
 pub mod local;
 pub mod netlink;

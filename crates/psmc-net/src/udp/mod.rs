@@ -19,6 +19,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::UdpSocket;
 
 pub use group::Group;
+pub use psmc_wire::ip::Ecn;
 pub use recv::{RecvBatch, RecvMeta};
 pub use send::{SendError, SendFailure, Transmit};
 
@@ -57,21 +58,6 @@ pub enum BindError {
     /// No socket could be had.
     #[error("cannot make a UDP socket")]
     Socket(#[source] io::Error),
-}
-
-/// The two bits of explicit congestion notification in an IP header (RFC 3168, section 5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[repr(u8)]
-pub enum Ecn {
-    /// Not ECN-capable.
-    #[default]
-    NotEct = 0,
-    /// ECN-capable, codepoint ECT(1).
-    Ect1 = 1,
-    /// ECN-capable, codepoint ECT(0).
-    Ect0 = 2,
-    /// Congestion was experienced.
-    Ce = 3,
 }
 
 /// One UDP socket.
@@ -183,7 +169,7 @@ fn open_as(address: SocketAddr) -> io::Result<Socket> {
 }
 
 /// Asks for [`SOCKET_BUFFER`], by privilege if we have it. Smaller buffers cost packets in bursts, no more.
-fn enlarge_buffers(socket: &Socket) {
+pub(crate) fn enlarge_buffers(socket: &Socket) {
     if setsockopt(socket, sockopt::RcvBufForce, &SOCKET_BUFFER).is_err() {
         let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
     }

@@ -1,0 +1,113 @@
+//! IPv4 in IPv4 (protocol 4, RFC 2003): raw sockets that send and receive many packets with one system call.
+//!
+//! Where the kernel has a tunnel device of its own both get each packet, and neither minds.
+
+mod recv;
+mod send;
+mod tunnel;
+
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use nix::libc::{EACCES, EPERM};
+use psmc_wire::ip::PROTOCOL_IPIP;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::unix::AsyncFd;
+
+use crate::udp::enlarge_buffers;
+
+pub use recv::RecvBatch;
+pub use send::{NotSent, SendBatch};
+pub use tunnel::{TunnelBind, TunnelPort, Way};
+
+/// How many packets one system call moves at most.
+const BATCH: usize = 32;
+
+/// Why there is no [`IpIpPort`].
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// This process may not have one.
+    #[error(
+        "not allowed to send or receive IP-in-IP: CAP_NET_RAW is needed. Run as root, or give the program that right: \
+         `setcap cap_net_raw+ep PROGRAM`, or AmbientCapabilities=CAP_NET_RAW in its systemd unit"
+    )]
+    Denied(#[source] io::Error),
+    /// The interface does not exist, or may not be used.
+    #[error("cannot use interface {interface}: `ip link` lists those there are")]
+    Interface {
+        /// The interface asked for.
+        interface: String,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// The kernel refused for another reason.
+    #[error("cannot make a raw socket for IP-in-IP")]
+    Socket(#[source] io::Error),
+}
+
+/// A socket for all packets of protocol 4 that reach this host, or one of its interfaces.
+///
+/// One task may wait in [`poll_recv`](Self::poll_recv) and one in [`poll_writable`](Self::poll_writable).
+#[derive(Debug)]
+pub struct IpIpPort {
+    socket: AsyncFd<Socket>,
+}
+
+impl IpIpPort {
+    /// Opens a socket. All packets go through `interface`, if there is one, whatever the routes say.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn open(interface: Option<&str>) -> Result<Self, OpenError> {
+        let socket = open_raw().map_err(|source| match source.raw_os_error() {
+            Some(EPERM | EACCES) => OpenError::Denied(source),
+            _ => OpenError::Socket(source),
+        })?;
+        if let Some(interface) = interface {
+            let failed = |source| OpenError::Interface { interface: interface.to_owned(), source };
+            socket.bind_device(Some(interface.as_bytes())).map_err(failed)?;
+        }
+        enlarge_buffers(&socket);
+        // SAFETY: the socket owns its descriptor, and nobody gets it out of the `AsyncFd`, with which both end.
+        #[expect(unsafe_code, reason = "tokio wants to be told that the descriptor stays the same")]
+        let registered = unsafe { AsyncFd::register(socket) };
+        Ok(Self { socket: registered.map_err(|error| OpenError::Socket(error.into()))? })
+    }
+
+    /// Whether the socket accepts packets again. Call it after [`SendFailure::WouldBlock`](crate::udp::SendFailure).
+    ///
+    /// # Errors
+    /// When the runtime is shutting down.
+    pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.socket.poll_write_ready(cx).map_ok(drop)
+    }
+
+    /// Receives with one `recvmmsg` what is there, replacing the contents of `batch`, and returns how many packets that
+    /// is. It must be called again after every `Ready`.
+    ///
+    /// # Errors
+    /// Those of the socket itself.
+    pub fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<usize>> {
+        loop {
+            let mut ready = ready!(self.socket.poll_read_ready(cx))?;
+            // An error is that of the readiness: the kernel had nothing, and the next turn registers the waker.
+            if let Ok(received) = ready.try_io(|socket| batch.fill_from(socket.get_ref())) {
+                return Poll::Ready(received);
+            }
+        }
+    }
+}
+
+/// A socket to which every packet is given with its outer header, and which takes them so.
+fn open_raw() -> io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(i32::from(PROTOCOL_IPIP))))?;
+    socket.set_header_included_v4(true)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,10 +2,12 @@
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use ipnet::IpNet;
 use psmc_net::netns::{Namespace, link_pair};
+
+use crate::kit::programs::{self, Program};
 
 /// The interface by which either host reaches the other.
 pub(crate) const UPLINK: &str = "uplink";
@@ -50,32 +52,11 @@ impl Host {
 
     /// Runs a program on the host to its end and returns what it prints.
     pub(crate) fn output(&self, command: &mut Command) -> Result<String, Box<dyn Error>> {
-        let output = self.namespace.run(|| command.stdin(Stdio::null()).output())?;
-        if !output.status.success() {
-            let complaint = String::from_utf8_lossy(&output.stderr);
-            return Err(format!(
-                "{command:?} failed: {complaint}{}",
-                String::from_utf8_lossy(&output.stdout)
-            )
-            .into());
-        }
-        Ok(String::from_utf8(output.stdout)?)
+        programs::output(&self.namespace, command)
     }
 
     /// Starts a program on the host, and ends it when the value is dropped.
     pub(crate) fn start(&self, command: &mut Command) -> Result<Program, Box<dyn Error>> {
-        let child = self.namespace.spawn(command.stdin(Stdio::null()));
-        Ok(Program(child.map_err(|error| format!("{command:?}: {error}"))?))
-    }
-}
-
-/// A running program.
-pub(crate) struct Program(pub(crate) Child);
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // Both fail only for a program that has ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        programs::start(&self.namespace, command)
     }
 }

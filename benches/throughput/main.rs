@@ -12,6 +12,8 @@ mod tunnels;
 
 #[path = "../../tests/common/mod.rs"]
 mod common;
+#[path = "../kit/mod.rs"]
+mod kit;
 
 use std::error::Error;
 use std::process::ExitCode;

@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use std::process::{ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::hosts::{Hosts, Program};
+use crate::hosts::Hosts;
+use crate::kit::programs::Program;
 
 /// How long a tunnel may take until it carries a packet; none needs a tenth of it.
 const PATIENCE: Duration = Duration::from_secs(10);

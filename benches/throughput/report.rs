@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::kit::spread::Spread;
 use crate::tunnels::Tunnel;
 
 /// The tunnel whose ratio to the others is printed.
@@ -19,27 +20,6 @@ pub(crate) struct Row {
 impl Row {
     pub(crate) fn new(tunnel: &dyn Tunnel) -> Self {
         Self { name: tunnel.name(), origin: tunnel.origin(), bits_per_second: Vec::new() }
-    }
-}
-
-/// Median, minimum and maximum.
-struct Spread {
-    median: f64,
-    min: f64,
-    max: f64,
-}
-
-impl Spread {
-    /// Of at least one value.
-    fn of(values: &[f64]) -> Self {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let (lower, upper) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
-        Self { median: (lower + upper) / 2.0, min: sorted[0], max: sorted[sorted.len() - 1] }
-    }
-
-    fn json(&self) -> Value {
-        json!({ "median": self.median, "min": self.min, "max": self.max })
     }
 }
 
@@ -81,9 +61,6 @@ fn ratios(rows: &[Row]) -> Vec<(&'static str, Spread)> {
         return Vec::new();
     };
     let others = rows.iter().filter(|row| row.name != OURS);
-    let ratio = |other: &Row| {
-        let runs = ours.bits_per_second.iter().zip(&other.bits_per_second);
-        (other.name, Spread::of(&runs.map(|(ours, other)| ours / other).collect::<Vec<_>>()))
-    };
+    let ratio = |other: &Row| (other.name, Spread::of_ratios(&ours.bits_per_second, &other.bits_per_second));
     others.map(ratio).collect()
 }

@@ -10,8 +10,8 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 
 use crate::hosts::Hosts;
 
@@ -54,17 +54,4 @@ fn make_key(tool: &Path, file: &Path) -> Result<String, Box<dyn Error>> {
         return Err(format!("{} makes no keys", tool.display()).into());
     }
     Ok(String::from_utf8(pubkey.stdout)?.trim().to_owned())
-}
-
-/// The path of `program`, and the first line of what it says of its version.
-fn path_and_version(program: &Path) -> String {
-    let output = Command::new(program).arg("--version").stderr(Stdio::null()).output();
-    let stdout = output.map(|output| output.stdout).unwrap_or_default();
-    let text = String::from_utf8_lossy(&stdout);
-    format!("{}: {}", program.display(), text.lines().next().unwrap_or("of unknown version"))
-}
-
-fn on_path(program: &str) -> Option<PathBuf> {
-    let directories = std::env::var_os("PATH")?;
-    std::env::split_paths(&directories).map(|directory| directory.join(program)).find(|file| file.is_file())
 }

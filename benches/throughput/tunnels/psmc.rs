@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Raised, Tunnel, make_key, path_and_version};
+use super::{Raised, Tunnel, make_key};
 use crate::common::program;
-use crate::hosts::{Host, Hosts, Program, UPLINK};
+use crate::hosts::{Host, Hosts, UPLINK};
+use crate::kit::programs::{Program, path_and_version};
 
 /// The port on which the daemons listen.
 const PORT: u16 = 5115;

@@ -7,8 +7,9 @@ use std::process::Command;
 
 use ipnet::IpNet;
 
-use super::{Raised, Tunnel, make_key, on_path, path_and_version};
-use crate::hosts::{Host, Hosts, Program};
+use super::{Raised, Tunnel, make_key};
+use crate::hosts::{Host, Hosts};
+use crate::kit::programs::{Program, on_path, path_and_version};
 use crate::measure::retry;
 
 /// The port on which both sides listen.

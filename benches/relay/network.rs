@@ -49,6 +49,7 @@ impl Network {
 /// drivers do. A veth would hand whole runs over, which no network does.
 fn like_a_card(host: &Namespace, interface: &str) -> Result<(), Box<dyn Error>> {
     let mut ethtool = Command::new("ethtool");
-    ethtool.args(["-K", interface, "tx-udp-segmentation", "off", "gro", "on"]);
+    // A veth joins only what comes from one that does not segment TCP either.
+    ethtool.args(["-K", interface, "tx-udp-segmentation", "off", "tso", "off", "gro", "on"]);
     programs::output(host, &mut ethtool).map(drop)
 }

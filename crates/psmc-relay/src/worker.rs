@@ -201,6 +201,7 @@ impl Worker {
                 Poll::Pending => break,
             }
             let now = Instant::now();
+            let is_all = !self.received.is_full();
             for (meta, datagram) in self.received.datagrams() {
                 self.moved.received += 1;
                 self.moved.received_bytes += datagram.len() as u64;
@@ -210,6 +211,10 @@ impl Worker {
                 } else if let Some((to, bytes)) = self.relay.handle_datagram(datagram, from, now) {
                     self.outbox.push(to, bytes, &self.port, &mut self.moved);
                 }
+            }
+            // What is there need not wait for the call that would say that there is no more.
+            if is_all {
+                break;
             }
         }
         progress

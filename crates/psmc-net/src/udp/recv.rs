@@ -49,6 +49,12 @@ impl RecvBatch {
         Self { storage: vec![0; BATCH_SIZE * BUFFER_SIZE], filled, count: 0 }
     }
 
+    /// Whether the last call had no room for more, so that there may be more.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.count == BATCH_SIZE
+    }
+
     /// The received datagrams, in order. They may be changed in place; the next call overwrites them.
     pub fn datagrams(&mut self) -> impl Iterator<Item = (RecvMeta, &mut [u8])> {
         let filled = &self.filled[..self.count];

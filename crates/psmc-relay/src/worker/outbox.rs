@@ -1,9 +1,15 @@
-//! Datagrams on their way out: those in a row to one address, of one length, leave with one system call.
+//! Datagrams on their way out: what goes to one address, of one length, leaves with one system call.
+
+use std::net::IpAddr;
 
 use psmc_core::relay::Address;
 use psmc_net::udp::{Ecn, SendFailure, Transmit, UdpPort};
 
 use super::Moved;
+
+/// Addresses to which datagrams can be gathered at the same time. More would seldom find a second datagram for one of
+/// them before the first has to leave.
+const RUNS: usize = 256;
 
 /// Bytes that leave at once, at most: what the kernel takes in one call.
 const CAPACITY: usize = 65_535 - 40 - 8;
@@ -11,10 +17,21 @@ const CAPACITY: usize = 65_535 - 40 - 8;
 /// Datagrams that leave at once, at most (`UDP_MAX_SEGMENTS`).
 const MAX_SEGMENTS: usize = 64;
 
-/// A run of datagrams to one address, all of the first one's length but for the last.
+/// Datagrams that leave when [`flush`](Self::flush) is called, or as soon as they cannot be gathered any longer. Those to
+/// one address stay in order.
 #[derive(Debug)]
 pub(super) struct Outbox {
+    /// Each address has one place, which it shares with others.
+    runs: Vec<Run>,
+    /// The places of the runs that are not empty, in the order in which they were begun.
+    begun: Vec<usize>,
+}
+
+/// Datagrams to one address, all of the first one's length but for the last.
+#[derive(Debug, Default)]
+struct Run {
     bytes: Vec<u8>,
+    /// `None` if it is empty.
     to: Option<Address>,
     segment: usize,
     count: usize,
@@ -22,15 +39,55 @@ pub(super) struct Outbox {
 
 impl Outbox {
     pub(super) fn new() -> Self {
-        Self { bytes: Vec::with_capacity(CAPACITY), to: None, segment: 0, count: 0 }
+        let mut runs = Vec::new();
+        runs.resize_with(RUNS, Run::default);
+        Self { runs, begun: Vec::with_capacity(RUNS) }
     }
 
-    /// Adds a datagram; what cannot leave together with it leaves now.
+    /// Adds a datagram. The run that it would have to join leaves now if it cannot.
     pub(super) fn push(&mut self, to: Address, datagram: &[u8], port: &UdpPort, moved: &mut Moved) {
-        if !self.fits(to, datagram.len()) {
-            self.flush(port, moved);
+        let place = place_of(to);
+        let run = &mut self.runs[place];
+        if run.to.is_none() {
+            self.begun.push(place);
+        } else if !run.takes(to, datagram.len()) {
+            run.send(port, moved);
         }
-        if self.count == 0 {
+        run.add(to, datagram);
+    }
+
+    /// Sends what is there. What the network does not take is dropped and counted.
+    pub(super) fn flush(&mut self, port: &UdpPort, moved: &mut Moved) {
+        for place in self.begun.drain(..) {
+            self.runs[place].send(port, moved);
+        }
+    }
+}
+
+/// Spreads neighbouring addresses and ports: the multiplier is 2^32 by the golden ratio (Knuth, vol. 3, section 6.4).
+fn place_of(Address { remote, .. }: Address) -> usize {
+    let ip = match remote.ip() {
+        IpAddr::V4(ip) => ip.to_bits(),
+        #[expect(clippy::cast_possible_truncation, reason = "both halves of the lower half count")]
+        IpAddr::V6(ip) => (ip.to_bits() >> 32) as u32 ^ ip.to_bits() as u32,
+    };
+    let mixed = (ip ^ u32::from(remote.port()) << 16).wrapping_mul(0x9e37_79b9);
+    (mixed >> 16) as usize % RUNS
+}
+
+impl Run {
+    /// Whether a datagram can leave together with those that are there.
+    fn takes(&self, to: Address, len: usize) -> bool {
+        let all_alike = self.bytes.len() == self.count * self.segment;
+        self.to == Some(to)
+            && all_alike
+            && len <= self.segment
+            && self.count < MAX_SEGMENTS
+            && self.bytes.len() + len <= CAPACITY
+    }
+
+    fn add(&mut self, to: Address, datagram: &[u8]) {
+        if self.to.is_none() {
             self.to = Some(to);
             self.segment = datagram.len();
         }
@@ -38,8 +95,7 @@ impl Outbox {
         self.count += 1;
     }
 
-    /// Sends what is there. What the network does not take is dropped and counted.
-    pub(super) fn flush(&mut self, port: &UdpPort, moved: &mut Moved) {
+    fn send(&mut self, port: &UdpPort, moved: &mut Moved) {
         let Some(to) = self.to.take() else { return };
         let mut at = 0;
         while at < self.bytes.len() {
@@ -65,15 +121,6 @@ impl Outbox {
         }
         self.bytes.clear();
         self.count = 0;
-    }
-
-    fn fits(&self, to: Address, len: usize) -> bool {
-        let all_alike = self.bytes.len() == self.count * self.segment;
-        self.to == Some(to)
-            && all_alike
-            && len <= self.segment
-            && self.count < MAX_SEGMENTS
-            && self.bytes.len() + len <= CAPACITY
     }
 
     fn count_sent(&self, from: usize, to: usize, moved: &mut Moved) {
@@ -120,7 +167,7 @@ mod tests {
         let lengths = [100, 100, 50, 100, 100, 200, 1400, 1400, 1400, 52];
         let mut expected = [Vec::new(), Vec::new()];
         for (index, length) in (0u8..).zip(lengths) {
-            let whose = usize::from(index / 4 % 2);
+            let whose = usize::from(index % 3 % 2);
             let datagram = vec![index; length];
             outbox.push(address([&one, &two][whose]), &datagram, &port, &mut moved);
             expected[whose].push(datagram);

@@ -9,14 +9,14 @@ use psmc_wire::relay::{Far, Message, Refusal, Reserve};
 use crate::harness::{End, Relay, Site};
 
 /// A relay, its site, and both ends of a session.
-struct Session {
-    relay: Relay,
-    site: Site,
-    near: End,
-    far: End,
+pub(crate) struct Session {
+    pub(crate) relay: Relay,
+    pub(crate) site: Site,
+    pub(crate) near: End,
+    pub(crate) far: End,
 }
 
-async fn session(settings: &str, allow: &str) -> Session {
+pub(crate) async fn session(settings: &str, allow: &str) -> Session {
     let key = PrivateKey::generate();
     let relay = Relay::start(settings, &[(&key, allow)]);
     let mut site = Site::connect(&key, &relay).await;

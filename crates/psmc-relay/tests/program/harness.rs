@@ -75,7 +75,7 @@ impl Relay {
     }
 
     /// Waits until the status is as `is_so` says.
-    pub(crate) fn wait_for(&self, what: &str, is_so: impl Fn(&Status) -> bool) -> Status {
+    pub(crate) fn wait_for(&self, what: &str, mut is_so: impl FnMut(&Status) -> bool) -> Status {
         let started = Instant::now();
         loop {
             let status = self.status();
@@ -85,6 +85,28 @@ impl Relay {
             assert!(started.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}: {status:#?}");
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// The status once nothing comes any more.
+    pub(crate) fn settled(&self) -> Status {
+        let mut before = None;
+        self.wait_for("silence", |status| {
+            before.replace(status.datagrams.received) == Some(status.datagrams.received)
+        })
+    }
+
+    /// The CPU time that it has used, in ticks of the kernel: the 14th and 15th field (proc(5)).
+    pub(crate) fn cpu_ticks(&self) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
+        let (_, fields) = text.rsplit_once(')').unwrap();
+        fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum()
+    }
+
+    /// Its memory, in KiB.
+    pub(crate) fn memory_kib(&self) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
     pub(crate) fn key_bytes(&self) -> KeyBytes {
@@ -181,6 +203,11 @@ impl End {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.socket.local_addr().unwrap()
+    }
+
+    /// To which relay it sends.
+    pub(crate) fn relay(&self) -> SocketAddr {
+        self.relay
     }
 
     /// Learns what its datagrams must carry.

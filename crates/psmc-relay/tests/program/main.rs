@@ -6,6 +6,8 @@
 
 mod chains;
 mod control;
+mod crowds;
+mod floods;
 mod forwarding;
 mod gateways;
 mod harness;

@@ -43,7 +43,7 @@ demo:
 bench *ARGS:
     cargo bench --bench throughput -- {{ ARGS }}
 
-# Fuzzes TARGET (datagram, control, hop, relay, config, scenario) for some seconds; needs nightly Rust and cargo-fuzz. Finds go to fuzz/artifacts.
+# Fuzzes TARGET (datagram, control, hop, relay, routes, config, scenario) for some seconds; needs nightly Rust and cargo-fuzz. Finds go to fuzz/artifacts.
 fuzz TARGET SECONDS="60":
     mkdir -p fuzz/target/corpus/{{ TARGET }}
     cargo +nightly fuzz run {{ TARGET }} fuzz/target/corpus/{{ TARGET }} fuzz/corpus/{{ TARGET }} -- -max_total_time={{ SECONDS }}

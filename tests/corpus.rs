@@ -10,6 +10,9 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use hickory_proto::rr::Name;
+use psmc_dns::routes::{AltRecord, Relay, RouteSet, Validity};
+use psmc_net::keys::PrivateKey;
 use psmc_wire::control::{CloseReason, Hello, Message, PathInfo, PathVia, VERSION};
 use psmc_wire::crypto::{Aead, TAG_LEN};
 use psmc_wire::datagram::{Header, Marks};
@@ -41,6 +44,11 @@ fn relay_corpus() {
 #[test]
 fn hop_corpus() {
     replay("hop", entry::hop);
+}
+
+#[test]
+fn routes_corpus() {
+    replay("routes", entry::routes);
 }
 
 #[test]
@@ -109,6 +117,7 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
     let conversation = relay_messages().iter().flat_map(|(_, message)| encoded_for_relay(message)).collect();
     seeds.push((named("relay", "conversation"), conversation));
     seeds.push((named("hop", "datagram"), hop_datagram()));
+    seeds.push((named("routes", "open"), open_routes()));
     seeds
 }
 
@@ -270,6 +279,20 @@ fn hop_datagram() -> Vec<u8> {
     let marks = Marks { congestion_experienced: false, drop_precedence: 1 };
     write_hop_header(&mut bytes, &hop(0xc0ff_ee01), PacketNumber(41), marks);
     bytes
+}
+
+/// Routes through two relays, in the open.
+fn open_routes() -> Vec<u8> {
+    let key = |number| PrivateKey::from_seed([number; 32]);
+    let relay = |address: &str, gateway| {
+        let address = address.parse().expect("it is an address");
+        Relay { address, key: key(7).public(), gateway }
+    };
+    let relays = vec![relay("192.0.2.7:5115", None), relay("[2001:db8::8]:5115", Some(key(8).public()))];
+    let validity = Validity { serial: 5, expires_s: 2_000_000_600 };
+    let service = Name::from_ascii("www.example.com.").expect("it is a name");
+    let set = RouteSet::new(&service, validity, relays).expect("the relays are usable");
+    AltRecord::Open(set.sign(&key(1))).encode()
 }
 
 fn encoded(message: &Message) -> Vec<u8> {

@@ -6,6 +6,8 @@
 
 use std::path::Path;
 
+use hickory_proto::rr::Name;
+use psmc_dns::routes::{AltRecord, svcb_records, svcb_routes};
 use psmc_lab::scenario::Scenario;
 use psmc_wire::PacketNumber;
 use psmc_wire::control::{self, LENGTH_LEN, Message};
@@ -96,6 +98,16 @@ pub fn hop(bytes: &[u8]) {
     assert_eq!(inner.len() + HOP_HEADER_LEN, length);
     let inner = Header::parse(inner).expect("what a hop header is in front of is a datagram");
     assert_eq!(inner.marks, header.marks);
+}
+
+/// The data of an ALT record, and what SVCB records make of the same routes.
+pub fn routes(bytes: &[u8]) {
+    let service = Name::from_ascii("www.example.com.").expect("it is a name");
+    let Ok(record) = AltRecord::decode(&service, bytes) else { return };
+    assert_eq!(record.encode(), bytes);
+    let AltRecord::Open(routes) = record else { return };
+    let again = svcb_routes(&service, svcb_records(&routes).iter());
+    assert_eq!(again.as_deref(), Ok(&[routes][..]));
 }
 
 /// A configuration file. One that keeps its key in another file is passed over: a fuzzer must not open what it names.

@@ -1,0 +1,29 @@
+//! Dynamic updates (RFC 2136) with TSIG (RFC 8945): how alternate routes get onto name servers.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | [`TsigKey`] | the secret that a server knows its updaters by |
+//! | [`Change`] | which records of a service are replaced by which |
+//! | [`run`] | the change, on many servers at once, with retries, and a [`Report`] of how it went |
+//! | [`published`] | what a server has of a service |
+
+mod change;
+mod error;
+mod exchange;
+mod key;
+mod run;
+mod server;
+
+pub use change::{Change, Scope};
+pub use error::UpdateError;
+pub use key::{TsigKey, TsigKeyError};
+pub use run::{Mode, Patience, Report, ServerReport, Target, published, run};
+pub use server::{Server, ServerError};
+
+/// Seconds since 1970, as TSIG and expiry count them.
+#[must_use]
+pub fn unix_now() -> u64 {
+    let elapsed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    // A clock before 1970 is wrong by more than any of our bounds forgives; what follows says so.
+    elapsed.map_or(0, |elapsed| elapsed.as_secs())
+}

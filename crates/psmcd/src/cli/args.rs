@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::dns::DnsCommand;
 use super::fetch::FetchArgs;
 use super::select::SelectArgs;
 use super::topology::TopologyArgs;
@@ -97,6 +98,11 @@ pub(super) enum Command {
 Example:
   psmc fetch https://one.example/big.iso https://two.example/pub/big.iso --sha256 9f86…")]
     Fetch(FetchArgs),
+    /// Keep names working: alternate routes of services, in DNS
+    Dns {
+        #[command(subcommand)]
+        command: DnsCommand,
+    },
     /// Make a network by chance, to try `psmc select` on
     ///
     /// Prints it as TOML:

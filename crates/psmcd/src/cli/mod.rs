@@ -2,6 +2,7 @@
 
 mod args;
 mod check;
+mod dns;
 mod fetch;
 mod keys;
 pub(crate) mod output;
@@ -45,6 +46,8 @@ enum CliError {
     FetchArgs(#[from] fetch::FetchArgsError),
     #[error("{0}")]
     Fetch(#[from] FetchError),
+    #[error(transparent)]
+    Dns(#[from] dns::DnsError),
     #[error("{0}")]
     Demo(#[from] DemoError),
     #[error("{}", crate::error_chain(.0))]
@@ -72,6 +75,7 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Peer { command: PeerCommand::Set(args) } => peer::set(&mut connect(&psmc.target)?, args),
         Command::Select(args) => select::run(&args),
         Command::Fetch(args) => fetch::run(&args),
+        Command::Dns { command } => dns::run(command),
         Command::Topology(args) => topology::run(&args),
         Command::Demo(args) => Ok(crate::demo::run(&args)?),
         Command::Daemon(args) => psmcd::run(&args),

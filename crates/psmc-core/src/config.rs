@@ -31,6 +31,9 @@ pub struct SiteConfig {
     pub classes: Vec<ClassConfig>,
     /// What becomes of the MSS that inner TCP connections agree on.
     pub clamp_mss: ClampMss,
+    /// Whether nobody but the relays at which it has registered may learn where it is: it heeds no datagram that comes
+    /// from elsewhere, and sends none elsewhere on paths that its peers open.
+    pub hidden: bool,
     /// Where incarnations, labels and the key of the flow hash come from. Must be unpredictable.
     pub seed: [u8; 32],
 }

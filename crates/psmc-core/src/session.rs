@@ -9,6 +9,7 @@ mod receive;
 mod repair;
 mod transmit;
 mod udp_limit;
+mod via;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

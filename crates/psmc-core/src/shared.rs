@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use psmc_wire::control::Message;
 use psmc_wire::crypto::Aead;
+use psmc_wire::ids::KeyBytes;
 use psmc_wire::{BufPool, Incarnation, Label, PacketBuf};
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
@@ -11,6 +12,7 @@ use rand_pcg::Pcg64Mcg;
 use crate::classify::Classes;
 use crate::event::{Event, PeerId};
 use crate::mss::ClampMss;
+use crate::path::PathAddress;
 use crate::routing::AllowedIps;
 use crate::session::ConnectionId;
 
@@ -19,6 +21,9 @@ pub(crate) struct Shared {
     pub(crate) name: String,
     pub(crate) mtu: u16,
     pub(crate) aead: Aead,
+    pub(crate) hidden: bool,
+    /// The relays at which this site has registered, and where each of them takes its datagrams.
+    pub(crate) relays: BTreeMap<KeyBytes, PathAddress>,
     pub(crate) classes: Classes,
     pub(crate) clamp_mss: ClampMss,
     pub(crate) flow_key: [u64; 2],

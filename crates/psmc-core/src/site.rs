@@ -7,6 +7,7 @@ use psmc_wire::control::Message;
 use psmc_wire::crypto::{KeySource, Role};
 use psmc_wire::datagram::Header;
 use psmc_wire::frame::PathUse;
+use psmc_wire::ids::KeyBytes;
 use psmc_wire::{BufPool, PacketBuf, PathId};
 use rand_core::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -79,6 +80,8 @@ impl Site {
         let shared = Shared {
             name: config.name,
             mtu: config.mtu,
+            hidden: config.hidden,
+            relays: BTreeMap::new(),
             aead: config.aead,
             classes: classify::Classes::new(config.classes),
             clamp_mss: config.clamp_mss,
@@ -165,6 +168,16 @@ impl Site {
     /// [`PeerError`] if there is no such peer or path.
     pub fn lead_path(&mut self, peer: PeerId, path: PathId, via: Via, now: Instant) -> Result<(), PeerError> {
         self.with_peer(peer, |session, shared| session.lead_path(path, via, shared, now))
+    }
+
+    /// Says that this site has registered with a relay as a gateway, and where that takes its datagrams. To be called again
+    /// when that place is another one. Paths that peers lead through this relay are answered there from then on.
+    pub fn register_relay(&mut self, relay: KeyBytes, address: PathAddress, now: Instant) {
+        self.shared.relays.insert(relay, address);
+        for (&peer, session) in &mut self.peers {
+            session.on_registered(relay, address, &mut self.shared, now);
+            self.busy.insert(peer);
+        }
     }
 
     /// Removes a path without losing a packet: what is on its way still arrives, what waits goes elsewhere.

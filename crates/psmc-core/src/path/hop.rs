@@ -148,6 +148,16 @@ impl Path {
         self.liveness.probe_now(now);
     }
 
+    /// Sends to this relay, at which this site has registered, on a path that the peer has opened.
+    pub(crate) fn answer_at(&mut self, relay: PathAddress, now: Instant) {
+        let same = (self.address.socket, self.address.remote) == (relay.socket, relay.remote);
+        if !same {
+            self.config.socket = relay.socket;
+            self.config.remote = relay.remote;
+            self.rebind(relay, now);
+        }
+    }
+
     /// What the peer needs to know about the relay of this path; counts as told from then on.
     pub(crate) fn tell_via(&mut self) -> Option<PathVia> {
         let FirstHop::Relay(Relayed { relay, peers: Some(peers), .. }) = &mut self.first_hop else {

@@ -61,7 +61,7 @@ impl Session {
                 self.udp_limit.set_peers(limits.udp_rate);
                 Ok(())
             }
-            Message::PathVia(via) if greeted => self.on_path_via(via, now),
+            Message::PathVia(via) if greeted => self.on_path_via(via, shared, now),
             Message::PathInfo(_) | Message::Limits(_) | Message::PathVia(_) => Err(Refusal::OutOfTurn),
             Message::Close(reason) => {
                 shared.events.push_back(Event::Closed { peer: self.peer, reason });

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use psmc_wire::PathId;
-use psmc_wire::control::{PathInfo, PathVia};
+use psmc_wire::control::PathInfo;
 use psmc_wire::frame::{PathUse, PathUseFrame};
 use thiserror::Error;
 
@@ -12,7 +12,7 @@ use super::{MAX_PATHS, Session};
 use crate::config::PathConfig;
 use crate::congestion::CongestionConfig;
 use crate::event::Event;
-use crate::path::{Path, PathAddress, PathState, Via};
+use crate::path::{Path, PathAddress, PathState};
 use crate::scheduler::SchedulerKind;
 use crate::shared::Shared;
 
@@ -114,45 +114,6 @@ impl Session {
         self.announced.retain(|other| other.path != id);
         let takes = self.path_index(id).is_none() && self.is_openable(id) && self.announced.len() < MAX_PATHS;
         takes.then(|| self.announced.push(info)).ok_or(Refusal::NoSuchPath)
-    }
-
-    /// Leads a path of this site through a session that was reserved at its relay, and tells the peer.
-    pub(crate) fn lead_path(
-        &mut self,
-        id: PathId,
-        via: Via,
-        shared: &mut Shared,
-        now: Instant,
-    ) -> Result<(), PathError> {
-        let index = self.path_index(id).filter(|&index| self.paths[index].opened_here);
-        let index = index.ok_or(PathError::Unknown)?;
-        let before = self.paths[index].state();
-        self.paths[index].lead_through(via, now);
-        self.note_state(index, before, shared, now);
-        self.announce_via(id, shared);
-        Ok(())
-    }
-
-    /// Tells the peer through which relay a path leads, if it does and there is a connection.
-    pub(super) fn announce_via(&mut self, id: PathId, shared: &mut Shared) {
-        let Some((connection, ..)) = self.control.current() else {
-            return;
-        };
-        if let Some(via) = self.path_mut(id).and_then(Path::tell_via) {
-            shared.messages.push_back((connection, psmc_wire::control::Message::PathVia(via)));
-        }
-    }
-
-    /// The peer tells through which relay a path of its own leads.
-    pub(super) fn on_path_via(&mut self, via: PathVia, now: Instant) -> Result<(), Refusal> {
-        let id = via.path;
-        if let Some(path) = self.path_mut(id).filter(|path| !path.opened_here) {
-            path.on_path_via(via, now);
-            return Ok(());
-        }
-        self.vias.retain(|other| other.path != id);
-        let takes = self.path_index(id).is_none() && self.is_openable(id) && self.vias.len() < MAX_PATHS;
-        takes.then(|| self.vias.push(via)).ok_or(Refusal::NoSuchPath)
     }
 
     /// The paths are others, or count for more or less. What was given to paths and has not left yet is given

@@ -82,16 +82,19 @@ pub enum Refusal {
     NoRoute,
     /// The control message should not have come, on this connection or at this time.
     OutOfTurn,
+    /// This site is hidden, and the datagram did not come through one of its relays, or the message would have it use
+    /// another one.
+    Elsewhere,
 }
 
 impl Refusal {
     /// Whether nobody has proved to have sent it.
     pub(crate) fn is_of_strangers(self) -> bool {
-        matches!(self, Self::Malformed | Self::UnknownLabel | Self::Unauthenticated | Self::Replayed)
+        matches!(self, Self::Malformed | Self::UnknownLabel | Self::Unauthenticated | Self::Replayed | Self::Elsewhere)
     }
 
     /// All of them, in order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Malformed,
         Self::UnknownLabel,
         Self::Unauthenticated,
@@ -101,6 +104,7 @@ impl Refusal {
         Self::ForeignSource,
         Self::NoRoute,
         Self::OutOfTurn,
+        Self::Elsewhere,
     ];
 
     /// The name in the status and in metrics.
@@ -116,6 +120,7 @@ impl Refusal {
             Self::ForeignSource => "foreign_source",
             Self::NoRoute => "no_route",
             Self::OutOfTurn => "out_of_turn",
+            Self::Elsewhere => "elsewhere",
         }
     }
 }
@@ -131,6 +136,9 @@ impl Session {
         now: Instant,
     ) -> Result<(), Refusal> {
         let known = self.path_index(header.path);
+        if !self.may_come_from(known, origin, shared) {
+            return Err(Refusal::Elsewhere);
+        }
         let packet_number = self.check_number(header, known)?;
         let bytes = datagram.len();
         let sealed = &mut datagram[HEADER_LEN..];
@@ -181,7 +189,8 @@ impl Session {
         let path = &mut self.paths[index];
         // What arrives at a socket that the path has left was sent before it did.
         let left_behind = path.opened_here && origin.socket != path.address.socket;
-        let left_behind = left_behind || (!path.follows_peer() && origin.remote != path.address.remote);
+        let stays = shared.hidden || !path.follows_peer();
+        let left_behind = left_behind || (stays && origin.remote != path.address.remote);
         if packet_number < path.received.window.expected() || left_behind {
             return;
         }

@@ -28,7 +28,7 @@ pub const VAN: usize = 0;
 pub const HQ: usize = 1;
 
 /// The one socket of [`HQ`]; the sockets of [`VAN`] are numbered as the links.
-const HQ_SOCKET: SocketId = SocketId(1000);
+pub const HQ_SOCKET: SocketId = SocketId(1000);
 
 /// The most iterations in which time may stand still before the world is sure to spin.
 const MAX_STANDSTILL: u32 = 1000;
@@ -55,6 +55,8 @@ pub struct Setup {
     pub congestion: CongestionConfig,
     pub repair: RepairKind,
     pub clamp_mss: ClampMss,
+    /// Whether the headquarters heed only what comes through relays.
+    pub hq_is_hidden: bool,
 }
 
 impl From<SchedulerKind> for Setup {
@@ -73,6 +75,7 @@ impl From<SchedulerKind> for Setup {
             congestion,
             repair: RepairKind::Auto,
             clamp_mss: ClampMss::Auto,
+            hq_is_hidden: false,
         }
     }
 }
@@ -181,6 +184,7 @@ impl World {
             aead: Aead::Aes256Gcm,
             classes: classes.to_vec(),
             clamp_mss: setup.clamp_mss,
+            hidden: setup.hq_is_hidden && index == HQ,
             seed: std::array::from_fn(|i| {
                 if i == 0 { seed.wrapping_mul(2).wrapping_add(index as u8) } else { 0 }
             }),

@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use psmc_core::Via;
+use psmc_core::{PathAddress, Via};
 use psmc_core::relay::{Account, Added, Address, Leg, Limiter, Refusals, Relay, RelayConfig, SessionSpec};
 use psmc_wire::PathId;
 use psmc_wire::ids::KeyBytes;
 
-use super::{HQ, VAN, World, address, path_config};
+use super::{HQ, HQ_SOCKET, VAN, World, address, path_config};
 
 /// The relays, by the link that they stand in.
 #[derive(Default)]
@@ -74,27 +74,38 @@ impl Relays {
         Some((passed.to_vec(), standing.address))
     }
 
-    fn reserve(&mut self, link: usize, now: Instant) -> Via {
+    fn reserve(&mut self, link: usize, far: Option<Address>, now: Instant) -> Via {
         let draws = &mut self.draws;
         let standing = self.relays.get_mut(&link).expect("a relay in this link");
         let ticket = standing.account.take_session().expect("a session is left");
-        let far = Address { remote: address(link, HQ), local_ip: None };
-        let spec = SessionSpec { ticket, rate: None, address: Some(far), far: Leg::Site };
+        let spec = SessionSpec { ticket, rate: None, address: far, far: Leg::Site };
         let random = || {
             *draws += 1;
             let word = draws.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
             std::array::from_fn(|byte| word[byte % 8] ^ byte as u8)
         };
         let Added { near, far, .. } = standing.relay.add(spec, random, now).expect("room for a session");
-        let relay = KeyBytes([link as u8; 32]);
+        let relay = key(link);
         Via { remote: standing.address, near, relay, relay_address: standing.address, far }
     }
+}
+
+/// The key of the relay in that link.
+fn key(link: usize) -> KeyBytes {
+    KeyBytes([link as u8; 32])
 }
 
 impl World {
     /// Puts a relay into a link without paths, in place of one that stood there.
     pub fn stand_relay(&mut self, link: usize) {
         self.relays.relays.insert(link, Standing::new(link, self.now));
+    }
+
+    /// The same for one that takes datagrams elsewhere than the one before.
+    pub fn move_relay(&mut self, link: usize) {
+        self.stand_relay(link);
+        let standing = self.relays.relays.get_mut(&link).expect("it stands there");
+        standing.address.set_port(standing.address.port() + 1);
     }
 
     /// Opens a path from the van through the relay in that link, for which there is no session yet.
@@ -110,8 +121,25 @@ impl World {
 
     /// Reserves a session at the relay in that link, and leads the van's path through it.
     pub fn lead_path(&mut self, path: PathId, link: usize) {
-        let via = self.relays.reserve(link, self.now);
+        let far = Address { remote: address(link, HQ), local_ip: None };
+        self.lead_path_to(path, link, Some(far));
+    }
+
+    /// The same to the headquarters as a gateway, of which the relay does not know yet where they are.
+    pub fn lead_path_to_gateway(&mut self, path: PathId, link: usize) {
+        self.lead_path_to(path, link, None);
+    }
+
+    fn lead_path_to(&mut self, path: PathId, link: usize, far: Option<Address>) {
+        let via = self.relays.reserve(link, far, self.now);
         let van = &mut self.ends[VAN];
         van.site.lead_path(van.peer, path, via, self.now).expect("the path is the van's");
+    }
+
+    /// Has the headquarters register with the relay in that link.
+    pub fn register(&mut self, link: usize) {
+        let remote = self.relays.relays[&link].address;
+        let address = PathAddress { socket: HQ_SOCKET, local_ip: Some(address(link, HQ).ip()), remote };
+        self.ends[HQ].site.register_relay(key(link), address, self.now);
     }
 }

@@ -18,6 +18,7 @@ pub fn site_config(site: &config::Site) -> SiteConfig {
         name: site.name.to_string(),
         mtu: site.mtu.get(),
         aead: psmc_net::aead::preferred(),
+        hidden: false,
         classes: classes(&site.classes),
         clamp_mss: site.clamp_mss.setting(),
         seed: random_seed(),

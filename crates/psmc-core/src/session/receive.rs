@@ -90,7 +90,10 @@ pub enum Refusal {
 impl Refusal {
     /// Whether nobody has proved to have sent it.
     pub(crate) fn is_of_strangers(self) -> bool {
-        matches!(self, Self::Malformed | Self::UnknownLabel | Self::Unauthenticated | Self::Replayed | Self::Elsewhere)
+        matches!(
+            self,
+            Self::Malformed | Self::UnknownLabel | Self::Unauthenticated | Self::Replayed | Self::Elsewhere
+        )
     }
 
     /// All of them, in order.

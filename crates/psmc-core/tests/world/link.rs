@@ -102,6 +102,18 @@ impl Link {
     }
 
     pub fn send(&mut self, from: usize, datagram: &[u8], address: SocketAddr, now: Instant) {
+        self.send_late(from, datagram, address, Duration::ZERO, now);
+    }
+
+    /// The same for a datagram that is on its way for so much longer.
+    pub fn send_late(
+        &mut self,
+        from: usize,
+        datagram: &[u8],
+        address: SocketAddr,
+        late: Duration,
+        now: Instant,
+    ) {
         let too_big = self.mtu.is_some_and(|mtu| datagram.len() + OUTER_HEADERS > mtu.into());
         if too_big || !self.passes[from] || self.draws(self.loss_one_in) {
             self.dropped += 1;
@@ -119,7 +131,7 @@ impl Link {
         self.carried_bytes[from] += datagram.len() as u64;
         let seen = if from == 0 { self.nat.unwrap_or(address) } else { address };
         let detour = self.draws(self.reorder_one_in).then(|| self.delay / 2 + Duration::from_millis(1));
-        let arrives = end + self.delay + detour.unwrap_or_default();
+        let arrives = end + late + self.delay + detour.unwrap_or_default();
         for _ in 0..1 + u32::from(self.draws(self.duplicate_one_in)) {
             let datagram = datagram.to_vec();
             self.put(from, Flying { arrives, to: 1 - from, datagram, from: seen });

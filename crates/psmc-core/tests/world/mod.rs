@@ -4,6 +4,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "worlds are small")]
 
 pub mod crypto;
+mod evil;
 mod link;
 mod relay;
 
@@ -11,6 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use evil::Handed;
+pub use evil::{Evil, Trick};
 pub use link::Link;
 use psmc_core::{
     Batch, ClampMss, ClassConfig, CongestionConfig, ConnectionId, DatagramOrigin, Event, PathConfig,
@@ -98,6 +101,8 @@ pub struct World {
     pub links: Vec<Link>,
     /// The relays that stand in links.
     pub relays: Relays,
+    /// What evil relays do, by the link that they stand in.
+    pub evils: BTreeMap<usize, Evil>,
     /// Whether control connections can be made, and carry anything.
     pub control_up: bool,
     /// Whether the links carry nothing but control connections.
@@ -149,6 +154,7 @@ impl World {
             ends: [end(VAN), end(HQ)],
             links,
             relays: Relays::default(),
+            evils: BTreeMap::new(),
             control_up: true,
             udp_blocked: false,
             refuse_dials_of: None,
@@ -400,7 +406,14 @@ impl World {
             {
                 let relayed = self.relays.pass_on(link, end, datagram, self.now);
                 let Some((datagram, from)) = relayed else { continue };
-                self.links[link].send(end, &datagram, from, self.now);
+                let honest = Handed { link, from: end, datagram, address: from, late: Duration::ZERO };
+                let handed = match self.evils.get_mut(&link) {
+                    Some(evil) => evil.handle(honest, self.links.len()),
+                    None => vec![honest],
+                };
+                for Handed { link, from, datagram, address, late } in handed {
+                    self.links[link].send_late(from, &datagram, address, late, self.now);
+                }
             }
         }
     }

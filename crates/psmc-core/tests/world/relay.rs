@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use psmc_core::{PathAddress, Via};
 use psmc_core::relay::{Account, Added, Address, Leg, Limiter, Refusals, Relay, RelayConfig, SessionSpec};
+use psmc_core::{PathAddress, Via};
 use psmc_wire::PathId;
 use psmc_wire::ids::KeyBytes;
 
@@ -39,9 +39,7 @@ impl Standing {
             origin: now,
         };
         let account = Arc::new(Account::new(KeyBytes([1; 32]), 8, None));
-        let mut address = address(link, 99);
-        address.set_port(4000);
-        Self { relay: Relay::new(&config), account, address }
+        Self { relay: Relay::new(&config), account, address: relay_address(link) }
     }
 }
 
@@ -88,6 +86,13 @@ impl Relays {
         let relay = key(link);
         Via { remote: standing.address, near, relay, relay_address: standing.address, far }
     }
+}
+
+/// Where the relay in that link takes datagrams.
+pub(super) fn relay_address(link: usize) -> SocketAddr {
+    let mut address = address(link, 99);
+    address.set_port(4000);
+    address
 }
 
 /// The key of the relay in that link.

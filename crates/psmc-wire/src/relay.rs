@@ -11,7 +11,7 @@ mod write;
 
 use std::net::SocketAddr;
 
-pub use grant::{Grant, SIGNATURE_LEN, SignedGrant};
+pub use grant::{Grant, SIGNATURE_LEN, SIGNED_GRANT_LEN, SignedGrant};
 
 use crate::hop::Hop;
 use crate::ids::KeyBytes;

@@ -113,9 +113,9 @@ fn paths(scenario: &Scenario, id: TunnelId, peer: &Peer) -> Vec<PathSetup> {
     setups.collect()
 }
 
-/// What an engine is told about a path. Endpoints are never names here.
+/// What an engine is told about a path. Endpoints are never names here, and never left out.
 fn path(settings: &PathSettings, link_mtu: u16) -> Option<PathConfig> {
-    let remote = settings.endpoint.socket_addr()?;
+    let remote = settings.endpoint.as_ref()?.socket_addr()?;
     let mtu = settings.mtu.map_or(link_mtu, |mtu| mtu.get());
     Some(path_config(settings, SocketId(0), remote, mtu))
 }

@@ -191,8 +191,9 @@ fn register(hub: &Hub, member: &Member, notices: &mpsc::Sender<Message>) -> Resu
         let text = "this site may not be a gateway here: its [[allow]] needs `gateway = true`";
         return Err(Denied::new(Refusal::NotAllowed, text));
     }
-    hub.gateways.register(member.account.key(), notices);
-    tracing::info!(gateway = %member.name, "gateway registered");
+    if hub.gateways.register(member.account.key(), notices) {
+        tracing::info!(gateway = %member.name, "gateway registered");
+    }
     Ok(())
 }
 

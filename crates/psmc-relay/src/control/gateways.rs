@@ -39,9 +39,11 @@ impl<S> Default for Gateways<S> {
 }
 
 impl<S> Gateways<S> {
-    /// A gateway listens on a connection to which `notices` leads. It takes over from an earlier one.
-    pub(crate) fn register(&self, key: KeyBytes, notices: &mpsc::Sender<Message>) {
-        locked(&self.registered).insert(key, notices.downgrade());
+    /// A gateway listens on a connection to which `notices` leads. It takes over from an earlier one. Says whether it is
+    /// another one: gateways repeat themselves to see that the relay lives.
+    pub(crate) fn register(&self, key: KeyBytes, notices: &mpsc::Sender<Message>) -> bool {
+        let before = locked(&self.registered).insert(key, notices.downgrade());
+        !before.and_then(|before| before.upgrade()).is_some_and(|before| before.same_channel(notices))
     }
 
     /// Whether a gateway with this key listens.
@@ -105,7 +107,7 @@ mod tests {
     async fn a_stream_goes_to_the_gateway_that_was_told_of_it() {
         let gateways = Gateways::default();
         let (notices, mut told) = mpsc::channel(1);
-        gateways.register(GATEWAY, &notices);
+        assert!(gateways.register(GATEWAY, &notices));
         let mut offer = gateways.offer(GATEWAY, STREAM).unwrap();
         assert_eq!(told.recv().await, Some(Message::Incoming(STREAM)));
         assert!(gateways.accept(KeyBytes([2; 32]), STREAM).is_none(), "another gateway");
@@ -119,7 +121,7 @@ mod tests {
     async fn a_stream_that_is_given_up_cannot_be_accepted() {
         let gateways = Gateways::<()>::default();
         let (notices, _told) = mpsc::channel(1);
-        gateways.register(GATEWAY, &notices);
+        assert!(gateways.register(GATEWAY, &notices));
         drop(gateways.offer(GATEWAY, STREAM).unwrap());
         assert!(gateways.accept(GATEWAY, STREAM).is_none());
         assert!(gateways.offer(GATEWAY, STREAM).is_none(), "it does not read");
@@ -130,7 +132,8 @@ mod tests {
     fn a_gateway_that_hangs_up_is_gone() {
         let gateways = Gateways::<()>::default();
         let (notices, _told) = mpsc::channel(1);
-        gateways.register(GATEWAY, &notices);
+        assert!(gateways.register(GATEWAY, &notices));
+        assert!(!gateways.register(GATEWAY, &notices), "that is known");
         assert!(gateways.has(GATEWAY));
         drop(notices);
         assert_eq!((gateways.count(), gateways.has(GATEWAY)), (0, false));

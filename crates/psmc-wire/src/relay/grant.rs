@@ -7,6 +7,9 @@ use crate::writer;
 /// Length in bytes of an Ed25519 signature (RFC 8032 §5.1.6).
 pub const SIGNATURE_LEN: usize = 64;
 
+/// Length in bytes of a grant with its signature.
+pub const SIGNED_GRANT_LEN: usize = 83 + SIGNATURE_LEN;
+
 /// With what the signed bytes begin, so that a signature means this and nothing else.
 const PREFIX: &[u8] = b"psmc relay grant v1";
 
@@ -72,12 +75,32 @@ impl Grant {
     }
 }
 
+impl SignedGrant {
+    /// The grant and its signature, as they travel.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(SIGNED_GRANT_LEN);
+        self.grant.encode(&mut bytes);
+        bytes.extend(self.signature);
+        bytes
+    }
+
+    /// Reads a grant that stands for itself.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the bytes are no grant, or more than one.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Malformed> {
+        let reader = &mut Reader::new(bytes);
+        let signed = Self { grant: Grant::decode(reader)?, signature: reader.array()? };
+        if bytes.len() == SIGNED_GRANT_LEN { Ok(signed) } else { Err(Malformed::Illegal("grant")) }
+    }
+}
+
 /// Appends whether there is a grant, and it.
 pub(super) fn encode(grant: Option<&SignedGrant>, out: &mut Vec<u8>) {
     out.push(u8::from(grant.is_some()));
-    if let Some(SignedGrant { grant, signature }) = grant {
-        grant.encode(out);
-        out.extend(signature);
+    if let Some(signed) = grant {
+        out.extend(signed.to_bytes());
     }
 }
 

@@ -138,7 +138,7 @@ pub struct PathSpec {
     /// The relays that it leads through, the nearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub relays: Vec<String>,
-    /// Where it leads, `host:port`, if not to its peer's endpoint.
+    /// Where it leads, `host:port`, if not to its peer's endpoint. If neither is given, its relays find the peer by key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
     /// Its share in the `wrr` scheduler, 1 to 1000.
@@ -162,11 +162,13 @@ impl PathSpec {
     /// The first value that the configuration would refuse, too.
     pub fn settings(&self, endpoint: Option<&Endpoint>) -> Result<PathSettings, ValueError> {
         let own = self.endpoint.as_deref().map(str::parse::<Endpoint>).transpose()?;
-        let endpoint = own.or_else(|| endpoint.cloned()).ok_or_else(|| {
+        let endpoint = own.or_else(|| endpoint.cloned());
+        if endpoint.is_none() && self.relays.is_empty() {
             let reason =
                 format!("the path \"{}\" leads nowhere: neither it nor its peer has an endpoint", self.name);
-            ValueError::new(reason, "give it one with --endpoint HOST:PORT")
-        })?;
+            let remedy = "give it one with --endpoint HOST:PORT, or --relays if the peer registers with them";
+            return Err(ValueError::new(reason, remedy));
+        }
         let max_rate = self.max_rate_bits_per_second.map(Rate::from_bits_per_second).transpose()?;
         let congestion = self.congestion.as_deref().map(str::parse).transpose()?.unwrap_or_default();
         let congestion = PathCongestion::new(congestion, max_rate).ok_or_else(|| {
@@ -200,9 +202,11 @@ mod tests {
         let peer: Endpoint = "hq:5115".parse().unwrap();
         let spec = PathSpec { name: "lte".to_owned(), weight: Some(3), ..PathSpec::default() };
         let settings = spec.settings(Some(&peer)).unwrap();
-        assert_eq!((settings.endpoint, settings.weight.get()), (peer.clone(), 3));
+        assert_eq!((settings.endpoint, settings.weight.get()), (Some(peer.clone()), 3));
 
         assert!(spec.settings(None).is_err());
+        let relayed = PathSpec { relays: vec!["fra1".to_owned()], ..spec.clone() };
+        assert_eq!(relayed.settings(None).unwrap().endpoint, None);
         assert!(PathSpec { weight: Some(0), ..spec.clone() }.settings(Some(&peer)).is_err());
         assert!(
             PathSpec { max_rate_bits_per_second: Some(0), ..spec.clone() }.settings(Some(&peer)).is_err()

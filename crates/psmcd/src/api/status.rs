@@ -31,12 +31,27 @@ pub struct SiteStatus {
     pub interface: String,
     /// Its addresses inside the tunnel, with prefix lengths.
     pub addresses: Vec<String>,
-    /// Where it listens.
+    /// Where it listens; `nothing` if it is hidden behind its relays.
     pub listen: String,
+    /// The relays at which it is a gateway.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub registered: Vec<RegistrationStatus>,
     /// How long the daemon has been running.
     pub uptime_s: f64,
     /// The version of the daemon.
     pub version: String,
+}
+
+/// About one relay at which a site is a gateway.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegistrationStatus {
+    /// What the configuration calls it.
+    pub relay: String,
+    /// Whether it leads peers here.
+    pub registered: bool,
+    /// Why it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// About one peer.

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::dns::DnsCommand;
 use super::fetch::FetchArgs;
+use super::grant::GrantArgs;
 use super::select::SelectArgs;
 use super::topology::TopologyArgs;
 use crate::config::{
@@ -65,6 +66,14 @@ pub(super) enum Command {
     ///   psmc pubkey < van.key
     #[command(verbatim_doc_comment)]
     Pubkey,
+    /// Sign a grant: the right of a site to use a relay, for some time
+    ///
+    /// Prints one line for the site's `grants_file`. Relays that name the coordinator's public key serve whoever has one,
+    /// without an [[allow]]:
+    ///
+    ///   psmc grant --coordinator coordinator.key --relay KEY --holder KEY --for 24h >> van.grants
+    #[command(verbatim_doc_comment)]
+    Grant(GrantArgs),
     /// Show what a running daemon is doing: peers, paths, rates, losses
     Status {
         /// Print it as JSON

@@ -4,6 +4,7 @@ mod args;
 mod check;
 mod dns;
 mod fetch;
+mod grant;
 mod keys;
 pub(crate) mod output;
 mod path;
@@ -36,6 +37,8 @@ enum CliError {
     Config(#[from] ConfigError),
     #[error("{0}")]
     Key(#[from] keys::KeyInputError),
+    #[error("{}: {}", .0.reason(), .0.remedy())]
+    CoordinatorKey(#[source] crate::config::ValueError),
     #[error("{0}")]
     Client(#[from] ClientError),
     #[error("psmcd answered something else than was asked; install the same release of psmc and psmcd")]
@@ -70,6 +73,7 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Check { file } => check::run(&file),
         Command::Genkey => keys::genkey(),
         Command::Pubkey => keys::pubkey(),
+        Command::Grant(args) => grant::run(&args),
         Command::Status { json } => status::run(&mut connect(&psmc.target)?, json),
         Command::Path { command } => path(&mut connect(&psmc.target)?, command),
         Command::Peer { command: PeerCommand::Set(args) } => peer::set(&mut connect(&psmc.target)?, args),

@@ -6,7 +6,8 @@ use std::fmt;
 use super::units::{age, bytes, rate_mbps};
 use super::{CliError, output, table};
 use crate::api::{
-    ClassStatus, Client, PathStatus, PeerState, PeerStatus, Request, Response, SiteStatus, Status,
+    ClassStatus, Client, PathStatus, PeerState, PeerStatus, RegistrationStatus, Request, Response,
+    SiteStatus, Status,
 };
 
 pub(super) fn run(client: &mut Client, json: bool) -> Result<(), CliError> {
@@ -37,7 +38,15 @@ fn write_site(site: &SiteStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(out, "site {}, up {}, psmcd {}", site.name, age(site.uptime_s), site.version)?;
     writeln!(out, "  public key   {}", site.public_key)?;
     writeln!(out, "  interface    {}: {}", site.interface, site.addresses.join(", "))?;
-    writeln!(out, "  listens on   {}", site.listen)
+    writeln!(out, "  listens on   {}", site.listen)?;
+    for RegistrationStatus { relay, registered, error } in &site.registered {
+        match (registered, error) {
+            (true, _) => writeln!(out, "  gateway at   {relay}")?,
+            (false, Some(error)) => writeln!(out, "  gateway at   {relay}: not yet: {error}")?,
+            (false, None) => writeln!(out, "  gateway at   {relay}: not yet")?,
+        }
+    }
+    Ok(())
 }
 
 fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -37,6 +37,9 @@ fn site(draft: SiteDraft, classes: Vec<ClassDraft>) -> Option<Site> {
         private_key: draft.private_key?,
         addresses: draft.addresses.into_iter().map(Spanned::into_inner).collect(),
         listen: draft.listen,
+        is_hidden: draft.register.is_some() && !draft.has_listen,
+        register: names(draft.register),
+        grants_file: draft.grants_file,
         interface: draft.interface,
         mtu: draft.mtu,
         clamp_mss: draft.clamp_mss,
@@ -84,12 +87,17 @@ fn paths(drafts: Vec<PathDraft>, endpoint: Option<&Endpoint>) -> Option<Paths> {
 }
 
 fn path(draft: PathDraft, endpoint: Option<&Endpoint>) -> Option<PathSettings> {
+    let relays = names(draft.relays);
+    let endpoint = draft.endpoint.map(Spanned::into_inner).or_else(|| endpoint.cloned());
+    if endpoint.is_none() && relays.is_empty() {
+        return None;
+    }
     Some(PathSettings {
         name: draft.name?.into_inner(),
         interface: draft.interface,
         address: draft.address.map(Spanned::into_inner),
-        endpoint: draft.endpoint.map(Spanned::into_inner).or_else(|| endpoint.cloned())?,
-        relays: names(draft.relays),
+        endpoint,
+        relays,
         weight: draft.weight,
         max_rate: draft.max_rate,
         mtu: draft.mtu.map(Spanned::into_inner),

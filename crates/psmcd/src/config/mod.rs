@@ -8,6 +8,7 @@
 mod build;
 mod cross;
 mod draft;
+mod grants;
 mod model;
 mod summary;
 mod value;
@@ -16,6 +17,7 @@ use std::path::Path;
 
 use psmc_toml::{Dialect, Source};
 
+pub(crate) use grants::{grant_text, read_grants};
 pub use model::{
     Class, Config, PathCongestion, PathSettings, Paths, Peer, Relay, Reordering, Site, Treatment,
 };

@@ -1,5 +1,8 @@
 //! A checked configuration.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
 use psmc_net::keys::{PrivateKey, PublicKey};
 
 use super::value::{
@@ -29,8 +32,14 @@ pub struct Site {
     pub private_key: PrivateKey,
     /// Its addresses inside the tunnel; at least one, none twice.
     pub addresses: Vec<TunnelAddress>,
-    /// Where it is reached from outside.
+    /// Where it is reached from outside, unless it is [hidden](Self::is_hidden).
     pub listen: Listen,
+    /// The relays at which it registers, so that peers reach it there.
+    pub register: Vec<Name>,
+    /// Whether only these relays may learn where it is: it registers, and the file does not say that it listens.
+    pub is_hidden: bool,
+    /// The file with the grants that it shows to relays.
+    pub grants_file: Option<PathBuf>,
     /// The name of its TUN interface; `None` leaves it to the kernel (`psmc%d`).
     pub interface: Option<InterfaceName>,
     /// The MTU of its TUN interface.
@@ -41,6 +50,18 @@ pub struct Site {
     pub classes: Vec<Class>,
     /// Where its control socket is.
     pub control_socket: SocketPath,
+}
+
+impl Site {
+    /// The address to send from, and to listen on if it is not hidden.
+    pub(crate) fn bind_address(&self) -> SocketAddr {
+        let mut address = self.listen.socket_addr();
+        if self.is_hidden {
+            // Any port: one that everybody knows would be easier to guess.
+            address.set_port(0);
+        }
+        address
+    }
 }
 
 /// A traffic class, `[[class]]`. A packet belongs to it if it is all that the class says; empty lists say nothing.
@@ -90,6 +111,12 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// Whether a path leads to it that only relays know where it ends.
+    pub(crate) fn is_behind_relays(&self) -> bool {
+        let Paths::Listed(paths) = &self.paths else { return false };
+        paths.iter().any(|path| path.endpoint.is_none())
+    }
+
     /// Whether all paths to it lead through relays, so that nothing must be sent to it straight.
     pub(crate) fn is_only_relayed(&self) -> bool {
         let Paths::Listed(paths) = &self.paths else { return false };
@@ -157,8 +184,8 @@ pub struct PathSettings {
     /// The local address that it sends from; `None` leaves it to the kernel. Of the family of `endpoint`, if that is an
     /// address.
     pub address: Option<BindAddress>,
-    /// Where it leads: its own endpoint, or else the peer's.
-    pub endpoint: Endpoint,
+    /// Where it leads: its own endpoint, or else the peer's. `None` only where relays lead to the peer by its key.
+    pub endpoint: Option<Endpoint>,
     /// The relays on the way there, the nearest first; up to [`MAX_CHAIN`](super::MAX_CHAIN), none twice. None for a direct
     /// path.
     pub relays: Vec<Name>,

@@ -20,7 +20,14 @@ impl Config {
         writeln!(f, "site {}", site.name)?;
         writeln!(f, "  public key   {}", site.private_key.public())?;
         writeln!(f, "  addresses    {}", joined(&site.addresses))?;
-        writeln!(f, "  listens on   {}", site.listen)?;
+        if site.is_hidden {
+            writeln!(f, "  listens on   nothing: it is hidden behind its relays")?;
+        } else {
+            writeln!(f, "  listens on   {}", site.listen)?;
+        }
+        if !site.register.is_empty() {
+            writeln!(f, "  registers at {}", joined(&site.register))?;
+        }
         match &site.interface {
             Some(name) => writeln!(f, "  interface    {name}, MTU {}", site.mtu.get())?,
             None => writeln!(f, "  interface    the next free psmc0, psmc1, …, MTU {}", site.mtu.get())?,
@@ -50,6 +57,7 @@ fn write_peer(peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "  public key   {}", peer.public_key)?;
     match &peer.endpoint {
         Some(endpoint) => writeln!(f, "  endpoint     {endpoint}")?,
+        None if peer.is_behind_relays() => writeln!(f, "  endpoint     none: relays find it by its key")?,
         None => writeln!(f, "  endpoint     none: this peer has to call")?,
     }
     writeln!(f, "  allowed ips  {}", joined(&peer.allowed_ips))?;
@@ -92,8 +100,9 @@ fn write_path(path: &PathSettings, peer: &Peer, f: &mut fmt::Formatter<'_>) -> f
         (None, Some(address)) => write!(f, "from {address}")?,
         (None, None) => write!(f, "by the routing table")?,
     }
-    if peer.endpoint.as_ref() != Some(&path.endpoint) {
-        write!(f, ", to {}", path.endpoint)?;
+    if let Some(endpoint) = path.endpoint.as_ref().filter(|endpoint| peer.endpoint.as_ref() != Some(endpoint))
+    {
+        write!(f, ", to {endpoint}")?;
     }
     if !path.relays.is_empty() {
         write!(f, ", through {}", joined(&path.relays))?;

@@ -51,6 +51,6 @@ fn a_peer_inherits_and_overrides() {
         (Scheduler::Redundant, Reordering::Deadline)
     );
     let Paths::Listed(paths) = &exit.paths else { panic!("listed paths") };
-    assert_eq!(paths[0].endpoint.to_string(), "203.0.113.9:5115");
-    assert_eq!(paths[1].endpoint.to_string(), "exit.example.org:5115");
+    assert_eq!(paths[0].endpoint.as_ref().unwrap().to_string(), "203.0.113.9:5115");
+    assert_eq!(paths[1].endpoint.as_ref().unwrap().to_string(), "exit.example.org:5115");
 }

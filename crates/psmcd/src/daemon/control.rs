@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use psmc_core::{ConnectionId, Event, PeerId};
+use psmc_core::{ConnectionId, Event, PathState, PeerId};
 use psmc_net::framing::FramingError;
 use psmc_net::netlink::{LinkEvents, Netlink};
 use psmc_net::tls::tcp::listen_tcp;
@@ -24,7 +24,7 @@ use super::connection::serve;
 use super::dial::{DialError, dial};
 use super::paths::{LISTEN_SOCKET, OpenPath, resolve};
 use super::plane::{self, Notice, PlaneHandle, Started};
-use super::relays::{BoxedStream, LocalEnd, Spares};
+use super::relays::{BoxedStream, Callers, Goal, Grants, LocalEnd, Registration, Spares};
 use super::settings::{peer_config, routes_for, site_config, tun_config};
 use crate::api::Server;
 use crate::config::{self, Config, Name};
@@ -35,6 +35,10 @@ const MAX_ACCEPTED: usize = 64;
 
 /// How long a closing site lets its goodbyes travel.
 const GOODBYE_TIME: Duration = Duration::from_millis(200);
+
+/// How long a closing site takes to give back its sessions at relays: two round trips over a bad path. What it does not
+/// give back is forgotten there in time.
+const RELEASE_TIME: Duration = Duration::from_secs(1);
 
 /// Paths that could not be opened are tried again this often: a name that didn't resolve, an uplink that had no
 /// default route yet.
@@ -80,6 +84,14 @@ pub(super) struct Control {
     pub(super) peers: Vec<Peer>,
     /// The relays that paths may lead through.
     pub(super) relays: Vec<config::Relay>,
+    /// What this site may show to relays that do not know it.
+    pub(super) grants: Grants,
+    /// The relays at which this site is a gateway.
+    pub(super) registrations: Vec<Registration>,
+    /// Shakes hands with peers that call.
+    pub(super) acceptor: Acceptor,
+    /// For calls through relays.
+    pub(super) callers: Callers,
     pub(super) plane: PlaneHandle,
     pub(super) netlink: Netlink,
     pub(super) tun_name: String,
@@ -93,9 +105,12 @@ pub(super) struct Control {
     notices: mpsc::UnboundedReceiver<Notice>,
     news: mpsc::Receiver<Event>,
     accepted: mpsc::Receiver<(Secured, SocketAddr)>,
+    called: mpsc::Receiver<(Box<Secured<BoxedStream>>, Name)>,
     connections: BTreeMap<ConnectionId, mpsc::UnboundedSender<Message>>,
     next_connection: u64,
     tasks: JoinSet<TaskEnd>,
+    /// How many of the tasks keep sessions at relays.
+    keepers: usize,
     link_events: LinkEvents,
     server: Server,
     terminate: [Signal; 2],
@@ -106,6 +121,8 @@ enum TaskEnd {
     Dialed(usize, Result<Box<Secured<BoxedStream>>, DialError>),
     Disconnected(usize, ConnectionId, Result<(), FramingError>),
     Listener,
+    /// Only when the daemon ends.
+    Registered,
     /// A path has no use for its relays any more.
     Kept,
 }
@@ -118,24 +135,31 @@ impl Control {
         let link_events = LinkEvents::open().await?;
         let netlink = Netlink::new()?;
         let identity = Identity::new(&site.private_key);
-        let listener = listen_tcp(site.listen.socket_addr())?;
+        let listener = if site.is_hidden { None } else { Some(listen_tcp(site.bind_address())?) };
         let Started { handle: plane, notices, news, tun_name, tun_index } =
             plane::start(site_config(&site), tun_config(&site)).await?;
         let (ready, accepted) = mpsc::channel(MAX_ACCEPTED);
         let tls_counters = Arc::new(Counters::default());
         let allowed: AllowedKeys = peers.iter().map(|peer| peer.public_key).collect();
         let acceptor = Acceptor::new(&identity, allowed);
+        let (callers, called) = mpsc::channel(MAX_ACCEPTED);
         let mut tasks = JoinSet::new();
-        let counters = tls_counters.clone();
-        tasks.spawn(async move {
-            Listener::run(listener, acceptor, ready, counters).await;
-            TaskEnd::Listener
-        });
+        if let Some(listener) = listener {
+            let (acceptor, counters) = (acceptor.clone(), tls_counters.clone());
+            tasks.spawn(async move {
+                Listener::run(listener, acceptor, ready, counters).await;
+                TaskEnd::Listener
+            });
+        }
         let mut control = Self {
+            grants: Grants::new(site.grants_file.clone(), identity.public()),
             site,
             identity,
             peers: Vec::new(),
             relays,
+            registrations: Vec::new(),
+            acceptor,
+            callers,
             plane,
             netlink,
             tun_name,
@@ -148,9 +172,11 @@ impl Control {
             notices,
             news,
             accepted,
+            called,
             connections: BTreeMap::new(),
             next_connection: 0,
             tasks,
+            keepers: 0,
             link_events,
             server,
             terminate: [signals(SignalKind::terminate())?, signals(SignalKind::interrupt())?],
@@ -160,7 +186,7 @@ impl Control {
     }
 
     async fn set_up(&mut self, peers: Vec<config::Peer>) -> Result<(), DaemonError> {
-        let listen = UdpBind { address: self.site.listen.socket_addr(), interface: None };
+        let listen = UdpBind { address: self.site.bind_address(), interface: None };
         self.plane.call(move |plane| plane.open_port(LISTEN_SOCKET, &listen)).await??;
         for peer in peers {
             self.add_peer(peer).await?;
@@ -168,10 +194,16 @@ impl Control {
         for peer in 0..self.peers.len() {
             self.open_configured_paths(peer).await;
         }
+        self.register();
         let (site, interface) = (self.site.name.as_str(), self.tun_name.as_str());
-        let listen = self.site.listen.socket_addr();
-        tracing::info!(site, interface, %listen, key = %self.identity.public(), "running");
+        let listen = self.listening();
+        tracing::info!(site, interface, listen, key = %self.identity.public(), "running");
         Ok(())
+    }
+
+    /// Where this site listens, in words.
+    pub(super) fn listening(&self) -> String {
+        if self.site.is_hidden { "nothing".to_owned() } else { self.site.bind_address().to_string() }
     }
 
     async fn add_peer(&mut self, config: config::Peer) -> Result<(), DaemonError> {
@@ -213,7 +245,10 @@ impl Control {
                     Some(notice) => self.on_notice(notice).await?,
                     None => return Err(DaemonError::PlaneDied),
                 },
-                Some((secured, from)) = self.accepted.recv() => self.on_accepted(secured, from).await?,
+                Some((secured, from)) = self.accepted.recv() => {
+                    self.on_accepted(secured, &from.to_string()).await?;
+                }
+                Some((secured, relay)) = self.called.recv() => self.on_accepted(*secured, relay.as_str()).await?,
                 Some(Ok(end)) = self.tasks.join_next() => self.on_task_end(end).await?,
                 event = self.link_events.next() => self.on_network_event(event?).await?,
                 Some(call) = self.server.next_call() => self.on_call(call).await?,
@@ -235,7 +270,8 @@ impl Control {
         }
     }
 
-    /// Tells the peers that this site goes away, and gives the messages a moment to leave.
+    /// Tells the peers that this site goes away, gives the messages a moment to leave, and gives back what it has at
+    /// relays.
     async fn say_goodbye(&mut self) -> Result<(), DaemonError> {
         tracing::info!(site = self.site.name.as_str(), "stopping");
         let ids: Vec<_> = self.peers.iter().map(|peer| peer.id).collect();
@@ -249,7 +285,26 @@ impl Control {
                 Some(Ok(end)) = self.tasks.join_next() => self.on_task_end(end).await?,
             }
         }
+        self.release_sessions().await;
         Ok(())
+    }
+
+    /// Keepers that nobody holds give back their sessions, and end.
+    async fn release_sessions(&mut self) {
+        for peer in &mut self.peers {
+            peer.paths.clear();
+            peer.retired.clear();
+        }
+        let deadline = tokio::time::sleep(RELEASE_TIME);
+        tokio::pin!(deadline);
+        while self.keepers > 0 {
+            tokio::select! {
+                () = &mut deadline => break,
+                Some(Ok(end)) = self.tasks.join_next() => {
+                    self.keepers -= usize::from(matches!(end, TaskEnd::Kept));
+                }
+            }
+        }
     }
 
     async fn on_notice(&mut self, notice: Notice) -> Result<(), DaemonError> {
@@ -276,19 +331,30 @@ impl Control {
 
     /// Something has happened that can be missed.
     fn on_news(&self, event: &Event) {
-        if let Event::PathChanged { peer, path, state } = event
-            && let Some(keeper) = self.keeper(*peer, *path)
-        {
-            keeper.on_path(*state);
+        if let Event::PathChanged { peer, path, state } = event {
+            match self.keeper(*peer, *path) {
+                Some(keeper) => keeper.on_path(*state),
+                None if *state == PathState::Dead => self.registrations.iter().for_each(Registration::doubt),
+                None => {}
+            }
         }
         self.log_event(event);
     }
 
     /// Has a keeper do its work.
     pub(super) fn spawn_keeper(&mut self, work: impl Future<Output = ()> + Send + 'static) {
+        self.keepers += 1;
         self.tasks.spawn(async move {
             work.await;
             TaskEnd::Kept
+        });
+    }
+
+    /// Has a registration kept.
+    pub(super) fn spawn_registration(&mut self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(async move {
+            work.await;
+            TaskEnd::Registered
         });
     }
 
@@ -331,7 +397,8 @@ impl Control {
                 && let Ok(remote) = resolve(&endpoint).await
             {
                 let relays = Vec::new();
-                routes.push(super::dial::Route { local_end: LocalEnd::default(), relays, remote });
+                let to = Goal::Address(remote);
+                routes.push(super::dial::Route { local_end: LocalEnd::default(), relays, to });
             }
             TaskEnd::Dialed(index, dial(caller, dialer, routes).await.map(Box::new))
         });
@@ -364,7 +431,11 @@ impl Control {
                 }
                 self.plane.post(move |plane| plane.site.handle_disconnected(id, Instant::now())).await
             }
-            TaskEnd::Listener | TaskEnd::Kept => Ok(()),
+            TaskEnd::Kept => {
+                self.keepers -= 1;
+                Ok(())
+            }
+            TaskEnd::Listener | TaskEnd::Registered => Ok(()),
         }
     }
 
@@ -377,8 +448,12 @@ impl Control {
         }
     }
 
-    async fn on_accepted(&mut self, secured: Secured, from: SocketAddr) -> Result<(), DaemonError> {
-        tracing::debug!(%from, peer = %secured.peer, "control connection accepted");
+    /// A peer has called, from that address or through that relay.
+    async fn on_accepted<S>(&mut self, secured: Secured<S>, from: &str) -> Result<(), DaemonError>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        tracing::debug!(from, peer = %secured.peer, "control connection accepted");
         match self.peers.iter().position(|peer| peer.config.public_key == secured.peer) {
             Some(peer) => self.connect(peer, secured).await,
             // Only keys of peers are let in.

@@ -1,6 +1,5 @@
 //! Opening a control connection over whichever path works first.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use psmc_net::tls::{Dialer, Secured, TlsError};
@@ -8,7 +7,7 @@ use thiserror::Error;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::relays::{BoxedStream, Caller, LocalEnd, RelayError, reach};
+use super::relays::{BoxedStream, Caller, Goal, LocalEnd, RelayError, reach};
 use crate::config::Relay;
 
 /// Attempts start this far apart: long enough that the first path usually wins alone, short enough that a dead
@@ -24,7 +23,7 @@ pub(super) struct Route {
     pub(super) local_end: LocalEnd,
     /// The relays on the way, the nearest first.
     pub(super) relays: Vec<Relay>,
-    pub(super) remote: SocketAddr,
+    pub(super) to: Goal,
 }
 
 /// Why no connection came about.
@@ -71,9 +70,9 @@ pub(super) async fn dial(
 }
 
 async fn attempt(caller: &Caller, dialer: &Dialer, route: Route) -> Result<Secured<BoxedStream>, DialError> {
-    let Route { local_end, relays, remote } = &route;
+    let Route { local_end, relays, to } = &route;
     let patience = ATTEMPT_TIMEOUT * (1 + u32::try_from(relays.len()).unwrap_or(u32::MAX));
-    let reached = timeout(patience, reach(caller, local_end, relays, *remote));
+    let reached = timeout(patience, reach(caller, local_end, relays, *to));
     let stream = reached.await.map_err(|_| DialError::TimedOut)??;
     Ok(dialer.connect(stream).await?)
 }

@@ -13,7 +13,7 @@ use super::DaemonError;
 use super::control::{Control, Peer};
 use super::dial::Route;
 use super::plane::Plane;
-use super::relays::{Keeper, LocalEnd};
+use super::relays::{Goal, Keeper, LocalEnd};
 use super::settings::path_config;
 use crate::config::{Endpoint, Host, MAX_CHAIN, Name, PathCongestion, PathSettings, TUNNEL_OVERHEAD, Weight};
 
@@ -37,6 +37,14 @@ pub(super) enum OpenError {
         /// The names of those that there are.
         known: String,
     },
+    /// It leads to nobody.
+    #[error(
+        "neither the path nor its peer has an endpoint, nor does it lead through relays that know the peer"
+    )]
+    Nowhere,
+    /// It leads straight to the peer.
+    #[error("this site is hidden behind its relays: lead the path through some with --relays")]
+    WouldShow,
     /// It would pass a relay twice, or too many.
     #[error("a path leads through {MAX_CHAIN} relays at most, and through none twice")]
     BadChain,
@@ -57,7 +65,7 @@ pub(super) struct OpenPath {
     /// Where its datagrams go: to the peer, or to the relay next to this site.
     pub(super) remote: SocketAddr,
     /// Where it leads in the end.
-    endpoint: SocketAddr,
+    goal: Goal,
     /// What keeps its sessions at its relays, if it leads through any.
     pub(super) keeper: Option<Keeper>,
     /// The index of the interface that the socket was bound to; another one under the same name is another link.
@@ -73,7 +81,7 @@ impl OpenPath {
     /// How a control connection is made along this path.
     pub(super) fn route(&self) -> Route {
         let relays = self.keeper.as_ref().map(|keeper| keeper.keeping().relays).unwrap_or_default();
-        Route { local_end: local_end(&self.settings), relays, remote: self.endpoint }
+        Route { local_end: local_end(&self.settings), relays, to: self.goal }
     }
 
     /// The name of what its rate is shared with by other paths.
@@ -132,7 +140,7 @@ pub(super) fn uplink_paths(uplinks: &[Uplink], endpoint: &Endpoint, remote: Sock
         name,
         interface: None,
         address: None,
-        endpoint: endpoint.clone(),
+        endpoint: Some(endpoint.clone()),
         relays: Vec::new(),
         weight: Weight::default(),
         max_rate: None,
@@ -164,10 +172,17 @@ impl Control {
     /// Opens a path. If its interface isn't there yet, the path waits for it, dead.
     pub(super) async fn open_path(&mut self, peer: usize, settings: PathSettings) -> Result<(), OpenError> {
         let relays = self.relays_named(&settings.relays)?;
-        let endpoint = resolve(&settings.endpoint).await?;
-        let remote = match relays.first() {
-            Some(relay) => resolve(&relay.address).await?,
-            None => endpoint,
+        if self.site.is_hidden && relays.is_empty() {
+            return Err(OpenError::WouldShow);
+        }
+        let goal = match &settings.endpoint {
+            Some(endpoint) => Goal::Address(resolve(endpoint).await?),
+            None => Goal::Gateway(self.peers[peer].config.public_key),
+        };
+        let remote = match (relays.first(), goal) {
+            (Some(relay), _) => resolve(&relay.address).await?,
+            (None, Goal::Address(address)) => address,
+            (None, Goal::Gateway(_)) => return Err(OpenError::Nowhere),
         };
         let mtu = link_mtu(&self.netlink, &settings).await;
         let needed = usize::from(self.site.mtu.get()) + TUNNEL_OVERHEAD;
@@ -201,15 +216,7 @@ impl Control {
         }
         self.peers[peer].removed.remove(&settings.name);
         let keeper = is_relayed.then(|| self.keep_relays(peer, id, &settings, relays));
-        self.peers[peer].paths.push(OpenPath {
-            id,
-            settings,
-            socket,
-            remote,
-            endpoint,
-            keeper,
-            interface_index,
-        });
+        self.peers[peer].paths.push(OpenPath { id, settings, socket, remote, goal, keeper, interface_index });
         Ok(())
     }
 

@@ -18,7 +18,7 @@ pub fn site_config(site: &config::Site) -> SiteConfig {
         name: site.name.to_string(),
         mtu: site.mtu.get(),
         aead: psmc_net::aead::preferred(),
-        hidden: false,
+        hidden: site.is_hidden,
         classes: classes(&site.classes),
         clamp_mss: site.clamp_mss.setting(),
         seed: random_seed(),

@@ -12,9 +12,10 @@ use super::DaemonError;
 use super::control::{Control, Peer};
 use super::paths::OpenPath;
 use super::plane::PlaneCounters;
-use super::relays::Keeper;
+use super::relays::{Keeper, Registration, Standing};
 use crate::api::{
-    ClassStatus, ControlStatus, PathState, PathStatus, PeerState, PeerStatus, SiteStatus, Status,
+    ClassStatus, ControlStatus, PathState, PathStatus, PeerState, PeerStatus, RegistrationStatus, SiteStatus,
+    Status,
 };
 
 impl Control {
@@ -39,7 +40,8 @@ impl Control {
             public_key: self.identity.public().to_string(),
             interface: self.tun_name.clone(),
             addresses: self.site.addresses.iter().map(|address| address.net().to_string()).collect(),
-            listen: self.site.listen.socket_addr().to_string(),
+            listen: self.listening(),
+            registered: self.registrations.iter().map(registration_status).collect(),
             uptime_s: seconds(now.duration_since(self.started)),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
@@ -110,6 +112,11 @@ impl Control {
         }
         status
     }
+}
+
+fn registration_status(registration: &Registration) -> RegistrationStatus {
+    let Standing { is_registered, error } = registration.standing();
+    RegistrationStatus { relay: registration.relay.to_string(), registered: is_registered, error }
 }
 
 /// Packets that are larger than a datagram of their path.

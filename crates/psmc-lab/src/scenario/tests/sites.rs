@@ -65,7 +65,10 @@ fn the_first_one_has_the_paths() {
     let scenario = right(SCENARIO);
     let [van, hq] = configs(&scenario, Path::new("/tmp"));
     let Paths::Listed(paths) = &van.peers[0].paths else { panic!("listed paths") };
-    let shown = paths.iter().map(|path| format!("{} {} {}", path.name, path.endpoint, path.weight));
+    let shown = paths.iter().map(|path| {
+        let endpoint = path.endpoint.as_ref().expect("each path has one");
+        format!("{} {endpoint} {}", path.name, path.weight)
+    });
     assert_eq!(shown.collect::<Vec<_>>(), ["dsl 203.0.113.5:5116 3", "mobile 203.0.113.5:5116 1"]);
     assert_eq!(paths[1].interface.as_ref().map(|name| name.as_str()), Some("lte"));
     assert_eq!((&hq.peers[0].paths, hq.site.listen.port.get()), (&Paths::EveryUplink, 5116));

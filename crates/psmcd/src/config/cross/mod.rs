@@ -1,6 +1,7 @@
 //! Whether the values of a file fit together.
 
 mod classes;
+mod gateway;
 mod names;
 mod paths;
 mod routes;
@@ -20,6 +21,7 @@ pub(super) fn check(draft: &Draft, out: &mut Vec<Complaint>) {
     routes::check(draft, out);
     treatment::check(draft, out);
     classes::check(draft, out);
+    gateway::check(draft, out);
     for peer in &draft.peers {
         paths::check(peer, &draft.relays, out);
     }

@@ -44,10 +44,9 @@ fn number(peer: &PeerDraft, out: &mut Vec<Complaint>) {
 }
 
 fn endpoint(peer: &PeerDraft, path: &PathDraft, out: &mut Vec<Complaint>) {
-    if !peer.has_endpoint && !path.has_endpoint {
+    if !peer.has_endpoint && !path.has_endpoint && path.relays.is_none() {
         let reason = "this path leads nowhere: neither it nor its peer has an `endpoint`";
-        let remedy =
-            r#"add endpoint = "203.0.113.5:5115" to the [[peer]], or to the path if it has one of its own"#;
+        let remedy = r#"add endpoint = "203.0.113.5:5115" to the [[peer]], or to the path if it has one of its own; `relays`, if the peer registers with them"#;
         out.push(
             Complaint::new(reason, remedy).at(path.place.clone()).because_of(peer.place.clone(), "its peer"),
         );
@@ -55,7 +54,7 @@ fn endpoint(peer: &PeerDraft, path: &PathDraft, out: &mut Vec<Complaint>) {
 }
 
 /// What makes two paths the same way.
-type Way<'a> = (Option<&'a InterfaceName>, Option<BindAddress>, Vec<&'a Name>, &'a Endpoint);
+type Way<'a> = (Option<&'a InterfaceName>, Option<BindAddress>, Vec<&'a Name>, Option<&'a Endpoint>);
 
 fn distinct(peer: &PeerDraft, out: &mut Vec<Complaint>) {
     let ways: Vec<Spanned<Way<'_>>> = peer.paths.iter().filter_map(|path| way(peer, path)).collect();
@@ -71,7 +70,11 @@ fn way<'a>(peer: &'a PeerDraft, path: &'a PathDraft) -> Option<Spanned<Way<'a>>>
         return None;
     }
     let address = path.address.as_ref().map(|address| *address.get_ref());
-    let target = target(peer, path)?.get_ref();
+    let says_nothing = !peer.has_endpoint && !path.has_endpoint;
+    let target = target(peer, path).map(Spanned::get_ref);
+    if target.is_none() && !(says_nothing && path.relays.is_some()) {
+        return None;
+    }
     Some(Spanned::new(
         path.place.clone(),
         (path.interface.as_ref(), address, used_relays(path).collect(), target),
@@ -121,7 +124,7 @@ fn version(ip: IpAddr) -> &'static str {
     if ip.is_ipv4() { "IPv4" } else { "IPv6" }
 }
 
-fn known_relays(
+pub(super) fn known_relays(
     user: &str,
     used: Option<&Spanned<Vec<Spanned<Name>>>>,
     relays: &[RelayDraft],

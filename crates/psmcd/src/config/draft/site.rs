@@ -1,6 +1,7 @@
 //! `[site]`
 
 use std::ops::Range;
+use std::path::PathBuf;
 
 use psmc_net::keys::PrivateKey;
 use psmc_toml::{Complaint, KeyFile, PrivateKeyText, Section, Source, read_key_file};
@@ -8,7 +9,10 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::TreatmentDraft;
-use crate::config::value::{ClampMss, InnerMtu, InterfaceName, Listen, Name, SocketPath, TunnelAddress};
+use crate::config::grants::read_grants;
+use crate::config::value::{
+    ClampMss, GrantsFile, InnerMtu, InterfaceName, Listen, Name, SocketPath, TunnelAddress,
+};
 
 pub(super) const KEYS: &[&str] = &[
     "name",
@@ -16,6 +20,8 @@ pub(super) const KEYS: &[&str] = &[
     "private_key",
     "addresses",
     "listen",
+    "register",
+    "grants_file",
     "interface",
     "mtu",
     "clamp_mss",
@@ -39,6 +45,10 @@ pub(in crate::config) struct SiteDraft {
     pub(in crate::config) private_key: Option<PrivateKey>,
     pub(in crate::config) addresses: Vec<Spanned<TunnelAddress>>,
     pub(in crate::config) listen: Listen,
+    /// Whether the file says where to listen.
+    pub(in crate::config) has_listen: bool,
+    pub(in crate::config) register: Option<Spanned<Vec<Spanned<Name>>>>,
+    pub(in crate::config) grants_file: Option<PathBuf>,
     pub(in crate::config) interface: Option<InterfaceName>,
     pub(in crate::config) mtu: InnerMtu,
     pub(in crate::config) clamp_mss: ClampMss,
@@ -59,6 +69,9 @@ impl SiteDraft {
             private_key: private_key(&section, source, out),
             addresses: addresses(&section, out),
             listen: section.optional("listen", out).map(Spanned::into_inner).unwrap_or_default(),
+            has_listen: section.has("listen"),
+            register: section.list("register", out),
+            grants_file: grants_file(&section, source, out),
             interface: section.optional("interface", out).map(Spanned::into_inner),
             mtu: section.optional("mtu", out).map(Spanned::into_inner).unwrap_or_default(),
             clamp_mss: section.optional("clamp_mss", out).map(Spanned::into_inner).unwrap_or_default(),
@@ -82,6 +95,19 @@ fn addresses(section: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<Spanned<Tun
         out.push(complaint.at(list.span()));
     }
     list.into_inner()
+}
+
+/// The file of grants, if what stands in it is right by now: it may be another one later, but rarely a better one.
+fn grants_file(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<PathBuf> {
+    let file = section.optional::<GrantsFile>("grants_file", out)?;
+    let path = source.directory().join(&file.get_ref().0);
+    match read_grants(&path) {
+        Ok(_) => Some(path),
+        Err(error) => {
+            out.push(Complaint::of_value(&error, file.span()));
+            None
+        }
+    }
 }
 
 /// The site's key: in the file itself, or in one of its own.

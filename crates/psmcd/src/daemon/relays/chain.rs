@@ -7,13 +7,14 @@ use std::task::Poll;
 use std::time::Duration;
 
 use psmc_core::Via;
+use psmc_net::keys::PublicKey;
 use psmc_wire::hop::Hop;
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::relay::{Far, Message, Refusal, Reserve, Reserved, SessionId};
 
 use super::RelayError;
 use super::link::Link;
-use super::reach::{Caller, LocalEnd, address_of, reach};
+use super::reach::{Caller, Goal, LocalEnd, address_of, reach};
 use crate::config::{Endpoint, Relay};
 
 /// Connections to all relays of a path, the nearest first.
@@ -21,6 +22,25 @@ pub(super) struct Chain {
     links: Vec<Link>,
     /// Where each of them takes datagrams.
     data: Vec<SocketAddr>,
+}
+
+/// Where a path leads, by whatever name.
+#[derive(Clone, Debug)]
+pub(in crate::daemon) enum Destination {
+    /// To where this name leads when it is asked for.
+    Endpoint(Endpoint),
+    /// To the site with this key, which has registered with the last relay.
+    Gateway(PublicKey),
+}
+
+impl Destination {
+    async fn far(&self) -> Result<Far, RelayError> {
+        let goal = match self {
+            Self::Endpoint(endpoint) => Goal::Address(address_of(endpoint).await?),
+            Self::Gateway(key) => Goal::Gateway(*key),
+        };
+        Ok(goal.far())
+    }
 }
 
 /// The sessions that a path has at its relays.
@@ -41,7 +61,7 @@ impl Chain {
         let mut chain = Self { links: Vec::new(), data: Vec::new() };
         for (index, relay) in relays.iter().enumerate() {
             let address = address_of(&relay.address).await?;
-            let stream = reach(caller, local_end, &relays[..index], address).await?;
+            let stream = reach(caller, local_end, &relays[..index], Goal::Address(address)).await?;
             let mut link = Link::open(caller, relay, stream).await?;
             let port = link.welcome().await?.data_port;
             chain.links.push(link);
@@ -50,13 +70,13 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Reserves sessions to `endpoint`, from the last relay to the first: each needs to know the label at the next one.
+    /// Reserves sessions to `destination`, from the last relay to the first: each needs to know the label at the next one.
     pub(super) async fn reserve(
         &mut self,
-        endpoint: &Endpoint,
+        destination: &Destination,
         rate: Option<u64>,
     ) -> Result<(Sessions, Via), RelayError> {
-        let mut far = Far::Address(address_of(endpoint).await?);
+        let mut far = destination.far().await?;
         let mut made: Vec<Reserved> = Vec::new();
         for (link, &data) in self.links.iter_mut().zip(&self.data).rev() {
             let reserved = reserve(link, rate, far).await?;

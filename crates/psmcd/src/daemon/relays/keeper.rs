@@ -19,10 +19,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
 
 use super::RelayError;
-use super::chain::{Chain, Sessions};
+use super::chain::{Chain, Destination, Sessions};
 use super::reach::{Caller, LocalEnd};
 use super::spares::{Spares, Timer};
-use crate::config::{Endpoint, Name, Relay};
+use crate::config::{Name, Relay};
 use crate::daemon::plane::Poster;
 use crate::error_chain;
 
@@ -46,6 +46,9 @@ const MIN_REFRESH: Duration = Duration::from_secs(1);
 const REFUSED_WAITS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(500)..=Duration::from_secs(10);
 
+/// The longest wait for a gateway to register.
+const GATEWAY_WAIT: Duration = Duration::from_secs(1);
+
 /// What a path needs of its relays.
 pub(in crate::daemon) struct KeeperSpec {
     pub(in crate::daemon) caller: Caller,
@@ -55,7 +58,7 @@ pub(in crate::daemon) struct KeeperSpec {
     /// What may take the place of a relay; a path through several keeps them.
     pub(in crate::daemon) spares: Spares,
     /// Where the last one leads.
-    pub(in crate::daemon) endpoint: Endpoint,
+    pub(in crate::daemon) destination: Destination,
     /// Bits per second that it should carry.
     pub(in crate::daemon) rate: Option<u64>,
     pub(in crate::daemon) peer: PeerId,
@@ -148,6 +151,10 @@ impl Work {
                 }
                 Interrupted::By(error @ RelayError::Refused { .. }) => {
                     self.note(&error);
+                    if error.is_of_gateway() {
+                        // It registers again soon, or is gone for good, which costs a message a second.
+                        wait = wait.min(GATEWAY_WAIT);
+                    }
                     if self.pause(wait).await.is_err() {
                         return;
                     }
@@ -262,8 +269,8 @@ impl Work {
             return Ok(());
         }
         self.sessions = None;
-        let KeeperSpec { endpoint, rate, peer, path, name, plane, .. } = &self.spec;
-        let (sessions, via) = chain.reserve(endpoint, *rate).await?;
+        let KeeperSpec { destination, rate, peer, path, name, plane, .. } = &self.spec;
+        let (sessions, via) = chain.reserve(destination, *rate).await?;
         tracing::info!(path = %name, relay = %via.remote, "session reserved");
         self.sessions = Some(sessions);
         self.told.send_modify(|keeping| keeping.error = None);

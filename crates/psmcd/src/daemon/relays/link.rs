@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use psmc_net::framing::{FramingError, MessageReader, write_message};
 use psmc_net::tls::{Dialer, TlsError};
-use psmc_wire::relay::{ALPN, Far, Hello, Message, RequestId, VERSION, Welcome};
+use psmc_wire::relay::{ALPN, Far, Hello, Message, RequestId, StreamId, VERSION, Welcome};
 use tokio::time::timeout;
 
 use super::RelayError;
@@ -13,7 +13,7 @@ use super::reach::{BoxedStream, Caller};
 use crate::config::Relay;
 
 /// An answer that takes longer will not come: two round trips over a bad path, and what the relay does meanwhile.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(4);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A connection to a relay, which has been greeted.
 pub(super) struct Link {
@@ -36,7 +36,8 @@ impl Link {
         let stream = Box::new(secured.stream);
         let mut link =
             Self { relay: relay.clone(), stream, messages: MessageReader::default(), next_request: 0 };
-        let hello = Hello { version: VERSION, name: caller.name.clone(), grant: None };
+        let hello =
+            Hello { version: VERSION, name: caller.name.clone(), grant: caller.grants.of(relay.public_key) };
         link.send(&Message::Hello(hello)).await?;
         Ok(link)
     }
@@ -53,8 +54,7 @@ impl Link {
         &mut self,
         make: impl FnOnce(RequestId) -> Message,
     ) -> Result<Message, RelayError> {
-        self.next_request += 1;
-        self.send(&make(RequestId(self.next_request))).await?;
+        self.say(make).await?;
         self.answer().await
     }
 
@@ -66,22 +66,46 @@ impl Link {
 
     /// Turns the connection into a byte stream to `far`. To be called on a connection that was just opened.
     pub(super) async fn connect(mut self, far: Far) -> Result<BoxedStream, RelayError> {
-        self.next_request += 1;
-        self.send(&Message::Connect(RequestId(self.next_request), far)).await?;
+        self.say(|request| Message::Connect(request, far)).await?;
+        self.into_stream().await
+    }
+
+    /// The stream, if that is what the relay makes of the connection.
+    async fn into_stream(mut self) -> Result<BoxedStream, RelayError> {
         self.welcome().await?;
         let message = self.answer().await?;
         // What has been read ends with this message.
         if let Message::Connected(_) = message { Ok(self.stream) } else { Err(self.unexpected(message)) }
     }
 
+    /// Makes the connection this site's end of a stream that waits for it. To be called on a connection that was just
+    /// opened.
+    pub(super) async fn accept(mut self, stream: StreamId) -> Result<BoxedStream, RelayError> {
+        self.say(|request| Message::Accept(request, stream)).await?;
+        self.into_stream().await
+    }
+
     /// Waits until the connection ends, or the relay says something without having been asked, and returns why it is
     /// of no use any more. May be dropped and called again.
     pub(super) async fn ended(&mut self) -> RelayError {
+        match self.hear().await {
+            Ok(message) => self.unexpected(message),
+            Err(error) => error,
+        }
+    }
+
+    /// Sends the request that `make` makes of a number, whose answer [`hear`](Self::hear) hears.
+    pub(super) async fn say(&mut self, make: impl FnOnce(RequestId) -> Message) -> Result<(), RelayError> {
+        self.next_request += 1;
+        self.send(&make(RequestId(self.next_request))).await
+    }
+
+    /// The next message that this version knows. May be dropped and called again.
+    pub(super) async fn hear(&mut self) -> Result<Message, RelayError> {
         loop {
-            match self.receive().await {
-                Ok(Message::Unknown(_)) => {}
-                Ok(other) => return self.unexpected(other),
-                Err(error) => return error,
+            let message = self.receive().await?;
+            if !matches!(message, Message::Unknown(_)) {
+                return Ok(message);
             }
         }
     }
@@ -97,16 +121,7 @@ impl Link {
 
     async fn answer(&mut self) -> Result<Message, RelayError> {
         let silent = RelayError::Silent { relay: self.relay.name.clone() };
-        timeout(ANSWER_TIMEOUT, async {
-            loop {
-                match self.receive().await {
-                    Ok(Message::Unknown(_)) => {}
-                    other => break other,
-                }
-            }
-        })
-        .await
-        .unwrap_or(Err(silent))
+        timeout(ANSWER_TIMEOUT, self.hear()).await.unwrap_or(Err(silent))
     }
 
     async fn send(&mut self, message: &Message) -> Result<(), RelayError> {

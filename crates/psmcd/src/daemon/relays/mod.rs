@@ -4,25 +4,32 @@
 //! |---|---|
 //! | `link` | one connection to a relay: requests and answers |
 //! | `reach` | byte streams to where only relays lead |
+//! | `grants` | what this site may show to relays that do not know it |
+//! | `registration` | one relay at which this site is a gateway |
 //! | `chain` | the sessions of one path, at each of its relays |
 //! | `keeper` | the task that keeps them for as long as the path lives |
 //! | `paths` | which relays the paths of this site have |
 //! | `spares` | the relays that take the place of those that fail |
 
 mod chain;
+mod grants;
 mod keeper;
 mod link;
 mod paths;
 mod reach;
+mod registration;
 mod spares;
 
+pub(super) use chain::Destination;
+pub(super) use grants::Grants;
 pub(super) use keeper::{Keeper, KeeperSpec};
-pub(super) use reach::{BoxedStream, Caller, LocalEnd, reach};
+pub(super) use reach::{BoxedStream, Caller, Goal, LocalEnd, reach};
+pub(super) use registration::{Callers, Registration, RegistrationSpec, Standing};
 pub(super) use spares::Spares;
 
 use psmc_net::tls::TlsError;
 use psmc_net::tls::tcp::TcpError;
-use psmc_wire::relay::Refused;
+use psmc_wire::relay::{Refusal, Refused};
 use thiserror::Error;
 
 use crate::config::Name;
@@ -39,6 +46,14 @@ pub(super) enum RelayError {
     /// The handshake failed, or the connection broke.
     #[error("the relay {relay} cannot be used")]
     Tls {
+        /// The relay.
+        relay: Name,
+        /// What went wrong.
+        source: TlsError,
+    },
+    /// Somebody called through it, and did not show that he may.
+    #[error("a call through the relay {relay} failed")]
+    Call {
         /// The relay.
         relay: Name,
         /// What went wrong.
@@ -64,4 +79,11 @@ pub(super) enum RelayError {
         /// The relay.
         relay: Name,
     },
+}
+
+impl RelayError {
+    /// Whether it is not for the relay to help: the gateway is not there.
+    pub(super) fn is_of_gateway(&self) -> bool {
+        matches!(self, Self::Refused { refused, .. } if refused.reason == Refusal::NoGateway)
+    }
 }

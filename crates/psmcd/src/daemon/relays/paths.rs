@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use psmc_core::PeerId;
 use psmc_wire::PathId;
 
-use super::{Caller, Keeper, KeeperSpec, Spares};
+use super::{Caller, Destination, Keeper, KeeperSpec, Registration, RegistrationSpec, Spares};
 use crate::config::{MAX_CHAIN, Name, PathSettings, Paths, Peer, Relay};
 use crate::daemon::control::Control;
 use crate::daemon::paths::{OpenError, local_end};
@@ -31,7 +31,8 @@ impl Control {
 
     /// As whom this site calls relays.
     pub(in crate::daemon) fn caller(&self) -> Caller {
-        Caller { identity: self.identity.clone(), name: self.site.name.to_string() }
+        let grants = self.grants.clone();
+        Caller { identity: self.identity.clone(), name: self.site.name.to_string(), grants }
     }
 
     /// Has the sessions of a path at its relays made and kept.
@@ -42,12 +43,14 @@ impl Control {
         settings: &PathSettings,
         relays: Vec<Relay>,
     ) -> Keeper {
+        let key = self.peers[peer].config.public_key;
+        let destination = settings.endpoint.clone().map_or(Destination::Gateway(key), Destination::Endpoint);
         let (keeper, work) = Keeper::new(KeeperSpec {
             caller: self.caller(),
             local_end: local_end(settings),
             relays,
             spares: self.peers[peer].spares.clone(),
-            endpoint: settings.endpoint.clone(),
+            destination,
             rate: settings.max_rate.map(|rate| rate.bits_per_second()),
             peer: self.peers[peer].id,
             path,
@@ -56,6 +59,24 @@ impl Control {
         });
         self.spawn_keeper(work);
         keeper
+    }
+
+    /// Registers with the relays that the configuration names for it, now and for good.
+    pub(in crate::daemon) fn register(&mut self) {
+        let names = &self.site.register;
+        let relays: Vec<_> =
+            self.relays.iter().filter(|relay| names.contains(&relay.name)).cloned().collect();
+        for relay in relays {
+            let (registration, work) = Registration::new(RegistrationSpec {
+                caller: self.caller(),
+                relay,
+                acceptor: self.acceptor.clone(),
+                callers: self.callers.clone(),
+                plane: self.plane.poster(),
+            });
+            self.registrations.push(registration);
+            self.spawn_registration(work);
+        }
     }
 
     /// The relays of these names, if they make a path.

@@ -3,12 +3,15 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use psmc_net::keys::PublicKey;
 use psmc_net::tls::Identity;
 use psmc_net::tls::tcp::connect_tcp;
+use psmc_wire::ids::KeyBytes;
 use psmc_wire::relay::Far;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::RelayError;
+use super::grants::Grants;
 use super::link::Link;
 use crate::config::{Endpoint, Relay};
 use crate::daemon::paths::resolve;
@@ -29,6 +32,26 @@ pub(in crate::daemon) type BoxedStream = Box<dyn Stream>;
 pub(in crate::daemon) struct Caller {
     pub(in crate::daemon) identity: Identity,
     pub(in crate::daemon) name: String,
+    pub(in crate::daemon) grants: Grants,
+}
+
+/// Where a way ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::daemon) enum Goal {
+    /// At this address.
+    Address(SocketAddr),
+    /// At the site with this key, which has registered with the last relay. There is one at least.
+    Gateway(PublicKey),
+}
+
+impl Goal {
+    /// How a relay is told of it.
+    pub(super) fn far(self) -> Far {
+        match self {
+            Self::Address(address) => Far::Address(address),
+            Self::Gateway(key) => Far::Gateway(KeyBytes(*key.as_bytes())),
+        }
+    }
 }
 
 /// Where a connection leaves this machine.
@@ -43,18 +66,20 @@ pub(in crate::daemon) async fn reach(
     caller: &Caller,
     local_end: &LocalEnd,
     relays: &[Relay],
-    to: SocketAddr,
+    to: Goal,
 ) -> Result<BoxedStream, RelayError> {
     let mut stops = Vec::with_capacity(relays.len() + 1);
     for relay in relays {
-        stops.push(address_of(&relay.address).await?);
+        stops.push(Goal::Address(address_of(&relay.address).await?));
     }
     stops.push(to);
-    let first =
-        connect_tcp(local_end.interface.as_deref(), local_end.local, stops[0], CONNECT_TIMEOUT).await?;
+    let Goal::Address(first) = stops[0] else {
+        unreachable!("the way to a gateway begins with a relay");
+    };
+    let first = connect_tcp(local_end.interface.as_deref(), local_end.local, first, CONNECT_TIMEOUT).await?;
     let mut stream: BoxedStream = Box::new(first);
-    for (relay, &next) in relays.iter().zip(&stops[1..]) {
-        stream = Link::open(caller, relay, stream).await?.connect(Far::Address(next)).await?;
+    for (relay, next) in relays.iter().zip(&stops[1..]) {
+        stream = Link::open(caller, relay, stream).await?.connect(next.far()).await?;
     }
     Ok(stream)
 }

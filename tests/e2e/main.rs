@@ -14,6 +14,7 @@ mod harness;
 mod cli;
 mod datagrams;
 mod faults;
+mod gateways;
 mod life;
 mod mtu;
 mod paths;

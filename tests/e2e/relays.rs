@@ -1,14 +1,13 @@
 //! Paths through relays: the real daemons and the real relays, on hosts that nothing else joins.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{JoinHandle, sleep, spawn};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use psmc_net::packet::PacketPort;
 use psmcd::api::PathState;
 
-use crate::harness::{Bulk, Family, Relayed, Site, hq_interface, seen_address, van_address, wait_for};
+use crate::harness::{
+    Bulk, Family, Relayed, Site, Tap, contains, hq_interface, seen_address, van_address, wait_for,
+};
 
 /// For what takes no time to speak of.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -18,8 +17,6 @@ const MAX_GAP: Duration = Duration::from_secs(2);
 
 /// What a link to a relay carries, in Mbit/s.
 const MBIT: u64 = 20;
-
-const LARGEST_FRAME: usize = 2048;
 
 fn is_active(site: &Site, path: &str) {
     site.wait_for_path(path, &[PathState::Active], PATIENCE);
@@ -76,7 +73,7 @@ fn a_relay_that_lost_its_power_is_used_again_soon_after_it_is_back() {
 #[test]
 fn a_chain_of_relays_shows_neither_end_to_the_other() {
     let mut world = Relayed::prepare(2, None);
-    let tap = Tap::start(&world.tunnel.hq, &hq_interface(1), van_address(0).octets());
+    let tap = Tap::start(&world.tunnel.hq.namespace, &hq_interface(1));
     world.start("", &Relayed::path(&[0, 1]));
     is_active(&world.tunnel.van, "r0-r1");
     is_active(&world.tunnel.hq, "r0-r1");
@@ -86,9 +83,10 @@ fn a_chain_of_relays_shows_neither_end_to_the_other() {
     assert!(van.control.connected && hq.control.connected);
     let remote = hq.paths[0].remote.clone().unwrap();
     assert!(remote.starts_with(&seen_address(1).to_string()), "{remote}");
-    let (frames, telling) = tap.finish();
-    println!("{frames} frames at the headquarters, {telling} with the van's address");
-    assert!(frames > 20 && telling == 0, "{telling} of {frames}");
+    let frames = tap.finish();
+    let telling = frames.iter().filter(|frame| contains(frame, &van_address(0).octets())).count();
+    println!("{} frames at the headquarters, {telling} with the van's address", frames.len());
+    assert!(frames.len() > 20 && telling == 0, "{telling} of {}", frames.len());
 }
 
 #[test]
@@ -128,35 +126,15 @@ fn a_path_through_a_relay_is_added_and_removed_by_hand() {
     }
 }
 
-/// Looks for four bytes in all frames that an interface receives.
-struct Tap {
-    ended: Arc<AtomicBool>,
-    thread: JoinHandle<(u64, u64)>,
-}
-
-impl Tap {
-    fn start(site: &Site, interface: &str, wanted: [u8; 4]) -> Self {
-        let mut port = site.namespace.run(|| PacketPort::open(interface, LARGEST_FRAME)).unwrap();
-        let ended = Arc::new(AtomicBool::new(false));
-        let end = ended.clone();
-        let thread = spawn(move || {
-            let (mut frames, mut telling) = (0, 0);
-            while !end.load(Ordering::Relaxed) {
-                while let Some(frame) = port.recv() {
-                    frames += 1;
-                    telling += u64::from(frame.bytes().windows(4).any(|bytes| bytes == wanted));
-                }
-                sleep(Duration::from_millis(1));
-            }
-            assert_eq!(port.lost().unwrap(), 0);
-            (frames, telling)
-        });
-        Self { ended, thread }
+#[test]
+fn sessions_are_given_back_when_the_daemon_ends() {
+    let mut world = Relayed::prepare(2, None);
+    world.start("", &(Relayed::path(&[0]) + &Relayed::path(&[0, 1])));
+    for path in ["r0", "r0-r1"] {
+        is_active(&world.tunnel.van, path);
     }
-
-    /// How many frames there were, and how many with the bytes.
-    fn finish(self) -> (u64, u64) {
-        self.ended.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap()
-    }
+    let sessions = |world: &Relayed| [0, 1].map(|relay| world.status(relay).sessions.len());
+    assert_eq!(sessions(&world), [2, 1]);
+    assert!(world.tunnel.van.terminate().success());
+    assert_eq!(sessions(&world), [0, 0]);
 }

@@ -9,12 +9,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use ipnet::Ipv4Net;
-use psmc_net::keys::PrivateKey;
+use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_net::netns::{Namespace, Queue, link_pair};
 use tempfile::TempDir;
 
 use super::plan::PORT;
-use super::{Plan, Tunnel, wait_for};
+use super::{Plan, Site, Tap, Tunnel, wait_for};
 use crate::common::program;
 
 /// How long a relay may take to start.
@@ -71,7 +71,10 @@ impl Relayed {
         let mut this = Self { tunnel, relays, _directory: directory };
         for number in 0..this.relays.len() {
             this.lay(number, mbit);
-            this.relays[number].configure(number, &this.tunnel.van.key);
+            let Tunnel { van, hq, .. } = &this.tunnel;
+            let allowed =
+                allow("van", &van.key.public(), "") + &allow("hq", &hq.key.public(), "gateway = true\n");
+            this.relays[number].configure(number, &allowed);
             this.relays[number].start();
         }
         this
@@ -79,23 +82,86 @@ impl Relayed {
 
     /// Starts both daemons, the van's with `peer` at the end of its `[[peer]]` and `paths` behind that.
     pub(crate) fn start(&mut self, peer: &str, paths: &str) {
-        let Tunnel { van, hq, plan, .. } = &mut self.tunnel;
-        let directory = van.file("toml").parent().unwrap().to_owned();
-        let mut text = plan.file(van.end, &van.key, (hq.end, &hq.key.public()), &directory);
-        write!(text, "{peer}\n{paths}\n").unwrap();
+        self.configure_van("", peer, paths);
+        self.tunnel.hq.start();
+        self.tunnel.van.start();
+    }
+
+    /// The same with headquarters that only their relays reach. Both files have `site` in their `[site]`.
+    pub(crate) fn start_hidden(&mut self, site: &str, peer: &str, paths: &str) {
+        self.configure_hidden_hq(site);
+        self.configure_van(site, peer, paths);
+        self.tunnel.hq.start();
+        self.tunnel.van.start();
+    }
+
+    /// Writes the van's file, with `site` in its `[site]`.
+    pub(crate) fn configure_van(&self, site: &str, peer: &str, paths: &str) {
+        let Tunnel { van, hq, .. } = &self.tunnel;
+        let text = self.file(van, hq, site);
+        // For all but the first of a chain it is where the van's link ends, and leads through the one before.
+        van.configure(&format!("{text}{peer}\n{paths}\n{}", self.relay_sections(VAN_TO_RELAY, 2)));
+    }
+
+    fn configure_hidden_hq(&self, site: &str) {
+        let Tunnel { van, hq, .. } = &self.tunnel;
+        let names: Vec<_> = (0..self.relays.len()).map(relay_name).collect();
+        let text = self.file(hq, van, &format!("register = {names:?}\n{site}"));
+        hq.configure(&format!("{text}\n{}", self.relay_sections(RELAY_TO_HQ, 1)));
+    }
+
+    fn file(&self, own: &Site, other: &Site, site: &str) -> String {
+        let directory = own.file("toml").parent().unwrap().to_owned();
+        let text = self.tunnel.plan.file(own.end, &own.key, (other.end, &other.key.public()), &directory);
+        text.replacen("[site]\n", &format!("[site]\n{site}"), 1)
+    }
+
+    fn relay_sections(&self, kind: u8, end: u8) -> String {
+        let mut text = String::new();
         for (number, relay) in self.relays.iter().enumerate() {
-            let (name, key) = (relay_name(number), relay.key.public());
-            // Only through the one before it, in a chain; for others it is where the van's link ends.
-            let address = address(VAN_TO_RELAY, number, 2);
+            let (name, address, key) = (relay_name(number), address(kind, number, end), relay.key.public());
             writeln!(
                 text,
                 "[[relay]]\nname = \"{name}\"\naddress = \"{address}:{PORT}\"\npublic_key = \"{key}\""
             )
             .unwrap();
         }
-        van.configure(&text);
-        hq.start();
-        van.start();
+        text
+    }
+
+    /// A `[[peer.path]]` of the van through these relays to where only the last one knows.
+    pub(crate) fn hidden_path(relays: &[usize]) -> String {
+        let names: Vec<_> = relays.iter().map(|&relay| relay_name(relay)).collect();
+        format!("[[peer.path]]\nname = \"{}\"\nrelays = {names:?}\n", names.join("-"))
+    }
+
+    /// Has all relays serve others from now on, by their `[[allow]]` sections and `key = value` lines of `[relay]`.
+    pub(crate) fn serve(&mut self, relay: &str, allowed: &str) {
+        for number in 0..self.relays.len() {
+            self.relays[number].kill();
+            self.relays[number].configure(number, &format!("{relay}\n{allowed}"));
+            self.relays[number].start();
+        }
+    }
+
+    /// The public key of a relay.
+    pub(crate) fn key(&self, relay: usize) -> PublicKey {
+        self.relays[relay].key.public()
+    }
+
+    /// What a relay says of itself.
+    pub(crate) fn status(&self, relay: usize) -> psmc_relay::status::Status {
+        psmc_relay::status::ask(&self.relays[relay].file.with_extension("relay")).unwrap()
+    }
+
+    /// Takes what a relay receives from the headquarters.
+    pub(crate) fn tap_beside_hq(&self, relay: usize) -> Tap {
+        Tap::start(&self.relays[relay].namespace, &hq_interface(relay))
+    }
+
+    /// Takes what a relay receives from the van.
+    pub(crate) fn tap(&self, relay: usize) -> Tap {
+        Tap::start(&self.relays[relay].namespace, &van_interface(relay))
     }
 
     /// A `[[peer.path]]` of the van through these relays, called like them.
@@ -159,9 +225,24 @@ fn link_name(kind: u8, relay: usize) -> String {
     format!("l{kind}-{relay}")
 }
 
+/// The interface of a relay and of the van towards each other.
+pub(crate) fn van_interface(relay: usize) -> String {
+    link_name(VAN_TO_RELAY, relay)
+}
+
 /// The headquarters' interface towards a relay.
 pub(crate) fn hq_interface(relay: usize) -> String {
     link_name(RELAY_TO_HQ, relay)
+}
+
+/// The headquarters' address on their link to a relay.
+pub(crate) fn hq_address(relay: usize) -> Ipv4Addr {
+    address(RELAY_TO_HQ, relay, 2)
+}
+
+/// An `[[allow]]` section.
+pub(crate) fn allow(name: &str, key: &PublicKey, more: &str) -> String {
+    format!("[[allow]]\nname = \"{name}\"\npublic_key = \"{key}\"\n{more}\n")
 }
 
 /// The van's address on its link to a relay.
@@ -188,18 +269,16 @@ impl RelayHost {
         Self { namespace: Namespace::new().unwrap(), key: PrivateKey::generate(), file, process: None }
     }
 
-    fn configure(&self, number: usize, van: &PrivateKey) {
+    fn configure(&self, number: usize, allowed: &str) {
         let (key_file, socket) = (self.file.with_extension("key"), self.file.with_extension("relay"));
         fs::write(&key_file, self.key.to_base64().as_str()).unwrap();
         fs::set_permissions(&key_file, Permissions::from_mode(0o600)).unwrap();
         let text = format!(
             "[relay]\nname = \"{}\"\nprivate_key_file = \"{}\"\nlisten = {PORT}\n\
-             destinations = [\"10.{VAN_TO_RELAY}.0.0/16\", \"10.{RELAY_TO_HQ}.0.0/16\"]\ncontrol_socket = \"{}\"\n\n\
-             [[allow]]\nname = \"van\"\npublic_key = \"{}\"\n",
+             destinations = [\"10.{VAN_TO_RELAY}.0.0/16\", \"10.{RELAY_TO_HQ}.0.0/16\"]\ncontrol_socket = \"{}\"\n{allowed}",
             relay_name(number),
             key_file.display(),
             socket.display(),
-            van.public()
         );
         fs::write(&self.file, text).unwrap();
     }

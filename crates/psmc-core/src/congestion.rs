@@ -48,6 +48,14 @@ impl CongestionConfig {
             Self::Fixed { rate } => Box::new(Fixed::new(ceiling.min(rate / 8), datagram_size)),
         }
     }
+
+    /// Whether the rate is what was configured, whatever the path does.
+    pub(crate) fn is_fixed(self) -> bool {
+        match self {
+            Self::Model | Self::Cubic => false,
+            Self::Fixed { .. } => true,
+        }
+    }
 }
 
 /// What one acknowledgement frame taught.
@@ -92,6 +100,9 @@ pub(crate) trait Controller: Send + std::fmt::Debug {
     /// The path forwards at about this rate, bytes per second, as a single large datagram makes believe; it may well be
     /// faster.
     fn on_hint(&mut self, _rate: u64) {}
+
+    /// The path delivers about `rate` bytes per second, as others have found: begin there. `round_trip` is what it takes.
+    fn adopt(&mut self, rate: u64, round_trip: Duration, now: Instant);
 
     /// The path came back from the dead: what was learnt about it is stale.
     fn on_restart(&mut self, now: Instant);

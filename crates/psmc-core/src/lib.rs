@@ -14,6 +14,7 @@ mod classify;
 mod clock;
 mod config;
 mod congestion;
+mod coupling;
 mod egress;
 mod event;
 mod mss;

@@ -1,5 +1,6 @@
 //! One path of a session: it owns its numbers, windows, estimates and liveness, and emits its own datagrams.
 
+mod allowance;
 mod arrival;
 mod emit;
 mod forward;
@@ -32,6 +33,7 @@ use crate::batch::SocketId;
 use crate::config::PathConfig;
 use crate::congestion::rate::RateSampler;
 use crate::congestion::{CongestionConfig, Controller};
+use crate::coupling::{Feedback, Share};
 use crate::egress::Queued;
 use crate::repair::Role;
 use forward::ForwardDelay;
@@ -103,6 +105,9 @@ pub(crate) struct Path {
     /// Whether acknowledgements of this path are carried by another one.
     pub(crate) ack_travels_elsewhere: bool,
     controller: Box<dyn Controller>,
+    /// What the paths of its bottleneck leave to it.
+    share: Option<Share>,
+    feedback: Feedback,
     rates: RateSampler,
     pacer: Pacer,
     /// When the bottleneck of the path will have forwarded what was sent, at the path's estimated rate.
@@ -151,6 +156,8 @@ impl Path {
             carried: Vec::new(),
             carried_use: None,
             ack_travels_elsewhere: false,
+            share: None,
+            feedback: Feedback::default(),
             rates: RateSampler::new(now),
             pacer: Pacer::new(max_datagram, now),
             bottleneck: now,
@@ -186,7 +193,7 @@ impl Path {
     pub(crate) fn has_room(&self, bytes: usize, now: Instant) -> bool {
         let waiting = self.outbox_bytes + on_wire(bytes);
         self.sent.has_room()
-            && self.sent.inflight_bytes() + waiting <= self.controller.window()
+            && self.sent.inflight_bytes() + waiting <= self.window()
             && waiting <= self.pacer.available(now, self.pacing_rate())
     }
 
@@ -212,18 +219,6 @@ impl Path {
     /// How often the path is probed while it is idle.
     pub(crate) fn keepalive(&self) -> Duration {
         self.keepalive
-    }
-
-    /// Bytes per second at which data may leave.
-    pub(crate) fn pacing_rate(&self) -> u64 {
-        let ceiling = self.config.max_rate.map_or(u64::MAX, |bits| bits / 8);
-        self.controller.pacing_rate().clamp(1, ceiling.max(1))
-    }
-
-    /// The path's estimated rate, in bytes per second.
-    pub(crate) fn bandwidth(&self) -> Option<u64> {
-        let ceiling = self.config.max_rate.map_or(u64::MAX, |bits| bits / 8);
-        self.controller.bandwidth().map(|rate| rate.min(ceiling))
     }
 
     /// Takes a packet to be sent on this path. When the path's queue is full the packet comes back, and so does a
@@ -254,6 +249,7 @@ impl Path {
     /// one. If the path would have taken more, the rate measured from here on is not the path's.
     pub(crate) fn note_idle(&mut self, now: Instant) {
         if self.has_room(self.mtu.size(), now) {
+            self.feedback.idle = true;
             self.rates.set_app_limited(self.sent.inflight_bytes());
         }
     }

@@ -25,6 +25,7 @@ pub use receive::{DatagramOrigin, Refusal};
 use crate::classify::QuicFlows;
 use crate::clock::SessionClock;
 use crate::config::PeerConfig;
+use crate::coupling::Coupling;
 use crate::egress::{ClassStatus, EgressQueue};
 use crate::event::PeerId;
 use crate::path::{Path, PathState, Settled};
@@ -80,6 +81,7 @@ pub(crate) struct Session {
     udp_limit: UdpLimit,
     sequences: Sequences,
     scheduler: Box<dyn Scheduler>,
+    pub(crate) coupling: Coupling,
     assembly: Assembly,
     reorder: Reorder,
     waiting: Waiting,
@@ -199,6 +201,7 @@ impl Session {
             udp_limit: UdpLimit::new(config.udp_rate_limit),
             sequences: Sequences::default(),
             scheduler: config.scheduler.build(config.bad_path_rule),
+            coupling: Coupling::default(),
             assembly: Assembly::default(),
             reorder: Reorder::new(config.reorder, ReorderLimits::default()),
             waiting: Waiting::default(),

@@ -97,6 +97,8 @@ pub struct PathStatus {
     pub min_rtt: Option<Duration>,
     /// The rate at which it delivers at its best, in bits per second.
     pub rate: Option<u64>,
+    /// The number of the bottleneck that it shares with other paths of the session, if its queue shows that it does.
+    pub bottleneck: Option<usize>,
     /// Bytes sent and not acknowledged yet.
     pub inflight_bytes: u64,
     /// What was sent.
@@ -123,13 +125,13 @@ impl Session {
             counters: self.counters(),
             assembly: self.assembly_counters(),
             reorder: self.reorder_counters(),
-            paths: self.paths().iter().map(Path::status).collect(),
+            paths: self.paths().iter().map(|path| path.status(self.coupling.group_of(path.id))).collect(),
         }
     }
 }
 
 impl Path {
-    fn status(&self) -> PathStatus {
+    fn status(&self, bottleneck: Option<usize>) -> PathStatus {
         PathStatus {
             id: self.id,
             name: self.config.name.clone(),
@@ -144,6 +146,7 @@ impl Path {
             rtt: self.rtt.smoothed().zip(self.rtt.variation()),
             min_rtt: self.rtt.min(),
             rate: self.bandwidth().map(|bytes| bytes * 8),
+            bottleneck,
             inflight_bytes: self.sent.inflight_bytes(),
             counters: self.counters,
             received: self.received.stats(),

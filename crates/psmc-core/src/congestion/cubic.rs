@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::filter::MaxFilter;
 use super::hystart::HyStart;
-use super::{AckSample, Controller, percent, rate_over};
+use super::{AckSample, Controller, bytes_in, percent, rate_over};
 
 /// CUBIC with HyStart++ and pacing, for paths whose other users are ordinary TCP connections.
 ///
@@ -217,6 +217,14 @@ impl Controller for Cubic {
 
     fn bandwidth(&self) -> Option<u64> {
         self.delivered.max().map(|rate| rate.min(self.max_rate))
+    }
+
+    fn adopt(&mut self, rate: u64, round_trip: Duration, now: Instant) {
+        self.on_restart(now);
+        self.window =
+            (bytes_in(rate, round_trip) as f64 / self.datagram_size as f64).clamp(LEAST_WINDOW, MAX_WINDOW);
+        (self.threshold, self.plateau, self.rtt) = (self.window, self.window, Some(round_trip));
+        self.delivered.update(rate);
     }
 
     fn on_restart(&mut self, _now: Instant) {

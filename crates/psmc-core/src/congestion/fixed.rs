@@ -43,6 +43,10 @@ impl Controller for Fixed {
         Some(self.rate)
     }
 
+    fn adopt(&mut self, _rate: u64, round_trip: Duration, _now: Instant) {
+        self.rtt = round_trip;
+    }
+
     fn on_restart(&mut self, _now: Instant) {
         self.rtt = INITIAL_RTT;
     }

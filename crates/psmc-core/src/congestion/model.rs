@@ -32,8 +32,9 @@ pub(crate) struct Model {
     /// Configured limit, bytes per second.
     max_rate: u64,
     phase: Phase,
-    /// Rounds that ended in this phase.
+    /// Rounds that ended in this phase, and when it began.
     phase_rounds: u32,
+    phase_began: Option<Instant>,
     filter: MaxFilter,
     growth: Growth,
     round: Round,
@@ -67,6 +68,8 @@ pub(crate) struct Model {
     hint: Option<u64>,
     /// How round trips grow while a queue does. On a slow path a round takes long by then.
     rise: Rise,
+    /// When something was last lost.
+    lost_at: Option<Instant>,
     /// Consecutive rounds that delivered much less than believed, and that lost too much.
     slow_rounds: u32,
     lossy_rounds: u32,
@@ -80,6 +83,7 @@ impl Model {
             max_rate,
             phase: Phase::Startup,
             phase_rounds: 0,
+            phase_began: None,
             filter: MaxFilter::default(),
             growth: Growth::default(),
             round: Round::default(),
@@ -99,6 +103,7 @@ impl Model {
             loss_ceiling: u64::MAX,
             hint: None,
             rise: Rise::default(),
+            lost_at: None,
             slow_rounds: 0,
             lossy_rounds: 0,
         }
@@ -176,7 +181,9 @@ impl Model {
             Phase::Probe if self.phase_rounds >= PROBE_ROUNDS && self.is_clear => Some(Phase::Cruise),
             Phase::Probe if self.phase_rounds >= PROBE_ROUNDS => Some(Phase::Drain),
             Phase::Cruise if self.is_min_rtt_old(now) => Some(Phase::Refresh),
-            Phase::Cruise if self.phase_rounds >= CRUISE_ROUNDS => Some(Phase::Probe),
+            Phase::Cruise if self.phase_rounds >= CRUISE_ROUNDS && !self.is_patient(now) => {
+                Some(Phase::Probe)
+            }
             Phase::Cruise if !self.confirmed && !limited => Some(Phase::Probe),
             Phase::Drain if self.phase_rounds >= DRAIN_ROUNDS => Some(Phase::Cruise),
             Phase::Refresh if self.phase_rounds >= REFRESH_ROUNDS => Some(Phase::Cruise),
@@ -187,6 +194,7 @@ impl Model {
     fn enter(&mut self, phase: Phase, now: Instant) {
         self.phase = phase;
         self.phase_rounds = 0;
+        self.phase_began = Some(now);
         self.slow_rounds = 0;
         match phase {
             Phase::Refresh => self.min_rtt_seen = Some(now),
@@ -287,6 +295,13 @@ impl Model {
         if self.jitter > self.base_rtt() / 16 { 2 } else { 1 }
     }
 
+    /// Whether others keep a queue, and it is too early to press them again.
+    fn is_patient(&self, now: Instant) -> bool {
+        let within = |since: Option<Instant>, time| since.is_some_and(|at| now < at + time);
+        let contested = self.filled_rounds >= CRUISE_ROUNDS && within(self.lost_at, LOSS_MEMORY);
+        contested && within(self.phase_began, PATIENCE)
+    }
+
     /// As slow start does (RFC 9438 §4.10): a window that is made use of grows by what is acknowledged.
     fn grow_startup_window(&mut self, sample: &AckSample) {
         let used = sample.inflight + sample.acked_bytes;
@@ -335,6 +350,7 @@ impl Controller for Model {
 
     fn on_loss(&mut self, lost_bytes: u64, _inflight: u64, now: Instant) {
         self.round.lost += lost_bytes;
+        self.lost_at = Some(now);
         if self.phase == Phase::Probe
             && self.round.is_lossy(self.datagram_size, self.base_rtt(), &self.chance)
         {
@@ -372,6 +388,14 @@ impl Controller for Model {
         let held = bytes_in(HINT_GAIN * rate, self.min_rtt + ALLOWANCE);
         let (least, most) = (HINTED_DATAGRAMS * self.datagram_size, INITIAL_DATAGRAMS * self.datagram_size);
         self.startup_window = held.clamp(least, most);
+    }
+
+    fn adopt(&mut self, rate: u64, round_trip: Duration, now: Instant) {
+        self.on_restart(now);
+        (self.min_rtt, self.smoothed_rtt) = (round_trip, round_trip);
+        self.filter.update(rate.max(1));
+        self.confirmed = true;
+        self.enter(Phase::Cruise, now);
     }
 
     fn on_restart(&mut self, _now: Instant) {
@@ -416,6 +440,13 @@ const RESTART_GROWTHS: u32 = 2;
 
 /// With probe and drain a cycle of about 8 rounds, as that of BBR's first version.
 const CRUISE_ROUNDS: u32 = 5;
+
+/// Pacing has taken away a queue of ours after a few rounds: one that is still there is another flow's, and each probe
+/// takes from that. On short paths probes would follow on one another faster than the window of CUBIC recovers.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A flow that keeps a queue makes it overflow about as often (CUBIC at 100 Mb/s and 40 ms: every 8 s).
+const LOSS_MEMORY: Duration = Duration::from_secs(10);
 
 /// The queue of a probe is gone after one round. If it is not, the estimate is wrong, and waiting does not
 /// mend it.

@@ -20,7 +20,7 @@ impl Path {
         let waiting = Duration::from_secs_f64((self.outbox_bytes + on_wire(bytes)) as f64 / rate as f64);
         // What was sent of late stands in the queue of the bottleneck, and no round trip tells of it yet.
         let ahead = self.bottleneck.saturating_duration_since(now);
-        let repair = (self.smoothed_rtt() * 5 / 4).mul_f64(self.losses.risk(again));
+        let repair = (self.smoothed_rtt() * 5 / 4).mul_f64(self.losses.risk(again, now));
         let varies = 4 * self.forward.deviation().saturating_sub(OWN_DEVIATION);
         self.propagation() + queueing.max(ahead) + waiting + repair + varies
     }

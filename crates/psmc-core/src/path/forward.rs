@@ -16,6 +16,8 @@ pub(crate) struct ForwardDelay {
 
 #[derive(Clone, Copy, Debug)]
 struct Queueing {
+    /// The delay from which `latest` was found, on a scale of its own.
+    delay: Duration,
     latest: Duration,
     mean: Duration,
     /// Mean deviation from the mean.
@@ -32,12 +34,23 @@ impl ForwardDelay {
         let moved = Duration::from_micros(difference.abs_diff(i64::from(i32::MIN)));
         self.least.update(moved, now);
         let latest = moved.saturating_sub(self.least.get().unwrap_or(moved));
-        let old =
-            self.queueing.unwrap_or(Queueing { latest, mean: latest, deviation: Duration::ZERO, at: now });
+        let old = self.queueing.unwrap_or(Queueing {
+            delay: moved,
+            latest,
+            mean: latest,
+            deviation: Duration::ZERO,
+            at: now,
+        });
         let mean = (old.mean * 7 + latest) / 8;
         let deviation = (old.deviation * 7 + old.mean.abs_diff(latest)) / 8;
-        self.queueing = Some(Queueing { latest, mean, deviation, at: now });
+        self.queueing = Some(Queueing { delay: moved, latest, mean, deviation, at: now });
         latest
+    }
+
+    /// The newest delay, propagation and an offset included that is always the same: unlike the queueing delay it does not
+    /// jump when the least delay is forgotten.
+    pub(crate) fn latest_delay(&self) -> Duration {
+        self.queueing.map_or(Duration::ZERO, |queueing| queueing.delay)
     }
 
     /// The queueing delay to reckon with. Queues are gone when a path has rested: then the mean still tells of

@@ -37,7 +37,7 @@ impl Path {
         }
         self.answered_at = now;
         self.counters.acked_packets += acked.datagrams.len() as u64;
-        self.losses.note(0, acked.datagrams.len());
+        self.losses.note(0, acked.datagrams.len(), now);
         self.liveness.on_acknowledged();
         for datagram in &acked.datagrams {
             self.mtu.on_arrived(datagram.bytes, datagram.sent_at);
@@ -83,7 +83,12 @@ impl Path {
             jitter: self.jitter(),
             inflight: self.sent.inflight_bytes(),
         };
-        self.controller.on_ack(&sample, now);
+        if self.share.is_none() {
+            self.controller.on_ack(&sample, now);
+        }
+        let left = queued.map(|(sent_at, queueing)| sent_at + shortest / 2 + queueing);
+        let delay = left.map(|left| (self.forward.latest_delay(), left));
+        (self.feedback.sample, self.feedback.delay) = (sample, delay);
     }
 
     /// Finds the datagrams that are lost by now.
@@ -94,8 +99,11 @@ impl Path {
         if bytes > 0 {
             let count = lost.datagrams.len() - before;
             self.counters.lost_packets += count as u64;
-            self.losses.note(count, count);
-            self.controller.on_loss(bytes, self.sent.inflight_bytes(), now);
+            self.losses.note(count, count, now);
+            self.feedback.lost += bytes;
+            if self.share.is_none() {
+                self.controller.on_loss(bytes, self.sent.inflight_bytes(), now);
+            }
         }
         for datagram in &lost.datagrams[before..] {
             self.mtu.on_lost(datagram.bytes, datagram.sent_at);

@@ -80,7 +80,7 @@ impl Path {
     }
 
     pub(super) fn window_is_open(&self) -> bool {
-        self.sent.has_room() && self.sent.inflight_bytes() < self.controller.window()
+        self.sent.has_room() && self.sent.inflight_bytes() < self.window()
     }
 
     fn silence_deadline(&self) -> Option<Instant> {

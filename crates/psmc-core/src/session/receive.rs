@@ -251,6 +251,7 @@ impl Session {
         self.paths[index]
             .on_ack(ack, &mut self.scratch.acked, &mut self.scratch.lost, &self.clock, now)
             .map_err(|_| Refusal::Malformed)?;
+        self.coupling.on_ack(&mut self.paths, index, now);
         if let Some(newest) = self.scratch.acked.datagrams.first() {
             self.keys.on_acknowledged(newest.sent_at);
         }

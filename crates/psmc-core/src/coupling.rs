@@ -1,0 +1,166 @@
+//! Paths that share a bottleneck, and what they may send there together.
+//!
+//! Each path has a congestion controller of its own, so that several of them over one link would take several shares
+//! there. RFC 6356 and RFC 8382 ask that they take one flow's. So paths whose queues are [alike](likeness) form a
+//! [`Group`], for which one further controller finds what one flow would get; its members divide that between them.
+//!
+//! What is configured (one uplink, one relay) proves nothing: behind one uplink there may be two bottlenecks, and one
+//! behind two. It only makes the proof shorter.
+
+mod group;
+mod likeness;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use psmc_wire::PathId;
+
+use crate::congestion::AckSample;
+use crate::path::{Path, PathState};
+use group::Group;
+use likeness::{Likeness, Queue, SLOT};
+
+/// What a path has learnt since it was last asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Feedback {
+    /// What its controller was told of the newest acknowledgement.
+    pub(crate) sample: AckSample,
+    /// How long the largest datagram in it took, offset by a constant, and about when it left the last queue, by our clock.
+    pub(crate) delay: Option<(Duration, Instant)>,
+    /// Bytes found lost.
+    pub(crate) lost: u64,
+    /// Whether there was nothing to send although the path would have taken it.
+    pub(crate) idle: bool,
+}
+
+/// What a path of a group may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// Bytes in flight.
+    pub(crate) window: u64,
+    /// Bytes per second.
+    pub(crate) pacing_rate: u64,
+    /// What it is believed to deliver, bytes per second.
+    pub(crate) bandwidth: u64,
+}
+
+/// Which paths of a session share bottlenecks.
+///
+/// Tell it of each acknowledgement by [`on_ack`](Self::on_ack), once the path has taken it; that is all it needs.
+#[derive(Debug, Default)]
+pub(crate) struct Coupling {
+    queues: BTreeMap<PathId, Queue>,
+    /// By the smaller id and the larger one.
+    pairs: BTreeMap<(PathId, PathId), Likeness>,
+    groups: Vec<Group>,
+    /// The number of the present slot, and when it ends.
+    slot: u64,
+    slot_ends: Option<Instant>,
+}
+
+impl Coupling {
+    /// The path at `index` has been acknowledged something.
+    pub(crate) fn on_ack(&mut self, paths: &mut [Path], index: usize, now: Instant) {
+        let id = paths[index].id;
+        let feedback = paths[index].take_feedback();
+        let slot_ends = *self.slot_ends.get_or_insert(now + SLOT);
+        let queue = self.queues.entry(id).or_default();
+        queue.on_acked(feedback.sample.acked_bytes);
+        if let Some((delay, left)) = feedback.delay {
+            queue.on_sample(delay, self.slot, slot_ends.saturating_duration_since(left));
+        }
+        if let Some(group) = self.groups.iter_mut().find(|group| group.has(id)) {
+            group.on_feedback(paths, id, &feedback, now);
+        }
+        if slot_ends <= now {
+            self.end_slot(paths, now);
+        }
+    }
+
+    /// The number of the group that a path belongs to.
+    pub(crate) fn group_of(&self, id: PathId) -> Option<usize> {
+        self.groups.iter().position(|group| group.has(id))
+    }
+
+    /// Draws the conclusions from a slot. While nothing is acknowledged none ends.
+    fn end_slot(&mut self, paths: &mut [Path], now: Instant) {
+        self.slot += 1;
+        self.slot_ends = Some(now + SLOT);
+        self.queues.retain(|id, _| find(paths, *id).is_some());
+        self.pairs.retain(|(a, b), _| self.queues.contains_key(a) && self.queues.contains_key(b));
+        for queue in self.queues.values_mut() {
+            queue.begin_slot(self.slot);
+        }
+        let mut changed = self.groups.iter().any(|group| !group.is_whole(paths));
+        for (at, a) in paths.iter().enumerate() {
+            for b in &paths[at + 1..] {
+                changed |= self.compare(a, b);
+            }
+        }
+        if changed {
+            self.regroup(paths, now);
+        }
+        for group in &mut self.groups {
+            group.divide(&self.queues);
+        }
+    }
+
+    /// Compares the queues of two paths; says whether that changes what is thought of them.
+    fn compare(&mut self, a: &Path, b: &Path) -> bool {
+        let settled = |path: &Path| self.queues.get(&path.id)?.settled(self.slot);
+        let Some(lengths) = settled(a).zip(settled(b)) else {
+            return false;
+        };
+        let relay = a.first_hop.relay();
+        let hinted =
+            a.address.socket == b.address.socket || (relay.is_some() && relay == b.first_hop.relay());
+        self.pairs.entry((a.id, b.id)).or_default().on_slot(lengths, hinted)
+    }
+
+    /// Forms the groups anew. One that keeps most of its members goes on.
+    fn regroup(&mut self, paths: &mut [Path], now: Instant) {
+        let mut before = std::mem::take(&mut self.groups);
+        for members in self.components(paths) {
+            let kept = before.iter().position(|group| group.is_mostly(&members));
+            let group = match kept {
+                Some(at) => before.swap_remove(at).with_members(members),
+                None => Group::new(members, paths, &self.queues, now),
+            };
+            self.groups.push(group);
+        }
+        for path in paths {
+            if path.is_coupled() && self.group_of(path.id).is_none() {
+                path.uncouple(now);
+            }
+        }
+    }
+
+    /// Sets of paths that are connected by being alike, of two paths at least.
+    fn components(&self, paths: &[Path]) -> Vec<Vec<PathId>> {
+        let mut components: Vec<Vec<PathId>> = Vec::new();
+        for path in paths.iter().filter(|path| may_join(path)) {
+            let joins = |members: &Vec<PathId>| members.iter().any(|id| self.are_together(paths, *id, path));
+            let (joined, mut others): (Vec<_>, Vec<_>) = components.into_iter().partition(joins);
+            others.push(joined.into_iter().flatten().chain([path.id]).collect());
+            components = others;
+        }
+        components.retain(|members| members.len() > 1);
+        components
+    }
+
+    fn are_together(&self, paths: &[Path], id: PathId, path: &Path) -> bool {
+        let same_kind =
+            find(paths, id).is_some_and(|other| other.config.congestion == path.config.congestion);
+        same_kind && self.pairs.get(&(id.min(path.id), id.max(path.id))).is_some_and(Likeness::is_shared)
+    }
+}
+
+/// Only what works is worth dividing, and a rate that a person has set is not to be changed.
+fn may_join(path: &Path) -> bool {
+    path.state() == PathState::Active && !path.config.congestion.is_fixed()
+}
+
+/// The place of a path among those of a session, which are sorted by id.
+fn find(paths: &[Path], id: PathId) -> Option<&Path> {
+    paths.binary_search_by_key(&id, |path| path.id).ok().map(|index| &paths[index])
+}

@@ -1,0 +1,174 @@
+//! Whether two paths stand in the same queue.
+//!
+//! Packets that pass a queue at one time wait equally long there, whichever path they belong to. So the queueing delays
+//! of paths that share a bottleneck rise and fall together, and by the same amount; RFC 8382 compares summaries of such
+//! delays, as it must where each flow has a receiver of its own. Here one sender knows all of them by one clock, and
+//! compares them moment by moment.
+
+use std::time::Duration;
+
+/// Delays are compared as means over such a time: long enough for a few acknowledgements, and for paths of different
+/// lengths behind the queue; short beside the seconds in which queues come and go.
+pub(super) const SLOT: Duration = Duration::from_millis(100);
+
+/// A slot is judged so many slots later, when the acknowledgements of all paths have come.
+const LAG: u64 = 5;
+
+/// Slots that are kept: those that wait to be judged, and the present one.
+const KEPT: usize = 6;
+
+/// About the last 3 s count.
+const GAIN: f64 = 1.0 / 32.0;
+
+/// The weight of a slot in what a path delivers: half a second counts.
+const USE_GAIN: f64 = 0.25;
+
+/// Queues that vary by less, a standard deviation in seconds, say nothing: hosts are late by as much.
+const LEAST_VARIATION: f64 = 0.001;
+
+/// From this likeness on two queues are one, and below that they are two.
+const ALIKE: f64 = 0.75;
+const UNLIKE: f64 = 0.4;
+
+/// For so many slots two queues must be alike, so that it is no accident: 3 s, or 2 s if what is configured lets expect it.
+const ALIKE_SLOTS: u32 = 30;
+const HINTED_SLOTS: u32 = 20;
+
+/// A slot that is not alike makes good for so many that were.
+const DOUBT: u32 = 3;
+
+/// So often they must have risen above their means, or fallen below, together. What the same inner traffic does to
+/// separate paths as it begins is one rise and one fall.
+const TURNS: u32 = 3;
+
+/// Without any queue there is nothing to be fair about, and nothing that would show an error: after 5 s each path is on
+/// its own again.
+const QUIET_SLOTS: u32 = 50;
+
+/// For so many slots in a row they must be unlike: paths that are held down together for no reason cost capacity.
+const UNLIKE_SLOTS: u32 = 5;
+
+/// The delays of a path, slot by slot, and how much it delivers.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    slots: [Mean; KEPT],
+    acked: u64,
+    /// Bytes per second.
+    used: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    sum: Duration,
+    count: u32,
+}
+
+impl Queue {
+    /// Bytes have been acknowledged.
+    pub(super) fn on_acked(&mut self, bytes: u64) {
+        self.acked += bytes;
+    }
+
+    /// A packet has left its last queue after such a time, so long before the end of the present slot.
+    pub(super) fn on_sample(&mut self, delay: Duration, slot: u64, before_end: Duration) {
+        let age = u64::try_from(before_end.as_nanos() / SLOT.as_nanos()).unwrap_or(u64::MAX);
+        if age < LAG && age <= slot {
+            let mean = &mut self.slots[place(slot - age)];
+            mean.sum += delay;
+            mean.count += 1;
+        }
+    }
+
+    /// The slot of this number begins.
+    pub(super) fn begin_slot(&mut self, slot: u64) {
+        self.slots[place(slot)] = Mean::default();
+        let rate = self.acked as f64 / SLOT.as_secs_f64();
+        self.used += (rate - self.used) * USE_GAIN;
+        self.acked = 0;
+    }
+
+    /// The mean delay, in seconds, of the newest slot of which all is known; `slot` is the present one.
+    pub(super) fn settled(&self, slot: u64) -> Option<f64> {
+        let Mean { sum, count } = self.slots[place(slot.checked_sub(LAG)?)];
+        (count > 0).then(|| sum.as_secs_f64() / f64::from(count))
+    }
+
+    /// What the path has delivered of late, bytes per second.
+    pub(super) fn used(&self) -> f64 {
+        self.used
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the remainder is small")]
+fn place(slot: u64) -> usize {
+    (slot % KEPT as u64) as usize
+}
+
+/// How much two queues are alike, and what follows from it.
+#[derive(Debug, Default)]
+pub(super) struct Likeness {
+    mean: Option<[f64; 2]>,
+    variance: [f64; 2],
+    covariance: f64,
+    alike: u32,
+    unlike: u32,
+    quiet: u32,
+    turns: u32,
+    /// Whether both are above their means.
+    high: bool,
+    shared: bool,
+}
+
+impl Likeness {
+    /// What the two queues were like in one slot, in seconds; says whether they are now taken for something else.
+    pub(super) fn on_slot(&mut self, (a, b): (f64, f64), hinted: bool) -> bool {
+        let [mean_a, mean_b] = self.mean.unwrap_or([a, b]);
+        let [from_a, from_b] = [a - mean_a, b - mean_b];
+        self.mean = Some([mean_a + GAIN * from_a, mean_b + GAIN * from_b]);
+        let fade = |old: f64, new: f64| (1.0 - GAIN) * (old + GAIN * new);
+        self.variance = [fade(self.variance[0], from_a * from_a), fade(self.variance[1], from_b * from_b)];
+        self.covariance = fade(self.covariance, from_a * from_b);
+        self.count_turns(from_a + from_b);
+        let was_shared = self.shared;
+        self.judge(if hinted { HINTED_SLOTS } else { ALIKE_SLOTS });
+        was_shared != self.shared
+    }
+
+    /// Whether the two are taken for one.
+    pub(super) fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    fn count_turns(&mut self, above: f64) {
+        let turned = if self.high { above < -LEAST_VARIATION } else { above > LEAST_VARIATION };
+        self.high ^= turned;
+        self.turns += u32::from(turned);
+    }
+
+    /// Paths with short queues, or with queues that stay as they are, are for a while what they were before.
+    fn judge(&mut self, needed: u32) {
+        let likeness = self.likeness();
+        let count = |counter: u32, holds: bool| if holds { counter + 1 } else { 0 };
+        self.unlike = count(self.unlike, likeness.is_some_and(|likeness| likeness <= UNLIKE));
+        self.quiet = count(self.quiet, likeness.is_none());
+        let is_alike = likeness.is_some_and(|likeness| likeness >= ALIKE);
+        self.alike = if is_alike { self.alike + 1 } else { self.alike.min(needed).saturating_sub(DOUBT) };
+        if self.alike == 0 {
+            self.turns = 0;
+        }
+        let proven = self.alike >= needed && self.turns >= TURNS;
+        let refuted = self.unlike >= UNLIKE_SLOTS || self.quiet >= QUIET_SLOTS;
+        self.shared = (self.shared || proven) && !refuted;
+    }
+
+    /// One minus the variance of the difference, in proportion to what it would be if one queue knew nothing of the other:
+    /// 1 for one queue, about 0 for two. Unlike a correlation it asks that they vary by the same amount; and a part of
+    /// the delays that is always there, and may be taken for propagation, makes no difference.
+    fn likeness(&self) -> Option<f64> {
+        let both = self.variance[0] + self.variance[1];
+        (both >= 2.0 * LEAST_VARIATION * LEAST_VARIATION).then(|| 2.0 * self.covariance / both)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -71,7 +71,8 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         return Err("run it as root, for it makes network namespaces".into());
     }
     let forwarders = if args.chains { Psmc::chains() } else { chosen(&args.only)? };
-    let mut rows: Vec<_> = forwarders.iter().map(|forwarder| Row::new(forwarder.as_ref())).collect();
+    let mut rows: Vec<_> =
+        forwarders.iter().map(|forwarder| Row::new(forwarder.as_ref(), args.chains)).collect();
     for run in 1..=args.runs {
         // At what rate the others are asked for their delays.
         let mut half = None;

@@ -13,6 +13,8 @@ use crate::measure::{Cost, Delay};
 pub(crate) struct Row {
     pub(crate) name: String,
     origin: String,
+    /// Whether it is one of several chains.
+    is_chain: bool,
     /// By load.
     pub(crate) costs: [Vec<Cost>; Load::COUNT],
     pub(crate) delays: Vec<Delay>,
@@ -41,10 +43,11 @@ const DELAY_FIGURES: [(&str, DelayFigure); 4] = [
 ];
 
 impl Row {
-    pub(crate) fn new(forwarder: &dyn Forwarder) -> Self {
+    pub(crate) fn new(forwarder: &dyn Forwarder, is_chain: bool) -> Self {
         Self {
             name: forwarder.name(),
             origin: forwarder.origin(),
+            is_chain,
             costs: Default::default(),
             delays: Vec::new(),
         }
@@ -60,6 +63,11 @@ impl Row {
     /// One figure under one load, in all runs; empty if it has none.
     fn figures(&self, load: usize, figure: Figure) -> Vec<f64> {
         self.costs[load].iter().filter_map(figure).collect()
+    }
+
+    /// Whether it has no processes.
+    fn is_kernel(&self) -> bool {
+        self.figures(0, |cost| cost.process_us).is_empty()
     }
 
     fn delays(&self, figure: impl Fn(&Delay) -> f64) -> Vec<f64> {
@@ -126,9 +134,12 @@ fn ratios(rows: &[Row]) -> Vec<(&'static str, Load, &str, Spread)> {
     ratios
 }
 
-/// How much later than the last forwarder's, the kernel's, the first one's datagrams arrive: median and 99th percentile.
+/// How much later than the kernel's, which comes last, the first one's datagrams arrive: median and 99th percentile.
 fn added(rows: &[Row]) -> Option<[Spread; 2]> {
     let [ours, .., kernel] = rows else { return None };
+    if !kernel.is_kernel() {
+        return None;
+    }
     let added = |figure: fn(&Delay) -> f64| {
         let pairs = ours.delays.iter().zip(&kernel.delays);
         Spread::of(&pairs.map(|(ours, kernel)| figure(ours) - figure(kernel)).collect::<Vec<_>>())
@@ -136,11 +147,31 @@ fn added(rows: &[Row]) -> Option<[Spread; 2]> {
     Some([added(|delay| delay.median_us), added(|delay| delay.p99_us)])
 }
 
+/// What each further relay of a chain costs, in microseconds of CPU time per datagram, under each load.
+fn per_hop(rows: &[Row]) -> Vec<(Load, Spread)> {
+    let [first, .., last] = rows else { return Vec::new() };
+    if rows.iter().any(|row| !row.is_chain) {
+        return Vec::new();
+    }
+    let each = |(index, load)| {
+        let [one, all] = [first, last].map(|row| row.figures(index, |cost| cost.process_us));
+        let further = u32::try_from(rows.len() - 1).map_or(f64::INFINITY, f64::from);
+        let costs: Vec<_> = one.iter().zip(&all).map(|(one, all)| (all - one) / further).collect();
+        (load, Spread::of(&costs))
+    };
+    Load::all().enumerate().map(each).collect()
+}
+
 fn ratios_text(rows: &[Row]) -> String {
     let mut text = String::from("\n");
     for (name, load, other, Spread { median, min, max }) in ratios(rows) {
         let ours = &rows[0].name;
         let _ = writeln!(text, "{ours} / {other}, {name}, {}: {median:.2} ({min:.2}–{max:.2})", load.label());
+    }
+    for (load, Spread { median, min, max }) in per_hop(rows) {
+        let label = load.label();
+        let _ =
+            writeln!(text, "each further relay, process µs/packet, {label}: {median:.2} ({min:.2}–{max:.2})");
     }
     if let (Some([median, p99]), Some(kernel)) = (added(rows), rows.last()) {
         let _ = writeln!(
@@ -158,7 +189,11 @@ pub(crate) fn json(rows: &[Row]) -> String {
         json!({ "figure": figure, "size": load.size, "burst": load.burst, "to": other, "ratio": spread.json() })
     });
     let added = added(rows).map(|[median, p99]| json!({ "median_us": median.json(), "p99_us": p99.json() }));
+    let per_hop = per_hop(rows)
+        .into_iter()
+        .map(|(load, spread)| json!({ "size": load.size, "burst": load.burst, "process_us": spread.json() }));
     let report = json!({
+        "each_further_relay": per_hop.collect::<Vec<_>>(),
         "forwarders": rows.iter().map(row_json).collect::<Vec<_>>(),
         "ratios": ratios.collect::<Vec<_>>(),
         "added_delay": added,

@@ -24,7 +24,9 @@ const COLUMNS: [&str; 10] = [
     "sum_mbps",
 ];
 
-const EXPERIMENTS: [&str; 34] = [
+const EXPERIMENTS: [&str; 36] = [
+    "psmc-table-3.3",
+    "psmc-table-3.7",
     "psmc-fig-4.2a",
     "psmc-fig-4.2b",
     "psmc-fig-4.3",

@@ -25,7 +25,12 @@ const PLAIN: (u32, u32) = (1500, 1448);
 
 /// The rate of a link, in bit/s, over which full-size packets reach this rate in the tunnel.
 pub(super) fn raised(bits: u64) -> u64 {
-    bits * u64::from(INNER + OUTER) / u64::from(INNER)
+    raised_by(0, bits)
+}
+
+/// The same for a tunnel whose datagrams carry so many bytes more.
+pub(super) fn raised_by(more: u32, bits: u64) -> u64 {
+    bits * u64::from(INNER + OUTER + more) / u64::from(INNER)
 }
 
 /// A link, the same in both directions.

@@ -1,5 +1,20 @@
 //! The figures as the thesis prints them.
 
+/// Table 3.3: ping in ms; HTTP of 100 kB, 500 kB and 1 MB, and FTP likewise, in s: direct, indirect, and both under attack.
+pub(super) const INDIRECT: [[Option<f64>; 4]; 7] = [
+    [Some(49.0), Some(87.0), Some(1048.0), Some(87.0)],
+    [Some(6.1), Some(11.0), Some(109.0), Some(11.0)],
+    [Some(41.0), Some(71.0), Some(658.0), Some(71.0)],
+    [Some(92.0), Some(158.0), None, Some(158.0)],
+    [Some(4.2), Some(7.5), Some(67.0), Some(7.5)],
+    [Some(23.0), Some(39.0), Some(345.0), Some(39.0)],
+    [Some(52.0), Some(88.0), Some(871.0), Some(88.0)],
+];
+
+/// Table 3.7: numbers of tunnels; ping in ms, and HTTP of 100 kB in s.
+pub(super) const TUNNELS: [(u32, [f64; 2]); 4] =
+    [(1, [87.0, 11.0]), (10, [87.0, 11.0]), (50, [87.0, 11.0]), (100, [87.0, 11.0])];
+
 /// Tables 4.6a, b and c: for each number of paths, what UDP gets in Mb/s, if all paths have 2 Mb/s, or one has 200 kb/s,
 /// or 20 kb/s.
 pub(super) const UDP: [(u32, [f64; 3]); 5] = [

@@ -1,5 +1,5 @@
-//! The thesis on proxy-server-based multipath connections: what a tunnel over several paths carries (chapter IV), and files
-//! from several mirrors (chapter V).
+//! The thesis on proxy-server-based multipath connections: what an indirect route is worth (chapter III), what a tunnel
+//! over several paths carries (chapter IV), and files from several mirrors (chapter V).
 
 mod buffers;
 mod fairness;
@@ -9,12 +9,14 @@ mod life;
 mod loss;
 mod mirrors;
 mod paths;
+mod relayed;
 mod udp;
 mod uneven;
 
 use super::Experiment;
 
 pub(super) const FAMILIES: &[&[Experiment]] = &[
+    relayed::EXPERIMENTS,
     paths::EXPERIMENTS,
     latency::EXPERIMENTS,
     uneven::EXPERIMENTS,

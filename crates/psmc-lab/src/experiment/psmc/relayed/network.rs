@@ -1,0 +1,148 @@
+//! A client, a target with two gateways, one of which is attacked, and a proxy before the other.
+//!
+//! ```text
+//! attacker ──── internet ═══ main, 49 ms ═══ target
+//! client ──────────┘ └── proxy ═══ alternate, 87 ms ═══┘
+//! ```
+
+use super::files::{FILES, Keys};
+use super::{Kind, Test};
+use crate::experiment::bed::raised_by;
+
+/// Which way the traffic takes, and what else there is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Network {
+    pub(super) route: Route,
+    pub(super) attacked: bool,
+    /// Through the relay, of which the first is used.
+    pub(super) tunnels: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    /// Through the main gateway.
+    Direct,
+    /// By the proxy, which forwards as any router; there is no main gateway.
+    Detour,
+    /// By the proxy as a relay.
+    Relayed,
+}
+
+/// Of both gateways, in bit/s, as a flow of full-size packets has it.
+const RATE: u64 = 10_000_000;
+
+/// Bytes that a relay needs in front of each datagram.
+const HOP: u32 = 20;
+
+/// Of the attack, in Mb/s.
+const ATTACK: u32 = 50;
+
+/// When it begins, as a share of the run: just before the first test.
+const ATTACK_FROM: f64 = 0.08;
+
+impl Network {
+    /// As a file would hold it.
+    pub(super) fn scenario(&self, name: &str, seconds: u32, tests: &[Test]) -> String {
+        let mut text =
+            format!("[scenario]\nname = \"{name}\"\nduration = \"{seconds}s\"\nseed = 1\n\n{LINKS}");
+        let (alternate, main) = match self.route {
+            Route::Relayed => (raised_by(HOP, RATE), true),
+            Route::Direct => (RATE, true),
+            Route::Detour => (RATE, false),
+        };
+        text += &format!("rate = \"{alternate}bit\"\n\n");
+        if main {
+            text += &format!("{MAIN}rate = \"{RATE}bit\"\n\n");
+        }
+        if self.route == Route::Relayed {
+            text += &self.programs();
+        }
+        text += &tests.iter().map(|test| self.traffic(test, seconds)).collect::<String>();
+        if self.attacked {
+            let at = ATTACK_FROM * f64::from(seconds);
+            text += &format!(
+                "[[event]]\nat = \"{at}s\"\n\
+                 flood = {{ from = \"attacker\", to = \"target\", via = \"main\", rate = \"{ATTACK}mbit\" }}\n\n"
+            );
+        }
+        text
+    }
+
+    /// The relay and the daemons, by hand: the lab's own tunnels know no relays.
+    fn programs(&self) -> String {
+        let keys = Keys::generate(self.tunnels);
+        let mut text =
+            program("files", "client", "0s", &format!("[\"sh\", \"-c\", '''{}''']", keys.script()));
+        text += &program("relay", "proxy", "1s", &daemon("psmc-relay", "relay"));
+        text += &program("at-target", "target", "1s", &daemon("psmcd", "target"));
+        for number in 1..=self.tunnels {
+            let file = format!("client{number}");
+            text += &program(&format!("at-{file}"), "client", "1.5s", &daemon("psmcd", &file));
+        }
+        text
+    }
+
+    fn traffic(&self, test: &Test, seconds: u32) -> String {
+        let [client, target] = match self.route {
+            Route::Direct => ["10.1.0.1", "10.2.0.2"],
+            Route::Detour => ["10.1.0.1", "10.4.0.2"],
+            Route::Relayed => [FILES.client, FILES.target],
+        };
+        let there = format!("from = \"client\"\nto = \"target\"\naddress = \"{target}\"\n");
+        let rest = match test.kind {
+            Kind::Ping => format!("kind = \"ping\"\n{there}"),
+            Kind::Http(bytes, rate) => {
+                format!("kind = \"requests\"\nresponse = {bytes}\nrate = {rate}\n{there}")
+            }
+            Kind::Ftp(bytes) => format!(
+                "kind = \"tcp\"\nbytes = {bytes}\nfrom = \"target\"\nto = \"client\"\naddress = \"{client}\"\n"
+            ),
+        };
+        let (start, stop) = (test.span.0 * f64::from(seconds), test.span.1 * f64::from(seconds));
+        format!(
+            "[[traffic]]\nname = \"{}\"\nstart = \"{start:.1}s\"\nstop = \"{stop:.1}s\"\n{rest}\n",
+            test.stream()
+        )
+    }
+}
+
+fn daemon(program: &str, file: &str) -> String {
+    format!("[\"{program}\", \"--config\", \"{{dir}}/{file}.toml\"]")
+}
+
+fn program(name: &str, host: &str, start: &str, command: &str) -> String {
+    format!("[[program]]\nname = \"{name}\"\nhost = \"{host}\"\nstart = \"{start}\"\ncommand = {command}\n\n")
+}
+
+/// All but the main gateway's; the last one's rate is to follow. The proxy's link stands first, so that the target's second
+/// network is reached by the proxy.
+const LINKS: &str = r#"[[link]]
+name = "proxied"
+between = ["internet", "proxy"]
+addresses = ["10.3.0.1/24", "10.3.0.2/24"]
+delay = "14ms"
+
+[[link]]
+name = "access"
+between = ["client", "internet"]
+addresses = [["10.1.0.1/24", "10.1.0.9/24"], ["10.1.0.2/24"]]
+delay = "4.5ms"
+
+[[link]]
+name = "botnet"
+between = ["attacker", "internet"]
+addresses = ["10.5.0.1/24", "10.5.0.2/24"]
+
+[[link]]
+name = "alternate"
+between = ["proxy", "target"]
+addresses = [["10.4.0.1/24"], ["10.4.0.2/24", "10.4.0.9/24"]]
+delay = "25ms"
+"#;
+
+const MAIN: &str = r#"[[link]]
+name = "main"
+between = ["internet", "target"]
+addresses = ["10.2.0.1/24", "10.2.0.2/24"]
+delay = "20ms"
+"#;

@@ -43,6 +43,14 @@ demo:
 bench *ARGS:
     cargo bench --bench throughput -- {{ ARGS }}
 
+# What the relay costs beside coturn and the kernel's forwarding: `just bench-relay --chains`. Needs root.
+bench-relay *ARGS:
+    cargo bench -p psmc-relay --bench relay -- {{ ARGS }}
+
+# Instructions per datagram and memory per session of the relay, with limits. Needs valgrind.
+relay-instructions:
+    cargo bench -p psmc-relay --bench relay-instructions
+
 # Fuzzes TARGET (datagram, control, hop, relay, routes, config, scenario) for some seconds; needs nightly Rust and cargo-fuzz. Finds go to fuzz/artifacts.
 fuzz TARGET SECONDS="60":
     mkdir -p fuzz/target/corpus/{{ TARGET }}

@@ -7,7 +7,8 @@ use psmc_net::keys::PrivateKey;
 use psmcd::api::PathState;
 
 use crate::harness::{
-    Family, Relayed, Site, Tap, allow, contains, download, hq_address, hq_interface, van_interface, wait_for,
+    Bulk, Family, Relayed, Site, Tap, allow, contains, download, hq_address, hq_interface, van_interface,
+    wait_for,
 };
 
 /// For what takes no time to speak of.
@@ -113,6 +114,36 @@ fn a_fleet_is_served_by_grants_and_without_any_list() {
     is_active(&world.tunnel.van, "r0");
     world.tunnel.ping(Family::V4);
     assert_eq!(world.status(0).gateways, 1);
+}
+
+/// Ten seconds of losses are a fault; what comes before is the test's own.
+const VERDICT: Duration = Duration::from_secs(40);
+
+#[test]
+fn a_path_leaves_a_relay_that_is_merely_bad_and_the_others_stay() {
+    let mut world = Relayed::prepare(3, Some(20));
+    let paths = Relayed::hidden_path(&[0]) + &Relayed::hidden_path(&[1]);
+    world.start_hidden("", "spare_relays = [\"r2\"]\n", &paths);
+    for path in ["r0", "r1"] {
+        is_active(&world.tunnel.van, path);
+    }
+    let bulk = Bulk::start(&world.tunnel.van, &world.tunnel.hq);
+    bulk.wait_for_bytes(2 << 20, PATIENCE);
+    world.worsen(0, 40);
+    let begun = Instant::now();
+    wait_for("a path through the spare relay", VERDICT, || {
+        let path = world.tunnel.van.path("r0")?;
+        (path.relays == ["r2"] && path.state == PathState::Active).then_some(())
+    });
+    println!("a relay loses 40 %: its path has another one after {:.0?}", begun.elapsed());
+    assert!(world.tunnel.van.log().contains("loses much more than the others"));
+    let bytes = world.tunnel.van.path("r0").unwrap().tx_bytes;
+    wait_for("bytes through the spare relay", PATIENCE, || {
+        world.tunnel.van.path("r0").filter(|path| path.tx_bytes > bytes + (1 << 20))
+    });
+    bulk.finish();
+    assert_eq!(world.tunnel.van.path("r1").unwrap().relays, ["r1"]);
+    assert_eq!(world.status(0).sessions.len(), 0, "the session at the relay that was left is given back");
 }
 
 /// All that tells where the headquarters are, as bytes in any order and as text.

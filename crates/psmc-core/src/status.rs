@@ -105,6 +105,8 @@ pub struct PathStatus {
     pub counters: PathCounters,
     /// What was received and measured here.
     pub received: PathStats,
+    /// How many datagrams the peer has sent on it, by the largest number that has arrived.
+    pub received_numbers: u64,
     /// What the peer received and measured.
     pub peer_received: PathStats,
 }
@@ -150,6 +152,7 @@ impl Path {
             inflight_bytes: self.sent.inflight_bytes(),
             counters: self.counters,
             received: self.received.stats(),
+            received_numbers: self.received.window.expected().0,
             peer_received: self.peer_stats,
         }
     }

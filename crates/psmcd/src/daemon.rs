@@ -8,6 +8,7 @@
 mod connection;
 mod control;
 mod dial;
+mod farewell;
 mod paths;
 mod plane;
 mod port;

@@ -192,6 +192,18 @@ impl Relayed {
         }
     }
 
+    /// Has a relay lose so many per cent of the datagrams that reach it, and nothing of control connections.
+    pub(crate) fn worsen(&self, relay: usize, percent: u8) {
+        let rule = format!(
+            "table inet bad {{ chain in {{ type filter hook input priority 0; \
+             udp dport {PORT} numgen random mod 100 < {percent} drop; }}; }}"
+        );
+        let mut command = Command::new("nft");
+        command.arg(rule);
+        let output = self.relays[relay].namespace.run(|| command.output()).unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+
     /// Has a relay reach the headquarters by the address that these have towards another relay.
     pub(crate) fn route_to_hq(&self, relay: usize, other: usize) {
         let target = Ipv4Net::new_assert(address(RELAY_TO_HQ, other, 2), 32);

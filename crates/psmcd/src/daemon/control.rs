@@ -24,7 +24,9 @@ use super::connection::serve;
 use super::dial::{DialError, dial};
 use super::paths::{LISTEN_SOCKET, OpenPath, resolve};
 use super::plane::{self, Notice, PlaneHandle, Started};
-use super::relays::{BoxedStream, Callers, Goal, Grants, LocalEnd, Registration, Spares};
+use super::relays::{
+    BoxedStream, Callers, Goal, Grants, LOOK_INTERVAL, LocalEnd, Looks, Registration, Spares,
+};
 use super::settings::{peer_config, routes_for, site_config, tun_config};
 use crate::api::Server;
 use crate::config::{self, Config, Name};
@@ -32,13 +34,6 @@ use crate::error_chain;
 
 /// Accepted connections that wait to be taken over.
 const MAX_ACCEPTED: usize = 64;
-
-/// How long a closing site lets its goodbyes travel.
-const GOODBYE_TIME: Duration = Duration::from_millis(200);
-
-/// How long a closing site takes to give back its sessions at relays: two round trips over a bad path. What it does not
-/// give back is forgotten there in time.
-const RELEASE_TIME: Duration = Duration::from_secs(1);
 
 /// Paths that could not be opened are tried again this often: a name that didn't resolve, an uplink that had no
 /// default route yet.
@@ -86,6 +81,8 @@ pub(super) struct Control {
     pub(super) relays: Vec<config::Relay>,
     /// What this site may show to relays that do not know it.
     pub(super) grants: Grants,
+    /// How good paths were that may get another relay.
+    pub(super) looks: Looks,
     /// The relays at which this site is a gateway.
     pub(super) registrations: Vec<Registration>,
     /// Shakes hands with peers that call.
@@ -102,22 +99,22 @@ pub(super) struct Control {
     pub(super) tls_counters: Arc<Counters>,
     /// Connections that ended because the peer sent something that is no message.
     pub(super) malformed_messages: u64,
-    notices: mpsc::UnboundedReceiver<Notice>,
+    pub(super) notices: mpsc::UnboundedReceiver<Notice>,
     news: mpsc::Receiver<Event>,
     accepted: mpsc::Receiver<(Secured, SocketAddr)>,
     called: mpsc::Receiver<(Box<Secured<BoxedStream>>, Name)>,
-    connections: BTreeMap<ConnectionId, mpsc::UnboundedSender<Message>>,
+    pub(super) connections: BTreeMap<ConnectionId, mpsc::UnboundedSender<Message>>,
     next_connection: u64,
-    tasks: JoinSet<TaskEnd>,
+    pub(super) tasks: JoinSet<TaskEnd>,
     /// How many of the tasks keep sessions at relays.
-    keepers: usize,
+    pub(super) keepers: usize,
     link_events: LinkEvents,
     server: Server,
     terminate: [Signal; 2],
 }
 
 /// What a task of the control side came to.
-enum TaskEnd {
+pub(super) enum TaskEnd {
     Dialed(usize, Result<Box<Secured<BoxedStream>>, DialError>),
     Disconnected(usize, ConnectionId, Result<(), FramingError>),
     Listener,
@@ -157,6 +154,7 @@ impl Control {
             identity,
             peers: Vec::new(),
             relays,
+            looks: Looks::default(),
             registrations: Vec::new(),
             acceptor,
             callers,
@@ -235,6 +233,8 @@ impl Control {
     pub(super) async fn run(&mut self) -> Result<(), DaemonError> {
         let mut retry = tokio::time::interval(RETRY_INTERVAL);
         retry.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut look = tokio::time::interval(LOOK_INTERVAL);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let [terminate, interrupt] = &mut self.terminate;
             tokio::select! {
@@ -253,6 +253,7 @@ impl Control {
                 event = self.link_events.next() => self.on_network_event(event?).await?,
                 Some(call) = self.server.next_call() => self.on_call(call).await?,
                 _ = retry.tick(), if self.retry_paths => self.retry_paths().await,
+                _ = look.tick() => self.look_at_paths().await?,
             }
         }
         self.say_goodbye().await
@@ -270,44 +271,7 @@ impl Control {
         }
     }
 
-    /// Tells the peers that this site goes away, gives the messages a moment to leave, and gives back what it has at
-    /// relays.
-    async fn say_goodbye(&mut self) -> Result<(), DaemonError> {
-        tracing::info!(site = self.site.name.as_str(), "stopping");
-        let ids: Vec<_> = self.peers.iter().map(|peer| peer.id).collect();
-        self.plane.call(move |plane| ids.into_iter().for_each(|id| plane.site.remove_peer(id))).await?;
-        let deadline = tokio::time::sleep(GOODBYE_TIME);
-        tokio::pin!(deadline);
-        while !self.connections.is_empty() {
-            tokio::select! {
-                () = &mut deadline => break,
-                Some(notice) = self.notices.recv() => self.on_notice(notice).await?,
-                Some(Ok(end)) = self.tasks.join_next() => self.on_task_end(end).await?,
-            }
-        }
-        self.release_sessions().await;
-        Ok(())
-    }
-
-    /// Keepers that nobody holds give back their sessions, and end.
-    async fn release_sessions(&mut self) {
-        for peer in &mut self.peers {
-            peer.paths.clear();
-            peer.retired.clear();
-        }
-        let deadline = tokio::time::sleep(RELEASE_TIME);
-        tokio::pin!(deadline);
-        while self.keepers > 0 {
-            tokio::select! {
-                () = &mut deadline => break,
-                Some(Ok(end)) = self.tasks.join_next() => {
-                    self.keepers -= usize::from(matches!(end, TaskEnd::Kept));
-                }
-            }
-        }
-    }
-
-    async fn on_notice(&mut self, notice: Notice) -> Result<(), DaemonError> {
+    pub(super) async fn on_notice(&mut self, notice: Notice) -> Result<(), DaemonError> {
         match notice {
             Notice::Message(id, message) => {
                 if let Some(connection) = self.connections.get(&id) {
@@ -405,7 +369,7 @@ impl Control {
         Ok(())
     }
 
-    async fn on_task_end(&mut self, end: TaskEnd) -> Result<(), DaemonError> {
+    pub(super) async fn on_task_end(&mut self, end: TaskEnd) -> Result<(), DaemonError> {
         match end {
             TaskEnd::Dialed(peer, Ok(secured)) => self.connect(peer, *secured).await,
             TaskEnd::Dialed(peer, Err(error)) => {

@@ -7,8 +7,10 @@
 //!      └── a connection breaks, or no answer ────────────────────────┘
 //! ```
 //!
-//! Sessions outlive connections: only what the relay has forgotten is reserved anew. A path that stays dead is moved
-//! to a spare relay, if there is one.
+//! Sessions outlive connections: only what the relay has forgotten is reserved anew. A path that stays dead, or is bad
+//! for long, is moved to a spare relay, if there is one (`moving`).
+
+mod moving;
 
 use std::time::Duration;
 
@@ -20,6 +22,7 @@ use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
 
 use super::RelayError;
 use super::chain::{Chain, Destination, Sessions};
+use super::judge::{Comparison, Judge};
 use super::reach::{Caller, LocalEnd};
 use super::spares::{Spares, Timer};
 use crate::config::{Name, Relay};
@@ -81,6 +84,7 @@ pub(in crate::daemon) struct Keeping {
 pub(in crate::daemon) struct Keeper {
     commands: mpsc::UnboundedSender<Command>,
     keeping: watch::Receiver<Keeping>,
+    may_move: bool,
 }
 
 /// What a keeper has to know.
@@ -90,6 +94,8 @@ enum Command {
     Renew,
     /// The path has another state.
     Path(PathState),
+    /// How good it is.
+    Measured(Comparison),
 }
 
 impl Keeper {
@@ -98,8 +104,10 @@ impl Keeper {
         let (commands, received) = mpsc::unbounded_channel();
         let (told, keeping) = watch::channel(Keeping { relays: spec.relays.clone(), error: None });
         let timer = Timer::started(Instant::now());
-        let work = Work { spec, commands: received, told, sessions: None, timer };
-        (Self { commands, keeping }, work.run())
+        let may_move = spec.relays.len() == 1 && !spec.spares.are_none();
+        let (judge, left) = (Judge::default(), Vec::new());
+        let work = Work { spec, commands: received, told, sessions: None, timer, judge, left };
+        (Self { commands, keeping, may_move }, work.run())
     }
 
     /// Has the path led through a new session.
@@ -111,6 +119,17 @@ impl Keeper {
     /// Says that the path has another state.
     pub(in crate::daemon) fn on_path(&self, state: PathState) {
         let _ = self.commands.send(Command::Path(state));
+    }
+
+    /// Says how good the path is beside the peer's others. To be called every second if the path
+    /// [may move](Self::may_move).
+    pub(in crate::daemon) fn measured(&self, seen: Comparison) {
+        let _ = self.commands.send(Command::Measured(seen));
+    }
+
+    /// Whether there are spare relays, and the path leads through one that may be replaced.
+    pub(in crate::daemon) fn may_move(&self) -> bool {
+        self.may_move
     }
 
     /// How it stands.
@@ -135,6 +154,10 @@ struct Work {
     sessions: Option<Sessions>,
     /// When the path is to be moved to a spare relay.
     timer: Timer,
+    /// Whether it is so bad that it should be.
+    judge: Judge,
+    /// The relays that it left for that, and when.
+    left: Vec<(Name, Instant)>,
 }
 
 impl Work {
@@ -227,37 +250,15 @@ impl Work {
                 None => return Interrupted::Unwanted,
                 Some(Command::Renew) => self.renew(chain).await,
                 Some(Command::Path(state)) => {
-                    self.timer.on_path(state, Instant::now());
+                    self.on_path(state);
                     if state == PathState::Dead { self.check(chain).await } else { Ok(()) }
                 }
+                Some(Command::Measured(seen)) => self.weigh(chain, seen).await,
             };
             if let Err(error) = checked {
                 return Interrupted::By(error);
             }
         }
-    }
-
-    /// Leads the path through the spare relay that answers first, and returns the connection to that.
-    async fn move_to_spare(&mut self) -> Option<Chain> {
-        let KeeperSpec { caller, local_end, relays, spares, .. } = &self.spec;
-        let [relay] = relays.as_slice() else { return None };
-        let (spare, chain) = spares.swap(caller, local_end, relay).await?;
-        let (path, from, to) = (&self.spec.name, &relay.name, &spare.name);
-        tracing::warn!(%path, %from, %to, "the path is dead, and moves to a spare relay");
-        self.spec.relays = vec![spare];
-        self.told.send_modify(|keeping| keeping.relays.clone_from(&self.spec.relays));
-        Some(chain)
-    }
-
-    /// Goes on at other relays than those of `chain`, and gives back there what they still know.
-    async fn leave(&mut self, chain: &mut Chain, spare: Chain) -> Result<(), RelayError> {
-        let (mut left, spent) = (std::mem::replace(chain, spare), self.sessions.take());
-        self.settle(chain).await?;
-        if let Some(spent) = spent {
-            // One that does not answer forgets them in time.
-            let _ = timeout(CHECK_TIMEOUT, left.release(&spent)).await;
-        }
-        Ok(())
     }
 
     /// Refreshes the sessions, or makes them if there are none, or not any more.
@@ -325,9 +326,17 @@ impl Work {
                 Ok(())
             }
             Some(Command::Path(state)) => {
-                self.timer.on_path(state, Instant::now());
+                self.on_path(state);
                 Ok(())
             }
+            Some(Command::Measured(_)) => Ok(()),
+        }
+    }
+
+    fn on_path(&mut self, state: PathState) {
+        self.timer.on_path(state, Instant::now());
+        if state != PathState::Active {
+            self.judge.forget();
         }
     }
 

@@ -8,13 +8,17 @@
 //! | `registration` | one relay at which this site is a gateway |
 //! | `chain` | the sessions of one path, at each of its relays |
 //! | `keeper` | the task that keeps them for as long as the path lives |
+//! | `judge` | whether a path is so bad that another relay should have it |
+//! | `measure` | how good paths are beside each other |
 //! | `paths` | which relays the paths of this site have |
 //! | `spares` | the relays that take the place of those that fail |
 
 mod chain;
 mod grants;
+mod judge;
 mod keeper;
 mod link;
+mod measure;
 mod paths;
 mod reach;
 mod registration;
@@ -23,6 +27,7 @@ mod spares;
 pub(super) use chain::Destination;
 pub(super) use grants::Grants;
 pub(super) use keeper::{Keeper, KeeperSpec};
+pub(super) use measure::{LOOK_INTERVAL, Looks};
 pub(super) use reach::{BoxedStream, Caller, Goal, LocalEnd, reach};
 pub(super) use registration::{Callers, Registration, RegistrationSpec, Standing};
 pub(super) use spares::Spares;

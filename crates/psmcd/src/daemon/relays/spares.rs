@@ -23,6 +23,7 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub(in crate::daemon) struct Spares {
     known: Arc<[Relay]>,
+    has_none: bool,
     /// The names of those that no path leads through.
     free: Arc<Mutex<BTreeSet<Name>>>,
 }
@@ -33,18 +34,24 @@ impl Spares {
         let free = spares.iter().filter(|spare| used.iter().all(|used| used.name != spare.name));
         let free = free.map(|spare| spare.name.clone()).collect();
         let known = spares.iter().chain(used).cloned().collect();
-        Self { known, free: Arc::new(Mutex::new(free)) }
+        Self { known, has_none: spares.is_empty(), free: Arc::new(Mutex::new(free)) }
     }
 
-    /// Takes the free relay that answers first, and frees `failed` in its place.
+    /// Whether there are any relays but those that paths lead through by the configuration.
+    pub(super) fn are_none(&self) -> bool {
+        self.has_none
+    }
+
+    /// Takes the free relay that answers first, none of `except`, and frees `failed` in its place.
     pub(super) async fn swap(
         &self,
         caller: &Caller,
         local_end: &LocalEnd,
         failed: &Relay,
+        except: &[Name],
     ) -> Option<(Relay, Chain)> {
         let mut race = JoinSet::new();
-        for relay in self.free() {
+        for relay in self.free().into_iter().filter(|relay| !except.contains(&relay.name)) {
             let (caller, local_end) = (caller.clone(), local_end.clone());
             race.spawn(async move {
                 let chain = Chain::open(&caller, &local_end, std::slice::from_ref(&relay)).await;

@@ -24,7 +24,7 @@ use psmc_wire::relay::{
     self, Cap, CapTarget, Far, Grant, Refusal, Refused, RequestId, Reserve, Reserved, SIGNATURE_LEN,
     SessionId, SignedGrant, StreamId, Welcome,
 };
-use psmc_wire::{Bucket, FlowSeq, Incarnation, KeyBytes, Label, PacketNumber, PathId};
+use psmc_wire::{Bucket, Checksum, FlowSeq, Incarnation, KeyBytes, Label, PacketNumber, PathId};
 
 #[test]
 fn datagram_corpus() {
@@ -160,6 +160,7 @@ fn small_packets(writer: &mut FrameWriter<'_>) -> bool {
         seq: FlowSeq(seq),
         ordered,
         repaired: false,
+        checksum: Checksum::Complete,
         part: None,
         packet,
     };
@@ -174,6 +175,7 @@ fn parts(writer: &mut FrameWriter<'_>) -> bool {
         seq: FlowSeq(seq),
         ordered: true,
         repaired: true,
+        checksum: Checksum::Partial,
         part,
         packet,
     };

@@ -41,6 +41,7 @@ impl Queued {
     pub(crate) fn copy(&self, pool: &mut BufPool) -> Self {
         let mut packet = pool.take();
         packet.fill(self.packet.packet());
+        packet.set_checksum(self.packet.checksum());
         let Self { part, bucket, class, seq, ordered, queued_at, .. } = *self;
         Self { packet, part, bucket, class, seq, ordered, role: Role::Copy, queued_at }
     }

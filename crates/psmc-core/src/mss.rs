@@ -1,7 +1,9 @@
 //! The maximum segment size of inner TCP connections (RFC 9293 §3.7.1), lowered so that their packets need not be cut.
 
-use crate::classify::{self, TcpHeader};
+use psmc_wire::Checksum;
 use psmc_wire::ip::checksum;
+
+use crate::classify::{self, TcpHeader};
 
 /// What becomes of the MSS option in the SYN and SYN-ACK segments of inner TCP connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -70,16 +72,22 @@ impl MssOption {
     }
 
     /// Replaces the MSS of `packet`, in which this option was found. A checksum that was right stays right, and one
-    /// that was wrong stays wrong.
-    pub(crate) fn replace(&self, packet: &mut [u8], mss: u16) {
+    /// that was wrong stays wrong; a partial one does not cover it yet.
+    pub(crate) fn replace(&self, packet: &mut [u8], checksum: Checksum, mss: u16) {
         let Some(tcp) = packet.get_mut(self.header..) else { return };
+        if checksum == Checksum::Complete {
+            self.update_checksum(tcp, mss);
+        }
+        tcp[self.offset..self.offset + 2].copy_from_slice(&mss.to_be_bytes());
+    }
+
+    fn update_checksum(&self, tcp: &mut [u8], mss: u16) {
         // At an odd place the value's halves stand in two words: swapped, they add to their sum what they do there
         // (RFC 1071 §2, "byte order independence").
         let placed = |value: u16| if self.offset.is_multiple_of(2) { value } else { value.swap_bytes() };
         let checksum =
             checksum::updated(word(tcp, field::CHECKSUM), placed(self.value), placed(mss)).to_be_bytes();
         tcp[field::CHECKSUM..field::CHECKSUM + 2].copy_from_slice(&checksum);
-        tcp[self.offset..self.offset + 2].copy_from_slice(&mss.to_be_bytes());
     }
 }
 

@@ -73,13 +73,13 @@ pub struct ReorderCounters {
 }
 
 /// An inner packet that arrived.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrival<'a> {
+#[derive(Debug)]
+pub(crate) struct Arrival {
     pub(crate) bucket: Bucket,
     pub(crate) seq: FlowSeq,
     /// Whether its flow asks for order.
     pub(crate) ordered: bool,
-    pub(crate) packet: &'a [u8],
+    pub(crate) packet: PacketBuf,
     /// The sender's clock when it was sent, in microseconds, wrapping.
     pub(crate) sent_at_us: u32,
     /// How much longer than the path it came by the slowest live path may take: the difference of their
@@ -132,11 +132,11 @@ impl Reorder {
         }
     }
 
-    /// Takes an inner packet, copied into a buffer of `pool` unless it is a duplicate, and appends to `out`
-    /// all that can be delivered.
+    /// Takes an inner packet and appends to `out` all that can be delivered. The buffer of a duplicate goes back to
+    /// `pool`.
     pub(crate) fn insert(
         &mut self,
-        arrival: Arrival<'_>,
+        arrival: Arrival,
         now: Instant,
         pool: &mut BufPool,
         out: &mut VecDeque<PacketBuf>,
@@ -145,19 +145,22 @@ impl Reorder {
         self.last_sent = sent;
         let incoming = Incoming {
             seq: arrival.seq,
-            packet: arrival.packet,
             hold: arrival.ordered && self.policy != ReorderPolicy::Off,
             deadline: now + self.policy.hold(arrival.spread),
             sent,
         };
         let (policy, measured) = (self.policy, *self.sampling.measured());
-        self.update(arrival.bucket, out, |sequence, sink| {
+        let duplicate = self.update(arrival.bucket, out, |sequence, sink| {
             if let ReorderPolicy::Adaptive(adaptive) = policy {
                 sequence.buffer.on_arrival(&adaptive, &measured);
             }
-            let segment = sequence.insert(incoming, now, pool, sink);
+            let (segment, duplicate) = sequence.insert(incoming, arrival.packet, now, sink);
             sequence.heed_buffer(&policy, segment, sink);
+            duplicate
         });
+        if let Some(duplicate) = duplicate {
+            pool.put(duplicate);
+        }
         if matches!(policy, ReorderPolicy::Adaptive(_)) {
             self.sampling.on_packet(arrival.path, arrival.delay_us);
         }
@@ -237,22 +240,23 @@ impl Reorder {
     }
 
     /// Has `change` done to the sequence of `bucket`, and keeps the agendas right.
-    fn update(
+    fn update<T>(
         &mut self,
         bucket: Bucket,
         out: &mut VecDeque<PacketBuf>,
-        change: impl FnOnce(&mut Sequence, &mut Sink<'_>),
-    ) {
+        change: impl FnOnce(&mut Sequence, &mut Sink<'_>) -> T,
+    ) -> T {
         if self.sequences.is_empty() {
             self.sequences.resize_with(usize::from(BUCKETS), || None);
         }
         let sequence = self.sequences[bucket.index()].get_or_insert_with(|| Box::new(Sequence::new()));
         let mut sink = Sink { out, counters: &mut self.counters, slots: &mut self.slots };
         let old = sequence.keys();
-        change(sequence, &mut sink);
+        let result = change(sequence, &mut sink);
         let new = sequence.keys();
         self.deadlines.update(bucket, old.deadline, new.deadline);
         self.sent.update(bucket, old.sent, new.sent);
+        result
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) fn cut(first: &mut Queued, room: usize, pool: &mut BufPool) -> Option
     let Part { offset, total } = first.part.unwrap_or(whole);
     let mut packet = pool.take();
     packet.fill(&first.packet.packet()[usize::from(kept)..]);
+    packet.set_checksum(first.packet.checksum());
     first.packet.set_len(kept.into());
     first.part = Some(Part { offset, total });
     let part = Some(Part { offset: offset + kept, total });

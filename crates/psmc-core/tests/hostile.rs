@@ -10,7 +10,7 @@ use psmc_wire::control::{CloseReason, Hello, Message, PathInfo, VERSION};
 use psmc_wire::crypto::{Aead, KeySource, PacketKey, Role, TAG_LEN};
 use psmc_wire::datagram::{HEADER_LEN, Header, Marks, TIMESTAMP_LEN, nonce};
 use psmc_wire::frame::{AckHeader, DataFrame, FrameWriter, PacketRange, PathStats, PathUse, PathUseFrame};
-use psmc_wire::{Bucket, FlowSeq, Incarnation, Label, PacketNumber, PathId};
+use psmc_wire::{Bucket, Checksum, FlowSeq, Incarnation, Label, PacketNumber, PathId};
 use world::crypto::TestKeys;
 use world::{HQ, Link, TCP, VAN, World, address, packet};
 
@@ -282,8 +282,15 @@ fn inner_packets_that_are_none_or_come_from_elsewhere_are_refused() {
     ];
     for (refusal, inner) in cases {
         let bucket = Bucket::new(1).expect("a bucket");
-        let frame =
-            DataFrame { bucket, seq: FlowSeq(0), ordered: true, repaired: false, part: None, packet: inner };
+        let frame = DataFrame {
+            bucket,
+            seq: FlowSeq(0),
+            ordered: true,
+            repaired: false,
+            checksum: Checksum::Complete,
+            part: None,
+            packet: inner,
+        };
         let mut datagram = insider.datagram(0, |frames| assert!(frames.data(&frame)));
         let (before, delivered) = (meaning(&world, HQ), world.ends[HQ].delivered.len());
         expect_refusal(&mut world, HQ, refusal, "inner packet", |world| {

@@ -11,7 +11,7 @@ use psmc_wire::frame::{
     AckHeader, DataFrame, Frame, FrameWriter, Frames, PacketRange, PathStats, PathUse, PathUseFrame,
 };
 use psmc_wire::hop::{HOP_HEADER_LEN, Hop, HopHeader, HopKey, write_hop_header};
-use psmc_wire::{Bucket, FlowSeq, Incarnation, KeyBytes, Label, PacketNumber, PathId};
+use psmc_wire::{Bucket, Checksum, FlowSeq, Incarnation, KeyBytes, Label, PacketNumber, PathId};
 
 /// A datagram of the document, in all its stages.
 struct Vector {
@@ -99,7 +99,15 @@ fn run(first: u64, last: u64) -> PacketRange {
 
 fn data(packet: &[u8], bucket: u16, seq: u32, ordered: bool) -> DataFrame<'_> {
     let bucket = Bucket::new(bucket).expect("below the count");
-    DataFrame { bucket, seq: FlowSeq(seq), ordered, repaired: false, part: None, packet }
+    DataFrame {
+        bucket,
+        seq: FlowSeq(seq),
+        ordered,
+        repaired: false,
+        checksum: Checksum::Complete,
+        part: None,
+        packet,
+    }
 }
 
 impl Vector {

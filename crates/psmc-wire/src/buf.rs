@@ -1,5 +1,7 @@
 //! Buffers for inner packets, made to be used again.
 
+use crate::ip::transport::{Checksum, ChecksumPlace};
+
 /// Bytes kept free in front of a packet, for the header that a TUN device wants there (10 bytes of
 /// `virtio_net_hdr`, rounded up so that the packet itself starts aligned).
 pub const HEADROOM: usize = 16;
@@ -12,13 +14,14 @@ pub const HEADROOM: usize = 16;
 pub struct PacketBuf {
     storage: Vec<u8>,
     len: usize,
+    checksum: Checksum,
 }
 
 impl PacketBuf {
     /// An empty packet with room for `capacity` bytes.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { storage: vec![0; HEADROOM + capacity], len: 0 }
+        Self { storage: vec![0; HEADROOM + capacity], len: 0, checksum: Checksum::Complete }
     }
 
     /// The packet.
@@ -62,11 +65,33 @@ impl PacketBuf {
         self.len = len.min(self.capacity());
     }
 
-    /// Replaces the packet by a copy of `bytes`; the buffer grows if it must.
+    /// Replaces the packet by a copy of `bytes`, whose checksum is complete; the buffer grows if it must.
     pub fn fill(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len());
         self.storage[HEADROOM..HEADROOM + bytes.len()].copy_from_slice(bytes);
         self.len = bytes.len();
+        self.checksum = Checksum::Complete;
+    }
+
+    /// What is in the packet's checksum field.
+    #[must_use]
+    pub fn checksum(&self) -> Checksum {
+        self.checksum
+    }
+
+    /// Says what is in the packet's checksum field.
+    pub fn set_checksum(&mut self, checksum: Checksum) {
+        self.checksum = checksum;
+    }
+
+    /// Completes the packet's checksum if it is partial.
+    pub fn complete_checksum(&mut self) {
+        if self.checksum == Checksum::Partial
+            && let Some(place) = ChecksumPlace::find(self.packet())
+        {
+            place.complete(self.packet_mut());
+        }
+        self.checksum = Checksum::Complete;
     }
 
     /// The whole buffer, headroom and spare room included, for a device that reads into it.
@@ -105,8 +130,14 @@ impl BufPool {
             return;
         }
         buf.storage.resize(wanted, 0);
-        buf.len = 0;
+        (buf.len, buf.checksum) = (0, Checksum::Complete);
         self.free.push(buf);
+    }
+
+    /// How long a packet each of its buffers can hold, in bytes.
+    #[must_use]
+    pub fn packet_capacity(&self) -> usize {
+        self.packet_capacity
     }
 
     /// How many buffers are free.

@@ -39,6 +39,7 @@ const DATA: u8 = 0x08;
 const DATA_LENGTH_FLAG: u8 = 0x01;
 const DATA_UNORDERED_FLAG: u8 = 0x02;
 const DATA_REPAIRED_FLAG: u8 = 0x04;
+const DATA_PARTIAL_CHECKSUM_FLAG: u8 = 0x10;
 const REPAIR: u8 = 0x14;
 const DATA_PART: u8 = 0x20;
 

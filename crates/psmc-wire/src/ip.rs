@@ -1,4 +1,4 @@
-//! IPv4 packets, IPv4 in IPv4 (RFC 2003), and UDP datagrams within them.
+//! IPv4 packets, IPv4 in IPv4 (RFC 2003), UDP datagrams within them, and checksums.
 //!
 //! | function | RFC |
 //! |---|---|
@@ -9,6 +9,7 @@
 
 pub mod checksum;
 mod ipv4;
+pub mod transport;
 mod tunnel;
 mod udp;
 

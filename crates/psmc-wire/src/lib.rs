@@ -18,4 +18,5 @@ mod writer;
 
 pub use buf::{BufPool, HEADROOM, PacketBuf};
 pub use ids::{Bucket, FlowSeq, Incarnation, KeyBytes, Label, PacketNumber, PathId};
+pub use ip::transport::Checksum;
 pub use reader::Malformed;

@@ -106,7 +106,7 @@ proptest! {
         let mut bytes = packet.bytes();
         let found = MssOption::find(&bytes).expect("there is one");
         prop_assert_eq!(found.value, mss);
-        found.replace(&mut bytes, new);
+        found.replace(&mut bytes, Checksum::Complete, new);
         let (headers, changed) = bytes.split_at(packet.headers.len());
         prop_assert_eq!(headers, &packet.headers);
         prop_assert_eq!(packet.sum(changed), 0xFFFF);
@@ -125,8 +125,17 @@ proptest! {
         // Zero has two forms in one's complement: what differs in the form alone is right.
         prop_assume!(wrong.sum(&wrong.segment) != 0xFFFF && mss != new);
         let mut bytes = wrong.bytes();
-        MssOption::find(&bytes).expect("there is one").replace(&mut bytes, new);
+        MssOption::find(&bytes).expect("there is one").replace(&mut bytes, Checksum::Complete, new);
         prop_assert_ne!(wrong.sum(&bytes[wrong.headers.len()..]), 0xFFFF);
+    }
+
+    #[test]
+    fn a_partial_checksum_stays_as_it_is((packet, _, at) in syn(), new in any::<u16>()) {
+        let mut bytes = packet.bytes();
+        MssOption::find(&bytes).expect("there is one").replace(&mut bytes, Checksum::Partial, new);
+        let mut expected = packet.segment.clone();
+        expected[at..at + 2].copy_from_slice(&new.to_be_bytes());
+        prop_assert_eq!(&bytes[packet.headers.len()..], &expected);
     }
 
     #[test]
@@ -147,7 +156,7 @@ proptest! {
             let at = if is_v4 { 2 } else { 4 };
             bytes[at..at + 2].copy_from_slice(&len.to_be_bytes());
             if let Some(found) = MssOption::find(&bytes) {
-                found.replace(&mut bytes, 1);
+                found.replace(&mut bytes, Checksum::Complete, 1);
                 prop_assert_eq!(MssOption::find(&bytes).map(|option| option.value), Some(1));
             }
         }

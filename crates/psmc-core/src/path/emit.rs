@@ -237,7 +237,8 @@ fn fill_data(
         let packet = queued.packet.packet();
         let seq = queued.seq.unwrap_or_default();
         let Queued { bucket, ordered, role, part, .. } = queued;
-        let frame = DataFrame { bucket, seq, ordered, repaired: role.is_resent(), part, packet };
+        let (repaired, checksum) = (role.is_resent(), queued.packet.checksum());
+        let frame = DataFrame { bucket, seq, ordered, repaired, checksum, part, packet };
         let is_repair = role == Role::Repair;
         // What is lost with the packets that it repairs is of no use: a repair shares no datagram.
         let next = outbox.front().filter(|next| !is_repair && next.role != Role::Repair);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use psmc_wire::{BufPool, FlowSeq, PacketBuf};
+use psmc_wire::{FlowSeq, PacketBuf};
 
 use super::buffer::{BufferSize, FIRST_PACKETS};
 use super::seen::{SPAN, Seen};
@@ -15,11 +15,10 @@ use super::{ReorderPolicy, SenderTime};
 /// and 2 MiB over all the buckets of a session.
 const KEPT_SLOTS: usize = 16;
 
-/// A packet of the bucket, and how long it may be held.
+/// The place of a packet in the bucket, and how long it may be held.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Incoming<'a> {
+pub(super) struct Incoming {
     pub(super) seq: FlowSeq,
-    pub(super) packet: &'a [u8],
     /// Whether it is held at all if packets before it are missing.
     pub(super) hold: bool,
     /// When packets before it need no longer be expected.
@@ -79,15 +78,15 @@ impl Sequence {
         self.seen.contains(seq)
     }
 
-    /// Delivers the packet and what waited for it, holds it, or drops it as a duplicate. Says how long the
-    /// segment is that it has put in order.
+    /// Delivers the packet and what waited for it, or holds it; a duplicate comes back. Says how long the segment is
+    /// that it has put in order.
     pub(super) fn insert(
         &mut self,
-        incoming: Incoming<'_>,
+        incoming: Incoming,
+        packet: PacketBuf,
         now: Instant,
-        pool: &mut BufPool,
         sink: &mut Sink<'_>,
-    ) -> u32 {
+    ) -> (u32, Option<PacketBuf>) {
         self.give_up_overtaken(now, sink);
         if incoming.seq.distance_from(self.next) >= SPAN.cast_signed() {
             sink.counters.jumps += 1;
@@ -95,14 +94,13 @@ impl Sequence {
         }
         if !self.seen.insert(incoming.seq) {
             sink.counters.duplicates += 1;
-            return 0;
+            return (0, Some(packet));
         }
-        let mut buf = pool.take();
-        buf.fill(incoming.packet);
         let before = self.next;
         let in_order = incoming.seq == before;
-        self.place(incoming, buf, sink);
-        if in_order { self.next.distance_from(before).unsigned_abs() } else { 0 }
+        self.place(incoming, packet, sink);
+        let segment = if in_order { self.next.distance_from(before).unsigned_abs() } else { 0 };
+        (segment, None)
     }
 
     /// Heeds the size of the buffer after a packet has put a segment of that many packets in order.
@@ -157,7 +155,7 @@ impl Sequence {
         true
     }
 
-    fn place(&mut self, incoming: Incoming<'_>, buf: PacketBuf, sink: &mut Sink<'_>) {
+    fn place(&mut self, incoming: Incoming, buf: PacketBuf, sink: &mut Sink<'_>) {
         let ahead = incoming.seq.distance_from(self.next);
         if ahead > 0 && incoming.hold {
             self.hold(incoming, buf, sink);
@@ -174,7 +172,7 @@ impl Sequence {
         }
     }
 
-    fn hold(&mut self, incoming: Incoming<'_>, buf: PacketBuf, sink: &mut Sink<'_>) {
+    fn hold(&mut self, incoming: Incoming, buf: PacketBuf, sink: &mut Sink<'_>) {
         let slot = incoming.seq.distance_from(self.next).unsigned_abs() as usize;
         if self.ring.len() <= slot {
             sink.grow(slot + 1 - self.ring.len());
@@ -189,7 +187,7 @@ impl Sequence {
 
     /// Unordered packets set no timer: what they overtook is given up when the bucket is next looked at, so
     /// that no ordered packet waits for an unordered one lost long ago.
-    fn note_overtaking(&mut self, incoming: Incoming<'_>) {
+    fn note_overtaking(&mut self, incoming: Incoming) {
         let pending = self.overtaken.is_some_and(|(seq, _)| seq.distance_from(self.next) > 0);
         if !pending {
             self.overtaken = Some((incoming.seq, incoming.deadline));
@@ -249,8 +247,8 @@ mod tests {
         let (mut sequence, now) = (Sequence::new(), Instant::now());
         let (mut out, mut counters, mut slots) = (VecDeque::new(), ReorderCounters::default(), 0);
         let mut sink = Sink { out: &mut out, counters: &mut counters, slots: &mut slots };
-        let incoming = Incoming { seq: FlowSeq(4000), packet: &[1], hold: true, deadline: now, sent: 0 };
-        sequence.insert(incoming, now, &mut BufPool::new(1, 1), &mut sink);
+        let incoming = Incoming { seq: FlowSeq(4000), hold: true, deadline: now, sent: 0 };
+        sequence.insert(incoming, PacketBuf::default(), now, &mut sink);
         assert_eq!((sequence.ring.len(), *sink.slots), (4001, 4001));
         sequence.release_first_due(&mut sink);
         assert_eq!(*sink.slots, 0);

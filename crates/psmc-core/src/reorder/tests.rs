@@ -17,6 +17,12 @@ fn seq(number: u64) -> FlowSeq {
     FlowSeq(u32::try_from(number & 0xFFFF_FFFF).unwrap())
 }
 
+fn packet_of(bytes: &[u8], pool: &mut BufPool) -> PacketBuf {
+    let mut packet = pool.take();
+    packet.fill(bytes);
+    packet
+}
+
 fn drain(out: &mut VecDeque<PacketBuf>) -> Vec<u64> {
     let id = |buf: &PacketBuf| u64::from_be_bytes(*buf.packet().first_chunk().unwrap());
     out.drain(..).map(|buf| id(&buf)).collect()
@@ -55,7 +61,7 @@ impl Receiver {
             bucket: Bucket::new(arrival.bucket).unwrap(),
             seq: seq(arrival.number),
             ordered: arrival.ordered,
-            packet: &id.to_be_bytes(),
+            packet: packet_of(&id.to_be_bytes(), &mut self.pool),
             sent_at_us: u32::try_from(arrival.sent_us & 0xFFFF_FFFF).unwrap(),
             spread: Duration::from_micros(arrival.spread_us),
             path: PathId(0),

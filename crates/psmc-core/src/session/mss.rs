@@ -15,18 +15,10 @@ impl Session {
     /// Lowers the MSS that `packet` states, if it is a SYN, as the site is configured.
     pub(super) fn clamp_mss(&mut self, packet: &mut PacketBuf, shared: &Shared) {
         if let Some((option, limit)) = self.mss_to_lower(packet.packet(), shared.clamp_mss) {
-            option.replace(packet.packet_mut(), limit);
+            let checksum = packet.checksum();
+            option.replace(packet.packet_mut(), checksum, limit);
             self.counters.mss_lowered += 1;
         }
-    }
-
-    /// A copy of `packet`, in a buffer of the pool, whose MSS is lowered; `None` if `packet` is right as it is.
-    pub(super) fn with_clamped_mss(&mut self, packet: &[u8], shared: &mut Shared) -> Option<PacketBuf> {
-        self.mss_to_lower(packet, shared.clamp_mss)?;
-        let mut copy = shared.pool.take();
-        copy.fill(packet);
-        self.clamp_mss(&mut copy, shared);
-        Some(copy)
     }
 
     /// The MSS in `packet` if it is too large, and what it should be.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use psmc_wire::crypto::TAG_LEN;
 use psmc_wire::datagram::{HEADER_LEN, Header, split_timestamp};
 use psmc_wire::frame::{AckFrame, DataFrame, Frame, Frames, PathStats};
+use psmc_wire::ip::transport::{Checksum, ChecksumPlace};
 use psmc_wire::{Bucket, FlowSeq, PacketBuf, PacketNumber, PathId};
 
 use super::Session;
@@ -51,12 +52,12 @@ pub struct DatagramOrigin {
 }
 
 /// An inner packet of the peer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Inner<'a> {
+#[derive(Debug)]
+pub(super) struct Inner {
     pub(super) bucket: Bucket,
     pub(super) seq: FlowSeq,
     pub(super) ordered: bool,
-    pub(super) packet: &'a [u8],
+    pub(super) packet: PacketBuf,
     /// How much longer than for the slowest path it is worth waiting for what is missing before it.
     pub(super) patience: Duration,
 }
@@ -299,7 +300,9 @@ impl Session {
         now: Instant,
     ) -> Result<(), Refusal> {
         let Some(part) = data.part else {
-            return self.on_packet(index, data, sent_at_us, shared, now);
+            let mut packet = shared.pool.take();
+            packet.fill(data.packet);
+            return self.on_packet(index, data, packet, sent_at_us, shared, now);
         };
         // Parts of a packet that is complete would wait for the others in vain.
         if self.reorder.has_seen(data.bucket, data.seq) {
@@ -308,52 +311,72 @@ impl Session {
         let Some(whole) = self.assembly.insert(data, part, now, &mut shared.pool) else {
             return Ok(());
         };
-        let data = DataFrame { part: None, packet: whole.packet(), ..*data };
-        let result = self.on_packet(index, &data, sent_at_us, shared, now);
-        shared.pool.put(whole);
-        result
+        self.on_packet(index, data, whole, sent_at_us, shared, now)
     }
 
-    /// Takes a whole packet that has come in a frame, or in several.
+    /// Takes a whole packet that has come in a frame, or in several, the last of which is `data`.
     fn on_packet(
         &mut self,
         index: usize,
         data: &DataFrame<'_>,
+        mut packet: PacketBuf,
         sent_at_us: u32,
         shared: &mut Shared,
         now: Instant,
     ) -> Result<(), Refusal> {
         let patience = self.patience(data.repaired, now);
-        let DataFrame { bucket, seq, ordered, packet, .. } = *data;
+        let DataFrame { bucket, seq, ordered, checksum, .. } = *data;
+        packet.set_checksum(checksum);
         let inner = Inner { bucket, seq, ordered, packet, patience };
-        self.accept(index, &inner, sent_at_us, shared, now)?;
-        self.remember(index, &inner, sent_at_us, shared, now);
+        let inner = self.check(inner, shared)?;
+        self.remember(&inner, shared, now);
+        self.accept(index, inner, sent_at_us, shared, now);
+        self.deliver_recovered(index, sent_at_us, shared, now);
         Ok(())
     }
 
-    /// Takes an inner packet that has come on the path at `index`, in whatever way.
+    /// Refuses a packet that the peer should not have sent.
+    pub(super) fn check(&self, inner: Inner, shared: &mut Shared) -> Result<Inner, Refusal> {
+        match self.fault_of(&inner.packet, shared) {
+            None => Ok(inner),
+            Some(refusal) => {
+                shared.pool.put(inner.packet);
+                Err(refusal)
+            }
+        }
+    }
+
+    fn fault_of(&self, packet: &PacketBuf, shared: &Shared) -> Option<Refusal> {
+        let Ok(source) = classify::source(packet.packet()) else {
+            return Some(Refusal::BadPacket);
+        };
+        // Nobody could complete a checksum that is in no known place.
+        let is_partial = packet.checksum() == Checksum::Partial;
+        if is_partial && ChecksumPlace::find(packet.packet()).is_none() {
+            return Some(Refusal::BadPacket);
+        }
+        (shared.routes.lookup(source) != Some(self.peer)).then_some(Refusal::ForeignSource)
+    }
+
+    /// Takes an inner packet, which has been checked, that has come on the path at `index`, in whatever way.
     pub(super) fn accept(
         &mut self,
         index: usize,
-        inner: &Inner<'_>,
+        mut inner: Inner,
         sent_at_us: u32,
         shared: &mut Shared,
         now: Instant,
-    ) -> Result<(), Refusal> {
-        let source = classify::source(inner.packet).map_err(|_| Refusal::BadPacket)?;
-        if shared.routes.lookup(source) != Some(self.peer) {
-            return Err(Refusal::ForeignSource);
-        }
+    ) {
         self.last_traffic = Some(now);
         self.peer_patience = inner.patience;
         self.counters.rx_packets += 1;
         self.counters.rx_bytes += inner.packet.len() as u64;
-        let clamped = self.with_clamped_mss(inner.packet, shared);
+        self.clamp_mss(&mut inner.packet, shared);
         let arrival = reorder::Arrival {
             bucket: inner.bucket,
             seq: inner.seq,
             ordered: inner.ordered,
-            packet: clamped.as_ref().map_or(inner.packet, PacketBuf::packet),
+            packet: inner.packet,
             sent_at_us,
             spread: self.spread(sent_at_us, now) + inner.patience,
             path: self.paths[index].id,
@@ -361,10 +384,6 @@ impl Session {
         };
         self.sample_paths(now);
         self.reorder.insert(arrival, now, &mut shared.pool, &mut shared.delivered);
-        if let Some(copy) = clamped {
-            shared.pool.put(copy);
-        }
-        Ok(())
     }
 
     /// How much longer a packet may be on its way than one that has just arrived, having been sent at

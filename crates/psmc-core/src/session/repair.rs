@@ -94,18 +94,10 @@ impl Session {
     }
 
     /// A packet of the peer has arrived; with it others may be recovered.
-    pub(super) fn remember(
-        &mut self,
-        index: usize,
-        inner: &Inner<'_>,
-        sent_at_us: u32,
-        shared: &mut Shared,
-        now: Instant,
-    ) {
+    pub(super) fn remember(&mut self, inner: &Inner, shared: &mut Shared, now: Instant) {
         if self.decoder.is_active(now) {
-            let packet = (Place::new((inner.bucket, inner.seq)), inner.ordered, inner.packet);
+            let packet = (Place::new((inner.bucket, inner.seq)), inner.ordered, inner.packet.packet());
             self.decoder.on_packet(packet, &mut self.scratch.recovered, &mut shared.pool, now);
-            self.deliver_recovered(index, sent_at_us, shared, now);
         }
     }
 
@@ -124,22 +116,26 @@ impl Session {
     }
 
     /// Takes what has been recovered as if it had come on the path at `index`.
-    fn deliver_recovered(&mut self, index: usize, sent_at_us: u32, shared: &mut Shared, now: Instant) {
+    pub(super) fn deliver_recovered(
+        &mut self,
+        index: usize,
+        sent_at_us: u32,
+        shared: &mut Shared,
+        now: Instant,
+    ) {
+        if self.scratch.recovered.is_empty() {
+            return;
+        }
         let mut recovered = std::mem::take(&mut self.scratch.recovered);
         for found in recovered.drain(..) {
             let (bucket, seq) = (found.place.bucket, found.place.seq());
-            let inner = Inner {
-                bucket,
-                seq,
-                ordered: found.ordered,
-                packet: found.packet.packet(),
-                patience: RECOVERY_TIME,
-            };
+            let (ordered, packet) = (found.ordered, found.packet);
+            let inner = Inner { bucket, seq, ordered, packet, patience: RECOVERY_TIME };
             // The packets of a peer that computes with false ones are refused like any others.
-            if self.accept(index, &inner, sent_at_us, shared, now).is_ok() {
+            if let Ok(inner) = self.check(inner, shared) {
+                self.accept(index, inner, sent_at_us, shared, now);
                 self.counters.repair.recovered += 1;
             }
-            shared.pool.put(found.packet);
         }
         self.scratch.recovered = recovered;
     }

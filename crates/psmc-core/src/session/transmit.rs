@@ -10,7 +10,7 @@ use crate::batch::{Batch, Transmit};
 use crate::classify::Classified;
 use crate::egress::{Queued, Service};
 use crate::path::{Path, PathRank, PathState};
-use crate::repair::Role;
+use crate::repair::{RepairKind, Role};
 use crate::scheduler::{Choice, Waiting};
 use crate::shared::Shared;
 use crate::split;
@@ -39,7 +39,12 @@ impl Session {
         self.counters.tx_bytes += packet.len() as u64;
         let (bucket, class) = (headers.bucket, shared.classes.of(headers));
         let ordered = headers.ordered || quic || (self.config.ordered_udp && headers.is_udp());
-        let role = Role::Packet(shared.classes.repair(class).unwrap_or(self.config.repair));
+        let repair = shared.classes.repair(class).unwrap_or(self.config.repair);
+        if repair == RepairKind::Fec {
+            // What is computed from the others comes without a word about its checksum.
+            packet.complete_checksum();
+        }
+        let role = Role::Packet(repair);
         let queued = Queued { packet, part: None, bucket, class, seq: None, ordered, role, queued_at: now };
         self.egress.push(queued, &mut shared.pool);
     }

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use psmc_wire::frame::DataFrame;
-use psmc_wire::{Bucket, FlowSeq, PacketBuf};
+use psmc_wire::{Bucket, Checksum, FlowSeq, PacketBuf};
 
 use super::*;
 use crate::classify::ClassId;
@@ -42,7 +42,15 @@ fn parts(whole: Queued, rooms: &[usize], pool: &mut BufPool) -> Vec<Queued> {
 fn frame(queued: &Queued) -> DataFrame<'_> {
     let Queued { bucket, ordered, part, .. } = *queued;
     let seq = queued.seq.expect("a place");
-    DataFrame { bucket, seq, ordered, repaired: true, part, packet: queued.packet.packet() }
+    DataFrame {
+        bucket,
+        seq,
+        ordered,
+        repaired: true,
+        checksum: Checksum::Complete,
+        part,
+        packet: queued.packet.packet(),
+    }
 }
 
 fn insert(assembly: &mut Assembly, queued: &Queued, now: Instant, pool: &mut BufPool) -> Option<PacketBuf> {
@@ -52,8 +60,15 @@ fn insert(assembly: &mut Assembly, queued: &Queued, now: Instant, pool: &mut Buf
 fn raw(place: u32, offset: u16, total: u16, bytes: &[u8]) -> (DataFrame<'_>, Part) {
     let part = Part { offset, total };
     let (seq, part_field) = (FlowSeq(place), Some(part));
-    let data =
-        DataFrame { bucket: bucket(1), seq, ordered: true, repaired: true, part: part_field, packet: bytes };
+    let data = DataFrame {
+        bucket: bucket(1),
+        seq,
+        ordered: true,
+        repaired: true,
+        checksum: Checksum::Complete,
+        part: part_field,
+        packet: bytes,
+    };
     (data, part)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! `tun-rs` can do this too, but copies each packet twice, allocates for each, and reports one error for all.
 
+use psmc_wire::Checksum;
 use psmc_wire::buf::PacketBuf;
 
 use super::header::{Flow, Segment, Transport, parse};
@@ -68,8 +69,8 @@ impl Coalescer {
     }
 
     fn add(&mut self, packets: &[PacketBuf], index: usize) {
-        let packet = packets[index].packet();
-        let (flow, segment) = parse(packet).unzip();
+        let packet = &packets[index];
+        let (flow, segment) = parse(packet.packet()).unzip();
         let segment = segment.flatten().filter(|it| self.joins_udp || it.transport != Transport::Udp);
         if let (Some(flow), Some(segment)) = (flow, segment)
             && let Some(group) = self.groups.iter_mut().rev().take(LOOK_BACK).find(|it| it.flow == Some(flow))
@@ -89,19 +90,19 @@ impl Group {
         Self { first: index, last: index, count: 1, total_len, flow, segment, is_open: !push, push }
     }
 
-    fn accepts(&self, segment: &Segment, packets: &[PacketBuf], packet: &[u8]) -> bool {
+    fn accepts(&self, segment: &Segment, packets: &[PacketBuf], packet: &PacketBuf) -> bool {
         let Some(head) = &self.segment else { return false };
-        let head_packet = packets[self.first].packet();
+        let head_packet = &packets[self.first];
         self.is_open
             && self.count < MAX_JOINED
             && self.total_len + segment.payload_len <= MAX_LEN
             && segment.header_len == head.header_len
             && segment.payload_len <= head.payload_len
             && self.is_next(head, segment)
-            && head.is_alike(head_packet, packet, self.count)
+            && head.is_alike(head_packet.packet(), packet.packet(), self.count)
             // What has a wrong checksum must keep it, and the kernel is about to compute one.
-            && segment.is_intact(packet)
-            && (self.count > 1 || head.is_intact(head_packet))
+            && segment.may_be_completed(packet)
+            && (self.count > 1 || head.may_be_completed(head_packet))
     }
 
     fn is_next(&self, head: &Segment, segment: &Segment) -> bool {
@@ -125,6 +126,11 @@ impl Group {
 }
 
 impl Segment {
+    /// Whether a checksum computed anew is as right as the packet's own.
+    fn may_be_completed(&self, packet: &PacketBuf) -> bool {
+        packet.checksum() == Checksum::Partial || self.is_intact(packet.packet())
+    }
+
     fn is_push(&self) -> bool {
         matches!(self.transport, Transport::Tcp { push: true, .. })
     }

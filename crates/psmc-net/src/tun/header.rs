@@ -2,10 +2,10 @@
 
 use tun_rs::{checksum, checksum_no_fold};
 
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const TCP_FLAGS: usize = 13;
-const TCP_PSH: u8 = 0x08;
+pub(super) const TCP: u8 = 6;
+pub(super) const UDP: u8 = 17;
+pub(super) const TCP_FLAGS: usize = 13;
+pub(super) const TCP_PSH: u8 = 0x08;
 const TCP_ACK: u8 = 0x10;
 
 /// Where the checksum is in a UDP header.

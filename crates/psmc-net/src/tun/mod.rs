@@ -3,7 +3,9 @@
 //! Segmentation offload is on in both directions, so that one system call moves up to 64 KiB of a flow.
 
 mod coalesce;
+mod cut;
 mod header;
+mod offload;
 mod recv;
 mod send;
 
@@ -17,7 +19,7 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 
 use crate::netlink::{Netlink, NetlinkError};
 use coalesce::Coalescer;
-use recv::Splitter;
+use recv::Reader;
 
 pub use send::SendReport;
 
@@ -81,7 +83,7 @@ pub struct Tun {
     device: AsyncFd<SyncDevice>,
     name: String,
     index: u32,
-    splitter: Splitter,
+    reader: Reader,
     coalescer: Coalescer,
 }
 
@@ -102,7 +104,7 @@ impl Tun {
         let index = set_up(&name, &config).await?;
         let coalescer = Coalescer::new(device.udp_gso());
         let device = register(device).map_err(TunError::Register)?;
-        Ok(Self { device, name, index, splitter: Splitter::new(), coalescer })
+        Ok(Self { device, name, index, reader: Reader::new(), coalescer })
     }
 
     /// The name of the interface.

@@ -1,29 +1,33 @@
 //! From the kernel: one read, many packets.
 
 use std::array;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::mem;
 use std::task::{Context, Poll, ready};
 
 use psmc_wire::buf::{BufPool, HEADROOM, PacketBuf};
-use tun_rs::{SyncDevice, VIRTIO_NET_HDR_LEN};
+use tun_rs::SyncDevice;
 
-use super::header::UDP_CHECKSUM;
-use super::send::NEEDS_CHECKSUM;
+use super::cut::{Cutter, Layout, MAX_HEADER, layout, settle_checksum};
+use super::offload::{self, Kind, Offload};
 use super::{MAX_SEGMENTS, Tun};
 
-/// The largest read: the largest IP packet and the header in front of it.
-const MAX_READ: usize = VIRTIO_NET_HDR_LEN + 65535;
+/// The largest IP packet.
+const MAX_PACKET: usize = 65535;
 
 /// How many unusable packets one call skips, so that it ends even while there is nothing else.
 const MAX_SKIPPED: usize = 16;
 
+/// After so many packets in a row that stand for themselves alone no other is foreseen.
+const MAX_SINGLE: u32 = 8;
+
 impl Tun {
     /// Takes one packet from the kernel, cut into the packets it stands for, and appends these to `out`.
     ///
-    /// Returns how many these are. Each has its checksums complete and is in a buffer of `pool`, whose capacity must
-    /// not be below the MTU; 128 of its buffers stay with the device. Zero, when the kernel had only packets that
-    /// make no sense, is no end: call again. So it must be called again after every `Ready`.
+    /// Returns how many these are. Each is in a buffer of `pool`, whose capacity must not be below the MTU; some of its
+    /// buffers stay with the device. Checksums that the kernel has left to its device stay partial. Zero, when the
+    /// kernel had only packets that make no sense, is no end: call again. So it must be called again after every
+    /// `Ready`.
     ///
     /// # Errors
     /// Those of the device, which is then of no more use: most often, that it was removed.
@@ -33,15 +37,12 @@ impl Tun {
         pool: &mut BufPool,
         out: &mut Vec<PacketBuf>,
     ) -> Poll<io::Result<usize>> {
-        let mut skipped = 0;
-        while skipped < MAX_SKIPPED {
+        let before = out.len();
+        for _ in 0..MAX_SKIPPED {
             let mut readiness = ready!(self.device.poll_read_ready(cx))?;
-            match readiness.try_io(|device| self.splitter.read(device.get_ref(), pool, out)) {
-                Ok(Err(error)) if is_about_packet(&error) => {
-                    tracing::trace!(%error, "unusable packet from the kernel");
-                    skipped += 1;
-                }
-                Ok(outcome) => return Poll::Ready(outcome),
+            match readiness.try_io(|device| self.reader.read(device.get_ref(), pool, out)) {
+                Ok(Ok(())) if out.len() == before => tracing::trace!("unusable packet from the kernel"),
+                Ok(outcome) => return Poll::Ready(outcome.map(|()| out.len() - before)),
                 // The kernel had nothing, so tokio has taken back its word; the next turn registers the waker.
                 Err(_would_block) => {}
             }
@@ -51,60 +52,162 @@ impl Tun {
 }
 
 /// Reads and cuts.
-pub(super) struct Splitter {
-    whole: Box<[u8]>,
-    /// Buffers to cut into; each is replaced as soon as it is given away. Empty until first used.
+///
+/// A bulk transfer consists of packets that are cut alike. So the kernel is told beforehand to put each piece where it
+/// belongs, in a buffer of its own behind room for its headers; only when that was a mistake the bytes are moved.
+pub(super) struct Reader {
+    /// Buffers for pieces; each is replaced as soon as it is given away. Empty until first used.
     parts: Box<[PacketBuf; MAX_SEGMENTS]>,
+    /// The headers of a packet that is cut as foreseen.
+    header: Box<[u8; MAX_HEADER]>,
+    /// A packet in one piece.
+    whole: Box<[u8]>,
+    foreseen: Option<Layout>,
+    /// Packets in a row that stood for themselves alone.
+    singles: u32,
 }
 
-impl Splitter {
+impl Reader {
     pub(super) fn new() -> Self {
-        let parts = Box::new(array::from_fn(|_| PacketBuf::default()));
-        Self { whole: vec![0; MAX_READ].into_boxed_slice(), parts }
+        Self {
+            parts: Box::new(array::from_fn(|_| PacketBuf::default())),
+            header: Box::new([0; MAX_HEADER]),
+            whole: vec![0; MAX_PACKET].into_boxed_slice(),
+            foreseen: None,
+            singles: 0,
+        }
     }
 
-    fn read(
+    /// Reads one packet and appends those that it stands for to `out`; none if it makes no sense.
+    fn read(&mut self, device: &SyncDevice, pool: &mut BufPool, out: &mut Vec<PacketBuf>) -> io::Result<()> {
+        let mut offload = [0; offload::LEN];
+        let len = match self.foreseen {
+            Some(layout) => self.read_pieces(device, layout, &mut offload, pool)?,
+            None => device
+                .recv_vectored(&mut [IoSliceMut::new(&mut offload), IoSliceMut::new(&mut self.whole)])?,
+        };
+        let len = len.saturating_sub(offload::LEN);
+        let offload = Offload::decode(&offload);
+        if offload.kind != Kind::Single {
+            self.singles = 0;
+            self.cut(&offload, len, pool, out);
+            return Ok(());
+        }
+        self.take_single(&offload, len, pool, out);
+        self.singles += 1;
+        if self.singles >= MAX_SINGLE {
+            self.foreseen = None;
+        }
+        Ok(())
+    }
+
+    fn read_pieces(
         &mut self,
         device: &SyncDevice,
+        Layout { header_len, piece }: Layout,
+        offload: &mut [u8],
         pool: &mut BufPool,
-        out: &mut Vec<PacketBuf>,
     ) -> io::Result<usize> {
-        for part in self.parts.iter_mut().filter(|part| part.capacity() == 0) {
+        let count = (MAX_PACKET - header_len).div_ceil(piece);
+        let parts = &mut self.parts[..count.min(MAX_SEGMENTS)];
+        for part in parts.iter_mut().filter(|part| part.capacity() == 0) {
             *part = pool.take();
         }
-        let mut sizes = [0; MAX_SEGMENTS];
-        let mut views = self.parts.each_mut().map(PacketBuf::storage_mut);
-        let count = device.recv_multiple(&mut self.whole, &mut views, &mut sizes, HEADROOM)?;
-        let udp_checksum = computed_udp_checksum(&self.whole);
-        for (part, size) in self.parts.iter_mut().zip(sizes).take(count) {
-            let mut packet = mem::replace(part, pool.take());
-            packet.set_len(size);
-            if let Some(at) = udp_checksum {
-                spell_zero_checksum(packet.packet_mut(), at);
+        let start = HEADROOM + header_len;
+        let front = [offload, &mut self.header[..header_len]];
+        let pieces = parts.iter_mut().map(|part| &mut part.storage_mut()[start..start + piece]);
+        let mut rooms = front.into_iter().chain(pieces).map(IoSliceMut::new);
+        let mut slices: [IoSliceMut<'_>; MAX_SEGMENTS + 2] =
+            array::from_fn(|_| rooms.next().unwrap_or_else(|| IoSliceMut::new(&mut [])));
+        device.recv_vectored(&mut slices[..count + 2])
+    }
+
+    /// Cuts a packet of `len` bytes, which may stand in pieces already.
+    fn cut(&mut self, offload: &Offload, len: usize, pool: &mut BufPool, out: &mut Vec<PacketBuf>) {
+        let front = match self.foreseen {
+            Some(foreseen) => &self.header[..foreseen.header_len.min(len)],
+            None => &self.whole[..len],
+        };
+        let found = layout(offload, front);
+        if self.foreseen.is_some() && found == self.foreseen {
+            return self.complete_pieces(offload, len, pool, out);
+        }
+        self.join(len);
+        self.foreseen = None;
+        let Some(found) = layout(offload, &self.whole[..len]) else { return };
+        self.copy_pieces(offload, found, len, pool, out);
+        let is_foreseeable = found.header_len + found.piece <= pool.packet_capacity()
+            && found.header_len + found.piece * MAX_SEGMENTS >= MAX_PACKET;
+        self.foreseen = Some(found).filter(|_| is_foreseeable);
+    }
+
+    /// The pieces stand where they belong.
+    fn complete_pieces(
+        &mut self,
+        offload: &Offload,
+        len: usize,
+        pool: &mut BufPool,
+        out: &mut Vec<PacketBuf>,
+    ) {
+        let Some(layout) = self.foreseen else { return };
+        let Some(cutter) = Cutter::new(self.header.as_slice(), layout, offload) else { return };
+        let mut rest = len.saturating_sub(layout.header_len);
+        for (nth, part) in self.parts.iter_mut().enumerate() {
+            let piece = rest.min(layout.piece);
+            if piece == 0 {
+                break;
             }
+            rest -= piece;
+            let mut packet = mem::replace(part, pool.take());
+            cutter.complete(nth, piece, rest == 0, &mut packet);
             out.push(packet);
         }
-        Ok(count)
+    }
+
+    fn copy_pieces(
+        &self,
+        offload: &Offload,
+        layout: Layout,
+        len: usize,
+        pool: &mut BufPool,
+        out: &mut Vec<PacketBuf>,
+    ) {
+        let Some(cutter) = Cutter::new(&self.whole[..len], layout, offload) else { return };
+        let pieces = self.whole[layout.header_len..len].chunks(layout.piece);
+        let last = pieces.len().saturating_sub(1);
+        for (nth, piece) in pieces.enumerate() {
+            let mut packet = pool.take();
+            packet.reserve(layout.header_len + piece.len());
+            packet.set_len(layout.header_len + piece.len());
+            packet.packet_mut()[layout.header_len..].copy_from_slice(piece);
+            cutter.complete(nth, piece.len(), nth == last, &mut packet);
+            out.push(packet);
+        }
+    }
+
+    fn take_single(&mut self, offload: &Offload, len: usize, pool: &mut BufPool, out: &mut Vec<PacketBuf>) {
+        self.join(len);
+        if len == 0 {
+            return;
+        }
+        let mut packet = pool.take();
+        packet.fill(&self.whole[..len]);
+        settle_checksum(offload, &mut packet);
+        out.push(packet);
+    }
+
+    /// Puts a packet of `len` bytes that was read in pieces together.
+    fn join(&mut self, len: usize) {
+        let Some(Layout { header_len, piece }) = self.foreseen else { return };
+        let Some((header, rest)) = self.whole[..len].split_at_mut_checked(header_len) else {
+            return self.whole[..len].copy_from_slice(&self.header[..len]);
+        };
+        header.copy_from_slice(&self.header[..header_len]);
+        for (room, part) in rest.chunks_mut(piece).zip(self.parts.iter_mut()) {
+            room.copy_from_slice(&part.storage_mut()[HEADROOM + header_len..][..room.len()]);
+        }
     }
 }
 
-/// Where in each packet the UDP checksum is, if the kernel has left it to us, that is to `tun-rs`, to compute.
-/// `whole` begins with the `struct virtio_net_hdr` of what was read.
-fn computed_udp_checksum(whole: &[u8]) -> Option<usize> {
-    let field = |at: usize| usize::from(u16::from_ne_bytes([whole[at], whole[at + 1]]));
-    let (start, offset) = (field(6), field(8));
-    (whole[0] & NEEDS_CHECKSUM != 0 && offset == UDP_CHECKSUM).then_some(start + offset)
-}
-
-/// A computed checksum of zero is sent as all ones (RFC 768): zero says that there is none, for which receivers drop a
-/// packet of IPv6 (RFC 8200, section 8.1). `tun-rs` leaves the zero.
-fn spell_zero_checksum(packet: &mut [u8], at: usize) {
-    if let Some(checksum @ [0, 0]) = packet.get_mut(at..at + 2) {
-        checksum.fill(0xFF);
-    }
-}
-
-/// Whether the error is about what was read, rather than about reading: `tun-rs` makes those itself.
-fn is_about_packet(error: &io::Error) -> bool {
-    error.raw_os_error().is_none() && error.kind() != io::ErrorKind::WouldBlock
-}
+#[cfg(test)]
+mod tests;

@@ -3,17 +3,13 @@
 use std::io::{self, IoSlice};
 
 use psmc_wire::buf::{BufPool, PacketBuf};
-use tun_rs::{SyncDevice, VIRTIO_NET_HDR_LEN};
+use psmc_wire::ip::transport::{Checksum, ChecksumPlace};
+use tun_rs::SyncDevice;
 
 use super::Tun;
 use super::coalesce::{Coalescer, Group, MAX_JOINED};
 use super::header::{Segment, Transport, len16};
-
-/// `VIRTIO_NET_HDR_F_NEEDS_CSUM` and the kinds of offload, of `linux/virtio_net.h`.
-pub(super) const NEEDS_CHECKSUM: u8 = 1;
-const GSO_TCPV4: u8 = 1;
-const GSO_TCPV6: u8 = 4;
-const GSO_UDP: u8 = 5;
+use super::offload::{Kind, Offload};
 
 /// The parts of a write: the offload header, the first packet, the payloads of the others.
 const MAX_PARTS: usize = 1 + MAX_JOINED;
@@ -58,11 +54,14 @@ fn write(
     packets: &mut [PacketBuf],
 ) -> io::Result<()> {
     let joined = group.segment.filter(|_| group.count > 1);
-    let mut header = [0; VIRTIO_NET_HDR_LEN];
-    if let Some(segment) = &joined {
-        segment.make_head(packets[group.first].packet_mut(), group.total_len, group.push);
-        header = offload_header(segment);
-    }
+    let offload = match &joined {
+        Some(segment) => {
+            segment.make_head(packets[group.first].packet_mut(), group.total_len, group.push);
+            of_joined(segment)
+        }
+        None => of_single(&packets[group.first])?,
+    };
+    let header = offload.encode();
     let mut parts = [IoSlice::new(&[]); MAX_PARTS];
     parts[0] = IoSlice::new(&header);
     for (part, (nth, index)) in parts[1..].iter_mut().zip(coalescer.members(group).enumerate()) {
@@ -74,19 +73,29 @@ fn write(
     device.send_vectored(&parts[..=group.count]).map(drop)
 }
 
-/// `struct virtio_net_hdr`, which TUN devices take in the byte order of the machine.
-fn offload_header(segment: &Segment) -> [u8; VIRTIO_NET_HDR_LEN] {
+/// What the kernel is to know of a packet that stands for many.
+fn of_joined(segment: &Segment) -> Offload {
     let kind = match segment.transport {
-        Transport::Tcp { .. } if segment.is_v6 => GSO_TCPV6,
-        Transport::Tcp { .. } => GSO_TCPV4,
-        Transport::Udp => GSO_UDP,
+        Transport::Tcp { .. } if segment.is_v6 => Kind::Tcp6,
+        Transport::Tcp { .. } => Kind::Tcp4,
+        Transport::Udp => Kind::Udp,
     };
-    let lengths = [segment.header_len, segment.payload_len, segment.ip_len(), segment.checksum_offset()];
-    let mut header = [0; VIRTIO_NET_HDR_LEN];
-    header[0] = NEEDS_CHECKSUM;
-    header[1] = kind;
-    for (field, length) in header[2..].chunks_exact_mut(2).zip(lengths) {
-        field.copy_from_slice(&len16(length).to_ne_bytes());
+    Offload {
+        needs_checksum: true,
+        kind,
+        header_len: len16(segment.header_len),
+        piece: len16(segment.payload_len),
+        start: len16(segment.ip_len()),
+        offset: len16(segment.checksum_offset()),
     }
-    header
+}
+
+/// What the kernel is to know of a packet that stands for itself.
+fn of_single(packet: &PacketBuf) -> io::Result<Offload> {
+    if packet.checksum() == Checksum::Complete {
+        return Ok(Offload::default());
+    }
+    let place = ChecksumPlace::find(packet.packet()).ok_or(io::ErrorKind::InvalidData)?;
+    let (start, offset) = (len16(place.start), len16(place.offset));
+    Ok(Offload { needs_checksum: true, start, offset, ..Offload::default() })
 }

@@ -1,15 +1,17 @@
 //! Frames as views over the opened bytes of a datagram.
 
 use super::{
-    ACK, ACK_DELAY_UNIT_US, AckHeader, DATA, DATA_LENGTH_FLAG, DATA_PART, DATA_REPAIRED_FLAG,
-    DATA_UNORDERED_FLAG, PADDING, PATH_CHALLENGE, PATH_RESPONSE, PATH_STATS, PATH_USE, PING, PacketRange,
-    Part, PathStats, PathUse, PathUseFrame, REPAIR, RepairFrame,
+    ACK, ACK_DELAY_UNIT_US, AckHeader, DATA, DATA_LENGTH_FLAG, DATA_PART, DATA_PARTIAL_CHECKSUM_FLAG,
+    DATA_REPAIRED_FLAG, DATA_UNORDERED_FLAG, PADDING, PATH_CHALLENGE, PATH_RESPONSE, PATH_STATS, PATH_USE,
+    PING, PacketRange, Part, PathStats, PathUse, PathUseFrame, REPAIR, RepairFrame,
 };
 use crate::ids::{Bucket, FlowSeq, PacketNumber, PathId};
+use crate::ip::transport::Checksum;
 use crate::reader::{Malformed, Reader};
 
 /// All flags of a frame with data.
-const DATA_FLAGS: u8 = DATA_LENGTH_FLAG | DATA_UNORDERED_FLAG | DATA_REPAIRED_FLAG;
+const DATA_FLAGS: u8 =
+    DATA_LENGTH_FLAG | DATA_UNORDERED_FLAG | DATA_REPAIRED_FLAG | DATA_PARTIAL_CHECKSUM_FLAG;
 
 /// One frame.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +58,8 @@ pub struct DataFrame<'a> {
     pub ordered: bool,
     /// Whether its flow's packets are sent again when a path has lost them.
     pub repaired: bool,
+    /// What is in the packet's checksum field.
+    pub checksum: Checksum,
     /// Which part of the packet it is; `None` if it is all of it.
     pub part: Option<Part>,
     /// The whole IP packet, or the part.
@@ -209,5 +213,7 @@ fn parse_data<'a>(reader: &mut Reader<'a>, kind: u8) -> Result<DataFrame<'a>, Ma
         return Err(Malformed::Illegal("part of an inner packet"));
     }
     let (ordered, repaired) = (kind & DATA_UNORDERED_FLAG == 0, kind & DATA_REPAIRED_FLAG != 0);
-    Ok(DataFrame { bucket, seq, ordered, repaired, part, packet })
+    let is_partial = kind & DATA_PARTIAL_CHECKSUM_FLAG != 0;
+    let checksum = if is_partial { Checksum::Partial } else { Checksum::Complete };
+    Ok(DataFrame { bucket, seq, ordered, repaired, checksum, part, packet })
 }

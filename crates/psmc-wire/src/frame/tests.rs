@@ -4,6 +4,7 @@ use super::*;
 use crate::crypto::TAG_LEN;
 use crate::datagram::DATAGRAM_OVERHEAD;
 use crate::ids::{Bucket, FlowSeq};
+use crate::ip::transport::Checksum;
 
 fn written(room: usize, write: impl FnOnce(&mut FrameWriter<'_>) -> bool) -> Option<Vec<u8>> {
     let mut bytes = vec![0; room];
@@ -82,6 +83,7 @@ proptest! {
         seq: u32,
         ordered: bool,
         repaired: bool,
+        partial: bool,
         place: Option<(u16, u16)>,
         packet in proptest::collection::vec(any::<u8>(), 1..1500),
     ) {
@@ -91,8 +93,9 @@ proptest! {
             let offset = offset.min(u16::MAX - len);
             Part { offset, total: (offset + len).saturating_add(behind) }
         });
+        let checksum = if partial { Checksum::Partial } else { Checksum::Complete };
         let extra = if part.is_some() { PART_OVERHEAD } else { 0 };
-        let frame = DataFrame { bucket, seq: FlowSeq(seq), ordered, repaired, part, packet: &packet };
+        let frame = DataFrame { bucket, seq: FlowSeq(seq), ordered, repaired, checksum, part, packet: &packet };
         let bytes = written(2000, |w| w.data(&frame)).expect("fits");
         prop_assert_eq!(bytes.len(), packet.len() + DATA_OVERHEAD_WITH_LENGTH + extra);
         assert!(matches!(only_frame(&bytes), Frame::Data(read) if read == frame));

@@ -2,11 +2,13 @@
 
 use super::{
     ACK, ACK_DELAY_UNIT_US, AckHeader, DATA, DATA_LENGTH_FLAG, DATA_OVERHEAD, DATA_OVERHEAD_WITH_LENGTH,
-    DATA_PART, DATA_REPAIRED_FLAG, DATA_UNORDERED_FLAG, MAX_ACK_GAPS, PART_OVERHEAD, PATH_CHALLENGE,
-    PATH_RESPONSE, PATH_STATS, PATH_USE, PING, PacketRange, Part, PathStats, PathUse, PathUseFrame, REPAIR,
+    DATA_PART, DATA_PARTIAL_CHECKSUM_FLAG, DATA_REPAIRED_FLAG, DATA_UNORDERED_FLAG, MAX_ACK_GAPS,
+    PART_OVERHEAD, PATH_CHALLENGE, PATH_RESPONSE, PATH_STATS, PATH_USE, PING, PacketRange, Part, PathStats,
+    PathUse, PathUseFrame, REPAIR,
 };
 use crate::frame::DataFrame;
 use crate::ids::{Bucket, FlowSeq, PathId};
+use crate::ip::transport::Checksum;
 
 /// Bytes of an acknowledgement without gaps.
 const ACK_LEN: usize = 20;
@@ -200,5 +202,9 @@ fn data_len(frame: &DataFrame<'_>, overhead: usize) -> usize {
 fn flags(frame: &DataFrame<'_>) -> u8 {
     let unordered = if frame.ordered { 0 } else { DATA_UNORDERED_FLAG };
     let repaired = if frame.repaired { DATA_REPAIRED_FLAG } else { 0 };
-    unordered | repaired
+    let checksum = match frame.checksum {
+        Checksum::Complete => 0,
+        Checksum::Partial => DATA_PARTIAL_CHECKSUM_FLAG,
+    };
+    unordered | repaired | checksum
 }

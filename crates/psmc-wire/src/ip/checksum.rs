@@ -15,9 +15,10 @@ pub fn updated(checksum: u16, old: u16, new: u16) -> u16 {
     !folded(u64::from(!checksum) + u64::from(!old) + u64::from(new))
 }
 
-/// The sum of the words of 16 bits, several at a time: 2^16 = 1 modulo 2^16 - 1, so that words of 32 bits add up to the
+/// The sum of the words of 16 bits, not yet [`folded`], several at a time: 2^16 = 1 modulo 2^16 - 1, so that words of 32 bits add up to the
 /// same (RFC 1071, section 2 (B)).
-fn sum(bytes: &[u8]) -> u64 {
+#[must_use]
+pub fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
     let sum: u64 = words.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum();
     let mut last = [0; 4];
@@ -26,7 +27,8 @@ fn sum(bytes: &[u8]) -> u64 {
 }
 
 /// The sum with the carries added to it, until there are none.
-fn folded(sum: u64) -> u16 {
+#[must_use]
+pub fn folded(sum: u64) -> u16 {
     let mut sum = sum;
     while sum > u64::from(u16::MAX) {
         sum = (sum & 0xffff) + (sum >> 16);

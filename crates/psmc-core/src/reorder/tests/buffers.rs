@@ -93,7 +93,7 @@ fn once_measured_an_adaptive_buffer_holds_what_the_paths_differ_by() {
             bucket: Bucket::new(0).unwrap(),
             seq: seq(number),
             ordered: true,
-            packet: &number.to_be_bytes(),
+            packet: packet_of(&number.to_be_bytes(), &mut pool),
             sent_at_us: 0,
             spread: Duration::ZERO,
             path: PathId(u16::from(number % 2 == 1)),

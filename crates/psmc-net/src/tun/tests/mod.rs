@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::net::UdpSocket;
 use std::time::Duration;
 
+use psmc_wire::Checksum;
 use psmc_wire::buf::{BufPool, PacketBuf};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
@@ -50,7 +51,7 @@ fn a_datagram_comes_out_as_its_packet() {
     let socket = host.namespace.run(|| UdpSocket::bind("10.9.0.1:5000")).unwrap();
     socket.send_to(b"hello", "10.9.0.2:6000").unwrap();
     let (mut pool, mut out) = (pool(), Vec::new());
-    let packet = runtime.block_on(async {
+    let mut packet = runtime.block_on(async {
         loop {
             let polled = timeout(PATIENCE, poll_fn(|cx| host.tun.poll_recv(cx, &mut pool, &mut out))).await;
             polled.expect("no packet came").unwrap();
@@ -60,6 +61,8 @@ fn a_datagram_comes_out_as_its_packet() {
             }
         }
     });
+    assert_eq!(packet.checksum(), Checksum::Partial);
+    packet.complete_checksum();
     let (_, segment) = header::parse(packet.packet()).unwrap();
     assert!(segment.unwrap().is_intact(packet.packet()));
     assert_eq!(
@@ -93,6 +96,7 @@ fn udp_checksums(host: &mut Host, runtime: &Runtime, count: usize, payload: [u8;
             polled.expect("no packet came").unwrap();
         }
         out.retain(is_udp);
+        out.iter_mut().for_each(PacketBuf::complete_checksum);
     });
     out.iter().map(|packet| [packet.packet()[46], packet.packet()[47]]).collect()
 }

@@ -110,7 +110,11 @@ pub(crate) trait Controller: Send + std::fmt::Debug {
 
 /// Bytes that `rate` (bytes/s) delivers in `span`, rounded down.
 pub(crate) fn bytes_in(rate: u64, span: Duration) -> u64 {
-    u64::try_from(u128::from(rate) * span.as_nanos() / NANOS_PER_S).unwrap_or(u64::MAX)
+    // 64 bits, whose division is cheap, hold the product of all that is asked for with every packet.
+    match u64::try_from(span.as_nanos()).ok().and_then(|nanos| rate.checked_mul(nanos)) {
+        Some(product) => product / 1_000_000_000,
+        None => u64::try_from(u128::from(rate) * span.as_nanos() / NANOS_PER_S).unwrap_or(u64::MAX),
+    }
 }
 
 /// The rate (bytes/s) that delivers `bytes` in `span`, which is not zero.

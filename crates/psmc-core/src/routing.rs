@@ -1,5 +1,6 @@
 //! Which peer an inner address belongs to.
 
+use std::cell::Cell;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -9,24 +10,34 @@ use prefix_trie::joint::map::JointPrefixMap;
 ///
 /// The two families are apart: an IPv4-mapped IPv6 address is an IPv6 address like any other.
 #[derive(Debug)]
-pub(crate) struct AllowedIps<T> {
+pub(crate) struct AllowedIps<T: Copy> {
     owners: JointPrefixMap<IpNet, T>,
+    /// What was looked up of late, each address in the slot of its hash.
+    recent: Box<[Cell<Option<Found<T>>>]>,
 }
 
-impl<T> Default for AllowedIps<T> {
+/// An address, and whose it is.
+type Found<T> = (IpAddr, Option<T>);
+
+/// How many addresses are remembered, a power of two: packets come in trains of the same few.
+const RECENT: usize = 256;
+
+impl<T: Copy> Default for AllowedIps<T> {
     fn default() -> Self {
-        Self { owners: JointPrefixMap::new() }
+        Self { owners: JointPrefixMap::new(), recent: (0..RECENT).map(|_| Cell::new(None)).collect() }
     }
 }
 
 impl<T: Copy + PartialEq> AllowedIps<T> {
     /// Gives `net`, whose host bits don't matter, to `owner`; returns the owner it is taken from.
     pub(crate) fn insert(&mut self, net: IpNet, owner: T) -> Option<T> {
+        self.forget();
         self.owners.insert(net, owner)
     }
 
     /// Takes every network from `owner`, in time proportional to the number of all networks.
     pub(crate) fn remove_all(&mut self, owner: T) {
+        self.forget();
         self.owners.retain(|_, other| *other != owner);
     }
 
@@ -34,8 +45,33 @@ impl<T: Copy + PartialEq> AllowedIps<T> {
     ///
     /// Visits at most 7 nodes for IPv4 and 26 for IPv6, however many networks there are.
     pub(crate) fn lookup(&self, address: IpAddr) -> Option<T> {
-        self.owners.get_lpm(&IpNet::from(address)).map(|(_, owner)| *owner)
+        let slot = &self.recent[slot(address)];
+        if let Some((_, owner)) = slot.get().filter(|(known, _)| *known == address) {
+            return owner;
+        }
+        let owner = self.owners.get_lpm(&IpNet::from(address)).map(|(_, owner)| *owner);
+        slot.set(Some((address, owner)));
+        owner
     }
+
+    fn forget(&self) {
+        self.recent.iter().for_each(|slot| slot.set(None));
+    }
+}
+
+/// Where an address is remembered. Whoever aims at a slot costs others a look into the tree, no more.
+fn slot(address: IpAddr) -> usize {
+    let bits = match address {
+        IpAddr::V4(address) => u64::from(address.to_bits()),
+        IpAddr::V6(address) => {
+            let [high, low] = [address.to_bits() >> 64, address.to_bits()];
+            #[expect(clippy::cast_possible_truncation, reason = "the halves of the address")]
+            let folded = high as u64 ^ low as u64;
+            folded
+        }
+    };
+    // Fibonacci hashing: the upper bits of the product depend on all of the address.
+    (bits.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - RECENT.ilog2())) as usize
 }
 
 #[cfg(test)]

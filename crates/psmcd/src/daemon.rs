@@ -9,6 +9,7 @@ mod connection;
 mod control;
 mod dial;
 mod farewell;
+mod interface;
 mod paths;
 mod plane;
 mod port;

@@ -66,8 +66,9 @@ impl Pacer {
 
 /// The time that `bytes` take at `rate`, rounded up to a nanosecond.
 fn time_for(bytes: u64, rate: u64) -> Duration {
-    let nanos = (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(rate.max(1)));
-    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(LONGEST_WAIT)
+    // More than 64 bits hold takes longer than the longest wait at any rate that such an amount comes from.
+    let nanos = bytes.saturating_mul(1_000_000_000).div_ceil(rate.max(1));
+    Duration::from_nanos(nanos).min(LONGEST_WAIT)
 }
 
 /// Timers of a busy host fire 1 to 3 ms late: a bucket of 4 ms loses no rate to them.

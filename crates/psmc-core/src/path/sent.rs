@@ -25,7 +25,7 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 pub(crate) const MAX_OUTSTANDING: usize = 32 * 1024;
 
 /// How many emptied packet lists are kept for the next datagrams.
-const SPARE_LISTS: usize = 1024;
+const SPARE_LISTS: usize = 8 * 1024;
 
 /// A datagram on its way.
 #[derive(Debug)]
@@ -73,7 +73,8 @@ impl Sent {
 
     /// An empty list for the packets of the next datagram.
     pub(crate) fn packet_list(&mut self) -> Vec<Queued> {
-        self.spare.pop().unwrap_or_default()
+        // Most datagrams carry one packet.
+        self.spare.pop().unwrap_or_else(|| Vec::with_capacity(1))
     }
 
     /// Gives back a list whose packets have been taken out.

@@ -34,6 +34,9 @@ fn weight(rate: u64, other: u64) -> f64 {
 impl Scheduler for Earliest {
     fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Waiting<'_>, now: Instant) -> Choice {
         let bytes = packet.bytes();
+        if let [only] = *candidates {
+            return if paths[only].has_room(bytes, now) { Choice::Path(only) } else { Choice::Wait };
+        }
         // It has its place in its sequence once it has been on a path.
         let again = packet.queued.seq.is_some();
         let arrival = |&index: &usize| paths[index].arrival(bytes, again, now);

@@ -17,6 +17,8 @@ const MAX_PARTS: usize = 1 + MAX_JOINED;
 /// What became of the packets of one [`Tun::send`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SendReport {
+    /// With how many system calls they were offered.
+    pub writes: usize,
     /// How many the kernel took.
     pub written: usize,
     /// How many it did not: it thought them malformed, its queue was full, or the device is down.
@@ -32,6 +34,7 @@ impl Tun {
         let mut report = SendReport::default();
         self.coalescer.group(packets);
         for group in self.coalescer.groups() {
+            report.writes += 1;
             match write(self.device.get_ref(), &self.coalescer, group, packets) {
                 Ok(()) => report.written += group.count,
                 Err(error) => {

@@ -10,26 +10,23 @@ use std::time::Instant;
 use psmc_core::{Batch, ConnectionId, DatagramOrigin, Event, MAX_SEGMENTS, Site, SiteConfig, SocketId};
 use psmc_net::tun::{Tun, TunConfig};
 use psmc_net::udp::{BindError, Ecn, RecvBatch, UdpBind, UdpPort};
-use psmc_wire::PacketBuf;
 use psmc_wire::control::Message;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
 use super::DaemonError;
+use super::interface::{Interface, InterfaceCounters};
 use super::port::{Port, Sent};
 
 /// Jobs that wait for the plane; a full queue makes the control side wait, never the plane.
 const MAX_JOBS: usize = 256;
 
-/// Reads of the TUN device and of each socket before what they brought is passed on: large enough to make
-/// batches, small enough that nothing waits long.
+/// Reads of each socket before what they brought is passed on: large enough to make batches, small enough that nothing
+/// waits long.
 const READS_PER_TURN: usize = 4;
 
 /// Turns before other tasks of the runtime (the timer, above all) get theirs.
 const TURNS_PER_WAKE: usize = 16;
-
-/// Packets collected for the TUN device before they are written.
-const MAX_WRITE: usize = 256;
 
 /// Events for the log that wait to be written.
 const MAX_NEWS: usize = 1024;
@@ -45,11 +42,16 @@ pub(super) enum Notice {
     Message(ConnectionId, Message),
 }
 
-/// What was dropped beside the engine.
+/// What went through the kernel, in how many batches, and what was dropped beside the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PlaneCounters {
-    /// Inner packets that the TUN device didn't take.
-    pub(super) tun_drops: u64,
+    pub(super) tun: InterfaceCounters,
+    /// System calls that brought datagrams, and how many.
+    pub(super) receives: u64,
+    pub(super) datagrams_received: u64,
+    /// Batches handed to sockets, and the datagrams in them.
+    pub(super) sends: u64,
+    pub(super) datagrams_sent: u64,
     /// Batches of which the network didn't take a part.
     pub(super) send_drops: u64,
 }
@@ -57,13 +59,11 @@ pub(super) struct PlaneCounters {
 /// The engine and everything packets go through.
 pub(super) struct Plane {
     pub(super) site: Site,
-    pub(super) counters: PlaneCounters,
-    tun: Tun,
+    counters: PlaneCounters,
+    interface: Interface,
     ports: BTreeMap<SocketId, Port>,
     received: RecvBatch,
     batch: Batch,
-    from_tun: Vec<PacketBuf>,
-    to_tun: Vec<PacketBuf>,
     links: Links,
     timer: Pin<Box<Sleep>>,
 }
@@ -185,15 +185,18 @@ impl Plane {
         Self {
             site: Site::new(site),
             counters: PlaneCounters::default(),
-            tun,
+            interface: Interface::new(tun),
             ports: BTreeMap::new(),
             received: RecvBatch::new(),
             batch: Batch::new(MAX_SEGMENTS),
-            from_tun: Vec::new(),
-            to_tun: Vec::new(),
             links,
             timer: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)),
         }
+    }
+
+    /// What it has done so far.
+    pub(super) fn counters(&self) -> PlaneCounters {
+        PlaneCounters { tun: self.interface.counters, ..self.counters }
     }
 
     /// Opens a socket, or opens it again. Without an interface of that name the place stays empty.
@@ -220,7 +223,7 @@ impl Plane {
             let Some(mut progress) = self.do_jobs(cx) else {
                 return Poll::Ready(());
             };
-            progress |= self.poll_tun(cx);
+            progress |= self.interface.poll_recv(cx, &mut self.site);
             progress |= self.poll_ports(cx);
             progress |= self.poll_timer(cx);
             self.flush(cx);
@@ -245,25 +248,6 @@ impl Plane {
         }
     }
 
-    fn poll_tun(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut progress = false;
-        for _ in 0..READS_PER_TURN {
-            match self.tun.poll_recv(cx, self.site.pool(), &mut self.from_tun) {
-                Poll::Ready(Ok(_)) => progress = true,
-                Poll::Ready(Err(error)) => {
-                    tracing::warn!(%error, "cannot read from the tunnel's interface");
-                    break;
-                }
-                Poll::Pending => break,
-            }
-        }
-        let now = Instant::now();
-        for packet in self.from_tun.drain(..) {
-            self.site.handle_packet(packet, now);
-        }
-        progress
-    }
-
     fn poll_ports(&mut self, cx: &mut Context<'_>) -> bool {
         let mut progress = false;
         for (&socket, port) in &mut self.ports {
@@ -274,7 +258,11 @@ impl Plane {
             }
             for _ in 0..READS_PER_TURN {
                 match port.poll_recv(cx, &mut self.received) {
-                    Poll::Ready(Ok(_)) => progress = true,
+                    Poll::Ready(Ok(count)) => {
+                        progress = true;
+                        self.counters.receives += 1;
+                        self.counters.datagrams_received += count as u64;
+                    }
                     Poll::Ready(Err(error)) => {
                         tracing::debug!(%error, socket = socket.0, "cannot receive");
                         break;
@@ -291,6 +279,8 @@ impl Plane {
                     };
                     self.site.handle_datagram(datagram, &origin, now);
                 }
+                // While they are in the processor's cache.
+                self.interface.deliver(&mut self.site);
             }
         }
         progress
@@ -321,9 +311,11 @@ impl Plane {
 
     /// Carries out what the engine asks for.
     fn flush(&mut self, cx: &mut Context<'_>) {
-        self.deliver();
+        self.interface.deliver(&mut self.site);
         let now = Instant::now();
         while let Some(transmit) = self.site.poll_transmit(&mut self.batch, now) {
+            self.counters.sends += 1;
+            self.counters.datagrams_sent += transmit.segments as u64;
             let port = self.ports.get_mut(&transmit.socket);
             let sent = port.map(|port| port.send(transmit, self.batch.contents(), cx));
             match sent {
@@ -333,27 +325,12 @@ impl Plane {
                 Some(Sent::TooBig(refused)) => self.site.handle_refused(&refused, now),
             }
         }
-        self.deliver();
+        self.interface.deliver(&mut self.site);
         while let Some((connection, message)) = self.site.poll_message() {
             self.notify(Notice::Message(connection, message));
         }
         while let Some(event) = self.site.poll_event() {
             self.tell(event);
-        }
-    }
-
-    fn deliver(&mut self) {
-        loop {
-            while self.to_tun.len() < MAX_WRITE
-                && let Some(packet) = self.site.poll_packet()
-            {
-                self.to_tun.push(packet);
-            }
-            if self.to_tun.is_empty() {
-                return;
-            }
-            let report = self.tun.send(&mut self.to_tun, self.site.pool());
-            self.counters.tun_drops += report.dropped as u64;
         }
     }
 

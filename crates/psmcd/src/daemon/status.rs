@@ -24,7 +24,7 @@ impl Control {
         let ids: Vec<_> = self.peers.iter().map(|peer| peer.id).collect();
         let collected = self.plane.call(move |plane| {
             let sessions: Vec<_> = ids.into_iter().map(|id| plane.site.status(id)).collect();
-            (sessions, *plane.site.refusals(), plane.counters)
+            (sessions, *plane.site.refusals(), plane.counters())
         });
         let (sessions, refusals, plane) = collected.await?;
         let now = Instant::now();
@@ -59,7 +59,15 @@ impl Control {
             ("control_overflowed", read(&tls.overflowed)),
             ("control_accept_errors", read(&tls.accept_errors)),
             ("control_malformed", self.malformed_messages),
-            ("tun_drops", plane.tun_drops),
+            ("tun_reads", plane.tun.reads),
+            ("tun_packets_read", plane.tun.packets_read),
+            ("tun_writes", plane.tun.writes),
+            ("tun_packets_written", plane.tun.packets_written),
+            ("tun_drops", plane.tun.drops),
+            ("udp_receives", plane.receives),
+            ("udp_datagrams_received", plane.datagrams_received),
+            ("udp_sends", plane.sends),
+            ("udp_datagrams_sent", plane.datagrams_sent),
             ("send_drops", plane.send_drops),
         ];
         let refused = refusals.iter().map(|(refusal, count)| (refusal.name(), count));

@@ -132,7 +132,7 @@ fn a_bad_packet_costs_no_other() {
         })
         .collect();
     let mut pool = pool();
-    assert_eq!(host.tun.send(&mut packets, &mut pool), SendReport { written: 2, dropped: 2 });
+    assert_eq!(host.tun.send(&mut packets, &mut pool), SendReport { writes: 4, written: 2, dropped: 2 });
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     for _ in 0..2 {
         assert_eq!(socket.recv(&mut [0; 64]).unwrap(), 5);

@@ -1,0 +1,84 @@
+//! The tunnel's interface: the TUN device, and the packets on their way from it and to it.
+
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use psmc_core::Site;
+use psmc_net::tun::Tun;
+use psmc_wire::PacketBuf;
+
+/// Reads of the device before what they brought is passed on: large enough to make batches, small enough that nothing
+/// waits long.
+const READS_PER_TURN: usize = 4;
+
+/// Packets collected for the device before they are written.
+const MAX_WRITE: usize = 256;
+
+/// What went through the device.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct InterfaceCounters {
+    /// System calls that brought packets, and how many these were, once cut.
+    pub(super) reads: u64,
+    pub(super) packets_read: u64,
+    /// System calls that delivered packets, and how many, before they were joined.
+    pub(super) writes: u64,
+    pub(super) packets_written: u64,
+    /// Inner packets that the device didn't take.
+    pub(super) drops: u64,
+}
+
+/// The TUN device of a site.
+pub(super) struct Interface {
+    tun: Tun,
+    incoming: Vec<PacketBuf>,
+    outgoing: Vec<PacketBuf>,
+    pub(super) counters: InterfaceCounters,
+}
+
+impl Interface {
+    pub(super) fn new(tun: Tun) -> Self {
+        Self { tun, incoming: Vec::new(), outgoing: Vec::new(), counters: InterfaceCounters::default() }
+    }
+
+    /// Gives the site what hosts have sent into the tunnel; says whether there was anything.
+    pub(super) fn poll_recv(&mut self, cx: &mut Context<'_>, site: &mut Site) -> bool {
+        let mut progress = false;
+        for _ in 0..READS_PER_TURN {
+            match self.tun.poll_recv(cx, site.pool(), &mut self.incoming) {
+                Poll::Ready(Ok(count)) => {
+                    progress = true;
+                    self.counters.reads += 1;
+                    self.counters.packets_read += count as u64;
+                }
+                Poll::Ready(Err(error)) => {
+                    tracing::warn!(%error, "cannot read from the tunnel's interface");
+                    break;
+                }
+                Poll::Pending => break,
+            }
+        }
+        let now = Instant::now();
+        for packet in self.incoming.drain(..) {
+            site.handle_packet(packet, now);
+        }
+        progress
+    }
+
+    /// Gives hosts what the site has for them.
+    pub(super) fn deliver(&mut self, site: &mut Site) {
+        loop {
+            while self.outgoing.len() < MAX_WRITE
+                && let Some(packet) = site.poll_packet()
+            {
+                self.outgoing.push(packet);
+            }
+            if self.outgoing.is_empty() {
+                return;
+            }
+            let report = self.tun.send(&mut self.outgoing, site.pool());
+            self.counters.writes += report.writes as u64;
+            self.counters.packets_written += report.written as u64;
+            self.counters.drops += report.dropped as u64;
+        }
+    }
+}

@@ -1,4 +1,5 @@
-//! What the benchmarks share: programs in namespaces, and figures of several runs.
+//! What the benchmarks share: programs in namespaces, figures of several runs, and CPU time.
 
 pub(crate) mod programs;
 pub(crate) mod spread;
+pub(crate) mod usage;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::cpu::Used;
 use crate::forwarders::Raised;
+use crate::kit::usage::Used;
 use crate::lane::Lane;
 use crate::load::Load;
 

@@ -1,4 +1,4 @@
-//! The two hosts and the link between them.
+//! The two hosts and the links between them.
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr};
@@ -9,10 +9,12 @@ use psmc_net::netns::{Namespace, link_pair};
 
 use crate::kit::programs::{self, Program};
 
-/// The interface by which either host reaches the other.
-pub(crate) const UPLINK: &str = "uplink";
+/// The interface at either end of a link.
+pub(crate) fn uplink(link: usize) -> String {
+    format!("uplink{link}")
+}
 
-/// A client and a server, joined by one unshaped link.
+/// A client and a server, joined by unshaped links.
 pub(crate) struct Hosts {
     pub(crate) client: Host,
     pub(crate) server: Host,
@@ -22,19 +24,21 @@ pub(crate) struct Hosts {
 pub(crate) struct Host {
     pub(crate) namespace: Namespace,
     pub(crate) name: &'static str,
-    /// Its address on the link.
-    pub(crate) outer: IpAddr,
+    number: u8,
     /// The address that it is to have in a tunnel.
     pub(crate) inner: IpAddr,
 }
 
 impl Hosts {
-    pub(crate) fn new() -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn new(links: usize) -> Result<Self, Box<dyn Error>> {
         let client = Host::new("client", 1)?;
         let server = Host::new("server", 2)?;
-        link_pair(&client.namespace, UPLINK, &server.namespace, UPLINK)?;
-        for host in [&client, &server] {
-            host.namespace.add_address(UPLINK, IpNet::new(host.outer, 24)?)?;
+        for link in 0..links {
+            let interface = uplink(link);
+            link_pair(&client.namespace, &interface, &server.namespace, &interface)?;
+            for host in [&client, &server] {
+                host.namespace.add_address(&interface, IpNet::new(host.outer(link), 24)?)?;
+            }
         }
         Ok(Self { client, server })
     }
@@ -45,9 +49,14 @@ impl Host {
         Ok(Self {
             namespace: Namespace::new()?,
             name,
-            outer: Ipv4Addr::new(10, 0, 0, number).into(),
+            number,
             inner: Ipv4Addr::new(10, 77, 0, number).into(),
         })
+    }
+
+    /// Its address on a link.
+    pub(crate) fn outer(&self, link: usize) -> IpAddr {
+        Ipv4Addr::new(10, 0, u8::try_from(link).unwrap_or(u8::MAX), self.number).into()
     }
 
     /// Runs a program on the host to its end and returns what it prints.

@@ -1,12 +1,13 @@
-//! Goodput of one TCP flow through a tunnel over one unshaped path, ours beside others', in alternating runs.
+//! What a tunnel carries over unshaped paths, and what that costs: ours beside others', in alternating runs.
 //!
-//! `cargo bench --bench throughput -- --help` says how. Two hosts are network namespaces, the path between them a veth
-//! pair. Every run sets its tunnel up anew, so that no run inherits anything, and the tunnels take turns, so that
-//! whatever else the machine does meets all of them. Needs root, iperf3 and ping; with `wg` and wireguard-go on the
-//! PATH, that is a competitor.
+//! `cargo bench --bench throughput -- --help` says how. Two hosts are network namespaces, the paths between them veth
+//! pairs. Every run sets its tunnel up anew, so that no run inherits anything, and the tunnels take turns, so that
+//! whatever else the machine does meets all of them. Needs root, iperf3 and ping; with `wg` and wireguard-go,
+//! boringtun-cli or gotatun on the PATH, these are competitors. `null` is the limit: what TUN and UDP themselves cost.
 
 mod hosts;
 mod measure;
+mod null;
 mod report;
 mod tunnels;
 
@@ -18,14 +19,17 @@ mod kit;
 use std::error::Error;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
 use hosts::Hosts;
+use measure::Measure;
+use null::NullEnd;
 use report::Row;
 use tunnels::Tunnel;
 
-/// Measures the goodput of one TCP flow through each tunnel.
+/// Measures what each tunnel carries, and what that costs.
 #[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true)]
 struct Args {
     /// How many times each tunnel is measured.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
@@ -36,16 +40,33 @@ struct Args {
     /// Only these tunnels, by name.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// What is measured.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "tcp")]
+    measure: Vec<Measure>,
     /// Prints JSON.
     #[arg(long)]
     json: bool,
     /// What cargo tells every benchmark.
     #[arg(long, hide = true)]
     bench: bool,
+    #[command(subcommand)]
+    part: Option<Part>,
+}
+
+/// What the benchmark has itself do.
+#[derive(Subcommand)]
+enum Part {
+    #[command(hide = true)]
+    NullEnd(NullEnd),
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
+    let args = Args::parse();
+    let outcome = match &args.part {
+        Some(Part::NullEnd(end)) => end.run(),
+        None => run(&args),
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("throughput: {error}");
@@ -63,10 +84,11 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     for run in 1..=args.runs {
         for (tunnel, row) in tunnels.iter().zip(&mut rows) {
             eprintln!("run {run} of {}: {}", args.runs, tunnel.name());
-            row.bits_per_second.push(measured(tunnel.as_ref(), args.seconds)?);
+            measure(tunnel.as_ref(), args, row)?;
         }
     }
-    print!("{}", if args.json { report::json(&rows) } else { report::table(&rows) });
+    let print = if args.json { report::json } else { report::table };
+    print!("{}", print(&rows, &args.measure));
     Ok(())
 }
 
@@ -80,10 +102,15 @@ fn chosen(only: &[String]) -> Result<Vec<Box<dyn Tunnel>>, String> {
     Ok(tunnels)
 }
 
-/// Goodput through `tunnel` on fresh hosts, in bits per second.
-fn measured(tunnel: &dyn Tunnel, seconds: u32) -> Result<f64, Box<dyn Error>> {
-    let hosts = Hosts::new()?;
+/// Measures `tunnel` on fresh hosts.
+fn measure(tunnel: &dyn Tunnel, args: &Args, row: &mut Row) -> Result<(), Box<dyn Error>> {
+    let hosts = Hosts::new(tunnel.links())?;
     let raised = tunnel.raise(&hosts)?;
     measure::wait_for_echo(&hosts, raised.server)?;
-    measure::tcp_goodput(&hosts, raised.server, seconds)
+    for &measure in &args.measure {
+        if let Some(figure) = measure.of(&hosts, &raised, args.seconds)? {
+            row.push(measure, figure);
+        }
+    }
+    Ok(())
 }

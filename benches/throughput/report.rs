@@ -1,10 +1,12 @@
 //! How the results are printed.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::kit::spread::Spread;
+use crate::measure::Measure;
 use crate::tunnels::Tunnel;
 
 /// The tunnel whose ratio to the others is printed.
@@ -14,53 +16,74 @@ const OURS: &str = "psmc";
 pub(crate) struct Row {
     name: &'static str,
     origin: String,
-    pub(crate) bits_per_second: Vec<f64>,
+    figures: BTreeMap<Measure, Vec<f64>>,
 }
 
 impl Row {
     pub(crate) fn new(tunnel: &dyn Tunnel) -> Self {
-        Self { name: tunnel.name(), origin: tunnel.origin(), bits_per_second: Vec::new() }
+        Self { name: tunnel.name(), origin: tunnel.origin(), figures: BTreeMap::new() }
+    }
+
+    pub(crate) fn push(&mut self, measure: Measure, figure: f64) {
+        self.figures.entry(measure).or_default().push(figure);
+    }
+
+    fn of(&self, measure: Measure) -> Option<&[f64]> {
+        self.figures.get(&measure).map(Vec::as_slice)
     }
 }
 
-/// A table for people.
-pub(crate) fn table(rows: &[Row]) -> String {
-    let mut text = format!("{:<14}{:>8}{:>8}{:>8}   what ran\n", "Gb/s", "median", "min", "max");
-    for row in rows {
-        let Spread { median, min, max } = Spread::of(&row.bits_per_second);
-        let [median, min, max] = [median, min, max].map(|rate| rate / 1e9);
+/// A table for people: a section for each measure.
+pub(crate) fn table(rows: &[Row], measures: &[Measure]) -> String {
+    let mut text = String::new();
+    for &measure in measures {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{:<14}{median:>8.2}{min:>8.2}{max:>8.2}   {}", row.name, row.origin);
+        let _ = writeln!(
+            text,
+            "| {} | median | min | max | {OURS} / it |\n|---|---|---|---|---|",
+            measure.title()
+        );
+        for row in rows {
+            let Some(figures) = row.of(measure) else { continue };
+            let Spread { median, min, max } = Spread::of(figures);
+            let ratio = ratio(rows, row, measure).map_or_else(
+                || "–".to_owned(),
+                |Spread { median, min, max }| format!("{median:.2} ({min:.2} to {max:.2})"),
+            );
+            let _ = writeln!(text, "| {} | {median:.2} | {min:.2} | {max:.2} | {ratio} |", row.name);
+        }
+        text.push('\n');
     }
-    for (other, Spread { median, min, max }) in ratios(rows) {
-        let _ = writeln!(text, "{OURS} / {other}: {median:.2} ({min:.2} to {max:.2})");
+    for row in rows {
+        let _ = writeln!(text, "- {}: {}", row.name, row.origin);
     }
     text
 }
 
-/// The same for programs, rates in bits per second.
-pub(crate) fn json(rows: &[Row]) -> String {
-    let tunnels = rows.iter().map(|row| {
-        let rates = &row.bits_per_second;
-        let spread = Spread::of(rates).json();
-        json!({ "name": row.name, "origin": row.origin, "runs": rates, "bits_per_second": spread })
-    });
-    let ratios =
-        ratios(rows).into_iter().map(|(other, spread)| json!({ "to": other, "ratio": spread.json() }));
-    let report = json!({
-        "tunnels": tunnels.collect::<Vec<_>>(),
-        "ratios_of": OURS,
-        "ratios": ratios.collect::<Vec<_>>(),
-    });
-    format!("{report:#}\n")
+/// The same for programs, in the units of the table.
+pub(crate) fn json(rows: &[Row], measures: &[Measure]) -> String {
+    let tunnels = rows.iter().map(|row| json!({ "name": row.name, "origin": row.origin }));
+    let tunnels = tunnels.collect::<Vec<_>>();
+    let measures = measures
+        .iter()
+        .map(|&measure| json!({ "title": measure.title(), "rows": of_measure(rows, measure) }));
+    let measures = measures.collect::<Vec<_>>();
+    format!("{:#}\n", json!({ "tunnels": tunnels, "ratios_of": OURS, "measures": measures }))
 }
 
-/// Ours to each other's: of the runs that were neighbours in time, so that a change of the machine's mood cancels out.
-fn ratios(rows: &[Row]) -> Vec<(&'static str, Spread)> {
-    let Some(ours) = rows.iter().find(|row| row.name == OURS) else {
-        return Vec::new();
+fn of_measure(rows: &[Row], measure: Measure) -> Vec<Value> {
+    let of_row = |row: &Row| {
+        let figures = row.of(measure)?;
+        let ratio = ratio(rows, row, measure).map(|ratio| ratio.json());
+        Some(
+            json!({ "name": row.name, "runs": figures, "spread": Spread::of(figures).json(), "ratio": ratio }),
+        )
     };
-    let others = rows.iter().filter(|row| row.name != OURS);
-    let ratio = |other: &Row| (other.name, Spread::of_ratios(&ours.bits_per_second, &other.bits_per_second));
-    others.map(ratio).collect()
+    rows.iter().filter_map(of_row).collect()
+}
+
+/// Ours to another's: of the runs that were neighbours in time, so that a change of the machine's mood cancels out.
+fn ratio(rows: &[Row], other: &Row, measure: Measure) -> Option<Spread> {
+    let ours = rows.iter().find(|row| row.name == OURS && row.name != other.name)?;
+    Some(Spread::of_ratios(ours.of(measure)?, other.of(measure)?))
 }

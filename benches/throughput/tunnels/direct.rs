@@ -17,6 +17,6 @@ impl Tunnel for Direct {
     }
 
     fn raise(&self, hosts: &Hosts) -> Result<Raised, Box<dyn Error>> {
-        Ok(Raised { server: hosts.server.outer, _parts: Vec::new() })
+        Ok(Raised { server: hosts.server.outer(0), processes: Vec::new(), _parts: Vec::new() })
     }
 }

@@ -1,8 +1,9 @@
 //! The tunnels that are compared.
 
 mod direct;
+pub(crate) mod null;
 mod psmc;
-mod wireguard_go;
+mod wireguard;
 
 use std::any::Any;
 use std::error::Error;
@@ -23,6 +24,11 @@ pub(crate) trait Tunnel {
     /// What exactly runs: a file and its version.
     fn origin(&self) -> String;
 
+    /// How many links between the hosts it uses.
+    fn links(&self) -> usize {
+        1
+    }
+
     /// Starts it on both hosts. It need not be ready to carry packets yet.
     fn raise(&self, hosts: &Hosts) -> Result<Raised, Box<dyn Error>>;
 }
@@ -31,14 +37,22 @@ pub(crate) trait Tunnel {
 pub(crate) struct Raised {
     /// The address that leads to the server through the tunnel.
     pub(crate) server: IpAddr,
-    /// The tunnel's programs, and what is to be removed after them, in this order.
+    /// Its programs.
+    pub(crate) processes: Vec<u32>,
+    /// The same, and what is to be removed after them, in this order.
     _parts: Vec<Box<dyn Any>>,
 }
 
 /// The bare link, ours, and every competitor on this machine.
 pub(crate) fn found() -> Vec<Box<dyn Tunnel>> {
-    let mut tunnels: Vec<Box<dyn Tunnel>> = vec![Box::new(direct::Direct), Box::new(psmc::Psmc)];
-    if let Some(tunnel) = wireguard_go::WireguardGo::found() {
+    let mut tunnels: Vec<Box<dyn Tunnel>> = vec![Box::new(direct::Direct)];
+    for null in null::Null::all() {
+        tunnels.push(Box::new(null));
+    }
+    for psmc in psmc::Psmc::all() {
+        tunnels.push(Box::new(psmc));
+    }
+    for tunnel in wireguard::Wireguard::found() {
         tunnels.push(Box::new(tunnel));
     }
     tunnels

@@ -7,17 +7,32 @@ use std::process::Command;
 
 use super::{Raised, Tunnel, make_key};
 use crate::common::program;
-use crate::hosts::{Host, Hosts, UPLINK};
+use crate::hosts::{Host, Hosts, uplink};
 use crate::kit::programs::{Program, path_and_version};
 
 /// The port on which the daemons listen.
 const PORT: u16 = 5115;
 
-pub(super) struct Psmc;
+/// With so many paths.
+pub(super) struct Psmc {
+    name: &'static str,
+    paths: usize,
+}
+
+impl Psmc {
+    /// With one path, as the others, and with several.
+    pub(super) fn all() -> [Self; 4] {
+        [("psmc", 1), ("psmc-2", 2), ("psmc-4", 4), ("psmc-8", 8)].map(|(name, paths)| Self { name, paths })
+    }
+}
 
 impl Tunnel for Psmc {
     fn name(&self) -> &'static str {
-        "psmc"
+        self.name
+    }
+
+    fn links(&self) -> usize {
+        self.paths
     }
 
     fn origin(&self) -> String {
@@ -31,12 +46,14 @@ impl Tunnel for Psmc {
         let (client_key, server_key) = (make_key(&hosts.client)?, make_key(&hosts.server)?);
 
         let mut to_server = site(directory.path(), &hosts.client) + &peer(&hosts.server, &server_key);
-        to_server += &path_to(&hosts.server);
+        to_server += &format!("endpoint = \"{}:{PORT}\"\n", hosts.server.outer(0));
+        to_server.extend((0..self.paths).map(|link| path(&hosts.server, link)));
         let to_client = site(directory.path(), &hosts.server) + &peer(&hosts.client, &client_key);
         let server = start(directory.path(), &hosts.server, &to_client)?;
         let client = start(directory.path(), &hosts.client, &to_server)?;
         Ok(Raised {
             server: hosts.server.inner,
+            processes: vec![client.0.id(), server.0.id()],
             _parts: vec![Box::new(client), Box::new(server), Box::new(directory)],
         })
     }
@@ -63,10 +80,10 @@ fn peer(host: &Host, public_key: &str) -> String {
     )
 }
 
-fn path_to(host: &Host) -> String {
+fn path(host: &Host, link: usize) -> String {
+    let (interface, address) = (uplink(link), host.outer(link));
     format!(
-        "endpoint = \"{}:{PORT}\"\n\n[[peer.path]]\nname = \"only\"\ninterface = {UPLINK:?}\n",
-        host.outer
+        "\n[[peer.path]]\nname = {interface:?}\ninterface = {interface:?}\nendpoint = \"{address}:{PORT}\"\n"
     )
 }
 

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use ipnet::IpNet;
 
@@ -15,21 +15,36 @@ use crate::measure::retry;
 /// The port on which both sides listen.
 const PORT: u16 = 51820;
 
-pub(super) struct WireguardGo {
-    wireguard_go: PathBuf,
+/// The programs that are looked for, and what they are to be told beside the interface.
+const PROGRAMS: [(&str, &[&str]); 3] = [
+    ("wireguard-go", &[]),
+    ("boringtun-cli", &["--foreground", "--disable-drop-privileges"]),
+    ("gotatun", &["--foreground", "--disable-drop-privileges"]),
+];
+
+/// One of them.
+pub(super) struct Wireguard {
+    name: &'static str,
+    arguments: &'static [&'static str],
+    daemon: PathBuf,
     wg: PathBuf,
 }
 
-impl WireguardGo {
-    pub(super) fn found() -> Option<Self> {
-        Some(Self { wireguard_go: on_path("wireguard-go")?, wg: on_path("wg")? })
+impl Wireguard {
+    /// Those on the PATH.
+    pub(super) fn found() -> Vec<Self> {
+        let Some(wg) = on_path("wg") else { return Vec::new() };
+        let found =
+            |(name, arguments)| Some(Self { name, arguments, daemon: on_path(name)?, wg: wg.clone() });
+        PROGRAMS.into_iter().filter_map(found).collect()
     }
 
     /// Starts a daemon, which makes the side's interface.
     fn start(&self, side: &Side<'_>) -> Result<Program, Box<dyn Error>> {
         // In the foreground, so that it ends with us.
-        let mut command = Command::new(&self.wireguard_go);
-        side.host.start(command.arg(&side.interface).env("WG_PROCESS_FOREGROUND", "1"))
+        let mut command = Command::new(&self.daemon);
+        command.args(self.arguments).arg(&side.interface);
+        side.host.start(command.env("WG_PROCESS_FOREGROUND", "1").stdout(Stdio::null()))
     }
 
     fn configure(&self, side: &Side<'_>, peer: &Side<'_>) -> Result<(), Box<dyn Error>> {
@@ -37,7 +52,7 @@ impl WireguardGo {
         set.args(["set", &side.interface, "listen-port", &PORT.to_string()]);
         set.arg("private-key").arg(&side.key_file);
         set.args(["peer", &peer.public_key, "allowed-ips", &format!("{}/32", peer.host.inner)]);
-        set.args(["endpoint", &format!("{}:{PORT}", peer.host.outer)]);
+        set.args(["endpoint", &format!("{}:{PORT}", peer.host.outer(0))]);
         // Refused until the daemon listens on its socket.
         retry(|| side.host.output(&mut set))?;
         side.host.namespace.add_address(&side.interface, IpNet::new(side.host.inner, 24)?)?;
@@ -45,13 +60,13 @@ impl WireguardGo {
     }
 }
 
-impl Tunnel for WireguardGo {
+impl Tunnel for Wireguard {
     fn name(&self) -> &'static str {
-        "wireguard-go"
+        self.name
     }
 
     fn origin(&self) -> String {
-        path_and_version(&self.wireguard_go)
+        path_and_version(&self.daemon)
     }
 
     fn raise(&self, hosts: &Hosts) -> Result<Raised, Box<dyn Error>> {
@@ -65,7 +80,12 @@ impl Tunnel for WireguardGo {
         self.configure(client, server)?;
         self.configure(server, client)?;
         let sockets = sides.map(|side| Socket::of(&side.interface));
-        Ok(Raised { server: hosts.server.inner, _parts: vec![Box::new(programs), Box::new(sockets)] })
+        let processes = programs.iter().map(|program| program.0.id()).collect();
+        Ok(Raised {
+            server: hosts.server.inner,
+            processes,
+            _parts: vec![Box::new(programs), Box::new(sockets)],
+        })
     }
 }
 

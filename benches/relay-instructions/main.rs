@@ -4,10 +4,12 @@
 //! busy machine as on an idle one; it fails without valgrind, and if a limit is exceeded. The engine is measured, not the
 //! system calls around it.
 
+#[path = "../kit/callgrind.rs"]
+mod callgrind;
 mod workload;
 
 use std::error::Error;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use workload::Workload;
 
@@ -58,9 +60,7 @@ fn compare() -> Result<bool, Box<dyn Error>> {
     println!("instructions per datagram, one session: {one:.0}");
     println!("instructions per datagram, {MANY} sessions in random order: {many:.0}");
     println!("ratio: {ratio:.3}, at most {MAX_RATIO}");
-    // In a process of its own, whose memory nothing else has touched.
-    let output = Command::new(std::env::current_exe()?).arg(MEMORY).output()?;
-    let memory: u64 = String::from_utf8(output.stdout)?.trim().parse()?;
+    let memory = callgrind::printed(&[MEMORY])?;
     println!("bytes per session: {memory}, at most {MAX_BYTES}");
     Ok(ratio <= MAX_RATIO && memory <= MAX_BYTES)
 }
@@ -68,40 +68,21 @@ fn compare() -> Result<bool, Box<dyn Error>> {
 /// What a datagram costs among so many sessions.
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
 fn instructions(sessions: u32) -> Result<f64, Box<dyn Error>> {
-    let mut command = Command::new("valgrind");
-    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*carry_all*"]);
-    command.arg(std::env::current_exe()?).args([CARRY, &sessions.to_string()]);
-    let output = command
-        .output()
-        .map_err(|error| format!("cannot run valgrind, which has to be installed: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let counted =
-        said.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, count)| count.trim().parse());
-    match counted {
-        Some(Ok(0)) | None => Err(format!("callgrind has counted nothing: {said}").into()),
-        Some(count) => Ok(count? as f64 / workload::DATAGRAMS as f64),
-    }
+    let count = callgrind::instructions(&["*carry_all*"], &[CARRY, &sessions.to_string()])?;
+    Ok(count as f64 / workload::DATAGRAMS as f64)
 }
 
 /// What is measured: nothing else of this program is counted.
 #[inline(never)]
 fn carry_all(workload: &mut Workload) {
-    workload.carry_all();
+    workload.carry();
 }
 
 /// What a session with traffic in both directions takes, tables and all.
 fn memory_per_session() -> Result<u64, Box<dyn Error>> {
-    let before = resident()?;
+    let before = callgrind::resident()?;
     let workload = Workload::sessions(MANY);
-    let bytes = resident()?.saturating_sub(before);
+    let bytes = callgrind::resident()?.saturating_sub(before);
     drop(workload);
     Ok(bytes / u64::from(MANY))
-}
-
-/// Bytes of this process that are in memory.
-fn resident() -> Result<u64, Box<dyn Error>> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line =
-        status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("the kernel tells no VmRSS")?;
-    Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
 }

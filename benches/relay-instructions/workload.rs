@@ -76,7 +76,7 @@ impl Workload {
     ///
     /// # Panics
     /// If it refuses one, for then something else would be measured.
-    pub(crate) fn carry_all(&mut self) {
+    pub(crate) fn carry(&mut self) {
         for datagram in self.datagrams.chunks_exact_mut(LEN) {
             let sent = self.relay.handle_datagram(datagram, self.from, self.now);
             assert!(sent.is_some(), "an authentic datagram goes on");

@@ -69,7 +69,7 @@ impl SchedulerKind {
     /// The scheduler; one that sets bad paths aside if `bad_path_rule` says so and it can.
     pub(crate) fn build(self, bad_path_rule: bool) -> Box<dyn Scheduler> {
         let scheduler: Box<dyn Scheduler> = match self {
-            Self::Earliest => Box::new(earliest::Earliest),
+            Self::Earliest => Box::<earliest::Earliest>::default(),
             Self::Wrr => Box::new(wrr::Wrr::default()),
             Self::WrrAdaptive => Box::new(wrr::AdaptiveWrr::default()),
             Self::Flow => Box::new(flow::Flow),

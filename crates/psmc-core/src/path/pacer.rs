@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::congestion::bytes_in;
-
-/// A token bucket in bytes.
+/// A token bucket.
 ///
 /// Ask [`available`](Self::available) how much may go now, or [`ready_at`](Self::ready_at) when a packet
 /// may, and report what went with [`on_sent`](Self::on_sent). Packets that may not wait (acknowledgements,
@@ -12,72 +10,72 @@ use crate::congestion::bytes_in;
 /// The rate is an argument each time, since the congestion controller owns it; 0 counts as 1 byte/s.
 #[derive(Debug)]
 pub(crate) struct Pacer {
-    /// Bytes in the bucket as of `filled`; negative while in debt.
+    /// What is in the bucket as of `filled`, in [`UNIT`]s; negative while in debt.
     credit: i64,
     filled: Instant,
-    /// The smallest bucket, bytes.
+    /// The smallest bucket, in the same.
     floor: i64,
 }
+
+/// Parts of a byte in which the bucket is counted: what a rate of 1 byte/s brings in a nanosecond. So nothing is rounded,
+/// and nothing but a product is computed with every packet. The largest bucket has less than 2^48 of them.
+const UNIT: i64 = 1_000_000_000;
 
 impl Pacer {
     /// A full bucket, for datagrams of at most `datagram_size` bytes.
     pub(crate) fn new(datagram_size: u16, now: Instant) -> Self {
-        Self { credit: MAX_BURST, filled: now, floor: MIN_BURST_DATAGRAMS * i64::from(datagram_size) }
+        let floor = MIN_BURST_DATAGRAMS * i64::from(datagram_size) * UNIT;
+        Self { credit: MAX_BURST * UNIT, filled: now, floor }
     }
 
     /// When `bytes` may be sent at `rate` (bytes/s): `now`, or later. A batch larger than the bucket may go
     /// when the bucket is full.
     pub(crate) fn ready_at(&self, now: Instant, bytes: u64, rate: u64) -> Instant {
-        let need = i64::try_from(bytes).unwrap_or(i64::MAX).min(self.burst(rate));
-        let (credit, filled) = self.filled(now, rate);
-        let missing = u64::try_from(need - credit).unwrap_or(0);
-        now.max(filled + time_for(missing, rate))
+        let missing = in_units(bytes).min(self.burst(rate)) - self.credit_at(now, rate);
+        let Ok(missing) = u64::try_from(missing) else { return now };
+        // The bucket may have been looked at later than `now`: then it fills from there.
+        self.filled.max(now) + Duration::from_nanos(missing.div_ceil(rate.max(1))).min(LONGEST_WAIT)
     }
 
     /// Bytes that may be sent now at `rate` (bytes/s).
     pub(crate) fn available(&self, now: Instant, rate: u64) -> u64 {
-        u64::try_from(self.filled(now, rate).0).unwrap_or(0)
+        u64::try_from(self.credit_at(now, rate) / UNIT).unwrap_or(0)
     }
 
     /// `bytes` were sent now at `rate` (bytes/s).
     pub(crate) fn on_sent(&mut self, bytes: u64, rate: u64, now: Instant) {
-        let (credit, filled) = self.filled(now, rate);
-        self.credit = credit.saturating_sub(i64::try_from(bytes).unwrap_or(i64::MAX));
-        self.filled = filled;
+        self.credit = self.credit_at(now, rate).saturating_sub(in_units(bytes));
+        self.filled = self.filled.max(now);
     }
 
-    /// The bucket as of `now`. Its time moves on by whole bytes only, so that frequent looks at a slow
-    /// bucket do not lose the fractions.
-    fn filled(&self, now: Instant, rate: u64) -> (i64, Instant) {
-        let gain = bytes_in(rate.max(1), now.saturating_duration_since(self.filled));
-        let credit = self.credit.saturating_add(i64::try_from(gain).unwrap_or(i64::MAX));
+    /// What is in the bucket as of `now`.
+    fn credit_at(&self, now: Instant, rate: u64) -> i64 {
         let burst = self.burst(rate);
-        if credit >= burst {
-            return (burst, self.filled.max(now));
+        if now <= self.filled {
+            return self.credit.min(burst);
         }
-        (credit, self.filled + time_for(gain, rate))
+        let nanos = u64::try_from((now - self.filled).as_nanos()).unwrap_or(u64::MAX);
+        let gain = i64::try_from(rate.max(1).saturating_mul(nanos)).unwrap_or(i64::MAX);
+        self.credit.saturating_add(gain).min(burst)
     }
 
     fn burst(&self, rate: u64) -> i64 {
-        let burst = i64::try_from(bytes_in(rate, BURST_TIME)).unwrap_or(MAX_BURST);
-        burst.min(MAX_BURST).max(self.floor)
+        let burst = i64::try_from(rate.saturating_mul(BURST_NANOS)).unwrap_or(i64::MAX);
+        burst.min(MAX_BURST * UNIT).max(self.floor)
     }
 }
 
-/// The time that `bytes` take at `rate`, rounded up to a nanosecond.
-fn time_for(bytes: u64, rate: u64) -> Duration {
-    // More than 64 bits hold takes longer than the longest wait at any rate that such an amount comes from.
-    let nanos = bytes.saturating_mul(1_000_000_000).div_ceil(rate.max(1));
-    Duration::from_nanos(nanos).min(LONGEST_WAIT)
+fn in_units(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX).saturating_mul(UNIT)
 }
 
 /// Timers of a busy host fire 1 to 3 ms late: a bucket of 4 ms loses no rate to them.
-const BURST_TIME: Duration = Duration::from_millis(4);
+const BURST_NANOS: u64 = 4_000_000;
 
 /// Two datagrams, so that one that fits exactly does not empty the bucket.
 const MIN_BURST_DATAGRAMS: i64 = 2;
 
-/// A bottleneck with 20 ms of queue at 100 Mb/s holds this much in one piece; faster paths are served by
+/// A bottleneck with 20 ms of queue at 100 Mb/s holds this much in one piece, in bytes; faster paths are served by
 /// hosts that wake up more often than every 4 ms.
 const MAX_BURST: i64 = 256 * 1024;
 
@@ -89,6 +87,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::congestion::bytes_in;
 
     const SIZE: u16 = 1400;
 
@@ -154,7 +153,7 @@ mod tests {
         ) {
             let start = Instant::now();
             let mut pacer = Pacer::new(1500, start);
-            let burst = bytes_in(rate, BURST_TIME).clamp(3000, 256 * 1024);
+            let burst = bytes_in(rate, Duration::from_nanos(BURST_NANOS)).clamp(3000, 256 * 1024);
             // (time, bytes) of all that went; no interval may hold more than the bucket and the rate allow.
             let mut went: Vec<(Instant, u64)> = Vec::new();
             let mut now = start;

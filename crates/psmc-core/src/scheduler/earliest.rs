@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::{Choice, Scheduler, Waiting};
-use crate::path::Path;
+use crate::congestion::bytes_in;
+use crate::path::{Path, on_wire};
 
 /// Of the paths that have room, the one with the earliest arrival, unless it is worth waiting for another.
 ///
@@ -13,8 +14,25 @@ use crate::path::Path;
 /// **The refusal rule.** A path with room is left alone if all that waits would arrive earlier over one that has none
 /// for the moment: its queue, or what its losses cost, would only delay the flow (after the ECF scheduler of Lim et al.,
 /// CoNEXT 2017). That a path is longer than others does not count, up to a limit: its rate is worth that delay.
+///
+/// **Stripes.** Packets that leave at the same moment follow each other on a path for as long as it takes them no longer
+/// than [`STRIPE`] to leave it: the kernel takes them in one piece, and what a packet costs does not grow with the number
+/// of paths. A path so slow that a packet takes longer gets packets one by one.
+#[derive(Debug, Default)]
+pub(super) struct Earliest {
+    stripe: Option<Stripe>,
+}
+
+/// What may still follow on the path that was chosen last.
 #[derive(Debug)]
-pub(super) struct Earliest;
+struct Stripe {
+    path: usize,
+    at: Instant,
+    bytes: u64,
+}
+
+/// So much longer than necessary a packet may take for the sake of those around it, far less than any jitter.
+const STRIPE: Duration = Duration::from_micros(250);
 
 /// So much longer a path may be, one way, without being refused for it.
 const TOLERATED_DETOUR: Duration = Duration::from_millis(75);
@@ -33,27 +51,64 @@ fn weight(rate: u64, other: u64) -> f64 {
 
 impl Scheduler for Earliest {
     fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Waiting<'_>, now: Instant) -> Choice {
-        let bytes = packet.bytes();
         if let [only] = *candidates {
-            return if paths[only].has_room(bytes, now) { Choice::Path(only) } else { Choice::Wait };
+            return if paths[only].has_room(packet.bytes(), now) { Choice::Path(only) } else { Choice::Wait };
         }
-        // It has its place in its sequence once it has been on a path.
-        let again = packet.queued.seq.is_some();
-        let arrival = |&index: &usize| paths[index].arrival(bytes, again, now);
-        let has_room = |index: &usize| paths[*index].has_room(bytes, now);
-        let Some(best) = candidates.iter().copied().filter(has_room).min_by_key(arrival) else {
-            return Choice::Wait;
+        if let Some(path) = self.follow(paths, candidates, packet, now) {
+            return Choice::Path(path);
+        }
+        let choice = compare(paths, candidates, packet, now);
+        self.stripe = match choice {
+            Choice::Path(path) => {
+                let bytes =
+                    bytes_in(paths[path].expected_rate(), STRIPE).saturating_sub(on_wire(packet.bytes()));
+                Some(Stripe { path, at: now, bytes })
+            }
+            Choice::Wait | Choice::All => None,
         };
-        let nearest = candidates.iter().map(|&index| paths[index].propagation()).min().unwrap_or_default();
-        let detour = paths[best].propagation().saturating_sub(nearest).min(TOLERATED_DETOUR);
-        let unsure = TOLERANCE + 3 * paths[best].jitter();
-        let (early, rate) = (arrival(&best), paths[best].expected_rate());
-        // All that waits, over one that has no room.
-        let refuses = |&index: &usize| {
-            let leniency = (detour + unsure).mul_f64(weight(rate, paths[index].expected_rate()));
-            paths[index].arrival(bytes * packet.backlog, again, now) < early.saturating_sub(leniency)
-        };
-        let mut full = candidates.iter().filter(|index| !has_room(index));
-        if full.any(refuses) { Choice::Wait } else { Choice::Path(best) }
+        choice
     }
+}
+
+impl Earliest {
+    /// The path of the stripe, if the packet belongs to it.
+    fn follow(
+        &mut self,
+        paths: &[Path],
+        candidates: &[usize],
+        packet: &Waiting<'_>,
+        now: Instant,
+    ) -> Option<usize> {
+        let stripe = self.stripe.as_mut().filter(|stripe| stripe.at == now)?;
+        // What was lost chooses for itself.
+        let is_new = packet.queued.seq.is_none();
+        let path = stripe.path;
+        let may_follow =
+            is_new && candidates.binary_search(&path).is_ok() && paths[path].has_room(packet.bytes(), now);
+        stripe.bytes = stripe.bytes.checked_sub(on_wire(packet.bytes())).filter(|_| may_follow)?;
+        Some(path)
+    }
+}
+
+/// Compares all paths.
+fn compare(paths: &[Path], candidates: &[usize], packet: &Waiting<'_>, now: Instant) -> Choice {
+    let bytes = packet.bytes();
+    // It has its place in its sequence once it has been on a path.
+    let again = packet.queued.seq.is_some();
+    let arrival = |&index: &usize| paths[index].arrival(bytes, again, now);
+    let has_room = |index: &usize| paths[*index].has_room(bytes, now);
+    let Some(best) = candidates.iter().copied().filter(has_room).min_by_key(arrival) else {
+        return Choice::Wait;
+    };
+    let nearest = candidates.iter().map(|&index| paths[index].propagation()).min().unwrap_or_default();
+    let detour = paths[best].propagation().saturating_sub(nearest).min(TOLERATED_DETOUR);
+    let unsure = TOLERANCE + 3 * paths[best].jitter();
+    let (early, rate) = (arrival(&best), paths[best].expected_rate());
+    // All that waits, over one that has no room.
+    let refuses = |&index: &usize| {
+        let leniency = (detour + unsure).mul_f64(weight(rate, paths[index].expected_rate()));
+        paths[index].arrival(bytes * packet.backlog, again, now) < early.saturating_sub(leniency)
+    };
+    let mut full = candidates.iter().filter(|index| !has_room(index));
+    if full.any(refuses) { Choice::Wait } else { Choice::Path(best) }
 }

@@ -1,0 +1,195 @@
+//! Two sites, and packets from one to the other, without anything between them.
+
+use std::error::Error;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use ipnet::IpNet;
+use psmc_core::{
+    Batch, ClampMss, ClassConfig, CongestionConfig, DatagramOrigin, PeerConfig, ReorderPolicy, RepairKind,
+    SchedulerKind, Site, SiteConfig, SocketId, Transmit,
+};
+use psmc_wire::crypto::Aead;
+
+use crate::world::{HQ, Link, Setup, VAN, World, address};
+
+/// Packets that are counted.
+pub(crate) const PACKETS: usize = 16 * 1024;
+
+/// Bytes of each.
+const LEN: usize = 1400;
+
+/// Packets between two looks at the far end: what a read of the TUN device brings.
+const BURST: usize = 64;
+
+/// The time that a burst takes, at 1 Gb/s.
+const BURST_TIME: Duration = Duration::from_micros(720);
+
+/// Faster than the packets come.
+const RATE: u64 = 10_000_000_000;
+
+/// What there is of each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    pub(crate) paths: usize,
+    pub(crate) flows: usize,
+    /// Packets that wait for one before them.
+    pub(crate) held: usize,
+}
+
+/// Two connected sites.
+pub(crate) struct Workload {
+    world: World,
+    size: Size,
+    packets: Vec<Vec<u8>>,
+    batch: Batch,
+    datagram: Vec<u8>,
+    /// A datagram that takes longer than others, and how many are still to overtake it.
+    late: Option<(Vec<u8>, DatagramOrigin, usize)>,
+    delivered: usize,
+}
+
+impl Workload {
+    /// With so many paths, and packets of so many flows.
+    pub(crate) fn new(size: Size) -> Self {
+        let links = (0..size.paths).map(|_| Link::new(1)).collect();
+        let congestion = CongestionConfig::Fixed { rate: RATE };
+        let world = World::connected(links, Setup { congestion, ..SchedulerKind::Earliest.into() });
+        let packets = (0..size.flows).map(packet).collect();
+        let (batch, datagram) = (Batch::new(64), Vec::with_capacity(2 * LEN));
+        Self { world, size, packets, batch, datagram, late: None, delivered: 0 }
+    }
+
+    /// Carries packets of one flow after the other.
+    ///
+    /// # Panics
+    /// If one gets lost, for then something else would be measured.
+    pub(crate) fn carry(&mut self) {
+        self.delivered = 0;
+        for burst in 0..PACKETS / BURST {
+            for packet in 0..BURST {
+                let flow = (burst * BURST + packet) % self.size.flows;
+                self.world.send(VAN, &self.packets[flow]);
+            }
+            while self.exchange(VAN) + self.exchange(HQ) > 0 {}
+            self.world.now += BURST_TIME;
+            for end in &mut self.world.ends {
+                end.site.handle_timeout(self.world.now);
+            }
+        }
+        self.arrive_late(0);
+        self.deliver(HQ);
+        assert!(self.delivered >= PACKETS, "{} of {PACKETS} packets arrived", self.delivered);
+    }
+
+    /// Carries what an end sends to the other one; says how many batches there were.
+    fn exchange(&mut self, end: usize) -> usize {
+        let mut count = 0;
+        while let Some(transmit) = self.world.ends[end].site.poll_transmit(&mut self.batch, self.world.now) {
+            count += 1;
+            let origin = origin(end, &transmit);
+            for at in (0..self.batch.contents().len()).step_by(transmit.segment_size) {
+                let contents = &self.batch.contents()[at..];
+                self.datagram.clear();
+                self.datagram.extend_from_slice(&contents[..transmit.segment_size.min(contents.len())]);
+                self.arrive(end, origin);
+            }
+        }
+        self.deliver(1 - end);
+        count
+    }
+
+    fn arrive(&mut self, from: usize, origin: DatagramOrigin) {
+        if from == VAN && self.size.held > 0 && self.late.is_none() && self.datagram.len() > LEN {
+            self.late = Some((self.datagram.clone(), origin, self.size.held));
+            return;
+        }
+        self.world.ends[1 - from].site.handle_datagram(&mut self.datagram, &origin, self.world.now);
+        if let Some((_, _, left)) = self.late.as_mut().filter(|_| from == VAN) {
+            *left -= 1;
+            let left = *left;
+            self.arrive_late(left);
+        }
+    }
+
+    /// The late datagram arrives, if none is to overtake it any more.
+    fn arrive_late(&mut self, left: usize) {
+        if let Some((mut datagram, origin, _)) = self.late.take_if(|_| left == 0) {
+            self.world.ends[HQ].site.handle_datagram(&mut datagram, &origin, self.world.now);
+        }
+    }
+
+    fn deliver(&mut self, end: usize) {
+        let site = &mut self.world.ends[end].site;
+        while let Some(packet) = site.poll_packet() {
+            self.delivered += 1;
+            site.recycle(packet);
+        }
+    }
+}
+
+/// Two connected sites with two paths, and nothing to do.
+pub(crate) fn idle_world() -> World {
+    World::connected(vec![Link::new(1), Link::new(1)], SchedulerKind::Earliest)
+}
+
+/// A site that knows so many peers, none of which has been there yet.
+pub(crate) fn site_with_peers(count: u64) -> Result<Site, Box<dyn Error>> {
+    let config = SiteConfig {
+        name: "hub".to_owned(),
+        mtu: 1400,
+        aead: Aead::Aes256Gcm,
+        classes: ClassConfig::defaults(),
+        clamp_mss: ClampMss::Auto,
+        seed: [7; 32],
+    };
+    let (mut site, now) = (Site::new(config), Instant::now());
+    for peer in 0..u32::try_from(count)? {
+        let config = PeerConfig {
+            name: format!("peer{peer}"),
+            allowed_ips: vec![IpNet::new(Ipv4Addr::from_bits(0x0a00_0000 + peer).into(), 32)?],
+            can_dial: false,
+            smaller_key: false,
+            scheduler: SchedulerKind::Earliest,
+            bad_path_rule: false,
+            reorder: ReorderPolicy::Deadline,
+            ordered_udp: false,
+            udp_rate_limit: None,
+            repair: RepairKind::Auto,
+            keepalive: Duration::from_secs(10),
+        };
+        site.add_peer(config, now)?;
+    }
+    Ok(site)
+}
+
+fn origin(from: usize, transmit: &Transmit) -> DatagramOrigin {
+    let link = match (from, transmit.local_ip) {
+        (HQ, Some(std::net::IpAddr::V4(ip))) => usize::from(ip.octets()[2]),
+        _ => transmit.socket.0 as usize,
+    };
+    let to = 1 - from;
+    DatagramOrigin {
+        socket: if to == VAN {
+            SocketId(u32::try_from(link).expect("a link"))
+        } else {
+            crate::world::HQ_SOCKET
+        },
+        local_ip: Some(address(link, to).ip()),
+        remote: address(link, from),
+        congestion_experienced: false,
+    }
+}
+
+/// A full-size TCP segment of a flow.
+fn packet(flow: usize) -> Vec<u8> {
+    let mut packet = vec![0; LEN];
+    packet[0] = 0x45;
+    packet[2..4].copy_from_slice(&u16::try_from(LEN).expect("a packet").to_be_bytes());
+    packet[8..10].copy_from_slice(&[64, 6]);
+    packet[12..20].copy_from_slice(&[10, 77, 0, 2, 10, 77, 0, 1]);
+    let [.., a, b, c, d] = flow.to_be_bytes();
+    packet[20..24].copy_from_slice(&[c, d, a, b]);
+    packet[32..34].copy_from_slice(&[0x50, 0x10]);
+    packet
+}

@@ -19,7 +19,7 @@ pub(crate) struct AllowedIps<T: Copy> {
 /// An address, and whose it is.
 type Found<T> = (IpAddr, Option<T>);
 
-/// How many addresses are remembered, a power of two: packets come in trains of the same few.
+/// How many addresses are remembered: packets come in trains of the same few.
 const RECENT: usize = 256;
 
 impl<T: Copy> Default for AllowedIps<T> {
@@ -70,8 +70,9 @@ fn slot(address: IpAddr) -> usize {
             folded
         }
     };
-    // Fibonacci hashing: the upper bits of the product depend on all of the address.
-    (bits.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - RECENT.ilog2())) as usize
+    // Fibonacci hashing: the first byte of the product depends on all of the address.
+    let [first, ..] = bits.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes();
+    usize::from(first)
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::Output;
 
 use psmcd::api::{
-    ClassStatus, ControlStatus, PathSpec, PathState, PathStatus, PeerPaths, PeerState, PeerStatus, RateLimit,
-    Request, Response, Server, SiteStatus, Status, WantedState,
+    Batches, ClassStatus, ControlStatus, PathSpec, PathState, PathStatus, PeerPaths, PeerState, PeerStatus,
+    RateLimit, Request, Response, Server, SiteStatus, Status, WantedState,
 };
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -163,6 +163,7 @@ fn status() -> Status {
         },
         peers: vec![peer(), down],
         counters: BTreeMap::from([("authentication_failed".to_owned(), 3), ("unknown_label".to_owned(), 41)]),
+        batches: Batches::default(),
     }
 }
 

@@ -22,6 +22,6 @@ pub use frame::{FrameError, MAX_LINE, VERSION};
 pub use request::{PathSpec, RateLimit, Request, Response, WantedState};
 pub use server::{BindError, Call, MAX_CLIENTS, Server};
 pub use status::{
-    ClassStatus, ControlStatus, PathState, PathStatus, PeerPaths, PeerState, PeerStatus, RegistrationStatus,
-    SiteStatus, Status,
+    Batches, Calls, ClassStatus, ControlStatus, PathState, PathStatus, PeerPaths, PeerState, PeerStatus,
+    RegistrationStatus, SiteStatus, Status,
 };

@@ -18,6 +18,39 @@ pub struct Status {
     /// Datagrams that were refused before a peer was known, by reason: `unknown_label`, `authentication_failed`,
     /// `replayed`, `malformed`, ….
     pub counters: BTreeMap<String, u64>,
+    /// How much each system call carried.
+    #[serde(default)]
+    pub batches: Batches,
+}
+
+/// System calls that carried packets, and how many: the more each carries, the less a packet costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Batches {
+    /// Inner packets from the tunnel's interface, as they are once cut.
+    pub tun_read: Calls,
+    /// Inner packets to the tunnel's interface, as they are before they are joined.
+    pub tun_written: Calls,
+    /// Datagrams from the network.
+    pub udp_received: Calls,
+    /// Datagrams to the network.
+    pub udp_sent: Calls,
+}
+
+/// System calls of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Calls {
+    /// How many.
+    pub calls: u64,
+    /// Packets that they carried.
+    pub packets: u64,
+}
+
+impl Calls {
+    /// So many calls have carried so many packets.
+    pub(crate) fn add(&mut self, calls: usize, packets: usize) {
+        self.calls += calls as u64;
+        self.packets += packets as u64;
+    }
 }
 
 /// About the site itself.

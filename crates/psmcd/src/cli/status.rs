@@ -6,8 +6,8 @@ use std::fmt;
 use super::units::{age, bytes, rate_mbps};
 use super::{CliError, output, table};
 use crate::api::{
-    ClassStatus, Client, PathStatus, PeerState, PeerStatus, RegistrationStatus, Request, Response,
-    SiteStatus, Status,
+    Batches, Calls, ClassStatus, Client, PathStatus, PeerState, PeerStatus, RegistrationStatus, Request,
+    Response, SiteStatus, Status,
 };
 
 pub(super) fn run(client: &mut Client, json: bool) -> Result<(), CliError> {
@@ -28,10 +28,20 @@ fn write_status(status: &Status, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     for peer in &status.peers {
         write_peer(peer, out)?;
     }
+    write_batches(&status.batches, out)?;
     match counts(&status.counters) {
         Some(counts) => writeln!(out, "\nrefused datagrams: {counts}"),
         None => Ok(()),
     }
+}
+
+/// How many packets each system call carried on average.
+fn write_batches(batches: &Batches, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Batches { tun_read, tun_written, udp_received, udp_sent } = *batches;
+    let mean = |Calls { calls, packets }: Calls| packets as f64 / calls.max(1) as f64;
+    writeln!(out, "\npackets in a system call, on average")?;
+    writeln!(out, "  interface    {:.1} read, {:.1} written", mean(tun_read), mean(tun_written))?;
+    writeln!(out, "  network      {:.1} received, {:.1} sent", mean(udp_received), mean(udp_sent))
 }
 
 fn write_site(site: &SiteStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {

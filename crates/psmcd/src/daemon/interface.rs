@@ -7,6 +7,8 @@ use psmc_core::Site;
 use psmc_net::tun::Tun;
 use psmc_wire::PacketBuf;
 
+use crate::api::Calls;
+
 /// Reads of the device before what they brought is passed on: large enough to make batches, small enough that nothing
 /// waits long.
 const READS_PER_TURN: usize = 4;
@@ -14,30 +16,21 @@ const READS_PER_TURN: usize = 4;
 /// Packets collected for the device before they are written.
 const MAX_WRITE: usize = 256;
 
-/// What went through the device.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct InterfaceCounters {
-    /// System calls that brought packets, and how many these were, once cut.
-    pub(super) reads: u64,
-    pub(super) packets_read: u64,
-    /// System calls that delivered packets, and how many, before they were joined.
-    pub(super) writes: u64,
-    pub(super) packets_written: u64,
-    /// Inner packets that the device didn't take.
-    pub(super) drops: u64,
-}
-
 /// The TUN device of a site.
 pub(super) struct Interface {
     tun: Tun,
     incoming: Vec<PacketBuf>,
     outgoing: Vec<PacketBuf>,
-    pub(super) counters: InterfaceCounters,
+    pub(super) read: Calls,
+    pub(super) written: Calls,
+    /// Inner packets that the device didn't take.
+    pub(super) drops: u64,
 }
 
 impl Interface {
     pub(super) fn new(tun: Tun) -> Self {
-        Self { tun, incoming: Vec::new(), outgoing: Vec::new(), counters: InterfaceCounters::default() }
+        let (read, written) = (Calls::default(), Calls::default());
+        Self { tun, incoming: Vec::new(), outgoing: Vec::new(), read, written, drops: 0 }
     }
 
     /// Gives the site what hosts have sent into the tunnel; says whether there was anything.
@@ -47,8 +40,7 @@ impl Interface {
             match self.tun.poll_recv(cx, site.pool(), &mut self.incoming) {
                 Poll::Ready(Ok(count)) => {
                     progress = true;
-                    self.counters.reads += 1;
-                    self.counters.packets_read += count as u64;
+                    self.read.add(1, count);
                 }
                 Poll::Ready(Err(error)) => {
                     tracing::warn!(%error, "cannot read from the tunnel's interface");
@@ -76,9 +68,8 @@ impl Interface {
                 return;
             }
             let report = self.tun.send(&mut self.outgoing, site.pool());
-            self.counters.writes += report.writes as u64;
-            self.counters.packets_written += report.written as u64;
-            self.counters.drops += report.dropped as u64;
+            self.written.add(report.writes, report.written);
+            self.drops += report.dropped as u64;
         }
     }
 }

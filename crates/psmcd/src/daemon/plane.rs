@@ -15,8 +15,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
 use super::DaemonError;
-use super::interface::{Interface, InterfaceCounters};
+use super::interface::Interface;
 use super::port::{Port, Sent};
+use crate::api::Batches;
 
 /// Jobs that wait for the plane; a full queue makes the control side wait, never the plane.
 const MAX_JOBS: usize = 256;
@@ -45,13 +46,9 @@ pub(super) enum Notice {
 /// What went through the kernel, in how many batches, and what was dropped beside the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PlaneCounters {
-    pub(super) tun: InterfaceCounters,
-    /// System calls that brought datagrams, and how many.
-    pub(super) receives: u64,
-    pub(super) datagrams_received: u64,
-    /// Batches handed to sockets, and the datagrams in them.
-    pub(super) sends: u64,
-    pub(super) datagrams_sent: u64,
+    pub(super) batches: Batches,
+    /// Inner packets that the TUN device didn't take.
+    pub(super) tun_drops: u64,
     /// Batches of which the network didn't take a part.
     pub(super) send_drops: u64,
 }
@@ -196,7 +193,9 @@ impl Plane {
 
     /// What it has done so far.
     pub(super) fn counters(&self) -> PlaneCounters {
-        PlaneCounters { tun: self.interface.counters, ..self.counters }
+        let (tun_read, tun_written) = (self.interface.read, self.interface.written);
+        let batches = Batches { tun_read, tun_written, ..self.counters.batches };
+        PlaneCounters { batches, tun_drops: self.interface.drops, ..self.counters }
     }
 
     /// Opens a socket, or opens it again. Without an interface of that name the place stays empty.
@@ -260,8 +259,7 @@ impl Plane {
                 match port.poll_recv(cx, &mut self.received) {
                     Poll::Ready(Ok(count)) => {
                         progress = true;
-                        self.counters.receives += 1;
-                        self.counters.datagrams_received += count as u64;
+                        self.counters.batches.udp_received.add(1, count);
                     }
                     Poll::Ready(Err(error)) => {
                         tracing::debug!(%error, socket = socket.0, "cannot receive");
@@ -314,8 +312,7 @@ impl Plane {
         self.interface.deliver(&mut self.site);
         let now = Instant::now();
         while let Some(transmit) = self.site.poll_transmit(&mut self.batch, now) {
-            self.counters.sends += 1;
-            self.counters.datagrams_sent += transmit.segments as u64;
+            self.counters.batches.udp_sent.add(1, transmit.segments);
             let port = self.ports.get_mut(&transmit.socket);
             let sent = port.map(|port| port.send(transmit, self.batch.contents(), cx));
             match sent {

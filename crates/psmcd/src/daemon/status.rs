@@ -31,7 +31,12 @@ impl Control {
         let known = self.peers.iter().zip(sessions);
         let peers =
             known.filter_map(|(peer, session)| Some(self.peer_status(peer, &session?, now))).collect();
-        Ok(Status { site: self.site_status(now), peers, counters: self.counters(&refusals, plane) })
+        Ok(Status {
+            site: self.site_status(now),
+            peers,
+            counters: self.counters(&refusals, plane),
+            batches: plane.batches,
+        })
     }
 
     fn site_status(&self, now: Instant) -> SiteStatus {
@@ -59,15 +64,7 @@ impl Control {
             ("control_overflowed", read(&tls.overflowed)),
             ("control_accept_errors", read(&tls.accept_errors)),
             ("control_malformed", self.malformed_messages),
-            ("tun_reads", plane.tun.reads),
-            ("tun_packets_read", plane.tun.packets_read),
-            ("tun_writes", plane.tun.writes),
-            ("tun_packets_written", plane.tun.packets_written),
-            ("tun_drops", plane.tun.drops),
-            ("udp_receives", plane.receives),
-            ("udp_datagrams_received", plane.datagrams_received),
-            ("udp_sends", plane.sends),
-            ("udp_datagrams_sent", plane.datagrams_sent),
+            ("tun_drops", plane.tun_drops),
             ("send_drops", plane.send_drops),
         ];
         let refused = refusals.iter().map(|(refusal, count)| (refusal.name(), count));

@@ -141,6 +141,7 @@ pub(crate) fn site_with_peers(count: u64) -> Result<Site, Box<dyn Error>> {
         aead: Aead::Aes256Gcm,
         classes: ClassConfig::defaults(),
         clamp_mss: ClampMss::Auto,
+        hidden: false,
         seed: [7; 32],
     };
     let (mut site, now) = (Site::new(config), Instant::now());

@@ -1,6 +1,11 @@
 //! Two sites and the links between them, in virtual time: deterministic, and as fast as the engine.
 
-#![allow(dead_code, unreachable_pub, unused_imports, reason = "every test binary uses another part of the world")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "every test binary uses another part of the world"
+)]
 #![allow(clippy::cast_possible_truncation, reason = "worlds are small")]
 
 pub mod crypto;

@@ -21,8 +21,8 @@ use psmc_wire::frame::{
 };
 use psmc_wire::hop::{HOP_HEADER_LEN, HOP_KEY_LEN, Hop, HopKey, write_hop_header};
 use psmc_wire::relay::{
-    self, Cap, CapTarget, Far, Grant, Refusal, Refused, RequestId, Reserve, Reserved, SIGNATURE_LEN,
-    SessionId, SignedGrant, StreamId, Welcome,
+    self, Cap, CapTarget, Far, Grant, Refusal, Refused, RequestId, Reserve, ReserveTunnel, Reserved,
+    SIGNATURE_LEN, SessionId, SignedGrant, StreamId, Welcome,
 };
 use psmc_wire::{Bucket, Checksum, FlowSeq, Incarnation, KeyBytes, Label, PacketNumber, PathId};
 
@@ -229,7 +229,7 @@ fn hop(label: u32) -> Hop {
 }
 
 /// A message of each kind between a site and a relay.
-fn relay_messages() -> [(&'static str, relay::Message); 16] {
+fn relay_messages() -> [(&'static str, relay::Message); 17] {
     use relay::Message;
     let (request, session, stream) = (RequestId(7), SessionId(0x0102_0304_0bad_cafe), StreamId(9));
     let at = SocketAddr::from(([192, 0, 2, 7], 5115));
@@ -256,6 +256,13 @@ fn relay_messages() -> [(&'static str, relay::Message); 16] {
         ("done", Message::Done(request)),
         ("reserve-address", reserve(Far::Address(at))),
         ("reserve-relay", reserve(Far::Relay(at, hop(3)))),
+        (
+            "reserve-tunnel",
+            Message::ReserveTunnel(ReserveTunnel {
+                session: Reserve { request, rate, far: Far::Address(at) },
+                inside: std::net::Ipv4Addr::new(192, 0, 2, 9),
+            }),
+        ),
         ("reserved", Message::Reserved(reserved)),
         ("release", Message::Release(request, session)),
         ("refresh", Message::Refresh(request, session)),

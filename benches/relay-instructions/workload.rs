@@ -57,11 +57,12 @@ impl Workload {
         });
         let account = Arc::new(Account::new(KeyBytes([1; 32]), MAX_SESSIONS, None));
         let mut random = Random(1);
-        let from = Address { remote: ([192, 0, 2, 1], 5115).into(), local_ip: None };
+        let from = Address::of(([192, 0, 2, 1], 5115).into());
         let mut added = Vec::new();
         for _ in 0..sessions {
             let ticket = account.take_session().expect("the site may have them all");
-            let spec = SessionSpec { ticket, rate: None, address: Some(from), far: Leg::Site };
+            let spec =
+                SessionSpec { ticket, rate: None, address: Some(from), far: Leg::Site, near_inside: None };
             let session = relay.add(spec, || random.bytes(), now).expect("the relay has room for them all");
             for hop in [&session.near, &session.far] {
                 let mut first = datagram(hop, PacketNumber(0));

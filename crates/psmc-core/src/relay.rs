@@ -20,5 +20,5 @@ pub use engine::{AddError, Added, NoSession, Relay, RelayConfig, SessionSpec};
 pub use labels::worker_of;
 pub use limiter::Limiter;
 pub use rio::{RED, Red};
-pub use session::{Address, Leg, Side};
+pub use session::{Address, Inside, Leg, Side, Tunnel};
 pub use status::{LaneStatus, Refusals, SessionStatus};

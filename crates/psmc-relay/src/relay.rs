@@ -22,10 +22,13 @@ use tokio::task::JoinSet;
 use crate::config::Config;
 use crate::control::{self, Hub, Streams};
 use crate::status::{MetricsError, Observer, StatusSocket, serve_metrics};
-use crate::worker::{self, Handle, WorkerDied};
+use crate::worker::{self, Handle, Network, Tunnels, WorkerDied};
 
 /// Datagrams that wait at most, of all sessions of a worker: 64 MiB of full-size ones.
 const MAX_WAITING: usize = 32_768;
+
+/// The worker that moves what comes in IP-in-IP: every socket for that gets all of it, so that there is one.
+pub(crate) const TUNNELS_WORKER: u8 = 0;
 
 /// Connections whose handshakes are done and that wait to be served.
 const MAX_ACCEPTED: usize = 64;
@@ -125,17 +128,33 @@ async fn start_workers(
             origin,
         };
         let bind = UdpBind { address: SocketAddr::new(address.ip(), port), interface: None };
-        let socket = move || match group.size {
-            // Nobody else may share a port that needs no sharing.
-            1 => UdpPort::bind(&bind),
-            _ => UdpPort::bind_in_group(&bind, group, number),
+        let wants_tunnels = config.ipip && number == TUNNELS_WORKER;
+        let sockets = move || {
+            let port = match group.size {
+                // Nobody else may share a port that needs no sharing.
+                1 => UdpPort::bind(&bind),
+                _ => UdpPort::bind_in_group(&bind, group, number),
+            };
+            Ok::<_, BindError>(Network { port: port?, tunnels: wants_tunnels.then(open_tunnels).flatten() })
         };
-        let (handle, started) = worker::start(engine, strays, socket)
+        let (handle, started) = worker::start(engine, strays, sockets)
             .map_err(|source| RelayError::System { what: "the thread of a worker", source })?;
         port = started.await.map_err(|_| WorkerDied)??;
         workers.push(handle);
     }
     Ok((workers, port))
+}
+
+/// The socket for IP-in-IP, if the relay may have it.
+fn open_tunnels() -> Option<Tunnels> {
+    match Tunnels::open() {
+        Ok(tunnels) => Some(tunnels),
+        Err(error) => {
+            let error = crate::error_chain(&error);
+            tracing::info!(error, "the relay takes datagrams by UDP only");
+            None
+        }
+    }
 }
 
 /// A relay that takes grants lets every key shake hands, for a grant comes afterwards.

@@ -4,6 +4,7 @@
 
 mod neighbours;
 mod outbox;
+mod tunnels;
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -12,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use psmc_core::relay::{Address, Relay, RelayConfig};
+use psmc_net::ipip;
 use psmc_net::udp::{RecvBatch, UdpPort};
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
@@ -57,13 +59,22 @@ pub(crate) struct Moved {
 }
 
 pub(crate) use self::neighbours::{LABEL_BYTE, neighbours};
+pub(crate) use self::tunnels::Tunnels;
+
+/// The sockets of a worker.
+pub(crate) struct Network {
+    pub(crate) port: UdpPort,
+    /// For IP-in-IP: of the first worker only, and if the relay may have it.
+    pub(crate) tunnels: Option<Tunnels>,
+}
 
 /// The engine, and everything datagrams go through.
 pub(crate) struct Worker {
     pub(crate) relay: Relay,
     pub(crate) moved: Moved,
-    port: UdpPort,
+    network: Network,
     received: RecvBatch,
+    wrapped: ipip::RecvBatch,
     outbox: Outbox,
     strays: Strays,
     jobs: mpsc::Receiver<Job>,
@@ -82,24 +93,24 @@ pub(crate) struct Handle {
 #[error("a worker has stopped; the log says why")]
 pub struct WorkerDied;
 
-/// Starts a worker on a thread of its own. `socket` makes its socket there, within the worker's runtime.
+/// Starts a worker on a thread of its own. `sockets` makes its sockets there, within the worker's runtime.
 pub(crate) fn start<E: Send + 'static>(
     config: RelayConfig,
     strays: Strays,
-    socket: impl FnOnce() -> Result<UdpPort, E> + Send + 'static,
+    sockets: impl FnOnce() -> Result<Network, E> + Send + 'static,
 ) -> std::io::Result<(Handle, oneshot::Receiver<Result<u16, E>>)> {
     let (sender, jobs) = mpsc::channel(MAX_JOBS);
     let (ready, started) = oneshot::channel();
     let name = format!("worker-{}", config.worker.0);
     let thread =
-        std::thread::Builder::new().name(name).spawn(move || run(&config, strays, socket, jobs, ready))?;
+        std::thread::Builder::new().name(name).spawn(move || run(&config, strays, sockets, jobs, ready))?;
     Ok((Handle { jobs: Some(sender), thread: Some(thread) }, started))
 }
 
 fn run<E>(
     config: &RelayConfig,
     strays: Strays,
-    socket: impl FnOnce() -> Result<UdpPort, E>,
+    sockets: impl FnOnce() -> Result<Network, E>,
     jobs: mpsc::Receiver<Job>,
     ready: oneshot::Sender<Result<u16, E>>,
 ) {
@@ -108,17 +119,18 @@ fn run<E>(
         Err(error) => return tracing::error!(%error, "cannot make the runtime of a worker"),
     };
     runtime.block_on(async {
-        let port = match socket() {
-            Ok(port) => port,
+        let network = match sockets() {
+            Ok(network) => network,
             // Whoever waits for the answer has gone only if the whole relay is ending.
             Err(error) => return drop(ready.send(Err(error))),
         };
-        let number = port.local_addr().port();
+        let number = network.port.local_addr().port();
         let mut worker = Worker {
             relay: Relay::new(config),
             moved: Moved::default(),
-            port,
+            network,
             received: RecvBatch::new(),
+            wrapped: ipip::RecvBatch::new(),
             outbox: Outbox::new(),
             strays,
             jobs,
@@ -156,18 +168,27 @@ impl Drop for Handle {
 }
 
 impl Worker {
+    /// Whether there can be sessions in IP-in-IP.
+    pub(crate) fn has_tunnels(&self) -> bool {
+        self.network.tunnels.is_some()
+    }
+
     /// Moves datagrams until there is nothing to do; ready when the control side has let go.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..TURNS_PER_WAKE {
             // Says when a full socket has room again; without a word of it sends go on to fail.
-            let _ = self.port.poll_writable(cx);
+            let _ = self.network.port.poll_writable(cx);
+            if let Some(tunnels) = &self.network.tunnels {
+                tunnels.poll_writable(cx);
+            }
             let Some(mut progress) = self.do_jobs(cx) else {
                 return Poll::Ready(());
             };
             progress |= self.poll_port(cx);
+            progress |= self.poll_tunnels(cx);
             progress |= self.poll_strays(cx);
             progress |= self.poll_timer(cx);
-            self.outbox.flush(&self.port, &mut self.moved);
+            self.flush();
             if !progress {
                 return Poll::Pending;
             }
@@ -192,7 +213,7 @@ impl Worker {
     fn poll_port(&mut self, cx: &mut Context<'_>) -> bool {
         let mut progress = false;
         for _ in 0..READS_PER_TURN {
-            match self.port.poll_recv(cx, &mut self.received) {
+            match self.network.port.poll_recv(cx, &mut self.received) {
                 Poll::Ready(Ok(_)) => progress = true,
                 Poll::Ready(Err(error)) => {
                     tracing::debug!(%error, "cannot receive");
@@ -205,11 +226,11 @@ impl Worker {
             for (meta, datagram) in self.received.datagrams() {
                 self.moved.received += 1;
                 self.moved.received_bytes += datagram.len() as u64;
-                let from = Address { remote: meta.remote, local_ip: meta.local_ip };
+                let from = Address { local_ip: meta.local_ip, ..Address::of(meta.remote) };
                 if let Some(owner) = self.strays.owner_elsewhere(datagram) {
                     self.strays.hand_over(owner, datagram, from, &mut self.moved);
                 } else if let Some((to, bytes)) = self.relay.handle_datagram(datagram, from, now) {
-                    self.outbox.push(to, bytes, &self.port, &mut self.moved);
+                    self.outbox.push(to, bytes, &mut self.network, &mut self.moved);
                 }
             }
             // What is there need not wait for the call that would say that there is no more.
@@ -220,6 +241,13 @@ impl Worker {
         progress
     }
 
+    fn flush(&mut self) {
+        self.outbox.flush(&self.network.port, &mut self.moved);
+        if let Some(tunnels) = &mut self.network.tunnels {
+            tunnels.flush(&mut self.moved);
+        }
+    }
+
     /// Handles what other workers have handed over; says whether there was anything.
     fn poll_strays(&mut self, cx: &mut Context<'_>) -> bool {
         let mut progress = false;
@@ -228,7 +256,7 @@ impl Worker {
             progress = true;
             let handled = self.relay.handle_datagram(datagram.packet_mut(), from, Instant::now());
             if let Some((to, bytes)) = handled {
-                self.outbox.push(to, bytes, &self.port, &mut self.moved);
+                self.outbox.push(to, bytes, &mut self.network, &mut self.moved);
             }
             self.strays.recycle(datagram);
         }
@@ -246,7 +274,7 @@ impl Worker {
             let Some((to, buffer, bytes)) = self.relay.poll_waiting(now) else {
                 return self.arm_timer(cx);
             };
-            self.outbox.push(to, &buffer.packet()[bytes], &self.port, &mut self.moved);
+            self.outbox.push(to, &buffer.packet()[bytes], &mut self.network, &mut self.moved);
             self.relay.recycle(buffer);
         }
         true

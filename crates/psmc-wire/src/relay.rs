@@ -9,7 +9,7 @@ mod read;
 mod tests;
 mod write;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 pub use grant::{Grant, SIGNATURE_LEN, SIGNED_GRANT_LEN, SignedGrant};
 
@@ -85,6 +85,15 @@ pub struct Reserve {
     pub rate: Option<u64>,
     /// Where it leads.
     pub far: Far,
+}
+
+/// A session wanted whose datagrams come and go in IPv4 in IPv4 on the site's side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReserveTunnel {
+    /// What is to be said of every session. This one leads to an IPv4 address.
+    pub session: Reserve,
+    /// The address that the site has within the tunnel.
+    pub inside: Ipv4Addr,
 }
 
 /// A session made.
@@ -175,6 +184,8 @@ pub enum Message {
     Reserve(Reserve),
     /// Relay: there it is.
     Reserved(Reserved),
+    /// Site: a session in a tunnel is wanted. Answered like [`Reserve`](Self::Reserve).
+    ReserveTunnel(ReserveTunnel),
     /// Site: a session is not wanted any more.
     Release(RequestId, SessionId),
     /// Site: a session is still wanted, though idle. Answered with [`Refusal::UnknownSession`] if it is gone.
@@ -212,6 +223,7 @@ const CONNECTED: u8 = 12;
 const REGISTER: u8 = 13;
 const INCOMING: u8 = 14;
 const ACCEPT: u8 = 15;
+const RESERVE_TUNNEL: u8 = 16;
 
 /// The type that stands for each kind of destination.
 mod far {

@@ -17,7 +17,7 @@ use super::labels::{Entry, Labels};
 use super::lane::Lane;
 use super::limiter::Limiter;
 use super::queues::Queues;
-use super::session::{Address, End, Leg, Session, Side};
+use super::session::{Address, End, Inside, Leg, Session, Side};
 use super::status::{LaneStatus, Refusals, SessionStatus};
 
 /// Sessions that nobody uses are looked for so often in the time after which they are forgotten.
@@ -53,6 +53,8 @@ pub struct SessionSpec {
     pub address: Option<Address>,
     /// How datagrams leave towards it.
     pub far: Leg,
+    /// What the near end's datagrams say within their tunnel, if they come in one.
+    pub near_inside: Option<Inside>,
 }
 
 /// There is no room for a session.
@@ -144,7 +146,10 @@ impl Relay {
             ticket: spec.ticket,
             reserved_rate: spec.rate,
             used_at: now,
-            ends: [End::new(near.clone(), Leg::Site, None), End::new(far.clone(), spec.far, spec.address)],
+            ends: [
+                End::new(near.clone(), Leg::Site, None).inside(spec.near_inside),
+                End::new(far.clone(), spec.far, spec.address),
+            ],
             lanes: [Lane::new(spec.rate, now), Lane::new(spec.rate, now)],
         };
         if self.sessions.len() <= index as usize {
@@ -271,7 +276,7 @@ fn session_status(session: &Session, now: u64) -> SessionStatus {
     let [to_near, to_far] = [Side::Near, Side::Far].map(|to| {
         let lane = &session.lanes[to.index()];
         LaneStatus {
-            address: session.ends[to.index()].address.map(|address| address.remote),
+            address: session.ends[to.index()].address,
             datagrams: lane.datagrams,
             bytes: lane.bytes,
             waiting: lane.len().into(),

@@ -1,6 +1,6 @@
 //! A session: two sides, from each of which datagrams come under a label, and two lanes between them.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use psmc_wire::PacketNumber;
 use psmc_wire::hop::{Hop, HopHeader, replace_hop_header, strip_hop_header};
@@ -45,6 +45,34 @@ pub struct Address {
     pub remote: SocketAddr,
     /// Ours; `None` leaves it to the routes.
     pub local_ip: Option<IpAddr>,
+    /// The tunnel in which datagrams travel; then `remote` is the address within it, and `local_ip` that of its end here.
+    pub tunnel: Option<Tunnel>,
+}
+
+/// A tunnel of IPv4 in IPv4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tunnel {
+    /// Its other end.
+    pub end: Ipv4Addr,
+    /// The address within the tunnel with which the other side speaks: not ours, but that of the far end.
+    pub peer: SocketAddrV4,
+}
+
+/// Between which addresses the datagrams of a side are within its tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// The side's own.
+    pub own: Ipv4Addr,
+    /// The far end's.
+    pub peer: SocketAddrV4,
+}
+
+impl Address {
+    /// Where a side is that is reached by UDP, from whichever address of ours.
+    #[must_use]
+    pub fn of(remote: SocketAddr) -> Self {
+        Self { remote, local_ip: None, tunnel: None }
+    }
 }
 
 /// In which form datagrams leave towards a side.
@@ -80,6 +108,8 @@ pub(super) struct End {
     window: ReplayWindow<HOP_WORDS>,
     pub(super) address: Option<Address>,
     leg: Leg,
+    /// What its datagrams say within their tunnel, if they come in one.
+    inside: Option<Inside>,
     /// The number of the next datagram to there, if it is a relay.
     next: PacketNumber,
 }
@@ -91,11 +121,18 @@ pub(super) enum Disbelief {
     Replayed,
     /// The tag is wrong.
     Forged,
+    /// It has come in another way than was agreed, or for somebody else.
+    Misaddressed,
 }
 
 impl End {
     pub(super) fn new(hop: Hop, leg: Leg, address: Option<Address>) -> Self {
-        Self { hop, window: ReplayWindow::default(), address, leg, next: PacketNumber(0) }
+        Self { hop, window: ReplayWindow::default(), address, leg, inside: None, next: PacketNumber(0) }
+    }
+
+    /// The same, with datagrams that travel in a tunnel, if that is said.
+    pub(super) fn inside(self, inside: Option<Inside>) -> Self {
+        Self { inside, ..self }
     }
 
     /// Takes in a datagram that claims to come from this side; nothing changes unless it does.
@@ -112,9 +149,22 @@ impl End {
         if !header.is_authentic(datagram, number, &self.hop.key) {
             return Err(Disbelief::Forged);
         }
+        if !self.is_agreed(from) {
+            return Err(Disbelief::Misaddressed);
+        }
         self.window.record(number);
         self.address = Some(from);
         Ok(())
+    }
+
+    /// Whether datagrams may come by this way: bare or in a tunnel, as was agreed, and within that between the addresses
+    /// for which it was made. Whoever may use the label could otherwise send to others, or as others.
+    fn is_agreed(&self, from: Address) -> bool {
+        match (self.inside, from.tunnel) {
+            (None, None) => true,
+            (Some(inside), Some(tunnel)) => inside.peer == tunnel.peer && inside.own == from.remote.ip(),
+            (Some(_), None) | (None, Some(_)) => false,
+        }
     }
 
     /// Has datagrams to this side leave in another form.

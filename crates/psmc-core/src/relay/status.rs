@@ -1,11 +1,10 @@
 //! What a relay has seen, for people and tools.
 
-use std::net::SocketAddr;
-
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::relay::SessionId;
 
 use super::rio::PRECEDENCES;
+use super::session::Address;
 
 /// Datagrams that went no further, by reason. None of them was answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +17,8 @@ pub struct Refusals {
     pub replayed: u64,
     /// The tag is not that of whoever may use the label.
     pub forged: u64,
+    /// It has come in a tunnel though it should not, or not in one, or within that between other addresses.
+    pub misaddressed: u64,
     /// It has passed as many relays as a datagram may.
     pub too_many_hops: u64,
     /// The other side has not shown yet where it is.
@@ -51,7 +52,7 @@ pub struct SessionStatus {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LaneStatus {
     /// Where its datagrams go, if that is known.
-    pub address: Option<SocketAddr>,
+    pub address: Option<Address>,
     /// Datagrams that were passed on.
     pub datagrams: u64,
     /// Their bytes, with hop headers as they came.

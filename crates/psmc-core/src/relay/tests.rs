@@ -1,6 +1,7 @@
 mod queueing;
 mod random;
 mod sessions;
+mod tunnels;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,7 +32,7 @@ struct Sender {
 }
 
 fn address(text: &str) -> Address {
-    Address { remote: text.parse().unwrap(), local_ip: None }
+    Address::of(text.parse().unwrap())
 }
 
 impl World {
@@ -60,9 +61,12 @@ impl World {
         self.session_to(rate, Some(address("192.0.2.2:5115")), Leg::Site)
     }
 
-    fn session_to(&mut self, rate: Option<u64>, far_address: Option<Address>, far: Leg) -> Added {
+    fn session_to(&mut self, rate: Option<u64>, address: Option<Address>, far: Leg) -> Added {
         let ticket = self.account.take_session().unwrap();
-        let spec = SessionSpec { ticket, rate, address: far_address, far };
+        self.add(SessionSpec { ticket, rate, address, far, near_inside: None })
+    }
+
+    fn add(&mut self, spec: SessionSpec) -> Added {
         let draws = &mut self.draws;
         let random = || {
             *draws += 1;

@@ -66,7 +66,7 @@ impl Relays {
         let Some(standing) = self.relays.get_mut(&link) else {
             return Some((datagram, from));
         };
-        let from = Address { remote: from, local_ip: None };
+        let from = Address::of(from);
         let (to, passed) = standing.relay.handle_datagram(&mut datagram, from, now)?;
         assert_eq!(to.remote, address(link, 1 - end), "handed to the wrong end");
         Some((passed.to_vec(), standing.address))
@@ -76,7 +76,7 @@ impl Relays {
         let draws = &mut self.draws;
         let standing = self.relays.get_mut(&link).expect("a relay in this link");
         let ticket = standing.account.take_session().expect("a session is left");
-        let spec = SessionSpec { ticket, rate: None, address: far, far: Leg::Site };
+        let spec = SessionSpec { ticket, rate: None, address: far, far: Leg::Site, near_inside: None };
         let random = || {
             *draws += 1;
             let word = draws.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
@@ -126,7 +126,7 @@ impl World {
 
     /// Reserves a session at the relay in that link, and leads the van's path through it.
     pub fn lead_path(&mut self, path: PathId, link: usize) {
-        let far = Address { remote: address(link, HQ), local_ip: None };
+        let far = Address::of(address(link, HQ));
         self.lead_path_to(path, link, Some(far));
     }
 

@@ -101,6 +101,12 @@ impl IpIpPort {
     }
 }
 
+/// Whether this process may have an [`IpIpPort`].
+#[must_use]
+pub fn is_allowed() -> bool {
+    open_raw().is_ok()
+}
+
 /// A socket to which every packet is given with its outer header, and which takes them so.
 fn open_raw() -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(i32::from(PROTOCOL_IPIP))))?;

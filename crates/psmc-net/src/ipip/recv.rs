@@ -35,6 +35,12 @@ impl RecvBatch {
         self.storage.chunks_exact_mut(BUFFER_SIZE).zip(lengths).map(|(buffer, length)| &mut buffer[..*length])
     }
 
+    /// Whether there may be more packets than had room.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.count == BATCH
+    }
+
     pub(super) fn fill_from(&mut self, socket: &Socket) -> io::Result<usize> {
         self.count = 0;
         let mut buffers = self.storage.chunks_exact_mut(BUFFER_SIZE);

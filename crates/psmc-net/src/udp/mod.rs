@@ -148,6 +148,20 @@ impl UdpPort {
     }
 }
 
+/// The address of ours from which datagrams to `remote` leave, through `interface` if there is one. Nothing is sent.
+///
+/// # Errors
+/// When there is no route, or no such interface.
+pub fn source_address(interface: Option<&str>, remote: SocketAddr) -> io::Result<IpAddr> {
+    let socket = open_as(remote)?;
+    if let Some(interface) = interface {
+        socket.bind_device(Some(interface.as_bytes()))?;
+    }
+    socket.connect(&remote.into())?;
+    let local = socket.local_addr()?.as_socket();
+    local.map(|local| local.ip()).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+}
+
 /// A socket for `address`, and the address to bind it to: a kernel without IPv6 gets `0.0.0.0` for `[::]`.
 fn open(address: SocketAddr) -> Result<(Socket, SocketAddr), BindError> {
     let is_any_v6 = address.is_ipv6() && address.ip().is_unspecified();

@@ -43,6 +43,7 @@ fn describe(status: &Status) -> String {
         ("of unknown label", refused.unknown_label),
         ("replayed", refused.replayed),
         ("forged", refused.forged),
+        ("misaddressed", refused.misaddressed),
         ("in circles", refused.too_many_hops),
         ("without an address", refused.no_address),
         ("too long", refused.too_long),
@@ -100,8 +101,9 @@ fn session_text(session: &Session) -> String {
 
 fn way_text(way: &Way) -> String {
     let dropped: u64 = way.dropped.iter().sum();
+    let tunnel = way.tunnel.as_ref().map(|end| format!(" in IP-in-IP to {end}")).unwrap_or_default();
     format!(
-        "{}: {} datagrams, {} bytes, {} waiting, {dropped} dropped",
+        "{}{tunnel}: {} datagrams, {} bytes, {} waiting, {dropped} dropped",
         way.address.as_deref().unwrap_or("(not known yet)"),
         way.datagrams,
         way.bytes,

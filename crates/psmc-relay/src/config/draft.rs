@@ -23,6 +23,7 @@ const RELAY_KEYS: &[&str] = &[
     "max_rate",
     "idle",
     "destinations",
+    "ipip",
     "metrics",
     "control_socket",
 ];
@@ -86,6 +87,7 @@ fn relay(
     let idle = section.optional::<IdleSeconds>("idle", out);
     let metrics = section.optional::<MetricsAddress>("metrics", out).map(|address| address.into_inner().0);
     let destinations = destinations(&section, out);
+    let ipip = section.optional::<Switch>("ipip", out).is_none_or(|ipip| ipip.into_inner().0);
     let socket = section.optional::<SocketPath>("control_socket", out).map(Spanned::into_inner);
     let name = name?;
     Some(Config {
@@ -99,6 +101,7 @@ fn relay(
         max_rate,
         idle: idle.map_or(IDLE, |idle| Duration::from_secs(idle.into_inner().0.into())),
         destinations,
+        ipip,
         metrics,
         sites: Vec::new(),
     })

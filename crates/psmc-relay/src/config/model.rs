@@ -30,6 +30,8 @@ pub struct Config {
     pub idle: Duration,
     /// Where sessions and streams may lead.
     pub destinations: Networks,
+    /// Whether it takes datagrams in IP-in-IP, if it has the right to.
+    pub ipip: bool,
     /// Where it answers Prometheus.
     pub metrics: Option<SocketAddr>,
     /// Where `psmc-relay status` asks.

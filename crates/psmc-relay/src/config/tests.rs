@@ -41,7 +41,7 @@ fn the_least_is_enough() {
     assert_eq!(config.destinations, Networks::Public);
     assert_eq!(config.control_socket.to_string(), "/run/psmc-relay/fra1.sock");
     assert_eq!(config.sites[0].max_sessions, 64);
-    assert!(!config.sites[0].gateway);
+    assert!(config.ipip && !config.sites[0].gateway);
     assert!(parse(&format!("{RELAY}coordinator = \"{}\"\n", key(9))).is_ok());
 }
 
@@ -49,12 +49,13 @@ fn the_least_is_enough() {
 fn everything_can_be_said() {
     let text = format!(
         "{RELAY}listen = \"127.0.0.1:6000\"\nworkers = 2\nmax_sessions = 10\nmax_rate = \"1gbit\"\nidle = 30\n\
-         destinations = [\"10.200.0.0/16\"]\nmetrics = \"127.0.0.1:9115\"\ncontrol_socket = \"/tmp/x.sock\"\n\
+         destinations = [\"10.200.0.0/16\"]\nipip = false\nmetrics = \"127.0.0.1:9115\"\ncontrol_socket = \"/tmp/x.sock\"\n\
          {}max_sessions = 3\nmax_rate = \"20mbit\"\nsession_rate = \"5mbit\"\ngateway = true\n",
         allow("van", 1)
     );
     let config = parse(&text).unwrap();
     assert_eq!(config.idle.as_secs(), 30);
+    assert!(!config.ipip);
     assert!(config.sites[0].gateway);
     let summary = config.summary().to_string();
     for said in ["fra1", "127.0.0.1:6000", "1gbit", "10.200.0.0/16", "9115", "van (gateway)", "5mbit"] {

@@ -7,7 +7,7 @@ use psmc_net::framing::{close, write_message};
 use psmc_net::keys::PublicKey;
 use psmc_net::tls::Secured;
 use psmc_net::tls::tcp::connect_tcp;
-use psmc_wire::relay::{Far, Message, Refusal, Refused, RequestId, StreamId};
+use psmc_wire::relay::{Far, Message, Refusal, Refused, RequestId, Reserved, StreamId};
 use tokio::io::{ReadHalf, WriteHalf, split};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
@@ -123,6 +123,7 @@ async fn requests(
             Message::Accept(request, stream) => return Ok((Then::Accept(request, stream), reader.stream)),
             Message::Register(request) => answer(request, register(hub, member, &answers)),
             request @ (Message::Reserve(_)
+            | Message::ReserveTunnel(_)
             | Message::Release(..)
             | Message::Refresh(..)
             | Message::Cap(_)
@@ -150,10 +151,11 @@ async fn answer_to(hub: &Hub, member: &Member, message: Message) -> Message {
     match message {
         Message::Reserve(wanted) => {
             let request = wanted.request;
-            match hub.reserve(member, wanted).await {
-                Ok(reserved) => Message::Reserved(reserved),
-                Err(denied) => refused(request, &denied),
-            }
+            reserved(request, hub.reserve(member, wanted).await)
+        }
+        Message::ReserveTunnel(wanted) => {
+            let request = wanted.session.request;
+            reserved(request, hub.reserve_tunnel(member, wanted).await)
         }
         Message::Release(request, id) => {
             let released =
@@ -267,6 +269,13 @@ async fn refuse(mut stream: Stream, request: RequestId, denied: Denied) -> Resul
     write_message(&mut stream, &refused(request, &denied)).await?;
     close(stream).await;
     Err(End::Refused(denied.text))
+}
+
+fn reserved(request: RequestId, outcome: Result<Reserved, Denied>) -> Message {
+    match outcome {
+        Ok(reserved) => Message::Reserved(reserved),
+        Err(denied) => refused(request, &denied),
+    }
 }
 
 fn answer(request: RequestId, outcome: Result<(), Denied>) -> Message {

@@ -1,24 +1,29 @@
 //! What all control connections of a relay have in common.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use psmc_core::relay::{Added, Address, Leg, Limiter, SessionSpec, worker_of};
+use psmc_core::relay::{AddError, Added, Address, Inside, Leg, Limiter, SessionSpec, worker_of};
 use psmc_net::keys::{PublicKey, random_seed};
 use psmc_wire::Label;
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::relay::{
-    Cap, CapTarget, Far, Hello, Message, Refusal, Reserve, Reserved, SessionId, SignedGrant, StreamId,
-    VERSION,
+    Cap, CapTarget, Far, Hello, Message, Refusal, Reserve, ReserveTunnel, Reserved, SessionId, SignedGrant,
+    StreamId, VERSION,
 };
 
 use super::gateways::Gateways;
 use super::member::Member;
 use super::{Denied, Stream};
 use crate::config::{Config, Networks, Site};
+use crate::relay::TUNNELS_WORKER;
 use crate::worker::{Handle, Worker, WorkerDied};
+
+/// Where a session leads, if that is known, and how its datagrams leave.
+type FarEnd = (Option<Address>, Leg);
 
 /// What all control connections of a relay have in common.
 pub(crate) struct Hub {
@@ -132,37 +137,73 @@ impl Hub {
 
     /// Makes the session that a site asks for.
     pub(crate) async fn reserve(&self, member: &Member, wanted: Reserve) -> Result<Reserved, Denied> {
-        let Reserve { request, rate, far } = wanted;
         Self::check_grant(member)?;
-        let (address, leg) = self.far_end(far)?;
-        let rate = [rate, member.session_rate].into_iter().flatten().min();
+        let far = self.far_end(&wanted.far)?;
         let first = self.next_worker.fetch_add(1, Ordering::Relaxed);
         for number in first..first.saturating_add(self.workers.len()) {
-            let ticket = member.account.take_session().ok_or_else(|| {
-                let text =
-                    format!("this site has {} sessions, as many as it may", member.account.max_sessions());
-                Denied::new(Refusal::Limit, text)
-            })?;
-            let spec = SessionSpec { ticket, rate, address, far: leg.clone() };
             let worker = &self.workers[number % self.workers.len()];
-            let added =
-                worker.call(move |worker| worker.relay.add(spec, random_seed, Instant::now())).await?;
-            if let Ok(Added { id, near, far }) = added {
-                tracing::debug!(site = %member.name, session = id.0, "session reserved");
-                return Ok(Reserved { request, session: id, near, far, rate, idle_s: self.idle_s });
+            if let Some(reserved) = self.reserve_at(worker, member, &wanted, (far.clone(), None)).await? {
+                return Ok(reserved);
             }
         }
-        Err(Denied::new(Refusal::Limit, "the relay has as many sessions as it may: try another relay"))
+        Err(Denied::full())
     }
 
-    fn far_end(&self, far: Far) -> Result<(Option<Address>, Leg), Denied> {
-        let at = |remote| Some(Address { remote, local_ip: None });
+    /// Makes the session that a site asks for, which sends and receives in IP-in-IP.
+    pub(crate) async fn reserve_tunnel(
+        &self,
+        member: &Member,
+        wanted: ReserveTunnel,
+    ) -> Result<Reserved, Denied> {
+        let ReserveTunnel { session, inside: own } = wanted;
+        Self::check_grant(member)?;
+        let far = self.far_end(&session.far)?;
+        let Some(SocketAddr::V4(peer)) = far.0.map(|address| address.remote) else {
+            let text = "within IP-in-IP a session leads to an IPv4 address";
+            return Err(Denied::new(Refusal::NotAllowed, text));
+        };
+        let worker = &self.workers[usize::from(TUNNELS_WORKER)];
+        if !worker.call(|worker| worker.has_tunnels()).await? {
+            let text = "this relay takes no IP-in-IP: it needs the right CAP_NET_RAW, and no `ipip = false`";
+            return Err(Denied::new(Refusal::NotAllowed, text));
+        }
+        let inside = Inside { own, peer };
+        let reserved = self.reserve_at(worker, member, &session, (far, Some(inside))).await?;
+        reserved.ok_or_else(Denied::full)
+    }
+
+    /// Makes a session that belongs to a worker; `None` if that has as many as it may.
+    async fn reserve_at(
+        &self,
+        worker: &Handle,
+        member: &Member,
+        wanted: &Reserve,
+        ((address, far), near_inside): (FarEnd, Option<Inside>),
+    ) -> Result<Option<Reserved>, Denied> {
+        let ticket = member.account.take_session().ok_or_else(|| {
+            let text = format!("this site has {} sessions, as many as it may", member.account.max_sessions());
+            Denied::new(Refusal::Limit, text)
+        })?;
+        let rate = [wanted.rate, member.session_rate].into_iter().flatten().min();
+        let spec = SessionSpec { ticket, rate, address, far, near_inside };
+        let added = worker.call(move |worker| worker.relay.add(spec, random_seed, Instant::now())).await?;
+        let Added { id, near, far } = match added {
+            Ok(added) => added,
+            Err(AddError) => return Ok(None),
+        };
+        tracing::debug!(site = %member.name, session = id.0, "session reserved");
+        let request = wanted.request;
+        Ok(Some(Reserved { request, session: id, near, far, rate, idle_s: self.idle_s }))
+    }
+
+    fn far_end(&self, far: &Far) -> Result<FarEnd, Denied> {
+        let at = |remote: &SocketAddr| Some(Address::of(*remote));
         match far {
             Far::Address(remote) => self.check_destination(remote.ip()).map(|()| (at(remote), Leg::Site)),
             Far::Relay(remote, hop) => {
-                self.check_destination(remote.ip()).map(|()| (at(remote), Leg::Relay(hop)))
+                self.check_destination(remote.ip()).map(|()| (at(remote), Leg::Relay(hop.clone())))
             }
-            Far::Gateway(key) if self.gateways.has(key) => Ok((None, Leg::Site)),
+            Far::Gateway(key) if self.gateways.has(*key) => Ok((None, Leg::Site)),
             Far::Gateway(_) => Err(Denied::no_gateway()),
         }
     }

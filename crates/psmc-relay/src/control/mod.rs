@@ -32,6 +32,10 @@ impl Denied {
         Self { reason, text: text.into() }
     }
 
+    pub(crate) fn full() -> Self {
+        Self::new(Refusal::Limit, "the relay has as many sessions as it may: try another relay")
+    }
+
     pub(crate) fn no_gateway() -> Self {
         Self::new(Refusal::NoGateway, "no gateway with this key is connected to this relay")
     }

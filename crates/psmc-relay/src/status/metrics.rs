@@ -136,6 +136,7 @@ fn refused(status: &Status, out: &mut String) {
         ("unknown_label", refused.unknown_label),
         ("replayed", refused.replayed),
         ("forged", refused.forged),
+        ("misaddressed", refused.misaddressed),
         ("too_many_hops", refused.too_many_hops),
         ("no_address", refused.no_address),
         ("too_long", refused.too_long),

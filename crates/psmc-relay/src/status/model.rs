@@ -72,6 +72,8 @@ pub struct Session {
 pub struct Way {
     /// Where its datagrams go.
     pub address: Option<String>,
+    /// The end of the tunnel of IP-in-IP in which they do; the address is then one within it.
+    pub tunnel: Option<String>,
     /// Datagrams that were passed on.
     pub datagrams: u64,
     /// Their bytes.
@@ -112,6 +114,8 @@ pub struct Refused {
     pub replayed: u64,
     /// The tag is wrong.
     pub forged: u64,
+    /// It has come in a tunnel though it should not, or not in one, or within that between other addresses.
+    pub misaddressed: u64,
     /// It has passed as many relays as it may.
     pub too_many_hops: u64,
     /// The other side has not shown yet where it is.

@@ -101,7 +101,8 @@ fn session_status(session: &SessionStatus, site: String) -> Session {
 
 fn way(lane: &LaneStatus) -> Way {
     Way {
-        address: lane.address.map(|address| address.to_string()),
+        address: lane.address.map(|address| address.remote.to_string()),
+        tunnel: lane.address.and_then(|address| Some(address.tunnel?.end.to_string())),
         datagrams: lane.datagrams,
         bytes: lane.bytes,
         waiting: lane.waiting,
@@ -129,6 +130,7 @@ impl Refused {
             unknown_label,
             replayed,
             forged,
+            misaddressed,
             too_many_hops,
             no_address,
             too_long,
@@ -139,6 +141,7 @@ impl Refused {
         self.unknown_label += unknown_label;
         self.replayed += replayed;
         self.forged += forged;
+        self.misaddressed += misaddressed;
         self.too_many_hops += too_many_hops;
         self.no_address += no_address;
         self.too_long += too_long;

@@ -84,7 +84,7 @@ mod tests {
     async fn a_stray_reaches_its_owner() {
         let mut workers = neighbours(2);
         let mut moved = Moved::default();
-        let from = Address { remote: "192.0.2.1:9".parse().unwrap(), local_ip: None };
+        let from = Address::of("192.0.2.1:9".parse().unwrap());
         let mut datagram = [0x60; 60];
         datagram[usize::from(LABEL_BYTE)] = 3;
         assert_eq!(workers[1].owner_elsewhere(&datagram), None);

@@ -7,7 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use psmc_net::keys::PrivateKey;
 use psmc_net::tls::TlsError;
-use psmc_wire::relay::{Cap, CapTarget, Far, Grant, Message, Refusal, Reserve, SignedGrant, Welcome};
+use psmc_wire::relay::{
+    Cap, CapTarget, Far, Grant, Message, Refusal, Reserve, ReserveTunnel, SignedGrant, Welcome,
+};
 
 use crate::harness::{Relay, Site, key_bytes};
 
@@ -211,4 +213,25 @@ fn a_file_is_checked() {
     for part in ["relay.toml:2", "private_key_file", "complaints"] {
         assert!(said.contains(part), "{part}: {said}");
     }
+}
+
+#[tokio::test]
+async fn a_relay_without_the_right_to_ip_in_ip_says_so_and_serves_the_rest() {
+    let site = PrivateKey::generate();
+    let relay = Relay::start("ipip = false", &[(&site, "")]);
+    let mut served = Site::connect(&site, &relay).await;
+    for (far, complaint) in [("127.0.0.1:9", "CAP_NET_RAW"), ("[::1]:9", "does not lead to")] {
+        let far = Far::Address(far.parse().unwrap());
+        let tunnel = |request| {
+            let session = Reserve { request, rate: None, far };
+            Message::ReserveTunnel(ReserveTunnel { session, inside: [127, 0, 0, 1].into() })
+        };
+        let answer = served.ask(tunnel).await;
+        assert!(is_refused(&answer, Refusal::NotAllowed), "{answer:?}");
+        assert!(
+            matches!(&answer, Message::Refused(refused) if refused.text.contains(complaint)),
+            "{answer:?}"
+        );
+    }
+    served.reserve(Far::Address("127.0.0.1:9".parse().unwrap())).await;
 }

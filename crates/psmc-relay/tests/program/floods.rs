@@ -98,13 +98,24 @@ fn count_refused(refused: &Refused) -> u64 {
         unknown_label,
         replayed,
         forged,
+        misaddressed,
         too_many_hops,
         no_address,
         too_long,
         queue_full,
         dropped,
     } = refused;
-    let all = [malformed, unknown_label, replayed, forged, too_many_hops, no_address, too_long, queue_full];
+    let all = [
+        malformed,
+        unknown_label,
+        replayed,
+        forged,
+        misaddressed,
+        too_many_hops,
+        no_address,
+        too_long,
+        queue_full,
+    ];
     all.into_iter().chain(dropped).sum()
 }
 

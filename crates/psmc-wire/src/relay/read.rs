@@ -2,8 +2,8 @@
 
 use super::{
     ACCEPT, CAP, CHAIN, CONNECT, CONNECTED, Cap, CapTarget, DONE, Far, HELLO, Hello, INCOMING, Message,
-    REFRESH, REFUSED, REGISTER, RELEASE, RESERVE, RESERVED, Refusal, Refused, RequestId, Reserve, Reserved,
-    SessionId, StreamId, WELCOME, Welcome, cap, far, grant,
+    REFRESH, REFUSED, REGISTER, RELEASE, RESERVE, RESERVE_TUNNEL, RESERVED, Refusal, Refused, RequestId,
+    Reserve, ReserveTunnel, Reserved, SessionId, StreamId, WELCOME, Welcome, cap, far, grant,
 };
 use crate::ids::KeyBytes;
 use crate::reader::{Malformed, Reader};
@@ -25,6 +25,7 @@ impl Message {
             DONE => Self::Done(request(reader)?),
             RESERVE => Self::Reserve(reserve(reader)?),
             RESERVED => Self::Reserved(reserved(reader)?),
+            RESERVE_TUNNEL => Self::ReserveTunnel(reserve_tunnel(reader)?),
             RELEASE => Self::Release(request(reader)?, session(reader)?),
             REFRESH => Self::Refresh(request(reader)?, session(reader)?),
             CAP => Self::Cap(cap(reader)?),
@@ -83,6 +84,10 @@ fn refused(reader: &mut Reader<'_>) -> Result<Refused, Malformed> {
 
 fn reserve(reader: &mut Reader<'_>) -> Result<Reserve, Malformed> {
     Ok(Reserve { request: request(reader)?, rate: reader.rate()?, far: far(reader)? })
+}
+
+fn reserve_tunnel(reader: &mut Reader<'_>) -> Result<ReserveTunnel, Malformed> {
+    Ok(ReserveTunnel { session: reserve(reader)?, inside: reader.array::<4>()?.into() })
 }
 
 fn reserved(reader: &mut Reader<'_>) -> Result<Reserved, Malformed> {

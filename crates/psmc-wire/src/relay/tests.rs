@@ -64,8 +64,15 @@ fn greeting() -> impl Strategy<Value = Message> {
 
 fn about_sessions() -> impl Strategy<Value = Message> {
     let far = prop_oneof![stream_end(), (address(), hop()).prop_map(|(at, hop)| Far::Relay(at, hop))];
-    let reserve = (request(), rate(), far)
-        .prop_map(|(request, rate, far)| Message::Reserve(Reserve { request, rate, far }));
+    let reserve = (request(), rate(), far, proptest::option::of(any::<u32>())).prop_map(
+        |(request, rate, far, inside)| {
+            let session = Reserve { request, rate, far };
+            match inside {
+                Some(inside) => Message::ReserveTunnel(ReserveTunnel { session, inside: inside.into() }),
+                None => Message::Reserve(session),
+            }
+        },
+    );
     let reserved = (request(), session(), hop(), hop(), rate(), any::<u32>()).prop_map(
         |(request, session, near, far, rate, idle_s)| {
             Message::Reserved(Reserved { request, session, near, far, rate, idle_s })

@@ -2,7 +2,8 @@
 
 use super::{
     ACCEPT, CAP, CHAIN, CONNECT, CONNECTED, CapTarget, DONE, Far, HELLO, INCOMING, Message, REFRESH, REFUSED,
-    REGISTER, RELEASE, RESERVE, RESERVED, RequestId, Reserved, SessionId, WELCOME, cap, far, grant,
+    REGISTER, RELEASE, RESERVE, RESERVE_TUNNEL, RESERVED, RequestId, Reserve, Reserved, SessionId, WELCOME,
+    cap, far, grant,
 };
 use crate::control::LENGTH_LEN;
 use crate::writer;
@@ -38,10 +39,10 @@ impl Message {
                 out.extend(refused.reason.code().to_be_bytes());
                 writer::short_str(&refused.text, out);
             }
-            Self::Reserve(reserve) => {
-                about(RESERVE, reserve.request, out);
-                writer::rate(reserve.rate, out);
-                destination(&reserve.far, out);
+            Self::Reserve(wanted) => reserve(RESERVE, wanted, out),
+            Self::ReserveTunnel(wanted) => {
+                reserve(RESERVE_TUNNEL, &wanted.session, out);
+                out.extend(wanted.inside.octets());
             }
             Self::Reserved(session) => reserved(session, out),
             Self::Cap(wanted) => {
@@ -83,6 +84,12 @@ fn about(kind: u8, request: RequestId, out: &mut Vec<u8>) {
 fn about_session(kind: u8, request: RequestId, session: SessionId, out: &mut Vec<u8>) {
     about(kind, request, out);
     out.extend(session.0.to_be_bytes());
+}
+
+fn reserve(kind: u8, wanted: &Reserve, out: &mut Vec<u8>) {
+    about(kind, wanted.request, out);
+    writer::rate(wanted.rate, out);
+    destination(&wanted.far, out);
 }
 
 fn reserved(reserved: &Reserved, out: &mut Vec<u8>) {

@@ -45,6 +45,10 @@ impl Relay {
                 self.refusals.forged += 1;
                 return None;
             }
+            Err(Disbelief::Misaddressed) => {
+                self.refusals.misaddressed += 1;
+                return None;
+            }
         }
         self.pass_on(entry.session, entry.from.other(), &header, datagram, now)
     }

@@ -193,7 +193,7 @@ fn a_full_relay_takes_sessions_again_when_others_end() {
     let first = world.session(None);
     let _second = world.session(None);
     let ticket = world.account.take_session().unwrap();
-    let spec = SessionSpec { ticket, rate: None, address: None, far: Leg::Site };
+    let spec = SessionSpec { ticket, rate: None, address: None, far: Leg::Site, near_inside: None };
     assert_eq!(world.relay.add(spec, || [9; 32], world.now), Err(AddError));
     assert_eq!(world.account.sessions(), 2, "the ticket is given back");
     world.relay.remove(first.id, SITE, world.now).unwrap();

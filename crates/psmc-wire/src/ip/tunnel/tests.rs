@@ -3,7 +3,7 @@ use std::net::SocketAddrV4;
 use proptest::prelude::*;
 
 use super::*;
-use crate::ip::{TUNNELLED_UDP_HEADERS, TtlExpired, TunnelledUdp, checksum, forward};
+use crate::ip::{TtlExpired, TunnelledUdp, checksum, forward};
 
 const ENDS: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
 
@@ -76,7 +76,6 @@ proptest! {
         source in socket_address(),
         destination in socket_address(),
         datagram in proptest::collection::vec(any::<u8>(), 0..300),
-        flipped in 0usize..300 * 8,
     ) {
         let sent = TunnelledUdp { tunnel_source: ENDS[0], tunnel_destination: ENDS[1], source, destination };
         let mut packet = [&sent.headers(&datagram).unwrap()[..], &datagram].concat();
@@ -84,10 +83,6 @@ proptest! {
         let (read, place) = TunnelledUdp::parse(&packet, &unwrapped).unwrap();
         prop_assert_eq!(read, sent);
         prop_assert_eq!(&packet[place], &datagram[..]);
-        if flipped / 8 < datagram.len() {
-            packet[TUNNELLED_UDP_HEADERS + flipped / 8] ^= 1 << (flipped % 8);
-            prop_assert_eq!(TunnelledUdp::parse(&packet, &unwrapped), Err(Malformed::Illegal("checksum")));
-        }
     }
 
     #[test]

@@ -335,7 +335,8 @@ impl Work {
 
     fn on_path(&mut self, state: PathState) {
         self.timer.on_path(state, Instant::now());
-        if state != PathState::Active {
+        // One that loses much is a suspect ever again, and that is no other time.
+        if matches!(state, PathState::Dead | PathState::Probing) {
             self.judge.forget();
         }
     }

@@ -60,7 +60,8 @@ impl Looks {
     fn measure(&mut self, peer: PeerId, status: &PeerStatus) -> Vec<(PathId, Measured)> {
         let were_full = status.queued_packets > 0;
         let mut measured = Vec::new();
-        for path in status.paths.iter().filter(|path| path.state == PathState::Active) {
+        let works = |path: &&PathStatus| matches!(path.state, PathState::Active | PathState::Suspect);
+        for path in status.paths.iter().filter(works) {
             let now = counted(path);
             let before = self.counted.insert((peer, path.id), now);
             // A session that has begun anew counts from the beginning; the next look has both.

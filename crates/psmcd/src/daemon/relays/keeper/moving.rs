@@ -13,6 +13,9 @@ use crate::daemon::relays::judge::{Comparison, Fault, LONGEST_WAIT};
 /// A relay that does not answer in this time is no better than any other.
 const LONGEST_RACE: Duration = Duration::from_secs(4);
 
+/// Round trips until a relay has welcomed a site: one for TCP, one for TLS, one for the hello.
+const ROUND_TRIPS: u32 = 3;
+
 impl Work {
     /// Leads the path, which is dead, through the spare relay that answers first, and returns the connection to that.
     pub(super) async fn move_to_spare(&mut self) -> Option<Chain> {
@@ -22,7 +25,7 @@ impl Work {
     /// Looks at the path, and moves it if it is bad for long and there is a spare relay that may be better.
     pub(super) async fn weigh(&mut self, chain: &mut Chain, seen: Comparison) -> Result<(), RelayError> {
         let Some(fault) = self.judge.look(seen, Instant::now()) else { return Ok(()) };
-        let spare = self.better(fault).await;
+        let spare = self.better(fault, seen.own.rtt).await;
         let now = Instant::now();
         self.judge.on_tried(now);
         match spare {
@@ -35,27 +38,19 @@ impl Work {
     }
 
     /// A relay in place of the one that is at fault, and the name of that. What a relay loses or carries shows only in use;
-    /// how far it is away shows at once.
-    async fn better(&mut self, fault: Fault) -> Option<(Name, Chain)> {
+    /// a long way to it shows at once.
+    async fn better(&mut self, fault: Fault, rtt: Option<Duration>) -> Option<(Name, Chain)> {
         let [relay] = self.spec.relays.as_slice() else { return None };
         let name = relay.name.clone();
-        let patience = match fault {
-            Fault::Delay => self.time_to_answer().await * 2 / 3,
-            Fault::Loss | Fault::Rate => LONGEST_RACE,
+        let patience = match (fault, rtt) {
+            (Fault::Delay, Some(rtt)) => (ROUND_TRIPS * rtt * 2 / 3).min(LONGEST_RACE),
+            (Fault::Delay, None) | (Fault::Loss | Fault::Rate, _) => LONGEST_RACE,
         };
         let now = Instant::now();
         self.left.retain(|&(_, at)| now < at + LONGEST_WAIT);
         let left: Vec<_> = self.left.iter().map(|(name, _)| name.clone()).collect();
         let chain = timeout(patience, self.swap(fault.name(), &left)).await.ok()??;
         Some((name, chain))
-    }
-
-    /// How long the present relay takes to welcome this site.
-    async fn time_to_answer(&self) -> Duration {
-        let KeeperSpec { caller, local_end, relays, .. } = &self.spec;
-        let asked = Instant::now();
-        let answer = timeout(LONGEST_RACE, Chain::open(caller, local_end, relays)).await;
-        if matches!(answer, Ok(Ok(_))) { asked.elapsed() } else { LONGEST_RACE }
     }
 
     /// Takes another relay, none of `except`, and returns the connection to it.

@@ -17,19 +17,20 @@ mod relays;
 mod requests;
 pub mod settings;
 mod status;
+mod tunnels;
 
 use std::io;
 
 use psmc_net::netlink::NetlinkError;
 use psmc_net::tls::tcp::TcpError;
 use psmc_net::tun::TunError;
-use psmc_net::udp::BindError;
 use thiserror::Error;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::api;
 use crate::config::Config;
 use control::Control;
+pub use tunnels::PortError;
 
 /// Why the daemon could not start, or ended.
 #[derive(Debug, Error)]
@@ -39,7 +40,7 @@ pub enum DaemonError {
     Tun(#[from] TunError),
     /// The UDP port can't be had.
     #[error("cannot receive datagrams")]
-    Udp(#[from] BindError),
+    Port(#[from] PortError),
     /// The TCP port can't be had.
     #[error("cannot accept control connections")]
     Tcp(#[from] TcpError),

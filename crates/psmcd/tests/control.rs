@@ -58,6 +58,7 @@ fn path(name: &str) -> PathStatus {
         local: None,
         remote: Some("203.0.113.5:5115".to_owned()),
         relays: Vec::new(),
+        ip_in_ip: false,
         relay_error: None,
         uplink: None,
         interface: None,

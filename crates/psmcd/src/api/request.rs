@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::status::{PeerPaths, Status};
-use crate::config::{Endpoint, PathCongestion, PathSettings, Rate, ValueError, Weight};
+use crate::config::{Encapsulation, Endpoint, PathCongestion, PathSettings, Rate, ValueError, Weight};
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -181,6 +181,7 @@ impl PathSpec {
             address: self.address.map(|address| address.to_string().parse()).transpose()?,
             endpoint,
             relays: self.relays.iter().map(|name| name.parse()).collect::<Result<_, _>>()?,
+            encapsulation: Encapsulation::Udp,
             weight: self
                 .weight
                 .map(|weight| weight.to_string().parse::<Weight>())

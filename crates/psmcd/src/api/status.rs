@@ -210,6 +210,9 @@ pub struct PathStatus {
     /// its name if it has one here, else by its public key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub relays: Vec<String>,
+    /// Whether its datagrams travel in IP-in-IP to the relay; told by the site that has opened it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ip_in_ip: bool,
     /// Why it has no session at its relays, or no connection to one of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay_error: Option<String>,

@@ -50,6 +50,7 @@ fn remote(path: &PathStatus) -> String {
     if path.relays.is_empty() {
         address.to_owned()
     } else {
-        format!("{address} ({})", path.relays.join(", "))
+        let wrapped = if path.ip_in_ip { ", IP-in-IP" } else { "" };
+        format!("{address} ({}{wrapped})", path.relays.join(", "))
     }
 }

@@ -1,7 +1,7 @@
 //! From drafts to the configuration.
 
 use super::draft::{ClassDraft, Draft, PathDraft, PeerDraft, RelayDraft, SiteDraft, TreatmentDraft};
-use super::model::{Class, Config, PathCongestion, PathSettings, Paths, Peer, Relay, Site};
+use super::model::{Class, Config, PathCongestion, PathSettings, Paths, Peer, Relay, Site, TunnelEnd};
 use super::value::{AllowedNet, Endpoint, Name, SocketPath};
 use toml::Spanned;
 
@@ -15,10 +15,13 @@ struct Defaults {
 pub(super) fn config(draft: Draft) -> Option<Config> {
     let site = draft.site?;
     let defaults = defaults(&site);
+    let (tunnel_ends, relays): (Vec<_>, Vec<_>) =
+        draft.relays.into_iter().partition(|relay| relay.is_tunnel_end);
     Some(Config {
         site: self::site(site, draft.classes)?,
         peers: draft.peers.into_iter().map(|peer| self::peer(peer, &defaults)).collect::<Option<_>>()?,
-        relays: draft.relays.into_iter().map(relay).collect::<Option<_>>()?,
+        relays: relays.into_iter().map(relay).collect::<Option<_>>()?,
+        tunnel_ends: tunnel_ends.into_iter().map(tunnel_end).collect::<Option<_>>()?,
     })
 }
 
@@ -98,6 +101,7 @@ fn path(draft: PathDraft, endpoint: Option<&Endpoint>) -> Option<PathSettings> {
         address: draft.address.map(Spanned::into_inner),
         endpoint,
         relays,
+        encapsulation: draft.encapsulation.map(Spanned::into_inner).unwrap_or_default(),
         weight: draft.weight,
         max_rate: draft.max_rate,
         mtu: draft.mtu.map(Spanned::into_inner),
@@ -113,6 +117,14 @@ fn relay(draft: RelayDraft) -> Option<Relay> {
         name: draft.name?.into_inner(),
         address: draft.address?.into_inner(),
         public_key: draft.public_key?.into_inner(),
+    })
+}
+
+fn tunnel_end(draft: RelayDraft) -> Option<TunnelEnd> {
+    Some(TunnelEnd {
+        name: draft.name?.into_inner(),
+        address: draft.address?.into_inner(),
+        inside: draft.inside?.into_inner().0,
     })
 }
 

@@ -19,15 +19,15 @@ use psmc_toml::{Dialect, Source};
 
 pub(crate) use grants::{grant_text, read_grants};
 pub use model::{
-    Class, Config, PathCongestion, PathSettings, Paths, Peer, Relay, Reordering, Site, Treatment,
+    Class, Config, PathCongestion, PathSettings, Paths, Peer, Relay, Reordering, Site, Treatment, TunnelEnd,
 };
 pub use psmc_toml::{Complaint, ConfigError};
 pub(crate) use value::RUN_DIR;
 pub use value::{
     AllowedNet, BindAddress, BufferFactor, BufferPackets, BufferTimeout, ClampMss, ClassPriority,
-    ClassWeight, Congestion, DnsName, Dscp, Endpoint, Host, InnerMtu, InterfaceName, Keepalive, LinkMtu,
-    Listen, Name, Port, PortRange, Protocol, Rate, Repair, Scheduler, SocketPath, TunnelAddress, ValueError,
-    Weight,
+    ClassWeight, Congestion, DnsName, Dscp, Encapsulation, Endpoint, Host, InnerMtu, InterfaceName,
+    Keepalive, LinkMtu, Listen, Name, Port, PortRange, Protocol, Rate, Repair, Scheduler, SocketPath,
+    TunnelAddress, ValueError, Weight,
 };
 
 /// Most paths that one peer can have. Nobody has sixty-four uplinks, and every path costs probes and an anti-replay window.

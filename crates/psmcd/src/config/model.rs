@@ -1,14 +1,14 @@
 //! A checked configuration.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use psmc_net::keys::{PrivateKey, PublicKey};
 
 use super::value::{
     AllowedNet, BindAddress, BufferFactor, BufferPackets, BufferTimeout, ClampMss, ClassPriority,
-    ClassWeight, Congestion, Dscp, Endpoint, InnerMtu, InterfaceName, Keepalive, LinkMtu, Listen, Name,
-    PortRange, Protocol, Rate, Repair, Scheduler, SocketPath, TunnelAddress, Weight,
+    ClassWeight, Congestion, Dscp, Encapsulation, Endpoint, InnerMtu, InterfaceName, Keepalive, LinkMtu,
+    Listen, Name, PortRange, Protocol, Rate, Repair, Scheduler, SocketPath, TunnelAddress, Weight,
 };
 
 /// The configuration of a site. Every value in it is legal, and they fit together: names and keys are unique, no two
@@ -21,6 +21,8 @@ pub struct Config {
     pub peers: Vec<Peer>,
     /// The relays that paths may lead through. All that a path or peer names are among them.
     pub relays: Vec<Relay>,
+    /// Other machines that paths may lead through. Names are unique among both.
+    pub tunnel_ends: Vec<TunnelEnd>,
 }
 
 /// This machine, `[site]`.
@@ -189,6 +191,8 @@ pub struct PathSettings {
     /// The relays on the way there, the nearest first; up to [`MAX_CHAIN`](super::MAX_CHAIN), none twice. None for a direct
     /// path.
     pub relays: Vec<Name>,
+    /// What its datagrams are wrapped in. With IP-in-IP there is one relay, which may be a [`TunnelEnd`].
+    pub encapsulation: Encapsulation,
     /// Its share in the `wrr` scheduler.
     pub weight: Weight,
     /// The most it may send.
@@ -231,4 +235,15 @@ pub struct Relay {
     pub address: Endpoint,
     /// The key that it proves to have.
     pub public_key: PublicKey,
+}
+
+/// A `[[relay]]` that is none of ours: a machine that unwraps IP-in-IP and sends on what was in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TunnelEnd {
+    /// Its name.
+    pub name: Name,
+    /// Where it is. The port is of no use.
+    pub address: Endpoint,
+    /// The address by which it knows this site.
+    pub inside: Ipv4Addr,
 }

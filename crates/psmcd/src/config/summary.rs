@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Display};
 
-use super::model::{Config, PathCongestion, PathSettings, Paths, Peer, Reordering, Treatment};
-use super::value::ClampMss;
+use super::model::{Config, PathCongestion, PathSettings, Paths, Peer, Reordering, Treatment, TunnelEnd};
+use super::value::{ClampMss, Encapsulation};
 
 impl Config {
     /// What the file means, for a person who wrote it and wants to know whether it was understood.
@@ -47,6 +47,11 @@ impl Config {
         for (index, relay) in self.relays.iter().enumerate() {
             let gap = if index == 0 { "\n" } else { "" };
             writeln!(f, "{gap}relay {}: {}", relay.name, relay.address)?;
+        }
+        for (index, end) in self.tunnel_ends.iter().enumerate() {
+            let gap = if index == 0 { "\n" } else { "" };
+            let TunnelEnd { name, address, inside } = end;
+            writeln!(f, "{gap}tunnel end {name}: {}, where this site is {inside}", address.host)?;
         }
         Ok(())
     }
@@ -106,6 +111,9 @@ fn write_path(path: &PathSettings, peer: &Peer, f: &mut fmt::Formatter<'_>) -> f
     }
     if !path.relays.is_empty() {
         write!(f, ", through {}", joined(&path.relays))?;
+    }
+    if path.encapsulation == Encapsulation::IpIp {
+        write!(f, " by IP-in-IP")?;
     }
     write!(f, ", weight {}", path.weight)?;
     match (path.congestion, path.max_rate) {

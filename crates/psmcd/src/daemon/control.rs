@@ -28,6 +28,7 @@ use super::relays::{
     BoxedStream, Callers, Goal, Grants, LOOK_INTERVAL, LocalEnd, Looks, Registration, Spares,
 };
 use super::settings::{peer_config, routes_for, site_config, tun_config};
+use super::tunnels::Bind;
 use crate::api::Server;
 use crate::config::{self, Config, Name};
 use crate::error_chain;
@@ -79,6 +80,8 @@ pub(super) struct Control {
     pub(super) peers: Vec<Peer>,
     /// The relays that paths may lead through.
     pub(super) relays: Vec<config::Relay>,
+    /// Other machines that they may.
+    pub(super) tunnel_ends: Vec<config::TunnelEnd>,
     /// What this site may show to relays that do not know it.
     pub(super) grants: Grants,
     /// How good paths were that may get another relay.
@@ -127,7 +130,7 @@ pub(super) enum TaskEnd {
 impl Control {
     /// Makes everything that a site needs; what fails is undone by being dropped.
     pub(super) async fn start(config: Config) -> Result<Self, DaemonError> {
-        let Config { site, peers, relays } = config;
+        let Config { site, peers, relays, tunnel_ends } = config;
         let server = Server::bind(site.control_socket.as_path())?;
         let link_events = LinkEvents::open().await?;
         let netlink = Netlink::new()?;
@@ -154,6 +157,7 @@ impl Control {
             identity,
             peers: Vec::new(),
             relays,
+            tunnel_ends,
             looks: Looks::default(),
             registrations: Vec::new(),
             acceptor,
@@ -184,7 +188,7 @@ impl Control {
     }
 
     async fn set_up(&mut self, peers: Vec<config::Peer>) -> Result<(), DaemonError> {
-        let listen = UdpBind { address: self.site.bind_address(), interface: None };
+        let listen = Bind::Udp(UdpBind { address: self.site.bind_address(), interface: None });
         self.plane.call(move |plane| plane.open_port(LISTEN_SOCKET, &listen)).await??;
         for peer in peers {
             self.add_peer(peer).await?;
@@ -351,7 +355,10 @@ impl Control {
         let caller = self.caller();
         let Peer { config, paths, .. } = &self.peers[index];
         let dialer = Dialer::new(&self.identity, config.public_key);
-        let mut routes: Vec<_> = paths.iter().map(OpenPath::route).collect();
+        // Through a machine that only unwraps there is no connection; the straight one shows who speaks with whom.
+        let is_only_wrapped = paths.iter().all(OpenPath::is_in_plain_tunnel);
+        let leading = paths.iter().filter(|path| is_only_wrapped || !path.is_in_plain_tunnel());
+        let mut routes: Vec<_> = leading.map(OpenPath::route).collect();
         // Straight ways first.
         routes.sort_by_key(|route| route.relays.len());
         routes.dedup();

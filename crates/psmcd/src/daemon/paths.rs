@@ -1,11 +1,13 @@
 //! From configured paths to sockets and paths of the engine.
 
-use std::net::SocketAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use psmc_core::{PathError, PeerError, SocketId};
+use psmc_net::ipip::{TunnelBind, Way};
 use psmc_net::netlink::{LinkState, Netlink, NetworkEvent, Uplink};
-use psmc_net::udp::{BindError, UdpBind};
+use psmc_net::udp::UdpBind;
 use psmc_wire::PathId;
 use thiserror::Error;
 
@@ -15,7 +17,10 @@ use super::dial::Route;
 use super::plane::Plane;
 use super::relays::{Goal, Keeper, LocalEnd};
 use super::settings::path_config;
-use crate::config::{Endpoint, Host, MAX_CHAIN, Name, PathCongestion, PathSettings, TUNNEL_OVERHEAD, Weight};
+use super::tunnels::{Bind, PortError, TUNNEL_HEADER};
+use crate::config::{
+    Encapsulation, Endpoint, Host, MAX_CHAIN, Name, PathCongestion, PathSettings, TUNNEL_OVERHEAD, Weight,
+};
 
 /// The socket on the listening port, used by paths that are bound to nothing.
 pub(super) const LISTEN_SOCKET: SocketId = SocketId(0);
@@ -45,6 +50,15 @@ pub(super) enum OpenError {
     /// It leads straight to the peer.
     #[error("this site is hidden behind its relays: lead the path through some with --relays")]
     WouldShow,
+    /// Within IP-in-IP a datagram is for an address.
+    #[error("IP-in-IP leads to an address: give the path an endpoint, or let it go by UDP")]
+    NoAddress,
+    /// IP-in-IP is IPv4 in IPv4.
+    #[error("IP-in-IP needs addresses of IPv4, and {0} is none")]
+    NotIpv4(IpAddr),
+    /// Nothing leads to the relay just now.
+    #[error("there is no address from which the relay could be reached")]
+    NoSource(#[source] io::Error),
     /// It would pass a relay twice, or too many.
     #[error("a path leads through {MAX_CHAIN} relays at most, and through none twice")]
     BadChain,
@@ -68,14 +82,29 @@ pub(super) struct OpenPath {
     goal: Goal,
     /// What keeps its sessions at its relays, if it leads through any.
     pub(super) keeper: Option<Keeper>,
+    /// The tunnel of IP-in-IP in which its datagrams travel, if there is one.
+    tunnel: Option<TunnelBind>,
     /// The index of the interface that the socket was bound to; another one under the same name is another link.
     interface_index: Option<u32>,
 }
 
 impl OpenPath {
     /// What to bind its socket to, or `None` if it uses the listening one.
-    fn bind(&self) -> Option<UdpBind> {
-        bind_of(&self.settings, self.remote)
+    fn bind(&self) -> Option<Bind> {
+        match &self.tunnel {
+            Some(tunnel) => Some(Bind::Tunnel(tunnel.clone())),
+            None => bind_of(&self.settings, self.remote).map(Bind::Udp),
+        }
+    }
+
+    /// Whether its datagrams travel in IP-in-IP.
+    pub(super) fn is_in_tunnel(&self) -> bool {
+        self.tunnel.is_some()
+    }
+
+    /// Whether it leads through a machine that only unwraps, and takes no connections.
+    pub(super) fn is_in_plain_tunnel(&self) -> bool {
+        matches!(&self.tunnel, Some(TunnelBind { way: Way::Plain(_), .. }))
     }
 
     /// How a control connection is made along this path.
@@ -142,6 +171,7 @@ pub(super) fn uplink_paths(uplinks: &[Uplink], endpoint: &Endpoint, remote: Sock
         address: None,
         endpoint: Some(endpoint.clone()),
         relays: Vec::new(),
+        encapsulation: Encapsulation::Udp,
         weight: Weight::default(),
         max_rate: None,
         mtu: None,
@@ -171,7 +201,10 @@ async fn link_mtu(netlink: &Netlink, settings: &PathSettings) -> u16 {
 impl Control {
     /// Opens a path. If its interface isn't there yet, the path waits for it, dead.
     pub(super) async fn open_path(&mut self, peer: usize, settings: PathSettings) -> Result<(), OpenError> {
-        let relays = self.relays_named(&settings.relays)?;
+        let relays = match self.tunnel_end(&settings) {
+            Some(_) => Vec::new(),
+            None => self.relays_named(&settings.relays)?,
+        };
         if self.site.is_hidden && relays.is_empty() {
             return Err(OpenError::WouldShow);
         }
@@ -184,15 +217,23 @@ impl Control {
             (None, Goal::Address(address)) => address,
             (None, Goal::Gateway(_)) => return Err(OpenError::Nowhere),
         };
-        let mtu = link_mtu(&self.netlink, &settings).await;
+        let mut mtu = link_mtu(&self.netlink, &settings).await;
+        let socket = self.new_socket();
+        let tunnel = self.tunnel_of(&settings, socket, (goal, remote)).await?;
+        if tunnel.is_some() {
+            mtu = mtu.saturating_sub(TUNNEL_HEADER);
+        }
         let needed = usize::from(self.site.mtu.get()) + TUNNEL_OVERHEAD;
         if usize::from(mtu) < needed {
             let path = settings.name.as_str();
             tracing::info!(path, mtu, needed, "full-size packets travel in parts on this path");
         }
         let interface_index = self.interface_index(&settings).await;
-        let bind = bind_of(&settings, remote);
-        let socket = if bind.is_some() { self.new_socket() } else { LISTEN_SOCKET };
+        let bind = match &tunnel {
+            Some(tunnel) => Some(Bind::Tunnel(tunnel.clone())),
+            None => bind_of(&settings, remote).map(Bind::Udp),
+        };
+        let socket = if bind.is_some() { socket } else { LISTEN_SOCKET };
         let config = path_config(&settings, socket, remote, mtu);
         let to = self.peers[peer].id;
         let is_relayed = !relays.is_empty();
@@ -204,7 +245,7 @@ impl Control {
             };
             Ok((id, bind.map_or(Ok(()), |bind| bind_port(plane, socket, &bind))))
         });
-        let (id, bound): (PathId, Result<(), BindError>) =
+        let (id, bound): (PathId, Result<(), PortError>) =
             opened.await?.map_err(|error: PeerError| OpenError::Refused(error))?;
         if let Err(error) = bound {
             let path = settings.name.as_str();
@@ -215,8 +256,18 @@ impl Control {
             );
         }
         self.peers[peer].removed.remove(&settings.name);
-        let keeper = is_relayed.then(|| self.keep_relays(peer, id, &settings, relays));
-        self.peers[peer].paths.push(OpenPath { id, settings, socket, remote, goal, keeper, interface_index });
+        let wrapped = tunnel.as_ref().map(|tunnel| (goal, *tunnel.local.ip()));
+        let keeper = is_relayed.then(|| self.keep_relays(peer, id, &settings, (relays, wrapped)));
+        self.peers[peer].paths.push(OpenPath {
+            id,
+            settings,
+            socket,
+            remote,
+            goal,
+            keeper,
+            tunnel,
+            interface_index,
+        });
         Ok(())
     }
 
@@ -329,13 +380,13 @@ impl Control {
 }
 
 /// Opens the socket of a path and tells the engine whether there is one.
-fn bind_port(plane: &mut Plane, socket: SocketId, bind: &UdpBind) -> Result<(), BindError> {
+fn bind_port(plane: &mut Plane, socket: SocketId, bind: &Bind) -> Result<(), PortError> {
     let bound = plane.open_port(socket, bind);
     plane.site.handle_link(socket, bound.is_ok(), Instant::now());
     bound
 }
 
-fn log_bind(bound: Result<(), BindError>) {
+fn log_bind(bound: Result<(), PortError>) {
     if let Err(error) = bound {
         tracing::debug!(
             error = crate::error_chain(&error),

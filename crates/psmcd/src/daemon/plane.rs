@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use psmc_core::{Batch, ConnectionId, DatagramOrigin, Event, MAX_SEGMENTS, Site, SiteConfig, SocketId};
 use psmc_net::tun::{Tun, TunConfig};
-use psmc_net::udp::{BindError, Ecn, RecvBatch, UdpBind, UdpPort};
+use psmc_net::udp::{Ecn, RecvBatch};
 use psmc_wire::control::Message;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
@@ -17,6 +17,7 @@ use tokio::time::Sleep;
 use super::DaemonError;
 use super::interface::Interface;
 use super::port::{Port, Sent};
+use super::tunnels::{Bind, PortError};
 use crate::api::Batches;
 
 /// Jobs that wait for the plane; a full queue makes the control side wait, never the plane.
@@ -199,10 +200,9 @@ impl Plane {
     }
 
     /// Opens a socket, or opens it again. Without an interface of that name the place stays empty.
-    pub(super) fn open_port(&mut self, id: SocketId, bind: &UdpBind) -> Result<(), BindError> {
+    pub(super) fn open_port(&mut self, id: SocketId, bind: &Bind) -> Result<(), PortError> {
         self.ports.insert(id, Port::default());
-        let socket = UdpPort::bind(bind)?;
-        self.ports.insert(id, Port::new(Some(socket)));
+        self.ports.insert(id, Port::open(bind)?);
         Ok(())
     }
 
@@ -256,7 +256,17 @@ impl Plane {
                 Sent::TooBig(refused) => self.site.handle_refused(&refused, Instant::now()),
             }
             for _ in 0..READS_PER_TURN {
-                match port.poll_recv(cx, &mut self.received) {
+                let now = Instant::now();
+                let received = port.poll_recv(cx, &mut self.received, |meta, datagram| {
+                    let origin = DatagramOrigin {
+                        socket,
+                        local_ip: meta.local_ip,
+                        remote: meta.remote,
+                        congestion_experienced: meta.ecn == Ecn::Ce,
+                    };
+                    self.site.handle_datagram(datagram, &origin, now);
+                });
+                match received {
                     Poll::Ready(Ok(count)) => {
                         progress = true;
                         self.counters.batches.udp_received.add(1, count);
@@ -266,16 +276,6 @@ impl Plane {
                         break;
                     }
                     Poll::Pending => break,
-                }
-                let now = Instant::now();
-                for (meta, datagram) in self.received.datagrams() {
-                    let origin = DatagramOrigin {
-                        socket,
-                        local_ip: meta.local_ip,
-                        remote: meta.remote,
-                        congestion_experienced: meta.ecn == Ecn::Ce,
-                    };
-                    self.site.handle_datagram(datagram, &origin, now);
                 }
                 // While they are in the processor's cache.
                 self.interface.deliver(&mut self.site);

@@ -1,10 +1,13 @@
-//! A UDP socket of the data plane, with what it could not send yet.
+//! A socket of the data plane, with what it could not send yet.
 
 use std::io;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use psmc_core::Transmit;
-use psmc_net::udp::{self, Ecn, RecvBatch, SendFailure, UdpPort};
+use psmc_net::ipip::TunnelPort;
+use psmc_net::udp::{self, Ecn, RecvBatch, RecvMeta, SendError, SendFailure, UdpPort};
+
+use super::tunnels::{Bind, PortError};
 
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,16 +26,46 @@ struct Stalled {
     contents: Vec<u8>,
 }
 
+/// A socket for datagrams, as they are or in a tunnel.
+enum Socket {
+    Udp(UdpPort),
+    Tunnel(Box<TunnelPort>),
+}
+
 /// A socket, or the place of one whose interface is not there.
 #[derive(Default)]
 pub(super) struct Port {
-    socket: Option<UdpPort>,
+    socket: Option<Socket>,
     stalled: Option<Stalled>,
 }
 
+impl Socket {
+    fn open(bind: &Bind) -> Result<Self, PortError> {
+        Ok(match bind {
+            Bind::Udp(bind) => Self::Udp(UdpPort::bind(bind)?),
+            Bind::Tunnel(bind) => Self::Tunnel(Box::new(TunnelPort::open(bind.clone())?)),
+        })
+    }
+
+    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Udp(port) => port.poll_writable(cx),
+            Self::Tunnel(port) => port.poll_writable(cx),
+        }
+    }
+
+    fn try_send(&mut self, transmit: &udp::Transmit<'_>) -> Result<(), SendError> {
+        match self {
+            Self::Udp(port) => port.try_send(transmit),
+            Self::Tunnel(port) => port.try_send(transmit),
+        }
+    }
+}
+
 impl Port {
-    pub(super) fn new(socket: Option<UdpPort>) -> Self {
-        Self { socket, stalled: None }
+    /// Opens a socket.
+    pub(super) fn open(bind: &Bind) -> Result<Self, PortError> {
+        Ok(Self { socket: Some(Socket::open(bind)?), stalled: None })
     }
 
     /// Whether there is a socket.
@@ -40,10 +73,20 @@ impl Port {
         self.socket.is_some()
     }
 
-    /// Receives a batch.
-    pub(super) fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<usize>> {
-        match &self.socket {
-            Some(socket) => socket.poll_recv(cx, batch),
+    /// Receives a batch, for which there is room in `batch`, and gives each datagram to `deliver`.
+    pub(super) fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+        batch: &mut RecvBatch,
+        mut deliver: impl FnMut(RecvMeta, &mut [u8]),
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.socket {
+            Some(Socket::Udp(port)) => {
+                let received = ready!(port.poll_recv(cx, batch));
+                batch.datagrams().for_each(|(meta, datagram)| deliver(meta, datagram));
+                Poll::Ready(received)
+            }
+            Some(Socket::Tunnel(port)) => port.poll_recv(cx, deliver),
             None => Poll::Pending,
         }
     }
@@ -76,13 +119,13 @@ impl Port {
     /// Sends `contents` from byte `from` on. Returns where to go on when there is room again, if there is any
     /// such place; the task is woken then.
     fn send_from(
-        &self,
+        &mut self,
         transmit: Transmit,
         contents: &[u8],
         mut from: usize,
         cx: &mut Context<'_>,
     ) -> (Option<usize>, Sent) {
-        let Some(socket) = &self.socket else {
+        let Some(socket) = &mut self.socket else {
             return (None, Sent::Dropped);
         };
         let mut outcome = Sent::Yes;

@@ -12,7 +12,7 @@ use super::DaemonError;
 use super::control::{Control, Peer};
 use super::paths::OpenPath;
 use super::plane::PlaneCounters;
-use super::relays::{Keeper, Registration, Standing};
+use super::relays::{Keeper, Keeping, Registration, Standing};
 use crate::api::{
     ClassStatus, ControlStatus, PathState, PathStatus, PeerState, PeerStatus, RegistrationStatus, SiteStatus,
     Status,
@@ -219,7 +219,8 @@ fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
         },
         local: path.address.local_ip.map(|ip| ip.to_string()),
         remote: Some(path.address.remote.to_string()),
-        relays: keeping.relays.iter().map(|relay| relay.name.to_string()).collect(),
+        relays: relay_names(open, &keeping),
+        ip_in_ip: open.is_some_and(OpenPath::is_in_tunnel),
         relay_error: keeping.error,
         interface: settings.and_then(|settings| settings.interface.as_ref()).map(ToString::to_string),
         uplink: open.map(OpenPath::uplink),
@@ -235,6 +236,16 @@ fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
         tx_packets: counters.tx_packets,
         rx_packets: path.received.packets,
         lost_packets: counters.lost_packets,
+    }
+}
+
+/// Through which machines a path of this site leads.
+fn relay_names(open: Option<&OpenPath>, keeping: &Keeping) -> Vec<String> {
+    match open {
+        Some(open) if open.is_in_plain_tunnel() => {
+            open.settings.relays.iter().map(ToString::to_string).collect()
+        }
+        Some(_) | None => keeping.relays.iter().map(|relay| relay.name.to_string()).collect(),
     }
 }
 

@@ -1,9 +1,10 @@
 //! What the tunnel could carry at best.
 
 use psmc_wire::hop::HOP_HEADER_LEN;
+use psmc_wire::ip::IPV4_HEADER_LEN;
 
 use super::network::Link;
-use crate::config::InnerMtu;
+use crate::config::{Encapsulation, InnerMtu};
 
 /// Headers of an inner TCP segment: IPv4, TCP and its time stamps (RFC 7323), which Linux always sends.
 const INNER_HEADERS: u64 = 20 + 20 + 12;
@@ -18,10 +19,19 @@ const OUTER_HEADERS: u64 = 8 + 20 + 14;
 pub(super) fn goodput<'a>(links: impl IntoIterator<Item = &'a Link>) -> u64 {
     let mtu = u64::from(InnerMtu::default().get());
     let goodput = |link: &Link| {
-        let hop = if link.to_relay { HOP_HEADER_LEN as u64 } else { 0 };
-        link.bits_per_second() * (mtu - INNER_HEADERS) / (mtu + TUNNEL + hop + OUTER_HEADERS)
+        link.bits_per_second() * (mtu - INNER_HEADERS) / (mtu + TUNNEL + to_relay(link) + OUTER_HEADERS)
     };
     links.into_iter().map(goodput).sum()
+}
+
+/// What is added for a relay at the other end.
+fn to_relay(link: &Link) -> u64 {
+    let wrapping = match link.to_relay {
+        None => 0,
+        Some(Encapsulation::Udp) => HOP_HEADER_LEN,
+        Some(Encapsulation::IpIp) => HOP_HEADER_LEN + IPV4_HEADER_LEN,
+    };
+    wrapping as u64
 }
 
 #[cfg(test)]
@@ -36,7 +46,8 @@ mod tests {
     }
 
     #[test]
-    fn a_relay_takes_twenty_bytes_more() {
+    fn a_relay_takes_twenty_bytes_more_and_ip_in_ip_as_many() {
         assert_eq!(goodput(&links(Some(3))[..1]), 40_000_000 * 1348 / 1501);
+        assert_eq!(goodput(&links(Some(3))[1..2]), 30_000_000 * 1348 / 1521);
     }
 }

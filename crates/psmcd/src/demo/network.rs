@@ -6,6 +6,8 @@ use std::time::Duration;
 use ipnet::Ipv4Net;
 use psmc_net::netns::{Namespace, NetnsError, Queue, link_pair};
 
+use crate::config::Encapsulation;
+
 /// A link that leaves the van: to the headquarters, or to a relay. At both ends its interface bears its name.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -15,8 +17,8 @@ pub(super) struct Link {
     pub(super) mbps: u32,
     /// The third byte of its addresses, and of those of a relay and the headquarters.
     subnet: u8,
-    /// Whether a relay is at its other end.
-    pub(super) to_relay: bool,
+    /// Whether a relay is at its other end, and how datagrams travel there.
+    pub(super) to_relay: Option<Encapsulation>,
 }
 
 /// All links of a demonstration, the fastest first: that is the one that is cut, for it hurts most.
@@ -24,16 +26,16 @@ pub(super) type Links = &'static [Link];
 
 /// Links to the headquarters: as uneven as what people have at home, and slow enough for any machine to fill.
 pub(super) const DIRECT: Links = &[
-    Link { name: "dsl", mbps: 40, subnet: 1, to_relay: false },
-    Link { name: "lte", mbps: 30, subnet: 2, to_relay: false },
-    Link { name: "wifi", mbps: 20, subnet: 3, to_relay: false },
+    Link { name: "dsl", mbps: 40, subnet: 1, to_relay: None },
+    Link { name: "lte", mbps: 30, subnet: 2, to_relay: None },
+    Link { name: "wifi", mbps: 20, subnet: 3, to_relay: None },
 ];
 
 /// Links to relays. There is no other way to the headquarters.
 const RELAYED: Links = &[
-    Link { name: "fra1", mbps: 40, subnet: 11, to_relay: true },
-    Link { name: "ams1", mbps: 30, subnet: 12, to_relay: true },
-    Link { name: "lon1", mbps: 20, subnet: 13, to_relay: true },
+    Link { name: "fra1", mbps: 40, subnet: 11, to_relay: Some(Encapsulation::Udp) },
+    Link { name: "ams1", mbps: 30, subnet: 12, to_relay: Some(Encapsulation::IpIp) },
+    Link { name: "lon1", mbps: 20, subnet: 13, to_relay: Some(Encapsulation::Udp) },
 ];
 
 /// How many relays there can be: one that is cut, and others that stay.
@@ -90,14 +92,14 @@ impl Link {
 
     /// Where the headquarters are reached over this link.
     pub(super) fn hq(&self) -> Ipv4Addr {
-        if self.to_relay { Ipv4Addr::new(10, 201, self.subnet, 2) } else { self.far() }
+        if self.to_relay.is_some() { Ipv4Addr::new(10, 201, self.subnet, 2) } else { self.far() }
     }
 }
 
 impl Network {
     /// Makes the hosts and all links.
     pub(super) fn new(links: Links) -> Result<Self, NetnsError> {
-        let relays = links.iter().filter(|link| link.to_relay).map(|_| Namespace::new());
+        let relays = links.iter().filter(|link| link.to_relay.is_some()).map(|_| Namespace::new());
         let relays = relays.collect::<Result<_, _>>()?;
         let network = Self { van: Namespace::new()?, hq: Namespace::new()?, relays, links };
         network.hosts().try_for_each(|(link, host)| network.lay(link, host))?;
@@ -140,7 +142,7 @@ impl Network {
 
     fn lay(&self, link: &Link, far: &Namespace) -> Result<(), NetnsError> {
         join((&self.van, link.van()), (far, link.far()), link.name)?;
-        if link.to_relay {
+        if link.to_relay.is_some() {
             // As fast as the machine: what limits is the link in front of the relay.
             let name = format!("{}-hq", link.name);
             join((far, link.relay()), (&self.hq, link.hq()), &name)?;

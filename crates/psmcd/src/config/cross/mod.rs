@@ -6,6 +6,7 @@ mod names;
 mod paths;
 mod routes;
 mod treatment;
+mod tunnels;
 
 use std::collections::BTreeMap;
 use std::ops::Range;

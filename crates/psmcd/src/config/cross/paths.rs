@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use psmc_toml::Complaint;
 use toml::Spanned;
 
-use super::{for_each_repetition, names};
+use super::{for_each_repetition, names, tunnels};
 use crate::config::draft::{PathDraft, PeerDraft, RelayDraft};
 use crate::config::value::Name;
-use crate::config::value::{BindAddress, Congestion, Encapsulation, Endpoint, Host, InterfaceName};
+use crate::config::value::{BindAddress, Congestion, Endpoint, Host, InterfaceName};
 use crate::config::{MAX_CHAIN, MAX_PATHS};
 
 pub(super) fn check(peer: &PeerDraft, relays: &[RelayDraft], out: &mut Vec<Complaint>) {
@@ -21,9 +21,10 @@ pub(super) fn check(peer: &PeerDraft, relays: &[RelayDraft], out: &mut Vec<Compl
         fixed_rate(path, out);
         known_relays("the path goes over the relay", path.relays.as_ref(), relays, out);
         chain(path, out);
-        no_ipip_yet(path, out);
+        tunnels::check(peer, path, relays, out);
     }
     known_relays("the peer has the spare relay", peer.spare_relays.as_ref(), relays, out);
+    tunnels::no_spares(peer, relays, out);
 }
 
 /// A fixed rate is given by `max_rate`.
@@ -82,7 +83,7 @@ fn way<'a>(peer: &'a PeerDraft, path: &'a PathDraft) -> Option<Spanned<Way<'a>>>
 }
 
 /// Where a path leads. `None` also if the file gives an endpoint that is wrong.
-fn target<'a>(peer: &'a PeerDraft, path: &'a PathDraft) -> Option<&'a Spanned<Endpoint>> {
+pub(super) fn target<'a>(peer: &'a PeerDraft, path: &'a PathDraft) -> Option<&'a Spanned<Endpoint>> {
     if path.has_endpoint { path.endpoint.as_ref() } else { peer.endpoint.as_ref() }
 }
 
@@ -154,12 +155,4 @@ fn chain(path: &PathDraft, out: &mut Vec<Complaint>) {
         Complaint::new(reason, "leave some out: two already hide each end from the other's relay")
             .at(relays.span()),
     );
-}
-
-/// Nobody shall believe that his traffic is wrapped when it is not.
-fn no_ipip_yet(path: &PathDraft, out: &mut Vec<Complaint>) {
-    if let Some(ipip) = path.encapsulation.as_ref().filter(|e| *e.get_ref() == Encapsulation::IpIp) {
-        let reason = "this version of PSMC has no IP-in-IP yet, so this path cannot work";
-        out.push(Complaint::new(reason, r#"write "udp", or leave `encapsulation` out"#).at(ipip.span()));
-    }
 }

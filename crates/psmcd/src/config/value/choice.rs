@@ -220,10 +220,13 @@ impl Setting for Repair {
     const EXAMPLE: &'static str = "\"auto\"";
 }
 
-/// What a path's datagrams are wrapped in. `ipip` is understood in order to be refused by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) enum Encapsulation {
+/// What a path's datagrams are wrapped in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encapsulation {
+    /// UDP.
+    #[default]
     Udp,
+    /// UDP, and that in IPv4 in IPv4 to the relay (RFC 2003).
     IpIp,
 }
 

@@ -55,10 +55,16 @@ impl DnsName {
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.host {
-            Host::Ip(IpAddr::V6(ip)) => write!(f, "[{ip}]:{}", self.port),
-            Host::Ip(IpAddr::V4(ip)) => write!(f, "{ip}:{}", self.port),
-            Host::Dns(name) => write!(f, "{}:{}", name.0, self.port),
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(IpAddr::V6(ip)) => write!(f, "[{ip}]"),
+            Self::Ip(IpAddr::V4(ip)) => ip.fmt(f),
+            Self::Dns(name) => f.write_str(&name.0),
         }
     }
 }
@@ -88,6 +94,23 @@ impl FromStr for Endpoint {
         };
         Ok(Self { host: host.parse()?, port: port.parse()? })
     }
+}
+
+/// Where a relay is reached: an endpoint whose port may be left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::config) struct RelayAddress(pub(in crate::config) Endpoint);
+
+impl FromStr for RelayAddress {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        text.parse().or_else(|error| format!("{text}:{}", Port::DEFAULT).parse().map_err(|_| error)).map(Self)
+    }
+}
+
+impl Setting for RelayAddress {
+    const FORM: Form = Form::Text;
+    const EXAMPLE: &'static str = "\"198.51.100.7:5115\"";
 }
 
 impl Setting for Endpoint {

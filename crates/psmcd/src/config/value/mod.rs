@@ -12,12 +12,14 @@ mod net;
 mod number;
 
 pub use buffer::{BufferFactor, BufferPackets, BufferTimeout};
-pub use choice::{Congestion, Repair, Scheduler};
-pub(super) use choice::{Encapsulation, Reorder};
+pub(super) use choice::Reorder;
+pub use choice::{Congestion, Encapsulation, Repair, Scheduler};
 pub use class::{ClassPriority, ClassWeight, Dscp, PortRange, Protocol};
+pub(super) use endpoint::RelayAddress;
 pub use endpoint::{DnsName, Endpoint, Host};
 pub(super) use grants_file::GrantsFile;
 pub use mss::ClampMss;
+pub(super) use net::InsideAddress;
 pub use net::{AllowedNet, BindAddress, TunnelAddress};
 pub use number::{InnerMtu, Keepalive, LinkMtu, Weight};
 pub(crate) use psmc_toml::RUN_DIR;

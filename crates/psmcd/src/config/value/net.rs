@@ -1,7 +1,7 @@
 //! Addresses and networks.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
 use ipnet::IpNet;
@@ -123,6 +123,31 @@ impl FromStr for BindAddress {
 impl Setting for BindAddress {
     const FORM: Form = Form::Text;
     const EXAMPLE: &'static str = "\"192.0.2.7\"";
+}
+
+/// The address that a machine which unwraps IP-in-IP knows this site by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::config) struct InsideAddress(pub(in crate::config) Ipv4Addr);
+
+impl FromStr for InsideAddress {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        const REMEDY: &str =
+            "write the IPv4 address for which that machine has a tunnel to this site, such as \"10.9.0.2\"";
+        let ip = text
+            .parse::<Ipv4Addr>()
+            .map_err(|_| ValueError::new(format!("{text:?} is not an IPv4 address"), REMEDY))?;
+        if ip.is_unspecified() || ip.is_multicast() || ip.is_broadcast() {
+            return Err(ValueError::new(format!("no site has the address {ip}"), REMEDY));
+        }
+        Ok(Self(ip))
+    }
+}
+
+impl Setting for InsideAddress {
+    const FORM: Form = Form::Text;
+    const EXAMPLE: &'static str = "\"10.9.0.2\"";
 }
 
 #[cfg(test)]

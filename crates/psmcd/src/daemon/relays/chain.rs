@@ -1,7 +1,7 @@
 //! The sessions of one path: one at each relay that it leads through.
 
 use std::future::poll_fn;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use psmc_core::Via;
 use psmc_net::keys::PublicKey;
 use psmc_wire::hop::Hop;
 use psmc_wire::ids::KeyBytes;
-use psmc_wire::relay::{Far, Message, Refusal, Reserve, Reserved, SessionId};
+use psmc_wire::relay::{Far, Message, Refusal, Reserve, ReserveTunnel, Reserved, SessionId};
 
 use super::RelayError;
 use super::link::Link;
@@ -71,15 +71,17 @@ impl Chain {
     }
 
     /// Reserves sessions to `destination`, from the last relay to the first: each needs to know the label at the next one.
+    /// The first gets datagrams in IP-in-IP from the address `inside`, if that is said.
     pub(super) async fn reserve(
         &mut self,
         destination: &Destination,
         rate: Option<u64>,
+        inside: Option<Ipv4Addr>,
     ) -> Result<(Sessions, Via), RelayError> {
         let mut far = destination.far().await?;
         let mut made: Vec<Reserved> = Vec::new();
-        for (link, &data) in self.links.iter_mut().zip(&self.data).rev() {
-            let reserved = reserve(link, rate, far).await?;
+        for (number, (link, &data)) in self.links.iter_mut().zip(&self.data).enumerate().rev() {
+            let reserved = reserve(link, rate, far, inside.filter(|_| number == 0)).await?;
             far = Far::Relay(data, reserved.near.clone());
             made.push(reserved);
         }
@@ -143,8 +145,20 @@ impl Chain {
     }
 }
 
-async fn reserve(link: &mut Link, rate: Option<u64>, far: Far) -> Result<Reserved, RelayError> {
-    let message = link.ask(|request| Message::Reserve(Reserve { request, rate, far })).await?;
+async fn reserve(
+    link: &mut Link,
+    rate: Option<u64>,
+    far: Far,
+    inside: Option<Ipv4Addr>,
+) -> Result<Reserved, RelayError> {
+    let wanted = |request| {
+        let session = Reserve { request, rate, far };
+        match inside {
+            Some(inside) => Message::ReserveTunnel(ReserveTunnel { session, inside }),
+            None => Message::Reserve(session),
+        }
+    };
+    let message = link.ask(wanted).await?;
     let Message::Reserved(reserved) = message else { return Err(link.unexpected(message)) };
     Ok(reserved)
 }

@@ -12,6 +12,7 @@
 
 mod moving;
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use psmc_core::{PathState, PeerId};
@@ -62,6 +63,8 @@ pub(in crate::daemon) struct KeeperSpec {
     pub(in crate::daemon) spares: Spares,
     /// Where the last one leads.
     pub(in crate::daemon) destination: Destination,
+    /// With IP-in-IP, the address of this site within the tunnel.
+    pub(in crate::daemon) inside: Option<Ipv4Addr>,
     /// Bits per second that it should carry.
     pub(in crate::daemon) rate: Option<u64>,
     pub(in crate::daemon) peer: PeerId,
@@ -270,8 +273,8 @@ impl Work {
             return Ok(());
         }
         self.sessions = None;
-        let KeeperSpec { destination, rate, peer, path, name, plane, .. } = &self.spec;
-        let (sessions, via) = chain.reserve(destination, *rate).await?;
+        let KeeperSpec { destination, rate, inside, peer, path, name, plane, .. } = &self.spec;
+        let (sessions, via) = chain.reserve(destination, *rate, *inside).await?;
         tracing::info!(path = %name, relay = %via.remote, "session reserved");
         self.sessions = Some(sessions);
         self.told.send_modify(|keeping| keeping.error = None);

@@ -26,7 +26,7 @@ mod spares;
 
 pub(super) use chain::Destination;
 pub(super) use grants::Grants;
-pub(super) use keeper::{Keeper, KeeperSpec};
+pub(super) use keeper::{Keeper, KeeperSpec, Keeping};
 pub(super) use measure::{LOOK_INTERVAL, Looks};
 pub(super) use reach::{BoxedStream, Caller, Goal, LocalEnd, reach};
 pub(super) use registration::{Callers, Registration, RegistrationSpec, Standing};

@@ -1,12 +1,13 @@
 //! Which relays the paths of a site have.
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 
 use psmc_core::PeerId;
 use psmc_wire::PathId;
 
-use super::{Caller, Destination, Keeper, KeeperSpec, Registration, RegistrationSpec, Spares};
-use crate::config::{MAX_CHAIN, Name, PathSettings, Paths, Peer, Relay};
+use super::{Caller, Destination, Goal, Keeper, KeeperSpec, Registration, RegistrationSpec, Spares};
+use crate::config::{Endpoint, Host, MAX_CHAIN, Name, PathSettings, Paths, Peer, Relay};
 use crate::daemon::control::Control;
 use crate::daemon::paths::{OpenError, local_end};
 
@@ -41,16 +42,24 @@ impl Control {
         peer: usize,
         path: PathId,
         settings: &PathSettings,
-        relays: Vec<Relay>,
+        (relays, wrapped): (Vec<Relay>, Option<(Goal, Ipv4Addr)>),
     ) -> Keeper {
         let key = self.peers[peer].config.public_key;
-        let destination = settings.endpoint.clone().map_or(Destination::Gateway(key), Destination::Endpoint);
+        let destination = match (wrapped, &settings.endpoint) {
+            // A name could mean another address by the time of the reservation.
+            (Some((Goal::Address(peer), _)), Some(endpoint)) => {
+                Destination::Endpoint(Endpoint { host: Host::Ip(peer.ip()), port: endpoint.port })
+            }
+            (_, Some(endpoint)) => Destination::Endpoint(endpoint.clone()),
+            (_, None) => Destination::Gateway(key),
+        };
         let (keeper, work) = Keeper::new(KeeperSpec {
             caller: self.caller(),
             local_end: local_end(settings),
             relays,
             spares: self.peers[peer].spares.clone(),
             destination,
+            inside: wrapped.map(|(_, inside)| inside),
             rate: settings.max_rate.map(|rate| rate.bits_per_second()),
             peer: self.peers[peer].id,
             path,

@@ -28,6 +28,7 @@ fn path(name: &str, state: PathState) -> PathStatus {
         local: None,
         remote: None,
         relays: Vec::new(),
+        ip_in_ip: false,
         relay_error: None,
         uplink: None,
         interface: None,

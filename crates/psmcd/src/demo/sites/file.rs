@@ -4,9 +4,11 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
+use psmc_net::ipip;
 use psmc_net::keys::{PrivateKey, PublicKey};
 
 use super::Relays;
+use crate::config::Encapsulation;
 use crate::demo::network::{Link, Links};
 
 /// The address of the headquarters inside the tunnel.
@@ -22,8 +24,14 @@ pub(super) fn van(key: &PrivateKey, hq: &PublicKey, links: Links, relays: &Relay
             text,
             "\n[[peer.path]]\nname = {name:?}\ninterface = {name:?}\nendpoint = \"{endpoint}:{PORT}\""
         );
-        if link.to_relay {
-            let _ = writeln!(text, "relays = [{name:?}]");
+        match link.to_relay {
+            Some(Encapsulation::IpIp) if ipip::is_allowed() => {
+                let _ = writeln!(text, "relays = [{name:?}]\nencapsulation = \"ipip\"");
+            }
+            Some(Encapsulation::IpIp | Encapsulation::Udp) => {
+                let _ = writeln!(text, "relays = [{name:?}]");
+            }
+            None => {}
         }
     }
     for (link, relay) in links.iter().filter_map(|link| Some((link, relays.key(link)?))) {

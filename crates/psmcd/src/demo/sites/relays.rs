@@ -34,7 +34,7 @@ impl Relays {
         directory: &Path,
         site: &PublicKey,
     ) -> Result<Self, DemoError> {
-        let links = network.hosts().filter(|(link, _)| link.to_relay);
+        let links = network.hosts().filter(|(link, _)| link.to_relay.is_some());
         let relays = links.map(|(link, host)| Relay::start(link, host, directory, site));
         let relays = Self { relays: relays.collect::<Result<_, _>>()? };
         for relay in &relays.relays {

@@ -265,10 +265,10 @@ impl Path {
         let before = self.state();
         if let Some(sample) = self.liveness.on_answer(token, now) {
             self.answered_at = now;
-            self.rtt.update(sample, Duration::ZERO, now);
             if before == PathState::Dead && self.state() == PathState::Active {
-                self.controller.on_restart(now);
+                self.restart(now);
             }
+            self.rtt.update(sample, Duration::ZERO, now);
             if before != PathState::Active && self.state() == PathState::Active {
                 self.mtu.on_revived(now);
             }
@@ -287,7 +287,14 @@ impl Path {
         self.address = address;
         self.mtu.restart(now);
         self.liveness.revalidate(now);
+        self.restart(now);
+    }
+
+    /// Forgets what was learnt of a path that may be quite another one by now: as if it were as short as ever, data would
+    /// go to one that now takes long.
+    fn restart(&mut self, now: Instant) {
         self.controller.on_restart(now);
+        self.rtt = RttEstimator::default();
     }
 
     /// Changes what the path was configured with.

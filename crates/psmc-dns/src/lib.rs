@@ -4,11 +4,23 @@
 //! |---|---|
 //! | [`routes`] | the set of relays through which a service is reached: signed, and as records |
 //! | [`update`] | how routes get onto name servers: dynamic updates with TSIG, to many servers at once |
+//! | [`zone`] | the records of a zone: what it answers, how it changes, how it is signed |
+//! | [`store`] | zones that change, in a database |
+//! | [`server`] | the authoritative server around them |
+//! | [`config`] | the TOML file of a server, and all its checks |
+//! | [`daemon`] | the program, [`cli`] its command line, [`status`] what it tells about itself |
 //!
 //! `docs/DNS.md` says what the records are, to the bit, and how name servers are set up for them.
 
+pub mod cli;
+pub mod config;
+pub mod daemon;
 pub mod routes;
+pub mod server;
+pub mod status;
+pub mod store;
 pub mod update;
+pub mod zone;
 
 /// An error with all its causes, in one line.
 pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {

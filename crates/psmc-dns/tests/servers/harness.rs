@@ -33,15 +33,18 @@ www IN A   203.0.113.5
 
 /// A program in the namespace, and its directory.
 pub(crate) struct Program {
-    child: Child,
+    child: Running,
     pub(crate) directory: TempDir,
 }
 
-impl Drop for Program {
+/// A process that ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
     fn drop(&mut self) {
         // It is ours, and its files are about to go.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -51,7 +54,7 @@ impl Program {
         let log = File::create(directory.path().join("log")).unwrap();
         command.current_dir(directory.path()).stdout(log.try_clone().unwrap()).stderr(log);
         let child = namespace.spawn(command).unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        Self { child, directory }
+        Self { child: Running(child), directory }
     }
 
     /// Waits until the server at `ip` serves the zone.
@@ -63,9 +66,15 @@ impl Program {
             {
                 return self;
             }
-            let ended = self.child.try_wait().unwrap();
+            let ended = self.child.0.try_wait().unwrap();
             assert!(ended.is_none() && Instant::now() < deadline, "{ip} does not serve: {}", self.log());
         }
+    }
+
+    /// Ends it at once, as by `kill -9`, and leaves its files.
+    pub(crate) fn kill(self) -> TempDir {
+        drop(self.child);
+        self.directory
     }
 
     pub(crate) fn log(&self) -> String {
@@ -76,7 +85,7 @@ impl Program {
 pub(crate) fn write(directory: &Path, name: &str, text: &str) {
     let path = directory.join(name);
     fs::write(&path, text).unwrap();
-    fs::set_permissions(path, Permissions::from_mode(0o640)).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
 }
 
 /// BIND at `ip`, the primary of example.com.
@@ -168,5 +177,46 @@ pub(crate) fn target(servers: &[&str]) -> Target {
         key: KEY.parse::<TsigKey>().unwrap(),
         servers: servers.iter().map(|server| server.parse::<Server>().unwrap()).collect(),
         patience: Patience { attempts: 5, timeout: Duration::from_secs(20) },
+    }
+}
+
+/// Ours at `ip`, with these zones.
+pub(crate) fn ours(namespace: &Namespace, ip: &str, zones: &str) -> Program {
+    ours_in(namespace, tempfile::tempdir().unwrap(), ip, zones).serves(namespace, ip)
+}
+
+/// The same in a directory that may have a database already; it may not serve at once.
+pub(crate) fn ours_in(namespace: &Namespace, directory: TempDir, ip: &str, zones: &str) -> Program {
+    let path = directory.path();
+    write(path, "zone", ZONE);
+    write(path, "up.key", KEY);
+    write(path, "sign.key", &PrivateKey::from_seed([3; 32]).to_base64());
+    write(path, "tls.key", include_str!("../data/tls.key"));
+    write(path, "tls.pem", include_str!("../data/tls.pem"));
+    let config = format!(
+        "[server]\nname = \"test\"\nlisten = [\"{ip}\"]\ndatabase = \"zones.db\"\ncontrol_socket = \"{}/sock\"\n\
+         [tls]\nlisten = [\"{ip}:853\"]\ncertificate_file = \"tls.pem\"\nprivate_key_file = \"tls.key\"\n\
+         [[key]]\nfile = \"up.key\"\n{zones}",
+        path.display()
+    );
+    write(path, "dns.toml", &config);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_psmc-dns"));
+    command.args(["serve", "dns.toml"]);
+    Program::start(namespace, directory, &mut command)
+}
+
+/// A zone that can be changed, and fetched by this machine.
+pub(crate) const DYNAMIC: &str = "[[zone]]\nname = \"example.com\"\nfile = \"zone\"\nupdate = [\"up\"]\ntransfer = [\"127.0.0.1\", \"up\"]\n";
+
+/// Waits until `ask` yields `wanted`; says what it yields instead where that takes too long.
+pub(crate) fn until(wanted: &str, ask: impl Fn() -> String) {
+    let deadline = Instant::now() + STARTUP;
+    loop {
+        let found = ask();
+        if found == wanted {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{found:?} instead of {wanted:?}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -6,4 +6,5 @@
 
 mod harness;
 mod reroute;
+mod serving;
 mod trouble;

@@ -28,7 +28,7 @@ fn alt(namespace: &Namespace, target: &Target) -> (Vec<AltRecord>, bool) {
 }
 
 /// The life of routes on a server at 127.0.0.1, seen by our library, by `dig` and by `kdig`.
-fn life_of_routes(namespace: &Namespace) {
+pub(crate) fn life_of_routes(namespace: &Namespace) {
     let target = target(&["127.0.0.1"]);
     let set = routes(
         1,

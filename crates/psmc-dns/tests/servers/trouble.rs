@@ -32,7 +32,7 @@ fn with_key(key: &str) -> Target {
 }
 
 /// Asserts that servers refuse what they should, in words that help, at the first try.
-fn refusals(namespace: &Namespace) {
+pub(crate) fn refusals(namespace: &Namespace) {
     let other_secret = KEY.replace("AAEC", "BBBB");
     let other_name = KEY.replace(":up:", ":down:");
     for (target, complaint) in [

@@ -1,0 +1,142 @@
+//! The command line of `psmc-dns`.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use psmc_toml::ConfigError;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
+
+use crate::config::Config;
+use crate::daemon::{self, DaemonError};
+use crate::status::{Status, StatusError, ask};
+
+/// The PSMC name server: authoritative, with dynamic updates and alternate routes.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Checks a configuration with its zone files and keys, and says what it means.
+    Check {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Serves, in the foreground.
+    Serve {
+        /// The configuration.
+        file: PathBuf,
+        /// What is logged: a level, such as debug, or a list of directives [default: RUST_LOG, or info].
+        #[arg(long, value_name = "FILTER")]
+        log: Option<String>,
+    },
+    /// Shows what a running server does.
+    Status {
+        /// The server's control socket.
+        #[arg(long, value_name = "PATH")]
+        socket: PathBuf,
+        /// As JSON, for tools.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Why a command failed. The text is all that the user gets to see.
+#[derive(Debug, thiserror::Error)]
+enum CliError {
+    #[error("{0}")]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
+    #[error(transparent)]
+    Status(#[from] StatusError),
+    #[error("{filter:?} is not a log filter; write a level, such as debug")]
+    Filter { filter: String, source: ParseError },
+    #[error("cannot print the result")]
+    Output(#[from] io::Error),
+}
+
+/// Runs `psmc-dns` with the arguments of the process.
+#[must_use]
+pub fn main() -> ExitCode {
+    match run(Args::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads the output has seen enough.
+        Err(CliError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        // It has told its causes already.
+        Err(CliError::Config(error)) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("psmc-dns: {}", crate::error_chain(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), CliError> {
+    match command {
+        Command::Check { file } => {
+            let config = Config::load(&file)?;
+            write!(io::stdout(), "{} is right. It means:\n\n{}", file.display(), config.summary())?;
+            Ok(())
+        }
+        Command::Serve { file, log } => {
+            init_log(log.as_deref())?;
+            Ok(daemon::run(Config::load(&file)?)?)
+        }
+        Command::Status { socket, json } => {
+            let status = ask(&socket)?;
+            let text = if json {
+                serde_json::to_string_pretty(&status).map_err(io::Error::from)? + "\n"
+            } else {
+                describe(&status)
+            };
+            Ok(io::stdout().write_all(text.as_bytes())?)
+        }
+    }
+}
+
+fn describe(status: &Status) -> String {
+    let counts = &status.counts;
+    let mut text = format!(
+        "name server {}, up {} s\n\
+         answered {} questions, carried out {} updates, gave {} transfers\n\
+         refused {}, malformed {}, limited {}, dropped for overload {}\n",
+        status.name,
+        status.uptime_s,
+        counts.answered,
+        counts.updated,
+        counts.transferred,
+        counts.refused,
+        counts.malformed,
+        counts.limited,
+        counts.overloaded,
+    );
+    for zone in &status.zones {
+        let serial = zone.serial.map_or_else(|| "not served".to_owned(), |serial| format!("serial {serial}"));
+        let signed = if zone.signed { ", signed" } else { "" };
+        let from = zone.primary.as_ref().map_or_else(String::new, |primary| format!(", from {primary}"));
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "zone {} {serial}, {} records{signed}{from}", zone.name, zone.records);
+    }
+    text
+}
+
+/// Sets up logging to standard error; without a filter `RUST_LOG` counts, and without that `info`.
+fn init_log(filter: Option<&str>) -> Result<(), CliError> {
+    let filter = filter.map(str::to_owned).or_else(|| std::env::var(EnvFilter::DEFAULT_ENV).ok());
+    let filter = filter.filter(|filter| !filter.is_empty()).unwrap_or_else(|| "info".to_owned());
+    let parsed = EnvFilter::builder().parse(&filter).map_err(|source| CliError::Filter { filter, source })?;
+    let terminal = io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(parsed).with_writer(io::stderr).with_ansi(terminal).init();
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! Where requests come in: UDP, TCP (RFC 7766) and TLS (RFC 7858).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::io::{self, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, UdpSocket};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use super::limit::{Limiter, Verdict};
+use super::{Server, Transport};
+
+/// Connections that are served at a time, TCP and TLS together: each takes a descriptor, and a process has 1024 as a rule.
+pub const MAX_CONNECTIONS: usize = 512;
+
+/// Updates and notifications by UDP that are carried out at a time; they wait for the disk.
+const MAX_SLOW: usize = 64;
+
+/// How long a connection may be silent, and a client may take to read a response (RFC 7766 §6.2.3).
+const IDLE: Duration = Duration::from_secs(10);
+
+/// How long a TLS handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+
+/// How long to wait after `accept` or `recv` failed, which they do for want of memory or descriptors.
+const BACK_OFF: Duration = Duration::from_millis(200);
+
+/// The longest request in a datagram.
+const MAX_DATAGRAM: usize = 65_535;
+
+/// Responds to datagrams, so many in a second to each network.
+pub async fn serve_udp(server: Arc<Server>, socket: UdpSocket, per_second: u32) {
+    let socket = Arc::new(socket);
+    let mut limiter = Limiter::new(per_second);
+    let (slow, started) = (Arc::new(Semaphore::new(MAX_SLOW)), Instant::now());
+    let mut buffer = vec![0; MAX_DATAGRAM];
+    loop {
+        let (length, from) = match socket.recv_from(&mut buffer).await {
+            Ok(received) => received,
+            Err(error) => {
+                tracing::debug!(%error, "cannot receive");
+                sleep(BACK_OFF).await;
+                continue;
+            }
+        };
+        let request = &buffer[..length];
+        let second = u32::try_from(started.elapsed().as_secs()).unwrap_or(u32::MAX);
+        match limiter.judge(from.ip(), second) {
+            Verdict::Answer if is_question(request) => {
+                let responses = server.respond(request, from, Transport::Udp).await;
+                send(&socket, &responses, from);
+            }
+            Verdict::Answer => {
+                let Ok(permit) = slow.clone().try_acquire_owned() else {
+                    server.counters.overloaded();
+                    continue;
+                };
+                tokio::spawn(respond_slowly(server.clone(), socket.clone(), request.to_vec(), from, permit));
+            }
+            Verdict::Truncate => {
+                server.counters.limited();
+                send(&socket, &cut_off(request), from);
+            }
+            Verdict::Drop => server.counters.limited(),
+        }
+    }
+}
+
+async fn respond_slowly(
+    server: Arc<Server>,
+    socket: Arc<UdpSocket>,
+    request: Vec<u8>,
+    from: SocketAddr,
+    _permit: OwnedSemaphorePermit,
+) {
+    let responses = server.respond(&request, from, Transport::Udp).await;
+    send(&socket, &responses, from);
+}
+
+/// Sends responses as far as the socket takes them: a client asks again.
+fn send(socket: &UdpSocket, responses: &[Vec<u8>], to: SocketAddr) {
+    for response in responses {
+        let _ = socket.try_send_to(response, to);
+    }
+}
+
+/// Whether a request has the operation code of a question.
+fn is_question(request: &[u8]) -> bool {
+    request.get(2).is_some_and(|flags| flags & 0x78 == 0)
+}
+
+/// The header and the question of a request as a response that is cut off; nothing for what is no question.
+fn cut_off(request: &[u8]) -> Vec<Vec<u8>> {
+    let Some(header) = request.first_chunk::<12>().filter(|_| is_question(request)) else {
+        return Vec::new();
+    };
+    let [a, b, flags, ..] = *header;
+    // A response (QR) that is truncated (TC), with no section.
+    vec![vec![a, b, flags | 0x82, 0, 0, 0, 0, 0, 0, 0, 0, 0]]
+}
+
+/// Serves connections, as many at a time as `room` has permits.
+pub async fn serve_tcp(server: Arc<Server>, listener: TcpListener, room: Arc<Semaphore>) {
+    loop {
+        let Some((stream, from, permit)) = accept(&server, &listener, &room).await else { continue };
+        let server = server.clone();
+        tokio::spawn(async move {
+            converse(&server, stream, from).await;
+            drop(permit);
+        });
+    }
+}
+
+/// The same over TLS.
+pub async fn serve_tls(
+    server: Arc<Server>,
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    room: Arc<Semaphore>,
+) {
+    loop {
+        let Some((stream, from, permit)) = accept(&server, &listener, &room).await else { continue };
+        let (server, acceptor) = (server.clone(), acceptor.clone());
+        tokio::spawn(async move {
+            match timeout(HANDSHAKE, acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => converse(&server, stream, from).await,
+                Ok(Err(error)) => tracing::debug!(%from, %error, "no TLS"),
+                Err(_) => tracing::debug!(%from, "the TLS handshake takes too long"),
+            }
+            drop(permit);
+        });
+    }
+}
+
+async fn accept(
+    server: &Server,
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> Option<(tokio::net::TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+    match listener.accept().await {
+        Ok((stream, from)) => {
+            let Ok(permit) = room.clone().try_acquire_owned() else {
+                server.counters.overloaded();
+                return None;
+            };
+            // Responses are written whole; there is nothing to wait for.
+            let _ = stream.set_nodelay(true);
+            Some((stream, from, permit))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "cannot accept connections");
+            sleep(BACK_OFF).await;
+            None
+        }
+    }
+}
+
+/// Responds to one request after the other, until the client has nothing more to say.
+async fn converse(server: &Server, mut stream: impl AsyncRead + AsyncWrite + Unpin, from: SocketAddr) {
+    loop {
+        let Ok(Ok(request)) = timeout(IDLE, read(&mut stream)).await else { return };
+        let responses = server.respond(&request, from, Transport::Stream).await;
+        if responses.is_empty() {
+            return;
+        }
+        for response in responses {
+            match timeout(IDLE, write(&mut stream, &response)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) | Err(_) => return,
+            }
+        }
+    }
+}
+
+/// A message behind its length (RFC 1035 §4.2.2).
+pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
+    let length = stream.read_u16().await?;
+    let mut message = vec![0; length.into()];
+    stream.read_exact(&mut message).await?;
+    Ok(message)
+}
+
+/// The same the other way.
+pub(super) async fn write(stream: &mut (impl AsyncWrite + Unpin), message: &[u8]) -> io::Result<()> {
+    let length = u16::try_from(message.len()).map_err(io::Error::other)?;
+    stream.write_all(&[&length.to_be_bytes(), message].concat()).await?;
+    stream.flush().await
+}

@@ -1,0 +1,232 @@
+//! What a zone answers (RFC 1034 §4.3.2, RFC 4592 for wildcards, RFC 4035 §3.1 for proofs).
+
+use std::ops::Bound;
+
+use hickory_proto::op::ResponseCode;
+use hickory_proto::rr::{Name, RData, Record, RecordType};
+
+use super::{Node, Set, Zone};
+
+/// Aliases that are followed within a zone: more is a loop, or might as well be one.
+const MAX_ALIASES: usize = 8;
+
+/// The sections of a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What it is.
+    pub code: ResponseCode,
+    /// Whether the zone itself answers, rather than pointing to another one.
+    pub authoritative: bool,
+    /// The answer section.
+    pub answers: Vec<Record>,
+    /// The authority section.
+    pub authorities: Vec<Record>,
+    /// The additional section, without what EDNS and TSIG put there.
+    pub additionals: Vec<Record>,
+}
+
+/// What there is at a name.
+enum Found<'a> {
+    /// The name is below a delegation, at this name.
+    Delegated(&'a Name, &'a Set),
+    /// The name exists.
+    Node(&'a Node),
+    /// It does not, but a wildcard of this name stands for it.
+    Wildcard(&'a Name, &'a Node),
+    /// Names below it exist, it has no records itself.
+    Between,
+    /// It does not exist; this is the nearest one above it that does.
+    Nothing(Name),
+}
+
+impl Zone {
+    /// The answer to a question for a name in this zone. With `dnssec`, signatures and proofs are in it.
+    #[must_use]
+    pub fn answer(&self, name: &Name, kind: RecordType, dnssec: bool) -> Answer {
+        let mut answer = Answer {
+            code: ResponseCode::NoError,
+            authoritative: true,
+            answers: Vec::new(),
+            authorities: Vec::new(),
+            additionals: Vec::new(),
+        };
+        let dnssec = dnssec && self.is_signed();
+        let mut name = name.to_lowercase();
+        for _ in 0..MAX_ALIASES {
+            match self.step(&name, kind, dnssec, &mut answer) {
+                Some(next) if self.origin().zone_of(&next) => name = next.to_lowercase(),
+                Some(_) | None => break,
+            }
+        }
+        self.add_addresses(&mut answer, dnssec);
+        answer
+    }
+
+    /// Adds what there is for one name; yields the next one where it is an alias.
+    fn step(&self, name: &Name, kind: RecordType, dnssec: bool, answer: &mut Answer) -> Option<Name> {
+        match self.find(name, kind) {
+            Found::Delegated(cut, servers) => self.refer(cut, servers, dnssec, answer),
+            Found::Node(node) => return self.answer_from((name, node), name, kind, dnssec, answer),
+            Found::Wildcard(owner, node) => {
+                if dnssec {
+                    self.add_cover(name, answer);
+                }
+                return self.answer_from((owner, node), name, kind, dnssec, answer);
+            }
+            Found::Between => self.deny(name, dnssec, answer),
+            Found::Nothing(encloser) => {
+                answer.code = ResponseCode::NXDomain;
+                self.deny(name, dnssec, answer);
+                if dnssec && let Ok(wildcard) = encloser.prepend_label("*") {
+                    self.add_cover(&wildcard, answer);
+                }
+            }
+        }
+        None
+    }
+
+    fn find(&self, name: &Name, kind: RecordType) -> Found<'_> {
+        let (labels_of_name, labels_of_zone) = (name.iter().count(), self.origin().iter().count());
+        for labels in labels_of_zone + 1..=labels_of_name {
+            let ancestor = name.trim_to(labels);
+            let Some((cut, node)) = self.nodes.get_key_value(&ancestor) else { continue };
+            // The parent itself answers for DS (RFC 4035 §3.1.4.1).
+            if labels == labels_of_name && kind == RecordType::DS {
+                continue;
+            }
+            if let Some(servers) = node.get(&RecordType::NS).filter(|set| !set.records.is_empty()) {
+                return Found::Delegated(cut, servers);
+            }
+        }
+        if let Some(node) = self.nodes.get(name) {
+            return Found::Node(node);
+        }
+        if self.is_above_others(name) {
+            return Found::Between;
+        }
+        let mut encloser = name.base_name();
+        while !self.nodes.contains_key(&encloser) && !self.is_above_others(&encloser) {
+            encloser = encloser.base_name();
+        }
+        let wildcard = encloser.prepend_label("*").ok().and_then(|name| self.nodes.get_key_value(&name));
+        wildcard.map_or(Found::Nothing(encloser), |(owner, node)| Found::Wildcard(owner, node))
+    }
+
+    /// Whether a name that may have no records has others below it.
+    fn is_above_others(&self, name: &Name) -> bool {
+        let mut after = self.nodes.range::<Name, _>((Bound::Excluded(name), Bound::Unbounded));
+        after.next().is_some_and(|(next, _)| name.zone_of(next))
+    }
+
+    /// The answer of a node, as `name`, which differs from the node's own where that is a wildcard.
+    fn answer_from(
+        &self,
+        (owner, node): (&Name, &Node),
+        name: &Name,
+        kind: RecordType,
+        dnssec: bool,
+        answer: &mut Answer,
+    ) -> Option<Name> {
+        let wanted = if kind == RecordType::ANY {
+            // One set is enough (RFC 8482 §4.1).
+            node.values().find(|set| !set.records.is_empty())
+        } else {
+            node.get(&kind).filter(|set| !set.records.is_empty())
+        };
+        if let Some(set) = wanted {
+            add(&mut answer.answers, set, Some(name), dnssec);
+            return None;
+        }
+        let Some(set) = node.get(&RecordType::CNAME) else {
+            self.deny(owner, dnssec, answer);
+            return None;
+        };
+        add(&mut answer.answers, set, Some(name), dnssec);
+        let Some(Record { data: RData::CNAME(target), .. }) = set.records.first() else { return None };
+        Some(target.0.clone())
+    }
+
+    /// Points to the servers of a zone below.
+    fn refer(&self, cut: &Name, servers: &Set, dnssec: bool, answer: &mut Answer) {
+        answer.authoritative = !answer.answers.is_empty();
+        add(&mut answer.authorities, servers, None, false);
+        if dnssec {
+            match self.set(cut, RecordType::DS) {
+                Some(set) => add(&mut answer.authorities, set, None, true),
+                None => self.add_proof(cut, answer),
+            }
+        }
+    }
+
+    /// Says that there are no such records (RFC 2308 §3).
+    fn deny(&self, name: &Name, dnssec: bool, answer: &mut Answer) {
+        let Some(soa) = self.set(self.origin(), RecordType::SOA) else { return };
+        let first = answer.authorities.len();
+        add(&mut answer.authorities, soa, None, dnssec);
+        for record in &mut answer.authorities[first..] {
+            record.ttl = record.ttl.min(self.soa().minimum);
+        }
+        if dnssec {
+            self.add_cover(name, answer);
+        }
+    }
+
+    /// The NSEC record of a name.
+    fn add_proof(&self, name: &Name, answer: &mut Answer) {
+        if let Some(set) = self.set(name, RecordType::NSEC) {
+            let is_there = answer.authorities.iter().any(|record| Some(record) == set.records.first());
+            if !is_there {
+                add(&mut answer.authorities, set, None, true);
+            }
+        }
+    }
+
+    /// The NSEC record of a name, or of the last one before it.
+    fn add_cover(&self, name: &Name, answer: &mut Answer) {
+        let before = self.nodes.range::<Name, _>((Bound::Unbounded, Bound::Included(name)));
+        let mut with_proof = before.rev().filter(|(_, node)| node.contains_key(&RecordType::NSEC));
+        if let Some((owner, _)) = with_proof.next() {
+            self.add_proof(owner, answer);
+        }
+    }
+
+    /// The addresses of the hosts that the records name, as far as this zone has them.
+    fn add_addresses(&self, answer: &mut Answer, dnssec: bool) {
+        let named = answer.answers.iter().chain(&answer.authorities).filter_map(host_of);
+        let mut hosts: Vec<Name> = named.map(Name::to_lowercase).collect();
+        hosts.sort();
+        hosts.dedup();
+        for host in hosts {
+            for kind in [RecordType::A, RecordType::AAAA] {
+                if let Some(set) = self.set(&host, kind) {
+                    add(&mut answer.additionals, set, None, dnssec);
+                }
+            }
+        }
+    }
+}
+
+/// The host whose address whoever gets the record asks for next.
+fn host_of(record: &Record) -> Option<&Name> {
+    if let RData::NS(host) = &record.data {
+        return Some(&host.0);
+    }
+    if let RData::MX(mx) = &record.data {
+        return Some(&mx.exchange);
+    }
+    if let RData::SRV(srv) = &record.data {
+        return Some(&srv.target);
+    }
+    None
+}
+
+fn add(section: &mut Vec<Record>, set: &Set, owner: Option<&Name>, dnssec: bool) {
+    let signatures = if dnssec { &set.signatures[..] } else { &[] };
+    section.extend(set.records.iter().chain(signatures).map(|record| {
+        let mut record = record.clone();
+        if let Some(owner) = owner {
+            record.name = owner.clone();
+        }
+        record
+    }));
+}

@@ -86,9 +86,10 @@ fn receive(socket: &UdpSocket, room: &mut [u8]) -> io::Result<(usize, usize)> {
     let mut control = cmsg_space!(i32);
     let mut slices = [IoSliceMut::new(room)];
     let message = recvmsg::<()>(socket.as_raw_fd(), &mut slices, Some(&mut control), MsgFlags::MSG_DONTWAIT)?;
-    let sizes = message.cmsgs()?.find_map(|control| match control {
-        ControlMessageOwned::UdpGroSegments(size) => usize::try_from(size).ok(),
-        _ => None,
-    });
+    let size = |control| {
+        let ControlMessageOwned::UdpGroSegments(size) = control else { return None };
+        usize::try_from(size).ok()
+    };
+    let sizes = message.cmsgs()?.find_map(size);
     Ok((message.bytes, sizes.unwrap_or(message.bytes.min(DATAGRAM))))
 }

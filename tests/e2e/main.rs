@@ -24,3 +24,4 @@ mod repair;
 mod roaming;
 mod strangers;
 mod traffic;
+mod tunnels;

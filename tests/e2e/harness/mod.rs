@@ -12,6 +12,7 @@ mod stranger;
 mod stream;
 mod tap;
 mod tunnel;
+mod tunnel_end;
 
 pub(crate) use bulk::Bulk;
 pub(crate) use download::download;
@@ -25,3 +26,4 @@ pub(crate) use stranger::{ADDRESSES, Stranger, address as stranger_address};
 pub(crate) use stream::{Deliveries, Stream};
 pub(crate) use tap::{Tap, contains};
 pub(crate) use tunnel::Tunnel;
+pub(crate) use tunnel_end::TunnelEnd;

@@ -14,7 +14,7 @@ use psmc_net::netns::{Namespace, Queue, link_pair};
 use tempfile::TempDir;
 
 use super::plan::PORT;
-use super::{Plan, Site, Tap, Tunnel, wait_for};
+use super::{Plan, Site, Tap, Tunnel, TunnelEnd, wait_for};
 use crate::common::program;
 
 /// How long a relay may take to start.
@@ -172,6 +172,32 @@ impl Relayed {
             "[[peer.path]]\nname = \"{}\"\nrelays = {names:?}\nendpoint = \"{hq}:{PORT}\"\n",
             names.join("-")
         )
+    }
+
+    /// The same, by IP-in-IP to the relay.
+    pub(crate) fn wrapped_path(relay: usize) -> String {
+        Self::path(&[relay]) + "encapsulation = \"ipip\"\n"
+    }
+
+    /// A `[[peer.path]]` of the van by IP-in-IP to the host of a relay, which is an ordinary end of a tunnel for this
+    /// purpose, and knows the van as `inside`; with the `[[relay]]` for it.
+    pub(crate) fn path_by_tunnel_end(relay: usize, inside: Ipv4Addr) -> String {
+        let (end, hq) = (address(VAN_TO_RELAY, relay, 2), address(RELAY_TO_HQ, relay, 2));
+        format!(
+            "[[peer.path]]\nname = \"end\"\nrelays = [\"end\"]\nencapsulation = \"ipip\"\nendpoint = \"{hq}:{PORT}\"\n\
+             [[relay]]\nname = \"end\"\naddress = \"{end}\"\ninside = \"{inside}\"\n"
+        )
+    }
+
+    /// Makes the host of a relay, whose program is killed, an ordinary end of a tunnel to the van.
+    pub(crate) fn make_tunnel_end(&mut self, relay: usize, inside: Ipv4Addr) -> TunnelEnd {
+        self.kill(relay);
+        // Else it would be given what a network card has still to cut, and to sum up.
+        self.tunnel.hq.namespace.disable_offloads(&hq_interface(relay)).unwrap();
+        let (target, gateway) = (Ipv4Net::new_assert(inside, 32), seen_address(relay));
+        self.tunnel.hq.namespace.add_route(target.into(), gateway.into()).unwrap();
+        let host = &self.relays[relay].namespace;
+        TunnelEnd::start(host, &link_name(RELAY_TO_HQ, relay), van_address(relay), inside)
     }
 
     /// Kills a relay, without a word.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`TsigKey`] | the secret that a server knows its updaters by |
 //! | [`Change`] | which records of a service are replaced by which |
-//! | [`run`] | the change, on many servers at once, with retries, and a [`Report`] of how it went |
+//! | [`run()`] | the change, on many servers at once, with retries, and a [`Report`] of how it went |
 //! | [`published`] | what a server has of a service |
 
 mod change;

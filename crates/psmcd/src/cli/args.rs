@@ -69,7 +69,7 @@ pub(super) enum Command {
     /// Sign a grant: the right of a site to use a relay, for some time
     ///
     /// Prints one line for the site's `grants_file`. Relays that name the coordinator's public key serve whoever has one,
-    /// without an [[allow]]:
+    /// without an `[[allow]]`:
     ///
     ///   psmc grant --coordinator coordinator.key --relay KEY --holder KEY --for 24h >> van.grants
     #[command(verbatim_doc_comment)]

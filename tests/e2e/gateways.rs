@@ -116,11 +116,11 @@ fn a_fleet_is_served_by_grants_and_without_any_list() {
     assert_eq!(world.status(0).gateways, 1);
 }
 
-/// Ten seconds of losses are a fault; what comes before is the test's own.
+/// Ten seconds of losses are a fault; a path that loses its probes, too, is given up sooner.
 const VERDICT: Duration = Duration::from_secs(40);
 
 #[test]
-fn a_path_leaves_a_relay_that_is_merely_bad_and_the_others_stay() {
+fn a_path_leaves_a_relay_that_loses_much_and_the_others_stay() {
     let mut world = Relayed::prepare(3, Some(20));
     let paths = Relayed::hidden_path(&[0]) + &Relayed::hidden_path(&[1]);
     world.start_hidden("", "spare_relays = [\"r2\"]\n", &paths);
@@ -136,7 +136,6 @@ fn a_path_leaves_a_relay_that_is_merely_bad_and_the_others_stay() {
         (path.relays == ["r2"] && path.state == PathState::Active).then_some(())
     });
     println!("a relay loses 40 %: its path has another one after {:.0?}", begun.elapsed());
-    assert!(world.tunnel.van.log().contains("loses much more than the others"));
     let bytes = world.tunnel.van.path("r0").unwrap().tx_bytes;
     wait_for("bytes through the spare relay", PATIENCE, || {
         world.tunnel.van.path("r0").filter(|path| path.tx_bytes > bytes + (1 << 20))

@@ -9,6 +9,7 @@ mod receiver;
 mod sender;
 
 use std::error::Error;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 
@@ -141,11 +142,13 @@ fn wait(device: &SyncDevice, socket: &UdpSocket) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Whether there was something; nothing to be read is no error.
+/// Whether there was something; nothing to be read is no error, nor is a far end that does not listen yet.
 fn is_some<T>(outcome: std::io::Result<T>) -> std::io::Result<Option<T>> {
     match outcome {
         Ok(value) => Ok(Some(value)),
-        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionRefused) => {
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }

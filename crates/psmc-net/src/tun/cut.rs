@@ -10,6 +10,10 @@ use super::offload::{Kind, Offload};
 /// The longest headers that are cut: IPv4 and TCP with all their options, or IPv6 with a few extensions.
 pub(super) const MAX_HEADER: usize = 256;
 
+/// Bytes of the headers without options (RFC 9293 §3.1, RFC 768).
+const TCP_HEADER: usize = 20;
+const UDP_HEADER: usize = 8;
+
 const TCP_CHECKSUM: usize = 16;
 const TCP_FIN: u8 = 0x01;
 const TCP_CWR: u8 = 0x80;
@@ -26,14 +30,14 @@ pub(super) struct Layout {
 /// How the packet that begins with `front` is to be cut; `None` if it makes no sense.
 pub(super) fn layout(offload: &Offload, front: &[u8]) -> Option<Layout> {
     let start = usize::from(offload.start);
-    let transport_len = match offload.kind {
-        Kind::Tcp4 | Kind::Tcp6 => usize::from(front.get(start + 12)? >> 4) * 4,
-        Kind::Udp => 8,
+    let (transport_len, least) = match offload.kind {
+        Kind::Tcp4 | Kind::Tcp6 => (usize::from(front.get(start + 12)? >> 4) * 4, TCP_HEADER),
+        Kind::Udp => (UDP_HEADER, UDP_HEADER),
         Kind::Single | Kind::Unknown => return None,
     };
     let (header_len, piece) = (start + transport_len, usize::from(offload.piece));
     let is_legal =
-        start >= 20 && transport_len >= 8 && piece > 0 && header_len <= front.len().min(MAX_HEADER);
+        start >= 20 && transport_len >= least && piece > 0 && header_len <= front.len().min(MAX_HEADER);
     is_legal.then_some(Layout { header_len, piece })
 }
 

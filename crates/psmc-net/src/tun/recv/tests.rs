@@ -148,6 +148,15 @@ fn nonsense_is_skipped() {
         (Kind::Unknown, 20, 100),
         (Kind::Udp, 90, 90),
     ];
+    // A TCP header that says to be shorter than its fixed part.
+    for words in 0..5 {
+        let offload = Offload { kind: Kind::Tcp4, start: 20, piece: 600, ..Offload::default() };
+        let (mut reader, mut out) = (Reader::new(), Vec::new());
+        reader.whole[0] = 0x45;
+        reader.whole[32] = words << 4;
+        reader.cut(&offload, 2000, &mut pool, &mut out);
+        assert!(out.is_empty(), "{words} words");
+    }
     for (kind, start, len) in nonsense {
         let offload = Offload { kind, start, piece: 10, ..Offload::default() };
         let mut reader = Reader::new();

@@ -31,7 +31,9 @@ const LAYERS: &[(&str, Layer)] = &[
     ("psmc-coordinator", Layer::Programs),
     ("psmc-dns", Layer::Programs),
     ("psmc-lab", Layer::Programs),
+    ("psmc-guard", Layer::Programs),
     ("psmc-relay", Layer::Programs),
+    ("psmc-signal", Layer::Programs),
     ("psmc-toml", Layer::Programs),
     ("psmcd", Layer::Programs),
 ];

@@ -3,8 +3,9 @@
 //!
 //! A connection is TLS between keys that both sides know, dialled by the gateway or client under [`ALPN`]. Its messages are
 //! [`Message`]s as JSON in the frames of other control connections (a length of four bytes before each). The dialler says
-//! [`Message::Hello`] first, and the coordinator [`Message::Welcome`] or [`Message::Refused`].
+//! [`Message::Hello`] first, and the coordinator [`Message::Welcome`] or [`Message::Refused`]. [`connection`] does that.
 
+pub mod connection;
 pub mod message;
 
 pub use message::{

@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use psmc_net::keys::PrivateKey;
 use psmc_net::netns::Namespace;
-use psmcd::api::{Client, PathState, PathStatus, PeerStatus, Request, Response, Status};
+use psmcd::api::{Client, PathState, PathStatus, PeerStatus, Status};
 
 use super::plan::{End, Family};
 use super::wait_for;
@@ -106,10 +106,7 @@ impl Site {
 
     /// The state of the daemon, if it answers.
     pub(crate) fn try_status(&self) -> Option<Status> {
-        match Client::connect(&self.file("sock")).ok()?.ask(&Request::Status).ok()? {
-            Response::Status(status) => Some(*status),
-            Response::Ok | Response::Paths(_) | Response::Error { .. } => None,
-        }
+        Client::connect(&self.file("sock")).ok()?.status().ok()
     }
 
     /// The state of the daemon.

@@ -1,5 +1,9 @@
 //! The tool's side of the control socket.
 
+mod calls;
+
+pub use calls::RouteSet;
+
 use std::fs;
 use std::io::{self, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -10,7 +14,7 @@ use super::frame::{self, FrameError};
 use super::{Request, Response};
 use crate::config::{Name, RUN_DIR, SocketPath};
 
-/// How long to wait for a response: longer than the daemon itself waits before it says that it is stuck.
+/// How long to wait for a response that is not to come later: longer than the daemon itself waits before it says that it is stuck.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Why a daemon could not be asked.
@@ -53,6 +57,9 @@ pub enum ClientError {
     /// The daemon takes too long.
     #[error("psmcd has not answered within {} s; look at its log", TIMEOUT.as_secs())]
     Timeout,
+    /// It says something else than was asked for.
+    #[error("psmcd answered something else than was asked; install the same release of psmc and psmcd")]
+    WrongAnswer,
     /// The conversation failed.
     #[error("cannot talk to psmcd: {0}")]
     Frame(#[source] FrameError),
@@ -93,12 +100,19 @@ impl Client {
     /// [`ClientError::Refused`] if the daemon answers with [`Response::Error`].
     pub fn ask(&mut self, request: &Request) -> Result<Response, ClientError> {
         let line = frame::encode(request).map_err(ClientError::Frame)?;
+        let limit = Some(TIMEOUT + request.patience());
+        self.stream.get_ref().set_read_timeout(limit).map_err(|error| ClientError::Frame(error.into()))?;
         // A daemon that turns a client away closes without reading: what it said is still there to be read.
         drop(self.stream.get_mut().write_all(&line));
         let line = frame::read_line_blocking(&mut self.stream).map_err(read_error)?;
         match frame::decode(&line.ok_or(ClientError::NoAnswer)?).map_err(ClientError::Frame)? {
             Response::Error { message } => Err(ClientError::Refused(message)),
-            response @ (Response::Ok | Response::Status(_) | Response::Paths(_)) => Ok(response),
+            response @ (Response::Ok
+            | Response::Status(_)
+            | Response::Paths(_)
+            | Response::Peer(_)
+            | Response::Routes(_)
+            | Response::Registrations(_)) => Ok(response),
         }
     }
 }

@@ -14,12 +14,16 @@
 mod client;
 mod frame;
 mod request;
+mod routes;
 mod server;
 mod status;
 
-pub use client::{Client, ClientError};
+pub use client::{Client, ClientError, RouteSet};
 pub use frame::{FrameError, MAX_LINE, VERSION};
-pub use request::{PathSpec, RateLimit, Request, Response, WantedState};
+pub use request::{MAX_WAIT, PathSpec, RateLimit, Request, Response, WantedState};
+pub use routes::{
+    Carrier, PeerReport, PeerRoutes, RegisterSpec, RouteSpec, RouteStatus, RoutesStatus, WaitFor,
+};
 pub use server::{BindError, Call, MAX_CLIENTS, Server};
 pub use status::{
     Batches, Calls, ClassStatus, ControlStatus, PathState, PathStatus, PeerPaths, PeerState, PeerStatus,

@@ -1,10 +1,12 @@
 //! Requests and responses.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::status::{PeerPaths, Status};
+use super::routes::{PeerReport, PeerRoutes, RegisterSpec, RouteSpec, WaitFor};
+use super::status::{PeerPaths, RegistrationStatus, Status};
 use crate::config::{Encapsulation, Endpoint, PathCongestion, PathSettings, Rate, ValueError, Weight};
 
 /// What a client asks for.
@@ -59,6 +61,97 @@ pub enum Request {
         /// Which path takes a packet, as the configuration spells it.
         scheduler: String,
     },
+    /// Adds a peer, until the daemon ends; answered with [`Response::Ok`].
+    PeerAdd {
+        /// What it is called here.
+        name: String,
+        /// Its public key, base64.
+        public_key: String,
+        /// The networks behind it.
+        allowed_ips: Vec<String>,
+        /// Where it is reached, `host:port`; absent if it is the one to call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        endpoint: Option<String>,
+    },
+    /// Removes a peer that was added while the daemon ran; answered with [`Response::Ok`].
+    PeerRemove {
+        /// Its name.
+        name: String,
+    },
+    /// Answers with [`Response::Peer`] when what is waited for has come, or the time is over.
+    PeerWait {
+        /// The peer's name.
+        peer: String,
+        /// What is waited for.
+        until: WaitFor,
+        /// How long, in milliseconds, [`MAX_WAIT`] at most.
+        timeout_ms: u64,
+    },
+    /// Leads further paths to a peer, over these relays and as long as the set counts. It takes the place of the one
+    /// before: paths whose relay is in both go on. Answered with [`Response::Ok`].
+    RoutesSet {
+        /// The peer's name.
+        peer: String,
+        /// The relays, the preferred one first.
+        routes: Vec<RouteSpec>,
+        /// When the set ends, in seconds since 1970.
+        expires: u64,
+        /// Its number: one that is lower than that of an earlier set is refused.
+        serial: u64,
+        /// When the paths are used, as `routes` of the configuration says it; absent for what that says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        policy: Option<String>,
+        /// What may be shown to the relays, as `psmc grant` prints it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        grants: Vec<String>,
+    },
+    /// Ends the learned routes to a peer; answered with [`Response::Ok`].
+    RoutesClear {
+        /// The peer's name.
+        peer: String,
+    },
+    /// The learned routes to one peer, or to all; answered with [`Response::Routes`].
+    RoutesList {
+        /// The peer's name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        peer: Option<String>,
+    },
+    /// Registers with these relays, beside those of the configuration, until the daemon ends. They take the place of those
+    /// before: where a relay is in both nothing changes. Answered with [`Response::Ok`].
+    RegisterSet {
+        /// The relays.
+        relays: Vec<RegisterSpec>,
+        /// What may be shown to them, as `psmc grant` prints it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        grants: Vec<String>,
+    },
+    /// The relays with which the site registers; answered with [`Response::Registrations`].
+    RegisterList,
+}
+
+/// The longest time that a client may wait for something: shorter than firewalls and people forget.
+pub const MAX_WAIT: Duration = Duration::from_secs(60);
+
+impl Request {
+    /// How long its answer may take because that is what it asks for.
+    pub fn patience(&self) -> Duration {
+        match self {
+            Self::PeerWait { timeout_ms, .. } => Duration::from_millis(*timeout_ms).min(MAX_WAIT),
+            Self::Status
+            | Self::PathList { .. }
+            | Self::PathAdd { .. }
+            | Self::PathRemove { .. }
+            | Self::PathSet { .. }
+            | Self::PeerSet { .. }
+            | Self::PeerAdd { .. }
+            | Self::PeerRemove { .. }
+            | Self::RoutesSet { .. }
+            | Self::RoutesClear { .. }
+            | Self::RoutesList { .. }
+            | Self::RegisterSet { .. }
+            | Self::RegisterList => Duration::ZERO,
+        }
+    }
 }
 
 /// What the daemon answers.
@@ -71,6 +164,12 @@ pub enum Response {
     Status(Box<Status>),
     /// To [`Request::PathList`].
     Paths(Vec<PeerPaths>),
+    /// To [`Request::PeerWait`].
+    Peer(PeerReport),
+    /// To [`Request::RoutesList`].
+    Routes(Vec<PeerRoutes>),
+    /// To [`Request::RegisterList`].
+    Registrations(Vec<RegistrationStatus>),
     /// It could not be done.
     Error {
         /// Why, and what to do about it, for a person to read.

@@ -8,6 +8,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::routes::RoutesStatus;
+
 /// Everything about a site.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
@@ -85,6 +87,9 @@ pub struct RegistrationStatus {
     /// Why it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Where it is, if it was added while the daemon ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added: Option<String>,
 }
 
 /// About one peer.
@@ -100,6 +105,12 @@ pub struct PeerStatus {
     pub control: ControlStatus,
     /// The networks behind it.
     pub allowed_ips: Vec<String>,
+    /// Whether it was added while the daemon ran.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub added: bool,
+    /// What was learned about ways to it; absent if nothing ever was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routes: Option<RoutesStatus>,
     /// Which path takes a packet, as the configuration spells it.
     #[serde(default)]
     pub scheduler: String,

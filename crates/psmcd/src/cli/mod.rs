@@ -41,8 +41,6 @@ enum CliError {
     CoordinatorKey(#[source] crate::config::ValueError),
     #[error("{0}")]
     Client(#[from] ClientError),
-    #[error("psmcd answered something else than was asked; install the same release of psmc and psmcd")]
-    WrongAnswer,
     #[error("{0}")]
     Select(#[from] select::SelectError),
     #[error("{0}")]

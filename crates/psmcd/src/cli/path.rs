@@ -2,14 +2,11 @@
 
 use super::args::{MaxRate, PathAddArgs, PathSetArgs, StateArg};
 use super::{CliError, output, table};
-use crate::api::{Client, PathSpec, PeerPaths, RateLimit, Request, Response, WantedState};
+use crate::api::{Client, PathSpec, PeerPaths, RateLimit, Request, WantedState};
 use crate::config::{Name, Rate, Weight};
 
 pub(super) fn list(client: &mut Client, peer: Option<Name>, json: bool) -> Result<(), CliError> {
-    let request = Request::PathList { peer: peer.map(|name| name.to_string()) };
-    let Response::Paths(paths) = client.ask(&request)? else {
-        return Err(CliError::WrongAnswer);
-    };
+    let paths = client.paths(peer.as_ref().map(Name::as_str))?;
     let text = if json { output::json(&paths)? } else { text(&paths) };
     Ok(output::print(&text)?)
 }
@@ -31,11 +28,11 @@ pub(super) fn add(client: &mut Client, args: PathAddArgs) -> Result<(), CliError
         mtu: args.mtu.map(|mtu| mtu.get()),
         congestion: args.congestion.map(|congestion| congestion.to_string()),
     };
-    command(client, &Request::PathAdd { peer: args.peer.to_string(), path })
+    Ok(client.order(&Request::PathAdd { peer: args.peer.to_string(), path })?)
 }
 
 pub(super) fn remove(client: &mut Client, peer: Name, path: Name) -> Result<(), CliError> {
-    command(client, &Request::PathRemove { peer: peer.to_string(), path: path.to_string() })
+    Ok(client.order(&Request::PathRemove { peer: peer.to_string(), path: path.to_string() })?)
 }
 
 pub(super) fn set(client: &mut Client, args: PathSetArgs) -> Result<(), CliError> {
@@ -53,13 +50,5 @@ pub(super) fn set(client: &mut Client, args: PathSetArgs) -> Result<(), CliError
         }),
         congestion: args.congestion.map(|congestion| congestion.to_string()),
     };
-    command(client, &request)
-}
-
-/// Asks for something that has no other answer than that it is done.
-pub(super) fn command(client: &mut Client, request: &Request) -> Result<(), CliError> {
-    match client.ask(request)? {
-        Response::Ok => Ok(()),
-        Response::Status(_) | Response::Paths(_) | Response::Error { .. } => Err(CliError::WrongAnswer),
-    }
+    Ok(client.order(&request)?)
 }

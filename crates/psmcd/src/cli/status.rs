@@ -6,14 +6,12 @@ use std::fmt;
 use super::units::{age, bytes, rate_mbps};
 use super::{CliError, output, table};
 use crate::api::{
-    Batches, Calls, ClassStatus, Client, PathStatus, PeerState, PeerStatus, RegistrationStatus, Request,
-    Response, SiteStatus, Status,
+    Batches, Calls, ClassStatus, Client, PathStatus, PeerState, PeerStatus, RegistrationStatus, SiteStatus,
+    Status,
 };
 
 pub(super) fn run(client: &mut Client, json: bool) -> Result<(), CliError> {
-    let Response::Status(status) = client.ask(&Request::Status)? else {
-        return Err(CliError::WrongAnswer);
-    };
+    let status = client.status()?;
     let text = if json { output::json(&status)? } else { text(&status) };
     Ok(output::print(&text)?)
 }
@@ -49,7 +47,7 @@ fn write_site(site: &SiteStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(out, "  public key   {}", site.public_key)?;
     writeln!(out, "  interface    {}: {}", site.interface, site.addresses.join(", "))?;
     writeln!(out, "  listens on   {}", site.listen)?;
-    for RegistrationStatus { relay, registered, error } in &site.registered {
+    for RegistrationStatus { relay, registered, error, .. } in &site.registered {
         match (registered, error) {
             (true, _) => writeln!(out, "  gateway at   {relay}")?,
             (false, Some(error)) => writeln!(out, "  gateway at   {relay}: not yet: {error}")?,

@@ -47,6 +47,16 @@ impl Control {
                 (Err(refusal), _) => refusal,
                 (Ok(_), Err(error)) => Response::error(crate::error_chain(&error)),
             },
+            Request::PeerAdd { .. }
+            | Request::PeerRemove { .. }
+            | Request::PeerWait { .. }
+            | Request::RoutesSet { .. }
+            | Request::RoutesClear { .. }
+            | Request::RoutesList { .. }
+            | Request::RegisterSet { .. }
+            | Request::RegisterList => {
+                Response::error("this version of psmcd cannot do that; install a newer one")
+            }
         })
     }
 

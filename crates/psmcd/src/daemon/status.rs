@@ -90,6 +90,8 @@ impl Control {
                 last_error: peer.last_error.clone(),
             },
             allowed_ips: peer.config.allowed_ips.iter().map(|allowed| allowed.net().to_string()).collect(),
+            added: false,
+            routes: None,
             scheduler: session.scheduler.name().to_owned(),
             key_age_s: session.key.map(|(since, _)| seconds(now.duration_since(since))),
             epoch: session.key.map(|(_, epoch)| u64::from(epoch)),
@@ -121,7 +123,12 @@ impl Control {
 
 fn registration_status(registration: &Registration) -> RegistrationStatus {
     let Standing { is_registered, error } = registration.standing();
-    RegistrationStatus { relay: registration.relay.to_string(), registered: is_registered, error }
+    RegistrationStatus {
+        relay: registration.relay.to_string(),
+        registered: is_registered,
+        error,
+        added: None,
+    }
 }
 
 /// Packets that are larger than a datagram of their path.

@@ -18,7 +18,7 @@ use tokio::time::sleep;
 
 use super::DemoError;
 use super::network::Network;
-use crate::api::{Client, ClientError, PathState, PathStatus, PeerStatus, Request, Response, Status};
+use crate::api::{Client, ClientError, PathState, PathStatus, PeerStatus, Status};
 
 pub(super) use directory::Directory;
 pub(super) use file::HQ_INSIDE;
@@ -150,11 +150,8 @@ impl Site {
     async fn status(&self) -> Result<Status, ClientError> {
         let socket = self.socket.clone();
         // The client blocks, and what else is going on must not wait for it.
-        let ask = tokio::task::spawn_blocking(move || Client::connect(&socket)?.ask(&Request::Status));
-        match ask.await.unwrap_or_else(|panic| resume_unwind(panic.into_panic()))? {
-            Response::Status(status) => Ok(*status),
-            Response::Ok | Response::Paths(_) | Response::Error { .. } => Err(ClientError::NoAnswer),
-        }
+        let ask = tokio::task::spawn_blocking(move || Client::connect(&socket)?.status());
+        ask.await.unwrap_or_else(|panic| resume_unwind(panic.into_panic()))
     }
 
     fn log_tail(&self) -> String {

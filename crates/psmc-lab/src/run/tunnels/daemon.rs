@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use psmcd::api::{Client, ClientError, Request, Response, Status};
+use psmcd::api::{Client, ClientError, Status};
 
 use super::{PATIENCE, Patience};
 use crate::run::RunError;
@@ -121,10 +121,7 @@ impl Daemon {
 
 /// Asks the daemon with this control socket how it is.
 pub(in crate::run) fn status(socket: &Path) -> Result<Status, ClientError> {
-    match Client::connect(socket)?.ask(&Request::Status)? {
-        Response::Status(status) => Ok(*status),
-        Response::Ok | Response::Paths(_) | Response::Error { .. } => Err(ClientError::NoAnswer),
-    }
+    Client::connect(socket)?.status()
 }
 
 /// Writes a file that only its owner can read, for it holds a private key.

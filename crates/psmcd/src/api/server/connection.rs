@@ -10,13 +10,13 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use super::Call;
-use crate::api::Response;
 use crate::api::frame::{self, FrameError};
+use crate::api::{Request, Response};
 
 /// How long a client may be silent. `psmc watch` asks every second.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// How long the daemon may take to answer. Its loop is never held up for so long unless it has stopped.
+/// How long the daemon may take to answer, beside what the client wants to wait. Its loop is never held up for so long unless it has stopped.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// How long a client may take to read a response.
@@ -45,12 +45,13 @@ async fn answer(line: &[u8], calls: &mpsc::Sender<Call>) -> (Response, bool) {
         Err(error @ FrameError::Version { .. }) => return (Response::error(error), true),
         Err(error) => return (Response::error(error), false),
     };
+    let limit = ANSWER + Request::patience(&request);
     let (responder, response) = oneshot::channel();
     let asked = async {
         calls.send(Call { request, responder }).await.ok()?;
         response.await.ok()
     };
-    (within(ANSWER, asked).await, false)
+    (within(limit, asked).await, false)
 }
 
 async fn within(limit: Duration, asked: impl Future<Output = Option<Response>>) -> Response {

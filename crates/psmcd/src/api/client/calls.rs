@@ -1,0 +1,126 @@
+//! What can be asked of a daemon, as calls.
+
+use std::time::Duration;
+
+use super::{Client, ClientError};
+use crate::api::{
+    PeerPaths, PeerReport, PeerRoutes, RegisterSpec, RegistrationStatus, Request, Response, RouteSpec,
+    Status, WaitFor,
+};
+
+/// A set of routes as a client gives it.
+#[derive(Clone, Copy, Debug)]
+pub struct RouteSet<'a> {
+    /// The relays, the preferred one first.
+    pub routes: &'a [RouteSpec],
+    /// When it ends, in seconds since 1970.
+    pub expires: u64,
+    /// Its number.
+    pub serial: u64,
+    /// When its paths are used; `None` for what the configuration says.
+    pub policy: Option<&'a str>,
+    /// What may be shown to the relays, as `psmc grant` prints it.
+    pub grants: &'a [String],
+}
+
+/// All of these fail with what [`Client::ask`] fails with.
+impl Client {
+    /// Everything there is to know.
+    pub fn status(&mut self) -> Result<Status, ClientError> {
+        let Response::Status(status) = self.ask(&Request::Status)? else { return wrong() };
+        Ok(*status)
+    }
+
+    /// The paths of one peer, or of all.
+    pub fn paths(&mut self, peer: Option<&str>) -> Result<Vec<PeerPaths>, ClientError> {
+        let request = Request::PathList { peer: peer.map(str::to_owned) };
+        let Response::Paths(paths) = self.ask(&request)? else { return wrong() };
+        Ok(paths)
+    }
+
+    /// Has learned routes take the place of those before.
+    pub fn set_routes(&mut self, peer: &str, set: RouteSet<'_>) -> Result<(), ClientError> {
+        self.order(&Request::RoutesSet {
+            peer: peer.to_owned(),
+            routes: set.routes.to_vec(),
+            expires: set.expires,
+            serial: set.serial,
+            policy: set.policy.map(str::to_owned),
+            grants: set.grants.to_vec(),
+        })
+    }
+
+    /// Ends the learned routes to a peer.
+    pub fn clear_routes(&mut self, peer: &str) -> Result<(), ClientError> {
+        self.order(&Request::RoutesClear { peer: peer.to_owned() })
+    }
+
+    /// The learned routes to one peer, or to all.
+    pub fn routes(&mut self, peer: Option<&str>) -> Result<Vec<PeerRoutes>, ClientError> {
+        let request = Request::RoutesList { peer: peer.map(str::to_owned) };
+        let Response::Routes(routes) = self.ask(&request)? else { return wrong() };
+        Ok(routes)
+    }
+
+    /// Waits, [`MAX_WAIT`](crate::api::MAX_WAIT) at most, and says how it stands with a peer by then.
+    pub fn wait_for_peer(
+        &mut self,
+        peer: &str,
+        until: WaitFor,
+        time: Duration,
+    ) -> Result<PeerReport, ClientError> {
+        let timeout_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let Response::Peer(report) =
+            self.ask(&Request::PeerWait { peer: peer.to_owned(), until, timeout_ms })?
+        else {
+            return wrong();
+        };
+        Ok(report)
+    }
+
+    /// Has the site register with these relays, beside those of its configuration.
+    pub fn set_registrations(
+        &mut self,
+        relays: &[RegisterSpec],
+        grants: &[String],
+    ) -> Result<(), ClientError> {
+        self.order(&Request::RegisterSet { relays: relays.to_vec(), grants: grants.to_vec() })
+    }
+
+    /// The relays with which the site registers.
+    pub fn registrations(&mut self) -> Result<Vec<RegistrationStatus>, ClientError> {
+        let Response::Registrations(relays) = self.ask(&Request::RegisterList)? else { return wrong() };
+        Ok(relays)
+    }
+
+    /// Adds a peer, until the daemon ends.
+    pub fn add_peer(
+        &mut self,
+        name: &str,
+        public_key: &str,
+        allowed_ips: &[String],
+        endpoint: Option<&str>,
+    ) -> Result<(), ClientError> {
+        self.order(&Request::PeerAdd {
+            name: name.to_owned(),
+            public_key: public_key.to_owned(),
+            allowed_ips: allowed_ips.to_vec(),
+            endpoint: endpoint.map(str::to_owned),
+        })
+    }
+
+    /// Removes a peer that was added while the daemon ran.
+    pub fn remove_peer(&mut self, name: &str) -> Result<(), ClientError> {
+        self.order(&Request::PeerRemove { name: name.to_owned() })
+    }
+
+    /// Asks for something that has no other answer than that it is done.
+    pub fn order(&mut self, request: &Request) -> Result<(), ClientError> {
+        let Response::Ok = self.ask(request)? else { return wrong() };
+        Ok(())
+    }
+}
+
+fn wrong<T>() -> Result<T, ClientError> {
+    Err(ClientError::WrongAnswer)
+}

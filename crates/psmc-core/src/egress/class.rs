@@ -31,8 +31,6 @@ pub(super) struct ClassQueue {
     /// The number of its first flow among those of all classes.
     first_flow: u16,
     turns: Turns,
-    /// Bytes of a flow's turn: a packet of the largest size, so that a turn always lets one go.
-    quantum: i32,
     packets: usize,
     bytes: u64,
     counters: QueueCounters,
@@ -40,12 +38,11 @@ pub(super) struct ClassQueue {
 
 impl ClassQueue {
     /// The class of this number, without a flow yet.
-    pub(super) fn new(number: u16, quantum: i32) -> Self {
+    pub(super) fn new(number: u16) -> Self {
         Self {
             flows: Vec::new(),
             first_flow: number * QUEUES,
             turns: Turns::default(),
-            quantum,
             packets: 0,
             bytes: 0,
             counters: QueueCounters::default(),
@@ -53,7 +50,7 @@ impl ClassQueue {
     }
 
     /// Appends a packet to its flow.
-    pub(super) fn push(&mut self, packet: Queued, store: &mut Store) {
+    pub(super) fn push(&mut self, packet: Queued, store: &mut Store, params: &Params) {
         if self.flows.is_empty() {
             self.flows.resize_with(usize::from(QUEUES), Flow::default);
             store.fattest.grow(usize::from(self.first_flow + QUEUES));
@@ -66,7 +63,7 @@ impl ClassQueue {
         store.fattest.set(self.first_flow + index, flow.backlog);
         store.memory += packet.packet.capacity();
         store.packets.push(&mut flow.packets, packet);
-        self.turns.join(index, self.quantum, &mut self.flows);
+        self.turns.join(index, params.turn(), &mut self.flows);
     }
 
     /// Takes the packet whose turn it is; what its flow has too much of goes to `pool`.
@@ -78,7 +75,7 @@ impl ClassQueue {
         now: Instant,
     ) -> Option<Queued> {
         loop {
-            let index = self.turns.current(self.quantum, &mut self.flows)?;
+            let index = self.turns.current(params.turn(), &mut self.flows)?;
             let Some(packet) = self.pop_from(index, store, params, pool, now) else {
                 self.turns.leave(&mut self.flows);
                 continue;

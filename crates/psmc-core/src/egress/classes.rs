@@ -49,7 +49,7 @@ impl ClassQueues {
             let share = quantum * i32::from(config.weight);
             Class {
                 name: config.name.clone(),
-                queue: ClassQueue::new(number, quantum),
+                queue: ClassQueue::new(number),
                 share,
                 deficit: share,
             }
@@ -74,7 +74,7 @@ impl ClassQueues {
         let Some(class) = self.classes.get_mut(packet.class.index()) else {
             return pool.put(packet.packet);
         };
-        class.queue.push(packet, &mut self.store);
+        class.queue.push(packet, &mut self.store, &self.params);
         while self.store.packets.len() > MAX_PACKETS || self.store.memory > MAX_BYTES {
             let Some(fattest) = self.store.fattest.take_turn() else {
                 return;

@@ -30,6 +30,13 @@ const MEMORY_INTERVALS: u32 = 16;
 /// a path holds more.
 const GROWTH: u64 = 4;
 
+/// The least time that a flow has the paths to itself in its turn: packets of a flow that leave together are joined
+/// again into one at the far end, and acknowledged by one acknowledgement.
+const TURN: Duration = Duration::from_micros(250);
+
+/// The most bytes of a turn: what segmentation offload hands over at once.
+const MAX_TURN: i32 = 65_535;
+
 /// What a queue drains into.
 ///
 /// CoDel is made for links whose rate is what it is. Ours are paths that find their rate by sending: while it
@@ -49,6 +56,10 @@ pub(super) struct Params {
     target: Duration,
     interval: Duration,
     min_backlog: u32,
+    /// Bytes of the largest packet.
+    mtu: i32,
+    /// Bytes of a flow's turn; a packet of the largest size at least, so that a turn always lets one go.
+    turn: i32,
     /// Bytes per second that left the queue when it was judged first, or when they had last grown.
     rate: Option<u64>,
     /// Until then no queue counts as a standing one.
@@ -63,6 +74,8 @@ impl Params {
             target: TARGET,
             interval: INTERVAL,
             min_backlog: MIN_BACKLOG.max(mtu.into()),
+            mtu: i32::from(mtu.max(1)),
+            turn: i32::from(mtu.max(1)),
             rate: None,
             judge_from: None,
         }
@@ -74,11 +87,18 @@ impl Params {
         // shorter than 100 ms (RFC 8289 §4.2).
         self.interval = service.round_trip.max(INTERVAL);
         self.target = (service.round_trip / ROUND_TRIPS_PER_TARGET).max(TARGET);
+        let turn = u128::from(service.rate) * TURN.as_micros() / 1_000_000;
+        self.turn = i32::try_from(turn).unwrap_or(MAX_TURN).min(MAX_TURN).max(self.mtu);
         let known = *self.rate.get_or_insert(service.rate);
         if service.rate > known + known / GROWTH {
             self.rate = Some(service.rate);
             self.judge_from = Some(now + self.interval);
         }
+    }
+
+    /// Bytes that a flow may send in its turn.
+    pub(super) fn turn(&self) -> i32 {
+        self.turn
     }
 
     /// Whatever rate was known counts no more, and any other is growth.

@@ -47,12 +47,7 @@ impl ClassQueues {
         let quantum = i32::from(mtu.max(1));
         let class = |(number, config): (u16, &ClassConfig)| {
             let share = quantum * i32::from(config.weight);
-            Class {
-                name: config.name.clone(),
-                queue: ClassQueue::new(number),
-                share,
-                deficit: share,
-            }
+            Class { name: config.name.clone(), queue: ClassQueue::new(number), share, deficit: share }
         };
         let mut order: Vec<_> = (0..configs.len()).collect();
         order.sort_by_key(|&number| configs[number].priority);
@@ -74,8 +69,9 @@ impl ClassQueues {
         let Some(class) = self.classes.get_mut(packet.class.index()) else {
             return pool.put(packet.packet);
         };
+        let room = self.params.room(packet.queued_at).min(MAX_BYTES);
         class.queue.push(packet, &mut self.store, &self.params);
-        while self.store.packets.len() > MAX_PACKETS || self.store.memory > MAX_BYTES {
+        while self.store.packets.len() > MAX_PACKETS || self.store.memory > room {
             let Some(fattest) = self.store.fattest.take_turn() else {
                 return;
             };

@@ -187,17 +187,17 @@ fn a_burst_that_leaves_within_an_interval_loses_nothing() {
 
 #[test]
 fn no_queue_is_judged_while_the_rate_of_the_paths_grows() {
-    // What is dropped in a second of overload if the paths deliver this at each tenth of it.
+    // What is dropped in 0.7 s of overload, less than fill the queue, if the paths deliver this at each tenth of a second.
     let drops = |rate: fn(u64) -> u64, changes_at: u64| {
         let mut bench = Bench::new(MTU);
-        for step in 0..1000u32 {
+        for step in 0..700u32 {
             let tenth = u64::from(step) / 100;
             if step % 100 == 0 && tenth == changes_at {
                 bench.queue.on_paths_changed();
             }
             bench.now += SERVICE;
-            (0..2).for_each(|_| bench.push(1, step, LEN));
             bench.queue.set_service(&Service { round_trip: SERVICE, rate: rate(tenth) }, bench.now);
+            (0..2).for_each(|_| bench.push(1, step, LEN));
             bench.pop();
         }
         bench.queue.dropped()
@@ -207,6 +207,44 @@ fn no_queue_is_judged_while_the_rate_of_the_paths_grows() {
     assert_eq!(drops(|tenth| 1_000 << tenth, u64::MAX), 0, "the rate doubles each time");
     assert_eq!(drops(|tenth| 1_000_000 + tenth, u64::MAX), constant, "the rate is as good as constant");
     assert!((1..constant).contains(&drops(|_| 1_000_000, 3)), "the paths change once");
+}
+
+#[test]
+fn a_queue_has_the_room_of_what_the_paths_hold() {
+    const BUFFER: usize = 2048;
+    // What waits after far too much has come, beside paths of this rate and round trip.
+    let waiting = |rate: u64, round_trip: Duration| {
+        let mut bench = Bench::new(MTU);
+        bench.queue.set_service(&Service { round_trip, rate }, bench.now);
+        for number in 0..10_000 {
+            let packet = queued(1, number, LEN, BUFFER, bench.now);
+            bench.queue.push(packet, &mut bench.pool);
+        }
+        bench.queue.len() * BUFFER
+    };
+    let millisecond = Duration::from_millis(1);
+    assert_eq!(waiting(1_000_000, millisecond), 1 << 21, "a slow or a short path");
+    assert_eq!(waiting(500_000_000, 8 * millisecond), 4_000_000 / BUFFER * BUFFER, "what it holds");
+    assert_eq!(waiting(500_000_000, 100 * millisecond), 4096 * BUFFER, "the bound for all");
+}
+
+#[test]
+fn flows_take_longer_turns_where_paths_are_fast() {
+    // How many packets of a flow leave before one of another does.
+    let turn = |rate: u64| {
+        let mut bench = Bench::new(MTU);
+        bench.queue.set_service(&Service { round_trip: SERVICE, rate }, bench.now);
+        for number in 0..100 {
+            bench.push(1, number, LEN);
+            bench.push(2, number, LEN);
+        }
+        let first = bench.pop_packet().expect("there are many").bucket;
+        let same = (0..100).take_while(|_| bench.pop_packet().is_some_and(|packet| packet.bucket == first));
+        1 + same.count()
+    };
+    assert_eq!(turn(1_000_000), usize::from(MTU).div_ceil(LEN), "8 Mbit/s");
+    assert_eq!(turn(125_000_000), 31_250usize.div_ceil(LEN), "1 Gbit/s");
+    assert_eq!(turn(12_500_000_000), 65_535usize.div_ceil(LEN), "100 Gbit/s");
 }
 
 #[test]

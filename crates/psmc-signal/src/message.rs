@@ -80,7 +80,7 @@ pub struct Alert {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// Relays are reserved, and nobody is told yet.
+    /// Relays are reserved and gateways registered there; no client is told yet.
     Prepared,
     /// It is wanted, and on its way.
     Requested,

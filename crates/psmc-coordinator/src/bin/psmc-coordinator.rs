@@ -1,0 +1,7 @@
+//! The coordinator `psmc-coordinator`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    psmc_coordinator::cli::main()
+}

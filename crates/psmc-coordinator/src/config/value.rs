@@ -1,0 +1,195 @@
+//! Values that only a coordinator's file has.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use hickory_proto::rr::Name;
+use ipnet::IpNet;
+use psmc_dns::update::Server;
+use psmc_toml::{Form, Setting, ValueError, parse_net};
+
+/// Where state is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreAddress {
+    /// In a SQLite database of this machine.
+    Sqlite(PathBuf),
+}
+
+impl fmt::Display for StoreAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+        }
+    }
+}
+
+impl FromStr for StoreAddress {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        match text.split_once(':') {
+            Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
+            Some(_) | None => Err(ValueError::new(
+                format!("{text:?} is nowhere to keep state"),
+                "write \"sqlite:\" and the path of a file: \"sqlite:/var/lib/psmc-coordinator/co1.db\"",
+            )),
+        }
+    }
+}
+
+impl Setting for StoreAddress {
+    const FORM: Form = Form::Text;
+    const EXAMPLE: &'static str = "\"sqlite:/var/lib/psmc-coordinator/co1.db\"";
+}
+
+/// An address and port that others are reached at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Endpoint(pub(super) SocketAddr);
+
+impl FromStr for Endpoint {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let address = text.parse::<SocketAddr>().ok();
+        let reached = |address: &SocketAddr| address.port() != 0 && !address.ip().is_unspecified();
+        address.filter(reached).map(Self).ok_or_else(|| {
+            let remedy = "write an address and a port: \"198.51.100.7:5115\" or \"[2001:db8::7]:5115\"";
+            ValueError::new(format!("{text:?} is no address with a port"), remedy)
+        })
+    }
+}
+
+impl Setting for Endpoint {
+    const FORM: Form = Form::Text;
+    const EXAMPLE: &'static str = "\"198.51.100.7:5115\"";
+}
+
+/// An address and port of this machine, which has to be named: there is no encryption.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LocalAddress(pub(super) SocketAddr);
+
+impl FromStr for LocalAddress {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        text.parse().map(Self).map_err(|_| {
+            ValueError::new(
+                format!("{text:?} is no address with a port"),
+                "write one such as \"127.0.0.1:8117\"",
+            )
+        })
+    }
+}
+
+impl Setting for LocalAddress {
+    const FORM: Form = Form::Text;
+    const EXAMPLE: &'static str = "\"127.0.0.1:8117\"";
+}
+
+/// The name of a service or a zone: absolute, in lower case.
+#[derive(Clone, Debug)]
+pub(super) struct Domain(pub(super) Name);
+
+impl FromStr for Domain {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let parsed = Name::from_utf8(text).ok().filter(|name| !text.is_empty() && !name.is_wildcard());
+        let mut name = parsed.map(|name| name.to_lowercase()).ok_or_else(|| {
+            ValueError::new(format!("{text:?} is no domain name"), "write a name such as \"www.example.com\"")
+        })?;
+        name.set_fqdn(true);
+        Ok(Self(name))
+    }
+}
+
+impl Setting for Domain {
+    const FORM: Form = Form::Text;
+    const EXAMPLE: &'static str = "\"www.example.com\"";
+}
+
+/// A name server that takes updates.
+#[derive(Clone, Debug)]
+pub(super) struct NameServer(pub(super) Server);
+
+impl FromStr for NameServer {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        text.parse().map(Self).map_err(|_| {
+            ValueError::new(
+                format!("{text:?} is not the address of a name server"),
+                "write an address, with a port if it is not 53; after a comma, others by which the same server is reached",
+            )
+        })
+    }
+}
+
+impl Setting for NameServer {
+    const FORM: Form = Form::Text;
+    const EXAMPLE: &'static str = "\"192.0.2.53\"";
+}
+
+/// An address, or a network.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Prefix(pub(super) IpNet);
+
+impl FromStr for Prefix {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        match text.parse::<IpAddr>() {
+            Ok(ip) => Ok(Self(ip.into())),
+            Err(_) => parse_net(text).map(|net| Self(net.trunc())),
+        }
+    }
+}
+
+impl Setting for Prefix {
+    const FORM: Form = Form::Text;
+    const EXAMPLE: &'static str = "\"203.0.113.10/32\"";
+}
+
+/// The path of a file.
+#[derive(Clone, Debug)]
+pub(super) struct FilePath(pub(super) PathBuf);
+
+impl FromStr for FilePath {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        match text {
+            "" => Err(ValueError::new("the path is empty", "name a file")),
+            _ => Ok(Self(text.into())),
+        }
+    }
+}
+
+impl Setting for FilePath {
+    const FORM: Form = Form::Text;
+    const EXAMPLE: &'static str = "\"/etc/psmc/up.key\"";
+}
+
+/// A whole number within bounds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Whole<const LEAST: u32, const MOST: u32>(pub(super) u32);
+
+impl<const LEAST: u32, const MOST: u32> FromStr for Whole<LEAST, MOST> {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        text.parse().ok().filter(|number| (LEAST..=MOST).contains(number)).map(Self).ok_or_else(|| {
+            ValueError::new(
+                format!("{text} is out of bounds here"),
+                format!("write a whole number from {LEAST} to {MOST}"),
+            )
+        })
+    }
+}
+
+impl<const LEAST: u32, const MOST: u32> Setting for Whole<LEAST, MOST> {
+    const FORM: Form = Form::Number;
+    const EXAMPLE: &'static str = "10";
+}

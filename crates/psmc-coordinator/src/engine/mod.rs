@@ -1,0 +1,278 @@
+//! Everything that happens, in one order: what comes in changes the state, the state is kept, who waits is answered, and what
+//! follows is done.
+
+mod clients;
+mod gateways;
+mod input;
+mod observe;
+mod orders;
+mod perform;
+mod sessions;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use psmc_net::tls::{Counters as HandshakeCounters, Identity};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::config::{Config, Service};
+use crate::mitigation::{Action, Life, Moment, Policy, RelayInfo, Relays, State};
+use crate::now;
+use crate::publish::{GroupRoutes, Published, Publisher};
+use crate::relay::{self, Limit};
+use crate::status::Counts;
+use crate::store::{Batch, Contents, Event, Store, StoreError};
+
+pub use input::{Input, MAX_ID, Order, OrderError};
+use sessions::Sessions;
+
+/// What waits to be looked at, at most. Who has more to say waits.
+pub const MAX_WAITING: usize = 1024;
+
+/// What is looked at before it is kept, at most: a flood of alerts costs one look at the disk for this many.
+const MAX_AT_ONCE: usize = 256;
+
+/// How long to rest when there is nothing to wait for.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Who waits until something is kept, and what he is told.
+struct Ack {
+    done: oneshot::Sender<Result<(), OrderError>>,
+    result: Result<(), OrderError>,
+}
+
+/// The engine.
+pub struct Engine {
+    config: Arc<Config>,
+    store: Arc<dyn Store>,
+    lives: BTreeMap<String, Life>,
+    relays: Relays,
+    limits: BTreeMap<String, watch::Sender<Limit>>,
+    /// What was wrong with a relay last.
+    relay_errors: BTreeMap<String, String>,
+    publishers: BTreeMap<String, Publisher>,
+    /// How it went on each server of a service.
+    published: BTreeMap<(String, String), Published>,
+    /// What clients of each group of a service are told.
+    routes: BTreeMap<String, Vec<GroupRoutes>>,
+    sessions: Sessions,
+    blocked: BTreeSet<String>,
+    /// Clients that complain about a relay, by both names.
+    suspicions: BTreeMap<(String, String), Moment>,
+    /// What is kept of each service, to see what has changed.
+    kept: BTreeMap<String, State>,
+    /// What is to be kept together with what comes next.
+    batch: Batch,
+    acks: Vec<Ack>,
+    counts: Counts,
+    handshakes: Arc<HandshakeCounters>,
+    started: Instant,
+    /// Connections to relays and name servers: they end with the engine.
+    _tasks: JoinSet<()>,
+    /// What the engine tells itself.
+    itself: mpsc::Sender<Input>,
+}
+
+impl Engine {
+    /// An engine that goes on from what is kept. `inputs` is the sender of what [`run`](Self::run) takes.
+    ///
+    /// # Errors
+    /// [`StoreError`], if what is kept cannot be read.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn start(
+        config: Arc<Config>,
+        store: Arc<dyn Store>,
+        handshakes: Arc<HandshakeCounters>,
+        inputs: &mpsc::Sender<Input>,
+    ) -> Result<Self, StoreError> {
+        let contents = store.load().await?;
+        let mut tasks = JoinSet::new();
+        let limits = watch_relays(&config, inputs, &mut tasks);
+        let publishers = config
+            .services
+            .iter()
+            .map(|service| (service.title(), Publisher::start(service, inputs, &mut tasks)))
+            .collect();
+        let mut relays = Relays::new(config.relays.iter().map(relay_info));
+        let lives = lives(&config, &contents, &mut relays);
+        Ok(Self {
+            lives,
+            relays,
+            limits,
+            relay_errors: BTreeMap::new(),
+            publishers,
+            published: BTreeMap::new(),
+            routes: BTreeMap::new(),
+            sessions: Sessions::default(),
+            blocked: contents.blocked.into_iter().collect(),
+            suspicions: BTreeMap::new(),
+            kept: contents.mitigations,
+            batch: Batch::default(),
+            acks: Vec::new(),
+            counts: Counts::default(),
+            handshakes,
+            started: Instant::now(),
+            _tasks: tasks,
+            itself: inputs.clone(),
+            config,
+            store,
+        })
+    }
+
+    /// Runs until nobody is left who could say anything.
+    pub async fn run(mut self, inputs: &mut mpsc::Receiver<Input>) {
+        self.settle().await;
+        loop {
+            let next = timeout(self.until_due(), inputs.recv()).await;
+            if let Ok(input) = next {
+                let Some(input) = input else { return };
+                self.handle(input);
+                for _ in 1..MAX_AT_ONCE {
+                    let Ok(input) = inputs.try_recv() else { break };
+                    self.handle(input);
+                }
+            }
+            let now = now();
+            for life in self.lives.values_mut() {
+                life.handle_timeout(&mut self.relays, now);
+            }
+            self.settle().await;
+        }
+    }
+
+    fn until_due(&self) -> Duration {
+        let due = self.lives.values().filter_map(Life::poll_timeout).min();
+        due.map_or(IDLE, |due| now().until(due)).min(IDLE)
+    }
+
+    fn handle(&mut self, input: Input) {
+        match input {
+            Input::Order { order, done } => {
+                let result = self.handle_order(order);
+                self.acks.push(Ack { done, result });
+            }
+            // Fails only for somebody who does not wait any more.
+            Input::Status(asker) => drop(asker.send(self.status())),
+            Input::Joined(joined) => self.handle_joined(joined),
+            Input::Said { session, message } => self.handle_said(session, message),
+            Input::Left(session) => self.sessions.remove(session),
+            Input::Relay(news) => self.handle_relay(news),
+            Input::Published(published) => self.handle_published(published),
+        }
+    }
+
+    /// Keeps what has changed, answers who waits for that, and does what follows.
+    async fn settle(&mut self) {
+        let actions = self.collect_actions();
+        self.collect_states();
+        let mut batch = std::mem::take(&mut self.batch);
+        let mut is_kept = true;
+        if !batch.is_empty() {
+            let committed = self.store.commit(batch.clone()).await;
+            if let Err(error) = committed {
+                tracing::error!(error = crate::error_chain(&error), "the state cannot be kept");
+                // Helping matters more than remembering. What was to be kept is tried again with what comes next.
+                is_kept = false;
+                batch.events.truncate(MAX_AT_ONCE);
+                self.batch = batch;
+            } else {
+                self.kept.extend(batch.mitigations);
+            }
+        }
+        for Ack { done, result } in self.acks.drain(..) {
+            // Who does not wait any more has only itself to blame.
+            let _ = done.send(result.and(if is_kept { Ok(()) } else { Err(OrderError::NotKept) }));
+        }
+        self.sessions.send_notes(is_kept);
+        for (service, action) in actions {
+            self.perform(&service, action);
+        }
+    }
+
+    /// What is to be done; what happened becomes events.
+    fn collect_actions(&mut self) -> Vec<(String, Action)> {
+        let mut actions = Vec::new();
+        let time = now();
+        for (service, life) in &mut self.lives {
+            while let Some(action) = life.poll_action() {
+                let Action::Note(text) = action else {
+                    actions.push((service.clone(), action));
+                    continue;
+                };
+                let mitigation = life.state().id;
+                tracing::info!(%service, mitigation, "{text}");
+                self.batch.events.push(Event { time, service: service.clone(), mitigation, text });
+            }
+        }
+        actions
+    }
+
+    fn collect_states(&mut self) {
+        // What could not be kept last time is older than what there is.
+        self.batch.mitigations.clear();
+        for (service, life) in &self.lives {
+            if self.kept.get(service) != Some(life.state()) {
+                self.batch.mitigations.push((service.clone(), life.state().clone()));
+            }
+        }
+    }
+
+    fn service(&self, name: &str) -> Option<&Service> {
+        self.config.services.iter().find(|service| service.title() == name)
+    }
+}
+
+/// Begins to watch all relays.
+fn watch_relays(
+    config: &Config,
+    inputs: &mpsc::Sender<Input>,
+    tasks: &mut JoinSet<()>,
+) -> BTreeMap<String, watch::Sender<Limit>> {
+    let identity = Identity::new(&config.private_key);
+    let mut limits = BTreeMap::new();
+    for relay in &config.relays {
+        let (sender, limit) = watch::channel(None);
+        let name = config.name.to_string();
+        tasks.spawn(relay::keep(relay.clone(), identity.clone(), name, limit, inputs.clone()));
+        limits.insert(relay.name.clone(), sender);
+    }
+    limits
+}
+
+fn relay_info(relay: &crate::config::Relay) -> RelayInfo {
+    RelayInfo {
+        name: relay.name.clone(),
+        capacity_mbps: mbps(relay.capacity.bits_per_second()),
+        latency_ms: relay.latency_ms.map(f64::from),
+    }
+}
+
+fn lives(config: &Config, contents: &Contents, relays: &mut Relays) -> BTreeMap<String, Life> {
+    let now = now();
+    let mut lives = BTreeMap::new();
+    for service in &config.services {
+        let policy = Policy {
+            service: service.title(),
+            groups: service.groups.iter().map(|group| group.name.clone()).collect(),
+            relays_per_group: service.relays_per_group,
+            relay_mbps: service.relay_rate.map(|rate| mbps(rate.bits_per_second())),
+            has_gateway: service.gateway.is_some(),
+            lifetime: service.lifetime,
+            hold: service.hold,
+            prepare: service.prepare,
+        };
+        let state = contents.mitigations.get(&service.title()).cloned().unwrap_or_default();
+        lives.insert(service.title(), Life::resume(policy, state, relays, now));
+    }
+    lives
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53 bit/s")]
+fn mbps(bits: u64) -> f64 {
+    bits as f64 / 1e6
+}

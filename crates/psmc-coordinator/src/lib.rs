@@ -1,0 +1,48 @@
+//! The PSMC coordinator: decides which relays serve whom while a service is under attack.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | [`config`] | the TOML file of a coordinator, and all its checks |
+//! | [`mitigation`] | the life of a mitigation, as state machines without clock and sockets |
+//! | [`store`] | where state is kept |
+//! | [`engine`] | everything that happens, in one order: in, kept, answered, done |
+//! | [`relay`], [`publish`], [`signal`] | connections to relays, name servers, and gateways and clients |
+//! | [`daemon`] | the program, [`cli`] its command line, [`status`] what it tells about itself |
+//!
+//! `docs/COORDINATOR.md` says how one is run.
+
+pub mod cli;
+pub mod config;
+pub mod daemon;
+pub mod engine;
+pub mod grant;
+pub mod local;
+pub mod mitigation;
+pub mod publish;
+pub mod relay;
+pub mod signal;
+pub mod status;
+pub mod store;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use mitigation::Moment;
+
+/// The time of the world.
+#[must_use]
+pub fn now() -> Moment {
+    // A clock before 1970 is wrong by more than any expiry forgives.
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Moment(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// An error with all its causes, in one line.
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}

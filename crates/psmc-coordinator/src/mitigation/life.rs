@@ -1,0 +1,532 @@
+//! The state machine of one service.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use psmc_signal::{Alert, Measured, Stage};
+
+use super::{Moment, OpenAlert, Relays, State};
+
+/// What is done for a service, whatever happens.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// The service's name.
+    pub service: String,
+    /// The groups that it admits.
+    pub groups: Vec<String>,
+    /// How many relays each gets.
+    pub relays_per_group: usize,
+    /// What each of them is to carry, in Mbit/s.
+    pub relay_mbps: Option<f64>,
+    /// Whether a gateway has to say that it is registered, before clients are told.
+    pub has_gateway: bool,
+    /// How long routes count.
+    pub lifetime: Duration,
+    /// How long an attack must be over before anything is undone.
+    pub hold: Duration,
+    /// Whether relays are kept ready all the time.
+    pub prepare: bool,
+}
+
+/// The relays that each group is told of.
+pub type RelaySet = BTreeMap<String, Vec<String>>;
+
+/// What is to be done. Everything that it takes is in the [`State`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Cap what a relay carries, or lift the cap.
+    Cap {
+        /// Its name.
+        relay: String,
+        /// Whether it serves the service.
+        serves: bool,
+    },
+    /// Tell gateways where the mitigation stands.
+    TellGateway,
+    /// Put the routes on name servers, and tell [`Life::published`].
+    Publish,
+    /// Take all routes from name servers.
+    Withdraw,
+    /// Tell clients the routes, or that there are none.
+    TellClients,
+    /// Note what happened, for people.
+    Note(String),
+}
+
+/// The mitigation of one service, from its first alert until its routes are withdrawn, and the next.
+///
+/// After each call of a `handle_*` method, and before the next, the state is to be stored, and then
+/// [`poll_action`](Self::poll_action) to be called until there is none. At [`poll_timeout`](Self::poll_timeout),
+/// [`handle_timeout`](Self::handle_timeout) is due; earlier it does nothing.
+#[derive(Debug)]
+pub struct Life {
+    policy: Policy,
+    state: State,
+    actions: VecDeque<Action>,
+    /// Until when gateways are waited for.
+    patience: Option<Moment>,
+    renewal: Option<Moment>,
+    /// Whether routes are to be published even if they are those that were published before.
+    is_new: bool,
+    /// When it is looked for relays that are missing.
+    refill: Option<Moment>,
+    /// Reports in a row that say the service is, or is not, reached.
+    reached: u32,
+    missed: u32,
+    /// Not earlier are relays exchanged for others again.
+    exchange_after: Moment,
+}
+
+impl Life {
+    /// Goes on from what was stored.
+    #[must_use]
+    pub fn resume(policy: Policy, state: State, relays: &mut Relays, now: Moment) -> Self {
+        let mut life = Self {
+            policy,
+            state,
+            actions: VecDeque::new(),
+            patience: None,
+            renewal: None,
+            is_new: false,
+            refill: None,
+            reached: 0,
+            missed: 0,
+            exchange_after: Moment::default(),
+        };
+        life.forget_what_is_gone(relays);
+        if life.state.stage == Stage::Withdrawn {
+            life.rest(relays, now);
+            return life;
+        }
+        for relay in life.state.all_relays().cloned().collect::<Vec<_>>() {
+            relays.keep(&relay, &life.policy.service);
+            life.actions.push_back(Action::Cap { relay, serves: true });
+        }
+        life.renewal = Some(now);
+        life.refill = Some(now + REFILL_EVERY);
+        if life.state.is_under_way() {
+            life.note("goes on after a restart".to_owned());
+            life.wait_for_gateways(now);
+        }
+        life
+    }
+
+    /// Somebody has found an attack, or has news of it. `until` is when it counts no more unless it comes again.
+    pub fn handle_alert(
+        &mut self,
+        source: &str,
+        alert: Alert,
+        until: Option<Moment>,
+        relays: &mut Relays,
+        now: Moment,
+    ) {
+        self.state.cleared = None;
+        let same = |open: &&mut OpenAlert| open.source == source && open.alert.id == alert.id;
+        if let Some(open) = self.state.alerts.iter_mut().find(same) {
+            (open.alert, open.until) = (alert, until);
+        } else {
+            self.note(format!("{source} raises the alert {}: {:?}", alert.id, alert.kind));
+            if self.state.alerts.len() >= MAX_ALERTS {
+                self.state.alerts.remove(0);
+            }
+            self.state.alerts.push(OpenAlert { source: source.to_owned(), alert, since: now, until });
+        }
+        match self.state.stage {
+            Stage::Withdrawn => {
+                self.begin(now);
+                self.enter(Stage::Requested);
+                self.state.requested = Some(now);
+                self.request(relays, now);
+            }
+            Stage::Prepared | Stage::Expiring => {
+                self.enter(Stage::Requested);
+                (self.state.requested, self.state.published) = (Some(now), None);
+                self.request(relays, now);
+            }
+            Stage::Requested | Stage::Active | Stage::Effective | Stage::Ineffective => {}
+        }
+    }
+
+    /// A source has nothing to complain about any more.
+    pub fn handle_clear(&mut self, source: &str, id: &str, now: Moment) {
+        let before = self.state.alerts.len();
+        self.state.alerts.retain(|open| open.source != source || open.alert.id != id);
+        if self.state.alerts.len() < before {
+            self.note(format!("{source} clears the alert {id}"));
+            self.look_whether_all_is_clear(now);
+        }
+    }
+
+    /// A source that was gone is back: what it does not say again until `until` counts no more.
+    pub fn handle_return(&mut self, source: &str, until: Moment) {
+        for open in self.state.alerts.iter_mut().filter(|open| open.source == source) {
+            open.until = Some(until);
+        }
+    }
+
+    /// A person wants relays to be kept ready.
+    pub fn handle_prepare(&mut self, relays: &mut Relays, now: Moment) {
+        self.state.prepared_by_hand = true;
+        if self.state.stage == Stage::Withdrawn {
+            self.rest(relays, now);
+        }
+    }
+
+    /// A person wants it to end, at once and whatever the alerts say.
+    pub fn handle_withdraw(&mut self, relays: &mut Relays, now: Moment) {
+        self.note("withdrawn by hand".to_owned());
+        self.state.alerts.clear();
+        self.state.prepared_by_hand = false;
+        self.finish(relays, now);
+    }
+
+    /// The gateway is registered at these relays, and at no others.
+    pub fn handle_ready(&mut self, ready: BTreeSet<String>, now: Moment) {
+        let ready: BTreeSet<String> =
+            ready.into_iter().filter(|relay| self.state.all_relays().any(|ours| ours == relay)).collect();
+        if ready == self.state.ready {
+            return;
+        }
+        self.state.ready = ready;
+        self.publish_what_is_ready(now);
+    }
+
+    /// A relay does not do its work: another takes its place at once.
+    pub fn handle_relay_failed(&mut self, relay: &str, why: &str, relays: &mut Relays, now: Moment) {
+        if !self.state.all_relays().any(|ours| ours == relay) {
+            return;
+        }
+        self.note(format!("the relay {relay} has failed: {why}"));
+        relays.shun(relay, now);
+        self.give_back(relay, relays);
+        self.request(relays, now);
+    }
+
+    /// A relay that did not answer does, or another service has given one back: there may be one for this service.
+    pub fn handle_relay_found(&mut self, now: Moment) {
+        if self.lacks_relays() {
+            self.refill = Some(now);
+        }
+    }
+
+    /// A gateway says how the service fares.
+    pub fn handle_report(&mut self, through_relays: &Measured, relays: &mut Relays, now: Moment) {
+        let is_watched = matches!(self.state.stage, Stage::Active | Stage::Effective | Stage::Ineffective);
+        let carries = |rate: Option<f64>| rate.is_some_and(|rate| rate > 0.0);
+        let loses = through_relays.loss.is_some_and(|loss| loss >= BAD_LOSS);
+        let is_used =
+            carries(through_relays.packets) || carries(through_relays.bits) || through_relays.loss.is_some();
+        if !is_watched || !is_used {
+            return;
+        }
+        (self.reached, self.missed) = if loses { (0, self.missed + 1) } else { (self.reached + 1, 0) };
+        if self.reached == REPORTS_TO_BELIEVE && self.state.stage != Stage::Effective {
+            self.enter(Stage::Effective);
+        }
+        if self.missed >= REPORTS_TO_DOUBT {
+            if self.state.stage != Stage::Ineffective {
+                self.enter(Stage::Ineffective);
+            }
+            if self.exchange_after <= now {
+                self.exchange(relays, now);
+            }
+        }
+    }
+
+    /// A name server has the routes of this serial number, or there is none that should.
+    pub fn handle_published(&mut self, serial: u64, now: Moment) {
+        if serial != self.state.serial {
+            return;
+        }
+        if self.state.published.is_none() {
+            self.state.published = Some(now);
+        }
+        if self.state.stage == Stage::Requested {
+            self.enter(Stage::Active);
+            (self.reached, self.missed) = (0, 0);
+        }
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, relays: &mut Relays, now: Moment) {
+        let is_due = |time: Option<Moment>| time.is_some_and(|time| time <= now);
+        let before = self.state.alerts.len();
+        self.state.alerts.retain(|open| !is_due(open.until));
+        if self.state.alerts.len() < before {
+            self.note("an alert was not repeated".to_owned());
+            self.look_whether_all_is_clear(now);
+        }
+        if is_due(self.patience) {
+            self.patience = None;
+            self.publish_what_is_ready(now);
+        }
+        if is_due(self.refill) {
+            self.refill = self.lacks_relays().then_some(now + REFILL_EVERY);
+            if self.refill.is_some() && relays.count_free(now) > 0 {
+                self.request(relays, now);
+            }
+        }
+        if is_due(self.hold_end()) {
+            self.state.cleared = None;
+            self.enter(Stage::Expiring);
+            self.actions.push_back(Action::TellGateway);
+            self.renewal = None;
+        }
+        if self.state.stage == Stage::Expiring && self.state.expires <= now {
+            self.finish(relays, now);
+        }
+        if is_due(self.renewal) {
+            self.renew(now);
+        }
+    }
+
+    /// When something is due.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Moment> {
+        let expiry = (self.state.stage == Stage::Expiring).then_some(self.state.expires);
+        let alerts = self.state.alerts.iter().filter_map(|open| open.until);
+        let others = [self.patience, self.refill, self.renewal, self.hold_end(), expiry];
+        others.into_iter().flatten().chain(alerts).min()
+    }
+
+    /// What is to be done next.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Where it stands.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// What it goes by.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Nothing, or relays that are kept ready.
+    fn rest(&mut self, relays: &mut Relays, now: Moment) {
+        if !(self.policy.prepare || self.state.prepared_by_hand) {
+            return;
+        }
+        self.begin(now);
+        self.enter(Stage::Prepared);
+        self.request(relays, now);
+    }
+
+    fn begin(&mut self, now: Moment) {
+        self.state.id = now.0.max(self.state.id + 1);
+        self.state.published = None;
+        self.state.expires = now + self.policy.lifetime;
+        self.renewal = Some(now + self.policy.lifetime / RENEWALS);
+    }
+
+    fn enter(&mut self, stage: Stage) {
+        self.note(format!("{:?} -> {stage:?}", self.state.stage));
+        self.is_new |= stage == Stage::Requested;
+        self.state.stage = stage;
+    }
+
+    /// Takes relays where any are missing, and tells the gateway.
+    fn request(&mut self, relays: &mut Relays, now: Moment) {
+        let groups = self.policy.groups.clone();
+        for (place, group) in groups.iter().enumerate() {
+            let have = self.state.relays.get(group).map_or(0, Vec::len);
+            let wanted = self.policy.relays_per_group.saturating_sub(have);
+            // The groups that are still to be served get as many.
+            let share = relays.count_free(now).div_ceil(groups.len() - place);
+            self.take(group, wanted.min(share), relays, now);
+        }
+        self.refill = self.lacks_relays().then_some(now + REFILL_EVERY);
+        self.actions.push_back(Action::TellGateway);
+        self.wait_for_gateways(now);
+    }
+
+    fn take(&mut self, group: &str, count: usize, relays: &mut Relays, now: Moment) {
+        let taken = relays.take(&self.policy.service, count, self.policy.relay_mbps, now);
+        if taken.is_empty() {
+            return;
+        }
+        self.note(format!("{group} gets {}", taken.join(", ")));
+        let caps = taken.iter().map(|relay| Action::Cap { relay: relay.clone(), serves: true });
+        self.actions.extend(caps);
+        self.state.relays.entry(group.to_owned()).or_default().extend(taken);
+    }
+
+    fn give_back(&mut self, relay: &str, relays: &mut Relays) {
+        relays.release(relay);
+        self.state.ready.remove(relay);
+        self.state.relays.values_mut().for_each(|group| group.retain(|ours| ours != relay));
+        self.actions.push_back(Action::Cap { relay: relay.to_owned(), serves: false });
+    }
+
+    /// Other relays in the place of those that do not help, as far as there are any.
+    fn exchange(&mut self, relays: &mut Relays, now: Moment) {
+        self.exchange_after = now + EXCHANGE_EVERY;
+        self.missed = 0;
+        let old: Vec<String> = self.state.all_relays().cloned().collect();
+        let spare = relays.count_free(now);
+        for relay in old.iter().take(spare) {
+            relays.shun(relay, now);
+            self.give_back(relay, relays);
+        }
+        if spare > 0 {
+            self.note("other relays are tried".to_owned());
+            self.request(relays, now);
+        }
+    }
+
+    fn wait_for_gateways(&mut self, now: Moment) {
+        if !self.state.is_under_way() {
+            return;
+        }
+        self.patience = Some(now + PATIENCE);
+        if !self.is_waiting_for_new() {
+            self.publish_what_is_ready(now);
+        }
+    }
+
+    /// Whether a gateway is still to register at a relay.
+    fn is_waiting_for_new(&self) -> bool {
+        self.patience.is_some()
+            && self.policy.has_gateway
+            && self.state.all_relays().any(|relay| !self.state.ready.contains(relay))
+    }
+
+    /// Tells clients of the relays that work, unless they know, or more will soon.
+    fn publish_what_is_ready(&mut self, now: Moment) {
+        if !self.state.is_under_way() || self.is_waiting_for_new() {
+            return;
+        }
+        self.patience = None;
+        let works = |relay: &&String| !self.policy.has_gateway || self.state.ready.contains(*relay);
+        let routes: RelaySet = self
+            .state
+            .relays
+            .iter()
+            .map(|(group, relays)| (group.clone(), relays.iter().filter(works).cloned().collect()))
+            .filter(|(_, relays): &(String, Vec<String>)| !relays.is_empty())
+            .collect();
+        // Routes that may be dead are better than none at all.
+        if routes.is_empty() || (routes == self.state.routes && !self.is_new) {
+            return;
+        }
+        self.state.routes = routes;
+        self.publish(now);
+    }
+
+    fn publish(&mut self, now: Moment) {
+        self.is_new = false;
+        self.state.serial = now.0.max(self.state.serial + 1);
+        self.state.expires = now + self.policy.lifetime;
+        self.renewal = Some(now + self.policy.lifetime / RENEWALS);
+        self.actions.extend([Action::Publish, Action::TellClients]);
+    }
+
+    fn renew(&mut self, now: Moment) {
+        self.renewal = None;
+        match self.state.stage {
+            Stage::Requested | Stage::Active | Stage::Effective | Stage::Ineffective => {
+                if self.state.is_published() {
+                    self.publish(now);
+                } else {
+                    self.state.expires = now + self.policy.lifetime;
+                    self.renewal = Some(now + self.policy.lifetime / RENEWALS);
+                }
+                self.actions.push_back(Action::TellGateway);
+            }
+            Stage::Prepared => {
+                self.state.expires = now + self.policy.lifetime;
+                self.renewal = Some(now + self.policy.lifetime / RENEWALS);
+                self.actions.push_back(Action::TellGateway);
+            }
+            Stage::Expiring | Stage::Withdrawn => {}
+        }
+    }
+
+    fn look_whether_all_is_clear(&mut self, now: Moment) {
+        if self.state.alerts.is_empty() && self.state.is_under_way() {
+            self.state.cleared = Some(now);
+        }
+    }
+
+    /// When an attack that has ended is believed to have.
+    fn hold_end(&self) -> Option<Moment> {
+        self.state.cleared.filter(|_| self.state.is_under_way()).map(|cleared| cleared + self.policy.hold)
+    }
+
+    /// Ends it: at rest there are no routes, and no relays unless some are kept ready.
+    fn finish(&mut self, relays: &mut Relays, now: Moment) {
+        (self.patience, self.renewal, self.refill) = (None, None, None);
+        self.state.cleared = None;
+        self.state.routes.clear();
+        self.state.serial = now.0.max(self.state.serial + 1);
+        self.actions.extend([Action::Withdraw, Action::TellClients]);
+        if self.policy.prepare || self.state.prepared_by_hand {
+            self.enter(Stage::Prepared);
+            self.begin(now);
+            self.request(relays, now);
+            return;
+        }
+        for relay in self.state.all_relays().cloned().collect::<Vec<_>>() {
+            self.give_back(&relay, relays);
+        }
+        self.state.relays.clear();
+        self.enter(Stage::Withdrawn);
+        self.actions.push_back(Action::TellGateway);
+    }
+
+    fn lacks_relays(&self) -> bool {
+        let full = |group: &String| {
+            self.state.relays.get(group).is_some_and(|relays| relays.len() >= self.policy.relays_per_group)
+        };
+        let is_wanted = match self.state.stage {
+            Stage::Prepared | Stage::Requested | Stage::Active | Stage::Effective | Stage::Ineffective => {
+                true
+            }
+            Stage::Expiring | Stage::Withdrawn => false,
+        };
+        is_wanted && !self.policy.groups.iter().all(full)
+    }
+
+    /// Groups and relays may have left the configuration.
+    fn forget_what_is_gone(&mut self, relays: &Relays) {
+        let groups = &self.policy.groups;
+        for map in [&mut self.state.relays, &mut self.state.routes] {
+            map.retain(|group, _| groups.contains(group));
+            map.values_mut().for_each(|of_group| of_group.retain(|relay| relays.has(relay)));
+        }
+        self.state.ready.retain(|relay| relays.has(relay));
+    }
+
+    fn note(&mut self, text: String) {
+        self.actions.push_back(Action::Note(text));
+    }
+}
+
+/// How long gateways may take to register at relays before clients are told of those that are done: a handshake over a bad
+/// line takes that long.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How often it is looked for relays that are missing.
+const REFILL_EVERY: Duration = Duration::from_secs(1);
+
+/// How many times routes are renewed while they count: two renewals may fail.
+const RENEWALS: u32 = 3;
+
+/// Alerts of a service that are kept at most: more say nothing more.
+const MAX_ALERTS: usize = 64;
+
+/// The share of lost packets through relays at which a service is not reached as it should be.
+const BAD_LOSS: f64 = 0.2;
+
+/// Reports in a row, one a second, that say the relays help.
+const REPORTS_TO_BELIEVE: u32 = 3;
+
+/// Reports in a row that say they do not: longer than a path takes to find its rate.
+const REPORTS_TO_DOUBT: u32 = 5;
+
+/// How often relays are exchanged for others: clients need time to find the new ones.
+const EXCHANGE_EVERY: Duration = Duration::from_secs(15);

@@ -1,0 +1,91 @@
+//! What of a mitigation outlives the program.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use psmc_signal::{Alert, Stage};
+use serde::{Deserialize, Serialize};
+
+use super::Moment;
+
+/// An alert that was not cleared yet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OpenAlert {
+    /// Who has raised it; its identifier is that source's.
+    pub source: String,
+    /// What it says.
+    pub alert: Alert,
+    /// When it came first.
+    pub since: Moment,
+    /// When it counts no more unless it comes again; `None` if that must be said.
+    pub until: Option<Moment>,
+}
+
+/// Where the mitigation of a service stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// Names this mitigation among those that the service has had; 0 if there was none yet.
+    pub id: u64,
+    /// Where it stands; [`Stage::Withdrawn`] is rest.
+    pub stage: Stage,
+    /// What is wrong.
+    pub alerts: Vec<OpenAlert>,
+    /// The relays that each group has, the nearest first.
+    pub relays: BTreeMap<String, Vec<String>>,
+    /// Relays at which the gateway is registered.
+    pub ready: BTreeSet<String>,
+    /// The relays that each group is told of.
+    pub routes: BTreeMap<String, Vec<String>>,
+    /// The serial number of these routes.
+    pub serial: u64,
+    /// When all of it ends unless it is renewed.
+    pub expires: Moment,
+    /// When the first alert came.
+    pub requested: Option<Moment>,
+    /// When routes were published first, in this mitigation.
+    pub published: Option<Moment>,
+    /// Since when there is no alert.
+    pub cleared: Option<Moment>,
+    /// Whether somebody wants it to be prepared, whatever the configuration says.
+    pub prepared_by_hand: bool,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            id: 0,
+            stage: Stage::Withdrawn,
+            alerts: Vec::new(),
+            relays: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            routes: BTreeMap::new(),
+            serial: 0,
+            expires: Moment::default(),
+            requested: None,
+            published: None,
+            cleared: None,
+            prepared_by_hand: false,
+        }
+    }
+}
+
+impl State {
+    /// All relays that it has.
+    pub fn all_relays(&self) -> impl Iterator<Item = &String> {
+        self.relays.values().flatten()
+    }
+
+    /// Whether clients are told of routes.
+    #[must_use]
+    pub fn is_published(&self) -> bool {
+        self.routes.values().any(|relays| !relays.is_empty())
+    }
+
+    /// Whether relays are at work, or about to be.
+    #[must_use]
+    pub fn is_under_way(&self) -> bool {
+        match self.stage {
+            Stage::Requested | Stage::Active | Stage::Effective | Stage::Ineffective => true,
+            Stage::Prepared | Stage::Expiring | Stage::Withdrawn => false,
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Connections to relays: each is asked all the time whether it is there, and told what it may carry.
+
+use std::time::{Duration, Instant};
+
+use psmc_net::framing::{FramingError, MessageReader, write_message};
+use psmc_net::tls::tcp::{TcpError, connect_tcp};
+use psmc_net::tls::{Dialer, Identity, TlsError};
+use psmc_wire::relay::{ALPN, Cap, CapTarget, Hello, Message, Refused, RequestId, VERSION};
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsStream;
+
+use crate::config::Relay;
+use crate::engine::Input;
+use crate::error_chain;
+
+/// How often a relay is asked.
+const ASK_EVERY: Duration = Duration::from_millis(500);
+
+/// How long a relay may take to answer, or to shake hands: more than a round trip around the world and a lost packet.
+const ANSWER_WITHIN: Duration = Duration::from_millis(1500);
+
+/// The pause between attempts to reach a relay that is not there.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What a relay may carry, in bits per second; whatever it can, if that is `None`.
+pub type Limit = Option<u64>;
+
+/// What is found out about a relay.
+#[derive(Clone, Debug)]
+pub struct News {
+    /// The relay.
+    pub relay: String,
+    /// How long it takes to answer and does as it is told, or why it is of no use.
+    pub result: Result<Duration, String>,
+}
+
+/// Why a relay is of no use.
+#[derive(Debug, Error)]
+enum RelayError {
+    #[error(transparent)]
+    Tcp(#[from] TcpError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Framing(#[from] FramingError),
+    #[error("no answer within {ANSWER_WITHIN:?}")]
+    Silent,
+    #[error("it refuses: {}", .0.text)]
+    Refused(Refused),
+    #[error("it does not speak as relays do: do both run matching versions of psmc?")]
+    Protocol,
+    #[error("the coordinator ends")]
+    Ended,
+}
+
+/// Keeps a connection to a relay for as long as somebody may want to limit it.
+pub async fn keep(
+    relay: Relay,
+    identity: Identity,
+    name: String,
+    mut limit: watch::Receiver<Limit>,
+    news: mpsc::Sender<Input>,
+) {
+    // A connection may break without the relay being gone; so the second failure in a row counts.
+    let mut failed_before = true;
+    loop {
+        let mut answered = false;
+        let Err(error) = converse(&relay, &identity, &name, &mut limit, &news, &mut answered).await;
+        if matches!(error, RelayError::Ended) {
+            return;
+        }
+        if answered {
+            failed_before = false;
+        }
+        if failed_before || matches!(error, RelayError::Refused(_) | RelayError::Silent) {
+            let result = Err(error_chain(&error));
+            let told = news.send(Input::Relay(News { relay: relay.name.clone(), result })).await;
+            if told.is_err() {
+                return;
+            }
+            sleep(PAUSE).await;
+        }
+        failed_before = true;
+    }
+}
+
+/// One connection, until it is of no use any more.
+async fn converse(
+    relay: &Relay,
+    identity: &Identity,
+    name: &str,
+    limit: &mut watch::Receiver<Limit>,
+    news: &mpsc::Sender<Input>,
+    answered: &mut bool,
+) -> Result<std::convert::Infallible, RelayError> {
+    let mut link =
+        timeout(ANSWER_WITHIN, Link::open(relay, identity, name)).await.map_err(|_| RelayError::Silent)??;
+    loop {
+        let rate = *limit.borrow_and_update();
+        let asked = Instant::now();
+        timeout(ANSWER_WITHIN, link.cap(rate)).await.map_err(|_| RelayError::Silent)??;
+        *answered = true;
+        let result = Ok(asked.elapsed());
+        let told = news.send(Input::Relay(News { relay: relay.name.clone(), result })).await;
+        told.map_err(|_| RelayError::Ended)?;
+        tokio::select! {
+            changed = limit.changed() => changed.map_err(|_| RelayError::Ended)?,
+            () = sleep(ASK_EVERY) => {}
+            // A relay that ends closes the connection, and says nothing else without being asked.
+            unasked = link.hear() => return Err(unexpected(unasked?)),
+        }
+    }
+}
+
+/// A connection on which both have greeted.
+struct Link {
+    stream: TlsStream<TcpStream>,
+    reader: MessageReader,
+    next: u32,
+}
+
+impl Link {
+    async fn open(relay: &Relay, identity: &Identity, name: &str) -> Result<Self, RelayError> {
+        let tcp = connect_tcp(None, None, relay.address, ANSWER_WITHIN).await?;
+        let dialer = Dialer::for_protocol(identity, relay.public_key, ALPN);
+        let stream = dialer.connect(tcp).await?.stream;
+        let mut link = Self { stream, reader: MessageReader::default(), next: 1 };
+        let hello = Hello { version: VERSION, name: name.to_owned(), grant: None };
+        write_message(&mut link.stream, &Message::Hello(hello)).await?;
+        let answer = link.hear().await?;
+        if let Message::Welcome(_) = answer { Ok(link) } else { Err(unexpected(answer)) }
+    }
+
+    /// Says what the relay may carry in all. That is how it is asked whether it is there, too: twice the same changes nothing.
+    async fn cap(&mut self, rate: Limit) -> Result<(), RelayError> {
+        let request = RequestId(self.next);
+        self.next = self.next.wrapping_add(1).max(1);
+        let cap = Cap { request, target: CapTarget::Relay, rate };
+        write_message(&mut self.stream, &Message::Cap(cap)).await?;
+        let answer = self.hear().await?;
+        if answer == Message::Done(request) { Ok(()) } else { Err(unexpected(answer)) }
+    }
+
+    /// The next message that this version knows. May be dropped and called again.
+    async fn hear(&mut self) -> Result<Message, RelayError> {
+        loop {
+            let next = self.reader.next(&mut self.stream).await;
+            let message = next.map_err(|error| match error {
+                FramingError::Broken(source) => RelayError::Tls(source.into()),
+                FramingError::Ended | FramingError::Stuck | FramingError::Malformed(_) => error.into(),
+            })?;
+            if !matches!(message, Message::Unknown(_)) {
+                return Ok(message);
+            }
+        }
+    }
+}
+
+fn unexpected(message: Message) -> RelayError {
+    if let Message::Refused(refused) = message { RelayError::Refused(refused) } else { RelayError::Protocol }
+}

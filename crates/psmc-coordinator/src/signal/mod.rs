@@ -1,0 +1,136 @@
+//! The signal channel's end that accepts: gateways and clients.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use psmc_net::keys::PublicKey;
+use psmc_net::tls::{AllowedKeys, Secured};
+use psmc_signal::connection::{ConnectionError, Greeting, QUEUE};
+use psmc_signal::{Message, Role};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::config::Config;
+use crate::engine::Input;
+use crate::error_chain;
+
+/// Connections that are served at a time: four of each client that there can be, while old ones have not been missed yet.
+const MAX_CONNECTIONS: usize = 8192;
+
+/// A connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u64);
+
+/// Whoever has dialled and is let in.
+#[derive(Clone, Debug)]
+pub struct Joined {
+    /// The connection.
+    pub session: SessionId,
+    /// Who it is.
+    pub key: PublicKey,
+    /// What it is.
+    pub role: Role,
+    /// Where messages to it are put. When all of these are gone, the connection ends.
+    pub outgoing: mpsc::Sender<Message>,
+}
+
+/// Who may shake hands: gateways and clients of the configuration.
+#[must_use]
+pub fn allowed_keys(config: &Config) -> AllowedKeys {
+    let gateways = config.services.iter().filter_map(|service| service.gateway);
+    gateways
+        .chain(config.clients.iter().map(|client| client.public_key))
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect()
+}
+
+/// Serves all who come.
+pub async fn serve(
+    config: Arc<Config>,
+    mut accepted: mpsc::Receiver<(Secured, SocketAddr)>,
+    engine: mpsc::Sender<Input>,
+) {
+    let mut connections = JoinSet::new();
+    let numbers = AtomicU64::new(1);
+    loop {
+        tokio::select! {
+            // What has ended makes room; a panic has been reported where it happened.
+            Some(_) = connections.join_next() => {}
+            next = accepted.recv() => {
+                let Some((secured, from)) = next else { return };
+                if connections.len() >= MAX_CONNECTIONS {
+                    tracing::debug!(%from, "hung up: too many connections");
+                    continue;
+                }
+                let session = SessionId(numbers.fetch_add(1, Ordering::Relaxed));
+                let (config, engine) = (config.clone(), engine.clone());
+                connections.spawn(async move { serve_one(&config, secured, from, session, &engine).await });
+            }
+        }
+    }
+}
+
+async fn serve_one(
+    config: &Config,
+    secured: Secured,
+    from: SocketAddr,
+    session: SessionId,
+    engine: &mpsc::Sender<Input>,
+) {
+    let key = secured.peer;
+    if let Err(end) = converse(config, secured, session, engine).await {
+        tracing::debug!(%from, %key, end = error_chain(&end), "a signal connection has ended");
+    }
+}
+
+async fn converse(
+    config: &Config,
+    secured: Secured,
+    session: SessionId,
+    engine: &mpsc::Sender<Input>,
+) -> Result<(), ConnectionError> {
+    let key = secured.peer;
+    let greeting = Greeting::receive(secured.stream).await?;
+    let role = greeting.role;
+    if let Some(reason) = refusal(config, key, role) {
+        greeting.refuse(reason.to_owned()).await;
+        return Ok(());
+    }
+    let channel = greeting.welcome().await?;
+    let (outgoing, mut to_send) = mpsc::channel(QUEUE);
+    if engine.send(Input::Joined(Joined { session, key, role, outgoing })).await.is_err() {
+        return Ok(());
+    }
+    let (incoming, mut said) = mpsc::channel(1);
+    let pass_on = async {
+        while let Some(message) = said.recv().await {
+            if engine.send(Input::Said { session, message }).await.is_err() {
+                return;
+            }
+        }
+    };
+    let end = tokio::select! {
+        error = channel.run(&mut to_send, &incoming) => Err(error),
+        () = pass_on => Ok(()),
+    };
+    // Fails only when the engine has ended.
+    let _ = engine.send(Input::Left(session)).await;
+    end
+}
+
+/// Why somebody whose key is known is not let in.
+fn refusal(config: &Config, key: PublicKey, role: Role) -> Option<&'static str> {
+    match role {
+        Role::Gateway => {
+            let speaks = config.services.iter().any(|service| service.gateway == Some(key));
+            (!speaks).then_some("no [[service]] has this key as its `gateway`")
+        }
+        Role::Client => {
+            let is_client = config.clients.iter().any(|client| client.public_key == key);
+            (!is_client).then_some("no [[client]] has this key")
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What a coordinator tells about itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use psmc_signal::Stage;
+use serde::{Deserialize, Serialize};
+
+use crate::mitigation::{Moment, OpenAlert};
+
+/// What there is to know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// The coordinator's name.
+    pub name: String,
+    /// How long it has been up, in seconds.
+    pub uptime_s: u64,
+    /// Gateways that are connected.
+    pub gateways: usize,
+    /// Clients that are connected.
+    pub clients: usize,
+    /// Clients that are told nothing.
+    pub blocked: Vec<String>,
+    /// What it has done.
+    pub counts: Counts,
+    /// How connections of gateways and clients ended up.
+    pub handshakes: Handshakes,
+    /// The relays.
+    pub relays: Vec<RelayStatus>,
+    /// The services.
+    pub services: Vec<ServiceStatus>,
+}
+
+/// What a coordinator has done since its start.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// Alerts taken, repeated ones included.
+    pub alerts: u64,
+    /// Messages of gateways and clients that were not theirs to send.
+    pub refused: u64,
+    /// News of routes that connected clients were told.
+    pub told: u64,
+    /// News of routes that connected clients were not told: of groups that are not admitted, or blocked.
+    pub not_told: u64,
+    /// Relays that were reported, and replaced.
+    pub relays_reported: u64,
+    /// Updates that a name server did not take.
+    pub publish_failures: u64,
+}
+
+/// How connections ended up.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Handshakes {
+    /// Those that succeeded.
+    pub accepted: u64,
+    /// Those of strangers.
+    pub unknown_key: u64,
+    /// Those that failed otherwise.
+    pub failed: u64,
+    /// Those that took too long.
+    pub timed_out: u64,
+    /// Those that had to make room for others.
+    pub evicted: u64,
+    /// Those that succeeded while too many waited.
+    pub overflowed: u64,
+}
+
+/// What there is to know of a relay.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RelayStatus {
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub address: SocketAddr,
+    /// Whether it answers.
+    pub alive: bool,
+    /// How long it takes to, in milliseconds.
+    pub rtt_ms: Option<f64>,
+    /// The service that has it.
+    pub serves: Option<String>,
+    /// What it may carry.
+    pub limit_bits_per_second: Option<u64>,
+    /// What was wrong with it last.
+    pub error: Option<String>,
+}
+
+/// What there is to know of a service.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ServiceStatus {
+    /// Its name.
+    pub name: String,
+    /// Its mitigation; 0 if there was none yet.
+    pub mitigation: u64,
+    /// Where that stands.
+    pub stage: Stage,
+    /// Alerts that were not cleared.
+    pub alerts: Vec<OpenAlert>,
+    /// The relays that each group has.
+    pub relays: BTreeMap<String, Vec<String>>,
+    /// Relays at which the gateway is registered.
+    pub ready: BTreeSet<String>,
+    /// The relays that each group is told of.
+    pub routes: BTreeMap<String, Vec<String>>,
+    /// The serial number of these routes.
+    pub serial: u64,
+    /// When they end unless they are renewed.
+    pub expires: Moment,
+    /// When the first alert came.
+    pub requested: Option<Moment>,
+    /// When the first name server had routes.
+    pub published: Option<Moment>,
+    /// How long that was, in milliseconds.
+    pub published_after_ms: Option<u64>,
+    /// Whether its gateway is connected.
+    pub gateway_connected: bool,
+    /// Its name servers.
+    pub servers: Vec<ServerStatus>,
+}
+
+/// What there is to know of a name server, for one service.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ServerStatus {
+    /// The server.
+    pub server: String,
+    /// The serial number of the routes that it was given last.
+    pub serial: u64,
+    /// Whether these are the routes that count.
+    pub current: bool,
+    /// How long it took to take them, in milliseconds.
+    pub took_ms: Option<f64>,
+    /// Why it did not.
+    pub error: Option<String>,
+}

@@ -1,0 +1,7 @@
+//! The guard `psmc-guard`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    psmc_guard::cli::main()
+}

@@ -1,0 +1,120 @@
+//! `psmc-guard status`
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use psmc_signal::Measured;
+
+use super::CliError;
+use super::args::StatusArgs;
+use crate::config::RUN_DIR;
+use crate::status::{MitigationStatus, Service, Status, ask};
+
+pub(super) fn run(args: &StatusArgs) -> Result<(), CliError> {
+    let path = args.socket.clone().unwrap_or_else(|| usual_socket(Path::new(RUN_DIR)));
+    let status = ask(&path)?;
+    let text = if args.json {
+        let mut json = serde_json::to_string_pretty(&status).map_err(io::Error::from)?;
+        json.push('\n');
+        json
+    } else {
+        describe(&status)
+    };
+    Ok(io::stdout().write_all(text.as_bytes())?)
+}
+
+/// The first socket of a guard in a directory, or where one would be.
+fn usual_socket(directory: &Path) -> PathBuf {
+    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
+    let mut sockets: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "sock"))
+        .collect();
+    sockets.sort();
+    sockets.into_iter().next().unwrap_or_else(|| directory.join("NAME.sock"))
+}
+
+fn describe(status: &Status) -> String {
+    let (engine, watch) = (&status.engine, &status.watch);
+    let mut text = format!("guard {}, up {} s: ", status.name, status.uptime_s);
+    match (&engine.coordinator, &engine.coordinator_error) {
+        (Some(coordinator), _) => line(&mut text, &format!("coordinator {coordinator}")),
+        (None, error) => {
+            let why = error.as_deref().unwrap_or("none is configured");
+            line(&mut text, &format!("no coordinator, {why}"));
+        }
+    }
+    let (seen, estimated) = (watch.packets, watch.packets_estimated);
+    line(&mut text, &format!("looked at {seen} packets, and estimated {estimated} more"));
+    for interface in &watch.blind {
+        line(&mut text, &format!("cannot watch {interface}: it is gone"));
+    }
+    if let Some(error) = &engine.gateway_error {
+        line(&mut text, &format!("psmcd does not do what it should: {error}"));
+    }
+    engine.services.iter().for_each(|service| text.push_str(&service_text(service)));
+    engine.mitigations.iter().for_each(|mitigation| text.push_str(&mitigation_text(mitigation)));
+    if !engine.mitigations.is_empty() {
+        line(&mut text, &format!("through relays: {}", measured_text(&engine.through_relays)));
+    }
+    if !engine.clients.is_empty() {
+        line(&mut text, &format!("lets in {}", engine.clients.join(", ")));
+    }
+    if let Some(counters) = &status.defence {
+        let counters: Vec<String> = counters.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        line(&mut text, &format!("hidden lines, packets: {}", counters.join(", ")));
+    }
+    text
+}
+
+fn service_text(service: &Service) -> String {
+    let attack = service.attack.as_ref().map_or_else(
+        || "calm".to_owned(),
+        |attack| {
+            let noted = if attack.noted { "" } else { ", which no coordinator has noted" };
+            format!("under attack ({:?}) for {:.1} s{noted}", attack.kind, attack.age_s)
+        },
+    );
+    let mut text = format!("service {}: {attack}\n", service.name);
+    for (what, measured) in
+        [("now", &service.measured), ("usual", &service.usual), ("limits", &service.limits)]
+    {
+        line(&mut text, &format!("  {what:<7}{}", measured_text(measured)));
+    }
+    text
+}
+
+fn mitigation_text(mitigation: &MitigationStatus) -> String {
+    let MitigationStatus { id, service, stage, expires_in_s, relays } = mitigation;
+    let mut text = format!("mitigation {id} of {service}: {stage:?}, ends in {expires_in_s} s\n");
+    for relay in relays {
+        let state = match (&relay.error, relay.registered) {
+            (_, true) => "registered".to_owned(),
+            (Some(error), false) => format!("not registered: {error}"),
+            (None, false) => "not registered yet".to_owned(),
+        };
+        line(&mut text, &format!("  {} at {}: {state}", relay.name, relay.address));
+    }
+    text
+}
+
+fn measured_text(measured: &Measured) -> String {
+    let values = [
+        (measured.packets, "packets/s", 1.0),
+        (measured.bits, "Mb/s", 1e-6),
+        (measured.syns, "SYNs/s", 1.0),
+        (measured.new_sources, "new sources/s", 1.0),
+        (measured.loss, "% lost", 100.0),
+    ];
+    let known =
+        values.into_iter().filter_map(|(value, unit, scale)| Some(format!("{:.1} {unit}", value? * scale)));
+    let known: Vec<String> = known.collect();
+    if known.is_empty() { "not known yet".to_owned() } else { known.join(", ") }
+}
+
+fn line(text: &mut String, words: &str) {
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "{words}");
+}

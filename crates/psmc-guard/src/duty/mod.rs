@@ -1,0 +1,243 @@
+//! What a coordinator has asked for: at which relays the gateway is to be registered, and whom it lets in.
+//!
+//! A state machine without I/O. What was asked stays, with and without a connection, until it is withdrawn or expires.
+
+mod clients;
+mod placement;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use psmc_signal::{Client, Message, Mitigation, RelayOffer, Stage};
+use serde::{Deserialize, Serialize};
+
+use clients::ClientLists;
+use placement::Placement;
+
+/// Mitigations at a time: more than one for each service that a guard can have.
+const MAX_MITIGATIONS: usize = 512;
+
+/// Relays of a mitigation: as many as an alternate route can name.
+const MAX_RELAYS: usize = 16;
+
+/// What is to be so at the gateway.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The relays to be registered at, in the order of their keys.
+    pub registrations: Vec<Registration>,
+    /// Who is let in, by name.
+    pub clients: BTreeMap<String, Client>,
+}
+
+/// A relay to be registered at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registration {
+    /// The relay.
+    pub relay: RelayOffer,
+    /// The number of the hidden line by which, where there are any.
+    pub line: Option<usize>,
+}
+
+/// How a registration fares, as psmcd says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Whether the relay leads peers here.
+    pub is_registered: bool,
+    /// Why it does not.
+    pub error: Option<String>,
+}
+
+/// Remembers what is asked, and says how far it is done.
+///
+/// Give it the coordinator's messages, what psmcd says, and the time; have [`Duty::wanted`] done after each of them.
+#[derive(Debug)]
+pub struct Duty {
+    mitigations: BTreeMap<u64, Mitigation>,
+    clients: ClientLists,
+    placement: Placement,
+    /// What was last said to be ready, by mitigation.
+    ready: BTreeMap<u64, Vec<String>>,
+    registered: BTreeSet<String>,
+    failed: BTreeSet<String>,
+}
+
+/// What is kept over a restart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// All mitigations.
+    pub mitigations: Vec<Mitigation>,
+    /// Who is let in, by service.
+    pub clients: BTreeMap<String, Vec<Client>>,
+}
+
+impl Duty {
+    /// Begins with what was kept, for a gateway with so many hidden lines.
+    #[must_use]
+    pub fn new(kept: Kept, lines: usize) -> Self {
+        let mitigations = kept.mitigations.into_iter().take(MAX_MITIGATIONS);
+        let mut duty = Self {
+            mitigations: mitigations.map(|mitigation| (mitigation.id, mitigation)).collect(),
+            clients: ClientLists::new(kept.clients),
+            placement: Placement::new(lines),
+            ready: BTreeMap::new(),
+            registered: BTreeSet::new(),
+            failed: BTreeSet::new(),
+        };
+        duty.place();
+        duty
+    }
+
+    /// Takes a mitigation, or its end.
+    ///
+    /// # Errors
+    /// Why it is not done, for people.
+    pub fn handle_mitigation(&mut self, mut mitigation: Mitigation) -> Result<(), String> {
+        let id = mitigation.id;
+        // Whoever says it again wants to hear again how far it is.
+        self.ready.remove(&id);
+        if mitigation.stage == Stage::Withdrawn {
+            self.mitigations.remove(&id);
+        } else if !self.mitigations.contains_key(&id) && self.mitigations.len() >= MAX_MITIGATIONS {
+            return Err(format!("there are {MAX_MITIGATIONS} mitigations already"));
+        } else {
+            mitigation.relays.truncate(MAX_RELAYS);
+            for relay in &mitigation.relays {
+                self.failed.remove(&relay.public_key);
+            }
+            self.mitigations.insert(id, mitigation);
+        }
+        self.place();
+        Ok(())
+    }
+
+    /// Takes a part of the list of those who are let in.
+    ///
+    /// # Errors
+    /// Why it is not done, for people.
+    pub fn handle_clients(
+        &mut self,
+        service: &str,
+        revision: u64,
+        clients: Vec<Client>,
+        is_last: bool,
+    ) -> Result<(), String> {
+        self.clients.handle_part(service, revision, clients, is_last)
+    }
+
+    /// Takes how registrations fare, by the public keys of their relays, and returns what is to be said about it.
+    pub fn handle_standing(&mut self, standing: &BTreeMap<String, Standing>) -> Vec<Message> {
+        let mut messages = self.failures(standing);
+        let registered = standing.iter().filter(|(_, standing)| standing.is_registered);
+        self.registered = registered.map(|(key, _)| key.clone()).collect();
+        for mitigation in self.mitigations.values() {
+            let keys = mitigation.relays.iter().map(|relay| &relay.public_key);
+            let relays: Vec<String> = keys.filter(|key| self.registered.contains(*key)).cloned().collect();
+            let said = self.ready.get(&mitigation.id);
+            if said.map_or(!relays.is_empty(), |said| *said != relays) {
+                self.ready.insert(mitigation.id, relays.clone());
+                messages.push(Message::Ready { id: mitigation.id, relays });
+            }
+        }
+        messages
+    }
+
+    /// There is a connection to a coordinator, which may not know what was said before.
+    pub fn handle_connected(&mut self) {
+        self.ready.clear();
+        self.failed.clear();
+        self.clients.forget_parts();
+    }
+
+    /// Ends what has expired at `now`, in seconds since 1970. While no coordinator is there to say who is let in, those of a
+    /// service whose last mitigation expires are not any more.
+    pub fn handle_time(&mut self, now: u64, is_connected: bool) {
+        let expired = self.mitigations.extract_if(.., |_, mitigation| mitigation.expires <= now);
+        let services: BTreeSet<String> = expired.map(|(_, mitigation)| mitigation.service).collect();
+        if services.is_empty() {
+            return;
+        }
+        for service in services {
+            if !is_connected && !self.is_mitigated(&service) {
+                self.clients.remove(&service);
+            }
+        }
+        self.place();
+    }
+
+    /// What is to be so.
+    #[must_use]
+    pub fn wanted(&self) -> Wanted {
+        let registrations = self.relays().into_values().map(|relay| Registration {
+            line: self.placement.line_of(&relay.public_key),
+            relay: relay.clone(),
+        });
+        Wanted { registrations: registrations.collect(), clients: self.clients.all() }
+    }
+
+    /// Whether something is done for a service.
+    #[must_use]
+    pub fn is_mitigated(&self, service: &str) -> bool {
+        self.mitigations.values().any(|mitigation| mitigation.service == service)
+    }
+
+    /// Whether its visitors are led another way.
+    #[must_use]
+    pub fn is_active(&self, service: &str) -> bool {
+        let active = |stage| !matches!(stage, Stage::Prepared | Stage::Withdrawn);
+        self.mitigations.values().any(|mitigation| mitigation.service == service && active(mitigation.stage))
+    }
+
+    /// All mitigations.
+    pub fn mitigations(&self) -> impl Iterator<Item = &Mitigation> {
+        self.mitigations.values()
+    }
+
+    /// Whether the gateway is registered at the relay with this public key.
+    #[must_use]
+    pub fn is_registered(&self, key: &str) -> bool {
+        self.registered.contains(key)
+    }
+
+    /// What is to be kept over a restart.
+    #[must_use]
+    pub fn kept(&self) -> Kept {
+        Kept { mitigations: self.mitigations.values().cloned().collect(), clients: self.clients.by_service() }
+    }
+
+    /// Relays that were registered and are not, or that refuse: said once.
+    fn failures(&mut self, standing: &BTreeMap<String, Standing>) -> Vec<Message> {
+        let mut messages = Vec::new();
+        for mitigation in self.mitigations.values() {
+            for relay in &mitigation.relays {
+                let key = &relay.public_key;
+                let now = standing.get(key);
+                if now.is_some_and(|now| now.is_registered) {
+                    self.failed.remove(key);
+                    continue;
+                }
+                let error = now.and_then(|now| now.error.clone());
+                let is_lost = self.registered.contains(key);
+                if (is_lost || error.is_some()) && self.failed.insert(key.clone()) {
+                    let reason = error.unwrap_or_else(|| "the registration was lost".to_owned());
+                    let (service, relay) = (mitigation.service.clone(), key.clone());
+                    messages.push(Message::RelayFailed { service, relay, reason });
+                }
+            }
+        }
+        messages
+    }
+
+    /// The relays of all mitigations by their keys.
+    fn relays(&self) -> BTreeMap<&str, &RelayOffer> {
+        let offers = self.mitigations.values().flat_map(|mitigation| &mitigation.relays);
+        offers.map(|relay| (relay.public_key.as_str(), relay)).collect()
+    }
+
+    fn place(&mut self) {
+        let keys: BTreeSet<String> = self.relays().into_keys().map(str::to_owned).collect();
+        self.placement.place(&keys);
+        self.failed.retain(|key| keys.contains(key));
+        self.ready.retain(|id, _| self.mitigations.contains_key(id));
+    }
+}

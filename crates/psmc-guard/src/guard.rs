@@ -1,0 +1,245 @@
+//! The program: threads that watch and that move psmcd, and the engine between them.
+
+use std::io;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use psmc_net::local;
+use psmc_net::tls::Identity;
+use psmc_signal::connection::{self, Event, Link, Options};
+use psmc_signal::{Message, Role};
+use thiserror::Error;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::config::Config;
+use crate::defence::{self, Defence, DefenceError};
+use crate::duty::Wanted;
+use crate::engine::Engine;
+use crate::gateway::Hand;
+use crate::status::{Status, StatusSocket};
+use crate::store::{Keeper, State, Store};
+use crate::watch::{WatchError, Watcher};
+
+/// The version of the status.
+const STATUS_VERSION: u32 = 1;
+
+/// How often what is learned is kept.
+const KEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// Questions that wait for their answer: one client is served at a time.
+const MAX_QUESTIONS: usize = 1;
+
+/// Why the guard could not start.
+#[derive(Debug, Error)]
+pub enum GuardError {
+    /// Nothing can be watched.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    /// The hidden lines cannot be defended.
+    #[error(transparent)]
+    Defence(#[from] DefenceError),
+    /// The local control socket can't be had.
+    #[error("cannot make the control socket")]
+    ControlSocket(#[from] local::BindError),
+    /// The operating system refused something basic.
+    #[error("cannot start: {what}")]
+    System {
+        /// What was refused.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Runs a guard until SIGTERM or SIGINT.
+///
+/// # Errors
+/// [`GuardError`] if something that the guard can't do without is missing.
+pub fn run(config: &Config) -> Result<(), GuardError> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map_err(system("the asynchronous runtime"))?.block_on(serve(config))
+}
+
+async fn serve(config: &Config) -> Result<(), GuardError> {
+    let (mut terminate, mut interrupt) =
+        (on_signal(SignalKind::terminate())?, on_signal(SignalKind::interrupt())?);
+    let mut guard = Guard::start(config)?;
+    let (asked, mut questions) = mpsc::channel(MAX_QUESTIONS);
+    let socket = tokio::spawn(StatusSocket::bind(config.control_socket.as_path(), asked)?.serve());
+    tracing::info!(name = %config.name, "the guard is up");
+    let mut seconds = interval(Duration::from_secs(1));
+    seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            Some(arrivals) = guard.watcher.next() => {
+                guard.engine.handle_samples(&arrivals.samples, arrivals.elapsed);
+            }
+            event = next_event(&mut guard.link) => guard.handle_event(event),
+            Some(seen) = guard.hand.next() => guard.engine.handle_gateway(seen),
+            _ = seconds.tick() => guard.handle_second(),
+            Some(question) = questions.recv() => guard.answer(config, question),
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+        }
+        guard.flush();
+    }
+    tracing::info!("the guard stops; what psmcd was told stays until the guard is back");
+    socket.abort();
+    guard.keeper.keep(guard.engine.state());
+    Ok(())
+}
+
+/// The engine, and all that it moves.
+struct Guard {
+    engine: Engine,
+    watcher: Watcher,
+    hand: Hand,
+    link: Option<Link>,
+    keeper: Keeper,
+    wanted: Wanted,
+    attacks: u64,
+    kept: Instant,
+    started: Instant,
+}
+
+impl Guard {
+    fn start(config: &Config) -> Result<Self, GuardError> {
+        let store = Store::new(&config.state_file);
+        let state = store.load().unwrap_or_else(|error| {
+            tracing::error!(error = crate::error_chain(&error), "begins without knowing what is usual");
+            State::default()
+        });
+        let engine = Engine::new(config, state, unix_time());
+        let defence = defence(config)?;
+        let socket = config.gateway.as_ref().map(|socket| socket.as_path().to_owned());
+        let wanted = engine.wanted();
+        Ok(Self {
+            watcher: Watcher::start(&config.interfaces, &config.services)?,
+            hand: Hand::start(socket, config.lines.clone(), defence, wanted.clone())
+                .map_err(system("the thread that moves psmcd"))?,
+            link: link(config),
+            keeper: Keeper::start(store).map_err(system("the thread that keeps the state"))?,
+            engine,
+            wanted,
+            attacks: 0,
+            kept: Instant::now(),
+            started: Instant::now(),
+        })
+    }
+
+    fn handle_event(&mut self, event: Event) {
+        match event {
+            Event::Up { coordinator } => self.engine.handle_up(coordinator),
+            Event::Down { coordinator, reason } => self.engine.handle_down(coordinator, reason),
+            Event::Message(message) => {
+                if self.engine.handle_message(message) {
+                    self.keep();
+                }
+            }
+        }
+    }
+
+    fn handle_second(&mut self) {
+        self.engine.handle_second(unix_time());
+        let attacks = self.engine.attacks();
+        if attacks != self.attacks || self.kept.elapsed() >= KEEP_EVERY {
+            self.attacks = attacks;
+            self.keep();
+        }
+    }
+
+    /// Has done what the engine wants.
+    fn flush(&mut self) {
+        while let Some(message) = self.engine.poll_message() {
+            self.send(message);
+        }
+        let wanted = self.engine.wanted();
+        if wanted != self.wanted {
+            self.hand.order(wanted.clone());
+            self.wanted = wanted;
+        }
+    }
+
+    fn send(&self, message: Message) {
+        let outcome = self.link.as_ref().map_or(Ok(()), |link| link.send(message));
+        if let Err(error) = outcome {
+            tracing::warn!(%error, "the coordinator is not told");
+        }
+    }
+
+    fn keep(&mut self) {
+        self.keeper.keep(self.engine.state());
+        self.kept = Instant::now();
+    }
+
+    /// Counters of the filter come from a program, which may take its time: in the background.
+    fn answer(&self, config: &Config, question: oneshot::Sender<Status>) {
+        let mut status = Status {
+            version: STATUS_VERSION,
+            name: config.name.to_string(),
+            public_key: config.private_key.public().to_string(),
+            uptime_s: self.started.elapsed().as_secs(),
+            watch: self.watcher.status(),
+            engine: self.engine.status(unix_time()),
+            defence: None,
+        };
+        let defended = config.defence.nftables.then(|| config.name.clone());
+        tokio::task::spawn_blocking(move || {
+            status.defence = defended.and_then(|name| defence::counters(&name).ok());
+            // Who does not wait for the answer does not need it.
+            let _ = question.send(status);
+        });
+    }
+}
+
+fn defence(config: &Config) -> Result<Option<Defence>, DefenceError> {
+    if !config.defence.nftables {
+        return Ok(None);
+    }
+    let interfaces: Vec<_> = config.lines.iter().map(|line| line.interface.clone()).collect();
+    Defence::set_up(&config.name, &interfaces, config.defence.relays.clone()).map(Some)
+}
+
+fn link(config: &Config) -> Option<Link> {
+    let coordinators = config.coordinators.iter();
+    let coordinators: Vec<_> = coordinators
+        .map(|coordinator| connection::Coordinator {
+            address: coordinator.address,
+            public_key: coordinator.public_key,
+        })
+        .collect();
+    if coordinators.is_empty() {
+        tracing::warn!("there is no [[coordinator]]: attacks are found, and nobody is told");
+        return None;
+    }
+    Some(Link::open(Options {
+        identity: Identity::new(&config.private_key),
+        role: Role::Gateway,
+        services: config.services.iter().map(|service| service.name.clone()).collect(),
+        coordinators,
+        interface: config.signal_interface.as_ref().map(ToString::to_string),
+        local: config.signal_address,
+    }))
+}
+
+async fn next_event(link: &mut Option<Link>) -> Event {
+    match link {
+        Some(link) => link.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Seconds since 1970.
+fn unix_time() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn on_signal(kind: SignalKind) -> Result<Signal, GuardError> {
+    signal(kind).map_err(system("signal handlers"))
+}
+
+fn system(what: &'static str) -> impl Fn(io::Error) -> GuardError {
+    move |source| GuardError::System { what, source }
+}

@@ -1,0 +1,202 @@
+//! What arrives on interfaces, counted for each service.
+//!
+//! A packet socket with a ring of the kernel's takes the heads of packets as they arrive, before any filter. It is
+//! emptied at each sample. A ring holds what some 400,000 packets a second bring between two samples; of a larger flood it has
+//! a part, and the kernel counts the rest, so that what a flood costs here is bounded, and counts become estimates.
+
+mod packet;
+mod sources;
+
+use std::fs;
+use std::time::Duration;
+
+use psmc_net::packet::{PacketError, PacketPort};
+use psmc_toml::InterfaceName;
+
+use crate::config::Service;
+use crate::detect::{Sample, Signal};
+use packet::{Arrival, Link};
+use sources::SourceMemory;
+
+/// Bytes of a packet that are looked at: Ethernet, IPv6 with a few extension headers, TCP.
+const HEAD: usize = 128;
+
+/// Packets of a sample at most, so that it ends however fast more come: more than the ring holds.
+const MAX_PACKETS: u32 = 50_000;
+
+/// Watches interfaces for services.
+///
+/// Call [`Observer::sample`] at regular times. An interface that is gone, or not there yet, is opened anew with
+/// [`Observer::reopen`], and counts nothing until then.
+#[derive(Debug)]
+pub struct Observer {
+    lines: Vec<Line>,
+    services: Vec<Watched>,
+    seen: u64,
+    missed: u64,
+}
+
+#[derive(Debug)]
+struct Line {
+    interface: InterfaceName,
+    link: Link,
+    port: Option<PacketPort>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    service: Service,
+    sources: SourceMemory,
+    /// Of the port that is being emptied.
+    tally: Tally,
+}
+
+/// Packets and what they were, as often as they were seen or are estimated to have come.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Tally {
+    packets: f64,
+    bytes: f64,
+    syns: f64,
+    new_sources: f64,
+}
+
+impl Observer {
+    /// Opens the interfaces.
+    ///
+    /// # Errors
+    /// [`PacketError`], where one cannot be watched.
+    pub fn open(interfaces: &[InterfaceName], services: &[Service]) -> Result<Self, PacketError> {
+        let mut lines = Vec::new();
+        for interface in interfaces {
+            let port = PacketPort::open(interface.as_str(), HEAD)?;
+            lines.push(Line { interface: interface.clone(), link: link_of(interface), port: Some(port) });
+        }
+        let watched = |service: &Service| Watched {
+            service: service.clone(),
+            sources: SourceMemory::new(),
+            tally: Tally::default(),
+        };
+        Ok(Self { lines, services: services.iter().map(watched).collect(), seen: 0, missed: 0 })
+    }
+
+    /// What has arrived since the last call, which was `elapsed` ago, for each service in the order of the configuration.
+    pub fn sample(&mut self, elapsed: Duration) -> Vec<Sample> {
+        let mut sums = vec![Tally::default(); self.services.len()];
+        for line in &mut self.lines {
+            let Some(port) = &mut line.port else { continue };
+            let seen = empty(port, line.link, &mut self.services);
+            let Some(missed) = missed(port) else {
+                line.port = None;
+                continue;
+            };
+            self.seen += u64::from(seen);
+            self.missed += u64::from(missed);
+            let share = 1.0 + f64::from(missed) / f64::from(seen.max(1));
+            for (sum, watched) in sums.iter_mut().zip(&mut self.services) {
+                sum.add(&std::mem::take(&mut watched.tally), share);
+            }
+        }
+        for watched in &mut self.services {
+            watched.sources.age(elapsed);
+        }
+        sums.iter().map(|sum| sum.per_second(elapsed)).collect()
+    }
+
+    /// Opens the interfaces anew that were lost; says which are there again.
+    pub fn reopen(&mut self) -> Vec<InterfaceName> {
+        let mut back = Vec::new();
+        for line in self.lines.iter_mut().filter(|line| line.port.is_none()) {
+            if let Ok(port) = PacketPort::open(line.interface.as_str(), HEAD) {
+                (line.link, line.port) = (link_of(&line.interface), Some(port));
+                back.push(line.interface.clone());
+            }
+        }
+        back
+    }
+
+    /// Interfaces that cannot be watched at present.
+    pub fn blind(&self) -> impl Iterator<Item = &InterfaceName> {
+        self.lines.iter().filter(|line| line.port.is_none()).map(|line| &line.interface)
+    }
+
+    /// Packets that were looked at, and those that were only counted, since the start.
+    #[must_use]
+    pub fn packets(&self) -> (u64, u64) {
+        (self.seen, self.missed)
+    }
+}
+
+/// Takes what waits in the ring of a port, and says how many packets that were.
+fn empty(port: &mut PacketPort, link: Link, services: &mut [Watched]) -> u32 {
+    let mut seen = 0;
+    while seen < MAX_PACKETS
+        && let Some(frame) = port.recv()
+    {
+        seen += 1;
+        if let Some(arrival) = Arrival::parse(link, frame.bytes()) {
+            for watched in services.iter_mut().filter(|watched| watched.service.is_meant(&arrival)) {
+                watched.count(&arrival);
+            }
+        }
+    }
+    seen
+}
+
+/// Packets that found no room in the ring; `None` where the interface is gone.
+fn missed(port: &PacketPort) -> Option<u32> {
+    // An interface that only goes down and up again keeps its socket; what it reports then is of no use here.
+    let gone = matches!(port.take_error(), Ok(Some(error)) if error.raw_os_error() == Some(ENODEV));
+    if gone { None } else { Some(port.lost().unwrap_or(0)) }
+}
+
+/// What a socket reports whose interface was removed.
+const ENODEV: i32 = 19;
+
+/// Tunnels and the like have no Ethernet header. Where sysfs does not know an interface, it most likely has one.
+fn link_of(interface: &InterfaceName) -> Link {
+    let kind = fs::read_to_string(format!("/sys/class/net/{interface}/type")).unwrap_or_default();
+    match kind.trim() {
+        // ARPHRD_PPP, ARPHRD_TUNNEL, ARPHRD_TUNNEL6, ARPHRD_SIT, ARPHRD_IPGRE, ARPHRD_RAWIP, ARPHRD_NONE
+        "512" | "768" | "769" | "776" | "778" | "519" | "65534" => Link::Ip,
+        _ => Link::Ethernet,
+    }
+}
+
+impl Service {
+    /// Whether a packet is for it. What has no port, such as ICMP and later fragments, is for all ports.
+    fn is_meant(&self, arrival: &Arrival) -> bool {
+        self.targets.iter().any(|target| target.contains(&arrival.destination))
+            && (self.ports.is_empty() || arrival.port.is_none_or(|port| self.ports.contains(&port)))
+    }
+}
+
+impl Watched {
+    fn count(&mut self, arrival: &Arrival) {
+        self.tally.packets += 1.0;
+        self.tally.bytes += f64::from(arrival.length);
+        self.tally.syns += f64::from(u8::from(arrival.is_syn));
+        self.tally.new_sources += f64::from(u8::from(self.sources.is_new(arrival.source)));
+    }
+}
+
+impl Tally {
+    fn add(&mut self, other: &Self, share: f64) {
+        self.packets += other.packets * share;
+        self.bytes += other.bytes * share;
+        self.syns += other.syns * share;
+        self.new_sources += other.new_sources * share;
+    }
+
+    fn per_second(&self, elapsed: Duration) -> Sample {
+        let seconds = elapsed.as_secs_f64().max(MIN_SECONDS);
+        let mut sample = Sample::default();
+        sample.set(Signal::Packets, self.packets / seconds);
+        sample.set(Signal::Bits, self.bytes * 8.0 / seconds);
+        sample.set(Signal::Syns, self.syns / seconds);
+        sample.set(Signal::NewSources, self.new_sources / seconds);
+        sample
+    }
+}
+
+/// A sample is never so short: nothing is divided by zero.
+const MIN_SECONDS: f64 = 0.001;

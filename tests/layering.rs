@@ -35,6 +35,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("psmc-relay", Layer::Programs),
     ("psmc-signal", Layer::Programs),
     ("psmc-toml", Layer::Programs),
+    ("psmc-tool", Layer::Programs),
     ("psmcd", Layer::Programs),
 ];
 

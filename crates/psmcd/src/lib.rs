@@ -1,27 +1,22 @@
-//! The PSMC daemon `psmcd` and its control tool `psmc`.
+//! The PSMC daemon `psmcd`.
 //!
 //! | module | what it has |
 //! |---|---|
 //! | [`config`] | the TOML file of a site, and all its checks |
 //! | [`api`] | the control socket: messages, framing, both sides |
-//! | [`cli`] | the tool `psmc`, and the arguments of `psmcd` |
 //! | [`logging`] | what goes to standard error |
 //! | [`daemon`] | the daemon |
-//! | [`demo`] | `psmc demo` |
-//! | `fetch` | `psmc fetch`: one file from several mirrors |
-//! | [`topology`] | networks in files, for `psmc select` |
+//! | [`program`] | its command line |
 
 pub mod api;
-pub mod cli;
 pub mod config;
 pub mod daemon;
-pub mod demo;
-mod fetch;
 pub mod logging;
-pub mod topology;
+pub mod program;
 
 /// An error with all its causes, in one line.
-pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
+#[must_use]
+pub fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

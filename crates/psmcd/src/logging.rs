@@ -64,6 +64,13 @@ fn parse(filter: &str) -> Result<EnvFilter, LogError> {
         .map_err(|source| LogError::Filter { filter: filter.to_owned(), source })
 }
 
+/// Colours are for terminals whose owner has not declined them (<https://no-color.org>).
+#[must_use]
+pub fn is_styled() -> bool {
+    let declined = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    std::io::stderr().is_terminal() && !declined
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    psmcd::cli::psmcd()
+    psmcd::program::main()
 }

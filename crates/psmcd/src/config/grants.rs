@@ -13,7 +13,8 @@ use psmc_wire::relay::SignedGrant;
 const MAX_FILE: u64 = 1 << 20;
 
 /// A grant as a line of text.
-pub(crate) fn grant_text(grant: &SignedGrant) -> String {
+#[must_use]
+pub fn grant_text(grant: &SignedGrant) -> String {
     STANDARD.encode(grant.to_bytes())
 }
 

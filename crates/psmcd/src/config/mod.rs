@@ -17,7 +17,8 @@ use std::path::Path;
 
 use psmc_toml::{Dialect, Source};
 
-pub(crate) use grants::{grant_text, read_grants};
+pub use grants::grant_text;
+pub(crate) use grants::read_grants;
 pub use model::{
     Class, Config, PathCongestion, PathSettings, Paths, Peer, Relay, Reordering, Site, Treatment, TunnelEnd,
 };

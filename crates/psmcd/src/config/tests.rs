@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::*;
 
-const RIGHT: &str = include_str!("../../tests/check/good/everything.toml");
+const RIGHT: &str = include_str!("../../../psmc-tool/tests/check/good/everything.toml");
 
 /// Checks a text, and shows what it means or what is wrong with it.
 fn check(text: &str) {
@@ -28,8 +28,11 @@ fn a_damaged_file_never_panics() {
 
 #[test]
 fn defaults_are_what_the_documentation_says() {
-    let config =
-        Config::parse(include_str!("../../tests/check/good/minimal.toml"), Path::new("van.toml")).unwrap();
+    let config = Config::parse(
+        include_str!("../../../psmc-tool/tests/check/good/minimal.toml"),
+        Path::new("van.toml"),
+    )
+    .unwrap();
     let (site, peer) = (&config.site, &config.peers[0]);
     assert_eq!((site.listen, site.interface.as_ref(), site.mtu.get()), (Listen::default(), None, 1400));
     assert_eq!(site.control_socket.to_string(), "/run/psmc/van.sock");

@@ -160,7 +160,7 @@ mod tests {
 
     /// The classes that a site with these lines has.
     fn of(lines: &str) -> Vec<ClassConfig> {
-        let text = format!("{}\n{lines}", include_str!("../../tests/check/good/minimal.toml"));
+        let text = format!("{}\n{lines}", include_str!("../../../psmc-tool/tests/check/good/minimal.toml"));
         classes(&config::Config::parse(&text, Path::new("van.toml")).expect("it is right").site.classes)
     }
 

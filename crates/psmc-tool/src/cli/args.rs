@@ -1,0 +1,260 @@
+//! What can stand on the command lines.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use super::dns::DnsCommand;
+use super::fetch::FetchArgs;
+use super::grant::GrantArgs;
+use super::select::SelectArgs;
+use super::topology::TopologyArgs;
+use crate::demo::DemoArgs;
+use psmcd::config::{
+    BindAddress, Congestion, Endpoint, InterfaceName, LinkMtu, Name, Rate, Scheduler, Weight,
+};
+use psmcd::program::Arguments;
+
+/// Control a multipath tunnel, and make its keys
+#[derive(Debug, Parser)]
+#[command(name = "psmc", version, propagate_version = false, disable_help_subcommand = true)]
+#[command(after_help = "\
+A tunnel in four steps, on each of the two sites:
+  umask 077; psmc genkey > van.key       make the private key
+  psmc pubkey < van.key                  print the public key, for the other site's file
+  psmc check van.toml                    is the configuration right, and what does it mean?
+  psmcd --config van.toml                run the tunnel; then, elsewhere: psmc status")]
+pub(super) struct Psmc {
+    #[command(flatten)]
+    pub(super) target: Target,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// Which daemon is meant.
+#[derive(Debug, Args)]
+pub(super) struct Target {
+    /// The control socket of the daemon to talk to
+    #[arg(long, global = true, value_name = "PATH", conflicts_with = "site", help_heading = "Which daemon")]
+    pub(super) socket: Option<PathBuf>,
+    /// The site to talk to, where several run on this machine
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Which daemon")]
+    pub(super) site: Option<Name>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Check a configuration, and say what it means
+    ///
+    /// Prints everything that is wrong with the file, with line and remedy, and exits with 1; or what the file means, and
+    /// exits with 0. Nothing is started or changed.
+    Check {
+        /// The configuration of a site, in TOML
+        file: PathBuf,
+    },
+    /// Make a private key
+    ///
+    /// Prints a new private key. Keep it in a file of its own, which nobody else can read:
+    ///
+    ///   umask 077; psmc genkey > van.key
+    #[command(verbatim_doc_comment)]
+    Genkey,
+    /// Print the public key of a private key
+    ///
+    /// Reads a private key from standard input:
+    ///
+    ///   psmc pubkey < van.key
+    #[command(verbatim_doc_comment)]
+    Pubkey,
+    /// Sign a grant: the right of a site to use a relay, for some time
+    ///
+    /// Prints one line for the site's `grants_file`. Relays that name the coordinator's public key serve whoever has one,
+    /// without an `[[allow]]`:
+    ///
+    ///   psmc grant --coordinator coordinator.key --relay KEY --holder KEY --for 24h >> van.grants
+    #[command(verbatim_doc_comment)]
+    Grant(GrantArgs),
+    /// Show what a running daemon is doing: peers, paths, rates, losses
+    Status {
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List, add, remove or change the paths of a running daemon
+    ///
+    /// Changes last until the daemon ends; write them into its configuration to keep them.
+    Path {
+        #[command(subcommand)]
+        command: PathCommand,
+    },
+    /// Change what a running daemon does with the packets to a peer
+    ///
+    /// Changes last until the daemon ends; write them into its configuration to keep them.
+    Peer {
+        #[command(subcommand)]
+        command: PeerCommand,
+    },
+    /// Select relays: which of many make the best connection together?
+    ///
+    /// Reads a network with its relays, bandwidths and latencies, and prints the paths to use. docs/SELECTION.md has the
+    /// formats and the algorithms.
+    Select(Box<SelectArgs>),
+    /// Fetch one file from several mirrors at once
+    ///
+    /// Each mirror gives parts of the file, as many as it can. One that fails costs no more than its share; what has
+    /// arrived stays when the program ends early, and the same command goes on with it.
+    #[command(after_help = "\
+Example:
+  psmc fetch https://one.example/big.iso https://two.example/pub/big.iso --sha256 9f86…")]
+    Fetch(FetchArgs),
+    /// Keep names working: alternate routes of services, in DNS
+    Dns {
+        #[command(subcommand)]
+        command: DnsCommand,
+    },
+    /// Make a network by chance, to try `psmc select` on
+    ///
+    /// Prints it as TOML:
+    ///
+    ///   psmc topology transit-stub --nodes 200 --relays 20 > net.toml; psmc select net.toml
+    #[command(verbatim_doc_comment)]
+    Topology(TopologyArgs),
+    /// Show the whole thing on this one machine: two sites, several paths, one of them cut
+    Demo(DemoArgs),
+    /// Run one site in the foreground, as psmcd does: for the demo, which must not need another program than this
+    #[command(hide = true)]
+    Daemon(Arguments),
+    /// Run one relay in the foreground, as psmc-relay does: for the demo as well
+    #[command(hide = true)]
+    Relay(Arguments),
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum PathCommand {
+    /// List the paths
+    List {
+        /// Only those to this peer
+        peer: Option<Name>,
+        /// Print them as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Add a path
+    Add(PathAddArgs),
+    /// Remove a path
+    Remove {
+        /// The peer that it leads to
+        peer: Name,
+        /// Its name
+        path: Name,
+    },
+    /// Change a path
+    Set(PathSetArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum PeerCommand {
+    /// Change how packets to a peer are spread over its paths
+    Set(PeerSetArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PeerSetArgs {
+    /// The peer
+    pub(super) peer: Name,
+    /// Which path takes a packet: earliest, wrr, wrr-adaptive, flow, redundant or backup
+    #[arg(long, value_name = "NAME")]
+    pub(super) scheduler: Scheduler,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PathAddArgs {
+    /// The peer that it leads to
+    pub(super) peer: Name,
+    /// Its name
+    pub(super) path: Name,
+    /// The interface that it must leave by, such as wlan0
+    #[arg(long, value_name = "NAME")]
+    pub(super) interface: Option<InterfaceName>,
+    /// The local address that it sends from
+    #[arg(long, value_name = "IP")]
+    pub(super) address: Option<BindAddress>,
+    /// The relays that it leads through, the nearest first, as the daemon's configuration names them
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(super) relays: Vec<Name>,
+    /// Where it leads, if not to the peer's own endpoint
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(super) endpoint: Option<Endpoint>,
+    /// Its share in the scheduler wrr, 1 to 1000
+    #[arg(long, value_name = "N")]
+    pub(super) weight: Option<Weight>,
+    /// The most it may send, such as 20mbit
+    #[arg(long, value_name = "RATE")]
+    pub(super) max_rate: Option<Rate>,
+    /// The MTU of its link in bytes, if not the interface's
+    #[arg(long, value_name = "BYTES")]
+    pub(super) mtu: Option<LinkMtu>,
+    /// How its rate is found: model, cubic, or fixed (at --max-rate)
+    #[arg(long, value_name = "NAME")]
+    pub(super) congestion: Option<Congestion>,
+}
+
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("change").required(true).multiple(true).args(["weight", "max_rate", "state", "congestion"])))]
+pub(super) struct PathSetArgs {
+    /// The peer that it leads to
+    pub(super) peer: Name,
+    /// Its name
+    pub(super) path: Name,
+    /// Its share in the scheduler wrr, 1 to 1000
+    #[arg(long, value_name = "N")]
+    pub(super) weight: Option<Weight>,
+    /// The most it may send, such as 20mbit, or none for no limit
+    #[arg(long, value_name = "RATE")]
+    pub(super) max_rate: Option<MaxRate>,
+    /// Whether it carries data, or waits until no other can
+    #[arg(long)]
+    pub(super) state: Option<StateArg>,
+    /// How this site finds its rate: model, cubic, or fixed (at --max-rate)
+    #[arg(long, value_name = "NAME")]
+    pub(super) congestion: Option<Congestion>,
+}
+
+/// A limit, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MaxRate {
+    None,
+    Limit(Rate),
+}
+
+impl std::str::FromStr for MaxRate {
+    type Err = psmcd::config::ValueError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "none" { Ok(Self::None) } else { text.parse().map(Self::Limit) }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum StateArg {
+    Active,
+    Standby,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Psmc::command().debug_assert();
+    }
+
+    #[test]
+    fn setting_nothing_is_refused() {
+        assert!(Psmc::try_parse_from(["psmc", "path", "set", "hq", "lte"]).is_err());
+        assert!(Psmc::try_parse_from(["psmc", "path", "set", "hq", "lte", "--max-rate", "none"]).is_ok());
+    }
+}

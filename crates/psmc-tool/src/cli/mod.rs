@@ -1,0 +1,102 @@
+//! The command line of `psmc`.
+
+mod args;
+mod check;
+mod dns;
+mod fetch;
+mod grant;
+mod keys;
+pub(crate) mod output;
+mod path;
+mod peer;
+mod programs;
+mod select;
+mod status;
+mod table;
+mod topology;
+pub(crate) mod units;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::demo::DemoError;
+use crate::fetch::FetchError;
+use args::{Command, PathCommand, PeerCommand, Psmc, Target};
+use psmcd::api::{Client, ClientError};
+use psmcd::config::ConfigError;
+use psmcd::logging::LogError;
+
+/// Why a command failed. The text is all that the user gets to see.
+#[derive(Debug, thiserror::Error)]
+enum CliError {
+    #[error("{0}")]
+    Config(#[from] ConfigError),
+    #[error("{0}")]
+    Key(#[from] keys::KeyInputError),
+    #[error("{}: {}", .0.reason(), .0.remedy())]
+    CoordinatorKey(#[source] psmcd::config::ValueError),
+    #[error("{0}")]
+    Client(#[from] ClientError),
+    #[error("{0}")]
+    Select(#[from] select::SelectError),
+    #[error("{0}")]
+    FetchArgs(#[from] fetch::FetchArgsError),
+    #[error("{0}")]
+    Fetch(#[from] FetchError),
+    #[error(transparent)]
+    Dns(#[from] dns::DnsError),
+    #[error("{0}")]
+    Demo(#[from] DemoError),
+    #[error("{}", crate::error_chain(.0))]
+    Relay(#[from] psmc_relay::relay::RelayError),
+    #[error("{0}")]
+    Daemon(#[from] psmcd::program::ProgramError),
+    #[error("{0}")]
+    Log(#[from] LogError),
+    #[error("cannot print the result: {0}")]
+    Output(#[from] io::Error),
+}
+
+/// Runs the tool `psmc` with the arguments of the process.
+pub fn psmc() -> ExitCode {
+    output::finish(run(Psmc::parse()))
+}
+
+fn run(psmc: Psmc) -> Result<(), CliError> {
+    match psmc.command {
+        Command::Check { file } => check::run(&file),
+        Command::Genkey => keys::genkey(),
+        Command::Pubkey => keys::pubkey(),
+        Command::Grant(args) => grant::run(&args),
+        Command::Status { json } => status::run(&mut connect(&psmc.target)?, json),
+        Command::Path { command } => path(&mut connect(&psmc.target)?, command),
+        Command::Peer { command: PeerCommand::Set(args) } => peer::set(&mut connect(&psmc.target)?, args),
+        Command::Select(args) => select::run(&args),
+        Command::Fetch(args) => fetch::run(&args),
+        Command::Dns { command } => dns::run(command),
+        Command::Topology(args) => topology::run(&args),
+        Command::Demo(args) => Ok(crate::demo::run(&args)?),
+        Command::Daemon(args) => Ok(psmcd::program::run(&args)?),
+        Command::Relay(args) => programs::relay(&args),
+    }
+}
+
+fn path(client: &mut Client, command: PathCommand) -> Result<(), CliError> {
+    match command {
+        PathCommand::List { peer, json } => path::list(client, peer, json),
+        PathCommand::Add(args) => path::add(client, args),
+        PathCommand::Remove { peer, path } => path::remove(client, peer, path),
+        PathCommand::Set(args) => path::set(client, args),
+    }
+}
+
+/// Connects to the daemon that the user means.
+fn connect(target: &Target) -> Result<Client, ClientError> {
+    match (&target.socket, &target.site) {
+        (Some(path), _) => Client::connect(path),
+        (None, Some(name)) => Client::connect_to_site(name),
+        (None, None) => Client::connect_to_only_site(),
+    }
+}

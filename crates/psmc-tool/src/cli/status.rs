@@ -1,0 +1,143 @@
+//! `psmc status`
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::units::{age, bytes, rate_mbps};
+use super::{CliError, output, table};
+use psmcd::api::{
+    Batches, Calls, ClassStatus, Client, PathStatus, PeerState, PeerStatus, RegistrationStatus, SiteStatus,
+    Status,
+};
+
+pub(super) fn run(client: &mut Client, json: bool) -> Result<(), CliError> {
+    let status = client.status()?;
+    let text = if json { output::json(&status)? } else { text(&status) };
+    Ok(output::print(&text)?)
+}
+
+/// The status for a person to read.
+fn text(status: &Status) -> String {
+    fmt::from_fn(|f| write_status(status, f)).to_string()
+}
+
+fn write_status(status: &Status, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write_site(&status.site, out)?;
+    for peer in &status.peers {
+        write_peer(peer, out)?;
+    }
+    write_batches(&status.batches, out)?;
+    match counts(&status.counters) {
+        Some(counts) => writeln!(out, "\nrefused datagrams: {counts}"),
+        None => Ok(()),
+    }
+}
+
+/// How many packets each system call carried on average.
+fn write_batches(batches: &Batches, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Batches { tun_read, tun_written, udp_received, udp_sent } = *batches;
+    let mean = |Calls { calls, packets }: Calls| packets as f64 / calls.max(1) as f64;
+    writeln!(out, "\npackets in a system call, on average")?;
+    writeln!(out, "  interface    {:.1} read, {:.1} written", mean(tun_read), mean(tun_written))?;
+    writeln!(out, "  network      {:.1} received, {:.1} sent", mean(udp_received), mean(udp_sent))
+}
+
+fn write_site(site: &SiteStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(out, "site {}, up {}, psmcd {}", site.name, age(site.uptime_s), site.version)?;
+    writeln!(out, "  public key   {}", site.public_key)?;
+    writeln!(out, "  interface    {}: {}", site.interface, site.addresses.join(", "))?;
+    writeln!(out, "  listens on   {}", site.listen)?;
+    for RegistrationStatus { relay, registered, error, .. } in &site.registered {
+        match (registered, error) {
+            (true, _) => writeln!(out, "  gateway at   {relay}")?,
+            (false, Some(error)) => writeln!(out, "  gateway at   {relay}: not yet: {error}")?,
+            (false, None) => writeln!(out, "  gateway at   {relay}: not yet")?,
+        }
+    }
+    Ok(())
+}
+
+fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(out, "\npeer {}: {}", peer.name, headline(peer))?;
+    writeln!(out, "  public key   {}", peer.public_key)?;
+    writeln!(out, "  allowed ips  {}", peer.allowed_ips.join(", "))?;
+    writeln!(out, "  scheduler    {}", peer.scheduler)?;
+    writeln!(out, "  control      {}", control(peer))?;
+    if let (Some(epoch), Some(key_age)) = (peer.epoch, peer.key_age_s) {
+        writeln!(out, "  data key     number {epoch}, {} old", age(key_age))?;
+    }
+    let (sent, received) = (bytes(peer.tx_bytes), bytes(peer.rx_bytes));
+    writeln!(out, "  sent         {sent} in {} packets", peer.tx_packets)?;
+    writeln!(out, "  received     {received} in {} packets", peer.rx_packets)?;
+    if let Some(limit) = peer.udp_rate_limit_mbps {
+        writeln!(out, "  plain UDP    at most {}", rate_mbps(limit))?;
+    }
+    if let Some(drops) = counts(&peer.drops) {
+        writeln!(out, "  dropped      {drops}")?;
+    }
+    for class in peer.classes.iter().filter(|class| class.is_used()) {
+        write_class(class, out)?;
+    }
+    write_shared_uplinks(&peer.paths, out)?;
+    out.write_str(&table::paths(&peer.paths))?;
+    for path in &peer.paths {
+        if let Some(error) = &path.relay_error {
+            writeln!(out, "  path {}: {error}", path.name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Which paths share an uplink, and so its rate.
+fn write_shared_uplinks(paths: &[PathStatus], out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut by_uplink: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for path in paths {
+        if let Some(uplink) = &path.uplink {
+            by_uplink.entry(uplink).or_default().push(&path.name);
+        }
+    }
+    for (uplink, names) in by_uplink.iter().filter(|(_, names)| names.len() > 1) {
+        writeln!(out, "  one uplink   {uplink}: {}", names.join(", "))?;
+    }
+    Ok(())
+}
+
+/// What a class has sent, and what its queue did to it.
+fn write_class(class: &ClassStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(out, "  class        {}: {} packets sent", class.name, class.tx_packets)?;
+    if class.queued_packets > 0 {
+        write!(out, ", {} waiting ({})", class.queued_packets, bytes(class.queued_bytes))?;
+    }
+    if class.marked_packets > 0 {
+        write!(out, ", {} marked", class.marked_packets)?;
+    }
+    if let Some(drops) = counts(&class.drops) {
+        write!(out, ", dropped: {drops}")?;
+    }
+    writeln!(out)
+}
+
+fn headline(peer: &PeerStatus) -> &'static str {
+    match peer.state {
+        PeerState::Connected => "connected",
+        PeerState::Connecting => "connecting …",
+        PeerState::Down => "down",
+    }
+}
+
+fn control(peer: &PeerStatus) -> String {
+    let state = if peer.control.connected { "connected" } else { "not connected" };
+    let since = age(peer.control.since_s);
+    match &peer.control.last_error {
+        Some(error) if !peer.control.connected => format!("{state} for {since}: {error}"),
+        Some(_) | None => format!("{state} for {since}"),
+    }
+}
+
+/// The counts that are not zero, or `None` if all are.
+fn counts(counters: &BTreeMap<String, u64>) -> Option<String> {
+    let counted = counters.iter().filter(|(_, count)| **count > 0);
+    let counted: Vec<String> =
+        counted.map(|(name, count)| format!("{count} {}", name.replace('_', " "))).collect();
+    (!counted.is_empty()).then(|| counted.join(", "))
+}

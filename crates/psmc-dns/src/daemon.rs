@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hickory_proto::rr::SerialNumber;
 use psmc_net::local;
@@ -23,7 +23,7 @@ use crate::config::{Config, Content, TlsConfig, ZoneConfig};
 use crate::server::{
     Hosted, MAX_CONNECTIONS, Role, Server, follow_primary, serve_tcp, serve_tls, serve_udp, tell_secondaries,
 };
-use crate::status::StatusSocket;
+use crate::status::{Status, StatusSocket};
 use crate::store::{Store, StoreError};
 use crate::update::unix_now;
 use crate::zone::Zone;
@@ -114,7 +114,9 @@ async fn serve(config: Config) -> Result<(), DaemonError> {
         tasks.spawn(follow_primary(server.clone(), hosted));
     }
     tasks.spawn(renew_signatures(server.clone()));
-    let status = StatusSocket::bind(config.control_socket.as_path(), config.name.to_string(), server)?;
+    let (name, started) = (config.name.to_string(), Instant::now());
+    let report = move || serde_json::to_vec(&Status::of(&server, name.clone(), started.elapsed().as_secs()));
+    let status = StatusSocket::bind(config.control_socket.as_path(), report)?;
     tasks.spawn(status.serve());
     tracing::info!(name = %config.name, "the server is up");
     stopped().await?;

@@ -7,6 +7,7 @@
 //! | [`zone`] | the records of a zone: what it answers, how it changes, how it is signed |
 //! | [`store`] | zones that change, in a database |
 //! | [`server`] | the authoritative server around them |
+//! | [`resolver`] | the client's side: answers for services as soon as they are reached |
 //! | [`config`] | the TOML file of a server, and all its checks |
 //! | [`daemon`] | the program, [`cli`] its command line, [`status`] what it tells about itself |
 //!
@@ -14,7 +15,9 @@
 
 pub mod cli;
 pub mod config;
+mod counters;
 pub mod daemon;
+pub mod resolver;
 pub mod routes;
 pub mod server;
 pub mod status;

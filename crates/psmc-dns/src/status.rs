@@ -3,10 +3,10 @@
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use psmc_net::local::{BindError, SocketFile, bind};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::io::AsyncWriteExt;
@@ -58,20 +58,42 @@ pub struct ZoneStatus {
     pub primary: Option<String>,
 }
 
-/// The server's end of the socket.
+impl Status {
+    /// That of a server of this name, which has been up for so many seconds.
+    pub(crate) fn of(server: &Server, name: String, uptime_s: u64) -> Self {
+        let zones = server.zones().map(|hosted| {
+            let zone = hosted.served();
+            let zone = zone.as_deref();
+            ZoneStatus {
+                name: hosted.origin().to_string(),
+                serial: zone.map(crate::zone::Zone::serial),
+                records: zone.map_or(0, crate::zone::Zone::len),
+                signed: zone.is_some_and(crate::zone::Zone::is_signed),
+                primary: match &hosted.role {
+                    Role::Primary { .. } => None,
+                    Role::Secondary { primary, .. } => Some(primary.to_string()),
+                },
+            }
+        });
+        Self { name, uptime_s, counts: server.counters.read(), zones: zones.collect() }
+    }
+}
+
+/// The program's end of the socket.
 pub(crate) struct StatusSocket {
     listener: UnixListener,
-    name: String,
-    server: Arc<Server>,
-    started: Instant,
+    report: Box<dyn Fn() -> serde_json::Result<Vec<u8>> + Send + Sync>,
     _file: SocketFile,
 }
 
 impl StatusSocket {
-    /// Makes the socket, which only the server's user may connect to.
-    pub(crate) fn bind(path: &Path, name: String, server: Arc<Server>) -> Result<Self, BindError> {
+    /// Makes the socket, which only the program's user may connect to; whoever does gets a report.
+    pub(crate) fn bind(
+        path: &Path,
+        report: impl Fn() -> serde_json::Result<Vec<u8>> + Send + Sync + 'static,
+    ) -> Result<Self, BindError> {
         let (listener, file) = bind(path, MAX_WAITING)?;
-        Ok(Self { listener, name, server, started: Instant::now(), _file: file })
+        Ok(Self { listener, report: Box::new(report), _file: file })
     }
 
     /// Answers one client after the other.
@@ -91,31 +113,8 @@ impl StatusSocket {
     }
 
     async fn answer(&self, mut client: UnixStream) -> io::Result<()> {
-        client.write_all(&serde_json::to_vec(&self.status())?).await?;
+        client.write_all(&(self.report)()?).await?;
         client.shutdown().await
-    }
-
-    fn status(&self) -> Status {
-        let zones = self.server.zones().map(|hosted| {
-            let zone = hosted.served();
-            let zone = zone.as_deref();
-            ZoneStatus {
-                name: hosted.origin().to_string(),
-                serial: zone.map(crate::zone::Zone::serial),
-                records: zone.map_or(0, crate::zone::Zone::len),
-                signed: zone.is_some_and(crate::zone::Zone::is_signed),
-                primary: match &hosted.role {
-                    Role::Primary { .. } => None,
-                    Role::Secondary { primary, .. } => Some(primary.to_string()),
-                },
-            }
-        });
-        Status {
-            name: self.name.clone(),
-            uptime_s: self.started.elapsed().as_secs(),
-            counts: self.server.counters.read(),
-            zones: zones.collect(),
-        }
     }
 }
 
@@ -138,11 +137,11 @@ pub enum StatusError {
     Malformed(#[from] serde_json::Error),
 }
 
-/// Asks the server whose socket is at `path`.
+/// Asks the program whose socket is at `path` for its status.
 ///
 /// # Errors
 /// [`StatusError`].
-pub fn ask(path: &Path) -> Result<Status, StatusError> {
+pub fn ask<T: DeserializeOwned>(path: &Path) -> Result<T, StatusError> {
     let stream = BlockingStream::connect(path)
         .map_err(|source| StatusError::NotRunning { path: path.to_owned(), source })?;
     stream.set_read_timeout(Some(READ_TIMEOUT))?;

@@ -94,7 +94,7 @@ fn run(command: Command) -> Result<(), CliError> {
             Ok(daemon::run(Config::load(&file)?)?)
         }
         Command::Status { socket, json } => {
-            let status = ask(&socket)?;
+            let status: Status = ask(&socket)?;
             let text = if json {
                 serde_json::to_string_pretty(&status).map_err(io::Error::from)? + "\n"
             } else {

@@ -28,7 +28,7 @@ const RATE_LIMIT: u32 = 1000;
 const DATABASE: &str = "/var/lib/psmc-dns/zones.db";
 
 /// The directory of control sockets.
-const RUN_DIR: &str = "/run/psmc-dns";
+pub(crate) const RUN_DIR: &str = "/run/psmc-dns";
 
 /// The configuration that a file describes; `None` if there are complaints.
 pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<Config> {

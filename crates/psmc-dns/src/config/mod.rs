@@ -14,6 +14,9 @@ use crate::server::{Access, Secondary};
 use crate::update::TsigKey;
 use crate::zone::{Zone, ZoneSigner};
 
+pub(crate) use draft::RUN_DIR;
+pub(crate) use value::{Address, Domain, FilePath};
+
 /// A whole file.
 #[derive(Debug)]
 pub struct Config {

@@ -9,7 +9,7 @@ use psmc_toml::{Form, Setting, ValueError};
 
 /// An address, with the port of DNS where it has none.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Address(pub(super) SocketAddr);
+pub(crate) struct Address(pub(crate) SocketAddr);
 
 impl FromStr for Address {
     type Err = ValueError;
@@ -32,7 +32,7 @@ impl Setting for Address {
 
 /// The name of a zone or a key.
 #[derive(Clone, Debug)]
-pub(super) struct Domain(pub(super) Name);
+pub(crate) struct Domain(pub(crate) Name);
 
 impl FromStr for Domain {
     type Err = ValueError;
@@ -77,7 +77,7 @@ impl Setting for KeyOrAddress {
 
 /// The path of a file.
 #[derive(Clone, Debug)]
-pub(super) struct FilePath(pub(super) PathBuf);
+pub(crate) struct FilePath(pub(crate) PathBuf);
 
 impl FromStr for FilePath {
     type Err = ValueError;

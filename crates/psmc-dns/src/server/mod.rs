@@ -25,6 +25,7 @@ use crate::update::{TsigKey, unix_now};
 pub use counters::{Counters, Counts};
 pub use hosted::{Access, Hosted, Role, Secondary};
 pub use listen::{MAX_CONNECTIONS, serve_tcp, serve_tls, serve_udp};
+pub(crate) use listen::{read_message, write_message};
 pub use notify::tell_secondaries;
 pub use secondary::follow_primary;
 

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Server;
 use super::hosted::{Hosted, Role};
-use super::listen::{read, write};
+use super::listen::{read_message, write_message};
 use crate::store::StoreError;
 use crate::update::{TsigKey, unix_now};
 use crate::zone::{Zone, ZoneError};
@@ -131,10 +131,10 @@ async fn fetch(
         Some(key) => message.finalize(&key.signer(), unix_now()).map_err(|_| FetchError::Malformed)?,
         None => None,
     };
-    write(stream, &message.to_vec().map_err(|_| FetchError::Malformed)?).await?;
+    write_message(stream, &message.to_vec().map_err(|_| FetchError::Malformed)?).await?;
     let mut records: Vec<Record> = Vec::new();
     loop {
-        let bytes = timeout(PATIENCE, read(stream)).await.map_err(|_| FetchError::Silent)??;
+        let bytes = timeout(PATIENCE, read_message(stream)).await.map_err(|_| FetchError::Silent)??;
         let response = Message::from_vec(&bytes).map_err(|_| FetchError::Malformed)?;
         if response.id != message.id {
             return Err(FetchError::Malformed);

@@ -99,11 +99,16 @@ pub(crate) fn bind(namespace: &Namespace, ip: &str) -> Program {
 
 /// BIND with these zones.
 pub(crate) fn bind_with(namespace: &Namespace, ip: &str, zones: &str) -> Program {
+    bind_with_records(namespace, ip, zones, "")
+}
+
+/// The same; the zone has these records as well.
+pub(crate) fn bind_with_records(namespace: &Namespace, ip: &str, zones: &str, records: &str) -> Program {
     // BIND listens to addresses that an interface has; of the loopback network that is one.
     text_of(namespace, Command::new("ip").args(["address", "add", &format!("{ip}/8"), "dev", "lo"]));
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
-    write(path, "zone", ZONE);
+    write(path, "zone", &format!("{ZONE}{records}"));
     write(path, "fixed", ZONE);
     let options = format!(
         "options {{ directory \"{}\"; pid-file none; lock-file none; session-keyfile none; listen-on port 53 {{ {ip}; }};\n\

@@ -6,5 +6,8 @@
 
 mod harness;
 mod reroute;
+mod resolve;
+mod resolving;
+mod routes;
 mod serving;
 mod trouble;

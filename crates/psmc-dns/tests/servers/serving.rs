@@ -20,7 +20,7 @@ fn short(namespace: &Namespace, ip: &str, words: &[&str]) -> String {
 }
 
 /// Feeds an updater's script to `nsupdate` or `knsupdate`.
-fn update(namespace: &Namespace, program: &str, directory: &std::path::Path, script: &str) {
+pub(crate) fn update(namespace: &Namespace, program: &str, directory: &std::path::Path, script: &str) {
     let key = if program == "nsupdate" { "-k" } else { "-y" };
     let (file, line) = (directory.join("bind.key"), crate::harness::KEY);
     write(
@@ -203,7 +203,7 @@ fn a_flood_gets_no_more_than_its_share() {
 
 fn status(program: &Program) -> serde_json::Value {
     let socket = program.directory.path().join("sock");
-    let status = psmc_dns::status::ask(&socket).unwrap();
+    let status: psmc_dns::status::Status = psmc_dns::status::ask(&socket).unwrap();
     serde_json::to_value(status.counts).unwrap()
 }
 

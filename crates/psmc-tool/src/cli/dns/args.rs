@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use hickory_proto::rr::Name;
 use psmc_dns::routes::{MAX_LIFETIME_S, Relay};
 use psmc_dns::update::{Mode, Patience, Server, Target, TsigKey};
+use psmcd::logging::LogFormat;
 
 use super::DnsError;
 
@@ -20,8 +21,49 @@ pub(in crate::cli) enum DnsCommand {
     /// itself; one that is not reached is tried again. docs/DNS.md says what is published.
     Reroute {
         #[command(subcommand)]
-        command: RerouteCommand,
+        command: Box<RerouteCommand>,
     },
+    /// Resolve names on this machine, with the alternate routes of services
+    ///
+    /// A local resolver: it forwards questions, keeps answers, and sees to it that psmcd has the alternate routes of services
+    /// before their names are answered. docs/DNS.md says how it is set up.
+    Resolve {
+        #[command(subcommand)]
+        command: ResolveCommand,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum ResolveCommand {
+    /// Check a resolver's configuration, and say what it means
+    Check {
+        /// The configuration, in TOML
+        file: PathBuf,
+    },
+    /// Resolve, in the foreground
+    Run(ResolveArgs),
+    /// Show what a running resolver does
+    Status {
+        /// The resolver's control socket, such as /run/psmc-dns/local.sock
+        #[arg(value_name = "SOCKET")]
+        resolver: PathBuf,
+        /// As JSON, for tools
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// How to resolve.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ResolveArgs {
+    /// The configuration, in TOML
+    pub(super) file: PathBuf,
+    /// What is logged: a level, such as debug, or a list of directives [default: RUST_LOG, or info]
+    #[arg(long, value_name = "FILTER")]
+    pub(super) log: Option<String>,
+    /// How a line of the log is written
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(super) log_format: LogFormat,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,13 +1,16 @@
-//! `psmc dns`
+//! `psmc dns`: routes of services, published (`reroute`) and found (`resolve`)
 
 mod args;
+mod resolve;
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hickory_proto::rr::{Name, RData};
+use psmc_dns::resolver::daemon::ResolveError;
 use psmc_dns::routes::{AltRecord, GroupKey, GroupTag, RouteError, RouteSet, SignedRoutes, Validity};
+use psmc_dns::status::StatusError;
 use psmc_dns::update::{
     self, Change, Report, Scope, ServerReport, Target, TsigKeyError, UpdateError, published, unix_now,
 };
@@ -36,10 +39,20 @@ pub(super) enum DnsError {
     NothingToRefresh(Name),
     #[error("{failed} of {all} servers have not got the change; run the command again when they are reached")]
     Incomplete { failed: usize, all: usize },
+    #[error(transparent)]
+    Resolver(#[from] ResolveError),
+    #[error(transparent)]
+    Status(#[from] StatusError),
 }
 
 pub(super) fn run(command: DnsCommand) -> Result<(), CliError> {
-    let DnsCommand::Reroute { command } = command;
+    match command {
+        DnsCommand::Reroute { command } => reroute(*command),
+        DnsCommand::Resolve { command } => resolve::run(command),
+    }
+}
+
+fn reroute(command: RerouteCommand) -> Result<(), CliError> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match command {

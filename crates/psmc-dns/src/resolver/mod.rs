@@ -1,0 +1,85 @@
+//! The client's side: a local resolver that answers for services as soon as they are reached.
+//!
+//! It forwards questions to upstream servers, and keeps their answers. For the names of services it looks for alternate
+//! routes as well, hands those that the service has signed to psmcd, and lets the answer wait until the tunnel can be used.
+//! The application sees a name that works.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | [`config`] | the TOML file |
+//! | [`daemon`] | the program |
+//! | `listen`, `lookup`, `cache`, `upstream`, `limit` | a resolver like any other |
+//! | `service` | what it does for services |
+//! | [`tunnels`] | what it asks of psmcd |
+//! | `signal` | the connection to a coordinator |
+//! | [`system`] | how the machine comes to use it, and no longer does |
+//! | [`status`] | what it tells about itself |
+
+mod cache;
+pub mod config;
+mod counters;
+pub mod daemon;
+mod limit;
+mod listen;
+mod lookup;
+mod question;
+mod reply;
+mod service;
+mod signal;
+pub mod status;
+pub mod system;
+pub mod tunnels;
+mod upstream;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hickory_proto::rr::Name;
+
+pub use counters::{Counters, Counts};
+pub use service::{RoutesStatus, ServiceConfig, ServiceStatus};
+pub use upstream::{TlsError, Transport, UpstreamAddress, UpstreamStatus};
+
+use lookup::Asker;
+use question::Question;
+use reply::Reply;
+use service::{Service, Shared};
+use status::Status;
+
+/// All that answers.
+struct Resolver {
+    shared: Arc<Shared>,
+    counters: Arc<Counters>,
+    services: BTreeMap<Name, Service>,
+}
+
+impl Resolver {
+    /// The answer to a question that came from `source`.
+    async fn answer(&self, question: &Question, source: IpAddr) -> Reply {
+        let lookup = &self.shared.lookup;
+        let service = self.services.get(question.name()).filter(|_| question.is_of_address());
+        match service {
+            Some(service) => {
+                let plain = lookup.answer(question, Asker::Service);
+                service.answer(question, plain, &self.shared).await
+            }
+            None => lookup.answer(question, Asker::Client(source)).await,
+        }
+    }
+
+    /// What there is to know, of a resolver of this name that has been up for so many seconds.
+    fn status(&self, name: String, uptime_s: u64) -> Status {
+        let (kept, kept_bytes, under_way) = self.shared.lookup.size();
+        Status {
+            name,
+            uptime_s,
+            counts: self.counters.read(),
+            kept,
+            kept_bytes,
+            under_way,
+            upstreams: self.shared.lookup.upstreams().status(),
+            services: self.services.values().map(Service::status).collect(),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! resolv.conf: its servers are replaced, and put back at the end; after a crash, by the next start.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::SystemError;
+
+/// The first line of a file that this program has written.
+const MARK: &str = "# Written by the PSMC resolver, which puts the earlier contents back when it ends.";
+
+/// What the name of the file with the earlier contents ends in.
+const BACKUP: &str = ".before-psmc";
+
+/// resolv.conf has room for so many servers (resolv.conf(5), MAXNS).
+const MAX_SERVERS: usize = 3;
+
+/// The file with our servers; put back on drop.
+#[derive(Debug)]
+pub(super) struct ResolvConf {
+    path: PathBuf,
+    backup: PathBuf,
+}
+
+impl ResolvConf {
+    pub(super) fn begin(path: &Path, listen: &[SocketAddr]) -> Result<Self, SystemError> {
+        let failed = |source| SystemError::File { path: path.to_owned(), source };
+        if let Ok(target) = fs::read_link(path) {
+            return Err(SystemError::Link { path: path.to_owned(), target });
+        }
+        let servers: Vec<&SocketAddr> = listen.iter().filter(|address| address.port() == 53).collect();
+        if let (true, Some(address)) = (servers.is_empty(), listen.first()) {
+            return Err(SystemError::Port(*address));
+        }
+        let mut name = OsString::from(path);
+        name.push(BACKUP);
+        let conf = Self { path: path.to_owned(), backup: PathBuf::from(name) };
+        conf.undo().map_err(failed)?;
+        let earlier = fs::read_to_string(path).map_err(failed)?;
+        let mode = fs::metadata(path).map_err(failed)?.permissions().mode();
+        replace(&conf.backup, &earlier, mode).map_err(failed)?;
+        replace(path, &rewritten(&earlier, &servers), mode).map_err(failed)?;
+        Ok(conf)
+    }
+
+    /// Puts back what there was before this program, if it was here: unless somebody else has written the file since.
+    fn undo(&self) -> io::Result<()> {
+        let is_ours = match fs::read_to_string(&self.path) {
+            Ok(text) => text.starts_with(MARK),
+            Err(error) if error.kind() == ErrorKind::NotFound => true,
+            Err(error) => return Err(error),
+        };
+        let undone =
+            if is_ours { fs::rename(&self.backup, &self.path) } else { fs::remove_file(&self.backup) };
+        match undone {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+}
+
+impl Drop for ResolvConf {
+    fn drop(&mut self) {
+        if let Err(error) = self.undo() {
+            let (path, backup) = (self.path.display(), self.backup.display());
+            tracing::error!(%error, "cannot put {path} back; what it was is in {backup}");
+        }
+    }
+}
+
+/// The earlier file with other servers: search lists and options stay.
+fn rewritten(earlier: &str, servers: &[&SocketAddr]) -> String {
+    let mut text = format!("{MARK}\n");
+    for server in servers.iter().take(MAX_SERVERS) {
+        text += &format!("nameserver {}\n", server.ip());
+    }
+    for line in earlier.lines().filter(|line| !line.trim_start().starts_with("nameserver")) {
+        text += line;
+        text.push('\n');
+    }
+    text
+}
+
+/// Writes a file: whoever reads it sees the old one or the new one.
+fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let mut name = OsString::from(path);
+    name.push(".new");
+    let new = PathBuf::from(name);
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(mode & 0o777).open(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    const EARLIER: &str = "search example.com\nnameserver 192.0.2.1\nnameserver 192.0.2.2\noptions edns0\n";
+
+    fn file() -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("resolv.conf");
+        fs::write(&path, EARLIER).unwrap();
+        (directory, path)
+    }
+
+    fn listen(addresses: &[&str]) -> Vec<SocketAddr> {
+        addresses.iter().map(|address| address.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_servers_are_replaced_and_put_back() {
+        let (directory, path) = file();
+        let conf =
+            ResolvConf::begin(&path, &listen(&["127.0.0.54:5353", "127.0.0.54:53", "[::1]:53"])).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        let rest = "nameserver 127.0.0.54\nnameserver ::1\nsearch example.com\noptions edns0\n";
+        assert_eq!(text, format!("{MARK}\n{rest}"));
+        drop(conf);
+        assert_eq!(fs::read_to_string(&path).unwrap(), EARLIER);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_crash_is_undone_by_the_next_start() {
+        let (_directory, path) = file();
+        std::mem::forget(ResolvConf::begin(&path, &listen(&["127.0.0.54:53"])).unwrap());
+        let conf = ResolvConf::begin(&path, &listen(&["127.0.0.55:53"])).unwrap();
+        assert!(fs::read_to_string(&path).unwrap().contains("\nnameserver 127.0.0.55\nsearch"));
+        drop(conf);
+        assert_eq!(fs::read_to_string(&path).unwrap(), EARLIER);
+    }
+
+    #[test]
+    fn what_others_wrote_in_the_meantime_stays() {
+        let (directory, path) = file();
+        let conf = ResolvConf::begin(&path, &listen(&["127.0.0.54:53"])).unwrap();
+        fs::write(&path, "nameserver 192.0.2.9\n").unwrap();
+        drop(conf);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "nameserver 192.0.2.9\n");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn links_and_ports_are_refused() {
+        let (directory, path) = file();
+        let link = directory.path().join("link");
+        symlink(&path, &link).unwrap();
+        assert!(matches!(
+            ResolvConf::begin(&link, &listen(&["127.0.0.54:53"])),
+            Err(SystemError::Link { .. })
+        ));
+        assert!(matches!(ResolvConf::begin(&path, &listen(&["127.0.0.54:54"])), Err(SystemError::Port(_))));
+        assert_eq!(fs::read_to_string(&path).unwrap(), EARLIER);
+    }
+}

@@ -1,0 +1,159 @@
+//! A resolver in a namespace, and a psmcd that is none.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::Duration;
+
+use psmc_dns::resolver::config::Config;
+use psmc_dns::resolver::daemon::serve;
+use psmc_dns::resolver::status::Status;
+use psmc_dns::resolver::tunnels::{Tunnel, TunnelError, TunnelRoutes, TunnelState, Tunnels, Until};
+use psmc_dns::status::ask;
+use psmc_net::keys::PrivateKey;
+use psmc_net::netns::Namespace;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+use crate::harness::{dig, service_key, write};
+
+/// Where the resolver listens.
+pub(crate) const RESOLVER: &str = "127.0.0.54";
+
+/// A psmcd that notes what it is given, and says of its peer what it is told to say.
+#[derive(Debug, Default)]
+pub(crate) struct Psmcd(Mutex<Peer>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Peer {
+    pub(crate) state: TunnelState,
+    /// Whether routes are refused.
+    pub(crate) refuses: bool,
+    /// Whether a path comes up as soon as there are routes.
+    pub(crate) comes_up: bool,
+    pub(crate) given: Vec<TunnelRoutes>,
+    pub(crate) cleared: usize,
+}
+
+impl Psmcd {
+    pub(crate) fn peer(&self) -> MutexGuard<'_, Peer> {
+        self.0.lock().unwrap()
+    }
+
+    /// The serial numbers of the routes that it was given.
+    pub(crate) fn serials(&self) -> Vec<u64> {
+        self.peer().given.iter().map(|routes| routes.serial).collect()
+    }
+}
+
+impl Tunnels for Psmcd {
+    fn set(&self, tunnel: &Tunnel, routes: &TunnelRoutes) -> Result<(), TunnelError> {
+        assert_eq!(tunnel.peer.as_str(), "hq");
+        let mut peer = self.peer();
+        if peer.refuses || peer.state.serial.is_some_and(|serial| routes.serial < serial) {
+            return Err(TunnelError("refused".to_owned()));
+        }
+        (peer.state.serial, peer.state.expires_s) = (Some(routes.serial), Some(routes.expires_s));
+        if peer.comes_up {
+            (peer.state.usable, peer.state.learned_up) = (true, true);
+        }
+        peer.given.push(routes.clone());
+        Ok(())
+    }
+
+    fn clear(&self, _: &Tunnel) -> Result<(), TunnelError> {
+        let mut peer = self.peer();
+        (peer.state.expires_s, peer.state.learned_up) = (None, false);
+        peer.cleared += 1;
+        Ok(())
+    }
+
+    fn wait(&self, _: &Tunnel, _: Until, patience: Duration) -> Result<TunnelState, TunnelError> {
+        // Whatever was waited for, it is so after a moment.
+        sleep(patience.min(Duration::from_millis(10)));
+        Ok(self.peer().state)
+    }
+}
+
+/// A resolver that runs until it is dropped.
+pub(crate) struct Resolving {
+    namespace: Arc<Namespace>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    pub(crate) psmcd: Arc<Psmcd>,
+    pub(crate) directory: Arc<TempDir>,
+}
+
+impl Resolving {
+    /// Starts one with these upstream servers and further lines.
+    pub(crate) fn start(namespace: &Arc<Namespace>, upstream: &str, more: &str) -> Self {
+        Self::start_in(namespace, Arc::new(tempfile::tempdir().unwrap()), upstream, more)
+    }
+
+    /// The same in a directory that may have the routes of an earlier one.
+    pub(crate) fn start_in(
+        namespace: &Arc<Namespace>,
+        directory: Arc<TempDir>,
+        upstream: &str,
+        more: &str,
+    ) -> Self {
+        let path = directory.path();
+        write(path, "ca.pem", include_str!("../data/ca.pem"));
+        write(path, "group.key", &PrivateKey::from_seed([9; 32]).to_base64());
+        let text = format!(
+            "[resolver]\nname = \"test\"\nlisten = [\"{RESOLVER}\", \"[::1]:53\"]\nupstream = [{upstream}]\nca_file = \"ca.pem\"\n\
+             state_directory = \"state\"\ncontrol_socket = \"{}\"\n{more}",
+            socket(path)
+        );
+        let config =
+            Config::parse(&text, &path.join("resolver.toml")).unwrap_or_else(|error| panic!("{error}"));
+        let psmcd = Arc::new(Psmcd::default());
+        let (stop, stopped) = oneshot::channel();
+        let (inside, tunnels) = (namespace.clone(), psmcd.clone());
+        let thread = spawn(move || {
+            let served = inside.block_on(|| serve(config, tunnels, async { drop(stopped.await) }));
+            served.unwrap().unwrap();
+        });
+        let resolving =
+            Self { namespace: namespace.clone(), stop: Some(stop), thread: Some(thread), psmcd, directory };
+        while ask::<Status>(Path::new(&socket(resolving.directory.path()))).is_err() {
+            assert!(!resolving.thread.as_ref().unwrap().is_finished(), "the resolver has ended");
+            sleep(Duration::from_millis(10));
+        }
+        resolving
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        ask(Path::new(&socket(self.directory.path()))).unwrap()
+    }
+
+    /// What it answers, in short.
+    pub(crate) fn short(&self, words: &[&str]) -> String {
+        self.dig(&[&["+short"], words].concat())
+    }
+
+    /// What `dig` prints of its answer.
+    pub(crate) fn dig(&self, words: &[&str]) -> String {
+        dig(&self.namespace, &[&[&format!("@{RESOLVER}"), "+tries=1", "+time=20"], words].concat())
+    }
+}
+
+impl Drop for Resolving {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        let ended = self.thread.take().map(JoinHandle::join);
+        assert!(std::thread::panicking() || ended.is_none_or(|ended| ended.is_ok()));
+    }
+}
+
+/// The service www.example.com of the harness, and further lines.
+pub(crate) fn service(more: &str) -> String {
+    let key = service_key().public();
+    format!(
+        "[[service]]\nname = \"www.example.com\"\npublic_key = \"{key}\"\npeer = \"hq\"\nsocket = \"/run/none.sock\"\n{more}"
+    )
+}
+
+fn socket(directory: &Path) -> String {
+    directory.join("sock").display().to_string()
+}

@@ -42,8 +42,8 @@ fn describe(status: &Status) -> String {
     match (&engine.coordinator, &engine.coordinator_error) {
         (Some(coordinator), _) => line(&mut text, &format!("coordinator {coordinator}")),
         (None, error) => {
-            let why = error.as_deref().unwrap_or("none is configured");
-            line(&mut text, &format!("no coordinator, {why}"));
+            let why = error.as_deref().unwrap_or("for no known reason");
+            line(&mut text, &format!("no coordinator: {why}"));
         }
     }
     let (seen, estimated) = (watch.packets, watch.packets_estimated);

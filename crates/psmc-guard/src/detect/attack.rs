@@ -89,7 +89,7 @@ impl ServiceDetector {
     /// What is usual, where that is known.
     #[must_use]
     pub fn usual(&self) -> Sample {
-        let known = |signal: &Signal| self.is_known(*signal);
+        let known = |signal: &Signal| *signal != Signal::Loss && self.is_known(*signal);
         let level = |signal: Signal| (signal, self.state(signal).usual.level);
         Signal::ALL.into_iter().filter(known).map(level).collect()
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use psmc_signal::{AlertKind, Measured, Message};
+use psmc_signal::{AlertKind, Message};
 
 use crate::config::{Config, Service};
 use crate::detect::{Change, Sample, ServiceDetector, Signal};
@@ -68,7 +68,12 @@ impl Engine {
             alerts,
             duty: Duty::new(duty, config.lines.len()),
             gateway: Seen::default(),
-            link: LinkState::Down { reason: "no coordinator was reached yet".to_owned() },
+            link: LinkState::Down {
+                reason: match &config.coordinators[..] {
+                    [] => "none is configured".to_owned(),
+                    _ => "none was reached yet".to_owned(),
+                },
+            },
             outbox: VecDeque::new(),
             counts: status::Counts::default(),
         }
@@ -321,14 +326,13 @@ impl Engine {
 impl Watched {
     fn alert(&self, id: String) -> Message {
         let kind = self.detector.attack().map_or(AlertKind::Other, |attack| attack.kind);
-        let usual = self.detector.usual().measured();
         Message::Alert(psmc_signal::Alert {
             id,
             service: self.service.name.clone(),
             target: self.service.targets.first().map(ToString::to_string),
             kind,
             measured: self.detector.measured().measured(),
-            usual: Measured { loss: None, ..usual },
+            usual: self.detector.usual().measured(),
         })
     }
 }

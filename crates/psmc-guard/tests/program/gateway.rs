@@ -1,0 +1,92 @@
+//! A psmcd that does at once whatever it is told.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use psmcd::api::{RegisterSpec, RegistrationStatus, Request, Response, Server, Status};
+use serde_json::json;
+use tokio::sync::oneshot;
+
+/// What it was told.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) relays: Vec<RegisterSpec>,
+    pub(crate) grants: Vec<String>,
+    pub(crate) peers: Vec<String>,
+    pub(crate) register_sets: usize,
+}
+
+pub(crate) struct Gateway {
+    told: Arc<Mutex<Told>>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Gateway {
+    pub(crate) fn start(socket: &Path) -> Self {
+        let told = Arc::new(Mutex::new(Told::default()));
+        let (stop, stopped) = oneshot::channel();
+        let (socket, shared) = (socket.to_owned(), told.clone());
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let mut server = Server::bind(&socket).unwrap();
+                let serve = async {
+                    while let Some(call) = server.next_call().await {
+                        let response = answer(&mut shared.lock().unwrap(), call.request());
+                        call.respond(response);
+                    }
+                };
+                tokio::select! { () = serve => {}, _ = stopped => {} }
+            });
+        });
+        Self { told, stop: Some(stop), thread: Some(thread) }
+    }
+
+    pub(crate) fn told(&self) -> Told {
+        self.told.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        // If it has panicked, the test has seen that.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+fn answer(told: &mut Told, request: &Request) -> Response {
+    match request {
+        Request::Status => Response::Status(Box::new(status())),
+        Request::RegisterSet { relays, grants } => {
+            (told.relays, told.grants) = (relays.clone(), grants.clone());
+            told.register_sets += 1;
+            Response::Ok
+        }
+        Request::RegisterList => Response::Registrations(told.relays.iter().map(registered).collect()),
+        Request::PeerAdd { name, .. } => {
+            told.peers.push(name.clone());
+            Response::Ok
+        }
+        Request::PeerRemove { name } => {
+            told.peers.retain(|peer| peer != name);
+            Response::Ok
+        }
+        other => Response::error(format!("{other:?} is nothing for a guard")),
+    }
+}
+
+fn registered(relay: &RegisterSpec) -> RegistrationStatus {
+    let address = relay.address.to_string();
+    serde_json::from_value(json!({ "relay": "added", "registered": true, "added": address })).unwrap()
+}
+
+fn status() -> Status {
+    let site = json!({
+        "name": "hq", "public_key": "k", "interface": "psmc0", "addresses": [], "listen": "nothing",
+        "uptime_s": 1.0, "version": "0.1.0",
+    });
+    serde_json::from_value(json!({ "site": site, "peers": [], "counters": {} })).unwrap()
+}

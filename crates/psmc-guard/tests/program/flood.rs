@@ -123,9 +123,9 @@ fn a_flood_is_found_said_answered_and_its_end_as_well() {
     let flood = Sending::udp(&world, LINE * 10);
     flood.wait_for_the_first();
     let (begun, before) = (Instant::now(), world.status());
-    let alert = coordinator.hear("the alert", |message| match message {
-        Message::Alert(alert) => Some(alert),
-        _ => None,
+    let alert = coordinator.hear("the alert", |message| {
+        let Message::Alert(alert) = message else { return None };
+        Some(alert)
     });
     println!("a flood of {} times the line: alert after {} ms", 10, begun.elapsed().as_millis());
     let (attack, samples) = attack_after(&world, &before);
@@ -141,9 +141,9 @@ fn a_flood_is_found_said_answered_and_its_end_as_well() {
     let asked = Instant::now();
     coordinator.say(clients(1, &["ann", "bob"]));
     coordinator.say(mitigation(Stage::Requested, vec![relay()]));
-    let ready = coordinator.hear("readiness", |message| match message {
-        Message::Ready { id, relays } => Some((id, relays)),
-        _ => None,
+    let ready = coordinator.hear("readiness", |message| {
+        let Message::Ready { id, relays } = message else { return None };
+        Some((id, relays))
     });
     println!("ready {} ms after the request", asked.elapsed().as_millis());
     assert_eq!(ready, (1, vec![relay().public_key]));
@@ -153,18 +153,18 @@ fn a_flood_is_found_said_answered_and_its_end_as_well() {
         (1, relay().address, &["a grant".to_owned()][..])
     );
     wait_for("clients", || (gateway.told().peers == ["ann", "bob"]).then_some(()));
-    let direct = coordinator.hear("a report", |message| match message {
-        Message::Report { direct, .. } => Some(direct),
-        _ => None,
+    let direct = coordinator.hear("a report", |message| {
+        let Message::Report { direct, .. } = message else { return None };
+        Some(direct)
     });
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     let line = LINE as f64;
     assert!(direct.bits.unwrap() > line / 4.0, "{direct:?}");
 
     drop(flood);
-    coordinator.hear("the end", |message| match message {
-        Message::Clear { id, .. } => (id == alert.id).then_some(()),
-        _ => None,
+    coordinator.hear("the end", |message| {
+        let Message::Clear { id, .. } = message else { return None };
+        (id == alert.id).then_some(())
     });
     coordinator.say(clients(2, &["bob"]));
     coordinator.say(mitigation(Stage::Withdrawn, Vec::new()));

@@ -74,7 +74,15 @@ fn answer(told: &mut Told, request: &Request) -> Response {
             told.peers.retain(|peer| peer != name);
             Response::Ok
         }
-        other => Response::error(format!("{other:?} is nothing for a guard")),
+        other @ (Request::PathList { .. }
+        | Request::PathAdd { .. }
+        | Request::PathRemove { .. }
+        | Request::PathSet { .. }
+        | Request::PeerSet { .. }
+        | Request::PeerWait { .. }
+        | Request::RoutesSet { .. }
+        | Request::RoutesClear { .. }
+        | Request::RoutesList { .. }) => Response::error(format!("{other:?} is nothing for a guard")),
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Needs root, and `tc` and `nft`.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot prepare its world has failed")]
+
 mod coordinator;
 mod defence;
 mod flood;

@@ -6,11 +6,13 @@
 //! plane tells it by notices.
 
 mod connection;
+mod connections;
 mod control;
 mod dial;
 mod farewell;
 mod interface;
 mod paths;
+mod peers;
 mod plane;
 mod port;
 mod relays;

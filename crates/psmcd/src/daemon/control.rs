@@ -1,37 +1,31 @@
 //! The control side: everything that takes its time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use psmc_core::{ConnectionId, Event, PathState, PeerId};
-use psmc_net::framing::FramingError;
 use psmc_net::netlink::{LinkEvents, Netlink};
 use psmc_net::tls::tcp::listen_tcp;
-use psmc_net::tls::{Acceptor, AllowedKeys, Counters, Dialer, Identity, Listener, Secured, TlsError};
+use psmc_net::tls::{Acceptor, AllowedKeys, Counters, Identity, Listener, Secured};
 use psmc_net::udp::UdpBind;
 use psmc_wire::PathId;
 use psmc_wire::control::Message;
-use psmc_wire::crypto::Role;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::DaemonError;
-use super::connection::serve;
-use super::dial::{DialError, dial};
-use super::paths::{LISTEN_SOCKET, OpenPath, resolve};
+use super::connections::TaskEnd;
+use super::paths::LISTEN_SOCKET;
+use super::peers::Peer;
 use super::plane::{self, Notice, PlaneHandle, Started};
-use super::relays::{
-    BoxedStream, Callers, Goal, Grants, LOOK_INTERVAL, LocalEnd, Looks, Registration, Spares,
-};
-use super::settings::{peer_config, routes_for, site_config, tun_config};
+use super::relays::{BoxedStream, Callers, Grants, LOOK_INTERVAL, Looks, Registration};
+use super::settings::{site_config, tun_config};
 use super::tunnels::Bind;
 use crate::api::Server;
 use crate::config::{self, Config, Name};
-use crate::error_chain;
 
 /// Accepted connections that wait to be taken over.
 const MAX_ACCEPTED: usize = 64;
@@ -39,39 +33,6 @@ const MAX_ACCEPTED: usize = 64;
 /// Paths that could not be opened are tried again this often: a name that didn't resolve, an uplink that had no
 /// default route yet.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-
-/// A peer as the control side sees it.
-pub(super) struct Peer {
-    pub(super) id: PeerId,
-    pub(super) config: config::Peer,
-    pub(super) paths: Vec<OpenPath>,
-    /// Sockets of removed paths, closed when the engine has forgotten the path.
-    pub(super) retired: Vec<OpenPath>,
-    /// What takes the place of relays that fail.
-    pub(super) spares: Spares,
-    /// Names of paths that were removed by hand, here or at the peer. The configuration doesn't bring them back.
-    pub(super) removed: BTreeSet<Name>,
-    pub(super) last_error: Option<String>,
-}
-
-impl Peer {
-    pub(super) fn path_named(&self, name: &str) -> Option<&OpenPath> {
-        self.paths.iter().find(|path| path.settings.name.as_str() == name)
-    }
-
-    /// Whether a configured path is neither open nor removed by hand.
-    pub(super) fn is_missing(&self, name: &Name) -> bool {
-        self.path_named(name.as_str()).is_none() && !self.removed.contains(name)
-    }
-
-    /// Puts a path aside whose removal has begun.
-    pub(super) fn retire_path(&mut self, id: PathId) {
-        for path in self.paths.extract_if(.., |path| path.id == id) {
-            self.removed.insert(path.settings.name.clone());
-            self.retired.push(path);
-        }
-    }
-}
 
 /// The control side of the daemon.
 pub(super) struct Control {
@@ -107,24 +68,13 @@ pub(super) struct Control {
     accepted: mpsc::Receiver<(Secured, SocketAddr)>,
     called: mpsc::Receiver<(Box<Secured<BoxedStream>>, Name)>,
     pub(super) connections: BTreeMap<ConnectionId, mpsc::UnboundedSender<Message>>,
-    next_connection: u64,
+    pub(super) next_connection: u64,
     pub(super) tasks: JoinSet<TaskEnd>,
     /// How many of the tasks keep sessions at relays.
     pub(super) keepers: usize,
     link_events: LinkEvents,
     server: Server,
     terminate: [Signal; 2],
-}
-
-/// What a task of the control side came to.
-pub(super) enum TaskEnd {
-    Dialed(usize, Result<Box<Secured<BoxedStream>>, DialError>),
-    Disconnected(usize, ConnectionId, Result<(), FramingError>),
-    Listener,
-    /// Only when the daemon ends.
-    Registered,
-    /// A path has no use for its relays any more.
-    Kept,
 }
 
 impl Control {
@@ -208,31 +158,6 @@ impl Control {
         if self.site.is_hidden { "nothing".to_owned() } else { self.site.bind_address().to_string() }
     }
 
-    async fn add_peer(&mut self, config: config::Peer) -> Result<(), DaemonError> {
-        let engine = peer_config(&config, self.identity.public());
-        let added = self.plane.call(move |plane| plane.site.add_peer(engine, Instant::now())).await?;
-        let name = config.name.to_string();
-        let id = added.map_err(|source| DaemonError::Peer { name, source })?;
-        for net in config.allowed_ips.iter().flat_map(|allowed| routes_for(allowed.net())) {
-            // The kernel has made the routes of the interface's own networks.
-            let is_own = self.site.addresses.iter().any(|address| address.net().trunc() == net);
-            if !is_own {
-                self.netlink.add_route(net, self.tun_index).await?;
-            }
-        }
-        let spares = self.spares(&config);
-        self.peers.push(Peer {
-            id,
-            config,
-            paths: Vec::new(),
-            retired: Vec::new(),
-            spares,
-            removed: BTreeSet::new(),
-            last_error: None,
-        });
-        Ok(())
-    }
-
     /// Serves until a signal ends it.
     pub(super) async fn run(&mut self) -> Result<(), DaemonError> {
         let mut retry = tokio::time::interval(RETRY_INTERVAL);
@@ -263,11 +188,6 @@ impl Control {
         self.say_goodbye().await
     }
 
-    /// Whether this site is the one to open connections to the peer.
-    pub(super) fn is_dialing(&self, peer: &Peer) -> bool {
-        peer.config.endpoint.is_some() || !peer.paths.is_empty()
-    }
-
     async fn retry_paths(&mut self) {
         self.retry_paths = false;
         for peer in 0..self.peers.len() {
@@ -283,7 +203,7 @@ impl Control {
                     let _ = connection.send(message);
                 }
             }
-            Notice::Event(Event::Dial(peer)) => self.dial(peer).await?,
+            Notice::Event(Event::Dial(peer)) => self.dial(peer),
             // Without its sender a connection ends once everything is written.
             Notice::Event(Event::Hangup(id)) => drop(self.connections.remove(&id)),
             Notice::Event(Event::PathForgotten { peer, path }) => self.forget_path(peer, path).await?,
@@ -345,117 +265,6 @@ impl Control {
             }
             Event::Dial(_) | Event::Hangup(_) | Event::PathForgotten { .. } | Event::HopWanted { .. } => {}
         }
-    }
-
-    /// Opens a control connection, in a task of its own.
-    async fn dial(&mut self, peer: PeerId) -> Result<(), DaemonError> {
-        let Some(index) = self.peers.iter().position(|other| other.id == peer) else {
-            return Ok(());
-        };
-        let caller = self.caller();
-        let Peer { config, paths, .. } = &self.peers[index];
-        let dialer = Dialer::new(&self.identity, config.public_key);
-        // Through a machine that only unwraps there is no connection; the straight one shows who speaks with whom.
-        let is_only_wrapped = paths.iter().all(OpenPath::is_in_plain_tunnel);
-        let leading = paths.iter().filter(|path| is_only_wrapped || !path.is_in_plain_tunnel());
-        let mut routes: Vec<_> = leading.map(OpenPath::route).collect();
-        // Straight ways first.
-        routes.sort_by_key(|route| route.relays.len());
-        routes.dedup();
-        let endpoint = config.endpoint.clone().filter(|_| routes.is_empty() && !config.is_only_relayed());
-        self.tasks.spawn(async move {
-            if let Some(endpoint) = endpoint
-                && let Ok(remote) = resolve(&endpoint).await
-            {
-                let relays = Vec::new();
-                let to = Goal::Address(remote);
-                routes.push(super::dial::Route { local_end: LocalEnd::default(), relays, to });
-            }
-            TaskEnd::Dialed(index, dial(caller, dialer, routes).await.map(Box::new))
-        });
-        Ok(())
-    }
-
-    pub(super) async fn on_task_end(&mut self, end: TaskEnd) -> Result<(), DaemonError> {
-        match end {
-            TaskEnd::Dialed(peer, Ok(secured)) => self.connect(peer, *secured).await,
-            TaskEnd::Dialed(peer, Err(error)) => {
-                self.note_error(peer, error_chain(&error));
-                let id = self.peers[peer].id;
-                self.plane.post(move |plane| plane.site.handle_dial_failed(id, Instant::now())).await
-            }
-            TaskEnd::Disconnected(peer, id, end) => {
-                self.connections.remove(&id);
-                match end {
-                    Ok(()) => {}
-                    // A dialler learns of a refusal only now: TLS 1.3 lets it finish first.
-                    Err(FramingError::Broken(error)) => {
-                        self.note_error(peer, error_chain(&TlsError::from(error)));
-                    }
-                    Err(error @ (FramingError::Ended | FramingError::Stuck)) => {
-                        self.note_error(peer, error_chain(&error));
-                    }
-                    Err(error @ FramingError::Malformed(_)) => {
-                        self.malformed_messages += 1;
-                        self.note_error(peer, error_chain(&error));
-                    }
-                }
-                self.plane.post(move |plane| plane.site.handle_disconnected(id, Instant::now())).await
-            }
-            TaskEnd::Kept => {
-                self.keepers -= 1;
-                Ok(())
-            }
-            TaskEnd::Listener | TaskEnd::Registered => Ok(()),
-        }
-    }
-
-    /// Remembers why a peer can't be reached; says it aloud only when it is news.
-    fn note_error(&mut self, peer: usize, error: String) {
-        let peer = &mut self.peers[peer];
-        if peer.last_error.as_ref() != Some(&error) {
-            tracing::info!(peer = peer.config.name.as_str(), error, "no control connection");
-            peer.last_error = Some(error);
-        }
-    }
-
-    /// A peer has called, from that address or through that relay.
-    async fn on_accepted<S>(&mut self, secured: Secured<S>, from: &str) -> Result<(), DaemonError>
-    where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
-        tracing::debug!(from, peer = %secured.peer, "control connection accepted");
-        match self.peers.iter().position(|peer| peer.config.public_key == secured.peer) {
-            Some(peer) => self.connect(peer, secured).await,
-            // Only keys of peers are let in.
-            None => Ok(()),
-        }
-    }
-
-    /// Hands a connection to the engine and serves it, in a task of its own.
-    async fn connect<S>(&mut self, peer: usize, mut secured: Secured<S>) -> Result<(), DaemonError>
-    where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
-        self.next_connection += 1;
-        let id = ConnectionId(self.next_connection);
-        let (sender, outgoing) = mpsc::unbounded_channel();
-        self.connections.insert(id, sender);
-        let unusable = psmc_net::aead::ExportedKeys::new(&[0; psmc_net::aead::SECRET_LEN]);
-        let keys = std::mem::replace(&mut secured.keys, unusable);
-        let (peer_id, role): (PeerId, Role) = (self.peers[peer].id, secured.role);
-        let added = self.plane.call(move |plane| {
-            plane.site.handle_connected(peer_id, id, role, Box::new(keys), Instant::now())
-        });
-        if added.await?.is_err() {
-            self.connections.remove(&id);
-            return Ok(());
-        }
-        self.peers[peer].last_error = None;
-        let plane = self.plane.poster();
-        self.tasks
-            .spawn(async move { TaskEnd::Disconnected(peer, id, serve(id, secured, plane, outgoing).await) });
-        Ok(())
     }
 
     /// Closes the socket of a path that either side has removed, and on which nothing comes any more.

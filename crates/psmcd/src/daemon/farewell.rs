@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::DaemonError;
-use super::control::{Control, TaskEnd};
+use super::connections::TaskEnd;
+use super::control::Control;
 
 /// How long a closing site lets its goodbyes travel.
 const GOODBYE_TIME: Duration = Duration::from_millis(200);

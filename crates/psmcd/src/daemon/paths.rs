@@ -12,8 +12,9 @@ use psmc_wire::PathId;
 use thiserror::Error;
 
 use super::DaemonError;
-use super::control::{Control, Peer};
+use super::control::Control;
 use super::dial::Route;
+use super::peers::Peer;
 use super::plane::Plane;
 use super::relays::{Goal, Keeper, LocalEnd};
 use super::settings::path_config;

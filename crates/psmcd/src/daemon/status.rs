@@ -9,8 +9,9 @@ use psmc_net::keys::PublicKey;
 use psmc_wire::frame::PathUse;
 
 use super::DaemonError;
-use super::control::{Control, Peer};
+use super::control::Control;
 use super::paths::OpenPath;
+use super::peers::Peer;
 use super::plane::PlaneCounters;
 use super::relays::{Keeper, Keeping, Registration, Standing};
 use crate::api::{

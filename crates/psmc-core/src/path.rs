@@ -221,6 +221,11 @@ impl Path {
         self.keepalive
     }
 
+    /// Has the path probed this often while it is idle.
+    pub(crate) fn set_keepalive(&mut self, interval: Duration) {
+        self.keepalive = interval;
+    }
+
     /// Takes a packet to be sent on this path. When the path's queue is full the packet comes back, and so does a
     /// repair that was made for larger datagrams: it cannot be cut.
     pub(crate) fn enqueue(&mut self, packet: Queued) -> Option<Queued> {

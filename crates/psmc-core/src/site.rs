@@ -1,7 +1,7 @@
 //! A site: the whole engine, all peers and paths, without a socket or a clock.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use psmc_wire::control::Message;
 use psmc_wire::crypto::{KeySource, Role};
@@ -178,6 +178,31 @@ impl Site {
             session.on_registered(relay, address, &mut self.shared, now);
             self.busy.insert(peer);
         }
+    }
+
+    /// Says that this site has left a relay at which it was a gateway. Paths through it go on as long as it leads them.
+    pub fn leave_relay(&mut self, relay: KeyBytes) {
+        self.shared.relays.remove(&relay);
+    }
+
+    /// Has the peer dialled anew, whatever connection there is: there are other ways to it than before. A site that did not
+    /// dial this peer does so from now on. Harmless while a dial is under way.
+    ///
+    /// # Errors
+    /// [`PeerError::Unknown`] if there is no such peer.
+    pub fn redial(&mut self, peer: PeerId, now: Instant) -> Result<(), PeerError> {
+        self.with_peer(peer, |session, _| {
+            session.redial(now);
+            Ok(())
+        })
+    }
+
+    /// Has a path probed this often while it is idle.
+    ///
+    /// # Errors
+    /// [`PeerError`] if there is no such peer or path.
+    pub fn set_keepalive(&mut self, peer: PeerId, path: PathId, interval: Duration) -> Result<(), PeerError> {
+        self.with_peer(peer, |session, _| session.set_keepalive(path, interval))
     }
 
     /// Removes a path without losing a packet: what is on its way still arrives, what waits goes elsewhere.

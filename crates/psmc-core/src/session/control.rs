@@ -108,6 +108,13 @@ impl Control {
         }
     }
 
+    /// Dials at once, unless a dial is under way, and whenever it must be done again.
+    pub(crate) fn dial_from_now_on(&mut self, now: Instant) {
+        self.can_dial = true;
+        self.backoff = MIN_BACKOFF;
+        self.want(now);
+    }
+
     /// A connection is up; its hello is said by the dialer at once, by the acceptor when it has heard one.
     pub(crate) fn on_connected(
         &mut self,
@@ -250,6 +257,22 @@ mod tests {
         ) -> Box<dyn PacketKey> {
             unreachable!("no hello is heard in these tests")
         }
+    }
+
+    #[test]
+    fn a_site_that_learns_of_a_way_dials_whether_it_did_before_or_is_connected() {
+        let now = Instant::now();
+        let mut control = Control::new(false, false, now);
+        assert!(!control.take_dial(now));
+        control.dial_from_now_on(now);
+        assert!(control.take_dial(now));
+        control.dial_from_now_on(now);
+        assert!(!control.take_dial(now), "a dial is under way");
+        connect(&mut control, 1, Role::Dialer, now);
+        establish(&mut control, 1, now);
+        assert!(!control.take_dial(now));
+        control.dial_from_now_on(now);
+        assert!(control.take_dial(now));
     }
 
     fn connect(control: &mut Control, id: u32, role: Role, now: Instant) -> Option<Hangup> {

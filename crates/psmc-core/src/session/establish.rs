@@ -85,6 +85,11 @@ impl Session {
         self.control.on_dial_failed(now);
     }
 
+    /// Dials the peer, whatever connection there is.
+    pub(crate) fn redial(&mut self, now: Instant) {
+        self.control.dial_from_now_on(now);
+    }
+
     /// Ends the session.
     pub(crate) fn close(&mut self, shared: &mut Shared) {
         for hangup in self.control.close() {

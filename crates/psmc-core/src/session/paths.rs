@@ -1,6 +1,6 @@
 //! Paths that come, change and go.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use psmc_wire::PathId;
 use psmc_wire::control::PathInfo;
@@ -220,6 +220,12 @@ impl Session {
     ) -> Result<(), PathError> {
         self.path_mut(id).ok_or(PathError::Unknown)?.set_congestion(congestion);
         self.replan();
+        Ok(())
+    }
+
+    /// Has a path probed this often while it is idle.
+    pub(crate) fn set_keepalive(&mut self, id: PathId, interval: Duration) -> Result<(), PathError> {
+        self.path_mut(id).ok_or(PathError::Unknown)?.set_keepalive(interval);
         Ok(())
     }
 

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::process::Output;
 
 use psmcd::api::{
-    Batches, ClassStatus, ControlStatus, PathSpec, PathState, PathStatus, PeerPaths, PeerState, PeerStatus,
-    RateLimit, Request, Response, Server, SiteStatus, Status, WantedState,
+    Batches, Carrier, ClassStatus, ControlStatus, PathSpec, PathState, PathStatus, PeerPaths, PeerReport,
+    PeerRoutes, PeerState, PeerStatus, RateLimit, RegisterSpec, Request, Response, RouteSpec, RouteStatus,
+    RoutesStatus, Server, SiteStatus, Status, WaitFor, WantedState,
 };
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -228,6 +229,108 @@ async fn a_peer_is_changed_as_the_user_says() {
     let asked = Daemon::new().asked(&["peer", "set", "hq", "--scheduler", "wrr-adaptive"]).await;
     let (peer, scheduler) = ("hq".to_owned(), "wrr-adaptive".to_owned());
     assert_eq!(asked, Request::PeerSet { peer, scheduler });
+}
+
+/// Two public keys.
+const KEY: &str = "hNe1z9E7X7hJcNTlKzdpRZhLmd3ypUhw8zPbqkhX6SM=";
+const OTHER: &str = "A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=";
+
+#[tokio::test]
+async fn routes_are_set_and_ended_as_the_user_says() {
+    let mut daemon = Daemon::new();
+    let (one, two) = (format!("198.51.100.7:5115={KEY}"), format!("[2001:db8::8]:99={KEY},{OTHER}"));
+    let args = ["routes", "set", "hq", "--relay", &one, "--relay", &two, "--for", "10m", "--serial", "7"];
+    let set = daemon.asked(&[&args[..], &["--policy", "on-failure", "--grant", "abc"]].concat()).await;
+    let Request::RoutesSet { peer, routes, expires, serial, policy, grants } = set else { panic!("{set:?}") };
+    assert_eq!((peer.as_str(), serial, policy.as_deref()), ("hq", 7, Some("on-failure")));
+    assert_eq!(grants, ["abc"]);
+    let since_1970 = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    assert!((since_1970..=since_1970 + 600).contains(&expires));
+    let route = |address: &str, gateway: Option<&str>| RouteSpec {
+        address: address.parse().unwrap(),
+        public_key: KEY.to_owned(),
+        gateway: gateway.map(str::to_owned),
+    };
+    assert_eq!(routes, [route("198.51.100.7:5115", None), route("[2001:db8::8]:99", Some(OTHER))]);
+    let clear = daemon.asked(&["routes", "clear", "hq"]).await;
+    assert_eq!(clear, Request::RoutesClear { peer: "hq".to_owned() });
+}
+
+#[tokio::test]
+async fn routes_are_shown_with_their_paths() {
+    let routes = RoutesStatus {
+        policy: "prefer-direct".to_owned(),
+        serial: Some(9),
+        expires: None,
+        carrier: Carrier::Learned,
+        direct_well: false,
+        routes: vec![RouteStatus {
+            relay: "fra1".to_owned(),
+            address: "198.51.100.7:5115".to_owned(),
+            public_key: KEY.to_owned(),
+            paths: vec!["alt-1".to_owned(), "alt-2".to_owned()],
+        }],
+    };
+    let routes = vec![PeerRoutes { peer: "hq".to_owned(), routes }];
+    let (request, output) = Daemon::new().run(&["routes", "hq"], Response::Routes(routes)).await;
+    assert_eq!(request, Request::RoutesList { peer: Some("hq".to_owned()) });
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        format!(
+            "peer hq: 1 learned route, prefer-direct, serial 9, the direct way is not well\n  \
+             fra1  198.51.100.7:5115  {KEY}  alt-1, alt-2\n"
+        )
+    );
+}
+
+#[tokio::test]
+async fn peers_come_and_go_and_are_waited_for_as_the_user_says() {
+    let mut daemon = Daemon::new();
+    let add = ["peer", "add", "hq", "--public-key", KEY, "--allowed-ips", "10.77.0.1/32,fd77::1/128"];
+    let expected = Request::PeerAdd {
+        name: "hq".to_owned(),
+        public_key: KEY.to_owned(),
+        allowed_ips: vec!["10.77.0.1/32".to_owned(), "fd77::1/128".to_owned()],
+        endpoint: None,
+    };
+    assert_eq!(daemon.asked(&add).await, expected);
+    let remove = daemon.asked(&["peer", "remove", "hq"]).await;
+    assert_eq!(remove, Request::PeerRemove { name: "hq".to_owned() });
+    for reached in [true, false] {
+        let report = PeerReport {
+            peer: "hq".to_owned(),
+            reached,
+            usable: true,
+            direct_well: false,
+            learned_up: 2,
+            serial: None,
+            expires: None,
+        };
+        let args = ["peer", "wait", "hq", "--until", "trouble", "--for", "5s"];
+        let (request, output) = daemon.run(&args, Response::Peer(report)).await;
+        let (peer, until) = ("hq".to_owned(), WaitFor::Trouble);
+        assert_eq!(request, Request::PeerWait { peer, until, timeout_ms: 5000 });
+        assert_eq!(output.status.success(), reached);
+    }
+}
+
+#[tokio::test]
+async fn registrations_are_set_as_the_user_says() {
+    let mut daemon = Daemon::new();
+    let relays = ["", ",192.0.2.9", ",eth1"].map(|uplink| format!("198.51.100.7:5115={KEY}{uplink}"));
+    let spec = |local: Option<&str>, interface: Option<&str>| RegisterSpec {
+        address: "198.51.100.7:5115".parse().unwrap(),
+        public_key: KEY.to_owned(),
+        local: local.map(|local| local.parse().unwrap()),
+        interface: interface.map(str::to_owned),
+    };
+    let expected = [spec(None, None), spec(Some("192.0.2.9"), None), spec(None, Some("eth1"))];
+    for (relay, expected) in relays.iter().zip(expected) {
+        let set = daemon.asked(&["register", "set", "--relay", relay]).await;
+        assert_eq!(set, Request::RegisterSet { relays: vec![expected], grants: Vec::new() });
+    }
+    let leave = daemon.asked(&["register", "set"]).await;
+    assert_eq!(leave, Request::RegisterSet { relays: Vec::new(), grants: Vec::new() });
 }
 
 #[tokio::test]

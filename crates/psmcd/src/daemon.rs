@@ -5,18 +5,21 @@
 //! handshakes, name resolution, netlink, the local control socket. It asks the plane for things by jobs, the
 //! plane tells it by notices.
 
+mod added;
 mod connection;
 mod connections;
 mod control;
 mod dial;
 mod farewell;
 mod interface;
+mod links;
 mod paths;
 mod peers;
 mod plane;
 mod port;
 mod relays;
 mod requests;
+mod routes;
 pub mod settings;
 mod status;
 mod tunnels;

@@ -65,7 +65,12 @@ fn address(kind: u8, relay: usize, end: u8) -> Ipv4Addr {
 impl Relayed {
     /// The hosts with this many relays, which run, and no daemon yet. Links to relays carry so much, if it is said.
     pub(crate) fn prepare(relays: usize, mbit: Option<u64>) -> Self {
-        let tunnel = Tunnel::prepare(Plan { links: 0, ..Plan::default() });
+        Self::prepare_with(Plan { links: 0, ..Plan::default() }, relays, mbit)
+    }
+
+    /// The same with links between the sites as well.
+    pub(crate) fn prepare_with(plan: Plan, relays: usize, mbit: Option<u64>) -> Self {
+        let tunnel = Tunnel::prepare(plan);
         let directory = tempfile::Builder::new().prefix("psmc-e2e-relays-").tempdir().unwrap();
         let relays: Vec<_> = (0..relays).map(|number| RelayHost::new(number, &directory)).collect();
         let mut this = Self { tunnel, relays, _directory: directory };
@@ -93,6 +98,43 @@ impl Relayed {
         self.configure_van(site, peer, paths);
         self.tunnel.hq.start();
         self.tunnel.van.start();
+    }
+
+    /// Starts both daemons with the links between them as paths, which leave by any interface. The headquarters register with all relays and can be
+    /// reached straight, too; the van has `peer` in its `[[peer]]`, and knows no relay.
+    pub(crate) fn start_registered(&mut self, peer: &str) {
+        let Tunnel { van, hq, .. } = &self.tunnel;
+        let names: Vec<_> = (0..self.relays.len()).map(relay_name).collect();
+        let text = self.file(hq, van, &format!("register = {names:?}\nlisten = {PORT}\n"));
+        hq.configure(&format!("{text}\n{}", self.relay_sections(RELAY_TO_HQ, 1)));
+        let text = self.file(van, hq, "").replacen("[[peer]]\n", &format!("[[peer]]\n{peer}"), 1);
+        // The links to the relays are uplinks of their own here.
+        let is_unbound = |line: &&str| !line.starts_with("interface");
+        van.configure(&text.lines().filter(is_unbound).collect::<Vec<_>>().join("\n"));
+        self.tunnel.hq.start();
+        self.tunnel.van.start();
+    }
+
+    /// Starts both daemons with nothing that joins them: hidden headquarters without relays or peers, and a van without a
+    /// path.
+    pub(crate) fn start_unknown(&mut self) {
+        let Tunnel { van, hq, .. } = &self.tunnel;
+        let text = self.file(hq, van, "register = []\n");
+        hq.configure(text.split("[[peer]]").next().unwrap());
+        van.configure(&(self.file(van, hq, "") + "routes = \"prefer-indirect\"\n"));
+        self.tunnel.hq.start();
+        self.tunnel.van.start();
+    }
+
+    /// A relay as `psmc routes set` of the van takes it.
+    pub(crate) fn route(&self, relay: usize) -> String {
+        format!("{}:{PORT}={}", address(VAN_TO_RELAY, relay, 2), self.key(relay))
+    }
+
+    /// A relay as `psmc register set` of the headquarters takes it, with the address by which they reach it if it is wanted.
+    pub(crate) fn registration(&self, relay: usize, with_local: bool) -> String {
+        let local = if with_local { format!(",{}", hq_address(relay)) } else { String::new() };
+        format!("{}:{PORT}={}{local}", seen_address(relay), self.key(relay))
     }
 
     /// Writes the van's file, with `site` in its `[site]`.

@@ -7,12 +7,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::dns::DnsCommand;
 use super::fetch::FetchArgs;
 use super::grant::GrantArgs;
+use super::peer::PeerCommand;
+use super::register::RegisterArgs;
+use super::routes::RoutesArgs;
 use super::select::SelectArgs;
 use super::topology::TopologyArgs;
 use crate::demo::DemoArgs;
-use psmcd::config::{
-    BindAddress, Congestion, Endpoint, InterfaceName, LinkMtu, Name, Rate, Scheduler, Weight,
-};
+use psmcd::config::{BindAddress, Congestion, Endpoint, InterfaceName, LinkMtu, Name, Rate, Weight};
 use psmcd::program::Arguments;
 
 /// Control a multipath tunnel, and make its keys
@@ -87,13 +88,19 @@ pub(super) enum Command {
         #[command(subcommand)]
         command: PathCommand,
     },
-    /// Change what a running daemon does with the packets to a peer
+    /// Add or remove peers of a running daemon, change them, or wait for them
     ///
     /// Changes last until the daemon ends; write them into its configuration to keep them.
     Peer {
         #[command(subcommand)]
         command: PeerCommand,
     },
+    /// Show, set or end the routes to peers that a running daemon has learned
+    Routes(RoutesArgs),
+    /// Show or set the relays at which a running daemon is a gateway
+    ///
+    /// Those that are set count until the daemon ends, beside those of its configuration.
+    Register(RegisterArgs),
     /// Select relays: which of many make the best connection together?
     ///
     /// Reads a network with its relays, bandwidths and latencies, and prints the paths to use. docs/SELECTION.md has the
@@ -150,21 +157,6 @@ pub(super) enum PathCommand {
     },
     /// Change a path
     Set(PathSetArgs),
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum PeerCommand {
-    /// Change how packets to a peer are spread over its paths
-    Set(PeerSetArgs),
-}
-
-#[derive(Debug, Args)]
-pub(super) struct PeerSetArgs {
-    /// The peer
-    pub(super) peer: Name,
-    /// Which path takes a packet: earliest, wrr, wrr-adaptive, flow, redundant or backup
-    #[arg(long, value_name = "NAME")]
-    pub(super) scheduler: Scheduler,
 }
 
 #[derive(Debug, Args)]

@@ -45,7 +45,7 @@ pub(super) struct GrantArgs {
 
 /// For how long a grant counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Life(Duration);
+pub(super) struct Life(pub(super) Duration);
 
 impl FromStr for Life {
     type Err = ValueError;

@@ -10,6 +10,8 @@ pub(crate) mod output;
 mod path;
 mod peer;
 mod programs;
+mod register;
+mod routes;
 mod select;
 mod status;
 mod table;
@@ -23,7 +25,7 @@ use clap::Parser;
 
 use crate::demo::DemoError;
 use crate::fetch::FetchError;
-use args::{Command, PathCommand, PeerCommand, Psmc, Target};
+use args::{Command, PathCommand, Psmc, Target};
 use psmcd::api::{Client, ClientError};
 use psmcd::config::ConfigError;
 use psmcd::logging::LogError;
@@ -39,6 +41,8 @@ enum CliError {
     CoordinatorKey(#[source] psmcd::config::ValueError),
     #[error("{0}")]
     Client(#[from] ClientError),
+    #[error("the time is over, and what was waited for has not come")]
+    NotYet,
     #[error("{0}")]
     Select(#[from] select::SelectError),
     #[error("{0}")]
@@ -72,7 +76,9 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Grant(args) => grant::run(&args),
         Command::Status { json } => status::run(&mut connect(&psmc.target)?, json),
         Command::Path { command } => path(&mut connect(&psmc.target)?, command),
-        Command::Peer { command: PeerCommand::Set(args) } => peer::set(&mut connect(&psmc.target)?, args),
+        Command::Peer { command } => peer::run(&mut connect(&psmc.target)?, command),
+        Command::Routes(args) => routes::run(&mut connect(&psmc.target)?, args),
+        Command::Register(args) => register::run(&mut connect(&psmc.target)?, args),
         Command::Select(args) => select::run(&args),
         Command::Fetch(args) => fetch::run(&args),
         Command::Dns { command } => dns::run(command),

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::units::{age, bytes, rate_mbps};
-use super::{CliError, output, table};
+use super::{CliError, output, register, routes, table};
 use psmcd::api::{
-    Batches, Calls, ClassStatus, Client, PathStatus, PeerState, PeerStatus, RegistrationStatus, SiteStatus,
-    Status,
+    Batches, Calls, ClassStatus, Client, PathStatus, PeerState, PeerStatus, SiteStatus, Status,
 };
 
 pub(super) fn run(client: &mut Client, json: bool) -> Result<(), CliError> {
@@ -47,12 +46,8 @@ fn write_site(site: &SiteStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(out, "  public key   {}", site.public_key)?;
     writeln!(out, "  interface    {}: {}", site.interface, site.addresses.join(", "))?;
     writeln!(out, "  listens on   {}", site.listen)?;
-    for RegistrationStatus { relay, registered, error, .. } in &site.registered {
-        match (registered, error) {
-            (true, _) => writeln!(out, "  gateway at   {relay}")?,
-            (false, Some(error)) => writeln!(out, "  gateway at   {relay}: not yet: {error}")?,
-            (false, None) => writeln!(out, "  gateway at   {relay}: not yet")?,
-        }
+    for relay in &site.registered {
+        writeln!(out, "  gateway at   {}", register::summary(relay))?;
     }
     Ok(())
 }
@@ -61,7 +56,13 @@ fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(out, "\npeer {}: {}", peer.name, headline(peer))?;
     writeln!(out, "  public key   {}", peer.public_key)?;
     writeln!(out, "  allowed ips  {}", peer.allowed_ips.join(", "))?;
+    if peer.added {
+        writeln!(out, "  added        until psmcd ends")?;
+    }
     writeln!(out, "  scheduler    {}", peer.scheduler)?;
+    if let Some(routes) = &peer.routes {
+        writeln!(out, "  routes       {}", routes::summary(routes))?;
+    }
     writeln!(out, "  control      {}", control(peer))?;
     if let (Some(epoch), Some(key_age)) = (peer.epoch, peer.key_age_s) {
         writeln!(out, "  data key     number {epoch}, {} old", age(key_age))?;

@@ -46,6 +46,7 @@ fn site(draft: SiteDraft, classes: Vec<ClassDraft>) -> Option<Site> {
         interface: draft.interface,
         mtu: draft.mtu,
         clamp_mss: draft.clamp_mss,
+        treatment: draft.treatment.build(),
         classes: classes.into_iter().map(class).collect::<Option<_>>()?,
     })
 }
@@ -78,6 +79,7 @@ fn peer(draft: PeerDraft, defaults: &Defaults) -> Option<Peer> {
         treatment: draft.treatment.or(&defaults.treatment).build(),
         paths: paths(draft.paths, endpoint.as_ref())?,
         spare_relays: names(draft.spare_relays),
+        routes: draft.routes,
         endpoint,
     })
 }

@@ -29,16 +29,16 @@ pub(crate) fn read_grants(path: &Path) -> Result<Vec<SignedGrant>, ValueError> {
     })?;
     let lines = (1..).zip(text.lines()).map(|(number, line)| (number, line.trim()));
     let grants = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-    let read = grants.map(|(number, line)| {
-        let bytes = STANDARD.decode(line).ok();
-        bytes.and_then(|bytes| SignedGrant::from_bytes(&bytes).ok()).ok_or_else(|| {
-            ValueError::new(
-                format!("line {number} of {shown} is no grant"),
-                "copy the line that `psmc grant` prints, whole",
-            )
-        })
-    });
+    let read = grants.map(|(number, line)| read_grant(line, &format!("line {number} of {shown}")));
     read.collect()
+}
+
+/// Reads one line that `psmc grant` prints; `what` it is called if it is none.
+pub(crate) fn read_grant(line: &str, what: &str) -> Result<SignedGrant, ValueError> {
+    let bytes = STANDARD.decode(line.trim()).ok();
+    bytes.and_then(|bytes| SignedGrant::from_bytes(&bytes).ok()).ok_or_else(|| {
+        ValueError::new(format!("{what} is no grant"), "copy the line that `psmc grant` prints, whole")
+    })
 }
 
 fn read(path: &Path) -> io::Result<String> {

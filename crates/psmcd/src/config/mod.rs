@@ -18,7 +18,7 @@ use std::path::Path;
 use psmc_toml::{Dialect, Source};
 
 pub use grants::grant_text;
-pub(crate) use grants::read_grants;
+pub(crate) use grants::{read_grant, read_grants};
 pub use model::{
     Class, Config, PathCongestion, PathSettings, Paths, Peer, Relay, Reordering, Site, Treatment, TunnelEnd,
 };
@@ -27,8 +27,8 @@ pub(crate) use value::RUN_DIR;
 pub use value::{
     AllowedNet, BindAddress, BufferFactor, BufferPackets, BufferTimeout, ClampMss, ClassPriority,
     ClassWeight, Congestion, DnsName, Dscp, Encapsulation, Endpoint, Host, InnerMtu, InterfaceName,
-    Keepalive, LinkMtu, Listen, Name, Port, PortRange, Protocol, Rate, Repair, Scheduler, SocketPath,
-    TunnelAddress, ValueError, Weight,
+    Keepalive, LinkMtu, Listen, Name, Port, PortRange, Protocol, Rate, Repair, RoutePolicy, Scheduler,
+    SocketPath, TunnelAddress, ValueError, Weight,
 };
 
 /// Most paths that one peer can have. Nobody has sixty-four uplinks, and every path costs probes and an anti-replay window.

@@ -8,7 +8,8 @@ use psmc_net::keys::{PrivateKey, PublicKey};
 use super::value::{
     AllowedNet, BindAddress, BufferFactor, BufferPackets, BufferTimeout, ClampMss, ClassPriority,
     ClassWeight, Congestion, Dscp, Encapsulation, Endpoint, InnerMtu, InterfaceName, Keepalive, LinkMtu,
-    Listen, Name, PortRange, Protocol, Rate, Repair, Scheduler, SocketPath, TunnelAddress, Weight,
+    Listen, Name, PortRange, Protocol, Rate, Repair, RoutePolicy, Scheduler, SocketPath, TunnelAddress,
+    Weight,
 };
 
 /// The configuration of a site. Every value in it is legal, and they fit together: names and keys are unique, no two
@@ -17,7 +18,7 @@ use super::value::{
 pub struct Config {
     /// This machine.
     pub site: Site,
-    /// The other ends of its tunnels; at least one.
+    /// The other ends of its tunnels; at least one, unless it is a gateway, to which they may be added while it runs.
     pub peers: Vec<Peer>,
     /// The relays that paths may lead through. All that a path or peer names are among them.
     pub relays: Vec<Relay>,
@@ -36,9 +37,9 @@ pub struct Site {
     pub addresses: Vec<TunnelAddress>,
     /// Where it is reached from outside, unless it is [hidden](Self::is_hidden).
     pub listen: Listen,
-    /// The relays at which it registers, so that peers reach it there.
+    /// The relays at which it registers, so that peers reach it there, beside those that it is told of while it runs.
     pub register: Vec<Name>,
-    /// Whether only these relays may learn where it is: it registers, and the file does not say that it listens.
+    /// Whether only relays may learn where it is: it registers, and the file does not say that it listens.
     pub is_hidden: bool,
     /// The file with the grants that it shows to relays.
     pub grants_file: Option<PathBuf>,
@@ -50,6 +51,8 @@ pub struct Site {
     pub clamp_mss: ClampMss,
     /// Its traffic classes, beside those that every site has, or in place of them.
     pub classes: Vec<Class>,
+    /// What is done with the packets of peers that are added while it runs.
+    pub treatment: Treatment,
     /// Where its control socket is.
     pub control_socket: SocketPath,
 }
@@ -110,6 +113,8 @@ pub struct Peer {
     pub paths: Paths,
     /// Relays that take the place of those that fail.
     pub spare_relays: Vec<Name>,
+    /// When routes are used that are learned while the site runs; `None` if the file does not say.
+    pub routes: Option<RoutePolicy>,
 }
 
 impl Peer {
@@ -201,6 +206,24 @@ pub struct PathSettings {
     pub mtu: Option<LinkMtu>,
     /// How its rate is found.
     pub congestion: PathCongestion,
+}
+
+impl PathSettings {
+    /// A path of which nothing is said but its name.
+    pub(crate) fn plain(name: Name) -> Self {
+        Self {
+            name,
+            interface: None,
+            address: None,
+            endpoint: None,
+            relays: Vec::new(),
+            encapsulation: Encapsulation::Udp,
+            weight: Weight::default(),
+            max_rate: None,
+            mtu: None,
+            congestion: PathCongestion::default(),
+        }
+    }
 }
 
 /// How the rate of a path is found.

@@ -25,7 +25,9 @@ impl Config {
         } else {
             writeln!(f, "  listens on   {}", site.listen)?;
         }
-        if !site.register.is_empty() {
+        if site.is_hidden && site.register.is_empty() {
+            writeln!(f, "  registers at relays that it is told of while it runs")?;
+        } else if !site.register.is_empty() {
             writeln!(f, "  registers at {}", joined(&site.register))?;
         }
         match &site.interface {
@@ -63,6 +65,7 @@ fn write_peer(peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match &peer.endpoint {
         Some(endpoint) => writeln!(f, "  endpoint     {endpoint}")?,
         None if peer.is_behind_relays() => writeln!(f, "  endpoint     none: relays find it by its key")?,
+        None if peer.routes.is_some() => writeln!(f, "  endpoint     none: routes to it are learned")?,
         None => writeln!(f, "  endpoint     none: this peer has to call")?,
     }
     writeln!(f, "  allowed ips  {}", joined(&peer.allowed_ips))?;
@@ -73,6 +76,9 @@ fn write_peer(peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "  keepalive    every {} s", peer.keepalive.get().as_secs())?;
     if !peer.spare_relays.is_empty() {
         writeln!(f, "  spare relays {}", joined(&peer.spare_relays))?;
+    }
+    if let Some(policy) = peer.routes {
+        writeln!(f, "  new routes   {policy}")?;
     }
     match &peer.paths {
         Paths::EveryUplink => writeln!(f, "  paths        one over every uplink there is"),

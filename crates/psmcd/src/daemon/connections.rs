@@ -1,5 +1,6 @@
 //! Control connections to peers: who calls, who is called, and what becomes of it.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use psmc_core::{ConnectionId, PeerId};
@@ -7,7 +8,7 @@ use psmc_net::framing::FramingError;
 use psmc_net::tls::{Dialer, Secured, TlsError};
 use psmc_wire::crypto::Role;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::DaemonError;
 use super::connection::serve;
@@ -39,11 +40,15 @@ impl Control {
         // Through a machine that only unwraps there is no connection; the straight one shows who speaks with whom.
         let is_only_wrapped = paths.iter().all(OpenPath::is_in_plain_tunnel);
         let leading = paths.iter().filter(|path| is_only_wrapped || !path.is_in_plain_tunnel());
-        let mut routes: Vec<_> = leading.map(OpenPath::route).collect();
-        // Straight ways first.
-        routes.sort_by_key(|route| route.relays.len());
+        let mut routes: Vec<_> = leading.map(|path| (path.learned.is_some(), path.route())).collect();
+        // Straight ways first, or those that carry the data in their place.
+        let leads_learned = self.peers[index].routes.lead_over_relays();
+        routes.sort_by_key(|(is_learned, route)| (leads_learned && !is_learned, route.relays.len()));
+        let mut routes: Vec<_> = routes.into_iter().map(|(_, route)| route).collect();
         routes.dedup();
         let endpoint = config.endpoint.clone().filter(|_| routes.is_empty() && !config.is_only_relayed());
+        let superseded = Arc::new(Notify::new());
+        self.dials.insert(peer, superseded.clone());
         self.tasks.spawn(async move {
             if let Some(endpoint) = endpoint
                 && let Ok(remote) = resolve(&endpoint).await
@@ -52,14 +57,40 @@ impl Control {
                 let to = Goal::Address(remote);
                 routes.push(Route { local_end: LocalEnd::default(), relays, to });
             }
-            TaskEnd::Dialed(peer, dial(caller, dialer, routes).await.map(Box::new))
+            let connected = tokio::select! {
+                connected = dial(caller, dialer, routes) => connected,
+                () = superseded.notified() => Err(DialError::Superseded),
+            };
+            TaskEnd::Dialed(peer, connected.map(Box::new))
         });
+    }
+
+    /// Dials a peer to which there are other ways than before, whatever connection there is.
+    pub(super) async fn dial_anew(&mut self, peer: PeerId) -> Result<(), DaemonError> {
+        if let Some(dial) = self.dials.get(&peer) {
+            dial.notify_one();
+            return Ok(());
+        }
+        self.plane
+            .post(move |plane| {
+                // A peer that has just been removed is not dialled.
+                let _ = plane.site.redial(peer, Instant::now());
+            })
+            .await
     }
 
     pub(super) async fn on_task_end(&mut self, end: TaskEnd) -> Result<(), DaemonError> {
         match end {
-            TaskEnd::Dialed(peer, Ok(secured)) => self.connect(peer, *secured).await,
+            TaskEnd::Dialed(peer, Ok(secured)) => {
+                self.dials.remove(&peer);
+                self.connect(peer, *secured).await
+            }
+            TaskEnd::Dialed(peer, Err(DialError::Superseded)) => {
+                self.dial(peer);
+                Ok(())
+            }
             TaskEnd::Dialed(peer, Err(error)) => {
+                self.dials.remove(&peer);
                 self.note_error(peer, error_chain(&error));
                 self.plane.post(move |plane| plane.site.handle_dial_failed(peer, Instant::now())).await
             }

@@ -13,15 +13,17 @@ use psmc_net::udp::UdpBind;
 use psmc_wire::PathId;
 use psmc_wire::control::Message;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
+use tokio::time::{Interval, MissedTickBehavior};
 
 use super::DaemonError;
 use super::connections::TaskEnd;
 use super::paths::LISTEN_SOCKET;
 use super::peers::Peer;
 use super::plane::{self, Notice, PlaneHandle, Started};
-use super::relays::{BoxedStream, Callers, Grants, LOOK_INTERVAL, Looks, Registration};
+use super::relays::{BoxedStream, Callers, Grants, LOOK_INTERVAL, Looks, Registered};
+use super::routes::{self, Waiter};
 use super::settings::{site_config, tun_config};
 use super::tunnels::Bind;
 use crate::api::Server;
@@ -48,9 +50,17 @@ pub(super) struct Control {
     /// How good paths were that may get another relay.
     pub(super) looks: Looks,
     /// The relays at which this site is a gateway.
-    pub(super) registrations: Vec<Registration>,
+    pub(super) registrations: Vec<Registered>,
     /// Shakes hands with peers that call.
     pub(super) acceptor: Acceptor,
+    /// The keys of peers, which it lets in.
+    pub(super) allowed: AllowedKeys,
+    /// What ends the dials that are under way.
+    pub(super) dials: BTreeMap<PeerId, Arc<Notify>>,
+    /// Clients whose answers come later.
+    pub(super) waiters: Vec<Waiter>,
+    /// When the paths are looked at for which learned routes stand in.
+    pub(super) route_looks: Interval,
     /// For calls through relays.
     pub(super) callers: Callers,
     pub(super) plane: PlaneHandle,
@@ -90,8 +100,8 @@ impl Control {
             plane::start(site_config(&site), tun_config(&site)).await?;
         let (ready, accepted) = mpsc::channel(MAX_ACCEPTED);
         let tls_counters = Arc::new(Counters::default());
-        let allowed: AllowedKeys = peers.iter().map(|peer| peer.public_key).collect();
-        let acceptor = Acceptor::new(&identity, allowed);
+        let allowed = AllowedKeys::default();
+        let acceptor = Acceptor::new(&identity, allowed.clone());
         let (callers, called) = mpsc::channel(MAX_ACCEPTED);
         let mut tasks = JoinSet::new();
         if let Some(listener) = listener {
@@ -111,6 +121,10 @@ impl Control {
             looks: Looks::default(),
             registrations: Vec::new(),
             acceptor,
+            allowed,
+            dials: BTreeMap::new(),
+            waiters: Vec::new(),
+            route_looks: ticks(routes::LOOK_INTERVAL),
             callers,
             plane,
             netlink,
@@ -160,11 +174,9 @@ impl Control {
 
     /// Serves until a signal ends it.
     pub(super) async fn run(&mut self) -> Result<(), DaemonError> {
-        let mut retry = tokio::time::interval(RETRY_INTERVAL);
-        retry.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut look = tokio::time::interval(LOOK_INTERVAL);
-        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let (mut retry, mut look) = (ticks(RETRY_INTERVAL), ticks(LOOK_INTERVAL));
         loop {
+            let watches_routes = self.watches_routes();
             let [terminate, interrupt] = &mut self.terminate;
             tokio::select! {
                 _ = terminate.recv() => break,
@@ -183,6 +195,7 @@ impl Control {
                 Some(call) = self.server.next_call() => self.on_call(call).await?,
                 _ = retry.tick(), if self.retry_paths => self.retry_paths().await,
                 _ = look.tick() => self.look_at_paths().await?,
+                _ = self.route_looks.tick(), if watches_routes => self.look_at_routes().await?,
             }
         }
         self.say_goodbye().await
@@ -218,11 +231,12 @@ impl Control {
     }
 
     /// Something has happened that can be missed.
-    fn on_news(&self, event: &Event) {
+    fn on_news(&mut self, event: &Event) {
         if let Event::PathChanged { peer, path, state } = event {
+            self.look_soon();
             match self.keeper(*peer, *path) {
                 Some(keeper) => keeper.on_path(*state),
-                None if *state == PathState::Dead => self.registrations.iter().for_each(Registration::doubt),
+                None if *state == PathState::Dead => self.registrations.iter().for_each(Registered::doubt),
                 None => {}
             }
         }
@@ -280,6 +294,13 @@ impl Control {
         }
         Ok(())
     }
+}
+
+/// A clock that does not make up for the ticks that it has missed.
+fn ticks(interval: Duration) -> Interval {
+    let mut ticks = tokio::time::interval(interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }
 
 fn signals(kind: SignalKind) -> Result<Signal, DaemonError> {

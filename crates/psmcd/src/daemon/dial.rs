@@ -35,6 +35,9 @@ pub(super) enum DialError {
     /// TCP did not connect, or a relay on the way did not serve.
     #[error(transparent)]
     Unreached(#[from] RelayError),
+    /// There are other ways by now, along which it is tried anew.
+    #[error("there are other ways to the peer by now")]
+    Superseded,
     /// The way there took too long.
     #[error("the relays on the way to the peer did not answer in time")]
     TimedOut,
@@ -80,7 +83,7 @@ async fn attempt(caller: &Caller, dialer: &Dialer, route: Route) -> Result<Secur
 /// How far an attempt got before it failed.
 fn progress(error: &DialError) -> u8 {
     match error {
-        DialError::NoRoute => 0,
+        DialError::NoRoute | DialError::Superseded => 0,
         DialError::Unreached(_) | DialError::TimedOut => 1,
         DialError::Tls(_) => 2,
     }

@@ -4,9 +4,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use psmc_core::{PathError, PeerError, SocketId};
+use psmc_core::{PathConfig, PathError, PeerError, SocketId};
 use psmc_net::ipip::{TunnelBind, Way};
-use psmc_net::netlink::{LinkState, Netlink, NetworkEvent, Uplink};
+use psmc_net::netlink::{Netlink, Uplink};
 use psmc_net::udp::UdpBind;
 use psmc_wire::PathId;
 use thiserror::Error;
@@ -16,12 +16,10 @@ use super::control::Control;
 use super::dial::Route;
 use super::peers::Peer;
 use super::plane::Plane;
-use super::relays::{Goal, Keeper, LocalEnd};
+use super::relays::{Goal, Keeper, Lead, LocalEnd, Spares};
 use super::settings::path_config;
 use super::tunnels::{Bind, PortError, TUNNEL_HEADER};
-use crate::config::{
-    Encapsulation, Endpoint, Host, MAX_CHAIN, Name, PathCongestion, PathSettings, TUNNEL_OVERHEAD, Weight,
-};
+use crate::config::{Endpoint, Host, MAX_CHAIN, Name, PathSettings, Relay, TUNNEL_OVERHEAD};
 
 /// The socket on the listening port, used by paths that are bound to nothing.
 pub(super) const LISTEN_SOCKET: SocketId = SocketId(0);
@@ -85,13 +83,24 @@ pub(super) struct OpenPath {
     pub(super) keeper: Option<Keeper>,
     /// The tunnel of IP-in-IP in which its datagrams travel, if there is one.
     tunnel: Option<TunnelBind>,
+    /// The relay of the learned route over which it leads, if it does.
+    pub(super) learned: Option<Relay>,
     /// The index of the interface that the socket was bound to; another one under the same name is another link.
-    interface_index: Option<u32>,
+    pub(super) interface_index: Option<u32>,
+}
+
+/// What the plane needs to open a path.
+struct Opening {
+    config: PathConfig,
+    bind: Option<Bind>,
+    is_relayed: bool,
+    /// Whether it carries data only when no other path can.
+    stands_by: bool,
 }
 
 impl OpenPath {
     /// What to bind its socket to, or `None` if it uses the listening one.
-    fn bind(&self) -> Option<Bind> {
+    pub(super) fn bind(&self) -> Option<Bind> {
         match &self.tunnel {
             Some(tunnel) => Some(Bind::Tunnel(tunnel.clone())),
             None => bind_of(&self.settings, self.remote).map(Bind::Udp),
@@ -120,7 +129,7 @@ impl OpenPath {
         interface.or_else(|| Some(local?.to_string())).unwrap_or_else(|| "default".to_owned())
     }
 
-    fn uses_interface(&self, name: &str) -> bool {
+    pub(super) fn uses_interface(&self, name: &str) -> bool {
         self.settings.interface.as_ref().is_some_and(|interface| interface.as_str() == name)
     }
 }
@@ -166,25 +175,20 @@ pub(super) async fn resolve(endpoint: &Endpoint) -> Result<SocketAddr, OpenError
 /// A path for every uplink that can reach `remote`; one without an interface if there is no uplink.
 pub(super) fn uplink_paths(uplinks: &[Uplink], endpoint: &Endpoint, remote: SocketAddr) -> Vec<PathSettings> {
     let usable = |uplink: &&Uplink| if remote.is_ipv4() { uplink.v4 } else { uplink.v6 };
-    let template = |name: Name| PathSettings {
-        name,
-        interface: None,
-        address: None,
-        endpoint: Some(endpoint.clone()),
-        relays: Vec::new(),
-        encapsulation: Encapsulation::Udp,
-        weight: Weight::default(),
-        max_rate: None,
-        mtu: None,
-        congestion: PathCongestion::default(),
-    };
+    let mut paths = uplink_settings(uplinks.iter().filter(usable));
+    if paths.is_empty() {
+        paths.extend("any".parse().ok().map(PathSettings::plain));
+    }
+    paths.into_iter().map(|path| PathSettings { endpoint: Some(endpoint.clone()), ..path }).collect()
+}
+
+/// A path for each of these uplinks.
+pub(super) fn uplink_settings<'a>(uplinks: impl IntoIterator<Item = &'a Uplink>) -> Vec<PathSettings> {
     let over = |uplink: &Uplink| {
-        let name = uplink.name.parse().ok()?;
-        Some(PathSettings { interface: uplink.name.parse().ok(), ..template(name) })
+        let plain = PathSettings::plain(uplink.name.parse().ok()?);
+        Some(PathSettings { interface: uplink.name.parse().ok(), ..plain })
     };
-    let paths: Vec<_> = uplinks.iter().filter(usable).filter_map(over).collect();
-    let fallback = || "any".parse().ok().map(template);
-    if paths.is_empty() { fallback().into_iter().collect() } else { paths }
+    uplinks.into_iter().filter_map(over).collect()
 }
 
 async fn link_mtu(netlink: &Netlink, settings: &PathSettings) -> u16 {
@@ -206,6 +210,26 @@ impl Control {
             Some(_) => Vec::new(),
             None => self.relays_named(&settings.relays)?,
         };
+        self.open_path_through(peer, settings, relays, None).await
+    }
+
+    /// Opens a path over a learned route, which stands by unless such paths carry the data.
+    pub(super) async fn open_path_over(
+        &mut self,
+        peer: usize,
+        settings: PathSettings,
+        route: Relay,
+    ) -> Result<(), OpenError> {
+        self.open_path_through(peer, settings, vec![route.clone()], Some(route)).await
+    }
+
+    async fn open_path_through(
+        &mut self,
+        peer: usize,
+        settings: PathSettings,
+        relays: Vec<Relay>,
+        learned: Option<Relay>,
+    ) -> Result<(), OpenError> {
         if self.site.is_hidden && relays.is_empty() {
             return Err(OpenError::WouldShow);
         }
@@ -235,30 +259,18 @@ impl Control {
             None => bind_of(&settings, remote).map(Bind::Udp),
         };
         let socket = if bind.is_some() { socket } else { LISTEN_SOCKET };
-        let config = path_config(&settings, socket, remote, mtu);
-        let to = self.peers[peer].id;
-        let is_relayed = !relays.is_empty();
-        let opened = self.plane.call(move |plane| {
-            let id = if is_relayed {
-                plane.site.add_relayed_path(to, config, Instant::now())?
-            } else {
-                plane.site.add_path(to, config, Instant::now())?
-            };
-            Ok((id, bind.map_or(Ok(()), |bind| bind_port(plane, socket, &bind))))
-        });
-        let (id, bound): (PathId, Result<(), PortError>) =
-            opened.await?.map_err(|error: PeerError| OpenError::Refused(error))?;
-        if let Err(error) = bound {
-            let path = settings.name.as_str();
-            tracing::warn!(
-                path,
-                error = crate::error_chain(&error),
-                "path waits for its interface or address"
-            );
-        }
+        let opening = Opening {
+            config: path_config(&settings, socket, remote, mtu),
+            bind,
+            is_relayed: !relays.is_empty(),
+            stands_by: learned.is_some() && !self.peers[peer].routes.lead_over_relays(),
+        };
+        let id = self.open_in_plane(peer, opening).await?;
         self.peers[peer].removed.remove(&settings.name);
         let wrapped = tunnel.as_ref().map(|tunnel| (goal, *tunnel.local.ip()));
-        let keeper = is_relayed.then(|| self.keep_relays(peer, id, &settings, (relays, wrapped)));
+        let spares = if learned.is_some() { Spares::none() } else { self.peers[peer].spares.clone() };
+        let keeper = (!relays.is_empty())
+            .then(|| self.keep_relays(peer, id, &settings, Lead { relays, spares, wrapped }));
         self.peers[peer].paths.push(OpenPath {
             id,
             settings,
@@ -267,12 +279,41 @@ impl Control {
             goal,
             keeper,
             tunnel,
+            learned,
             interface_index,
         });
         Ok(())
     }
 
-    fn new_socket(&mut self) -> SocketId {
+    async fn open_in_plane(&self, peer: usize, opening: Opening) -> Result<PathId, OpenError> {
+        let to = self.peers[peer].id;
+        let Opening { config, bind, is_relayed, stands_by } = opening;
+        let (name, socket) = (config.name.clone(), config.socket);
+        let opened = self.plane.call(move |plane| {
+            let now = Instant::now();
+            let id = if is_relayed {
+                plane.site.add_relayed_path(to, config, now)?
+            } else {
+                plane.site.add_path(to, config, now)?
+            };
+            if stands_by {
+                plane.site.set_standby(to, id, true, now)?;
+            }
+            Ok((id, bind.map_or(Ok(()), |bind| bind_port(plane, socket, &bind))))
+        });
+        let (id, bound): (PathId, Result<(), PortError>) =
+            opened.await?.map_err(|error: PeerError| OpenError::Refused(error))?;
+        if let Err(error) = bound {
+            tracing::warn!(
+                path = name,
+                error = crate::error_chain(&error),
+                "path waits for its interface or address"
+            );
+        }
+        Ok(id)
+    }
+
+    pub(super) fn new_socket(&mut self) -> SocketId {
         self.next_socket += 1;
         SocketId(self.next_socket)
     }
@@ -324,74 +365,11 @@ impl Control {
             }
         }
     }
-
-    /// Follows the kernel's interfaces: a path whose link is down is dead at once, one whose link is back is
-    /// probed at once, on a new socket if the interface is a new one.
-    pub(super) async fn on_network_event(&mut self, event: NetworkEvent) -> Result<(), DaemonError> {
-        match event {
-            NetworkEvent::Link(link) if link.index == self.tun_index => Ok(()),
-            NetworkEvent::Link(link) => self.on_link(&link).await,
-            NetworkEvent::AddressChanged { .. } => self.refresh_unbound().await,
-        }
-    }
-
-    async fn on_link(&mut self, link: &LinkState) -> Result<(), DaemonError> {
-        let up = link.up;
-        self.retry_paths |= up;
-        for path in self.peers.iter_mut().flat_map(|peer| &mut peer.paths) {
-            if !path.uses_interface(&link.name) {
-                continue;
-            }
-            tracing::info!(interface = link.name, path = path.settings.name.as_str(), up, "link changed");
-            let known = path.interface_index == Some(link.index);
-            if up {
-                path.interface_index = Some(link.index);
-            }
-            let (socket, bind) = (path.socket, path.bind());
-            let follow = move |plane: &mut Plane| match bind {
-                Some(bind) if up && !(known && plane.is_open(socket)) => {
-                    log_bind(bind_port(plane, socket, &bind))
-                }
-                Some(_) | None => plane.site.handle_link(socket, up, Instant::now()),
-            };
-            self.plane.post(follow).await?;
-        }
-        Ok(())
-    }
-
-    async fn interface_index(&self, settings: &PathSettings) -> Option<u32> {
-        self.netlink.link_index(settings.interface.as_ref()?.as_str()).await.ok()
-    }
-
-    /// Binds again the sockets of paths with an address of their own, which may have come back.
-    async fn refresh_unbound(&mut self) -> Result<(), DaemonError> {
-        self.retry_paths = true;
-        let paths: Vec<_> =
-            self.all_paths().filter(|path| path.settings.address.is_some()).cloned().collect();
-        for path in paths {
-            let Some(bind) = path.bind() else { continue };
-            self.plane.post(move |plane| log_bind(bind_port(plane, path.socket, &bind))).await?;
-        }
-        Ok(())
-    }
-
-    fn all_paths(&self) -> impl Iterator<Item = &OpenPath> {
-        self.peers.iter().flat_map(|peer| &peer.paths)
-    }
 }
 
 /// Opens the socket of a path and tells the engine whether there is one.
-fn bind_port(plane: &mut Plane, socket: SocketId, bind: &Bind) -> Result<(), PortError> {
+pub(super) fn bind_port(plane: &mut Plane, socket: SocketId, bind: &Bind) -> Result<(), PortError> {
     let bound = plane.open_port(socket, bind);
     plane.site.handle_link(socket, bound.is_ok(), Instant::now());
     bound
-}
-
-fn log_bind(bound: Result<(), PortError>) {
-    if let Err(error) = bound {
-        tracing::debug!(
-            error = crate::error_chain(&error),
-            "a path still waits for its interface or address"
-        );
-    }
 }

@@ -3,13 +3,16 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use psmc_core::PeerId;
+use psmc_core::{PeerError, PeerId};
+use psmc_net::netlink::NetlinkError;
 use psmc_wire::PathId;
+use thiserror::Error;
 
 use super::DaemonError;
 use super::control::Control;
 use super::paths::OpenPath;
 use super::relays::Spares;
+use super::routes::Routes;
 use super::settings::{peer_config, routes_for};
 use crate::config::{self, Name};
 
@@ -24,6 +27,12 @@ pub(super) struct Peer {
     pub(super) spares: Spares,
     /// Names of paths that were removed by hand, here or at the peer. The configuration doesn't bring them back.
     pub(super) removed: BTreeSet<Name>,
+    /// Paths that were told by hand to stand by.
+    pub(super) on_standby: BTreeSet<PathId>,
+    /// What is learned about ways to it.
+    pub(super) routes: Routes,
+    /// Whether it was added while the daemon ran.
+    pub(super) is_added: bool,
     pub(super) last_error: Option<String>,
 }
 
@@ -40,24 +49,57 @@ impl Peer {
     /// Puts a path aside whose removal has begun.
     pub(super) fn retire_path(&mut self, id: PathId) {
         for path in self.paths.extract_if(.., |path| path.id == id) {
-            self.removed.insert(path.settings.name.clone());
+            match &path.learned {
+                Some(relay) => self.routes.leave_out(relay.clone(), path.settings.clone()),
+                None => drop(self.removed.insert(path.settings.name.clone())),
+            }
+            self.on_standby.remove(&id);
             self.retired.push(path);
         }
+    }
+
+    /// Somebody wants a path to stand by, or not any more.
+    pub(super) fn note_standby(&mut self, id: PathId, stands_by: bool) {
+        if stands_by {
+            self.on_standby.insert(id);
+        } else {
+            self.on_standby.remove(&id);
+        }
+        self.routes.ask_again();
+    }
+
+    /// Puts a path aside that may be wanted again.
+    pub(super) fn set_aside(&mut self, id: PathId) {
+        self.retired.extend(self.paths.extract_if(.., |path| path.id == id));
     }
 }
 
 impl Control {
     /// Adds a peer of the configuration, with routes to what is behind it.
     pub(super) async fn add_peer(&mut self, config: config::Peer) -> Result<(), DaemonError> {
-        let engine = peer_config(&config, self.identity.public());
-        let added = self.plane.call(move |plane| plane.site.add_peer(engine, Instant::now())).await?;
         let name = config.name.to_string();
-        let id = added.map_err(|source| DaemonError::Peer { name, source })?;
-        for net in config.allowed_ips.iter().flat_map(|allowed| routes_for(allowed.net())) {
-            // The kernel has made the routes of the interface's own networks.
-            let is_own = self.site.addresses.iter().any(|address| address.net().trunc() == net);
-            if !is_own {
-                self.netlink.add_route(net, self.tun_index).await?;
+        match self.enter_peer(config, false).await {
+            Ok(()) => Ok(()),
+            Err(EnterError::Peer(source)) => Err(DaemonError::Peer { name, source }),
+            Err(EnterError::Netlink(error)) => Err(error.into()),
+            Err(EnterError::Daemon(error)) => Err(error),
+        }
+    }
+
+    /// Tells the engine and the kernel of a peer, or neither.
+    pub(super) async fn enter_peer(
+        &mut self,
+        config: config::Peer,
+        is_added: bool,
+    ) -> Result<(), EnterError> {
+        let engine = peer_config(&config, self.identity.public());
+        let id = self.plane.call(move |plane| plane.site.add_peer(engine, Instant::now())).await??;
+        let routes = self.routes_to(&config);
+        for (position, &net) in routes.iter().enumerate() {
+            if let Err(error) = self.netlink.add_route(net, self.tun_index).await {
+                self.remove_routes(&routes[..position]).await;
+                self.plane.post(move |plane| plane.site.remove_peer(id)).await?;
+                return Err(error.into());
             }
         }
         let spares = self.spares(&config);
@@ -68,9 +110,29 @@ impl Control {
             retired: Vec::new(),
             spares,
             removed: BTreeSet::new(),
+            on_standby: BTreeSet::new(),
+            routes: Routes::default(),
+            is_added,
             last_error: None,
         });
+        self.allowed.replace(self.peers.iter().map(|peer| peer.config.public_key).collect());
         Ok(())
+    }
+
+    /// The routes that lead to what is behind a peer. The kernel has made those of the interface's own networks.
+    pub(super) fn routes_to(&self, peer: &config::Peer) -> Vec<ipnet::IpNet> {
+        let is_own = |net: &ipnet::IpNet| self.site.addresses.iter().any(|own| own.net().trunc() == *net);
+        let nets = peer.allowed_ips.iter().flat_map(|allowed| routes_for(allowed.net()));
+        nets.filter(|net| !is_own(net)).collect()
+    }
+
+    /// Takes routes back; one that is gone already is none to take back.
+    pub(super) async fn remove_routes(&self, routes: &[ipnet::IpNet]) {
+        for &net in routes {
+            if let Err(error) = self.netlink.remove_route(net, self.tun_index).await {
+                tracing::warn!(%net, error = crate::error_chain(&error), "a route stays");
+            }
+        }
     }
 
     /// Whether this site is the one to open connections to the peer.
@@ -82,4 +144,18 @@ impl Control {
     pub(super) fn peer_index(&self, id: PeerId) -> Option<usize> {
         self.peers.iter().position(|peer| peer.id == id)
     }
+}
+
+/// Why there is no such peer.
+#[derive(Debug, Error)]
+pub(super) enum EnterError {
+    /// The engine refuses it.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
+    /// The kernel has no route for it.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    /// The daemon is ending.
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
 }

@@ -1,4 +1,4 @@
-//! What people ask over the local control socket.
+//! What people and programs ask over the local control socket.
 
 use std::time::Instant;
 
@@ -6,58 +6,95 @@ use psmc_core::{PathError, PeerError};
 use psmc_wire::PathId;
 
 use super::DaemonError;
+use super::added::NewPeer;
 use super::control::Control;
 use super::paths::OpenError;
+use super::routes::NewRoutes;
 use super::settings::congestion_config;
 use crate::api::{Call, PathSpec, PeerPaths, RateLimit, Request, Response, WantedState};
-use crate::config::{PathCongestion, Scheduler};
+use crate::config::{PathCongestion, Scheduler, ValueError};
+
+/// Why something that was asked for is not done.
+pub(super) enum Refusal {
+    /// It is told why.
+    Said(Response),
+    /// The daemon is ending.
+    Ends(DaemonError),
+}
+
+impl Refusal {
+    /// The one that tells of an error.
+    pub(super) fn of(error: &(dyn std::error::Error + 'static)) -> Self {
+        Self::Said(Response::error(crate::error_chain(error)))
+    }
+}
+
+impl From<Response> for Refusal {
+    fn from(response: Response) -> Self {
+        Self::Said(response)
+    }
+}
+
+impl From<ValueError> for Refusal {
+    fn from(error: ValueError) -> Self {
+        Self::of(&error)
+    }
+}
+
+impl From<OpenError> for Refusal {
+    fn from(error: OpenError) -> Self {
+        if let OpenError::Daemon(error) = error { Self::Ends(error) } else { Self::of(&error) }
+    }
+}
 
 impl Control {
-    /// Answers a request.
+    /// Answers a request, or has it answered later.
     pub(super) async fn on_call(&mut self, call: Call) -> Result<(), DaemonError> {
-        let response = self.answer(call.request().clone()).await?;
+        if let Request::PeerWait { peer, until, .. } = call.request().clone() {
+            self.wait(call, &peer, until);
+            return Ok(());
+        }
+        let response = match self.answer(call.request().clone()).await {
+            Ok(response) | Err(Refusal::Said(response)) => response,
+            Err(Refusal::Ends(error)) => return Err(error),
+        };
         call.respond(response);
         Ok(())
     }
 
-    async fn answer(&mut self, request: Request) -> Result<Response, DaemonError> {
-        Ok(match request {
-            Request::Status => Response::Status(Box::new(self.status().await?)),
-            Request::PathList { peer } => match self.list_paths(peer.as_deref()).await? {
-                Ok(paths) => Response::Paths(paths),
-                Err(refusal) => refusal,
-            },
+    async fn answer(&mut self, request: Request) -> Result<Response, Refusal> {
+        match request {
+            Request::Status => return Ok(Response::Status(Box::new(self.status().await?))),
+            Request::PathList { peer } => return self.list_paths(peer.as_deref()).await,
             Request::PathAdd { peer, path } => self.add_path(&peer, &path).await?,
-            Request::PathRemove { peer, path } => match self.find_peer(&peer) {
-                Ok(index) => done(self.close_path(index, &path).await)?,
-                Err(refusal) => refusal,
-            },
+            Request::PathRemove { peer, path } => self.close_path(self.find_peer(&peer)?, &path).await?,
             Request::PathSet { peer, path, weight, max_rate, state, congestion } => {
-                let congestion = congestion.map(|name| RateLimit::congestion(max_rate, &name)).transpose();
-                match (self.find_peer(&peer), congestion) {
-                    (Ok(index), Ok(congestion)) => {
-                        done(self.set_path(index, path, (weight, max_rate), state, congestion).await)?
-                    }
-                    (Err(refusal), _) => refusal,
-                    (Ok(_), Err(error)) => Response::error(crate::error_chain(&error)),
-                }
+                let congestion = congestion.map(|name| RateLimit::congestion(max_rate, &name)).transpose()?;
+                let index = self.find_peer(&peer)?;
+                self.set_path(index, path, (weight, max_rate), state, congestion).await?;
             }
-            Request::PeerSet { peer, scheduler } => match (self.find_peer(&peer), scheduler.parse()) {
-                (Ok(index), Ok(scheduler)) => done(self.set_scheduler(index, scheduler).await)?,
-                (Err(refusal), _) => refusal,
-                (Ok(_), Err(error)) => Response::error(crate::error_chain(&error)),
-            },
-            Request::PeerAdd { .. }
-            | Request::PeerRemove { .. }
-            | Request::PeerWait { .. }
-            | Request::RoutesSet { .. }
-            | Request::RoutesClear { .. }
-            | Request::RoutesList { .. }
-            | Request::RegisterSet { .. }
-            | Request::RegisterList => {
-                Response::error("this version of psmcd cannot do that; install a newer one")
+            Request::PeerSet { peer, scheduler } => {
+                self.set_scheduler(self.find_peer(&peer)?, scheduler.parse()?).await?;
             }
-        })
+            Request::PeerAdd { name, public_key, allowed_ips, endpoint } => {
+                self.add_new_peer(&NewPeer { name, public_key, allowed_ips, endpoint }).await?;
+            }
+            Request::PeerRemove { name } => self.remove_added_peer(self.find_peer(&name)?).await?,
+            Request::PeerWait { .. } => unreachable!("it is answered later"),
+            Request::RoutesSet { peer, routes, expires, serial, policy, grants } => {
+                let index = self.find_peer(&peer)?;
+                let policy = policy.map(|name| name.parse()).transpose()?;
+                self.set_routes(index, NewRoutes { routes, expires, serial, policy, grants })?;
+            }
+            Request::RoutesClear { peer } => self.clear_routes(self.find_peer(&peer)?),
+            Request::RoutesList { peer } => {
+                peer.as_deref().map(|name| self.find_peer(name)).transpose()?;
+                return Ok(Response::Routes(self.learned_routes(peer.as_deref())));
+            }
+            Request::RegisterSet { relays, grants } => self.set_registrations(&relays, &grants)?,
+            Request::RegisterList => return Ok(Response::Registrations(self.registration_statuses())),
+        }
+        Ok(Response::Ok)
     }
 
     async fn set_scheduler(&mut self, peer: usize, scheduler: Scheduler) -> Result<(), OpenError> {
@@ -67,7 +104,8 @@ impl Control {
         Ok(changed?)
     }
 
-    fn find_peer(&self, name: &str) -> Result<usize, Response> {
+    /// Where the peer of this name stands, or what to tell who thinks that there is one.
+    pub(super) fn find_peer(&self, name: &str) -> Result<usize, Response> {
         let found = self.peers.iter().position(|peer| peer.config.name.as_str() == name);
         found.ok_or_else(|| {
             let names: Vec<_> = self.peers.iter().map(|peer| peer.config.name.as_str()).collect();
@@ -75,24 +113,18 @@ impl Control {
         })
     }
 
-    async fn list_paths(&self, peer: Option<&str>) -> Result<Result<Vec<PeerPaths>, Response>, DaemonError> {
-        if let Some(Err(refusal)) = peer.map(|name| self.find_peer(name)) {
-            return Ok(Err(refusal));
-        }
+    async fn list_paths(&self, peer: Option<&str>) -> Result<Response, Refusal> {
+        peer.map(|name| self.find_peer(name)).transpose()?;
         let status = self.status().await?;
         let wanted = status.peers.into_iter().filter(|status| peer.is_none_or(|name| status.name == name));
-        Ok(Ok(wanted.map(|status| PeerPaths { peer: status.name, paths: status.paths }).collect()))
+        let paths = wanted.map(|status| PeerPaths { peer: status.name, paths: status.paths });
+        Ok(Response::Paths(paths.collect()))
     }
 
-    async fn add_path(&mut self, peer: &str, spec: &PathSpec) -> Result<Response, DaemonError> {
-        let index = match self.find_peer(peer) {
-            Ok(index) => index,
-            Err(refusal) => return Ok(refusal),
-        };
-        match spec.settings(self.peers[index].config.endpoint.as_ref()) {
-            Ok(settings) => done(self.open_path(index, settings).await),
-            Err(error) => Ok(Response::error(crate::error_chain(&error))),
-        }
+    async fn add_path(&mut self, peer: &str, spec: &PathSpec) -> Result<(), Refusal> {
+        let index = self.find_peer(peer)?;
+        let settings = spec.settings(self.peers[index].config.endpoint.as_ref())?;
+        Ok(self.open_path(index, settings).await?)
     }
 
     async fn set_path(
@@ -115,21 +147,16 @@ impl Control {
             if let Some(congestion) = congestion {
                 site.set_congestion(id, path, congestion_config(congestion))?;
             }
-            match state {
-                Some(state) => site.set_standby(id, path, state == WantedState::Standby, Instant::now()),
-                None => Ok(()),
+            if let Some(state) = state {
+                site.set_standby(id, path, state == WantedState::Standby, Instant::now())?;
             }
+            Ok(path)
         });
-        let changed: Result<(), PeerError> = changed.await?;
-        Ok(changed?)
-    }
-}
-
-/// Turns what can be told into a response; only what ends the daemon stays an error.
-fn done(result: Result<(), OpenError>) -> Result<Response, DaemonError> {
-    match result {
-        Ok(()) => Ok(Response::Ok),
-        Err(OpenError::Daemon(error)) => Err(error),
-        Err(error) => Ok(Response::error(crate::error_chain(&error))),
+        let changed: Result<PathId, PeerError> = changed.await?;
+        let path = changed?;
+        if let Some(state) = state {
+            self.peers[peer].note_standby(path, state == WantedState::Standby);
+        }
+        Ok(())
     }
 }

@@ -13,10 +13,9 @@ use super::control::Control;
 use super::paths::OpenPath;
 use super::peers::Peer;
 use super::plane::PlaneCounters;
-use super::relays::{Keeper, Keeping, Registration, Standing};
+use super::relays::{Keeper, Keeping};
 use crate::api::{
-    ClassStatus, ControlStatus, PathState, PathStatus, PeerState, PeerStatus, RegistrationStatus, SiteStatus,
-    Status,
+    ClassStatus, ControlStatus, PathState, PathStatus, PeerState, PeerStatus, SiteStatus, Status,
 };
 
 impl Control {
@@ -29,9 +28,9 @@ impl Control {
         });
         let (sessions, refusals, plane) = collected.await?;
         let now = Instant::now();
-        let known = self.peers.iter().zip(sessions);
+        let known = self.peers.iter().enumerate().zip(sessions);
         let peers =
-            known.filter_map(|(peer, session)| Some(self.peer_status(peer, &session?, now))).collect();
+            known.filter_map(|((index, _), session)| Some(self.peer_status(index, &session?, now))).collect();
         Ok(Status {
             site: self.site_status(now),
             peers,
@@ -47,7 +46,7 @@ impl Control {
             interface: self.tun_name.clone(),
             addresses: self.site.addresses.iter().map(|address| address.net().to_string()).collect(),
             listen: self.listening(),
-            registered: self.registrations.iter().map(registration_status).collect(),
+            registered: self.registration_statuses(),
             uptime_s: seconds(now.duration_since(self.started)),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
@@ -72,7 +71,9 @@ impl Control {
         control.into_iter().chain(refused).map(|(name, count)| (name.to_owned(), count)).collect()
     }
 
-    fn peer_status(&self, peer: &Peer, session: &core::PeerStatus, now: Instant) -> PeerStatus {
+    fn peer_status(&self, index: usize, session: &core::PeerStatus, now: Instant) -> PeerStatus {
+        let peer = &self.peers[index];
+        let routes = peer.routes.were_learned().then(|| self.routes_status(index));
         let paths: Vec<_> = session.paths.iter().map(|path| self.path_status(path, peer)).collect();
         let carries = paths.iter().any(|path| matches!(path.state, PathState::Active | PathState::Standby));
         let counters = &session.counters;
@@ -91,8 +92,8 @@ impl Control {
                 last_error: peer.last_error.clone(),
             },
             allowed_ips: peer.config.allowed_ips.iter().map(|allowed| allowed.net().to_string()).collect(),
-            added: false,
-            routes: None,
+            added: peer.is_added,
+            routes,
             scheduler: session.scheduler.name().to_owned(),
             key_age_s: session.key.map(|(since, _)| seconds(now.duration_since(since))),
             epoch: session.key.map(|(_, epoch)| u64::from(epoch)),
@@ -119,16 +120,6 @@ impl Control {
             status.relays = vec![known.map_or_else(key, |known| known.name.to_string())];
         }
         status
-    }
-}
-
-fn registration_status(registration: &Registration) -> RegistrationStatus {
-    let Standing { is_registered, error } = registration.standing();
-    RegistrationStatus {
-        relay: registration.relay.to_string(),
-        registered: is_registered,
-        error,
-        added: None,
     }
 }
 

@@ -3,24 +3,13 @@
 use psmc_toml::Complaint;
 
 use super::paths::known_relays;
-use crate::config::draft::{Draft, PeerDraft, SiteDraft};
+use crate::config::draft::{Draft, PeerDraft};
 
 pub(super) fn check(draft: &Draft, out: &mut Vec<Complaint>) {
     let Some(site) = &draft.site else { return };
     known_relays("the site registers with the relay", site.register.as_ref(), &draft.relays, out);
-    some_relay(site, out);
     if site.register.is_some() && !site.has_listen {
         draft.peers.iter().for_each(|peer| unseen(peer, out));
-    }
-}
-
-fn some_relay(site: &SiteDraft, out: &mut Vec<Complaint>) {
-    if let Some(list) = site.register.as_ref().filter(|list| list.get_ref().is_empty()) {
-        let remedy = r#"name relays, as in ["fra1", "ams1"], or leave `register` out"#;
-        out.push(
-            Complaint::new("a site that registers with no relay is reached by nobody", remedy)
-                .at(list.span()),
-        );
     }
 }
 

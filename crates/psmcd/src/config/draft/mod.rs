@@ -37,7 +37,9 @@ impl Draft {
         let peers = file.tables("peer", "[[peer]]", out);
         let relays = file.tables("relay", "[[relay]]", out);
         let classes = file.tables("class", "[[class]]", out);
-        if !file.has("peer") {
+        // Those of a gateway may be added while it runs.
+        let is_gateway = site.as_ref().is_some_and(|site| site.register.is_some());
+        if !file.has("peer") && !is_gateway {
             out.push(no_peer());
         }
         Self {

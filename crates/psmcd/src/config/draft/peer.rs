@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::{PathDraft, TreatmentDraft};
-use crate::config::value::{AllowedNet, Endpoint, Keepalive, Name, Rate};
+use crate::config::value::{AllowedNet, Endpoint, Keepalive, Name, Rate, RoutePolicy};
 
 const KEYS: &[&str] = &[
     "name",
@@ -28,6 +28,7 @@ const KEYS: &[&str] = &[
     "bad_path_rule",
     "udp_rate_limit",
     "spare_relays",
+    "routes",
     "path",
 ];
 
@@ -44,6 +45,7 @@ pub(in crate::config) struct PeerDraft {
     pub(in crate::config) udp_rate_limit: Option<Rate>,
     pub(in crate::config) treatment: TreatmentDraft,
     pub(in crate::config) spare_relays: Option<Spanned<Vec<Spanned<Name>>>>,
+    pub(in crate::config) routes: Option<RoutePolicy>,
     pub(in crate::config) paths: Vec<PathDraft>,
 }
 
@@ -64,6 +66,7 @@ impl PeerDraft {
             udp_rate_limit: section.optional("udp_rate_limit", out).map(Spanned::into_inner),
             treatment: TreatmentDraft::read(&section, out),
             spare_relays: section.list("spare_relays", out),
+            routes: section.optional("routes", out).map(Spanned::into_inner),
             paths: paths.into_iter().map(|(place, table)| PathDraft::read(place, table, out)).collect(),
         }
     }

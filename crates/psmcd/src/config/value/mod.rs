@@ -10,6 +10,7 @@ mod grants_file;
 mod mss;
 mod net;
 mod number;
+mod routes;
 
 pub use buffer::{BufferFactor, BufferPackets, BufferTimeout};
 pub(super) use choice::Reorder;
@@ -25,3 +26,4 @@ pub use number::{InnerMtu, Keepalive, LinkMtu, Weight};
 pub(crate) use psmc_toml::RUN_DIR;
 pub(super) use psmc_toml::Switch;
 pub use psmc_toml::{InterfaceName, Listen, Name, Port, Rate, SocketPath, ValueError};
+pub use routes::RoutePolicy;

@@ -1,19 +1,36 @@
 //! The grants that a site shows to relays.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use psmc_core::PeerId;
 use psmc_net::keys::PublicKey;
+use psmc_toml::ValueError;
 use psmc_wire::relay::SignedGrant;
 
-use crate::config::read_grants;
+use crate::config::{read_grant, read_grants};
 
-/// A file of grants, read for each connection to a relay: so what changes there counts from the next one on. Clones are of
-/// the same one.
+/// Most grants that can come at once: two for each relay of a set, an old one and a new one.
+const MAX_LEARNED: usize = 32;
+
+/// What grants came for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::daemon) enum GrantsFor {
+    /// Learned routes to a peer.
+    Routes(PeerId),
+    /// Registrations.
+    Registrations,
+}
+
+/// A file of grants, read for each connection to a relay: so what changes there counts from the next one on. And those that
+/// were learned. Clones are of the same ones.
 #[derive(Clone)]
 pub(in crate::daemon) struct Grants {
     file: Option<PathBuf>,
     site: PublicKey,
+    /// Those that came with what was learned while the site runs.
+    learned: Arc<Mutex<BTreeMap<GrantsFor, Vec<SignedGrant>>>>,
     /// What was wrong with it the last time, which has been said.
     complaint: Arc<Mutex<Option<String>>>,
 }
@@ -21,17 +38,37 @@ pub(in crate::daemon) struct Grants {
 impl Grants {
     /// The grants of the site with this key.
     pub(in crate::daemon) fn new(file: Option<PathBuf>, site: PublicKey) -> Self {
-        Self { file, site, complaint: Arc::default() }
+        Self { file, site, learned: Arc::default(), complaint: Arc::default() }
     }
 
     /// What to show to the relay with this key: of its grants the one that counts the longest.
     pub(super) fn of(&self, relay: PublicKey) -> Option<SignedGrant> {
-        let read = read_grants(self.file.as_deref()?);
+        let read = self.file.as_deref().map_or_else(|| Ok(Vec::new()), read_grants);
         self.note(read.as_ref().err().map(|error| error.reason()));
+        let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        let learned = learned.values().flatten().cloned();
         let is_for = |grant: &SignedGrant| {
             grant.grant.relay.0 == *relay.as_bytes() && grant.grant.site.0 == *self.site.as_bytes()
         };
-        read.ok()?.into_iter().filter(is_for).max_by_key(|grant| grant.grant.expires_s)
+        let all = read.unwrap_or_default().into_iter().chain(learned);
+        all.filter(is_for).max_by_key(|grant| grant.grant.expires_s)
+    }
+
+    /// Shows these, lines of text, from now on; they take the place of those that came for the same before.
+    pub(in crate::daemon) fn put(&self, what: GrantsFor, lines: &[String]) -> Result<(), ValueError> {
+        if lines.len() > MAX_LEARNED {
+            let reason = format!("{} grants are too many: {MAX_LEARNED} can be given", lines.len());
+            return Err(ValueError::new(reason, "give one for each relay"));
+        }
+        let read = |(number, line): (usize, &String)| read_grant(line, &format!("grant {number}"));
+        let grants = (1..).zip(lines).map(read).collect::<Result<Vec<_>, _>>()?;
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner).insert(what, grants);
+        Ok(())
+    }
+
+    /// Shows those no more that came for this.
+    pub(in crate::daemon) fn forget(&self, what: GrantsFor) {
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner).remove(&what);
     }
 
     /// Says aloud what is wrong, once.
@@ -82,6 +119,13 @@ mod tests {
         assert_eq!(grants.of(relay), Some(grant(relay, site, 40)));
         std::fs::write(file.path(), "nonsense").unwrap();
         assert_eq!(grants.of(relay), None);
-        assert_eq!(Grants::new(None, site).of(relay), None);
+        let grants = Grants::new(None, site);
+        assert_eq!(grants.of(relay), None);
+        let line = grant_text(&grant(relay, site, 50));
+        grants.put(GrantsFor::Registrations, &[line]).unwrap();
+        assert_eq!(grants.of(relay), Some(grant(relay, site, 50)));
+        assert!(grants.put(GrantsFor::Registrations, &["x".to_owned()]).is_err());
+        grants.forget(GrantsFor::Registrations);
+        assert_eq!(grants.of(relay), None);
     }
 }

@@ -6,6 +6,7 @@
 //! | `reach` | byte streams to where only relays lead |
 //! | `grants` | what this site may show to relays that do not know it |
 //! | `registration` | one relay at which this site is a gateway |
+//! | `registering` | which relays these are |
 //! | `chain` | the sessions of one path, at each of its relays |
 //! | `keeper` | the task that keeps them for as long as the path lives |
 //! | `judge` | whether a path is so bad that another relay should have it |
@@ -21,15 +22,18 @@ mod link;
 mod measure;
 mod paths;
 mod reach;
+mod registering;
 mod registration;
 mod spares;
 
 pub(super) use chain::Destination;
-pub(super) use grants::Grants;
+pub(super) use grants::{Grants, GrantsFor};
 pub(super) use keeper::{Keeper, KeeperSpec, Keeping};
 pub(super) use measure::{LOOK_INTERVAL, Looks};
+pub(super) use paths::Lead;
 pub(super) use reach::{BoxedStream, Caller, Goal, LocalEnd, reach};
-pub(super) use registration::{Callers, Registration, RegistrationSpec, Standing};
+pub(super) use registering::Registered;
+pub(super) use registration::Callers;
 pub(super) use spares::Spares;
 
 use psmc_net::tls::TlsError;

@@ -6,10 +6,20 @@ use std::net::Ipv4Addr;
 use psmc_core::PeerId;
 use psmc_wire::PathId;
 
-use super::{Caller, Destination, Goal, Keeper, KeeperSpec, Registration, RegistrationSpec, Spares};
+use super::{Caller, Destination, Goal, Keeper, KeeperSpec, Spares};
 use crate::config::{Endpoint, Host, MAX_CHAIN, Name, PathSettings, Paths, Peer, Relay};
 use crate::daemon::control::Control;
 use crate::daemon::paths::{OpenError, local_end};
+
+/// What a path is led through.
+pub(in crate::daemon) struct Lead {
+    /// The relays, the nearest first.
+    pub(in crate::daemon) relays: Vec<Relay>,
+    /// What may take their place.
+    pub(in crate::daemon) spares: Spares,
+    /// With IP-in-IP, where the tunnel leads, and the address of this site in it.
+    pub(in crate::daemon) wrapped: Option<(Goal, Ipv4Addr)>,
+}
 
 impl Control {
     /// What keeps a path's sessions at its relays.
@@ -42,7 +52,7 @@ impl Control {
         peer: usize,
         path: PathId,
         settings: &PathSettings,
-        (relays, wrapped): (Vec<Relay>, Option<(Goal, Ipv4Addr)>),
+        Lead { relays, spares, wrapped }: Lead,
     ) -> Keeper {
         let key = self.peers[peer].config.public_key;
         let destination = match (wrapped, &settings.endpoint) {
@@ -57,7 +67,7 @@ impl Control {
             caller: self.caller(),
             local_end: local_end(settings),
             relays,
-            spares: self.peers[peer].spares.clone(),
+            spares,
             destination,
             inside: wrapped.map(|(_, inside)| inside),
             rate: settings.max_rate.map(|rate| rate.bits_per_second()),
@@ -68,24 +78,6 @@ impl Control {
         });
         self.spawn_keeper(work);
         keeper
-    }
-
-    /// Registers with the relays that the configuration names for it, now and for good.
-    pub(in crate::daemon) fn register(&mut self) {
-        let names = &self.site.register;
-        let relays: Vec<_> =
-            self.relays.iter().filter(|relay| names.contains(&relay.name)).cloned().collect();
-        for relay in relays {
-            let (registration, work) = Registration::new(RegistrationSpec {
-                caller: self.caller(),
-                relay,
-                acceptor: self.acceptor.clone(),
-                callers: self.callers.clone(),
-                plane: self.plane.poster(),
-            });
-            self.registrations.push(registration);
-            self.spawn_registration(work);
-        }
     }
 
     /// The relays of these names, if they make a path.

@@ -13,11 +13,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use psmc_core::PathAddress;
+use psmc_core::{PathAddress, SocketId};
 use psmc_net::tls::{Acceptor, Secured};
+use psmc_net::udp::UdpBind;
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::relay::{Message, StreamId};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
@@ -25,8 +26,8 @@ use super::RelayError;
 use super::link::{ANSWER_TIMEOUT, Link};
 use super::reach::{BoxedStream, Caller, Goal, LocalEnd, address_of, reach};
 use crate::config::{Name, Relay};
-use crate::daemon::paths::LISTEN_SOCKET;
 use crate::daemon::plane::Poster;
+use crate::daemon::tunnels::Bind;
 use crate::error_chain;
 
 /// The wait before another attempt, doubled each time. A relay that is back is in use soon, one that is gone for good
@@ -40,6 +41,10 @@ const BEAT: Duration = Duration::from_secs(5);
 /// When a path through relays has died, this one must show that it lives in this time.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How long the socket of a registration that is left still takes what is on its way, so that peers have other paths by
+/// then.
+const LINGER: Duration = Duration::from_secs(30);
+
 /// Calls whose handshakes are in progress; the relay lets no site have more streams.
 const MAX_CALLS: usize = 16;
 
@@ -50,10 +55,21 @@ pub(in crate::daemon) type Callers = mpsc::Sender<(Box<Secured<BoxedStream>>, Na
 pub(in crate::daemon) struct RegistrationSpec {
     pub(in crate::daemon) caller: Caller,
     pub(in crate::daemon) relay: Relay,
+    pub(in crate::daemon) uplink: Uplink,
     /// Shakes hands with those who call.
     pub(in crate::daemon) acceptor: Acceptor,
     pub(in crate::daemon) callers: Callers,
     pub(in crate::daemon) plane: Poster,
+}
+
+/// How a site reaches a relay at which it is a gateway.
+pub(in crate::daemon) struct Uplink {
+    /// Where connections leave.
+    pub(in crate::daemon) local_end: LocalEnd,
+    /// The socket by which datagrams leave.
+    pub(in crate::daemon) socket: SocketId,
+    /// What that is bound to, if it is the registration's own.
+    pub(in crate::daemon) bind: Option<UdpBind>,
 }
 
 /// How it stands with a registration.
@@ -65,22 +81,24 @@ pub(in crate::daemon) struct Standing {
     pub(in crate::daemon) error: Option<String>,
 }
 
-/// The control side's hold on a registration.
+/// The control side's hold on a registration. When it is dropped, the site leaves the relay.
 #[derive(Debug)]
 pub(in crate::daemon) struct Registration {
     pub(in crate::daemon) relay: Name,
     doubt: Arc<Notify>,
     standing: watch::Receiver<Standing>,
+    _wanted: oneshot::Sender<()>,
 }
 
 impl Registration {
-    /// A registration, and the task that keeps it for as long as it runs.
+    /// A registration, and the task that keeps it for as long as it is wanted.
     pub(in crate::daemon) fn new(spec: RegistrationSpec) -> (Self, impl Future<Output = ()> + Send) {
         let doubt = Arc::new(Notify::new());
         let (told, standing) = watch::channel(Standing::default());
         let relay = spec.relay.name.clone();
+        let (_wanted, unwanted) = oneshot::channel();
         let work = Work { spec, doubt: doubt.clone(), told };
-        (Self { relay, doubt, standing }, work.run())
+        (Self { relay, doubt, standing, _wanted }, work.run(unwanted))
     }
 
     /// Has the relay asked whether it lives.
@@ -101,7 +119,26 @@ struct Work {
 }
 
 impl Work {
-    async fn run(self) {
+    async fn run(self, unwanted: oneshot::Receiver<()>) {
+        tokio::select! {
+            () = self.keep() => {}
+            _ = unwanted => self.leave().await,
+        }
+    }
+
+    /// Leaves the relay: with its connection the registration is gone. What it still leads here is heeded for a while.
+    async fn leave(self) {
+        let RegistrationSpec { relay, uplink, plane, .. } = self.spec;
+        tracing::info!(relay = %relay.name, "not a gateway there any more");
+        let key = KeyBytes(*relay.public_key.as_bytes());
+        plane.post(move |plane| plane.site.leave_relay(key)).await;
+        if uplink.bind.is_some() {
+            sleep(LINGER).await;
+            plane.post(move |plane| plane.close_port(uplink.socket)).await;
+        }
+    }
+
+    async fn keep(&self) {
         let mut wait = *WAITS.start();
         loop {
             let error = match self.register().await {
@@ -124,10 +161,20 @@ impl Work {
         let data = SocketAddr::new(address.ip(), link.welcome().await?.data_port);
         // Before anybody can be led here through this relay.
         let relay = KeyBytes(*self.spec.relay.public_key.as_bytes());
-        let at = PathAddress { socket: LISTEN_SOCKET, local_ip: None, remote: data };
+        let Uplink { socket, bind, .. } = &self.spec.uplink;
+        let (socket, bind) = (*socket, bind.clone());
+        let at = PathAddress { socket, local_ip: None, remote: data };
         self.spec
             .plane
-            .post(move |plane| plane.site.register_relay(relay, at, std::time::Instant::now()))
+            .post(move |plane| {
+                // The uplink may have been away, and this is tried again whenever the relay is.
+                if let Some(bind) = bind.filter(|_| !plane.is_open(socket))
+                    && let Err(error) = plane.open_port(socket, &Bind::Udp(bind))
+                {
+                    tracing::warn!(error = error_chain(&error), "no datagrams to a relay by its uplink");
+                }
+                plane.site.register_relay(relay, at, std::time::Instant::now());
+            })
             .await;
         link.order(Message::Register).await?;
         tracing::info!(relay = %self.spec.relay.name, "registered as a gateway");
@@ -136,8 +183,8 @@ impl Work {
     }
 
     async fn call(&self, address: SocketAddr) -> Result<Link, RelayError> {
-        let RegistrationSpec { caller, relay, .. } = &self.spec;
-        let stream = reach(caller, &LocalEnd::default(), &[], Goal::Address(address)).await?;
+        let RegistrationSpec { caller, relay, uplink, .. } = &self.spec;
+        let stream = reach(caller, &uplink.local_end, &[], Goal::Address(address)).await?;
         Link::open(caller, relay, stream).await
     }
 
@@ -180,11 +227,11 @@ impl Work {
 
     /// Fetches a call, and hands it over when its caller has shown who it is.
     fn answer(&self, stream: StreamId) -> impl Future<Output = ()> + Send + 'static {
-        let RegistrationSpec { caller, relay, acceptor, callers, .. } = &self.spec;
-        let (caller, relay) = (caller.clone(), relay.clone());
+        let RegistrationSpec { caller, relay, uplink, acceptor, callers, .. } = &self.spec;
+        let (caller, relay, local_end) = (caller.clone(), relay.clone(), uplink.local_end.clone());
         let (acceptor, callers) = (acceptor.clone(), callers.clone());
         async move {
-            match fetch(&caller, &relay, stream, &acceptor).await {
+            match fetch(&caller, &relay, &local_end, stream, &acceptor).await {
                 // A queue that is full has a caller try again.
                 Ok(secured) => drop(callers.try_send((Box::new(secured), relay.name))),
                 // Strangers can cause any number of these, hence the low level of the record.
@@ -213,11 +260,12 @@ impl Work {
 async fn fetch(
     caller: &Caller,
     relay: &Relay,
+    local_end: &LocalEnd,
     stream: StreamId,
     acceptor: &Acceptor,
 ) -> Result<Secured<BoxedStream>, RelayError> {
     let address = address_of(&relay.address).await?;
-    let tcp = reach(caller, &LocalEnd::default(), &[], Goal::Address(address)).await?;
+    let tcp = reach(caller, local_end, &[], Goal::Address(address)).await?;
     let stream = Link::open(caller, relay, tcp).await?.accept(stream).await?;
     acceptor.accept(stream).await.map_err(|source| RelayError::Call { relay: relay.name.clone(), source })
 }

@@ -37,6 +37,11 @@ impl Spares {
         Self { known, has_none: spares.is_empty(), free: Arc::new(Mutex::new(free)) }
     }
 
+    /// No spare relays.
+    pub(in crate::daemon) fn none() -> Self {
+        Self::new(&[], &[])
+    }
+
     /// Whether there are any relays but those that paths lead through by the configuration.
     pub(super) fn are_none(&self) -> bool {
         self.has_none

@@ -1,0 +1,155 @@
+//! `psmc routes`
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{Args, Subcommand};
+use psmc_net::keys::PublicKey;
+
+use super::grant::Life;
+use super::{CliError, output, units};
+use psmcd::api::{Carrier, Client, PeerRoutes, RouteSet, RouteSpec, RouteStatus, RoutesStatus};
+use psmcd::config::{Name, RoutePolicy, ValueError};
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct RoutesArgs {
+    #[command(subcommand)]
+    command: Option<RoutesCommand>,
+    /// Only those to this peer
+    peer: Option<Name>,
+    /// Print them as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum RoutesCommand {
+    /// Reach a peer over these relays, too, for some time, in place of those that were learned before
+    Set(RoutesSetArgs),
+    /// End the learned routes to a peer
+    Clear {
+        /// The peer
+        peer: Name,
+    },
+}
+
+#[derive(Debug, Args)]
+struct RoutesSetArgs {
+    /// The peer that they lead to
+    peer: Name,
+    /// A relay with which the peer is registered, and its public key: 198.51.100.7:5115=KEY; may be given several times, the
+    /// preferred one first. Behind a comma, the key under which the peer is registered
+    #[arg(long = "relay", value_name = "ADDRESS:PORT=KEY[,GATEWAY]", required = true)]
+    relays: Vec<RouteText>,
+    /// For how long they count, such as 10m or 1h
+    #[arg(long = "for", value_name = "TIME")]
+    life: Life,
+    /// When they are used: prefer-direct, prefer-indirect or on-failure; as configured if it is not said
+    #[arg(long, value_name = "NAME")]
+    policy: Option<RoutePolicy>,
+    /// The number of the set, which must not fall; the milliseconds since 1970 if it is not said
+    #[arg(long, value_name = "N")]
+    serial: Option<u64>,
+    /// What may be shown to the relays: a line that `psmc grant` prints; may be given several times
+    #[arg(long = "grant", value_name = "LINE")]
+    grants: Vec<String>,
+}
+
+/// A route as a person writes it.
+#[derive(Clone, Debug)]
+struct RouteText(RouteSpec);
+
+impl FromStr for RouteText {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let (address, public_key, gateway) = relay_text(text)?;
+        let gateway =
+            gateway.map(|key| Ok::<_, ValueError>(public_key_text(key)?.to_string())).transpose()?;
+        Ok(Self(RouteSpec { address, public_key: public_key.to_string(), gateway }))
+    }
+}
+
+/// `ADDRESS:PORT=KEY`, and what stands behind a comma.
+pub(super) fn relay_text(text: &str) -> Result<(SocketAddr, PublicKey, Option<&str>), ValueError> {
+    let remedy = "write address, port and public key, such as 198.51.100.7:5115=KEY";
+    let wrong = |reason: String| ValueError::new(reason, remedy);
+    let (address, rest) = text.split_once('=').ok_or_else(|| wrong(format!("{text:?} has no key")))?;
+    let address = address.parse().map_err(|_| wrong(format!("{address:?} is no address with a port")))?;
+    let (key, more) = rest.split_once(',').map_or((rest, None), |(key, more)| (key, Some(more)));
+    Ok((address, public_key_text(key)?, more))
+}
+
+fn public_key_text(text: &str) -> Result<PublicKey, ValueError> {
+    text.parse().map_err(|_| {
+        ValueError::new(format!("{text:?} is no public key"), "give what `psmc pubkey` prints, whole")
+    })
+}
+
+pub(super) fn run(client: &mut Client, args: RoutesArgs) -> Result<(), CliError> {
+    match args.command {
+        Some(RoutesCommand::Set(args)) => set(client, args),
+        Some(RoutesCommand::Clear { peer }) => Ok(client.clear_routes(peer.as_str())?),
+        None => show(client, args.peer.as_ref(), args.json),
+    }
+}
+
+fn set(client: &mut Client, args: RoutesSetArgs) -> Result<(), CliError> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let routes: Vec<_> = args.relays.into_iter().map(|route| route.0).collect();
+    let set = RouteSet {
+        routes: &routes,
+        expires: (now + args.life.0).as_secs(),
+        serial: args.serial.unwrap_or_else(|| u64::try_from(now.as_millis()).unwrap_or(u64::MAX)),
+        policy: args.policy.map(RoutePolicy::as_str),
+        grants: &args.grants,
+    };
+    Ok(client.set_routes(args.peer.as_str(), set)?)
+}
+
+fn show(client: &mut Client, peer: Option<&Name>, json: bool) -> Result<(), CliError> {
+    let routes = client.routes(peer.map(Name::as_str))?;
+    let text = if json { output::json(&routes)? } else { text(&routes) };
+    Ok(output::print(&text)?)
+}
+
+fn text(peers: &[PeerRoutes]) -> String {
+    let mut text = String::new();
+    for peer in peers {
+        let _ = writeln!(text, "peer {}: {}", peer.peer, summary(&peer.routes));
+        for RouteStatus { relay, address, public_key, paths } in &peer.routes.routes {
+            let paths = if paths.is_empty() { "no path".to_owned() } else { paths.join(", ") };
+            let _ = writeln!(text, "  {relay}  {address}  {public_key}  {paths}");
+        }
+    }
+    text
+}
+
+/// Learned routes in a line.
+pub(super) fn summary(routes: &RoutesStatus) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let count = match routes.routes.len() {
+        0 => "no learned routes".to_owned(),
+        1 => "1 learned route".to_owned(),
+        count => format!("{count} learned routes"),
+    };
+    let mut text = format!("{count}, {}", routes.policy);
+    let carrier = match routes.carrier {
+        Carrier::Direct => "in reserve",
+        Carrier::Learned => "in use",
+    };
+    if let Some(expires) = routes.expires {
+        let left = units::age(expires.saturating_sub(now) as f64);
+        let _ = write!(text, ", {carrier}, for {left}");
+    }
+    if let Some(serial) = routes.serial {
+        let _ = write!(text, ", serial {serial}");
+    }
+    if !routes.direct_well {
+        text.push_str(", the direct way is not well");
+    }
+    text
+}

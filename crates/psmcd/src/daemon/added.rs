@@ -1,0 +1,129 @@
+//! Peers that come and go while the site runs.
+
+use psmc_toml::ValueError;
+
+use super::DaemonError;
+use super::control::Control;
+use super::paths::LISTEN_SOCKET;
+use super::peers::EnterError;
+use super::relays::GrantsFor;
+use super::requests::Refusal;
+use super::routes::key;
+use crate::config::{AllowedNet, Endpoint, Keepalive, Name, Paths, Peer};
+
+/// Most peers that can be added: with so many the status of a site still fits into a line.
+const MAX_ADDED: usize = 256;
+
+/// A peer as a client describes it.
+pub(super) struct NewPeer {
+    pub(super) name: String,
+    pub(super) public_key: String,
+    pub(super) allowed_ips: Vec<String>,
+    pub(super) endpoint: Option<String>,
+}
+
+impl Control {
+    /// Adds a peer until the daemon ends.
+    pub(super) async fn add_new_peer(&mut self, new: &NewPeer) -> Result<(), Refusal> {
+        let config = self.checked(new)?;
+        let name = config.name.clone();
+        match self.enter_peer(config, true).await {
+            Ok(()) => {}
+            Err(EnterError::Daemon(error)) => return Err(error.into()),
+            Err(error) => return Err(Refusal::of(&error)),
+        }
+        tracing::info!(peer = %name, "peer added");
+        self.open_configured_paths(self.peers.len() - 1).await;
+        Ok(())
+    }
+
+    /// Removes a peer that was added, with all that belongs to it.
+    pub(super) async fn remove_added_peer(&mut self, index: usize) -> Result<(), Refusal> {
+        if !self.peers[index].is_added {
+            let reason = format!("the peer `{}` stands in the configuration", self.peers[index].config.name);
+            return Err(ValueError::new(reason, "remove it there, and start psmcd anew").into());
+        }
+        let peer = self.peers.remove(index);
+        let id = peer.id;
+        self.allowed.replace(self.peers.iter().map(|peer| peer.config.public_key).collect());
+        self.grants.forget(GrantsFor::Routes(id));
+        if let Some(dial) = self.dials.remove(&id) {
+            dial.notify_one();
+        }
+        let sockets = peer.paths.iter().chain(&peer.retired).map(|path| path.socket);
+        let sockets: Vec<_> = sockets.filter(|&socket| socket != LISTEN_SOCKET).collect();
+        let removed = self.plane.call(move |plane| {
+            plane.site.remove_peer(id);
+            sockets.into_iter().for_each(|socket| plane.close_port(socket));
+        });
+        removed.await?;
+        self.remove_routes(&self.routes_to(&peer.config)).await;
+        tracing::info!(peer = %peer.config.name, "peer removed");
+        Ok(())
+    }
+
+    /// The peer as the configuration would have it, if it fits to those that there are.
+    fn checked(&self, new: &NewPeer) -> Result<Peer, ValueError> {
+        if self.peers.iter().filter(|peer| peer.is_added).count() >= MAX_ADDED {
+            let reason = format!("{MAX_ADDED} peers have been added already");
+            return Err(ValueError::new(reason, "remove some, or write them into the configuration"));
+        }
+        let name: Name = new.name.parse()?;
+        if self.peers.iter().any(|peer| peer.config.name == name) {
+            return Err(ValueError::new(format!("there is a peer `{name}` already"), "choose another name"));
+        }
+        let public_key = key(&new.public_key)?;
+        let is_known = self.peers.iter().any(|peer| peer.config.public_key == public_key);
+        if is_known || public_key == self.identity.public() {
+            let reason = format!("the key {public_key} is that of another peer, or of this site itself");
+            return Err(ValueError::new(reason, "give the key that `psmc pubkey` prints on the peer"));
+        }
+        let allowed_ips: Vec<AllowedNet> =
+            new.allowed_ips.iter().map(|net| net.parse()).collect::<Result<_, _>>()?;
+        self.check_networks(&allowed_ips)?;
+        let endpoint: Option<Endpoint> = new.endpoint.as_deref().map(str::parse).transpose()?;
+        if endpoint.is_some() && self.site.is_hidden {
+            let reason = "this site is hidden behind its relays, and would dial this peer straight";
+            return Err(ValueError::new(reason, "leave the endpoint out: the peer calls, through a relay"));
+        }
+        Ok(Peer {
+            name,
+            public_key,
+            allowed_ips,
+            endpoint,
+            keepalive: Keepalive::default(),
+            treatment: self.site.treatment,
+            udp_rate_limit: None,
+            paths: Paths::EveryUplink,
+            spare_relays: Vec::new(),
+            routes: None,
+        })
+    }
+
+    /// Every network has one owner, and no address of this site is another's.
+    fn check_networks(&self, networks: &[AllowedNet]) -> Result<(), ValueError> {
+        if networks.is_empty() {
+            return Err(ValueError::new("nothing would be sent to this peer", "name the networks behind it"));
+        }
+        for (position, network) in networks.iter().enumerate() {
+            let taken = self.peers.iter().flat_map(|peer| &peer.config.allowed_ips);
+            if taken.chain(&networks[..position]).any(|other| other == network) {
+                let reason = format!("the network {network} is another peer's, or given twice");
+                return Err(ValueError::new(reason, "a smaller network inside it may be this one's"));
+            }
+            let net = network.net();
+            let is_own = |own: &crate::config::TunnelAddress| own.addr() == net.addr();
+            if net.prefix_len() == net.max_prefix_len() && self.site.addresses.iter().any(is_own) {
+                let reason = format!("{network} is the address of this site itself");
+                return Err(ValueError::new(reason, "give the address of the other site"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl From<DaemonError> for Refusal {
+    fn from(error: DaemonError) -> Self {
+        Self::Ends(error)
+    }
+}

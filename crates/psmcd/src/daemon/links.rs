@@ -1,0 +1,77 @@
+//! Interfaces and addresses that come and go under the paths.
+
+use std::time::Instant;
+
+use psmc_net::netlink::{LinkState, NetworkEvent};
+
+use super::DaemonError;
+use super::control::Control;
+use super::paths::{OpenPath, bind_port};
+use super::plane::Plane;
+use super::tunnels::PortError;
+use crate::config::PathSettings;
+
+impl Control {
+    /// Follows the kernel's interfaces: a path whose link is down is dead at once, one whose link is back is
+    /// probed at once, on a new socket if the interface is a new one.
+    pub(super) async fn on_network_event(&mut self, event: NetworkEvent) -> Result<(), DaemonError> {
+        match event {
+            NetworkEvent::Link(link) if link.index == self.tun_index => Ok(()),
+            NetworkEvent::Link(link) => self.on_link(&link).await,
+            NetworkEvent::AddressChanged { .. } => self.refresh_unbound().await,
+        }
+    }
+
+    async fn on_link(&mut self, link: &LinkState) -> Result<(), DaemonError> {
+        let up = link.up;
+        self.retry_paths |= up;
+        for path in self.peers.iter_mut().flat_map(|peer| &mut peer.paths) {
+            if !path.uses_interface(&link.name) {
+                continue;
+            }
+            tracing::info!(interface = link.name, path = path.settings.name.as_str(), up, "link changed");
+            let known = path.interface_index == Some(link.index);
+            if up {
+                path.interface_index = Some(link.index);
+            }
+            let (socket, bind) = (path.socket, path.bind());
+            let follow = move |plane: &mut Plane| match bind {
+                Some(bind) if up && !(known && plane.is_open(socket)) => {
+                    log_bind(bind_port(plane, socket, &bind))
+                }
+                Some(_) | None => plane.site.handle_link(socket, up, Instant::now()),
+            };
+            self.plane.post(follow).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn interface_index(&self, settings: &PathSettings) -> Option<u32> {
+        self.netlink.link_index(settings.interface.as_ref()?.as_str()).await.ok()
+    }
+
+    /// Binds again the sockets of paths with an address of their own, which may have come back.
+    async fn refresh_unbound(&mut self) -> Result<(), DaemonError> {
+        self.retry_paths = true;
+        let paths: Vec<_> =
+            self.all_paths().filter(|path| path.settings.address.is_some()).cloned().collect();
+        for path in paths {
+            let Some(bind) = path.bind() else { continue };
+            self.plane.post(move |plane| log_bind(bind_port(plane, path.socket, &bind))).await?;
+        }
+        Ok(())
+    }
+
+    fn all_paths(&self) -> impl Iterator<Item = &OpenPath> {
+        self.peers.iter().flat_map(|peer| &peer.paths)
+    }
+}
+
+fn log_bind(bound: Result<(), PortError>) {
+    if let Err(error) = bound {
+        tracing::debug!(
+            error = crate::error_chain(&error),
+            "a path still waits for its interface or address"
+        );
+    }
+}

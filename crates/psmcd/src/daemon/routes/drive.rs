@@ -1,0 +1,293 @@
+//! Carries out what the policy decides.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use psmc_core::PeerStatus;
+use psmc_wire::PathId;
+
+use super::policy::Way;
+use super::set::{self, LearnedSet, Wanted};
+use crate::api::{Carrier, PeerRoutes, RouteSpec, RouteStatus, RoutesStatus};
+use crate::config::{PathSettings, Paths, RoutePolicy, ValueError};
+use crate::daemon::DaemonError;
+use crate::daemon::control::Control;
+use crate::daemon::paths::{OpenError, OpenPath, uplink_settings};
+use crate::daemon::relays::GrantsFor;
+
+/// Direct paths that stand by are probed this often: thirty probes tell in three seconds whether a flood is over.
+const PROBE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Paths that could not be opened are tried again after this time.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// A set of routes as a client gives it.
+pub(in crate::daemon) struct NewRoutes {
+    pub(in crate::daemon) routes: Vec<RouteSpec>,
+    pub(in crate::daemon) expires: u64,
+    pub(in crate::daemon) serial: u64,
+    pub(in crate::daemon) policy: Option<RoutePolicy>,
+    pub(in crate::daemon) grants: Vec<String>,
+}
+
+impl Control {
+    /// Has these routes take the place of those that were learned before.
+    pub(in crate::daemon) fn set_routes(&mut self, peer: usize, new: NewRoutes) -> Result<(), ValueError> {
+        let Some(last) = self.peers.get_mut(peer) else { return Ok(()) };
+        if let Some(serial) = last.routes.serial.filter(|&serial| new.serial < serial) {
+            let reason = format!("the set has the serial {}, and one with {serial} came before", new.serial);
+            return Err(ValueError::new(reason, "get the newest set; an old one may have been replayed"));
+        }
+        let set = LearnedSet::new(
+            &new.routes,
+            last.config.public_key,
+            &self.relays,
+            (new.expires, seconds_since_1970()),
+        )?;
+        self.grants.put(GrantsFor::Routes(last.id), &new.grants)?;
+        tracing::info!(peer = %last.config.name, routes = set.relays.len(), serial = new.serial, "routes learned");
+        let routes = &mut last.routes;
+        (routes.set, routes.serial, routes.policy) = (Some(set), Some(new.serial), new.policy);
+        routes.left_out.clear();
+        routes.retry_at = None;
+        self.look_soon();
+        Ok(())
+    }
+
+    /// Ends the learned routes to a peer.
+    pub(in crate::daemon) fn clear_routes(&mut self, peer: usize) {
+        let peer = &mut self.peers[peer];
+        if peer.routes.set.take().is_some() {
+            tracing::info!(peer = %peer.config.name, "no learned routes any more");
+        }
+        peer.routes.policy = None;
+        peer.routes.watch(Instant::now());
+        self.grants.forget(GrantsFor::Routes(peer.id));
+        self.look_soon();
+    }
+
+    /// Has the paths that routes stand in for looked at as soon as possible.
+    pub(in crate::daemon) fn look_soon(&mut self) {
+        self.route_looks.reset_immediately();
+    }
+
+    /// Whether there is anything to look at.
+    pub(in crate::daemon) fn watches_routes(&self) -> bool {
+        let now = Instant::now();
+        !self.waiters.is_empty() || self.peers.iter().any(|peer| peer.routes.is_watched(now))
+    }
+
+    /// Looks at the paths of peers for which there are learned routes, or somebody waits, and does what is to be done.
+    pub(in crate::daemon) async fn look_at_routes(&mut self) -> Result<(), DaemonError> {
+        let now = Instant::now();
+        let watched = self.peers.iter().filter(|peer| peer.routes.is_watched(now));
+        let ids: Vec<_> = watched.map(|peer| peer.id).collect();
+        let asked = ids.clone();
+        let statuses = self.plane.call(move |plane| {
+            let status = |id| plane.site.status(id);
+            asked.into_iter().map(status).collect::<Vec<_>>()
+        });
+        for (id, status) in ids.into_iter().zip(statuses.await?) {
+            if let (Some(index), Some(status)) = (self.peer_index(id), status) {
+                self.look_at_peer(index, &status, now).await?;
+            }
+        }
+        self.answer_waiters(now);
+        Ok(())
+    }
+
+    async fn look_at_peer(
+        &mut self,
+        index: usize,
+        status: &PeerStatus,
+        now: Instant,
+    ) -> Result<(), DaemonError> {
+        let peer = &mut self.peers[index];
+        let is_over = |set: &LearnedSet| set.expires_s <= seconds_since_1970();
+        let before = peer.routes.way();
+        let learned = learned(&peer.paths);
+        let policy = peer.config.routes.unwrap_or_default();
+        peer.routes.look(policy, &learned, status, now);
+        let (id, way) = (peer.id, peer.routes.way());
+        if way != before {
+            let direct_well = peer.routes.state.direct_well;
+            tracing::info!(peer = %peer.config.name, ?way, direct_well, "other paths carry the data");
+        }
+        if peer.routes.set.as_ref().is_some_and(is_over) {
+            tracing::info!(peer = %peer.config.name, "the learned routes have expired");
+            self.clear_routes(index);
+        }
+        let has_opened = self.match_paths(index, now).await?;
+        self.ask_paths(index, status).await?;
+        // What the peer has to know of new paths does not reach it on a connection over a way that is ill.
+        let routes = &self.peers[index].routes;
+        let is_stranded = status.connected_since.is_none() || !routes.state.direct_well;
+        if (has_opened && is_stranded) || (way != before && way == Way::Learned) {
+            self.dial_anew(id).await?;
+        }
+        Ok(())
+    }
+
+    /// Opens the paths that the routes ask for, and closes others. Says whether any was opened.
+    async fn match_paths(&mut self, index: usize, now: Instant) -> Result<bool, DaemonError> {
+        let wanted = self.wanted_over_routes(index).await?;
+        let peer = &self.peers[index];
+        let is_wanted = |path: &&OpenPath| {
+            let relay = path.learned.as_ref();
+            relay.is_none_or(|relay| wanted.iter().any(|wanted| wanted.is(relay, &path.settings)))
+        };
+        let unwanted: Vec<_> =
+            peer.paths.iter().filter(|path| !is_wanted(path)).map(|path| path.id).collect();
+        for path in unwanted {
+            self.end_learned_path(index, path).await?;
+        }
+        let peer = &self.peers[index];
+        if peer.routes.retry_at.is_some_and(|at| now < at) {
+            return Ok(false);
+        }
+        let is_open = |wanted: &Wanted| {
+            peer.paths
+                .iter()
+                .any(|path| path.learned.as_ref().is_some_and(|relay| wanted.is(relay, &path.settings)))
+        };
+        let missing: Vec<_> = wanted.into_iter().filter(|wanted| !is_open(wanted)).collect();
+        let mut has_opened = false;
+        for wanted in missing {
+            let relay = wanted.relay.name.clone();
+            match self.open_learned_path(index, wanted).await {
+                Ok(()) => has_opened = true,
+                Err(OpenError::Daemon(error)) => return Err(error),
+                Err(error) => {
+                    let peer = &mut self.peers[index];
+                    peer.routes.retry_at = Some(now + RETRY_AFTER);
+                    let error = crate::error_chain(&error);
+                    tracing::warn!(peer = %peer.config.name, %relay, error, "cannot open a path over a learned route");
+                }
+            }
+        }
+        Ok(has_opened)
+    }
+
+    /// The paths over learned routes that there should be now.
+    async fn wanted_over_routes(&self, index: usize) -> Result<Vec<Wanted>, DaemonError> {
+        let peer = &self.peers[index];
+        let Some(set) = peer.routes.set.as_ref().filter(|_| peer.routes.judge.plan().set_up) else {
+            return Ok(Vec::new());
+        };
+        let mut uplinks = match &peer.config.paths {
+            Paths::Listed(paths) => set::uplinks(paths),
+            Paths::EveryUplink => uplink_settings(&self.netlink.uplinks(&[self.tun_index]).await?),
+        };
+        if uplinks.is_empty() {
+            uplinks.push(PathSettings::plain(peer.config.name.clone()));
+        }
+        let left_out = &peer.routes.left_out;
+        let is_left_out =
+            |wanted: &Wanted| left_out.iter().any(|path| wanted.is(&path.relay, &path.settings));
+        Ok(set::wanted(set, &uplinks).into_iter().filter(|wanted| !is_left_out(wanted)).collect())
+    }
+
+    async fn open_learned_path(&mut self, index: usize, wanted: Wanted) -> Result<(), OpenError> {
+        let peer = &self.peers[index];
+        let is_taken = |name: &str| {
+            let listed = match &peer.config.paths {
+                Paths::Listed(paths) => paths.iter().any(|path| path.name.as_str() == name),
+                Paths::EveryUplink => false,
+            };
+            listed || peer.path_named(name).is_some()
+        };
+        let Some(name) = set::free_name(is_taken) else { return Ok(()) };
+        let Wanted { relay, settings } = wanted;
+        self.open_path_over(index, PathSettings { name, ..settings }, relay).await
+    }
+
+    async fn end_learned_path(&mut self, index: usize, path: PathId) -> Result<(), DaemonError> {
+        let peer = &mut self.peers[index];
+        let id = peer.id;
+        peer.set_aside(path);
+        self.plane
+            .post(move |plane| {
+                // It may have been removed by the peer already.
+                let _ = plane.site.remove_path(id, path, Instant::now());
+            })
+            .await
+    }
+
+    /// Asks of the paths what the plan wants, if that is something else than before.
+    async fn ask_paths(&mut self, index: usize, status: &PeerStatus) -> Result<(), DaemonError> {
+        let peer = &mut self.peers[index];
+        let learned = learned(&peer.paths);
+        let wishes = peer.routes.wishes(&learned, &peer.on_standby, status);
+        let has_none = learned.is_empty() && peer.routes.asked.is_empty();
+        if wishes == peer.routes.asked || has_none {
+            return Ok(());
+        }
+        peer.routes.asked.clone_from(&wishes);
+        if learned.is_empty() && peer.routes.way() == Way::Direct {
+            // Once more as they were, and then nothing is asked of them any more.
+            peer.routes.asked.clear();
+        }
+        let id = peer.id;
+        let keepalive = peer.config.keepalive.get();
+        let interval = if peer.routes.way() == Way::Learned { PROBE_INTERVAL } else { keepalive };
+        self.plane
+            .post(move |plane| {
+                let now = Instant::now();
+                for (path, standby) in wishes {
+                    // One that is being removed has no use for it.
+                    let _ = plane.site.set_standby(id, path, standby, now);
+                    let interval = if learned.contains(&path) { keepalive } else { interval };
+                    let _ = plane.site.set_keepalive(id, path, interval);
+                }
+            })
+            .await
+    }
+
+    /// What is known of learned routes, of one peer or of all.
+    pub(in crate::daemon) fn learned_routes(&self, only: Option<&str>) -> Vec<PeerRoutes> {
+        let peers = self.peers.iter().enumerate();
+        let wanted = peers.filter(|(_, peer)| only.is_none_or(|name| peer.config.name.as_str() == name));
+        wanted
+            .map(|(index, peer)| PeerRoutes {
+                peer: peer.config.name.to_string(),
+                routes: self.routes_status(index),
+            })
+            .collect()
+    }
+
+    pub(in crate::daemon) fn routes_status(&self, index: usize) -> RoutesStatus {
+        let peer = &self.peers[index];
+        let routes = &peer.routes;
+        let over = |relay: &crate::config::Relay| {
+            let paths = peer.paths.iter().filter(|path| path.learned.as_ref() == Some(relay));
+            paths.map(|path| path.settings.name.to_string()).collect()
+        };
+        let relays = routes.set.iter().flat_map(|set| &set.relays);
+        RoutesStatus {
+            policy: routes.policy.or(peer.config.routes).unwrap_or_default().to_string(),
+            serial: routes.serial,
+            expires: routes.set.as_ref().map(|set| set.expires_s),
+            carrier: match routes.way() {
+                Way::Direct => Carrier::Direct,
+                Way::Learned => Carrier::Learned,
+            },
+            direct_well: routes.state.direct_well,
+            routes: relays
+                .map(|relay| RouteStatus {
+                    relay: relay.name.to_string(),
+                    address: relay.address.to_string(),
+                    public_key: relay.public_key.to_string(),
+                    paths: over(relay),
+                })
+                .collect(),
+        }
+    }
+}
+
+fn learned(paths: &[OpenPath]) -> BTreeSet<PathId> {
+    paths.iter().filter(|path| path.learned.is_some()).map(|path| path.id).collect()
+}
+
+fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}

@@ -1,0 +1,179 @@
+//! Which paths carry the data, and whether there are paths over learned routes at all.
+//!
+//! ```text
+//!            none of the direct paths is well, and a learned one works
+//!   direct ────────────────────────────────────────────────────────────▶ learned
+//!          ◀────────────────────────────────────────────────────────────
+//!            a direct one was well for 3 s, or no learned one works
+//! ```
+
+use std::time::{Duration, Instant};
+
+use super::health::Health;
+use crate::config::RoutePolicy;
+
+/// Direct paths that were well for so long are used again: a flood that ebbs and flows does not have the data follow it.
+const RETURN_AFTER: Duration = Duration::from_secs(3);
+
+/// With `on-failure`, learned paths that have not been needed for so long are dropped.
+const DROP_AFTER: Duration = Duration::from_secs(30);
+
+/// Which paths carry the data; the others stand by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::daemon) enum Way {
+    /// Those of the configuration, those added by hand, and those that the peer leads here straight.
+    #[default]
+    Direct,
+    /// Those over learned routes.
+    Learned,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::daemon) struct Plan {
+    /// Whether there are to be paths over learned routes.
+    pub(in crate::daemon) set_up: bool,
+    /// Which paths carry the data.
+    pub(in crate::daemon) way: Way,
+}
+
+/// How the paths to a peer are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// The best of the direct paths.
+    pub(super) direct: Health,
+    /// Whether a path over a learned route works.
+    pub(super) learned_works: bool,
+}
+
+/// Decides by what is seen from time to time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Judge {
+    plan: Plan,
+    /// Since when the direct paths are well.
+    well_since: Option<Instant>,
+}
+
+impl Judge {
+    /// What to do, by the policy and what is seen `now`.
+    pub(super) fn look(&mut self, policy: RoutePolicy, seen: Seen, now: Instant) -> Plan {
+        if seen.direct == Health::Well {
+            self.well_since.get_or_insert(now);
+        } else {
+            self.well_since = None;
+        }
+        self.plan = match policy {
+            RoutePolicy::PreferIndirect => Plan { set_up: true, way: indirect(seen) },
+            RoutePolicy::PreferDirect => Plan { set_up: true, way: self.direct(seen, now) },
+            RoutePolicy::OnFailure => Plan { set_up: self.is_needed(seen, now), way: self.direct(seen, now) },
+        };
+        self.plan
+    }
+
+    /// What was decided last.
+    pub(super) fn plan(&self) -> Plan {
+        self.plan
+    }
+
+    fn direct(&self, seen: Seen, now: Instant) -> Way {
+        let leaves = match self.plan.way {
+            Way::Direct => seen.direct == Health::Ill,
+            Way::Learned => !self.was_well_for(RETURN_AFTER, now),
+        };
+        if leaves { indirect(seen) } else { Way::Direct }
+    }
+
+    fn is_needed(&self, seen: Seen, now: Instant) -> bool {
+        seen.direct == Health::Ill || (self.plan.set_up && !self.was_well_for(DROP_AFTER, now))
+    }
+
+    fn was_well_for(&self, time: Duration, now: Instant) -> bool {
+        self.well_since.is_some_and(|since| since + time <= now)
+    }
+}
+
+fn indirect(seen: Seen) -> Way {
+    if seen.learned_works { Way::Learned } else { Way::Direct }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is decided, look by look: from a number of milliseconds on, things are so.
+    fn decided(policy: RoutePolicy, story: &[(u64, Health, bool)], until: u64) -> Vec<(u64, Plan)> {
+        let (mut judge, start) = (Judge::default(), Instant::now());
+        let mut changes: Vec<(u64, Plan)> = Vec::new();
+        for ms in (0..=until).step_by(100) {
+            let &(_, direct, learned_works) =
+                story.iter().rev().find(|(from, ..)| *from <= ms).expect("the story begins at 0");
+            let seen = Seen { direct, learned_works };
+            let plan = judge.look(policy, seen, start + Duration::from_millis(ms));
+            if changes.last().is_none_or(|(_, last)| *last != plan) {
+                changes.push((ms, plan));
+            }
+        }
+        changes
+    }
+
+    const DIRECT: Plan = Plan { set_up: true, way: Way::Direct };
+    const LEARNED: Plan = Plan { set_up: true, way: Way::Learned };
+    const NONE: Plan = Plan { set_up: false, way: Way::Direct };
+
+    #[test]
+    fn the_direct_way_is_left_when_it_is_ill_and_taken_again_after_three_seconds() {
+        let story = [
+            (0, Health::Well, true),
+            (1000, Health::Doubtful, true),
+            (1300, Health::Ill, true),
+            (5000, Health::Well, true),
+        ];
+        assert_eq!(
+            decided(RoutePolicy::PreferDirect, &story, 20_000),
+            [(0, DIRECT), (1300, LEARNED), (8000, DIRECT)]
+        );
+    }
+
+    #[test]
+    fn a_way_that_is_well_for_moments_is_not_taken_again() {
+        let mut story = vec![(0, Health::Ill, true)];
+        for second in 1..10 {
+            story
+                .extend([(second * 1000, Health::Well, true), (second * 1000 + 900, Health::Doubtful, true)]);
+        }
+        assert_eq!(decided(RoutePolicy::PreferDirect, &story, 9900), [(0, LEARNED)]);
+    }
+
+    #[test]
+    fn there_is_no_way_but_the_direct_one_while_no_learned_one_works() {
+        let story = [(0, Health::Ill, false), (500, Health::Ill, true), (900, Health::Ill, false)];
+        assert_eq!(
+            decided(RoutePolicy::PreferDirect, &story, 2000),
+            [(0, DIRECT), (500, LEARNED), (900, DIRECT)]
+        );
+    }
+
+    #[test]
+    fn learned_ways_come_first_where_that_is_wanted() {
+        let story = [(0, Health::Well, false), (300, Health::Well, true), (600, Health::Well, false)];
+        assert_eq!(
+            decided(RoutePolicy::PreferIndirect, &story, 2000),
+            [(0, DIRECT), (300, LEARNED), (600, DIRECT)]
+        );
+    }
+
+    #[test]
+    fn on_failure_there_are_paths_from_the_failure_until_half_a_minute_after_it() {
+        let story = [
+            (0, Health::Well, false),
+            (1000, Health::Ill, false),
+            (1400, Health::Ill, true),
+            (4000, Health::Well, true),
+            (34_100, Health::Well, false),
+        ];
+        assert_eq!(
+            decided(RoutePolicy::OnFailure, &story, 60_000),
+            [(0, NONE), (1000, DIRECT), (1400, LEARNED), (7000, DIRECT), (34_000, NONE)]
+        );
+    }
+}

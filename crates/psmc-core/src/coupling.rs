@@ -17,6 +17,7 @@ use psmc_wire::PathId;
 
 use crate::congestion::AckSample;
 use crate::path::{Path, PathState};
+use crate::roster::Roster;
 use group::Group;
 use likeness::{Likeness, Queue, SLOT};
 
@@ -60,7 +61,7 @@ pub(crate) struct Coupling {
 
 impl Coupling {
     /// The path at `index` has been acknowledged something.
-    pub(crate) fn on_ack(&mut self, paths: &mut [Path], index: usize, now: Instant) {
+    pub(crate) fn on_ack(&mut self, paths: &mut Roster, index: usize, now: Instant) {
         let id = paths[index].id;
         let feedback = paths[index].take_feedback();
         let slot_ends = *self.slot_ends.get_or_insert(now + SLOT);
@@ -83,7 +84,7 @@ impl Coupling {
     }
 
     /// Draws the conclusions from a slot. While nothing is acknowledged none ends.
-    fn end_slot(&mut self, paths: &mut [Path], now: Instant) {
+    fn end_slot(&mut self, paths: &mut Roster, now: Instant) {
         self.slot += 1;
         self.slot_ends = Some(now + SLOT);
         self.queues.retain(|id, _| find(paths, *id).is_some());
@@ -92,10 +93,12 @@ impl Coupling {
             queue.begin_slot(self.slot);
         }
         let mut changed = self.groups.iter().any(|group| !group.is_whole(paths));
-        for (at, a) in paths.iter().enumerate() {
-            for b in &paths[at + 1..] {
+        let mut rest: &[Path] = paths;
+        while let [a, others @ ..] = rest {
+            for b in others {
                 changed |= self.compare(a, b);
             }
+            rest = others;
         }
         if changed {
             self.regroup(paths, now);
@@ -118,7 +121,7 @@ impl Coupling {
     }
 
     /// Forms the groups anew. One that keeps most of its members goes on.
-    fn regroup(&mut self, paths: &mut [Path], now: Instant) {
+    fn regroup(&mut self, paths: &mut Roster, now: Instant) {
         let mut before = std::mem::take(&mut self.groups);
         for members in self.components(paths) {
             let kept = before.iter().position(|group| group.is_mostly(&members));
@@ -128,9 +131,9 @@ impl Coupling {
             };
             self.groups.push(group);
         }
-        for path in paths {
-            if path.is_coupled() && self.group_of(path.id).is_none() {
-                path.uncouple(now);
+        for index in 0..paths.len() {
+            if paths[index].is_coupled() && self.group_of(paths[index].id).is_none() {
+                paths[index].uncouple(now);
             }
         }
     }

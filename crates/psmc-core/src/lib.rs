@@ -23,6 +23,7 @@ pub mod relay;
 mod reorder;
 mod repair;
 mod replay;
+mod roster;
 mod routing;
 mod scheduler;
 mod session;

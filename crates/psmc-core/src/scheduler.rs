@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use crate::egress::Queued;
 use crate::path::Path;
+use crate::roster::Places;
 
 /// The schedulers there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -121,11 +122,11 @@ impl Waiting<'_> {
 
 /// Chooses paths for packets, one by one.
 ///
-/// `candidates` are the indices into `paths` of those that may carry data, all of the same rank, at least one.
+/// `candidates` are the places in `paths` of those that may carry data, all of the same rank, at least one.
 /// A scheduler may give a packet to a path that has no room; it then waits in that path's own queue.
 pub(crate) trait Scheduler: Send + std::fmt::Debug {
     /// The path for `packet`.
-    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Waiting<'_>, now: Instant) -> Choice;
+    fn choose(&mut self, paths: &[Path], candidates: Places, packet: &Waiting<'_>, now: Instant) -> Choice;
 
     /// Paths were added or removed, or have changed their rank or weight.
     fn on_change(&mut self) {}
@@ -136,9 +137,9 @@ pub(crate) trait Scheduler: Send + std::fmt::Debug {
 struct Redundant;
 
 impl Scheduler for Redundant {
-    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Waiting<'_>, now: Instant) -> Choice {
+    fn choose(&mut self, paths: &[Path], candidates: Places, packet: &Waiting<'_>, now: Instant) -> Choice {
         let bytes = packet.bytes();
-        if candidates.iter().any(|&index| paths[index].has_room(bytes, now)) {
+        if candidates.iter().any(|index| paths[index].has_room(bytes, now)) {
             Choice::All
         } else {
             Choice::Wait

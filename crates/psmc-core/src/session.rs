@@ -28,9 +28,10 @@ use crate::config::PeerConfig;
 use crate::coupling::Coupling;
 use crate::egress::{ClassStatus, EgressQueue};
 use crate::event::PeerId;
-use crate::path::{Path, PathState, Settled};
+use crate::path::{Path, Settled, on_wire};
 use crate::reorder::{Reorder, ReorderCounters, ReorderLimits};
 use crate::repair::{Coder, Decoder, Extras, Recovered, RepairCounters};
+use crate::roster::Roster;
 use crate::scheduler::Scheduler;
 use crate::shared::Shared;
 use crate::split::{Assembly, AssemblyCounters};
@@ -63,7 +64,7 @@ pub(crate) struct Session {
     keys: KeyRing,
     control: Control,
     /// Sorted by id.
-    paths: Vec<Path>,
+    paths: Roster,
     next_path_id: u16,
     /// Ids of the peer's paths that must not come to life again.
     retired: RetiredIds,
@@ -92,6 +93,7 @@ pub(crate) struct Session {
     last_active: Instant,
     deaf_time: Duration,
     emission_turn: usize,
+    unplaced: Option<transmit::Unplaced>,
     scratch: Scratch,
 }
 
@@ -131,7 +133,6 @@ struct Waiting {
 struct Scratch {
     acked: Settled,
     lost: Settled,
-    candidates: Vec<usize>,
     recovered: Vec<Recovered>,
 }
 
@@ -188,7 +189,7 @@ impl Session {
             clock: SessionClock::new(now),
             keys: KeyRing::default(),
             control: Control::new(config.can_dial, config.smaller_key, now),
-            paths: Vec::new(),
+            paths: Roster::default(),
             next_path_id: u16::from(!config.smaller_key),
             retired: RetiredIds::default(),
             announced: Vec::new(),
@@ -212,18 +213,19 @@ impl Session {
             last_active: now,
             deaf_time: MIN_DEAF_TIME,
             emission_turn: 0,
+            unplaced: None,
             scratch: Scratch::default(),
             config,
         }
     }
 
     fn path_index(&self, id: PathId) -> Option<usize> {
-        self.paths.binary_search_by_key(&id, |path| path.id).ok()
+        self.paths.index_of(id)
     }
 
     fn path_mut(&mut self, id: PathId) -> Option<&mut Path> {
         let index = self.path_index(id)?;
-        self.paths.get_mut(index)
+        Some(&mut self.paths[index])
     }
 
     fn is_warm(&self, now: Instant) -> bool {
@@ -234,7 +236,8 @@ impl Session {
     pub(crate) fn handle_timeout(&mut self, shared: &mut Shared, now: Instant) {
         let void = self.keys.handle_timeout(now);
         shared.release_labels(void);
-        for index in 0..self.paths.len() {
+        self.paths.refresh(self.is_warm(now), now);
+        for index in self.paths.due(now).iter() {
             self.handle_path_timeout(index, shared, now);
         }
         self.forget_closed_paths(shared, now);
@@ -268,7 +271,8 @@ impl Session {
 
     /// Dials anew when no path has worked for a while.
     fn listen_for_life(&mut self, now: Instant) {
-        if self.paths.iter().any(|path| path.state() == PathState::Active) {
+        self.paths.refresh(self.is_warm(now), now);
+        if self.paths.is_any_active() {
             self.last_active = now;
             self.deaf_time = MIN_DEAF_TIME;
         } else if self.deaf_at().is_some_and(|at| at <= now) {
@@ -285,18 +289,21 @@ impl Session {
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) or a transmission is due.
-    pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
-        let warm = self.is_warm(now);
+    pub(crate) fn next_timeout(&mut self, now: Instant) -> Option<Instant> {
+        self.paths.refresh(self.is_warm(now), now);
         let backlog = self.egress.shown().map(|front| front.packet.len()).max(self.extras.first_len());
         let may_seal = self.keys.sealing().is_some();
-        let paths = self.paths.iter().filter_map(|path| {
-            if may_seal { path.next_timeout(warm, backlog, now) } else { path.usage.forget_at() }
-        });
-        // Without a carrier wishes wait, and need no timer: a path that becomes active is an event.
-        let can_tell = may_seal && self.carrier().is_some();
-        let wishes = self.paths.iter().filter(|_| can_tell).filter_map(|path| path.usage.repeat_at());
-        let deaf = self.paths.iter().all(|path| path.state() != PathState::Active).then(|| self.deaf_at());
+        let is_any_active = self.paths.is_any_active();
+        let paths = if may_seal {
+            self.paths.next_wake(backlog.map(on_wire), now)
+        } else {
+            self.paths.iter().filter_map(|path| path.usage.forget_at()).min()
+        };
+        // Without a path that works wishes wait, and need no timer: one that becomes active is an event.
+        let wishes = self.paths.next_wish().filter(|_| may_seal && is_any_active);
         let others = [
+            paths,
+            wishes,
             self.keys.next_timeout(),
             self.assembly.next_timeout(),
             self.reorder.next_timeout(),
@@ -304,9 +311,9 @@ impl Session {
             self.egress.stale_at(),
             self.extras.stale_at(),
             self.coder.due_at(),
-            deaf.flatten(),
+            if is_any_active { None } else { self.deaf_at() },
         ];
-        paths.chain(wishes).chain(others.into_iter().flatten()).min()
+        others.into_iter().flatten().min()
     }
 
     /// Since when a control connection is up.

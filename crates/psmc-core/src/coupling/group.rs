@@ -10,6 +10,7 @@ use super::{Feedback, Share, find, may_join};
 use crate::congestion::rate::RateSample;
 use crate::congestion::{AckSample, CongestionConfig, Controller};
 use crate::path::Path;
+use crate::roster::Roster;
 
 /// However little a path uses, this part of an equal share is left to it, so that it may show that it wants more.
 const LEAST_PART: f64 = 1.0 / 16.0;
@@ -113,7 +114,7 @@ impl Group {
     }
 
     /// A member has learnt something: the controller learns it too, and all get what it then allows.
-    pub(super) fn on_feedback(&mut self, paths: &mut [Path], id: PathId, feedback: &Feedback, now: Instant) {
+    pub(super) fn on_feedback(&mut self, paths: &mut Roster, id: PathId, feedback: &Feedback, now: Instant) {
         let inflight = self.members.iter().filter_map(|member| find(paths, member.id));
         let inflight = inflight.map(|path| path.sent.inflight_bytes()).sum();
         if feedback.lost > 0 {
@@ -167,11 +168,11 @@ impl Group {
         RoundTrips { min: mean(|path| 2 * path.propagation()), smoothed: mean(Path::smoothed_rtt) }
     }
 
-    fn hand_out(&self, paths: &mut [Path], whole: RoundTrips) {
+    fn hand_out(&self, paths: &mut Roster, whole: RoundTrips) {
         let (window, pacing_rate) = (self.controller.window() as f64, self.controller.pacing_rate() as f64);
         let bandwidth = self.controller.bandwidth().map_or(pacing_rate, |rate| rate as f64);
         for member in &self.members {
-            let Ok(index) = paths.binary_search_by_key(&member.id, |path| path.id) else { continue };
+            let Some(index) = paths.index_of(member.id) else { continue };
             let path = &mut paths[index];
             // A longer way holds more at the same rate.
             let longer = path.smoothed_rtt().as_secs_f64() / whole.smoothed.as_secs_f64().max(f64::EPSILON);

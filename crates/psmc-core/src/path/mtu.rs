@@ -240,6 +240,11 @@ impl PathMtu {
         }
     }
 
+    /// Whether the size has become smaller since that was last [taken note of](Self::take_shrunk).
+    pub(crate) fn has_shrunk(&self) -> bool {
+        self.shrunk
+    }
+
     /// Whether the size has become smaller since the last time.
     pub(crate) fn take_shrunk(&mut self) -> bool {
         std::mem::take(&mut self.shrunk)

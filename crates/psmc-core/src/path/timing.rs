@@ -27,20 +27,15 @@ impl Path {
         }
     }
 
-    /// When the path has something to do by itself. `backlog` is the size of the packet whose turn it is in the
-    /// session.
-    pub(crate) fn next_timeout(&self, warm: bool, backlog: Option<usize>, now: Instant) -> Option<Instant> {
+    /// When the path has something to do by itself.
+    pub(crate) fn wake_at(&self, warm: bool, now: Instant) -> Option<Instant> {
         if self.first_hop.is_awaited() {
             return self.usage.forget_at();
         }
-        let waiting = self.outbox_bytes + backlog.map_or(0, on_wire);
-        let wants_data = waiting > 0 && self.rank().is_some() && self.window_is_open();
-        let pacer = wants_data
-            .then(|| self.pacer.ready_at(now, waiting.max(MIN_PACED), self.pacing_rate()))
-            .filter(|&at| at > now);
+        let outbox = if self.outbox_bytes > 0 { self.room_at(0, now) } else { None };
         [
             self.received.ack_due(),
-            pacer,
+            outbox,
             self.liveness.next_probe(),
             self.received.stats_due(),
             self.silence_deadline(),
@@ -55,28 +50,53 @@ impl Path {
         .min()
     }
 
-    /// Whether a datagram should leave now.
-    pub(crate) fn wants_to_send(&self, now: Instant) -> bool {
-        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+    /// When the path will have room for `bytes` on the wire behind what waits in it; `None` if it has, or if that is not
+    /// a matter of time.
+    pub(crate) fn room_at(&self, bytes: u64, now: Instant) -> Option<Instant> {
+        let takes_data = self.rank().is_some() && !self.first_hop.is_awaited() && self.window_is_open();
+        let bytes = (self.outbox_bytes + bytes).max(MIN_PACED);
+        takes_data.then(|| self.pacer.ready_at(now, bytes, self.pacing_rate())).filter(|&at| at > now)
+    }
+
+    /// When a datagram should leave.
+    pub(crate) fn send_at(&self, now: Instant) -> Option<Instant> {
         if self.first_hop.is_awaited() {
-            return false;
+            return None;
         }
-        self.response.is_some()
-            || !self.carried.is_empty()
-            || self.carried_use.is_some()
-            || is_due(self.liveness.next_probe())
-            || (is_due(self.received.ack_due()) && !self.ack_travels_elsewhere)
-            || is_due(self.received.stats_due())
-            || self.ping_due(now)
-            || is_due(self.mtu_probe_at())
-            || self.may_send_data(now)
+        let at_once = self.response.is_some() || !self.carried.is_empty() || self.carried_use.is_some();
+        [
+            at_once.then_some(now),
+            self.liveness.next_probe(),
+            self.received.ack_due().filter(|_| !self.ack_travels_elsewhere),
+            self.received.stats_due(),
+            self.ping_at(),
+            self.mtu_probe_at(),
+            self.data_at(now),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Whether a datagram should leave now.
+    pub(super) fn wants_to_send(&self, now: Instant) -> bool {
+        self.may_send_data(now) || self.send_at(now).is_some_and(|at| at <= now)
     }
 
     pub(super) fn may_send_data(&self, now: Instant) -> bool {
-        self.outbox.front().filter(|_| self.rank().is_some()).is_some_and(|front| {
-            let bytes = on_wire(front.packet.len());
-            self.window_is_open() && self.pacer.ready_at(now, bytes, self.pacing_rate()) <= now
-        })
+        self.data_at(now).is_some_and(|at| at <= now)
+    }
+
+    /// When the first packet that waits in the path may leave.
+    fn data_at(&self, now: Instant) -> Option<Instant> {
+        let front = self.outbox.front().filter(|_| self.rank().is_some() && self.window_is_open())?;
+        Some(self.pacer.ready_at(now, on_wire(front.packet.len()), self.pacing_rate()))
+    }
+
+    /// Whether frames of this path travel on another one, or should, because this one doesn't work in our direction.
+    pub(crate) fn needs_carrier(&self) -> bool {
+        let is_silent = self.state() != PathState::Active;
+        self.ack_travels_elsewhere || (is_silent && self.received.ack_pending())
     }
 
     pub(super) fn window_is_open(&self) -> bool {

@@ -47,6 +47,11 @@ impl Extras {
         self.waiting.push_back(extra);
     }
 
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// The one at `index`, in the order of their coming.
     pub(crate) fn get(&self, index: usize) -> Option<&Extra> {
         self.waiting.get(index)

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::{Choice, Scheduler, Waiting};
 use crate::path::Path;
+use crate::roster::Places;
 
 /// The path of the greatest weight, and of those the one opened first. The others are kept warm; when it falls
 /// silent it is no candidate any more, and the next one takes over at once.
@@ -12,12 +13,12 @@ use crate::path::Path;
 pub(super) struct Backup;
 
 impl Scheduler for Backup {
-    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Waiting<'_>, now: Instant) -> Choice {
+    fn choose(&mut self, paths: &[Path], candidates: Places, packet: &Waiting<'_>, now: Instant) -> Choice {
         let preference = |&index: &usize| {
             let path = &paths[index];
             (Reverse(path.config.weight), path.id)
         };
-        let first = candidates.iter().copied().min_by_key(preference);
+        let first = candidates.iter().min_by_key(preference);
         let first = first.filter(|&index| paths[index].has_room(packet.bytes(), now));
         first.map_or(Choice::Wait, Choice::Path)
     }

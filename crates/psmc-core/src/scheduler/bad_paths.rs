@@ -6,6 +6,7 @@ use psmc_wire::PathId;
 
 use super::{Choice, Scheduler, Waiting};
 use crate::path::Path;
+use crate::roster::Places;
 
 /// Sets aside the paths that are bad, and lets another scheduler choose among the rest.
 ///
@@ -16,45 +17,42 @@ pub(super) struct WithoutBadPaths {
     inner: Box<dyn Scheduler>,
     rule: BadPathRule,
     /// The candidates that are left, of those in `seen`.
-    left: Vec<usize>,
-    seen: Vec<usize>,
+    left: Places,
+    seen: Places,
 }
 
 impl WithoutBadPaths {
     pub(super) fn new(inner: Box<dyn Scheduler>) -> Self {
-        Self { inner, rule: BadPathRule::default(), left: Vec::new(), seen: Vec::new() }
+        Self { inner, rule: BadPathRule::default(), left: Places::default(), seen: Places::default() }
     }
 
-    fn sift(&mut self, paths: &[Path], candidates: &[usize]) {
-        self.seen.clear();
-        self.seen.extend_from_slice(candidates);
+    fn sift(&mut self, paths: &[Path], candidates: Places) {
+        self.seen = candidates;
         let rule = &self.rule;
-        let left = candidates.iter().copied().filter(|&index| !rule.is_set_aside(paths[index].id));
-        self.left.clear();
-        self.left.extend(left);
+        self.left = candidates.iter().filter(|&index| !rule.is_set_aside(paths[index].id)).collect();
         if self.left.is_empty() {
-            self.left.extend_from_slice(candidates);
+            self.left = candidates;
         }
         self.inner.on_change();
     }
 }
 
 impl Scheduler for WithoutBadPaths {
-    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Waiting<'_>, now: Instant) -> Choice {
+    fn choose(&mut self, paths: &[Path], candidates: Places, packet: &Waiting<'_>, now: Instant) -> Choice {
         let changed = self.rule.is_due(now) && {
-            let rates = candidates.iter().map(|&index| (paths[index].id, paths[index].bandwidth()));
+            let rates = candidates.iter().map(|index| (paths[index].id, paths[index].bandwidth()));
             self.rule.judge(rates, now)
         };
         if changed || self.seen != candidates {
             self.sift(paths, candidates);
         }
-        let choice = self.inner.choose(paths, &self.left, packet, now);
+        let choice = self.inner.choose(paths, self.left, packet, now);
         self.rule.waits += u32::from(choice == Choice::Wait);
         choice
     }
 
     fn on_change(&mut self) {
-        self.seen.clear();
+        self.seen = Places::default();
         self.inner.on_change();
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Choice, Scheduler, Waiting};
 use crate::congestion::bytes_in;
 use crate::path::{Path, on_wire};
+use crate::roster::Places;
 
 /// Of the paths that have room, the one with the earliest arrival, unless it is worth waiting for another.
 ///
@@ -50,8 +51,8 @@ fn weight(rate: u64, other: u64) -> f64 {
 }
 
 impl Scheduler for Earliest {
-    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Waiting<'_>, now: Instant) -> Choice {
-        if let [only] = *candidates {
+    fn choose(&mut self, paths: &[Path], candidates: Places, packet: &Waiting<'_>, now: Instant) -> Choice {
+        if let Some(only) = candidates.only() {
             return if paths[only].has_room(packet.bytes(), now) { Choice::Path(only) } else { Choice::Wait };
         }
         if let Some(path) = self.follow(paths, candidates, packet, now) {
@@ -75,7 +76,7 @@ impl Earliest {
     fn follow(
         &mut self,
         paths: &[Path],
-        candidates: &[usize],
+        candidates: Places,
         packet: &Waiting<'_>,
         now: Instant,
     ) -> Option<usize> {
@@ -83,24 +84,23 @@ impl Earliest {
         // What was lost chooses for itself.
         let is_new = packet.queued.seq.is_none();
         let path = stripe.path;
-        let may_follow =
-            is_new && candidates.binary_search(&path).is_ok() && paths[path].has_room(packet.bytes(), now);
+        let may_follow = is_new && candidates.contains(path) && paths[path].has_room(packet.bytes(), now);
         stripe.bytes = stripe.bytes.checked_sub(on_wire(packet.bytes())).filter(|_| may_follow)?;
         Some(path)
     }
 }
 
 /// Compares all paths.
-fn compare(paths: &[Path], candidates: &[usize], packet: &Waiting<'_>, now: Instant) -> Choice {
+fn compare(paths: &[Path], candidates: Places, packet: &Waiting<'_>, now: Instant) -> Choice {
     let bytes = packet.bytes();
     // It has its place in its sequence once it has been on a path.
     let again = packet.queued.seq.is_some();
     let arrival = |&index: &usize| paths[index].arrival(bytes, again, now);
     let has_room = |index: &usize| paths[*index].has_room(bytes, now);
-    let Some(best) = candidates.iter().copied().filter(has_room).min_by_key(arrival) else {
+    let Some(best) = candidates.iter().filter(has_room).min_by_key(arrival) else {
         return Choice::Wait;
     };
-    let nearest = candidates.iter().map(|&index| paths[index].propagation()).min().unwrap_or_default();
+    let nearest = candidates.iter().map(|index| paths[index].propagation()).min().unwrap_or_default();
     let detour = paths[best].propagation().saturating_sub(nearest).min(TOLERATED_DETOUR);
     let unsure = TOLERANCE + 3 * paths[best].jitter();
     let (early, rate) = (arrival(&best), paths[best].expected_rate());
@@ -110,5 +110,5 @@ fn compare(paths: &[Path], candidates: &[usize], packet: &Waiting<'_>, now: Inst
         paths[index].arrival(bytes * packet.backlog, again, now) < early.saturating_sub(leniency)
     };
     let mut full = candidates.iter().filter(|index| !has_room(index));
-    if full.any(refuses) { Choice::Wait } else { Choice::Path(best) }
+    if full.any(|index| refuses(&index)) { Choice::Wait } else { Choice::Path(best) }
 }

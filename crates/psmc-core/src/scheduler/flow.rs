@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::{Choice, Scheduler, Waiting};
 use crate::path::Path;
+use crate::roster::Places;
 
 /// Weighted rendezvous hashing (Thaler and Ravishankar 1998): when a path comes or goes, only the flows move
 /// that have to.
@@ -11,13 +12,7 @@ use crate::path::Path;
 pub(super) struct Flow;
 
 impl Scheduler for Flow {
-    fn choose(
-        &mut self,
-        paths: &[Path],
-        candidates: &[usize],
-        packet: &Waiting<'_>,
-        _now: Instant,
-    ) -> Choice {
+    fn choose(&mut self, paths: &[Path], candidates: Places, packet: &Waiting<'_>, _now: Instant) -> Choice {
         let score = |&index: &usize| {
             let path = &paths[index];
             let draw = mix(u64::from(packet.queued.bucket.number()) << 16 | u64::from(path.id.0));
@@ -25,7 +20,7 @@ impl Scheduler for Flow {
             let uniform = ((draw >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
             -uniform.ln() / f64::from(path.config.weight)
         };
-        let best = candidates.iter().copied().min_by(|a, b| score(a).total_cmp(&score(b)));
+        let best = candidates.iter().min_by(|a, b| score(a).total_cmp(&score(b)));
         best.map_or(Choice::Wait, Choice::Path)
     }
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::receive_ratio::ReceiveRatio;
 use super::{Choice, Scheduler, Waiting};
 use crate::path::Path;
+use crate::roster::Places;
 
 /// The bytes that a path of weight 1 may send in its turn: one full-size packet, so that paths alternate as
 /// finely as packets allow (deficit round robin, Shreedhar and Varghese 1995).
@@ -18,9 +19,9 @@ pub(super) struct Wrr {
 }
 
 impl Scheduler for Wrr {
-    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Waiting<'_>, now: Instant) -> Choice {
+    fn choose(&mut self, paths: &[Path], candidates: Places, packet: &Waiting<'_>, now: Instant) -> Choice {
         let quantum = |index: usize| QUANTUM * i64::from(paths[index].config.weight);
-        let index = self.turns.next(candidates, quantum);
+        let index = self.turns.next(paths.len(), candidates, quantum);
         if !paths[index].has_room(packet.bytes(), now) {
             return Choice::Wait;
         }
@@ -46,9 +47,9 @@ pub(super) struct AdaptiveWrr {
 }
 
 impl Scheduler for AdaptiveWrr {
-    fn choose(&mut self, paths: &[Path], candidates: &[usize], packet: &Waiting<'_>, now: Instant) -> Choice {
+    fn choose(&mut self, paths: &[Path], candidates: Places, packet: &Waiting<'_>, now: Instant) -> Choice {
         if self.ratio.is_due(now) {
-            let delivered = |&index: &usize| {
+            let delivered = |index: usize| {
                 let path: &Path = &paths[index];
                 (path.id, path.counters.acked_packets)
             };
@@ -60,14 +61,14 @@ impl Scheduler for AdaptiveWrr {
             let Path { id, config, .. } = &paths[index];
             ratio.quantum(*id).unwrap_or(QUANTUM * i64::from(config.weight))
         };
-        let index = self.turns.next(candidates, quantum);
+        let index = self.turns.next(paths.len(), candidates, quantum);
         if paths[index].has_room(bytes, now) {
             self.turns.charge(bytes);
             return Choice::Path(index);
         }
         // Out of its turn a path is not charged: what it would owe, it would pay when it is needed.
-        let with_room = candidates.iter().find(|&&index| paths[index].has_room(bytes, now));
-        with_room.map_or(Choice::Wait, |&index| Choice::Path(index))
+        let with_room = candidates.iter().find(|&index| paths[index].has_room(bytes, now));
+        with_room.map_or(Choice::Wait, Choice::Path)
     }
 
     fn on_change(&mut self) {
@@ -78,7 +79,6 @@ impl Scheduler for AdaptiveWrr {
 /// Whose turn it is.
 #[derive(Debug, Default)]
 struct Turns {
-    /// Position in the candidates.
     turn: usize,
     /// What each candidate may still send in its turn; negative if its last packet was longer than that, for
     /// which its own next turn pays, and nobody else's.
@@ -87,14 +87,13 @@ struct Turns {
 
 impl Turns {
     /// The candidate whose turn it is; `quantum` says how many bytes one gets with each turn.
-    fn next(&mut self, candidates: &[usize], quantum: impl Fn(usize) -> i64) -> usize {
-        self.credits.resize(candidates.len(), 0);
-        self.turn %= candidates.len();
-        while self.credits[self.turn] <= 0 {
-            self.turn = (self.turn + 1) % candidates.len();
-            self.credits[self.turn] += quantum(candidates[self.turn]);
+    fn next(&mut self, paths: usize, candidates: Places, quantum: impl Fn(usize) -> i64) -> usize {
+        self.credits.resize(paths, 0);
+        while self.credits[self.turn] <= 0 || !candidates.contains(self.turn) {
+            self.turn = candidates.after(self.turn).unwrap_or_default();
+            self.credits[self.turn] += quantum(self.turn);
         }
-        candidates[self.turn]
+        self.turn
     }
 
     /// The candidate whose turn it is sends so many bytes.

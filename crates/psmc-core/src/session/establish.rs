@@ -207,10 +207,10 @@ impl Session {
         self.egress.forget_order(&mut shared.pool);
         self.forget_repairs(shared);
         let lasts = |path: &Path| path.opened_here && path.usage.effective() != PathUse::Closed;
-        let (lasting, ended): (Vec<_>, _) = std::mem::take(&mut self.paths).into_iter().partition(lasts);
+        let (lasting, ended): (Vec<_>, _) = self.paths.take_all().into_iter().partition(lasts);
         let spent = lasting.iter().filter(|path| !path.first_hop.outlives_session());
         shared.events.extend(spent.map(|path| Event::HopWanted { peer: self.peer, path: path.id }));
-        self.paths = lasting.into_iter().map(|path| path.renewed(now)).collect();
+        lasting.into_iter().for_each(|path| self.paths.insert(path.renewed(now)));
         let forgotten = ended.iter().map(|path| Event::PathForgotten { peer: self.peer, path: path.id });
         shared.events.extend(forgotten);
         self.clock = crate::clock::SessionClock::new(now);

@@ -85,8 +85,7 @@ impl Session {
     }
 
     fn insert_path(&mut self, path: Path) {
-        let at = self.paths.partition_point(|other| other.id < path.id);
-        self.paths.insert(at, path);
+        self.paths.insert(path);
         self.replan();
     }
 
@@ -235,14 +234,15 @@ impl Session {
         if kind != self.config.scheduler {
             self.config.scheduler = kind;
             self.scheduler = kind.build(self.config.bad_path_rule);
+            self.unplaced = None;
         }
     }
 
     /// The network interface under some paths went down or came up.
     pub(crate) fn on_link(&mut self, socket: crate::SocketId, up: bool, shared: &mut Shared, now: Instant) {
         for index in 0..self.paths.len() {
-            let path = &mut self.paths[index];
-            if path.address.socket == socket {
+            if self.paths[index].address.socket == socket {
+                let path = &mut self.paths[index];
                 let before = path.state();
                 path.liveness.on_link(up, now);
                 self.note_state(index, before, shared, now);

@@ -262,7 +262,7 @@ impl Session {
             }
             self.paths[index].sent.recycle(datagram.packets);
             if let Some(wish) = datagram.path_use
-                && let Ok(wished) = self.paths.binary_search_by_key(&wish.path, |path| path.id)
+                && let Some(wished) = self.paths.index_of(wish.path)
             {
                 self.paths[wished].usage.on_confirmed(wish);
             }

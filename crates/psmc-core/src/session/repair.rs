@@ -19,7 +19,7 @@ impl Session {
         let (Role::Packet(kind), None) = (packet.role, packet.part) else { return };
         let avoid = self.paths[index].id;
         match kind {
-            RepairKind::Duplicate if self.scratch.candidates.len() > 1 => {
+            RepairKind::Duplicate if self.paths.candidates().len() > 1 => {
                 let queued = packet.copy(&mut shared.pool);
                 self.extras.push(Extra { queued, avoid, since: now }, &mut shared.pool);
             }
@@ -70,7 +70,7 @@ impl Session {
                 let fits = extra.queued.role != Role::Repair || path.fits(bytes);
                 extra.may_take(path.id) && fits && path.has_room(bytes, now)
             };
-            let suitable = self.scratch.candidates.iter().copied().filter(suits);
+            let suitable = self.paths.candidates().iter().filter(suits);
             let merit =
                 |&index: &usize| (paths[index].id == extra.avoid, paths[index].arrival(bytes, false, now));
             let Some(index) = suitable.min_by_key(merit) else {

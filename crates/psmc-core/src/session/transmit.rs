@@ -8,15 +8,26 @@ use psmc_wire::frame::FrameWriter;
 use super::Session;
 use crate::batch::{Batch, Transmit};
 use crate::classify::Classified;
-use crate::egress::{Queued, Service};
-use crate::path::{Path, PathRank, PathState};
+use crate::egress::Queued;
+use crate::path::{PathRank, PathState};
 use crate::repair::{RepairKind, Role};
+use crate::roster::Places;
 use crate::scheduler::{Choice, Waiting};
 use crate::shared::Shared;
 use crate::split;
 
 /// Room for the frames that one path carries for others: a few acknowledgements.
 const MAX_CARRIED: usize = 600;
+
+/// What the scheduler has left to wait, and when. As long as that is the same it would say the same of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unplaced {
+    queued: usize,
+    extras: usize,
+    /// Of the paths.
+    changes: u64,
+    at: Instant,
+}
 
 impl Session {
     /// Queues an inner packet for the peer.
@@ -57,33 +68,36 @@ impl Session {
         now: Instant,
     ) -> Option<Transmit> {
         self.keys.sealing()?;
+        self.paths.refresh(self.is_warm(now), now);
         self.recut();
         self.schedule(shared, now);
         self.carry_for_others(now);
-        let count = self.paths.len();
-        for offset in 0..count {
-            let index = (self.emission_turn + offset) % count;
-            let path = &mut self.paths[index];
-            if !path.wants_to_send(now) {
-                continue;
+        let mut unable = Places::default();
+        loop {
+            self.paths.refresh(self.is_warm(now), now);
+            let index = self.paths.next_sender(self.emission_turn, now)?;
+            if unable.contains(index) {
+                return None;
             }
+            self.emission_turn = index + 1;
             batch.clear();
+            let path = self.paths.emitting(index);
             let before = path.state();
             path.emit(self.keys.sealing()?, &self.clock, batch, now);
             // One probe too many makes a suspect dead.
             self.note_state(index, before, shared, now);
             if batch.segments() > 0 {
                 self.keys.on_sealed(batch.segments() as u64);
-                self.emission_turn = index + 1;
                 return Some(self.transmit(index, batch));
             }
+            unable.insert(index);
         }
-        None
     }
 
     /// What waits in paths whose datagrams have become smaller waits for its turn again, to be cut for them.
     fn recut(&mut self) {
-        for path in &mut self.paths {
+        for index in self.paths.shrunk().iter() {
+            let path = &mut self.paths[index];
             if path.mtu.take_shrunk() {
                 self.egress.put_back(path.take_outbox());
             }
@@ -106,44 +120,33 @@ impl Session {
 
     /// Gives waiting packets to paths until the scheduler lets one wait.
     fn schedule(&mut self, shared: &mut Shared, now: Instant) {
-        if !self.find_candidates() {
+        let candidates = self.paths.candidates();
+        if candidates.is_empty() {
             return;
         }
-        self.egress.set_service(&self.service(), now);
+        if self.unplaced == Some(self.unplaced(now)) {
+            return self.paths.note_idle(now);
+        }
+        self.egress.set_service(&self.paths.service(), now);
         self.place_extras(shared, now);
         loop {
             let backlog = self.egress.len();
             let Some(queued) = self.egress.front(&mut shared.pool, now) else { break };
             let front = Waiting { queued, backlog };
-            match self.scheduler.choose(&self.paths, &self.scratch.candidates, &front, now) {
+            match self.scheduler.choose(&self.paths, candidates, &front, now) {
                 Choice::Wait => break,
                 Choice::Path(index) => self.give(index, shared, now),
                 Choice::All => self.give_to_all(shared),
             }
             self.place_extras(shared, now);
         }
-        for &index in &self.scratch.candidates {
-            self.paths[index].note_idle(now);
-        }
+        self.paths.note_idle(now);
+        self.unplaced = Some(self.unplaced(now));
     }
 
-    /// Finds the paths of the best rank that there is; says whether there is any.
-    fn find_candidates(&mut self) -> bool {
-        self.scratch.candidates.clear();
-        let best = self.paths.iter().filter_map(Path::rank).min();
-        let is_best = |path: &Path| best.is_some() && path.rank() == best;
-        self.scratch.candidates.extend((0..self.paths.len()).filter(|&index| is_best(&self.paths[index])));
-        best.is_some()
-    }
-
-    /// What the candidates take.
-    fn service(&self) -> Service {
-        let candidates = || self.scratch.candidates.iter().map(|&index| &self.paths[index]);
-        let rate = |path: &Path| path.bandwidth().unwrap_or_else(|| path.pacing_rate());
-        Service {
-            round_trip: candidates().filter_map(|path| path.rtt.smoothed()).max().unwrap_or_default(),
-            rate: candidates().map(rate).fold(0, u64::saturating_add),
-        }
+    fn unplaced(&self, now: Instant) -> Unplaced {
+        let (queued, extras) = (self.egress.len(), self.extras.len());
+        Unplaced { queued, extras, changes: self.paths.changes(), at: now }
     }
 
     /// Takes the first packet from the queue, with its place in the order of its bucket.
@@ -170,10 +173,10 @@ impl Session {
 
     fn give_to_all(&mut self, shared: &mut Shared) {
         let Some(packet) = self.take_first() else { return };
-        for at in 0..self.scratch.candidates.len() {
+        for index in self.paths.candidates().iter() {
             // The copies are what repairs it.
             let copy = packet.copy(&mut shared.pool);
-            self.enqueue_cut(self.scratch.candidates[at], copy, shared);
+            self.enqueue_cut(index, copy, shared);
         }
         shared.pool.put(packet.packet);
     }
@@ -196,16 +199,12 @@ impl Session {
     /// Finds carriers for frames about paths that should not, or can not, carry them themselves:
     /// acknowledgements of paths that don't work in our direction, and wishes about the use of paths.
     fn carry_for_others(&mut self, now: Instant) {
-        let due = |path: &Path| {
-            let wish = path.usage.repeat_at().is_some_and(|at| at <= now);
-            let silent = path.state() != PathState::Active;
-            path.ack_travels_elsewhere || wish || (silent && path.received.ack_pending())
-        };
-        if !self.paths.iter().any(due) {
+        let carried = self.paths.carried(now);
+        if carried.is_empty() {
             return;
         }
         let carrier = self.carrier();
-        for index in 0..self.paths.len() {
+        for index in carried.iter() {
             let path = &mut self.paths[index];
             path.ack_travels_elsewhere = carrier.is_some() && path.state() != PathState::Active;
             let Some(carrier) = carrier else { continue };

@@ -1,0 +1,290 @@
+//! The paths of a session, and which of them has something to do when.
+//!
+//! A session has up to 64 paths, and does something a hundred thousand times a second, mostly to one of them. So nothing
+//! looks at all of them each time: what follows from the state of a path is noted here, and looked at anew when the path
+//! was touched, which is to say, lent out to be changed. That is the only way in which a note gets out of date, and this
+//! the only place that knows of it.
+
+mod places;
+mod soonest;
+
+use std::ops::{Deref, Index, IndexMut};
+use std::time::{Duration, Instant};
+
+use psmc_wire::PathId;
+
+use crate::egress::Service;
+use crate::path::{Path, PathRank, PathState};
+pub(crate) use places::Places;
+use soonest::Soonest;
+
+/// All paths of a session, sorted by id, at most 128 of them.
+///
+/// Reading goes by slices. Changing goes by [`IndexMut`] or [`iter_mut`](Self::iter_mut), and leaves the notes about those
+/// paths out of date: call [`refresh`](Self::refresh) before asking for anything that is noted.
+#[derive(Debug, Default)]
+pub(crate) struct Roster {
+    paths: Vec<Path>,
+    /// Those whose notes are out of date.
+    touched: Places,
+    /// How often paths were touched, except by [`emitting`](Self::emitting).
+    changes: u64,
+    notes: Vec<Note>,
+    /// Whether the session has seen traffic of late.
+    warm: bool,
+    /// Bytes on the wire of the packet whose turn it was last in the session.
+    backlog: u64,
+    /// When a path has something to send, or had.
+    sending: Soonest,
+    /// When it has something to do.
+    waking: Soonest,
+    /// When it has room again for what waits in the session.
+    pacing: Soonest,
+    /// When a wish about its use should be told.
+    wishing: Soonest,
+    active: Places,
+    candidates: Places,
+    shrunk: Places,
+    /// Those whose acknowledgements travel, or have to travel, elsewhere.
+    carried: Places,
+    /// Those that know that there is nothing to send, and those that were asked whether they have room at `asked_at`.
+    idle: Places,
+    asked: Places,
+    asked_at: Option<Instant>,
+    service: Option<Service>,
+}
+
+/// What is noted of one path beside its times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Note {
+    rank: Option<PathRank>,
+    /// Bytes per second.
+    rate: u64,
+    round_trip: Duration,
+}
+
+impl Roster {
+    /// Adds a path, in its place.
+    pub(crate) fn insert(&mut self, path: Path) {
+        let at = self.paths.partition_point(|other| other.id < path.id);
+        self.paths.insert(at, path);
+        self.renumber();
+    }
+
+    /// Takes a path out.
+    pub(crate) fn remove(&mut self, index: usize) -> Path {
+        let path = self.paths.remove(index);
+        self.renumber();
+        path
+    }
+
+    /// Takes all of them out.
+    pub(crate) fn take_all(&mut self) -> Vec<Path> {
+        let paths = std::mem::take(&mut self.paths);
+        self.renumber();
+        paths
+    }
+
+    /// All of them, to be changed.
+    pub(crate) fn iter_mut(&mut self) -> std::slice::IterMut<'_, Path> {
+        self.touched = Places::first(self.paths.len());
+        (self.idle, self.asked) = (Places::default(), Places::default());
+        self.changes += 1;
+        self.paths.iter_mut()
+    }
+
+    /// A path that is to send what it has: no other one has more room afterwards, nor has itself.
+    pub(crate) fn emitting(&mut self, index: usize) -> &mut Path {
+        self.touch(index);
+        &mut self.paths[index]
+    }
+
+    /// How often paths were changed, but for what they have sent.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The place of the path with this id.
+    pub(crate) fn index_of(&self, id: PathId) -> Option<usize> {
+        self.paths.binary_search_by_key(&id, |path| path.id).ok()
+    }
+
+    /// Looks again at whatever has changed. `warm` says that the session has seen traffic of late.
+    pub(crate) fn refresh(&mut self, warm: bool, now: Instant) {
+        if warm != self.warm {
+            self.warm = warm;
+            self.touched = Places::first(self.paths.len());
+        }
+        let mut ranks_changed = false;
+        while let Some(index) = self.touched.take_first() {
+            ranks_changed |= self.look_at(index, now);
+        }
+        if ranks_changed {
+            self.find_candidates();
+        }
+    }
+
+    /// The first path from `start` on, and after the last one from the beginning, that has something to send.
+    pub(crate) fn next_sender(&self, start: usize, now: Instant) -> Option<usize> {
+        self.sending.next_due(start, now)
+    }
+
+    /// The paths that have something to do.
+    pub(crate) fn due(&self, now: Instant) -> Places {
+        self.waking.due(now)
+    }
+
+    /// When a path has something to do. If a packet waits in the session, that may be to take it: `backlog` is its size
+    /// on the wire.
+    pub(crate) fn next_wake(&mut self, backlog: Option<u64>, now: Instant) -> Option<Instant> {
+        let Some(backlog) = backlog else { return self.waking.first() };
+        if backlog != self.backlog {
+            self.backlog = backlog;
+            for (index, path) in self.paths.iter().enumerate() {
+                self.pacing.set(index, path.room_at(backlog, now));
+            }
+        }
+        // What has room and gets nothing waits for another path, or for an event.
+        while let Some(index) = self.pacing.next_due(0, now) {
+            self.pacing.set(index, None);
+        }
+        [self.waking.first(), self.pacing.first()].into_iter().flatten().min()
+    }
+
+    /// When a wish about the use of a path should be told.
+    pub(crate) fn next_wish(&self) -> Option<Instant> {
+        self.wishing.first()
+    }
+
+    /// The paths of which frames have to travel on another one.
+    pub(crate) fn carried(&self, now: Instant) -> Places {
+        self.carried.with(self.wishing.due(now))
+    }
+
+    /// Whether any path works.
+    pub(crate) fn is_any_active(&self) -> bool {
+        !self.active.is_empty()
+    }
+
+    /// The paths of the best rank that there is: those that may carry data.
+    pub(crate) fn candidates(&self) -> Places {
+        self.candidates
+    }
+
+    /// Those whose datagrams have become smaller.
+    pub(crate) fn shrunk(&self) -> Places {
+        self.shrunk
+    }
+
+    /// What the candidates take.
+    pub(crate) fn service(&mut self) -> Service {
+        let (notes, candidates) = (&self.notes, self.candidates);
+        *self.service.get_or_insert_with(|| {
+            let notes = || candidates.iter().map(|index| notes[index]);
+            Service {
+                round_trip: notes().map(|note| note.round_trip).max().unwrap_or_default(),
+                rate: notes().map(|note| note.rate).fold(0, u64::saturating_add),
+            }
+        })
+    }
+
+    /// There is nothing more for the candidates.
+    pub(crate) fn note_idle(&mut self, now: Instant) {
+        if self.asked_at != Some(now) {
+            (self.asked, self.asked_at) = (self.idle, Some(now));
+        }
+        for index in self.candidates.without(self.asked).iter() {
+            self.asked.insert(index);
+            if self.paths[index].note_idle(now) {
+                self.idle.insert(index);
+            }
+        }
+    }
+
+    fn touch(&mut self, index: usize) {
+        self.touched.insert(index);
+        self.idle.remove(index);
+        self.asked.remove(index);
+    }
+
+    /// The places are others.
+    fn renumber(&mut self) {
+        let count = self.paths.len();
+        let paths = std::mem::take(&mut self.paths);
+        *self = Self {
+            paths,
+            touched: Places::first(count),
+            changes: self.changes + 1,
+            notes: vec![Note::default(); count],
+            warm: self.warm,
+            backlog: self.backlog,
+            sending: Soonest::new(count),
+            waking: Soonest::new(count),
+            pacing: Soonest::new(count),
+            wishing: Soonest::new(count),
+            ..Self::default()
+        };
+    }
+
+    /// Notes what has become of a path; says whether its rank is another one.
+    fn look_at(&mut self, index: usize, now: Instant) -> bool {
+        let path = &self.paths[index];
+        self.sending.set(index, path.send_at(now));
+        self.waking.set(index, path.wake_at(self.warm, now));
+        self.pacing.set(index, path.room_at(self.backlog, now));
+        self.wishing.set(index, path.usage.repeat_at());
+        self.active.set(index, path.state() == PathState::Active);
+        self.shrunk.set(index, path.mtu.has_shrunk());
+        self.carried.set(index, path.needs_carrier());
+        let rate = path.bandwidth().unwrap_or_else(|| path.pacing_rate());
+        let round_trip = path.rtt.smoothed().unwrap_or_default();
+        let note = Note { rank: path.rank(), rate, round_trip };
+        let before = std::mem::replace(&mut self.notes[index], note);
+        if note != before {
+            self.service = None;
+        }
+        note.rank != before.rank
+    }
+
+    fn find_candidates(&mut self) {
+        let best = self.notes.iter().filter_map(|note| note.rank).min();
+        self.candidates = Places::default();
+        for (index, note) in self.notes.iter().enumerate() {
+            self.candidates.set(index, note.rank.is_some() && note.rank == best);
+        }
+        self.service = None;
+    }
+}
+
+impl Deref for Roster {
+    type Target = [Path];
+
+    fn deref(&self) -> &[Path] {
+        &self.paths
+    }
+}
+
+impl Index<usize> for Roster {
+    type Output = Path;
+
+    fn index(&self, index: usize) -> &Path {
+        &self.paths[index]
+    }
+}
+
+impl IndexMut<usize> for Roster {
+    fn index_mut(&mut self, index: usize) -> &mut Path {
+        self.touch(index);
+        self.changes += 1;
+        &mut self.paths[index]
+    }
+}
+
+impl<'a> IntoIterator for &'a mut Roster {
+    type Item = &'a mut Path;
+    type IntoIter = std::slice::IterMut<'a, Path>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter_mut()
+    }
+}

@@ -93,12 +93,12 @@ impl Coupling {
             queue.begin_slot(self.slot);
         }
         let mut changed = self.groups.iter().any(|group| !group.is_whole(paths));
-        let mut rest: &[Path] = paths;
-        while let [a, others @ ..] = rest {
-            for b in others {
-                changed |= self.compare(a, b);
+        let settled = |path: &Path| self.queues.get(&path.id)?.settled(self.slot);
+        let settled: Vec<_> = paths.iter().filter_map(|path| Some((path, settled(path)?))).collect();
+        for (at, a) in settled.iter().enumerate() {
+            for b in &settled[at + 1..] {
+                changed |= self.compare(*a, *b);
             }
-            rest = others;
         }
         if changed {
             self.regroup(paths, now);
@@ -109,15 +109,11 @@ impl Coupling {
     }
 
     /// Compares the queues of two paths; says whether that changes what is thought of them.
-    fn compare(&mut self, a: &Path, b: &Path) -> bool {
-        let settled = |path: &Path| self.queues.get(&path.id)?.settled(self.slot);
-        let Some(lengths) = settled(a).zip(settled(b)) else {
-            return false;
-        };
+    fn compare(&mut self, (a, length_a): (&Path, f64), (b, length_b): (&Path, f64)) -> bool {
         let relay = a.first_hop.relay();
         let hinted =
             a.address.socket == b.address.socket || (relay.is_some() && relay == b.first_hop.relay());
-        self.pairs.entry((a.id, b.id)).or_default().on_slot(lengths, hinted)
+        self.pairs.entry((a.id, b.id)).or_default().on_slot((length_a, length_b), hinted)
     }
 
     /// Forms the groups anew. One that keeps most of its members goes on.

@@ -24,6 +24,8 @@ use psmc_wire::PathId;
 use psmc_wire::datagram::DATAGRAM_OVERHEAD;
 use psmc_wire::frame::{DATA_OVERHEAD, PathStats, PathUse, PathUseFrame};
 
+pub(crate) use allowance::Allowance;
+pub(crate) use arrival::{Forecast, INITIAL_RTT, nanos};
 pub use hop::Via;
 pub use liveness::PathState;
 pub(crate) use received::Arrival;
@@ -181,20 +183,17 @@ impl Path {
         self.liveness.state()
     }
 
+    /// Whether something of the peer's may be on its way on this path.
+    pub(crate) fn is_live(&self) -> bool {
+        self.state() != PathState::Dead && self.received.heard_at().is_some()
+    }
+
     /// How much this path is to be preferred for data, smaller first; `None` if it must not carry any.
     pub(crate) fn rank(&self) -> Option<PathRank> {
         let usage = self.usage.effective();
         let state = self.state();
         let usable = usage != PathUse::Closed && matches!(state, PathState::Active | PathState::Suspect);
         usable.then_some(PathRank { state, usage })
-    }
-
-    /// Whether a packet of `bytes` could leave at once.
-    pub(crate) fn has_room(&self, bytes: usize, now: Instant) -> bool {
-        let waiting = self.outbox_bytes + on_wire(bytes);
-        self.sent.has_room()
-            && self.sent.inflight_bytes() + waiting <= self.window()
-            && waiting <= self.pacer.available(now, self.pacing_rate())
     }
 
     /// How large an inner packet fits into a datagram of this path.

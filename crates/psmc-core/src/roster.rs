@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use psmc_wire::PathId;
 
 use crate::egress::Service;
-use crate::path::{Path, PathRank, PathState};
+use crate::path::{INITIAL_RTT, Path, PathRank, PathState};
 pub(crate) use places::Places;
-use soonest::Soonest;
+pub(crate) use soonest::Soonest;
 
 /// All paths of a session, sorted by id, at most 128 of them.
 ///
@@ -25,8 +25,14 @@ use soonest::Soonest;
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
     paths: Vec<Path>,
+    /// Of each path, for they are close to each other here.
+    ids: Vec<PathId>,
+    /// The place of the path that was last asked for.
+    found: usize,
     /// Those whose notes are out of date.
     touched: Places,
+    /// Those that were touched since the scheduler was last told.
+    changed: Places,
     /// How often paths were touched, except by [`emitting`](Self::emitting).
     changes: u64,
     notes: Vec<Note>,
@@ -35,13 +41,14 @@ pub(crate) struct Roster {
     /// Bytes on the wire of the packet whose turn it was last in the session.
     backlog: u64,
     /// When a path has something to send, or had.
-    sending: Soonest,
+    sending: Soonest<Instant>,
     /// When it has something to do.
-    waking: Soonest,
-    /// When it has room again for what waits in the session.
-    pacing: Soonest,
+    waking: Soonest<Instant>,
+    /// When it has room again for what waits in the session, but for those of which that has not been asked again.
+    pacing: Soonest<Instant>,
+    unpaced: Places,
     /// When a wish about its use should be told.
-    wishing: Soonest,
+    wishing: Soonest<Instant>,
     active: Places,
     candidates: Places,
     shrunk: Places,
@@ -52,15 +59,55 @@ pub(crate) struct Roster {
     asked: Places,
     asked_at: Option<Instant>,
     service: Option<Service>,
+    live: Places,
+    horizon: Option<Horizon>,
+}
+
+/// To which of the sets that the roster keeps a path belongs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Kinds {
+    active: bool,
+    live: bool,
+    shrunk: bool,
+    carried: bool,
 }
 
 /// What is noted of one path beside its times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Note {
+    kinds: Kinds,
     rank: Option<PathRank>,
     /// Bytes per second.
     rate: u64,
-    round_trip: Duration,
+    round_trip: Option<Duration>,
+    /// The largest one-way delay of late, microseconds on the session's relative scale.
+    delay_us: Option<i32>,
+}
+
+/// The live paths, and how long what they carry may take.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Slowest {
+    /// How many there are.
+    pub(crate) paths: usize,
+    /// The largest one-way delay of late, microseconds on the session's relative scale.
+    pub(crate) delay_us: Option<i32>,
+    /// The longest round trip.
+    pub(crate) round_trip: Duration,
+}
+
+impl Slowest {
+    fn add(&mut self, round_trip: Option<Duration>, delay_us: Option<i32>) {
+        self.paths += 1;
+        self.delay_us = self.delay_us.max(delay_us);
+        self.round_trip = self.round_trip.max(round_trip.unwrap_or(INITIAL_RTT));
+    }
+}
+
+/// The sender's clock at the sending of the newest datagram of the live path that is behind all others.
+#[derive(Clone, Copy, Debug)]
+struct Horizon {
+    path: usize,
+    sent_at_us: u32,
 }
 
 impl Roster {
@@ -88,6 +135,8 @@ impl Roster {
     /// All of them, to be changed.
     pub(crate) fn iter_mut(&mut self) -> std::slice::IterMut<'_, Path> {
         self.touched = Places::first(self.paths.len());
+        self.changed = self.touched;
+        self.horizon = None;
         (self.idle, self.asked) = (Places::default(), Places::default());
         self.changes += 1;
         self.paths.iter_mut()
@@ -104,9 +153,22 @@ impl Roster {
         self.changes
     }
 
+    /// The paths that have changed since this was last asked: by a scheduler, which remembers what it makes of them.
+    pub(crate) fn take_changed(&mut self) -> Places {
+        std::mem::take(&mut self.changed)
+    }
+
     /// The place of the path with this id.
     pub(crate) fn index_of(&self, id: PathId) -> Option<usize> {
-        self.paths.binary_search_by_key(&id, |path| path.id).ok()
+        self.ids.binary_search(&id).ok()
+    }
+
+    /// The same for one of which more will be asked: successive datagrams are often of one path.
+    pub(crate) fn find(&mut self, id: PathId) -> Option<usize> {
+        if self.ids.get(self.found) != Some(&id) {
+            self.found = self.index_of(id)?;
+        }
+        Some(self.found)
     }
 
     /// Looks again at whatever has changed. `warm` says that the session has seen traffic of late.
@@ -140,9 +202,10 @@ impl Roster {
         let Some(backlog) = backlog else { return self.waking.first() };
         if backlog != self.backlog {
             self.backlog = backlog;
-            for (index, path) in self.paths.iter().enumerate() {
-                self.pacing.set(index, path.room_at(backlog, now));
-            }
+            self.unpaced = Places::first(self.paths.len());
+        }
+        for index in std::mem::take(&mut self.unpaced).iter() {
+            self.pacing.set(index, self.paths[index].room_at(backlog, now));
         }
         // What has room and gets nothing waits for another path, or for an event.
         while let Some(index) = self.pacing.next_due(0, now) {
@@ -182,10 +245,37 @@ impl Roster {
         *self.service.get_or_insert_with(|| {
             let notes = || candidates.iter().map(|index| notes[index]);
             Service {
-                round_trip: notes().map(|note| note.round_trip).max().unwrap_or_default(),
+                round_trip: notes().filter_map(|note| note.round_trip).max().unwrap_or_default(),
                 rate: notes().map(|note| note.rate).fold(0, u64::saturating_add),
             }
         })
+    }
+
+    /// The paths on which something may be on its way. One that has been quiet is among them: the peer may just have begun
+    /// to use it.
+    pub(crate) fn slowest(&self) -> Slowest {
+        let mut slowest = Slowest::default();
+        for note in self.live.without(self.touched).iter().map(|index| &self.notes[index]) {
+            slowest.add(note.round_trip, note.delay_us);
+        }
+        for path in self.touched.iter().map(|index| &self.paths[index]).filter(|path| path.is_live()) {
+            slowest.add(path.rtt.smoothed(), path.received.largest_delay_us());
+        }
+        slowest
+    }
+
+    /// The moment, by the peer's clock, from before which nothing is on its way any more: every path that is live has
+    /// delivered something sent later.
+    pub(crate) fn horizon(&mut self) -> Option<u32> {
+        if self.horizon.is_none() {
+            let newest =
+                self.paths.iter().enumerate().filter(|(_, path)| path.is_live()).filter_map(|(at, path)| {
+                    Some(Horizon { path: at, sent_at_us: path.received.newest_sent_at_us()? })
+                });
+            self.horizon =
+                newest.min_by(|a, b| a.sent_at_us.wrapping_sub(b.sent_at_us).cast_signed().cmp(&0));
+        }
+        self.horizon.map(|horizon| horizon.sent_at_us)
     }
 
     /// There is nothing more for the candidates.
@@ -203,8 +293,14 @@ impl Roster {
 
     fn touch(&mut self, index: usize) {
         self.touched.insert(index);
+        self.changed.insert(index);
         self.idle.remove(index);
         self.asked.remove(index);
+        // What is behind may catch up, and what was not live may be behind.
+        let is_behind = |horizon: Horizon| horizon.path == index || !self.paths[index].is_live();
+        if self.horizon.is_some_and(is_behind) {
+            self.horizon = None;
+        }
     }
 
     /// The places are others.
@@ -212,8 +308,10 @@ impl Roster {
         let count = self.paths.len();
         let paths = std::mem::take(&mut self.paths);
         *self = Self {
+            ids: paths.iter().map(|path| path.id).collect(),
             paths,
             touched: Places::first(count),
+            changed: Places::first(count),
             changes: self.changes + 1,
             notes: vec![Note::default(); count],
             warm: self.warm,
@@ -231,16 +329,25 @@ impl Roster {
         let path = &self.paths[index];
         self.sending.set(index, path.send_at(now));
         self.waking.set(index, path.wake_at(self.warm, now));
-        self.pacing.set(index, path.room_at(self.backlog, now));
+        self.unpaced.insert(index);
         self.wishing.set(index, path.usage.repeat_at());
-        self.active.set(index, path.state() == PathState::Active);
-        self.shrunk.set(index, path.mtu.has_shrunk());
-        self.carried.set(index, path.needs_carrier());
         let rate = path.bandwidth().unwrap_or_else(|| path.pacing_rate());
-        let round_trip = path.rtt.smoothed().unwrap_or_default();
-        let note = Note { rank: path.rank(), rate, round_trip };
+        let (round_trip, delay_us) = (path.rtt.smoothed(), path.received.largest_delay_us());
+        let kinds = Kinds {
+            active: path.state() == PathState::Active,
+            live: path.is_live(),
+            shrunk: path.mtu.has_shrunk(),
+            carried: path.needs_carrier(),
+        };
+        let note = Note { kinds, rank: path.rank(), rate, round_trip, delay_us };
         let before = std::mem::replace(&mut self.notes[index], note);
-        if note != before {
+        if kinds != before.kinds {
+            self.active.set(index, kinds.active);
+            self.live.set(index, kinds.live);
+            self.shrunk.set(index, kinds.shrunk);
+            self.carried.set(index, kinds.carried);
+        }
+        if (rate, round_trip) != (before.rate, before.round_trip) {
             self.service = None;
         }
         note.rank != before.rank

@@ -3,6 +3,7 @@
 mod backup;
 mod bad_paths;
 mod earliest;
+mod field;
 mod flow;
 mod receive_ratio;
 mod wrr;
@@ -13,8 +14,7 @@ use std::time::Instant;
 use thiserror::Error;
 
 use crate::egress::Queued;
-use crate::path::Path;
-use crate::roster::Places;
+use crate::roster::{Places, Roster};
 
 /// The schedulers there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -118,6 +118,11 @@ impl Waiting<'_> {
     fn bytes(&self) -> usize {
         self.queued.packet.len()
     }
+
+    /// Whether the packet has been on a path before: it has its place in its sequence then.
+    fn is_again(&self) -> bool {
+        self.queued.seq.is_some()
+    }
 }
 
 /// Chooses paths for packets, one by one.
@@ -126,7 +131,13 @@ impl Waiting<'_> {
 /// A scheduler may give a packet to a path that has no room; it then waits in that path's own queue.
 pub(crate) trait Scheduler: Send + std::fmt::Debug {
     /// The path for `packet`.
-    fn choose(&mut self, paths: &[Path], candidates: Places, packet: &Waiting<'_>, now: Instant) -> Choice;
+    fn choose(
+        &mut self,
+        paths: &mut Roster,
+        candidates: Places,
+        packet: &Waiting<'_>,
+        now: Instant,
+    ) -> Choice;
 
     /// Paths were added or removed, or have changed their rank or weight.
     fn on_change(&mut self) {}
@@ -137,7 +148,13 @@ pub(crate) trait Scheduler: Send + std::fmt::Debug {
 struct Redundant;
 
 impl Scheduler for Redundant {
-    fn choose(&mut self, paths: &[Path], candidates: Places, packet: &Waiting<'_>, now: Instant) -> Choice {
+    fn choose(
+        &mut self,
+        paths: &mut Roster,
+        candidates: Places,
+        packet: &Waiting<'_>,
+        now: Instant,
+    ) -> Choice {
         let bytes = packet.bytes();
         if candidates.iter().any(|index| paths[index].has_room(bytes, now)) {
             Choice::All

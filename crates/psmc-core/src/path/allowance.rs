@@ -2,10 +2,42 @@
 
 use std::time::Instant;
 
-use super::{OUTER_HEADERS, Path, mtu};
+use super::pacer::Pacer;
+use super::{OUTER_HEADERS, Path, mtu, on_wire};
 use crate::coupling::{Feedback, Share};
 
+/// What a path may send, as long as it is not touched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowance {
+    /// Bytes that wait in the path.
+    outbox: u64,
+    /// What may still be in flight, those included.
+    window: u64,
+    pacer: Pacer,
+    rate: u64,
+}
+
+impl Allowance {
+    /// Whether a packet of `bytes` could leave at once.
+    pub(crate) fn admits(&self, bytes: usize, now: Instant) -> bool {
+        let waiting = self.outbox + on_wire(bytes);
+        waiting <= self.window && self.pacer.admits(waiting, now, self.rate)
+    }
+}
+
 impl Path {
+    /// What may be sent.
+    pub(crate) fn allowance(&self) -> Allowance {
+        let window = if self.sent.has_room() { self.window() } else { 0 };
+        let window = window.saturating_sub(self.sent.inflight_bytes());
+        Allowance { outbox: self.outbox_bytes, window, pacer: self.pacer, rate: self.pacing_rate() }
+    }
+
+    /// Whether a packet of `bytes` could leave at once.
+    pub(crate) fn has_room(&self, bytes: usize, now: Instant) -> bool {
+        self.allowance().admits(bytes, now)
+    }
+
     /// Bytes that may be in flight.
     pub(super) fn window(&self) -> u64 {
         self.share.map_or_else(|| self.controller.window(), |share| share.window)

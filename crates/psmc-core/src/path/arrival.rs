@@ -5,24 +5,72 @@ use std::time::{Duration, Instant};
 use super::{Path, on_wire};
 
 /// The round trip that is assumed before one is measured (RFC 9002 §6.2.2).
-const INITIAL_RTT: Duration = Duration::from_millis(333);
+pub(crate) const INITIAL_RTT: Duration = Duration::from_millis(333);
 
 /// The delays of a path that is used well vary by as much, because of its queue.
 const OWN_DEVIATION: Duration = Duration::from_millis(20);
 
+/// How much more a packet that is sent again shuns losses.
+const AGAIN_RISK: u32 = 4;
+
+/// What tells when a packet would arrive on a path, as long as the path is not touched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forecast {
+    /// The time of a packet on the path without any queue.
+    pub(crate) propagation: Duration,
+    /// Bytes per second at which the path is expected to forward what is sent now.
+    pub(crate) rate: u64,
+    /// By how much the delays of successive datagrams differ.
+    pub(crate) jitter: Duration,
+    /// The delay without queues, by which a packet arrives that may be lost: for one that is sent for the first time, and
+    /// for one that is sent again. In nanoseconds.
+    delay: [u64; 2],
+    /// When the queues on the way have drained.
+    drained_at: Instant,
+    /// Bytes that wait in the path.
+    outbox: u64,
+    nanos_per_byte: f64,
+}
+
+impl Forecast {
+    /// After how many nanoseconds a packet of `bytes` would arrive if it were given to the path now: what waits before it,
+    /// at the path's rate, the path's delay, and what it costs on average that it may be lost. Comparable between the
+    /// paths of a session. A packet that is sent `again` is late already, and others wait for it: it shuns losses more.
+    pub(crate) fn arrival(&self, bytes: usize, again: bool, now: Instant) -> u64 {
+        let waiting = whole((self.outbox + on_wire(bytes)) as f64 * self.nanos_per_byte);
+        let queue = if self.has_queue(now) { nanos(self.drained_at - now) } else { 0 };
+        self.delay[usize::from(again)].saturating_add(queue).saturating_add(waiting)
+    }
+
+    /// Whether there are queues on the way. Only then, a packet arrives the sooner the later it is sent.
+    pub(crate) fn has_queue(&self, now: Instant) -> bool {
+        self.drained_at > now
+    }
+}
+
 impl Path {
-    /// When a packet of `bytes` would arrive if it were given to this path now: what waits before it, at the
-    /// path's rate, the path's delay, and what it costs on average that it may be lost. Comparable between the paths
-    /// of a session. A packet that is sent `again` is late already, and others wait for it: it shuns losses more.
-    pub(crate) fn arrival(&self, bytes: usize, again: bool, now: Instant) -> Duration {
-        let rate = self.expected_rate();
-        let queueing = self.forward.queueing(now);
-        let waiting = Duration::from_secs_f64((self.outbox_bytes + on_wire(bytes)) as f64 / rate as f64);
-        // What was sent of late stands in the queue of the bottleneck, and no round trip tells of it yet.
-        let ahead = self.bottleneck.saturating_duration_since(now);
-        let repair = (self.smoothed_rtt() * 5 / 4).mul_f64(self.losses.risk(again, now));
+    /// What tells when a packet would arrive on this path. What the path loses as a rule is taken as it is now: it is
+    /// forgotten far more slowly than paths are touched.
+    pub(crate) fn forecast(&self, now: Instant) -> Forecast {
+        let (rate, propagation) = (self.expected_rate(), self.propagation());
         let varies = 4 * self.forward.deviation().saturating_sub(OWN_DEVIATION);
-        self.propagation() + queueing.max(ahead) + waiting + repair + varies
+        let repair = (self.smoothed_rtt() * 5 / 4).mul_f64(self.losses.risk(now));
+        // What was sent of late stands in the queue of the bottleneck, and no round trip tells of it yet.
+        let drained_at = self.forward.drained_at().map_or(self.bottleneck, |at| at.max(self.bottleneck));
+        Forecast {
+            propagation,
+            rate,
+            jitter: self.jitter(),
+            delay: [1, AGAIN_RISK].map(|risk| nanos(propagation + varies + risk * repair)),
+            drained_at,
+            outbox: self.outbox_bytes,
+            nanos_per_byte: 1e9 / rate as f64,
+        }
+    }
+
+    /// After how many nanoseconds a packet of `bytes` would arrive if it were given to this path now.
+    pub(crate) fn arrival(&self, bytes: usize, now: Instant) -> u64 {
+        self.forecast(now).arrival(bytes, false, now)
     }
 
     /// The time of a packet on the path without any queue.
@@ -52,4 +100,18 @@ impl Path {
         let time = Duration::from_secs_f64(bytes as f64 / rate as f64);
         self.bottleneck = self.bottleneck.max(now) + time;
     }
+}
+
+/// A time in nanoseconds.
+pub(crate) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "conversion saturates, and none is negative"
+)]
+fn whole(number: f64) -> u64 {
+    number as u64
 }

@@ -53,13 +53,10 @@ impl ForwardDelay {
         self.queueing.map_or(Duration::ZERO, |queueing| queueing.delay)
     }
 
-    /// The queueing delay to reckon with. Queues are gone when a path has rested: then the mean still tells of
-    /// them, the latest measurement doesn't. If there is no newer one, the queue has drained meanwhile.
-    pub(crate) fn queueing(&self, now: Instant) -> Duration {
-        self.queueing.map_or(Duration::ZERO, |queueing| {
-            let measured = queueing.mean.min(queueing.latest);
-            measured.saturating_sub(now.saturating_duration_since(queueing.at))
-        })
+    /// When the queue to reckon with has drained, if nothing newer is learnt. Queues are gone when a path has rested: then
+    /// the mean still tells of them, the latest measurement doesn't.
+    pub(crate) fn drained_at(&self) -> Option<Instant> {
+        self.queueing.map(|queueing| queueing.at + queueing.mean.min(queueing.latest))
     }
 
     /// By how much the delay varies, whether by queues or without.

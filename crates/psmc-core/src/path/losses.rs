@@ -14,9 +14,6 @@ const LEAST_KEPT: f64 = 0.1;
 /// A path that delivers this share is worth its repairs.
 const MOSTLY_KEPT: f64 = 0.65;
 
-/// How much more a packet that is sent again shuns losses.
-const AGAIN_RISK: f64 = 4.0;
-
 /// A path that is hardly used tells little of what it loses. Within this time half of what was lost by rule is forgotten:
 /// a lossy hour is no reason to leave a path alone for ever, and a minute is enough to try it again with little.
 const HALF_LIFE: Duration = Duration::from_secs(20);
@@ -44,11 +41,9 @@ impl Losses {
         }
     }
 
-    /// How often a packet has to be repaired on average, as far as it delays what comes behind. One that is sent
-    /// `again` is late already, and others wait for it.
-    pub(super) fn risk(&self, again: bool, now: Instant) -> f64 {
-        let risk = if again { AGAIN_RISK * self.of_late } else { self.of_late };
-        risk * self.repeated(now)
+    /// How often a packet has to be repaired on average, as far as it delays what comes behind.
+    pub(super) fn risk(&self, now: Instant) -> f64 {
+        self.of_late * self.repeated(now)
     }
 
     /// What is lost over a longer time, as far as it is still worth anything.
@@ -82,8 +77,7 @@ mod tests {
     #[test]
     fn a_path_that_loses_half_is_shunned_more_than_in_proportion() {
         let now = Instant::now();
-        assert!(lossy(now).risk(false, now) > 1.5);
-        assert!(lossy(now).risk(true, now) > 6.0);
+        assert!(lossy(now).risk(now) > 1.5);
     }
 
     #[test]
@@ -92,7 +86,7 @@ mod tests {
         let losses = lossy(now);
         let later = now + Duration::from_secs(60);
         assert!(losses.lasting(later) < 0.07, "{}", losses.lasting(later));
-        assert!(losses.risk(false, later) < 0.51, "what a loss costs by itself");
+        assert!(losses.risk(later) < 0.51, "what a loss costs by itself");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// may, and report what went with [`on_sent`](Self::on_sent). Packets that may not wait (acknowledgements,
 /// probes) are reported all the same: they take the bucket into debt, and data waits for them.
 /// The rate is an argument each time, since the congestion controller owns it; 0 counts as 1 byte/s.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Pacer {
     /// What is in the bucket as of `filled`, in [`UNIT`]s; negative while in debt.
     credit: i64,
@@ -40,6 +40,12 @@ impl Pacer {
     /// Bytes that may be sent now at `rate` (bytes/s).
     pub(crate) fn available(&self, now: Instant, rate: u64) -> u64 {
         u64::try_from(self.credit_at(now, rate) / UNIT).unwrap_or(0)
+    }
+
+    /// Whether that is at least `bytes`.
+    pub(crate) fn admits(&self, bytes: u64, now: Instant, rate: u64) -> bool {
+        // As a rule there is no need to know how much the bucket has filled.
+        in_units(bytes) <= self.credit.min(self.burst(rate)) || bytes <= self.available(now, rate)
     }
 
     /// `bytes` were sent now at `rate` (bytes/s).

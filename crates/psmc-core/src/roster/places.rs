@@ -38,6 +38,11 @@ impl Places {
         Self(self.0 | other.0)
     }
 
+    /// Those that are in both sets.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
     /// Those that are not in the other set.
     pub(crate) fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)

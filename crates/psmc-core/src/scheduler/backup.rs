@@ -4,8 +4,7 @@ use std::cmp::Reverse;
 use std::time::Instant;
 
 use super::{Choice, Scheduler, Waiting};
-use crate::path::Path;
-use crate::roster::Places;
+use crate::roster::{Places, Roster};
 
 /// The path of the greatest weight, and of those the one opened first. The others are kept warm; when it falls
 /// silent it is no candidate any more, and the next one takes over at once.
@@ -13,7 +12,13 @@ use crate::roster::Places;
 pub(super) struct Backup;
 
 impl Scheduler for Backup {
-    fn choose(&mut self, paths: &[Path], candidates: Places, packet: &Waiting<'_>, now: Instant) -> Choice {
+    fn choose(
+        &mut self,
+        paths: &mut Roster,
+        candidates: Places,
+        packet: &Waiting<'_>,
+        now: Instant,
+    ) -> Choice {
         let preference = |&index: &usize| {
             let path = &paths[index];
             (Reverse(path.config.weight), path.id)

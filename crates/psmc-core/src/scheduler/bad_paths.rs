@@ -6,7 +6,7 @@ use psmc_wire::PathId;
 
 use super::{Choice, Scheduler, Waiting};
 use crate::path::Path;
-use crate::roster::Places;
+use crate::roster::{Places, Roster};
 
 /// Sets aside the paths that are bad, and lets another scheduler choose among the rest.
 ///
@@ -38,7 +38,13 @@ impl WithoutBadPaths {
 }
 
 impl Scheduler for WithoutBadPaths {
-    fn choose(&mut self, paths: &[Path], candidates: Places, packet: &Waiting<'_>, now: Instant) -> Choice {
+    fn choose(
+        &mut self,
+        paths: &mut Roster,
+        candidates: Places,
+        packet: &Waiting<'_>,
+        now: Instant,
+    ) -> Choice {
         let changed = self.rule.is_due(now) && {
             let rates = candidates.iter().map(|index| (paths[index].id, paths[index].bandwidth()));
             self.rule.judge(rates, now)

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use super::field::Field;
 use super::{Choice, Scheduler, Waiting};
 use crate::congestion::bytes_in;
-use crate::path::{Path, on_wire};
-use crate::roster::Places;
+use crate::path::{Forecast, nanos, on_wire};
+use crate::roster::{Places, Roster};
 
 /// Of the paths that have room, the one with the earliest arrival, unless it is worth waiting for another.
 ///
@@ -22,6 +23,7 @@ use crate::roster::Places;
 #[derive(Debug, Default)]
 pub(super) struct Earliest {
     stripe: Option<Stripe>,
+    field: Field,
 }
 
 /// What may still follow on the path that was chosen last.
@@ -51,14 +53,20 @@ fn weight(rate: u64, other: u64) -> f64 {
 }
 
 impl Scheduler for Earliest {
-    fn choose(&mut self, paths: &[Path], candidates: Places, packet: &Waiting<'_>, now: Instant) -> Choice {
+    fn choose(
+        &mut self,
+        paths: &mut Roster,
+        candidates: Places,
+        packet: &Waiting<'_>,
+        now: Instant,
+    ) -> Choice {
         if let Some(only) = candidates.only() {
             return if paths[only].has_room(packet.bytes(), now) { Choice::Path(only) } else { Choice::Wait };
         }
         if let Some(path) = self.follow(paths, candidates, packet, now) {
             return Choice::Path(path);
         }
-        let choice = compare(paths, candidates, packet, now);
+        let choice = self.compare(paths, candidates, packet, now);
         self.stripe = match choice {
             Choice::Path(path) => {
                 let bytes =
@@ -75,40 +83,47 @@ impl Earliest {
     /// The path of the stripe, if the packet belongs to it.
     fn follow(
         &mut self,
-        paths: &[Path],
+        paths: &Roster,
         candidates: Places,
         packet: &Waiting<'_>,
         now: Instant,
     ) -> Option<usize> {
         let stripe = self.stripe.as_mut().filter(|stripe| stripe.at == now)?;
         // What was lost chooses for itself.
-        let is_new = packet.queued.seq.is_none();
+        let is_new = !packet.is_again();
         let path = stripe.path;
         let may_follow = is_new && candidates.contains(path) && paths[path].has_room(packet.bytes(), now);
         stripe.bytes = stripe.bytes.checked_sub(on_wire(packet.bytes())).filter(|_| may_follow)?;
         Some(path)
     }
-}
 
-/// Compares all paths.
-fn compare(paths: &[Path], candidates: Places, packet: &Waiting<'_>, now: Instant) -> Choice {
-    let bytes = packet.bytes();
-    // It has its place in its sequence once it has been on a path.
-    let again = packet.queued.seq.is_some();
-    let arrival = |&index: &usize| paths[index].arrival(bytes, again, now);
-    let has_room = |index: &usize| paths[*index].has_room(bytes, now);
-    let Some(best) = candidates.iter().filter(has_room).min_by_key(arrival) else {
-        return Choice::Wait;
-    };
-    let nearest = candidates.iter().map(|index| paths[index].propagation()).min().unwrap_or_default();
-    let detour = paths[best].propagation().saturating_sub(nearest).min(TOLERATED_DETOUR);
-    let unsure = TOLERANCE + 3 * paths[best].jitter();
-    let (early, rate) = (arrival(&best), paths[best].expected_rate());
-    // All that waits, over one that has no room.
-    let refuses = |&index: &usize| {
-        let leniency = (detour + unsure).mul_f64(weight(rate, paths[index].expected_rate()));
-        paths[index].arrival(bytes * packet.backlog, again, now) < early.saturating_sub(leniency)
-    };
-    let mut full = candidates.iter().filter(|index| !has_room(index));
-    if full.any(|index| refuses(&index)) { Choice::Wait } else { Choice::Path(best) }
+    /// Compares all paths.
+    fn compare(
+        &mut self,
+        paths: &mut Roster,
+        candidates: Places,
+        packet: &Waiting<'_>,
+        now: Instant,
+    ) -> Choice {
+        self.field.ask(paths, candidates, packet, now);
+        let Some(index) = self.field.best() else {
+            return Choice::Wait;
+        };
+        let (bytes, again) = (packet.bytes(), packet.is_again());
+        let bounds = self.field.bounds(candidates);
+        let best = self.field.forecast(index);
+        let detour = best.propagation.saturating_sub(bounds.nearest).min(TOLERATED_DETOUR);
+        let unsure = TOLERANCE + 3 * best.jitter;
+        let early = best.arrival(bytes, again, now);
+        let limit =
+            |other: u64| early.saturating_sub(nanos((detour + unsure).mul_f64(weight(best.rate, other))));
+        // None arrives before a single packet on the first of them, and none has a later limit than the fastest.
+        let first = self.field.first_crowded();
+        if first.is_none_or(|first| first >= limit(bounds.fastest)) {
+            return Choice::Path(index);
+        }
+        // All that waits, over one that has no room.
+        let refuses = |full: &Forecast| full.arrival(bytes * packet.backlog, again, now) < limit(full.rate);
+        if self.field.crowded().any(refuses) { Choice::Wait } else { Choice::Path(index) }
+    }
 }

@@ -3,8 +3,7 @@
 use std::time::Instant;
 
 use super::{Choice, Scheduler, Waiting};
-use crate::path::Path;
-use crate::roster::Places;
+use crate::roster::{Places, Roster};
 
 /// Weighted rendezvous hashing (Thaler and Ravishankar 1998): when a path comes or goes, only the flows move
 /// that have to.
@@ -12,7 +11,13 @@ use crate::roster::Places;
 pub(super) struct Flow;
 
 impl Scheduler for Flow {
-    fn choose(&mut self, paths: &[Path], candidates: Places, packet: &Waiting<'_>, _now: Instant) -> Choice {
+    fn choose(
+        &mut self,
+        paths: &mut Roster,
+        candidates: Places,
+        packet: &Waiting<'_>,
+        _now: Instant,
+    ) -> Choice {
         let score = |&index: &usize| {
             let path = &paths[index];
             let draw = mix(u64::from(packet.queued.bucket.number()) << 16 | u64::from(path.id.0));

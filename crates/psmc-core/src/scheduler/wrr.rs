@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::receive_ratio::ReceiveRatio;
 use super::{Choice, Scheduler, Waiting};
 use crate::path::Path;
-use crate::roster::Places;
+use crate::roster::{Places, Roster};
 
 /// The bytes that a path of weight 1 may send in its turn: one full-size packet, so that paths alternate as
 /// finely as packets allow (deficit round robin, Shreedhar and Varghese 1995).
@@ -19,7 +19,13 @@ pub(super) struct Wrr {
 }
 
 impl Scheduler for Wrr {
-    fn choose(&mut self, paths: &[Path], candidates: Places, packet: &Waiting<'_>, now: Instant) -> Choice {
+    fn choose(
+        &mut self,
+        paths: &mut Roster,
+        candidates: Places,
+        packet: &Waiting<'_>,
+        now: Instant,
+    ) -> Choice {
         let quantum = |index: usize| QUANTUM * i64::from(paths[index].config.weight);
         let index = self.turns.next(paths.len(), candidates, quantum);
         if !paths[index].has_room(packet.bytes(), now) {
@@ -47,7 +53,13 @@ pub(super) struct AdaptiveWrr {
 }
 
 impl Scheduler for AdaptiveWrr {
-    fn choose(&mut self, paths: &[Path], candidates: Places, packet: &Waiting<'_>, now: Instant) -> Choice {
+    fn choose(
+        &mut self,
+        paths: &mut Roster,
+        candidates: Places,
+        packet: &Waiting<'_>,
+        now: Instant,
+    ) -> Choice {
         if self.ratio.is_due(now) {
             let delivered = |index: usize| {
                 let path: &Path = &paths[index];

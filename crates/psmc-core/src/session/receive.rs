@@ -13,7 +13,7 @@ use super::Session;
 use crate::batch::SocketId;
 use crate::classify;
 use crate::event::Event;
-use crate::path::{Arrival, Path, PathAddress, PathState};
+use crate::path::{Arrival, PathAddress};
 use crate::reorder;
 use crate::repair::repair_time;
 use crate::session::Waiting;
@@ -24,7 +24,7 @@ const REORDER_SLACK: Duration = Duration::from_millis(3);
 
 /// While a gap waits, the queue that the missing packet stands in may still grow, by a quarter of the time: so
 /// much faster than a path delivers is it probed.
-const SPREAD_GROWTH: u32 = 4;
+const SPREAD_GROWTH: u64 = 4;
 
 /// What is assumed of the spread before it is measured.
 const INITIAL_SPREAD: Duration = Duration::from_millis(25);
@@ -139,7 +139,7 @@ impl Session {
         shared: &mut Shared,
         now: Instant,
     ) -> Result<(), Refusal> {
-        let known = self.path_index(header.path);
+        let known = self.paths.find(header.path);
         if !self.may_come_from(known, origin, shared) {
             return Err(Refusal::Elsewhere);
         }
@@ -150,13 +150,10 @@ impl Session {
         let opened = &sealed[..bytes - HEADER_LEN - TAG_LEN];
         let (sent_at_us, frames) = split_timestamp(opened).map_err(|_| Refusal::Malformed)?;
 
-        if known.is_none() {
-            let address =
-                PathAddress { socket: origin.socket, local_ip: origin.local_ip, remote: origin.remote };
-            self.open_peer_path(header.path, address, now);
-            shared.events.push_back(Event::PathOpened { peer: self.peer, path: header.path });
-        }
-        let index = self.path_index(header.path).ok_or(Refusal::NoSuchPath)?;
+        let index = match known {
+            Some(index) => index,
+            None => self.meet_path(header.path, origin, shared, now).ok_or(Refusal::NoSuchPath)?,
+        };
         let (mut ack_eliciting, mut carries_data) = (false, false);
         for frame in Frames::new(frames).flatten() {
             ack_eliciting |= frame.is_ack_eliciting();
@@ -168,6 +165,20 @@ impl Session {
         self.follow_peer(index, packet_number, origin, shared, now);
         self.paths[index].received.on_datagram(arrival, &self.clock, now);
         self.handle_frames(index, Frames::new(frames), sent_at_us, shared, now)
+    }
+
+    /// Opens the path of an authentic datagram of which nothing has been heard before; says where it stands.
+    fn meet_path(
+        &mut self,
+        id: PathId,
+        origin: &DatagramOrigin,
+        shared: &mut Shared,
+        now: Instant,
+    ) -> Option<usize> {
+        let address = PathAddress { socket: origin.socket, local_ip: origin.local_ip, remote: origin.remote };
+        self.open_peer_path(id, address, now);
+        shared.events.push_back(Event::PathOpened { peer: self.peer, path: id });
+        self.path_index(id)
     }
 
     /// The full number of a datagram that may be worth opening.
@@ -372,23 +383,24 @@ impl Session {
         self.counters.rx_packets += 1;
         self.counters.rx_bytes += inner.packet.len() as u64;
         self.clamp_mss(&mut inner.packet, shared);
+        let delay_us = self.clock.one_way_delay(sent_at_us, now);
         let arrival = reorder::Arrival {
             bucket: inner.bucket,
             seq: inner.seq,
             ordered: inner.ordered,
             packet: inner.packet,
             sent_at_us,
-            spread: self.spread(sent_at_us, now) + inner.patience,
+            spread: self.spread(delay_us, now) + inner.patience,
             path: self.paths[index].id,
-            delay_us: self.clock.one_way_delay(sent_at_us, now),
+            delay_us,
         };
         self.sample_paths(now);
         self.reorder.insert(arrival, now, &mut shared.pool, &mut shared.delivered);
     }
 
-    /// How much longer a packet may be on its way than one that has just arrived, having been sent at
-    /// `sent_at_us` by the peer's clock.
-    fn spread(&mut self, sent_at_us: u32, now: Instant) -> Duration {
+    /// How much longer a packet may be on its way than one that has just arrived after `own` microseconds on the relative
+    /// scale.
+    fn spread(&mut self, own: i32, now: Instant) -> Duration {
         let slowest = self.slowest_delay(now);
         if self.paths.len() == 1 {
             return REORDER_SLACK;
@@ -396,44 +408,34 @@ impl Session {
         let Some(slowest) = slowest else {
             return INITIAL_SPREAD;
         };
-        let own = self.clock.one_way_delay(sent_at_us, now);
         let spread = u64::try_from(i64::from(slowest) - i64::from(own)).unwrap_or(0);
-        let spread = Duration::from_micros(spread);
-        (spread + spread / SPREAD_GROWTH + REORDER_SLACK).min(MAX_SPREAD)
+        (Duration::from_micros(spread + spread / SPREAD_GROWTH) + REORDER_SLACK).min(MAX_SPREAD)
     }
 
     /// Has reordering begin a new sampling period if one is due.
     fn sample_paths(&mut self, now: Instant) {
         if self.reorder.is_sample_due(now) {
-            let round_trip = self.live_paths().map(Path::smoothed_rtt).max().unwrap_or_default();
-            self.reorder.sample(self.live_paths().count(), round_trip, now);
+            let slowest = self.paths.slowest();
+            self.reorder.sample(slowest.paths, slowest.round_trip, now);
         }
     }
 
     /// The largest one-way delay of late of any path that delivers, microseconds on the relative scale.
     fn slowest_delay(&mut self, now: Instant) -> Option<i32> {
         if self.waiting.looked_at.is_none_or(|at| now >= at + SPREAD_REFRESH) {
-            let slowest = self.live_paths().filter_map(|path| path.received.largest_delay_us()).max();
-            let round_trip = self.live_paths().map(|path| path.smoothed_rtt()).max();
-            let repair = repair_time(round_trip.unwrap_or_default());
-            self.waiting = Waiting { slowest, repair, looked_at: Some(now) };
+            let slowest = self.paths.slowest();
+            let repair = repair_time(slowest.round_trip);
+            self.waiting = Waiting { slowest: slowest.delay_us, repair, looked_at: Some(now) };
         }
         self.waiting.slowest
     }
 
     /// The moment, by the peer's clock, from before which nothing is on its way any more: every path has
     /// delivered something sent later.
-    fn horizon(&self) -> u32 {
-        let newest = self.live_paths().filter_map(|path| path.received.newest_sent_at_us());
-        let oldest = newest.min_by(|a, b| a.wrapping_sub(*b).cast_signed().cmp(&0));
+    fn horizon(&mut self) -> u32 {
+        let oldest = self.paths.horizon();
         // What was sent again was sent later.
         let repair_us = u32::try_from(self.peer_patience.as_micros()).unwrap_or(u32::MAX);
         oldest.unwrap_or(0).wrapping_sub(SEALING_SKEW_US).wrapping_sub(repair_us)
-    }
-
-    /// The paths on which something may be on its way. One that has been quiet is among them: the peer may just
-    /// have begun to use it.
-    fn live_paths(&self) -> impl Iterator<Item = &Path> {
-        self.paths.iter().filter(|path| path.state() != PathState::Dead && path.received.heard_at().is_some())
     }
 }

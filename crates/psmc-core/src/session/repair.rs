@@ -71,8 +71,7 @@ impl Session {
                 extra.may_take(path.id) && fits && path.has_room(bytes, now)
             };
             let suitable = self.paths.candidates().iter().filter(suits);
-            let merit =
-                |&index: &usize| (paths[index].id == extra.avoid, paths[index].arrival(bytes, false, now));
+            let merit = |&index: &usize| (paths[index].id == extra.avoid, paths[index].arrival(bytes, now));
             let Some(index) = suitable.min_by_key(merit) else {
                 at += 1;
                 continue;

@@ -133,7 +133,7 @@ impl Session {
             let backlog = self.egress.len();
             let Some(queued) = self.egress.front(&mut shared.pool, now) else { break };
             let front = Waiting { queued, backlog };
-            match self.scheduler.choose(&self.paths, candidates, &front, now) {
+            match self.scheduler.choose(&mut self.paths, candidates, &front, now) {
                 Choice::Wait => break,
                 Choice::Path(index) => self.give(index, shared, now),
                 Choice::All => self.give_to_all(shared),

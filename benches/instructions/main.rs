@@ -2,7 +2,8 @@
 //!
 //! `cargo bench -p psmc-core --bench instructions` counts under valgrind's callgrind, so it says the same on a busy
 //! machine as on an idle one; it fails without valgrind. Both ends are counted, from the packet to its delivery, with
-//! the acknowledgements. Left out is what the engine leaves to others: system calls, and sealing and opening.
+//! the acknowledgements. Left out is what the engine leaves to others: system calls, and sealing and opening. Then the
+//! parts of that are counted by themselves.
 
 #[path = "../kit/callgrind.rs"]
 mod callgrind;
@@ -23,14 +24,44 @@ const MEMORY: &str = "memory";
 const PEERS: u64 = 10_000;
 
 /// What is compared: one of a kind grows.
-const SIZES: [(&str, &[Size]); 3] = [
-    ("flows", &[size(1, 1, 0), size(1, 100, 0), size(1, 10_000, 0), size(1, 100_000, 0)]),
-    ("paths", &[size(1, 1, 0), size(2, 1, 0), size(4, 1, 0), size(8, 1, 0), size(16, 1, 0), size(64, 1, 0)]),
-    ("packets held", &[size(1, 1, 0), size(1, 1, 10), size(1, 1, 100), size(1, 1, 1000), size(1, 1, 4000)]),
+const SIZES: [(&str, &[Size]); 4] = [
+    ("flows", &[ONE, flows(100), flows(10_000), flows(100_000)]),
+    ("paths, one of them busy", &[ONE, paths(2), paths(4), paths(8), paths(16), paths(64)]),
+    ("paths, all of them busy", &[busy(1), busy(2), busy(4), busy(8), busy(16), busy(64)]),
+    ("packets held", &[ONE, held(10), held(100), held(1000), held(4000)]),
 ];
 
-const fn size(paths: usize, flows: usize, held: usize) -> Size {
-    Size { paths, flows, held }
+/// What a packet goes through, and the function in which it does. What that calls is counted with it.
+const PARTS: [(&str, &str); 8] = [
+    ("classify", "*classify::classify"),
+    ("schedule", "*Scheduler>::choose"),
+    ("seal, less the cipher", "*path::emit*Path>::seal"),
+    ("open, less the cipher", "*KeyRing::open"),
+    ("parse", "*Frames as*Iterator>::next"),
+    ("note the arrival", "*Received::on_datagram"),
+    ("reorder", "*Reorder::insert"),
+    ("acknowledge", "*path::settle*Path>::on_ack"),
+];
+
+/// The function that stands for sealing and opening.
+const CIPHER: &str = "*TestKey*tag*";
+
+const ONE: Size = Size { paths: 1, all_busy: false, flows: 1, held: 0 };
+
+const fn flows(flows: usize) -> Size {
+    Size { flows, ..ONE }
+}
+
+const fn paths(paths: usize) -> Size {
+    Size { paths, ..ONE }
+}
+
+const fn busy(paths: usize) -> Size {
+    Size { paths, all_busy: true, ..ONE }
+}
+
+const fn held(held: usize) -> Size {
+    Size { held, ..ONE }
 }
 
 fn main() -> ExitCode {
@@ -46,8 +77,10 @@ fn main() -> ExitCode {
 fn run() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [CARRY, paths, flows, held] => {
-            carry_all(&mut Workload::new(size(paths.parse()?, flows.parse()?, held.parse()?)));
+        [CARRY, packets, paths, all_busy, flows, held] => {
+            let (paths, all_busy) = (paths.parse()?, all_busy.parse()?);
+            let size = Size { paths, all_busy, flows: flows.parse()?, held: held.parse()? };
+            carry_all(&mut Workload::new(size), packets.parse()?);
             Ok(())
         }
         [MEMORY, kind] => {
@@ -64,34 +97,50 @@ fn compare() -> Result<(), Box<dyn Error>> {
         println!("| {title} | instructions per packet | ratio |\n|---|---|---|");
         let mut first = None;
         for size in sizes {
-            let count = instructions(*size)?;
+            let count = instructions("*carry_all*", *size)?;
             let ratio = count / *first.get_or_insert(count);
             let grown = match title {
                 "flows" => size.flows,
-                "paths" => size.paths,
-                _ => size.held,
+                "packets held" => size.held,
+                _ => size.paths,
             };
             println!("| {grown} | {count:.0} | {ratio:.3} |");
         }
         println!();
     }
+    println!("| part | one path | 64 paths, one busy | 64 paths, all busy |\n|---|---|---|---|");
+    for (part, function) in PARTS {
+        let [one, idle, busy] = [ONE, paths(64), busy(64)].map(|size| instructions(function, size));
+        println!("| {part} | {:.0} | {:.0} | {:.0} |", one?, idle?, busy?);
+    }
+    println!();
     let sessions = callgrind::printed(&[MEMORY, "sessions"])?;
     println!("bytes of an idle session of two paths: {sessions}");
     println!("MiB of {PEERS} peers that are configured: {}", callgrind::printed(&[MEMORY, "peers"])? >> 20);
     Ok(())
 }
 
+/// The instructions per packet in the functions of such a name, less those that seal and open.
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-fn instructions(Size { paths, flows, held }: Size) -> Result<f64, Box<dyn Error>> {
+fn instructions(function: &str, Size { paths, all_busy, flows, held }: Size) -> Result<f64, Box<dyn Error>> {
     let [paths, flows, held] = [paths, flows, held].map(|number| number.to_string());
-    let count = callgrind::instructions(&["*carry_all*", "*TestKey*tag*"], &[CARRY, &paths, &flows, &held])?;
-    Ok(count as f64 / PACKETS as f64)
+    let count = |packets: usize| {
+        let (packets, all_busy) = (packets.to_string(), all_busy.to_string());
+        callgrind::instructions(&[function, CIPHER], &[CARRY, &packets, &paths, &all_busy, &flows, &held])
+    };
+    // What happens before the packets is counted as well: the same, if there are none.
+    let before = count(0)?;
+    let all = count(PACKETS)?;
+    if all == before {
+        return Err(format!("nothing of {function} was counted: it was inlined into what calls it").into());
+    }
+    Ok((all - before) as f64 / PACKETS as f64)
 }
 
 /// What is measured: nothing else of this program is counted.
 #[inline(never)]
-fn carry_all(workload: &mut Workload) {
-    workload.carry();
+fn carry_all(workload: &mut Workload, packets: usize) {
+    workload.carry(packets);
 }
 
 /// Bytes that something takes.

@@ -25,13 +25,18 @@ const BURST: usize = 64;
 /// The time that a burst takes, at 1 Gb/s.
 const BURST_TIME: Duration = Duration::from_micros(720);
 
-/// Faster than the packets come.
+/// Bits per second, faster than the packets come.
 const RATE: u64 = 10_000_000_000;
+
+/// Bits per second of all paths together, if every one of them is needed: twice as fast as the packets come.
+const RATE_OF_ALL: u64 = 2_000_000_000;
 
 /// What there is of each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) paths: usize,
+    /// Whether every path is needed to carry the packets, rather than one.
+    pub(crate) all_busy: bool,
     pub(crate) flows: usize,
     /// Packets that wait for one before them.
     pub(crate) held: usize,
@@ -53,20 +58,21 @@ impl Workload {
     /// With so many paths, and packets of so many flows.
     pub(crate) fn new(size: Size) -> Self {
         let links = (0..size.paths).map(|_| Link::new(1)).collect();
-        let congestion = CongestionConfig::Fixed { rate: RATE };
+        let rate = if size.all_busy { RATE_OF_ALL / size.paths as u64 } else { RATE };
+        let congestion = CongestionConfig::Fixed { rate };
         let world = World::connected(links, Setup { congestion, ..SchedulerKind::Earliest.into() });
         let packets = (0..size.flows).map(packet).collect();
         let (batch, datagram) = (Batch::new(64), Vec::with_capacity(2 * LEN));
         Self { world, size, packets, batch, datagram, late: None, delivered: 0 }
     }
 
-    /// Carries packets of one flow after the other.
+    /// Carries so many packets, of one flow after the other.
     ///
     /// # Panics
     /// If one gets lost, for then something else would be measured.
-    pub(crate) fn carry(&mut self) {
+    pub(crate) fn carry(&mut self, packets: usize) {
         self.delivered = 0;
-        for burst in 0..PACKETS / BURST {
+        for burst in 0..packets / BURST {
             for packet in 0..BURST {
                 let flow = (burst * BURST + packet) % self.size.flows;
                 self.world.send(VAN, &self.packets[flow]);
@@ -79,7 +85,7 @@ impl Workload {
         }
         self.arrive_late(0);
         self.deliver(HQ);
-        assert!(self.delivered >= PACKETS, "{} of {PACKETS} packets arrived", self.delivered);
+        assert!(self.delivered >= packets, "{} of {packets} packets arrived", self.delivered);
     }
 
     /// Carries what an end sends to the other one; says how many batches there were.

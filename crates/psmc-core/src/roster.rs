@@ -42,9 +42,10 @@ pub(crate) struct Roster {
     backlog: u64,
     /// When a path has something to send, or had.
     sending: Soonest<Instant>,
-    /// When it has something to do.
+    /// When it has something to do, but for those of which that has not been asked again.
     waking: Soonest<Instant>,
-    /// When it has room again for what waits in the session, but for those of which that has not been asked again.
+    unplanned: Places,
+    /// When it has room again for what waits in the session, but for others of which that has not been asked again.
     pacing: Soonest<Instant>,
     unpaced: Places,
     /// When a wish about its use should be told.
@@ -171,13 +172,11 @@ impl Roster {
         Some(self.found)
     }
 
-    /// Looks again at whatever has changed. `warm` says that the session has seen traffic of late.
-    pub(crate) fn refresh(&mut self, warm: bool, now: Instant) {
-        if warm != self.warm {
-            self.warm = warm;
-            self.touched = Places::first(self.paths.len());
-        }
+    /// Looks again at whatever has changed.
+    pub(crate) fn refresh(&mut self, now: Instant) {
         let mut ranks_changed = false;
+        self.unplanned = self.unplanned.with(self.touched);
+        self.unpaced = self.unpaced.with(self.touched);
         while let Some(index) = self.touched.take_first() {
             ranks_changed |= self.look_at(index, now);
         }
@@ -191,14 +190,16 @@ impl Roster {
         self.sending.next_due(start, now)
     }
 
-    /// The paths that have something to do.
-    pub(crate) fn due(&self, now: Instant) -> Places {
+    /// The paths that have something to do. `warm` says that the session has seen traffic of late.
+    pub(crate) fn due(&mut self, warm: bool, now: Instant) -> Places {
+        self.plan(warm, now);
         self.waking.due(now)
     }
 
     /// When a path has something to do. If a packet waits in the session, that may be to take it: `backlog` is its size
     /// on the wire.
-    pub(crate) fn next_wake(&mut self, backlog: Option<u64>, now: Instant) -> Option<Instant> {
+    pub(crate) fn next_wake(&mut self, warm: bool, backlog: Option<u64>, now: Instant) -> Option<Instant> {
+        self.plan(warm, now);
         let Some(backlog) = backlog else { return self.waking.first() };
         if backlog != self.backlog {
             self.backlog = backlog;
@@ -324,12 +325,22 @@ impl Roster {
         };
     }
 
+    /// Finds out when the paths that were looked at have something to do: of those that send several times before the
+    /// session sleeps that matters only once.
+    fn plan(&mut self, warm: bool, now: Instant) {
+        if warm != self.warm {
+            self.warm = warm;
+            self.unplanned = Places::first(self.paths.len());
+        }
+        while let Some(index) = self.unplanned.take_first() {
+            self.waking.set(index, self.paths[index].wake_at(warm, now));
+        }
+    }
+
     /// Notes what has become of a path; says whether its rank is another one.
     fn look_at(&mut self, index: usize, now: Instant) -> bool {
         let path = &self.paths[index];
         self.sending.set(index, path.send_at(now));
-        self.waking.set(index, path.wake_at(self.warm, now));
-        self.unpaced.insert(index);
         self.wishing.set(index, path.usage.repeat_at());
         let rate = path.bandwidth().unwrap_or_else(|| path.pacing_rate());
         let (round_trip, delay_us) = (path.rtt.smoothed(), path.received.largest_delay_us());

@@ -236,8 +236,8 @@ impl Session {
     pub(crate) fn handle_timeout(&mut self, shared: &mut Shared, now: Instant) {
         let void = self.keys.handle_timeout(now);
         shared.release_labels(void);
-        self.paths.refresh(self.is_warm(now), now);
-        for index in self.paths.due(now).iter() {
+        self.paths.refresh(now);
+        for index in self.paths.due(self.is_warm(now), now).iter() {
             self.handle_path_timeout(index, shared, now);
         }
         self.forget_closed_paths(shared, now);
@@ -271,7 +271,7 @@ impl Session {
 
     /// Dials anew when no path has worked for a while.
     fn listen_for_life(&mut self, now: Instant) {
-        self.paths.refresh(self.is_warm(now), now);
+        self.paths.refresh(now);
         if self.paths.is_any_active() {
             self.last_active = now;
             self.deaf_time = MIN_DEAF_TIME;
@@ -290,12 +290,12 @@ impl Session {
 
     /// When [`handle_timeout`](Self::handle_timeout) or a transmission is due.
     pub(crate) fn next_timeout(&mut self, now: Instant) -> Option<Instant> {
-        self.paths.refresh(self.is_warm(now), now);
+        self.paths.refresh(now);
         let backlog = self.egress.shown().map(|front| front.packet.len()).max(self.extras.first_len());
         let may_seal = self.keys.sealing().is_some();
         let is_any_active = self.paths.is_any_active();
         let paths = if may_seal {
-            self.paths.next_wake(backlog.map(on_wire), now)
+            self.paths.next_wake(self.is_warm(now), backlog.map(on_wire), now)
         } else {
             self.paths.iter().filter_map(|path| path.usage.forget_at()).min()
         };

@@ -68,13 +68,13 @@ impl Session {
         now: Instant,
     ) -> Option<Transmit> {
         self.keys.sealing()?;
-        self.paths.refresh(self.is_warm(now), now);
+        self.paths.refresh(now);
         self.recut();
         self.schedule(shared, now);
         self.carry_for_others(now);
         let mut unable = Places::default();
         loop {
-            self.paths.refresh(self.is_warm(now), now);
+            self.paths.refresh(now);
             let index = self.paths.next_sender(self.emission_turn, now)?;
             if unable.contains(index) {
                 return None;

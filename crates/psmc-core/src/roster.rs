@@ -33,7 +33,7 @@ pub(crate) struct Roster {
     touched: Places,
     /// Those that were touched since the scheduler was last told.
     changed: Places,
-    /// How often paths were touched, except by [`emitting`](Self::emitting).
+    /// How often paths were touched.
     changes: u64,
     notes: Vec<Note>,
     /// Whether the session has seen traffic of late.
@@ -143,13 +143,7 @@ impl Roster {
         self.paths.iter_mut()
     }
 
-    /// A path that is to send what it has: no other one has more room afterwards, nor has itself.
-    pub(crate) fn emitting(&mut self, index: usize) -> &mut Path {
-        self.touch(index);
-        &mut self.paths[index]
-    }
-
-    /// How often paths were changed, but for what they have sent.
+    /// How often paths were changed.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
@@ -293,6 +287,7 @@ impl Roster {
     }
 
     fn touch(&mut self, index: usize) {
+        self.changes += 1;
         self.touched.insert(index);
         self.changed.insert(index);
         self.idle.remove(index);
@@ -393,7 +388,6 @@ impl Index<usize> for Roster {
 impl IndexMut<usize> for Roster {
     fn index_mut(&mut self, index: usize) -> &mut Path {
         self.touch(index);
-        self.changes += 1;
         &mut self.paths[index]
     }
 }

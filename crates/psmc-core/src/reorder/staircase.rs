@@ -34,6 +34,12 @@ impl<K> Default for Staircase<K> {
 impl<K: Copy + Ord> Staircase<K> {
     /// Adds that all up to `seq` is released at `key`.
     pub(super) fn insert(&mut self, seq: FlowSeq, key: K) {
+        while self.steps.back().is_some_and(|(other, later)| other.distance_from(seq) < 0 && *later >= key) {
+            self.steps.pop_back();
+        }
+        if self.steps.back().is_none_or(|(other, _)| other.distance_from(seq) < 0) {
+            return self.steps.push_back((seq, key));
+        }
         let at = self.steps.partition_point(|(other, _)| other.distance_from(seq) < 0);
         if self.steps.get(at).is_some_and(|(_, later)| *later <= key) {
             return;

@@ -81,7 +81,7 @@ impl Session {
             }
             self.emission_turn = index + 1;
             batch.clear();
-            let path = self.paths.emitting(index);
+            let path = &mut self.paths[index];
             let before = path.state();
             path.emit(self.keys.sealing()?, &self.clock, batch, now);
             // One probe too many makes a suspect dead.

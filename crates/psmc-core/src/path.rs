@@ -250,10 +250,9 @@ impl Path {
     }
 
     /// The session has nothing more for this path: nothing at all, or nothing that need not wait for another
-    /// one. If the path would have taken more, the rate measured from here on is not the path's. Says whether it would;
-    /// that can be told once what it was given has left.
+    /// one. If the path would have taken more, the rate measured from here on is not the path's. Says whether it would.
     pub(crate) fn note_idle(&mut self, now: Instant) -> bool {
-        let is_idle = self.outbox.is_empty() && self.has_room(self.mtu.size(), now);
+        let is_idle = self.has_room(self.mtu.size(), now);
         if is_idle {
             self.feedback.idle = true;
             self.rates.set_app_limited(self.sent.inflight_bytes());

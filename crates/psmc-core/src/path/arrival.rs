@@ -13,7 +13,7 @@ const OWN_DEVIATION: Duration = Duration::from_millis(20);
 /// How much more a packet that is sent again shuns losses.
 const AGAIN_RISK: u32 = 4;
 
-/// What tells when a packet would arrive on a path, as long as the path is not touched.
+/// What tells when a packet would arrive on a path, as long as the path is not touched, or for a moment if it `fades`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forecast {
     /// The time of a packet on the path without any queue.
@@ -22,6 +22,8 @@ pub(crate) struct Forecast {
     pub(crate) rate: u64,
     /// By how much the delays of successive datagrams differ.
     pub(crate) jitter: Duration,
+    /// Whether what is known of its losses is worth less with time.
+    pub(crate) fades: bool,
     /// The delay without queues, by which a packet arrives that may be lost: for one that is sent for the first time, and
     /// for one that is sent again. In nanoseconds.
     delay: [u64; 2],
@@ -49,8 +51,7 @@ impl Forecast {
 }
 
 impl Path {
-    /// What tells when a packet would arrive on this path. What the path loses as a rule is taken as it is now: it is
-    /// forgotten far more slowly than paths are touched.
+    /// What tells when a packet would arrive on this path.
     pub(crate) fn forecast(&self, now: Instant) -> Forecast {
         let (rate, propagation) = (self.expected_rate(), self.propagation());
         let varies = 4 * self.forward.deviation().saturating_sub(OWN_DEVIATION);
@@ -61,6 +62,7 @@ impl Path {
             propagation,
             rate,
             jitter: self.jitter(),
+            fades: self.losses.fades(),
             delay: [1, AGAIN_RISK].map(|risk| nanos(propagation + varies + risk * repair)),
             drained_at,
             outbox: self.outbox_bytes,

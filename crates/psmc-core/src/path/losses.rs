@@ -46,6 +46,11 @@ impl Losses {
         self.of_late * self.repeated(now)
     }
 
+    /// Whether that changes while nothing is noted.
+    pub(super) fn fades(&self) -> bool {
+        self.lasting >= 1.0 - MOSTLY_KEPT
+    }
+
     /// What is lost over a longer time, as far as it is still worth anything.
     fn lasting(&self, now: Instant) -> f64 {
         let rested = self.noted_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
@@ -56,7 +61,7 @@ impl Losses {
     /// most of what it is given and all that comes behind waits.
     fn repeated(&self, now: Instant) -> f64 {
         // It only becomes less while nothing is noted.
-        if self.lasting < 1.0 - MOSTLY_KEPT {
+        if !self.fades() {
             return 1.0;
         }
         let kept = (1.0 - self.lasting(now)).max(LEAST_KEPT);

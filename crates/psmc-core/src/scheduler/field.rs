@@ -22,6 +22,8 @@ pub(super) struct Field {
     crowded: Places,
     /// Those whose places change with time, and for which moment they have been found.
     moving: Places,
+    /// Those that must be looked at anew at each moment.
+    fading: Places,
     asked_at: Option<Instant>,
     bounds: Option<Bounds>,
 }
@@ -48,8 +50,10 @@ impl Field {
     /// Asks about a packet; all that follows is an answer to that.
     pub(super) fn ask(&mut self, paths: &mut Roster, candidates: Places, packet: &Waiting<'_>, now: Instant) {
         let question = Question { candidates, bytes: packet.bytes(), again: packet.is_again() };
-        let changed = self.look(paths, now);
-        let moved = if self.asked_at.replace(now) == Some(now) { Places::default() } else { self.moving };
+        let is_later = self.asked_at.replace(now) != Some(now);
+        let [faded, moved] = if is_later { [self.fading, self.moving] } else { [Places::default(); 2] };
+        let changed = paths.take_changed().with(faded);
+        self.look(paths, changed, now);
         if self.question == Some(question) {
             for index in changed.and(candidates).with(moved).iter() {
                 let (arrival, has_room) = self.place(index, &question, now);
@@ -93,24 +97,25 @@ impl Field {
         })
     }
 
-    /// Learns what is new of the paths; says of which.
-    fn look(&mut self, paths: &mut Roster, now: Instant) -> Places {
-        let changed = paths.take_changed();
+    /// Learns what is new of these paths.
+    fn look(&mut self, paths: &Roster, changed: Places, now: Instant) {
         let look = |index: usize| (paths[index].forecast(now), paths[index].allowance());
         if self.known.len() != paths.len() {
             self.known = (0..paths.len()).map(look).collect();
             (self.open, self.full) = (Soonest::new(paths.len()), Soonest::new(paths.len()));
             (self.question, self.bounds) = (None, None);
-            return changed;
+            let fades = |index: &usize| self.forecast(*index).fades;
+            self.fading = (0..paths.len()).filter(fades).collect();
+            return;
         }
         for index in changed.iter() {
             let before = std::mem::replace(&mut self.known[index], look(index)).0;
-            let Forecast { propagation, rate, .. } = *self.forecast(index);
+            let Forecast { propagation, rate, fades, .. } = *self.forecast(index);
+            self.fading.set(index, fades);
             if (propagation, rate) != (before.propagation, before.rate) {
                 self.bounds = None;
             }
         }
-        changed
     }
 
     fn place_all(&mut self, question: &Question, now: Instant) {

@@ -20,7 +20,7 @@ use super::config::Config;
 use super::counters::Counters;
 use super::listen::{MAX_CONNECTIONS, serve_tcp, serve_udp};
 use super::lookup::Lookup;
-use super::service::{Service, Shared};
+use super::service::{Service, Shared, Turns};
 use super::system::{Integration, SystemError};
 use super::tunnels::Tunnels;
 use super::upstream::{TlsError, Upstreams, client_config};
@@ -112,6 +112,7 @@ pub async fn serve(
     let shared = Arc::new(Shared {
         lookup,
         tunnels,
+        turns: Turns::default(),
         counters: counters.clone(),
         directory,
         patience: config.patience,

@@ -1,5 +1,6 @@
 //! What is answered.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use hickory_proto::op::{Edns, Message, MessageType, OpCode, ResponseCode};
@@ -93,6 +94,12 @@ impl Reply {
     /// The same with this TTL.
     pub(super) fn lasting(&self, ttl: u32) -> Self {
         self.with_ttl(|_| ttl)
+    }
+
+    /// The addresses in it.
+    pub(super) fn addresses(&self) -> Vec<IpAddr> {
+        let address = |record: &Record| record.data.ip_addr();
+        self.answers.iter().filter_map(address).collect()
     }
 
     /// About what it takes in memory, in bytes.

@@ -10,4 +10,5 @@ mod resolve;
 mod resolving;
 mod routes;
 mod serving;
+mod told;
 mod trouble;

@@ -144,20 +144,41 @@ fn routes_outlive_their_name_servers_and_the_resolver_and_end_in_time() {
     )
     .unwrap();
     publish(&namespace, set, &service_key(), None, false);
-    let inner = service("addresses = [\"10.77.0.1\"]\n");
-    let first = Resolving::start(&namespace, "\"127.0.0.1\"", &inner);
+    let first = Resolving::start(&namespace, "\"127.0.0.1\"", &service(""));
     first.psmcd.peer().comes_up = true;
-    assert_eq!(first.short(&["www.example.com", "A"]), "10.77.0.1");
+    assert_eq!(first.short(&["www.example.com", "A"]), "203.0.113.5");
+    until("[5]", || serials(&first));
+    until("kept", || {
+        let kept = std::fs::read_to_string(first.directory.path().join("state/www.example.com.routes"));
+        if kept.is_ok_and(|kept| kept.contains("203.0.113.5")) { "kept" } else { "not kept" }.to_owned()
+    });
     let directory = first.directory.clone();
     drop((first, bind.kill()));
 
-    let second = Resolving::start_in(&namespace, directory, "\"127.0.0.1\"", &inner);
+    let second = Resolving::start_in(&namespace, directory, "\"127.0.0.1\"", &service(""));
     second.psmcd.peer().comes_up = true;
-    assert_eq!(second.short(&["www.example.com", "A"]), "10.77.0.1");
+    assert_eq!(second.short(&["www.example.com", "A"]), "203.0.113.5");
     assert_eq!(serials(&second), "[5]");
     until("1 time cleared", || format!("{} time cleared", second.psmcd.peer().cleared));
     assert!(psmc_dns::update::unix_now() >= ends);
     assert!(second.status().services[0].routes.is_none());
+}
+
+#[test]
+fn a_service_has_its_own_addresses_inside_the_tunnel() {
+    let namespace = Arc::new(Namespace::new().unwrap());
+    let _bind = bind(&namespace, "127.0.0.1");
+    publish(&namespace, routes(5, &["192.0.2.7"]), &service_key(), None, false);
+    let inner = service("addresses = [\"10.77.0.1\"]\n");
+    let resolving = Resolving::start(&namespace, "\"127.0.0.1\"", &inner);
+    // What is not reached has the address that DNS has.
+    assert_eq!(resolving.short(&["www.example.com", "A"]), "203.0.113.5");
+    {
+        let mut peer = resolving.psmcd.peer();
+        (peer.state.usable, peer.state.learned_up) = (true, true);
+    }
+    until("10.77.0.1", || resolving.short(&["www.example.com", "A"]));
+    assert_eq!(resolving.short(&["www.example.com", "AAAA"]), "");
 }
 
 #[test]

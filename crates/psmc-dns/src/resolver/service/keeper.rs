@@ -1,5 +1,6 @@
 //! The task of a service: it looks for routes, believes or refuses them, hands them to psmcd, and keeps them.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,7 @@ pub(super) struct Keeper {
     policy: Option<Policy>,
     beliefs: Beliefs,
     grants: Vec<String>,
+    addresses: Vec<IpAddr>,
     schedule: Schedule,
     file: KeptFile,
     handed: Option<Handed>,
@@ -74,7 +76,10 @@ impl Keeper {
             Kept::default()
         });
         beliefs.restore(kept.least, &kept.records, unix_now());
+        let mut schedule = Schedule::default();
         if let Some(set) = beliefs.best(unix_now()) {
+            // It was used, and may be by connections that do not ask for the name again.
+            schedule.asked(Instant::now());
             tracing::info!(%service, serial = set.validity().serial, "the service's last routes count still");
         }
         Self {
@@ -84,7 +89,8 @@ impl Keeper {
             policy,
             beliefs,
             grants: kept.grants,
-            schedule: Schedule::default(),
+            addresses: kept.addresses,
+            schedule,
             file,
             handed: None,
             settles: None,
@@ -94,11 +100,16 @@ impl Keeper {
         }
     }
 
+    /// The addresses that DNS last had for the service.
+    pub(super) fn addresses(&self) -> Vec<IpAddr> {
+        self.addresses.clone()
+    }
+
     /// Goes on until the program ends.
     pub(super) async fn run(
         mut self,
-        mut calls: mpsc::Receiver<Call>,
-        mut told: mpsc::Receiver<Routes>,
+        (mut calls, mut told): (mpsc::Receiver<Call>, mpsc::Receiver<Routes>),
+        mut addresses: watch::Receiver<Vec<IpAddr>>,
         mut reach: watch::Receiver<Reach>,
         routes: watch::Sender<Option<RoutesStatus>>,
     ) {
@@ -124,6 +135,10 @@ impl Keeper {
                     None => return,
                 },
                 Some(told) = told.recv() => self.told(&told).await,
+                Ok(()) = addresses.changed() => {
+                    self.addresses = addresses.borrow_and_update().clone();
+                    self.keep().await;
+                }
                 Ok(()) = reach.changed() => {}
                 Some(found) = looks.join_next() => self.found(found.ok().flatten()).await,
                 () = sleep_until(next.into()) => {}
@@ -209,7 +224,8 @@ impl Keeper {
 
     async fn keep(&mut self) {
         let (least, records) = self.beliefs.kept();
-        let kept = Kept { least, records, grants: self.grants.clone() };
+        let (grants, addresses) = (self.grants.clone(), self.addresses.clone());
+        let kept = Kept { least, records, grants, addresses };
         let file = self.file.clone();
         if let Ok(Err(error)) = spawn_blocking(move || file.write(&kept)).await {
             self.shared.counters.routes_not_kept();
@@ -273,8 +289,8 @@ impl Keeper {
         };
         let (tunnels, tunnel) = (self.shared.tunnels.clone(), self.tunnel.clone());
         (self.settles, self.pauses) = (Some(now + HAND_AGAIN), None);
-        match spawn_blocking(move || tunnels.set(&tunnel, &routes)).await {
-            Ok(Ok(())) => {
+        match self.shared.turns.call(move || tunnels.set(&tunnel, &routes)).await {
+            Some(Ok(())) => {
                 self.shared.counters.routes_handed();
                 tracing::info!(
                     service = %self.service,
@@ -284,7 +300,7 @@ impl Keeper {
                 );
                 (self.handed, self.problem) = (Some(handed), None);
             }
-            Ok(Err(error)) => {
+            Some(Err(error)) => {
                 self.shared.counters.routes_not_handed();
                 self.pauses = Some(now + HAND_AGAIN);
                 let error = error.to_string();
@@ -294,13 +310,13 @@ impl Keeper {
                 self.problem = Some(error);
             }
             // The program ends.
-            Err(_) => {}
+            None => {}
         }
     }
 
     async fn clear(&mut self) {
         let (tunnels, tunnel) = (self.shared.tunnels.clone(), self.tunnel.clone());
-        if let Ok(Err(error)) = spawn_blocking(move || tunnels.clear(&tunnel)).await {
+        if let Some(Err(error)) = self.shared.turns.call(move || tunnels.clear(&tunnel)).await {
             tracing::info!(service = %self.service, %error, "psmcd is not told; it drops routes when they expire");
         }
     }

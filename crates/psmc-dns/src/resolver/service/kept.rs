@@ -1,7 +1,9 @@
-//! What is kept of a service on disk, for the day when its name servers are dead: the routes, and which are older.
+//! What is kept of a service on disk, for the day when its name servers are dead: the routes, which are older, and
+//! the service's addresses.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -35,6 +37,8 @@ pub(super) struct Kept {
     pub(super) records: Vec<Vec<u8>>,
     /// What is shown to their relays.
     pub(super) grants: Vec<String>,
+    /// The addresses that DNS last had for the service.
+    pub(super) addresses: Vec<IpAddr>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -43,6 +47,8 @@ struct Form {
     least: [u64; 2],
     records: Vec<String>,
     grants: Vec<String>,
+    #[serde(default)]
+    addresses: Vec<IpAddr>,
 }
 
 /// The file of a service.
@@ -72,13 +78,14 @@ impl KeptFile {
         }
         let records = form.records.iter().map(|record| STANDARD.decode(record));
         let records = records.collect::<Result<_, _>>().map_err(|_| malformed())?;
-        Ok(Kept { least: form.least, records, grants: form.grants })
+        Ok(Kept { least: form.least, records, grants: form.grants, addresses: form.addresses })
     }
 
     /// Keeps it: after a crash the file is the old one or the new one.
     pub(super) fn write(&self, kept: &Kept) -> Result<(), KeptError> {
         let records = kept.records.iter().map(|record| STANDARD.encode(record)).collect();
-        let form = Form { version: VERSION, least: kept.least, records, grants: kept.grants.clone() };
+        let (grants, addresses) = (kept.grants.clone(), kept.addresses.clone());
+        let form = Form { version: VERSION, least: kept.least, records, grants, addresses };
         let text = serde_json::to_vec(&form).map_err(|error| self.failed(error.into()))?;
         self.replace(&text).map_err(|error| self.failed(error))
     }
@@ -111,7 +118,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = KeptFile::new(directory.path(), &name("www.example.com."));
         assert_eq!(file.read().unwrap(), Kept::default());
-        let kept = Kept { least: [3, 5], records: vec![vec![1, 2, 3]], grants: vec!["grant".to_owned()] };
+        let kept = Kept {
+            least: [3, 5],
+            records: vec![vec![1, 2, 3]],
+            grants: vec!["grant".to_owned()],
+            addresses: vec![[10, 0, 0, 1].into()],
+        };
         file.write(&kept).unwrap();
         file.write(&kept).unwrap();
         assert_eq!(file.read().unwrap(), kept);

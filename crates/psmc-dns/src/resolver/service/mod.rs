@@ -7,6 +7,7 @@
 //! | `kept` | what of them is on disk |
 //! | `keeper` | the task that does all that for a service |
 //! | `tracker` | the task that follows how psmcd reaches it |
+//! | `turns` | how many of them may call psmcd at a time |
 
 mod beliefs;
 mod check;
@@ -14,6 +15,7 @@ mod keeper;
 mod kept;
 mod schedule;
 mod tracker;
+mod turns;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -37,12 +39,19 @@ use super::tunnels::{Policy, Tunnel, TunnelState, Tunnels};
 use crate::routes::GroupKey;
 use crate::update::unix_now;
 use keeper::Keeper;
+pub(super) use turns::Turns;
 
 /// The TTL of an answer that came before the tunnel could be used: the application is to ask again soon.
 const TTL_IN_VAIN: u32 = 1;
 
 /// The most that an answer lasts while there are alternate routes: they can end at any moment.
 const TTL_WITH_ROUTES: u32 = 10;
+
+/// The TTL of addresses that no name server confirms (RFC 8767 §4).
+const STALE_TTL: u32 = 30;
+
+/// Addresses of one family that are remembered.
+const MAX_ADDRESSES: usize = 16;
 
 /// Questions that wait to be noticed by the task of their service.
 const MAX_CALLS: usize = 64;
@@ -68,6 +77,7 @@ pub struct ServiceConfig {
 pub(super) struct Shared {
     pub(super) lookup: Arc<Lookup>,
     pub(super) tunnels: Arc<dyn Tunnels>,
+    pub(super) turns: Turns,
     pub(super) counters: Arc<Counters>,
     /// Where routes are kept.
     pub(super) directory: PathBuf,
@@ -133,6 +143,8 @@ pub(super) struct Service {
     addresses: Vec<IpAddr>,
     calls: mpsc::Sender<Call>,
     told: mpsc::Sender<Routes>,
+    /// The addresses that DNS last had for it: they serve when no name server answers.
+    last: watch::Sender<Vec<IpAddr>>,
     routes: watch::Receiver<Option<RoutesStatus>>,
     reach: watch::Receiver<Reach>,
 }
@@ -158,14 +170,10 @@ impl Service {
         let ServiceConfig { name, public_key, group_key, tunnel, policy, addresses } = config;
         let group = group_key.as_ref().map(GroupKey::new);
         let keeper = Keeper::new(shared.clone(), (name.clone(), public_key, group), (tunnel.clone(), policy));
-        tasks.spawn(tracker::track(
-            shared.tunnels.clone(),
-            (tunnel.clone(), policy),
-            reach_to,
-            routes.clone(),
-        ));
-        tasks.spawn(keeper.run(called, telling, reach.clone(), routes_to));
-        Self { name, tunnel, policy, addresses, calls, told, routes, reach }
+        let (last, learned) = watch::channel(keeper.addresses());
+        tasks.spawn(tracker::track(shared.clone(), (tunnel.clone(), policy), reach_to, routes.clone()));
+        tasks.spawn(keeper.run((called, telling), learned, reach.clone(), routes_to));
+        Self { name, tunnel, policy, addresses, calls, told, last, routes, reach }
     }
 
     /// Considers what a coordinator says.
@@ -183,6 +191,7 @@ impl Service {
     ) -> Reply {
         let waiting = async { timeout(shared.patience, self.ready(&shared.counters)).await };
         let (reply, readiness) = tokio::join!(plain, waiting);
+        let reply = self.remember(question, reply, &shared.counters);
         match readiness {
             Ok(None) => reply,
             Ok(Some(expires_s)) => {
@@ -274,17 +283,64 @@ impl Service {
         direct && self.policy != Some(Policy::PreferIndirect)
     }
 
+    /// Keeps the addresses of an answer; where there is none because no name server answers, gives the last ones.
+    fn remember(&self, question: &Question, reply: Reply, counters: &Counters) -> Reply {
+        if reply.is_final() {
+            let found = reply.addresses();
+            if !found.is_empty() {
+                self.last.send_if_modified(|last| learn(last, found));
+            }
+            return reply;
+        }
+        let last = records(question, &self.last.borrow(), STALE_TTL);
+        if last.is_negative() {
+            return reply;
+        }
+        counters.stale();
+        last
+    }
+
     /// The addresses inside the tunnel, where it has such.
     fn inner(&self, question: &Question) -> Option<Reply> {
-        if self.addresses.is_empty() {
-            return None;
-        }
-        let data = self.addresses.iter().filter_map(|address| match (question.kind(), address) {
-            (RecordType::A, IpAddr::V4(ip)) => Some(RData::A((*ip).into())),
-            (RecordType::AAAA, IpAddr::V6(ip)) => Some(RData::AAAA((*ip).into())),
-            _ => None,
-        });
-        let record = |data| Record::from_rdata(question.name().clone(), TTL_WITH_ROUTES, data);
-        Some(Reply::of_records(data.map(record).collect()))
+        (!self.addresses.is_empty()).then(|| records(question, &self.addresses, TTL_WITH_ROUTES))
+    }
+}
+
+/// Puts addresses of one family in the place of those before, and says whether they are others. Servers give them in any
+/// order.
+fn learn(last: &mut Vec<IpAddr>, mut found: Vec<IpAddr>) -> bool {
+    let is_v4 = found.first().is_some_and(IpAddr::is_ipv4);
+    found.truncate(MAX_ADDRESSES);
+    found.extend(last.iter().filter(|ip| ip.is_ipv4() != is_v4));
+    found.sort_unstable();
+    let is_new = *last != found;
+    *last = found;
+    is_new
+}
+
+/// Those of the addresses that are asked for.
+fn records(question: &Question, addresses: &[IpAddr], ttl: u32) -> Reply {
+    let data = addresses.iter().filter_map(|address| match (question.kind(), address) {
+        (RecordType::A, IpAddr::V4(ip)) => Some(RData::A((*ip).into())),
+        (RecordType::AAAA, IpAddr::V6(ip)) => Some(RData::AAAA((*ip).into())),
+        _ => None,
+    });
+    let record = |data| Record::from_rdata(question.name().clone(), ttl, data);
+    Reply::of_records(data.map(record).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_learned_by_family_and_their_order_is_no_news() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let mut last = Vec::new();
+        assert!(learn(&mut last, vec![ip("192.0.2.2"), ip("192.0.2.1")]));
+        assert!(!learn(&mut last, vec![ip("192.0.2.1"), ip("192.0.2.2")]));
+        assert!(learn(&mut last, vec![ip("2001:db8::1")]));
+        assert!(learn(&mut last, vec![ip("192.0.2.3")]));
+        assert_eq!(last, [ip("192.0.2.3"), ip("2001:db8::1")]);
     }
 }

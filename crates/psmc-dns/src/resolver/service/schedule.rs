@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// A name is in use for so long after it was asked for.
+/// A name is in use for so long after it was asked for, or its service was reached.
 const IN_USE: Duration = Duration::from_secs(3600);
 
 /// Bounds of the time between two looks while the service is well: the TTL of the records, within these.
@@ -71,7 +71,11 @@ impl Schedule {
     /// When to look again; `None` while nobody uses the name.
     pub(super) fn due(&mut self, now: Instant, situation: Situation) -> Option<Instant> {
         self.trouble_since = situation.is_in_trouble.then(|| self.trouble_since.unwrap_or(now));
-        if !self.is_in_use(now) && !situation.is_reached {
+        if situation.is_reached {
+            // Whoever has a connection does not ask again, least of all when it breaks.
+            self.asked = Some(now);
+        }
+        if !self.is_in_use(now) {
             return None;
         }
         let Some(checked) = self.checked else { return Some(now) };
@@ -107,6 +111,8 @@ mod tests {
         assert_eq!(schedule.due(now, AWAY), Some(now + seconds(10)));
         assert!(schedule.is_fresh(now + seconds(9)) && !schedule.is_fresh(now + seconds(10)));
         assert_eq!(schedule.due(now + IN_USE, AWAY), None);
+        schedule.due(now + IN_USE, WELL);
+        assert!(schedule.due(now + IN_USE + seconds(1), AWAY).is_some(), "what was reached is in use");
     }
 
     #[test]

@@ -7,8 +7,8 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{Reach, RoutesStatus};
-use crate::resolver::tunnels::{Policy, Tunnel, TunnelState, Tunnels, Until};
+use super::{Reach, RoutesStatus, Shared};
+use crate::resolver::tunnels::{Policy, Tunnel, TunnelError, TunnelState, Until};
 
 /// How long psmcd is asked to wait. It is also what the program may take to end, for the call cannot be broken off.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -27,7 +27,7 @@ const SILENT: Duration = Duration::from_millis(500);
 
 /// Asks psmcd, and tells what it says, until nobody listens.
 pub(super) async fn track(
-    tunnels: Arc<dyn Tunnels>,
+    shared: Arc<Shared>,
     (tunnel, policy): (Tunnel, Option<Policy>),
     reach: watch::Sender<Reach>,
     mut routes: watch::Receiver<Option<RoutesStatus>>,
@@ -40,16 +40,13 @@ pub(super) async fn track(
         }
         let is_setting_up = handed_at.is_some_and(|at| asked_at < at + SETTING_UP);
         let (until, patience) = question(state, is_setting_up, policy);
-        let (asked, of) = (tunnels.clone(), tunnel.clone());
-        let said = spawn_blocking(move || asked.wait(&of, until, patience)).await;
+        let Some(said) = ask(&shared, &tunnel, until, patience).await else { return };
         state = match said {
-            Ok(Ok(state)) => Some(state),
-            Ok(Err(error)) => {
+            Ok(state) => Some(state),
+            Err(error) => {
                 tracing::debug!(peer = %tunnel.peer, %error, "psmcd does not say how the service is reached");
                 None
             }
-            // The program ends.
-            Err(_) => return,
         };
         let now = state.map_or(Reach::Silent, Reach::Known);
         reach.send_if_modified(|before| std::mem::replace(before, now) != now);
@@ -66,6 +63,21 @@ pub(super) async fn track(
                 }
             }
         }
+    }
+}
+
+/// Has psmcd wait if it has room for that, and else look. `None` when the program ends.
+async fn ask(
+    shared: &Shared,
+    tunnel: &Tunnel,
+    until: Until,
+    patience: Duration,
+) -> Option<Result<TunnelState, TunnelError>> {
+    let (tunnels, tunnel) = (shared.tunnels.clone(), tunnel.clone());
+    let place = if patience > Duration::ZERO { shared.turns.wait() } else { None };
+    match place {
+        Some(_place) => spawn_blocking(move || tunnels.wait(&tunnel, until, patience)).await.ok(),
+        None => shared.turns.call(move || tunnels.wait(&tunnel, until, Duration::ZERO)).await,
     }
 }
 

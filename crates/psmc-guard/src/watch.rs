@@ -123,7 +123,7 @@ fn report(observer: &Observer, is_lost: bool, shared: &Shared) {
     let mut status = shared.status.lock().unwrap_or_else(PoisonError::into_inner);
     let blind: Vec<String> = observer.blind().map(ToString::to_string).collect();
     for interface in blind.iter().filter(|interface| !status.blind.contains(interface)) {
-        tracing::warn!(%interface, "the interface is gone: nothing is seen of it");
+        tracing::warn!(%interface, "the interface is down or gone: nothing is seen of it");
     }
     let (packets, packets_estimated) = observer.packets();
     let samples_lost = status.samples_lost + u64::from(is_lost);

@@ -49,7 +49,7 @@ fn describe(status: &Status) -> String {
     let (seen, estimated) = (watch.packets, watch.packets_estimated);
     line(&mut text, &format!("looked at {seen} packets, and estimated {estimated} more"));
     for interface in &watch.blind {
-        line(&mut text, &format!("cannot watch {interface}: it is gone"));
+        line(&mut text, &format!("cannot watch {interface}: it is down or gone"));
     }
     if let Some(error) = &engine.gateway_error {
         line(&mut text, &format!("psmcd does not do what it should: {error}"));

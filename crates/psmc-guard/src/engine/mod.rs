@@ -1,6 +1,7 @@
 //! What a guard does, without clock and I/O: it finds attacks, tells the coordinator, and remembers what that asks for.
 
 mod alerts;
+mod status;
 #[cfg(test)]
 mod tests;
 
@@ -14,7 +15,7 @@ use crate::config::{Config, Service};
 use crate::detect::{Change, Sample, ServiceDetector, Signal};
 use crate::duty::{Duty, Wanted};
 use crate::gateway::Seen;
-use crate::status;
+use crate::status::Counts;
 use crate::store::{ServiceState, State};
 use alerts::Alerts;
 
@@ -32,7 +33,7 @@ pub struct Engine {
     gateway: Seen,
     link: LinkState,
     outbox: VecDeque<Message>,
-    counts: status::Counts,
+    counts: Counts,
 }
 
 #[derive(Debug)]
@@ -75,7 +76,7 @@ impl Engine {
                 },
             },
             outbox: VecDeque::new(),
-            counts: status::Counts::default(),
+            counts: Counts::default(),
         }
     }
 
@@ -221,27 +222,6 @@ impl Engine {
         State::new(services, self.duty.kept())
     }
 
-    /// How everything stands; `now` is the time in seconds since 1970.
-    #[must_use]
-    pub fn status(&self, now: u64) -> status::Engine {
-        status::Engine {
-            coordinator: match &self.link {
-                LinkState::Up { coordinator } => Some(coordinator.to_string()),
-                LinkState::Down { .. } => None,
-            },
-            coordinator_error: match &self.link {
-                LinkState::Up { .. } => None,
-                LinkState::Down { reason } => Some(reason.clone()),
-            },
-            services: self.services.iter().map(|watched| self.service_status(watched)).collect(),
-            mitigations: self.mitigations_status(now),
-            clients: self.duty.wanted().clients.into_keys().collect(),
-            gateway_error: self.gateway.trouble.clone(),
-            through_relays: self.gateway.through_relays.measured(),
-            counts: self.counts,
-        }
-    }
-
     fn handle_change(&mut self, service: &str, change: Change) {
         match change {
             Change::Begun(kind) => {
@@ -287,39 +267,6 @@ impl Engine {
 
     fn is_ours(&self, service: &str) -> bool {
         self.services.iter().any(|watched| watched.service.name == service)
-    }
-
-    fn service_status(&self, watched: &Watched) -> status::Service {
-        let name = &watched.service.name;
-        status::Service {
-            name: name.clone(),
-            attack: watched.detector.attack().map(|attack| status::Attack {
-                id: self.alerts.of_service(name).unwrap_or_default().to_owned(),
-                kind: attack.kind,
-                age_s: attack.age.as_secs_f64(),
-                noted: self.alerts.is_noted(name),
-            }),
-            measured: watched.detector.measured().measured(),
-            usual: watched.detector.usual().measured(),
-            limits: watched.detector.limits().measured(),
-        }
-    }
-
-    fn mitigations_status(&self, now: u64) -> Vec<status::MitigationStatus> {
-        let relay = |relay: &psmc_signal::RelayOffer| status::RelayStatus {
-            name: relay.name.clone(),
-            address: relay.address.to_string(),
-            registered: self.duty.is_registered(&relay.public_key),
-            error: self.gateway.standing.get(&relay.public_key).and_then(|standing| standing.error.clone()),
-        };
-        let mitigations = self.duty.mitigations().map(|mitigation| status::MitigationStatus {
-            id: mitigation.id,
-            service: mitigation.service.clone(),
-            stage: mitigation.stage,
-            expires_in_s: mitigation.expires.saturating_sub(now),
-            relays: mitigation.relays.iter().map(relay).collect(),
-        });
-        mitigations.collect()
     }
 }
 

@@ -263,9 +263,9 @@ fn order(client: &mut Client, step: &Step, lines: &[Line]) -> Result<(), ClientE
 fn by_key(standing: &[RegistrationStatus], wanted: &Wanted) -> BTreeMap<String, Standing> {
     let mut keyed = BTreeMap::new();
     for registration in &wanted.registrations {
-        let address = registration.relay.address.to_string();
+        let address = registration.relay.address;
         let is_it = |standing: &&RegistrationStatus| match &standing.added {
-            Some(added) => *added == address,
+            Some(added) => added.parse() == Ok(address),
             None => standing.relay == registration.relay.name,
         };
         if let Some(found) = standing.iter().find(is_it) {

@@ -26,8 +26,8 @@ const MAX_PACKETS: u32 = 50_000;
 
 /// Watches interfaces for services.
 ///
-/// Call [`Observer::sample`] at regular times. An interface that is gone, or not there yet, is opened anew with
-/// [`Observer::reopen`], and counts nothing until then.
+/// Call [`Observer::sample`] at regular times. An interface that is down or gone counts nothing until it is opened anew with
+/// [`Observer::reopen`].
 #[derive(Debug)]
 pub struct Observer {
     lines: Vec<Line>,
@@ -71,12 +71,7 @@ impl Observer {
             let port = PacketPort::open(interface.as_str(), HEAD)?;
             lines.push(Line { interface: interface.clone(), link: link_of(interface), port: Some(port) });
         }
-        let watched = |service: &Service| Watched {
-            service: service.clone(),
-            sources: SourceMemory::new(),
-            tally: Tally::default(),
-        };
-        Ok(Self { lines, services: services.iter().map(watched).collect(), seen: 0, missed: 0 })
+        Ok(Self { lines, services: services.iter().map(Watched::new).collect(), seen: 0, missed: 0 })
     }
 
     /// What has arrived since the last call, which was `elapsed` ago, for each service in the order of the configuration.
@@ -106,7 +101,9 @@ impl Observer {
     pub fn reopen(&mut self) -> Vec<InterfaceName> {
         let mut back = Vec::new();
         for line in self.lines.iter_mut().filter(|line| line.port.is_none()) {
-            if let Ok(port) = PacketPort::open(line.interface.as_str(), HEAD) {
+            // One that is still down says so at once.
+            let port = PacketPort::open(line.interface.as_str(), HEAD).ok();
+            if let Some(port) = port.filter(|port| missed(port).is_some()) {
                 (line.link, line.port) = (link_of(&line.interface), Some(port));
                 back.push(line.interface.clone());
             }
@@ -134,23 +131,23 @@ fn empty(port: &mut PacketPort, link: Link, services: &mut [Watched]) -> u32 {
     {
         seen += 1;
         if let Some(arrival) = Arrival::parse(link, frame.bytes()) {
-            for watched in services.iter_mut().filter(|watched| watched.service.is_meant(&arrival)) {
-                watched.count(&arrival);
-            }
+            count(&arrival, services);
         }
     }
     seen
 }
 
-/// Packets that found no room in the ring; `None` where the interface is gone.
-fn missed(port: &PacketPort) -> Option<u32> {
-    // An interface that only goes down and up again keeps its socket; what it reports then is of no use here.
-    let gone = matches!(port.take_error(), Ok(Some(error)) if error.raw_os_error() == Some(ENODEV));
-    if gone { None } else { Some(port.lost().unwrap_or(0)) }
+fn count(arrival: &Arrival, services: &mut [Watched]) {
+    for watched in services.iter_mut().filter(|watched| watched.service.is_meant(arrival)) {
+        watched.count(arrival);
+    }
 }
 
-/// What a socket reports whose interface was removed.
-const ENODEV: i32 = 19;
+/// Packets that found no room in the ring; `None` where the interface is down, or gone, which look alike from here.
+fn missed(port: &PacketPort) -> Option<u32> {
+    let is_well = matches!(port.take_error(), Ok(None));
+    if is_well { port.lost().ok() } else { None }
+}
 
 /// Tunnels and the like have no Ethernet header. Where sysfs does not know an interface, it most likely has one.
 fn link_of(interface: &InterfaceName) -> Link {
@@ -171,6 +168,10 @@ impl Service {
 }
 
 impl Watched {
+    fn new(service: &Service) -> Self {
+        Self { service: service.clone(), sources: SourceMemory::new(), tally: Tally::default() }
+    }
+
     fn count(&mut self, arrival: &Arrival) {
         self.tally.packets += 1.0;
         self.tally.bytes += f64::from(arrival.length);
@@ -200,3 +201,69 @@ impl Tally {
 
 /// A sample is never so short: nothing is divided by zero.
 const MIN_SECONDS: f64 = 0.001;
+
+#[cfg(test)]
+mod tests {
+    use super::packet::Source;
+    use super::*;
+    use crate::detect::Policy;
+
+    fn watched(targets: &[&str], ports: &[u16]) -> Watched {
+        Watched::new(&Service {
+            name: "www.example.com".to_owned(),
+            targets: targets.iter().map(|target| target.parse().unwrap()).collect(),
+            ports: ports.to_vec(),
+            policy: Policy::default(),
+        })
+    }
+
+    fn arrival(destination: &str, port: Option<u16>) -> Arrival {
+        let destination = destination.parse().unwrap();
+        Arrival { source: Source::V4([192, 0, 2, 1]), destination, port, length: 100, is_syn: true }
+    }
+
+    #[test]
+    fn a_packet_counts_for_each_service_that_it_is_for() {
+        let mut services = [
+            watched(&["203.0.113.10/32", "2001:db8::/64"], &[443]),
+            watched(&["203.0.113.0/24"], &[]),
+            watched(&["198.51.100.0/24"], &[]),
+        ];
+        for (destination, port) in [
+            ("203.0.113.10", Some(443)),
+            ("203.0.113.10", Some(80)),
+            ("203.0.113.10", None),
+            ("2001:db8::5", Some(443)),
+        ] {
+            count(&arrival(destination, port), &mut services);
+        }
+        assert_eq!(services.each_ref().map(|watched| watched.tally.packets), [3.0, 3.0, 0.0]);
+        // One source, twice: what it is new to is each service.
+        assert_eq!(services.each_ref().map(|watched| watched.tally.new_sources), [1.0, 1.0, 0.0]);
+        assert_eq!(services[0].tally.bytes, 300.0);
+    }
+
+    /// A flood that gives each address of a prefix no more than a visitor is as large for the prefix as any other.
+    #[test]
+    fn a_carpet_over_a_prefix_is_one_flood() {
+        let mut services = [watched(&["203.0.113.0/24"], &[]), watched(&["203.0.113.10/32"], &[])];
+        for host in 0..=255 {
+            for _ in 0..10 {
+                count(&arrival(&format!("203.0.113.{host}"), Some(443)), &mut services);
+            }
+        }
+        assert_eq!(services.each_ref().map(|watched| watched.tally.syns), [2560.0, 10.0]);
+    }
+
+    #[test]
+    fn what_was_missed_is_estimated() {
+        let tally = Tally { packets: 100.0, bytes: 5000.0, syns: 50.0, new_sources: 10.0 };
+        let mut sum = Tally::default();
+        sum.add(&tally, 4.0);
+        let sample = sum.per_second(Duration::from_millis(100));
+        let values = [Signal::Packets, Signal::Bits, Signal::Syns, Signal::NewSources]
+            .map(|signal| sample.get(signal));
+        assert_eq!(values, [Some(4000.0), Some(1_600_000.0), Some(2000.0), Some(400.0)]);
+        assert_eq!(sample.get(Signal::Loss), None);
+    }
+}

@@ -232,6 +232,30 @@ fn a_flood_of_syns_costs_little_and_is_named() {
     assert!(sources > packets * 0.8 && sources <= packets, "{measured:?}");
 }
 
+/// Down and up, and replaced by another of the same name.
+#[test]
+fn an_interface_that_is_back_is_watched_again() {
+    let mut world = World::new(None);
+    world.start_guard("", "");
+    let blind = |is_blind: bool| {
+        wait_for("the interface", || (world.status().watch.blind.is_empty() != is_blind).then_some(()));
+    };
+    let is_watched = || {
+        let before = world.status().watch.packets;
+        let _visitors = Sending::udp(&world, LINE);
+        wait_for("packets", || (world.status().watch.packets > before + 100).then_some(()));
+    };
+    is_watched();
+    world.gateway.set_link("line", false).unwrap();
+    blind(true);
+    world.gateway.set_link("line", true).unwrap();
+    blind(false);
+    is_watched();
+    world.replace_line();
+    blind(false);
+    is_watched();
+}
+
 struct SynFlood {
     port: PacketPort,
     frames: Vec<Vec<u8>>,

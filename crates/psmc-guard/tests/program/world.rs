@@ -35,9 +35,7 @@ impl World {
     /// Two hosts, `out` of the one joined with `line` of the other. The line is as narrow as said.
     pub(crate) fn new(bits_per_second: Option<u64>) -> Self {
         let (outside, gateway) = (Namespace::new().expect("this test needs root"), Namespace::new().unwrap());
-        link_pair(&outside, "out", &gateway, "line").unwrap();
-        outside.add_address("out", "203.0.113.1/24".parse().unwrap()).unwrap();
-        gateway.add_address("line", format!("{SERVICE}/24").parse().unwrap()).unwrap();
+        connect(&outside, &gateway);
         if let Some(bits) = bits_per_second {
             outside.shape("out", bits, 20_000, Queue::Bytes(100_000)).unwrap();
         }
@@ -62,6 +60,15 @@ impl World {
         command.arg("--config").arg(&file);
         self.guard = Some(self.gateway.spawn(&mut command).unwrap());
         wait_for("the guard", || ask(&self.socket()).ok());
+    }
+
+    /// Removes the line, and makes another in its place once the guard has had time to miss it.
+    pub(crate) fn replace_line(&self) {
+        let mut remove = Command::new("ip");
+        remove.args(["link", "delete", "out"]);
+        assert!(self.outside.run(|| remove.status()).unwrap().success());
+        wait_for("the guard to miss it", || (!self.status().watch.blind.is_empty()).then_some(()));
+        connect(&self.outside, &self.gateway);
     }
 
     /// Ends the guard as systemd does.
@@ -96,6 +103,12 @@ impl World {
     fn socket(&self) -> PathBuf {
         self.file("guard.sock")
     }
+}
+
+fn connect(outside: &Namespace, gateway: &Namespace) {
+    link_pair(outside, "out", gateway, "line").unwrap();
+    outside.add_address("out", "203.0.113.1/24".parse().unwrap()).unwrap();
+    gateway.add_address("line", format!("{SERVICE}/24").parse().unwrap()).unwrap();
 }
 
 /// The section of a coordinator.

@@ -40,7 +40,7 @@ fn everything_can_be_said() {
     let text = format!(
         "{GUARD}gateway = \"/run/psmc/hq.sock\"\nsignal_interface = \"eth1\"\nsignal_address = \"192.0.2.7\"\n\
          learning = 10\ncalm = 5\nfactor = 4.5\nstate_file = \"hq.json\"\ncontrol_socket = \"/tmp/x.sock\"\n\
-         [[coordinator]]\naddress = \"198.51.100.9:5116\"\npublic_key = \"{key}\"\n\
+         [[coordinator]]\naddress = \"198.51.100.9:5117\"\npublic_key = \"{key}\"\n\
          {SERVICE}ports = [443, 80]\nlimit = {{ packets = 20000, bits = \"80mbit\", syns = 500, new_sources = 200, loss = 0.2 }}\n\
          [[line]]\ninterface = \"eth1\"\naddress = \"192.0.2.7\"\n\
          [defence]\nnftables = true\nrelays = [\"198.51.100.7\"]\n"
@@ -52,7 +52,7 @@ fn everything_can_be_said() {
     assert_eq!(policy.fixed.get(Signal::Loss), Some(0.2));
     let summary = config.summary().to_string();
     for said in
-        ["hq", "eth0", "hq.sock", "5116", "eth1 from 192.0.2.7", "443, 80", "4.5 times", "syns fixed at 500"]
+        ["hq", "eth0", "hq.sock", "5117", "eth1 from 192.0.2.7", "443, 80", "4.5 times", "syns fixed at 500"]
     {
         assert!(summary.contains(said), "{said}: {summary}");
     }

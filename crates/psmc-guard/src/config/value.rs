@@ -80,14 +80,14 @@ impl FromStr for Endpoint {
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let address = text.parse::<SocketAddr>().ok().filter(|address| address.port() != 0);
         let remedy =
-            "write address and port, such as \"198.51.100.9:5116\": names may not resolve in an attack";
+            "write address and port, such as \"198.51.100.9:5117\": names may not resolve in an attack";
         address.map(Self).ok_or_else(|| ValueError::new(format!("{text:?} is no address and port"), remedy))
     }
 }
 
 impl Setting for Endpoint {
     const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"198.51.100.9:5116\"";
+    const EXAMPLE: &'static str = "\"198.51.100.9:5117\"";
 }
 
 /// An address of this machine.

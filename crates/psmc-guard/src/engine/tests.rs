@@ -24,7 +24,7 @@ fn engine(state: State) -> Engine {
 }
 
 fn coordinator() -> SocketAddr {
-    "198.51.100.9:5116".parse().unwrap()
+    "198.51.100.9:5117".parse().unwrap()
 }
 
 /// Feeds seconds of so many packets per second, and returns all that is said.

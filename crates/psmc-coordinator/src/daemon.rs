@@ -13,10 +13,12 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::config::{Config, StoreAddress};
-use crate::engine::{Engine, MAX_WAITING};
+use crate::engine::{Engine, Input, MAX_WAITING};
+use crate::http::{self, Hook, HttpError, Metrics};
 use crate::local::ControlSocket;
 use crate::signal::{allowed_keys, serve};
 use crate::store::{Sqlite, Store, StoreError};
+use crate::suricata;
 
 /// Connections whose handshakes are done and that wait to be served.
 const MAX_ACCEPTED: usize = 64;
@@ -33,6 +35,9 @@ pub enum DaemonError {
     /// The local control socket cannot be had.
     #[error("cannot make the control socket")]
     ControlSocket(#[from] local::BindError),
+    /// The address for alerts or metrics cannot be had.
+    #[error(transparent)]
+    Http(#[from] HttpError),
     /// The operating system refused something basic.
     #[error("cannot start: {what}")]
     System {
@@ -71,12 +76,32 @@ async fn work(config: Arc<Config>) -> Result<(), DaemonError> {
     tasks.spawn(serve(config.clone(), accepted, inputs.clone()));
     let socket = ControlSocket::bind(config.control_socket.as_path(), inputs.clone(), store)?;
     tasks.spawn(socket.serve());
+    listen_to_others(&config, &inputs, &mut tasks).await?;
     tracing::info!(name = %config.name, %address, "the coordinator is up");
     tokio::select! {
         () = engine.run(&mut received) => {}
         ended = stopped() => ended?,
     }
     tracing::info!("the coordinator stops");
+    Ok(())
+}
+
+/// Takes alerts by HTTP and from Suricata, and tells metrics, as far as the configuration says.
+async fn listen_to_others(
+    config: &Arc<Config>,
+    engine: &mpsc::Sender<Input>,
+    tasks: &mut JoinSet<()>,
+) -> Result<(), HttpError> {
+    if let Some(hook) = &config.hook {
+        let handler = Hook { token: hook.token.clone(), engine: engine.clone() };
+        tasks.spawn(http::serve(hook.address, handler).await?);
+    }
+    if let Some(address) = config.metrics {
+        tasks.spawn(http::serve(address, Metrics { engine: engine.clone() }).await?);
+    }
+    if let Some(path) = &config.eve_file {
+        tasks.spawn(suricata::follow(path.clone(), config.clone(), engine.clone()));
+    }
     Ok(())
 }
 

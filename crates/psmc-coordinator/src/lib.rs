@@ -7,6 +7,7 @@
 //! | [`store`] | where state is kept |
 //! | [`engine`] | everything that happens, in one order: in, kept, answered, done |
 //! | [`relay`], [`publish`], [`signal`] | connections to relays, name servers, and gateways and clients |
+//! | [`http`], `suricata` | alerts of others, and metrics |
 //! | [`daemon`] | the program, [`cli`] its command line, [`status`] what it tells about itself |
 //!
 //! `docs/COORDINATOR.md` says how one is run.
@@ -16,6 +17,7 @@ pub mod config;
 pub mod daemon;
 pub mod engine;
 pub mod grant;
+pub mod http;
 pub mod local;
 pub mod mitigation;
 pub mod publish;
@@ -23,6 +25,7 @@ pub mod relay;
 pub mod signal;
 pub mod status;
 pub mod store;
+mod suricata;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -68,7 +68,7 @@ pub(super) enum Command {
     Alert {
         #[command(flatten)]
         socket: Socket,
-        /// The service's name
+        /// The service's name, or one of its addresses
         service: String,
         /// The attack is over
         #[arg(long)]

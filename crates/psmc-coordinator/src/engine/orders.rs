@@ -1,8 +1,11 @@
 //! What people, hooks, relays and name servers say.
 
+use std::net::IpAddr;
+
 use psmc_signal::Alert;
 
 use super::{Engine, MAX_ID, Order, OrderError};
+use crate::config::Service;
 use crate::now;
 use crate::publish::Published;
 use crate::relay::News;
@@ -12,7 +15,7 @@ impl Engine {
         let now = now();
         match order {
             Order::Alert { source, alert, lasts } => {
-                let alert = Alert { service: canonical(&alert.service), ..*alert };
+                let alert = Alert { service: self.named(&alert.service), ..*alert };
                 if alert.id.is_empty() || alert.id.chars().count() > MAX_ID {
                     return Err(OrderError::Id);
                 }
@@ -24,17 +27,17 @@ impl Engine {
                 life.handle_alert(&source, alert, until, &mut self.relays, now);
             }
             Order::Clear { source, id, service } => {
-                let service = canonical(&service);
+                let service = self.named(&service);
                 let life = self.lives.get_mut(&service).ok_or(OrderError::UnknownService(service))?;
                 life.handle_clear(&source, &id, now);
             }
             Order::Prepare { service } => {
-                let service = canonical(&service);
+                let service = self.named(&service);
                 let life = self.lives.get_mut(&service).ok_or(OrderError::UnknownService(service))?;
                 life.handle_prepare(&mut self.relays, now);
             }
             Order::Withdraw { service } => {
-                let service = canonical(&service);
+                let service = self.named(&service);
                 let life = self.lives.get_mut(&service).ok_or(OrderError::UnknownService(service))?;
                 life.handle_withdraw(&mut self.relays, now);
                 self.look_for_relays();
@@ -87,6 +90,15 @@ impl Engine {
         self.published.insert((published.service.clone(), published.server.clone()), published);
     }
 
+    /// A service's name as the configuration has it. Tools that know addresses only name one of those.
+    fn named(&self, name: &str) -> String {
+        let has = |service: &&Service| {
+            name.parse::<IpAddr>().is_ok_and(|ip| service.addresses.iter().any(|net| net.contains(&ip)))
+        };
+        let by_address = self.config.services.iter().find(has).map(Service::title);
+        by_address.unwrap_or_else(|| name.trim_end_matches('.').to_lowercase())
+    }
+
     /// There are relays that were not there before.
     fn look_for_relays(&mut self) {
         let now = now();
@@ -94,9 +106,4 @@ impl Engine {
             life.handle_relay_found(now);
         }
     }
-}
-
-/// A service's name as the configuration has it.
-fn canonical(name: &str) -> String {
-    name.trim_end_matches('.').to_lowercase()
 }

@@ -1,0 +1,106 @@
+//! HTTP: alerts in, metrics out.
+
+mod hook;
+mod metrics;
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+pub(crate) use hook::Hook;
+pub(crate) use metrics::Metrics;
+
+/// Connections at a time: those who have more to say say it one after the other.
+const MAX_CONNECTIONS: usize = 64;
+
+/// How long a request and its answer may take in all.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a request's head may take.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The largest head of a request, in bytes: a browser's.
+const MAX_HEAD: usize = 8 * 1024;
+
+/// How long to wait after `accept` failed, which it does for want of descriptors: they do not come back at once.
+const ACCEPT_BACK_OFF: Duration = Duration::from_millis(200);
+
+/// Nothing can listen there.
+#[derive(Debug, Error)]
+#[error("cannot listen on {address}: `ss -ltnp` shows who does")]
+pub struct HttpError {
+    /// The address and port.
+    pub address: SocketAddr,
+    /// What the system said.
+    pub source: io::Error,
+}
+
+/// What is answered.
+pub(crate) type Answer = Response<Full<Bytes>>;
+
+/// Something that answers requests.
+pub(crate) trait Handler: Send + Sync + 'static {
+    /// Answers one.
+    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Answer> + Send;
+}
+
+/// Listens on `address`; the future answers requests, one of each connection.
+pub(crate) async fn serve(
+    address: SocketAddr,
+    handler: impl Handler,
+) -> Result<impl Future<Output = ()>, HttpError> {
+    let listener = TcpListener::bind(address).await.map_err(|source| HttpError { address, source })?;
+    Ok(answer_all(listener, Arc::new(handler)))
+}
+
+async fn answer_all(listener: TcpListener, handler: Arc<impl Handler>) {
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let client = match listener.accept().await {
+            Ok((client, _)) => client,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept HTTP connections");
+                sleep(ACCEPT_BACK_OFF).await;
+                continue;
+            }
+        };
+        // One client too many is hung up on.
+        let Ok(permit) = room.clone().try_acquire_owned() else { continue };
+        let handler = handler.clone();
+        tokio::spawn(async move {
+            let _permit = permit;
+            let service = service_fn(|request| {
+                let handler = handler.clone();
+                async move { Ok::<_, Infallible>(handler.answer(request).await) }
+            });
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIMEOUT)
+                .max_buf_size(MAX_HEAD)
+                .keep_alive(false)
+                .serve_connection(TokioIo::new(client), service);
+            // A client that goes away or says nothing has only itself to blame.
+            let _ = timeout(TIMEOUT, connection).await;
+        });
+    }
+}
+
+/// An answer with a text.
+fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(body.into()));
+    *answer.status_mut() = status;
+    answer
+}

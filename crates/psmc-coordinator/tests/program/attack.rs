@@ -30,10 +30,7 @@ fn an_alert_has_relays_capped_gateways_registered_routes_published_and_clients_t
     guard.hear(|message| (message == Message::Noted { id: "1".to_owned() }).then_some(()));
     let mitigation = register(&guard);
     assert_eq!((mitigation.stage, mitigation.relays.len()), (Stage::Requested, 4));
-    let routes = van.hear(|message| match message {
-        Message::Routes(routes) => Some(routes),
-        _ => None,
-    });
+    let routes = van.hear(|message| if let Message::Routes(routes) = message { Some(routes) } else { None });
     println!("the client knew {:?} after the alert", started.elapsed());
     let status = bed.wait_for("publication", |status| status["services"][0]["stage"] == "active");
     println!("published {} ms after the alert", status["services"][0]["published_after_ms"]);
@@ -167,13 +164,13 @@ fn what_is_withdrawn_leaves_dns_relays_and_clients() {
     bed.wait_for("publication", |status| status["services"][0]["stage"] == "active");
     assert!(bed.routes_in_dns().is_some());
     assert!(bed.tool(&["withdraw", SERVICE]).status.success());
-    guard.hear(|message| match message {
-        Message::Mitigation(mitigation) if mitigation.stage == Stage::Withdrawn => Some(()),
-        _ => None,
+    guard.hear(|message| {
+        let Message::Mitigation(mitigation) = message else { return None };
+        (mitigation.stage == Stage::Withdrawn).then_some(())
     });
-    lab.hear(|message| match message {
-        Message::Routes(routes) if routes.record.is_none() => Some(()),
-        _ => None,
+    lab.hear(|message| {
+        let Message::Routes(routes) = message else { return None };
+        routes.record.is_none().then_some(())
     });
     let started = Instant::now();
     while bed.routes_in_dns().is_some() || bed.relay_status(0).max_rate_bits_per_second.is_some() {

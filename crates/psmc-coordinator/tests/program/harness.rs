@@ -297,9 +297,9 @@ pub(crate) fn alert(id: &str) -> Message {
 
 /// The mitigation that is told next, with relays; the guard says that it is registered at all of them.
 pub(crate) fn register(guard: &Caller) -> psmc_signal::Mitigation {
-    let mitigation = guard.hear(|message| match message {
-        Message::Mitigation(mitigation) if !mitigation.relays.is_empty() => Some(mitigation),
-        _ => None,
+    let mitigation = guard.hear(|message| {
+        let Message::Mitigation(mitigation) = message else { return None };
+        (!mitigation.relays.is_empty()).then_some(mitigation)
     });
     let relays = mitigation.relays.iter().map(|relay| relay.public_key.clone()).collect();
     guard.say(Message::Ready { id: mitigation.id, relays });

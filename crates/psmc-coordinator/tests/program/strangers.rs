@@ -78,7 +78,7 @@ fn the_hook_takes_alerts_from_whoever_has_the_token() {
     assert_eq!(code("/alerts", TOKEN, &alert.replace("203.0.113.5", "other.example.com")), "422");
     assert_eq!(code("/alerts", TOKEN, &"x".repeat(100_000)), "413");
     assert_eq!(code("/", TOKEN, alert), "404");
-    assert_eq!(post(&bed, "/alerts", TOKEN, alert), ("200".to_owned(), "noted".to_owned()));
+    assert_eq!(post(&bed, "/alerts", TOKEN, alert), ("200".to_owned(), "noted\n".to_owned()));
     let status = bed.status();
     assert_eq!(status["services"][0]["alerts"][0]["alert"]["service"], "www.example.com");
     let metrics =

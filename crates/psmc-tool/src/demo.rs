@@ -13,9 +13,11 @@
 //! | `tcp` | TCP flows between the hosts |
 //! | `transfer` | the file, and the script of what happens meanwhile |
 //! | `deliveries` | what arrived when: rates and gaps |
+//! | `attack` | `psmc demo --attack`: another script, with a network and programs of its own |
 //! | `view` | what is shown while it runs |
 //! | `report` | what is printed at the end |
 
+mod attack;
 mod deliveries;
 mod error;
 mod expected;
@@ -26,12 +28,12 @@ mod tcp;
 mod transfer;
 mod view;
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use psmc_net::keys::PrivateKey;
 use psmc_net::netns::{enter_user_namespace, is_privileged};
+use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::output;
@@ -52,6 +54,9 @@ pub struct DemoArgs {
     /// Join the sites by this many relays, and by nothing else; one of them is killed, and started again
     #[arg(long, value_name = "NUMBER", conflicts_with = "cut", value_parser = clap::value_parser!(u8).range(RELAYS))]
     pub relays: Option<u8>,
+    /// Flood a service, and see its clients go around by themselves
+    #[arg(long, conflicts_with_all = ["relays", "cut"])]
+    pub attack: bool,
     /// How the fastest link is cut
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub cut: Cut,
@@ -71,21 +76,32 @@ pub fn run(args: &DemoArgs) -> Result<(), DemoError> {
     }
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(DemoError::Runtime)?;
-    let report = runtime.block_on(async {
+    let hash_ok = runtime.block_on(async {
         tokio::select! {
             // Signals must be caught before there is anything to remove.
             biased;
             error = interruption() => Err(error),
-            report = demonstrate(args) => report,
+            hash_ok = show(args) => hash_ok,
         }
     })?;
-    print(&report, args.json).map_err(DemoError::Output)?;
-    if report.hash_ok { Ok(()) } else { Err(DemoError::Corrupt) }
+    if hash_ok { Ok(()) } else { Err(DemoError::Corrupt) }
 }
 
-fn print(report: &Report, json: bool) -> io::Result<()> {
-    let text = if json { output::json(report)? } else { report.table() };
-    output::print(&text)
+/// Runs it, prints the report, and says whether what arrived is what was sent.
+async fn show(args: &DemoArgs) -> Result<bool, DemoError> {
+    if args.attack {
+        let report = attack::demonstrate(args.keep.as_deref()).await?;
+        print(&report, || report.table(), args.json)?;
+        return Ok(report.hash_ok);
+    }
+    let report = demonstrate(args).await?;
+    print(&report, || report.table(), args.json)?;
+    Ok(report.hash_ok)
+}
+
+fn print(report: &impl Serialize, table: impl Fn() -> String, json: bool) -> Result<(), DemoError> {
+    let text = if json { output::json(report) } else { Ok(table()) };
+    text.and_then(|text| output::print(&text)).map_err(DemoError::Output)
 }
 
 /// Everything from making the network to measuring the tunnel. To drop it ends the daemons and removes what was made.

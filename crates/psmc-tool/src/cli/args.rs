@@ -8,6 +8,7 @@ use super::dns::DnsCommand;
 use super::fetch::FetchArgs;
 use super::grant::GrantArgs;
 use super::peer::PeerCommand;
+use super::programs::Program;
 use super::register::RegisterArgs;
 use super::routes::RoutesArgs;
 use super::select::SelectArgs;
@@ -128,12 +129,14 @@ Example:
     Topology(TopologyArgs),
     /// Show the whole thing on this one machine: two sites, several paths, one of them cut
     Demo(DemoArgs),
-    /// Run one site in the foreground, as psmcd does: for the demo, which must not need another program than this
+    /// Run one of the other programs in the foreground: for the demo, which must not need another one than this
     #[command(hide = true)]
-    Daemon(Arguments),
-    /// Run one relay in the foreground, as psmc-relay does: for the demo as well
-    #[command(hide = true)]
-    Relay(Arguments),
+    Run {
+        /// Which
+        program: Program,
+        #[command(flatten)]
+        args: Arguments,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -25,6 +25,8 @@ use clap::Parser;
 
 use crate::demo::DemoError;
 use crate::fetch::FetchError;
+pub(crate) use programs::Program;
+
 use args::{Command, PathCommand, Psmc, Target};
 use psmcd::api::{Client, ClientError};
 use psmcd::config::ConfigError;
@@ -55,6 +57,12 @@ enum CliError {
     Demo(#[from] DemoError),
     #[error("{}", crate::error_chain(.0))]
     Relay(#[from] psmc_relay::relay::RelayError),
+    #[error("{}", crate::error_chain(.0))]
+    NameServer(#[from] psmc_dns::daemon::DaemonError),
+    #[error("{}", crate::error_chain(.0))]
+    Guard(#[from] psmc_guard::guard::GuardError),
+    #[error("{}", crate::error_chain(.0))]
+    Coordinator(#[from] psmc_coordinator::daemon::DaemonError),
     #[error("{0}")]
     Daemon(#[from] psmcd::program::ProgramError),
     #[error("{0}")]
@@ -84,8 +92,7 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Dns { command } => dns::run(command),
         Command::Topology(args) => topology::run(&args),
         Command::Demo(args) => Ok(crate::demo::run(&args)?),
-        Command::Daemon(args) => Ok(psmcd::program::run(&args)?),
-        Command::Relay(args) => programs::relay(&args),
+        Command::Run { program, args } => programs::run(program, &args),
     }
 }
 

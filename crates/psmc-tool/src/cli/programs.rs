@@ -1,13 +1,67 @@
-//! Programs that `psmc` also is, so that the demonstration needs no other one than itself.
+//! Programs that `psmc` also is, so that the demonstrations need no other one than itself.
 
+use std::sync::Arc;
+
+use clap::ValueEnum;
 use psmcd::logging;
 use psmcd::program::Arguments;
 
 use super::CliError;
+use super::dns::{ControlSockets, DnsError};
 
-/// Runs a relay until it is told to stop.
-pub(super) fn relay(args: &Arguments) -> Result<(), CliError> {
+/// A program that is part of this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Program {
+    /// `psmcd`
+    Daemon,
+    /// `psmc-relay`
+    Relay,
+    /// `psmc-dns serve`
+    NameServer,
+    /// `psmc-dns resolve`
+    Resolver,
+    /// `psmc-guard`
+    Guard,
+    /// `psmc-coordinator`
+    Coordinator,
+}
+
+impl Program {
+    /// Its name on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Daemon => "daemon",
+            Self::Relay => "relay",
+            Self::NameServer => "name-server",
+            Self::Resolver => "resolver",
+            Self::Guard => "guard",
+            Self::Coordinator => "coordinator",
+        }
+    }
+}
+
+/// Runs a program until it is told to stop.
+pub(super) fn run(program: Program, args: &Arguments) -> Result<(), CliError> {
+    if program == Program::Daemon {
+        return Ok(psmcd::program::run(args)?);
+    }
     logging::init(args.log_format, args.log.as_deref())?;
-    let config = psmc_relay::config::Config::load(&args.config)?;
-    Ok(psmc_relay::relay::run(&config, &args.config)?)
+    match program {
+        Program::Daemon => Ok(()),
+        Program::Relay => {
+            let config = psmc_relay::config::Config::load(&args.config)?;
+            Ok(psmc_relay::relay::run(&config, &args.config)?)
+        }
+        Program::NameServer => Ok(psmc_dns::daemon::run(psmc_dns::config::Config::load(&args.config)?)?),
+        Program::Resolver => {
+            let config = psmc_dns::resolver::config::Config::load(&args.config)?;
+            let ran = psmc_dns::resolver::daemon::run(config, Arc::new(ControlSockets));
+            Ok(ran.map_err(DnsError::Resolver)?)
+        }
+        Program::Guard => Ok(psmc_guard::guard::run(&psmc_guard::config::Config::load(&args.config)?)?),
+        Program::Coordinator => {
+            let config = psmc_coordinator::config::Config::load(&args.config)?;
+            Ok(psmc_coordinator::daemon::run(config)?)
+        }
+    }
 }

@@ -29,28 +29,28 @@ pub enum DemoError {
         source: io::Error,
     },
     /// A daemon did not start.
-    #[error("cannot start the daemon of {site}")]
+    #[error("cannot start {site}")]
     Start {
         /// Its site.
-        site: &'static str,
+        site: String,
         /// What the system said.
         source: io::Error,
     },
     /// A daemon ended by itself.
-    #[error("the daemon of {site} ended ({how}); the end of its log:\n{log}")]
+    #[error("{site} ended ({how}); the end of its log:\n{log}")]
     Ended {
         /// Its site.
-        site: &'static str,
+        site: String,
         /// Its exit status.
         how: String,
         /// The last lines of its log.
         log: String,
     },
     /// A daemon does not say how it is.
-    #[error("the daemon of {site} does not answer: {error}\nthe end of its log:\n{log}")]
+    #[error("{site} does not answer: {error}\nthe end of its log:\n{log}")]
     Status {
         /// Its site.
-        site: &'static str,
+        site: String,
         /// What went wrong.
         error: ClientError,
         /// The last lines of its log.

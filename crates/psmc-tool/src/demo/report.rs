@@ -2,6 +2,8 @@
 
 mod table;
 
+pub(super) use table::aligned;
+
 use std::ops::Range;
 use std::time::Duration;
 
@@ -112,12 +114,12 @@ fn mbps(bits_per_second: u64) -> f64 {
     round(bits_per_second as f64 / 1e6)
 }
 
-fn ms(time: Duration) -> f64 {
+pub(super) fn ms(time: Duration) -> f64 {
     round(time.as_secs_f64() * 1e3)
 }
 
 /// To two decimals: no more of a measurement means anything.
-fn round(number: f64) -> f64 {
+pub(super) fn round(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }
 

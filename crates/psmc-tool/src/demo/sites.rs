@@ -18,17 +18,18 @@ use tokio::time::sleep;
 
 use super::DemoError;
 use super::network::Network;
+use crate::cli::Program;
 use psmcd::api::{Client, ClientError, PathState, PathStatus, PeerStatus, Status};
 
-pub(super) use directory::Directory;
+pub(super) use directory::{Directory, write_private};
 pub(super) use file::HQ_INSIDE;
 pub(super) use relays::Relays;
 
 /// How long the tunnel may take to come up: far longer than it needs.
-const PATIENCE: Duration = Duration::from_secs(15);
+pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 
 /// How often it is looked whether it has, and so how exactly that time is known.
-const POLL: Duration = Duration::from_millis(5);
+pub(super) const POLL: Duration = Duration::from_millis(5);
 
 /// How much of a log is shown when something failed.
 const LOG_LINES: usize = 10;
@@ -116,8 +117,8 @@ impl Site {
         let file = directory.join(name).with_extension("toml");
         directory::write_private(&file, configuration)?;
         let log = directory.join(name).with_extension("log");
-        let daemon =
-            spawn(host, "daemon", &file, &log).map_err(|source| DemoError::Start { site: name, source })?;
+        let daemon = spawn(host, Program::Daemon, &file, &log)
+            .map_err(|source| DemoError::Start { site: name.to_owned(), source })?;
         Ok(Self { name, daemon, log, socket: directory.join(name).with_extension("sock") })
     }
 
@@ -128,7 +129,7 @@ impl Site {
             Ok(Some(status)) => status.to_string(),
             Err(error) => error.to_string(),
         };
-        Err(DemoError::Ended { site: self.name, how, log: self.log_tail() })
+        Err(DemoError::Ended { site: self.name.to_owned(), how, log: self.log_tail() })
     }
 
     async fn wait_until_it_answers(&mut self) -> Result<(), DemoError> {
@@ -144,7 +145,7 @@ impl Site {
     }
 
     fn unanswered(&self, error: ClientError) -> DemoError {
-        DemoError::Status { site: self.name, error, log: self.log_tail() }
+        DemoError::Status { site: self.name.to_owned(), error, log: self.log_tail() }
     }
 
     async fn status(&self) -> Result<Status, ClientError> {
@@ -165,22 +166,22 @@ impl Drop for Site {
     }
 }
 
-/// Starts `psmc daemon` or `psmc relay`: this very program, which unlike `psmcd` and `psmc-relay` is there for sure, is
-/// both of them as well. A log goes on where it was.
-fn spawn(host: &Namespace, what: &str, file: &Path, log: &Path) -> io::Result<Child> {
+/// Starts a program: this very one, which unlike the others is there for sure, is all of them as well. A log goes on where
+/// it was.
+pub(super) fn spawn(host: &Namespace, program: Program, file: &Path, log: &Path) -> io::Result<Child> {
     let mut command = Command::new(env::current_exe()?);
-    command.arg(what).arg("--config").arg(file);
+    command.args(["run", program.name(), "--config"]).arg(file);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     host.spawn(command.stderr(File::options().create(true).append(true).open(log)?))
 }
 
-fn end(program: &mut Child) {
+pub(super) fn end(program: &mut Child) {
     // Both fail only for one that has ended.
     drop(program.kill());
     drop(program.wait());
 }
 
-fn log_tail(log: &Path, site: &str) -> String {
+pub(super) fn log_tail(log: &Path, site: &str) -> String {
     let log = std::fs::read_to_string(log).unwrap_or_else(|error| error.to_string());
     tail(&log, site)
 }

@@ -17,7 +17,7 @@ use super::deliveries::Deliveries;
 use super::network::{Link, Network};
 
 /// What Linux uses unless it is told otherwise, so that the results of two machines compare.
-const CONGESTION_CONTROL: &[u8] = b"cubic";
+pub(super) const CONGESTION_CONTROL: &[u8] = b"cubic";
 
 /// How long a connection may take to be made, and to deliver anything: longer than any tunnel of use.
 const PATIENCE: Duration = Duration::from_secs(10);

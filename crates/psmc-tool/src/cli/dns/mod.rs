@@ -21,10 +21,11 @@ use tokio::runtime::Builder;
 use super::{CliError, output};
 pub(super) use args::{DnsCommand, RerouteCommand};
 use args::{PublishArgs, RefreshArgs, SigningArgs, TargetArgs, WithdrawArgs};
+pub(super) use resolve::ControlSockets;
 
 /// Why routes were not changed everywhere.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum DnsError {
+pub(in crate::cli) enum DnsError {
     #[error(transparent)]
     TsigKey(#[from] TsigKeyError),
     #[error(transparent)]

@@ -75,7 +75,7 @@ fn of(mbps: f64, possible: f64) -> String {
 }
 
 /// A table, its second column aligned by the last digit.
-fn aligned(header: [&str; 3], rows: impl Iterator<Item = Row>) -> String {
+pub(in crate::demo) fn aligned(header: [&str; 3], rows: impl Iterator<Item = Row>) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(header).add_rows(rows);
     for (index, column) in table.column_iter_mut().enumerate() {

@@ -34,7 +34,7 @@ impl Directory {
 }
 
 /// Writes a file that only its owner can read, for it holds a private key.
-pub(super) fn write_private(path: &Path, text: &str) -> Result<(), DemoError> {
+pub(in crate::demo) fn write_private(path: &Path, text: &str) -> Result<(), DemoError> {
     let written = OpenOptions::new()
         .write(true)
         .create(true)

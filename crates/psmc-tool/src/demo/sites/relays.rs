@@ -9,6 +9,7 @@ use psmc_net::netns::Namespace;
 use tokio::time::sleep;
 
 use super::{PATIENCE, POLL, directory, end, file, spawn};
+use crate::cli::Program;
 use crate::demo::DemoError;
 use crate::demo::network::{Link, Network};
 
@@ -102,5 +103,6 @@ impl Drop for Relay {
 }
 
 fn run(name: &'static str, host: &Namespace, file: &Path, log: &Path) -> Result<Child, DemoError> {
-    spawn(host, "relay", file, log).map_err(|source| DemoError::Start { site: name, source })
+    spawn(host, Program::Relay, file, log)
+        .map_err(|source| DemoError::Start { site: name.to_owned(), source })
 }

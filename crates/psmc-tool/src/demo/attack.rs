@@ -1,0 +1,105 @@
+//! `psmc demo --attack`: a service is flooded, and its clients do not notice.
+//!
+//! The service `www.example.com` has a line of its own, and two more that nobody knows. Two clients download from it
+//! through the tunnel, straight. Then an attacker floods the line with ten times what it carries. The guard notices, the
+//! coordinator chooses relays, the gateway registers with them over its hidden lines, the relays are published in DNS, and
+//! the clients go through them, until the flood is over.
+//!
+//! ```text
+//!  home ───┐                      ┌── main ───┐
+//!  office ─┤   ┌── fra1, ams1, ───┤           │
+//!          ├── inet    lon1       ├── alt1 ───┼── site ── www
+//!  attacker┤    │                 │           │  psmcd, guard
+//!  ops ────┘    └─────────────────┴── alt2 ───┘
+//!  coordinator, name server
+//! ```
+//!
+//! | module | what it has |
+//! |---|---|
+//! | `network` | the namespaces and lines |
+//! | `programs`, `files` | the programs of all of them, and their configurations |
+//! | `name` | what the clients' resolvers answer |
+//! | `download` | the clients' downloads |
+//! | `flood` | what the attacker sends |
+//! | `watch` | when what happened |
+//! | `report` | what is printed at the end |
+
+mod download;
+mod files;
+mod flood;
+mod name;
+mod network;
+mod programs;
+mod report;
+mod watch;
+
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep_until;
+
+use super::DemoError;
+use super::sites::Directory;
+use super::view::View;
+use download::Downloads;
+use flood::Flood;
+use network::{CLIENTS, LINE_MBPS, Network};
+use programs::Programs;
+pub(super) use report::AttackReport;
+use watch::Watch;
+
+/// The service's name.
+const SERVICE: &str = "www.example.com";
+
+/// When the flood begins, after the start of the downloads: by then the guard knows what is usual.
+const FLOOD_AT: Duration = Duration::from_secs(8);
+
+/// How long it lasts.
+const FLOOD_FOR: Duration = Duration::from_secs(10);
+
+/// How long the downloads go on afterwards: until the clients are back on the direct way, and then some.
+const AFTERWARDS: Duration = Duration::from_secs(14);
+
+/// How many times the line's rate is sent to it.
+const FLOOD_FACTOR: u32 = 10;
+
+/// Everything from making the network to the report. To drop it ends all programs and removes what was made.
+pub(super) async fn demonstrate(keep: Option<&std::path::Path>) -> Result<AttackReport, DemoError> {
+    let directory = Directory::new(keep)?;
+    let mut view = View::new();
+    view.note(&format!(
+        "{SERVICE} behind a line of {LINE_MBPS} Mbit/s and two more that nobody knows; three relays; clients {}",
+        CLIENTS.join(" and ")
+    ));
+    let network = Network::new()?;
+    let mut programs = Programs::start(&network, directory.path()).await?;
+    let set_up = programs.wait_until_up().await?;
+    view.note(&format!(
+        "eleven programs are up, and both clients reach the service, after {} ms",
+        set_up.as_millis()
+    ));
+    let mut downloads = Downloads::start(&network).await?;
+    let started = Instant::now();
+    let work = async {
+        let flood = tokio::join!(run_flood(&network, started), downloads.run(started + whole())).0?;
+        Ok::<_, DemoError>(flood)
+    };
+    let mut watch = Watch::new(started, &programs);
+    let flood = tokio::select! {
+        flood = work => flood?,
+        failed = watch.run(&mut view) => match failed? {},
+    };
+    view.clear();
+    programs.check()?;
+    Ok(AttackReport::new(set_up, &flood, &downloads.finish()?, watch.seen()))
+}
+
+/// How long the downloads take.
+fn whole() -> Duration {
+    FLOOD_AT + FLOOD_FOR + AFTERWARDS
+}
+
+async fn run_flood(network: &Network, started: Instant) -> Result<Flood, DemoError> {
+    sleep_until((started + FLOOD_AT).into()).await;
+    let rate = u64::from(LINE_MBPS) * 1_000_000 * u64::from(FLOOD_FACTOR);
+    Flood::run(network, rate, started, FLOOD_FOR).await
+}

@@ -1,0 +1,157 @@
+//! What is printed at the end.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::flood::Flood;
+use super::network::{CLIENTS, LINE_MBPS};
+use super::watch::Seen;
+use crate::demo::deliveries::Deliveries;
+use crate::demo::report::{aligned, ms, round};
+
+/// When TCP has found its speed.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// The results. Units are in the names: `_mbps` 10^6 bit/s, `_ms` milliseconds. A time is absent if what it is about never
+/// happened.
+#[derive(Clone, Debug, Serialize)]
+pub(in crate::demo) struct AttackReport {
+    /// What the service's known line carries, headers counted.
+    line_mbps: u32,
+    /// What was sent to it.
+    flood_mbps: f64,
+    /// From the start of the first program until both clients reached the service.
+    set_up_ms: f64,
+    /// From the first packet of the flood until the guard had found it.
+    detect_ms: Option<f64>,
+    /// From then on until the relays were published.
+    published_ms: Option<f64>,
+    /// From its being found until the data of all clients went through relays.
+    route_up_ms: Option<f64>,
+    /// How many relays were published.
+    relays: usize,
+    /// What both downloads got together before the flood.
+    goodput_before_mbps: f64,
+    /// In the flood, from the moment on at which the data of both went through relays.
+    goodput_under_attack_mbps: f64,
+    /// After it, with all data on the direct way.
+    goodput_after_mbps: f64,
+    /// From the end of the flood until all data went straight again.
+    back_ms: Option<f64>,
+    clients: Vec<ClientReport>,
+    /// Whether both downloads are what was sent.
+    pub(in crate::demo) hash_ok: bool,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct ClientReport {
+    name: &'static str,
+    before_mbps: f64,
+    /// From the first packet of the flood until its data went through relays.
+    in_between_mbps: f64,
+    under_attack_mbps: f64,
+    after_mbps: f64,
+    /// The longest time without a delivery before the flood.
+    gap_before_ms: f64,
+    /// From the first packet of the flood until the end.
+    gap_ms: f64,
+    bytes: u64,
+    hash_ok: bool,
+}
+
+impl AttackReport {
+    pub(super) fn new(
+        set_up: Duration,
+        flood: &Flood,
+        downloads: &[(Deliveries, bool)],
+        seen: &Seen,
+    ) -> Self {
+        let end = downloads.iter().map(|(deliveries, _)| deliveries.end()).min().unwrap_or_default();
+        let around = last(&seen.around);
+        let back = last(&seen.back);
+        let spans = Spans {
+            before: SETTLED..flood.start,
+            between: flood.start..around.unwrap_or(flood.end),
+            under: around.unwrap_or(flood.end)..flood.end,
+            after: back.map_or(end..end, |back| back + SETTLED..end),
+            end,
+        };
+        let clients = CLIENTS.into_iter().zip(downloads);
+        let clients: Vec<_> =
+            clients.map(|(name, (deliveries, hash_ok))| client(name, deliveries, *hash_ok, &spans)).collect();
+        let sum = |rate: fn(&ClientReport) -> f64| round(clients.iter().map(rate).sum());
+        let since = |from: Option<Duration>, to: Option<Duration>| Some(ms(to?.saturating_sub(from?)));
+        Self {
+            line_mbps: LINE_MBPS,
+            flood_mbps: round(flood.mbps),
+            set_up_ms: ms(set_up),
+            detect_ms: since(Some(flood.start), seen.detected),
+            published_ms: since(seen.detected, seen.published),
+            route_up_ms: since(seen.detected, around),
+            relays: seen.relays,
+            goodput_before_mbps: sum(|client| client.before_mbps),
+            goodput_under_attack_mbps: sum(|client| client.under_attack_mbps),
+            goodput_after_mbps: sum(|client| client.after_mbps),
+            back_ms: since(Some(flood.end), back),
+            hash_ok: clients.iter().all(|client| client.hash_ok),
+            clients,
+        }
+    }
+
+    /// The results as tables.
+    pub(in crate::demo) fn table(&self) -> String {
+        let row = |client: &ClientReport| {
+            let rates =
+                [client.before_mbps, client.in_between_mbps, client.under_attack_mbps, client.after_mbps];
+            let rates = rates.map(|mbps| format!("{mbps:>6.1}")).join("  ");
+            let hash = if client.hash_ok { "right" } else { "WRONG" };
+            [client.name.to_owned(), rates, format!("gap {:.0} ms, SHA-256 {hash}", client.gap_ms)]
+        };
+        let header = ["MBIT/S", "before  notice  attack   after", ""];
+        let time = |ms: Option<f64>| ms.map_or_else(|| "never".to_owned(), |ms| format!("{ms:.0} ms"));
+        format!(
+            "\n{}\n\nflood             {:.0} Mbit/s to a line of {} Mbit/s\nfound             after {}\n\
+             relays published  {} later, {} of them\nclients around    {} after the flood was found\n\
+             clients back      {} after its end\n",
+            aligned(header, self.clients.iter().map(row)),
+            self.flood_mbps,
+            self.line_mbps,
+            time(self.detect_ms),
+            time(self.published_ms),
+            self.relays,
+            time(self.route_up_ms),
+            time(self.back_ms)
+        )
+    }
+}
+
+/// The parts of a demonstration.
+struct Spans {
+    before: Range<Duration>,
+    between: Range<Duration>,
+    under: Range<Duration>,
+    after: Range<Duration>,
+    end: Duration,
+}
+
+fn client(name: &'static str, deliveries: &Deliveries, hash_ok: bool, spans: &Spans) -> ClientReport {
+    let rate = |span: &Range<Duration>| round(deliveries.mbps(span.clone()));
+    ClientReport {
+        name,
+        before_mbps: rate(&spans.before),
+        in_between_mbps: rate(&spans.between),
+        under_attack_mbps: rate(&spans.under),
+        after_mbps: rate(&spans.after),
+        gap_before_ms: ms(deliveries.longest_gap(spans.before.clone())),
+        gap_ms: ms(deliveries.longest_gap(spans.before.end..spans.end)),
+        bytes: deliveries.total(),
+        hash_ok,
+    }
+}
+
+/// The last of all moments, if each has come.
+fn last(moments: &[Option<Duration>]) -> Option<Duration> {
+    moments.iter().copied().reduce(|one, other| one.zip(other).map(|(one, other)| one.max(other))).flatten()
+}

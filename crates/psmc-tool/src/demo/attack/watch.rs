@@ -1,0 +1,120 @@
+//! When what happened, as the programs themselves say.
+
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+use psmc_signal::Stage;
+use psmcd::api::{Carrier, PeerStatus};
+use tokio::time::sleep;
+
+use super::network::CLIENTS;
+use super::programs::{Programs, Sockets};
+use crate::demo::DemoError;
+use crate::demo::view::View;
+
+/// How often it is looked, and so how exactly times are known.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Times, counted from the start of the downloads.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    /// The guard has found the flood.
+    pub(super) detected: Option<Duration>,
+    /// The relays are published.
+    pub(super) published: Option<Duration>,
+    /// Each client's data go through relays.
+    pub(super) around: [Option<Duration>; CLIENTS.len()],
+    /// The relays that the clients were told of.
+    pub(super) relays: usize,
+    /// Each client's data go straight again.
+    pub(super) back: [Option<Duration>; CLIENTS.len()],
+    /// The routes are withdrawn.
+    pub(super) withdrawn: Option<Duration>,
+}
+
+/// Looks at programs.
+pub(super) struct Watch {
+    origin: Instant,
+    sockets: Sockets,
+    seen: Seen,
+}
+
+impl Watch {
+    pub(super) fn new(origin: Instant, programs: &Programs) -> Self {
+        Self { origin, sockets: programs.sockets(), seen: Seen::default() }
+    }
+
+    /// Looks until it is dropped, and tells what is new.
+    pub(super) async fn run(&mut self, view: &mut View) -> Result<Infallible, DemoError> {
+        loop {
+            let (guard, coordinator, peers) =
+                tokio::join!(self.sockets.guard(), self.sockets.coordinator(), self.sockets.peers());
+            let now = self.origin.elapsed();
+            if guard.is_some_and(|guard| guard.engine.services.iter().any(|service| service.attack.is_some()))
+            {
+                self.note_detected(now, view);
+            }
+            if let Some(service) = coordinator.as_ref().and_then(|status| status.services.first()) {
+                self.note_stage(
+                    service.stage,
+                    service.routes.values().map(Vec::len).max().unwrap_or(0),
+                    now,
+                    view,
+                );
+            }
+            for (client, peer) in peers.iter().enumerate() {
+                if let Some(peer) = peer {
+                    self.note_carrier(client, peer, now, view);
+                }
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// What has been seen.
+    pub(super) fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    fn note_detected(&mut self, now: Duration, view: &mut View) {
+        if self.seen.detected.is_none() {
+            self.seen.detected = Some(now);
+            note(view, now, "the guard has found a flood");
+        }
+    }
+
+    fn note_stage(&mut self, stage: Stage, relays: usize, now: Duration, view: &mut View) {
+        let is_published = matches!(stage, Stage::Active | Stage::Effective | Stage::Ineffective);
+        if is_published && self.seen.published.is_none() {
+            (self.seen.published, self.seen.relays) = (Some(now), relays);
+            note(view, now, &format!("the gateway is registered with {relays} relays, and DNS has them"));
+        }
+        let is_over = self.seen.published.is_some() && matches!(stage, Stage::Withdrawn | Stage::Prepared);
+        if is_over && self.seen.withdrawn.is_none() {
+            self.seen.withdrawn = Some(now);
+            note(view, now, "the attack is over; the relays are withdrawn");
+        }
+    }
+
+    fn note_carrier(&mut self, client: usize, peer: &PeerStatus, now: Duration, view: &mut View) {
+        let Some(routes) = &peer.routes else { return };
+        let name = CLIENTS[client];
+        match (routes.carrier, self.seen.around[client], self.seen.back[client]) {
+            (Carrier::Learned, None, _) => {
+                self.seen.around[client] = Some(now);
+                note(view, now, &format!("{name} goes through relays"));
+            }
+            (Carrier::Direct, Some(_), None) => {
+                self.seen.back[client] = Some(now);
+                note(view, now, &format!("{name} goes straight again"));
+            }
+            // It was not over yet.
+            (Carrier::Learned, Some(_), Some(_)) => self.seen.back[client] = None,
+            (Carrier::Learned, Some(_), None) | (Carrier::Direct, ..) => {}
+        }
+    }
+}
+
+fn note(view: &mut View, at: Duration, what: &str) {
+    view.note(&format!("{:>6.2} s  {what}", at.as_secs_f64()));
+}

@@ -38,7 +38,7 @@ impl Draft {
         let relays = file.tables("relay", "[[relay]]", out);
         let classes = file.tables("class", "[[class]]", out);
         // Those of a gateway may be added while it runs.
-        let is_gateway = site.as_ref().is_some_and(|site| site.register.is_some());
+        let is_gateway = site.as_ref().is_some_and(|site| site.register.is_some() || site.has_listen);
         if !file.has("peer") && !is_gateway {
             out.push(no_peer());
         }

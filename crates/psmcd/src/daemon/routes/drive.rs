@@ -15,7 +15,8 @@ use crate::daemon::control::Control;
 use crate::daemon::paths::{OpenError, OpenPath, uplink_settings};
 use crate::daemon::relays::GrantsFor;
 
-/// Direct paths that stand by are probed this often: thirty probes tell in three seconds whether a flood is over.
+/// Direct paths are probed this often while there are others: even where hardly anything is sent a flood shows at once,
+/// and thirty probes tell in three seconds whether it is over.
 const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Paths that could not be opened are tried again after this time.
@@ -229,7 +230,7 @@ impl Control {
         }
         let id = peer.id;
         let keepalive = peer.config.keepalive.get();
-        let interval = if peer.routes.way() == Way::Learned { PROBE_INTERVAL } else { keepalive };
+        let interval = if learned.is_empty() { keepalive } else { PROBE_INTERVAL };
         self.plane
             .post(move |plane| {
                 let now = Instant::now();

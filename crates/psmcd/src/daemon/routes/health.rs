@@ -26,6 +26,10 @@ const LEAST_LOST: u64 = 3;
 /// One packet in so many may be lost.
 const ONE_IN: u64 = 10;
 
+/// A path that loses more than this share, as numerator and denominator, is ill without another look: of what little gets
+/// through, one packet tells of many that did not.
+const MOST: (u64, u64) = (2, 3);
+
 /// How a path is. The order of the variants is the order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Health {
@@ -93,18 +97,18 @@ impl Record {
 
     fn judge_looks(&self, look: Look) -> Health {
         let silent = self.looks.iter().filter(|look| look.state != PathState::Active).count();
-        let worst = self.loss(0).max(self.loss(1));
-        if silent >= BAD_LOOKS || worst == Health::Ill {
+        let worst = [self.loss(0), self.loss(1)].into_iter().flatten().max();
+        if silent >= BAD_LOOKS || worst == Some(Health::Ill) {
             Health::Ill
         } else if silent > 0 || look.state != PathState::Active {
             Health::Doubtful
         } else {
-            worst
+            worst.unwrap_or(Health::Doubtful)
         }
     }
 
-    /// How the path is by what it loses in one direction.
-    fn loss(&self, way: usize) -> Health {
+    /// How the path is by what it loses in one direction; `None` if nothing is known to have gone there.
+    fn loss(&self, way: usize) -> Option<Health> {
         let steps = self.looks.iter().zip(self.looks.iter().skip(1));
         let mut sum = Count::default();
         let mut bad = 0;
@@ -113,12 +117,15 @@ impl Record {
             bad += usize::from(step.is_much());
             sum = Count { settled: sum.settled + step.settled, lost: sum.lost + step.lost };
         }
-        if !sum.is_much() {
-            Health::Well
-        } else if sum.lost >= LEAST_LOST && bad >= BAD_LOOKS {
-            Health::Ill
+        let is_most = sum.lost * MOST.1 > sum.settled * MOST.0;
+        if sum.settled == 0 {
+            None
+        } else if !sum.is_much() {
+            Some(Health::Well)
+        } else if sum.lost >= LEAST_LOST && (bad >= BAD_LOOKS || is_most) {
+            Some(Health::Ill)
         } else {
-            Health::Doubtful
+            Some(Health::Doubtful)
         }
     }
 }
@@ -159,8 +166,10 @@ mod tests {
 
     #[test]
     fn a_path_that_answers_and_loses_little_is_well() {
-        assert_eq!(judged(&[(PathState::Active, [1, 0]); 9]), [Health::Well; 9]);
-        assert_eq!(judged(&[(PathState::Active, [0, 1]); 9]), [Health::Well; 9]);
+        for lost in [[1, 0], [0, 1]] {
+            let health = judged(&[(PathState::Active, lost); 9]);
+            assert_eq!((health[0], &health[1..]), (Health::Doubtful, &[Health::Well; 8][..]));
+        }
     }
 
     #[test]
@@ -182,6 +191,21 @@ mod tests {
         let health = judged(&looks);
         assert!(!health.contains(&Health::Ill), "{health:?}");
         assert_eq!(health.last(), Some(&Health::Well));
+    }
+
+    #[test]
+    fn one_packet_that_tells_of_many_is_enough() {
+        let (mut record, start) = (Record::default(), Instant::now());
+        let mut look = |number: u32, settled, lost| {
+            let counts = [Count { settled, lost }, Count::default()];
+            record.look(Look { at: start + LOOK_INTERVAL * number, state: PathState::Active, counts })
+        };
+        assert_eq!(look(0, 0, 0), Health::Doubtful, "nothing is known");
+        assert_eq!(look(1, 4, 0), Health::Well);
+        assert_eq!(look(2, 4, 0), Health::Well);
+        assert_eq!(look(3, 14, 9), Health::Doubtful, "9 of 14");
+        assert_eq!(look(7, 24, 18), Health::Ill, "9 of 10");
+        assert_eq!(look(14, 24, 18), Health::Doubtful, "nothing is known any more");
     }
 
     #[test]

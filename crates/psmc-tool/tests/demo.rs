@@ -72,6 +72,23 @@ fn relays_join_sites_that_nothing_else_joins_and_one_may_be_killed() {
 }
 
 #[test]
+fn clients_of_a_flooded_service_go_around_by_themselves() {
+    let scratch = Scratch::new();
+    let output = scratch.demo(&psmc()).arg("--attack").output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let number = |key: &str| report[key].as_f64().unwrap_or_else(|| panic!("no {key}: {report}\n{stderr}"));
+    assert_eq!(report["hash_ok"], true, "{report}");
+    assert!(number("flood_mbps") > 5.0 * number("line_mbps"), "{report}");
+    // The line is lost to them; what the relays carry is more than it did.
+    assert!(number("goodput_under_attack_mbps") > 0.7 * number("goodput_before_mbps"), "{report}");
+    let times = ["detect_ms", "published_ms", "route_up_ms", "back_ms"].map(number);
+    assert!(times.iter().all(|time| *time < 10_000.0), "{report}");
+    assert!(scratch.is_empty());
+}
+
+#[test]
 fn an_ordinary_user_sees_the_same() {
     let (scratch, shared) = (Scratch::new(), tempfile::tempdir().unwrap());
     chown(scratch.0.path(), Some(NOBODY), Some(NOBODY)).unwrap();

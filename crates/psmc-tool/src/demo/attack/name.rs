@@ -32,9 +32,9 @@ pub(super) fn address(client: &Namespace, name: &str) -> io::Result<Ipv4Addr> {
         let mut room = [0; 1232];
         let length = socket.recv(&mut room)?;
         let answer = Message::from_vec(&room[..length]).map_err(io::Error::other)?;
-        let address = answer.answers.iter().find_map(|record| match &record.data {
-            RData::A(address) => Some(address.0),
-            _ => None,
+        let address = answer.answers.iter().find_map(|record| {
+            let RData::A(address) = &record.data else { return None };
+            Some(address.0)
         });
         address.ok_or_else(|| {
             io::Error::other(format!("the resolver knows no address ({})", answer.metadata.response_code))

@@ -19,8 +19,8 @@ use crate::daemon::relays::GrantsFor;
 /// and thirty probes tell in three seconds whether it is over.
 const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Paths that could not be opened are tried again after this time.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Uplinks may have come, and paths that could not be opened are tried again, after this time.
+const MATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A set of routes as a client gives it.
 pub(in crate::daemon) struct NewRoutes {
@@ -50,7 +50,7 @@ impl Control {
         let routes = &mut last.routes;
         (routes.set, routes.serial, routes.policy) = (Some(set), Some(new.serial), new.policy);
         routes.left_out.clear();
-        routes.retry_at = None;
+        routes.match_at = None;
         self.look_soon();
         Ok(())
     }
@@ -62,6 +62,7 @@ impl Control {
             tracing::info!(peer = %peer.config.name, "no learned routes any more");
         }
         peer.routes.policy = None;
+        peer.routes.match_at = None;
         peer.routes.watch(Instant::now());
         self.grants.forget(GrantsFor::Routes(peer.id));
         self.look_soon();
@@ -105,12 +106,17 @@ impl Control {
     ) -> Result<(), DaemonError> {
         let peer = &mut self.peers[index];
         let is_over = |set: &LearnedSet| set.expires_s <= seconds_since_1970();
-        let before = peer.routes.way();
+        let before = peer.routes.judge.plan();
         let learned = learned(&peer.paths);
         let policy = peer.config.routes.unwrap_or_default();
         peer.routes.look(policy, &learned, status, now);
-        let (id, way) = (peer.id, peer.routes.way());
-        if way != before {
+        let (id, plan) = (peer.id, peer.routes.judge.plan());
+        let is_other_way = plan.way != before.way;
+        if plan != before {
+            peer.routes.match_at = None;
+        }
+        if is_other_way {
+            let way = plan.way;
             let direct_well = peer.routes.state.direct_well;
             tracing::info!(peer = %peer.config.name, ?way, direct_well, "other paths carry the data");
         }
@@ -123,7 +129,7 @@ impl Control {
         // What the peer has to know of new paths does not reach it on a connection over a way that is ill.
         let routes = &self.peers[index].routes;
         let is_stranded = status.connected_since.is_none() || !routes.state.direct_well;
-        if (has_opened && is_stranded) || (way != before && way == Way::Learned) {
+        if (has_opened && is_stranded) || (is_other_way && plan.way == Way::Learned) {
             self.dial_anew(id).await?;
         }
         Ok(())
@@ -131,6 +137,11 @@ impl Control {
 
     /// Opens the paths that the routes ask for, and closes others. Says whether any was opened.
     async fn match_paths(&mut self, index: usize, now: Instant) -> Result<bool, DaemonError> {
+        let routes = &mut self.peers[index].routes;
+        if routes.match_at.is_some_and(|at| now < at) {
+            return Ok(false);
+        }
+        routes.match_at = Some(now + MATCH_INTERVAL);
         let wanted = self.wanted_over_routes(index).await?;
         let peer = &self.peers[index];
         let is_wanted = |path: &&OpenPath| {
@@ -143,9 +154,6 @@ impl Control {
             self.end_learned_path(index, path).await?;
         }
         let peer = &self.peers[index];
-        if peer.routes.retry_at.is_some_and(|at| now < at) {
-            return Ok(false);
-        }
         let is_open = |wanted: &Wanted| {
             peer.paths
                 .iter()
@@ -159,8 +167,7 @@ impl Control {
                 Ok(()) => has_opened = true,
                 Err(OpenError::Daemon(error)) => return Err(error),
                 Err(error) => {
-                    let peer = &mut self.peers[index];
-                    peer.routes.retry_at = Some(now + RETRY_AFTER);
+                    let peer = &self.peers[index];
                     let error = crate::error_chain(&error);
                     tracing::warn!(peer = %peer.config.name, %relay, error, "cannot open a path over a learned route");
                 }

@@ -50,8 +50,8 @@ pub(super) struct Routes {
     /// What was last asked of the paths: whether each is to stand by.
     asked: Vec<(PathId, bool)>,
     watched_until: Option<Instant>,
-    /// When paths that could not be opened are tried again.
-    retry_at: Option<Instant>,
+    /// When the paths are compared again with what there should be; `None` for at once.
+    match_at: Option<Instant>,
 }
 
 /// How it stands with the ways to a peer.
@@ -75,7 +75,7 @@ impl Default for Routes {
             left_out: Vec::new(),
             asked: Vec::new(),
             watched_until: None,
-            retry_at: None,
+            match_at: None,
         }
     }
 }

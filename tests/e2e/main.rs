@@ -18,6 +18,7 @@ mod gateways;
 mod learned;
 mod life;
 mod mtu;
+mod names;
 mod paths;
 mod queueing;
 mod relays;

@@ -114,9 +114,10 @@ fn compare() -> Result<(), Box<dyn Error>> {
         println!("| {part} | {:.0} | {:.0} | {:.0} |", one?, idle?, busy?);
     }
     println!();
-    let sessions = callgrind::printed(&[MEMORY, "sessions"])?;
-    println!("bytes of an idle session of two paths: {sessions}");
-    println!("MiB of {PEERS} peers that are configured: {}", callgrind::printed(&[MEMORY, "peers"])? >> 20);
+    let (sessions, peers) =
+        (callgrind::printed(&[MEMORY, "sessions"])?, callgrind::printed(&[MEMORY, "peers"])?);
+    println!("bytes of an idle session of two paths, its peer included: {}", sessions + peers / PEERS);
+    println!("MiB of {PEERS} peers that are configured: {}", peers >> 20);
     Ok(())
 }
 
@@ -149,12 +150,15 @@ fn memory(kind: &str) -> Result<u64, Box<dyn Error>> {
     const WORLDS: u64 = 100;
     let before = callgrind::resident()?;
     match kind {
-        // With all that is around the two sessions of each, so that they are rather less.
+        // What worlds with sessions take beyond those without, in which there are sites and peers, but neither links nor
+        // paths: the session, its paths, and the links around them.
         "sessions" => {
-            let worlds: Vec<_> = (0..WORLDS).map(|_| workload::idle_world()).collect();
-            let bytes = callgrind::resident()?.saturating_sub(before);
-            drop(worlds);
-            Ok(bytes / WORLDS / 2)
+            let empty: Vec<_> = (0..WORLDS).map(|_| workload::silent_world()).collect();
+            let without = callgrind::resident()?.saturating_sub(before);
+            let idle: Vec<_> = (0..WORLDS).map(|_| workload::idle_world()).collect();
+            let with = callgrind::resident()?.saturating_sub(before + without);
+            drop((empty, idle));
+            Ok(with.saturating_sub(without) / WORLDS / 2)
         }
         _ => {
             let site = workload::site_with_peers(PEERS)?;

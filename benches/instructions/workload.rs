@@ -139,6 +139,11 @@ pub(crate) fn idle_world() -> World {
     World::connected(vec![Link::new(1), Link::new(1)], SchedulerKind::Earliest)
 }
 
+/// Two sites that know of each other, and have no way.
+pub(crate) fn silent_world() -> World {
+    World::new(Vec::new(), SchedulerKind::Earliest)
+}
+
 /// A site that knows so many peers, none of which has been there yet.
 pub(crate) fn site_with_peers(count: u64) -> Result<Site, Box<dyn Error>> {
     let config = SiteConfig {

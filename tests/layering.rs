@@ -32,6 +32,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("psmc-dns", Layer::Programs),
     ("psmc-lab", Layer::Programs),
     ("psmc-guard", Layer::Programs),
+    ("psmc-program", Layer::Programs),
     ("psmc-relay", Layer::Programs),
     ("psmc-signal", Layer::Programs),
     ("psmc-toml", Layer::Programs),

@@ -39,13 +39,4 @@ pub fn now() -> Moment {
     Moment(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// An error with all its causes, in one line.
-pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
-}
+pub(crate) use psmc_program::error_chain;

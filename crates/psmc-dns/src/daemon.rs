@@ -1,5 +1,6 @@
 //! The program: it loads the zones, and serves them until it is told to stop.
 
+use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -23,10 +24,11 @@ use crate::config::{Config, Content, TlsConfig, ZoneConfig};
 use crate::server::{
     Hosted, MAX_CONNECTIONS, Role, Server, follow_primary, serve_tcp, serve_tls, serve_udp, tell_secondaries,
 };
-use crate::status::{Status, StatusSocket};
+use crate::status::Status;
 use crate::store::{Store, StoreError};
 use crate::update::unix_now;
 use crate::zone::Zone;
+use psmc_program::status::StatusSocket;
 
 /// How often it is looked whether signatures are due: they are made days before they expire.
 const RENEWAL_CHECK: Duration = Duration::from_secs(3600);
@@ -115,9 +117,9 @@ async fn serve(config: Config) -> Result<(), DaemonError> {
     }
     tasks.spawn(renew_signatures(server.clone()));
     let (name, started) = (config.name.to_string(), Instant::now());
-    let report = move || serde_json::to_vec(&Status::of(&server, name.clone(), started.elapsed().as_secs()));
-    let status = StatusSocket::bind(config.control_socket.as_path(), report)?;
-    tasks.spawn(status.serve());
+    let report = move || Some(Status::of(&server, name.clone(), started.elapsed().as_secs()));
+    let status = StatusSocket::bind(config.control_socket.as_path())?;
+    tasks.spawn(status.serve(move || ready(report())));
     tracing::info!(name = %config.name, "the server is up");
     stopped().await?;
     tracing::info!("the server stops");

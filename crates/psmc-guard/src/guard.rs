@@ -18,9 +18,10 @@ use crate::defence::{self, Defence, DefenceError};
 use crate::duty::Wanted;
 use crate::engine::Engine;
 use crate::gateway::Hand;
-use crate::status::{Status, StatusSocket};
+use crate::status::Status;
 use crate::store::{Keeper, State, Store};
 use crate::watch::{WatchError, Watcher};
+use psmc_program::status::StatusSocket;
 
 /// The version of the status.
 const STATUS_VERSION: u32 = 1;
@@ -62,12 +63,20 @@ pub fn run(config: &Config) -> Result<(), GuardError> {
     runtime.map_err(system("the asynchronous runtime"))?.block_on(serve(config))
 }
 
+/// What whoever answers `questions` says; nothing if nobody does.
+async fn ask(questions: mpsc::Sender<oneshot::Sender<Status>>) -> Option<Status> {
+    let (question, answer) = oneshot::channel();
+    questions.send(question).await.ok()?;
+    answer.await.ok()
+}
+
 async fn serve(config: &Config) -> Result<(), GuardError> {
     let (mut terminate, mut interrupt) =
         (on_signal(SignalKind::terminate())?, on_signal(SignalKind::interrupt())?);
     let mut guard = Guard::start(config)?;
     let (asked, mut questions) = mpsc::channel(MAX_QUESTIONS);
-    let socket = tokio::spawn(StatusSocket::bind(config.control_socket.as_path(), asked)?.serve());
+    let status = StatusSocket::bind(config.control_socket.as_path())?;
+    let socket = tokio::spawn(status.serve(move || ask(asked.clone())));
     tracing::info!(name = %config.name, "the guard is up");
     let mut seconds = interval(Duration::from_secs(1));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);

@@ -29,13 +29,4 @@ pub mod status;
 pub mod store;
 pub mod watch;
 
-/// An error with all its causes, in one line.
-pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
-}
+pub(crate) use psmc_program::error_chain;

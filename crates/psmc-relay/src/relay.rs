@@ -21,8 +21,9 @@ use tokio::task::JoinSet;
 
 use crate::config::Config;
 use crate::control::{self, Hub, Streams};
-use crate::status::{MetricsError, Observer, StatusSocket, serve_metrics};
+use crate::status::{MetricsError, Observer, serve_metrics};
 use crate::worker::{self, Handle, Network, Tunnels, WorkerDied};
+use psmc_program::status::StatusSocket;
 
 /// Datagrams that wait at most, of all sessions of a worker: 64 MiB of full-size ones.
 const MAX_WAITING: usize = 32_768;
@@ -89,8 +90,11 @@ async fn serve(config: &Config, file: &Path) -> Result<(), RelayError> {
     if let Some(address) = config.metrics {
         tasks.spawn(serve_metrics(address, observer.clone()).await?);
     }
-    let status = StatusSocket::bind(config.control_socket.as_path(), observer)?;
-    tasks.spawn(status.serve());
+    let status = StatusSocket::bind(config.control_socket.as_path())?;
+    tasks.spawn(status.serve(move || {
+        let observer = observer.clone();
+        async move { observer.status().await.ok() }
+    }));
     let (ready, accepted) = mpsc::channel(MAX_ACCEPTED);
     let listener = listen_tcp(address)?;
     let allowed = allowed_keys(config);

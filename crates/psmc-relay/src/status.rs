@@ -1,14 +1,23 @@
 //! What a relay tells about itself.
 
-mod local;
 mod metrics;
 mod model;
 mod observer;
 
-pub use local::{StatusError, ask};
 pub use model::{Datagrams, Refused, Session, Site, Status, Way};
 
-pub(crate) use local::StatusSocket;
 pub use metrics::MetricsError;
 pub(crate) use metrics::serve as serve_metrics;
 pub(crate) use observer::Observer;
+
+use std::path::Path;
+
+use psmc_program::status::StatusError;
+
+/// Asks the relay whose socket is at `path`.
+///
+/// # Errors
+/// [`StatusError`].
+pub fn ask(path: &Path) -> Result<Status, StatusError> {
+    psmc_program::status::ask("psmc-relay", path)
+}

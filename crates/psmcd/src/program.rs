@@ -9,7 +9,7 @@ use clap::Parser;
 use crate::config::{Config, ConfigError};
 use crate::daemon::{self, DaemonError};
 use crate::error_chain;
-use crate::logging::{self, LogError, LogFormat};
+use psmc_program::logging::{self, LogError, LogFormat};
 
 /// Run one site of a multipath tunnel, in the foreground
 #[derive(Debug, Parser)]

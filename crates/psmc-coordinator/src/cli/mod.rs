@@ -3,15 +3,14 @@
 mod args;
 mod text;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use psmc_program::logging::{self, LogError, LogFormat};
 use psmc_signal::{AlertKind, Measured};
 use psmc_toml::ConfigError;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
 
 use self::args::{Args, ClientAction, Command, Socket};
 use crate::config::Config;
@@ -32,8 +31,8 @@ enum CliError {
     Ask(#[from] AskError),
     #[error("there is not one coordinator in {RUN_DIR}, but {0}: say which by --socket PATH")]
     WhichSocket(usize),
-    #[error("{filter:?} is not a log filter; write a level, such as debug")]
-    Filter { filter: String, source: ParseError },
+    #[error(transparent)]
+    Log(#[from] LogError),
     #[error("cannot print the result")]
     Output(#[from] io::Error),
 }
@@ -59,7 +58,7 @@ pub fn main() -> ExitCode {
 
 fn run(args: Args) -> Result<(), CliError> {
     if let Some(file) = args.config {
-        init_log(args.log.as_deref())?;
+        logging::init(LogFormat::Text, args.log.as_deref())?;
         return Ok(daemon::run(Config::load(&file)?)?);
     }
     let Some(command) = args.command else {
@@ -136,14 +135,4 @@ fn path_of(socket: &Socket) -> Result<PathBuf, CliError> {
 
 fn print(text: &str) -> Result<(), CliError> {
     Ok(io::stdout().write_all(text.as_bytes())?)
-}
-
-/// Sets up logging to standard error; without a filter `RUST_LOG` counts, and without that `info`.
-fn init_log(filter: Option<&str>) -> Result<(), CliError> {
-    let filter = filter.map(str::to_owned).or_else(|| std::env::var(EnvFilter::DEFAULT_ENV).ok());
-    let filter = filter.filter(|filter| !filter.is_empty()).unwrap_or_else(|| "info".to_owned());
-    let parsed = EnvFilter::builder().parse(&filter).map_err(|source| CliError::Filter { filter, source })?;
-    let terminal = io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(parsed).with_writer(io::stderr).with_ansi(terminal).init();
-    Ok(())
 }

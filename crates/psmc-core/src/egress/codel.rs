@@ -57,7 +57,8 @@ pub(crate) struct Service {
 impl Service {
     /// Bytes that all paths carry in that time.
     fn carries_in(&self, time: Duration) -> u64 {
-        u64::try_from(u128::from(self.rate) * time.as_micros() / 1_000_000).unwrap_or(u64::MAX)
+        let time_us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.rate.saturating_mul(time_us) / 1_000_000
     }
 }
 

@@ -1,18 +1,18 @@
 //! The command line of `psmc-dns`.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use psmc_program::logging::{self, LogError, LogFormat};
+use psmc_program::status::StatusError;
 use psmc_toml::ConfigError;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
 
 use crate::config::Config;
 use crate::daemon::{self, DaemonError};
-use crate::status::{Status, StatusError, ask};
+use crate::status::{Status, ask};
 
 /// The PSMC name server: authoritative, with dynamic updates and alternate routes.
 #[derive(Debug, Parser)]
@@ -57,8 +57,8 @@ enum CliError {
     Daemon(#[from] DaemonError),
     #[error(transparent)]
     Status(#[from] StatusError),
-    #[error("{filter:?} is not a log filter; write a level, such as debug")]
-    Filter { filter: String, source: ParseError },
+    #[error(transparent)]
+    Log(#[from] LogError),
     #[error("cannot print the result")]
     Output(#[from] io::Error),
 }
@@ -90,7 +90,7 @@ fn run(command: Command) -> Result<(), CliError> {
             Ok(())
         }
         Command::Serve { file, log } => {
-            init_log(log.as_deref())?;
+            logging::init(LogFormat::Text, log.as_deref())?;
             Ok(daemon::run(Config::load(&file)?)?)
         }
         Command::Status { socket, json } => {
@@ -129,14 +129,4 @@ fn describe(status: &Status) -> String {
         let _ = writeln!(text, "zone {} {serial}, {} records{signed}{from}", zone.name, zone.records);
     }
     text
-}
-
-/// Sets up logging to standard error; without a filter `RUST_LOG` counts, and without that `info`.
-fn init_log(filter: Option<&str>) -> Result<(), CliError> {
-    let filter = filter.map(str::to_owned).or_else(|| std::env::var(EnvFilter::DEFAULT_ENV).ok());
-    let filter = filter.filter(|filter| !filter.is_empty()).unwrap_or_else(|| "info".to_owned());
-    let parsed = EnvFilter::builder().parse(&filter).map_err(|source| CliError::Filter { filter, source })?;
-    let terminal = io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(parsed).with_writer(io::stderr).with_ansi(terminal).init();
-    Ok(())
 }

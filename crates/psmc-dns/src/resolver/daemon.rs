@@ -1,6 +1,7 @@
 //! The program: it resolves until it is told to stop.
 
 use std::future::pending;
+use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,7 +26,7 @@ use super::system::{Integration, SystemError};
 use super::tunnels::Tunnels;
 use super::upstream::{TlsError, Upstreams, client_config};
 use super::{Resolver, signal as coordinator};
-use crate::status::StatusSocket;
+use psmc_program::status::StatusSocket;
 
 /// Why the resolver could not start.
 #[derive(Debug, Error)]
@@ -136,10 +137,10 @@ pub async fn serve(
     let (name, started) = (config.name.to_string(), Instant::now());
     let report = {
         let (resolver, name) = (resolver.clone(), name.clone());
-        move || serde_json::to_vec(&resolver.status(name.clone(), started.elapsed().as_secs()))
+        move || Some(resolver.status(name.clone(), started.elapsed().as_secs()))
     };
-    let status = StatusSocket::bind(config.control_socket.as_path(), report)?;
-    tasks.spawn(status.serve());
+    let status = StatusSocket::bind(config.control_socket.as_path())?;
+    tasks.spawn(status.serve(move || ready(report())));
     // From here on the machine's questions come here; when this is dropped they no longer do.
     let _integration = config.system.map(|system| Integration::begin(&system, &config.listen)).transpose()?;
     tracing::info!(name, services = resolver.services.len(), "the resolver is up");

@@ -3,17 +3,16 @@
 mod args;
 mod status;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
+use psmc_program::logging::{self, LogError, LogFormat};
+use psmc_program::status::StatusError;
 use psmc_toml::ConfigError;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
 
 use crate::config::Config;
 use crate::guard::{self, GuardError};
-use crate::status::StatusError;
 use args::{Args, Command};
 
 /// Why a command failed. The text is all that the user gets to see.
@@ -25,8 +24,8 @@ enum CliError {
     Guard(#[from] GuardError),
     #[error(transparent)]
     Status(#[from] StatusError),
-    #[error("{filter:?} is not a log filter; write a level, such as debug")]
-    Filter { filter: String, source: ParseError },
+    #[error(transparent)]
+    Log(#[from] LogError),
     #[error("name the configuration: psmc-guard --config FILE")]
     NoConfig,
     #[error("cannot print the result")]
@@ -56,19 +55,9 @@ fn run(args: &Args) -> Result<(), CliError> {
         }
         (Some(Command::Status(asked)), _) => status::run(asked),
         (None, Some(file)) => {
-            init_log(args.log.as_deref())?;
+            logging::init(LogFormat::Text, args.log.as_deref())?;
             Ok(guard::run(&Config::load(file)?)?)
         }
         (None, None) => Err(CliError::NoConfig),
     }
-}
-
-/// Sets up logging to standard error; without a filter `RUST_LOG` counts, and without that `info`.
-fn init_log(filter: Option<&str>) -> Result<(), CliError> {
-    let filter = filter.map(str::to_owned).or_else(|| std::env::var(EnvFilter::DEFAULT_ENV).ok());
-    let filter = filter.filter(|filter| !filter.is_empty()).unwrap_or_else(|| "info".to_owned());
-    let parsed = EnvFilter::builder().parse(&filter).map_err(|source| CliError::Filter { filter, source })?;
-    let terminal = io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(parsed).with_writer(io::stderr).with_ansi(terminal).init();
-    Ok(())
 }

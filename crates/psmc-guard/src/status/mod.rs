@@ -1,8 +1,17 @@
 //! What a guard tells about itself.
 
-mod local;
 mod model;
 
-pub(crate) use local::StatusSocket;
-pub use local::{StatusError, ask};
 pub use model::{Attack, Counts, Engine, MitigationStatus, RelayStatus, Service, Status, Watch};
+
+use std::path::Path;
+
+use psmc_program::status::StatusError;
+
+/// Asks the guard whose socket is at `path`.
+///
+/// # Errors
+/// [`StatusError`].
+pub fn ask(path: &Path) -> Result<Status, StatusError> {
+    psmc_program::status::ask("psmc-guard", path)
+}

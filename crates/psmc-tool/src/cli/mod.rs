@@ -28,9 +28,9 @@ use crate::fetch::FetchError;
 pub(crate) use programs::Program;
 
 use args::{Command, PathCommand, Psmc, Target};
+use psmc_program::logging::LogError;
 use psmcd::api::{Client, ClientError};
 use psmcd::config::ConfigError;
-use psmcd::logging::LogError;
 
 /// Why a command failed. The text is all that the user gets to see.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use psmcd::logging::is_styled;
+use psmc_program::logging::is_styled;
 
 use super::CliError;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use psmcd::logging;
+use psmc_program::logging;
 use psmcd::program::Arguments;
 
 use super::CliError;

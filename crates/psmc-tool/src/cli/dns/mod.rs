@@ -10,11 +10,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use hickory_proto::rr::{Name, RData};
 use psmc_dns::resolver::daemon::ResolveError;
 use psmc_dns::routes::{AltRecord, GroupKey, GroupTag, RouteError, RouteSet, SignedRoutes, Validity};
-use psmc_dns::status::StatusError;
 use psmc_dns::update::{
     self, Change, Report, Scope, ServerReport, Target, TsigKeyError, UpdateError, published, unix_now,
 };
 use psmc_net::keys::{KeyFileError, read_private_key};
+use psmc_program::status::StatusError;
 use serde::Serialize;
 use tokio::runtime::Builder;
 

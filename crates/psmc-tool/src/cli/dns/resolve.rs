@@ -11,8 +11,8 @@ use psmc_dns::resolver::tunnels::{Policy, Tunnel, TunnelError, TunnelRoutes, Tun
 use psmc_dns::routes::Relay;
 use psmc_dns::status::ask;
 use psmc_dns::update::unix_now;
+use psmc_program::logging;
 use psmcd::api::{Client, ClientError, PeerReport, RouteSet, RouteSpec, WaitFor};
-use psmcd::logging;
 
 use super::args::ResolveCommand;
 use super::{CliError, DnsError, output};

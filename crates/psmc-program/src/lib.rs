@@ -1,0 +1,47 @@
+//! What all programs of PSMC do alike.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | [`logging`] | what goes to standard error |
+//! | [`status`] | a local socket that says how a program is |
+
+pub mod logging;
+pub mod status;
+
+/// An error with all its causes, in one line.
+#[must_use]
+pub fn error_chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        // Some errors repeat their cause in their own words.
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    enum Outer {
+        #[error("cannot start")]
+        Plain(#[source] io::Error),
+        #[error("cannot start: {0}")]
+        Repeating(#[source] io::Error),
+    }
+
+    #[test]
+    fn causes_are_told_once() {
+        let cause = || io::Error::other("no room");
+        assert_eq!(error_chain(&Outer::Plain(cause())), "cannot start: no room");
+        assert_eq!(error_chain(&Outer::Repeating(cause())), "cannot start: no room");
+    }
+}

@@ -43,7 +43,7 @@ pub enum Action {
     },
     /// Tell gateways where the mitigation stands.
     TellGateway,
-    /// Put the routes on name servers, and tell [`Life::published`].
+    /// Put the routes on name servers, and tell [`Life::handle_published`].
     Publish,
     /// Take all routes from name servers.
     Withdraw,

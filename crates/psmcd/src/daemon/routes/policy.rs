@@ -4,7 +4,7 @@
 //!            none of the direct paths is well, and a learned one works
 //!   direct ────────────────────────────────────────────────────────────▶ learned
 //!          ◀────────────────────────────────────────────────────────────
-//!            a direct one was well for 3 s, or no learned one works
+//!            a direct one was well for 3 s or longer, or no learned one works
 //! ```
 
 use std::time::{Duration, Instant};
@@ -14,6 +14,12 @@ use crate::config::RoutePolicy;
 
 /// Direct paths that were well for so long are used again: a flood that ebbs and flows does not have the data follow it.
 const RETURN_AFTER: Duration = Duration::from_secs(3);
+
+/// Each time that they turn out not to be well after all it is twice as long, up to this.
+const MAX_RETURN_AFTER: Duration = Duration::from_secs(60);
+
+/// Direct paths that have carried the data for so long are well; whatever happens to them then has nothing to do with it.
+const PROVEN_AFTER: Duration = Duration::from_secs(10);
 
 /// With `on-failure`, learned paths that have not been needed for so long are dropped.
 const DROP_AFTER: Duration = Duration::from_secs(30);
@@ -47,11 +53,21 @@ pub(super) struct Seen {
 }
 
 /// Decides by what is seen from time to time.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Judge {
     plan: Plan,
     /// Since when the direct paths are well.
     well_since: Option<Instant>,
+    /// Since when they carry the data again.
+    returned: Option<Instant>,
+    /// How long they must be well before they do.
+    return_after: Duration,
+}
+
+impl Default for Judge {
+    fn default() -> Self {
+        Self { plan: Plan::default(), well_since: None, returned: None, return_after: RETURN_AFTER }
+    }
 }
 
 impl Judge {
@@ -62,12 +78,29 @@ impl Judge {
         } else {
             self.well_since = None;
         }
+        let before = self.plan.way;
         self.plan = match policy {
             RoutePolicy::PreferIndirect => Plan { set_up: true, way: indirect(seen) },
             RoutePolicy::PreferDirect => Plan { set_up: true, way: self.direct(seen, now) },
             RoutePolicy::OnFailure => Plan { set_up: self.is_needed(seen, now), way: self.direct(seen, now) },
         };
+        self.note_change(before, now);
         self.plan
+    }
+
+    /// Remembers whether a return to the direct paths was too early.
+    fn note_change(&mut self, before: Way, now: Instant) {
+        match (before, self.plan.way) {
+            (Way::Learned, Way::Direct) => {
+                self.returned = self.was_well_for(self.return_after, now).then_some(now);
+            }
+            (Way::Direct, Way::Learned) => {
+                let too_early = self.returned.is_some_and(|at| now < at + PROVEN_AFTER);
+                let longer = (self.return_after * 2).min(MAX_RETURN_AFTER);
+                self.return_after = if too_early { longer } else { RETURN_AFTER };
+            }
+            (Way::Direct, Way::Direct) | (Way::Learned, Way::Learned) => {}
+        }
     }
 
     /// What was decided last.
@@ -78,7 +111,7 @@ impl Judge {
     fn direct(&self, seen: Seen, now: Instant) -> Way {
         let leaves = match self.plan.way {
             Way::Direct => seen.direct == Health::Ill,
-            Way::Learned => !self.was_well_for(RETURN_AFTER, now),
+            Way::Learned => !self.was_well_for(self.return_after, now),
         };
         if leaves { indirect(seen) } else { Way::Direct }
     }
@@ -142,6 +175,27 @@ mod tests {
                 .extend([(second * 1000, Health::Well, true), (second * 1000 + 900, Health::Doubtful, true)]);
         }
         assert_eq!(decided(RoutePolicy::PreferDirect, &story, 9900), [(0, LEARNED)]);
+    }
+
+    #[test]
+    fn who_returns_too_early_waits_longer_the_next_time() {
+        let story = [
+            (0, Health::Ill, true),
+            (1000, Health::Well, true),
+            (5000, Health::Ill, true),
+            (6000, Health::Well, true),
+            (13_000, Health::Ill, true),
+            (14_000, Health::Well, true),
+            (50_000, Health::Ill, true),
+            (51_000, Health::Well, true),
+        ];
+        let changes = decided(RoutePolicy::PreferDirect, &story, 60_000);
+        let returns: Vec<_> = changes.iter().filter(|(_, plan)| *plan == DIRECT).map(|(at, _)| *at).collect();
+        assert_eq!(
+            returns,
+            [4000, 12_000, 26_000, 54_000],
+            "after 3, 6 and 12 s, and 3 s once it had proved well"
+        );
     }
 
     #[test]

@@ -143,6 +143,9 @@ pub struct ProgramResult {
     pub exit_status: Option<i32>,
     /// Where what it printed is; empty if that was not to be kept.
     pub log: String,
+    /// The end of what it printed, if the scenario asks for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
 }
 
 /// An event.

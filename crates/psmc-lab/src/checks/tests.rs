@@ -41,7 +41,12 @@ fn results() -> Results {
         traffic: vec![stream.clone(), stream],
         links: ["a", "b"].map(|from| link(from, series(f64::from))).into(),
         paths: Vec::new(),
-        programs: vec![ProgramResult { name: "web".to_owned(), exit_status: Some(3), log: String::new() }],
+        programs: vec![ProgramResult {
+            name: "web".to_owned(),
+            exit_status: Some(3),
+            log: String::new(),
+            output: None,
+        }],
         events: Vec::new(),
         checks: Vec::new(),
         warnings: Vec::new(),

@@ -35,8 +35,18 @@ fn results() -> Results {
         links: vec![link("fibre", 29.5, 0.0), link("lte", 19.1, 0.53)],
         paths: vec![path("fibre", 30.0, Some(5.0..8.0)), path("lte", 28.5, None)],
         programs: vec![
-            ProgramResult { name: "web".to_owned(), exit_status: None, log: "logs/web.log".to_owned() },
-            ProgramResult { name: "curl".to_owned(), exit_status: Some(0), log: "logs/curl.log".to_owned() },
+            ProgramResult {
+                name: "web".to_owned(),
+                exit_status: None,
+                log: "logs/web.log".to_owned(),
+                output: None,
+            },
+            ProgramResult {
+                name: "curl".to_owned(),
+                exit_status: Some(0),
+                log: "logs/curl.log".to_owned(),
+                output: None,
+            },
         ],
         events: vec![event(5.0, "cut fibre"), event(8.0, "restore fibre")],
         checks: vec![

@@ -74,6 +74,17 @@ pub(super) fn new_log(path: PathBuf) -> Result<PathBuf, RunError> {
     }
 }
 
+/// The end of a log: whole lines, [`OUTPUT`] bytes at most.
+pub(super) fn end(log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    let cut = text.len().saturating_sub(OUTPUT);
+    let start = match cut {
+        0 => 0,
+        _ => text[cut..].iter().position(|&byte| byte == b'\n').map_or(cut, |line| cut + line + 1),
+    };
+    String::from_utf8_lossy(&text[start..]).into_owned()
+}
+
 /// The last lines of a log, each behind the name of its writer.
 pub(super) fn tail(log: &Path, name: &str) -> String {
     let text = fs::read(log).unwrap_or_else(|error| error.to_string().into_bytes());
@@ -85,5 +96,23 @@ pub(super) fn tail(log: &Path, name: &str) -> String {
 /// How often it is looked whether it has.
 const POLL: Duration = Duration::from_millis(5);
 
+/// How much of a log goes to the results: they are read by people, too.
+const OUTPUT: usize = 64 * 1024;
+
 /// How much of a log is shown when something has failed.
 const LOG_LINES: usize = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_log_is_whole_lines() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        fs::write(log.path(), "one\ntwo").unwrap();
+        assert_eq!(end(log.path()), "one\ntwo");
+        let line = "0123456789\n";
+        fs::write(log.path(), line.repeat(OUTPUT)).unwrap();
+        assert_eq!(end(log.path()), line.repeat((OUTPUT - 1) / line.len()));
+    }
+}

@@ -1,6 +1,7 @@
 //! Programs: found, started, ended.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::network::Network;
-use super::process::{Process, exit_code, new_log, tail};
+use super::process::{Process, end, exit_code, new_log, tail};
 use super::stage::Files;
 use super::{RunError, RunOptions};
 use crate::results::ProgramResult;
@@ -28,6 +29,14 @@ impl Finder {
     pub(super) fn new(options: &RunOptions) -> Self {
         let beside = || Some(env::current_exe().ok()?.parent()?.to_owned());
         Self { beside: options.programs.clone().or_else(beside).unwrap_or_default() }
+    }
+
+    /// Where programs look for others: what they start is found where they themselves are.
+    fn path(&self) -> OsString {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let places = std::iter::once(self.beside.clone()).chain(env::split_paths(&path));
+        // A directory with a colon in its name cannot be in such a list.
+        env::join_paths(places).unwrap_or(path)
     }
 
     /// The file of a program. `wanted_by` says who wants it, for the message.
@@ -53,7 +62,11 @@ fn is_executable(file: &Path) -> bool {
 
 /// All programs of a scenario, whether they run or not. Its methods block.
 #[derive(Debug)]
-pub(super) struct Programs(Vec<Slot>);
+pub(super) struct Programs {
+    slots: Vec<Slot>,
+    /// Where they look for others.
+    path: OsString,
+}
 
 #[derive(Debug)]
 struct Slot {
@@ -81,7 +94,8 @@ impl Programs {
             let (plan, is_kept) = (plan.clone(), files.are_kept);
             Ok(Slot { plan, file, arguments, log, is_kept, process: None, exit_status: None })
         };
-        scenario.programs.iter().map(slot).collect::<Result<_, _>>().map(Self)
+        let slots = scenario.programs.iter().map(slot).collect::<Result<_, RunError>>()?;
+        Ok(Self { slots, path: finder.path() })
     }
 
     /// Starts a program, after it was killed if it runs.
@@ -91,9 +105,10 @@ impl Programs {
         scenario: &Scenario,
         network: &Network,
     ) -> Result<(), RunError> {
-        let slot = &mut self.0[id.0];
+        let slot = &mut self.slots[id.0];
         slot.kill();
         let mut command = Command::new(&slot.file);
+        command.env("PATH", &self.path);
         let host = slot.plan.host;
         let started = Process::start(network.host(host), command.args(&slot.arguments), &slot.log);
         slot.process = Some(started.map_err(|source| RunError::Start {
@@ -106,23 +121,23 @@ impl Programs {
 
     /// Asks a program to end. Whether it does shows in the end.
     pub(super) fn stop(&mut self, id: ProgramId) {
-        if let Some(process) = &self.0[id.0].process {
+        if let Some(process) = &self.slots[id.0].process {
             process.ask_to_end();
         }
     }
 
     /// Kills a program.
     pub(super) fn kill(&mut self, id: ProgramId) {
-        self.0[id.0].kill();
+        self.slots[id.0].kill();
     }
 
     /// What has become of them, and what is wrong with them, in whole sentences. Those that still run are ended.
     pub(super) fn finish(&mut self) -> (Vec<ProgramResult>, Vec<String>) {
-        let results = self.0.iter_mut().map(Slot::result).collect();
-        let warnings = self.0.iter().filter_map(Slot::warning).collect();
-        self.0.iter().filter_map(|slot| slot.process.as_ref()).for_each(Process::ask_to_end);
+        let results = self.slots.iter_mut().map(Slot::result).collect();
+        let warnings = self.slots.iter().filter_map(Slot::warning).collect();
+        self.slots.iter().filter_map(|slot| slot.process.as_ref()).for_each(Process::ask_to_end);
         let deadline = Instant::now() + GRACE;
-        self.0.iter_mut().filter_map(|slot| slot.process.as_mut()).for_each(|it| it.wait_until(deadline));
+        self.slots.iter_mut().filter_map(|slot| slot.process.as_mut()).for_each(|it| it.wait_until(deadline));
         (results, warnings)
     }
 }
@@ -143,6 +158,7 @@ impl Slot {
             name: self.plan.name.clone(),
             exit_status: self.exit_status.filter(|_| self.process.is_none()),
             log: if self.is_kept { self.log.display().to_string() } else { String::new() },
+            output: self.plan.has_output.then(|| end(&self.log)),
         }
     }
 

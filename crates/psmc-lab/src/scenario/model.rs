@@ -184,6 +184,8 @@ pub struct Program {
     pub start: Duration,
     /// When it is ended by SIGTERM; at the end of the scenario if `None`.
     pub stop: Option<Duration>,
+    /// Whether the results have what it prints.
+    pub has_output: bool,
 }
 
 /// Traffic of our own.

@@ -1,5 +1,11 @@
 //! The figures as the thesis prints them.
 
+/// Table 3.1: the three steps of the set-up, in s.
+pub(super) const SCOLD_SET_UP: [f64; 3] = [2.1, 4.7, 2.7];
+
+/// Table 3.2: numbers of name servers, and how long a secure update of all takes, in s.
+pub(super) const SECURE_UPDATE: [(u32, f64); 4] = [(1, 4.7), (10, 25.0), (25, 96.0), (50, 240.0)];
+
 /// Table 3.3: ping in ms; HTTP of 100 kB, 500 kB and 1 MB, and FTP likewise, in s: direct, indirect, and both under attack.
 pub(super) const INDIRECT: [[Option<f64>; 4]; 7] = [
     [Some(49.0), Some(87.0), Some(1048.0), Some(87.0)],
@@ -11,9 +17,16 @@ pub(super) const INDIRECT: [[Option<f64>; 4]; 7] = [
     [Some(52.0), Some(88.0), Some(871.0), Some(88.0)],
 ];
 
+/// Table 3.4: numbers of name servers; nsupdate and nsreroute in s, and both under attack.
+pub(super) const REROUTE: [(u32, [Option<f64>; 4]); 2] =
+    [(1, [Some(4.2), Some(7.1), Some(50.0), Some(7.1)]), (10, [Some(21.1), Some(27.4), None, Some(27.4)])];
+
 /// Table 3.7: numbers of tunnels; ping in ms, and HTTP of 100 kB in s.
 pub(super) const TUNNELS: [(u32, [f64; 2]); 4] =
     [(1, [87.0, 11.0]), (10, [87.0, 11.0]), (50, [87.0, 11.0]), (100, [87.0, 11.0])];
+
+/// Table 3.8: how long it takes to delete a route and to add one, in s.
+pub(super) const ROUTE_CHANGE: [f64; 2] = [2.8, 2.8];
 
 /// Tables 4.6a, b and c: for each number of paths, what UDP gets in Mb/s, if all paths have 2 Mb/s, or one has 200 kb/s,
 /// or 20 kb/s.

@@ -27,6 +27,7 @@ pub(super) fn program(
         command: draft.command.clone(),
         start,
         stop: draft.stop.as_ref().map(|_| stop),
+        has_output: draft.output,
     })
 }
 

@@ -6,9 +6,9 @@ use psmc_toml::{Complaint, Name, Section};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use crate::scenario::value::{Argument, Reference, Time};
+use crate::scenario::value::{Argument, Flag, Reference, Time};
 
-const KEYS: &[&str] = &["name", "host", "command", "start", "stop"];
+const KEYS: &[&str] = &["name", "host", "command", "start", "stop", "output"];
 
 pub(in crate::scenario) struct ProgramDraft {
     pub(in crate::scenario) place: Range<usize>,
@@ -17,6 +17,7 @@ pub(in crate::scenario) struct ProgramDraft {
     pub(in crate::scenario) command: Vec<String>,
     pub(in crate::scenario) start: Option<Spanned<Time>>,
     pub(in crate::scenario) stop: Option<Spanned<Time>>,
+    pub(in crate::scenario) output: bool,
 }
 
 impl ProgramDraft {
@@ -29,6 +30,7 @@ impl ProgramDraft {
             command: command(&section, out),
             start: section.optional("start", out),
             stop: section.optional("stop", out),
+            output: section.optional::<Flag>("output", out).is_some_and(|flag| flag.get_ref().0),
         }
     }
 }

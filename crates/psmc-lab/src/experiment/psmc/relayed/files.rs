@@ -5,12 +5,12 @@ use std::fmt::Write;
 use psmc_net::keys::PrivateKey;
 
 /// Addresses of the client and of the target that are reached through the first tunnel only.
-pub(super) struct Reached {
-    pub(super) client: &'static str,
-    pub(super) target: &'static str,
+pub(in crate::experiment::psmc) struct Reached {
+    pub(in crate::experiment::psmc) client: &'static str,
+    pub(in crate::experiment::psmc) target: &'static str,
 }
 
-pub(super) const FILES: Reached = Reached { client: "10.1.0.9", target: "10.4.0.9" };
+pub(in crate::experiment::psmc) const FILES: Reached = Reached { client: "10.1.0.9", target: "10.4.0.9" };
 
 /// The relay's address as the client sees it, the target's as the relay does, and their port.
 const RELAY: &str = "10.3.0.2:5115";

@@ -1,7 +1,7 @@
 //! Through a relay instead of through a gateway that is attacked.
 
-mod files;
-mod network;
+pub(super) mod files;
+pub(super) mod network;
 
 use network::{Network, Route};
 
@@ -44,8 +44,8 @@ fn attack(setup: &mut Setup<'_>) -> Vec<Row> {
         return Vec::new();
     }
     let seconds = setup.seconds(SECONDS);
-    let mut run = |name: &str, route, attacked| {
-        let network = Network { route, attacked, tunnels: 1 };
+    let mut run = |name: &str, route, attacked: bool| {
+        let network = Network { attack: attacked.then_some(ATTACK), ..Network::by(route) };
         setup.run(name, &network.scenario(name, seconds, &TESTS))
     };
     let direct = run("direct", Route::Direct, false);
@@ -86,7 +86,7 @@ fn tunnels(setup: &mut Setup<'_>) -> Vec<Row> {
             continue;
         }
         let name = format!("tunnels-{number}");
-        let network = Network { route: Route::Relayed, attacked: false, tunnels: number };
+        let network = Network { tunnels: number, ..Network::by(Route::Relayed) };
         let results = setup.run(&name, &network.scenario(&name, seconds, &SHORT));
         for (test, seed) in SHORT.iter().zip(seeds) {
             let of = |results: &Option<Results>| test.figure(results.as_ref()?);
@@ -100,7 +100,7 @@ fn tunnels(setup: &mut Setup<'_>) -> Vec<Row> {
 
 /// What is tried, and in which part of a run.
 #[derive(Clone, Copy, Debug)]
-struct Test {
+pub(super) struct Test {
     label: &'static str,
     kind: Kind,
     /// From when to when, as shares of the run.
@@ -139,6 +139,9 @@ const SHORT: [Test; 2] = [
 /// Of each run.
 const SECONDS: u32 = 50;
 const SHORT_SECONDS: u32 = 20;
+
+/// In Mb/s.
+const ATTACK: u32 = 50;
 
 /// What PSMC may add to a round trip, in ms.
 const ADDED_MS: f64 = 0.2;

@@ -11,15 +11,18 @@ use crate::experiment::bed::raised_by;
 
 /// Which way the traffic takes, and what else there is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Network {
-    pub(super) route: Route,
-    pub(super) attacked: bool,
+pub(in crate::experiment::psmc) struct Network {
+    pub(in crate::experiment::psmc) route: Route,
+    /// UDP to the target through its main gateway, in Mb/s, from [`ATTACK_FROM`] on.
+    pub(in crate::experiment::psmc) attack: Option<u32>,
     /// Through the relay, of which the first is used.
-    pub(super) tunnels: u32,
+    pub(in crate::experiment::psmc) tunnels: u32,
+    /// How often links are looked at.
+    pub(in crate::experiment::psmc) sample_ms: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Route {
+pub(in crate::experiment::psmc) enum Route {
     /// Through the main gateway.
     Direct,
     /// By the proxy, which forwards as any router; there is no main gateway.
@@ -34,17 +37,21 @@ const RATE: u64 = 10_000_000;
 /// Bytes that a relay needs in front of each datagram.
 const HOP: u32 = 20;
 
-/// Of the attack, in Mb/s.
-const ATTACK: u32 = 50;
-
-/// When it begins, as a share of the run: just before the first test.
+/// When an attack begins, as a share of the run: just before the first test.
 const ATTACK_FROM: f64 = 0.08;
 
 impl Network {
+    /// A calm one, with a tunnel if it goes through the relay.
+    pub(in crate::experiment::psmc) fn by(route: Route) -> Self {
+        Self { route, attack: None, tunnels: 1, sample_ms: 100 }
+    }
+
     /// As a file would hold it.
-    pub(super) fn scenario(&self, name: &str, seconds: u32, tests: &[Test]) -> String {
-        let mut text =
-            format!("[scenario]\nname = \"{name}\"\nduration = \"{seconds}s\"\nseed = 1\n\n{LINKS}");
+    pub(in crate::experiment::psmc) fn scenario(&self, name: &str, seconds: u32, tests: &[Test]) -> String {
+        let mut text = format!(
+            "[scenario]\nname = \"{name}\"\nduration = \"{seconds}s\"\nseed = 1\nsample = \"{}ms\"\n\n{LINKS}",
+            self.sample_ms
+        );
         let (alternate, main) = match self.route {
             Route::Relayed => (raised_by(HOP, RATE), true),
             Route::Direct => (RATE, true),
@@ -58,11 +65,11 @@ impl Network {
             text += &self.programs();
         }
         text += &tests.iter().map(|test| self.traffic(test, seconds)).collect::<String>();
-        if self.attacked {
+        if let Some(rate) = self.attack {
             let at = ATTACK_FROM * f64::from(seconds);
             text += &format!(
                 "[[event]]\nat = \"{at}s\"\n\
-                 flood = {{ from = \"attacker\", to = \"target\", via = \"main\", rate = \"{ATTACK}mbit\" }}\n\n"
+                 flood = {{ from = \"attacker\", to = \"target\", via = \"main\", rate = \"{rate}mbit\" }}\n\n"
             );
         }
         text
@@ -106,11 +113,13 @@ impl Network {
     }
 }
 
-fn daemon(program: &str, file: &str) -> String {
+/// The command of a daemon with that file of the run.
+pub(in crate::experiment::psmc) fn daemon(program: &str, file: &str) -> String {
     format!("[\"{program}\", \"--config\", \"{{dir}}/{file}.toml\"]")
 }
 
-fn program(name: &str, host: &str, start: &str, command: &str) -> String {
+/// A section of a program.
+pub(in crate::experiment::psmc) fn program(name: &str, host: &str, start: &str, command: &str) -> String {
     format!("[[program]]\nname = \"{name}\"\nhost = \"{host}\"\nstart = \"{start}\"\ncommand = {command}\n\n")
 }
 

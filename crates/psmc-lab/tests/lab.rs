@@ -24,7 +24,11 @@ const COLUMNS: [&str; 10] = [
     "sum_mbps",
 ];
 
-const EXPERIMENTS: [&str; 36] = [
+const EXPERIMENTS: [&str; 40] = [
+    "psmc-table-3.1",
+    "psmc-table-3.2",
+    "psmc-table-3.4",
+    "psmc-table-3.8",
     "psmc-table-3.3",
     "psmc-table-3.7",
     "psmc-fig-4.2a",

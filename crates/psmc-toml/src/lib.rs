@@ -23,7 +23,7 @@ pub use keys::{KeyFile, PrivateKeyText, PublicKeyText, read_key_file};
 pub use section::{Section, kind_of, read};
 pub use source::{Dialect, Source, describe, remedy_for};
 pub use value::{
-    Form, InterfaceName, Listen, MAX_INTERFACE_LEN, Name, Port, RATE_REMEDY, RELAY_RUN_DIR, RUN_DIR, Rate,
-    Setting, SocketPath, Switch, ValueError, bits_per_second, choose, host_address, nearest, number_and_unit,
-    parse_net, rate_text, scaled,
+    FilePath, Form, InterfaceName, Listen, MAX_INTERFACE_LEN, Name, Port, RATE_REMEDY, RELAY_RUN_DIR,
+    RUN_DIR, Rate, Setting, SocketPath, Switch, ValueError, Whole, bits_per_second, choose, host_address,
+    nearest, number_and_unit, parse_net, rate_text, scaled,
 };

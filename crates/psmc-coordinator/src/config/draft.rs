@@ -8,13 +8,13 @@ use std::path::Path;
 
 use psmc_net::keys::PrivateKey;
 use psmc_toml::{
-    Complaint, KeyFile, Listen, Name, Section, SocketPath, Source, ValueError, describe, read_key_file,
-    remedy_for,
+    Complaint, FilePath, KeyFile, Listen, Name, Section, SocketPath, Source, ValueError, describe,
+    read_key_file, remedy_for,
 };
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::value::{FilePath, LocalAddress};
+use super::value::LocalAddress;
 use super::{Config, EVERYONE, Group, Hook, StoreAddress, people, service};
 
 const FILE_KEYS: &[&str] = &["coordinator", "suricata", "relay", "group", "client", "service"];

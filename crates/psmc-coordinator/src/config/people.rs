@@ -4,11 +4,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use psmc_dns::routes::GroupKey;
-use psmc_toml::{Complaint, Name, PublicKeyText, Rate, Section, Source};
+use psmc_toml::{Complaint, FilePath, Name, PublicKeyText, Rate, Section, Source, Whole};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::value::{Endpoint, FilePath, Prefix, Whole};
+use super::value::{Endpoint, Prefix};
 use super::{Client, Group, Relay};
 use psmc_toml::read_key_file;
 

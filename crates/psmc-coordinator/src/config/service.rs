@@ -6,13 +6,13 @@ use std::time::Duration;
 use hickory_proto::rr::Name as DomainName;
 use psmc_dns::update::{Server, TsigKey};
 use psmc_net::keys::PublicKey;
-use psmc_toml::{Complaint, Name, PublicKeyText, Rate, Section, Source, Switch};
+use psmc_toml::{Complaint, FilePath, Name, PublicKeyText, Rate, Section, Source, Switch, Whole};
 use toml::Spanned;
 use toml::de::DeTable;
 
 use super::draft::private_key;
 use super::people::{Found, known_group, no_two_alike};
-use super::value::{Domain, FilePath, NameServer, Prefix, Whole};
+use super::value::{Domain, NameServer, Prefix};
 use super::{Group, Service};
 use crate::error_chain;
 

@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use psmc_toml::{Complaint, KeyFile, Name, Section, SocketPath, Source, ValueError, read_key_file};
+use psmc_toml::{Complaint, FilePath, KeyFile, Name, Section, SocketPath, Source, ValueError, read_key_file};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::value::{Address, Domain, FilePath, KeyOrAddress, PerSecond};
+use super::value::{Address, Domain, KeyOrAddress, PerSecond};
 use super::{Config, Content, TlsConfig, ZoneConfig, ip_of};
 use crate::error_chain;
 use crate::server::{Access, Secondary};

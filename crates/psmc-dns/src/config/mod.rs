@@ -15,7 +15,7 @@ use crate::update::TsigKey;
 use crate::zone::{Zone, ZoneSigner};
 
 pub(crate) use draft::RUN_DIR;
-pub(crate) use value::{Address, Domain, FilePath};
+pub(crate) use value::{Address, Domain};
 
 /// A whole file.
 #[derive(Debug)]

@@ -1,7 +1,6 @@
 //! Values that only a name server's file has.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use hickory_proto::rr::Name;
@@ -73,26 +72,6 @@ impl FromStr for KeyOrAddress {
 impl Setting for KeyOrAddress {
     const FORM: Form = Form::Text;
     const EXAMPLE: &'static str = "\"192.0.2.54\"";
-}
-
-/// The path of a file.
-#[derive(Clone, Debug)]
-pub(crate) struct FilePath(pub(crate) PathBuf);
-
-impl FromStr for FilePath {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        if text.is_empty() {
-            return Err(ValueError::new("the path is empty", "name a file"));
-        }
-        Ok(Self(text.into()))
-    }
-}
-
-impl Setting for FilePath {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"example.com.zone\"";
 }
 
 /// Responses in a second: 1 to a million.

@@ -3,6 +3,7 @@
 //! The same parsers serve files and command lines, so both give the same answer to the same mistake.
 
 mod choice;
+mod file_path;
 mod limit;
 mod listen;
 mod name;
@@ -13,11 +14,13 @@ mod quantity;
 mod rate;
 mod socket_path;
 mod switch;
+mod whole;
 
 use std::fmt::Display;
 use std::str::FromStr;
 
 pub use choice::choose;
+pub use file_path::FilePath;
 pub use limit::Rate;
 pub use listen::Listen;
 pub use name::{InterfaceName, MAX_INTERFACE_LEN, Name};
@@ -28,6 +31,7 @@ pub use quantity::{number_and_unit, scaled};
 pub use rate::{RATE_REMEDY, bits_per_second, rate_text};
 pub use socket_path::{RELAY_RUN_DIR, RUN_DIR, SocketPath};
 pub use switch::Switch;
+pub use whole::Whole;
 
 /// Why a text is not the value it should be, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

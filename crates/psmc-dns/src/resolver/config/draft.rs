@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use psmc_net::keys::PrivateKey;
 use psmc_toml::{
-    Complaint, InterfaceName, KeyFile, Name, PublicKeyText, Section, Setting, SocketPath, Source,
-    read_key_file,
+    Complaint, FilePath, InterfaceName, KeyFile, Name, PublicKeyText, Section, Setting, SocketPath, Source,
+    Whole, read_key_file,
 };
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::value::{CoordinatorAddress, Ip, RoutingDomain, Upstream, Whole};
+use super::value::{CoordinatorAddress, Ip, RoutingDomain, Upstream};
 use super::{Config, CoordinatorConfig};
-use crate::config::{Address, Domain, FilePath, RUN_DIR};
+use crate::config::{Address, Domain, RUN_DIR};
 use crate::resolver::service::ServiceConfig;
 use crate::resolver::system::SystemConfig;
 use crate::resolver::tunnels::{Policy, Tunnel};

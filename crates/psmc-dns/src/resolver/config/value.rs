@@ -54,7 +54,7 @@ impl FromStr for CoordinatorAddress {
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let address = text.parse().ok().filter(|address: &SocketAddr| address.port() != 0);
         address.map(Self).ok_or_else(|| {
-            let remedy = "write the coordinator's address and port, such as \"192.0.2.10:5116\"";
+            let remedy = "write the coordinator's address and port, such as \"192.0.2.10:5117\"";
             ValueError::new(format!("{text:?} is no address with a port"), remedy)
         })
     }
@@ -62,7 +62,7 @@ impl FromStr for CoordinatorAddress {
 
 impl Setting for CoordinatorAddress {
     const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"192.0.2.10:5116\"";
+    const EXAMPLE: &'static str = "\"192.0.2.10:5117\"";
 }
 
 /// An address of a host.
@@ -108,26 +108,4 @@ impl FromStr for RoutingDomain {
 impl Setting for RoutingDomain {
     const FORM: Form = Form::Text;
     const EXAMPLE: &'static str = "\"~.\"";
-}
-
-/// A whole number within bounds.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Whole<const LEAST: u32, const MOST: u32>(pub(super) u32);
-
-impl<const LEAST: u32, const MOST: u32> FromStr for Whole<LEAST, MOST> {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        text.parse().ok().filter(|number| (LEAST..=MOST).contains(number)).map(Self).ok_or_else(|| {
-            ValueError::new(
-                format!("{text} is out of bounds"),
-                format!("write a number from {LEAST} to {MOST}"),
-            )
-        })
-    }
-}
-
-impl<const LEAST: u32, const MOST: u32> Setting for Whole<LEAST, MOST> {
-    const FORM: Form = Form::Number;
-    const EXAMPLE: &'static str = "32";
 }

@@ -1,6 +1,7 @@
 //! Programs in namespaces, and those of others on this machine.
 
 use std::error::Error;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -34,10 +35,23 @@ pub(crate) fn start(namespace: &Namespace, command: &mut Command) -> Result<Prog
     Ok(Program(child.map_err(|error| format!("{command:?}: {error}"))?))
 }
 
-/// Where a program is, if it is on the PATH.
-pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
-    let directories = std::env::var_os("PATH")?;
-    std::env::split_paths(&directories).map(|directory| directory.join(program)).find(|file| file.is_file())
+/// A program that is not where programs are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotOnPath(&'static str);
+
+impl fmt::Display for NotOnPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not on the PATH", self.0)
+    }
+}
+
+impl Error for NotOnPath {}
+
+/// Where a program is.
+pub(crate) fn on_path(program: &'static str) -> Result<PathBuf, NotOnPath> {
+    let directories = std::env::var_os("PATH").ok_or(NotOnPath(program))?;
+    let mut files = std::env::split_paths(&directories).map(|directory| directory.join(program));
+    files.find(|file| file.is_file()).ok_or(NotOnPath(program))
 }
 
 /// The path of `program`, and the first line of what it says of its version.

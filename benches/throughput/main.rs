@@ -2,8 +2,8 @@
 //!
 //! `cargo bench --bench throughput -- --help` says how. Two hosts are network namespaces, the paths between them veth
 //! pairs. Every run sets its tunnel up anew, so that no run inherits anything, and the tunnels take turns, so that
-//! whatever else the machine does meets all of them. Needs root, iperf3 and ping; with `wg` and wireguard-go,
-//! boringtun-cli or gotatun on the PATH, these are competitors. `null` is the limit: what TUN and UDP themselves cost.
+//! whatever else the machine does meets all of them. Needs root, iperf3 and ping. Competitors are those on the PATH:
+//! wireguard-go, boringtun-cli and gotatun, if `wg` is there, openvpn with `openssl`, and nebula with `nebula-cert`. `null` is the limit: what TUN and UDP themselves cost.
 
 mod hosts;
 mod measure;
@@ -25,7 +25,7 @@ use hosts::Hosts;
 use measure::Measure;
 use null::NullEnd;
 use report::Row;
-use tunnels::Tunnel;
+use tunnels::{Found, Tunnel};
 
 /// Measures what each tunnel carries, and what that costs.
 #[derive(Parser)]
@@ -92,13 +92,22 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// The tunnels that are to be measured, by the names in `only`, or all of them; those that can't be are named.
 fn chosen(only: &[String]) -> Result<Vec<Box<dyn Tunnel>>, String> {
-    let mut tunnels = tunnels::found();
-    let known = |name: &String| tunnels.iter().any(|tunnel| tunnel.name() == name);
-    if let Some(unknown) = only.iter().find(|name| !known(name)) {
-        return Err(format!("there is no tunnel {unknown} here"));
+    let Found { mut tunnels, absent } = Found::here();
+    for name in only {
+        if let Some((_, why)) = absent.iter().find(|(absent, _)| absent == name) {
+            return Err(format!("{name} can't be measured: {why}"));
+        }
+        if !tunnels.iter().any(|tunnel| tunnel.name() == name) {
+            return Err(format!("there is no tunnel {name}"));
+        }
     }
-    tunnels.retain(|tunnel| only.is_empty() || only.iter().any(|name| name == tunnel.name()));
+    if only.is_empty() {
+        absent.iter().for_each(|(name, why)| eprintln!("without {name}: {why}"));
+        return Ok(tunnels);
+    }
+    tunnels.retain(|tunnel| only.iter().any(|name| name == tunnel.name()));
     Ok(tunnels)
 }
 

@@ -23,6 +23,8 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 use receiver::Receiver;
 use sender::Sender;
 
+use crate::tunnels::{MTU, SOCKET_BUFFER};
+
 /// The most that an Ethernet frame of usual size has room for behind the headers of IPv4 and UDP.
 const DATAGRAM: usize = 1472;
 
@@ -37,12 +39,6 @@ const MAX_PACKET: usize = 65_535 + 10;
 
 /// Reads of either side before the other's turn.
 const READS: usize = 8;
-
-/// The MTU of the device, the same for all tunnels that don't choose their own.
-const MTU: u16 = 1420;
-
-/// Bytes of the socket's buffers.
-const SOCKET_BUFFER: usize = 7 << 20;
 
 /// What protects the datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

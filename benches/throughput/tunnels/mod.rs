@@ -1,7 +1,9 @@
 //! The tunnels that are compared.
 
 mod direct;
+mod nebula;
 pub(crate) mod null;
+mod openvpn;
 mod psmc;
 mod wireguard;
 
@@ -10,11 +12,13 @@ use std::error::Error;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::hosts::Hosts;
+use crate::kit::programs::NotOnPath;
 
 /// A way for packets from the client to the server.
 pub(crate) trait Tunnel {
@@ -43,19 +47,54 @@ pub(crate) struct Raised {
     _parts: Vec<Box<dyn Any>>,
 }
 
-/// The bare link, ours, and every competitor on this machine.
-pub(crate) fn found() -> Vec<Box<dyn Tunnel>> {
-    let mut tunnels: Vec<Box<dyn Tunnel>> = vec![Box::new(direct::Direct)];
-    for null in null::Null::all() {
-        tunnels.push(Box::new(null));
+/// What can be compared on this machine.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) tunnels: Vec<Box<dyn Tunnel>>,
+    /// Competitors that can't take part, and why.
+    pub(crate) absent: Vec<(&'static str, NotOnPath)>,
+}
+
+impl Found {
+    /// The bare link, ours, and every competitor on the PATH.
+    pub(crate) fn here() -> Self {
+        let mut found = Self { tunnels: vec![Box::new(direct::Direct)], absent: Vec::new() };
+        null::Null::all().into_iter().for_each(|null| found.tunnels.push(Box::new(null)));
+        psmc::Psmc::all().into_iter().for_each(|psmc| found.tunnels.push(Box::new(psmc)));
+        for program in wireguard::Program::ALL {
+            found.add(program.name, wireguard::Wireguard::find(program));
+        }
+        found.add("openvpn", openvpn::OpenVpn::find());
+        found.add("nebula", nebula::Nebula::find());
+        found
     }
-    for psmc in psmc::Psmc::all() {
-        tunnels.push(Box::new(psmc));
+
+    fn add<T: Tunnel + 'static>(&mut self, name: &'static str, found: Result<T, NotOnPath>) {
+        match found {
+            Ok(tunnel) => self.tunnels.push(Box::new(tunnel)),
+            Err(missing) => self.absent.push((name, missing)),
+        }
     }
-    for tunnel in wireguard::Wireguard::found() {
-        tunnels.push(Box::new(tunnel));
+}
+
+/// The MTU inside the tunnels that don't choose their own, WireGuard's.
+pub(crate) const MTU: u16 = 1420;
+
+/// Bytes of a socket's buffers, where a tunnel leaves them to its user.
+pub(crate) const SOCKET_BUFFER: usize = 7 << 20;
+
+/// What a program is to write to where its complaints go: its standard output is for its own program's results.
+fn to_stderr() -> Result<Stdio, Box<dyn Error>> {
+    Ok(std::io::stderr().as_fd().try_clone_to_owned()?.into())
+}
+
+/// Runs a tool to its end.
+fn run(command: &mut Command) -> Result<String, Box<dyn Error>> {
+    let output = command.stdin(Stdio::null()).output()?;
+    if !output.status.success() {
+        return Err(format!("{command:?} failed: {}", String::from_utf8_lossy(&output.stderr)).into());
     }
-    tunnels
+    Ok(String::from_utf8(output.stdout)?)
 }
 
 /// A new private key from the command `genkey` of `tool`, written to `file`, and its public key.

@@ -9,41 +9,45 @@ use ipnet::IpNet;
 
 use super::{Raised, Tunnel, make_key};
 use crate::hosts::{Host, Hosts};
-use crate::kit::programs::{Program, on_path, path_and_version};
+use crate::kit::programs::{self, NotOnPath, on_path, path_and_version};
 use crate::measure::retry;
 
 /// The port on which both sides listen.
 const PORT: u16 = 51820;
 
-/// The programs that are looked for, and what they are to be told beside the interface.
-const PROGRAMS: [(&str, &[&str]); 3] = [
-    ("wireguard-go", &[]),
-    ("boringtun-cli", &["--foreground", "--disable-drop-privileges"]),
-    ("gotatun", &["--foreground", "--disable-drop-privileges"]),
-];
+/// A program that is looked for.
+pub(super) struct Program {
+    pub(super) name: &'static str,
+    /// What it is to be told beside the interface.
+    arguments: &'static [&'static str],
+}
+
+impl Program {
+    pub(super) const ALL: [Self; 3] = [
+        Self { name: "wireguard-go", arguments: &[] },
+        Self { name: "boringtun-cli", arguments: &["--foreground", "--disable-drop-privileges"] },
+        Self { name: "gotatun", arguments: &["--foreground", "--disable-drop-privileges"] },
+    ];
+}
 
 /// One of them.
 pub(super) struct Wireguard {
-    name: &'static str,
-    arguments: &'static [&'static str],
+    program: Program,
     daemon: PathBuf,
     wg: PathBuf,
 }
 
 impl Wireguard {
-    /// Those on the PATH.
-    pub(super) fn found() -> Vec<Self> {
-        let Some(wg) = on_path("wg") else { return Vec::new() };
-        let found =
-            |(name, arguments)| Some(Self { name, arguments, daemon: on_path(name)?, wg: wg.clone() });
-        PROGRAMS.into_iter().filter_map(found).collect()
+    /// The one on the PATH, and what configures it.
+    pub(super) fn find(program: Program) -> Result<Self, NotOnPath> {
+        Ok(Self { daemon: on_path(program.name)?, wg: on_path("wg")?, program })
     }
 
     /// Starts a daemon, which makes the side's interface.
-    fn start(&self, side: &Side<'_>) -> Result<Program, Box<dyn Error>> {
+    fn start(&self, side: &Side<'_>) -> Result<programs::Program, Box<dyn Error>> {
         // In the foreground, so that it ends with us.
         let mut command = Command::new(&self.daemon);
-        command.args(self.arguments).arg(&side.interface);
+        command.args(self.program.arguments).arg(&side.interface);
         side.host.start(command.env("WG_PROCESS_FOREGROUND", "1").stdout(Stdio::null()))
     }
 
@@ -62,7 +66,7 @@ impl Wireguard {
 
 impl Tunnel for Wireguard {
     fn name(&self) -> &'static str {
-        self.name
+        self.program.name
     }
 
     fn origin(&self) -> String {

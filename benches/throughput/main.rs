@@ -6,6 +6,7 @@
 //! wireguard-go, boringtun-cli and gotatun, if `wg` is there, openvpn with `openssl`, and nebula with `nebula-cert`. `null` is the limit: what TUN and UDP themselves cost.
 
 mod hosts;
+mod load;
 mod measure;
 mod null;
 mod report;
@@ -22,6 +23,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use hosts::Hosts;
+use load::{UdpSink, UdpSource};
 use measure::Measure;
 use null::NullEnd;
 use report::Row;
@@ -58,12 +60,18 @@ struct Args {
 enum Part {
     #[command(hide = true)]
     NullEnd(NullEnd),
+    #[command(hide = true)]
+    UdpSource(UdpSource),
+    #[command(hide = true)]
+    UdpSink(UdpSink),
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
     let outcome = match &args.part {
         Some(Part::NullEnd(end)) => end.run(),
+        Some(Part::UdpSource(source)) => source.run(),
+        Some(Part::UdpSink(sink)) => sink.run(),
         None => run(&args),
     };
     match outcome {

@@ -4,6 +4,7 @@ mod allowance;
 mod arrival;
 mod emit;
 mod forward;
+mod governor;
 mod hop;
 mod liveness;
 mod losses;
@@ -21,6 +22,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use psmc_wire::PathId;
+use psmc_wire::control::PathInfo;
 use psmc_wire::datagram::DATAGRAM_OVERHEAD;
 use psmc_wire::frame::{DATA_OVERHEAD, PathStats, PathUse, PathUseFrame};
 
@@ -33,12 +35,13 @@ pub(crate) use sent::Settled;
 
 use crate::batch::SocketId;
 use crate::config::PathConfig;
+use crate::congestion::CongestionConfig;
 use crate::congestion::rate::RateSampler;
-use crate::congestion::{CongestionConfig, Controller};
-use crate::coupling::{Feedback, Share};
+use crate::coupling::Feedback;
 use crate::egress::Queued;
 use crate::repair::Role;
 use forward::ForwardDelay;
+use governor::Governor;
 use hop::FirstHop;
 use liveness::Liveness;
 use losses::Losses;
@@ -106,9 +109,7 @@ pub(crate) struct Path {
     pub(crate) carried_use: Option<PathUseFrame>,
     /// Whether acknowledgements of this path are carried by another one.
     pub(crate) ack_travels_elsewhere: bool,
-    controller: Box<dyn Controller>,
-    /// What the paths of its bottleneck leave to it.
-    share: Option<Share>,
+    governor: Governor,
     feedback: Feedback,
     rates: RateSampler,
     pacer: Pacer,
@@ -142,7 +143,7 @@ impl Path {
         let max_datagram = mtu::ceiling(config.mtu, OUTER_HEADERS);
         Self {
             id,
-            controller: config.congestion.build(max_datagram, None),
+            governor: Governor::new(config.congestion.build(max_datagram, None), config.max_rate),
             config,
             opened_here,
             address,
@@ -158,7 +159,6 @@ impl Path {
             carried: Vec::new(),
             carried_use: None,
             ack_travels_elsewhere: false,
-            share: None,
             feedback: Feedback::default(),
             rates: RateSampler::new(now),
             pacer: Pacer::new(max_datagram, now),
@@ -299,7 +299,7 @@ impl Path {
     /// Forgets what was learnt of a path that may be quite another one by now: as if it were as short as ever, data would
     /// go to one that now takes long.
     fn restart(&mut self, now: Instant) {
-        self.controller.on_restart(now);
+        self.governor.on_restart(now);
         self.rtt = RttEstimator::default();
     }
 
@@ -308,13 +308,21 @@ impl Path {
         self.config.weight = weight.unwrap_or(self.config.weight);
         self.config.max_rate = max_rate.unwrap_or(self.config.max_rate);
         self.config = self.config.clone().checked();
+        self.governor.set_max_rate(self.config.max_rate);
+    }
+
+    /// The peer, whose path it is, tells what it is like.
+    pub(crate) fn on_info(&mut self, info: PathInfo) {
+        self.config.apply(info);
+        self.governor.set_max_rate(self.config.max_rate);
     }
 
     /// Has the rate of the path found in another way from now on. What was learnt about it so far is forgotten.
     pub(crate) fn set_congestion(&mut self, congestion: CongestionConfig) {
         if congestion != self.config.congestion {
             self.config.congestion = congestion;
-            self.controller = congestion.build(mtu::ceiling(self.config.mtu, OUTER_HEADERS), None);
+            let controller = congestion.build(mtu::ceiling(self.config.mtu, OUTER_HEADERS), None);
+            self.governor.set_controller(controller);
         }
     }
 }

@@ -40,23 +40,17 @@ impl Path {
 
     /// Bytes that may be in flight.
     pub(super) fn window(&self) -> u64 {
-        self.share.map_or_else(|| self.controller.window(), |share| share.window)
+        self.governor.limits().window
     }
 
     /// Bytes per second at which data may leave.
     pub(crate) fn pacing_rate(&self) -> u64 {
-        let rate = self.share.map_or_else(|| self.controller.pacing_rate(), |share| share.pacing_rate);
-        rate.clamp(1, self.configured_rate())
+        self.governor.limits().pacing_rate
     }
 
     /// The path's estimated rate, in bytes per second.
     pub(crate) fn bandwidth(&self) -> Option<u64> {
-        let rate = self.share.map_or_else(|| self.controller.bandwidth(), |share| Some(share.bandwidth));
-        rate.map(|rate| rate.min(self.configured_rate()))
-    }
-
-    fn configured_rate(&self) -> u64 {
-        self.config.max_rate.map_or(u64::MAX, |bits| (bits / 8).max(1))
+        self.governor.limits().bandwidth
     }
 
     /// The largest datagram that the path may turn out to carry.
@@ -71,18 +65,16 @@ impl Path {
 
     /// The path belongs to those of one bottleneck, and this is its share. Its own controller rests.
     pub(crate) fn couple(&mut self, share: Share) {
-        self.share = Some(share);
+        self.governor.couple(share);
     }
 
     /// Whether it belongs to those of one bottleneck.
     pub(crate) fn is_coupled(&self) -> bool {
-        self.share.is_some()
+        self.governor.is_coupled()
     }
 
     /// The path is on its own, and begins with what it had.
     pub(crate) fn uncouple(&mut self, now: Instant) {
-        if let Some(share) = self.share.take() {
-            self.controller.adopt(share.bandwidth, self.smoothed_rtt(), now);
-        }
+        self.governor.uncouple(self.smoothed_rtt(), now);
     }
 }

@@ -58,7 +58,7 @@ impl Path {
     fn heed_large_probe(&mut self, size: u16, took: Duration) {
         let longer = self.rtt.min().map_or(Duration::ZERO, |least| took.saturating_sub(least));
         if longer > CLEARLY_LONGER {
-            self.controller.on_hint(rate_over(size.into(), longer));
+            self.governor.on_hint(rate_over(size.into(), longer));
         }
     }
 
@@ -83,9 +83,7 @@ impl Path {
             jitter: self.jitter(),
             inflight: self.sent.inflight_bytes(),
         };
-        if self.share.is_none() {
-            self.controller.on_ack(&sample, now);
-        }
+        self.governor.on_ack(&sample, now);
         let left = queued.map(|(sent_at, queueing)| sent_at + shortest / 2 + queueing);
         let delay = left.map(|left| (self.forward.latest_delay(), left));
         (self.feedback.sample, self.feedback.delay) = (sample, delay);
@@ -101,9 +99,7 @@ impl Path {
             self.counters.lost_packets += count as u64;
             self.losses.note(count, count, now);
             self.feedback.lost += bytes;
-            if self.share.is_none() {
-                self.controller.on_loss(bytes, self.sent.inflight_bytes(), now);
-            }
+            self.governor.on_loss(bytes, self.sent.inflight_bytes(), now);
         }
         for datagram in &lost.datagrams[before..] {
             self.mtu.on_lost(datagram.bytes, datagram.sent_at);

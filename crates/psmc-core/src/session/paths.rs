@@ -106,7 +106,7 @@ impl Session {
     pub(super) fn on_path_info(&mut self, info: PathInfo) -> Result<(), Refusal> {
         let id = info.path;
         if let Some(path) = self.path_mut(id).filter(|path| !path.opened_here) {
-            path.config.apply(info);
+            path.on_info(info);
             self.replan();
             return Ok(());
         }

@@ -1,0 +1,122 @@
+//! Who decides how fast a path sends.
+
+use std::time::{Duration, Instant};
+
+use crate::congestion::{AckSample, Controller};
+use crate::coupling::Share;
+
+/// The path's own congestion controller, or the one of all paths behind its bottleneck; and what was configured.
+///
+/// What they allow is asked for with every datagram and changes only when they learn something, so it is kept.
+#[derive(Debug)]
+pub(super) struct Governor {
+    controller: Box<dyn Controller>,
+    /// What the paths of its bottleneck leave to it.
+    share: Option<Share>,
+    /// Bytes per second that were configured as the most.
+    ceiling: u64,
+    limits: Limits,
+}
+
+/// What a path may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// Bytes that may be in flight.
+    pub(super) window: u64,
+    /// Bytes per second at which data may leave.
+    pub(super) pacing_rate: u64,
+    /// The path's estimated rate, in bytes per second.
+    pub(super) bandwidth: Option<u64>,
+}
+
+impl Governor {
+    /// A path that this controller rules, up to `max_rate` bits per second.
+    pub(super) fn new(controller: Box<dyn Controller>, max_rate: Option<u64>) -> Self {
+        let ceiling = bytes(max_rate);
+        let mut governor = Self { controller, share: None, ceiling, limits: Limits::default() };
+        governor.settle();
+        governor
+    }
+
+    /// What the path may do.
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Datagrams were acknowledged.
+    pub(super) fn on_ack(&mut self, sample: &AckSample, now: Instant) {
+        if self.share.is_none() {
+            self.controller.on_ack(sample, now);
+            self.settle();
+        }
+    }
+
+    /// `lost_bytes` were lost, and `inflight` bytes are in flight without them.
+    pub(super) fn on_loss(&mut self, lost_bytes: u64, inflight: u64, now: Instant) {
+        if self.share.is_none() {
+            self.controller.on_loss(lost_bytes, inflight, now);
+            self.settle();
+        }
+    }
+
+    /// The path forwards at about this rate, bytes per second.
+    pub(super) fn on_hint(&mut self, rate: u64) {
+        self.controller.on_hint(rate);
+        self.settle();
+    }
+
+    /// The network under the path may be quite another one.
+    pub(super) fn on_restart(&mut self, now: Instant) {
+        self.controller.on_restart(now);
+        self.settle();
+    }
+
+    /// The path belongs to those of one bottleneck, and this is its share. Its own controller rests.
+    pub(super) fn couple(&mut self, share: Share) {
+        self.share = Some(share);
+        self.settle();
+    }
+
+    /// Whether it belongs to those of one bottleneck.
+    pub(super) fn is_coupled(&self) -> bool {
+        self.share.is_some()
+    }
+
+    /// The path is on its own, and begins with what it had. `round_trip` is what it takes.
+    pub(super) fn uncouple(&mut self, round_trip: Duration, now: Instant) {
+        if let Some(share) = self.share.take() {
+            self.controller.adopt(share.bandwidth, round_trip, now);
+            self.settle();
+        }
+    }
+
+    /// Changes the most that the path may send, bits per second.
+    pub(super) fn set_max_rate(&mut self, max_rate: Option<u64>) {
+        self.ceiling = bytes(max_rate);
+        self.settle();
+    }
+
+    /// Has another controller find the rate of the path. It begins anew.
+    pub(super) fn set_controller(&mut self, controller: Box<dyn Controller>) {
+        self.controller = controller;
+        self.settle();
+    }
+
+    /// Something has changed: what is allowed may be different.
+    fn settle(&mut self) {
+        let (window, rate, bandwidth) = match self.share {
+            Some(Share { window, pacing_rate, bandwidth }) => (window, pacing_rate, Some(bandwidth)),
+            None => (self.controller.window(), self.controller.pacing_rate(), self.controller.bandwidth()),
+        };
+        self.limits = Limits {
+            window,
+            pacing_rate: rate.clamp(1, self.ceiling),
+            bandwidth: bandwidth.map(|rate| rate.min(self.ceiling)),
+        };
+    }
+}
+
+/// Bytes per second, 1 at least; any number without a limit.
+fn bytes(max_rate: Option<u64>) -> u64 {
+    max_rate.map_or(u64::MAX, |bits| (bits / 8).max(1))
+}

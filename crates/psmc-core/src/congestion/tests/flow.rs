@@ -76,7 +76,7 @@ impl Flow {
             return None;
         }
         let rate = self.controller.pacing_rate();
-        (self.pacer.available(now, rate) >= SIZE).then(|| self.send(rate, now))
+        self.pacer.admits(SIZE, now, rate).then(|| self.send(rate, now))
     }
 
     /// Whether the processor has not caught up; it works on a batch of up to 0.2 ms at once.

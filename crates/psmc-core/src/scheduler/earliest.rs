@@ -43,6 +43,10 @@ const TOLERATED_DETOUR: Duration = Duration::from_millis(75);
 /// Estimates are no more exact than this, even where delays hardly vary.
 const TOLERANCE: Duration = Duration::from_millis(4);
 
+/// Jitter makes an estimate less exact, for which a path is not refused. What is beyond this is waited for by all that
+/// needs its order, as if the path were that much longer.
+const USUAL_JITTER: Duration = Duration::from_millis(10);
+
 /// From this share of the other path's rate on, a path is worth its whole detour.
 const WORTHY_SHARE: f64 = 0.25;
 
@@ -113,10 +117,11 @@ impl Earliest {
         let bounds = self.field.bounds(candidates);
         let best = self.field.forecast(index);
         let detour = best.propagation.saturating_sub(bounds.nearest).min(TOLERATED_DETOUR);
-        let unsure = TOLERANCE + 3 * best.jitter;
-        let early = best.arrival(bytes, again, now);
+        let unsure = TOLERANCE + 3 * best.jitter.min(USUAL_JITTER);
+        let awaited = 3 * best.jitter.saturating_sub(USUAL_JITTER);
+        let arrival = best.arrival(bytes, again, now) + nanos(awaited);
         let limit =
-            |other: u64| early.saturating_sub(nanos((detour + unsure).mul_f64(weight(best.rate, other))));
+            |other: u64| arrival.saturating_sub(nanos((detour + unsure).mul_f64(weight(best.rate, other))));
         // None arrives before a single packet on the first of them, and none has a later limit than the fastest.
         let first = self.field.first_crowded();
         if first.is_none_or(|first| first >= limit(bounds.fastest)) {

@@ -15,13 +15,14 @@ pub struct PacketBuf {
     storage: Vec<u8>,
     len: usize,
     checksum: Checksum,
+    continues: bool,
 }
 
 impl PacketBuf {
     /// An empty packet with room for `capacity` bytes.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { storage: vec![0; HEADROOM + capacity], len: 0, checksum: Checksum::Complete }
+        Self { storage: vec![0; HEADROOM + capacity], len: 0, checksum: Checksum::Complete, continues: false }
     }
 
     /// The packet.
@@ -71,6 +72,7 @@ impl PacketBuf {
         self.storage[HEADROOM..HEADROOM + bytes.len()].copy_from_slice(bytes);
         self.len = bytes.len();
         self.checksum = Checksum::Complete;
+        self.continues = false;
     }
 
     /// What is in the packet's checksum field.
@@ -82,6 +84,17 @@ impl PacketBuf {
     /// Says what is in the packet's checksum field.
     pub fn set_checksum(&mut self, checksum: Checksum) {
         self.checksum = checksum;
+    }
+
+    /// Whether it was cut from the same packet as the one before it.
+    #[must_use]
+    pub fn continues(&self) -> bool {
+        self.continues
+    }
+
+    /// Says whether it was cut from the same packet as the one before it.
+    pub fn set_continues(&mut self, continues: bool) {
+        self.continues = continues;
     }
 
     /// Completes the packet's checksum if it is partial.
@@ -130,7 +143,7 @@ impl BufPool {
             return;
         }
         buf.storage.resize(wanted, 0);
-        (buf.len, buf.checksum) = (0, Checksum::Complete);
+        (buf.len, buf.checksum, buf.continues) = (0, Checksum::Complete, false);
         self.free.push(buf);
     }
 

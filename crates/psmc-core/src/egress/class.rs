@@ -77,10 +77,15 @@ impl ClassQueue {
         loop {
             let index = self.turns.current(params.turn(), &mut self.flows)?;
             let Some(packet) = self.pop_from(index, store, params, pool, now) else {
+                self.flows[usize::from(index)].overdraws = false;
                 self.turns.leave(&mut self.flows);
                 continue;
             };
-            self.flows[usize::from(index)].deficit -= len_of(&packet).cast_signed();
+            let flow = &mut self.flows[usize::from(index)];
+            flow.deficit -= len_of(&packet).cast_signed();
+            flow.overdraws = flow.deficit <= 0
+                && flow.deficit > -params.turn()
+                && store.packets.first(&flow.packets).is_some_and(|next| next.packet.continues());
             self.counters.passed += 1;
             return Some(packet);
         }

@@ -15,6 +15,8 @@ pub(super) struct Flow {
     /// Bytes that it may still send in its turn; negative if its last packet was longer, which its own next turn
     /// pays for.
     pub(super) deficit: i32,
+    /// Whether its turn goes on all the same: what is left of a packet that was cut follows.
+    pub(super) overdraws: bool,
     pub(super) codel: CoDel,
     /// Whether it takes turns: it does so until a round after its last packet.
     listed: bool,
@@ -25,7 +27,15 @@ pub(super) struct Flow {
 impl Default for Flow {
     fn default() -> Self {
         let packets = Fifo::default();
-        Self { packets, backlog: 0, deficit: 0, codel: CoDel::default(), listed: false, next: NONE }
+        Self {
+            packets,
+            backlog: 0,
+            deficit: 0,
+            overdraws: false,
+            codel: CoDel::default(),
+            listed: false,
+            next: NONE,
+        }
     }
 }
 
@@ -47,12 +57,12 @@ impl Turns {
         }
     }
 
-    /// The flow whose turn it is, with something left of its quantum. It may be empty.
+    /// The flow whose turn it is, with something left of its quantum or of a packet that was cut. It may be empty.
     pub(super) fn current(&mut self, quantum: i32, flows: &mut [Flow]) -> Option<u16> {
         loop {
             let index = self.new.first().or_else(|| self.old.first())?;
             let flow = &mut flows[usize::from(index)];
-            if flow.deficit > 0 {
+            if flow.deficit > 0 || flow.overdraws {
                 return Some(index);
             }
             flow.deficit += quantum;

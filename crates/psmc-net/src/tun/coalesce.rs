@@ -32,7 +32,8 @@ pub(super) struct Group {
     pub(super) push: bool,
 }
 
-/// Sorts the packets of a batch into groups. Its memory is used again for the next batch.
+/// Sorts the packets of a batch into groups. Its memory is used again for the next batch, into which the last group may
+/// be carried over.
 #[derive(Debug)]
 pub(super) struct Coalescer {
     groups: Vec<Group>,
@@ -47,14 +48,29 @@ impl Coalescer {
         Self { groups: Vec::new(), next: Vec::new(), joins_udp }
     }
 
-    /// Groups a batch. Groups are in the order of their first packets, and a flow's packets stay in order: each joins
-    /// the last group of its flow, or starts a new one.
+    /// Groups a batch, which begins with what was carried over. Groups are in the order of their first packets, and a
+    /// flow's packets stay in order: each joins the last group of its flow, or starts a new one.
     pub(super) fn group(&mut self, packets: &[PacketBuf]) {
-        self.groups.clear();
-        self.next.clear();
-        for index in 0..packets.len() {
+        for index in self.next.len()..packets.len() {
             self.next.push(index);
             self.add(packets, index);
+        }
+    }
+
+    /// The last group, if another packet may join it.
+    pub(super) fn open(&self) -> Option<&Group> {
+        self.groups.last().filter(|group| group.may_grow())
+    }
+
+    /// The batch is done with, but for what is carried over: its last group, or nothing.
+    pub(super) fn end_batch(&mut self, carries_over: bool) {
+        let carried = self.groups.pop().filter(|_| carries_over);
+        self.groups.clear();
+        self.next.clear();
+        if let Some(group) = carried {
+            let last = group.count - 1;
+            self.next.extend((1..=last).chain([last]));
+            self.groups.push(Group { first: 0, last, ..group });
         }
     }
 
@@ -88,6 +104,11 @@ impl Group {
     fn new(index: usize, total_len: usize, flow: Option<Flow>, segment: Option<Segment>) -> Self {
         let push = segment.is_some_and(|it| it.is_push());
         Self { first: index, last: index, count: 1, total_len, flow, segment, is_open: !push, push }
+    }
+
+    fn may_grow(&self) -> bool {
+        let piece = self.segment.map_or(MAX_LEN, |head| head.payload_len);
+        self.is_open && self.count < MAX_JOINED && self.total_len + piece <= MAX_LEN
     }
 
     fn accepts(&self, segment: &Segment, packets: &[PacketBuf], packet: &PacketBuf) -> bool {

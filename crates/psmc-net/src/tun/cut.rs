@@ -76,6 +76,7 @@ impl<'a> Cutter<'a> {
     pub(super) fn complete(&self, nth: usize, len: usize, is_last: bool, packet: &mut PacketBuf) {
         let header_len = self.layout.header_len;
         packet.set_len(header_len + len);
+        packet.set_continues(nth > 0);
         let bytes = packet.packet_mut();
         let Some(header) = bytes.get_mut(..header_len) else { return };
         header.copy_from_slice(self.header);

@@ -19,6 +19,7 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 
 use crate::netlink::{Netlink, NetlinkError};
 use coalesce::Coalescer;
+use psmc_wire::PacketBuf;
 use recv::Reader;
 
 pub use send::SendReport;
@@ -85,6 +86,8 @@ pub struct Tun {
     index: u32,
     reader: Reader,
     coalescer: Coalescer,
+    /// Packets on their way from one batch to the next. Empty between calls.
+    carried: Vec<PacketBuf>,
 }
 
 impl Tun {
@@ -104,7 +107,7 @@ impl Tun {
         let index = set_up(&name, &config).await?;
         let coalescer = Coalescer::new(device.udp_gso());
         let device = register(device).map_err(TunError::Register)?;
-        Ok(Self { device, name, index, reader: Reader::new(), coalescer })
+        Ok(Self { device, name, index, reader: Reader::new(), coalescer, carried: Vec::new() })
     }
 
     /// The name of the interface.

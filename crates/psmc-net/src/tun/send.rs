@@ -28,12 +28,20 @@ pub struct SendReport {
 impl Tun {
     /// Gives packets to the kernel, neighbours of a flow joined into one write, and the buffers back to `pool`.
     ///
-    /// `packets` is empty afterwards. It never waits, keeps the order of each flow, and what the kernel refuses
-    /// costs no other packet.
-    pub fn send(&mut self, packets: &mut Vec<PacketBuf>, pool: &mut BufPool) -> SendReport {
+    /// `packets` is empty afterwards, unless more follow at once: then those that the next ones may be joined with stay,
+    /// to be given again in front of them. It never waits, keeps the order of each flow, and what the kernel refuses costs
+    /// no other packet.
+    pub fn send(
+        &mut self,
+        packets: &mut Vec<PacketBuf>,
+        pool: &mut BufPool,
+        more_follow: bool,
+    ) -> SendReport {
         let mut report = SendReport::default();
         self.coalescer.group(packets);
-        for group in self.coalescer.groups() {
+        let open = self.coalescer.open().filter(|_| more_follow);
+        let complete = self.coalescer.groups().len() - usize::from(open.is_some());
+        for group in &self.coalescer.groups()[..complete] {
             report.writes += 1;
             match write(self.device.get_ref(), &self.coalescer, group, packets) {
                 Ok(()) => report.written += group.count,
@@ -43,9 +51,16 @@ impl Tun {
                 }
             }
         }
-        for packet in packets.drain(..) {
-            pool.put(packet);
+        let mut stay = open.into_iter().flat_map(|group| self.coalescer.members(group)).peekable();
+        for (index, packet) in packets.drain(..).enumerate() {
+            match stay.next_if_eq(&index) {
+                Some(_) => self.carried.push(packet),
+                None => pool.put(packet),
+            }
         }
+        drop(stay);
+        self.coalescer.end_batch(!self.carried.is_empty());
+        std::mem::swap(packets, &mut self.carried);
         report
     }
 }

@@ -56,20 +56,24 @@ impl Interface {
         progress
     }
 
-    /// Gives hosts what the site has for them.
-    pub(super) fn deliver(&mut self, site: &mut Site) {
+    /// Gives hosts what the site has for them. If more follows at once, what that may be joined with waits for it.
+    pub(super) fn deliver(&mut self, site: &mut Site, more_follow: bool) {
         loop {
+            let carried = self.outgoing.len();
             while self.outgoing.len() < MAX_WRITE
                 && let Some(packet) = site.poll_packet()
             {
                 self.outgoing.push(packet);
             }
-            if self.outgoing.is_empty() {
+            let is_rest = self.outgoing.len() < MAX_WRITE;
+            if self.outgoing.len() > carried || !more_follow && carried > 0 {
+                let report = self.tun.send(&mut self.outgoing, site.pool(), more_follow || !is_rest);
+                self.written.add(report.writes, report.written);
+                self.drops += report.dropped as u64;
+            }
+            if is_rest {
                 return;
             }
-            let report = self.tun.send(&mut self.outgoing, site.pool());
-            self.written.add(report.writes, report.written);
-            self.drops += report.dropped as u64;
         }
     }
 }

@@ -278,8 +278,9 @@ impl Plane {
                     Poll::Pending => break,
                 }
                 // While they are in the processor's cache.
-                self.interface.deliver(&mut self.site);
+                self.interface.deliver(&mut self.site, true);
             }
+            self.interface.deliver(&mut self.site, false);
         }
         progress
     }
@@ -309,7 +310,7 @@ impl Plane {
 
     /// Carries out what the engine asks for.
     fn flush(&mut self, cx: &mut Context<'_>) {
-        self.interface.deliver(&mut self.site);
+        self.interface.deliver(&mut self.site, false);
         let now = Instant::now();
         while let Some(transmit) = self.site.poll_transmit(&mut self.batch, now) {
             self.counters.batches.udp_sent.add(1, transmit.segments);
@@ -322,7 +323,7 @@ impl Plane {
                 Some(Sent::TooBig(refused)) => self.site.handle_refused(&refused, now),
             }
         }
-        self.interface.deliver(&mut self.site);
+        self.interface.deliver(&mut self.site, false);
         while let Some((connection, message)) = self.site.poll_message() {
             self.notify(Notice::Message(connection, message));
         }

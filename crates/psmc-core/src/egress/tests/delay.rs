@@ -248,6 +248,29 @@ fn flows_take_longer_turns_where_paths_are_fast() {
 }
 
 #[test]
+fn a_turn_ends_with_a_packet_that_was_cut() {
+    // Quanta of 15,625 bytes: eleven packets and a bit. What was cut into 20 is finished, what was cut into 40 is not,
+    // and what is overdrawn is paid for later.
+    for (pieces, expected) in [(1, 12), (20, 20), (40, 23)] {
+        let mut bench = Bench::new(MTU);
+        let service = Service { round_trip: Duration::from_millis(10), rate: 62_500_000 };
+        bench.queue.set_service(&service, bench.now);
+        for bucket in [1, 2] {
+            for number in 0..400 {
+                let mut packet = queued(bucket, number, 1400, usize::from(MTU), bench.now);
+                packet.packet.set_continues(number % pieces > 0);
+                bench.queue.push(packet, &mut bench.pool);
+            }
+        }
+        let order: Vec<u16> = std::iter::from_fn(|| bench.pop()).map(|(bucket, _)| bucket).collect();
+        let first = order.iter().take_while(|&&bucket| bucket == order[0]).count();
+        assert_eq!(first, expected, "cut into {pieces}");
+        let (fair, early) = (400, order[..400].iter().filter(|&&bucket| bucket == 1).count());
+        assert!((early * 2).abs_diff(fair) <= 2 * 2 * expected, "{early} of the first {fair}");
+    }
+}
+
+#[test]
 fn a_sender_that_does_not_listen_hurts_itself_only() {
     let mut bench = Bench::new(MTU);
     let mut deaf = 0;

@@ -66,6 +66,38 @@ fn what_is_joined_is_cut_into_the_same_packets() {
 }
 
 #[test]
+fn a_group_goes_on_in_the_next_batch() {
+    let other = Shape { port: 2, ..TCP };
+    let mut packets: Vec<_> = [other, TCP, TCP.at(1), TCP.at(2), TCP.at(3)].map(Shape::build).into();
+    let rest = packets.split_off(3);
+    let mut coalescer = Coalescer::new(true);
+    coalescer.group(&packets);
+    assert_eq!(coalescer.open().map(|group| group.count), Some(2));
+    coalescer.end_batch(true);
+    let mut next: Vec<_> = packets.drain(1..).chain(rest).collect();
+    coalescer.group(&next);
+    let groups: Vec<Vec<usize>> =
+        coalescer.groups().iter().map(|group| coalescer.members(group).collect()).collect();
+    assert_eq!(groups, [vec![0, 1, 2, 3]]);
+    coalescer.end_batch(false);
+    next.truncate(1);
+    coalescer.group(&next);
+    assert_eq!(coalescer.groups().len(), 1);
+}
+
+#[test]
+fn what_nothing_can_join_is_not_kept() {
+    let pushed = Shape { flags: PUSH, ..TCP.at(1) };
+    let shorter = Shape { payload: 100, ..TCP.at(1) };
+    for last in [pushed, shorter] {
+        let mut coalescer = Coalescer::new(true);
+        coalescer.group(&[TCP, last].map(Shape::build));
+        assert_eq!(coalescer.groups().len(), 1);
+        assert!(coalescer.open().is_none());
+    }
+}
+
+#[test]
 fn flows_are_joined_though_they_interleave() {
     let other = Shape { port: 2, ..TCP };
     let shapes = [TCP, other, TCP.at(1), UDP, other.at(1), UDP, TCP.at(2)];

@@ -113,26 +113,64 @@ fn regression_a_udp_checksum_of_zero_is_spelt_as_all_ones() {
     }
 }
 
+/// A datagram with five bytes for port 6000 of host 1.
+fn datagram() -> Vec<u8> {
+    let mut bytes = vec![0x45, 0, 0, 33, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1];
+    bytes.extend([0x13, 0x88, 0x17, 0x70, 0, 13, 0, 0]);
+    bytes.extend(b"hello");
+    let sum = !tun_rs::checksum(&bytes[..20], 0);
+    bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+    bytes
+}
+
+fn filled(bytes: &[u8]) -> PacketBuf {
+    let mut packet = PacketBuf::with_capacity(64);
+    packet.fill(bytes);
+    packet
+}
+
+#[test]
+fn what_more_may_join_waits_for_it() {
+    let runtime = runtime();
+    let mut host = Host::new(1, &runtime);
+    assert!(
+        host.tun.device.get_ref().udp_gso(),
+        "this test needs Linux 6.2, for it has the device join datagrams"
+    );
+    let socket = host.namespace.run(|| UdpSocket::bind("10.9.0.1:6000")).unwrap();
+    let mut bytes = datagram();
+    // Without a checksum it would be left as it is; what it is to be the kernel computes.
+    bytes[26] = 1;
+    let joinable = || {
+        let mut packet = filled(&bytes);
+        packet.set_checksum(Checksum::Partial);
+        packet
+    };
+    let mut packets = vec![filled(b"\x00garbage"), joinable(), joinable()];
+    let mut pool = pool();
+    let report = host.tun.send(&mut packets, &mut pool, true);
+    assert_eq!((report, packets.len()), (SendReport { writes: 1, written: 0, dropped: 1 }, 2));
+    packets.push(joinable());
+    let report = host.tun.send(&mut packets, &mut pool, false);
+    assert_eq!((report, packets.len()), (SendReport { writes: 1, written: 3, dropped: 0 }, 0));
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    for _ in 0..3 {
+        assert_eq!(socket.recv(&mut [0; 64]).unwrap(), 5);
+    }
+}
+
 #[test]
 fn a_bad_packet_costs_no_other() {
     let runtime = runtime();
     let mut host = Host::new(1, &runtime);
     let socket = host.namespace.run(|| UdpSocket::bind("10.9.0.1:6000")).unwrap();
-    let mut good = vec![0x45, 0, 0, 33, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1];
-    good.extend([0x13, 0x88, 0x17, 0x70, 0, 13, 0, 0]);
-    good.extend(b"hello");
-    let sum = !tun_rs::checksum(&good[..20], 0);
-    good[10..12].copy_from_slice(&sum.to_be_bytes());
-    let mut packets: Vec<PacketBuf> = [&b"\x00garbage"[..], &good, b"", &good]
-        .iter()
-        .map(|bytes| {
-            let mut packet = PacketBuf::with_capacity(64);
-            packet.fill(bytes);
-            packet
-        })
-        .collect();
+    let good = datagram();
+    let mut packets: Vec<PacketBuf> = [&b"\x00garbage"[..], &good, b"", &good].map(filled).into();
     let mut pool = pool();
-    assert_eq!(host.tun.send(&mut packets, &mut pool), SendReport { writes: 4, written: 2, dropped: 2 });
+    assert_eq!(
+        host.tun.send(&mut packets, &mut pool, false),
+        SendReport { writes: 4, written: 2, dropped: 2 }
+    );
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     for _ in 0..2 {
         assert_eq!(socket.recv(&mut [0; 64]).unwrap(), 5);
@@ -149,7 +187,7 @@ fn buffers_are_used_again() {
     for _ in 0..20 {
         socket.send_to(b"x", "10.9.0.2:1").unwrap();
         runtime.block_on(poll_fn(|cx| host.tun.poll_recv(cx, &mut pool, &mut out))).unwrap();
-        host.tun.send(&mut out, &mut pool);
+        host.tun.send(&mut out, &mut pool, false);
         free.push(pool.free());
     }
     assert_eq!(free[1], *free.last().unwrap(), "{free:?}");

@@ -33,7 +33,7 @@ async fn carry(a: &mut Tun, b: &mut Tun, traffic: &mut Traffic) {
         let from_a = from_a.await;
         assert!(batch.iter().all(|packet| packet.len() <= MTU.into()));
         traffic.largest_batch = traffic.largest_batch.max(batch.len());
-        let report = if from_a { &mut *b } else { &mut *a }.send(&mut batch, &mut pool);
+        let report = if from_a { &mut *b } else { &mut *a }.send(&mut batch, &mut pool, false);
         traffic.report.written += report.written;
         traffic.report.dropped += report.dropped;
         assert!(batch.is_empty());

@@ -8,6 +8,7 @@ mod engine;
 mod labels;
 mod lane;
 mod limiter;
+mod plain;
 mod queues;
 mod rio;
 mod session;
@@ -19,6 +20,9 @@ pub use account::{Account, Ticket};
 pub use engine::{AddError, Added, NoSession, Relay, RelayConfig, SessionSpec};
 pub use labels::worker_of;
 pub use limiter::Limiter;
+pub use plain::{
+    Packets, PlainCounters, PlainEnd, PlainPair, PlainStatus, PlainTunnels, PlainTunnelsConfig, PlainWay,
+};
 pub use rio::{RED, Red};
 pub use session::{Address, Inside, Leg, Side, Tunnel};
 pub use status::{LaneStatus, Refusals, SessionStatus};

@@ -5,15 +5,21 @@
 //! | [`Ipv4::parse`] | 791 |
 //! | [`encapsulate`], [`decapsulate`] | 2003, and 6040 for congestion marks |
 //! | [`forward`] | 2003 section 3.1: what the forwarding of the inner packet changes |
+//! | [`Fragments`] | 791 section 2.3: cutting a packet that is longer than the next link takes |
+//! | [`IcmpError`], [`icmp_error`] | 792, 1191 and 1812 section 4.3.2 |
 //! | [`TunnelledUdp`] | 768, within the above |
 
 pub mod checksum;
+mod fragment;
+mod icmp;
 mod ipv4;
 pub mod transport;
 mod tunnel;
 mod udp;
 
-pub use ipv4::{IPV4_HEADER_LEN, Ipv4, PROTOCOL_IPIP, PROTOCOL_UDP, TtlExpired, forward};
+pub use fragment::Fragments;
+pub use icmp::{IcmpError, Problem, icmp_error, may_be_reported};
+pub use ipv4::{IPV4_HEADER_LEN, Ipv4, PROTOCOL_ICMP, PROTOCOL_IPIP, PROTOCOL_UDP, TtlExpired, forward};
 pub use tunnel::{Decapsulated, TTL, TunnelError, decapsulate, encapsulate};
 pub use udp::{TUNNELLED_UDP_HEADERS, TunnelledUdp};
 

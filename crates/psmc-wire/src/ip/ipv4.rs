@@ -13,6 +13,9 @@ pub const IPV4_HEADER_LEN: usize = 20;
 /// The protocol number of IPv4 in IPv4 (RFC 2003).
 pub const PROTOCOL_IPIP: u8 = 4;
 
+/// The protocol number of ICMP (RFC 792).
+pub const PROTOCOL_ICMP: u8 = 1;
+
 /// The protocol number of UDP.
 pub const PROTOCOL_UDP: u8 = 17;
 
@@ -47,6 +50,16 @@ impl<'a> Ipv4<'a> {
     /// # Errors
     /// [`Malformed`] if it is another version, is not there as a whole, or has a wrong checksum.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let quoted = Self::parse_quoted(bytes)?;
+        if quoted.bytes.len() < quoted.total_len() { Err(Malformed::Truncated) } else { Ok(quoted) }
+    }
+
+    /// Reads a packet of which only the front need be there, as in an ICMP error: the header, and what follows as far as
+    /// it goes.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is another version, its header is not there as a whole, or has a wrong checksum.
+    pub fn parse_quoted(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let first = *bytes.first().ok_or(Malformed::Truncated)?;
         if first >> 4 != 4 {
             return Err(Malformed::Illegal("IP version"));
@@ -63,11 +76,16 @@ impl<'a> Ipv4<'a> {
         if checksum::of(&[header]) != 0 {
             return Err(Malformed::Illegal("checksum"));
         }
-        let bytes = bytes.get(..total).ok_or(Malformed::Truncated)?;
-        Ok(Self { bytes, header_len })
+        Ok(Self { bytes: bytes.get(..total).unwrap_or(bytes), header_len })
     }
 
-    /// All of it.
+    /// Length in bytes of the whole packet, as its header says.
+    #[must_use]
+    pub fn total_len(&self) -> usize {
+        word(self.bytes, 2).into()
+    }
+
+    /// All of it that is there.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
@@ -133,6 +151,27 @@ impl<'a> Ipv4<'a> {
         word(self.bytes, at::FRAGMENT) & (MORE_FRAGMENTS | FRAGMENT_OFFSET) != 0
     }
 
+    /// Whether it is a piece of a packet other than the first.
+    #[must_use]
+    pub fn is_later_fragment(&self) -> bool {
+        self.fragment_offset() != 0
+    }
+
+    /// Where in the packet that was cut it belongs, in units of 8 bytes.
+    pub(super) fn fragment_offset(&self) -> u16 {
+        word(self.bytes, at::FRAGMENT) & FRAGMENT_OFFSET
+    }
+
+    /// Whether it is a piece of a packet, and not the last one.
+    pub(super) fn has_more_fragments(&self) -> bool {
+        word(self.bytes, at::FRAGMENT) & MORE_FRAGMENTS != 0
+    }
+
+    /// The options of the header.
+    pub(super) fn options(&self) -> &'a [u8] {
+        &self.bytes[IPV4_HEADER_LEN..self.header_len]
+    }
+
     fn address(&self, at: usize) -> Ipv4Addr {
         let bytes = self.bytes;
         Ipv4Addr::new(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3])
@@ -180,6 +219,18 @@ pub fn forward(packet: &mut [u8]) -> Result<(), TtlExpired> {
     let ttl = packet[at::TTL].checked_sub(1).filter(|ttl| *ttl > 0).ok_or(TtlExpired)?;
     change(packet, at::TTL, ttl);
     Ok(())
+}
+
+/// Has a header say that its packet is a piece of another: where it belongs there, in units of 8 bytes, whether it is not
+/// the last, and how long it is. The checksum is made anew.
+pub(super) fn set_fragment(header: &mut [u8], offset: u16, more: bool, total_len: u16) {
+    // The length is at most 60 bytes, so that a fourth of it fits.
+    header[0] = 0x40 | u8::try_from(header.len() / 4).unwrap_or(0x0f);
+    put(header, 2, total_len);
+    put(header, at::FRAGMENT, offset | if more { MORE_FRAGMENTS } else { 0 });
+    put(header, at::CHECKSUM, 0);
+    let sum = checksum::of(&[header]);
+    put(header, at::CHECKSUM, sum);
 }
 
 /// Gives a packet another congestion mark.

@@ -1,0 +1,326 @@
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use psmc_wire::ip::{IPV4_HEADER_LEN, IcmpError, Ipv4, Problem, checksum, encapsulate, icmp_error};
+
+use super::*;
+use crate::relay::Limiter;
+
+const RELAY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const LEFT: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 5);
+const RIGHT: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
+const A: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
+const B: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);
+
+const UDP: u8 = 17;
+const DONT_FRAGMENT: u16 = 0x4000;
+
+#[derive(Default)]
+struct Sent(Vec<(Vec<u8>, Vec<u8>)>);
+
+impl Packets for Sent {
+    fn push(&mut self, header: &[u8; IPV4_HEADER_LEN], inner: &[u8]) {
+        self.0.push((header.to_vec(), inner.to_vec()));
+    }
+}
+
+/// A relay with one pair, and what it sends.
+struct World {
+    tunnels: PlainTunnels,
+    origin: Instant,
+    now: Instant,
+}
+
+impl World {
+    fn new(rate: Option<u64>) -> Self {
+        let end = |address, inside: &str| PlainEnd {
+            address,
+            local: RELAY,
+            inside: vec![inside.parse().unwrap()],
+            mtu: 1500,
+        };
+        let pair = PlainPair { rate, ends: [end(LEFT, "10.1.0.0/16"), end(RIGHT, "10.2.0.0/16")] };
+        let origin = Instant::now();
+        let tunnels = PlainTunnels::new(PlainTunnelsConfig {
+            pairs: vec![pair],
+            max_waiting: 1000,
+            total: Arc::new(Limiter::new(None)),
+            seed: 7,
+            origin,
+        });
+        Self { tunnels, origin, now: origin }
+    }
+
+    /// What becomes of an inner packet that comes from an end.
+    fn from_end(&mut self, end: Ipv4Addr, inner: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut packet = wrap(end, RELAY, inner);
+        assert!(self.tunnels.is_from_end(&packet));
+        let mut sent = Sent::default();
+        self.tunnels.handle_packet(&mut packet, self.now, &mut sent);
+        sent.0
+    }
+
+    /// What becomes of an ICMP error by a router on the way of what was sent.
+    fn error(&mut self, problem: Problem, about: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let message = icmp_error(problem, about, Ipv4Addr::new(192, 0, 2, 99), RELAY);
+        let mut sent = Sent::default();
+        self.tunnels.handle_error(&message, self.now, &mut sent);
+        sent.0
+    }
+}
+
+fn wrap(from: Ipv4Addr, to: Ipv4Addr, inner: &[u8]) -> Vec<u8> {
+    let header = encapsulate(&Ipv4::parse(inner).unwrap(), from, to).unwrap();
+    [&header[..], inner].concat()
+}
+
+fn packet(source: Ipv4Addr, destination: Ipv4Addr, [tos, ttl]: [u8; 2], flags: u16, len: usize) -> Vec<u8> {
+    let mut packet = vec![0; 20 + len];
+    packet[..2].copy_from_slice(&[0x45, tos]);
+    let total = u16::try_from(packet.len()).unwrap();
+    packet[2..4].copy_from_slice(&total.to_be_bytes());
+    packet[4..6].copy_from_slice(&[0xab, 0xcd]);
+    packet[6..8].copy_from_slice(&flags.to_be_bytes());
+    packet[8..10].copy_from_slice(&[ttl, UDP]);
+    packet[12..16].copy_from_slice(&source.octets());
+    packet[16..20].copy_from_slice(&destination.octets());
+    let sum = checksum::of(&[&packet[..20]]);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    packet
+}
+
+/// The only ICMP error among what was sent: to which end, from whom to whom within, and what it says.
+fn only_error(sent: &[(Vec<u8>, Vec<u8>)]) -> (Ipv4Addr, Ipv4Addr, Ipv4Addr, Problem) {
+    let [(header, inner)] = sent else { panic!("not one packet: {sent:?}") };
+    let (outer, inner) = (Ipv4::parse_quoted(header).unwrap(), Ipv4::parse(inner).unwrap());
+    let problem = IcmpError::parse(&inner).unwrap().problem;
+    (outer.destination(), inner.source(), inner.destination(), problem)
+}
+
+#[test]
+fn a_packet_goes_to_the_other_end_with_one_less_to_live() {
+    for (end, other, source, destination) in [(LEFT, RIGHT, A, B), (RIGHT, LEFT, B, A)] {
+        let mut world = World::new(None);
+        for flags in [0, DONT_FRAGMENT] {
+            let sent = world.from_end(end, &packet(source, destination, [0xb8, 17], flags, 100));
+            let [(header, inner)] = &sent[..] else { panic!("{sent:?}") };
+            assert_eq!(*inner, packet(source, destination, [0xb8, 16], flags, 100));
+            let outer = Ipv4::parse_quoted(header).unwrap();
+            assert_eq!((outer.source(), outer.destination(), outer.ttl()), (RELAY, other, 64));
+            assert_eq!((outer.tos(), outer.dont_fragment()), (0xb8, flags != 0));
+            assert_eq!(outer.total_len(), 140);
+        }
+        assert_eq!(world.tunnels.counters, PlainCounters::default());
+    }
+}
+
+#[test]
+fn nobody_is_feigned_and_nobody_else_is_reached() {
+    let mut world = World::new(None);
+    let stranger = Ipv4Addr::new(8, 8, 8, 8);
+    let wrong = [(A, stranger), (stranger, B), (B, A), (A, A), (B, B), (A, RIGHT), (LEFT, B)];
+    for (source, destination) in wrong {
+        assert_eq!(world.from_end(LEFT, &packet(source, destination, [0, 1], 0, 9)), []);
+    }
+    // To another address of the relay's than the end is to know.
+    let mut elsewhere = wrap(LEFT, Ipv4Addr::new(192, 0, 2, 2), &packet(A, B, [0, 9], 0, 9));
+    let mut sent = Sent::default();
+    world.tunnels.handle_packet(&mut elsewhere, world.now, &mut sent);
+    assert_eq!(sent.0, []);
+    assert_eq!(world.tunnels.counters, PlainCounters { misaddressed: 8, ..Default::default() });
+    assert!(!world.tunnels.is_from_end(&wrap(stranger, RELAY, &packet(A, B, [0, 9], 0, 9))));
+}
+
+#[test]
+fn what_may_go_no_further_is_reported_to_its_sender() {
+    let mut world = World::new(None);
+    let sent = world.from_end(RIGHT, &packet(B, A, [0, 1], 0, 9));
+    assert_eq!(only_error(&sent), (RIGHT, RELAY, B, Problem::Expired));
+    assert_eq!((world.tunnels.counters.expired, world.tunnels.counters.errors_sent), (1, 1));
+    // Not of a later piece of a packet.
+    assert_eq!(world.from_end(RIGHT, &packet(B, A, [0, 1], 9, 9)), []);
+    assert_eq!((world.tunnels.counters.expired, world.tunnels.counters.errors_sent), (2, 1));
+}
+
+#[test]
+fn what_is_too_long_is_cut_or_reported() {
+    let mut world = World::new(None);
+    assert_eq!(world.from_end(LEFT, &packet(A, B, [0, 9], DONT_FRAGMENT, 1460)).len(), 1);
+    let sent = world.from_end(LEFT, &packet(A, B, [0, 9], DONT_FRAGMENT, 1461));
+    assert_eq!(only_error(&sent), (LEFT, RELAY, A, Problem::TooBig { mtu: 1480 }));
+    let sent = world.from_end(LEFT, &packet(A, B, [0, 9], 0, 3000));
+    let lengths: Vec<usize> = sent.iter().map(|(header, inner)| header.len() + inner.len()).collect();
+    assert_eq!(lengths, [20 + 20 + 1456, 20 + 20 + 1456, 20 + 20 + 88]);
+    for (header, inner) in &sent {
+        let whole = [&header[..], inner].concat();
+        assert_eq!(Ipv4::parse(&whole).unwrap().bytes().len(), whole.len());
+    }
+    let counters = world.tunnels.counters;
+    assert_eq!((counters.too_big, counters.cut), (1, 1));
+    world.tunnels.set_link_mtu(RIGHT, 1400);
+    let sent = world.from_end(LEFT, &packet(A, B, [0, 9], DONT_FRAGMENT, 1460));
+    assert_eq!(only_error(&sent), (LEFT, RELAY, A, Problem::TooBig { mtu: 1380 }));
+}
+
+#[test]
+fn a_narrow_link_on_the_way_is_learnt_and_reported_and_forgotten() {
+    let mut world = World::new(None);
+    let long = packet(A, B, [0, 9], DONT_FRAGMENT, 1400);
+    let sent = world.from_end(LEFT, &long);
+    let out = [&sent[0].0[..], &sent[0].1].concat();
+    let answer = world.error(Problem::TooBig { mtu: 1300 }, &out);
+    assert_eq!(only_error(&answer), (LEFT, RELAY, A, Problem::TooBig { mtu: 1280 }));
+    assert_eq!(world.tunnels.counters.heard_too_big, 1);
+    let ways = |world: &World| world.tunnels.status(world.now).next().unwrap().ways.map(|way| way.path_mtu);
+    assert_eq!(ways(&world), [1500, 1300]);
+    // The next ones hear it from the relay itself; a wider link does not undo a narrow one.
+    assert_eq!(only_error(&world.from_end(LEFT, &long)).3, Problem::TooBig { mtu: 1280 });
+    world.error(Problem::TooBig { mtu: 1350 }, &out);
+    assert_eq!(ways(&world), [1500, 1300]);
+    world.now += Duration::from_secs(601);
+    assert_eq!(ways(&world), [1500, 1500]);
+    assert_eq!(world.from_end(LEFT, &long).len(), 1);
+    // Of those that do not say, the next plateau below the packet; that only 8 bytes are quoted does not matter.
+    assert_eq!(world.error(Problem::TooBig { mtu: 0 }, &out[..28]), []);
+    assert_eq!(ways(&world), [1500, 1006]);
+}
+
+#[test]
+fn errors_that_cannot_be_true_change_nothing() {
+    let mut world = World::new(None);
+    let sent = world.from_end(LEFT, &packet(A, B, [0, 9], DONT_FRAGMENT, 1000));
+    let out = [&sent[0].0[..], &sent[0].1].concat();
+    let before = world.tunnels.counters;
+    // The packet would have fitted; it went to nobody whom the relay knows; it is no IP-in-IP; nothing is quoted.
+    assert_eq!(world.error(Problem::TooBig { mtu: 1040 }, &out), []);
+    let stranger = wrap(RELAY, Ipv4Addr::new(8, 8, 8, 8), &packet(A, B, [0, 9], DONT_FRAGMENT, 1000));
+    assert_eq!(world.error(Problem::TooBig { mtu: 600 }, &stranger), []);
+    assert_eq!(world.error(Problem::TooBig { mtu: 600 }, &packet(RELAY, RIGHT, [0, 9], 0, 1000)), []);
+    assert_eq!(world.error(Problem::TooBig { mtu: 600 }, &[]), []);
+    assert_eq!(world.tunnels.counters, before);
+    // It was never sent that way: nobody is told, and the errors about it go nowhere.
+    let feigned = wrap(RELAY, RIGHT, &packet(Ipv4Addr::new(8, 8, 8, 8), B, [0, 9], 0, 100));
+    assert_eq!(world.error(Problem::Unreachable(1), &feigned), []);
+    // Nor does any error make the way narrower than links are.
+    world.error(Problem::TooBig { mtu: 68 }, &out);
+    assert_eq!(world.tunnels.status(world.now).next().unwrap().ways[1].path_mtu, 552);
+}
+
+#[test]
+fn what_others_report_is_passed_on_as_rfc_2003_says() {
+    let heard = [
+        (Problem::Unreachable(0), Some(Problem::Unreachable(0))),
+        (Problem::Unreachable(1), Some(Problem::Unreachable(1))),
+        (Problem::Unreachable(2), Some(Problem::Unreachable(0))),
+        (Problem::Unreachable(3), None),
+        (Problem::Unreachable(5), None),
+        (Problem::Unreachable(13), Some(Problem::Unreachable(1))),
+        (Problem::Expired, Some(Problem::Unreachable(1))),
+    ];
+    for (problem, expected) in heard {
+        let mut world = World::new(None);
+        let sent = world.from_end(LEFT, &packet(A, B, [0, 9], 0, 100));
+        let answer = world.error(problem, &[&sent[0].0[..], &sent[0].1].concat());
+        match expected {
+            Some(expected) => assert_eq!(only_error(&answer), (LEFT, RELAY, A, expected)),
+            None => assert_eq!(answer, []),
+        }
+        assert_eq!(world.tunnels.counters.heard_unreachable, 1);
+    }
+}
+
+#[test]
+fn no_flood_of_errors_is_answered() {
+    let mut world = World::new(None);
+    let answered = (0..10_000).filter(|_| !world.from_end(LEFT, &packet(A, B, [0, 1], 0, 9)).is_empty()).count();
+    assert!((100..2000).contains(&answered), "{answered}");
+    assert_eq!(world.tunnels.counters.expired, 10_000);
+}
+
+#[test]
+fn packets_wait_for_their_rate_and_the_expendable_ones_go_first() {
+    const RATE: u64 = 8_000_000;
+    let mut world = World::new(Some(RATE));
+    // Twice the rate for 4 s, half of it of the highest drop precedence (AF13).
+    let mut sent = Sent::default();
+    for number in 0..8000 {
+        world.now = world.origin + Duration::from_micros(500) * number;
+        while world.tunnels.poll_timeout().is_some_and(|due| due <= world.now) {
+            world.tunnels.handle_timeout(1, world.now, &mut sent);
+        }
+        let tos = if number % 2 == 0 { 0x38 } else { 0x28 };
+        sent.0.extend(world.from_end(LEFT, &packet(A, B, [tos, 9], 0, 980)));
+    }
+    let of = |tos: u8| sent.0.iter().filter(|(header, _)| header[1] == tos).count();
+    let way = world.tunnels.status(world.now).next().unwrap().ways[1];
+    assert!((3900..4200).contains(&sent.0.len()), "{}", sent.0.len());
+    assert!(of(0x28) > 7 * of(0x38), "{} {}", of(0x28), of(0x38));
+    assert_eq!(way.packets, sent.0.len() as u64);
+    let dropped: u64 = way.dropped.iter().sum();
+    assert_eq!(way.packets + dropped + u64::from(way.waiting), 8000);
+    assert_eq!(way.dropped[1], 0);
+    // Other directions do not wait.
+    assert_eq!(world.from_end(RIGHT, &packet(B, A, [0, 9], 0, 980)).len(), 1);
+}
+
+#[test]
+fn an_end_of_several_pairs_reaches_each_by_its_own() {
+    let hub = |local| PlainEnd { address: LEFT, local, inside: vec!["10.1.0.0/16".parse().unwrap()], mtu: 1500 };
+    let spoke = |last, inside: &str| PlainEnd {
+        address: Ipv4Addr::new(198, 51, 100, last),
+        local: Ipv4Addr::UNSPECIFIED,
+        inside: vec![inside.parse().unwrap()],
+        mtu: 1500,
+    };
+    let mut world = World::new(None);
+    world.tunnels = PlainTunnels::new(PlainTunnelsConfig {
+        pairs: vec![
+            PlainPair { rate: None, ends: [hub(RELAY), spoke(1, "10.2.0.0/16")] },
+            PlainPair { rate: None, ends: [hub(RELAY), spoke(2, "10.3.0.0/16")] },
+        ],
+        max_waiting: 1000,
+        total: Arc::new(Limiter::new(None)),
+        seed: 7,
+        origin: world.origin,
+    });
+    for (destination, last) in [(Ipv4Addr::new(10, 2, 0, 1), 1), (Ipv4Addr::new(10, 3, 0, 1), 2)] {
+        let sent = world.from_end(LEFT, &packet(A, destination, [0, 9], 0, 9));
+        let outer = Ipv4::parse_quoted(&sent[0].0).unwrap();
+        assert_eq!((outer.source(), outer.destination()), (Ipv4Addr::UNSPECIFIED, [198, 51, 100, last].into()));
+    }
+    // The spokes do not reach each other.
+    let between = packet(Ipv4Addr::new(10, 2, 0, 1), Ipv4Addr::new(10, 3, 0, 1), [0, 9], 0, 9);
+    assert_eq!(world.from_end(Ipv4Addr::new(198, 51, 100, 1), &between), []);
+}
+
+proptest! {
+    /// Whatever comes, all that goes out is between the ends, and to inner addresses behind the end that it goes to.
+    #[test]
+    fn it_is_never_an_open_relay(
+        bytes in proptest::collection::vec(any::<u8>(), 0..100),
+        ends in prop::array::uniform4(0usize..5),
+        ttl in 0u8..4,
+        tos: u8,
+    ) {
+        let addresses = [A, B, LEFT, RIGHT, Ipv4Addr::new(8, 8, 8, 8)];
+        let mut world = World::new(None);
+        let mut sent = Sent::default();
+        world.tunnels.handle_packet(&mut bytes.clone(), world.now, &mut sent);
+        world.tunnels.handle_error(&bytes, world.now, &mut sent);
+        prop_assert!(sent.0.is_empty());
+        let inner = packet(addresses[ends[0]], addresses[ends[1]], [tos, ttl], 0, bytes.len());
+        let mut wrapped = wrap(addresses[ends[2]], addresses[ends[3]], &inner);
+        let error = icmp_error(Problem::Unreachable(1), &wrapped, A, RELAY);
+        world.tunnels.handle_packet(&mut wrapped, world.now, &mut sent);
+        world.tunnels.handle_error(&error, world.now, &mut sent);
+        for (header, inner) in &sent.0 {
+            let (outer, inner) = (Ipv4::parse_quoted(header).unwrap(), Ipv4::parse(inner).unwrap());
+            let behind = if outer.destination() == LEFT { A } else { B };
+            prop_assert!([LEFT, RIGHT].contains(&outer.destination()));
+            prop_assert_eq!(inner.destination(), behind);
+            prop_assert!([A, B, RELAY].contains(&inner.source()) && inner.source() != behind);
+        }
+    }
+}

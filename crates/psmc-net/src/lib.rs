@@ -1,8 +1,9 @@
-//! The Linux edge of PSMC: keys and TLS, the TUN device, UDP and packet sockets, netlink, network namespaces.
+//! The Linux edge of PSMC: keys and TLS, the TUN device, UDP, raw and packet sockets, netlink, network namespaces.
 //!
 //! Nothing here knows the protocol beyond its bytes. The only crate in which `unsafe` may stand.
 pub mod aead;
 pub mod framing;
+pub mod icmp;
 pub mod ipip;
 pub mod keys;
 pub mod local;

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use psmc_core::relay::{Limiter, RelayConfig};
+use psmc_core::relay::{Limiter, PlainTunnels, PlainTunnelsConfig, RelayConfig};
+use psmc_net::ipip::OpenError;
 use psmc_net::keys::random_seed;
 use psmc_net::local;
 use psmc_net::tls::tcp::{TcpError, listen_tcp};
@@ -19,10 +20,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::config::Config;
+use crate::config::{Config, Tunnel};
 use crate::control::{self, Hub, Streams};
 use crate::status::{MetricsError, Observer, serve_metrics};
-use crate::worker::{self, Handle, Network, Tunnels, WorkerDied};
+use crate::worker::{self, Errors, Handle, Network, Tunnels, WorkerDied};
 use psmc_program::status::StatusSocket;
 
 /// Datagrams that wait at most, of all sessions of a worker: 64 MiB of full-size ones.
@@ -44,6 +45,9 @@ pub enum RelayError {
     /// The UDP port can't be had.
     #[error("cannot receive datagrams")]
     Udp(#[from] BindError),
+    /// There are `[[tunnel]]` sections, and IP-in-IP can't be had.
+    #[error("cannot serve the file's [[tunnel]] sections")]
+    Tunnels(#[source] OpenError),
     /// The TCP port can't be had.
     #[error("cannot accept control connections")]
     Tcp(#[from] TcpError),
@@ -84,7 +88,8 @@ async fn serve(config: &Config, file: &Path) -> Result<(), RelayError> {
     let hub = Arc::new(Hub::new(config, workers, data_port, total));
     let streams = Arc::new(Streams::default());
     let handshakes = Arc::new(Counters::default());
-    let observer = Observer::new(hub.clone(), streams.clone(), handshakes.clone());
+    let tunnels = config.tunnels.iter().map(|tunnel| tunnel.name.to_string()).collect();
+    let observer = Observer::new(hub.clone(), streams.clone(), handshakes.clone(), tunnels);
 
     let mut tasks = JoinSet::new();
     if let Some(address) = config.metrics {
@@ -132,14 +137,21 @@ async fn start_workers(
             origin,
         };
         let bind = UdpBind { address: SocketAddr::new(address.ip(), port), interface: None };
-        let wants_tunnels = config.ipip && number == TUNNELS_WORKER;
+        let plain = (config.ipip && number == TUNNELS_WORKER).then(|| PlainTunnelsConfig {
+            pairs: config.tunnels.iter().map(Tunnel::pair).collect(),
+            max_waiting: MAX_WAITING,
+            total: total.clone(),
+            seed: engine.seed,
+            origin,
+        });
         let sockets = move || {
             let port = match group.size {
                 // Nobody else may share a port that needs no sharing.
                 1 => UdpPort::bind(&bind),
                 _ => UdpPort::bind_in_group(&bind, group, number),
             };
-            Ok::<_, BindError>(Network { port: port?, tunnels: wants_tunnels.then(open_tunnels).flatten() })
+            let errors = (number == TUNNELS_WORKER).then(Errors::open).flatten();
+            Ok::<_, RelayError>(Network { port: port?, tunnels: open_tunnels(plain)?, errors })
         };
         let (handle, started) = worker::start(engine, strays, sockets)
             .map_err(|source| RelayError::System { what: "the thread of a worker", source })?;
@@ -149,14 +161,17 @@ async fn start_workers(
     Ok((workers, port))
 }
 
-/// The socket for IP-in-IP, if the relay may have it.
-fn open_tunnels() -> Option<Tunnels> {
-    match Tunnels::open() {
-        Ok(tunnels) => Some(tunnels),
+/// The socket for IP-in-IP, if it is wanted and the relay may have it.
+fn open_tunnels(plain: Option<PlainTunnelsConfig>) -> Result<Option<Tunnels>, RelayError> {
+    let Some(plain) = plain else { return Ok(None) };
+    let is_needed = !plain.pairs.is_empty();
+    match Tunnels::open(PlainTunnels::new(plain)) {
+        Ok(tunnels) => Ok(Some(tunnels)),
+        Err(error) if is_needed => Err(RelayError::Tunnels(error)),
         Err(error) => {
             let error = crate::error_chain(&error);
             tracing::info!(error, "the relay takes datagrams by UDP only");
-            None
+            Ok(None)
         }
     }
 }

@@ -3,8 +3,9 @@
 mod metrics;
 mod model;
 mod observer;
+mod tunnels;
 
-pub use model::{Datagrams, Refused, Session, Site, Status, Way};
+pub use model::{Datagrams, Refused, Session, Site, Status, Tunnel, TunnelPackets, TunnelWay, Way};
 
 pub use metrics::MetricsError;
 pub(crate) use metrics::serve as serve_metrics;

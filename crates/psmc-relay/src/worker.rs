@@ -2,8 +2,10 @@
 //!
 //! Nothing on it ever waits for the control side, which asks for things by jobs.
 
+mod errors;
 mod neighbours;
 mod outbox;
+mod plain;
 mod tunnels;
 
 use std::future::poll_fn;
@@ -12,7 +14,7 @@ use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use psmc_core::relay::{Address, Relay, RelayConfig};
+use psmc_core::relay::{Address, PlainCounters, PlainStatus, Relay, RelayConfig};
 use psmc_net::ipip;
 use psmc_net::udp::{RecvBatch, UdpPort};
 use tokio::runtime::Builder;
@@ -56,8 +58,11 @@ pub(crate) struct Moved {
     pub(crate) strayed: u64,
     /// Those that were not, because the other worker has too much to do.
     pub(crate) stray_drops: u64,
+    /// ICMP errors that say that a datagram was too long for a link on its way.
+    pub(crate) heard_too_big: u64,
 }
 
+pub(crate) use self::errors::Errors;
 pub(crate) use self::neighbours::{LABEL_BYTE, neighbours};
 pub(crate) use self::tunnels::Tunnels;
 
@@ -66,6 +71,8 @@ pub(crate) struct Network {
     pub(crate) port: UdpPort,
     /// For IP-in-IP: of the first worker only, and if the relay may have it.
     pub(crate) tunnels: Option<Tunnels>,
+    /// For ICMP errors: of the first worker only, and if the relay may have it.
+    pub(crate) errors: Option<Errors>,
 }
 
 /// The engine, and everything datagrams go through.
@@ -173,6 +180,11 @@ impl Worker {
         self.network.tunnels.is_some()
     }
 
+    /// The plain tunnels as they stand, in the order of the file, and what went no further.
+    pub(crate) fn plain_status(&self, now: Instant) -> (Vec<PlainStatus>, PlainCounters) {
+        self.network.tunnels.as_ref().map(|tunnels| tunnels.plain_status(now)).unwrap_or_default()
+    }
+
     /// Moves datagrams until there is nothing to do; ready when the control side has let go.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..TURNS_PER_WAKE {
@@ -186,6 +198,7 @@ impl Worker {
             };
             progress |= self.poll_port(cx);
             progress |= self.poll_tunnels(cx);
+            progress |= self.poll_errors(cx);
             progress |= self.poll_strays(cx);
             progress |= self.poll_timer(cx);
             self.flush();
@@ -266,8 +279,11 @@ impl Worker {
     /// Sends what need not wait any more, and sets the timer; says whether there may be more at once.
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
         let now = Instant::now();
-        if self.relay.poll_timeout() > now {
+        if self.next_timeout() > now {
             return self.arm_timer(cx);
+        }
+        if let Some(tunnels) = &mut self.network.tunnels {
+            tunnels.send_waiting(MAX_WAITED_PER_TURN, now, &mut self.moved);
         }
         self.relay.handle_timeout(now);
         for _ in 0..MAX_WAITED_PER_TURN {
@@ -280,9 +296,15 @@ impl Worker {
         true
     }
 
-    /// Sets the timer to the engine's next timeout; says whether that is due already.
+    fn next_timeout(&self) -> Instant {
+        let of_tunnels = self.network.tunnels.as_ref().and_then(Tunnels::poll_timeout);
+        let of_relay = self.relay.poll_timeout();
+        of_tunnels.map_or(of_relay, |at| at.min(of_relay))
+    }
+
+    /// Sets the timer to the next timeout; says whether that is due already.
     fn arm_timer(&mut self, cx: &mut Context<'_>) -> bool {
-        let at = self.relay.poll_timeout().into();
+        let at = self.next_timeout().into();
         if self.timer.deadline() != at {
             self.timer.as_mut().reset(at);
         }

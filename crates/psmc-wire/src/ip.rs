@@ -18,7 +18,7 @@ mod tunnel;
 mod udp;
 
 pub use fragment::Fragments;
-pub use icmp::{IcmpError, Problem, icmp_error, may_be_reported};
+pub use icmp::{IcmpError, Problem, icmp_error, is_too_big_v4, is_too_big_v6, may_be_reported};
 pub use ipv4::{IPV4_HEADER_LEN, Ipv4, PROTOCOL_ICMP, PROTOCOL_IPIP, PROTOCOL_UDP, TtlExpired, forward};
 pub use tunnel::{Decapsulated, TTL, TunnelError, decapsulate, encapsulate};
 pub use udp::{TUNNELLED_UDP_HEADERS, TunnelledUdp};

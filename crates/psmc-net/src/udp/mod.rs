@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::task::{Context, Poll};
 
 use nix::libc::EAFNOSUPPORT;
-use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use quinn_udp::{UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::UdpSocket;
@@ -160,6 +160,20 @@ pub fn source_address(interface: Option<&str>, remote: SocketAddr) -> io::Result
     socket.connect(&remote.into())?;
     let local = socket.local_addr()?.as_socket();
     local.map(|local| local.ip()).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+}
+
+/// What the way to `remote` takes, in bytes of IPv4 packets, as far as the kernel knows: what the first link takes, or less
+/// if a router has said so. Nothing is sent.
+///
+/// # Errors
+/// When there is no route.
+pub fn route_mtu(remote: Ipv4Addr) -> io::Result<u16> {
+    // Any port will do for asking.
+    let remote = SocketAddr::from((remote, 9));
+    let socket = open_as(remote)?;
+    socket.connect(&remote.into())?;
+    // Loopback takes more than a packet holds.
+    Ok(u16::try_from(getsockopt(&socket, sockopt::IpMtu)?).unwrap_or(u16::MAX))
 }
 
 /// A socket for `address`, and the address to bind it to: a kernel without IPv6 gets `0.0.0.0` for `[::]`.

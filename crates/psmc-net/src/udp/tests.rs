@@ -136,6 +136,9 @@ fn failures_are_told_apart() {
     link_pair(&a, "left", &b, "right").unwrap();
     a.add_address("left", "10.0.0.1/24".parse().unwrap()).unwrap();
     let neighbour = "10.0.0.2:9".parse().unwrap();
+    let takes = |last| a.run(move || route_mtu(Ipv4Addr::new(10, 0, last, 2)));
+    assert_eq!(takes(0).unwrap(), 1500);
+    assert!(takes(1).is_err(), "there is no route");
     let (too_big, no_route, bound) = a
         .block_on(|| async {
             let port = port("0.0.0.0:0");

@@ -9,7 +9,7 @@ use psmc_toml::{RELAY_RUN_DIR, rate_text};
 
 use super::CliError;
 use super::args::StatusArgs;
-use crate::status::{Session, Status, Way, ask};
+use crate::status::{Session, Status, Tunnel, TunnelPackets, TunnelWay, Way, ask};
 
 pub(super) fn run(args: &StatusArgs) -> Result<(), CliError> {
     let path = args.socket.clone().unwrap_or_else(|| usual_socket(Path::new(RELAY_RUN_DIR)));
@@ -60,7 +60,8 @@ fn describe(status: &Status) -> String {
         text,
         "relay {}, up {} s: {} sessions, {} gateways, {} streams\n\
          received {} datagrams, sent {}, not taken by the network {}\n\
-         refused {}\n",
+         refused {}\n\
+         too long for a link on their way: {}\n",
         status.name,
         status.uptime_s,
         status.sessions.len(),
@@ -70,6 +71,10 @@ fn describe(status: &Status) -> String {
         moved.sent,
         moved.send_drops,
         if refused.is_empty() { "none".to_owned() } else { refused.join(", ") },
+        status.heard_too_big.map_or_else(
+            || "cannot be told without CAP_NET_RAW".to_owned(),
+            |heard| format!("{heard}, as routers said by ICMP")
+        ),
     );
     for site in &status.sites {
         let _ = writeln!(
@@ -84,7 +89,48 @@ fn describe(status: &Status) -> String {
     for session in &status.sessions {
         text.push_str(&session_text(session));
     }
+    if !status.tunnels.is_empty() {
+        text.push_str(&tunnels_text(&status.tunnels, &status.tunnel_packets));
+    }
     text
+}
+
+fn tunnels_text(tunnels: &[Tunnel], packets: &TunnelPackets) -> String {
+    let mut text = String::new();
+    for tunnel in tunnels {
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "tunnel {}, {}\n  to the left end  {}\n  to the right end {}",
+            tunnel.name,
+            rate(tunnel.rate_bits_per_second),
+            tunnel_way_text(&tunnel.to_left),
+            tunnel_way_text(&tunnel.to_right),
+        );
+    }
+    let refused: Vec<String> = packets
+        .refused()
+        .iter()
+        .map(|(reason, count)| format!("{count} {}", reason.replace('_', " ")))
+        .collect();
+    let _ = writeln!(
+        text,
+        "in tunnels: refused {}; cut {}; ICMP errors sent {}, heard {} of too long packets and {} others",
+        refused.join(", "),
+        packets.cut,
+        packets.errors_sent,
+        packets.heard_too_big,
+        packets.heard_unreachable,
+    );
+    text
+}
+
+fn tunnel_way_text(way: &TunnelWay) -> String {
+    let dropped: u64 = way.dropped.iter().sum();
+    format!(
+        "{}: {} packets, {} bytes, {} waiting, {dropped} dropped, up to {} bytes each",
+        way.address, way.packets, way.bytes, way.waiting, way.path_mtu,
+    )
 }
 
 fn session_text(session: &Session) -> String {

@@ -11,7 +11,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::value::{IdleSeconds, MetricsAddress, Network, Sessions, Workers};
-use super::{Config, Networks, Site};
+use super::{Config, Networks, Site, tunnels};
 
 const RELAY_KEYS: &[&str] = &[
     "name",
@@ -41,21 +41,29 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// The configuration that a file describes; `None` if there are complaints.
 pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<Config> {
-    let file = Section::open("the top of a file", 0..0, root, &["relay", "allow"], out);
+    let file = Section::open("the top of a file", 0..0, root, &["relay", "allow", "tunnel"], out);
     let allow = file.tables("allow", "[[allow]]", out);
     let sites: Vec<Option<SiteDraft>> =
         allow.into_iter().map(|(place, table)| site(place, table, out)).collect();
     let sites: Vec<SiteDraft> = sites.into_iter().flatten().collect();
     no_two_alike(&sites, out);
     let config = relay(root, &file, source, out);
-    if !file.has("allow") && config.as_ref().is_some_and(|config| config.coordinator.is_none()) {
+    let tunnels = tunnels::read(&file, out);
+    let by_key = file.has("allow") || config.as_ref().is_none_or(|config| config.coordinator.is_some());
+    if !by_key && !file.has("tunnel") {
         out.push(Complaint::new(
-            "the relay would serve nobody: the file has neither [[allow]] nor a coordinator",
+            "the relay would serve nobody: the file has neither [[allow]] nor [[tunnel]] nor a coordinator",
             r#"add [[allow]] with name = "van" and public_key = "…", what `psmc pubkey` prints there"#,
         ));
     }
+    if let Some(place) =
+        file.key_place("tunnel").filter(|_| config.as_ref().is_some_and(|config| !config.ipip))
+    {
+        let remedy = "remove `ipip = false`, or the [[tunnel]] sections";
+        out.push(Complaint::new("there are tunnels of IP-in-IP, and IP-in-IP is off", remedy).at(place));
+    }
     let sites = sites.into_iter().map(|draft| draft.site).collect();
-    Some(Config { sites, ..config? })
+    Some(Config { sites, tunnels, ..config? })
 }
 
 fn relay(
@@ -104,6 +112,7 @@ fn relay(
         ipip,
         metrics,
         sites: Vec::new(),
+        tunnels: Vec::new(),
     })
 }
 

@@ -6,6 +6,7 @@
 mod draft;
 mod model;
 mod networks;
+mod tunnels;
 mod value;
 
 use std::path::Path;
@@ -14,6 +15,7 @@ use psmc_toml::{ConfigError, Dialect, Source};
 
 pub use model::{Config, Site};
 pub use networks::Networks;
+pub use tunnels::{Tunnel, TunnelEnd};
 
 impl Config {
     /// Reads and checks a file. Relative paths in it are taken from the directory that it is in.
@@ -45,7 +47,7 @@ static DIALECT: Dialect = Dialect {
     missing_remedy: "check the path; configurations are usually kept in /etc/psmc",
     secret_key: Some("private_key"),
     section: "[relay]",
-    sections: "[[allow]]",
+    sections: "[[allow]] or [[tunnel]]",
     setting: r#"name = "fra1""#,
     list: r#"["203.0.113.0/24", "2001:db8:5::/48"]"#,
 };

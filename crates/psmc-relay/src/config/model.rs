@@ -7,7 +7,7 @@ use std::time::Duration;
 use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_toml::{Listen, Name, Rate, SocketPath};
 
-use super::Networks;
+use super::{Networks, Tunnel};
 
 /// A whole file.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub struct Config {
     pub control_socket: SocketPath,
     /// Whom it serves without a grant.
     pub sites: Vec<Site>,
+    /// Pairs of ends of plain tunnels between which packets pass.
+    pub tunnels: Vec<Tunnel>,
 }
 
 /// A site that is served, `[[allow]]`.
@@ -102,6 +104,10 @@ impl Display for Summary<'_> {
                 rate(site.session_rate),
                 rate(site.max_rate),
             )?;
+        }
+        for tunnel in &config.tunnels {
+            let [left, right] = &tunnel.ends;
+            writeln!(f, "  tunnel {}: {left} to {right}, each way {}", tunnel.name, rate(tunnel.max_rate))?;
         }
         Ok(())
     }

@@ -67,7 +67,7 @@ fn everything_can_be_said() {
 fn what_is_wrong_is_said() {
     assert_eq!(
         complaints(RELAY),
-        ["the relay would serve nobody: the file has neither [[allow]] nor a coordinator"]
+        ["the relay would serve nobody: the file has neither [[allow]] nor [[tunnel]] nor a coordinator"]
     );
     assert!(complaints(&allow("van", 1))[0].contains("no [relay]"));
     let twice = format!("{RELAY}{}{}", allow("van", 1), allow("van", 1));
@@ -79,4 +79,64 @@ fn what_is_wrong_is_said() {
     assert_eq!(complaints(&bad).len(), 6);
     let no_key = format!("[relay]\nname = \"fra1\"\nprivate_key_file = \"none.key\"\n{}", allow("van", 1));
     assert!(complaints(&no_key)[0].contains("there is no key file"));
+}
+
+const TUNNEL: &str = "[[tunnel]]\nname = \"north\"\nleft = \"203.0.113.5\"\nleft_inside = [\"10.1.0.0/16\"]\n\
+                      right = \"198.51.100.7\"\nright_inside = [\"10.2.0.0/16\", \"10.3.0.0/16\"]\n";
+
+#[test]
+fn tunnels_alone_are_enough_for_a_relay() {
+    let text = format!("{RELAY}{TUNNEL}left_local = \"192.0.2.1\"\nmax_rate = \"20mbit\"\n");
+    let config = parse(&text).unwrap();
+    let [tunnel] = &config.tunnels[..] else { panic!("{:?}", config.tunnels) };
+    let pair = tunnel.pair();
+    assert_eq!(pair.rate, Some(20_000_000));
+    let [left, right] = &pair.ends;
+    assert_eq!((left.local.to_string(), right.local.to_string()), ("192.0.2.1".into(), "0.0.0.0".into()));
+    assert_eq!((left.inside.len(), right.inside.len()), (1, 2));
+    let summary = config.summary().to_string();
+    assert!(summary.contains("tunnel north: 203.0.113.5 (for 10.1.0.0/16) to 198.51.100.7"), "{summary}");
+    assert!(summary.contains("at most 20mbit"), "{summary}");
+}
+
+#[test]
+fn an_end_may_have_several_tunnels_if_they_cannot_be_confused() {
+    let second = TUNNEL.replace("north", "south").replace("198.51.100.7", "198.51.100.8");
+    let apart = second.replace("10.2.", "10.4.").replace("10.3.", "10.5.");
+    assert_eq!(parse(&format!("{RELAY}{TUNNEL}{apart}")).unwrap().tunnels.len(), 2);
+    assert_eq!(
+        complaints(&format!("{RELAY}{TUNNEL}{second}")),
+        ["packets of tunnel south could also be of north"]
+    );
+    let same_name = apart.replace("south", "north");
+    assert_eq!(complaints(&format!("{RELAY}{TUNNEL}{same_name}")), ["there are two tunnels north"]);
+}
+
+#[test]
+fn tunnels_that_would_be_open_or_lead_nowhere_are_refused() {
+    for (what, instead, reason) in [
+        ("10.1.0.0/16", "10.2.128.0/17", "tunnel north has the same addresses behind both ends"),
+        (
+            "10.1.0.0/16",
+            "203.0.0.0/8",
+            "tunnel north would lead into itself: 203.0.113.5 is an end, and inside",
+        ),
+        ("198.51.100.7", "203.0.113.5", "tunnel north has two ends at 203.0.113.5"),
+        ("\"10.1.0.0/16\"", "", "nothing could pass: `left_inside` is missing"),
+    ] {
+        assert_eq!(complaints(&format!("{RELAY}{}", TUNNEL.replace(what, instead))), [reason]);
+    }
+    for (what, instead, reason) in [
+        ("10.1.0.0/16", "0.0.0.0/0", "not all of 0.0.0.0/0 are hosts' addresses"),
+        ("10.1.0.0/16", "fd00::/8", "fd00::/8 is not of IPv4"),
+        ("198.51.100.7", "224.0.0.5", "224.0.0.5 is no host's address"),
+        ("198.51.100.7", "there", "\"there\" is no IPv4 address"),
+    ] {
+        let told = complaints(&format!("{RELAY}{}", TUNNEL.replace(what, instead)));
+        assert!(told.len() == 1 && told[0].contains(reason), "{told:?}");
+    }
+    assert_eq!(
+        complaints(&format!("{RELAY}ipip = false\n{TUNNEL}")),
+        ["there are tunnels of IP-in-IP, and IP-in-IP is off"]
+    );
 }

@@ -1,9 +1,9 @@
 //! Values that only a relay's file has.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use psmc_toml::{Form, Setting, ValueError, parse_net};
 
 /// How many sessions: 1 to a million.
@@ -85,6 +85,65 @@ impl FromStr for Network {
 impl Setting for Network {
     const FORM: Form = Form::Text;
     const EXAMPLE: &'static str = "\"203.0.113.0/24\"";
+}
+
+/// The IPv4 address of one host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HostV4(pub(super) Ipv4Addr);
+
+impl FromStr for HostV4 {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let remedy = "write the IPv4 address of a host, such as \"203.0.113.5\"";
+        let address =
+            text.parse().map_err(|_| ValueError::new(format!("{text:?} is no IPv4 address"), remedy))?;
+        if is_no_host(Ipv4Net::from(address)) {
+            return Err(ValueError::new(format!("{address} is no host's address"), remedy));
+        }
+        Ok(Self(address))
+    }
+}
+
+impl Setting for HostV4 {
+    const FORM: Form = Form::Text;
+    const EXAMPLE: &'static str = "\"203.0.113.5\"";
+}
+
+/// A network of IPv4 hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NetworkV4(pub(super) Ipv4Net);
+
+impl FromStr for NetworkV4 {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let remedy = "write a network of IPv4 hosts, such as \"10.1.0.0/16\"";
+        let IpNet::V4(network) = parse_net(text)?.trunc() else {
+            return Err(ValueError::new(
+                format!("{text} is not of IPv4, and the tunnels carry nothing else"),
+                remedy,
+            ));
+        };
+        if is_no_host(network) {
+            return Err(ValueError::new(format!("not all of {network} are hosts' addresses"), remedy));
+        }
+        Ok(Self(network))
+    }
+}
+
+impl Setting for NetworkV4 {
+    const FORM: Form = Form::Text;
+    const EXAMPLE: &'static str = "\"10.1.0.0/16\"";
+}
+
+/// Whether there are addresses among these that no host sends from over a link: of this network (0.0.0.0/8), loopback,
+/// multicast, and those beyond (RFC 6890).
+fn is_no_host(network: Ipv4Net) -> bool {
+    let first = |net: Ipv4Net| net.network().octets()[0];
+    let last = network.broadcast().octets()[0];
+    let is_in = |octet: u8| (first(network)..=last).contains(&octet);
+    is_in(0) || is_in(127) || last >= 224
 }
 
 /// A local address and port for metrics.

@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
+use super::tunnels::write_metrics;
 use super::{Observer, Status};
 
 /// Clients at a time: a few Prometheus servers and somebody with a browser.
@@ -121,11 +122,15 @@ fn text(status: &Status) -> String {
     one("send_drops_total", "counter", "Datagrams that the network did not take.", datagrams.send_drops);
     one("strayed_total", "counter", "Datagrams handed over between workers.", datagrams.strayed);
     one("stray_drops_total", "counter", "Datagrams dropped between workers.", datagrams.stray_drops);
+    if let Some(heard) = status.heard_too_big {
+        one("heard_too_big_total", "counter", "ICMP errors about datagrams too long for a link.", heard);
+    }
     one("control_accepted_total", "counter", "Handshakes that succeeded.", status.control_accepted);
     one("control_unknown_key_total", "counter", "Dialers with unknown keys.", status.control_unknown_key);
     one("control_failed_total", "counter", "Handshakes that failed.", status.control_failed_handshake);
     refused(status, &mut out);
     by_site(status, &mut out);
+    write_metrics(status, &mut out);
     out
 }
 

@@ -27,6 +27,13 @@ pub struct Status {
     pub datagrams: Datagrams,
     /// What was not.
     pub refused: Refused,
+    /// ICMP errors by which routers have said that a datagram was too long for a link on its way; `None` if the relay has
+    /// no right to hear them.
+    pub heard_too_big: Option<u64>,
+    /// Plain tunnels of IP-in-IP, in the order of the file.
+    pub tunnels: Vec<Tunnel>,
+    /// What went no further between their ends, and what was said about that.
+    pub tunnel_packets: TunnelPackets,
     /// Handshakes that succeeded.
     pub control_accepted: u64,
     /// Dialers whose key is not allowed.
@@ -126,4 +133,59 @@ pub struct Refused {
     pub queue_full: u64,
     /// It would have made its queue too long, by drop precedence.
     pub dropped: [u64; 3],
+}
+
+/// A plain tunnel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tunnel {
+    /// Its name.
+    pub name: String,
+    /// What may pass in each direction.
+    pub rate_bits_per_second: Option<u64>,
+    /// To its left end.
+    pub to_left: TunnelWay,
+    /// To its right end.
+    pub to_right: TunnelWay,
+}
+
+/// One direction of a plain tunnel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TunnelWay {
+    /// The end.
+    pub address: String,
+    /// The longest packet that the way to it takes, in bytes with the outer header.
+    pub path_mtu: u16,
+    /// Packets that were passed on.
+    pub packets: u64,
+    /// Their bytes, without outer headers.
+    pub bytes: u64,
+    /// Packets that wait.
+    pub waiting: u32,
+    /// Packets that the queue dropped, by drop precedence.
+    pub dropped: [u64; 3],
+}
+
+/// Packets between the ends of plain tunnels that went no further, by reason, and what was said about them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TunnelPackets {
+    /// No IPv4 in IPv4.
+    pub malformed: u64,
+    /// Between inner addresses that are not behind the ends.
+    pub misaddressed: u64,
+    /// Marked by a congested router, though their senders know no such marks.
+    pub congested: u64,
+    /// They had passed as many routers as they may.
+    pub expired: u64,
+    /// Longer than the way on takes, and not to be cut.
+    pub too_big: u64,
+    /// There was no room for them among all that waits.
+    pub queue_full: u64,
+    /// Packets that were cut for a narrower way; they went on.
+    pub cut: u64,
+    /// ICMP errors that were sent to inner hosts.
+    pub errors_sent: u64,
+    /// ICMP errors by which routers have said that packets were too long.
+    pub heard_too_big: u64,
+    /// ICMP errors by which routers and ends have said anything else.
+    pub heard_unreachable: u64,
 }

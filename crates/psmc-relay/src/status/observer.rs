@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use psmc_core::relay::{LaneStatus, Refusals, SessionStatus};
+use psmc_core::relay::{LaneStatus, PlainCounters, PlainStatus, Refusals, SessionStatus};
 use psmc_net::keys::PublicKey;
 use psmc_net::tls::Counters;
 use psmc_wire::ids::KeyBytes;
 
-use super::{Datagrams, Refused, Session, Site, Status, Way};
+use super::{Datagrams, Refused, Session, Site, Status, Tunnel, TunnelPackets, Way};
 use crate::control::{Hub, Streams};
 use crate::worker::{Moved, Worker, WorkerDied};
 
@@ -23,12 +23,19 @@ pub(crate) struct Observer {
     hub: Arc<Hub>,
     streams: Arc<Streams>,
     handshakes: Arc<Counters>,
+    /// The names of the plain tunnels.
+    tunnels: Arc<[String]>,
     started: Instant,
 }
 
 impl Observer {
-    pub(crate) fn new(hub: Arc<Hub>, streams: Arc<Streams>, handshakes: Arc<Counters>) -> Self {
-        Self { hub, streams, handshakes, started: Instant::now() }
+    pub(crate) fn new(
+        hub: Arc<Hub>,
+        streams: Arc<Streams>,
+        handshakes: Arc<Counters>,
+        tunnels: Arc<[String]>,
+    ) -> Self {
+        Self { hub, streams, handshakes, tunnels, started: Instant::now() }
     }
 
     /// The relay as it stands.
@@ -39,7 +46,18 @@ impl Observer {
         let name_of = |key: &KeyBytes| names.get(key).cloned().unwrap_or_default();
         let (mut datagrams, mut refused, mut sessions) =
             (Datagrams::default(), Refused::default(), Vec::new());
+        let (mut heard_too_big, mut tunnels, mut tunnel_packets) =
+            (None, Vec::new(), TunnelPackets::default());
         for seen in self.hub.of_each_worker(look).await? {
+            if let Some(heard) = seen.heard_too_big {
+                heard_too_big = Some(heard);
+            }
+            // One worker has all of them.
+            if !seen.tunnels.is_empty() {
+                tunnels =
+                    self.tunnels.iter().zip(&seen.tunnels).map(|(name, it)| Tunnel::new(name, it)).collect();
+                tunnel_packets = seen.tunnel_packets.into();
+            }
             datagrams.add(&seen.moved);
             refused.add(&seen.refusals);
             sessions
@@ -66,6 +84,9 @@ impl Observer {
             stream_bytes: self.streams.bytes.load(Ordering::Relaxed),
             datagrams,
             refused,
+            heard_too_big,
+            tunnels,
+            tunnel_packets,
             control_accepted: self.handshakes.accepted.load(Ordering::Relaxed),
             control_unknown_key: self.handshakes.refused_unknown_key.load(Ordering::Relaxed),
             control_failed_handshake: self.handshakes.failed_handshake.load(Ordering::Relaxed),
@@ -78,13 +99,22 @@ struct Seen {
     moved: Moved,
     refusals: Refusals,
     sessions: Vec<SessionStatus>,
+    /// `None` from workers that do not hear it.
+    heard_too_big: Option<u64>,
+    tunnels: Vec<PlainStatus>,
+    tunnel_packets: PlainCounters,
 }
 
 fn look(worker: &mut Worker) -> Seen {
+    let now = Instant::now();
+    let (tunnels, tunnel_packets) = worker.plain_status(now);
     Seen {
         moved: worker.moved,
         refusals: worker.relay.refusals,
-        sessions: worker.relay.sessions(Instant::now()).collect(),
+        sessions: worker.relay.sessions(now).collect(),
+        heard_too_big: worker.hears_errors().then_some(worker.moved.heard_too_big),
+        tunnels,
+        tunnel_packets,
     }
 }
 
@@ -112,7 +142,17 @@ fn way(lane: &LaneStatus) -> Way {
 
 impl Datagrams {
     fn add(&mut self, moved: &Moved) {
-        let Moved { received, received_bytes, sent, sent_bytes, send_drops, strayed, stray_drops } = *moved;
+        // What is heard of it has a place of its own.
+        let Moved {
+            received,
+            received_bytes,
+            sent,
+            sent_bytes,
+            send_drops,
+            strayed,
+            stray_drops,
+            heard_too_big: _,
+        } = *moved;
         self.received += received;
         self.received_bytes += received_bytes;
         self.sent += sent;

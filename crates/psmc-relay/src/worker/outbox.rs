@@ -160,7 +160,7 @@ mod tests {
         let bind = UdpBind { address: "127.0.0.1:0".parse().unwrap(), interface: None };
         let port = UdpPort::bind(&bind).unwrap();
         std::future::poll_fn(|cx| port.poll_writable(cx)).await.unwrap();
-        Network { port, tunnels: None }
+        Network { port, tunnels: None, errors: None }
     }
 
     #[tokio::test]

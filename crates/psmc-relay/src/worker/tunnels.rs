@@ -1,69 +1,100 @@
-//! Sites whose datagrams come in IP-in-IP: the socket for it, and what waits to leave by it.
+//! IP-in-IP: the socket for it, what waits to leave by it, and sites whose datagrams come in it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use psmc_core::relay::{Address, Tunnel};
+use psmc_core::relay::{Address, PlainTunnels, Tunnel};
 use psmc_net::ipip::{IpIpPort, OpenError, SendBatch};
 use psmc_net::udp::SendFailure;
-use psmc_wire::ip::{TunnelledUdp, decapsulate};
+use psmc_wire::ip::{Ipv4, TunnelledUdp, decapsulate};
 
+use super::plain::learn_link_mtu;
 use super::{Moved, READS_PER_TURN, Worker};
 
 /// The socket for all tunnels.
 #[derive(Debug)]
 pub(crate) struct Tunnels {
+    pub(super) outgoing: Outgoing,
+    pub(super) plain: PlainTunnels,
+}
+
+/// What leaves with the next flush, and by what.
+#[derive(Debug)]
+pub(super) struct Outgoing {
     port: IpIpPort,
-    outgoing: SendBatch,
+    batch: SendBatch,
+    /// To whom a packet was longer than the first link takes, since somebody has asked.
+    too_long_to: Option<Ipv4Addr>,
 }
 
 impl Tunnels {
     /// Opens the socket.
-    pub(crate) fn open() -> Result<Self, OpenError> {
-        Ok(Self { port: IpIpPort::open(None)?, outgoing: SendBatch::new() })
+    pub(crate) fn open(plain: PlainTunnels) -> Result<Self, OpenError> {
+        let outgoing = Outgoing { port: IpIpPort::open(None)?, batch: SendBatch::new(), too_long_to: None };
+        Ok(Self { outgoing, plain })
     }
 
     /// Says when a full socket has room again; without a word of it sends go on to fail.
     pub(super) fn poll_writable(&self, cx: &mut Context<'_>) {
-        let _ = self.port.poll_writable(cx);
+        let _ = self.outgoing.port.poll_writable(cx);
     }
 
     /// Adds a datagram to what leaves with the next flush, which is at hand when no more fit.
     pub(super) fn push(&mut self, to: &Address, tunnel: Tunnel, datagram: &[u8], moved: &mut Moved) {
-        let Some(headers) = addresses(to, tunnel).and_then(|addresses| addresses.headers(datagram)) else {
-            moved.send_drops += 1;
-            return;
-        };
-        if self.outgoing.is_full() {
-            self.flush(moved);
+        match addresses(to, tunnel).and_then(|addresses| addresses.headers(datagram)) {
+            Some(headers) => self.outgoing.push(&headers, datagram, moved),
+            None => moved.send_drops += 1,
         }
-        self.outgoing.push(&headers, datagram);
     }
 
     /// Sends what is there. What the network does not take is dropped and counted.
     pub(super) fn flush(&mut self, moved: &mut Moved) {
+        self.outgoing.flush(moved);
+        if let Some(end) = self.outgoing.too_long_to.take() {
+            learn_link_mtu(&mut self.plain, end);
+        }
+    }
+}
+
+impl Outgoing {
+    pub(super) fn push(&mut self, headers: &[u8], payload: &[u8], moved: &mut Moved) {
+        if self.batch.is_full() {
+            self.flush(moved);
+        }
+        self.batch.push(headers, payload);
+    }
+
+    fn flush(&mut self, moved: &mut Moved) {
         let mut next = 0;
-        while next < self.outgoing.len() {
-            let Err(error) = self.port.try_send(&self.outgoing, next) else {
-                self.count_sent(next..self.outgoing.len(), moved);
+        while next < self.batch.len() {
+            let Err(error) = self.port.try_send(&self.batch, next) else {
+                self.count_sent(next..self.batch.len(), moved);
                 break;
             };
             self.count_sent(next..error.packet, moved);
             let refused = match error.failure {
-                SendFailure::WouldBlock => self.outgoing.len() - error.packet,
-                SendFailure::TooBig | SendFailure::Unreachable(_) | SendFailure::Other(_) => 1,
+                SendFailure::WouldBlock => self.batch.len() - error.packet,
+                SendFailure::TooBig => {
+                    self.too_long_to = outer_destination(self.batch.packet(error.packet));
+                    1
+                }
+                SendFailure::Unreachable(_) | SendFailure::Other(_) => 1,
             };
             moved.send_drops += refused as u64;
             next = error.packet + refused;
         }
-        self.outgoing.clear();
+        self.batch.clear();
     }
 
     fn count_sent(&self, packets: std::ops::Range<usize>, moved: &mut Moved) {
         moved.sent += packets.len() as u64;
-        moved.sent_bytes += packets.map(|packet| self.outgoing.packet(packet).len() as u64).sum::<u64>();
+        moved.sent_bytes += packets.map(|packet| self.batch.packet(packet).len() as u64).sum::<u64>();
     }
+}
+
+fn outer_destination(packet: &[u8]) -> Option<Ipv4Addr> {
+    Ipv4::parse_quoted(packet).ok().map(|outer| outer.destination())
 }
 
 impl Worker {
@@ -72,7 +103,7 @@ impl Worker {
         let mut progress = false;
         for _ in 0..READS_PER_TURN {
             let Some(tunnels) = &self.network.tunnels else { break };
-            match tunnels.port.poll_recv(cx, &mut self.wrapped) {
+            match tunnels.outgoing.port.poll_recv(cx, &mut self.wrapped) {
                 Poll::Ready(Ok(_)) => progress = true,
                 Poll::Ready(Err(error)) => {
                     tracing::debug!(%error, "cannot receive IP-in-IP");
@@ -85,6 +116,10 @@ impl Worker {
             for packet in self.wrapped.packets() {
                 self.moved.received += 1;
                 self.moved.received_bytes += packet.len() as u64;
+                let tunnels = self.network.tunnels.as_mut();
+                if tunnels.is_some_and(|tunnels| tunnels.handle_plain(packet, now, &mut self.moved)) {
+                    continue;
+                }
                 let Some((from, datagram)) = unwrap(packet) else {
                     self.relay.refusals.malformed += 1;
                     continue;

@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use psmc_net::keys::PrivateKey;
+use psmc_net::netns::Namespace;
 use psmc_net::tls::TlsError;
 use psmc_net::tls::tcp::connect_tcp;
 use psmc_relay::status::{Status, ask};
@@ -39,14 +40,24 @@ impl Relay {
     pub(crate) fn start(settings: &str, sites: &[(&PrivateKey, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let key = PrivateKey::generate();
-        let key_file = directory.path().join("relay.key");
-        fs::write(&key_file, key.to_base64().as_str()).unwrap();
-        fs::set_permissions(&key_file, Permissions::from_mode(0o600)).unwrap();
+        write_key(&directory, &key);
         // Free for both protocols just now; nobody else on this machine draws ports for both.
         let address = free_address();
         let text = file(&directory, address, settings, sites);
         fs::write(directory.path().join("relay.toml"), text).unwrap();
         let process = spawn(&directory);
+        Self { key, address, directory, process }
+    }
+
+    /// Starts a relay on a host of its own, with these `[[tunnel]]` sections and no site.
+    pub(crate) fn start_on(host: &Namespace, tunnels: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let key = PrivateKey::generate();
+        write_key(&directory, &key);
+        let address = SocketAddr::from(([127, 0, 0, 1], 5115));
+        let text = file(&directory, address, "", &[]) + tunnels;
+        fs::write(directory.path().join("relay.toml"), text).unwrap();
+        let process = host.run(|| spawn(&directory));
         Self { key, address, directory, process }
     }
 
@@ -120,6 +131,12 @@ impl Drop for Relay {
         drop(self.process.kill());
         drop(self.process.wait());
     }
+}
+
+fn write_key(directory: &TempDir, key: &PrivateKey) {
+    let key_file = directory.path().join("relay.key");
+    fs::write(&key_file, key.to_base64().as_str()).unwrap();
+    fs::set_permissions(&key_file, Permissions::from_mode(0o600)).unwrap();
 }
 
 /// What the relay is told.

@@ -1,6 +1,6 @@
 //! The real program `psmc-relay`, on loopback: what sites may do there, and what strangers may not.
 //!
-//! Needs no rights but for `tunnels`.
+//! Needs no rights but for `tunnels` and `plain`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot prepare its relay has failed")]
 
@@ -11,4 +11,5 @@ mod floods;
 mod forwarding;
 mod gateways;
 mod harness;
+mod plain;
 mod tunnels;

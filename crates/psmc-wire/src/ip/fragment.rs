@@ -68,7 +68,9 @@ fn push_copied_options(options: &[u8], header: &mut Vec<u8>) {
             _ => usize::from(behind.first().copied().unwrap_or_default()),
         };
         // An option that says that it is shorter than its own head, or longer than what is there, ends the list.
-        let Some((option, after)) = rest.split_at_checked(length.max(1)).filter(|_| length > 0) else { break };
+        let Some((option, after)) = rest.split_at_checked(length.max(1)).filter(|_| length > 0) else {
+            break;
+        };
         if kind & COPIED != 0 {
             header.extend_from_slice(option);
         }

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use super::ipv4::{Header, IPV4_HEADER_LEN, Ipv4, PROTOCOL_ICMP};
+use super::ipv4::{Header, IPV4_HEADER_LEN, Ipv4, PROTOCOL_ICMP, PROTOCOL_IPIP, PROTOCOL_UDP};
 use super::{TTL, checksum};
 use crate::reader::Malformed;
 
@@ -15,6 +15,11 @@ const MAX_LEN: usize = 576;
 
 /// Errors travel with the precedence of control traffic between networks (the same RFC, section 4.3.2.5).
 const INTERNETWORK_CONTROL: u8 = 0xc0;
+
+const IPV6_HEADER_LEN: usize = 40;
+
+/// "Packet too big" of ICMPv6.
+const TOO_BIG_V6: u8 = 2;
 
 const UNREACHABLE: u8 = 3;
 const TIME_EXCEEDED: u8 = 11;
@@ -91,13 +96,41 @@ pub fn icmp_error(problem: Problem, about: &[u8], from: Ipv4Addr, to: Ipv4Addr) 
         tos: INTERNETWORK_CONTROL,
         // At most MAX_LEN.
         total_len: u16::try_from(total_len).unwrap_or(u16::MAX),
-        dont_fragment: false,
+        // Every link takes it, and then the identification need not say anything (RFC 6864, section 4.1).
+        dont_fragment: true,
         ttl: TTL,
         protocol: PROTOCOL_ICMP,
         source: from,
         destination: to,
     };
     [&header.to_bytes()[..], &head, quoted].concat()
+}
+
+/// Whether an ICMP message, with its IP header, says that a packet is too long for a link, and that is a UDP datagram from
+/// this port, or IPv4 in IPv4.
+#[must_use]
+pub fn is_too_big_v4(message: &[u8], port: u16) -> bool {
+    let Ok(error) = Ipv4::parse(message).and_then(|packet| IcmpError::parse(&packet)) else { return false };
+    let Ok(quoted) = Ipv4::parse_quoted(error.quoted) else { return false };
+    let is_own = match quoted.protocol() {
+        PROTOCOL_IPIP => true,
+        PROTOCOL_UDP => source_port(quoted.payload()) == Some(port),
+        _ => false,
+    };
+    is_own && matches!(error.problem, Problem::TooBig { .. })
+}
+
+/// Whether an ICMPv6 message, without an IP header, says that a packet is too long for a link, and that is a UDP datagram from
+/// this port (RFC 4443, section 3.2). The kernel has looked at its checksum.
+#[must_use]
+pub fn is_too_big_v6(message: &[u8], port: u16) -> bool {
+    let Some((header, quoted)) = message.split_first_chunk::<ICMP_HEADER_LEN>() else { return false };
+    let Some((ip, udp)) = quoted.split_first_chunk::<IPV6_HEADER_LEN>() else { return false };
+    header[0] == TOO_BIG_V6 && ip[6] == PROTOCOL_UDP && source_port(udp) == Some(port)
+}
+
+fn source_port(udp: &[u8]) -> Option<u16> {
+    udp.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
 }
 
 /// Whether an error may be sent about a packet: not about another error, nor about a piece of a packet other than the
@@ -157,6 +190,25 @@ mod tests {
         assert_eq!(IcmpError::parse(&Ipv4::parse(&echo).unwrap()), Err(Malformed::UnknownType(8)));
         let udp = packet(17, &[0; 8]);
         assert_eq!(IcmpError::parse(&Ipv4::parse(&udp).unwrap()), Err(Malformed::UnknownType(17)));
+    }
+
+    #[test]
+    fn what_is_too_big_and_whose_it_was_is_known() {
+        const PORT: u16 = 5115;
+        let segment = [&PORT.to_be_bytes()[..], &[0; 6]].concat();
+        let too_big = |about: &[u8]| icmp_error(Problem::TooBig { mtu: 1400 }, about, ROUTER, SENDER);
+        let own = too_big(&packet(PROTOCOL_UDP, &segment));
+        assert!(is_too_big_v4(&own, PORT) && !is_too_big_v4(&own, PORT + 1));
+        assert!(is_too_big_v4(&too_big(&packet(PROTOCOL_IPIP, &[])), PORT));
+        assert!(!is_too_big_v4(&too_big(&packet(6, &segment)), PORT));
+        let other = icmp_error(Problem::Expired, &packet(PROTOCOL_UDP, &segment), ROUTER, SENDER);
+        assert!(!is_too_big_v4(&other, PORT) && !is_too_big_v4(&own[..own.len() - 1], PORT));
+
+        let mut v6 = [&[TOO_BIG_V6, 0, 0, 0, 0, 0, 5, 0][..], &[0; IPV6_HEADER_LEN], &segment].concat();
+        v6[8 + 6] = PROTOCOL_UDP;
+        assert!(is_too_big_v6(&v6, PORT) && !is_too_big_v6(&v6, PORT + 1) && !is_too_big_v6(&v6[..49], PORT));
+        v6[0] = 1;
+        assert!(!is_too_big_v6(&v6, PORT));
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use psmc_wire::ip::{Fragments, IPV4_HEADER_LEN, Ipv4, Problem, TunnelError, decapsulate, encapsulate, forward};
+use psmc_wire::ip::{
+    Fragments, IPV4_HEADER_LEN, Ipv4, Problem, TunnelError, decapsulate, encapsulate, forward,
+};
 use rand_pcg::Pcg64Mcg;
 
 use super::pair::{Pair, PlainPair};

@@ -77,7 +77,8 @@ impl PlainTunnels {
         let mut directions = backwards.map(|back| Direction { to: back.to.other(), ..back });
         directions.find(|direction| {
             let (pair, to) = (&self.pairs[direction.pair], direction.to);
-            pair.end(to).knows_as(outer.source()) && pair.admits(to.other(), inner.source(), inner.destination())
+            pair.end(to).knows_as(outer.source())
+                && pair.admits(to.other(), inner.source(), inner.destination())
         })
     }
 

@@ -234,7 +234,8 @@ fn what_others_report_is_passed_on_as_rfc_2003_says() {
 #[test]
 fn no_flood_of_errors_is_answered() {
     let mut world = World::new(None);
-    let answered = (0..10_000).filter(|_| !world.from_end(LEFT, &packet(A, B, [0, 1], 0, 9)).is_empty()).count();
+    let answered =
+        (0..10_000).filter(|_| !world.from_end(LEFT, &packet(A, B, [0, 1], 0, 9)).is_empty()).count();
     assert!((100..2000).contains(&answered), "{answered}");
     assert_eq!(world.tunnels.counters.expired, 10_000);
 }
@@ -267,7 +268,8 @@ fn packets_wait_for_their_rate_and_the_expendable_ones_go_first() {
 
 #[test]
 fn an_end_of_several_pairs_reaches_each_by_its_own() {
-    let hub = |local| PlainEnd { address: LEFT, local, inside: vec!["10.1.0.0/16".parse().unwrap()], mtu: 1500 };
+    let hub =
+        |local| PlainEnd { address: LEFT, local, inside: vec!["10.1.0.0/16".parse().unwrap()], mtu: 1500 };
     let spoke = |last, inside: &str| PlainEnd {
         address: Ipv4Addr::new(198, 51, 100, last),
         local: Ipv4Addr::UNSPECIFIED,
@@ -288,7 +290,10 @@ fn an_end_of_several_pairs_reaches_each_by_its_own() {
     for (destination, last) in [(Ipv4Addr::new(10, 2, 0, 1), 1), (Ipv4Addr::new(10, 3, 0, 1), 2)] {
         let sent = world.from_end(LEFT, &packet(A, destination, [0, 9], 0, 9));
         let outer = Ipv4::parse_quoted(&sent[0].0).unwrap();
-        assert_eq!((outer.source(), outer.destination()), (Ipv4Addr::UNSPECIFIED, [198, 51, 100, last].into()));
+        assert_eq!(
+            (outer.source(), outer.destination()),
+            (Ipv4Addr::UNSPECIFIED, [198, 51, 100, last].into())
+        );
     }
     // The spokes do not reach each other.
     let between = packet(Ipv4Addr::new(10, 2, 0, 1), Ipv4Addr::new(10, 3, 0, 1), [0, 9], 0, 9);

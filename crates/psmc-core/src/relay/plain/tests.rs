@@ -54,7 +54,7 @@ impl World {
     }
 
     /// What becomes of an inner packet that comes from an end.
-    fn from_end(&mut self, end: Ipv4Addr, inner: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    fn arrive(&mut self, end: Ipv4Addr, inner: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut packet = wrap(end, RELAY, inner);
         assert!(self.tunnels.is_from_end(&packet));
         let mut sent = Sent::default();
@@ -104,7 +104,7 @@ fn a_packet_goes_to_the_other_end_with_one_less_to_live() {
     for (end, other, source, destination) in [(LEFT, RIGHT, A, B), (RIGHT, LEFT, B, A)] {
         let mut world = World::new(None);
         for flags in [0, DONT_FRAGMENT] {
-            let sent = world.from_end(end, &packet(source, destination, [0xb8, 17], flags, 100));
+            let sent = world.arrive(end, &packet(source, destination, [0xb8, 17], flags, 100));
             let [(header, inner)] = &sent[..] else { panic!("{sent:?}") };
             assert_eq!(*inner, packet(source, destination, [0xb8, 16], flags, 100));
             let outer = Ipv4::parse_quoted(header).unwrap();
@@ -122,7 +122,7 @@ fn nobody_is_feigned_and_nobody_else_is_reached() {
     let stranger = Ipv4Addr::new(8, 8, 8, 8);
     let wrong = [(A, stranger), (stranger, B), (B, A), (A, A), (B, B), (A, RIGHT), (LEFT, B)];
     for (source, destination) in wrong {
-        assert_eq!(world.from_end(LEFT, &packet(source, destination, [0, 1], 0, 9)), []);
+        assert_eq!(world.arrive(LEFT, &packet(source, destination, [0, 1], 0, 9)), []);
     }
     // To another address of the relay's than the end is to know.
     let mut elsewhere = wrap(LEFT, Ipv4Addr::new(192, 0, 2, 2), &packet(A, B, [0, 9], 0, 9));
@@ -136,21 +136,21 @@ fn nobody_is_feigned_and_nobody_else_is_reached() {
 #[test]
 fn what_may_go_no_further_is_reported_to_its_sender() {
     let mut world = World::new(None);
-    let sent = world.from_end(RIGHT, &packet(B, A, [0, 1], 0, 9));
+    let sent = world.arrive(RIGHT, &packet(B, A, [0, 1], 0, 9));
     assert_eq!(only_error(&sent), (RIGHT, RELAY, B, Problem::Expired));
     assert_eq!((world.tunnels.counters.expired, world.tunnels.counters.errors_sent), (1, 1));
     // Not of a later piece of a packet.
-    assert_eq!(world.from_end(RIGHT, &packet(B, A, [0, 1], 9, 9)), []);
+    assert_eq!(world.arrive(RIGHT, &packet(B, A, [0, 1], 9, 9)), []);
     assert_eq!((world.tunnels.counters.expired, world.tunnels.counters.errors_sent), (2, 1));
 }
 
 #[test]
 fn what_is_too_long_is_cut_or_reported() {
     let mut world = World::new(None);
-    assert_eq!(world.from_end(LEFT, &packet(A, B, [0, 9], DONT_FRAGMENT, 1460)).len(), 1);
-    let sent = world.from_end(LEFT, &packet(A, B, [0, 9], DONT_FRAGMENT, 1461));
+    assert_eq!(world.arrive(LEFT, &packet(A, B, [0, 9], DONT_FRAGMENT, 1460)).len(), 1);
+    let sent = world.arrive(LEFT, &packet(A, B, [0, 9], DONT_FRAGMENT, 1461));
     assert_eq!(only_error(&sent), (LEFT, RELAY, A, Problem::TooBig { mtu: 1480 }));
-    let sent = world.from_end(LEFT, &packet(A, B, [0, 9], 0, 3000));
+    let sent = world.arrive(LEFT, &packet(A, B, [0, 9], 0, 3000));
     let lengths: Vec<usize> = sent.iter().map(|(header, inner)| header.len() + inner.len()).collect();
     assert_eq!(lengths, [20 + 20 + 1456, 20 + 20 + 1456, 20 + 20 + 88]);
     for (header, inner) in &sent {
@@ -160,7 +160,7 @@ fn what_is_too_long_is_cut_or_reported() {
     let counters = world.tunnels.counters;
     assert_eq!((counters.too_big, counters.cut), (1, 1));
     world.tunnels.set_link_mtu(RIGHT, 1400);
-    let sent = world.from_end(LEFT, &packet(A, B, [0, 9], DONT_FRAGMENT, 1460));
+    let sent = world.arrive(LEFT, &packet(A, B, [0, 9], DONT_FRAGMENT, 1460));
     assert_eq!(only_error(&sent), (LEFT, RELAY, A, Problem::TooBig { mtu: 1380 }));
 }
 
@@ -168,7 +168,7 @@ fn what_is_too_long_is_cut_or_reported() {
 fn a_narrow_link_on_the_way_is_learnt_and_reported_and_forgotten() {
     let mut world = World::new(None);
     let long = packet(A, B, [0, 9], DONT_FRAGMENT, 1400);
-    let sent = world.from_end(LEFT, &long);
+    let sent = world.arrive(LEFT, &long);
     let out = [&sent[0].0[..], &sent[0].1].concat();
     let answer = world.error(Problem::TooBig { mtu: 1300 }, &out);
     assert_eq!(only_error(&answer), (LEFT, RELAY, A, Problem::TooBig { mtu: 1280 }));
@@ -176,12 +176,12 @@ fn a_narrow_link_on_the_way_is_learnt_and_reported_and_forgotten() {
     let ways = |world: &World| world.tunnels.status(world.now).next().unwrap().ways.map(|way| way.path_mtu);
     assert_eq!(ways(&world), [1500, 1300]);
     // The next ones hear it from the relay itself; a wider link does not undo a narrow one.
-    assert_eq!(only_error(&world.from_end(LEFT, &long)).3, Problem::TooBig { mtu: 1280 });
+    assert_eq!(only_error(&world.arrive(LEFT, &long)).3, Problem::TooBig { mtu: 1280 });
     world.error(Problem::TooBig { mtu: 1350 }, &out);
     assert_eq!(ways(&world), [1500, 1300]);
     world.now += Duration::from_secs(601);
     assert_eq!(ways(&world), [1500, 1500]);
-    assert_eq!(world.from_end(LEFT, &long).len(), 1);
+    assert_eq!(world.arrive(LEFT, &long).len(), 1);
     // Of those that do not say, the next plateau below the packet; that only 8 bytes are quoted does not matter.
     assert_eq!(world.error(Problem::TooBig { mtu: 0 }, &out[..28]), []);
     assert_eq!(ways(&world), [1500, 1006]);
@@ -190,7 +190,7 @@ fn a_narrow_link_on_the_way_is_learnt_and_reported_and_forgotten() {
 #[test]
 fn errors_that_cannot_be_true_change_nothing() {
     let mut world = World::new(None);
-    let sent = world.from_end(LEFT, &packet(A, B, [0, 9], DONT_FRAGMENT, 1000));
+    let sent = world.arrive(LEFT, &packet(A, B, [0, 9], DONT_FRAGMENT, 1000));
     let out = [&sent[0].0[..], &sent[0].1].concat();
     let before = world.tunnels.counters;
     // The packet would have fitted; it went to nobody whom the relay knows; it is no IP-in-IP; nothing is quoted.
@@ -221,7 +221,7 @@ fn what_others_report_is_passed_on_as_rfc_2003_says() {
     ];
     for (problem, expected) in heard {
         let mut world = World::new(None);
-        let sent = world.from_end(LEFT, &packet(A, B, [0, 9], 0, 100));
+        let sent = world.arrive(LEFT, &packet(A, B, [0, 9], 0, 100));
         let answer = world.error(problem, &[&sent[0].0[..], &sent[0].1].concat());
         match expected {
             Some(expected) => assert_eq!(only_error(&answer), (LEFT, RELAY, A, expected)),
@@ -235,7 +235,7 @@ fn what_others_report_is_passed_on_as_rfc_2003_says() {
 fn no_flood_of_errors_is_answered() {
     let mut world = World::new(None);
     let answered =
-        (0..10_000).filter(|_| !world.from_end(LEFT, &packet(A, B, [0, 1], 0, 9)).is_empty()).count();
+        (0..10_000).filter(|_| !world.arrive(LEFT, &packet(A, B, [0, 1], 0, 9)).is_empty()).count();
     assert!((100..2000).contains(&answered), "{answered}");
     assert_eq!(world.tunnels.counters.expired, 10_000);
 }
@@ -252,7 +252,7 @@ fn packets_wait_for_their_rate_and_the_expendable_ones_go_first() {
             world.tunnels.handle_timeout(1, world.now, &mut sent);
         }
         let tos = if number % 2 == 0 { 0x38 } else { 0x28 };
-        sent.0.extend(world.from_end(LEFT, &packet(A, B, [tos, 9], 0, 980)));
+        sent.0.extend(world.arrive(LEFT, &packet(A, B, [tos, 9], 0, 980)));
     }
     let of = |tos: u8| sent.0.iter().filter(|(header, _)| header[1] == tos).count();
     let way = world.tunnels.status(world.now).next().unwrap().ways[1];
@@ -263,7 +263,7 @@ fn packets_wait_for_their_rate_and_the_expendable_ones_go_first() {
     assert_eq!(way.packets + dropped + u64::from(way.waiting), 8000);
     assert_eq!(way.dropped[1], 0);
     // Other directions do not wait.
-    assert_eq!(world.from_end(RIGHT, &packet(B, A, [0, 9], 0, 980)).len(), 1);
+    assert_eq!(world.arrive(RIGHT, &packet(B, A, [0, 9], 0, 980)).len(), 1);
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn an_end_of_several_pairs_reaches_each_by_its_own() {
         origin: world.origin,
     });
     for (destination, last) in [(Ipv4Addr::new(10, 2, 0, 1), 1), (Ipv4Addr::new(10, 3, 0, 1), 2)] {
-        let sent = world.from_end(LEFT, &packet(A, destination, [0, 9], 0, 9));
+        let sent = world.arrive(LEFT, &packet(A, destination, [0, 9], 0, 9));
         let outer = Ipv4::parse_quoted(&sent[0].0).unwrap();
         assert_eq!(
             (outer.source(), outer.destination()),
@@ -297,7 +297,7 @@ fn an_end_of_several_pairs_reaches_each_by_its_own() {
     }
     // The spokes do not reach each other.
     let between = packet(Ipv4Addr::new(10, 2, 0, 1), Ipv4Addr::new(10, 3, 0, 1), [0, 9], 0, 9);
-    assert_eq!(world.from_end(Ipv4Addr::new(198, 51, 100, 1), &between), []);
+    assert_eq!(world.arrive(Ipv4Addr::new(198, 51, 100, 1), &between), []);
 }
 
 proptest! {

@@ -35,8 +35,8 @@ const GROWTH: u64 = 4;
 const TURN: Duration = Duration::from_micros(250);
 
 /// Memory that a queue may have in any case. What waits in less memory than the processor's caches have is read and
-/// written at a third of the cost of what does not; at 1 Gbit/s it lasts for 16 ms.
-const MIN_ROOM: usize = 1 << 21;
+/// written at a third of the cost of what does not; at 1 Gbit/s it lasts for 8 ms.
+const MIN_ROOM: usize = 1 << 20;
 
 /// The most bytes of a turn: twice what segmentation offload hands over at once, so that what is received at once is
 /// mostly of one flow.

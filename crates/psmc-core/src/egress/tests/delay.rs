@@ -223,7 +223,7 @@ fn a_queue_has_the_room_of_what_the_paths_hold() {
         bench.queue.len() * BUFFER
     };
     let millisecond = Duration::from_millis(1);
-    assert_eq!(waiting(1_000_000, millisecond), 1 << 21, "a slow or a short path");
+    assert_eq!(waiting(1_000_000, millisecond), 1 << 20, "a slow or a short path");
     assert_eq!(waiting(500_000_000, 8 * millisecond), 4_000_000 / BUFFER * BUFFER, "what it holds");
     assert_eq!(waiting(500_000_000, 100 * millisecond), 4096 * BUFFER, "the bound for all");
 }
@@ -256,7 +256,7 @@ fn a_turn_ends_with_a_packet_that_was_cut() {
         let service = Service { round_trip: Duration::from_millis(10), rate: 62_500_000 };
         bench.queue.set_service(&service, bench.now);
         for bucket in [1, 2] {
-            for number in 0..400 {
+            for number in 0..280 {
                 let mut packet = queued(bucket, number, 1400, usize::from(MTU), bench.now);
                 packet.packet.set_continues(number % pieces > 0);
                 bench.queue.push(packet, &mut bench.pool);
@@ -265,7 +265,7 @@ fn a_turn_ends_with_a_packet_that_was_cut() {
         let order: Vec<u16> = std::iter::from_fn(|| bench.pop()).map(|(bucket, _)| bucket).collect();
         let first = order.iter().take_while(|&&bucket| bucket == order[0]).count();
         assert_eq!(first, expected, "cut into {pieces}");
-        let (fair, early) = (400, order[..400].iter().filter(|&&bucket| bucket == 1).count());
+        let (fair, early) = (280, order[..280].iter().filter(|&&bucket| bucket == 1).count());
         assert!((early * 2).abs_diff(fair) <= 2 * 2 * expected, "{early} of the first {fair}");
     }
 }

@@ -43,6 +43,14 @@ demo:
 bench *ARGS:
     cargo bench --bench throughput -- {{ ARGS }}
 
+# Instructions that the engine executes for a packet as its state grows, and its memory. Needs valgrind.
+instructions:
+    cargo bench -p psmc-core --bench instructions
+
+# The time that ciphers and parsers take: `just micro seal`.
+micro *ARGS:
+    cargo bench -p psmc-net --bench micro -- {{ ARGS }}
+
 # What the relay costs beside coturn and the kernel's forwarding: `just bench-relay --chains`. Needs root.
 bench-relay *ARGS:
     cargo bench -p psmc-relay --bench relay -- {{ ARGS }}

@@ -97,6 +97,8 @@ pub struct PathStatus {
     pub min_rtt: Option<Duration>,
     /// The rate at which it delivers at its best, in bits per second.
     pub rate: Option<u64>,
+    /// The share of the last hundred datagrams that was lost, 0 to 1.
+    pub loss: f64,
     /// The number of the bottleneck that it shares with other paths of the session, if its queue shows that it does.
     pub bottleneck: Option<usize>,
     /// Bytes sent and not acknowledged yet.
@@ -148,6 +150,7 @@ impl Path {
             rtt: self.rtt.smoothed().zip(self.rtt.variation()),
             min_rtt: self.rtt.min(),
             rate: self.bandwidth().map(|bytes| bytes * 8),
+            loss: self.loss(),
             bottleneck,
             inflight_bytes: self.sent.inflight_bytes(),
             counters: self.counters,

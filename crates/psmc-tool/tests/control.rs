@@ -69,6 +69,7 @@ fn path(name: &str) -> PathStatus {
         rtt_var_ms: None,
         mtu: 1500,
         loss_pct: 0.0,
+        bottleneck: None,
         rate_mbps: None,
         tx_bytes: 240,
         rx_bytes: 0,
@@ -131,7 +132,7 @@ fn peer() -> PeerStatus {
         reorder: BTreeMap::new(),
         repair: BTreeMap::new(),
         classes: vec![class("best-effort", 888_000, 3), class("voice", 2_000, 0), class("background", 0, 0)],
-        paths: vec![busy_path(), path("lte")],
+        paths: [busy_path(), path("lte")].map(|path| PathStatus { bottleneck: Some(0), ..path }).into(),
     }
 }
 

@@ -53,6 +53,11 @@ impl Path {
         self.governor.limits().bandwidth
     }
 
+    /// The share of the last datagrams that was lost, 0 to 1.
+    pub(crate) fn loss(&self) -> f64 {
+        self.losses.of_late()
+    }
+
     /// The largest datagram that the path may turn out to carry.
     pub(crate) fn datagram_ceiling(&self) -> u16 {
         mtu::ceiling(self.config.mtu, OUTER_HEADERS)

@@ -41,6 +41,11 @@ impl Losses {
         }
     }
 
+    /// The share of the last datagrams that was lost: about a hundred count.
+    pub(super) fn of_late(&self) -> f64 {
+        self.of_late
+    }
+
     /// How often a packet has to be repaired on average, as far as it delays what comes behind.
     pub(super) fn risk(&self, now: Instant) -> f64 {
         self.of_late * self.repeated(now)

@@ -80,6 +80,7 @@ fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_class(class, out)?;
     }
     write_shared_uplinks(&peer.paths, out)?;
+    write_bottlenecks(&peer.paths, out)?;
     out.write_str(&table::paths(&peer.paths))?;
     for path in &peer.paths {
         if let Some(error) = &path.relay_error {
@@ -99,6 +100,20 @@ fn write_shared_uplinks(paths: &[PathStatus], out: &mut fmt::Formatter<'_>) -> f
     }
     for (uplink, names) in by_uplink.iter().filter(|(_, names)| names.len() > 1) {
         writeln!(out, "  one uplink   {uplink}: {}", names.join(", "))?;
+    }
+    Ok(())
+}
+
+/// Which paths are found to share a bottleneck, and so its rate.
+fn write_bottlenecks(paths: &[PathStatus], out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut by_number: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+    for path in paths {
+        if let Some(number) = path.bottleneck {
+            by_number.entry(number).or_default().push(&path.name);
+        }
+    }
+    for names in by_number.values() {
+        writeln!(out, "  bottleneck   {} share one", names.join(", "))?;
     }
     Ok(())
 }

@@ -249,8 +249,12 @@ pub struct PathStatus {
     /// Mean deviation of the round-trip time; absent before the first measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_var_ms: Option<f64>,
-    /// Packets lost lately, of those sent.
+    /// Datagrams lost, of the last hundred.
     pub loss_pct: f64,
+    /// The number of the bottleneck behind which it shares one link's rate with other paths of the peer that have the same
+    /// number. Absent if its queue does not show that it shares one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bottleneck: Option<usize>,
     /// Estimated delivery rate; absent before the first measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_mbps: Option<f64>,

@@ -203,8 +203,6 @@ fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
     let settings = open.map(|open| &open.settings);
     let keeping = open.and_then(|open| open.keeper.as_ref()).map(Keeper::keeping).unwrap_or_default();
     let counters = &path.counters;
-    let lost = counters.lost_packets as f64;
-    let settled = (counters.lost_packets + counters.acked_packets).max(1) as f64;
     PathStatus {
         name: path.name.clone(),
         id: u32::from(path.id.0),
@@ -228,7 +226,8 @@ fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
         mtu: path.mtu,
         rtt_ms: path.rtt.map(|(smoothed, _)| milliseconds(smoothed)),
         rtt_var_ms: path.rtt.map(|(_, variation)| milliseconds(variation)),
-        loss_pct: 100.0 * lost / settled,
+        loss_pct: 100.0 * path.loss,
+        bottleneck: path.bottleneck,
         rate_mbps: path.rate.map(megabits),
         tx_bytes: counters.tx_bytes,
         rx_bytes: path.received.bytes,

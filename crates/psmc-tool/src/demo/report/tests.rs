@@ -38,6 +38,7 @@ fn path(name: &str, state: PathState) -> PathStatus {
         rtt_var_ms: None,
         mtu: 1500,
         loss_pct: 0.0,
+        bottleneck: None,
         rate_mbps: None,
         tx_bytes: 41_234_567,
         rx_bytes: 0,

@@ -125,14 +125,19 @@ pub(crate) fn bind_with_records(namespace: &Namespace, ip: &str, zones: &str, re
 
 /// Knot at `ip`, the primary of example.com.
 pub(crate) fn knot(namespace: &Namespace, ip: &str) -> Program {
+    knot_with(namespace, ip, "", "  file: zone\n  acl: up\n")
+}
+
+/// Knot with these sections, and these lines about the zone.
+pub(crate) fn knot_with(namespace: &Namespace, ip: &str, sections: &str, zone: &str) -> Program {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().display();
     write(directory.path(), "zone", &format!("$ORIGIN example.com.\n{ZONE}"));
     let config = format!(
         "server:\n  rundir: {path}\n  listen: {ip}@53\ndatabase:\n  storage: {path}\nlog:\n- target: stderr\n  any: info\n\
-         key:\n- id: up\n  algorithm: hmac-sha256\n  secret: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n\
-         acl:\n- id: up\n  key: up\n  action: [query, update, transfer]\n\
-         zone:\n- domain: example.com\n  storage: {path}\n  file: zone\n  acl: up\n"
+         key:\n- id: up\n  algorithm: hmac-sha256\n  secret: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n{sections}\
+         acl:\n- id: up\n  key: up\n  action: [query, update, transfer, notify]\n\
+         zone:\n- domain: example.com\n  storage: {path}\n{zone}"
     );
     write(directory.path(), "knot.conf", &config);
     let mut command = Command::new("/usr/sbin/knotd");

@@ -12,7 +12,8 @@ fn publish(set: psmc_dns::routes::RouteSet, group: Option<&GroupKey>) -> Change 
     Change::publish(set, &service_key(), group, group.is_none(), 10).unwrap()
 }
 
-fn done(namespace: &Namespace, target: &Target, change: &Change) -> Report {
+/// Carries a change out on all servers.
+pub(crate) fn done(namespace: &Namespace, target: &Target, change: &Change) -> Report {
     let report = namespace.block_on(|| run(target, change, Mode::Change)).unwrap();
     assert!(report.is_complete(), "{report:?}");
     report
@@ -45,10 +46,15 @@ pub(crate) fn life_of_routes(namespace: &Namespace) {
     let hex: String = records[0].encode().iter().map(|byte| format!("{byte:02X}")).collect();
     let shown = dig(namespace, &["@127.0.0.1", "+short", "www.example.com", "TYPE65400"]);
     assert_eq!(shown.replace(' ', ""), format!("\\#{}{hex}", hex.len() / 2));
-    let shown = text_of(
-        namespace,
-        std::process::Command::new("kdig").args(["@127.0.0.1", "+short", "_psmc.www.example.com", "SVCB"]),
-    );
+    let kdig = |words: [&str; 2]| {
+        let mut command = std::process::Command::new("kdig");
+        text_of(namespace, command.args(["@127.0.0.1", "+short"]).args(words))
+    };
+    let shown = kdig(["www.example.com", "TYPE65400"]);
+    assert_eq!(shown.replace(' ', ""), format!("\\#{}{hex}", hex.len() / 2));
+    let shown = dig(namespace, &["@127.0.0.1", "+short", "_psmc.www.example.com", "SVCB"]);
+    assert!(shown.contains("port=5115 ipv4hint=192.0.2.7 key65400="), "{shown}");
+    let shown = kdig(["_psmc.www.example.com", "SVCB"]);
     assert_eq!(shown.lines().count(), 2, "{shown}");
     assert!(
         shown.contains("1 . mandatory=port,ipv4hint,key65400,key65401 port=5115 ipv4hint=192.0.2.7"),

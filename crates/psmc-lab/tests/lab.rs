@@ -24,10 +24,13 @@ const COLUMNS: [&str; 10] = [
     "sum_mbps",
 ];
 
-const EXPERIMENTS: [&str; 40] = [
+const EXPERIMENTS: [&str; 43] = [
     "psmc-table-3.1",
     "psmc-table-3.2",
     "psmc-table-3.4",
+    "dns-secondaries",
+    "psmc-table-3.5",
+    "psmc-table-3.6",
     "psmc-table-3.8",
     "psmc-table-3.3",
     "psmc-table-3.7",

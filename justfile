@@ -51,6 +51,10 @@ instructions:
 micro *ARGS:
     cargo bench -p psmc-net --bench micro -- {{ ARGS }}
 
+# What the name server answers beside BIND and Knot: `just bench-dns --runs 3`. Needs root and dnsperf.
+bench-dns *ARGS:
+    cargo bench -p psmc-dns --bench dnsperf -- {{ ARGS }}
+
 # What the relay costs beside coturn and the kernel's forwarding: `just bench-relay --chains`. Needs root.
 bench-relay *ARGS:
     cargo bench -p psmc-relay --bench relay -- {{ ARGS }}

@@ -1,11 +1,13 @@
 //! Routes, registrations and peers that the daemons learn while they run.
 
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use psmc_net::keys::PrivateKey;
+use psmc_net::netns::Queue;
 use psmcd::api::{Carrier, PathState, RoutesStatus};
 
-use crate::harness::{Bulk, Family, HQ, Plan, Relayed, Site, Stream, VAN, path_name, wait_for};
+use crate::harness::{Bulk, Family, HQ, Plan, Relayed, Site, Stream, Trickle, VAN, path_name, wait_for};
 
 /// For what takes no time to speak of.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -109,12 +111,6 @@ fn data_leaves_a_flooded_way_for_two_relays_and_comes_back() {
             van.path(path).filter(|path| path.tx_bytes > sent + (1 << 18))
         });
     }
-    flood(&world, 0);
-    let back = carried_by(van, Carrier::Direct, Duration::from_secs(30));
-    println!("the straight way is used again {back:.1?} after the flood");
-    assert!(back > Duration::from_secs(2), "{back:?}");
-    is_active(van, &direct);
-    stands_by(van, "alt-1");
     bulk.finish();
     let deliveries = stream.finish();
     println!(
@@ -122,6 +118,87 @@ fn data_leaves_a_flooded_way_for_two_relays_and_comes_back() {
         deliveries.sent(),
         deliveries.lost().len()
     );
+    flood(&world, 0);
+    let traffic = Traffic::start(&world);
+    let back = carried_by(van, Carrier::Direct, Duration::from_secs(30));
+    println!("the straight way is used again {back:.1?} after the flood");
+    assert!(back > Duration::from_secs(2), "{back:?}");
+    is_active(van, &direct);
+    stands_by(van, "alt-1");
+    traffic.all_arrived(&world);
+}
+
+/// Datagrams and a TCP connection in both directions.
+struct Traffic {
+    datagrams: [Stream; 2],
+    tcp: Trickle,
+}
+
+impl Traffic {
+    fn start(world: &Relayed) -> Self {
+        let (van, hq) = (&world.tunnel.van, &world.tunnel.hq);
+        let datagrams = [Stream::start(van, hq, INTERVAL), Stream::start(hq, van, INTERVAL)];
+        Self { datagrams, tcp: Trickle::start(hq, van, INTERVAL) }
+    }
+
+    /// Ends it: nothing was lost or came twice, and what TCP sent came in its order, or it would have been sent again.
+    fn all_arrived(self, world: &Relayed) {
+        for stream in self.datagrams {
+            let deliveries = stream.finish();
+            assert!(deliveries.sent() > 20, "{}", deliveries.sent());
+            assert_eq!((deliveries.lost(), deliveries.duplicates()), (Vec::new(), 0));
+        }
+        assert_eq!(self.tcp.finish(&world.tunnel.hq), 0, "segments were sent again");
+    }
+}
+
+/// The straight link loses everything for a moment, or nothing.
+fn cut(world: &Relayed, lost: bool) {
+    let queue = if lost { Queue::Bytes(1) } else { Queue::Delay(Duration::from_millis(50)) };
+    for (site, end) in [(&world.tunnel.van, VAN), (&world.tunnel.hq, HQ)] {
+        site.namespace.shape(&end.link(1), MBIT * 1_000_000, 16_000, queue).unwrap();
+    }
+}
+
+/// How often the van's data have moved to other paths.
+fn moves(world: &Relayed) -> usize {
+    world.tunnel.van.log().matches("other paths carry the data").count()
+}
+
+#[test]
+fn between_the_pulses_of_a_flood_nobody_returns_and_with_its_end_nothing_is_lost() {
+    let world = flooded(2, "prefer-direct");
+    let van = &world.tunnel.van;
+    set_routes(&world, &[0, 1], &["--for", "10m"]);
+    stands_by(van, "alt-1");
+    let stream = Stream::start(van, &world.tunnel.hq, INTERVAL);
+    flood(&world, 90);
+    carried_by(van, Carrier::Learned, PATIENCE);
+    flood(&world, 0);
+    assert_eq!(moves(&world), 1);
+    let mut seemed_well = 0;
+    for _ in 0..20 {
+        cut(&world, true);
+        sleep(Duration::from_millis(40));
+        cut(&world, false);
+        sleep(Duration::from_millis(460));
+        seemed_well += u32::from(routes(van).direct_well);
+    }
+    println!("in the gaps the straight way seemed well {seemed_well} times of 20");
+    assert_eq!(moves(&world), 1, "{}", van.log());
+    stream.finish();
+
+    let traffic = Traffic::start(&world);
+    let before = van.path("alt-1").unwrap().tx_bytes;
+    wait_for("data over a relay", PATIENCE, || {
+        van.path("alt-1").filter(|path| path.tx_bytes > before + 10_000)
+    });
+    van.psmc_ok(&["routes", "clear", "hq"]);
+    let back = carried_by(van, Carrier::Direct, PATIENCE);
+    println!("the straight way is used again {back:.0?} after the routes were withdrawn");
+    is_active(van, &path_name(VAN, 1));
+    traffic.all_arrived(&world);
+    assert_eq!(moves(&world), 2);
 }
 
 #[test]

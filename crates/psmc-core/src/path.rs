@@ -127,6 +127,8 @@ pub(crate) struct Path {
     /// When something of this path was last acknowledged or answered.
     answered_at: Instant,
     keepalive: Duration,
+    /// Whether probes tell as much as data would.
+    scrutiny: bool,
     pub(crate) mtu: PathMtu,
 }
 
@@ -174,6 +176,7 @@ impl Path {
             last_eliciting_at: None,
             answered_at: now,
             keepalive,
+            scrutiny: false,
             mtu: PathMtu::new(max_datagram, OUTER_HEADERS, now),
         }
     }
@@ -223,6 +226,11 @@ impl Path {
     /// Has the path probed this often while it is idle.
     pub(crate) fn set_keepalive(&mut self, interval: Duration) {
         self.keepalive = interval;
+    }
+
+    /// Has probes tell as much as data would, or no more than that the path answers.
+    pub(crate) fn set_scrutiny(&mut self, scrutiny: bool) {
+        self.scrutiny = scrutiny;
     }
 
     /// Takes a packet to be sent on this path. When the path's queue is full the packet comes back, and so does a

@@ -205,6 +205,15 @@ impl Site {
         self.with_peer(peer, |session, _| session.set_keepalive(path, interval))
     }
 
+    /// Has the probes of an idle path tell as much as data would: every other one is as large as a full datagram, and their
+    /// intervals differ, so that nothing that comes and goes at a pace of its own stays between them.
+    ///
+    /// # Errors
+    /// [`PeerError`] if there is no such peer or path.
+    pub fn set_scrutiny(&mut self, peer: PeerId, path: PathId, scrutiny: bool) -> Result<(), PeerError> {
+        self.with_peer(peer, |session, _| session.set_scrutiny(path, scrutiny))
+    }
+
     /// Removes a path without losing a packet: what is on its way still arrives, what waits goes elsewhere.
     ///
     /// # Errors

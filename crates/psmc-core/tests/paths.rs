@@ -443,3 +443,42 @@ fn regression_a_jumbo_packet_waits_for_the_pacer_not_for_an_accident() {
     );
     assert!(longest_gap(&world, HQ, start) <= ms(150), "{:?}", longest_gap(&world, HQ, start));
 }
+
+#[test]
+fn a_path_under_scrutiny_is_probed_at_changing_intervals_and_with_full_datagrams() {
+    let mut world = World::connected(vec![Link::new(5), Link::new(5)], SchedulerKind::Earliest);
+    let (id, now) = (path_of(&world, VAN, "link1"), world.now);
+    let van = &mut world.ends[VAN];
+    van.site.set_standby(van.peer, id, true, now).expect("open");
+    van.site.set_keepalive(van.peer, id, ms(50)).expect("open");
+    van.site.set_scrutiny(van.peer, id, true).expect("open");
+    world.run_for(ms(500));
+    let sent = |world: &World| {
+        let path = world.status(VAN).paths[1].clone();
+        (path.counters.tx_packets, path.counters.tx_bytes)
+    };
+    let (mut probes, mut last) = (Vec::new(), sent(&world));
+    for _ in 0..2000 {
+        world.run_for(ms(1));
+        let next = sent(&world);
+        if next.0 > last.0 {
+            probes.push((world.now, next.1 - last.1));
+        }
+        last = next;
+    }
+    let large = probes.iter().filter(|(_, bytes)| *bytes > 1200).count();
+    assert!(large.abs_diff(probes.len() - large) <= 1, "{large} of {}", probes.len());
+    let gaps: Vec<_> = probes.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+    let (least, most) = (gaps.iter().min().expect("gaps"), gaps.iter().max().expect("gaps"));
+    // Counted from the answer on, ten milliseconds after the question.
+    assert!(*least < ms(45) && *most > ms(75), "{least:?} to {most:?}");
+    assert!(probes.len() > 25, "{}", probes.len());
+    assert_eq!(world.status(VAN).paths[1].counters.lost_packets, 0);
+
+    let van = &mut world.ends[VAN];
+    van.site.set_scrutiny(van.peer, id, false).expect("open");
+    let before = sent(&world);
+    world.run_for(ms(1000));
+    let after = sent(&world);
+    assert!((after.1 - before.1) / (after.0 - before.0) < 100, "small again: {before:?} {after:?}");
+}

@@ -11,6 +11,7 @@ mod site;
 mod stranger;
 mod stream;
 mod tap;
+mod trickle;
 mod tunnel;
 mod tunnel_end;
 
@@ -25,5 +26,6 @@ pub(crate) use site::Site;
 pub(crate) use stranger::{ADDRESSES, Stranger, address as stranger_address};
 pub(crate) use stream::{Deliveries, Stream};
 pub(crate) use tap::{Tap, contains};
+pub(crate) use trickle::Trickle;
 pub(crate) use tunnel::Tunnel;
 pub(crate) use tunnel_end::TunnelEnd;

@@ -44,6 +44,7 @@ impl Path {
                 }
                 break;
             }
+            let (is_first, token) = (batch.segments() == 0, self.next_token);
             let Some(datagram) = batch.reserve(self.mtu.size()) else {
                 break;
             };
@@ -55,7 +56,13 @@ impl Path {
                 break;
             };
             debug_assert_eq!(tail.len(), TAG_LEN);
-            let content = self.fill(frames, clock, now);
+            let mut content = self.fill(frames, clock, now);
+            // The last packet reaches to the end of its datagram, and is large by itself.
+            let is_probe = self.next_token != token && content.packets.is_empty();
+            if is_first && is_probe && self.is_large(token) {
+                frames[content.frames..].fill(PADDING);
+                content.frames = frames.len();
+            }
             if content.frames == 0 {
                 self.sent.recycle(content.packets);
                 break;

@@ -12,6 +12,12 @@ pub(super) const PING_INTERVAL: Duration = Duration::from_millis(200);
 /// it is needed.
 const WARM_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The golden ratio's fraction, in 2^-64: its multiples, whole numbers left off, are spread evenly, however many there are.
+const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// So finely intervals differ.
+const SPREAD_BITS: u32 = 8;
+
 /// The pacer wakes the session when at least this many bytes may leave: a datagram of usual size.
 const MIN_PACED: u64 = 1500;
 
@@ -110,9 +116,25 @@ impl Path {
 
     fn keepalive_at(&self, warm: bool) -> Option<Instant> {
         let idle = self.state() == PathState::Active && self.liveness.next_probe().is_none();
-        let interval = if warm { WARM_INTERVAL.min(self.keepalive) } else { self.keepalive };
+        let keepalive = self.probe_interval();
+        let interval = if warm { WARM_INTERVAL.min(keepalive) } else { keepalive };
         let since = self.last_eliciting_at.map_or(self.answered_at, |at| at.max(self.answered_at));
         idle.then(|| since + interval)
+    }
+
+    /// How long the path is idle until the next probe. Under scrutiny from three to seven fifths of what was asked for.
+    fn probe_interval(&self) -> Duration {
+        if !self.scrutiny {
+            return self.keepalive;
+        }
+        let spread = self.next_token.wrapping_mul(GOLDEN_RATIO) >> (u64::BITS - SPREAD_BITS);
+        let spread = u32::try_from(spread).unwrap_or_default();
+        self.keepalive * 3 / 5 + self.keepalive * 4 / 5 * spread / (1 << SPREAD_BITS)
+    }
+
+    /// Whether a probe with this token is as large as a full datagram.
+    pub(super) fn is_large(&self, token: u64) -> bool {
+        self.scrutiny && token.is_multiple_of(2)
     }
 
     fn ping_at(&self) -> Option<Instant> {

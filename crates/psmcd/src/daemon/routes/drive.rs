@@ -15,9 +15,12 @@ use crate::daemon::control::Control;
 use crate::daemon::paths::{OpenError, OpenPath, uplink_settings};
 use crate::daemon::relays::GrantsFor;
 
-/// Direct paths are probed this often while there are others: even where hardly anything is sent a flood shows at once,
-/// and thirty probes tell in three seconds whether it is over.
+/// Direct paths are probed this often while there are others: even where hardly anything is sent a flood shows at once.
 const PROBE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// And this often, under scrutiny, while others carry the data: some hundred probes tell in six seconds whether it is
+/// over, or only pauses.
+const TRIAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Uplinks may have come, and paths that could not be opened are tried again, after this time.
 const MATCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -237,15 +240,22 @@ impl Control {
         }
         let id = peer.id;
         let keepalive = peer.config.keepalive.get();
-        let interval = if learned.is_empty() { keepalive } else { PROBE_INTERVAL };
+        let is_tried = !learned.is_empty() && peer.routes.way() == Way::Learned;
+        let interval = match (learned.is_empty(), is_tried) {
+            (true, _) => keepalive,
+            (false, false) => PROBE_INTERVAL,
+            (false, true) => TRIAL_INTERVAL,
+        };
         self.plane
             .post(move |plane| {
                 let now = Instant::now();
                 for (path, standby) in wishes {
                     // One that is being removed has no use for it.
                     let _ = plane.site.set_standby(id, path, standby, now);
-                    let interval = if learned.contains(&path) { keepalive } else { interval };
+                    let is_learned = learned.contains(&path);
+                    let interval = if is_learned { keepalive } else { interval };
                     let _ = plane.site.set_keepalive(id, path, interval);
+                    let _ = plane.site.set_scrutiny(id, path, is_tried && !is_learned);
                 }
             })
             .await

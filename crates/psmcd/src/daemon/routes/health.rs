@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use psmc_core::PathState;
 
+use super::trial::Trial;
+
 /// How often paths are looked at.
 pub(in crate::daemon) const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -57,6 +59,10 @@ pub(super) struct Look {
     pub(super) state: PathState,
     /// What was sent, and what was received.
     pub(super) counts: [Count; 2],
+    /// The mean of the last round trips.
+    pub(super) round_trip: Option<Duration>,
+    /// The shortest of the last seconds.
+    pub(super) least_round_trip: Option<Duration>,
 }
 
 /// The looks at one path, as far back as they count.
@@ -64,11 +70,23 @@ pub(super) struct Look {
 pub(super) struct Record {
     looks: VecDeque<Look>,
     probing_since: Option<Instant>,
+    trial: Trial,
 }
 
 impl Record {
-    /// Takes another look, and says how the path is.
-    pub(super) fn look(&mut self, look: Look) -> Health {
+    /// Takes another look, and says how the path is; `carries` says whether the data go over it.
+    pub(super) fn look(&mut self, look: Look, carries: bool) -> Health {
+        let health = self.health(look);
+        self.trial.look(look, health, carries);
+        health
+    }
+
+    /// Whether a path that others stand in for has been as good as ever for so long.
+    pub(super) fn is_proven(&self, time: Duration) -> bool {
+        self.trial.is_passed(time)
+    }
+
+    fn health(&mut self, look: Look) -> Health {
         if look.state == PathState::Probing {
             self.probing_since.get_or_insert(look.at);
         } else {
@@ -132,7 +150,7 @@ impl Record {
 
 impl Count {
     /// What has gone since `before`; nothing if the path has begun anew.
-    fn since(self, before: Self) -> Self {
+    pub(super) fn since(self, before: Self) -> Self {
         if self.settled < before.settled || self.lost < before.lost {
             return Self::default();
         }
@@ -148,6 +166,10 @@ impl Count {
 mod tests {
     use super::*;
 
+    fn seen(at: Instant, state: PathState, counts: [Count; 2]) -> Look {
+        Look { at, state, counts, round_trip: None, least_round_trip: None }
+    }
+
     /// What is said of a path after each of these looks, which follow each other at the usual interval. Each says the state,
     /// and of ten datagrams in each direction, how many were lost.
     fn judged(looks: &[(PathState, [u64; 2])]) -> Vec<Health> {
@@ -159,7 +181,7 @@ mod tests {
                 for (count, lost) in counts.iter_mut().zip(lost) {
                     *count = Count { settled: count.settled + 10, lost: count.lost + lost };
                 }
-                record.look(Look { at: start + LOOK_INTERVAL * number, state, counts })
+                record.look(seen(start + LOOK_INTERVAL * number, state, counts), true)
             })
             .collect()
     }
@@ -198,7 +220,7 @@ mod tests {
         let (mut record, start) = (Record::default(), Instant::now());
         let mut look = |number: u32, settled, lost| {
             let counts = [Count { settled, lost }, Count::default()];
-            record.look(Look { at: start + LOOK_INTERVAL * number, state: PathState::Active, counts })
+            record.look(seen(start + LOOK_INTERVAL * number, PathState::Active, counts), true)
         };
         assert_eq!(look(0, 0, 0), Health::Doubtful, "nothing is known");
         assert_eq!(look(1, 4, 0), Health::Well);
@@ -231,11 +253,10 @@ mod tests {
     #[test]
     fn looks_in_between_count_once() {
         let (mut record, start) = (Record::default(), Instant::now());
-        let look =
-            |ms, state| Look { at: start + Duration::from_millis(ms), state, counts: Default::default() };
-        record.look(look(0, PathState::Active));
+        let look = |ms, state| seen(start + Duration::from_millis(ms), state, Default::default());
+        record.look(look(0, PathState::Active), true);
         for ms in 100..110 {
-            assert_eq!(record.look(look(ms, PathState::Suspect)), Health::Doubtful);
+            assert_eq!(record.look(look(ms, PathState::Suspect), true), Health::Doubtful);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `set` | a set of routes, and the paths that it asks for |
 //! | `health` | whether a path is well |
+//! | `trial` | whether a path is as good as it was before |
 //! | `policy` | which paths carry the data, and whether there are paths over learned routes |
 //! | `drive` | carries that out |
 //! | `waiting` | clients that wait for something to come true |
@@ -12,6 +13,7 @@ mod drive;
 mod health;
 mod policy;
 mod set;
+mod trial;
 mod waiting;
 
 pub(super) use drive::NewRoutes;
@@ -126,9 +128,12 @@ impl Routes {
     ) {
         let open = || status.paths.iter().filter(|path| path.usage != PathUse::Closed);
         self.records.retain(|id, _| open().any(|path| path.id == *id));
-        let mut direct = Health::Ill;
+        let (carries, return_after) = (self.way() == Way::Direct, self.judge.return_after());
+        let (mut direct, mut is_proven) = (Health::Ill, false);
         for path in open().filter(|path| is_direct(path, learned)) {
-            direct = direct.min(self.records.entry(path.id).or_default().look(look(path, now)));
+            let record = self.records.entry(path.id).or_default();
+            direct = direct.min(record.look(look(path, now), carries));
+            is_proven |= record.is_proven(return_after);
         }
         let over_learned = || open().filter(|path| learned.contains(&path.id));
         let up = over_learned().filter(|path| path.state == PathState::Active).count();
@@ -142,7 +147,7 @@ impl Routes {
             learned_up: u32::try_from(up).unwrap_or(u32::MAX),
         };
         let works = |path: &PathStatus| matches!(path.state, PathState::Active | PathState::Suspect);
-        let seen = Seen { direct, learned_works: over_learned().any(works) };
+        let seen = Seen { direct, is_proven, learned_works: over_learned().any(works) };
         self.judge.look(self.policy.unwrap_or(configured), seen, now);
     }
 
@@ -173,5 +178,11 @@ fn look(path: &PathStatus, now: Instant) -> Look {
         settled: path.received_numbers,
         lost: path.received_numbers.saturating_sub(path.received.packets),
     };
-    Look { at: now, state: path.state, counts: [sent, received] }
+    Look {
+        at: now,
+        state: path.state,
+        counts: [sent, received],
+        round_trip: path.rtt.map(|(mean, _)| mean),
+        least_round_trip: path.min_rtt,
+    }
 }

@@ -4,7 +4,7 @@
 //!            none of the direct paths is well, and a learned one works
 //!   direct ────────────────────────────────────────────────────────────▶ learned
 //!          ◀────────────────────────────────────────────────────────────
-//!            a direct one was well for 3 s or longer, or no learned one works
+//!            a direct one was as good as before for 6 s or longer, or no learned one works
 //! ```
 
 use std::time::{Duration, Instant};
@@ -12,11 +12,13 @@ use std::time::{Duration, Instant};
 use super::health::Health;
 use crate::config::RoutePolicy;
 
-/// Direct paths that were well for so long are used again: a flood that ebbs and flows does not have the data follow it.
-const RETURN_AFTER: Duration = Duration::from_secs(3);
+/// Direct paths that were as good as before for so long are used again. Learned routes count until they are withdrawn or
+/// expire, and as long as they do there is little to be won by an early return: a flood that ebbs and flows does not have
+/// the data follow it. Once they don't count there are no other paths, and nothing to be waited for.
+const RETURN_AFTER: Duration = Duration::from_secs(6);
 
 /// Each time that they turn out not to be well after all it is twice as long, up to this.
-const MAX_RETURN_AFTER: Duration = Duration::from_secs(60);
+const MAX_RETURN_AFTER: Duration = Duration::from_secs(120);
 
 /// Direct paths that have carried the data for so long are well; whatever happens to them then has nothing to do with it.
 const PROVEN_AFTER: Duration = Duration::from_secs(10);
@@ -48,6 +50,8 @@ pub(in crate::daemon) struct Plan {
 pub(super) struct Seen {
     /// The best of the direct paths.
     pub(super) direct: Health,
+    /// Whether one of them was as good as before for as long as [`Judge::return_after`] says.
+    pub(super) is_proven: bool,
     /// Whether a path over a learned route works.
     pub(super) learned_works: bool,
 }
@@ -60,7 +64,7 @@ pub(super) struct Judge {
     well_since: Option<Instant>,
     /// Since when they carry the data again.
     returned: Option<Instant>,
-    /// How long they must be well before they do.
+    /// How long they must be as good as before until they do.
     return_after: Duration,
 }
 
@@ -81,18 +85,23 @@ impl Judge {
         let before = self.plan.way;
         self.plan = match policy {
             RoutePolicy::PreferIndirect => Plan { set_up: true, way: indirect(seen) },
-            RoutePolicy::PreferDirect => Plan { set_up: true, way: self.direct(seen, now) },
-            RoutePolicy::OnFailure => Plan { set_up: self.is_needed(seen, now), way: self.direct(seen, now) },
+            RoutePolicy::PreferDirect => Plan { set_up: true, way: self.direct(seen) },
+            RoutePolicy::OnFailure => Plan { set_up: self.is_needed(seen, now), way: self.direct(seen) },
         };
-        self.note_change(before, now);
+        self.note_change(before, seen, now);
         self.plan
     }
 
+    /// How long direct paths must be as good as before until they carry the data again.
+    pub(super) fn return_after(&self) -> Duration {
+        self.return_after
+    }
+
     /// Remembers whether a return to the direct paths was too early.
-    fn note_change(&mut self, before: Way, now: Instant) {
+    fn note_change(&mut self, before: Way, seen: Seen, now: Instant) {
         match (before, self.plan.way) {
             (Way::Learned, Way::Direct) => {
-                self.returned = self.was_well_for(self.return_after, now).then_some(now);
+                self.returned = is_good_again(seen).then_some(now);
             }
             (Way::Direct, Way::Learned) => {
                 let too_early = self.returned.is_some_and(|at| now < at + PROVEN_AFTER);
@@ -108,21 +117,26 @@ impl Judge {
         self.plan
     }
 
-    fn direct(&self, seen: Seen, now: Instant) -> Way {
+    fn direct(&self, seen: Seen) -> Way {
         let leaves = match self.plan.way {
             Way::Direct => seen.direct == Health::Ill,
-            Way::Learned => !self.was_well_for(self.return_after, now),
+            Way::Learned => !is_good_again(seen),
         };
         if leaves { indirect(seen) } else { Way::Direct }
     }
 
     fn is_needed(&self, seen: Seen, now: Instant) -> bool {
-        seen.direct == Health::Ill || (self.plan.set_up && !self.was_well_for(DROP_AFTER, now))
+        let is_used = self.plan.way == Way::Learned || !self.was_well_for(DROP_AFTER, now);
+        seen.direct == Health::Ill || (self.plan.set_up && is_used)
     }
 
     fn was_well_for(&self, time: Duration, now: Instant) -> bool {
         self.well_since.is_some_and(|since| since + time <= now)
     }
+}
+
+fn is_good_again(seen: Seen) -> bool {
+    seen.direct == Health::Well && seen.is_proven
 }
 
 fn indirect(seen: Seen) -> Way {
@@ -137,10 +151,14 @@ mod tests {
     fn decided(policy: RoutePolicy, story: &[(u64, Health, bool)], until: u64) -> Vec<(u64, Plan)> {
         let (mut judge, start) = (Judge::default(), Instant::now());
         let mut changes: Vec<(u64, Plan)> = Vec::new();
+        let mut well_since = None;
         for ms in (0..=until).step_by(100) {
             let &(_, direct, learned_works) =
                 story.iter().rev().find(|(from, ..)| *from <= ms).expect("the story begins at 0");
-            let seen = Seen { direct, learned_works };
+            well_since = well_since.or(Some(ms)).filter(|_| direct == Health::Well);
+            let proven_after = u64::try_from(judge.return_after().as_millis()).unwrap();
+            let is_proven = well_since.is_some_and(|since| since + proven_after <= ms);
+            let seen = Seen { direct, is_proven, learned_works };
             let plan = judge.look(policy, seen, start + Duration::from_millis(ms));
             if changes.last().is_none_or(|(_, last)| *last != plan) {
                 changes.push((ms, plan));
@@ -154,7 +172,7 @@ mod tests {
     const NONE: Plan = Plan { set_up: false, way: Way::Direct };
 
     #[test]
-    fn the_direct_way_is_left_when_it_is_ill_and_taken_again_after_three_seconds() {
+    fn the_direct_way_is_left_when_it_is_ill_and_taken_again_when_it_is_proven() {
         let story = [
             (0, Health::Well, true),
             (1000, Health::Doubtful, true),
@@ -163,7 +181,7 @@ mod tests {
         ];
         assert_eq!(
             decided(RoutePolicy::PreferDirect, &story, 20_000),
-            [(0, DIRECT), (1300, LEARNED), (8000, DIRECT)]
+            [(0, DIRECT), (1300, LEARNED), (11_000, DIRECT)]
         );
     }
 
@@ -182,19 +200,19 @@ mod tests {
         let story = [
             (0, Health::Ill, true),
             (1000, Health::Well, true),
-            (5000, Health::Ill, true),
-            (6000, Health::Well, true),
-            (13_000, Health::Ill, true),
-            (14_000, Health::Well, true),
-            (50_000, Health::Ill, true),
-            (51_000, Health::Well, true),
+            (12_000, Health::Ill, true),
+            (13_000, Health::Well, true),
+            (34_000, Health::Ill, true),
+            (35_000, Health::Well, true),
+            (90_000, Health::Ill, true),
+            (91_000, Health::Well, true),
         ];
-        let changes = decided(RoutePolicy::PreferDirect, &story, 60_000);
+        let changes = decided(RoutePolicy::PreferDirect, &story, 120_000);
         let returns: Vec<_> = changes.iter().filter(|(_, plan)| *plan == DIRECT).map(|(at, _)| *at).collect();
         assert_eq!(
             returns,
-            [4000, 12_000, 26_000, 54_000],
-            "after 3, 6 and 12 s, and 3 s once it had proved well"
+            [7000, 25_000, 59_000, 97_000],
+            "after 6, 12 and 24 s, and 6 s once it had proved well"
         );
     }
 
@@ -227,7 +245,7 @@ mod tests {
         ];
         assert_eq!(
             decided(RoutePolicy::OnFailure, &story, 60_000),
-            [(0, NONE), (1000, DIRECT), (1400, LEARNED), (7000, DIRECT), (34_000, NONE)]
+            [(0, NONE), (1000, DIRECT), (1400, LEARNED), (10_000, DIRECT), (34_000, NONE)]
         );
     }
 }

@@ -15,7 +15,8 @@ use crate::signal::{Joined, SessionId};
 /// How long the complaint of a client counts.
 const SUSPECT_FOR: Duration = Duration::from_secs(30);
 
-/// Clients that have to complain about a relay before it is replaced: one alone may be the attacker's.
+/// Clients that have to complain about a relay before it is replaced: one alone may be the attacker's, also one that is the
+/// only one there.
 const COMPLAINTS: usize = 2;
 
 /// Complaints that are remembered at most.
@@ -93,8 +94,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Somebody says that a relay does not do its work. A gateway is believed; clients are if there are two of them, or if
-    /// there is but one.
+    /// Somebody says that a relay does not do its work. A gateway is believed; clients are if there are two of them.
     pub(super) fn handle_complaint(
         &mut self,
         role: Role,
@@ -121,17 +121,14 @@ impl Engine {
         let Some(client) = self.client(key).filter(|client| !self.blocked.contains(&client.name)) else {
             return false;
         };
-        let (name, group) = (client.name.clone(), client.group.clone());
+        let name = client.name.clone();
         let now = now();
         self.suspicions.retain(|_, until| *until > now);
         if self.suspicions.len() >= MAX_SUSPICIONS {
             return false;
         }
         self.suspicions.insert((relay.to_owned(), name), now + SUSPECT_FOR);
-        let complaints = self.suspicions.keys().filter(|(about, _)| about == relay).count();
-        let others = self.sessions.clients().filter_map(|joined| self.client(joined.key));
-        let connected = others.filter(|other| other.group == group).count();
-        complaints >= COMPLAINTS.min(connected.max(1))
+        self.suspicions.keys().filter(|(about, _)| about == relay).count() >= COMPLAINTS
     }
 
     fn client(&self, key: PublicKey) -> Option<&Client> {

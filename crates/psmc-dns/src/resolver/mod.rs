@@ -11,11 +11,12 @@
 //! | `listen`, `lookup`, `cache`, `upstream`, `limit` | a resolver like any other |
 //! | `service` | what it does for services |
 //! | [`tunnels`] | what it asks of psmcd |
-//! | `signal` | the connection to a coordinator |
+//! | `signal`, `complaints` | the connection to a coordinator, and what it is told of relays |
 //! | [`system`] | how the machine comes to use it, and no longer does |
 //! | [`status`] | what it tells about itself |
 
 mod cache;
+mod complaints;
 pub mod config;
 mod counters;
 pub mod daemon;

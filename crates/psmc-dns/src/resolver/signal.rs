@@ -1,14 +1,22 @@
-//! The connection to a coordinator, which tells of routes at once, and of what to show to their relays.
+//! The connection to a coordinator, which tells of routes at once, and of what to show to their relays. It is told of relays
+//! that fail.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use hickory_proto::rr::Name;
 use psmc_net::tls::Identity;
 use psmc_signal::connection::{Coordinator, Event, Link, Options};
 use psmc_signal::{Message, Role};
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::Resolver;
+use super::complaints::Complaints;
 use super::config::CoordinatorConfig;
+use super::tunnels::FailedRelay;
+
+/// How often psmcd is asked for relays that fail.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Listens to the coordinator until the program ends. What it says of routes is believed no more than what DNS says: the
 /// service has signed them, or they do not count.
@@ -21,25 +29,48 @@ pub(super) async fn listen(resolver: Arc<Resolver>, config: CoordinatorConfig) {
         interface: None,
         local: None,
     });
-    let mut is_down = false;
+    let mut listener = Listener { resolver, is_down: false, complaints: Complaints::default() };
+    let mut looks = interval(LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        match link.next().await {
+        tokio::select! {
+            event = link.next() => listener.handle(event).await,
+            _ = looks.tick() => {
+                for complaint in listener.complain(Instant::now()).await {
+                    // Without a connection it is thrown away, and repeated later if it still holds.
+                    let _ = link.send(complaint);
+                }
+            }
+        }
+    }
+}
+
+struct Listener {
+    resolver: Arc<Resolver>,
+    is_down: bool,
+    complaints: Complaints,
+}
+
+impl Listener {
+    async fn handle(&mut self, event: Event) {
+        match event {
             Event::Up { coordinator } => {
-                is_down = false;
+                self.is_down = false;
+                self.complaints.forget();
                 tracing::info!(%coordinator, "connected to the coordinator");
             }
             Event::Down { coordinator, reason } => {
-                if !is_down {
+                if !self.is_down {
                     tracing::info!(%coordinator, reason, "no connection to the coordinator; routes come by DNS");
                 }
-                is_down = true;
+                self.is_down = true;
             }
             Event::Message(Message::Routes(routes)) => {
                 let name = Name::from_utf8(&routes.service).map(|mut name| {
                     name.set_fqdn(true);
                     name.to_lowercase()
                 });
-                match name.ok().and_then(|name| resolver.services.get(&name)) {
+                match name.ok().and_then(|name| self.resolver.services.get(&name)) {
                     Some(service) => service.tell(routes).await,
                     None => tracing::debug!(service = routes.service, "routes of a service that is not ours"),
                 }
@@ -47,6 +78,29 @@ pub(super) async fn listen(resolver: Arc<Resolver>, config: CoordinatorConfig) {
             // The other messages are for gateways.
             Event::Message(_) => {}
         }
+    }
+
+    /// What there is to say of relays through which nothing comes. Without a connection nobody would hear it.
+    async fn complain(&mut self, now: Instant) -> Vec<Message> {
+        let mut said = Vec::new();
+        if self.is_down {
+            return said;
+        }
+        for (name, service) in &self.resolver.services {
+            let name = plain(name);
+            for FailedRelay { key: relay, reason } in service.failed_relays(&self.resolver.shared).await {
+                if self.complaints.is_due(&name, &relay, now) {
+                    tracing::info!(
+                        service = name,
+                        relay,
+                        reason,
+                        "the coordinator is told of a relay that fails"
+                    );
+                    said.push(Message::RelayFailed { service: name.clone(), relay, reason });
+                }
+            }
+        }
+        said
     }
 }
 

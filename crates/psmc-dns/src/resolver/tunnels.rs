@@ -87,6 +87,15 @@ pub struct TunnelState {
     pub expires_s: Option<u64>,
 }
 
+/// A relay of the alternate routes that does not do its work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedRelay {
+    /// Its public key, base64.
+    pub key: String,
+    /// What is wrong, for people.
+    pub reason: String,
+}
+
 /// What to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
@@ -120,4 +129,10 @@ pub trait Tunnels: Debug + Send + Sync + 'static {
     /// # Errors
     /// As for [`set`](Self::set).
     fn wait(&self, tunnel: &Tunnel, until: Until, patience: Duration) -> Result<TunnelState, TunnelError>;
+
+    /// The relays of the present routes through which nothing comes, while something comes by another way.
+    ///
+    /// # Errors
+    /// As for [`set`](Self::set).
+    fn failed(&self, tunnel: &Tunnel) -> Result<Vec<FailedRelay>, TunnelError>;
 }

@@ -8,7 +8,9 @@ use std::time::Duration;
 use psmc_dns::resolver::config::Config;
 use psmc_dns::resolver::daemon::serve;
 use psmc_dns::resolver::status::Status;
-use psmc_dns::resolver::tunnels::{Tunnel, TunnelError, TunnelRoutes, TunnelState, Tunnels, Until};
+use psmc_dns::resolver::tunnels::{
+    FailedRelay, Tunnel, TunnelError, TunnelRoutes, TunnelState, Tunnels, Until,
+};
 use psmc_dns::status::ask;
 use psmc_net::keys::PrivateKey;
 use psmc_net::netns::Namespace;
@@ -33,6 +35,8 @@ pub(crate) struct Peer {
     pub(crate) comes_up: bool,
     pub(crate) given: Vec<TunnelRoutes>,
     pub(crate) cleared: usize,
+    /// The relays that fail, by their keys.
+    pub(crate) failed: Vec<String>,
 }
 
 impl Psmcd {
@@ -66,6 +70,11 @@ impl Tunnels for Psmcd {
         (peer.state.expires_s, peer.state.learned_up) = (None, false);
         peer.cleared += 1;
         Ok(())
+    }
+
+    fn failed(&self, _: &Tunnel) -> Result<Vec<FailedRelay>, TunnelError> {
+        let failed = |key: &String| FailedRelay { key: key.clone(), reason: "silent".to_owned() };
+        Ok(self.peer().failed.iter().map(failed).collect())
     }
 
     fn wait(&self, _: &Tunnel, _: Until, patience: Duration) -> Result<TunnelState, TunnelError> {

@@ -18,11 +18,15 @@ use crate::harness::{bind, routes, service_key, until, write};
 use crate::resolving::{Resolving, service};
 
 /// A coordinator that lets one client in, and says to it what comes by the channel.
-fn coordinator(namespace: &Arc<Namespace>, client: &PrivateKey) -> (PrivateKey, mpsc::Sender<Message>) {
+fn coordinator(
+    namespace: &Arc<Namespace>,
+    client: &PrivateKey,
+) -> (PrivateKey, mpsc::Sender<Message>, mpsc::Receiver<Message>) {
     let (key, inside) = (PrivateKey::from_seed([11; 32]), namespace.clone());
     let allowed: AllowedKeys = [client.public()].into_iter().collect();
     let acceptor = Acceptor::for_protocol(&Identity::new(&key), allowed, ALPN);
     let (to_say, mut said) = mpsc::channel(8);
+    let (incoming, heard) = mpsc::channel(64);
     spawn(move || {
         inside.block_on(|| async {
             let listener = listen_tcp("127.0.0.1:5116".parse().unwrap()).unwrap();
@@ -33,12 +37,11 @@ fn coordinator(namespace: &Arc<Namespace>, client: &PrivateKey) -> (PrivateKey, 
                 (Role::Client, &["www.example.com".to_owned()][..])
             );
             let channel = greeting.welcome().await.unwrap();
-            let (incoming, _nothing) = mpsc::channel(8);
             // It ends with the test.
             channel.run(&mut said, &incoming).await.to_string()
         })
     });
-    (key, to_say)
+    (key, to_say, heard)
 }
 
 fn news(record: Option<&AltRecord>) -> Message {
@@ -55,7 +58,7 @@ fn a_coordinator_tells_of_routes_and_takes_them_back_but_makes_none() {
     let namespace = Arc::new(Namespace::new().unwrap());
     let _bind = bind(&namespace, "127.0.0.1");
     let client = PrivateKey::from_seed([12; 32]);
-    let (key, to_say) = coordinator(&namespace, &client);
+    let (key, to_say, mut heard) = coordinator(&namespace, &client);
     let directory = Arc::new(tempfile::tempdir().unwrap());
     write(directory.path(), "client.key", &client.to_base64());
     let coordinator = format!(
@@ -76,6 +79,14 @@ fn a_coordinator_tells_of_routes_and_takes_them_back_but_makes_none() {
     to_say.blocking_send(news(Some(&signed(5, &service_key())))).unwrap();
     until("[5]", || format!("{:?}", resolving.psmcd.serials()));
     assert_eq!(resolving.psmcd.peer().given[0].grants, ["grant"]);
+    resolving.psmcd.peer().failed = vec!["bad".to_owned()];
+    let complaint = Message::RelayFailed {
+        service: "www.example.com".to_owned(),
+        relay: "bad".to_owned(),
+        reason: "silent".to_owned(),
+    };
+    let complaints = std::iter::from_fn(|| heard.blocking_recv()).filter(|message| *message != Message::Ping);
+    assert_eq!(complaints.take(1).next(), Some(complaint), "a relay that fails is told of");
     to_say.blocking_send(news(None)).unwrap();
     until("1 cleared", || format!("{} cleared", resolving.psmcd.peer().cleared));
     to_say.blocking_send(news(Some(&signed(5, &service_key())))).unwrap();

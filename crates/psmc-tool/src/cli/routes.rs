@@ -120,9 +120,10 @@ fn text(peers: &[PeerRoutes]) -> String {
     let mut text = String::new();
     for peer in peers {
         let _ = writeln!(text, "peer {}: {}", peer.peer, summary(&peer.routes));
-        for RouteStatus { relay, address, public_key, paths } in &peer.routes.routes {
+        for RouteStatus { relay, address, public_key, paths, failed } in &peer.routes.routes {
             let paths = if paths.is_empty() { "no path".to_owned() } else { paths.join(", ") };
-            let _ = writeln!(text, "  {relay}  {address}  {public_key}  {paths}");
+            let failed = failed.as_ref().map(|why| format!("  ({why})")).unwrap_or_default();
+            let _ = writeln!(text, "  {relay}  {address}  {public_key}  {paths}{failed}");
         }
     }
     text

@@ -112,4 +112,7 @@ pub struct RouteStatus {
     pub public_key: String,
     /// The paths that lead over it.
     pub paths: Vec<String>,
+    /// Why the relay does not do its work: nothing, or too little, comes over any of these paths, while another way works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
 }

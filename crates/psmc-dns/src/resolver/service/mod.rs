@@ -35,7 +35,7 @@ use super::counters::Counters;
 use super::lookup::Lookup;
 use super::question::Question;
 use super::reply::Reply;
-use super::tunnels::{Policy, Tunnel, TunnelState, Tunnels};
+use super::tunnels::{FailedRelay, Policy, Tunnel, TunnelState, Tunnels};
 use crate::routes::GroupKey;
 use crate::update::unix_now;
 use keeper::Keeper;
@@ -180,6 +180,16 @@ impl Service {
     pub(super) async fn tell(&self, routes: Routes) {
         // At the end of the program nobody listens any more.
         let _ = self.told.send(routes).await;
+    }
+
+    /// The relays that psmcd has routes over and through which nothing comes.
+    pub(super) async fn failed_relays(&self, shared: &Shared) -> Vec<FailedRelay> {
+        if !self.routes.borrow().as_ref().is_some_and(|routes| routes.handed) {
+            return Vec::new();
+        }
+        let (tunnels, tunnel) = (shared.tunnels.clone(), self.tunnel.clone());
+        // Whoever follows how the service is reached tells of a psmcd that does not answer.
+        shared.turns.call(move || tunnels.failed(&tunnel)).await.and_then(Result::ok).unwrap_or_default()
     }
 
     /// The answer to a question for its address: as soon as the service is reached, or after `patience`.

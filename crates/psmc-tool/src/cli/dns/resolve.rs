@@ -7,12 +7,14 @@ use std::time::Duration;
 use psmc_dns::resolver::config::Config;
 use psmc_dns::resolver::daemon;
 use psmc_dns::resolver::status::Status;
-use psmc_dns::resolver::tunnels::{Policy, Tunnel, TunnelError, TunnelRoutes, TunnelState, Tunnels, Until};
+use psmc_dns::resolver::tunnels::{
+    FailedRelay, Policy, Tunnel, TunnelError, TunnelRoutes, TunnelState, Tunnels, Until,
+};
 use psmc_dns::routes::Relay;
 use psmc_dns::status::ask;
 use psmc_dns::update::unix_now;
 use psmc_program::logging;
-use psmcd::api::{Client, ClientError, PeerReport, RouteSet, RouteSpec, WaitFor};
+use psmcd::api::{Client, ClientError, PeerReport, RouteSet, RouteSpec, RouteStatus, WaitFor};
 
 use super::args::ResolveCommand;
 use super::{CliError, DnsError, output};
@@ -66,6 +68,13 @@ impl Tunnels for ControlSockets {
             Until::Trouble => WaitFor::Trouble,
         };
         call(tunnel, |client| client.wait_for_peer(tunnel.peer.as_str(), until, patience)).map(state)
+    }
+
+    fn failed(&self, tunnel: &Tunnel) -> Result<Vec<FailedRelay>, TunnelError> {
+        let peers = call(tunnel, |client| client.routes(Some(tunnel.peer.as_str())))?;
+        let routes = peers.into_iter().flat_map(|peer| peer.routes.routes);
+        let failed = |route: RouteStatus| Some(FailedRelay { key: route.public_key, reason: route.failed? });
+        Ok(routes.filter_map(failed).collect())
     }
 }
 

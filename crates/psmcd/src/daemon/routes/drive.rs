@@ -280,6 +280,11 @@ impl Control {
             let paths = peer.paths.iter().filter(|path| path.learned.as_ref() == Some(relay));
             paths.map(|path| path.settings.name.to_string()).collect()
         };
+        let now = Instant::now();
+        let failed = |relay: &crate::config::Relay| {
+            let paths = peer.paths.iter().filter(|path| path.learned.as_ref() == Some(relay));
+            routes.failing.reason(paths.map(|path| path.id), now).map(str::to_owned)
+        };
         let relays = routes.set.iter().flat_map(|set| &set.relays);
         RoutesStatus {
             policy: routes.policy.or(peer.config.routes).unwrap_or_default().to_string(),
@@ -296,6 +301,7 @@ impl Control {
                     address: relay.address.to_string(),
                     public_key: relay.public_key.to_string(),
                     paths: over(relay),
+                    failed: failed(relay),
                 })
                 .collect(),
         }

@@ -5,11 +5,13 @@
 //! | `set` | a set of routes, and the paths that it asks for |
 //! | `health` | whether a path is well |
 //! | `trial` | whether a path is as good as it was before |
+//! | `failing` | through which relays nothing comes |
 //! | `policy` | which paths carry the data, and whether there are paths over learned routes |
 //! | `drive` | carries that out |
 //! | `waiting` | clients that wait for something to come true |
 
 mod drive;
+mod failing;
 mod health;
 mod policy;
 mod set;
@@ -29,6 +31,7 @@ use psmc_wire::PathId;
 use psmc_wire::frame::PathUse;
 
 use crate::config::{PathSettings, Relay, RoutePolicy};
+use failing::Failing;
 use health::{Count, Health, Look, Record};
 use policy::{Judge, Seen, Way};
 use set::{LearnedSet, Wanted};
@@ -46,6 +49,7 @@ pub(super) struct Routes {
     serial: Option<u64>,
     judge: Judge,
     records: BTreeMap<PathId, Record>,
+    failing: Failing,
     state: WayState,
     /// Paths that were removed by hand, here or at the peer, since the last set came.
     left_out: Vec<Wanted>,
@@ -72,6 +76,7 @@ impl Default for Routes {
             serial: None,
             judge: Judge::default(),
             records: BTreeMap::new(),
+            failing: Failing::default(),
             // Nothing is known to be wrong.
             state: WayState { usable: false, direct_well: true, learned_up: 0 },
             left_out: Vec::new(),
@@ -146,6 +151,12 @@ impl Routes {
             },
             learned_up: u32::try_from(up).unwrap_or(u32::MAX),
         };
+        let mut relayed = Vec::new();
+        for path in over_learned() {
+            let health = self.records.entry(path.id).or_default().look(look(path, now), !carries);
+            relayed.push((path.id, path.state, health));
+        }
+        self.failing.look(&relayed, direct, now);
         let works = |path: &PathStatus| matches!(path.state, PathState::Active | PathState::Suspect);
         let seen = Seen { direct, is_proven, learned_works: over_learned().any(works) };
         self.judge.look(self.policy.unwrap_or(configured), seen, now);

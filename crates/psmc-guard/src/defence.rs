@@ -51,6 +51,17 @@ impl Defence {
         Ok(defence)
     }
 
+    /// Has the filter be for other interfaces and other relays, at no moment without it; those that were admitted still are.
+    ///
+    /// # Errors
+    /// [`DefenceError`]; then there is none any more.
+    pub fn renew(self, interfaces: &[InterfaceName], always: Vec<IpNet>) -> Result<Self, DefenceError> {
+        let mut defence = self;
+        defence.always = always;
+        nft(&["-f", "-"], &defence.rules(interfaces))?;
+        Ok(defence)
+    }
+
     /// Lets these relays in, and no others.
     ///
     /// # Errors

@@ -1,16 +1,20 @@
 //! The program: threads that watch and that move psmcd, and the engine between them.
 
 use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use psmc_net::local;
 use psmc_net::tls::Identity;
+use psmc_program::metrics::MetricsError;
+use psmc_program::status::StatusSocket;
 use psmc_signal::connection::{self, Event, Link, Options};
 use psmc_signal::{Message, Role};
 use thiserror::Error;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::config::Config;
@@ -18,10 +22,9 @@ use crate::defence::{self, Defence, DefenceError};
 use crate::duty::Wanted;
 use crate::engine::Engine;
 use crate::gateway::Hand;
-use crate::status::Status;
+use crate::status::{Status, metrics};
 use crate::store::{Keeper, State, Store};
 use crate::watch::{WatchError, Watcher};
-use psmc_program::status::StatusSocket;
 
 /// The version of the status.
 const STATUS_VERSION: u32 = 1;
@@ -44,6 +47,9 @@ pub enum GuardError {
     /// The local control socket can't be had.
     #[error("cannot make the control socket")]
     ControlSocket(#[from] local::BindError),
+    /// Metrics can't be had.
+    #[error("cannot serve metrics")]
+    Metrics(#[from] MetricsError),
     /// The operating system refused something basic.
     #[error("cannot start: {what}")]
     System {
@@ -54,13 +60,13 @@ pub enum GuardError {
     },
 }
 
-/// Runs a guard until SIGTERM or SIGINT.
+/// Runs a guard until SIGTERM or SIGINT. At SIGHUP it reads its `file` anew.
 ///
 /// # Errors
 /// [`GuardError`] if something that the guard can't do without is missing.
-pub fn run(config: &Config) -> Result<(), GuardError> {
+pub fn run(config: Config, file: &Path) -> Result<(), GuardError> {
     let runtime = Builder::new_current_thread().enable_all().build();
-    runtime.map_err(system("the asynchronous runtime"))?.block_on(serve(config))
+    runtime.map_err(system("the asynchronous runtime"))?.block_on(serve(config, file))
 }
 
 /// What whoever answers `questions` says; nothing if nobody does.
@@ -70,13 +76,15 @@ async fn ask(questions: mpsc::Sender<oneshot::Sender<Status>>) -> Option<Status>
     answer.await.ok()
 }
 
-async fn serve(config: &Config) -> Result<(), GuardError> {
-    let (mut terminate, mut interrupt) =
-        (on_signal(SignalKind::terminate())?, on_signal(SignalKind::interrupt())?);
-    let mut guard = Guard::start(config)?;
+async fn serve(mut config: Config, file: &Path) -> Result<(), GuardError> {
+    let (mut terminate, mut interrupt, mut hangup) = (
+        on_signal(SignalKind::terminate())?,
+        on_signal(SignalKind::interrupt())?,
+        on_signal(SignalKind::hangup())?,
+    );
+    let mut guard = Guard::start(&config)?;
     let (asked, mut questions) = mpsc::channel(MAX_QUESTIONS);
-    let status = StatusSocket::bind(config.control_socket.as_path())?;
-    let socket = tokio::spawn(status.serve(move || ask(asked.clone())));
+    let _tellers = tell(&config, &asked).await?;
     tracing::info!(name = %config.name, "the guard is up");
     let mut seconds = interval(Duration::from_secs(1));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -88,16 +96,60 @@ async fn serve(config: &Config) -> Result<(), GuardError> {
             event = next_event(&mut guard.link) => guard.handle_event(event),
             Some(seen) = guard.hand.next() => guard.engine.handle_gateway(seen),
             _ = seconds.tick() => guard.handle_second(),
-            Some(question) = questions.recv() => guard.answer(config, question),
+            Some(question) = questions.recv() => guard.answer(&config, question),
+            Some(()) = hangup.recv() => {
+                if let Some(new) = read_anew(file, &config) {
+                    guard = guard.reload(&new)?;
+                    config = new;
+                }
+            }
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
         }
         guard.flush();
     }
     tracing::info!("the guard stops; what psmcd was told stays until the guard is back");
-    socket.abort();
     guard.keeper.keep(guard.engine.state());
     Ok(())
+}
+
+/// Begins to tell how the guard is; it ends with what is returned.
+async fn tell(
+    config: &Config,
+    asked: &mpsc::Sender<oneshot::Sender<Status>>,
+) -> Result<JoinSet<()>, GuardError> {
+    let mut tellers = JoinSet::new();
+    let status = StatusSocket::bind(config.control_socket.as_path())?;
+    let questions = asked.clone();
+    tellers.spawn(status.serve(move || ask(questions.clone())));
+    if let Some(address) = config.metrics {
+        let questions = asked.clone();
+        let report = move || {
+            let questions = questions.clone();
+            async move { ask(questions).await.as_ref().map(metrics) }
+        };
+        tellers.spawn(psmc_program::metrics::serve(address, report).await?);
+    }
+    Ok(tellers)
+}
+
+/// The file as it is now, unless it cannot be used.
+fn read_anew(file: &Path, present: &Config) -> Option<Config> {
+    let config = Config::load(file).map_err(|error| {
+        tracing::error!("the file cannot be used, all stays as it is:\n{error}");
+    });
+    let config = config.ok()?;
+    let lasting = |config: &Config| {
+        (config.name.clone(), config.private_key.public(), config.control_socket.clone(), config.metrics)
+    };
+    if lasting(&config) != lasting(present) || config.state_file != present.state_file {
+        tracing::error!(
+            "all stays as it is: for another name, private_key_file, state_file, control_socket or metrics \
+             the guard has to be started anew"
+        );
+        return None;
+    }
+    Some(config)
 }
 
 /// The engine, and all that it moves.
@@ -121,13 +173,10 @@ impl Guard {
             State::default()
         });
         let engine = Engine::new(config, state, unix_time());
-        let defence = defence(config)?;
-        let socket = config.gateway.as_ref().map(|socket| socket.as_path().to_owned());
         let wanted = engine.wanted();
         Ok(Self {
             watcher: Watcher::start(&config.interfaces, &config.services)?,
-            hand: Hand::start(socket, config.lines.clone(), defence, wanted.clone())
-                .map_err(system("the thread that moves psmcd"))?,
+            hand: hand(config, None, wanted.clone())?,
             link: link(config),
             keeper: Keeper::start(store).map_err(system("the thread that keeps the state"))?,
             engine,
@@ -136,6 +185,23 @@ impl Guard {
             kept: Instant::now(),
             started: Instant::now(),
         })
+    }
+
+    /// The same guard with another file: what it has learned and what it was asked for go on, as over a restart, but the
+    /// hidden lines are at no moment undefended, and the uptime goes on.
+    fn reload(self, config: &Config) -> Result<Self, GuardError> {
+        let watcher = match Watcher::start(&config.interfaces, &config.services) {
+            Ok(watcher) => watcher,
+            Err(error) => {
+                tracing::error!(error = crate::error_chain(&error), "all stays as it is");
+                return Ok(self);
+            }
+        };
+        let engine = Engine::new(config, self.engine.state(), unix_time());
+        let wanted = engine.wanted();
+        let hand = hand(config, self.hand.hand_over(), wanted.clone())?;
+        tracing::info!(services = config.services.len(), "read the file anew");
+        Ok(Self { engine, watcher, hand, link: link(config), wanted, attacks: 0, ..self })
     }
 
     fn handle_event(&mut self, event: Event) {
@@ -203,12 +269,24 @@ impl Guard {
     }
 }
 
-fn defence(config: &Config) -> Result<Option<Defence>, DefenceError> {
+/// Moves psmcd and the filter, of which there may be one already.
+fn hand(config: &Config, defence: Option<Defence>, wanted: Wanted) -> Result<Hand, GuardError> {
+    let defence = self::defence(config, defence)?;
+    let socket = config.gateway.as_ref().map(|socket| socket.as_path().to_owned());
+    Hand::start(socket, config.lines.clone(), defence, wanted).map_err(system("the thread that moves psmcd"))
+}
+
+fn defence(config: &Config, present: Option<Defence>) -> Result<Option<Defence>, DefenceError> {
     if !config.defence.nftables {
         return Ok(None);
     }
     let interfaces: Vec<_> = config.lines.iter().map(|line| line.interface.clone()).collect();
-    Defence::set_up(&config.name, &interfaces, config.defence.relays.clone()).map(Some)
+    let always = config.defence.relays.clone();
+    match present {
+        Some(defence) => defence.renew(&interfaces, always),
+        None => Defence::set_up(&config.name, &interfaces, always),
+    }
+    .map(Some)
 }
 
 fn link(config: &Config) -> Option<Link> {

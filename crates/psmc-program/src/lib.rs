@@ -3,9 +3,11 @@
 //! | module | what it has |
 //! |---|---|
 //! | [`logging`] | what goes to standard error |
+//! | [`metrics`] | what Prometheus is told |
 //! | [`status`] | a local socket that says how a program is |
 
 pub mod logging;
+pub mod metrics;
 pub mod status;
 
 /// An error with all its causes, in one line.

@@ -56,7 +56,7 @@ fn run(args: &Args) -> Result<(), CliError> {
         (Some(Command::Status(asked)), _) => status::run(asked),
         (None, Some(file)) => {
             logging::init(LogFormat::Text, args.log.as_deref())?;
-            Ok(guard::run(&Config::load(file)?)?)
+            Ok(guard::run(Config::load(file)?, file)?)
         }
         (None, None) => Err(CliError::NoConfig),
     }

@@ -33,6 +33,7 @@ const GUARD_KEYS: &[&str] = &[
     "factor",
     "state_file",
     "control_socket",
+    "metrics",
 ];
 
 const LIMIT_KEYS: &[&str] = &["packets", "bits", "syns", "new_sources", "loss"];
@@ -102,6 +103,7 @@ fn guard(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Op
     let signal_address = plain(section.optional::<LocalAddress>("signal_address", out));
     let state_file = plain(section.optional::<FilePath>("state_file", out));
     let control_socket = plain(section.optional::<SocketPath>("control_socket", out));
+    let metrics = plain(section.optional::<Endpoint>("metrics", out));
     let name = name?;
     let state_file = state_file.map(|file| source.directory().join(file.0));
     Some(Config {
@@ -117,6 +119,7 @@ fn guard(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Op
         gateway,
         signal_interface,
         signal_address: signal_address.map(|address| address.0),
+        metrics: metrics.map(|address| address.0),
         coordinators: Vec::new(),
         services: Vec::new(),
         lines: Vec::new(),

@@ -29,6 +29,8 @@ pub struct Config {
     pub state_file: PathBuf,
     /// Where `psmc-guard status` asks.
     pub control_socket: SocketPath,
+    /// Where it answers Prometheus.
+    pub metrics: Option<SocketAddr>,
     /// Whom it tells, the first that answers.
     pub coordinators: Vec<Coordinator>,
     /// What it protects.

@@ -39,13 +39,14 @@ fn everything_can_be_said() {
     let key = PrivateKey::from_seed([1; 32]).public();
     let text = format!(
         "{GUARD}gateway = \"/run/psmc/hq.sock\"\nsignal_interface = \"eth1\"\nsignal_address = \"192.0.2.7\"\n\
-         learning = 10\ncalm = 5\nfactor = 4.5\nstate_file = \"hq.json\"\ncontrol_socket = \"/tmp/x.sock\"\n\
+         learning = 10\ncalm = 5\nfactor = 4.5\nstate_file = \"hq.json\"\ncontrol_socket = \"/tmp/x.sock\"\nmetrics = \"127.0.0.1:9117\"\n\
          [[coordinator]]\naddress = \"198.51.100.9:5117\"\npublic_key = \"{key}\"\n\
          {SERVICE}ports = [443, 80]\nlimit = {{ packets = 20000, bits = \"80mbit\", syns = 500, new_sources = 200, loss = 0.2 }}\n\
          [[line]]\ninterface = \"eth1\"\naddress = \"192.0.2.7\"\n\
          [defence]\nnftables = true\nrelays = [\"198.51.100.7\"]\n"
     );
     let config = parse(&text).unwrap();
+    assert_eq!(config.metrics, Some("127.0.0.1:9117".parse().unwrap()));
     let policy = &config.services[0].policy;
     assert_eq!((policy.learning, policy.calm), (Duration::from_secs(10), Duration::from_secs(5)));
     assert_eq!(policy.fixed.get(Signal::Bits), Some(80e6));

@@ -34,7 +34,7 @@ const QUEUE: usize = 16;
 pub struct Hand {
     orders: Option<mpsc::Sender<Wanted>>,
     seen: tokio::sync::mpsc::Receiver<Seen>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Option<Defence>>>,
 }
 
 impl Hand {
@@ -63,6 +63,13 @@ impl Hand {
         }
     }
 
+    /// Ends it; the filter stays, for whoever comes next.
+    #[must_use]
+    pub fn hand_over(mut self) -> Option<Defence> {
+        self.orders = None;
+        self.thread.take()?.join().ok()?
+    }
+
     /// What psmcd says next. May be dropped and called again.
     pub async fn next(&mut self) -> Option<Seen> {
         self.seen.recv().await
@@ -88,13 +95,13 @@ struct Worker {
 }
 
 impl Worker {
-    fn run(mut self, orders: &mpsc::Receiver<Wanted>) {
+    fn run(mut self, orders: &mpsc::Receiver<Wanted>) -> Option<Defence> {
         let mut pause = Duration::ZERO;
         loop {
             match orders.recv_timeout(pause) {
                 Ok(first) => self.take(orders.try_iter().last().unwrap_or(first)),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => return self.defence,
             }
             let trouble = self.defend();
             let mut seen = match &mut self.gateway {
@@ -259,19 +266,11 @@ fn order(client: &mut Client, step: &Step, lines: &[Line]) -> Result<(), ClientE
     }
 }
 
-/// psmcd names relays that were added by their addresses, and others as its configuration does.
+/// How it stands with the relays that are wanted, whatever psmcd calls them.
 fn by_key(standing: &[RegistrationStatus], wanted: &Wanted) -> BTreeMap<String, Standing> {
-    let mut keyed = BTreeMap::new();
-    for registration in &wanted.registrations {
-        let address = registration.relay.address;
-        let is_it = |standing: &&RegistrationStatus| match &standing.added {
-            Some(added) => added.parse() == Ok(address),
-            None => standing.relay == registration.relay.name,
-        };
-        if let Some(found) = standing.iter().find(is_it) {
-            let standing = Standing { is_registered: found.registered, error: found.error.clone() };
-            keyed.insert(registration.relay.public_key.clone(), standing);
-        }
-    }
-    keyed
+    let keys = wanted.registrations.iter().map(|registration| &registration.relay.public_key);
+    let found = keys.filter_map(|key| standing.iter().find(|standing| standing.public_key == *key));
+    let standing =
+        |found: &RegistrationStatus| Standing { is_registered: found.registered, error: found.error.clone() };
+    found.map(|found| (found.public_key.clone(), standing(found))).collect()
 }

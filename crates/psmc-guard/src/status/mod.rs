@@ -1,7 +1,9 @@
 //! What a guard tells about itself.
 
+mod metrics;
 mod model;
 
+pub use metrics::metrics;
 pub use model::{Attack, Counts, Engine, MitigationStatus, RelayStatus, Service, Status, Watch};
 
 use std::path::Path;

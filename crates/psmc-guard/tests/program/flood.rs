@@ -199,6 +199,37 @@ fn a_guard_that_is_back_goes_on() {
     assert!(world.status().engine.services[0].limits.packets.is_some(), "what was learned is known at once");
 }
 
+/// The line is full before any learned limit is reached, as what psmcd loses tells.
+#[test]
+fn losses_of_direct_paths_tell_of_a_flood_where_nothing_else_does() {
+    let mut world = World::new(Some(LINE));
+    let coordinator = Coordinator::start(&world.gateway, world.key.public());
+    let gateway = Gateway::start(&world.file("psmcd.sock"));
+    world.start_guard(
+        &format!("gateway = '{}'", world.file("psmcd.sock").display()),
+        &coordinator_section(coordinator.address, coordinator.key),
+    );
+    let visitors = Sending::udp(&world, LINE / 20);
+    world.wait_until_learned();
+    wait_for("what psmcd sends", || world.status().engine.services[0].measured.loss);
+    assert_eq!(world.status().engine.services[0].attack, None);
+    gateway.lose(true);
+    // A little more than usual arrives, far below the limit.
+    let more = Sending::udp(&world, LINE / 20);
+    let alert = coordinator.hear("the alert", |message| {
+        let Message::Alert(alert) = message else { return None };
+        Some(alert)
+    });
+    assert_eq!(alert.kind, AlertKind::Loss);
+    assert!(alert.measured.loss.unwrap() > 0.4, "{alert:?}");
+    gateway.lose(false);
+    coordinator.hear("the end", |message| {
+        let Message::Clear { id, .. } = message else { return None };
+        (id == alert.id).then_some(())
+    });
+    drop((visitors, more));
+}
+
 /// Hundreds of thousands of SYNs from sources that nobody has, at the speed of the machine.
 #[test]
 fn a_flood_of_syns_costs_little_and_is_named() {

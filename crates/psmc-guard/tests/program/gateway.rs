@@ -15,6 +15,10 @@ pub(crate) struct Told {
     pub(crate) grants: Vec<String>,
     pub(crate) peers: Vec<String>,
     pub(crate) register_sets: usize,
+    /// Whether half of what it sends on its direct path is lost.
+    pub(crate) loses: bool,
+    sent: u64,
+    lost: u64,
 }
 
 pub(crate) struct Gateway {
@@ -44,6 +48,10 @@ impl Gateway {
         Self { told, stop: Some(stop), thread: Some(thread) }
     }
 
+    pub(crate) fn lose(&self, loses: bool) {
+        self.told.lock().unwrap().loses = loses;
+    }
+
     pub(crate) fn told(&self) -> Told {
         self.told.lock().unwrap().clone()
     }
@@ -59,7 +67,7 @@ impl Drop for Gateway {
 
 fn answer(told: &mut Told, request: &Request) -> Response {
     match request {
-        Request::Status => Response::Status(Box::new(status())),
+        Request::Status => Response::Status(Box::new(status(told))),
         Request::RegisterSet { relays, grants } => {
             (told.relays, told.grants) = (relays.clone(), grants.clone());
             told.register_sets += 1;
@@ -87,14 +95,27 @@ fn answer(told: &mut Told, request: &Request) -> Response {
 }
 
 fn registered(relay: &RegisterSpec) -> RegistrationStatus {
-    let address = relay.address.to_string();
-    serde_json::from_value(json!({ "relay": "added", "registered": true, "added": address })).unwrap()
+    // What psmcd's own file calls a relay is nothing to the guard.
+    serde_json::from_value(json!({ "relay": "own", "public_key": relay.public_key, "registered": true }))
+        .unwrap()
 }
 
-fn status() -> Status {
+/// A daemon with a direct path, on which it sends a hundred datagrams between two looks.
+fn status(told: &mut Told) -> Status {
+    told.sent += 100;
+    told.lost += if told.loses { 50 } else { 0 };
     let site = json!({
         "name": "hq", "public_key": "k", "interface": "psmc0", "addresses": [], "listen": "nothing",
         "uptime_s": 1.0, "version": "0.1.0",
     });
-    serde_json::from_value(json!({ "site": site, "peers": [], "counters": {} })).unwrap()
+    let path = json!({
+        "name": "direct", "id": 1, "state": "active", "weight": 1, "loss_pct": 0.0, "tx_bytes": 0, "rx_bytes": 0,
+        "tx_packets": told.sent, "rx_packets": 0, "lost_packets": told.lost,
+    });
+    let peer = json!({
+        "name": "ann", "public_key": "k", "state": "connected", "control": { "connected": true, "since_s": 1.0 },
+        "allowed_ips": [], "tx_bytes": 0, "rx_bytes": 0, "tx_packets": 0, "rx_packets": 0, "drops": {},
+        "paths": [path],
+    });
+    serde_json::from_value(json!({ "site": site, "peers": [peer], "counters": {} })).unwrap()
 }

@@ -8,4 +8,5 @@ mod coordinator;
 mod defence;
 mod flood;
 mod gateway;
+mod reload;
 mod world;

@@ -45,6 +45,21 @@ impl World {
 
     /// Starts a guard of the service, whose file has these lines more, those of `[guard]` first.
     pub(crate) fn start_guard(&mut self, of_guard: &str, more: &str) {
+        let file = self.write_file(of_guard, more);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_psmc-guard"));
+        command.arg("--config").arg(&file);
+        self.guard = Some(self.gateway.spawn(&mut command).unwrap());
+        wait_for("the guard", || ask(&self.socket()).ok());
+    }
+
+    /// Has the guard read a file with these lines.
+    pub(crate) fn reload(&self, of_guard: &str, more: &str) {
+        self.write_file(of_guard, more);
+        let pid = self.guard_pid().to_string();
+        assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+    }
+
+    fn write_file(&self, of_guard: &str, more: &str) -> PathBuf {
         let key_file = self.file("hq.key");
         fs::write(&key_file, self.key.to_base64().as_bytes()).unwrap();
         fs::set_permissions(&key_file, Permissions::from_mode(0o600)).unwrap();
@@ -56,10 +71,7 @@ impl World {
         );
         let file = self.file("guard.toml");
         fs::write(&file, text).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_psmc-guard"));
-        command.arg("--config").arg(&file);
-        self.guard = Some(self.gateway.spawn(&mut command).unwrap());
-        wait_for("the guard", || ask(&self.socket()).ok());
+        file
     }
 
     /// Removes the line, and makes another in its place once the guard has had time to miss it.

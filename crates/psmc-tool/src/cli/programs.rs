@@ -58,7 +58,10 @@ pub(super) fn run(program: Program, args: &Arguments) -> Result<(), CliError> {
             let ran = psmc_dns::resolver::daemon::run(config, Arc::new(ControlSockets));
             Ok(ran.map_err(DnsError::Resolver)?)
         }
-        Program::Guard => Ok(psmc_guard::guard::run(&psmc_guard::config::Config::load(&args.config)?)?),
+        Program::Guard => {
+            let config = psmc_guard::config::Config::load(&args.config)?;
+            Ok(psmc_guard::guard::run(config, &args.config)?)
+        }
         Program::Coordinator => {
             let config = psmc_coordinator::config::Config::load(&args.config)?;
             Ok(psmc_coordinator::daemon::run(config)?)

@@ -76,7 +76,7 @@ fn text(relays: &[RegistrationStatus]) -> String {
 
 /// A registration in a line.
 pub(super) fn summary(registration: &RegistrationStatus) -> String {
-    let RegistrationStatus { relay, registered, error, added } = registration;
+    let RegistrationStatus { relay, registered, error, added, public_key: _ } = registration;
     let added = if added.is_some() { " (added)" } else { "" };
     match (registered, error) {
         (true, _) => format!("{relay}{added}"),

@@ -82,6 +82,8 @@ pub struct SiteStatus {
 pub struct RegistrationStatus {
     /// What the configuration calls it.
     pub relay: String,
+    /// Its public key, base64.
+    pub public_key: String,
     /// Whether it leads peers here.
     pub registered: bool,
     /// Why it does not.

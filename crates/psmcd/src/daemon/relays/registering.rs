@@ -152,6 +152,7 @@ fn status(registered: &Registered) -> RegistrationStatus {
     let Standing { is_registered, error } = registered.registration.standing();
     RegistrationStatus {
         relay: registered.registration.relay.to_string(),
+        public_key: registered.registration.public_key.to_string(),
         registered: is_registered,
         error,
         added: registered.added.as_ref().map(|added| added.relay.address.to_string()),

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use psmc_core::{PathAddress, SocketId};
+use psmc_net::keys::PublicKey;
 use psmc_net::tls::{Acceptor, Secured};
 use psmc_net::udp::UdpBind;
 use psmc_wire::ids::KeyBytes;
@@ -85,6 +86,7 @@ pub(in crate::daemon) struct Standing {
 #[derive(Debug)]
 pub(in crate::daemon) struct Registration {
     pub(in crate::daemon) relay: Name,
+    pub(in crate::daemon) public_key: PublicKey,
     doubt: Arc<Notify>,
     standing: watch::Receiver<Standing>,
     _wanted: oneshot::Sender<()>,
@@ -95,10 +97,10 @@ impl Registration {
     pub(in crate::daemon) fn new(spec: RegistrationSpec) -> (Self, impl Future<Output = ()> + Send) {
         let doubt = Arc::new(Notify::new());
         let (told, standing) = watch::channel(Standing::default());
-        let relay = spec.relay.name.clone();
+        let (relay, public_key) = (spec.relay.name.clone(), spec.relay.public_key);
         let (_wanted, unwanted) = oneshot::channel();
         let work = Work { spec, doubt: doubt.clone(), told };
-        (Self { relay, doubt, standing, _wanted }, work.run(unwanted))
+        (Self { relay, public_key, doubt, standing, _wanted }, work.run(unwanted))
     }
 
     /// Has the relay asked whether it lives.

@@ -85,6 +85,21 @@ fn clients_of_a_flooded_service_go_around_by_themselves() {
     assert!(number("goodput_under_attack_mbps") > 0.7 * number("goodput_before_mbps"), "{report}");
     let times = ["detect_ms", "published_ms", "route_up_ms", "back_ms"].map(number);
     assert!(times.iter().all(|time| *time < 10_000.0), "{report}");
+    // Both clients have paths over another relay in the place of the one that was killed, and never were without data until then.
+    let failure =
+        |key: &str| report["relay_failure"][key].as_f64().unwrap_or_else(|| panic!("no {key}: {report}"));
+    assert!(failure("replaced_ms") <= failure("first_path_ms"), "{report}");
+    assert!(failure("gap_ms") < failure("last_path_ms"), "{report}");
+    let hidden = &report["hidden_lines"];
+    let count = |key: &str| hidden[key].as_u64().unwrap_or_else(|| panic!("no {key}: {report}"));
+    assert_eq!(count("found"), 0, "{report}");
+    assert!(count("frames") > 10_000 && count("missed") * 100 < count("frames"), "{report}");
+    assert!(count("files") > 8, "{report}");
+    assert!(count("seen_at_relays") > 1000, "the relays do know: {report}");
+    let times_to_live = hidden["times_to_live"].as_object().unwrap();
+    let used: std::collections::BTreeSet<_> =
+        times_to_live.values().filter_map(|seen| seen.as_array()).flatten().map(Value::as_u64).collect();
+    assert_eq!(used.len(), 1, "the same of all relays, whatever is behind them: {report}");
     assert!(scratch.is_empty());
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use psmc_net::netns::{NetnsError, UserNamespaceError};
+use psmc_net::packet::PacketError;
 
 use psmcd::api::ClientError;
 
@@ -84,6 +85,12 @@ pub enum DemoError {
         /// What the system said.
         source: io::Error,
     },
+    /// What arrives cannot be looked at.
+    #[error(transparent)]
+    Packets(#[from] PacketError),
+    /// What was captured and kept cannot be searched.
+    #[error("cannot search what the clients have been told")]
+    Capture(#[source] io::Error),
     /// What arrived is not what was sent.
     #[error("the file that arrived is not the file that was sent: its SHA-256 differs")]
     Corrupt,

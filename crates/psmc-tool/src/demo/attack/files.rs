@@ -9,7 +9,7 @@ use super::SERVICE;
 use super::network::{CLIENTS, LINES, OPS, RELAYS, WWW, line_address, relay_address};
 
 /// Of psmcd, and of relays.
-const PORT: u16 = 5115;
+pub(super) const PORT: u16 = 5115;
 
 /// Of the coordinator.
 const SIGNAL_PORT: u16 = 5117;

@@ -115,6 +115,11 @@ impl Programs {
         Ok(())
     }
 
+    /// Ends a program without a word, and does without it from here on.
+    pub(super) fn kill(&mut self, name: &str) {
+        self.all.retain(|program| program.name != name);
+    }
+
     pub(super) fn sockets(&self) -> Sockets {
         Sockets { directory: self.directory.clone() }
     }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::flood::Flood;
-use super::network::{CLIENTS, LINE_MBPS};
+use super::hiding::HidingReport;
+use super::network::{CLIENTS, LINE_MBPS, RELAYS, relay_address};
 use super::watch::Seen;
+use super::{Story, Victim};
 use crate::demo::deliveries::Deliveries;
 use crate::demo::report::{aligned, ms, round};
 
@@ -40,9 +41,27 @@ pub(in crate::demo) struct AttackReport {
     goodput_after_mbps: f64,
     /// From the end of the flood until all data went straight again.
     back_ms: Option<f64>,
+    /// The relay that was killed in the flood.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    relay_failure: Option<FailureReport>,
+    /// What clients see of the lines that nobody knows.
+    hidden_lines: HidingReport,
     clients: Vec<ClientReport>,
     /// Whether both downloads are what was sent.
     pub(in crate::demo) hash_ok: bool,
+}
+
+/// What the failure of a relay meant. Times are counted from it.
+#[derive(Clone, Debug, Serialize)]
+struct FailureReport {
+    relay: String,
+    /// The longest time without a delivery in the two seconds after it, of either client.
+    gap_ms: f64,
+    /// Until the coordinator had another relay published in its place.
+    replaced_ms: Option<f64>,
+    /// Until a client's path over the new relay answered: of the first of them, and of the last.
+    first_path_ms: Option<f64>,
+    last_path_ms: Option<f64>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -62,12 +81,8 @@ struct ClientReport {
 }
 
 impl AttackReport {
-    pub(super) fn new(
-        set_up: Duration,
-        flood: &Flood,
-        downloads: &[(Deliveries, bool)],
-        seen: &Seen,
-    ) -> Self {
+    pub(super) fn new(story: Story, downloads: &[(Deliveries, bool)], seen: &Seen) -> Self {
+        let Story { set_up, flood, victim, hidden } = story;
         let end = downloads.iter().map(|(deliveries, _)| deliveries.end()).min().unwrap_or_default();
         let around = last(&seen.around);
         let back = last(&seen.back);
@@ -95,6 +110,8 @@ impl AttackReport {
             goodput_under_attack_mbps: sum(|client| client.under_attack_mbps),
             goodput_after_mbps: sum(|client| client.after_mbps),
             back_ms: since(Some(flood.end), back),
+            relay_failure: victim.map(|victim| failure(&victim, downloads, seen)),
+            hidden_lines: hidden,
             hash_ok: clients.iter().all(|client| client.hash_ok),
             clients,
         }
@@ -110,11 +127,11 @@ impl AttackReport {
             [client.name.to_owned(), rates, format!("gap {:.0} ms, SHA-256 {hash}", client.gap_ms)]
         };
         let header = ["MBIT/S", "before  notice  attack   after", ""];
-        let time = |ms: Option<f64>| ms.map_or_else(|| "never".to_owned(), |ms| format!("{ms:.0} ms"));
         format!(
             "\n{}\n\nflood             {:.0} Mbit/s to a line of {} Mbit/s\nfound             after {}\n\
              relays published  {} later, {} of them\nclients around    {} after the flood was found\n\
-             clients back      {} after its end\n",
+             {}clients back      {} after its end\nhidden lines      their addresses in {} places of {} frames and {} files that \
+             clients got to see\n",
             aligned(header, self.clients.iter().map(row)),
             self.flood_mbps,
             self.line_mbps,
@@ -122,9 +139,64 @@ impl AttackReport {
             time(self.published_ms),
             self.relays,
             time(self.route_up_ms),
-            time(self.back_ms)
+            self.relay_failure.as_ref().map(FailureReport::lines).unwrap_or_default(),
+            time(self.back_ms),
+            self.hidden_lines.found,
+            self.hidden_lines.frames,
+            self.hidden_lines.files
         )
     }
+}
+
+impl FailureReport {
+    fn lines(&self) -> String {
+        format!(
+            "relay killed      {}; no data for {:.0} ms\nrelay replaced    {} later; clients' paths over the new one \
+             {} and {} later\n",
+            self.relay,
+            self.gap_ms,
+            time(self.replaced_ms),
+            time(self.first_path_ms),
+            time(self.last_path_ms)
+        )
+    }
+}
+
+fn time(ms: Option<f64>) -> String {
+    ms.map_or_else(|| "never".to_owned(), |ms| format!("{ms:.0} ms"))
+}
+
+/// What became of the data, and of the relays, after one of these was killed.
+fn failure(victim: &Victim, downloads: &[(Deliveries, bool)], seen: &Seen) -> FailureReport {
+    let address = RELAYS.iter().position(|name| *name == victim.name).map(relay_address);
+    let address = address.map(|address| address.to_string()).unwrap_or_default();
+    let is_whole = |relays: &[String]| relays.len() >= seen.relays;
+    let replaced =
+        first_after(&seen.chosen, victim.at, |relays| is_whole(relays) && !relays.contains(&victim.name));
+    let on_others =
+        |relays: &[String]| is_whole(relays) && !relays.iter().any(|relay| relay.contains(&address));
+    let mut paths: Vec<_> =
+        seen.used.iter().filter_map(|used| first_after(used, victim.at, on_others)).map(ms).collect();
+    paths.sort_by(f64::total_cmp);
+    let gap =
+        downloads.iter().map(|(deliveries, _)| deliveries.longest_gap(victim.at..victim.at + SETTLED)).max();
+    FailureReport {
+        relay: victim.name.clone(),
+        gap_ms: ms(gap.unwrap_or_default()),
+        replaced_ms: replaced.map(ms),
+        first_path_ms: paths.first().copied(),
+        last_path_ms: paths.last().copied().filter(|_| paths.len() == CLIENTS.len()),
+    }
+}
+
+/// How long after a moment it was first so.
+fn first_after(
+    history: &[(Duration, Vec<String>)],
+    moment: Duration,
+    is_so: impl Fn(&[String]) -> bool,
+) -> Option<Duration> {
+    let found = history.iter().find(|(at, relays)| *at >= moment && is_so(relays));
+    found.map(|(at, _)| at.saturating_sub(moment))
 }
 
 /// The parts of a demonstration.

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use psmc_signal::Stage;
-use psmcd::api::{Carrier, PeerStatus};
+use psmcd::api::{Carrier, PathState, PathStatus, PeerStatus};
 use tokio::time::sleep;
 
 use super::network::CLIENTS;
@@ -26,6 +26,10 @@ pub(super) struct Seen {
     pub(super) around: [Option<Duration>; CLIENTS.len()],
     /// The relays that the clients were told of.
     pub(super) relays: usize,
+    /// The relays of the mitigation, by their names, from each moment on.
+    pub(super) chosen: Vec<(Duration, Vec<String>)>,
+    /// Those over which each client has a path that answers, by their addresses.
+    pub(super) used: [Vec<(Duration, Vec<String>)>; CLIENTS.len()],
     /// Each client's data go straight again.
     pub(super) back: [Option<Duration>; CLIENTS.len()],
     /// The routes are withdrawn.
@@ -55,6 +59,8 @@ impl Watch {
                 self.note_detected(now, view);
             }
             if let Some(service) = coordinator.as_ref().and_then(|status| status.services.first()) {
+                let names = service.routes.values().flatten().cloned().collect();
+                note_change(&mut self.seen.chosen, names, now);
                 self.note_stage(
                     service.stage,
                     service.routes.values().map(Vec::len).max().unwrap_or(0),
@@ -64,6 +70,7 @@ impl Watch {
             }
             for (client, peer) in peers.iter().enumerate() {
                 if let Some(peer) = peer {
+                    note_change(&mut self.seen.used[client], relays_in_use(peer), now);
                     self.note_carrier(client, peer, now, view);
                 }
             }
@@ -112,6 +119,22 @@ impl Watch {
             (Carrier::Learned, Some(_), Some(_)) => self.seen.back[client] = None,
             (Carrier::Learned, Some(_), None) | (Carrier::Direct, ..) => {}
         }
+    }
+}
+
+/// The relays over which a path answers.
+fn relays_in_use(peer: &PeerStatus) -> Vec<String> {
+    let answers = |path: &&PathStatus| matches!(path.state, PathState::Active | PathState::Standby);
+    let mut relays: Vec<String> =
+        peer.paths.iter().filter(answers).flat_map(|path| path.relays.clone()).collect();
+    relays.sort_unstable();
+    relays.dedup();
+    relays
+}
+
+fn note_change(history: &mut Vec<(Duration, Vec<String>)>, relays: Vec<String>, now: Duration) {
+    if history.last().is_none_or(|(_, before)| *before != relays) {
+        history.push((now, relays));
     }
 }
 

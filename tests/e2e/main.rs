@@ -15,6 +15,7 @@ mod cli;
 mod datagrams;
 mod faults;
 mod gateways;
+mod hosts;
 mod learned;
 mod life;
 mod mtu;

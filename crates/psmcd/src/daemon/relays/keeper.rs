@@ -340,7 +340,7 @@ impl Work {
         self.timer.on_path(state, Instant::now());
         // One that loses much is a suspect ever again, and that is no other time.
         if matches!(state, PathState::Dead | PathState::Probing) {
-            self.judge.forget();
+            self.judge.interrupt();
         }
     }
 

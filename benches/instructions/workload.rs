@@ -19,7 +19,7 @@ pub(crate) const PACKETS: usize = 16 * 1024;
 /// Bytes of each.
 const LEN: usize = 1400;
 
-/// Packets between two looks at the far end: what a read of the TUN device brings.
+/// What a read of the TUN device brings, in packets.
 const BURST: usize = 64;
 
 /// The time that a burst takes, at 1 Gb/s.
@@ -28,18 +28,64 @@ const BURST_TIME: Duration = Duration::from_micros(720);
 /// Bits per second, faster than the packets come.
 const RATE: u64 = 10_000_000_000;
 
-/// Bits per second of all paths together, if every one of them is needed: twice as fast as the packets come.
+/// Bits per second of all paths together, if every one of them is needed: twice as fast as the packets come. A
+/// path that has a share of it with [`BURST`] others takes 360 µs for a packet, so that none follows another at once.
 const RATE_OF_ALL: u64 = 2_000_000_000;
 
 /// What there is of each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) paths: usize,
-    /// Whether every path is needed to carry the packets, rather than one.
-    pub(crate) all_busy: bool,
+    pub(crate) load: Load,
     pub(crate) flows: usize,
     /// Packets that wait for one before them.
     pub(crate) held: usize,
+}
+
+/// How much there is to carry, beside what the paths can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// 1 Gb/s, which one path could carry alone.
+    Light,
+    /// 1 Gb/s, which is half of what all paths can carry: the more there are, the fewer packets follow each other on one.
+    Heavy,
+    /// Half of what all paths can carry, each of which is as slow as any: one packet on every path, then the next.
+    Slow,
+}
+
+impl Load {
+    const ALL: [Self; 3] = [Self::Light, Self::Heavy, Self::Slow];
+
+    /// By which this program tells itself.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Light => "light",
+            Self::Heavy => "heavy",
+            Self::Slow => "slow",
+        }
+    }
+
+    /// The one of that name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|load| load.name() == name)
+    }
+
+    /// Bits per second of each path.
+    fn rate(self, paths: usize) -> u64 {
+        match self {
+            Self::Light => RATE,
+            Self::Heavy => RATE_OF_ALL / paths as u64,
+            Self::Slow => RATE_OF_ALL / BURST as u64,
+        }
+    }
+
+    /// Packets between two looks at the far end.
+    fn burst(self, paths: usize) -> usize {
+        match self {
+            Self::Light | Self::Heavy => BURST,
+            Self::Slow => paths,
+        }
+    }
 }
 
 /// Two connected sites.
@@ -58,8 +104,7 @@ impl Workload {
     /// With so many paths, and packets of so many flows.
     pub(crate) fn new(size: Size) -> Self {
         let links = (0..size.paths).map(|_| Link::new(1)).collect();
-        let rate = if size.all_busy { RATE_OF_ALL / size.paths as u64 } else { RATE };
-        let congestion = CongestionConfig::Fixed { rate };
+        let congestion = CongestionConfig::Fixed { rate: size.load.rate(size.paths) };
         let world = World::connected(links, Setup { congestion, ..SchedulerKind::Earliest.into() });
         let packets = (0..size.flows).map(packet).collect();
         let (batch, datagram) = (Batch::new(64), Vec::with_capacity(2 * LEN));
@@ -72,9 +117,10 @@ impl Workload {
     /// If one gets lost, for then something else would be measured.
     pub(crate) fn carry(&mut self, packets: usize) {
         self.delivered = 0;
-        for burst in 0..packets / BURST {
-            for packet in 0..BURST {
-                let flow = (burst * BURST + packet) % self.size.flows;
+        let in_burst = self.size.load.burst(self.size.paths);
+        for burst in 0..packets / in_burst {
+            for packet in 0..in_burst {
+                let flow = (burst * in_burst + packet) % self.size.flows;
                 self.world.send(VAN, &self.packets[flow]);
             }
             while self.exchange(VAN) + self.exchange(HQ) > 0 {}

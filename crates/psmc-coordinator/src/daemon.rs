@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use psmc_net::local;
 use psmc_net::tls::tcp::{TcpError, listen_tcp};
@@ -9,15 +10,16 @@ use psmc_net::tls::{Acceptor, Counters, Identity, Listener};
 use thiserror::Error;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::config::{Config, StoreAddress};
-use crate::engine::{Engine, Input, MAX_WAITING};
+use crate::config::Config;
+use crate::engine::{End, Engine, Input, MAX_WAITING};
 use crate::http::{self, Hook, HttpError, Metrics};
 use crate::local::ControlSocket;
-use crate::signal::{allowed_keys, serve};
-use crate::store::{Sqlite, Store, StoreError};
+use crate::seat::{Seat, Standby, Standing, Term};
+use crate::signal::{Door, allowed_keys, serve};
+use crate::store::StoreError;
 use crate::suricata;
 
 /// Connections whose handshakes are done and that wait to be served.
@@ -60,30 +62,91 @@ pub fn run(config: Config) -> Result<(), DaemonError> {
 }
 
 async fn work(config: Arc<Config>) -> Result<(), DaemonError> {
-    let store: Arc<dyn Store> = match &config.store {
-        StoreAddress::Sqlite(path) => Arc::new(Sqlite::open(path)?),
-    };
+    let seat = Seat::open(&config)?;
     let mut tasks = JoinSet::new();
     let (inputs, mut received) = mpsc::channel(MAX_WAITING);
     let handshakes = Arc::new(Counters::default());
-    let engine = Engine::start(config.clone(), store.clone(), handshakes.clone(), &inputs).await?;
+    let (standing, watched) = watch::channel(Standing::StandsBy { leader: None });
 
     let address = config.listen.socket_addr();
     let acceptor =
         Acceptor::for_protocol(&Identity::new(&config.private_key), allowed_keys(&config), psmc_signal::ALPN);
     let (ready, accepted) = mpsc::channel(MAX_ACCEPTED);
-    tasks.spawn(Listener::run(listen_tcp(address)?, acceptor, ready, handshakes));
-    tasks.spawn(serve(config.clone(), accepted, inputs.clone()));
-    let socket = ControlSocket::bind(config.control_socket.as_path(), inputs.clone(), store)?;
+    tasks.spawn(Listener::run(listen_tcp(address)?, acceptor, ready, handshakes.clone()));
+    let door = Door { config: config.clone(), standing: watched.clone(), engine: inputs.clone() };
+    tasks.spawn(serve(door, accepted));
+    let socket = ControlSocket::bind(config.control_socket.as_path(), inputs.clone(), seat.store())?;
     tasks.spawn(socket.serve());
     listen_to_others(&config, &inputs, &mut tasks).await?;
     tracing::info!(name = %config.name, %address, "the coordinator is up");
+    let program = Program { config, seat, standing, watched, handshakes, inputs, started: Instant::now() };
+    let mut term = None;
     tokio::select! {
-        () = engine.run(&mut received) => {}
+        ended = program.run(&mut received, &mut term) => ended?,
         ended = stopped() => ended?,
+    }
+    if let Some(term) = term {
+        term.resign().await;
     }
     tracing::info!("the coordinator stops");
     Ok(())
+}
+
+/// What lasts from one term to the next.
+struct Program {
+    config: Arc<Config>,
+    seat: Seat,
+    standing: watch::Sender<Standing>,
+    watched: watch::Receiver<Standing>,
+    handshakes: Arc<Counters>,
+    inputs: mpsc::Sender<Input>,
+    started: Instant,
+}
+
+impl Program {
+    /// Decides whenever nobody else does. `term` has the term that goes on when this is dropped.
+    async fn run(
+        &self,
+        received: &mut mpsc::Receiver<Input>,
+        term: &mut Option<Term>,
+    ) -> Result<(), DaemonError> {
+        let standby = Standby {
+            name: self.config.name.to_string(),
+            started: self.started,
+            handshakes: &self.handshakes,
+            standing: self.watched.clone(),
+        };
+        loop {
+            let taken = tokio::select! {
+                taken = self.seat.take(&self.standing) => term.insert(taken),
+                () = standby.run(received) => return Ok(()),
+            };
+            tokio::select! {
+                // Before anything else is done.
+                biased;
+                () = taken.is_over() => tracing::warn!("the lease was not renewed: others may lead"),
+                ended = self.lead(received) => match ended? {
+                    End::Unheard => return Ok(()),
+                    End::Deposed => tracing::warn!("another coordinator leads"),
+                }
+            }
+            self.standing.send_replace(Standing::StandsBy { leader: None });
+            if let Some(term) = term.take() {
+                term.resign().await;
+            }
+        }
+    }
+
+    /// Decides until others may.
+    async fn lead(&self, received: &mut mpsc::Receiver<Input>) -> Result<End, StoreError> {
+        tracing::info!(name = %self.config.name, "leads");
+        let (config, store, handshakes) = (self.config.clone(), self.seat.store(), self.handshakes.clone());
+        match Engine::start(config, store, handshakes, self.started, &self.inputs).await {
+            Ok(engine) => Ok(engine.run(received).await),
+            Err(StoreError::Deposed) => Ok(End::Deposed),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Takes alerts by HTTP and from Suricata, and tells metrics, as far as the configuration says.

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | [`config`] | the TOML file of a coordinator, and all its checks |
 //! | [`mitigation`] | the life of a mitigation, as state machines without clock and sockets |
-//! | [`store`] | where state is kept |
+//! | [`store`] | where state is kept: SQLite, or etcd |
+//! | [`seat`] | who decides, where several coordinators share a state |
 //! | [`engine`] | everything that happens, in one order: in, kept, answered, done |
 //! | [`relay`], [`publish`], [`signal`] | connections to relays, name servers, and gateways and clients |
 //! | [`http`], `suricata` | alerts of others, and metrics |
@@ -22,6 +23,7 @@ pub mod local;
 pub mod mitigation;
 pub mod publish;
 pub mod relay;
+pub mod seat;
 pub mod signal;
 pub mod status;
 pub mod store;

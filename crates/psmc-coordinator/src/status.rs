@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use psmc_net::tls::Counters;
 use psmc_signal::Stage;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +18,10 @@ pub struct Status {
     pub name: String,
     /// How long it has been up, in seconds.
     pub uptime_s: u64,
+    /// Whether it decides, and does not stand by while another does.
+    pub leads: bool,
+    /// Who decides, if that is known.
+    pub leader: Option<String>,
     /// Gateways that are connected.
     pub gateways: usize,
     /// Clients that are connected.
@@ -29,6 +36,26 @@ pub struct Status {
     pub relays: Vec<RelayStatus>,
     /// The services.
     pub services: Vec<ServiceStatus>,
+}
+
+impl Status {
+    /// What there is to know of a coordinator that stands by, which knows nothing of relays and services.
+    #[must_use]
+    pub fn of_standby(name: String, leader: Option<String>, up: Duration, handshakes: &Counters) -> Self {
+        Self {
+            name,
+            uptime_s: up.as_secs(),
+            leads: false,
+            leader,
+            gateways: 0,
+            clients: 0,
+            blocked: Vec::new(),
+            counts: Counts::default(),
+            handshakes: Handshakes::of(handshakes),
+            relays: Vec::new(),
+            services: Vec::new(),
+        }
+    }
 }
 
 /// What a coordinator has done since its start.
@@ -63,6 +90,20 @@ pub struct Handshakes {
     pub evicted: u64,
     /// Those that succeeded while too many waited.
     pub overflowed: u64,
+}
+
+impl Handshakes {
+    pub(crate) fn of(counters: &Counters) -> Self {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Self {
+            accepted: count(&counters.accepted),
+            unknown_key: count(&counters.refused_unknown_key),
+            failed: count(&counters.failed_handshake),
+            timed_out: count(&counters.timed_out),
+            evicted: count(&counters.evicted),
+            overflowed: count(&counters.overflowed),
+        }
+    }
 }
 
 /// What there is to know of a relay.

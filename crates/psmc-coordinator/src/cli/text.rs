@@ -8,6 +8,10 @@ use crate::store::Event;
 
 /// How things are.
 pub(super) fn status(status: &Status) -> String {
+    if !status.leads {
+        let leader = status.leader.as_deref().unwrap_or("nobody");
+        return format!("coordinator {}, up {} s: stands by, {leader} leads\n", status.name, status.uptime_s);
+    }
     let (counts, handshakes) = (&status.counts, &status.handshakes);
     let mut text = format!(
         "coordinator {}, up {} s: {} gateways and {} clients are connected\n\

@@ -15,9 +15,9 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::value::LocalAddress;
-use super::{Config, EVERYONE, Group, Hook, StoreAddress, people, service};
+use super::{Config, EVERYONE, Group, Hook, StoreAddress, etcd, people, service};
 
-const FILE_KEYS: &[&str] = &["coordinator", "suricata", "relay", "group", "client", "service"];
+const FILE_KEYS: &[&str] = &["coordinator", "etcd", "suricata", "relay", "group", "client", "service"];
 
 const COORDINATOR_KEYS: &[&str] =
     &["name", "private_key_file", "listen", "store", "hook", "hook_token_file", "metrics", "control_socket"];
@@ -52,6 +52,10 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
         Some((place, table)) => Some(eve_file(place, table, source, out)?),
         None => None,
     };
+    let etcd_tls = match file.table("etcd", out) {
+        Some((place, table)) => Some(etcd::tls(place, table, source, out)?),
+        None => None,
+    };
     if !file.has("coordinator") {
         let remedy = "add [coordinator] with name = \"co1\" and private_key_file = \"co1.key\"";
         out.push(Complaint::new("the file has no [coordinator], which says who it is", remedy));
@@ -71,6 +75,7 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
         private_key: key?,
         listen: listen.or_else(|| PORT.parse().ok())?,
         store: beside(source, store.unwrap_or_else(usual_store)),
+        etcd_tls,
         hook: hook?,
         metrics,
         control_socket: socket.or_else(|| format!("{RUN_DIR}/{name}.sock").parse().ok())?,
@@ -87,6 +92,7 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
 fn beside(source: &Source, store: StoreAddress) -> StoreAddress {
     match store {
         StoreAddress::Sqlite(path) => StoreAddress::Sqlite(source.directory().join(path)),
+        StoreAddress::Etcd { .. } => store,
     }
 }
 

@@ -2,6 +2,7 @@
 //! started.
 
 mod draft;
+mod etcd;
 mod people;
 mod service;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use psmc_dns::routes::GroupKey;
 use psmc_dns::update::{Server, TsigKey};
 use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_toml::{ConfigError, Dialect, Listen, Name, Rate, SocketPath, Source};
+use tokio_rustls::rustls::ClientConfig;
 
 pub use value::StoreAddress;
 
@@ -37,6 +39,8 @@ pub struct Config {
     pub listen: Listen,
     /// Where state is kept.
     pub store: StoreAddress,
+    /// How members of an etcd cluster are known, and this coordinator to them; without it nothing there is encrypted.
+    pub etcd_tls: Option<Arc<ClientConfig>>,
     /// Where alerts are taken by HTTP.
     pub hook: Option<Hook>,
     /// Where Prometheus finds metrics.
@@ -166,6 +170,11 @@ impl Config {
             self.store
         );
         // Writing to a string does not fail.
+        if matches!(self.store, StoreAddress::Etcd { .. }) {
+            let tls =
+                if self.etcd_tls.is_some() { "by TLS" } else { "without encryption, for it has no [etcd]" };
+            let _ = writeln!(text, "    {tls}; this coordinator leads when no other does");
+        }
         for relay in &self.relays {
             let _ = writeln!(text, "  relay {} at {}, {}", relay.name, relay.address, relay.capacity);
         }

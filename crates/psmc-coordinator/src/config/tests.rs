@@ -137,3 +137,35 @@ fn no_two_are_alike() {
         assert_eq!(complaints(&(good() + &second)), [format!("two relays have the same {what}")]);
     }
 }
+
+#[test]
+fn a_cluster_is_one_line_and_its_certificates_a_table() {
+    let with =
+        |store: &str| good().replace("private_key_file", &format!("store = \"{store}\"\nprivate_key_file"));
+    let config =
+        parse(&with("etcd://10.0.0.1,etcd2.example.com:2380,[2001:db8::1]:2381,2001:db8::2/a/b")).unwrap();
+    let expected = "etcd://10.0.0.1:2379,etcd2.example.com:2380,[2001:db8::1]:2381,[2001:db8::2]:2379/a/b";
+    assert_eq!(config.store.to_string(), expected);
+    assert!(config.etcd_tls.is_none() && config.summary().contains("without encryption"));
+    for wrong in ["etcd://", "etcd://a:0", "etcd://a,,b", "etcd://a/", "etcd://a:b", "etcd://a/b c"] {
+        assert!(parse(&with(wrong)).is_err(), "{wrong}");
+    }
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
+    let files = |ca: &str, certificate: &str, key: &str| {
+        with("etcd://10.0.0.1")
+            + &format!(
+                "[etcd]\nca_file = \"{data}/{ca}\"\ncertificate_file = \"{data}/{certificate}\"\n\
+                 private_key_file = \"{data}/{key}\"\n"
+            )
+    };
+    assert!(parse(&files("ca.pem", "client.pem", "client.key")).unwrap().etcd_tls.is_some());
+    for (text, complaint) in [
+        (files("ca.pem", "client.pem", "etcd.key"), "TLS to etcd cannot be set up"),
+        (files("none.pem", "client.pem", "client.key"), "none.pem cannot be used"),
+        (files("client.key", "client.pem", "client.key"), "client.key cannot be used"),
+        (with("etcd://10.0.0.1") + "[etcd]\n", "ca_file"),
+    ] {
+        let complaints = complaints(&text);
+        assert!(complaints.iter().any(|known| known.contains(complaint)), "{complaints:?}");
+    }
+}

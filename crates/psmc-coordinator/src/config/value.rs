@@ -9,18 +9,38 @@ use hickory_proto::rr::Name;
 use ipnet::IpNet;
 use psmc_dns::update::Server;
 use psmc_toml::{Form, Setting, ValueError, parse_net};
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use crate::store::Member;
 
 /// Where state is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreAddress {
     /// In a SQLite database of this machine.
     Sqlite(PathBuf),
+    /// In etcd, which other coordinators use as well.
+    Etcd {
+        /// The members of the cluster; one at least.
+        members: Vec<Member>,
+        /// What begins the names of all its keys there.
+        prefix: String,
+    },
 }
+
+/// What begins the names of keys in etcd where nothing else is said.
+const PREFIX: &str = "psmc-coordinator";
+
+/// etcd's port for clients.
+const ETCD_PORT: u16 = 2379;
 
 impl fmt::Display for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            Self::Etcd { members, prefix } => {
+                let members: Vec<String> = members.iter().map(ToString::to_string).collect();
+                write!(f, "etcd://{}/{prefix}", members.join(","))
+            }
         }
     }
 }
@@ -29,13 +49,49 @@ impl FromStr for StoreAddress {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
+        if let Some(cluster) = text.strip_prefix("etcd://") {
+            return etcd(cluster);
+        }
         match text.split_once(':') {
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
             Some(_) | None => Err(ValueError::new(
                 format!("{text:?} is nowhere to keep state"),
-                "write \"sqlite:\" and the path of a file: \"sqlite:/var/lib/psmc-coordinator/co1.db\"",
+                "write \"sqlite:\" and the path of a file, \"sqlite:/var/lib/psmc-coordinator/co1.db\", or \"etcd://\" and \
+                 the members of a cluster, \"etcd://10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379\"",
             )),
         }
+    }
+}
+
+/// `HOST:PORT,…/PREFIX`, of which ports and the prefix may be missing.
+fn etcd(text: &str) -> Result<StoreAddress, ValueError> {
+    let (members, prefix) = text.split_once('/').unwrap_or((text, PREFIX));
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+    let prefix = prefix.trim_end_matches('/');
+    if prefix.is_empty() || !prefix.chars().all(is_plain) {
+        let remedy = "write a word behind the slash, such as \"etcd://10.0.0.1:2379/psmc\"";
+        return Err(ValueError::new(format!("{prefix:?} begins no key's name in etcd"), remedy));
+    }
+    let members = members.split(',').map(member).collect::<Result<_, _>>()?;
+    Ok(StoreAddress::Etcd { members, prefix: prefix.to_owned() })
+}
+
+fn member(text: &str) -> Result<Member, ValueError> {
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Ok(Member { host: address.ip().to_string(), port: address.port() });
+    }
+    if let Ok(ip) = text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+        return Ok(Member { host: ip.to_string(), port: ETCD_PORT });
+    }
+    let (host, port) =
+        text.split_once(':').map_or((text, Ok(ETCD_PORT)), |(host, port)| (host, port.parse()));
+    let is_name = |name: &str| !name.is_empty() && ServerName::try_from(name).is_ok();
+    match port {
+        Ok(port) if port != 0 && is_name(host) => Ok(Member { host: host.to_owned(), port }),
+        Ok(_) | Err(_) => Err(ValueError::new(
+            format!("{text:?} is no member of an etcd cluster"),
+            "write addresses and ports with commas between them: \"etcd://10.0.0.1:2379,10.0.0.2:2379\"",
+        )),
     }
 }
 

@@ -22,9 +22,20 @@ pub enum OrderError {
     /// A name that is too long to be kept.
     #[error("an alert's id has 1 to {MAX_ID} characters")]
     Id,
+    /// Another coordinator decides.
+    #[error("{}", not_leading(.0.as_deref()))]
+    NotLeading(Option<String>),
     /// What was ordered could not be kept, so that a restart may forget it.
     #[error("it could not be kept, and may be forgotten: look at the log")]
     NotKept,
+}
+
+/// Why nothing is done here, for whoever wants something done.
+#[must_use]
+pub fn not_leading(leader: Option<&str>) -> String {
+    let ask = |leader| format!("this coordinator stands by, and {leader} leads: ask there");
+    leader
+        .map_or_else(|| "this coordinator stands by, and nobody leads: try again in a moment".to_owned(), ask)
 }
 
 /// The longest identifier of an alert, as the signal channel says.

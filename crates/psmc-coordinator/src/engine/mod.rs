@@ -26,7 +26,7 @@ use crate::relay::{self, Limit};
 use crate::status::Counts;
 use crate::store::{Batch, Contents, Event, Store, StoreError};
 
-pub use input::{Input, MAX_ID, Order, OrderError};
+pub use input::{Input, MAX_ID, Order, OrderError, not_leading};
 use sessions::Sessions;
 
 /// What waits to be looked at, at most. Who has more to say waits.
@@ -38,10 +38,22 @@ const MAX_AT_ONCE: usize = 256;
 /// How long to rest when there is nothing to wait for.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// Another coordinator decides.
+struct Deposed;
+
 /// Who waits until something is kept, and what he is told.
 struct Ack {
     done: oneshot::Sender<Result<(), OrderError>>,
     result: Result<(), OrderError>,
+}
+
+/// Why an engine has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Nobody is left who could say anything.
+    Unheard,
+    /// Another coordinator decides from here on.
+    Deposed,
 }
 
 /// The engine.
@@ -77,7 +89,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine that goes on from what is kept. `inputs` is the sender of what [`run`](Self::run) takes.
+    /// An engine that goes on from what is kept; the program has run since `started`. `inputs` is the sender of what [`run`](Self::run) takes.
     ///
     /// # Errors
     /// [`StoreError`], if what is kept cannot be read.
@@ -88,6 +100,7 @@ impl Engine {
         config: Arc<Config>,
         store: Arc<dyn Store>,
         handshakes: Arc<HandshakeCounters>,
+        started: Instant,
         inputs: &mpsc::Sender<Input>,
     ) -> Result<Self, StoreError> {
         let contents = store.load().await?;
@@ -116,7 +129,7 @@ impl Engine {
             acks: Vec::new(),
             counts: Counts::default(),
             handshakes,
-            started: Instant::now(),
+            started,
             _tasks: tasks,
             itself: inputs.clone(),
             config,
@@ -124,13 +137,12 @@ impl Engine {
         })
     }
 
-    /// Runs until nobody is left who could say anything.
-    pub async fn run(mut self, inputs: &mut mpsc::Receiver<Input>) {
-        self.settle().await;
-        loop {
+    /// Runs until nobody is left who could say anything, or another coordinator decides.
+    pub async fn run(mut self, inputs: &mut mpsc::Receiver<Input>) -> End {
+        while self.settle().await.is_ok() {
             let next = timeout(self.until_due(), inputs.recv()).await;
             if let Ok(input) = next {
-                let Some(input) = input else { return };
+                let Some(input) = input else { return End::Unheard };
                 self.handle(input);
                 for _ in 1..MAX_AT_ONCE {
                     let Ok(input) = inputs.try_recv() else { break };
@@ -141,8 +153,8 @@ impl Engine {
             for life in self.lives.values_mut() {
                 life.handle_timeout(&mut self.relays, now);
             }
-            self.settle().await;
         }
+        End::Deposed
     }
 
     fn until_due(&self) -> Duration {
@@ -166,24 +178,12 @@ impl Engine {
         }
     }
 
-    /// Keeps what has changed, answers who waits for that, and does what follows.
-    async fn settle(&mut self) {
+    /// Keeps what has changed, answers who waits for that, and does what follows; nothing of it, if another coordinator
+    /// decides.
+    async fn settle(&mut self) -> Result<(), Deposed> {
         let actions = self.collect_actions();
         self.collect_states();
-        let mut batch = std::mem::take(&mut self.batch);
-        let mut is_kept = true;
-        if !batch.is_empty() {
-            let committed = self.store.commit(batch.clone()).await;
-            if let Err(error) = committed {
-                tracing::error!(error = crate::error_chain(&error), "the state cannot be kept");
-                // Helping matters more than remembering. What was to be kept is tried again with what comes next.
-                is_kept = false;
-                batch.events.truncate(MAX_AT_ONCE);
-                self.batch = batch;
-            } else {
-                self.kept.extend(batch.mitigations);
-            }
-        }
+        let is_kept = self.keep().await?;
         for Ack { done, result } in self.acks.drain(..) {
             // Who does not wait any more has only itself to blame.
             let _ = done.send(result.and(if is_kept { Ok(()) } else { Err(OrderError::NotKept) }));
@@ -191,6 +191,29 @@ impl Engine {
         self.sessions.send_notes(is_kept);
         for (service, action) in actions {
             self.perform(&service, action);
+        }
+        Ok(())
+    }
+
+    /// Keeps what has changed, and says whether it could.
+    async fn keep(&mut self) -> Result<bool, Deposed> {
+        let mut batch = std::mem::take(&mut self.batch);
+        if batch.is_empty() {
+            return Ok(true);
+        }
+        match self.store.commit(batch.clone()).await {
+            Ok(()) => {
+                self.kept.extend(batch.mitigations);
+                Ok(true)
+            }
+            Err(StoreError::Deposed) => Err(Deposed),
+            Err(error) => {
+                tracing::error!(error = crate::error_chain(&error), "the state cannot be kept");
+                // Helping matters more than remembering. What was to be kept is tried again with what comes next.
+                batch.events.truncate(MAX_AT_ONCE);
+                self.batch = batch;
+                Ok(false)
+            }
         }
     }
 

@@ -1,7 +1,5 @@
 //! What the engine says of itself.
 
-use std::sync::atomic::Ordering;
-
 use psmc_signal::{Role, Stage};
 
 use super::Engine;
@@ -11,22 +9,16 @@ use crate::status::{Handshakes, RelayStatus, ServerStatus, ServiceStatus, Status
 impl Engine {
     /// All there is to know.
     pub(super) fn status(&self) -> Status {
-        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         Status {
             name: self.config.name.to_string(),
             uptime_s: self.started.elapsed().as_secs(),
+            leads: true,
+            leader: Some(self.config.name.to_string()),
             gateways: self.sessions.count(Role::Gateway),
             clients: self.sessions.count(Role::Client),
             blocked: self.blocked.iter().cloned().collect(),
             counts: self.counts.clone(),
-            handshakes: Handshakes {
-                accepted: count(&self.handshakes.accepted),
-                unknown_key: count(&self.handshakes.refused_unknown_key),
-                failed: count(&self.handshakes.failed_handshake),
-                timed_out: count(&self.handshakes.timed_out),
-                evicted: count(&self.handshakes.evicted),
-                overflowed: count(&self.handshakes.overflowed),
-            },
+            handshakes: Handshakes::of(&self.handshakes),
             relays: self.config.relays.iter().map(|relay| self.relay_status(relay)).collect(),
             services: self.config.services.iter().map(|service| self.service_status(service)).collect(),
         }

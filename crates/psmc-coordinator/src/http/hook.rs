@@ -86,7 +86,7 @@ impl Hook {
                     OrderError::UnknownService(_) | OrderError::UnknownClient(_) | OrderError::Id => {
                         StatusCode::UNPROCESSABLE_ENTITY
                     }
-                    OrderError::NotKept => StatusCode::SERVICE_UNAVAILABLE,
+                    OrderError::NotLeading(_) | OrderError::NotKept => StatusCode::SERVICE_UNAVAILABLE,
                 };
                 text(status, format!("{error}\n"))
             }

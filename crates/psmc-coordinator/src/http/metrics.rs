@@ -41,6 +41,7 @@ fn written(status: &Status) -> String {
     let (counts, handshakes) = (&status.counts, &status.handshakes);
     for (name, kind, help, value) in [
         ("uptime_seconds", "gauge", "Time since the start.", status.uptime_s),
+        ("leads", "gauge", "Whether it decides, and does not stand by.", u64::from(status.leads)),
         ("gateways", "gauge", "Gateways that are connected.", count(status.gateways)),
         ("clients", "gauge", "Clients that are connected.", count(status.clients)),
         ("alerts_total", "counter", "Alerts taken.", counts.alerts),

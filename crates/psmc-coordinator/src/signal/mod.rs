@@ -9,12 +9,13 @@ use psmc_net::keys::PublicKey;
 use psmc_net::tls::{AllowedKeys, Secured};
 use psmc_signal::connection::{ConnectionError, Greeting, QUEUE};
 use psmc_signal::{Message, Role};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::config::Config;
 use crate::engine::Input;
 use crate::error_chain;
+use crate::seat::Standing;
 
 /// Connections that are served at a time: four of each client that there can be, while old ones have not been missed yet.
 const MAX_CONNECTIONS: usize = 8192;
@@ -47,12 +48,19 @@ pub fn allowed_keys(config: &Config) -> AllowedKeys {
         .collect()
 }
 
+/// What decides who is let in, and what hears them.
+#[derive(Clone, Debug)]
+pub struct Door {
+    /// Who is known.
+    pub config: Arc<Config>,
+    /// Whether anybody is let in at all.
+    pub standing: watch::Receiver<Standing>,
+    /// What hears what is said.
+    pub engine: mpsc::Sender<Input>,
+}
+
 /// Serves all who come.
-pub async fn serve(
-    config: Arc<Config>,
-    mut accepted: mpsc::Receiver<(Secured, SocketAddr)>,
-    engine: mpsc::Sender<Input>,
-) {
+pub async fn serve(door: Door, mut accepted: mpsc::Receiver<(Secured, SocketAddr)>) {
     let mut connections = JoinSet::new();
     let numbers = AtomicU64::new(1);
     loop {
@@ -66,59 +74,51 @@ pub async fn serve(
                     continue;
                 }
                 let session = SessionId(numbers.fetch_add(1, Ordering::Relaxed));
-                let (config, engine) = (config.clone(), engine.clone());
-                connections.spawn(async move { serve_one(&config, secured, from, session, &engine).await });
+                let door = door.clone();
+                connections.spawn(async move { door.serve_one(secured, from, session).await });
             }
         }
     }
 }
 
-async fn serve_one(
-    config: &Config,
-    secured: Secured,
-    from: SocketAddr,
-    session: SessionId,
-    engine: &mpsc::Sender<Input>,
-) {
-    let key = secured.peer;
-    if let Err(end) = converse(config, secured, session, engine).await {
-        tracing::debug!(%from, %key, end = error_chain(&end), "a signal connection has ended");
-    }
-}
-
-async fn converse(
-    config: &Config,
-    secured: Secured,
-    session: SessionId,
-    engine: &mpsc::Sender<Input>,
-) -> Result<(), ConnectionError> {
-    let key = secured.peer;
-    let greeting = Greeting::receive(secured.stream).await?;
-    let role = greeting.role;
-    if let Some(reason) = refusal(config, key, role) {
-        greeting.refuse(reason.to_owned()).await;
-        return Ok(());
-    }
-    let channel = greeting.welcome().await?;
-    let (outgoing, mut to_send) = mpsc::channel(QUEUE);
-    if engine.send(Input::Joined(Joined { session, key, role, outgoing })).await.is_err() {
-        return Ok(());
-    }
-    let (incoming, mut said) = mpsc::channel(1);
-    let pass_on = async {
-        while let Some(message) = said.recv().await {
-            if engine.send(Input::Said { session, message }).await.is_err() {
-                return;
-            }
+impl Door {
+    async fn serve_one(&self, secured: Secured, from: SocketAddr, session: SessionId) {
+        let key = secured.peer;
+        if let Err(end) = self.converse(secured, session).await {
+            tracing::debug!(%from, %key, end = error_chain(&end), "a signal connection has ended");
         }
-    };
-    let end = tokio::select! {
-        error = channel.run(&mut to_send, &incoming) => Err(error),
-        () = pass_on => Ok(()),
-    };
-    // Fails only when the engine has ended.
-    let _ = engine.send(Input::Left(session)).await;
-    end
+    }
+
+    async fn converse(&self, secured: Secured, session: SessionId) -> Result<(), ConnectionError> {
+        let key = secured.peer;
+        let greeting = Greeting::receive(secured.stream).await?;
+        let role = greeting.role;
+        let standing = self.standing.borrow().refusal();
+        if let Some(reason) = standing.or_else(|| refusal(&self.config, key, role).map(str::to_owned)) {
+            greeting.refuse(reason).await;
+            return Ok(());
+        }
+        let channel = greeting.welcome().await?;
+        let (outgoing, mut to_send) = mpsc::channel(QUEUE);
+        if self.engine.send(Input::Joined(Joined { session, key, role, outgoing })).await.is_err() {
+            return Ok(());
+        }
+        let (incoming, mut said) = mpsc::channel(1);
+        let pass_on = async {
+            while let Some(message) = said.recv().await {
+                if self.engine.send(Input::Said { session, message }).await.is_err() {
+                    return;
+                }
+            }
+        };
+        let end = tokio::select! {
+            error = channel.run(&mut to_send, &incoming) => Err(error),
+            () = pass_on => Ok(()),
+        };
+        // Fails only when the engine has ended.
+        let _ = self.engine.send(Input::Left(session)).await;
+        end
+    }
 }
 
 /// Why somebody whose key is known is not let in.

@@ -1,5 +1,6 @@
 //! Where state is kept: what is acknowledged is there first.
 
+mod etcd;
 mod sqlite;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use thiserror::Error;
 
 use crate::mitigation::{Moment, State};
 
+pub use etcd::{Candidate, Etcd, EtcdError, Lead, Member};
 pub use sqlite::Sqlite;
 
 /// Events that are kept of the past: a year with twenty of them a day, and an attack now and then.
@@ -30,6 +32,12 @@ pub enum StoreError {
     /// An entry cannot be read.
     #[error("what is kept of {0} cannot be read: restore it from a backup, or move it away to begin anew")]
     Entry(String, #[source] serde_json::Error),
+    /// Nothing is known of what etcd keeps.
+    #[error(transparent)]
+    Etcd(#[from] EtcdError),
+    /// This coordinator does not lead any more: what was to be kept is not, or not for sure.
+    #[error("this coordinator does not lead any more")]
+    Deposed,
     /// The thread that waits for the disk has panicked.
     #[error("the database was lost: look at the log for a panic before this")]
     Lost,
@@ -57,7 +65,7 @@ pub struct Contents {
     pub blocked: Vec<String>,
 }
 
-/// What changes together: all of it, or nothing.
+/// What changes together: all of it, or nothing. In etcd that holds of a hundred mitigations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
     /// Mitigations as they are from now on.
@@ -85,6 +93,8 @@ pub trait Store: Send + Sync {
     fn load(&self) -> Pending<'_, Contents>;
 
     /// Keeps what has changed. When this is done it is where no power failure reaches.
+    ///
+    /// After [`StoreError::Deposed`] nothing may be done any more: somebody else goes on.
     fn commit(&self, batch: Batch) -> Pending<'_, ()>;
 
     /// The last `count` events, the latest first.

@@ -12,10 +12,8 @@ use psmc_net::tls::{Dialer, Identity};
 use psmc_signal::{Message, RelayOffer, Role, Stage};
 use psmc_wire::relay::{ALPN, Hello, Message as RelayMessage, RequestId, SignedGrant, VERSION};
 
-use crate::harness::{
-    Bed, PATIENCE, SERVICE, alert, client_key, group_secret, guard_key, name, numbers, register, relay_key,
-    service_key,
-};
+use crate::harness::{Bed, PATIENCE, alert, name, numbers, register};
+use crate::parts::{SERVICE, client_key, group_secret, guard_key, relay_key, service_key};
 
 #[test]
 fn an_alert_has_relays_capped_gateways_registered_routes_published_and_clients_told() {

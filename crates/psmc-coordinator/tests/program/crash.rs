@@ -7,7 +7,8 @@ use psmc_net::keys::random_seed;
 use psmc_signal::connection::Event;
 use psmc_signal::{Message, Role};
 
-use crate::harness::{Bed, alert, guard_key, numbers, register};
+use crate::harness::{Bed, alert, numbers, register};
+use crate::parts::guard_key;
 
 /// Kills of the coordinator: each at another moment.
 const ROUNDS: usize = 8;

@@ -7,8 +7,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot prepare its hosts has failed")]
 
 mod harness;
+mod parts;
 mod programs;
 
 mod attack;
+mod cluster;
 mod crash;
 mod strangers;

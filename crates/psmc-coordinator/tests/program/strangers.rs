@@ -7,7 +7,8 @@ use psmc_net::keys::PrivateKey;
 use psmc_signal::connection::Event;
 use psmc_signal::{Message, Role};
 
-use crate::harness::{Bed, Caller, TOKEN, alert, client_key, guard_key};
+use crate::harness::{Bed, Caller, alert};
+use crate::parts::{TOKEN, client_key, guard_key};
 
 /// Why there is no connection.
 fn down(caller: &Caller) -> String {

@@ -1,15 +1,16 @@
 //! The program: it listens, decides, and acts until it is told to stop.
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use psmc_net::local;
 use psmc_net::tls::tcp::{TcpError, listen_tcp};
-use psmc_net::tls::{Acceptor, Counters, Identity, Listener};
+use psmc_net::tls::{Acceptor, AllowedKeys, Counters, Identity, Listener};
 use thiserror::Error;
 use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -18,7 +19,7 @@ use crate::engine::{End, Engine, Input, MAX_WAITING};
 use crate::http::{self, Hook, HttpError, Metrics};
 use crate::local::ControlSocket;
 use crate::seat::{Seat, Standby, Standing, Term};
-use crate::signal::{Door, allowed_keys, serve};
+use crate::signal::{Door, known_keys, serve};
 use crate::store::StoreError;
 use crate::suricata;
 
@@ -50,18 +51,18 @@ pub enum DaemonError {
     },
 }
 
-/// Runs a coordinator until SIGTERM or SIGINT.
+/// Runs a coordinator until SIGTERM or SIGINT. At SIGHUP `file` is read anew.
 ///
 /// # Errors
 /// [`DaemonError`] if something that it cannot do without is missing.
-pub fn run(config: Config) -> Result<(), DaemonError> {
+pub fn run(config: Config, file: &Path) -> Result<(), DaemonError> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|source| DaemonError::System { what: "the asynchronous runtime", source })?;
-    runtime.block_on(work(Arc::new(config)))
+    runtime.block_on(work(Arc::new(config), file))
 }
 
-async fn work(config: Arc<Config>) -> Result<(), DaemonError> {
+async fn work(config: Arc<Config>, file: &Path) -> Result<(), DaemonError> {
     let seat = Seat::open(&config)?;
     let mut tasks = JoinSet::new();
     let (inputs, mut received) = mpsc::channel(MAX_WAITING);
@@ -69,17 +70,23 @@ async fn work(config: Arc<Config>) -> Result<(), DaemonError> {
     let (standing, watched) = watch::channel(Standing::StandsBy { leader: None });
 
     let address = config.listen.socket_addr();
-    let acceptor =
-        Acceptor::for_protocol(&Identity::new(&config.private_key), allowed_keys(&config), psmc_signal::ALPN);
+    let allowed = AllowedKeys::default();
+    allowed.replace(known_keys(&config));
+    let identity = Identity::new(&config.private_key);
+    let acceptor = Acceptor::for_protocol(&identity, allowed.clone(), psmc_signal::ALPN);
     let (ready, accepted) = mpsc::channel(MAX_ACCEPTED);
     tasks.spawn(Listener::run(listen_tcp(address)?, acceptor, ready, handshakes.clone()));
-    let door = Door { config: config.clone(), standing: watched.clone(), engine: inputs.clone() };
+    let (current, configs) = watch::channel(config.clone());
+    let door = Door { config: configs.clone(), standing: watched.clone(), engine: inputs.clone() };
     tasks.spawn(serve(door, accepted));
     let socket = ControlSocket::bind(config.control_socket.as_path(), inputs.clone(), seat.store())?;
     tasks.spawn(socket.serve());
-    listen_to_others(&config, &inputs, &mut tasks).await?;
+    listen_to_others(&configs, &inputs, &mut tasks).await?;
+    let hangups = on_signal(SignalKind::hangup())?;
+    tasks.spawn(reload_at(hangups, file.to_owned(), current, allowed, inputs.clone()));
     tracing::info!(name = %config.name, %address, "the coordinator is up");
-    let program = Program { config, seat, standing, watched, handshakes, inputs, started: Instant::now() };
+    let program =
+        Program { config: configs, seat, standing, watched, handshakes, inputs, started: Instant::now() };
     let mut term = None;
     tokio::select! {
         ended = program.run(&mut received, &mut term) => ended?,
@@ -94,7 +101,7 @@ async fn work(config: Arc<Config>) -> Result<(), DaemonError> {
 
 /// What lasts from one term to the next.
 struct Program {
-    config: Arc<Config>,
+    config: watch::Receiver<Arc<Config>>,
     seat: Seat,
     standing: watch::Sender<Standing>,
     watched: watch::Receiver<Standing>,
@@ -111,7 +118,7 @@ impl Program {
         term: &mut Option<Term>,
     ) -> Result<(), DaemonError> {
         let standby = Standby {
-            name: self.config.name.to_string(),
+            name: self.config.borrow().name.to_string(),
             started: self.started,
             handshakes: &self.handshakes,
             standing: self.watched.clone(),
@@ -139,8 +146,9 @@ impl Program {
 
     /// Decides until others may.
     async fn lead(&self, received: &mut mpsc::Receiver<Input>) -> Result<End, StoreError> {
-        tracing::info!(name = %self.config.name, "leads");
-        let (config, store, handshakes) = (self.config.clone(), self.seat.store(), self.handshakes.clone());
+        let config = self.config.borrow().clone();
+        tracing::info!(name = %config.name, "leads");
+        let (store, handshakes) = (self.seat.store(), self.handshakes.clone());
         match Engine::start(config, store, handshakes, self.started, &self.inputs).await {
             Ok(engine) => Ok(engine.run(received).await),
             Err(StoreError::Deposed) => Ok(End::Deposed),
@@ -151,10 +159,11 @@ impl Program {
 
 /// Takes alerts by HTTP and from Suricata, and tells metrics, as far as the configuration says.
 async fn listen_to_others(
-    config: &Arc<Config>,
+    configs: &watch::Receiver<Arc<Config>>,
     engine: &mpsc::Sender<Input>,
     tasks: &mut JoinSet<()>,
 ) -> Result<(), HttpError> {
+    let config = configs.borrow().clone();
     if let Some(hook) = &config.hook {
         let handler = Hook { token: hook.token.clone(), engine: engine.clone() };
         tasks.spawn(http::serve(hook.address, handler).await?);
@@ -163,18 +172,52 @@ async fn listen_to_others(
         tasks.spawn(http::serve(address, Metrics { engine: engine.clone() }).await?);
     }
     if let Some(path) = &config.eve_file {
-        tasks.spawn(suricata::follow(path.clone(), config.clone(), engine.clone()));
+        tasks.spawn(suricata::follow(path.clone(), configs.clone(), engine.clone()));
     }
     Ok(())
 }
 
 /// Ready when the coordinator is told to stop.
 async fn stopped() -> Result<(), DaemonError> {
-    let on = |kind| signal(kind).map_err(|source| DaemonError::System { what: "signal handlers", source });
-    let (mut terminate, mut interrupt) = (on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
+    let mut terminate = on_signal(SignalKind::terminate())?;
+    let mut interrupt = on_signal(SignalKind::interrupt())?;
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
     Ok(())
+}
+
+fn on_signal(kind: SignalKind) -> Result<Signal, DaemonError> {
+    signal(kind).map_err(|source| DaemonError::System { what: "signal handlers", source })
+}
+
+/// Goes by the file as it is at each SIGHUP, if it is right.
+async fn reload_at(
+    mut hangups: Signal,
+    file: PathBuf,
+    current: watch::Sender<Arc<Config>>,
+    allowed: AllowedKeys,
+    engine: mpsc::Sender<Input>,
+) {
+    while hangups.recv().await.is_some() {
+        let config = match Config::load(&file) {
+            Ok(config) => config,
+            Err(error) => {
+                tracing::error!("the file cannot be used, all stays as it is:\n{error}");
+                continue;
+            }
+        };
+        let (config, differs) = config.within(&current.borrow());
+        for setting in differs {
+            tracing::warn!(setting, "is as it was: it takes a restart to change it");
+        }
+        let config = Arc::new(config);
+        allowed.replace(known_keys(&config));
+        current.send_replace(config.clone());
+        tracing::info!(relays = config.relays.len(), services = config.services.len(), "read the file anew");
+        if engine.send(Input::Configured(config)).await.is_err() {
+            return;
+        }
+    }
 }

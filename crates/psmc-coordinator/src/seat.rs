@@ -155,7 +155,11 @@ impl Standby<'_> {
                 drop(joined.outgoing.try_send(Message::Refused { reason: not_leading(leader.as_deref()) }));
             }
             // The rest of a term, or what the next one begins with anyway.
-            Input::Said { .. } | Input::Left(_) | Input::Relay(_) | Input::Published(_) => {}
+            Input::Said { .. }
+            | Input::Left(_)
+            | Input::Relay(_)
+            | Input::Published(_)
+            | Input::Configured(_) => {}
         }
     }
 }

@@ -12,7 +12,7 @@ use psmc_signal::{Alert, AlertKind, Measured};
 use serde::Deserialize;
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep;
 
 use crate::config::Config;
@@ -44,7 +44,7 @@ struct Signature {
 }
 
 /// Follows the file for ever, through rotation, from its end on.
-pub(crate) async fn follow(path: PathBuf, config: Arc<Config>, engine: mpsc::Sender<Input>) {
+pub(crate) async fn follow(path: PathBuf, config: watch::Receiver<Arc<Config>>, engine: mpsc::Sender<Input>) {
     let mut tail = Tail { path, file: None, pending: Vec::new(), is_first: true };
     let mut told: BTreeMap<(String, u64), Instant> = BTreeMap::new();
     loop {
@@ -57,7 +57,8 @@ pub(crate) async fn follow(path: PathBuf, config: Arc<Config>, engine: mpsc::Sen
             }
         };
         told.retain(|_, since| since.elapsed() < REPEAT_EVERY);
-        for (service, signature) in lines.iter().flat_map(|line| alerts(line, &config)) {
+        let current = config.borrow().clone();
+        for (service, signature) in lines.iter().flat_map(|line| alerts(line, &current)) {
             if told.insert((service.clone(), signature), Instant::now()).is_some() {
                 continue;
             }

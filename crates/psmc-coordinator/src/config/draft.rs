@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use psmc_net::keys::PrivateKey;
 use psmc_toml::{
@@ -72,7 +73,7 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
     let name = name?.into_inner();
     let usual_store = || StoreAddress::Sqlite(format!("{STATE_DIR}/{name}.db").into());
     Some(Config {
-        private_key: key?,
+        private_key: Arc::new(key?),
         listen: listen.or_else(|| PORT.parse().ok())?,
         store: beside(source, store.unwrap_or_else(usual_store)),
         etcd_tls,

@@ -34,7 +34,7 @@ pub struct Config {
     /// What the coordinator is called.
     pub name: Name,
     /// What it proves to be, and what grants are signed with.
-    pub private_key: PrivateKey,
+    pub private_key: Arc<PrivateKey>,
     /// Where gateways and clients dial.
     pub listen: Listen,
     /// Where state is kept.
@@ -60,7 +60,7 @@ pub struct Config {
 }
 
 /// Where alerts are taken by HTTP.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hook {
     /// The address.
     pub address: SocketAddr,
@@ -157,6 +157,35 @@ impl Config {
     /// [`ConfigError`], with everything that is wrong with it.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
         Source::new(&DIALECT, path, text).check(draft::read)
+    }
+
+    /// The same with what cannot change while `running` runs as it is there, and the names of what differs of it.
+    #[must_use]
+    pub fn within(self, running: &Self) -> (Self, Vec<&'static str>) {
+        let differs = [
+            ("name", self.name != running.name),
+            ("private_key_file", self.private_key.public() != running.private_key.public()),
+            ("listen", self.listen != running.listen),
+            ("store", self.store != running.store),
+            ("[etcd]", self.etcd_tls.is_some() != running.etcd_tls.is_some()),
+            ("hook", self.hook != running.hook),
+            ("metrics", self.metrics != running.metrics),
+            ("control_socket", self.control_socket != running.control_socket),
+            ("[suricata]", self.eve_file != running.eve_file),
+        ];
+        let config = Self {
+            name: running.name.clone(),
+            private_key: running.private_key.clone(),
+            listen: running.listen,
+            store: running.store.clone(),
+            etcd_tls: running.etcd_tls.clone(),
+            hook: running.hook.clone(),
+            metrics: running.metrics,
+            control_socket: running.control_socket.clone(),
+            eve_file: running.eve_file.clone(),
+            ..self
+        };
+        (config, differs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect())
     }
 
     /// What the file means, for people.

@@ -38,18 +38,18 @@ impl Engine {
         }
     }
 
-    /// Tells a client that has just come of all services of which there are routes.
+    /// Tells a client that has just come of all services of which there are routes, and of those of which there were: it
+    /// may have missed their end.
     pub(super) fn tell_client_everything(&mut self, session: SessionId) {
         let Some(Joined { key, .. }) = self.sessions.get(session) else { return };
         let key = *key;
         let services: Vec<String> = self.routes.keys().cloned().collect();
         for service in services {
             match self.news_for(&service, key) {
-                Some(routes) if routes.record.is_some() => {
-                    self.counts.told += 1;
+                Some(routes) => {
+                    self.counts.told += u64::from(routes.record.is_some());
                     self.sessions.send(session, Message::Routes(routes));
                 }
-                Some(_) => {}
                 None => self.counts.not_told += 1,
             }
         }

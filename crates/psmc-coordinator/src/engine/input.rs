@@ -1,10 +1,12 @@
 //! What comes in.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use psmc_signal::{Alert, Message};
 use tokio::sync::oneshot;
 
+use crate::config::Config;
 use crate::publish::Published;
 use crate::relay::News;
 use crate::signal::{Joined, SessionId};
@@ -108,4 +110,6 @@ pub enum Input {
     Relay(News),
     /// A name server has routes, or does not take them.
     Published(Published),
+    /// The file was read anew.
+    Configured(Arc<Config>),
 }

@@ -7,6 +7,7 @@ mod input;
 mod observe;
 mod orders;
 mod perform;
+mod reload;
 mod sessions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,13 +84,16 @@ pub struct Engine {
     handshakes: Arc<HandshakeCounters>,
     started: Instant,
     /// Connections to relays and name servers: they end with the engine.
-    _tasks: JoinSet<()>,
+    tasks: JoinSet<()>,
+    /// The configuration that is to be gone by next.
+    next: Option<Arc<Config>>,
     /// What the engine tells itself.
     itself: mpsc::Sender<Input>,
 }
 
 impl Engine {
-    /// An engine that goes on from what is kept; the program has run since `started`. `inputs` is the sender of what [`run`](Self::run) takes.
+    /// An engine that goes on from what is kept; the program has run since `started`. `inputs` is the sender of what
+    /// [`run`](Self::run) takes.
     ///
     /// # Errors
     /// [`StoreError`], if what is kept cannot be read.
@@ -105,7 +109,10 @@ impl Engine {
     ) -> Result<Self, StoreError> {
         let contents = store.load().await?;
         let mut tasks = JoinSet::new();
-        let limits = watch_relays(&config, inputs, &mut tasks);
+        let limits = config.relays.iter();
+        let limits = limits
+            .map(|relay| (relay.name.clone(), watch_relay(&config, relay, inputs, &mut tasks)))
+            .collect();
         let publishers = config
             .services
             .iter()
@@ -113,7 +120,7 @@ impl Engine {
             .collect();
         let mut relays = Relays::new(config.relays.iter().map(relay_info));
         let lives = lives(&config, &contents, &mut relays);
-        Ok(Self {
+        let mut engine = Self {
             lives,
             relays,
             limits,
@@ -130,21 +137,31 @@ impl Engine {
             counts: Counts::default(),
             handshakes,
             started,
-            _tasks: tasks,
+            tasks,
+            next: None,
             itself: inputs.clone(),
             config,
             store,
-        })
+        };
+        engine.recall_routes();
+        Ok(engine)
     }
 
     /// Runs until nobody is left who could say anything, or another coordinator decides.
     pub async fn run(mut self, inputs: &mut mpsc::Receiver<Input>) -> End {
         while self.settle().await.is_ok() {
+            if let Some(config) = self.next.take() {
+                self.adopt(config);
+                continue;
+            }
             let next = timeout(self.until_due(), inputs.recv()).await;
             if let Ok(input) = next {
                 let Some(input) = input else { return End::Unheard };
                 self.handle(input);
                 for _ in 1..MAX_AT_ONCE {
+                    if self.next.is_some() {
+                        break;
+                    }
                     let Ok(input) = inputs.try_recv() else { break };
                     self.handle(input);
                 }
@@ -175,6 +192,7 @@ impl Engine {
             Input::Left(session) => self.sessions.remove(session),
             Input::Relay(news) => self.handle_relay(news),
             Input::Published(published) => self.handle_published(published),
+            Input::Configured(config) => self.prepare_for(&config),
         }
     }
 
@@ -250,21 +268,17 @@ impl Engine {
     }
 }
 
-/// Begins to watch all relays.
-fn watch_relays(
+/// Begins to watch a relay, and to limit what it carries.
+fn watch_relay(
     config: &Config,
+    relay: &crate::config::Relay,
     inputs: &mpsc::Sender<Input>,
     tasks: &mut JoinSet<()>,
-) -> BTreeMap<String, watch::Sender<Limit>> {
-    let identity = Identity::new(&config.private_key);
-    let mut limits = BTreeMap::new();
-    for relay in &config.relays {
-        let (sender, limit) = watch::channel(None);
-        let name = config.name.to_string();
-        tasks.spawn(relay::keep(relay.clone(), identity.clone(), name, limit, inputs.clone()));
-        limits.insert(relay.name.clone(), sender);
-    }
-    limits
+) -> watch::Sender<Limit> {
+    let (sender, limit) = watch::channel(None);
+    let (identity, name) = (Identity::new(&config.private_key), config.name.to_string());
+    tasks.spawn(relay::keep(relay.clone(), identity, name, limit, inputs.clone()));
+    sender
 }
 
 fn relay_info(relay: &crate::config::Relay) -> RelayInfo {
@@ -279,20 +293,23 @@ fn lives(config: &Config, contents: &Contents, relays: &mut Relays) -> BTreeMap<
     let now = now();
     let mut lives = BTreeMap::new();
     for service in &config.services {
-        let policy = Policy {
-            service: service.title(),
-            groups: service.groups.iter().map(|group| group.name.clone()).collect(),
-            relays_per_group: service.relays_per_group,
-            relay_mbps: service.relay_rate.map(|rate| mbps(rate.bits_per_second())),
-            has_gateway: service.gateway.is_some(),
-            lifetime: service.lifetime,
-            hold: service.hold,
-            prepare: service.prepare,
-        };
         let state = contents.mitigations.get(&service.title()).cloned().unwrap_or_default();
-        lives.insert(service.title(), Life::resume(policy, state, relays, now));
+        lives.insert(service.title(), Life::resume(policy(service), state, relays, now));
     }
     lives
+}
+
+fn policy(service: &Service) -> Policy {
+    Policy {
+        service: service.title(),
+        groups: service.groups.iter().map(|group| group.name.clone()).collect(),
+        relays_per_group: service.relays_per_group,
+        relay_mbps: service.relay_rate.map(|rate| mbps(rate.bits_per_second())),
+        has_gateway: service.gateway.is_some(),
+        lifetime: service.lifetime,
+        hold: service.hold,
+        prepare: service.prepare,
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53 bit/s")]

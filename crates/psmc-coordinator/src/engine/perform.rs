@@ -51,6 +51,25 @@ impl Engine {
         }
     }
 
+    /// What clients are to know of routes that were published before this program began, or the file was read anew.
+    pub(super) fn recall_routes(&mut self) {
+        let names: Vec<String> = self.lives.keys().cloned().collect();
+        for name in names {
+            let is_known = self.lives.get(&name).is_some_and(|life| life.state().serial > 0);
+            match self.signed_routes(&name) {
+                Ok(routes) if is_known => drop(self.routes.insert(name, routes)),
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::error!(
+                        service = name,
+                        error = crate::error_chain(&error),
+                        "bug: no routes to tell"
+                    );
+                }
+            }
+        }
+    }
+
     /// The routes of each group of a service, also of those that have none.
     fn signed_routes(&self, name: &str) -> Result<Vec<GroupRoutes>, RouteError> {
         let (Some(service), Some(life)) = (self.service(name), self.lives.get(name)) else {

@@ -33,6 +33,11 @@ impl Sessions {
         self.all.remove(&session);
     }
 
+    /// Hangs up on all others.
+    pub(super) fn keep_only(&mut self, is_known: impl Fn(&Joined) -> bool) {
+        self.all.retain(|_, joined| is_known(joined));
+    }
+
     pub(super) fn get(&self, session: SessionId) -> Option<&Joined> {
         self.all.get(&session)
     }

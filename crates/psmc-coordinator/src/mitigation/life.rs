@@ -94,6 +94,10 @@ impl Life {
             exchange_after: Moment::default(),
         };
         life.forget_what_is_gone(relays);
+        if life.state.serial > 0 && !life.state.is_published() && !life.state.is_under_way() {
+            // It may have ended while nobody was left to say so.
+            life.actions.push_back(Action::Withdraw);
+        }
         if life.state.stage == Stage::Withdrawn {
             life.rest(relays, now);
             return life;
@@ -178,6 +182,40 @@ impl Life {
         self.state.alerts.clear();
         self.state.prepared_by_hand = false;
         self.finish(relays, now);
+    }
+
+    /// The service is not served here any more.
+    pub fn handle_removal(&mut self, relays: &mut Relays, now: Moment) {
+        self.policy.prepare = false;
+        if self.state.stage != Stage::Withdrawn {
+            self.note("the configuration has this service no more".to_owned());
+            self.handle_withdraw(relays, now);
+        }
+    }
+
+    /// Goes on by another policy, and with the relays that there are, of which it has those that it had. Routes that are
+    /// published are published anew, for what they say may have changed.
+    pub fn handle_policy(&mut self, policy: Policy, relays: &mut Relays, now: Moment) {
+        self.policy = policy;
+        let groups = &self.policy.groups;
+        let not_admitted = self.state.relays.iter().filter(|(group, _)| !groups.contains(group));
+        for relay in not_admitted.flat_map(|(_, relays)| relays.clone()).collect::<Vec<_>>() {
+            self.give_back(&relay, relays);
+        }
+        self.forget_what_is_gone(relays);
+        let is_wanted = self.policy.prepare || self.state.prepared_by_hand;
+        match self.state.stage {
+            Stage::Withdrawn => return self.rest(relays, now),
+            Stage::Prepared if !is_wanted => return self.finish(relays, now),
+            Stage::Prepared | Stage::Requested | Stage::Active | Stage::Effective | Stage::Ineffective => {
+                self.renewal = Some(now)
+            }
+            Stage::Expiring => {}
+        }
+        for relay in self.state.all_relays().cloned().collect::<Vec<_>>() {
+            self.actions.push_back(Action::Cap { relay, serves: true });
+        }
+        self.refill = self.lacks_relays().then_some(now);
     }
 
     /// The gateway is registered at these relays, and at no others.

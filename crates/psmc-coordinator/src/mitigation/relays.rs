@@ -45,6 +45,16 @@ impl Relays {
         Self(relays.into_iter().map(relay).collect())
     }
 
+    /// These there are from here on. What is known of those that are the same as before is kept; nobody has any of them.
+    pub fn replace(&mut self, relays: impl IntoIterator<Item = RelayInfo>, is_same: impl Fn(&str) -> bool) {
+        let mut before = std::mem::replace(self, Self::new(relays));
+        for (name, relay) in self.0.iter_mut().filter(|(name, _)| is_same(name)) {
+            if let Some(known) = before.0.remove(name) {
+                *relay = Relay { info: relay.info.clone(), user: None, ..known };
+            }
+        }
+    }
+
     /// A relay answers, after this time.
     pub fn answers(&mut self, name: &str, rtt: Duration) {
         if let Some(relay) = self.0.get_mut(name) {
@@ -92,7 +102,7 @@ impl Relays {
     }
 
     /// Gives a relay to a service that has it already.
-    pub(super) fn keep(&mut self, name: &str, service: &str) {
+    pub fn keep(&mut self, name: &str, service: &str) {
         if let Some(relay) = self.0.get_mut(name) {
             relay.user = Some(service.to_owned());
         }

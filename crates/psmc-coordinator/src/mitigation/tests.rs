@@ -369,6 +369,43 @@ fn after_a_restart_it_goes_on() {
 }
 
 #[test]
+fn what_ended_while_nobody_was_left_to_say_so_is_withdrawn_again() {
+    let (mut relays, state) = (relays(2), State { id: 3, serial: 9, ..State::default() });
+    let mut bed = Bed { life: Life::resume(policy(), state, &mut relays, NOW), relays, now: NOW };
+    assert_eq!(bed.actions(), [Action::Withdraw]);
+    // Where there never was anything there is nothing to take back.
+    assert_eq!(Bed::new(policy(), 2).actions(), []);
+}
+
+#[test]
+fn another_policy_keeps_what_it_admits() {
+    let mut bed = Bed::new(policy(), 6);
+    bed.alert("guard", "1");
+    bed.ready();
+    bed.published();
+    bed.actions();
+    let (id, serial) = (bed.life.state().id, bed.life.state().serial);
+    let [first, others @ ..] = &policy().groups[..] else { panic!("two groups") };
+    let given_up = bed.life.state().relays[&others[0]].clone();
+    let kept = bed.life.state().relays[first].clone();
+    let narrower = Policy { groups: vec![first.clone()], ..policy() };
+    bed.life.handle_policy(narrower, &mut bed.relays, bed.now);
+    bed.wait(MS);
+    let actions = bed.actions();
+    assert!(
+        given_up.iter().all(|relay| actions.contains(&cap(relay, false)) && bed.relays.user(relay).is_none())
+    );
+    assert!(kept.iter().all(|relay| actions.contains(&cap(relay, true))));
+    assert!(actions.contains(&Action::Publish), "{actions:?}");
+    let state = bed.life.state();
+    assert_eq!((state.id, state.stage, &state.relays[first]), (id, Stage::Active, &kept));
+    assert!(state.serial > serial && !state.routes.contains_key(&others[0]));
+    bed.life.handle_removal(&mut bed.relays, bed.now);
+    assert_eq!(bed.stage(), Stage::Withdrawn);
+    assert!(kept.iter().all(|relay| bed.relays.user(relay).is_none()));
+}
+
+#[test]
 fn the_nearest_of_those_that_carry_most_are_taken() {
     let info = |name: &str, capacity_mbps, latency_ms| RelayInfo {
         name: name.to_owned(),

@@ -67,6 +67,9 @@ pub async fn keep(
     // A connection may break without the relay being gone; so the second failure in a row counts.
     let mut failed_before = true;
     loop {
+        if limit.has_changed().is_err() {
+            return;
+        }
         let mut answered = false;
         let Err(error) = converse(&relay, &identity, &name, &mut limit, &news, &mut answered).await;
         if matches!(error, RelayError::Ended) {

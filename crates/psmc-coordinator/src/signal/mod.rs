@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use psmc_net::keys::PublicKey;
-use psmc_net::tls::{AllowedKeys, Secured};
+use psmc_net::tls::Secured;
 use psmc_signal::connection::{ConnectionError, Greeting, QUEUE};
 use psmc_signal::{Message, Role};
 use tokio::sync::{mpsc, watch};
@@ -39,20 +39,16 @@ pub struct Joined {
 
 /// Who may shake hands: gateways and clients of the configuration.
 #[must_use]
-pub fn allowed_keys(config: &Config) -> AllowedKeys {
+pub fn known_keys(config: &Config) -> BTreeSet<PublicKey> {
     let gateways = config.services.iter().filter_map(|service| service.gateway);
-    gateways
-        .chain(config.clients.iter().map(|client| client.public_key))
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .collect()
+    gateways.chain(config.clients.iter().map(|client| client.public_key)).collect()
 }
 
 /// What decides who is let in, and what hears them.
 #[derive(Clone, Debug)]
 pub struct Door {
     /// Who is known.
-    pub config: Arc<Config>,
+    pub config: watch::Receiver<Arc<Config>>,
     /// Whether anybody is let in at all.
     pub standing: watch::Receiver<Standing>,
     /// What hears what is said.
@@ -94,7 +90,9 @@ impl Door {
         let greeting = Greeting::receive(secured.stream).await?;
         let role = greeting.role;
         let standing = self.standing.borrow().refusal();
-        if let Some(reason) = standing.or_else(|| refusal(&self.config, key, role).map(str::to_owned)) {
+        if let Some(reason) =
+            standing.or_else(|| refusal(&self.config.borrow(), key, role).map(str::to_owned))
+        {
             greeting.refuse(reason).await;
             return Ok(());
         }
@@ -122,7 +120,7 @@ impl Door {
 }
 
 /// Why somebody whose key is known is not let in.
-fn refusal(config: &Config, key: PublicKey, role: Role) -> Option<&'static str> {
+pub(crate) fn refusal(config: &Config, key: PublicKey, role: Role) -> Option<&'static str> {
     match role {
         Role::Gateway => {
             let speaks = config.services.iter().any(|service| service.gateway == Some(key));

@@ -8,7 +8,7 @@ use psmc_signal::connection::Event;
 use psmc_signal::{Message, Role};
 
 use crate::harness::{Bed, alert, numbers, register};
-use crate::parts::guard_key;
+use crate::parts::{SERVICE, client_key, guard_key};
 
 /// Kills of the coordinator: each at another moment.
 const ROUNDS: usize = 8;
@@ -70,4 +70,27 @@ fn a_mitigation_outlives_the_coordinator() {
     bed.wait_for("caps", |_| {
         (0..2).all(|relay| bed.relay_status(relay).max_rate_bits_per_second == Some(20_000_000))
     });
+}
+
+#[test]
+fn clients_are_told_of_routes_that_end_soon_and_of_those_that_have_ended() {
+    let mut bed = Bed::new(2, "groups = [\"public\"]\nhold = 1\n", "");
+    bed.wait_for_relays(2);
+    assert!(bed.tool(&["alert", SERVICE]).status.success());
+    let guard = bed.dial(Role::Gateway, &guard_key()).up();
+    register(&guard);
+    bed.wait_for("publication", |status| status["services"][0]["stage"] == "active");
+    assert!(bed.tool(&["alert", SERVICE, "--clear"]).status.success());
+    bed.wait_for("the end", |status| status["services"][0]["stage"] == "expiring");
+    let record = |bed: &Bed| {
+        let lab = bed.dial(Role::Client, &client_key("lab")).up();
+        lab.hear(|message| if let Message::Routes(routes) = message { Some(routes) } else { None }).record
+    };
+    bed.kill_coordinator();
+    bed.start_coordinator();
+    assert!(record(&bed).is_some(), "it lasts until it expires");
+    assert!(bed.tool(&["withdraw", SERVICE]).status.success());
+    bed.kill_coordinator();
+    bed.start_coordinator();
+    assert!(record(&bed).is_none(), "who was away hears of the end");
 }

@@ -13,4 +13,5 @@ mod programs;
 mod attack;
 mod cluster;
 mod crash;
+mod reload;
 mod strangers;

@@ -60,6 +60,14 @@ impl Running {
     }
 }
 
+impl Running {
+    /// As by `kill -HUP`.
+    pub(crate) fn hang_up(&self) {
+        let done = Command::new("kill").args(["-HUP", &self.0.id().to_string()]).status().unwrap();
+        assert!(done.success());
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         // Both fail only for a program that has ended.

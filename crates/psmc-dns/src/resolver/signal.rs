@@ -25,7 +25,11 @@ pub(super) async fn listen(resolver: Arc<Resolver>, config: CoordinatorConfig) {
         identity: Identity::new(&config.private_key),
         role: Role::Client,
         services: resolver.services.keys().map(plain).collect(),
-        coordinators: vec![Coordinator { address: config.address, public_key: config.public_key }],
+        coordinators: config
+            .addresses
+            .iter()
+            .map(|address| Coordinator { address: *address, public_key: config.public_key })
+            .collect(),
         interface: None,
         local: None,
     });

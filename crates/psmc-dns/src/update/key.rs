@@ -56,7 +56,7 @@ pub enum TsigKeyError {
 }
 
 /// A secret that a name server and its updaters share.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct TsigKey {
     name: Name,
     algorithm: TsigAlgorithm,

@@ -64,7 +64,7 @@ pub(super) fn run(program: Program, args: &Arguments) -> Result<(), CliError> {
         }
         Program::Coordinator => {
             let config = psmc_coordinator::config::Config::load(&args.config)?;
-            Ok(psmc_coordinator::daemon::run(config)?)
+            Ok(psmc_coordinator::daemon::run(config, &args.config)?)
         }
     }
 }

@@ -12,7 +12,7 @@ use psmc_toml::{
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::value::{CoordinatorAddress, Ip, RoutingDomain, Upstream};
+use super::value::{CoordinatorAddresses, Ip, RoutingDomain, Upstream};
 use super::{Config, CoordinatorConfig};
 use crate::config::{Address, Domain, RUN_DIR};
 use crate::resolver::service::ServiceConfig;
@@ -147,12 +147,12 @@ fn coordinator(
     out: &mut Vec<Complaint>,
 ) -> Option<CoordinatorConfig> {
     let section = Section::open("[coordinator]", place, table, COORDINATOR_KEYS, out);
-    let address = section.required::<CoordinatorAddress>("address", "where it takes connections", out);
+    let address = section.required::<CoordinatorAddresses>("address", "where it takes connections", out);
     let public_key = section.required::<PublicKeyText>("public_key", "the coordinator's key", out);
     let file = section.required::<KeyFile>("private_key_file", "this client's key", out);
     let private_key = file.map(|file| private_key(&file, source, out));
     Some(CoordinatorConfig {
-        address: address?.into_inner().0,
+        addresses: address?.into_inner().0,
         public_key: public_key?.into_inner().0,
         private_key: private_key??,
     })

@@ -45,8 +45,8 @@ pub struct Config {
 /// Who tells of routes.
 #[derive(Debug)]
 pub struct CoordinatorConfig {
-    /// Where it is.
-    pub address: SocketAddr,
+    /// Where it is, and others that share its state.
+    pub addresses: Vec<SocketAddr>,
     /// The key that it proves to have.
     pub public_key: PublicKey,
     /// The key that this client proves to have.
@@ -84,7 +84,7 @@ impl Config {
         ];
         lines.extend(self.services.iter().map(service_summary));
         if let Some(coordinator) = &self.coordinator {
-            lines.push(format!("  hears of routes from the coordinator at {}", coordinator.address));
+            lines.push(format!("  hears of routes from the coordinator at {}", list(&coordinator.addresses)));
         }
         match &self.system {
             Some(SystemConfig::Resolved { link, domains, .. }) => {

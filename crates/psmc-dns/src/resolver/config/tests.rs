@@ -46,7 +46,7 @@ fn everything_can_be_said() {
     );
     let key = PrivateKey::from_seed([4; 32]).public();
     let text = format!(
-        "{text}{}[coordinator]\naddress = \"192.0.2.10:5116\"\npublic_key = \"{key}\"\nprivate_key_file = \"my.key\"\n\
+        "{text}{}[coordinator]\naddress = \"192.0.2.10:5116, 192.0.2.11:5116\"\npublic_key = \"{key}\"\nprivate_key_file = \"my.key\"\n\
          [system]\nresolved_link = \"psmc0\"\ndomains = [\"~example.com\"]\n",
         services.strip_prefix(LEAST).unwrap()
     );
@@ -55,7 +55,7 @@ fn everything_can_be_said() {
         "asks 192.0.2.53:53, tcp://192.0.2.54:5353, tls://[2001:db8::53]:8853#dns.example.net, tls://192.0.2.55:853#d\n",
         "www.example.com. is the peer hq of /run/psmc/van.sock, by its group's routes before everyone's, on-failure; \
          inside it is 10.77.0.1\n",
-        "from the coordinator at 192.0.2.10:5116\n",
+        "from the coordinator at 192.0.2.10:5116, 192.0.2.11:5116\n",
         "the server of the link psmc0 for ~example.com\n",
     ] {
         assert!(summary.contains(said), "{said}: {summary}");

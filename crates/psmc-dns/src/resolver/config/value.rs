@@ -44,23 +44,24 @@ impl Setting for Upstream {
     const EXAMPLE: &'static str = "\"192.0.2.53\"";
 }
 
-/// Where a coordinator is.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct CoordinatorAddress(pub(super) SocketAddr);
+/// Where a coordinator is, and others that share its state and its key.
+#[derive(Clone, Debug)]
+pub(super) struct CoordinatorAddresses(pub(super) Vec<SocketAddr>);
 
-impl FromStr for CoordinatorAddress {
+impl FromStr for CoordinatorAddresses {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        let address = text.parse().ok().filter(|address: &SocketAddr| address.port() != 0);
-        address.map(Self).ok_or_else(|| {
-            let remedy = "write the coordinator's address and port, such as \"192.0.2.10:5117\"";
+        let address = |one: &str| one.trim().parse().ok().filter(|address: &SocketAddr| address.port() != 0);
+        text.split(',').map(address).collect::<Option<_>>().map(Self).ok_or_else(|| {
+            let remedy = "write the coordinator's address and port, such as \"192.0.2.10:5117\", and behind commas those of \
+                          others that share its state";
             ValueError::new(format!("{text:?} is no address with a port"), remedy)
         })
     }
 }
 
-impl Setting for CoordinatorAddress {
+impl Setting for CoordinatorAddresses {
     const FORM: Form = Form::Text;
     const EXAMPLE: &'static str = "\"192.0.2.10:5117\"";
 }

@@ -39,7 +39,8 @@ pub struct ZoneStatus {
 impl Status {
     /// That of a server of this name, which has been up for so many seconds.
     pub(crate) fn of(server: &Server, name: String, uptime_s: u64) -> Self {
-        let zones = server.zones().map(|hosted| {
+        let contents = server.contents();
+        let zones = contents.zones().map(|hosted| {
             let zone = hosted.served();
             let zone = zone.as_deref();
             ZoneStatus {
@@ -53,7 +54,8 @@ impl Status {
                 },
             }
         });
-        Self { name, uptime_s, counts: server.counters.read(), zones: zones.collect() }
+        let zones = zones.collect();
+        Self { name, uptime_s, counts: server.counters.read(), zones }
     }
 }
 

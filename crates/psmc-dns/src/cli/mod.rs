@@ -29,7 +29,7 @@ enum Command {
         /// The file.
         file: PathBuf,
     },
-    /// Serves, in the foreground.
+    /// Serves, in the foreground. At SIGHUP it reads the configuration anew.
     Serve {
         /// The configuration.
         file: PathBuf,
@@ -91,7 +91,7 @@ fn run(command: Command) -> Result<(), CliError> {
         }
         Command::Serve { file, log } => {
             logging::init(LogFormat::Text, log.as_deref())?;
-            Ok(daemon::run(Config::load(&file)?)?)
+            Ok(daemon::run(Config::load(&file)?, &file)?)
         }
         Command::Status { socket, json } => {
             let status: Status = ask(&socket)?;

@@ -1,10 +1,10 @@
-//! The program: it resolves until it is told to stop.
+//! The program: it resolves until it is told to stop. At SIGHUP it reads its file anew.
 
 use std::future::pending;
 use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,20 +12,16 @@ use psmc_net::local;
 use thiserror::Error;
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Semaphore;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
-use super::cache::Bounds;
 use super::config::Config;
-use super::counters::Counters;
 use super::listen::{MAX_CONNECTIONS, serve_tcp, serve_udp};
-use super::lookup::Lookup;
-use super::service::{Service, Shared, Turns};
+use super::resolving::{Current, Fixed, Resolving};
 use super::system::{Integration, SystemError};
 use super::tunnels::Tunnels;
-use super::upstream::{TlsError, Upstreams, client_config};
-use super::{Resolver, signal as coordinator};
+use super::upstream::TlsError;
 use psmc_program::status::StatusSocket;
 
 /// Why the resolver could not start.
@@ -70,17 +66,18 @@ pub enum ResolveError {
     },
 }
 
-/// Runs a resolver until SIGTERM or SIGINT.
+/// Runs a resolver until SIGTERM or SIGINT. At SIGHUP it reads its `file` anew: upstream servers, services, coordinator.
 ///
 /// # Errors
 /// [`ResolveError`] if something that it cannot do without is missing.
-pub fn run(config: Config, tunnels: Arc<dyn Tunnels>) -> Result<(), ResolveError> {
+pub fn run(config: Config, tunnels: Arc<dyn Tunnels>, file: &Path) -> Result<(), ResolveError> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|source| ResolveError::Basic { what: "the asynchronous runtime", source })?;
     let ended = runtime.block_on(async {
         let on =
             |kind| signal(kind).map_err(|source| ResolveError::Basic { what: "signal handlers", source });
+        let hangups = on(SignalKind::hangup())?;
         let (mut terminate, mut interrupt) = (on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
         let stopped = async {
             tokio::select! {
@@ -88,65 +85,81 @@ pub fn run(config: Config, tunnels: Arc<dyn Tunnels>) -> Result<(), ResolveError
                 _ = interrupt.recv() => {}
             }
         };
-        serve(config, tunnels, stopped).await
+        let (read, configs) = mpsc::channel(1);
+        tokio::select! {
+            ended = serve(config, tunnels, stopped, configs) => ended,
+            () = read_anew(hangups, file, read) => Ok(()),
+        }
     });
     // Whoever asks psmcd at this moment waits for an answer that nobody needs.
     runtime.shutdown_background();
     ended
 }
 
-/// Resolves until `stopped` is ready. It is up as soon as its control socket is there.
+/// Reads the file at each SIGHUP, and hands on what is right. Ends when nobody wants it any more.
+async fn read_anew(mut hangups: Signal, file: &Path, read: mpsc::Sender<Config>) {
+    while hangups.recv().await.is_some() {
+        match Config::load(file) {
+            Ok(config) => {
+                if read.send(config).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => tracing::error!("the file cannot be used, all stays as it is:\n{error}"),
+        }
+    }
+}
+
+/// Resolves until `stopped` is ready, at last by the newest of `configs`. It is up as soon as its control socket is there.
 ///
 /// # Errors
 /// As for [`run`].
 pub async fn serve(
-    config: Config,
+    mut config: Config,
     tunnels: Arc<dyn Tunnels>,
     stopped: impl Future<Output = ()>,
+    mut configs: mpsc::Receiver<Config>,
 ) -> Result<(), ResolveError> {
-    let directory = config.state_directory.clone();
-    std::fs::create_dir_all(&directory)
-        .map_err(|source| ResolveError::Directory { path: directory.clone(), source })?;
-    let upstreams = Upstreams::new(&config.upstream, &client_config(config.ca_file.as_deref())?);
-    let counters = Arc::new(Counters::default());
-    let lookup = Lookup::new(upstreams, Bounds::of_mib(config.cache_mib), counters.clone());
-    let shared = Arc::new(Shared {
-        lookup,
-        tunnels,
-        turns: Turns::default(),
-        counters: counters.clone(),
-        directory,
-        patience: config.patience,
-    });
-    let mut tasks = JoinSet::new();
+    let fixed = Fixed::of(&config);
+    let system = config.system.take();
     let sockets = listen(&config.listen).await?;
-    let services = config.services.into_iter().map(|service| {
-        let name = service.name.clone();
-        (name, Service::start(service, &shared, &mut tasks))
-    });
-    let services = services.collect();
-    let resolver = Arc::new(Resolver { shared, counters, services });
+    let resolving = Resolving::new(config, &tunnels, None)?;
+    let resolver = Arc::new(Current::new(resolving.resolver.clone()));
+    let mut resolving = resolving;
+    let mut tasks = JoinSet::new();
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     for (udp, tcp) in sockets {
         tasks.spawn(serve_udp(resolver.clone(), udp));
         tasks.spawn(serve_tcp(resolver.clone(), tcp, room.clone()));
     }
-    if let Some(config) = config.coordinator {
-        tasks.spawn(coordinator::listen(resolver.clone(), config));
-    }
-    let (name, started) = (config.name.to_string(), Instant::now());
+    let (name, started) = (fixed.name.clone(), Instant::now());
     let report = {
         let (resolver, name) = (resolver.clone(), name.clone());
-        move || Some(resolver.status(name.clone(), started.elapsed().as_secs()))
+        move || Some(resolver.get().status(name.clone(), started.elapsed().as_secs()))
     };
-    let status = StatusSocket::bind(config.control_socket.as_path())?;
+    let status = StatusSocket::bind(fixed.control_socket.as_path())?;
     tasks.spawn(status.serve(move || ready(report())));
     // From here on the machine's questions come here; when this is dropped they no longer do.
-    let _integration = config.system.map(|system| Integration::begin(&system, &config.listen)).transpose()?;
-    tracing::info!(name, services = resolver.services.len(), "the resolver is up");
-    tokio::select! {
-        () = stopped => {}
-        () = failed(&mut tasks) => tracing::error!("a part of the resolver has failed"),
+    let _integration = system.map(|system| Integration::begin(&system, &fixed.listen)).transpose()?;
+    tracing::info!(name, services = resolver.get().services.len(), "the resolver is up");
+    tokio::pin!(stopped);
+    loop {
+        tokio::select! {
+            () = &mut stopped => break,
+            () = failed(&mut tasks) => break tracing::error!("a part of the resolver has failed"),
+            () = failed(&mut resolving.tasks) => break tracing::error!("a part of the resolver has failed"),
+            Some(config) = configs.recv() => match resolving.succeed(config, &tunnels, &fixed) {
+                Ok(newer) => {
+                    resolver.replace(newer.resolver.clone());
+                    resolving = newer;
+                    tracing::info!(services = resolver.get().services.len(), "read the file anew");
+                }
+                Err(error) => {
+                    let error = crate::error_chain(&error);
+                    tracing::error!(error, "the file cannot be used, all stays as it is");
+                }
+            },
+        }
     }
     tracing::info!("the resolver stops");
     Ok(())

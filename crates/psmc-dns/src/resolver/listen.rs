@@ -12,6 +12,7 @@ use tokio::time::{sleep, timeout};
 use super::Resolver;
 use super::question::Question;
 use super::reply::{Reply, udp_limit};
+use super::resolving::Current;
 use crate::server::{read_message, write_message};
 
 /// Datagrams that are served at a time: with those that wait for the same answer more than can be under way.
@@ -33,7 +34,7 @@ const BACK_OFF: Duration = Duration::from_millis(200);
 const MAX_REQUEST: usize = 4096;
 
 /// Answers datagrams, as many at a time as there is room for.
-pub(super) async fn serve_udp(resolver: Arc<Resolver>, socket: UdpSocket) {
+pub(super) async fn serve_udp(current: Arc<Current>, socket: UdpSocket) {
     let (socket, room) = (Arc::new(socket), Arc::new(Semaphore::new(MAX_DATAGRAMS)));
     let mut buffer = vec![0; MAX_REQUEST];
     loop {
@@ -46,10 +47,10 @@ pub(super) async fn serve_udp(resolver: Arc<Resolver>, socket: UdpSocket) {
             }
         };
         let Ok(permit) = room.clone().try_acquire_owned() else {
-            resolver.counters.overloaded();
+            current.get().counters.overloaded();
             continue;
         };
-        let (resolver, socket, request) = (resolver.clone(), socket.clone(), buffer[..length].to_vec());
+        let (resolver, socket, request) = (current.get(), socket.clone(), buffer[..length].to_vec());
         tokio::spawn(async move {
             if let Some(response) = respond(&resolver, &request, from.ip(), udp_limit).await {
                 // A client whose answer is lost asks again.
@@ -61,14 +62,14 @@ pub(super) async fn serve_udp(resolver: Arc<Resolver>, socket: UdpSocket) {
 }
 
 /// Serves connections, as many at a time as `room` has permits.
-pub(super) async fn serve_tcp(resolver: Arc<Resolver>, listener: TcpListener, room: Arc<Semaphore>) {
+pub(super) async fn serve_tcp(current: Arc<Current>, listener: TcpListener, room: Arc<Semaphore>) {
     loop {
         match listener.accept().await {
             Ok((stream, from)) => match room.clone().try_acquire_owned() {
                 Ok(permit) => {
-                    tokio::spawn(converse(resolver.clone(), stream, from, permit));
+                    tokio::spawn(converse(current.clone(), stream, from, permit));
                 }
-                Err(_) => resolver.counters.overloaded(),
+                Err(_) => current.get().counters.overloaded(),
             },
             Err(error) => {
                 tracing::warn!(%error, "cannot accept connections");
@@ -80,7 +81,7 @@ pub(super) async fn serve_tcp(resolver: Arc<Resolver>, listener: TcpListener, ro
 
 /// Responds to one request after the other, until the client has nothing more to say.
 async fn converse(
-    resolver: Arc<Resolver>,
+    current: Arc<Current>,
     mut stream: TcpStream,
     from: SocketAddr,
     _permit: OwnedSemaphorePermit,
@@ -90,7 +91,7 @@ async fn converse(
     for _ in 0..MAX_QUESTIONS {
         let Ok(Ok(request)) = timeout(IDLE, read_message(&mut stream)).await else { return };
         let whole = |_: &Message| usize::from(u16::MAX);
-        let Some(response) = respond(&resolver, &request, from.ip(), whole).await else { return };
+        let Some(response) = respond(&current.get(), &request, from.ip(), whole).await else { return };
         let Ok(Ok(())) = timeout(IDLE, write_message(&mut stream, &response)).await else { return };
     }
 }

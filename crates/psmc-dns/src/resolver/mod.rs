@@ -7,7 +7,7 @@
 //! | module | what it has |
 //! |---|---|
 //! | [`config`] | the TOML file |
-//! | [`daemon`] | the program |
+//! | [`daemon`] | the program; `resolving` is what its file makes of it |
 //! | `listen`, `lookup`, `cache`, `upstream`, `limit` | a resolver like any other |
 //! | `service` | what it does for services |
 //! | [`tunnels`] | what it asks of psmcd |
@@ -25,6 +25,7 @@ mod listen;
 mod lookup;
 mod question;
 mod reply;
+mod resolving;
 mod service;
 mod signal;
 pub mod status;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use hickory_proto::rr::{Name, Record};
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::{Mutex, MutexGuard, Notify};
 
 use super::transfer::{History, whole};
 use crate::store::{Store, StoreError};
@@ -83,6 +83,20 @@ struct State {
     history: History,
 }
 
+/// A zone that no update changes meanwhile.
+#[derive(Debug)]
+pub struct Paused<'a> {
+    hosted: &'a Hosted,
+    _alone: MutexGuard<'a, ()>,
+}
+
+impl Paused<'_> {
+    /// Another one takes its place: updates that are waiting for this one fail.
+    pub fn retire(self) {
+        self.hosted.state.write().unwrap_or_else(PoisonError::into_inner).base = None;
+    }
+}
+
 /// What came of an update.
 #[derive(Debug)]
 pub(super) enum Outcome {
@@ -144,6 +158,30 @@ impl Hosted {
             self.changed.notify_one();
         }
         Ok(is_new)
+    }
+
+    /// Goes on from what another one has served: secondaries are sent what changes, and are told in any case.
+    pub fn inherit(&self, old: &Self) {
+        let old = old.state.read().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        (state.base, state.served) = (old.base.clone(), old.served.clone());
+        state.history = old.history.clone();
+        self.changed.notify_one();
+    }
+
+    /// Lets no update in, and waits for the one that is being carried out.
+    pub async fn pause(&self) -> Paused<'_> {
+        Paused { hosted: self, _alone: self.changing.lock().await }
+    }
+
+    /// Whether another one is signed with the same key, or neither is signed.
+    #[must_use]
+    pub fn is_signed_as(&self, other: &Self) -> bool {
+        let key = |hosted: &Self| match &hosted.role {
+            Role::Primary { signer, .. } => signer.as_ref().map(ZoneSigner::public_key),
+            Role::Secondary { .. } => None,
+        };
+        key(self) == key(other)
     }
 
     /// Stops answering: the zone's primary was away for too long.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{self, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UdpSocket};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
@@ -114,16 +114,16 @@ pub async fn serve_tcp(server: Arc<Server>, listener: TcpListener, room: Arc<Sem
     }
 }
 
-/// The same over TLS.
+/// The same over TLS, with the certificate of the moment.
 pub async fn serve_tls(
     server: Arc<Server>,
     listener: TcpListener,
-    acceptor: TlsAcceptor,
+    acceptor: watch::Receiver<TlsAcceptor>,
     room: Arc<Semaphore>,
 ) {
     loop {
         let Some((stream, from, permit)) = accept(&server, &listener, &room).await else { continue };
-        let (server, acceptor) = (server.clone(), acceptor.clone());
+        let (server, acceptor) = (server.clone(), acceptor.borrow().clone());
         tokio::spawn(async move {
             match timeout(HANDSHAKE, acceptor.accept(stream)).await {
                 Ok(Ok(stream)) => converse(&server, stream, from).await,

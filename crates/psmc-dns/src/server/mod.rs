@@ -2,6 +2,7 @@
 //!
 //! [`Server::respond`] is all of the policy: bytes in, bytes out. What listens, fetches and tells others is around it.
 
+mod contents;
 mod counters;
 mod hosted;
 mod limit;
@@ -13,17 +14,15 @@ mod secondary;
 mod transfer;
 mod tsig;
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
-
-use hickory_proto::rr::Name;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::store::Store;
-use crate::update::{TsigKey, unix_now};
+use crate::update::unix_now;
 
+pub use contents::Contents;
 pub use counters::{Counters, Counts};
-pub use hosted::{Access, Hosted, Role, Secondary};
+pub use hosted::{Access, Hosted, Paused, Role, Secondary};
 pub use listen::{MAX_CONNECTIONS, serve_tcp, serve_tls, serve_udp};
 pub(crate) use listen::{read_message, write_message};
 pub use notify::tell_secondaries;
@@ -44,8 +43,8 @@ pub enum Transport {
 /// The zones, and what is needed to answer for them.
 #[derive(Debug)]
 pub struct Server {
-    zones: BTreeMap<Name, Arc<Hosted>>,
-    keys: Vec<TsigKey>,
+    /// What the configuration may replace.
+    contents: RwLock<Arc<Contents>>,
     store: Arc<Store>,
     sources: Vec<IpAddr>,
     replays: Replays,
@@ -54,17 +53,22 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server of these zones, which knows these keys, and speaks to others from one of the addresses `sources`, by
-    /// which they know it.
+    /// A server of these zones and keys, which speaks to others from one of the addresses `sources`, by which they know it.
     #[must_use]
-    pub fn new(zones: Vec<Arc<Hosted>>, keys: Vec<TsigKey>, store: Arc<Store>, sources: Vec<IpAddr>) -> Self {
-        let zones = zones.into_iter().map(|zone| (zone.origin().clone(), zone)).collect();
-        Self { zones, keys, store, sources, replays: Replays::default(), counters: Counters::default() }
+    pub fn new(contents: Contents, store: Arc<Store>, sources: Vec<IpAddr>) -> Self {
+        let contents = RwLock::new(Arc::new(contents));
+        Self { contents, store, sources, replays: Replays::default(), counters: Counters::default() }
     }
 
-    /// Its zones, by name.
-    pub fn zones(&self) -> impl Iterator<Item = &Arc<Hosted>> {
-        self.zones.values()
+    /// What it serves at this moment.
+    #[must_use]
+    pub fn contents(&self) -> Arc<Contents> {
+        self.contents.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Serves this from now on; what is being answered is answered from what there was.
+    pub fn replace(&self, contents: Contents) {
+        *self.contents.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(contents);
     }
 
     /// Where to speak to `peer` from.

@@ -9,7 +9,7 @@ use hickory_proto::rr::{DNSClass, Name, RData, RecordType};
 use super::hosted::{Hosted, Outcome, Role};
 use super::transfer::portions;
 use super::tsig::{self, Session};
-use super::{Server, Transport};
+use super::{Contents, Server, Transport};
 use crate::update::unix_now;
 
 /// What a UDP response holds without EDNS (RFC 1035 §4.2.1).
@@ -32,8 +32,8 @@ impl Server {
             self.counters.malformed();
             return malformed(bytes);
         };
-        let now_s = unix_now();
-        let mut session = match tsig::verify(&request, bytes, &self.keys, now_s) {
+        let (now_s, contents) = (unix_now(), self.contents());
+        let mut session = match tsig::verify(&request, bytes, contents.keys(), now_s) {
             Ok(session) => session,
             Err(refused) => {
                 self.counters.refused();
@@ -41,7 +41,7 @@ impl Server {
                 return vec![refused.response(&request, now_s)];
             }
         };
-        let responses = self.decide(&request, session.as_ref(), from, over).await;
+        let responses = self.decide(&contents, &request, session.as_ref(), from, over).await;
         let limit = if over == Transport::Udp { udp_limit(&request) } else { usize::from(u16::MAX) };
         let room = limit - session.as_ref().map_or(0, |_| TSIG_LEN);
         let mut encoded = Vec::with_capacity(responses.len());
@@ -58,6 +58,7 @@ impl Server {
 
     async fn decide(
         &self,
+        contents: &Contents,
         request: &Message,
         session: Option<&Session>,
         from: SocketAddr,
@@ -72,12 +73,12 @@ impl Server {
             return with(ResponseCode::Refused);
         }
         let (name, kind) = (question.name(), question.query_type());
-        let exact = self.zones.get(&name.to_lowercase());
+        let exact = contents.zone(name);
         match (request.op_code, kind) {
             (OpCode::Query, RecordType::AXFR | RecordType::IXFR) => {
                 self.transfer(request, exact, session, from, over)
             }
-            (OpCode::Query, _) => vec![self.query(request, name, kind)],
+            (OpCode::Query, _) => vec![self.query(contents.zone_of(name, kind), request, name, kind)],
             (OpCode::Update, RecordType::SOA) => with(self.update(request, exact, session, from).await),
             (OpCode::Notify, RecordType::SOA) => vec![notified(request, exact, session, from)],
             (OpCode::Update | OpCode::Notify, _) => with(ResponseCode::FormErr),
@@ -85,8 +86,14 @@ impl Server {
         }
     }
 
-    fn query(&self, request: &Message, name: &Name, kind: RecordType) -> Message {
-        let Some(hosted) = self.zone_of(name, kind) else {
+    fn query(
+        &self,
+        hosted: Option<&Arc<Hosted>>,
+        request: &Message,
+        name: &Name,
+        kind: RecordType,
+    ) -> Message {
+        let Some(hosted) = hosted else {
             self.counters.refused();
             return response_to(request, ResponseCode::Refused);
         };
@@ -100,16 +107,6 @@ impl Server {
         response.additionals = answer.additionals;
         self.counters.answered();
         response
-    }
-
-    /// The zone that a name is in. The DS records of a zone are in the one above it.
-    fn zone_of(&self, name: &Name, kind: RecordType) -> Option<&Arc<Hosted>> {
-        let name = name.to_lowercase();
-        let labels = name.iter().count();
-        let above = usize::from(kind == RecordType::DS && labels > 0);
-        let mut candidates = (0..=labels - above).rev().map(|labels| name.trim_to(labels));
-        let found = candidates.find_map(|origin| self.zones.get(&origin));
-        found.or_else(|| self.zones.get(&name))
     }
 
     fn transfer(

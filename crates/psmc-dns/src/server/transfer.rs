@@ -14,7 +14,7 @@ const MAX_HISTORY: usize = 256;
 const MESSAGE_LEN: usize = 16_000;
 
 /// The last changes of a zone, the oldest first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct History(VecDeque<(u32, Delta)>);
 
 impl History {

@@ -10,7 +10,7 @@ use hickory_proto::dnssec::{
     Algorithm, DigestType, DnsSecResult, DnssecSigner, PublicKeyBuf, SigningKey, TBS,
 };
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordSet, RecordType};
-use psmc_net::keys::PrivateKey;
+use psmc_net::keys::{PrivateKey, PublicKey};
 use time::OffsetDateTime;
 
 use super::{Node, Set, Zone};
@@ -39,6 +39,12 @@ impl ZoneSigner {
     #[must_use]
     pub fn new(key: PrivateKey) -> Self {
         Self { key: Arc::new(key) }
+    }
+
+    /// What validators check signatures with.
+    #[must_use]
+    pub fn public_key(&self) -> PublicKey {
+        self.key.public()
     }
 
     /// The DS record that the zone above needs: its data as text.

@@ -77,6 +77,12 @@ impl Program {
         self.directory
     }
 
+    /// Has it read its configuration anew.
+    pub(crate) fn hang_up(&self) {
+        let sent = Command::new("kill").args(["-HUP", &self.child.0.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+    }
+
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.directory.path().join("log")).unwrap()
     }

@@ -6,6 +6,7 @@
 
 mod burst;
 mod harness;
+mod reload;
 mod reroute;
 mod resolve;
 mod resolving;

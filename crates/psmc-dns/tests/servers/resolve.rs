@@ -9,7 +9,7 @@ use hickory_proto::rr::RecordType;
 use psmc_net::netns::Namespace;
 
 use crate::harness::{DYNAMIC, bind_with_records, knot, name, ours, until};
-use crate::resolving::{RESOLVER, Resolving};
+use crate::resolving::{RESOLVER, Resolving, service};
 
 const RECORDS: &str = "\
 alias CNAME other
@@ -164,4 +164,28 @@ fn one_question_of_many_is_asked_once() {
         format!("{} questions, {} forwarded", counts.questions, counts.forwarded)
     });
     assert_eq!(resolving.status().counts.merged, 19);
+}
+
+#[test]
+fn another_configuration_is_taken_while_it_resolves() {
+    let namespace = Arc::new(Namespace::new().unwrap());
+    let _bind = bind(&namespace);
+    let _knot = knot(&namespace, "127.0.0.2");
+    let resolving = Resolving::start(&namespace, "\"127.0.0.1\"", "");
+    assert_eq!(resolving.short(&["ns1.example.com", "A"]), "127.0.0.1");
+    assert!(resolving.status().services.is_empty());
+    resolving.reload("\"127.0.0.1\"", &service(""));
+    until("1 service", || format!("{} service", resolving.status().services.len()));
+    // The same servers have answered: what is kept counts.
+    let forwarded = resolving.status().counts.forwarded;
+    assert_eq!(resolving.short(&["ns1.example.com", "A"]), "127.0.0.1");
+    assert_eq!(resolving.status().counts.forwarded, forwarded);
+    resolving.reload("\"127.0.0.2\"", "");
+    until("127.0.0.2:53", || {
+        let status = resolving.status();
+        status.upstreams.iter().map(|server| server.server.clone()).collect()
+    });
+    // BIND alone has this name.
+    assert_eq!(resolving.short(&["v6.example.com", "AAAA"]), "");
+    assert_eq!(resolving.short(&["www.example.com", "A"]), "203.0.113.5");
 }

@@ -15,7 +15,7 @@ use psmc_dns::status::ask;
 use psmc_net::keys::PrivateKey;
 use psmc_net::netns::Namespace;
 use tempfile::TempDir;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::harness::{dig, service_key, write};
 
@@ -88,6 +88,7 @@ impl Tunnels for Psmcd {
 pub(crate) struct Resolving {
     namespace: Arc<Namespace>,
     stop: Option<oneshot::Sender<()>>,
+    configs: mpsc::Sender<Config>,
     thread: Option<JoinHandle<()>>,
     pub(crate) psmcd: Arc<Psmcd>,
     pub(crate) directory: Arc<TempDir>,
@@ -109,27 +110,28 @@ impl Resolving {
         let path = directory.path();
         write(path, "ca.pem", include_str!("../data/ca.pem"));
         write(path, "group.key", &PrivateKey::from_seed([9; 32]).to_base64());
-        let text = format!(
-            "[resolver]\nname = \"test\"\nlisten = [\"{RESOLVER}\", \"[::1]:53\"]\nupstream = [{upstream}]\nca_file = \"ca.pem\"\n\
-             state_directory = \"state\"\ncontrol_socket = \"{}\"\n{more}",
-            socket(path)
-        );
-        let config =
-            Config::parse(&text, &path.join("resolver.toml")).unwrap_or_else(|error| panic!("{error}"));
+        let config = configuration(path, upstream, more);
         let psmcd = Arc::new(Psmcd::default());
         let (stop, stopped) = oneshot::channel();
+        let (configs, read) = mpsc::channel(1);
         let (inside, tunnels) = (namespace.clone(), psmcd.clone());
         let thread = spawn(move || {
-            let served = inside.block_on(|| serve(config, tunnels, async { drop(stopped.await) }));
+            let served = inside.block_on(|| serve(config, tunnels, async { drop(stopped.await) }, read));
             served.unwrap().unwrap();
         });
-        let resolving =
-            Self { namespace: namespace.clone(), stop: Some(stop), thread: Some(thread), psmcd, directory };
+        let (namespace, stop, thread) = (namespace.clone(), Some(stop), Some(thread));
+        let resolving = Self { namespace, stop, configs, thread, psmcd, directory };
         while ask::<Status>(Path::new(&socket(resolving.directory.path()))).is_err() {
             assert!(!resolving.thread.as_ref().unwrap().is_finished(), "the resolver has ended");
             sleep(Duration::from_millis(10));
         }
         resolving
+    }
+
+    /// Gives it another configuration, as at SIGHUP.
+    pub(crate) fn reload(&self, upstream: &str, more: &str) {
+        let config = configuration(self.directory.path(), upstream, more);
+        self.configs.blocking_send(config).unwrap();
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -153,6 +155,16 @@ impl Drop for Resolving {
         let ended = self.thread.take().map(JoinHandle::join);
         assert!(std::thread::panicking() || ended.is_none_or(|ended| ended.is_ok()));
     }
+}
+
+/// That of a resolver in a directory.
+fn configuration(path: &Path, upstream: &str, more: &str) -> Config {
+    let text = format!(
+        "[resolver]\nname = \"test\"\nlisten = [\"{RESOLVER}\", \"[::1]:53\"]\nupstream = [{upstream}]\nca_file = \"ca.pem\"\n\
+         state_directory = \"state\"\ncontrol_socket = \"{}\"\n{more}",
+        socket(path)
+    );
+    Config::parse(&text, &path.join("resolver.toml")).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The service www.example.com of the harness, and further lines.

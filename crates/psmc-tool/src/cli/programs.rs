@@ -52,10 +52,13 @@ pub(super) fn run(program: Program, args: &Arguments) -> Result<(), CliError> {
             let config = psmc_relay::config::Config::load(&args.config)?;
             Ok(psmc_relay::relay::run(&config, &args.config)?)
         }
-        Program::NameServer => Ok(psmc_dns::daemon::run(psmc_dns::config::Config::load(&args.config)?)?),
+        Program::NameServer => {
+            let config = psmc_dns::config::Config::load(&args.config)?;
+            Ok(psmc_dns::daemon::run(config, &args.config)?)
+        }
         Program::Resolver => {
             let config = psmc_dns::resolver::config::Config::load(&args.config)?;
-            let ran = psmc_dns::resolver::daemon::run(config, Arc::new(ControlSockets));
+            let ran = psmc_dns::resolver::daemon::run(config, Arc::new(ControlSockets), &args.config);
             Ok(ran.map_err(DnsError::Resolver)?)
         }
         Program::Guard => {

@@ -25,7 +25,7 @@ pub(super) fn run(command: ResolveCommand) -> Result<(), CliError> {
         ResolveCommand::Run(args) => {
             logging::init(args.log_format, args.log.as_deref())?;
             let config = Config::load(&args.file)?;
-            Ok(daemon::run(config, Arc::new(ControlSockets)).map_err(DnsError::Resolver)?)
+            Ok(daemon::run(config, Arc::new(ControlSockets), &args.file).map_err(DnsError::Resolver)?)
         }
         ResolveCommand::Status { resolver, json } => {
             let status: Status = ask(&resolver).map_err(DnsError::Status)?;

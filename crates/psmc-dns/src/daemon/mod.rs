@@ -1,4 +1,7 @@
-//! The program: it loads the zones, and serves them until it is told to stop.
+//! The program: it loads the zones, and serves them until it is told to stop. At SIGHUP it reads its file anew.
+
+mod host;
+mod reload;
 
 use std::future::ready;
 use std::io;
@@ -7,7 +10,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hickory_proto::rr::SerialNumber;
 use psmc_net::local;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
@@ -15,20 +17,18 @@ use thiserror::Error;
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::interval;
 use tokio_rustls::TlsAcceptor;
 
-use crate::config::{Config, Content, TlsConfig, ZoneConfig};
-use crate::server::{
-    Hosted, MAX_CONNECTIONS, Role, Server, follow_primary, serve_tcp, serve_tls, serve_udp, tell_secondaries,
-};
+use crate::config::{Config, TlsConfig};
+use crate::server::{Contents, MAX_CONNECTIONS, Server, serve_tcp, serve_tls, serve_udp};
 use crate::status::Status;
 use crate::store::{Store, StoreError};
-use crate::update::unix_now;
-use crate::zone::Zone;
+use host::{Running, host};
 use psmc_program::status::StatusSocket;
+use reload::{Fixed, Reloader};
 
 /// How often it is looked whether signatures are due: they are made days before they expire.
 const RENEWAL_CHECK: Duration = Duration::from_secs(3600);
@@ -68,6 +68,9 @@ pub enum DaemonError {
     /// The local control socket cannot be had.
     #[error("cannot make the control socket")]
     ControlSocket(#[from] local::BindError),
+    /// Reading the database failed.
+    #[error("reading the database failed")]
+    Task(#[from] JoinError),
     /// The operating system refused something basic.
     #[error("cannot start: {what}")]
     System {
@@ -78,22 +81,25 @@ pub enum DaemonError {
     },
 }
 
-/// Runs a server until SIGTERM or SIGINT.
+/// Runs a server until SIGTERM or SIGINT. At SIGHUP it reads its `file` anew: zones, keys and certificates.
 ///
 /// # Errors
 /// [`DaemonError`] if something that it cannot do without is missing.
-pub fn run(config: Config) -> Result<(), DaemonError> {
+pub fn run(config: Config, file: &Path) -> Result<(), DaemonError> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|source| DaemonError::System { what: "the asynchronous runtime", source })?;
-    runtime.block_on(serve(config))
+    runtime.block_on(serve(config, file))
 }
 
-async fn serve(config: Config) -> Result<(), DaemonError> {
+async fn serve(config: Config, file: &Path) -> Result<(), DaemonError> {
+    let fixed = Fixed::of(&config);
     let store = Arc::new(open_store(&config.database)?);
-    let zones = config.zones.into_iter().map(|zone| host(zone, &store)).collect::<Result<Vec<_>, _>>()?;
+    let hosted = config.zones.into_iter().map(|zone| host(zone, None, &store));
+    let hosted = hosted.collect::<Result<Vec<_>, _>>()?;
     let sources = config.listen.iter().map(SocketAddr::ip).filter(|ip| !ip.is_unspecified());
-    let server = Arc::new(Server::new(zones, config.keys, store, sources.collect()));
+    let contents = Contents::new(hosted.iter().cloned(), config.keys);
+    let server = Arc::new(Server::new(contents, store, sources.collect()));
     let mut tasks = JoinSet::new();
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     for address in config.listen {
@@ -103,25 +109,34 @@ async fn serve(config: Config) -> Result<(), DaemonError> {
         tasks.spawn(serve_udp(server.clone(), udp, config.rate_limit));
         tasks.spawn(serve_tcp(server.clone(), tcp, room.clone()));
     }
+    let mut certificate = None;
     if let Some(tls) = config.tls {
-        let acceptor = acceptor(&tls)?;
+        let (sender, acceptor) = watch::channel(acceptor(&tls)?);
+        certificate = Some(sender);
         for address in tls.listen {
             let failed = |source| DaemonError::Listen { address, what: "TLS", source };
             let listener = TcpListener::bind(address).await.map_err(failed)?;
             tasks.spawn(serve_tls(server.clone(), listener, acceptor.clone(), room.clone()));
         }
     }
-    for hosted in server.zones().cloned() {
-        tasks.spawn(tell_secondaries(server.clone(), hosted.clone()));
-        tasks.spawn(follow_primary(server.clone(), hosted));
-    }
     tasks.spawn(renew_signatures(server.clone()));
-    let (name, started) = (config.name.to_string(), Instant::now());
-    let report = move || Some(Status::of(&server, name.clone(), started.elapsed().as_secs()));
+    let (name, started, told) = (config.name.to_string(), Instant::now(), server.clone());
+    let report = move || Some(Status::of(&told, name.clone(), started.elapsed().as_secs()));
     let status = StatusSocket::bind(config.control_socket.as_path())?;
     tasks.spawn(status.serve(move || ready(report())));
+    let running = hosted.into_iter().map(|hosted| Running::new(&server, hosted)).collect();
+    let mut reloader = Reloader { server, running, certificate, fixed };
+    let on = |kind| signal(kind).map_err(|source| DaemonError::System { what: "signal handlers", source });
+    let mut hangups = on(SignalKind::hangup())?;
+    let (mut terminate, mut interrupt) = (on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
     tracing::info!(name = %config.name, "the server is up");
-    stopped().await?;
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = hangups.recv() => reloader.reload(file).await,
+        }
+    }
     tracing::info!("the server stops");
     Ok(())
 }
@@ -134,46 +149,11 @@ fn open_store(path: &Path) -> Result<Store, DaemonError> {
     Ok(Store::open(path)?)
 }
 
-/// A zone with what is known of it: from its file, or, where it changes or is another's, from the database.
-fn host(config: ZoneConfig, store: &Store) -> Result<Arc<Hosted>, DaemonError> {
-    let ZoneConfig { origin, content, access, secondaries } = config;
-    let (role, zone) = match content {
-        Content::File { zone, updaters, signer } => {
-            let is_kept = !updaters.is_empty() || signer.is_some();
-            let kept = if is_kept { store.load(&origin)? } else { None };
-            // Of a zone that others change the file is where it began. Of one that is only signed here, the serial
-            // number in the database has risen with the signatures; a file with a higher one is newer.
-            let is_newer = |kept: &Zone| SerialNumber::new(kept.serial()) > SerialNumber::new(zone.serial());
-            let zone = match kept {
-                Some(kept) if !updaters.is_empty() || is_newer(&kept) => {
-                    tracing::info!(zone = %origin, serial = kept.serial(), "the zone is taken from the database");
-                    kept
-                }
-                Some(_) | None => zone,
-            };
-            if is_kept {
-                store.replace(&zone)?;
-            }
-            (Role::Primary { updaters, signer }, Some(zone))
-        }
-        Content::Primary { address, key } => {
-            (Role::Secondary { primary: address, key }, store.load(&origin)?)
-        }
-    };
-    let hosted = Hosted::new(&origin, role, access, secondaries);
-    if let Some(zone) = zone {
-        hosted
-            .serve(zone, unix_now())
-            .map_err(|reason| DaemonError::Zone { origin: origin.to_string(), reason })?;
-    }
-    Ok(Arc::new(hosted))
-}
-
 async fn renew_signatures(server: Arc<Server>) {
     let mut due = interval(RENEWAL_CHECK);
     loop {
         due.tick().await;
-        for hosted in server.zones() {
+        for hosted in server.contents().zones() {
             server.renew(hosted).await;
         }
     }
@@ -191,15 +171,4 @@ fn acceptor(tls: &TlsConfig) -> Result<TlsAcceptor, DaemonError> {
     // The name of DNS over TLS (RFC 7858, in the registry of RFC 7301).
     config.alpn_protocols = vec![b"dot".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
-}
-
-/// Ready when the server is told to stop.
-async fn stopped() -> Result<(), DaemonError> {
-    let on = |kind| signal(kind).map_err(|source| DaemonError::System { what: "signal handlers", source });
-    let (mut terminate, mut interrupt) = (on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
 }

@@ -82,9 +82,11 @@ fn every_way_to_a_server_works_and_signatures_come_through() {
 #[test]
 fn a_dead_server_is_passed_over_and_what_has_expired_serves_in_the_end() {
     let namespace = Arc::new(Namespace::new().unwrap());
-    let (first, second) = (bind(&namespace), knot(&namespace, "127.0.0.2"));
+    let first = bind(&namespace);
     let resolving = Resolving::start(&namespace, "\"127.0.0.1\", \"127.0.0.2\"", "");
+    // Knot has no such name, and would answer first if it were there and this machine busy.
     assert_eq!(resolving.short(&["brief.example.com", "A"]), "203.0.113.7");
+    let second = knot(&namespace, "127.0.0.2");
     drop(second.kill());
     for host in ["www", "ns1", "alias"] {
         assert!(!resolving.short(&[&format!("{host}.example.com"), "A"]).is_empty(), "{host}");

@@ -78,6 +78,8 @@ trait Look: Send + 'static {
 /// What has arrived at one client.
 struct AtClient {
     traces: Vec<Trace>,
+    /// Which bytes a trace begins with.
+    begins: [bool; 256],
     frames: u64,
     bytes: u64,
     found: usize,
@@ -157,8 +159,12 @@ fn watch<T: Look>(
 
 impl AtClient {
     fn new() -> Self {
+        let traces = traces();
+        let mut begins = [false; 256];
+        traces.iter().for_each(|trace| begins[usize::from(trace.bytes[0])] = true);
         Self {
-            traces: traces(),
+            traces,
+            begins,
             frames: 0,
             bytes: 0,
             found: 0,
@@ -176,8 +182,12 @@ impl Look for AtClient {
             self.times_to_live.entry(source).or_default().insert(*ttl);
         }
         let is_data = is_data(frame);
-        for (number, trace) in self.traces.iter().enumerate() {
-            for place in trace.places_in(frame) {
+        // Most bytes begin none of them.
+        for place in (0..frame.len()).filter(|place| self.begins[usize::from(frame[*place])]) {
+            for (number, trace) in self.traces.iter().enumerate() {
+                if !frame[place..].starts_with(&trace.bytes) {
+                    continue;
+                }
                 if trace.is_short && is_data && place > DATA {
                     *self.places.entry((number, place)).or_default() += 1;
                 } else {
@@ -195,16 +205,8 @@ impl Look for AtRelay {
 }
 
 impl Trace {
-    /// Where in some bytes it is.
-    fn places_in<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
-        let (first, length) = (self.bytes[0], self.bytes.len());
-        let starts =
-            bytes.iter().enumerate().filter(move |(_, byte)| **byte == first).map(|(place, _)| place);
-        starts.filter(move |place| bytes.get(*place..*place + length) == Some(&self.bytes[..]))
-    }
-
     fn is_in(&self, bytes: &[u8]) -> bool {
-        self.places_in(bytes).next().is_some()
+        bytes.windows(self.bytes.len()).any(|window| window == self.bytes)
     }
 }
 

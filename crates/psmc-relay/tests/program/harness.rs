@@ -49,13 +49,13 @@ impl Relay {
         Self { key, address, directory, process }
     }
 
-    /// Starts a relay on a host of its own, with these `[[tunnel]]` sections and no site.
-    pub(crate) fn start_on(host: &Namespace, tunnels: &str) -> Self {
+    /// Starts a relay on a host of its own, with these lines of `[relay]`, these `[[tunnel]]` sections, and no site.
+    pub(crate) fn start_on(host: &Namespace, settings: &str, tunnels: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let key = PrivateKey::generate();
         write_key(&directory, &key);
         let address = SocketAddr::from(([127, 0, 0, 1], 5115));
-        let text = file(&directory, address, "", &[]) + tunnels;
+        let text = file(&directory, address, settings, &[]) + tunnels;
         fs::write(directory.path().join("relay.toml"), text).unwrap();
         let process = host.run(|| spawn(&directory));
         Self { key, address, directory, process }

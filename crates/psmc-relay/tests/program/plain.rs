@@ -2,8 +2,8 @@
 //! what scapy says, bit by bit, and read by tshark. Needs root, scapy and tshark, and fails without.
 
 use std::fs;
-use std::io::Read;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::process::Command;
 
 use psmc_net::netns::{Namespace, link_pair};
@@ -23,6 +23,8 @@ left_local = "203.0.113.1"
 right = "192.0.2.7"
 right_inside = ["10.2.0.0/16"]
 "#;
+
+const METRICS: &str = "127.0.0.1:9115";
 
 /// What the router's link to the right end takes.
 const NARROW: u32 = 1000;
@@ -159,7 +161,7 @@ fn read_by_tshark(packets: &[Vec<u8>]) -> (String, usize) {
 fn ends_of_others_see_what_scapy_says() {
     let hosts = hosts();
     let [left_host, relay_host, _, right_host] = &hosts;
-    let relay = Relay::start_on(relay_host, TUNNEL);
+    let relay = Relay::start_on(relay_host, &format!("metrics = \"{METRICS}\""), TUNNEL);
     let mut ends = [End::new(left_host, LEFT), End::new(right_host, RIGHT)];
     let index = |side: &str| usize::from(side == "right");
     let cases = cases();
@@ -196,6 +198,24 @@ fn ends_of_others_see_what_scapy_says() {
     assert_eq!(status.heard_too_big, Some(1));
     let to_left = cases.iter().filter(|case| case[3] == "left").count();
     assert_eq!(tunnel.to_left.packets, u64::try_from(to_left).unwrap());
+    let told = Command::new(env!("CARGO_BIN_EXE_psmc-relay"))
+        .arg("status")
+        .arg("--socket")
+        .arg(relay.socket())
+        .output();
+    let told = String::from_utf8(told.unwrap().stdout).unwrap();
+    assert!(told.contains("tunnel north, no limit\n  to the left end  203.0.113.5: 4 packets"), "{told}");
+    assert!(told.contains("2 misaddressed, 0 congested, 1 expired, 1 too big"), "{told}");
+    let metrics = relay_host.run(metrics);
+    for line in [
+        "psmc_relay_heard_too_big_total 1",
+        "psmc_relay_tunnel_packets_total{tunnel=\"north\",to=\"left\"} 4",
+        "psmc_relay_tunnel_path_mtu_bytes{tunnel=\"north\",to=\"right\"} 1000",
+        "psmc_relay_tunnel_refused_packets_total{kind=\"misaddressed\"} 2",
+        "psmc_relay_tunnel_icmp_errors_total{kind=\"sent\"} 3",
+    ] {
+        assert!(metrics.lines().any(|told| told == line), "{line}: {metrics}");
+    }
 
     // An end whose kernel knows no tunnels says so, and who sends there hears of it.
     let [mut left, right] = ends;
@@ -205,6 +225,15 @@ fn ends_of_others_see_what_scapy_says() {
     assert_eq!(&answer[32..36], &[198, 51, 100, 1], "the relay says it, by the name that the end knows");
     assert_eq!(&answer[40..42], &[3, 0], "the network is unreachable");
     relay.wait_for("the error", |status| status.tunnel_packets.heard_unreachable == 1);
+}
+
+/// What Prometheus is told.
+fn metrics() -> String {
+    let mut client = TcpStream::connect(METRICS).unwrap();
+    client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 fn mend_checksum(header: &mut [u8]) {

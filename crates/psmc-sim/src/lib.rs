@@ -8,10 +8,12 @@
 //! | `transport` | TCP: smoltcp with loss recovery and congestion control around it |
 //! | `site` | the engine of `psmc-core` on a host, with its sockets and connections |
 //! | `traffic` | who sends what, and what is seen of it |
+//! | [`overlay`] | apart from all that: thousands of nodes, and the messages of a protocol between them |
 //!
 //! [`World`] is what a user of this crate builds and runs.
 
 pub mod link;
+pub mod overlay;
 
 mod agenda;
 mod ids;

@@ -23,7 +23,7 @@ pub use counters::{DropReason, LinkCounters};
 pub use packet::{Arrival, PacketInfo};
 pub use trace::{Trace, TraceError};
 
-use chance::Dice;
+pub(crate) use chance::Dice;
 use clock::{Clock, Nanos};
 use policy::{Policy, Verdict};
 use queue::{Queue, Queued};

@@ -9,13 +9,13 @@ use super::config::Probability;
 
 /// A seeded generator, and the draws that a link makes from it.
 #[derive(Clone, Debug)]
-pub(super) struct Dice {
+pub(crate) struct Dice {
     rng: Pcg64Mcg,
 }
 
 impl Dice {
     /// Equal seeds throw equally.
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self { rng: Pcg64Mcg::seed_from_u64(seed) }
     }
 
@@ -25,7 +25,7 @@ impl Dice {
     }
 
     /// Evenly from 0 up to, but without, 1.
-    pub(super) fn uniform(&mut self) -> f64 {
+    pub(crate) fn uniform(&mut self) -> f64 {
         (self.rng.next_u64() >> (u64::BITS - f64::MANTISSA_DIGITS)) as f64 * f64::EPSILON / 2.0
     }
 

@@ -24,7 +24,7 @@ const COLUMNS: [&str; 10] = [
     "sum_mbps",
 ];
 
-const EXPERIMENTS: [&str; 43] = [
+const EXPERIMENTS: [&str; 45] = [
     "psmc-table-3.1",
     "psmc-table-3.2",
     "psmc-table-3.4",
@@ -53,6 +53,8 @@ const EXPERIMENTS: [&str; 43] = [
     "psmc-table-4.7",
     "psmc-video",
     "psmc-mirrors",
+    "psmc-fig-3.8",
+    "psmc-fig-3.9",
     "psmc-fig-5.7",
     "psmc-fig-5.8",
     "psmc-table-5.1",

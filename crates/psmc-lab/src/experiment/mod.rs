@@ -4,6 +4,7 @@
 //! A new one is a function in the module of its family, and an entry in the family's `EXPERIMENTS`.
 
 mod bed;
+mod overlay;
 mod psmc;
 mod report;
 mod row;
@@ -49,8 +50,8 @@ pub(crate) struct Setup<'a> {
 
 /// All of them, by seed and family.
 pub(crate) fn experiments() -> impl Iterator<Item = &'static Experiment> {
-    let families = psmc::FAMILIES.iter().chain(selection::FAMILIES).chain(watson::FAMILIES);
-    families.copied().flatten()
+    let families = psmc::FAMILIES.iter().chain(overlay::FAMILIES).chain(selection::FAMILIES);
+    families.chain(watson::FAMILIES).copied().flatten()
 }
 
 impl Experiment {
@@ -61,7 +62,8 @@ impl Experiment {
 
     /// Whether it computes, and needs no network.
     fn is_computed(&self) -> bool {
-        selection::FAMILIES.iter().copied().flatten().any(|computed| computed.name == self.name)
+        let computed = overlay::FAMILIES.iter().chain(selection::FAMILIES);
+        computed.copied().flatten().any(|computed| computed.name == self.name)
     }
 
     /// Makes all its measurements.

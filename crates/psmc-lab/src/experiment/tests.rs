@@ -151,6 +151,14 @@ fn selections_are_compared_without_a_lab() {
 }
 
 #[test]
+fn large_networks_are_simulated_without_a_lab() {
+    for (name, rows) in [("psmc-fig-3.8", 8), ("psmc-fig-3.9", 7)] {
+        let report = run(name, &mut Broken, &["200 nodes"]);
+        assert!(report.is_ok() && report.rows.len() == rows, "{}", report.text());
+    }
+}
+
+#[test]
 fn a_run_that_fails_is_not_ok() {
     let report = run("watson-table-4.4", &mut Broken, &["direct, 20 kB/s"]);
     assert_eq!(report.rows[0].ours, None);

@@ -61,11 +61,22 @@ impl TransitStub {
         draft
     }
 
-    /// The transit domains, in a circle with chords; their routers are the first.
-    fn transit(&self, edges: &mut Edges, dice: &mut Dice) -> std::ops::Range<usize> {
+    /// How many routers are in transit domains: the first of all. Without those, what is left falls apart into the stub domains.
+    pub fn transit_routers(&self) -> usize {
+        let (domains, size) = self.transit_domains();
+        domains * size
+    }
+
+    /// How many there are, and how many routers each has.
+    fn transit_domains(&self) -> (usize, usize) {
         let size = self.transit_size.clamp(1, self.routers.max(1));
         let per_domain = size * (1 + self.stubs_per_router * STUB_SIZE);
-        let domains = self.routers.div_ceil(per_domain).max(1);
+        (self.routers.div_ceil(per_domain).max(1), size)
+    }
+
+    /// The transit domains, in a circle with chords; their routers are the first.
+    fn transit(&self, edges: &mut Edges, dice: &mut Dice) -> std::ops::Range<usize> {
+        let (domains, size) = self.transit_domains();
         let mut clusters = Vec::new();
         for _ in 0..domains {
             let corner = (dice.between(0.0, COUNTRY), dice.between(0.0, COUNTRY));

@@ -2,7 +2,7 @@
 
 /// The middle one of an odd number of values, the higher one of the two in the middle of an even number; `None` if one is
 /// missing.
-pub(super) fn median(values: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
+pub(in crate::experiment) fn median(values: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
     let mut values = values.into_iter().collect::<Option<Vec<_>>>()?;
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()

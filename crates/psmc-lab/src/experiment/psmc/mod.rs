@@ -8,7 +8,7 @@ mod figures;
 mod latency;
 mod life;
 mod loss;
-mod median;
+pub(super) mod median;
 mod mirrors;
 mod paths;
 mod relayed;

@@ -59,7 +59,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     if !psmc_net::netns::is_privileged() {
         return Err("run it as root, for it makes network namespaces".into());
     }
-    if programs::on_path("dnsperf").is_none() {
+    if programs::on_path("dnsperf").is_err() {
         return Err("there is no dnsperf on the PATH: install the package dnsperf".into());
     }
     let mut rows: Vec<Row> = chosen(&args.only)?.into_iter().map(Row::new).collect();

@@ -28,7 +28,7 @@ pub(crate) enum Kind {
 impl Kind {
     /// Those that this machine has; ours is the first.
     pub(crate) fn found() -> impl Iterator<Item = Self> {
-        [Self::Ours, Self::Bind, Self::Knot].into_iter().filter(|kind| on_path(kind.program()).is_some())
+        [Self::Ours, Self::Bind, Self::Knot].into_iter().filter(|kind| on_path(kind.program()).is_ok())
     }
 
     pub(crate) fn name(self) -> &'static str {

@@ -1,5 +1,6 @@
 //! A resolver in a namespace, and a psmcd that is none.
 
+use std::net::UdpSocket;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{JoinHandle, sleep, spawn};
@@ -154,6 +155,11 @@ impl Drop for Resolving {
         drop(self.stop.take());
         let ended = self.thread.take().map(JoinHandle::join);
         assert!(std::thread::panicking() || ended.is_none_or(|ended| ended.is_ok()));
+        // A program that another test is about to start has copies of this process's sockets for a moment.
+        let is_free = || self.namespace.run(|| UdpSocket::bind((RESOLVER, 53)).is_ok());
+        while !is_free() {
+            sleep(Duration::from_millis(1));
+        }
     }
 }
 

@@ -13,7 +13,7 @@
 //! | `tcp` | TCP flows between the hosts |
 //! | `transfer` | the file, and the script of what happens meanwhile |
 //! | `deliveries` | what arrived when: rates and gaps |
-//! | `attack` | `psmc demo --attack`: another script, with a network and programs of its own |
+//! | `attack` | `psmc demo --attack` and `--root`: other scripts, with a network and programs of their own |
 //! | `view` | what is shown while it runs |
 //! | `report` | what is printed at the end |
 
@@ -57,6 +57,9 @@ pub struct DemoArgs {
     /// Flood a service, and see its clients go around by themselves
     #[arg(long, conflicts_with_all = ["relays", "cut"])]
     pub attack: bool,
+    /// Flood a root name server, and see resolvers go around by themselves; needs BIND 9
+    #[arg(long, conflicts_with_all = ["relays", "cut", "attack"])]
+    pub root: bool,
     /// How the fastest link is cut
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub cut: Cut,
@@ -93,6 +96,11 @@ async fn show(args: &DemoArgs) -> Result<bool, DemoError> {
         let report = attack::demonstrate(args.keep.as_deref()).await?;
         print(&report, || report.table(), args.json)?;
         return Ok(report.hash_ok);
+    }
+    if args.root {
+        let report = attack::demonstrate_root(args.keep.as_deref()).await?;
+        print(&report, || report.table(), args.json)?;
+        return Ok(true);
     }
     let report = demonstrate(args).await?;
     print(&report, || report.table(), args.json)?;

@@ -104,6 +104,29 @@ fn clients_of_a_flooded_service_go_around_by_themselves() {
 }
 
 #[test]
+fn resolvers_go_on_to_ask_a_flooded_root_name_server() {
+    let scratch = Scratch::new();
+    let output = scratch.demo(&psmc()).arg("--root").output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["route_up_ms"].is_number() && report["back_ms"].is_number(), "{report}\n{stderr}");
+    let resolvers = report["resolvers"].as_array().unwrap();
+    let without = resolvers.iter().find(|resolver| resolver["routes"] == false).unwrap();
+    let flooded_ms = without["under_attack"]["median_ms"].as_f64().unwrap_or(f64::INFINITY);
+    for resolver in resolvers {
+        let number = |when: &str, what: &str| resolver[when][what].as_f64();
+        let share = |when: &str| number(when, "per_s").unwrap() / number("before", "per_s").unwrap();
+        let is_whole = |share: f64| (0.8..1.25).contains(&share);
+        let median = |when: &str| number(when, "median_ms").unwrap_or(f64::INFINITY);
+        let is_spared = is_whole(share("under_attack")) && median("under_attack") < flooded_ms / 3.0;
+        assert_eq!(is_spared, resolver["routes"] == true, "{report}\n{stderr}");
+        assert!(is_whole(share("after")), "{report}\n{stderr}");
+    }
+    assert!(scratch.is_empty());
+}
+
+#[test]
 fn an_ordinary_user_sees_the_same() {
     let (scratch, shared) = (Scratch::new(), tempfile::tempdir().unwrap());
     chown(scratch.0.path(), Some(NOBODY), Some(NOBODY)).unwrap();

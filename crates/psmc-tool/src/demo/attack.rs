@@ -24,6 +24,7 @@
 //! | `hiding` | whether clients see where the hidden lines are |
 //! | `watch` | when what happened |
 //! | `report` | what is printed at the end |
+//! | `root` | `psmc demo --root`: the same network and programs, with a root name server behind the line |
 
 mod download;
 mod files;
@@ -33,6 +34,7 @@ mod name;
 mod network;
 mod programs;
 mod report;
+mod root;
 mod watch;
 
 use std::time::{Duration, Instant};
@@ -48,6 +50,7 @@ use hiding::{Hiding, HidingReport};
 use network::{CLIENTS, LINE_MBPS, Network};
 use programs::Programs;
 pub(super) use report::AttackReport;
+pub(super) use root::demonstrate as demonstrate_root;
 use watch::Watch;
 
 /// The service's name.
@@ -78,7 +81,7 @@ pub(super) async fn demonstrate(keep: Option<&std::path::Path>) -> Result<Attack
     ));
     let network = Network::new()?;
     let hiding = Hiding::start(&network)?;
-    let mut programs = Programs::start(&network, directory.path()).await?;
+    let mut programs = Programs::start(&network, SERVICE, directory.path()).await?;
     let set_up = programs.wait_until_up().await?;
     view.note(&format!(
         "eleven programs are up, and both clients reach the service, after {} ms",

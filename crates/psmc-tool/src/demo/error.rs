@@ -91,6 +91,22 @@ pub enum DemoError {
     /// What was captured and kept cannot be searched.
     #[error("cannot search what the clients have been told")]
     Capture(#[source] io::Error),
+    /// A resolver could not be asked.
+    #[error("cannot ask {of}")]
+    Dns {
+        /// Which one, or for what.
+        of: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// BIND did not start.
+    #[error("cannot start BIND of {of}; is it installed (on Debian: apt install bind9)?")]
+    Bind {
+        /// Its host.
+        of: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
     /// What arrived is not what was sent.
     #[error("the file that arrived is not the file that was sent: its SHA-256 differs")]
     Corrupt,

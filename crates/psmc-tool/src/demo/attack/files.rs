@@ -5,7 +5,6 @@ use std::path::Path;
 
 use psmc_net::keys::{PrivateKey, PublicKey};
 
-use super::SERVICE;
 use super::network::{CLIENTS, LINES, OPS, RELAYS, WWW, line_address, relay_address};
 
 /// Of psmcd, and of relays.
@@ -72,25 +71,27 @@ pub(super) fn site(directory: &Path) -> String {
 }
 
 /// That of a client's site: it knows the service's direct address, and no relay.
-pub(super) fn client(place: usize, site: &PublicKey, directory: &Path) -> String {
+pub(super) fn client(place: usize, service: &str, site: &PublicKey, directory: &Path) -> String {
     let (name, host) = (CLIENTS[place], 2 + place);
     let (socket, direct) = (socket(directory, name), line_address(0));
     format!(
         "[site]\nname = {name:?}\nprivate_key_file = \"{name}.key\"\naddresses = [\"10.77.0.{host}/24\"]\nlisten = {PORT}\n\
-         {socket}\n[[peer]]\nname = \"www\"\npublic_key = \"{site}\"\nallowed_ips = [\"{WWW}/32\", \"10.77.0.1/32\"]\n\
-         routes = \"prefer-direct\"\n\n[[peer.path]]\nname = \"direct\"\nendpoint = \"{direct}:{PORT}\"\n"
+         {socket}\n[[peer]]\nname = {:?}\npublic_key = \"{site}\"\nallowed_ips = [\"{WWW}/32\", \"10.77.0.1/32\"]\n\
+         routes = \"prefer-direct\"\n\n[[peer.path]]\nname = \"direct\"\nendpoint = \"{direct}:{PORT}\"\n",
+        label(service)
     )
 }
 
 /// That of a client's resolver. The second client is told by the coordinator as well.
-pub(super) fn resolver(place: usize, keys: &Keys, directory: &Path) -> String {
+pub(super) fn resolver(place: usize, service: &str, keys: &Keys, directory: &Path) -> String {
     let client = CLIENTS[place];
     let name = format!("{client}-dns");
     let (socket, path) = (socket(directory, &name), directory.display());
     let mut text = format!(
         "[resolver]\nname = {name:?}\nlisten = [\"{RESOLVER}\"]\nupstream = [\"{OPS}\"]\nstate_directory = {name:?}\n{socket}\n\
-         [[service]]\nname = {SERVICE:?}\npublic_key = \"{}\"\npeer = \"www\"\nsocket = '''{path}/{client}.sock'''\n",
-        keys.site.public()
+         [[service]]\nname = {service:?}\npublic_key = \"{}\"\npeer = {:?}\nsocket = '''{path}/{client}.sock'''\n",
+        keys.site.public(),
+        label(service)
     );
     if place > 0 {
         let coordinator = keys.coordinator.public();
@@ -104,14 +105,14 @@ pub(super) fn resolver(place: usize, keys: &Keys, directory: &Path) -> String {
 }
 
 /// That of the guard, which learns fast: a demonstration is short.
-pub(super) fn guard(keys: &Keys, directory: &Path) -> String {
+pub(super) fn guard(service: &str, keys: &Keys, directory: &Path) -> String {
     let (socket, path) = (socket(directory, "guard"), directory.display());
     let coordinator = keys.coordinator.public();
     let mut text = format!(
         "[guard]\nname = \"guard\"\nprivate_key_file = \"guard.key\"\ninterfaces = [{:?}]\ngateway = '''{path}/site.sock'''\n\
          signal_interface = {:?}\nlearning = 5\ncalm = 3\nstate_file = \"guard.json\"\n{socket}\n\
          [[coordinator]]\naddress = \"{OPS}:{SIGNAL_PORT}\"\npublic_key = \"{coordinator}\"\n\n\
-         [[service]]\nname = {SERVICE:?}\ntargets = [\"{WWW}\", \"{}\"]\n",
+         [[service]]\nname = {service:?}\ntargets = [\"{WWW}\", \"{}\"]\n",
         LINES[0],
         LINES[1],
         line_address(0)
@@ -123,12 +124,12 @@ pub(super) fn guard(keys: &Keys, directory: &Path) -> String {
 }
 
 /// The coordinator's, which knows everybody.
-pub(super) fn coordinator(keys: &Keys, directory: &Path) -> String {
+pub(super) fn coordinator(service: &str, keys: &Keys, directory: &Path) -> String {
     let socket = socket(directory, "coordinator");
     let mut text = format!(
         "[coordinator]\nname = \"coordinator\"\nprivate_key_file = \"coordinator.key\"\nlisten = {SIGNAL_PORT}\n\
          store = \"sqlite:coordinator.db\"\n{socket}\n\
-         [[service]]\nname = {SERVICE:?}\nkey_file = \"site.key\"\ngateway = \"{}\"\naddresses = [\"{WWW}\"]\n\
+         [[service]]\nname = {service:?}\nkey_file = \"site.key\"\ngateway = \"{}\"\naddresses = [\"{WWW}\"]\n\
          servers = [\"{OPS}\"]\ntsig_key_file = \"up.key\"\nrelays_per_group = 2\nlifetime = 60\nttl = 1\nhold = 2\n",
         keys.guard.public()
     );
@@ -159,12 +160,17 @@ pub(super) fn name_server(directory: &Path) -> String {
     )
 }
 
-/// The zone of the service.
-pub(super) fn zone() -> String {
+/// The zone of the service, which is one of example.com.
+pub(super) fn zone(service: &str) -> String {
     format!(
         "$ORIGIN example.com.\n$TTL 60\n@ IN SOA ns1 hostmaster 1 3600 600 86400 1\n@ IN NS ns1\nns1 IN A {OPS}\n\
-         www IN A {WWW}\n"
+         {service}. IN A {WWW}\n"
     )
+}
+
+/// What a service is called among peers.
+fn label(service: &str) -> &str {
+    service.split('.').next().unwrap_or(service)
 }
 
 fn socket(directory: &Path, name: &str) -> String {

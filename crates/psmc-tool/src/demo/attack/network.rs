@@ -77,6 +77,14 @@ impl Network {
         Ok(network)
     }
 
+    /// Makes one more host, beside the clients.
+    pub(super) fn add_host(&self, name: &str) -> Result<Namespace, NetnsError> {
+        let host = Namespace::new()?;
+        join((&self.inet, name, net(FURTHER, 1)), (&host, "wan", net(FURTHER, 2)))?;
+        host.add_route(DEFAULT, net(FURTHER, 1).addr().into())?;
+        Ok(host)
+    }
+
     fn lay_lines(&self) -> Result<(), NetnsError> {
         for ((name, gateway), number) in LINES.into_iter().zip(&self.gateways).zip(1..) {
             join((&self.inet, name, net(number, 1)), (gateway, "wan", net(number, 2)))?;
@@ -108,6 +116,9 @@ pub(super) fn line_address(place: usize) -> Ipv4Addr {
 
 /// Everywhere.
 const DEFAULT: IpNet = IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::UNSPECIFIED, 0));
+
+/// The number of the network of a further host.
+const FURTHER: u8 = 41;
 
 /// Between `inet` and the others.
 fn net(number: u8, host: u8) -> Ipv4Net {

@@ -40,10 +40,10 @@ pub(super) struct Sockets {
 }
 
 impl Programs {
-    /// Writes all configurations, and starts all programs, each when those that it needs answer.
-    pub(super) async fn start(network: &Network, directory: &Path) -> Result<Self, DemoError> {
+    /// Writes all configurations, for a service of this name, and starts all programs, each when those that it needs answer.
+    pub(super) async fn start(network: &Network, service: &str, directory: &Path) -> Result<Self, DemoError> {
         let keys = Keys::generate();
-        for (name, text) in keys.files().chain([("example.com.zone".to_owned(), files::zone())]) {
+        for (name, text) in keys.files().chain([("example.com.zone".to_owned(), files::zone(service))]) {
             write_private(&directory.join(name), &text)?;
         }
         let started = Instant::now();
@@ -58,19 +58,19 @@ impl Programs {
             &network.ops,
             Kind::Coordinator,
             "coordinator",
-            &files::coordinator(&keys, directory),
+            &files::coordinator(service, &keys, directory),
         )?;
         programs.wait_for_sockets().await?;
-        programs.add(&network.site, Kind::Guard, "guard", &files::guard(&keys, directory))?;
+        programs.add(&network.site, Kind::Guard, "guard", &files::guard(service, &keys, directory))?;
         programs.wait_for_sockets().await?;
         for (place, host) in network.clients.iter().enumerate() {
-            let site = files::client(place, &keys.site.public(), directory);
+            let site = files::client(place, service, &keys.site.public(), directory);
             programs.add(host, Kind::Daemon, CLIENTS[place], &site)?;
         }
         programs.wait_for_sockets().await?;
         for (place, host) in network.clients.iter().enumerate() {
             let name = format!("{}-dns", CLIENTS[place]);
-            programs.add(host, Kind::Resolver, &name, &files::resolver(place, &keys, directory))?;
+            programs.add(host, Kind::Resolver, &name, &files::resolver(place, service, &keys, directory))?;
         }
         programs.wait_for_sockets().await?;
         Ok(programs)

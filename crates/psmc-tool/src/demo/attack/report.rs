@@ -97,7 +97,6 @@ impl AttackReport {
         let clients: Vec<_> =
             clients.map(|(name, (deliveries, hash_ok))| client(name, deliveries, *hash_ok, &spans)).collect();
         let sum = |rate: fn(&ClientReport) -> f64| round(clients.iter().map(rate).sum());
-        let since = |from: Option<Duration>, to: Option<Duration>| Some(ms(to?.saturating_sub(from?)));
         Self {
             line_mbps: LINE_MBPS,
             flood_mbps: round(flood.mbps),
@@ -223,7 +222,12 @@ fn client(name: &'static str, deliveries: &Deliveries, hash_ok: bool, spans: &Sp
     }
 }
 
+/// From one moment to another, in ms, if both have come.
+pub(super) fn since(from: Option<Duration>, to: Option<Duration>) -> Option<f64> {
+    Some(ms(to?.saturating_sub(from?)))
+}
+
 /// The last of all moments, if each has come.
-fn last(moments: &[Option<Duration>]) -> Option<Duration> {
+pub(super) fn last(moments: &[Option<Duration>]) -> Option<Duration> {
     moments.iter().copied().reduce(|one, other| one.zip(other).map(|(one, other)| one.max(other))).flatten()
 }

@@ -54,10 +54,14 @@ fn one_is_killed_and_one_cut_off_and_the_reaction_happens_once() {
     let name = format!("co{}", third + 1);
     cluster.wait("news", |cluster| (cluster.status(second)["leader"] == name.as_str()).then_some(()));
     guard.attacked.store(false, Ordering::Relaxed);
-    cluster.wait("the end of the attack", |cluster| {
-        (cluster.status(third)["services"][0]["stage"] == "expiring").then_some(())
+    // On a busy machine the lead may change hands again.
+    let last = cluster.wait("the end of the attack", |cluster| {
+        (0..cluster.hosts.len()).find(|&host| {
+            let status = cluster.status(host);
+            status["leads"] == true && status["services"][0]["stage"] == "expiring"
+        })
     });
-    assert!(tool(&cluster.hosts[third].socket, &["withdraw", SERVICE]).status.success());
+    assert!(tool(&cluster.hosts[last].socket, &["withdraw", SERVICE]).status.success());
     cluster.wait("the end of routes", |cluster| routes_in_dns(&cluster.world).is_none().then_some(()));
     cluster.wait("the guard's knowledge", |_| {
         (guard.heard.lock().unwrap().last()?.stage == Stage::Withdrawn).then_some(())
@@ -66,7 +70,11 @@ fn one_is_killed_and_one_cut_off_and_the_reaction_happens_once() {
 
     let ids: BTreeSet<u64> = guard.heard.lock().unwrap().iter().map(|mitigation| mitigation.id).collect();
     assert_eq!(ids, BTreeSet::from([id]), "the guard was told of one mitigation");
-    assert_eq!(cluster.leaders, [first, second, third], "nobody led while another did");
+    assert!(
+        cluster.leaders.starts_with(&[first, second, third]),
+        "nobody led while another did: {:?}",
+        cluster.leaders
+    );
     cluster.assert_done_once(second, relays.len());
 }
 

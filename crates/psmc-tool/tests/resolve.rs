@@ -1,0 +1,90 @@
+//! `psmc dns resolve` reads its file anew while it runs, in a namespace. Needs root.
+
+#![expect(clippy::unwrap_used, reason = "what fails here is a failed test")]
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use psmc_net::keys::PrivateKey;
+use psmc_net::netns::Namespace;
+use serde_json::Value;
+
+/// How long a busy machine may take for what takes no time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A resolver, which ends with the test.
+struct Resolver(Child);
+
+impl Drop for Resolver {
+    fn drop(&mut self) {
+        // It is ours, and its files are about to go.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Resolver {
+    fn start(namespace: &Namespace, directory: &Path) -> Self {
+        let log = File::create(directory.join("log")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_psmc"));
+        command.current_dir(directory).args(["dns", "resolve", "run", "local.toml"]);
+        command.stdout(log.try_clone().unwrap()).stderr(log);
+        Self(namespace.spawn(&mut command).unwrap())
+    }
+
+    fn hang_up(&self) {
+        let sent = Command::new("kill").args(["-HUP", &self.0.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+    }
+}
+
+fn write(directory: &Path, more: &str) {
+    let text = format!(
+        "[resolver]\nname = \"local\"\nlisten = [\"127.0.0.54\"]\nupstream = [\"127.0.0.1\"]\n\
+         state_directory = \"state\"\ncontrol_socket = \"{}\"\n{more}",
+        directory.join("sock").display()
+    );
+    fs::write(directory.join("local.toml"), text).unwrap();
+}
+
+/// How many services the running resolver has; `None` before it is up.
+fn services(directory: &Path) -> Option<usize> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_psmc"));
+    let output =
+        command.args(["dns", "resolve", "status", "--json"]).arg(directory.join("sock")).output().unwrap();
+    let status: Value = serde_json::from_slice(&output.stdout).ok()?;
+    status["services"].as_array().map(Vec::len)
+}
+
+fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_service_comes_at_a_hangup_and_a_file_that_is_wrong_changes_nothing() {
+    let namespace = Namespace::new().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    write(directory, "");
+    let resolver = Resolver::start(&namespace, directory);
+    wait_for("it is up", || services(directory) == Some(0));
+    let key = PrivateKey::from_seed([1; 32]).public();
+    let service = format!(
+        "[[service]]\nname = \"www.example.com\"\npublic_key = \"{key}\"\npeer = \"hq\"\nsocket = \"/run/none.sock\"\n"
+    );
+    write(directory, &service);
+    resolver.hang_up();
+    wait_for("there is a service", || services(directory) == Some(1));
+    write(directory, "nonsense = 1\n");
+    resolver.hang_up();
+    let log = || fs::read_to_string(directory.join("log")).unwrap();
+    wait_for("it complains", || log().contains("all stays as it is"));
+    assert!(log().contains("nonsense"), "{}", log());
+    assert_eq!(services(directory), Some(1));
+}

@@ -88,7 +88,7 @@ impl Script {
 }
 
 impl StepId {
-    /// Its place in what [`play`](super::play) returns.
+    /// Its place in what [`play`](super::play()) returns.
     #[must_use]
     pub fn number(self) -> usize {
         self.0

@@ -213,7 +213,7 @@ impl Host {
         );
         let file = format!("co{number}.toml");
         write(path, &file, &place.file(path, RELAYS, service, &tls));
-        let program = crate::programs::program("psmc-coordinator");
+        let program = crate::common::program("psmc-coordinator");
         let coordinator = run(&namespace, path, &program, place.name, &["--config", &file]);
         let socket = path.join(if number == 1 { "co.sock".to_owned() } else { format!("co{number}.sock") });
         Self { coordinator: Some(coordinator), _etcd: etcd, socket, namespace }

@@ -16,11 +16,11 @@ use psmc_signal::{Alert, AlertKind, Measured, Message, Role};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::common::program;
 use crate::parts::{
     KEY, Place, Running, SERVICE, coordinator_key, relay_key, service_key, spawn, start_dns, start_relay,
     write, write_keys,
 };
-use crate::programs::program;
 
 /// For what takes no time to speak of, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

@@ -6,9 +6,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot prepare its hosts has failed")]
 
+#[path = "../../../../tests/common/mod.rs"]
+mod common;
+
 mod harness;
 mod parts;
-mod programs;
 
 mod attack;
 mod cluster;

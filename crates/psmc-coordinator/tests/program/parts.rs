@@ -10,7 +10,7 @@ use std::process::{Child, Command};
 use psmc_net::keys::PrivateKey;
 use psmc_net::netns::Namespace;
 
-use crate::programs::program;
+use crate::common::program;
 
 /// What whoever raises alerts by HTTP has to show.
 pub(crate) const TOKEN: &str = "0123456789abcdef";

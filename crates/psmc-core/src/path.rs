@@ -55,9 +55,6 @@ use usage::Usage;
 /// The most packets that wait in a path for its pacer, having been given to it for good (`flow`, `redundant`).
 const MAX_OUTBOX: usize = 512;
 
-/// Headers of UDP and of the larger IP version, in bytes.
-const OUTER_HEADERS: u16 = 48;
-
 /// Where the datagrams of a path go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathAddress {
@@ -142,7 +139,8 @@ impl Path {
         keepalive: Duration,
         now: Instant,
     ) -> Self {
-        let max_datagram = mtu::ceiling(config.mtu, OUTER_HEADERS);
+        let headers = mtu::headers_to(address.remote);
+        let max_datagram = mtu::ceiling(config.mtu, headers);
         Self {
             id,
             governor: Governor::new(config.congestion.build(max_datagram, None), config.max_rate),
@@ -177,7 +175,7 @@ impl Path {
             answered_at: now,
             keepalive,
             scrutiny: false,
-            mtu: PathMtu::new(max_datagram, OUTER_HEADERS, now),
+            mtu: PathMtu::new(max_datagram, headers, now),
         }
     }
 
@@ -292,16 +290,21 @@ impl Path {
     /// Moves the path to another remote address (roaming, NAT rebinding).
     pub(crate) fn move_to(&mut self, address: PathAddress, now: Instant) {
         self.address = address;
-        self.mtu.restart(now);
+        self.refit(now);
         self.liveness.probe_now(now);
     }
 
     /// The network under the path is another one: it starts as a new path would, with its numbers going on.
     pub(crate) fn rebind(&mut self, address: PathAddress, now: Instant) {
         self.address = address;
-        self.mtu.restart(now);
+        self.refit(now);
         self.liveness.revalidate(now);
         self.restart(now);
+    }
+
+    /// Seeks the size of datagrams anew: for another address, or with other headers in front of them.
+    fn refit(&mut self, now: Instant) {
+        self.mtu.restart(self.datagram_ceiling(), mtu::headers_to(self.address.remote), now);
     }
 
     /// Forgets what was learnt of a path that may be quite another one by now: as if it were as short as ever, data would
@@ -329,7 +332,7 @@ impl Path {
     pub(crate) fn set_congestion(&mut self, congestion: CongestionConfig) {
         if congestion != self.config.congestion {
             self.config.congestion = congestion;
-            let controller = congestion.build(mtu::ceiling(self.config.mtu, OUTER_HEADERS), None);
+            let controller = congestion.build(self.datagram_ceiling(), None);
             self.governor.set_controller(controller);
         }
     }

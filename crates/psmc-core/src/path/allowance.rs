@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::pacer::Pacer;
-use super::{OUTER_HEADERS, Path, mtu, on_wire};
+use super::{Path, mtu, on_wire};
 use crate::coupling::{Feedback, Share};
 
 /// What a path may send, as long as it is not touched.
@@ -60,7 +60,7 @@ impl Path {
 
     /// The largest datagram that the path may turn out to carry.
     pub(crate) fn datagram_ceiling(&self) -> u16 {
-        mtu::ceiling(self.config.mtu, OUTER_HEADERS)
+        mtu::ceiling(self.config.mtu, mtu::headers_to(self.address.remote))
     }
 
     /// What has been learnt since the last call.

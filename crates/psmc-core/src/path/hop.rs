@@ -9,10 +9,7 @@ use psmc_wire::datagram::Marks;
 use psmc_wire::hop::{HOP_HEADER_LEN, Hop, write_hop_header};
 use psmc_wire::ids::KeyBytes;
 
-use super::{OUTER_HEADERS, Path, PathAddress, mtu};
-
-/// Headers of UDP and IPv4, in bytes.
-const OUTER_HEADERS_V4: u16 = 28;
+use super::{Path, PathAddress};
 
 /// A session at a relay, or at each relay of a chain, that a site has reserved for a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,14 +99,6 @@ impl FirstHop {
     pub(crate) fn renewed(self) -> Self {
         if self.outlives_session() { self } else { Self::Awaited }
     }
-
-    fn outer_headers(&self, remote: SocketAddr) -> u16 {
-        match self {
-            // Which IP version a direct path has may change as the peer moves; that of a relay does not.
-            Self::Relay(_) if remote.ip().to_canonical().is_ipv4() => OUTER_HEADERS_V4,
-            Self::Peer | Self::Awaited | Self::Relay(_) => OUTER_HEADERS,
-        }
-    }
 }
 
 impl Path {
@@ -131,7 +120,6 @@ impl Path {
         self.first_hop = FirstHop::Relay(Relayed { to: near, next: PacketNumber::default(), relay, peers });
         self.config.remote = remote;
         self.rebind(PathAddress { remote, ..self.address }, now);
-        self.refit(now);
     }
 
     /// The peer has told what datagrams on its path must carry. Its newest challenge is answered once more: what was
@@ -170,11 +158,5 @@ impl Path {
     /// Whether datagrams from elsewhere move the path: the relay that this site has chosen does not move by itself.
     pub(crate) fn follows_peer(&self) -> bool {
         !(self.opened_here && matches!(self.first_hop, FirstHop::Relay(_)))
-    }
-
-    /// Seeks the datagram size anew if the headers around it have changed.
-    fn refit(&mut self, now: Instant) {
-        let headers = self.first_hop.outer_headers(self.address.remote);
-        self.mtu.set_headers(mtu::ceiling(self.config.mtu, headers), headers, now);
     }
 }

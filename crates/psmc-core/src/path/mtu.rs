@@ -13,6 +13,7 @@
 //! interface allows: a path without a narrow place is known after one round trip. A probe is a datagram of its own
 //! whose loss says nothing about congestion or silence.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use psmc_wire::PacketNumber;
@@ -36,6 +37,17 @@ const GRAIN: u16 = 8;
 
 /// So many datagrams above the base size, lost in a row while a smaller one arrived, are a black hole.
 const BLACK_HOLE: u32 = 4;
+
+/// Headers of UDP and IPv4, in bytes.
+const HEADERS_V4: u16 = 28;
+
+/// Headers of UDP and IPv6, in bytes.
+const HEADERS_V6: u16 = 48;
+
+/// Headers of IP and UDP around a datagram that leaves for this address, in bytes.
+pub(crate) fn headers_to(remote: SocketAddr) -> u16 {
+    if remote.ip().to_canonical().is_ipv4() { HEADERS_V4 } else { HEADERS_V6 }
+}
 
 /// How large datagrams may be that a link with this MTU takes.
 pub(crate) fn ceiling(link_mtu: u16, headers: u16) -> u16 {
@@ -124,16 +136,10 @@ impl PathMtu {
         self.confirmed + self.headers
     }
 
-    /// The path may be another one: the search begins anew, from the base.
-    pub(crate) fn restart(&mut self, now: Instant) {
-        self.begin(self.ceiling, self.headers, now);
-    }
-
-    /// The headers around each datagram are others: the search begins anew, unless nothing has changed.
-    pub(crate) fn set_headers(&mut self, ceiling: u16, headers: u16, now: Instant) {
-        if headers != self.headers {
-            self.begin(ceiling, headers, now);
-        }
+    /// The path may be another one, with headers of other lengths: the search begins anew, from the base.
+    pub(crate) fn restart(&mut self, ceiling: u16, headers: u16, now: Instant) {
+        // What was given to it may be too large for it even if datagrams had the base size before.
+        *self = Self { shrunk: true, ..Self::new(ceiling, headers, now) };
     }
 
     /// When [`next_probe`](Self::next_probe) is due, on a path that works.
@@ -252,11 +258,6 @@ impl PathMtu {
 
     fn base(&self) -> u16 {
         BASE_PACKET - self.headers
-    }
-
-    fn begin(&mut self, ceiling: u16, headers: u16, now: Instant) {
-        let shrunk = self.confirmed > self.base() || self.shrunk;
-        *self = Self { shrunk, ..Self::new(ceiling, headers, now) };
     }
 
     /// The size that was confirmed is not any more; it is the first to be probed. If it was a false alarm, that

@@ -12,9 +12,14 @@ const MAX_GAP: Duration = Duration::from_secs(1);
 /// For what takes no time to speak of.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// By how much the size that is found may be above the link's: headers of IPv6 are reckoned with where those of IPv4
-/// are sent, and the kernel's own links leave room for a VLAN tag.
-const RECKONED: u16 = 20 + 4;
+/// By how much the size that is found may be above the link's: the kernel's own links leave room for a VLAN tag.
+const RECKONED: u16 = 4;
+
+/// The largest inner packet that a datagram over IPv4 has room for on a link of 1500 bytes.
+const WHOLE: u16 = 1433;
+
+/// What the narrow link carries.
+const NARROW: u16 = 1300;
 
 /// What a shaped link carries, in Mbit/s.
 const MBIT: u64 = 40;
@@ -23,7 +28,7 @@ const MBIT: u64 = 40;
 fn packets_larger_than_a_link_pass_and_both_links_carry_them() {
     let tunnel = with_a_narrow_link(Plan { clamp_mss: Some("off"), ..plan() });
     let inside = tunnel.hq.inner(Family::V4);
-    // A full-size packet of the tunnel, whose MTU is 1400.
+    // A full-size packet of the tunnel, whose MTU is 1400 as long as a path has room for no more.
     let ping = ["ping", "-c", "20", "-i", "0.02", "-w", "10", "-M", "do", "-s", "1372", &inside.to_string()];
     let pings = tunnel.van.run(&ping);
     assert!(pings.contains(" 0% packet loss"), "{pings}");
@@ -82,10 +87,31 @@ fn tcp_goes_on_when_a_link_becomes_narrow() {
     bulk.finish();
 }
 
+#[test]
+fn the_interface_takes_what_every_path_carries_whole() {
+    let tunnel = Tunnel::start(Plan::default());
+    for site in [&tunnel.van, &tunnel.hq] {
+        wait_for("an interface fitted to its paths", PATIENCE, || (inner_mtu(site) == WHOLE).then_some(()));
+    }
+    let inside = tunnel.hq.inner(Family::V4).to_string();
+    let ping = ["ping", "-c", "20", "-i", "0.02", "-w", "10", "-M", "do", "-s", "1405", &inside];
+    let pings = tunnel.van.run(&ping);
+    assert!(pings.contains(" 0% packet loss"), "{pings}");
+    assert_eq!(tunnel.van.peer().parts["split"], 0);
+}
+
+/// The MTU of a site's interface.
+fn inner_mtu(site: &Site) -> u16 {
+    let link = site.run(&["ip", "-oneline", "link", "show", "psmc0"]);
+    let words: Vec<_> = link.split_whitespace().collect();
+    let at = words.iter().position(|word| *word == "mtu").unwrap();
+    words[at + 1].parse().unwrap()
+}
+
 /// A tunnel whose first link carries less than a full-size packet, when that is found out.
 fn with_a_narrow_link(plan: Plan) -> Tunnel {
     let mut tunnel = Tunnel::prepare(plan);
-    set_mtu(&tunnel, 1, 1280);
+    set_mtu(&tunnel, 1, NARROW);
     tunnel.hq.start();
     tunnel.van.start();
     tunnel.wait_until_up();

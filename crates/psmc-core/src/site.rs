@@ -463,6 +463,13 @@ impl Site {
         &self.refusals
     }
 
+    /// The largest inner packet, in bytes, that every path of every peer carries in one piece which may carry data, as far
+    /// as is known. `None` without such paths.
+    #[must_use]
+    pub fn least_room(&self) -> Option<usize> {
+        self.peers.values().filter_map(Session::least_room).min()
+    }
+
     /// The present state of a peer.
     #[must_use]
     pub fn status(&self, peer: PeerId) -> Option<PeerStatus> {

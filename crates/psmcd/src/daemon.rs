@@ -11,6 +11,7 @@ mod connections;
 mod control;
 mod dial;
 mod farewell;
+mod fitting;
 mod interface;
 mod links;
 mod paths;

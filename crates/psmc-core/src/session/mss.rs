@@ -35,7 +35,7 @@ impl Session {
     }
 
     /// The largest inner packet that every path carries in one piece which may carry data.
-    fn least_room(&self) -> Option<usize> {
+    pub(crate) fn least_room(&self) -> Option<usize> {
         self.paths.iter().filter(|path| path.rank().is_some()).map(Path::expected_room).min()
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use psmc_core::{PathConfig, PathState, SiteConfig, SocketId};
 use psmc_net::keys::PrivateKey;
 use psmc_sim::{HostId, Identity, LinkId, PathSetup, PeerSetup, SiteId, SiteSetup, World};
-use psmcd::config::{Config, PathSettings, Paths, Peer};
+use psmcd::config::{Config, InnerMtu, PathSettings, Paths, Peer};
 use psmcd::daemon::settings::{path_config, peer_config, site_config};
 
 use super::SimError;
@@ -81,7 +81,9 @@ fn setup(
     let config = Config::parse(&text, Path::new("psmcd.toml"));
     let config = config.map_err(|source| SimError::Settings { tunnel: tunnel.name.clone(), source })?;
     // The world has chance of its own.
-    let engine = SiteConfig { seed: [0; 32], ..site_config(&config.site) };
+    // Nor does anybody fit the interface's MTU to the paths while it runs.
+    let mtu = config.site.mtu.map_or(InnerMtu::FITTED_LEAST, InnerMtu::get);
+    let engine = SiteConfig { seed: [0; 32], mtu, ..site_config(&config.site) };
     let identity = |end| Identity(2 * id.0 as u64 + end as u64);
     let peers = config.peers.iter().map(|peer| PeerSetup {
         identity: identity(1 - end),

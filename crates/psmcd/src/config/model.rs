@@ -45,8 +45,8 @@ pub struct Site {
     pub grants_file: Option<PathBuf>,
     /// The name of its TUN interface; `None` leaves it to the kernel (`psmc%d`).
     pub interface: Option<InterfaceName>,
-    /// The MTU of its TUN interface.
-    pub mtu: InnerMtu,
+    /// The MTU of its TUN interface; `None` fits it to the paths.
+    pub mtu: Option<InnerMtu>,
     /// What becomes of the MSS of TCP connections through the tunnel.
     pub clamp_mss: ClampMss,
     /// Its traffic classes, beside those that every site has, or in place of them.

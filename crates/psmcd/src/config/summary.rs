@@ -30,9 +30,10 @@ impl Config {
         } else if !site.register.is_empty() {
             writeln!(f, "  registers at {}", joined(&site.register))?;
         }
-        match &site.interface {
-            Some(name) => writeln!(f, "  interface    {name}, MTU {}", site.mtu.get())?,
-            None => writeln!(f, "  interface    the next free psmc0, psmc1, …, MTU {}", site.mtu.get())?,
+        let name = site.interface.as_ref().map_or("the next free psmc0, psmc1, …", |name| name.as_str());
+        match site.mtu {
+            Some(mtu) => writeln!(f, "  interface    {name}, MTU {}", mtu.get())?,
+            None => writeln!(f, "  interface    {name}, MTU as the paths have room")?,
         }
         if site.clamp_mss != ClampMss::default() {
             writeln!(f, "  MSS of TCP   {}", site.clamp_mss)?;

@@ -34,7 +34,7 @@ fn defaults_are_what_the_documentation_says() {
     )
     .unwrap();
     let (site, peer) = (&config.site, &config.peers[0]);
-    assert_eq!((site.listen, site.interface.as_ref(), site.mtu.get()), (Listen::default(), None, 1400));
+    assert_eq!((site.listen, site.interface.as_ref(), site.mtu), (Listen::default(), None, None));
     assert_eq!(site.control_socket.to_string(), "/run/psmc/van.sock");
     assert_eq!(
         (peer.treatment.scheduler, peer.treatment.reorder),

@@ -19,6 +19,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use super::DaemonError;
 use super::connections::TaskEnd;
+use super::fitting::Fitting;
 use super::paths::LISTEN_SOCKET;
 use super::peers::Peer;
 use super::plane::{self, Notice, PlaneHandle, Started};
@@ -67,6 +68,8 @@ pub(super) struct Control {
     pub(super) netlink: Netlink,
     pub(super) tun_name: String,
     pub(super) tun_index: u32,
+    /// What fits the interface to the paths, if the configuration does not say how large its packets may be.
+    pub(super) fitting: Option<Fitting>,
     pub(super) next_socket: u32,
     pub(super) retry_paths: bool,
     pub(super) started: Instant,
@@ -111,6 +114,7 @@ impl Control {
                 TaskEnd::Listener
             });
         }
+        let fitting = site.mtu.is_none().then(Fitting::new);
         let mut control = Self {
             grants: Grants::new(site.grants_file.clone(), identity.public()),
             site,
@@ -130,6 +134,7 @@ impl Control {
             netlink,
             tun_name,
             tun_index,
+            fitting,
             next_socket: LISTEN_SOCKET.0,
             retry_paths: false,
             started: Instant::now(),
@@ -181,7 +186,7 @@ impl Control {
             tokio::select! {
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
-                Some(event) = self.news.recv() => self.on_news(&event),
+                Some(event) = self.news.recv() => self.on_news(&event).await?,
                 notice = self.notices.recv() => match notice {
                     Some(notice) => self.on_notice(notice).await?,
                     None => return Err(DaemonError::PlaneDied),
@@ -194,7 +199,10 @@ impl Control {
                 event = self.link_events.next() => self.on_network_event(event?).await?,
                 Some(call) = self.server.next_call() => self.on_call(call).await?,
                 _ = retry.tick(), if self.retry_paths => self.retry_paths().await,
-                _ = look.tick() => self.look_at_paths().await?,
+                _ = look.tick() => {
+                    self.look_at_paths().await?;
+                    self.fit_interface().await?;
+                }
                 _ = self.route_looks.tick(), if watches_routes => self.look_at_routes().await?,
             }
         }
@@ -231,7 +239,7 @@ impl Control {
     }
 
     /// Something has happened that can be missed.
-    fn on_news(&mut self, event: &Event) {
+    async fn on_news(&mut self, event: &Event) -> Result<(), DaemonError> {
         if let Event::PathChanged { peer, path, state } = event {
             self.look_soon();
             match self.keeper(*peer, *path) {
@@ -241,6 +249,10 @@ impl Control {
             }
         }
         self.log_event(event);
+        if let Event::PathChanged { state: PathState::Active, .. } = event {
+            self.fit_interface().await?;
+        }
+        Ok(())
     }
 
     /// Has a keeper do its work.

@@ -19,7 +19,7 @@ use super::plane::Plane;
 use super::relays::{Goal, Keeper, Lead, LocalEnd, Spares};
 use super::settings::path_config;
 use super::tunnels::{Bind, PortError, TUNNEL_HEADER};
-use crate::config::{Endpoint, Host, MAX_CHAIN, Name, PathSettings, Relay, TUNNEL_OVERHEAD};
+use crate::config::{Endpoint, Host, InnerMtu, MAX_CHAIN, Name, PathSettings, Relay, TUNNEL_OVERHEAD};
 
 /// The socket on the listening port, used by paths that are bound to nothing.
 pub(super) const LISTEN_SOCKET: SocketId = SocketId(0);
@@ -248,7 +248,8 @@ impl Control {
         if tunnel.is_some() {
             mtu = mtu.saturating_sub(TUNNEL_HEADER);
         }
-        let needed = usize::from(self.site.mtu.get()) + TUNNEL_OVERHEAD;
+        let needed =
+            usize::from(self.site.mtu.map_or(InnerMtu::FITTED_LEAST, InnerMtu::get)) + TUNNEL_OVERHEAD;
         if usize::from(mtu) < needed {
             let path = settings.name.as_str();
             tracing::info!(path, mtu, needed, "full-size packets travel in parts on this path");

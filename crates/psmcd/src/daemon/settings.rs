@@ -9,14 +9,14 @@ use psmc_core::{
 use psmc_net::keys::{PublicKey, random_seed};
 use psmc_net::tun::TunConfig;
 
-use crate::config;
+use crate::config::{self, InnerMtu};
 
 /// What the engine is told about this site.
 #[must_use]
 pub fn site_config(site: &config::Site) -> SiteConfig {
     SiteConfig {
         name: site.name.to_string(),
-        mtu: site.mtu.get(),
+        mtu: site.mtu.map_or(InnerMtu::FITTED_MOST, InnerMtu::get),
         aead: psmc_net::aead::preferred(),
         hidden: site.is_hidden,
         classes: classes(&site.classes),
@@ -75,7 +75,7 @@ fn priority(priority: config::ClassPriority) -> Priority {
 pub(super) fn tun_config(site: &config::Site) -> TunConfig {
     TunConfig {
         name: site.interface.as_ref().map(|name| name.as_str().to_owned()),
-        mtu: site.mtu.get(),
+        mtu: site.mtu.map_or(InnerMtu::FITTED_LEAST, InnerMtu::get),
         addresses: site.addresses.iter().map(|address| address.net()).collect(),
     }
 }

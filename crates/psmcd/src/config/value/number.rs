@@ -58,6 +58,13 @@ impl InnerMtu {
     /// The smallest: what IPv6 asks of every link (RFC 8200 §5).
     pub const LEAST: u16 = 1280;
 
+    /// What an interface has at least that is fitted to its paths: a full-size packet then fits, sealed, into an Ethernet
+    /// frame, PPPoE's or an LTE link's, whatever the IP version of the network.
+    pub const FITTED_LEAST: u16 = 1400;
+
+    /// What such an interface has at most: what hosts, and the networks behind them, are used to.
+    pub const FITTED_MOST: u16 = 1500;
+
     /// Up to a TUN's 65535 less room for offload headers.
     const RANGE: RangeInclusive<u16> = Self::LEAST..=65000;
 
@@ -67,19 +74,12 @@ impl InnerMtu {
     }
 }
 
-impl Default for InnerMtu {
-    /// A full-size packet then fits, sealed, into an Ethernet frame, PPPoE's or an LTE link's, without being split.
-    fn default() -> Self {
-        Self(1400)
-    }
-}
-
 impl FromStr for InnerMtu {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         bounded(text, &Self::RANGE).map(Self).ok_or_else(|| {
-            let remedy = "choose 1280 to 65000 bytes, or leave it out for 1400";
+            let remedy = "choose 1280 to 65000 bytes, or leave it out to have it fitted to the paths";
             ValueError::new(format!("{text} is no MTU for the tunnel"), remedy)
         })
     }

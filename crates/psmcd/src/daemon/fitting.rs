@@ -1,0 +1,92 @@
+//! The MTU of the tunnel's interface, where the configuration leaves it to the paths.
+//!
+//! It is what the paths carry in one piece, so that a large packet is one datagram, and no two. It grows at once, and
+//! shrinks late: what has become too large travels in parts meanwhile, while hosts that have found out what fits would have
+//! to find out again, at the price of what they sent.
+
+use std::time::{Duration, Instant};
+
+use super::DaemonError;
+use super::control::Control;
+use crate::config::InnerMtu;
+
+/// The paths have had less room for so long when the MTU follows.
+const SHRINK_AFTER: Duration = Duration::from_secs(60);
+
+/// The MTU of an interface, and what the paths say of it.
+#[derive(Debug)]
+pub(super) struct Fitting {
+    mtu: u16,
+    too_large_since: Option<Instant>,
+}
+
+impl Fitting {
+    /// As the interface is made.
+    pub(super) fn new() -> Self {
+        Self { mtu: InnerMtu::FITTED_LEAST, too_large_since: None }
+    }
+
+    /// The paths have room for packets of `room` bytes. Returns the MTU if it is to change.
+    fn fit(&mut self, room: usize, now: Instant) -> Option<u16> {
+        let room = u16::try_from(room).unwrap_or(u16::MAX);
+        let room = room.clamp(InnerMtu::FITTED_LEAST, InnerMtu::FITTED_MOST);
+        if room < self.mtu {
+            let since = *self.too_large_since.get_or_insert(now);
+            if now.saturating_duration_since(since) < SHRINK_AFTER {
+                return None;
+            }
+        }
+        self.too_large_since = None;
+        let changes = room != self.mtu;
+        self.mtu = room;
+        changes.then_some(room)
+    }
+}
+
+impl Control {
+    /// Fits the interface to the paths as they are now.
+    pub(super) async fn fit_interface(&mut self) -> Result<(), DaemonError> {
+        let Some(fitting) = &mut self.fitting else {
+            return Ok(());
+        };
+        // Without paths there is nothing to fit it to.
+        let Some(room) = self.plane.call(|plane| plane.site.least_room()).await? else {
+            return Ok(());
+        };
+        let Some(mtu) = fitting.fit(room, Instant::now()) else {
+            return Ok(());
+        };
+        match self.netlink.set_mtu(self.tun_index, mtu.into()).await {
+            Ok(()) => tracing::info!(interface = self.tun_name, mtu, "fitted to the paths"),
+            // Somebody has taken the interface away, or set it up in another way: packets go on as they did.
+            Err(error) => tracing::warn!(%error, "cannot fit the tunnel's interface to the paths"),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grows_at_once_and_shrinks_late() {
+        let start = Instant::now();
+        let mut fitting = Fitting::new();
+        let mut at = |seconds, room| fitting.fit(room, start + Duration::from_secs(seconds));
+        assert_eq!(at(0, 1433), Some(1433));
+        assert_eq!(at(1, 1433), None);
+        assert_eq!((at(2, 1413), at(61, 1413), at(62, 1413)), (None, None, Some(1413)));
+        assert_eq!(
+            (at(63, 1405), at(64, 1413), at(124, 1405)),
+            (None, None, None),
+            "it begins to count anew"
+        );
+        assert_eq!((at(130, 9000), at(131, 9000)), (Some(1500), None), "hosts are used to 1500");
+        assert_eq!(
+            (at(132, 1213), at(200, 1213), at(300, 1213)),
+            (None, Some(1400), None),
+            "parts serve the rest"
+        );
+    }
+}

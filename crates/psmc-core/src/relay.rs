@@ -21,7 +21,8 @@ pub use engine::{AddError, Added, NoSession, Relay, RelayConfig, SessionSpec};
 pub use labels::worker_of;
 pub use limiter::Limiter;
 pub use plain::{
-    Packets, PlainCounters, PlainEnd, PlainPair, PlainStatus, PlainTunnels, PlainTunnelsConfig, PlainWay,
+    Packets, PlainCounters, PlainEnd, PlainOuter, PlainPair, PlainStatus, PlainTunnels, PlainTunnelsConfig,
+    PlainWay,
 };
 pub use rio::{RED, Red};
 pub use session::{Address, Inside, Leg, Side, Tunnel};

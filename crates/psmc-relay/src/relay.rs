@@ -22,8 +22,9 @@ use tokio::task::JoinSet;
 
 use crate::config::{Config, Tunnel};
 use crate::control::{self, Hub, Streams};
-use crate::status::{MetricsError, Observer, serve_metrics};
+use crate::status::{Observer, metrics};
 use crate::worker::{self, Errors, Handle, Network, Tunnels, WorkerDied};
+use psmc_program::metrics::MetricsError;
 use psmc_program::status::StatusSocket;
 
 /// Datagrams that wait at most, of all sessions of a worker: 64 MiB of full-size ones.
@@ -70,7 +71,7 @@ pub enum RelayError {
     WorkerDied(#[from] WorkerDied),
 }
 
-/// Runs a relay until SIGTERM or SIGINT. At SIGHUP it reads its `file` anew, for whom it serves.
+/// Runs a relay until SIGTERM or SIGINT. At SIGHUP it reads its `file` anew, for whom it serves and by what tunnels.
 ///
 /// # Errors
 /// [`RelayError`] if something that the relay can't do without is missing.
@@ -88,12 +89,16 @@ async fn serve(config: &Config, file: &Path) -> Result<(), RelayError> {
     let hub = Arc::new(Hub::new(config, workers, data_port, total));
     let streams = Arc::new(Streams::default());
     let handshakes = Arc::new(Counters::default());
-    let tunnels = config.tunnels.iter().map(|tunnel| tunnel.name.to_string()).collect();
-    let observer = Observer::new(hub.clone(), streams.clone(), handshakes.clone(), tunnels);
+    let observer = Observer::new(hub.clone(), streams.clone(), handshakes.clone());
 
     let mut tasks = JoinSet::new();
     if let Some(address) = config.metrics {
-        tasks.spawn(serve_metrics(address, observer.clone()).await?);
+        let observer = observer.clone();
+        let report = move || {
+            let observer = observer.clone();
+            async move { Some(metrics(&observer.status().await.ok()?)) }
+        };
+        tasks.spawn(psmc_program::metrics::serve(address, report).await?);
     }
     let status = StatusSocket::bind(config.control_socket.as_path())?;
     tasks.spawn(status.serve(move || {
@@ -184,7 +189,7 @@ fn allowed_keys(config: &Config) -> AllowedKeys {
     }
 }
 
-/// Serves others at each SIGHUP, if the file is right; ends only when something is broken.
+/// Serves others, and by other tunnels, at each SIGHUP, if the file is right; ends only when something is broken.
 async fn reload_at(
     mut hangups: Signal,
     file: &Path,
@@ -199,7 +204,13 @@ async fn reload_at(
                     allowed.replace(config.sites.iter().map(|site| site.public_key).collect());
                 }
                 hub.reload(&config.sites).await?;
-                tracing::info!(sites = config.sites.len(), "read the file anew");
+                if !hub.reload_tunnels(&config.tunnels).await? {
+                    tracing::error!(
+                        "the [[tunnel]] sections count from the next start, with the right CAP_NET_RAW: the relay takes no IP-in-IP"
+                    );
+                }
+                let (sites, tunnels) = (config.sites.len(), config.tunnels.len());
+                tracing::info!(sites, tunnels, "read the file anew");
             }
             Err(error) => tracing::error!("the file cannot be used, all stays as it is:\n{error}"),
         }
@@ -226,7 +237,7 @@ async fn serve_sites(
                 let (hub, streams) = (hub.clone(), streams.clone());
                 connections.spawn(async move {
                     let key = secured.peer;
-                    if let Err(end) = control::serve(hub, streams, secured).await {
+                    if let Err(end) = control::serve(hub, streams, secured, from).await {
                         tracing::debug!(%from, %key, end = crate::error_chain(&end), "a connection has ended");
                     }
                 });

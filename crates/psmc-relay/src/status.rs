@@ -7,8 +7,7 @@ mod tunnels;
 
 pub use model::{Datagrams, Refused, Session, Site, Status, Tunnel, TunnelPackets, TunnelWay, Way};
 
-pub use metrics::MetricsError;
-pub(crate) use metrics::serve as serve_metrics;
+pub(crate) use metrics::metrics;
 pub(crate) use observer::Observer;
 
 use std::path::Path;

@@ -9,8 +9,10 @@
 //! There is no key that ends could prove to have. So who they are, and which addresses are behind each, is
 //! configured: a packet passes only from an end of a pair to the other, and only if its inner source is behind the one
 //! and its inner destination behind the other. Nobody is reached otherwise, and nobody is feigned who is not behind
-//! the end that sends.
+//! the end that sends. Where an end is can be left to a site that has a key: then it is wherever that site registers
+//! from, and nowhere while it does not.
 
+mod config;
 mod engine;
 mod errors;
 mod pair;
@@ -19,5 +21,5 @@ mod status;
 mod tests;
 
 pub use engine::{Packets, PlainTunnels, PlainTunnelsConfig};
-pub use pair::{PlainEnd, PlainPair};
+pub use pair::{PlainEnd, PlainOuter, PlainPair};
 pub use status::{PlainCounters, PlainStatus, PlainWay};

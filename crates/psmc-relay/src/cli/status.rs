@@ -127,9 +127,14 @@ fn tunnels_text(tunnels: &[Tunnel], packets: &TunnelPackets) -> String {
 
 fn tunnel_way_text(way: &TunnelWay) -> String {
     let dropped: u64 = way.dropped.iter().sum();
+    let end = match (&way.site, &way.address) {
+        (None, address) => address.clone().unwrap_or_default(),
+        (Some(site), Some(address)) => format!("{address}, where {site} is"),
+        (Some(site), None) => format!("({site} is not registered)"),
+    };
     format!(
-        "{}: {} packets, {} bytes, {} waiting, {dropped} dropped, up to {} bytes each",
-        way.address, way.packets, way.bytes, way.waiting, way.path_mtu,
+        "{end}: {} packets, {} bytes, {} waiting, {dropped} dropped, up to {} bytes each",
+        way.packets, way.bytes, way.waiting, way.path_mtu,
     )
 }
 

@@ -48,7 +48,8 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
     let sites: Vec<SiteDraft> = sites.into_iter().flatten().collect();
     no_two_alike(&sites, out);
     let config = relay(root, &file, source, out);
-    let tunnels = tunnels::read(&file, out);
+    let sites: Vec<Site> = sites.into_iter().map(|draft| draft.site).collect();
+    let tunnels = tunnels::read(&file, &sites, out);
     let by_key = file.has("allow") || config.as_ref().is_none_or(|config| config.coordinator.is_some());
     if !by_key && !file.has("tunnel") {
         out.push(Complaint::new(
@@ -62,7 +63,6 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
         let remedy = "remove `ipip = false`, or the [[tunnel]] sections";
         out.push(Complaint::new("there are tunnels of IP-in-IP, and IP-in-IP is off", remedy).at(place));
     }
-    let sites = sites.into_iter().map(|draft| draft.site).collect();
     Some(Config { sites, tunnels, ..config? })
 }
 

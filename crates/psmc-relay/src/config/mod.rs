@@ -15,7 +15,8 @@ use psmc_toml::{ConfigError, Dialect, Source};
 
 pub use model::{Config, Site};
 pub use networks::Networks;
-pub use tunnels::{Tunnel, TunnelEnd};
+pub(crate) use tunnels::link_mtu;
+pub use tunnels::{Outer, Tunnel, TunnelEnd};
 
 impl Config {
     /// Reads and checks a file. Relative paths in it are taken from the directory that it is in.

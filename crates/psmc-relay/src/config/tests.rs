@@ -140,3 +140,23 @@ fn tunnels_that_would_be_open_or_lead_nowhere_are_refused() {
         ["there are tunnels of IP-in-IP, and IP-in-IP is off"]
     );
 }
+
+#[test]
+fn an_end_may_be_left_to_a_site_that_is_listed() {
+    let of_van = TUNNEL.replace("left = \"203.0.113.5\"", "left_site = \"van\"");
+    let config = parse(&format!("{RELAY}{}{of_van}", allow("van", 1))).unwrap();
+    let [left, right] = &config.tunnels[0].ends;
+    assert_eq!(left.site(), Some(config.sites[0].public_key));
+    assert_eq!(right.outer, Outer::Address("198.51.100.7".parse().unwrap()));
+    let summary = config.summary().to_string();
+    assert!(summary.contains("wherever van registers from (for 10.1.0.0/16) to 198.51.100.7"), "{summary}");
+    assert_eq!(complaints(&format!("{RELAY}{of_van}")), ["there is no site van"]);
+    let both = format!("{of_van}left = \"203.0.113.5\"\n");
+    let told = complaints(&format!("{RELAY}{}{both}", allow("van", 1)));
+    assert!(told.len() == 1 && told[0].contains("`left` and `left_site` exclude each other"), "{told:?}");
+    let itself = of_van.replace("right = \"198.51.100.7\"", "right_site = \"van\"");
+    assert_eq!(
+        complaints(&format!("{RELAY}{}{itself}", allow("van", 1))),
+        ["tunnel north has two ends at wherever van registers from"]
+    );
+}

@@ -5,16 +5,29 @@ use std::net::Ipv4Addr;
 use std::ops::Range;
 
 use ipnet::Ipv4Net;
-use psmc_core::relay::{PlainEnd, PlainPair};
+use psmc_core::relay::{PlainEnd, PlainOuter, PlainPair};
+use psmc_net::keys::PublicKey;
 use psmc_net::udp::route_mtu;
 use psmc_toml::{Complaint, Name, Rate, Section};
+use psmc_wire::ids::KeyBytes;
 use toml::Spanned;
 use toml::de::DeTable;
 
+use super::Site;
 use super::value::{HostV4, NetworkV4};
 
-const KEYS: &[&str] =
-    &["name", "left", "left_inside", "left_local", "right", "right_inside", "right_local", "max_rate"];
+const KEYS: &[&str] = &[
+    "name",
+    "left",
+    "left_site",
+    "left_inside",
+    "left_local",
+    "right",
+    "right_site",
+    "right_inside",
+    "right_local",
+    "max_rate",
+];
 
 /// What links take where there is no route to ask: that of Ethernet.
 const USUAL_MTU: u16 = 1500;
@@ -30,11 +43,20 @@ pub struct Tunnel {
     pub ends: [TunnelEnd; 2],
 }
 
+/// Where an end is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outer {
+    /// At this address.
+    Address(Ipv4Addr),
+    /// Wherever this site registers from.
+    Site(Name, PublicKey),
+}
+
 /// The end of a tunnel that goes to the relay.
 #[derive(Clone, Debug)]
 pub struct TunnelEnd {
-    /// Its outer address.
-    pub address: Ipv4Addr,
+    /// Where it is.
+    pub outer: Outer,
     /// The relay's address towards it; `None` for any.
     pub local: Option<Ipv4Addr>,
     /// The inner addresses behind it.
@@ -45,13 +67,14 @@ impl Tunnel {
     /// As the engine takes it, by the routes of this moment.
     pub(crate) fn pair(&self) -> PlainPair {
         let rate = self.max_rate.map(Rate::bits_per_second);
-        PlainPair { rate, ends: self.ends.each_ref().map(TunnelEnd::to_plain) }
+        let name = self.name.to_string();
+        PlainPair { name, rate, ends: self.ends.each_ref().map(TunnelEnd::to_plain) }
     }
 
     /// Whether a packet from one of its ends could also be one of another tunnel's.
     fn is_confused_with(&self, other: &Self) -> bool {
         let same_way = |[from, to]: [&TunnelEnd; 2], [other_from, other_to]: [&TunnelEnd; 2]| {
-            from.address == other_from.address && from.overlaps(other_from) && to.overlaps(other_to)
+            from.outer == other_from.outer && from.overlaps(other_from) && to.overlaps(other_to)
         };
         self.ways().into_iter().any(|way| other.ways().into_iter().any(|another| same_way(way, another)))
     }
@@ -65,11 +88,30 @@ impl Tunnel {
 
 impl TunnelEnd {
     fn to_plain(&self) -> PlainEnd {
+        let (outer, mtu) = match &self.outer {
+            Outer::Address(address) => (PlainOuter::Fixed(*address), link_mtu(*address)),
+            Outer::Site(_, key) => (PlainOuter::Site(KeyBytes(*key.as_bytes())), USUAL_MTU),
+        };
         PlainEnd {
-            address: self.address,
+            outer,
             local: self.local.unwrap_or(Ipv4Addr::UNSPECIFIED),
             inside: self.inside.clone(),
-            mtu: route_mtu(self.address).unwrap_or(USUAL_MTU),
+            mtu,
+        }
+    }
+
+    fn address(&self) -> Option<Ipv4Addr> {
+        match self.outer {
+            Outer::Address(address) => Some(address),
+            Outer::Site(..) => None,
+        }
+    }
+
+    /// The site that it is left to, by its key.
+    pub(crate) fn site(&self) -> Option<PublicKey> {
+        match self.outer {
+            Outer::Address(_) => None,
+            Outer::Site(_, key) => Some(key),
         }
     }
 
@@ -81,8 +123,22 @@ impl TunnelEnd {
 impl fmt::Display for TunnelEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let networks: Vec<String> = self.inside.iter().map(ToString::to_string).collect();
-        write!(f, "{} (for {})", self.address, networks.join(", "))
+        write!(f, "{} (for {})", self.outer, networks.join(", "))
     }
+}
+
+impl fmt::Display for Outer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Site(name, _) => write!(f, "wherever {name} registers from"),
+        }
+    }
+}
+
+/// What the first link to an address takes.
+pub(crate) fn link_mtu(address: Ipv4Addr) -> u16 {
+    route_mtu(address).unwrap_or(USUAL_MTU)
 }
 
 /// A tunnel, and where it stands.
@@ -91,32 +147,38 @@ struct Draft {
     place: Range<usize>,
 }
 
-/// The tunnels that a file describes.
-pub(super) fn read(file: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<Tunnel> {
+/// The tunnels that a file describes, which lists these sites.
+pub(super) fn read(file: &Section<'_>, sites: &[Site], out: &mut Vec<Complaint>) -> Vec<Tunnel> {
     let sections = file.tables("tunnel", "[[tunnel]]", out);
     let drafts: Vec<Option<Draft>> =
-        sections.into_iter().map(|(place, table)| tunnel(place, table, out)).collect();
+        sections.into_iter().map(|(place, table)| tunnel(place, table, sites, out)).collect();
     let drafts: Vec<Draft> = drafts.into_iter().flatten().collect();
     check_each(&drafts, out);
     check_pairs(&drafts, out);
     drafts.into_iter().map(|draft| draft.tunnel).collect()
 }
 
-fn tunnel(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Option<Draft> {
+fn tunnel(
+    place: Range<usize>,
+    table: &DeTable<'_>,
+    sites: &[Site],
+    out: &mut Vec<Complaint>,
+) -> Option<Draft> {
     let section = Section::open("[[tunnel]]", place.clone(), table, KEYS, out);
     let name = section.required::<Name>("name", "what you call this tunnel", out).map(Spanned::into_inner);
-    let left = end(&section, ["left", "left_inside", "left_local"], out);
-    let right = end(&section, ["right", "right_inside", "right_local"], out);
+    let left = end(&section, ["left", "left_site", "left_inside", "left_local"], sites, out);
+    let right = end(&section, ["right", "right_site", "right_inside", "right_local"], sites, out);
     let max_rate = section.optional::<Rate>("max_rate", out).map(Spanned::into_inner);
     Some(Draft { tunnel: Tunnel { name: name?, max_rate, ends: [left?, right?] }, place })
 }
 
 fn end(
     section: &Section<'_>,
-    [address, inside, local]: [&str; 3],
+    [address, site, inside, local]: [&'static str; 4],
+    sites: &[Site],
     out: &mut Vec<Complaint>,
 ) -> Option<TunnelEnd> {
-    let end = section.required::<HostV4>(address, "the outer address of that end", out);
+    let outer = outer(section, [address, site], sites, out);
     let local = section.optional::<HostV4>(local, out).map(|local| local.into_inner().0);
     if !section.has(inside) || section.is_empty_list(inside) {
         let remedy = format!("add {inside} = [\"10.1.0.0/16\"], the addresses behind that end");
@@ -125,22 +187,53 @@ fn end(
     }
     let networks = section.list::<NetworkV4>(inside, out)?.into_inner();
     let inside = networks.into_iter().map(|network| network.into_inner().0).collect();
-    Some(TunnelEnd { address: end?.into_inner().0, local, inside })
+    Some(TunnelEnd { outer: outer?, local, inside })
+}
+
+/// Where an end is: at an address, or wherever one of the sites that are listed is.
+fn outer(
+    section: &Section<'_>,
+    [address, site]: [&'static str; 2],
+    sites: &[Site],
+    out: &mut Vec<Complaint>,
+) -> Option<Outer> {
+    if !section.has(site) {
+        let what = format!("the outer address of that end; or `{site}`, a site that registers from there");
+        return Some(Outer::Address(section.required::<HostV4>(address, &what, out)?.into_inner().0));
+    }
+    if section.has(address) {
+        let reason =
+            format!("an end is at an address or left to a site: `{address}` and `{site}` exclude each other");
+        let complaint = Complaint::new(reason, format!("remove `{address}` or `{site}`"));
+        out.push(complaint.at(section.key_place(site).unwrap_or(section.place())));
+        return None;
+    }
+    let name = section.optional::<Name>(site, out)?;
+    let Some(listed) = sites.iter().find(|listed| listed.name == *name.get_ref()) else {
+        let remedy = format!(
+            "add [[allow]] with name = \"{}\" and its public_key, or correct the name",
+            name.get_ref()
+        );
+        out.push(Complaint::new(format!("there is no site {}", name.get_ref()), remedy).at(name.span()));
+        return None;
+    };
+    Some(Outer::Site(listed.name.clone(), listed.public_key))
 }
 
 fn check_each(drafts: &[Draft], out: &mut Vec<Complaint>) {
     let outer: Vec<Ipv4Addr> = drafts
         .iter()
         .flat_map(|draft| &draft.tunnel.ends)
-        .flat_map(|end| [Some(end.address), end.local])
+        .flat_map(|end| [end.address(), end.local])
         .flatten()
         .collect();
     for Draft { tunnel: Tunnel { name, ends: [left, right], .. }, place } in drafts {
         let mut complain = |reason: String, remedy: &str| {
             out.push(Complaint::new(reason, remedy).at(place.clone()));
         };
-        if left.address == right.address {
-            complain(format!("tunnel {name} has two ends at {}", left.address), "name two ends");
+        if left.outer == right.outer {
+            let remedy = "name two ends that are not the same";
+            complain(format!("tunnel {name} has two ends at {}", left.outer), remedy);
         }
         if left.overlaps(right) {
             let remedy = "give each address to one side only";

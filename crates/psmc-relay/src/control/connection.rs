@@ -1,5 +1,6 @@
 //! One connection of a site: requests and answers, until it ends or becomes a stream.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use tokio::time::timeout;
 use super::framing::{End, Reader, write_all};
 use super::hub::{Hub, new_stream_id, welcome};
 use super::member::Member;
-use super::{Denied, Stream, Streams};
+use super::{ConnectionId, Denied, Stream, Streams};
 
 /// How long a site may take to say hello: as for a handshake.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
@@ -35,8 +36,21 @@ enum Then {
     Accept(RequestId, StreamId),
 }
 
-/// Serves a connection until it ends.
-pub(crate) async fn serve(hub: Arc<Hub>, streams: Arc<Streams>, secured: Secured) -> Result<(), End> {
+/// A site at the other end of a connection.
+#[derive(Clone, Copy)]
+struct Caller<'a> {
+    member: &'a Member,
+    from: SocketAddr,
+    connection: ConnectionId,
+}
+
+/// Serves a connection from an address until it ends.
+pub(crate) async fn serve(
+    hub: Arc<Hub>,
+    streams: Arc<Streams>,
+    secured: Secured,
+    from: SocketAddr,
+) -> Result<(), End> {
     let key = secured.peer;
     let (reader, mut writer) = split(secured.stream);
     let mut reader = Reader::new(reader);
@@ -50,17 +64,21 @@ pub(crate) async fn serve(hub: Arc<Hub>, streams: Arc<Streams>, secured: Secured
         Err(Greeting::Ended(end)) => return Err(end),
     };
     write_message(&mut writer, &welcome(&hub, &member)).await?;
-    tokio::select! {
-        ended = converse(&hub, &streams, &member, reader, writer) => ended,
+    let caller = Caller { member: &member, from, connection: hub.ends.next_connection() };
+    let ended = tokio::select! {
+        ended = converse(&hub, &streams, caller, reader, writer) => ended,
         () = member.until_revoked() => Err(End::Refused("the site is not served any more".to_owned())),
-    }
+    };
+    // Fails only when the relay is ending.
+    let _ = hub.leave(&member, caller.connection).await;
+    ended
 }
 
 /// Answers a site that is served, until the connection ends.
 async fn converse(
     hub: &Hub,
     streams: &Streams,
-    member: &Member,
+    caller: Caller<'_>,
     reader: Reader<ReadHalf<Stream>>,
     writer: WriteHalf<Stream>,
 ) -> Result<(), End> {
@@ -68,7 +86,7 @@ async fn converse(
     let writing = write_all(writer, outgoing);
     tokio::pin!(writing);
     let asked = tokio::select! {
-        asked = requests(hub, member, reader, answers) => asked,
+        asked = requests(hub, caller, reader, answers) => asked,
         written = &mut writing => return written.map(drop),
     };
     // What was answered last is still written.
@@ -80,7 +98,7 @@ async fn converse(
             return Err(end);
         }
     };
-    let stream = reader.unsplit(writer);
+    let (stream, member) = (reader.unsplit(writer), caller.member);
     match then {
         Then::Connect(request, far) => connect(hub, streams, member, (stream, request), far).await,
         Then::Accept(request, offered) => accept(hub, member, (stream, request), offered).await,
@@ -113,7 +131,7 @@ async fn greet(
 /// Answers requests until one turns the connection into something else.
 async fn requests(
     hub: &Hub,
-    member: &Member,
+    caller: Caller<'_>,
     mut reader: Reader<ReadHalf<Stream>>,
     answers: mpsc::Sender<Message>,
 ) -> Result<(Then, ReadHalf<Stream>), End> {
@@ -121,7 +139,7 @@ async fn requests(
         let answer = match reader.next().await? {
             Message::Connect(request, far) => return Ok((Then::Connect(request, far), reader.stream)),
             Message::Accept(request, stream) => return Ok((Then::Accept(request, stream), reader.stream)),
-            Message::Register(request) => answer(request, register(hub, member, &answers)),
+            Message::Register(request) => answer(request, register(hub, caller, &answers).await),
             request @ (Message::Reserve(_)
             | Message::ReserveTunnel(_)
             | Message::Release(..)
@@ -135,7 +153,7 @@ async fn requests(
             | Message::Reserved(_)
             | Message::Connected(_)
             | Message::Incoming(_)
-            | Message::Unknown(_)) => answer_to(hub, member, request).await,
+            | Message::Unknown(_)) => answer_to(hub, caller.member, request).await,
         };
         let is_last =
             matches!(&answer, Message::Refused(refused) if refused.request == RequestId::CONNECTION);
@@ -188,12 +206,17 @@ async fn answer_to(hub: &Hub, member: &Member, message: Message) -> Message {
     }
 }
 
-fn register(hub: &Hub, member: &Member, notices: &mpsc::Sender<Message>) -> Result<(), Denied> {
-    if !member.is_gateway() {
+async fn register(hub: &Hub, caller: Caller<'_>, notices: &mpsc::Sender<Message>) -> Result<(), Denied> {
+    let Caller { member, from, connection } = caller;
+    let is_end = hub.ends.has(member.account.key());
+    if !is_end && !member.is_gateway() {
         let text = "this site may not be a gateway here: its [[allow]] needs `gateway = true`";
         return Err(Denied::new(Refusal::NotAllowed, text));
     }
-    if hub.gateways.register(member.account.key(), notices) {
+    if is_end {
+        hub.register_end(member, connection, from).await?;
+    }
+    if member.is_gateway() && hub.gateways.register(member.account.key(), notices) {
         tracing::info!(gateway = %member.name, "gateway registered");
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! What all control connections of a relay have in common.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -17,7 +17,8 @@ use psmc_wire::relay::{
 
 use super::gateways::Gateways;
 use super::member::Member;
-use super::{Denied, Stream};
+use super::tunnels::ends_of;
+use super::{Denied, Ends, Stream};
 use crate::config::{Config, Networks, Site};
 use crate::relay::TUNNELS_WORKER;
 use crate::worker::{Handle, Worker, WorkerDied};
@@ -30,6 +31,8 @@ pub(crate) struct Hub {
     pub(crate) name: String,
     pub(crate) data_port: u16,
     pub(crate) gateways: Gateways<Stream>,
+    /// Shared with the worker that moves what is in tunnels.
+    pub(crate) ends: Arc<Ends>,
     key: PublicKey,
     coordinator: Option<PublicKey>,
     destinations: Networks,
@@ -49,6 +52,7 @@ impl Hub {
             name: config.name.to_string(),
             data_port,
             gateways: Gateways::default(),
+            ends: Arc::new(ends_of(&config.tunnels)),
             key: config.private_key.public(),
             coordinator: config.coordinator,
             destinations: config.destinations.clone(),
@@ -162,7 +166,7 @@ impl Hub {
             let text = "within IP-in-IP a session leads to an IPv4 address";
             return Err(Denied::new(Refusal::NotAllowed, text));
         };
-        let worker = &self.workers[usize::from(TUNNELS_WORKER)];
+        let worker = self.tunnels_worker();
         if !worker.call(|worker| worker.has_tunnels()).await? {
             let text = "this relay takes no IP-in-IP: it needs the right CAP_NET_RAW, and no `ipip = false`";
             return Err(Denied::new(Refusal::NotAllowed, text));
@@ -217,7 +221,7 @@ impl Hub {
     }
 
     /// Whether sessions and streams may lead there.
-    pub(crate) fn check_destination(&self, ip: std::net::IpAddr) -> Result<(), Denied> {
+    pub(crate) fn check_destination(&self, ip: IpAddr) -> Result<(), Denied> {
         if self.destinations.contains(ip) {
             return Ok(());
         }
@@ -274,6 +278,11 @@ impl Hub {
             answers.push(worker.call(ask.clone()).await?);
         }
         Ok(answers)
+    }
+
+    /// The worker that moves what comes in IP-in-IP.
+    pub(super) fn tunnels_worker(&self) -> &Handle {
+        &self.workers[usize::from(TUNNELS_WORKER)]
     }
 
     /// Whether whoever has a grant is served.

@@ -1,17 +1,20 @@
 //! The control side: connections of sites, what they ask for, and streams between them.
 
 mod connection;
+mod ends;
 mod framing;
 mod gateways;
 pub(crate) mod hub;
 pub(crate) mod member;
 mod splice;
+mod tunnels;
 
 use psmc_wire::relay::Refusal;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
 pub(crate) use connection::serve;
+pub(crate) use ends::{ConnectionId, Ends};
 pub(crate) use hub::Hub;
 pub(crate) use splice::Streams;
 

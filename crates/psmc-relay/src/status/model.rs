@@ -151,8 +151,10 @@ pub struct Tunnel {
 /// One direction of a plain tunnel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TunnelWay {
-    /// The end.
-    pub address: String,
+    /// The end; `None` while the site that it is left to is not registered.
+    pub address: Option<String>,
+    /// The site that it is left to, if it is.
+    pub site: Option<String>,
     /// The longest packet that the way to it takes, in bytes with the outer header.
     pub path_mtu: u16,
     /// Packets that were passed on.
@@ -176,6 +178,8 @@ pub struct TunnelPackets {
     pub congested: u64,
     /// They had passed as many routers as they may.
     pub expired: u64,
+    /// To an end whose site is not registered.
+    pub no_end: u64,
     /// Longer than the way on takes, and not to be cut.
     pub too_big: u64,
     /// There was no room for them among all that waits.

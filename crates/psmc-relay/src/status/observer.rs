@@ -23,19 +23,12 @@ pub(crate) struct Observer {
     hub: Arc<Hub>,
     streams: Arc<Streams>,
     handshakes: Arc<Counters>,
-    /// The names of the plain tunnels.
-    tunnels: Arc<[String]>,
     started: Instant,
 }
 
 impl Observer {
-    pub(crate) fn new(
-        hub: Arc<Hub>,
-        streams: Arc<Streams>,
-        handshakes: Arc<Counters>,
-        tunnels: Arc<[String]>,
-    ) -> Self {
-        Self { hub, streams, handshakes, tunnels, started: Instant::now() }
+    pub(crate) fn new(hub: Arc<Hub>, streams: Arc<Streams>, handshakes: Arc<Counters>) -> Self {
+        Self { hub, streams, handshakes, started: Instant::now() }
     }
 
     /// The relay as it stands.
@@ -54,8 +47,7 @@ impl Observer {
             }
             // One worker has all of them.
             if !seen.tunnels.is_empty() {
-                tunnels =
-                    self.tunnels.iter().zip(&seen.tunnels).map(|(name, it)| Tunnel::new(name, it)).collect();
+                tunnels = seen.tunnels.iter().map(|tunnel| Tunnel::new(tunnel, name_of)).collect();
                 tunnel_packets = seen.tunnel_packets.into();
             }
             datagrams.add(&seen.moved);

@@ -1,21 +1,23 @@
 //! What plain tunnels have done, for status and metrics.
 
-use std::fmt::Write;
-
 use psmc_core::relay::{PlainCounters, PlainStatus, PlainWay};
+use psmc_program::metrics::{Kind, Metrics};
+use psmc_wire::ids::KeyBytes;
 
+use super::metrics::number;
 use super::{Status, Tunnel, TunnelPackets, TunnelWay};
 
 impl Tunnel {
-    pub(super) fn new(name: &str, status: &PlainStatus) -> Self {
-        let [to_left, to_right] = status.ways.each_ref().map(way);
-        Self { name: name.to_owned(), rate_bits_per_second: status.rate, to_left, to_right }
+    pub(super) fn new(status: &PlainStatus, name_of: impl Fn(&KeyBytes) -> String) -> Self {
+        let [to_left, to_right] = status.ways.each_ref().map(|it| way(it, &name_of));
+        Self { name: status.name.clone(), rate_bits_per_second: status.rate, to_left, to_right }
     }
 }
 
-fn way(way: &PlainWay) -> TunnelWay {
+fn way(way: &PlainWay, name_of: impl Fn(&KeyBytes) -> String) -> TunnelWay {
     TunnelWay {
-        address: way.address.to_string(),
+        address: way.address.map(|address| address.to_string()),
+        site: way.site.as_ref().map(name_of),
         path_mtu: way.path_mtu,
         packets: way.packets,
         bytes: way.bytes,
@@ -31,6 +33,7 @@ impl From<PlainCounters> for TunnelPackets {
             misaddressed,
             congested,
             expired,
+            no_end,
             too_big,
             queue_full,
             cut,
@@ -43,6 +46,7 @@ impl From<PlainCounters> for TunnelPackets {
             misaddressed,
             congested,
             expired,
+            no_end,
             too_big,
             queue_full,
             cut,
@@ -55,7 +59,7 @@ impl From<PlainCounters> for TunnelPackets {
 
 impl TunnelPackets {
     /// Why packets went no further, and how many did.
-    pub(crate) fn refused(&self) -> [(&'static str, u64); 6] {
+    pub(crate) fn refused(&self) -> [(&'static str, u64); 7] {
         [
             ("malformed", self.malformed),
             ("misaddressed", self.misaddressed),
@@ -63,60 +67,40 @@ impl TunnelPackets {
             ("expired", self.expired),
             ("too_big", self.too_big),
             ("queue_full", self.queue_full),
+            ("no_end", self.no_end),
         ]
     }
 }
 
 /// Appends what Prometheus is told of plain tunnels, if there are any.
-pub(super) fn write_metrics(status: &Status, out: &mut String) {
+pub(super) fn add_tunnels(status: &Status, out: &mut Metrics) {
     if status.tunnels.is_empty() {
         return;
     }
-    let mut family = |name: &str, kind: &str, help: &str, samples: &[(String, u64)]| {
-        // Writing to a string does not fail.
-        let _ = writeln!(out, "# HELP psmc_relay_{name} {help}\n# TYPE psmc_relay_{name} {kind}");
-        for (labels, value) in samples {
-            let _ = writeln!(out, "psmc_relay_{name}{{{labels}}} {value}");
-        }
+    let mut of_ways = |name: &str, kind: Kind, help: &str, value: fn(&TunnelWay) -> u64| {
+        let ways = status.tunnels.iter().flat_map(|tunnel| {
+            [("left", &tunnel.to_left), ("right", &tunnel.to_right)]
+                .map(|(to, way)| (vec![("tunnel", tunnel.name.as_str()), ("to", to)], number(value(way))))
+        });
+        out.many(name, kind, help, ways);
     };
-    let ways = |value: fn(&TunnelWay) -> u64| -> Vec<(String, u64)> {
-        let sides = status
-            .tunnels
-            .iter()
-            .flat_map(|tunnel| [(tunnel, "left", &tunnel.to_left), (tunnel, "right", &tunnel.to_right)]);
-        sides
-            .map(|(tunnel, to, way)| (format!("tunnel=\"{}\",to=\"{to}\"", tunnel.name), value(way)))
-            .collect()
-    };
-    let kinds = |kinds: &[(&str, u64)]| -> Vec<(String, u64)> {
-        kinds.iter().map(|(kind, value)| (format!("kind=\"{kind}\""), *value)).collect()
+    let help = "Packets passed on between ends of tunnels.";
+    of_ways("tunnel_packets_total", Kind::Counter, help, |way| way.packets);
+    of_ways("tunnel_bytes_total", Kind::Counter, "Their bytes, without outer headers.", |way| way.bytes);
+    let help = "Packets dropped to keep queues short.";
+    of_ways("tunnel_queue_drops_total", Kind::Counter, help, |way| way.dropped.iter().sum());
+    let help = "What the way to an end takes.";
+    of_ways("tunnel_path_mtu_bytes", Kind::Gauge, help, |way| way.path_mtu.into());
+    let mut of_kinds = |name: &str, help: &str, kinds: &[(&str, u64)]| {
+        let values = kinds.iter().map(|(kind, value)| (vec![("kind", *kind)], number(*value)));
+        out.many(name, Kind::Counter, help, values);
     };
     let packets = &status.tunnel_packets;
-    family(
-        "tunnel_packets_total",
-        "counter",
-        "Packets passed on between ends of tunnels.",
-        &ways(|way| way.packets),
-    );
-    family("tunnel_bytes_total", "counter", "Their bytes, without outer headers.", &ways(|way| way.bytes));
-    let dropped = ways(|way| way.dropped.iter().sum());
-    family("tunnel_queue_drops_total", "counter", "Packets dropped to keep queues short.", &dropped);
-    family(
-        "tunnel_path_mtu_bytes",
-        "gauge",
-        "What the way to an end takes.",
-        &ways(|way| way.path_mtu.into()),
-    );
-    family(
-        "tunnel_refused_packets_total",
-        "counter",
-        "Packets that went no further.",
-        &kinds(&packets.refused()),
-    );
+    of_kinds("tunnel_refused_packets_total", "Packets that went no further.", &packets.refused());
     let errors = [
         ("sent", packets.errors_sent),
         ("heard_too_big", packets.heard_too_big),
         ("heard_unreachable", packets.heard_unreachable),
     ];
-    family("tunnel_icmp_errors_total", "counter", "ICMP errors about packets in tunnels.", &kinds(&errors));
+    of_kinds("tunnel_icmp_errors_total", "ICMP errors about packets in tunnels.", &errors);
 }

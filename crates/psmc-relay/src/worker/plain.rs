@@ -3,12 +3,14 @@
 use std::net::Ipv4Addr;
 use std::time::Instant;
 
-use psmc_core::relay::{Packets, PlainCounters, PlainStatus, PlainTunnels};
+use psmc_core::relay::{Packets, PlainCounters, PlainPair, PlainStatus, PlainTunnels};
 use psmc_net::udp::route_mtu;
+use psmc_wire::ids::KeyBytes;
 use psmc_wire::ip::IPV4_HEADER_LEN;
 
-use super::Moved;
 use super::tunnels::{Outgoing, Tunnels};
+use super::{Moved, Worker};
+use crate::config::link_mtu;
 
 /// What goes out, and is counted.
 struct Leaving<'a> {
@@ -22,10 +24,25 @@ impl Packets for Leaving<'_> {
     }
 }
 
+impl Worker {
+    /// Serves these pairs of plain tunnels from now on; false if it has no socket for any.
+    pub(crate) fn set_plain_tunnels(&mut self, pairs: Vec<PlainPair>, now: Instant) -> bool {
+        let Some(tunnels) = &mut self.network.tunnels else { return pairs.is_empty() };
+        tunnels.plain.reconfigure(pairs, now);
+        true
+    }
+
+    /// A site to which ends are left is there, or nowhere; false if a tunnel would lead into itself.
+    pub(crate) fn place_site(&mut self, site: KeyBytes, at: Option<Ipv4Addr>) -> bool {
+        let Some(tunnels) = &mut self.network.tunnels else { return true };
+        tunnels.plain.place_site(site, at.map(|address| (address, link_mtu(address))))
+    }
+}
+
 impl Tunnels {
     /// Handles a packet if it comes from an end of a plain tunnel; says whether it does.
     pub(super) fn handle_plain(&mut self, packet: &mut [u8], now: Instant, moved: &mut Moved) -> bool {
-        if !self.plain.is_from_end(packet) {
+        if !self.plain.claims(packet) {
             return false;
         }
         self.plain.handle_packet(packet, now, &mut Leaving { outgoing: &mut self.outgoing, moved });

@@ -49,13 +49,19 @@ impl Relay {
         Self { key, address, directory, process }
     }
 
-    /// Starts a relay on a host of its own, with these lines of `[relay]`, these `[[tunnel]]` sections, and no site.
-    pub(crate) fn start_on(host: &Namespace, settings: &str, tunnels: &str) -> Self {
+    /// Starts a relay on a host of its own, at an address there, with these lines of `[relay]`, for these sites, and with
+    /// these `[[tunnel]]` sections.
+    pub(crate) fn start_on(
+        host: &Namespace,
+        address: SocketAddr,
+        settings: &str,
+        sites: &[(&PrivateKey, &str)],
+        tunnels: &str,
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let key = PrivateKey::generate();
         write_key(&directory, &key);
-        let address = SocketAddr::from(([127, 0, 0, 1], 5115));
-        let text = file(&directory, address, settings, &[]) + tunnels;
+        let text = file(&directory, address, settings, sites) + tunnels;
         fs::write(directory.path().join("relay.toml"), text).unwrap();
         let process = host.run(|| spawn(&directory));
         Self { key, address, directory, process }
@@ -63,7 +69,12 @@ impl Relay {
 
     /// Tells the relay to serve other sites.
     pub(crate) fn reload(&self, settings: &str, sites: &[(&PrivateKey, &str)]) {
-        let text = file(&self.directory, self.address, settings, sites);
+        self.reload_with(settings, sites, "");
+    }
+
+    /// Tells the relay to serve other sites, and by these `[[tunnel]]` sections.
+    pub(crate) fn reload_with(&self, settings: &str, sites: &[(&PrivateKey, &str)], tunnels: &str) {
+        let text = file(&self.directory, self.address, settings, sites) + tunnels;
         fs::write(self.directory.path().join("relay.toml"), text).unwrap();
         let told = Command::new("kill").args(["-HUP", &self.process.id().to_string()]).status().unwrap();
         assert!(told.success());

@@ -3,13 +3,16 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::process::Command;
 
+use psmc_net::keys::PrivateKey;
 use psmc_net::netns::{Namespace, link_pair};
+use psmc_net::tls::tcp::connect_tcp;
+use psmc_wire::relay::Message;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::harness::{PATIENCE, Relay};
+use crate::harness::{PATIENCE, Relay, Site};
 
 const LEFT: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 5);
 const RIGHT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
@@ -23,6 +26,9 @@ left_local = "203.0.113.1"
 right = "192.0.2.7"
 right_inside = ["10.2.0.0/16"]
 "#;
+
+/// Where the relay is for the left end.
+const RELAY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1)), 5115);
 
 const METRICS: &str = "127.0.0.1:9115";
 
@@ -122,7 +128,11 @@ fn without_identification(packet: &[u8]) -> Vec<u8> {
 
 /// The numbers of those packets in which tshark finds anything wrong, and how many it has read.
 fn read_by_tshark(packets: &[Vec<u8>]) -> (String, usize) {
-    let file = std::env::temp_dir().join(format!("psmc-plain-{}.pcap", std::process::id()));
+    let file = std::env::temp_dir().join(format!(
+        "psmc-plain-{}-{:?}.pcap",
+        std::process::id(),
+        std::thread::current().id()
+    ));
     let mut capture = Vec::new();
     // Packets without a link layer (LINKTYPE_RAW).
     for word in [0xa1b2_c3d4, 2 | 4 << 16, 0, 0, 65_535, 101] {
@@ -157,16 +167,11 @@ fn read_by_tshark(packets: &[Vec<u8>]) -> (String, usize) {
     (wrong, all)
 }
 
-#[test]
-fn ends_of_others_see_what_scapy_says() {
-    let hosts = hosts();
-    let [left_host, relay_host, _, right_host] = &hosts;
-    let relay = Relay::start_on(relay_host, &format!("metrics = \"{METRICS}\""), TUNNEL);
-    let mut ends = [End::new(left_host, LEFT), End::new(right_host, RIGHT)];
+/// Has the ends send what the cases say, and compares what comes out with them.
+fn exchange(ends: &mut [End; 2], cases: &[Vec<String>]) {
     let index = |side: &str| usize::from(side == "right");
-    let cases = cases();
     let mut received = Vec::new();
-    for case in &cases {
+    for case in cases {
         let [name, sender, packet, receiver, expected @ ..] = &case[..] else { panic!("{case:?}") };
         ends[index(sender)].send(&bytes(packet));
         for expected in expected {
@@ -176,6 +181,16 @@ fn ends_of_others_see_what_scapy_says() {
         }
     }
     assert_eq!(read_by_tshark(&received), (String::new(), received.len()));
+}
+
+#[test]
+fn ends_of_others_see_what_scapy_says() {
+    let hosts = hosts();
+    let [left_host, relay_host, _, right_host] = &hosts;
+    let relay = Relay::start_on(relay_host, RELAY, &format!("metrics = \"{METRICS}\""), &[], TUNNEL);
+    let mut ends = [End::new(left_host, LEFT), End::new(right_host, RIGHT)];
+    let cases = cases();
+    exchange(&mut ends, &cases);
 
     // Strangers, and inner addresses that are not behind who sends, get nowhere.
     let [name, _, packet, ..] = &cases[0][..] else { panic!("{:?}", cases[0]) };
@@ -225,6 +240,103 @@ fn ends_of_others_see_what_scapy_says() {
     assert_eq!(&answer[32..36], &[198, 51, 100, 1], "the relay says it, by the name that the end knows");
     assert_eq!(&answer[40..42], &[3, 0], "the network is unreachable");
     relay.wait_for("the error", |status| status.tunnel_packets.heard_unreachable == 1);
+}
+
+/// A site on a host that registers with the relay from that address, until the value is dropped.
+fn register(host: &Namespace, from: Ipv4Addr, key: &PrivateKey, relay: &Relay) -> Site {
+    let registered = host.block_on(|| async {
+        let tcp = connect_tcp(None, Some(from.into()), relay.address, PATIENCE).await.unwrap();
+        let (mut site, answer) = Site::greet_over(tcp, key, relay.key.public(), None).await.unwrap();
+        assert!(matches!(answer, Message::Welcome(_)), "{answer:?}");
+        let answer = site.ask(Message::Register).await;
+        assert!(matches!(answer, Message::Done(_)), "{answer:?}");
+        site
+    });
+    registered.unwrap()
+}
+
+fn find<'a>(cases: &'a [Vec<String>], name: &str) -> &'a [String] {
+    cases.iter().find(|case| case[0] == name).unwrap()
+}
+
+#[test]
+fn an_end_of_ours_that_registers_sees_what_scapy_says() {
+    let hosts = hosts();
+    let [left_host, relay_host, _, right_host] = &hosts;
+    left_host.add_address("relay", "203.0.113.6/24".parse().unwrap()).unwrap();
+    let key = PrivateKey::generate();
+    let tunnel = TUNNEL.replace("left = \"203.0.113.5\"", "left_site = \"site0\"");
+    let relay = Relay::start_on(relay_host, RELAY, "", &[(&key, "")], &tunnel);
+    let mut ends = [End::new(left_host, LEFT), End::new(right_host, RIGHT)];
+    let cases = cases();
+
+    let answer = bytes(&find(&cases, "answer")[2]);
+    ends[1].send(&answer);
+    let told = ends[1].receive("unreachable");
+    assert_eq!(&told[40..42], &[3, 1], "the host is unreachable while the site is not registered");
+    let status = relay.status();
+    let way = &status.tunnels[0].to_left;
+    assert_eq!((&way.address, way.site.as_deref()), (&None, Some("site0")));
+    assert_eq!(status.tunnel_packets.no_end, 1);
+
+    let home = register(left_host, LEFT, &key, &relay);
+    exchange(&mut ends, &cases);
+    // It may also be a gateway, but this one may not.
+    assert_eq!(relay.status().gateways, 0);
+
+    // It goes elsewhere; the end of the connection that it has left does not matter.
+    let away = Ipv4Addr::new(203, 0, 113, 6);
+    let there = register(left_host, away, &key, &relay);
+    drop(home);
+    let mut moved = End::new(left_host, away);
+    ends[1].send(&answer);
+    let heard = moved.receive("the answer");
+    let mut expected = bytes(&find(&cases, "answer")[4]);
+    expected[16..20].copy_from_slice(&away.octets());
+    mend_checksum(&mut expected[..20]);
+    assert_eq!(without_identification(&heard), expected);
+    // Who is where it was is a stranger, whose packets could only be those of a session.
+    let before = relay.status().refused.malformed;
+    ends[0].send(&bytes(&find(&cases, "tcp")[2]));
+    relay.wait_for("a stranger", |status| status.refused.malformed == before + 1);
+    drop(there);
+    relay.wait_for("the end", |status| status.tunnels[0].to_left.address.is_none());
+}
+
+#[test]
+fn tunnels_come_and_go_while_others_carry_packets() {
+    let hosts = hosts();
+    let [left_host, relay_host, _, right_host] = &hosts;
+    let relay = Relay::start_on(relay_host, RELAY, "", &[], TUNNEL);
+    let (left, mut right) = (End::new(left_host, LEFT), End::new(right_host, RIGHT));
+    let north = bytes(&find(&cases(), "udp")[2]);
+    let mut south = north.clone();
+    south[36..40].copy_from_slice(&[10, 3, 0, 9]);
+    mend_checksum(&mut south[20..40]);
+    let mut pass = |packet: &[u8]| {
+        left.send(packet);
+        let heard = right.receive("a packet");
+        assert_eq!(heard[36..40], packet[36..40]);
+    };
+    pass(&north);
+    let southern = TUNNEL.replace("north", "south").replace("10.2.", "10.3.");
+    relay.reload_with("", &[], &format!("{TUNNEL}max_rate = \"20mbit\"\n{southern}"));
+    let status = relay.wait_for("the second tunnel", |status| status.tunnels.len() == 2);
+    let seen = |tunnel: &psmc_relay::status::Tunnel| {
+        (tunnel.name.clone(), tunnel.rate_bits_per_second, tunnel.to_right.packets)
+    };
+    assert_eq!(seen(&status.tunnels[0]), ("north".to_owned(), Some(20_000_000), 1), "it goes on");
+    pass(&north);
+    pass(&south);
+
+    relay.reload_with("", &[], &format!("{TUNNEL}{southern}max_rate = 1\n"));
+    // A file that is wrong changes nothing; the next one counts.
+    relay.reload_with("", &[], TUNNEL);
+    let status = relay.wait_for("one tunnel", |status| status.tunnels.len() == 1);
+    assert_eq!(seen(&status.tunnels[0]), ("north".to_owned(), None, 2));
+    left.send(&south);
+    relay.wait_for("a refusal", |status| status.tunnel_packets.misaddressed == 1);
+    pass(&north);
 }
 
 /// What Prometheus is told.

@@ -10,8 +10,10 @@ use psmc_wire::ip::{
 };
 use rand_pcg::Pcg64Mcg;
 
-use super::pair::{Pair, PlainPair};
-use super::status::{PlainCounters, PlainStatus, PlainWay};
+use super::errors::HOST;
+use super::pair::{Pair, PlainOuter, PlainPair};
+use super::status::PlainCounters;
+use crate::relay::lane::Lane;
 use crate::relay::limiter::Limiter;
 use crate::relay::queues::{MAX_LEN, Queues, Turn};
 use crate::relay::session::Side;
@@ -45,14 +47,15 @@ pub trait Packets {
 /// From one side of a pair to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Direction {
-    pub(super) pair: usize,
+    pub(super) pair: u32,
     pub(super) to: Side,
 }
 
 /// All plain tunnels of a relay.
 ///
-/// 1. [`is_from_end`](Self::is_from_end) says whether a packet of protocol 4 is for
+/// 1. [`claims`](Self::claims) says whether a packet of protocol 4 is for
 ///    [`handle_packet`](Self::handle_packet), which gives what is to be sent at once.
+///    [`reconfigure`](Self::reconfigure) and [`place_site`](Self::place_site) may come at any time between packets.
 /// 2. What ICMP says goes to [`handle_error`](Self::handle_error), whatever it is about.
 /// 3. When the time of [`poll_timeout`](Self::poll_timeout) has come: [`handle_timeout`](Self::handle_timeout). To be
 ///    early is harmless.
@@ -60,10 +63,14 @@ pub(super) struct Direction {
 pub struct PlainTunnels {
     /// What went no further.
     pub counters: PlainCounters,
-    pub(super) pairs: Vec<Pair>,
+    /// By numbers, none of which is ever given again: turns of a pair that has gone find nothing.
+    pub(super) pairs: BTreeMap<u32, Pair>,
+    pub(super) next_pair: u32,
+    /// The numbers in the order of the configuration.
+    pub(super) order: Vec<u32>,
     /// The directions of what comes from each end.
     pub(super) from: BTreeMap<Ipv4Addr, Vec<Direction>>,
-    queues: Queues,
+    pub(super) queues: Queues,
     total: Arc<Limiter>,
     pub(super) errors: Limiter,
     /// For pieces of a packet that is cut.
@@ -76,29 +83,35 @@ impl PlainTunnels {
     /// Tunnels through which nothing has come yet.
     #[must_use]
     pub fn new(config: PlainTunnelsConfig) -> Self {
-        let mut from: BTreeMap<Ipv4Addr, Vec<Direction>> = BTreeMap::new();
-        for (pair, PlainPair { ends: [near, far], .. }) in config.pairs.iter().enumerate() {
-            from.entry(near.address).or_default().push(Direction { pair, to: Side::Far });
-            from.entry(far.address).or_default().push(Direction { pair, to: Side::Near });
-        }
-        Self {
+        let mut tunnels = Self {
             counters: PlainCounters::default(),
-            pairs: config.pairs.into_iter().map(Pair::new).collect(),
-            from,
+            pairs: BTreeMap::new(),
+            next_pair: 0,
+            order: Vec::new(),
+            from: BTreeMap::new(),
             queues: Queues::new(config.max_waiting),
             total: config.total,
             errors: Limiter::new(Some(ERRORS_RATE)),
             piece: Vec::new(),
             rng: Pcg64Mcg::new(u128::from(config.seed)),
             origin: config.origin,
-        }
+        };
+        tunnels.reconfigure(config.pairs, config.origin);
+        tunnels
     }
 
-    /// Whether a packet, with its outer header, comes from an end of a plain tunnel.
+    /// Whether a packet, with its outer header, comes from an end of a plain tunnel. One of ours may have sessions in
+    /// IP-in-IP besides; then only what may pass is its tunnel's.
     #[must_use]
-    pub fn is_from_end(&self, packet: &[u8]) -> bool {
+    pub fn claims(&self, packet: &[u8]) -> bool {
         let source = packet.get(12..).and_then(|bytes| bytes.first_chunk::<4>());
-        source.is_some_and(|source| self.from.contains_key(&Ipv4Addr::from(*source)))
+        let Some(directions) = source.and_then(|source| self.from.get(&Ipv4Addr::from(*source))) else {
+            return false;
+        };
+        let is_fixed = |direction: &Direction| {
+            matches!(self.pairs[&direction.pair].end(direction.to.other()).outer, PlainOuter::Fixed(_))
+        };
+        directions.iter().any(is_fixed) || self.may_pass(packet)
     }
 
     /// Handles a packet, with its outer header, that has come from an end.
@@ -125,8 +138,13 @@ impl PlainTunnels {
             self.report(Problem::Expired, inner, direction, unwrapped.destination, now, out);
             return;
         }
-        let max = self.pairs[direction.pair].end(direction.to).max_inner(now);
-        if inner.len() <= usize::from(max) {
+        let end = self.pairs[&direction.pair].end(direction.to);
+        let max = end.max_inner(now);
+        if end.address.is_none() {
+            self.counters.no_end += 1;
+            let problem = Problem::Unreachable(HOST);
+            self.report(problem, inner, direction, unwrapped.destination, now, out);
+        } else if inner.len() <= usize::from(max) {
             self.pass_on(inner, direction, now, out);
         } else if !self.pass_on_pieces(inner, usize::from(max), direction, now, out) {
             self.counters.too_big += 1;
@@ -150,24 +168,16 @@ impl PlainTunnels {
         }
     }
 
-    /// Says what the first link to an end takes.
-    pub fn set_link_mtu(&mut self, end: Ipv4Addr, mtu: u16) {
-        for end in self.pairs.iter_mut().flat_map(|pair| &mut pair.ends).filter(|it| it.told.address == end) {
-            end.told.mtu = mtu;
-        }
-    }
-
-    /// All pairs, in the order in which they were configured.
-    pub fn status(&self, now: Instant) -> impl Iterator<Item = PlainStatus> + '_ {
-        let now = self.clock(now);
-        self.pairs.iter().map(move |pair| status_of(pair, now))
+    fn may_pass(&self, packet: &[u8]) -> bool {
+        let Ok(outer) = Ipv4::parse(packet) else { return false };
+        self.direction(outer.source(), outer.destination(), outer.payload()).is_some()
     }
 
     /// Which way an inner packet goes that came from an end, at that address of ours. `None` if it may not.
     fn direction(&self, end: Ipv4Addr, local: Ipv4Addr, inner: &[u8]) -> Option<Direction> {
         let inner = Ipv4::parse(inner).ok()?;
         self.from.get(&end)?.iter().copied().find(|direction| {
-            let (pair, from) = (&self.pairs[direction.pair], direction.to.other());
+            let (pair, from) = (&self.pairs[&direction.pair], direction.to.other());
             pair.end(from).knows_as(local) && pair.admits(from, inner.source(), inner.destination())
         })
     }
@@ -196,13 +206,11 @@ impl PlainTunnels {
     /// Sends an inner packet, or has it wait.
     pub(super) fn pass_on(&mut self, inner: &[u8], direction: Direction, now: u64, out: &mut impl Packets) {
         let due = self.ready_at(direction, now);
-        let Direction { pair: index, to } = direction;
-        let pair = &mut self.pairs[index];
-        if due <= now && pair.lanes[to.index()].is_empty() {
+        let Some(lane) = lane_of(&mut self.pairs, direction) else { return };
+        if due <= now && lane.is_empty() {
             self.send(inner, direction, now, out);
             return;
         }
-        let lane = &mut pair.lanes[to.index()];
         let was_empty = lane.is_empty();
         let mark = drop_precedence(inner);
         if !lane.admits(mark, now, &mut self.rng) {
@@ -220,13 +228,17 @@ impl PlainTunnels {
 
     /// Sends what is first in a lane, unless it has to wait on.
     fn take_turn(&mut self, turn: Turn, now: u64, out: &mut impl Packets) {
-        let direction = Direction { pair: turn.session as usize, to: turn.to };
+        let direction = Direction { pair: turn.session, to: turn.to };
+        // What waited went with its pair.
+        if !self.pairs.contains_key(&direction.pair) {
+            return;
+        }
         let due = self.ready_at(direction, now);
         if due > now {
             self.queues.put_off(turn, due);
             return;
         }
-        let lane = &mut self.pairs[direction.pair].lanes[direction.to.index()];
+        let Some(lane) = lane_of(&mut self.pairs, direction) else { return };
         let Some(buffer) = lane.pop(now, &mut self.queues.slab) else { return };
         let is_last = lane.is_empty();
         self.send(buffer.packet(), direction, now, out);
@@ -237,16 +249,19 @@ impl PlainTunnels {
     }
 
     fn schedule(&mut self, direction: Direction, due: u64) {
-        // There are far fewer pairs than that, and none ever goes, so that they need no generations.
-        let index = u32::try_from(direction.pair).unwrap_or(u32::MAX);
-        self.queues.schedule(index, 0, direction.to, due);
+        // No number is given twice, so that they need no generations.
+        self.queues.schedule(direction.pair, 0, direction.to, due);
     }
 
     /// Wraps an inner packet, and counts it.
     fn send(&mut self, inner: &[u8], Direction { pair, to }: Direction, now: u64, out: &mut impl Packets) {
-        let pair = &mut self.pairs[pair];
-        let end = &pair.end(to).told;
-        let header = Ipv4::parse(inner).ok().and_then(|inner| encapsulate(&inner, end.local, end.address));
+        let Some(pair) = self.pairs.get_mut(&pair) else { return };
+        let end = pair.end(to);
+        let Some(address) = end.address else {
+            self.counters.no_end += 1;
+            return;
+        };
+        let header = Ipv4::parse(inner).ok().and_then(|inner| encapsulate(&inner, end.local, address));
         // It was parsed before, and is not longer than the way takes.
         let Some(header) = header else { return };
         let lane = &mut pair.lanes[to.index()];
@@ -258,7 +273,7 @@ impl PlainTunnels {
 
     /// When the next packet may go: as the pair's rate and the relay's allow.
     fn ready_at(&self, Direction { pair, to }: Direction, now: u64) -> u64 {
-        let own = self.pairs[pair].lanes[to.index()].limiter.ready_at(now);
+        let own = self.pairs[&pair].lanes[to.index()].limiter.ready_at(now);
         own.max(self.total.ready_at(now))
     }
 
@@ -268,19 +283,8 @@ impl PlainTunnels {
     }
 }
 
-fn status_of(pair: &Pair, now: u64) -> PlainStatus {
-    let ways = [Side::Near, Side::Far].map(|to| {
-        let (end, lane) = (pair.end(to), &pair.lanes[to.index()]);
-        PlainWay {
-            address: end.told.address,
-            path_mtu: end.path_mtu(now),
-            packets: lane.datagrams,
-            bytes: lane.bytes,
-            waiting: lane.len().into(),
-            dropped: lane.dropped,
-        }
-    });
-    PlainStatus { rate: pair.lanes[0].limiter.rate(), ways }
+fn lane_of(pairs: &mut BTreeMap<u32, Pair>, Direction { pair, to }: Direction) -> Option<&mut Lane> {
+    Some(&mut pairs.get_mut(&pair)?.lanes[to.index()])
 }
 
 /// How expendable a packet is: what its class of assured forwarding says (RFC 2597, section 6), whose code points are

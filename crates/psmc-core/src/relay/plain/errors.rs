@@ -9,7 +9,7 @@ use super::engine::{Direction, Packets, PlainTunnels};
 
 /// Codes of "unreachable".
 const NETWORK: u8 = 0;
-const HOST: u8 = 1;
+pub(super) const HOST: u8 = 1;
 
 impl PlainTunnels {
     /// Handles an ICMP message, with its IP header. Nothing becomes of it unless it is an error about what the relay has
@@ -61,9 +61,8 @@ impl PlainTunnels {
     /// Learns what the way of a packet takes; false if that cannot be.
     fn learn(&mut self, outer: &Ipv4<'_>, mtu: u16, now: u64) -> bool {
         let (end, length) = (outer.destination(), outer.total_len());
-        let ends = self.pairs.iter_mut().flat_map(|pair| &mut pair.ends).filter(|it| it.told.address == end);
         let mut learnt = false;
-        for end in ends {
+        for end in self.ends_at(end) {
             learnt |= end.learn(mtu, length, now);
         }
         self.counters.heard_too_big += u64::from(learnt);
@@ -76,7 +75,7 @@ impl PlainTunnels {
         let backwards = self.from.get(&outer.destination())?.iter().copied();
         let mut directions = backwards.map(|back| Direction { to: back.to.other(), ..back });
         directions.find(|direction| {
-            let (pair, to) = (&self.pairs[direction.pair], direction.to);
+            let (pair, to) = (&self.pairs[&direction.pair], direction.to);
             pair.end(to).knows_as(outer.source())
                 && pair.admits(to.other(), inner.source(), inner.destination())
         })
@@ -87,7 +86,7 @@ impl PlainTunnels {
         match problem {
             // "The encapsulator MUST relay ICMP Datagram Too Big messages to the sender" (section 4.1).
             Problem::TooBig { .. } => {
-                let end = self.pairs[direction.pair].end(direction.to);
+                let end = self.pairs[&direction.pair].end(direction.to);
                 Some(Problem::TooBig { mtu: end.max_inner(now) })
             }
             // An end that knows no tunnels (protocol unreachable) is to its clients a network that is not there.

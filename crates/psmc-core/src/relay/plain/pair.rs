@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
+use psmc_wire::ids::KeyBytes;
 use psmc_wire::ip::IPV4_HEADER_LEN;
 
 use crate::relay::lane::Lane;
@@ -20,22 +21,33 @@ const MIN_MTU: u16 = 552;
 /// [`MIN_MTU`].
 const PLATEAUS: [u16; 7] = [32_000, 17_914, 8166, 4352, 2002, 1492, 1006];
 
+/// Where the outer packets of an end come from and go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlainOuter {
+    /// Always this address.
+    Fixed(Ipv4Addr),
+    /// Wherever this site registers from.
+    Site(KeyBytes),
+}
+
 /// One end of a tunnel that ends at the relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlainEnd {
-    /// Its outer address.
-    pub address: Ipv4Addr,
+    /// Where it is.
+    pub outer: PlainOuter,
     /// The relay's address towards it; [`Ipv4Addr::UNSPECIFIED`] for any that it has.
     pub local: Ipv4Addr,
     /// The inner addresses behind it.
     pub inside: Vec<Ipv4Net>,
-    /// What the first link to it takes, in bytes with the outer header.
+    /// What the first link to it takes, in bytes with the outer header, unless that depends on where a site is.
     pub mtu: u16,
 }
 
 /// Two ends between which packets pass. [`Side::Near`] is the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlainPair {
+    /// What it is called; no other pair is.
+    pub name: String,
     /// What may pass to each side, in bits per second.
     pub rate: Option<u64>,
     /// Both ends.
@@ -45,6 +57,7 @@ pub struct PlainPair {
 /// A pair at work.
 #[derive(Debug)]
 pub(super) struct Pair {
+    pub(super) name: String,
     pub(super) ends: [End; 2],
     /// By the side that they lead to.
     pub(super) lanes: [Lane; 2],
@@ -53,15 +66,40 @@ pub(super) struct Pair {
 /// An end, and the way to it.
 #[derive(Debug)]
 pub(super) struct End {
-    pub(super) told: PlainEnd,
+    pub(super) outer: PlainOuter,
+    pub(super) local: Ipv4Addr,
+    inside: Vec<Ipv4Net>,
+    /// Its outer address, if it is anywhere.
+    pub(super) address: Option<Ipv4Addr>,
+    link_mtu: u16,
     /// What a router on the way has said that its link takes, and until when that counts.
     narrow: Option<(u16, u64)>,
 }
 
 impl Pair {
-    pub(super) fn new(config: PlainPair) -> Self {
-        let lane = || Lane::new(config.rate, 0);
-        Self { lanes: [lane(), lane()], ends: config.ends.map(|told| End { told, narrow: None }) }
+    pub(super) fn new(config: PlainPair, now: u64) -> Self {
+        let lane = || Lane::new(config.rate, now);
+        Self { name: config.name, lanes: [lane(), lane()], ends: config.ends.map(End::new) }
+    }
+
+    /// Whether this is the pair that the configuration describes, but for its rate and for what links take.
+    pub(super) fn is(&self, config: &PlainPair) -> bool {
+        let same = |(end, config): (&End, &PlainEnd)| {
+            end.outer == config.outer && end.local == config.local && end.inside == config.inside
+        };
+        self.name == config.name && self.ends.iter().zip(&config.ends).all(same)
+    }
+
+    /// Takes over the rate, and what links take.
+    pub(super) fn renew(&mut self, config: &PlainPair) {
+        for lane in &self.lanes {
+            lane.limiter.set_rate(config.rate);
+        }
+        for (end, config) in self.ends.iter_mut().zip(&config.ends) {
+            if let PlainOuter::Fixed(_) = config.outer {
+                end.link_mtu = config.mtu;
+            }
+        }
     }
 
     /// Whether a packet with these inner addresses may pass from one side to the other.
@@ -75,20 +113,47 @@ impl Pair {
 }
 
 impl End {
-    fn is_inside(&self, ip: Ipv4Addr) -> bool {
-        self.told.inside.iter().any(|network| network.contains(&ip))
+    fn new(config: PlainEnd) -> Self {
+        let address = match config.outer {
+            PlainOuter::Fixed(address) => Some(address),
+            PlainOuter::Site(_) => None,
+        };
+        let PlainEnd { outer, local, inside, mtu } = config;
+        Self { outer, local, inside, address, link_mtu: mtu, narrow: None }
+    }
+
+    /// Whether an inner address is behind it.
+    pub(super) fn is_inside(&self, ip: Ipv4Addr) -> bool {
+        self.inside.iter().any(|network| network.contains(&ip))
+    }
+
+    /// The end is elsewhere, with a first link that takes so many bytes; or nowhere.
+    pub(super) fn move_to(&mut self, place: Option<(Ipv4Addr, u16)>) {
+        let address = place.map(|(address, _)| address);
+        if address != self.address {
+            // What is known of the way there is of another way.
+            (self.address, self.narrow) = (address, None);
+        }
+        if let Some((_, mtu)) = place {
+            self.link_mtu = mtu;
+        }
+    }
+
+    /// The first link to it takes so many bytes.
+    pub(super) fn set_link_mtu(&mut self, mtu: u16) {
+        self.link_mtu = mtu;
     }
 
     /// Whether the end speaks with the relay by this address of the relay's.
     pub(super) fn knows_as(&self, local: Ipv4Addr) -> bool {
-        self.told.local.is_unspecified() || self.told.local == local
+        self.local.is_unspecified() || self.local == local
     }
 
     /// What the way to the end takes, in bytes with the outer header.
     pub(super) fn path_mtu(&self, now: u64) -> u16 {
         match self.narrow {
-            Some((mtu, until)) if now < until => mtu.min(self.told.mtu),
-            Some(_) | None => self.told.mtu,
+            Some((mtu, until)) if now < until => mtu.min(self.link_mtu),
+            Some(_) | None => self.link_mtu,
         }
     }
 

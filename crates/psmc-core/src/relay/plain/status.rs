@@ -1,8 +1,14 @@
 //! What plain tunnels have seen, for people and tools.
 
 use std::net::Ipv4Addr;
+use std::time::Instant;
 
+use psmc_wire::ids::KeyBytes;
+
+use super::engine::PlainTunnels;
+use super::pair::{Pair, PlainOuter};
 use crate::relay::rio::PRECEDENCES;
+use crate::relay::session::Side;
 
 /// Packets that went no further, by reason, and what was said about them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +21,8 @@ pub struct PlainCounters {
     pub congested: u64,
     /// They had passed as many routers as they may.
     pub expired: u64,
+    /// To an end whose site is not registered.
+    pub no_end: u64,
     /// Longer than the way on takes, and not to be cut.
     pub too_big: u64,
     /// There was no room for them among all that waits, or they are too long to wait.
@@ -30,8 +38,10 @@ pub struct PlainCounters {
 }
 
 /// A pair as it stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlainStatus {
+    /// What it is called.
+    pub name: String,
     /// What may pass to each side, in bits per second.
     pub rate: Option<u64>,
     /// The ways to both sides.
@@ -41,8 +51,10 @@ pub struct PlainStatus {
 /// The way to one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlainWay {
-    /// The end.
-    pub address: Ipv4Addr,
+    /// The end, if it is anywhere.
+    pub address: Option<Ipv4Addr>,
+    /// Who has to register for it to be anywhere.
+    pub site: Option<KeyBytes>,
     /// What the way takes, in bytes with the outer header.
     pub path_mtu: u16,
     /// Packets that were passed on to it.
@@ -53,4 +65,31 @@ pub struct PlainWay {
     pub waiting: u32,
     /// Packets that were dropped so that the queue did not grow, by drop precedence.
     pub dropped: [u64; PRECEDENCES],
+}
+
+impl PlainTunnels {
+    /// All pairs, in the order in which they were configured.
+    pub fn status(&self, now: Instant) -> impl Iterator<Item = PlainStatus> + '_ {
+        let now = self.clock(now);
+        self.order.iter().map(move |number| status_of(&self.pairs[number], now))
+    }
+}
+
+fn status_of(pair: &Pair, now: u64) -> PlainStatus {
+    let ways = [Side::Near, Side::Far].map(|to| {
+        let (end, lane) = (pair.end(to), &pair.lanes[to.index()]);
+        PlainWay {
+            address: end.address,
+            site: match end.outer {
+                PlainOuter::Fixed(_) => None,
+                PlainOuter::Site(site) => Some(site),
+            },
+            path_mtu: end.path_mtu(now),
+            packets: lane.datagrams,
+            bytes: lane.bytes,
+            waiting: lane.len().into(),
+            dropped: lane.dropped,
+        }
+    });
+    PlainStatus { name: pair.name.clone(), rate: pair.lanes[0].limiter.rate(), ways }
 }

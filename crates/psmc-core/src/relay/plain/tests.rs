@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use psmc_wire::ids::KeyBytes;
 use psmc_wire::ip::{IPV4_HEADER_LEN, IcmpError, Ipv4, Problem, checksum, encapsulate, icmp_error};
 
 use super::*;
@@ -35,16 +36,17 @@ struct World {
 
 impl World {
     fn new(rate: Option<u64>) -> Self {
-        let end = |address, inside: &str| PlainEnd {
-            address,
-            local: RELAY,
-            inside: vec![inside.parse().unwrap()],
-            mtu: 1500,
-        };
-        let pair = PlainPair { rate, ends: [end(LEFT, "10.1.0.0/16"), end(RIGHT, "10.2.0.0/16")] };
+        Self::with(vec![pair(
+            "north",
+            rate,
+            [end(LEFT, RELAY, "10.1.0.0/16"), end(RIGHT, RELAY, "10.2.0.0/16")],
+        )])
+    }
+
+    fn with(pairs: Vec<PlainPair>) -> Self {
         let origin = Instant::now();
         let tunnels = PlainTunnels::new(PlainTunnelsConfig {
-            pairs: vec![pair],
+            pairs,
             max_waiting: 1000,
             total: Arc::new(Limiter::new(None)),
             seed: 7,
@@ -56,7 +58,7 @@ impl World {
     /// What becomes of an inner packet that comes from an end.
     fn arrive(&mut self, end: Ipv4Addr, inner: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut packet = wrap(end, RELAY, inner);
-        assert!(self.tunnels.is_from_end(&packet));
+        assert!(self.tunnels.claims(&packet));
         let mut sent = Sent::default();
         self.tunnels.handle_packet(&mut packet, self.now, &mut sent);
         sent.0
@@ -69,6 +71,14 @@ impl World {
         self.tunnels.handle_error(&message, self.now, &mut sent);
         sent.0
     }
+}
+
+fn pair(name: &str, rate: Option<u64>, ends: [PlainEnd; 2]) -> PlainPair {
+    PlainPair { name: name.to_owned(), rate, ends }
+}
+
+fn end(address: Ipv4Addr, local: Ipv4Addr, inside: &str) -> PlainEnd {
+    PlainEnd { outer: PlainOuter::Fixed(address), local, inside: vec![inside.parse().unwrap()], mtu: 1500 }
 }
 
 fn wrap(from: Ipv4Addr, to: Ipv4Addr, inner: &[u8]) -> Vec<u8> {
@@ -130,7 +140,7 @@ fn nobody_is_feigned_and_nobody_else_is_reached() {
     world.tunnels.handle_packet(&mut elsewhere, world.now, &mut sent);
     assert_eq!(sent.0, []);
     assert_eq!(world.tunnels.counters, PlainCounters { misaddressed: 8, ..Default::default() });
-    assert!(!world.tunnels.is_from_end(&wrap(stranger, RELAY, &packet(A, B, [0, 9], 0, 9))));
+    assert!(!world.tunnels.claims(&wrap(stranger, RELAY, &packet(A, B, [0, 9], 0, 9))));
 }
 
 #[test]
@@ -268,25 +278,12 @@ fn packets_wait_for_their_rate_and_the_expendable_ones_go_first() {
 
 #[test]
 fn an_end_of_several_pairs_reaches_each_by_its_own() {
-    let hub =
-        |local| PlainEnd { address: LEFT, local, inside: vec!["10.1.0.0/16".parse().unwrap()], mtu: 1500 };
-    let spoke = |last, inside: &str| PlainEnd {
-        address: Ipv4Addr::new(198, 51, 100, last),
-        local: Ipv4Addr::UNSPECIFIED,
-        inside: vec![inside.parse().unwrap()],
-        mtu: 1500,
-    };
-    let mut world = World::new(None);
-    world.tunnels = PlainTunnels::new(PlainTunnelsConfig {
-        pairs: vec![
-            PlainPair { rate: None, ends: [hub(RELAY), spoke(1, "10.2.0.0/16")] },
-            PlainPair { rate: None, ends: [hub(RELAY), spoke(2, "10.3.0.0/16")] },
-        ],
-        max_waiting: 1000,
-        total: Arc::new(Limiter::new(None)),
-        seed: 7,
-        origin: world.origin,
-    });
+    let hub = || end(LEFT, RELAY, "10.1.0.0/16");
+    let spoke = |last, inside: &str| end(Ipv4Addr::new(198, 51, 100, last), Ipv4Addr::UNSPECIFIED, inside);
+    let mut world = World::with(vec![
+        pair("one", None, [hub(), spoke(1, "10.2.0.0/16")]),
+        pair("two", None, [hub(), spoke(2, "10.3.0.0/16")]),
+    ]);
     for (destination, last) in [(Ipv4Addr::new(10, 2, 0, 1), 1), (Ipv4Addr::new(10, 3, 0, 1), 2)] {
         let sent = world.arrive(LEFT, &packet(A, destination, [0, 9], 0, 9));
         let outer = Ipv4::parse_quoted(&sent[0].0).unwrap();
@@ -300,6 +297,122 @@ fn an_end_of_several_pairs_reaches_each_by_its_own() {
     assert_eq!(world.arrive(Ipv4Addr::new(198, 51, 100, 1), &between), []);
 }
 
+const VAN: KeyBytes = KeyBytes([7; 32]);
+
+/// A relay with one pair, the left end of which is wherever the van is.
+fn world_of_van(rate: Option<u64>) -> World {
+    let van = PlainEnd { outer: PlainOuter::Site(VAN), ..end(LEFT, RELAY, "10.1.0.0/16") };
+    World::with(vec![pair("north", rate, [van, end(RIGHT, RELAY, "10.2.0.0/16")])])
+}
+
+#[test]
+fn an_end_is_wherever_its_site_registers_from() {
+    let mut world = world_of_van(None);
+    let (there, back) = (packet(A, B, [0, 9], 0, 9), packet(B, A, [0, 9], 0, 9));
+    assert!(!world.tunnels.claims(&wrap(LEFT, RELAY, &there)), "nobody is there yet");
+    assert_eq!(only_error(&world.arrive(RIGHT, &back)), (RIGHT, RELAY, B, Problem::Unreachable(1)));
+    assert_eq!(world.tunnels.counters.no_end, 1);
+
+    for at in [LEFT, Ipv4Addr::new(203, 0, 113, 99)] {
+        assert!(world.tunnels.place_site(VAN, Some((at, 1400))));
+        let sent = world.arrive(at, &there);
+        assert_eq!(Ipv4::parse_quoted(&sent[0].0).unwrap().destination(), RIGHT);
+        let sent = world.arrive(RIGHT, &back);
+        assert_eq!(Ipv4::parse_quoted(&sent[0].0).unwrap().destination(), at);
+        let ways = world.tunnels.status(world.now).next().unwrap().ways;
+        assert_eq!((ways[0].address, ways[0].path_mtu, ways[0].site), (Some(at), 1400, Some(VAN)));
+    }
+    assert!(!world.tunnels.claims(&wrap(LEFT, RELAY, &there)), "it has moved");
+    // Other sites do not move it.
+    assert!(world.tunnels.place_site(KeyBytes([8; 32]), Some((LEFT, 1500))));
+    assert!(!world.tunnels.claims(&wrap(LEFT, RELAY, &there)));
+    assert!(world.tunnels.place_site(VAN, None));
+    assert_eq!(only_error(&world.arrive(RIGHT, &back)).3, Problem::Unreachable(1));
+}
+
+#[test]
+fn a_site_at_an_end_may_have_sessions_besides() {
+    let mut world = world_of_van(None);
+    world.tunnels.place_site(VAN, Some((LEFT, 1500)));
+    assert!(world.tunnels.claims(&wrap(LEFT, RELAY, &packet(A, B, [0, 9], 0, 9))));
+    for (source, destination) in [(LEFT, B), (A, Ipv4Addr::new(8, 8, 8, 8)), (B, A)] {
+        assert!(!world.tunnels.claims(&wrap(LEFT, RELAY, &packet(source, destination, [0, 9], 0, 9))));
+    }
+}
+
+#[test]
+fn a_site_that_would_have_the_tunnel_lead_into_itself_is_nowhere() {
+    let mut world = world_of_van(None);
+    assert!(world.tunnels.place_site(VAN, Some((LEFT, 1500))));
+    assert!(!world.tunnels.place_site(VAN, Some((Ipv4Addr::new(10, 2, 3, 4), 1500))));
+    assert_eq!(world.tunnels.status(world.now).next().unwrap().ways[0].address, None);
+}
+
+#[test]
+fn what_is_learnt_of_a_way_is_forgotten_when_the_site_moves() {
+    let mut world = world_of_van(None);
+    world.tunnels.place_site(VAN, Some((LEFT, 1500)));
+    let sent = world.arrive(RIGHT, &packet(B, A, [0, 9], DONT_FRAGMENT, 1400));
+    world.error(Problem::TooBig { mtu: 1300 }, &[&sent[0].0[..], &sent[0].1].concat());
+    let mtu = |world: &World| world.tunnels.status(world.now).next().unwrap().ways[0].path_mtu;
+    world.tunnels.place_site(VAN, Some((LEFT, 1500)));
+    assert_eq!(mtu(&world), 1300, "it has only registered again");
+    world.tunnels.place_site(VAN, Some((Ipv4Addr::new(203, 0, 113, 99), 1500)));
+    assert_eq!(mtu(&world), 1500);
+}
+
+#[test]
+fn other_tunnels_do_not_notice_a_change() {
+    const RATE: u64 = 8_000_000;
+    let other = |inside| pair("other", None, [end(LEFT, RELAY, "10.1.0.0/16"), end(RIGHT, RELAY, inside)]);
+    let north =
+        |rate| pair("north", rate, [end(LEFT, RELAY, "10.1.0.0/16"), end(RIGHT, RELAY, "10.2.0.0/16")]);
+    let mut world = World::with(vec![other("10.3.0.0/16"), north(Some(RATE))]);
+    let long = packet(A, B, [0, 9], 0, 980);
+    let mut sent = 0;
+    for _ in 0..60 {
+        sent += world.arrive(LEFT, &long).len();
+    }
+    let status = |world: &World, name: &str| {
+        world.tunnels.status(world.now).find(|status| status.name == name).map(|status| status.ways[1])
+    };
+    let before = status(&world, "north").unwrap();
+    assert!(before.waiting > 10, "{before:?}");
+    // One goes, another comes, and one may carry more.
+    world.tunnels.reconfigure(vec![north(Some(2 * RATE)), other("10.4.0.0/16")], world.now);
+    assert_eq!(status(&world, "north"), Some(before));
+    let names: Vec<_> = world.tunnels.status(world.now).map(|status| (status.name, status.rate)).collect();
+    assert_eq!(names, [("north".to_owned(), Some(2 * RATE)), ("other".to_owned(), None)]);
+    let gone = wrap(LEFT, RELAY, &packet(A, Ipv4Addr::new(10, 3, 0, 1), [0, 9], 0, 9));
+    let mut out = Sent::default();
+    world.tunnels.handle_packet(&mut gone.clone(), world.now, &mut out);
+    assert_eq!((out.0.len(), world.tunnels.counters.misaddressed), (0, 1));
+    assert_eq!(world.arrive(LEFT, &packet(A, Ipv4Addr::new(10, 4, 0, 1), [0, 9], 0, 9)).len(), 1);
+    while let Some(due) = world.tunnels.poll_timeout() {
+        world.now = due;
+        world.tunnels.handle_timeout(1, world.now, &mut out);
+    }
+    let dropped: u64 = before.dropped.iter().sum();
+    assert_eq!(sent + out.0.len() + usize::try_from(dropped).unwrap(), 60, "all that waited has left");
+}
+
+#[test]
+fn what_waits_goes_with_its_tunnel() {
+    let mut world = World::new(Some(8_000_000));
+    for _ in 0..60 {
+        world.arrive(LEFT, &packet(A, B, [0, 9], 0, 980));
+    }
+    assert!(world.tunnels.poll_timeout().is_some());
+    world.tunnels.reconfigure(Vec::new(), world.now);
+    assert_eq!(world.tunnels.queues.slab.len(), 0);
+    let mut out = Sent::default();
+    while let Some(due) = world.tunnels.poll_timeout() {
+        world.tunnels.handle_timeout(1, due, &mut out);
+    }
+    assert!(out.0.is_empty());
+    assert!(!world.tunnels.claims(&wrap(LEFT, RELAY, &packet(A, B, [0, 9], 0, 9))));
+}
+
 proptest! {
     /// Whatever comes, all that goes out is between the ends, and to inner addresses behind the end that it goes to.
     #[test]
@@ -308,9 +421,11 @@ proptest! {
         ends in prop::array::uniform4(0usize..5),
         ttl in 0u8..4,
         tos: u8,
+        registers: bool,
     ) {
         let addresses = [A, B, LEFT, RIGHT, Ipv4Addr::new(8, 8, 8, 8)];
-        let mut world = World::new(None);
+        let mut world = if registers { world_of_van(None) } else { World::new(None) };
+        world.tunnels.place_site(VAN, Some((LEFT, 1500)));
         let mut sent = Sent::default();
         world.tunnels.handle_packet(&mut bytes.clone(), world.now, &mut sent);
         world.tunnels.handle_error(&bytes, world.now, &mut sent);

@@ -5,6 +5,8 @@
 //! that whatever else the machine does meets all of them; each has one CPU to itself, and `dnsperf` the next one. Needs
 //! root, two CPUs, and `dnsperf`; BIND's `named` and Knot's `knotd` are competitors where they are on the PATH.
 
+#[path = "../kit/args.rs"]
+mod args;
 mod measure;
 #[path = "../kit/programs.rs"]
 mod programs;
@@ -20,6 +22,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use psmc_net::netns::Namespace;
 
+use args::Common;
 use measure::{Figures, measure};
 use report::Row;
 use servers::Kind;
@@ -28,41 +31,21 @@ use zone::{Load, Zone};
 /// Measures what name servers answer.
 #[derive(Parser)]
 struct Args {
-    /// How many times each server is measured.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    runs: u32,
-    /// How long each measurement takes, in seconds.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
-    seconds: u32,
-    /// Only these servers, by name.
-    #[arg(long, value_delimiter = ',')]
-    only: Vec<String>,
-    /// Prints JSON.
-    #[arg(long)]
-    json: bool,
-    /// What cargo tells every benchmark.
-    #[arg(long, hide = true)]
-    bench: bool,
+    #[command(flatten)]
+    common: Common,
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("dnsperf: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    let Args { common } = Args::parse();
+    args::run("dnsperf", || run(&common))
 }
 
-fn run(args: &Args) -> Result<(), Box<dyn Error>> {
-    if !psmc_net::netns::is_privileged() {
-        return Err("run it as root, for it makes network namespaces".into());
-    }
+fn run(args: &Common) -> Result<(), Box<dyn Error>> {
     if programs::on_path("dnsperf").is_err() {
         return Err("there is no dnsperf on the PATH: install the package dnsperf".into());
     }
-    let mut rows: Vec<Row> = chosen(&args.only)?.into_iter().map(Row::new).collect();
+    let servers = args.choose(Kind::found().collect(), |kind| kind.name().to_owned())?;
+    let mut rows: Vec<Row> = servers.into_iter().map(Row::new).collect();
     let zones = [Zone::plain(), Zone::with_routes()?];
     for run in 1..=args.runs {
         for row in &mut rows {
@@ -75,15 +58,6 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     }
     print!("{}", if args.json { report::json(&rows) } else { report::markdown(&rows) });
     Ok(())
-}
-
-fn chosen(only: &[String]) -> Result<Vec<Kind>, String> {
-    let mut found: Vec<Kind> = Kind::found().collect();
-    if let Some(unknown) = only.iter().find(|name| !found.iter().any(|kind| kind.name() == **name)) {
-        return Err(format!("there is no server {unknown} here"));
-    }
-    found.retain(|kind| only.is_empty() || only.iter().any(|name| name == kind.name()));
-    Ok(found)
 }
 
 /// A server with a zone, started for one load.

@@ -58,8 +58,8 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
             for (_, figure, decimals) in FIGURES {
                 let (own, others) = (ours.of(load, figure), row.of(load, figure));
                 let ratio =
-                    if place == 0 { "–".to_owned() } else { cell(Spread::of_ratios(&own, &others), 2) };
-                let _ = write!(text, " {} | {ratio} |", cell(Spread::of(&others), decimals));
+                    if place == 0 { "–".to_owned() } else { Spread::of_ratios(&own, &others).text(2) };
+                let _ = write!(text, " {} | {ratio} |", Spread::of(&others).text(decimals));
             }
             text.push('\n');
         }
@@ -67,7 +67,7 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
     let _ =
         writeln!(text, "\n| with routes / without, for addresses | questions/s | median |\n|---|---|---|");
     for row in rows {
-        let [rate, time] = FIGURES.map(|(_, figure, _)| cell(cost_of_routes(row, figure), 2));
+        let [rate, time] = FIGURES.map(|(_, figure, _)| cost_of_routes(row, figure).text(2));
         let _ = writeln!(text, "| {} | {rate} | {time} |", row.name());
     }
     text
@@ -76,10 +76,6 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
 /// Of a question for an address: in the zone with routes, by that in the zone without.
 fn cost_of_routes(row: &Row, figure: Figure) -> Spread {
     Spread::of_ratios(&row.of(Load::AddressesBeside, figure), &row.of(Load::Addresses, figure))
-}
-
-fn cell(Spread { median, min, max }: Spread, decimals: usize) -> String {
-    format!("{median:.decimals$} ({min:.decimals$} to {max:.decimals$})")
 }
 
 /// The same for programs.

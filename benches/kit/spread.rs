@@ -24,6 +24,12 @@ impl Spread {
         Self::of(&ours.iter().zip(others).map(|(ours, other)| ours / other).collect::<Vec<_>>())
     }
 
+    /// For people: the median, and in parentheses the smallest and the largest.
+    pub(crate) fn text(&self, decimals: usize) -> String {
+        let Self { median, min, max } = self;
+        format!("{median:.decimals$} ({min:.decimals$} to {max:.decimals$})")
+    }
+
     /// For programs.
     pub(crate) fn json(&self) -> Value {
         json!({ "median": self.median, "min": self.min, "max": self.max })

@@ -16,8 +16,8 @@ const SIZES: [usize; 3] = [64, 512, 1400];
 const BURSTS: [usize; 2] = [1, 16];
 
 impl Load {
-    /// How delays are measured.
-    pub(crate) const DELAYED: Self = Self { size: 1400, burst: 1 };
+    /// What comes at an even rate.
+    pub(crate) const PACED: Self = Self { size: 1400, burst: 1 };
 
     pub(crate) const COUNT: usize = SIZES.len() * BURSTS.len();
 

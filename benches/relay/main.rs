@@ -5,6 +5,8 @@
 //! whatever else the machine does meets all of them. Needs root, and two cores; with coturn's `turnserver` on the PATH,
 //! that is a competitor.
 
+#[path = "../kit/args.rs"]
+mod args;
 mod cpu;
 mod forwarders;
 mod lane;
@@ -20,11 +22,13 @@ mod kit;
 mod site;
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
 
+use args::Common;
 use forwarders::{Forwarder, Psmc};
 use load::Load;
 use network::Network;
@@ -36,63 +40,38 @@ const SESSIONS: usize = 16;
 /// Measures what it costs to hand datagrams on.
 #[derive(Parser)]
 struct Args {
-    /// How many times each forwarder is measured.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    runs: u32,
-    /// How long each measurement takes, in seconds.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
-    seconds: u32,
-    /// Only these forwarders, by name. Added delays need the kernel.
-    #[arg(long, value_delimiter = ',')]
-    only: Vec<String>,
+    #[command(flatten)]
+    common: Common,
     /// Chains of 1 to 4 relays instead of competitors.
     #[arg(long, conflicts_with = "only")]
     chains: bool,
-    /// Prints JSON.
-    #[arg(long)]
-    json: bool,
-    /// What cargo tells every benchmark.
-    #[arg(long, hide = true)]
-    bench: bool,
+    /// Another build of psmc-relay than the one beside the benchmark.
+    #[arg(long, default_value = env!("CARGO_BIN_EXE_psmc-relay"), hide_default_value = true)]
+    program: PathBuf,
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("relay: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    let args = Args::parse();
+    args::run("relay", || run(&args))
 }
 
-fn run(args: &Args) -> Result<(), Box<dyn Error>> {
-    if !psmc_net::netns::is_privileged() {
-        return Err("run it as root, for it makes network namespaces".into());
-    }
-    let forwarders = if args.chains { Psmc::chains() } else { chosen(&args.only)? };
-    let mut rows: Vec<_> =
-        forwarders.iter().map(|forwarder| Row::new(forwarder.as_ref(), args.chains)).collect();
-    for run in 1..=args.runs {
+fn run(Args { common, chains, program }: &Args) -> Result<(), Box<dyn Error>> {
+    let forwarders = if *chains {
+        Psmc::chains(program)
+    } else {
+        common.choose(forwarders::found(program), |one| one.name())?
+    };
+    let mut rows: Vec<_> = forwarders.iter().map(|forwarder| Row::new(forwarder.as_ref(), *chains)).collect();
+    for run in 1..=common.runs {
         // At what rate the others are asked for their delays.
         let mut half = None;
         for (forwarder, row) in forwarders.iter().zip(&mut rows) {
-            eprintln!("run {run} of {}: {}", args.runs, row.name);
-            measure_all(forwarder.as_ref(), Duration::from_secs(args.seconds.into()), &mut half, row)?;
+            eprintln!("run {run} of {}: {}", common.runs, row.name);
+            measure_all(forwarder.as_ref(), Duration::from_secs(common.seconds.into()), &mut half, row)?;
         }
     }
-    print!("{}", if args.json { report::json(&rows) } else { report::table(&rows) });
+    print!("{}", if common.json { report::json(&rows) } else { report::table(&rows) });
     Ok(())
-}
-
-fn chosen(only: &[String]) -> Result<Vec<Box<dyn Forwarder>>, String> {
-    let mut forwarders = forwarders::found();
-    let known = |name: &String| forwarders.iter().any(|forwarder| forwarder.name() == *name);
-    if let Some(unknown) = only.iter().find(|name| !known(name)) {
-        return Err(format!("there is no forwarder {unknown} here"));
-    }
-    forwarders.retain(|forwarder| only.is_empty() || only.contains(&forwarder.name()));
-    Ok(forwarders)
 }
 
 /// All that is measured of one forwarder, on fresh hosts.
@@ -102,20 +81,26 @@ fn measure_all(
     half: &mut Option<f64>,
     row: &mut Row,
 ) -> Result<(), Box<dyn Error>> {
+    // Before the hosts are made, whose programs run where they were.
+    cpu::pin(cpu::FORWARDER)?;
     let network = Network::new()?;
-    cpu::pin(&[cpu::FORWARDER])?;
     let mut raised = forwarder.raise(&network, SESSIONS)?;
-    for (load, costs) in Load::all().zip(&mut row.costs) {
+    cpu::check(&raised.processes, cpu::FORWARDER)?;
+    for (load, costs) in Load::all().zip(&mut row.together) {
         costs.push(measure::cost(&mut raised, load, time)?);
     }
+    cpu::pin(cpu::TESTER)?;
+    network.far_receives_on(cpu::TESTER)?;
+    for (load, costs) in Load::all().zip(&mut row.apart) {
+        costs.push(measure::cost(&mut raised, load, time)?);
+    }
+    row.steady.push(measure::pace(&mut raised, STEADY_RATE, time)?);
     // The first one, ours, says what half its load is; whoever has no process is measured at the same rate.
     let own = row.half_load();
-    let rate = own.or(*half).unwrap_or(FALLBACK_RATE);
     *half = half.or(own);
-    cpu::pin(&[cpu::TESTER])?;
-    row.delays.push(measure::delay(&mut raised, rate, time)?);
+    row.half.push(measure::pace(&mut raised, own.or(*half).unwrap_or(STEADY_RATE), time)?);
     Ok(())
 }
 
-/// Datagrams per second at which delays are measured if nobody says what half the load is.
-const FALLBACK_RATE: f64 = 50_000.0;
+/// Datagrams per second of a relay that has something to do, but not much; and where nobody says what half the load is.
+const STEADY_RATE: f64 = 50_000.0;

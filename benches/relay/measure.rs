@@ -1,5 +1,7 @@
 //! What is measured of a forwarder that runs.
 
+mod pace;
+
 use std::error::Error;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -11,7 +13,9 @@ use crate::kit::usage::Used;
 use crate::lane::Lane;
 use crate::load::Load;
 
-/// What it costs to hand datagrams on, everything on one core.
+pub(crate) use pace::{Pace, pace};
+
+/// What it costs to hand datagrams on, as many as can be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     pub(crate) load: Load,
@@ -23,17 +27,6 @@ pub(crate) struct Cost {
     pub(crate) machine_us: f64,
     /// The share of the datagrams that was lost.
     pub(crate) lost: f64,
-}
-
-/// How long datagrams take at half load.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Delay {
-    /// Datagrams per second.
-    pub(crate) rate: f64,
-    pub(crate) median_us: f64,
-    pub(crate) p99_us: f64,
-    /// How busy the forwarder's core was with its processes.
-    pub(crate) busy: Option<f64>,
 }
 
 /// Datagrams on their way at most: a burst of each session, which every socket buffer has room for.
@@ -128,60 +121,6 @@ impl<'a> Loop<'a> {
         }
         Ok(())
     }
-}
-
-/// Sends at an even rate, from a core of its own, and says how long datagrams take.
-#[expect(clippy::cast_precision_loss, reason = "counts of a few seconds")]
-pub(crate) fn delay(raised: &mut Raised, rate: f64, time: Duration) -> Result<Delay, Box<dyn Error>> {
-    let load = Load::DELAYED;
-    for lane in &mut raised.lanes {
-        lane.prepare(load)?;
-    }
-    let mut delays = Vec::new();
-    pace(&mut raised.lanes, load, rate, WARM_UP, &mut delays)?;
-    delays.clear();
-    let (by, started) = (Used::by(&raised.processes)?, Instant::now());
-    pace(&mut raised.lanes, load, rate, time, &mut delays)?;
-    let elapsed = started.elapsed().as_secs_f64();
-    let busy = Used::by(&raised.processes)?.since(by) / elapsed;
-    if delays.is_empty() {
-        return Err("nothing has come through".into());
-    }
-    delays.sort_unstable();
-    let quantile = |hundredths: usize| delays[(delays.len() - 1) * hundredths / 100] as f64 / 1e3;
-    Ok(Delay {
-        rate: delays.len() as f64 / elapsed,
-        median_us: quantile(50),
-        p99_us: quantile(99),
-        busy: (!raised.processes.is_empty()).then_some(busy),
-    })
-}
-
-/// Sends at an even rate, and notes the delays of what arrives, in nanoseconds. It never sleeps.
-fn pace(
-    lanes: &mut [Lane],
-    load: Load,
-    rate: f64,
-    time: Duration,
-    delays: &mut Vec<u64>,
-) -> Result<(), Box<dyn Error>> {
-    let interval = Duration::from_secs_f64(1.0 / rate);
-    let mut buffer = vec![0; BUFFER];
-    let (started, mut due, mut next) = (Instant::now(), Duration::ZERO, 0);
-    let clock = || u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    while started.elapsed() < time {
-        if started.elapsed() >= due {
-            lanes[next].send(load, clock())?;
-            next = (next + 1) % lanes.len();
-            due += interval;
-        }
-        let ready = readable(lanes, PollTimeout::ZERO)?;
-        for (lane, _) in lanes.iter().zip(ready).filter(|(_, ready)| *ready) {
-            let now = clock();
-            lane.receive(load, &mut buffer, |sent_at| delays.push(now.saturating_sub(sent_at)))?;
-        }
-    }
-    Ok(())
 }
 
 /// At which far ends something has arrived.

@@ -43,6 +43,17 @@ impl Network {
         far.add_route(anywhere, IpAddr::V4(MIDDLE_FAR))?;
         Ok(network)
     }
+
+    /// Has the far host receive on this core, by receive packet steering, as a machine of its own would: otherwise the core
+    /// that sends to it does that in the same system call.
+    pub(crate) fn far_receives_on(&self, core: usize) -> Result<(), Box<dyn Error>> {
+        // What is in /sys belongs to the namespace that it was mounted in.
+        let steer = format!(
+            "mount -t sysfs sysfs /sys && printf %x {} > /sys/class/net/uplink/queues/rx-0/rps_cpus",
+            1_u64 << core
+        );
+        programs::output(&self.far, Command::new("unshare").args(["--mount", "sh", "-c", &steer])).map(drop)
+    }
 }
 
 /// Has datagrams cross a link one by one, as they cross every wire, and be joined where they arrive, as cards and their

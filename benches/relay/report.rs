@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::forwarders::Forwarder;
 use crate::kit::spread::Spread;
 use crate::load::Load;
-use crate::measure::{Cost, Delay};
+use crate::measure::{Cost, Pace};
 
 /// What was measured of one forwarder, in the order in which it was.
 pub(crate) struct Row {
@@ -15,15 +15,20 @@ pub(crate) struct Row {
     origin: String,
     /// Whether it is one of several chains.
     is_chain: bool,
-    /// By load.
-    pub(crate) costs: [Vec<Cost>; Load::COUNT],
-    pub(crate) delays: Vec<Delay>,
+    /// By load, everything on one core.
+    pub(crate) together: [Vec<Cost>; Load::COUNT],
+    /// By load, the forwarder on a core of its own.
+    pub(crate) apart: [Vec<Cost>; Load::COUNT],
+    /// At the same rate for all.
+    pub(crate) steady: Vec<Pace>,
+    /// At half of what the first one could do.
+    pub(crate) half: Vec<Pace>,
 }
 
 /// A figure that is compared.
 type Figure = fn(&Cost) -> Option<f64>;
 
-type DelayFigure = fn(&Delay) -> f64;
+type PaceFigure = fn(&Pace) -> Option<f64>;
 
 /// What is compared: the figure, what it is called, and how many decimals it is worth.
 const FIGURES: [(&str, Figure, usize); 5] = [
@@ -34,13 +39,25 @@ const FIGURES: [(&str, Figure, usize); 5] = [
     ("lost %", |cost| Some(cost.lost * 100.0), 2),
 ];
 
-/// What is compared of delays.
-const DELAY_FIGURES: [(&str, DelayFigure); 4] = [
-    ("median, µs", |delay| delay.median_us),
-    ("99th percentile, µs", |delay| delay.p99_us),
-    ("thousand packets/s", |delay| delay.rate / 1e3),
-    ("process busy, %", |delay| delay.busy.unwrap_or(0.0) * 100.0),
+/// What is compared at a given rate.
+const PACE_FIGURES: [(&str, PaceFigure, usize); 5] = [
+    ("process µs/packet", |pace| pace.process_us, 2),
+    ("median, µs", |pace| Some(pace.median_us), 1),
+    ("99th percentile, µs", |pace| Some(pace.p99_us), 1),
+    ("thousand packets/s", |pace| Some(pace.rate / 1e3), 1),
+    ("left out, %", |pace| Some(pace.left_out * 100.0), 2),
 ];
+
+/// Where the programs run when costs are measured, and how many of the figures are compared by their ratios.
+const PLACES: [(&str, Costs, usize); 2] =
+    [("all on one core", |row| &row.together, 3), ("on a core of its own", |row| &row.apart, 1)];
+
+type Costs = fn(&Row) -> &[Vec<Cost>; Load::COUNT];
+
+/// At what rates datagrams come evenly.
+const RATES: [(&str, Paces); 2] = [("at 50,000/s", |row| &row.steady), ("at half load", |row| &row.half)];
+
+type Paces = fn(&Row) -> &Vec<Pace>;
 
 impl Row {
     pub(crate) fn new(forwarder: &dyn Forwarder, is_chain: bool) -> Self {
@@ -48,30 +65,23 @@ impl Row {
             name: forwarder.name(),
             origin: forwarder.origin(),
             is_chain,
-            costs: Default::default(),
-            delays: Vec::new(),
+            together: Default::default(),
+            apart: Default::default(),
+            steady: Vec::new(),
+            half: Vec::new(),
         }
     }
 
-    /// The rate at which its processes should be busy for half of the time, by what it has cost most recently.
+    /// The rate at which its core should be busy for half of the time, by what a datagram has cost most recently.
     pub(crate) fn half_load(&self) -> Option<f64> {
-        let costs = self.costs.iter().filter_map(|costs| costs.last());
-        let us = costs.filter(|cost| cost.load == Load::DELAYED).find_map(|cost| cost.process_us)?;
+        let costs = self.apart.iter().filter_map(|costs| costs.last());
+        let us = costs.filter(|cost| cost.load == Load::PACED).find_map(|cost| cost.process_us)?;
         Some(0.5e6 / us)
-    }
-
-    /// One figure under one load, in all runs; empty if it has none.
-    fn figures(&self, load: usize, figure: Figure) -> Vec<f64> {
-        self.costs[load].iter().filter_map(figure).collect()
     }
 
     /// Whether it has no processes.
     fn is_kernel(&self) -> bool {
-        self.figures(0, |cost| cost.process_us).is_empty()
-    }
-
-    fn delays(&self, figure: impl Fn(&Delay) -> f64) -> Vec<f64> {
-        self.delays.iter().map(figure).collect()
+        self.steady.iter().all(|pace| pace.process_us.is_none())
     }
 }
 
@@ -82,6 +92,11 @@ impl Cost {
     }
 }
 
+/// One figure in all runs; empty if there is none.
+fn of<T>(runs: &[T], figure: fn(&T) -> Option<f64>) -> Vec<f64> {
+    runs.iter().filter_map(figure).collect()
+}
+
 /// Tables for people.
 pub(crate) fn table(rows: &[Row]) -> String {
     let mut text = String::new();
@@ -89,62 +104,75 @@ pub(crate) fn table(rows: &[Row]) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}: {}", row.name, row.origin);
     }
-    for (name, figure, decimals) in FIGURES {
-        let _ = writeln!(text, "\n{name:<24}{}", headings(rows));
-        for (index, load) in Load::all().enumerate() {
-            let cells: String = rows.iter().map(|row| cell(&row.figures(index, figure), decimals)).collect();
-            let _ = writeln!(text, "{:<24}{cells}", load.label());
+    for (place, costs, _) in PLACES {
+        for (name, figure, decimals) in FIGURES {
+            heading(&mut text, &format!("{name}, {place}"), rows);
+            for (index, load) in Load::all().enumerate() {
+                line(&mut text, &load.label(), rows, |row| of(&costs(row)[index], figure), decimals);
+            }
         }
     }
-    let _ = writeln!(text, "\n{:<24}{}", "delay at half load", headings(rows));
-    for (name, figure) in DELAY_FIGURES {
-        let cells: String = rows.iter().map(|row| cell(&row.delays(figure), 1)).collect();
-        let _ = writeln!(text, "{name:<24}{cells}");
+    for (rate, paces) in RATES {
+        heading(&mut text, &format!("{} {rate}", Load::PACED.label()), rows);
+        for (name, figure, decimals) in PACE_FIGURES {
+            line(&mut text, name, rows, |row| of(paces(row), figure), decimals);
+        }
     }
     text + &ratios_text(rows)
 }
 
-fn headings(rows: &[Row]) -> String {
-    rows.iter().map(|row| format!("{:>26}", row.name)).collect()
+fn heading(text: &mut String, title: &str, rows: &[Row]) {
+    let names: String = rows.iter().map(|row| format!("{:>28}", row.name)).collect();
+    let _ = writeln!(text, "\n{title:<40}{names}");
 }
 
-/// Median, and in parentheses the smallest and the largest.
-fn cell(values: &[f64], decimals: usize) -> String {
-    if values.is_empty() {
-        return format!("{:>26}", "-");
-    }
-    let Spread { median, min, max } = Spread::of(values);
-    format!("{:>26}", format!("{median:.decimals$} ({min:.decimals$}–{max:.decimals$})"))
+fn line(text: &mut String, title: &str, rows: &[Row], values: impl Fn(&Row) -> Vec<f64>, decimals: usize) {
+    let cell = |values: Vec<f64>| {
+        let cell = if values.is_empty() { "-".to_owned() } else { Spread::of(&values).text(decimals) };
+        format!("{cell:>28}")
+    };
+    let cells: String = rows.iter().map(|row| cell(values(row))).collect();
+    let _ = writeln!(text, "{title:<40}{cells}");
 }
 
-/// The first forwarder's figures by each other's, under each load, with the name of the figure.
-fn ratios(rows: &[Row]) -> Vec<(&'static str, Load, &str, Spread)> {
+/// The first forwarder's figures by each other's, with what is compared and with whom.
+fn ratios(rows: &[Row]) -> Vec<(String, &str, Spread)> {
     let Some((ours, others)) = rows.split_first() else { return Vec::new() };
     let mut ratios = Vec::new();
-    for (name, figure, _) in &FIGURES[..3] {
-        for (index, load) in Load::all().enumerate() {
-            for other in others {
-                let (ours, theirs) = (ours.figures(index, *figure), other.figures(index, *figure));
-                if !ours.is_empty() && !theirs.is_empty() {
-                    ratios.push((*name, load, other.name.as_str(), Spread::of_ratios(&ours, &theirs)));
+    for other in others {
+        let mut compare = |what: String, ours: Vec<f64>, theirs: Vec<f64>| {
+            if !ours.is_empty() && !theirs.is_empty() {
+                ratios.push((what, other.name.as_str(), Spread::of_ratios(&ours, &theirs)));
+            }
+        };
+        for (place, costs, compared) in PLACES {
+            for (name, figure, _) in &FIGURES[..compared] {
+                for (index, load) in Load::all().enumerate() {
+                    let what = format!("{name}, {place}, {}", load.label());
+                    compare(what, of(&costs(ours)[index], *figure), of(&costs(other)[index], *figure));
                 }
             }
+        }
+        for (rate, paces) in RATES {
+            let (name, figure, _) = PACE_FIGURES[0];
+            let what = format!("{name}, {} {rate}", Load::PACED.label());
+            compare(what, of(paces(ours), figure), of(paces(other), figure));
         }
     }
     ratios
 }
 
 /// How much later than the kernel's, which comes last, the first one's datagrams arrive: median and 99th percentile.
-fn added(rows: &[Row]) -> Option<[Spread; 2]> {
+fn added(rows: &[Row], paces: Paces) -> Option<[Spread; 2]> {
     let [ours, .., kernel] = rows else { return None };
     if !kernel.is_kernel() {
         return None;
     }
-    let added = |figure: fn(&Delay) -> f64| {
-        let pairs = ours.delays.iter().zip(&kernel.delays);
+    let added = |figure: fn(&Pace) -> f64| {
+        let pairs = paces(ours).iter().zip(paces(kernel));
         Spread::of(&pairs.map(|(ours, kernel)| figure(ours) - figure(kernel)).collect::<Vec<_>>())
     };
-    Some([added(|delay| delay.median_us), added(|delay| delay.p99_us)])
+    Some([added(|pace| pace.median_us), added(|pace| pace.p99_us)])
 }
 
 /// What each further relay of a chain costs, in microseconds of CPU time per datagram, under each load.
@@ -153,8 +181,9 @@ fn per_hop(rows: &[Row]) -> Vec<(Load, Spread)> {
     if rows.iter().any(|row| !row.is_chain) {
         return Vec::new();
     }
-    let each = |(index, load)| {
-        let [one, all] = [first, last].map(|row| row.figures(index, |cost| cost.process_us));
+    let each = |(index, load): (usize, Load)| {
+        let [one, all]: [Vec<f64>; 2] =
+            [first, last].map(|row| of(&row.together[index], |cost| cost.process_us));
         let further = u32::try_from(rows.len() - 1).map_or(f64::INFINITY, f64::from);
         let costs: Vec<_> = one.iter().zip(&all).map(|(one, all)| (all - one) / further).collect();
         (load, Spread::of(&costs))
@@ -164,31 +193,34 @@ fn per_hop(rows: &[Row]) -> Vec<(Load, Spread)> {
 
 fn ratios_text(rows: &[Row]) -> String {
     let mut text = String::from("\n");
-    for (name, load, other, Spread { median, min, max }) in ratios(rows) {
-        let ours = &rows[0].name;
-        let _ = writeln!(text, "{ours} / {other}, {name}, {}: {median:.2} ({min:.2}–{max:.2})", load.label());
+    for (what, other, ratio) in ratios(rows) {
+        let _ = writeln!(text, "{} / {other}, {what}: {}", rows[0].name, ratio.text(2));
     }
-    for (load, Spread { median, min, max }) in per_hop(rows) {
-        let label = load.label();
-        let _ =
-            writeln!(text, "each further relay, process µs/packet, {label}: {median:.2} ({min:.2}–{max:.2})");
+    for (load, cost) in per_hop(rows) {
+        let _ = writeln!(text, "each further relay, process µs/packet, {}: {}", load.label(), cost.text(2));
     }
-    if let (Some([median, p99]), Some(kernel)) = (added(rows), rows.last()) {
-        let _ = writeln!(
-            text,
-            "delay added to that of {}: median {:.1} µs ({:.1}–{:.1}), 99th percentile {:.1} µs ({:.1}–{:.1})",
-            kernel.name, median.median, median.min, median.max, p99.median, p99.min, p99.max
-        );
+    for (rate, paces) in RATES {
+        if let (Some([median, p99]), Some(kernel)) = (added(rows, paces), rows.last()) {
+            let (median, p99) = (median.text(1), p99.text(1));
+            let name = &kernel.name;
+            let _ = writeln!(
+                text,
+                "delay {rate} added to that of {name}, in µs: median {median}, 99th percentile {p99}"
+            );
+        }
     }
     text
 }
 
 /// The same for programs.
 pub(crate) fn json(rows: &[Row]) -> String {
-    let ratios = ratios(rows).into_iter().map(|(figure, load, other, spread)| {
-        json!({ "figure": figure, "size": load.size, "burst": load.burst, "to": other, "ratio": spread.json() })
+    let ratios = ratios(rows)
+        .into_iter()
+        .map(|(figure, other, spread)| json!({ "figure": figure, "to": other, "ratio": spread.json() }));
+    let added = RATES.into_iter().filter_map(|(rate, paces)| {
+        let [median, p99] = added(rows, paces)?;
+        Some(json!({ "rate": rate, "median_us": median.json(), "p99_us": p99.json() }))
     });
-    let added = added(rows).map(|[median, p99]| json!({ "median_us": median.json(), "p99_us": p99.json() }));
     let per_hop = per_hop(rows)
         .into_iter()
         .map(|(load, spread)| json!({ "size": load.size, "burst": load.burst, "process_us": spread.json() }));
@@ -196,26 +228,33 @@ pub(crate) fn json(rows: &[Row]) -> String {
         "each_further_relay": per_hop.collect::<Vec<_>>(),
         "forwarders": rows.iter().map(row_json).collect::<Vec<_>>(),
         "ratios": ratios.collect::<Vec<_>>(),
-        "added_delay": added,
+        "added_delays": added.collect::<Vec<_>>(),
     });
     format!("{report:#}\n")
 }
 
 fn row_json(row: &Row) -> Value {
-    let loads = Load::all().enumerate().map(|(index, load)| {
-        let figures: serde_json::Map<_, _> = FIGURES
-            .iter()
-            .map(|(name, figure, _)| (*name, row.figures(index, *figure)))
-            .filter(|(_, values)| !values.is_empty())
-            .map(|(name, values)| {
-                (name.to_owned(), json!({ "runs": values, "of_runs": Spread::of(&values).json() }))
-            })
-            .collect();
-        json!({ "size": load.size, "burst": load.burst, "figures": figures })
+    let costs = PLACES.into_iter().flat_map(|(place, costs, _)| {
+        Load::all().zip(costs(row)).map(move |(load, runs)| {
+            let figures = figures_json(FIGURES.map(|(name, figure, _)| (name, of(runs, figure))));
+            json!({ "place": place, "size": load.size, "burst": load.burst, "figures": figures })
+        })
     });
-    let delays: serde_json::Map<_, _> = DELAY_FIGURES
-        .into_iter()
-        .map(|(name, figure)| (name.to_owned(), json!(row.delays(figure))))
-        .collect();
-    json!({ "name": row.name, "origin": row.origin, "loads": loads.collect::<Vec<_>>(), "delays": delays })
+    let paces = RATES.into_iter().map(|(rate, paces)| {
+        let figures = figures_json(PACE_FIGURES.map(|(name, figure, _)| (name, of(paces(row), figure))));
+        json!({ "rate": rate, "figures": figures })
+    });
+    json!({
+        "name": row.name,
+        "origin": row.origin,
+        "costs": costs.collect::<Vec<_>>(),
+        "paces": paces.collect::<Vec<_>>(),
+    })
+}
+
+fn figures_json<const N: usize>(figures: [(&str, Vec<f64>); N]) -> serde_json::Map<String, Value> {
+    let measured = figures.into_iter().filter(|(_, runs)| !runs.is_empty());
+    measured
+        .map(|(name, runs)| (name.to_owned(), json!({ "runs": runs, "of_runs": Spread::of(&runs).json() })))
+        .collect()
 }

@@ -46,10 +46,7 @@ pub(crate) fn table(rows: &[Row], measures: &[Measure]) -> String {
         for row in rows {
             let Some(figures) = row.of(measure) else { continue };
             let Spread { median, min, max } = Spread::of(figures);
-            let ratio = ratio(rows, row, measure).map_or_else(
-                || "–".to_owned(),
-                |Spread { median, min, max }| format!("{median:.2} ({min:.2} to {max:.2})"),
-            );
+            let ratio = ratio(rows, row, measure).map_or_else(|| "–".to_owned(), |ratio| ratio.text(2));
             let _ = writeln!(text, "| {} | {median:.2} | {min:.2} | {max:.2} | {ratio} |", row.name);
         }
         text.push('\n');

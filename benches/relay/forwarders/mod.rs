@@ -6,6 +6,7 @@ mod psmc;
 
 use std::any::Any;
 use std::error::Error;
+use std::path::Path;
 
 pub(crate) use psmc::Psmc;
 
@@ -34,8 +35,9 @@ pub(crate) struct Raised {
 }
 
 /// Ours, the kernel, and every competitor on this machine.
-pub(crate) fn found() -> Vec<Box<dyn Forwarder>> {
-    let mut forwarders: Vec<Box<dyn Forwarder>> = vec![Box::new(Psmc { hops: 1 })];
+pub(crate) fn found(program: &Path) -> Vec<Box<dyn Forwarder>> {
+    let mut forwarders: Vec<Box<dyn Forwarder>> =
+        vec![Box::new(Psmc { program: program.to_owned(), hops: 1 })];
     if let Some(coturn) = coturn::Coturn::found() {
         forwarders.push(Box::new(coturn));
     }

@@ -30,13 +30,15 @@ const MAX_HOPS: u16 = 4;
 
 /// So many relays in a row.
 pub(crate) struct Psmc {
+    pub(crate) program: PathBuf,
     pub(crate) hops: u16,
 }
 
 impl Psmc {
     /// From one relay to as many as anybody would use.
-    pub(crate) fn chains() -> Vec<Box<dyn Forwarder>> {
-        (1..=MAX_HOPS).map(|hops| Box::new(Self { hops }) as Box<dyn Forwarder>).collect()
+    pub(crate) fn chains(program: &Path) -> Vec<Box<dyn Forwarder>> {
+        let chain = |hops| Box::new(Self { program: program.to_owned(), hops }) as Box<dyn Forwarder>;
+        (1..=MAX_HOPS).map(chain).collect()
     }
 }
 
@@ -46,14 +48,14 @@ impl Forwarder for Psmc {
     }
 
     fn origin(&self) -> String {
-        path_and_version(Path::new(PROGRAM))
+        path_and_version(&self.program)
     }
 
     fn raise(&self, network: &Network, sessions: usize) -> Result<Raised, Box<dyn Error>> {
         let directory = tempfile::tempdir()?;
         let site = PrivateKey::generate();
         let relays = (PORT..PORT + self.hops)
-            .map(|port| Relay::start(network, &directory, port, site.public()))
+            .map(|port| Relay::start(&self.program, network, &directory, port, site.public()))
             .collect::<Result<Vec<_>, _>>()?;
         let lane = |_| -> Result<Lane, Box<dyn Error>> {
             let far = socket(&network.far, FAR, None)?;
@@ -75,8 +77,6 @@ impl Forwarder for Psmc {
     }
 }
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_psmc-relay");
-
 /// A relay that runs.
 struct Relay {
     program: Program,
@@ -86,6 +86,7 @@ struct Relay {
 
 impl Relay {
     fn start(
+        program: &Path,
         network: &Network,
         directory: &TempDir,
         port: u16,
@@ -94,7 +95,7 @@ impl Relay {
         let key = PrivateKey::generate();
         let file = directory.path().join(format!("relay{port}.toml"));
         write_file(&file, &key, port, site)?;
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program);
         let mut program =
             programs::start(&network.middle, command.arg("--config").arg(&file).stderr(Stdio::piped()))?;
         let stderr = program.0.stderr.take().ok_or("the relay has no standard error")?;

@@ -66,6 +66,16 @@ impl Role {
     pub(crate) fn is_resent(self) -> bool {
         self == Self::Packet(RepairKind::Auto)
     }
+
+    /// Whether it may travel in one datagram with others. A repair must not be lost with what it repairs; and of packets
+    /// that are repaired together no two, for repairs are counted as if each of them were lost by itself.
+    pub(crate) fn may_join(self, mut others: impl Iterator<Item = Self>) -> bool {
+        match self {
+            Self::Repair => false,
+            Self::Packet(RepairKind::Fec) => others.all(|other| other != self),
+            Self::Packet(RepairKind::Auto | RepairKind::Duplicate | RepairKind::Off) | Self::Copy => true,
+        }
+    }
 }
 
 /// What repair has done for the packets of a session.

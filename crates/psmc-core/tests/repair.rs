@@ -72,6 +72,24 @@ fn repairs_make_good_the_losses_of_two_paths() {
     }
 }
 
+/// A sender that the machine held up hands over what has come meanwhile at once.
+#[test]
+fn what_one_lost_datagram_takes_along_can_be_repaired_where_packets_come_in_bursts() {
+    for burst in [3, 12] {
+        let mut world = World::connected(lossy_uplinks(), setup(RepairKind::Fec));
+        for number in 0..20_000 {
+            world.send(VAN, &packet(VAN, UDP, 1, number, 200));
+            if number % burst == 0 {
+                world.run_for(Duration::from_millis(burst.into()));
+            }
+        }
+        world.run_for(Duration::from_secs(1));
+        let (arrived, repair) = (world.flow_numbers(HQ, 1).len(), world.status(HQ).counters.repair);
+        println!("bursts of {burst}: {arrived} of 20000 arrived");
+        assert!(arrived > 19_980, "bursts of {burst}: {arrived} {repair:?}");
+    }
+}
+
 #[test]
 fn repairs_make_good_the_losses_of_a_backlog_of_long_packets() {
     let mut world = World::connected(lossy_uplinks(), setup(RepairKind::Fec));

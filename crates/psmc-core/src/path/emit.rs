@@ -247,8 +247,8 @@ fn fill_data(
         let (repaired, checksum) = (role.is_resent(), queued.packet.checksum());
         let frame = DataFrame { bucket, seq, ordered, repaired, checksum, part, packet };
         let is_repair = role == Role::Repair;
-        // What is lost with the packets that it repairs is of no use: a repair shares no datagram.
-        let next = outbox.front().filter(|next| !is_repair && next.role != Role::Repair);
+        let others = || packets.iter().map(|packet| packet.role).chain([role]);
+        let next = outbox.front().filter(|next| !is_repair && next.role.may_join(others()));
         let next = next.map_or(usize::MAX, Queued::len_in_frame);
         let behind = writer.remaining().checked_sub(DATA_OVERHEAD_WITH_LENGTH + queued.len_in_frame());
         if behind.is_some_and(|behind| next <= behind && next.max(WORTH_SHARING) + DATA_OVERHEAD <= behind) {

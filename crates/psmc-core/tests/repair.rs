@@ -160,6 +160,27 @@ fn copies_that_find_no_room_are_dropped_and_hold_nothing_up() {
     assert_eq!(repair.tx_copies + repair.dropped, copied);
 }
 
+/// What a silent path has not delivered goes to another one; what repairs it has left before.
+#[test]
+fn what_is_sent_again_is_repaired_by_what_left_the_first_time() {
+    for repair in [RepairKind::Duplicate, RepairKind::Fec] {
+        let links = [10, 10, 15].map(|delay| Link::new(delay).mbit(50)).into();
+        let mut world = World::connected(links, setup(repair));
+        for number in 0..4000 {
+            world.links[0].passes = [!(300..600).contains(&(number % 1000)); 2];
+            world.send(VAN, &packet(VAN, UDP, 1, number, SIZE));
+            world.run_for(INTERVAL);
+        }
+        world.run_for(Duration::from_secs(1));
+        let status = world.status(VAN);
+        let rescued = status.paths.iter().map(|path| path.counters.resent_packets).sum::<u64>();
+        let repair = status.counters.repair;
+        assert!(rescued > 20, "{rescued}");
+        assert_eq!(world.flow_numbers(HQ, 1).len(), 4000, "{repair:?}");
+        assert!(repair.tx_copies + repair.dropped <= 4000 && repair.tx_repairs <= 1000, "{repair:?}");
+    }
+}
+
 #[test]
 fn a_class_is_repaired_in_its_own_way() {
     for repair in [RepairKind::Duplicate, RepairKind::Off] {

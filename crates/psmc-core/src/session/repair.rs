@@ -13,10 +13,10 @@ use crate::repair::{Extra, Place, RECOVERY_TIME, RepairKind, Role};
 use crate::shared::Shared;
 
 impl Session {
-    /// Prepares what repairs `packet` if the path at `index`, which takes it, loses it. That is done before the packet
-    /// is cut for its path: its parts have been protected as a whole.
+    /// Prepares what repairs `packet`, which is sent for the first time, if the path at `index`, which takes it, loses it.
+    /// That is done before the packet is cut for its path: its parts have been protected as a whole.
     pub(super) fn protect(&mut self, index: usize, packet: &Queued, shared: &mut Shared, now: Instant) {
-        let (Role::Packet(kind), None) = (packet.role, packet.part) else { return };
+        let Role::Packet(kind) = packet.role else { return };
         let avoid = self.paths[index].id;
         match kind {
             RepairKind::Duplicate if self.paths.candidates().len() > 1 => {

@@ -158,8 +158,11 @@ impl Session {
     }
 
     fn give(&mut self, index: usize, shared: &mut Shared, now: Instant) {
+        let is_new = self.egress.shown().is_some_and(|packet| packet.seq.is_none());
         let Some(mut packet) = self.take_first() else { return };
-        self.protect(index, &packet, shared, now);
+        if is_new {
+            self.protect(index, &packet, shared, now);
+        }
         // What is too much for this path waits for its own turn, and may go to another one.
         let was_whole = packet.part.is_none();
         if let Some(rest) = split::cut(&mut packet, self.paths[index].room(), &mut shared.pool) {

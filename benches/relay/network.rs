@@ -44,13 +44,13 @@ impl Network {
         Ok(network)
     }
 
-    /// Has the far host receive on this core, by receive packet steering, as a machine of its own would: otherwise the core
+    /// Has the far host receive on this core, by receive packet steering, as a machine of its own would; with none the core
     /// that sends to it does that in the same system call.
-    pub(crate) fn far_receives_on(&self, core: usize) -> Result<(), Box<dyn Error>> {
+    pub(crate) fn far_receives_on(&self, core: Option<usize>) -> Result<(), Box<dyn Error>> {
         // What is in /sys belongs to the namespace that it was mounted in.
         let steer = format!(
             "mount -t sysfs sysfs /sys && printf %x {} > /sys/class/net/uplink/queues/rx-0/rps_cpus",
-            1_u64 << core
+            core.map_or(0, |core| 1_u64 << core)
         );
         programs::output(&self.far, Command::new("unshare").args(["--mount", "sh", "-c", &steer])).map(drop)
     }

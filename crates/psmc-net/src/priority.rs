@@ -18,15 +18,20 @@ const TIMER_SLACK_NANOSECONDS: u64 = 1;
 /// Returns whether it does: for ordinary users it does not, and in some containers; the thread then gets as much as may be
 /// had.
 pub fn prefer_this_thread() -> bool {
-    // The kernel refuses only nonsense.
-    let _ = set_timerslack(TIMER_SLACK_NANOSECONDS);
+    wake_exactly();
     set_policy(SCHED_FIFO | SCHED_RESET_ON_FORK) || {
         set_niceness(BEST_NICENESS);
         false
     }
 }
 
-/// The same for this thread and all that it starts, programs included.
+/// Has the kernel end the pauses of this thread when they should end, and not up to 50 µs later.
+pub fn wake_exactly() {
+    // The kernel refuses only nonsense.
+    let _ = set_timerslack(TIMER_SLACK_NANOSECONDS);
+}
+
+/// Has the kernel prefer this thread and all that it starts, programs included, to ordinary ones; says whether it does.
 pub fn prefer_this_thread_and_its_children() -> bool {
     set_policy(SCHED_FIFO)
 }

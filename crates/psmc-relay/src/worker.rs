@@ -3,6 +3,7 @@
 //! Nothing on it ever waits for the control side, which asks for things by jobs.
 
 mod errors;
+mod moderation;
 mod neighbours;
 mod outbox;
 mod plain;
@@ -21,6 +22,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
+use self::moderation::Moderation;
 use self::neighbours::Strays;
 use self::outbox::Outbox;
 
@@ -84,6 +86,7 @@ pub(crate) struct Worker {
     wrapped: ipip::RecvBatch,
     outbox: Outbox,
     strays: Strays,
+    moderation: Moderation,
     jobs: mpsc::Receiver<Job>,
     timer: Pin<Box<Sleep>>,
 }
@@ -121,6 +124,7 @@ fn run<E>(
     jobs: mpsc::Receiver<Job>,
     ready: oneshot::Sender<Result<u16, E>>,
 ) {
+    psmc_net::priority::wake_exactly();
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return tracing::error!(%error, "cannot make the runtime of a worker"),
@@ -140,6 +144,7 @@ fn run<E>(
             wrapped: ipip::RecvBatch::new(),
             outbox: Outbox::new(),
             strays,
+            moderation: Moderation::new(Instant::now()),
             jobs,
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
         };
@@ -196,8 +201,8 @@ impl Worker {
             let Some(mut progress) = self.do_jobs(cx) else {
                 return Poll::Ready(());
             };
-            progress |= self.poll_port(cx);
-            progress |= self.poll_tunnels(cx);
+            let has_read = self.poll_port(cx) | self.poll_tunnels(cx);
+            progress |= has_read;
             progress |= self.poll_errors(cx);
             progress |= self.poll_strays(cx);
             progress |= self.poll_timer(cx);
@@ -205,9 +210,19 @@ impl Worker {
             if !progress {
                 return Poll::Pending;
             }
+            if has_read {
+                self.moderate();
+            }
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Lets a moment pass if more is read at once then. A timer of the runtime could not be that short.
+    fn moderate(&mut self) {
+        if let Some(pause) = self.moderation.pause(self.moved.received, Instant::now()) {
+            std::thread::sleep(pause);
+        }
     }
 
     /// Does waiting jobs; says whether there were any. `None` if there never will be any more.

@@ -2,10 +2,12 @@
 //!
 //! | module | what it has |
 //! |---|---|
+//! | [`cli`] | commands that all of them have |
 //! | [`logging`] | what goes to standard error |
 //! | [`metrics`] | what Prometheus is told |
 //! | [`status`] | a local socket that says how a program is |
 
+pub mod cli;
 pub mod logging;
 pub mod metrics;
 pub mod status;

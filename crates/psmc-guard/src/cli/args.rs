@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use psmc_program::cli::StatusArgs;
 
 /// The guard of a gateway: finds floods, tells the coordinator, and has psmcd do what it says.
 #[derive(Debug, Parser)]
@@ -27,14 +28,4 @@ pub(super) enum Command {
     },
     /// Shows what a running guard sees and does.
     Status(StatusArgs),
-}
-
-#[derive(Debug, clap::Args)]
-pub(super) struct StatusArgs {
-    /// The guard's control socket [default: the one in /run/psmc-guard].
-    #[arg(long, value_name = "PATH")]
-    pub(super) socket: Option<PathBuf>,
-    /// As JSON, for tools.
-    #[arg(long)]
-    pub(super) json: bool,
 }

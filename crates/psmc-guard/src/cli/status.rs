@@ -1,42 +1,12 @@
 //! `psmc-guard status`
 
 use std::fmt::Write as _;
-use std::fs;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 
 use psmc_signal::Measured;
 
-use super::CliError;
-use super::args::StatusArgs;
-use crate::config::RUN_DIR;
-use crate::status::{MitigationStatus, Service, Status, ask};
+use crate::status::{MitigationStatus, Service, Status};
 
-pub(super) fn run(args: &StatusArgs) -> Result<(), CliError> {
-    let path = args.socket.clone().unwrap_or_else(|| usual_socket(Path::new(RUN_DIR)));
-    let status = ask(&path)?;
-    let text = if args.json {
-        let mut json = serde_json::to_string_pretty(&status).map_err(io::Error::from)?;
-        json.push('\n');
-        json
-    } else {
-        describe(&status)
-    };
-    Ok(io::stdout().write_all(text.as_bytes())?)
-}
-
-/// The first socket of a guard in a directory, or where one would be.
-fn usual_socket(directory: &Path) -> PathBuf {
-    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
-    let mut sockets: Vec<PathBuf> = entries
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "sock"))
-        .collect();
-    sockets.sort();
-    sockets.into_iter().next().unwrap_or_else(|| directory.join("NAME.sock"))
-}
-
-fn describe(status: &Status) -> String {
+pub(super) fn describe(status: &Status) -> String {
     let (engine, watch) = (&status.engine, &status.watch);
     let mut text = format!("guard {}, up {} s: ", status.name, status.uptime_s);
     match (&engine.coordinator, &engine.coordinator_error) {

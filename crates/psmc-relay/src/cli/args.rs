@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use psmc_program::cli::StatusArgs;
 
 /// The PSMC relay: hands datagrams and control streams on, and can read neither.
 #[derive(Debug, Parser)]
@@ -27,14 +28,4 @@ pub(super) enum Command {
     },
     /// Shows what a running relay does.
     Status(StatusArgs),
-}
-
-#[derive(Debug, clap::Args)]
-pub(super) struct StatusArgs {
-    /// The relay's control socket [default: the one in /run/psmc-relay].
-    #[arg(long, value_name = "PATH")]
-    pub(super) socket: Option<PathBuf>,
-    /// As JSON, for tools.
-    #[arg(long)]
-    pub(super) json: bool,
 }

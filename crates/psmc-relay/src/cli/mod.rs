@@ -4,12 +4,13 @@ mod args;
 mod status;
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
+use psmc_program::cli::ShowError;
 use psmc_program::logging::{self, LogError, LogFormat};
-use psmc_program::status::StatusError;
-use psmc_toml::ConfigError;
+use psmc_toml::{ConfigError, RELAY_RUN_DIR};
 
 use crate::config::Config;
 use crate::relay::{self, RelayError};
@@ -23,13 +24,11 @@ enum CliError {
     #[error(transparent)]
     Relay(#[from] RelayError),
     #[error(transparent)]
-    Status(#[from] StatusError),
+    Show(#[from] ShowError),
     #[error(transparent)]
     Log(#[from] LogError),
     #[error("name the configuration: psmc-relay --config FILE")]
     NoConfig,
-    #[error("cannot print the result")]
-    Output(#[from] io::Error),
 }
 
 /// Runs `psmc-relay` with the arguments of the process.
@@ -38,7 +37,7 @@ pub fn main() -> ExitCode {
     match run(&Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever reads the output has seen enough.
-        Err(CliError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(CliError::Show(error)) if error.is_enough() => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("psmc-relay: {}", crate::error_chain(&error));
             ExitCode::FAILURE
@@ -50,10 +49,13 @@ fn run(args: &Args) -> Result<(), CliError> {
     match (&args.command, &args.config) {
         (Some(Command::Check { file }), _) => {
             let config = Config::load(file)?;
-            write!(io::stdout(), "{} is right. It means:\n\n{}", file.display(), config.summary())?;
+            write!(io::stdout(), "{} is right. It means:\n\n{}", file.display(), config.summary())
+                .map_err(ShowError::from)?;
             Ok(())
         }
-        (Some(Command::Status(asked)), _) => status::run(asked),
+        (Some(Command::Status(asked)), _) => {
+            Ok(asked.show("psmc-relay", Path::new(RELAY_RUN_DIR), status::describe)?)
+        }
         (None, Some(file)) => {
             logging::init(LogFormat::Text, args.log.as_deref())?;
             Ok(relay::run(&Config::load(file)?, file)?)

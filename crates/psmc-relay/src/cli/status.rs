@@ -1,41 +1,12 @@
 //! `psmc-relay status`
 
 use std::fmt::Write as _;
-use std::fs;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 
-use psmc_toml::{RELAY_RUN_DIR, rate_text};
+use psmc_toml::rate_text;
 
-use super::CliError;
-use super::args::StatusArgs;
-use crate::status::{Session, Status, Tunnel, TunnelPackets, TunnelWay, Way, ask};
+use crate::status::{Session, Status, Tunnel, TunnelPackets, TunnelWay, Way};
 
-pub(super) fn run(args: &StatusArgs) -> Result<(), CliError> {
-    let path = args.socket.clone().unwrap_or_else(|| usual_socket(Path::new(RELAY_RUN_DIR)));
-    let status = ask(&path)?;
-    let text = if args.json {
-        let mut json = serde_json::to_string_pretty(&status).map_err(io::Error::from)?;
-        json.push('\n');
-        json
-    } else {
-        describe(&status)
-    };
-    Ok(io::stdout().write_all(text.as_bytes())?)
-}
-
-/// The first socket of a relay in a directory, or where one would be.
-fn usual_socket(directory: &Path) -> PathBuf {
-    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
-    let mut sockets: Vec<PathBuf> = entries
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "sock"))
-        .collect();
-    sockets.sort();
-    sockets.into_iter().next().unwrap_or_else(|| directory.join("NAME.sock"))
-}
-
-fn describe(status: &Status) -> String {
+pub(super) fn describe(status: &Status) -> String {
     let mut text = String::new();
     let (moved, refused) = (&status.datagrams, &status.refused);
     let all_refused = [

@@ -184,6 +184,11 @@ impl Path {
         self.liveness.state()
     }
 
+    /// Whether it works, and has shown that itself.
+    pub(crate) fn is_proven(&self) -> bool {
+        self.state() == PathState::Active && !self.liveness.is_on_trust()
+    }
+
     /// Whether something of the peer's may be on its way on this path.
     pub(crate) fn is_live(&self) -> bool {
         self.state() != PathState::Dead && self.received.heard_at().is_some()

@@ -170,6 +170,17 @@ impl Site {
         self.with_peer(peer, |session, shared| session.lead_path(path, via, shared, now))
     }
 
+    /// Has a path carry data before it has answered, because the relay through which it was just [led](Self::lead_path) says
+    /// that it reaches the peer. It has 300 ms to answer; if it does not, it is as it would have been without that word,
+    /// and what it has carried is sent again by other paths. Harmless for any other path, and while there is no connection, by
+    /// which the peer could have been told.
+    ///
+    /// # Errors
+    /// [`PeerError`] if there is no such peer or path.
+    pub fn trust_path(&mut self, peer: PeerId, path: PathId, now: Instant) -> Result<(), PeerError> {
+        self.with_peer(peer, |session, shared| session.trust_path(path, shared, now))
+    }
+
     /// Says that this site has registered with a relay as a gateway, and where that takes its datagrams. To be called again
     /// when that place is another one. Paths that peers lead through this relay are answered there from then on.
     pub fn register_relay(&mut self, relay: KeyBytes, address: PathAddress, now: Instant) {

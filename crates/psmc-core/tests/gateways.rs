@@ -63,6 +63,49 @@ fn a_gateway_shows_its_relay_where_it_is_and_then_packets_go_both_ways() {
     assert_eq!(refused(&world, Refusal::Elsewhere), 0);
 }
 
+/// Two one-way times after the relay has reserved the session, without an answer that was waited for: the relay holds what
+/// comes until the gateway has shown where it is.
+#[test]
+fn on_the_word_of_its_relay_a_path_carries_data_before_it_has_answered() {
+    let (mut world, paths) = hidden(vec![Link::new(40).mbit(20)]);
+    world.register(0);
+    world.run_for(ms(1000));
+    world.lead_path_to_gateway(paths[0], 0);
+    world.trust_path(paths[0]);
+    for i in 0..20 {
+        world.send(VAN, &packet(VAN, TCP, 1, i, 1000));
+        world.run_for(ms(1));
+    }
+    assert!(told(&world, 0) == 0, "nothing has come back yet");
+    world.run_for(ms(100));
+    assert!(world.numbers(HQ).into_iter().eq(0..20), "{:?}", world.numbers(HQ));
+    assert_eq!(world.relays.refusals(0).no_address, 0);
+    exchange(&mut world, 20..500);
+    world.run_for(ms(500));
+    assert_eq!((states(&world, VAN), states(&world, HQ)), (vec![PathState::Active], vec![PathState::Active]));
+    assert!(world.numbers(HQ).into_iter().eq(0..500));
+}
+
+#[test]
+fn a_relay_that_was_trusted_for_nothing_costs_no_packet_beside_another_one() {
+    let (mut world, paths) = hidden(vec![Link::new(10).mbit(20), Link::new(10).mbit(20)]);
+    world.register(0);
+    world.lead_path_to_gateway(paths[0], 0);
+    world.run_for(ms(500));
+    exchange(&mut world, 0..100);
+    // The second one knows no such gateway.
+    world.lead_path_to_gateway(paths[1], 1);
+    world.trust_path(paths[1]);
+    exchange(&mut world, 100..600);
+    assert_eq!(states(&world, VAN), [PathState::Active, PathState::Probing]);
+    world.run_for(ms(500));
+    for end in [VAN, HQ] {
+        assert!(world.numbers(end).into_iter().eq(0..600), "{:?}", world.numbers(end));
+    }
+    world.trust_path(paths[1]);
+    assert_eq!(states(&world, VAN), [PathState::Active, PathState::Probing], "it has had its chance");
+}
+
 #[test]
 fn a_gateway_sends_nothing_to_a_relay_that_is_not_its_own() {
     let (mut world, paths) = hidden(vec![Link::new(10), Link::new(10)]);

@@ -75,7 +75,7 @@ impl Path {
     }
 
     fn next_mtu_probe(&mut self, now: Instant) -> Option<u16> {
-        if self.state() == PathState::Active { self.mtu.next_probe(now) } else { None }
+        if self.is_proven() { self.mtu.next_probe(now) } else { None }
     }
 
     /// A datagram of `size` bytes that asks for an acknowledgement, and for nothing else.

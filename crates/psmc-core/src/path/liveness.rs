@@ -10,7 +10,8 @@
 //!     └ opened, or moved to another address       link down: dead from any state
 //! ```
 //!
-//! In every state but active, probes go out with growing intervals; a path that answers one is active.
+//! In every state but active, probes go out with growing intervals; a path that answers one is active. One that is taken
+//! for active on somebody's word is probed like one that is probing, and is that again if it does not answer.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -34,6 +35,10 @@ const MAX_PROBE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A suspect path is dead after this many unanswered probes.
 const PROBES_UNTIL_DEAD: u32 = 3;
+
+/// A path that is taken for active on somebody's word has answered before this many probes are out, 300 ms after the first,
+/// or the word was wrong.
+const PROBES_ON_TRUST: u32 = 3;
 
 /// How many of the last probes may still be answered: at half a second each, paths with round trips of up to
 /// four seconds can prove that they work.
@@ -73,6 +78,8 @@ pub(crate) struct Liveness {
     next_probe: Option<Instant>,
     interval: Duration,
     unanswered: u32,
+    /// Whether the path is active on somebody's word, and has not answered yet.
+    on_trust: bool,
     /// The last probes that were not answered, oldest first.
     outstanding: VecDeque<([u8; 8], Instant)>,
 }
@@ -86,6 +93,7 @@ impl Liveness {
             next_probe: Some(now),
             interval: FIRST_PROBE_INTERVAL,
             unanswered: 0,
+            on_trust: false,
             outstanding: VecDeque::new(),
         }
     }
@@ -98,6 +106,20 @@ impl Liveness {
     /// When the next probe should leave; never while the link is down or the path works.
     pub(crate) fn next_probe(&self) -> Option<Instant> {
         self.next_probe
+    }
+
+    /// Whether the path is active, and has not shown itself that it works.
+    pub(crate) fn is_on_trust(&self) -> bool {
+        self.on_trust
+    }
+
+    /// Somebody who knows says that the path works. That counts for one that was not asked in vain: for a moment, in which
+    /// it has to answer.
+    pub(crate) fn trust(&mut self) {
+        if self.state == PathState::Probing && self.unanswered < PROBES_ON_TRUST {
+            self.state = PathState::Active;
+            self.on_trust = true;
+        }
     }
 
     /// Whether the network interface under the path is up.
@@ -114,6 +136,9 @@ impl Liveness {
         self.unanswered += 1;
         if self.state == PathState::Suspect && self.unanswered > PROBES_UNTIL_DEAD {
             self.state = PathState::Dead;
+        }
+        if self.unanswered >= PROBES_ON_TRUST {
+            self.distrust();
         }
         self.next_probe = Some(now + self.interval);
         self.interval = (self.interval * 2).min(MAX_PROBE_INTERVAL);
@@ -138,6 +163,7 @@ impl Liveness {
     fn on_alive(&mut self) {
         if self.link_up {
             self.state = PathState::Active;
+            self.on_trust = false;
             self.next_probe = None;
             self.unanswered = 0;
         }
@@ -151,6 +177,7 @@ impl Liveness {
 
     /// Nothing came back in time.
     pub(crate) fn on_silence(&mut self, smoothed_rtt: Duration, now: Instant) {
+        self.distrust();
         if self.state == PathState::Active {
             self.state = PathState::Suspect;
             self.probe_from(now, smoothed_rtt.clamp(MIN_PROBE_INTERVAL, MAX_PROBE_INTERVAL));
@@ -160,6 +187,7 @@ impl Liveness {
     /// The address under the path has changed, or all that was known of it is void: it must answer anew.
     pub(crate) fn revalidate(&mut self, now: Instant) {
         if self.link_up {
+            self.on_trust = false;
             self.state = PathState::Probing;
             self.probe_from(now, FIRST_PROBE_INTERVAL);
         }
@@ -179,11 +207,19 @@ impl Liveness {
         match (up, changed) {
             (false, _) => {
                 self.state = PathState::Dead;
+                self.on_trust = false;
                 self.next_probe = None;
                 self.outstanding.clear();
             }
             (true, true) => self.probe_from(now, MIN_PROBE_INTERVAL),
             (true, false) => {}
+        }
+    }
+
+    /// The path did not answer in time to show that the word was true.
+    fn distrust(&mut self) {
+        if std::mem::take(&mut self.on_trust) {
+            self.state = PathState::Probing;
         }
     }
 
@@ -228,6 +264,13 @@ mod tests {
         liveness
     }
 
+    fn trusted(now: Instant) -> Liveness {
+        let mut liveness = Liveness::new(now);
+        liveness.trust();
+        assert_eq!(liveness.state(), PathState::Active);
+        liveness
+    }
+
     type Event = fn(&mut Liveness, Instant);
     type Make = fn(Instant) -> Liveness;
 
@@ -235,33 +278,35 @@ mod tests {
     #[test]
     fn the_transition_table() {
         use PathState::{Active, Dead, Probing, Suspect};
-        let states: [(Make, &str); 5] = [
+        let states: [(Make, &str); 6] = [
             (Liveness::new, "probing"),
+            (trusted, "trusted"),
             (active, "active"),
             (suspect, "suspect"),
             (dead, "dead"),
             (down, "link down"),
         ];
-        let events: [(&str, Event, [PathState; 5]); 8] = [
+        let events: [(&str, Event, [PathState; 6]); 9] = [
             (
                 "answer",
                 |l, now| {
                     l.on_probe_sent([9; 8], now);
                     l.on_answer([9; 8], now);
                 },
-                [Active, Active, Active, Active, Dead],
+                [Active, Active, Active, Active, Active, Dead],
             ),
             (
                 "wrong answer",
                 |l, now| assert_eq!(l.on_answer([8; 8], now), None),
-                [Probing, Active, Suspect, Dead, Dead],
+                [Probing, Active, Active, Suspect, Dead, Dead],
             ),
-            ("acknowledgement", |l, _| l.on_acknowledged(), [Probing, Active, Active, Dead, Dead]),
-            ("silence", |l, now| l.on_silence(RTT, now), [Probing, Suspect, Suspect, Dead, Dead]),
-            ("move", |l, now| l.revalidate(now), [Probing, Probing, Probing, Probing, Dead]),
-            ("peer moves", |l, now| l.probe_now(now), [Probing, Active, Suspect, Dead, Dead]),
-            ("link down", |l, now| l.on_link(false, now), [Dead, Dead, Dead, Dead, Dead]),
-            ("link up", |l, now| l.on_link(true, now), [Probing, Active, Suspect, Dead, Dead]),
+            ("acknowledgement", |l, _| l.on_acknowledged(), [Probing, Active, Active, Active, Dead, Dead]),
+            ("silence", |l, now| l.on_silence(RTT, now), [Probing, Probing, Suspect, Suspect, Dead, Dead]),
+            ("move", |l, now| l.revalidate(now), [Probing, Probing, Probing, Probing, Probing, Dead]),
+            ("peer moves", |l, now| l.probe_now(now), [Probing, Active, Active, Suspect, Dead, Dead]),
+            ("link down", |l, now| l.on_link(false, now), [Dead, Dead, Dead, Dead, Dead, Dead]),
+            ("link up", |l, now| l.on_link(true, now), [Probing, Active, Active, Suspect, Dead, Dead]),
+            ("trust", |l, _| l.trust(), [Active, Active, Active, Suspect, Dead, Dead]),
         ];
         let now = Instant::now();
         for (event_name, event, expected) in events {
@@ -284,6 +329,22 @@ mod tests {
         let mut up_again = down(now);
         up_again.on_link(true, now);
         assert_eq!(up_again.next_probe(), Some(now));
+    }
+
+    #[test]
+    fn a_word_counts_until_the_path_should_have_answered() {
+        let now = Instant::now();
+        let mut liveness = trusted(now);
+        let mut at = now;
+        while liveness.state() == PathState::Active {
+            at = liveness.next_probe().expect("it has to answer");
+            liveness.on_probe_sent([3; 8], at);
+        }
+        assert_eq!((liveness.state(), at - now), (PathState::Probing, 3 * FIRST_PROBE_INTERVAL));
+        liveness.trust();
+        assert_eq!(liveness.state(), PathState::Probing, "it was asked in vain");
+        assert!(liveness.on_answer([3; 8], at + RTT).is_some());
+        assert_eq!((liveness.state(), liveness.is_on_trust()), (PathState::Active, false));
     }
 
     #[test]

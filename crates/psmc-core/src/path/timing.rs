@@ -25,8 +25,10 @@ impl Path {
     /// Judges the silence, and keeps an idle path warm. `warm` says that the session has seen traffic of late.
     pub(crate) fn handle_timeout(&mut self, warm: bool, now: Instant) {
         if self.silence_deadline().is_some_and(|at| at <= now) {
+            if self.is_proven() {
+                self.mtu.on_silence(self.sent.oldest_bytes());
+            }
             self.liveness.on_silence(self.smoothed_rtt(), now);
-            self.mtu.on_silence(self.sent.oldest_bytes());
         }
         if self.keepalive_at(warm).is_some_and(|at| at <= now) {
             self.liveness.probe_now(now);
@@ -143,7 +145,7 @@ impl Path {
 
     /// When something is to be done for finding the datagram size.
     fn mtu_probe_at(&self) -> Option<Instant> {
-        self.mtu.due().filter(|_| self.state() == PathState::Active)
+        self.mtu.due().filter(|_| self.is_proven())
     }
 
     pub(super) fn ping_due(&self, now: Instant) -> bool {

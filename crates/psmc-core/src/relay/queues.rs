@@ -24,8 +24,18 @@ pub(super) struct Turn {
     pub(super) session: u32,
     pub(super) generation: u32,
     pub(super) to: Side,
+    pub(super) why: Why,
     /// Its place among those that are due at the same time.
     ticket: u64,
+}
+
+/// What a lane waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// Its rate.
+    Paced,
+    /// That its side shows where it is; this is when nobody waits for that any more.
+    Held,
 }
 
 /// When a turn is due, and which comes first of those that are due together.
@@ -73,9 +83,14 @@ impl Queues {
 
     /// A lane has something that waits until `due`, behind the others that wait until then.
     pub(super) fn schedule(&mut self, session: u32, generation: u32, to: Side, due: u64) {
-        let ticket = self.next_ticket;
-        self.next_ticket += 1;
-        self.put_off(Turn { session, generation, to, ticket }, due);
+        let ticket = self.take_ticket();
+        self.put_off(Turn { session, generation, to, why: Why::Paced, ticket }, due);
+    }
+
+    /// A lane has something that waits for an address, and does so until `end` at the most.
+    pub(super) fn schedule_end(&mut self, session: u32, generation: u32, to: Side, end: u64) {
+        let ticket = self.take_ticket();
+        self.put_off(Turn { session, generation, to, why: Why::Held, ticket }, end);
     }
 
     /// Whose turn it was has to wait on, and keeps its place.
@@ -94,6 +109,11 @@ impl Queues {
             return None;
         }
         self.turns.pop().map(|ByKey(_, turn)| turn)
+    }
+
+    fn take_ticket(&mut self) -> u64 {
+        self.next_ticket += 1;
+        self.next_ticket - 1
     }
 }
 

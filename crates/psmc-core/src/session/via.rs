@@ -30,6 +30,24 @@ impl Session {
         Ok(())
     }
 
+    /// Takes a path that leads through a relay for one that works, on the word of that relay; unless the peer has not been
+    /// told of the relay, for want of a connection.
+    pub(crate) fn trust_path(
+        &mut self,
+        id: PathId,
+        shared: &mut Shared,
+        now: Instant,
+    ) -> Result<(), PathError> {
+        let index = self.path_index(id).ok_or(PathError::Unknown)?;
+        let is_told = self.control.current().is_some() && self.paths[index].first_hop.relay().is_some();
+        if is_told {
+            let before = self.paths[index].state();
+            self.paths[index].liveness.trust();
+            self.note_state(index, before, shared, now);
+        }
+        Ok(())
+    }
+
     /// Tells the peer through which relay a path leads, if it does and there is a connection.
     pub(super) fn announce_via(&mut self, id: PathId, shared: &mut Shared) {
         let Some((connection, ..)) = self.control.current() else {

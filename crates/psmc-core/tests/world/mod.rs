@@ -407,19 +407,28 @@ impl World {
             };
             let SocketAddr::V4(to) = transmit.remote else { panic!("all addresses are IPv4") };
             assert_eq!(usize::from(to.ip().octets()[2]), link, "sent into the wrong link");
+            let mut honest = Vec::new();
             for datagram in self.batch.contents().chunks(transmit.segment_size).filter(|_| !self.udp_blocked)
             {
                 let relayed = self.relays.pass_on(link, end, datagram, self.now);
-                let Some((datagram, from)) = relayed else { continue };
-                let honest = Handed { link, from: end, datagram, address: from, late: Duration::ZERO };
-                let handed = match self.evils.get_mut(&link) {
-                    Some(evil) => evil.handle(honest, self.links.len()),
-                    None => vec![honest],
-                };
-                for Handed { link, from, datagram, address, late } in handed {
-                    self.links[link].send_late(from, &datagram, address, late, self.now);
-                }
+                let handed = relayed.map(|(datagram, address)| (1 - end, datagram, address));
+                honest.extend(handed);
+                honest.extend(std::iter::from_fn(|| self.relays.poll(link, self.now)));
             }
+            for (to, datagram, address) in honest {
+                self.hand(Handed { link, from: 1 - to, datagram, address, late: Duration::ZERO });
+            }
+        }
+    }
+
+    /// Puts into a link what whoever stands in it makes of a datagram.
+    fn hand(&mut self, honest: Handed) {
+        let handed = match self.evils.get_mut(&honest.link) {
+            Some(evil) => evil.handle(honest, self.links.len()),
+            None => vec![honest],
+        };
+        for Handed { link, from, datagram, address, late } in handed {
+            self.links[link].send_late(from, &datagram, address, late, self.now);
         }
     }
 

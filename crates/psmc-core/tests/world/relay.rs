@@ -72,6 +72,17 @@ impl Relays {
         Some((passed.to_vec(), standing.address))
     }
 
+    /// What has waited at the relay in a link and need not any more: to which end it goes, what it is, and where it seems
+    /// to come from.
+    pub(super) fn poll(&mut self, link: usize, now: Instant) -> Option<(usize, Vec<u8>, SocketAddr)> {
+        let standing = self.relays.get_mut(&link)?;
+        let (to, buffer, bytes) = standing.relay.poll_waiting(now)?;
+        let end = if to.remote == address(link, VAN) { VAN } else { HQ };
+        let datagram = buffer.packet()[bytes].to_vec();
+        standing.relay.recycle(buffer);
+        Some((end, datagram, standing.address))
+    }
+
     fn reserve(&mut self, link: usize, far: Option<Address>, now: Instant) -> Via {
         let draws = &mut self.draws;
         let standing = self.relays.get_mut(&link).expect("a relay in this link");
@@ -139,6 +150,12 @@ impl World {
         let via = self.relays.reserve(link, far, self.now);
         let van = &mut self.ends[VAN];
         van.site.lead_path(van.peer, path, via, self.now).expect("the path is the van's");
+    }
+
+    /// Has the van believe the relay that the path leads to the peer.
+    pub fn trust_path(&mut self, path: PathId) {
+        let van = &mut self.ends[VAN];
+        van.site.trust_path(van.peer, path, self.now).expect("the path is the van's");
     }
 
     /// Has the headquarters register with the relay in that link.

@@ -8,9 +8,16 @@ use psmc_wire::hop::HopHeader;
 
 use super::Relay;
 use crate::relay::limiter::Limiter;
-use crate::relay::queues::{MAX_LEN, Turn};
+use crate::relay::queues::{MAX_LEN, Turn, Why};
 use crate::relay::rio::precedence;
 use crate::relay::session::{Address, Disbelief, Session, Side};
+
+/// What goes to a side of which the relay does not know yet where it is waits for so long: a site tells its peer by which
+/// relay it comes, and a gateway shows itself there, each of which takes less than a round trip of most ways.
+const HELD_FOR: u64 = 500_000_000;
+
+/// Datagrams of a session that wait for that: a window of data, with which a path may begin.
+const MAX_HELD: u16 = 32;
 
 impl Relay {
     /// What a datagram that came `from` there becomes: where it goes, and its bytes. `None` if it goes no further, or
@@ -35,6 +42,7 @@ impl Relay {
             self.refusals.unknown_label += 1;
             return None;
         };
+        let was_known = session.ends[entry.from.index()].address.is_some();
         match session.ends[entry.from.index()].accept(&header, datagram, from) {
             Ok(()) => session.used_at = now,
             Err(Disbelief::Replayed) => {
@@ -49,6 +57,9 @@ impl Relay {
                 self.refusals.misaddressed += 1;
                 return None;
             }
+        }
+        if !was_known {
+            self.release_held(entry.session, entry.from, now);
         }
         self.pass_on(entry.session, entry.from.other(), &header, datagram, now)
     }
@@ -86,7 +97,7 @@ impl Relay {
             return None;
         }
         let Some(address) = end.address else {
-            self.refusals.no_address += 1;
+            self.hold(index, to, header.marks.drop_precedence, datagram, now);
             return None;
         };
         let due = ready_at(session, to, &self.total, now);
@@ -116,11 +127,49 @@ impl Relay {
         None
     }
 
+    /// Has a datagram wait until the side to which it goes shows where it is.
+    fn hold(&mut self, index: u32, to: Side, mark: u8, datagram: &[u8], now: u64) {
+        let Some(session) = self.sessions[index as usize].as_deref_mut() else { return };
+        let lane = &mut session.lanes[to.index()];
+        let may_wait = lane.len() < MAX_HELD && datagram.len() <= MAX_LEN;
+        let Some(copy) = may_wait.then(|| self.queues.copy(datagram)).flatten() else {
+            self.refusals.no_address += 1;
+            return;
+        };
+        if lane.is_empty() {
+            self.queues.schedule_end(index, session.generation, to, now + HELD_FOR);
+        }
+        lane.push(copy, mark, &mut self.queues.slab);
+    }
+
+    /// A side has shown where it is: what waits for that may go.
+    fn release_held(&mut self, index: u32, to: Side, now: u64) {
+        let Some(session) = self.sessions[index as usize].as_deref() else { return };
+        if !session.lanes[to.index()].is_empty() {
+            self.queues.schedule(index, session.generation, to, now);
+        }
+    }
+
+    /// What waits for a side that does not show where it is goes nowhere.
+    fn drop_held(&mut self, index: u32, to: Side, now: u64) {
+        let Some(session) = self.sessions[index as usize].as_deref_mut() else { return };
+        while let Some(buffer) = session.lanes[to.index()].pop(now, &mut self.queues.slab) {
+            self.queues.recycle(buffer);
+            self.refusals.no_address += 1;
+        }
+    }
+
     /// Sends what is first in a lane, unless it has to wait on.
     fn take_turn(&mut self, turn: Turn, now: u64) -> Option<(Address, PacketBuf, Range<usize>)> {
         let Turn { session: index, generation, to, .. } = turn;
         let session = self.sessions.get_mut(index as usize)?.as_deref_mut()?;
         if session.generation != generation || session.lanes[to.index()].is_empty() {
+            return None;
+        }
+        if turn.why == Why::Held {
+            if session.ends[to.index()].address.is_none() {
+                self.drop_held(index, to, now);
+            }
             return None;
         }
         let due = ready_at(session, to, &self.total, now);
@@ -135,7 +184,7 @@ impl Relay {
             self.queues.schedule(index, generation, to, due);
         }
         let end = &mut session.ends[to.index()];
-        // Known when the datagram began to wait, and an address is never forgotten.
+        // Known before its first turn to be sent, and an address is never forgotten.
         let address = end.address?;
         let all = buffer.len();
         let sent = end.dress(buffer.packet_mut()).len();

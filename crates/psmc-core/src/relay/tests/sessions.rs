@@ -30,17 +30,51 @@ fn datagrams_go_both_ways_without_their_hop_headers() {
 }
 
 #[test]
-fn whoever_has_not_shown_where_it_is_gets_nothing() {
+fn what_comes_for_a_gateway_waits_until_that_shows_where_it_is() {
     let mut world = World::new();
     let session = world.session_to(None, None, Leg::Site);
     let mut near = Sender::new(&session.near, "198.51.100.1:1000");
     let mut gateway = Sender::new(&session.far, "203.0.113.9:4000");
-    assert_eq!(world.send(near.datagram(100), near.address), None);
-    assert_eq!(world.relay.refusals.no_address, 1);
+    let early: Vec<_> = (0..3).map(|_| near.datagram(100)).collect();
+    for datagram in &early {
+        assert_eq!(world.send(datagram.clone(), near.address), None);
+    }
+    assert!(world.waiting().is_empty());
+    world.pass(Duration::from_millis(60));
     let (to, _) = world.send(gateway.datagram(100), gateway.address).unwrap();
     assert_eq!(to, near.address);
+    // In their order, whatever comes behind them.
+    let late = near.datagram(100);
+    assert_eq!(world.send(late.clone(), near.address), None);
+    let expected: Vec<_> =
+        early.iter().chain([&late]).map(|datagram| (gateway.address, datagram[INNER].to_vec())).collect();
+    assert_eq!(world.waiting(), expected);
     let (to, _) = world.send(near.datagram(100), near.address).unwrap();
     assert_eq!(to, gateway.address);
+    world.pass(Duration::from_secs(1));
+    assert!(world.waiting().is_empty());
+    assert_eq!(world.relay.refusals, Refusals::default());
+}
+
+#[test]
+fn whoever_does_not_show_where_it_is_gets_nothing() {
+    let mut world = World::new();
+    let session = world.session_to(None, None, Leg::Site);
+    let mut near = Sender::new(&session.near, "198.51.100.1:1000");
+    for _ in 0..100 {
+        assert_eq!(world.send(near.datagram(100), near.address), None);
+    }
+    let waiting = u64::from(world.status(session.id).unwrap().to_far.waiting);
+    assert!((1..100).contains(&waiting), "{waiting} wait");
+    assert_eq!(world.relay.refusals.no_address, 100 - waiting);
+    world.pass(Duration::from_secs(1));
+    assert!(world.waiting().is_empty());
+    assert_eq!(world.relay.refusals.no_address, 100);
+    assert_eq!(world.status(session.id).unwrap().to_far.waiting, 0);
+    // It may still come, and nothing old is sent to it then.
+    let mut gateway = Sender::new(&session.far, "203.0.113.9:4000");
+    world.send(gateway.datagram(100), gateway.address).unwrap();
+    assert!(world.waiting().is_empty());
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::congestion::AckSample;
 use crate::path::{Path, PathState};
 use crate::roster::Roster;
 use group::Group;
-use likeness::{Likeness, Queue, SLOT};
+use likeness::{Length, Likeness, Queue, SLOT};
 
 /// What a path has learnt since it was last asked.
 #[derive(Clone, Copy, Debug, Default)]
@@ -109,7 +109,7 @@ impl Coupling {
     }
 
     /// Compares the queues of two paths; says whether that changes what is thought of them.
-    fn compare(&mut self, (a, length_a): (&Path, f64), (b, length_b): (&Path, f64)) -> bool {
+    fn compare(&mut self, (a, length_a): (&Path, Length), (b, length_b): (&Path, Length)) -> bool {
         let relay = a.first_hop.relay();
         let hinted =
             a.address.socket == b.address.socket || (relay.is_some() && relay == b.first_hop.relay());

@@ -8,14 +8,15 @@
 use std::time::Duration;
 
 /// Delays are compared as means over such a time: long enough for a few acknowledgements, and for paths of different
-/// lengths behind the queue; short beside the seconds in which queues come and go.
+/// lengths behind the queue; short beside the seconds in which queues come and go. The smallest delays in two of them must
+/// be alike, too: a host that is late delays what all of its paths carry by the same, but not all of it, as a queue does.
 pub(super) const SLOT: Duration = Duration::from_millis(100);
 
 /// A slot is judged so many slots later, when the acknowledgements of all paths have come.
 const LAG: u64 = 5;
 
-/// Slots that are kept: those that wait to be judged, and the present one.
-const KEPT: usize = 6;
+/// Slots that are kept: those that wait to be judged, the present one, and the last that was judged.
+const KEPT: usize = 7;
 
 /// About the last 3 s count.
 const GAIN: f64 = 1.0 / 32.0;
@@ -51,16 +52,27 @@ const UNLIKE_SLOTS: u32 = 5;
 /// The delays of a path, slot by slot, and how much it delivers.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    slots: [Mean; KEPT],
+    slots: [Slot; KEPT],
     acked: u64,
     /// Bytes per second.
     used: f64,
 }
 
+/// The delays in a slot.
 #[derive(Clone, Copy, Debug, Default)]
-struct Mean {
+struct Slot {
     sum: Duration,
+    least: Duration,
     count: u32,
+}
+
+/// How long a queue was, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Length {
+    /// The mean delay in the newest slot of which all is known.
+    pub(super) mean: f64,
+    /// The smallest in that and in the one before.
+    pub(super) least: f64,
 }
 
 impl Queue {
@@ -73,24 +85,27 @@ impl Queue {
     pub(super) fn on_sample(&mut self, delay: Duration, slot: u64, before_end: Duration) {
         let age = u64::try_from(before_end.as_nanos() / SLOT.as_nanos()).unwrap_or(u64::MAX);
         if age < LAG && age <= slot {
-            let mean = &mut self.slots[place(slot - age)];
-            mean.sum += delay;
-            mean.count += 1;
+            let Slot { sum, least, count } = &mut self.slots[place(slot - age)];
+            *least = if *count == 0 { delay } else { delay.min(*least) };
+            *sum += delay;
+            *count += 1;
         }
     }
 
     /// The slot of this number begins.
     pub(super) fn begin_slot(&mut self, slot: u64) {
-        self.slots[place(slot)] = Mean::default();
+        self.slots[place(slot)] = Slot::default();
         let rate = self.acked as f64 / SLOT.as_secs_f64();
         self.used += (rate - self.used) * USE_GAIN;
         self.acked = 0;
     }
 
-    /// The mean delay, in seconds, of the newest slot of which all is known; `slot` is the present one.
-    pub(super) fn settled(&self, slot: u64) -> Option<f64> {
-        let Mean { sum, count } = self.slots[place(slot.checked_sub(LAG)?)];
-        (count > 0).then(|| sum.as_secs_f64() / f64::from(count))
+    /// How long it was in the newest slot of which all is known; `slot` is the present one.
+    pub(super) fn settled(&self, slot: u64) -> Option<Length> {
+        let known = |age| Some(self.slots[place(slot.checked_sub(age)?)]).filter(|slot| slot.count > 0);
+        let Slot { sum, least, count } = known(LAG)?;
+        let least = known(LAG + 1).map_or(least, |before| before.least.min(least));
+        Some(Length { mean: sum.as_secs_f64() / f64::from(count), least: least.as_secs_f64() })
     }
 
     /// What the path has delivered of late, bytes per second.
@@ -107,9 +122,8 @@ fn place(slot: u64) -> usize {
 /// How much two queues are alike, and what follows from it.
 #[derive(Debug, Default)]
 pub(super) struct Likeness {
-    mean: Option<[f64; 2]>,
-    variance: [f64; 2],
-    covariance: f64,
+    means: Comparison,
+    leasts: Comparison,
     alike: u32,
     unlike: u32,
     quiet: u32,
@@ -119,16 +133,20 @@ pub(super) struct Likeness {
     shared: bool,
 }
 
+/// How two delays have varied of late, in seconds.
+#[derive(Debug, Default)]
+struct Comparison {
+    mean: Option<[f64; 2]>,
+    variance: [f64; 2],
+    covariance: f64,
+}
+
 impl Likeness {
-    /// What the two queues were like in one slot, in seconds; says whether they are now taken for something else.
-    pub(super) fn on_slot(&mut self, (a, b): (f64, f64), hinted: bool) -> bool {
-        let [mean_a, mean_b] = self.mean.unwrap_or([a, b]);
-        let [from_a, from_b] = [a - mean_a, b - mean_b];
-        self.mean = Some([mean_a + GAIN * from_a, mean_b + GAIN * from_b]);
-        let fade = |old: f64, new: f64| (1.0 - GAIN) * (old + GAIN * new);
-        self.variance = [fade(self.variance[0], from_a * from_a), fade(self.variance[1], from_b * from_b)];
-        self.covariance = fade(self.covariance, from_a * from_b);
-        self.count_turns(from_a + from_b);
+    /// What the two queues were like in one slot; says whether they are now taken for something else.
+    pub(super) fn on_slot(&mut self, (a, b): (Length, Length), hinted: bool) -> bool {
+        self.means.on_slot([a.mean, b.mean]);
+        let above = self.leasts.on_slot([a.least, b.least]);
+        self.count_turns(above);
         let was_shared = self.shared;
         self.judge(if hinted { HINTED_SLOTS } else { ALIKE_SLOTS });
         was_shared != self.shared
@@ -147,7 +165,8 @@ impl Likeness {
 
     /// Paths with short queues, or with queues that stay as they are, are for a while what they were before.
     fn judge(&mut self, needed: u32) {
-        let likeness = self.likeness();
+        let likenesses = self.means.likeness().zip(self.leasts.likeness());
+        let likeness = likenesses.map(|(means, leasts)| means.min(leasts));
         let count = |counter: u32, holds: bool| if holds { counter + 1 } else { 0 };
         self.unlike = count(self.unlike, likeness.is_some_and(|likeness| likeness <= UNLIKE));
         self.quiet = count(self.quiet, likeness.is_none());
@@ -159,6 +178,19 @@ impl Likeness {
         let proven = self.alike >= needed && self.turns >= TURNS;
         let refuted = self.unlike >= UNLIKE_SLOTS || self.quiet >= QUIET_SLOTS;
         self.shared = (self.shared || proven) && !refuted;
+    }
+}
+
+impl Comparison {
+    /// Takes in a slot; says by how much both together are above their means.
+    fn on_slot(&mut self, [a, b]: [f64; 2]) -> f64 {
+        let [mean_a, mean_b] = self.mean.unwrap_or([a, b]);
+        let [from_a, from_b] = [a - mean_a, b - mean_b];
+        self.mean = Some([mean_a + GAIN * from_a, mean_b + GAIN * from_b]);
+        let fade = |old: f64, new: f64| (1.0 - GAIN) * (old + GAIN * new);
+        self.variance = [fade(self.variance[0], from_a * from_a), fade(self.variance[1], from_b * from_b)];
+        self.covariance = fade(self.covariance, from_a * from_b);
+        from_a + from_b
     }
 
     /// One minus the variance of the difference, in proportion to what it would be if one queue knew nothing of the other:

@@ -1,5 +1,10 @@
 use super::*;
 
+/// A queue that every packet of two slots has met.
+fn long(seconds: f64) -> Length {
+    Length { mean: seconds, least: seconds }
+}
+
 /// A queue's length over time, in milliseconds.
 type Course = fn(u32) -> f64;
 
@@ -20,7 +25,7 @@ fn noise(slot: u32, seed: u32) -> f64 {
 fn observe(likeness: &mut Likeness, slots: std::ops::Range<u32>, a: Course, b: Course) {
     for slot in slots {
         let lengths = (a(slot) + noise(slot, 7), b(slot) + noise(slot, 12));
-        likeness.on_slot((lengths.0 / 1e3, lengths.1 / 1e3), false);
+        likeness.on_slot((long(lengths.0 / 1e3), long(lengths.1 / 1e3)), false);
     }
 }
 
@@ -86,7 +91,7 @@ fn a_hint_shortens_the_proof() {
         let mut likeness = Likeness::default();
         (0u32..).position(|slot| {
             let length = f64::from(slot % 7) / 1e3;
-            likeness.on_slot((length, length), hinted)
+            likeness.on_slot((long(length), long(length)), hinted)
         })
     };
     assert!(slots(true) < slots(false));
@@ -100,7 +105,18 @@ fn delays_count_in_the_slot_in_which_they_were_met() {
         queue.on_sample(Duration::from_millis(slot), slot, SLOT / 2);
     }
     queue.on_sample(Duration::from_millis(8), LAG, SLOT * u32::try_from(LAG - 1).unwrap());
-    assert_eq!(queue.settled(LAG), Some(0.0));
+    assert_eq!(queue.settled(LAG), Some(long(0.0)));
     queue.begin_slot(LAG + 1);
-    assert_eq!(queue.settled(LAG + 1), Some(0.0045));
+    assert_eq!(queue.settled(LAG + 1), Some(Length { mean: 0.0045, least: 0.0 }));
+}
+
+#[test]
+fn what_delays_some_of_all_packets_is_no_queue() {
+    let mut likeness = Likeness::default();
+    for slot in 0..600 {
+        // The machine was late in every third slot.
+        let mean = if slot % 3 == 0 { 0.02 } else { 0.0 } + noise(slot, 7) / 1e3;
+        likeness.on_slot((Length { mean, least: 0.0 }, Length { mean, least: 0.0 }), true);
+        assert!(!likeness.is_shared(), "after {slot} slots");
+    }
 }

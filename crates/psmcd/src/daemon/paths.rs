@@ -269,9 +269,10 @@ impl Control {
         let id = self.open_in_plane(peer, opening).await?;
         self.peers[peer].removed.remove(&settings.name);
         let wrapped = tunnel.as_ref().map(|tunnel| (goal, *tunnel.local.ip()));
+        let is_trusted = learned.is_some() && self.believes_relays(peer);
         let spares = if learned.is_some() { Spares::none() } else { self.peers[peer].spares.clone() };
         let keeper = (!relays.is_empty())
-            .then(|| self.keep_relays(peer, id, &settings, Lead { relays, spares, wrapped }));
+            .then(|| self.keep_relays(peer, id, &settings, Lead { relays, spares, wrapped, is_trusted }));
         self.peers[peer].paths.push(OpenPath {
             id,
             settings,

@@ -1,7 +1,7 @@
 //! The sessions of one path: one at each relay that it leads through.
 
 use std::future::poll_fn;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -22,6 +22,19 @@ pub(super) struct Chain {
     links: Vec<Link>,
     /// Where each of them takes datagrams.
     data: Vec<SocketAddr>,
+    /// Whether the only one has been asked for a session, and the answer is not read yet.
+    is_asked: bool,
+}
+
+/// What a path wants of its relays.
+#[derive(Clone, Debug)]
+pub(in crate::daemon) struct Wanted {
+    /// Where the last one leads.
+    pub(in crate::daemon) destination: Destination,
+    /// With IP-in-IP, the address of this site within the tunnel.
+    pub(in crate::daemon) inside: Option<Ipv4Addr>,
+    /// Bits per second that it should carry.
+    pub(in crate::daemon) rate: Option<u64>,
 }
 
 /// Where a path leads, by whatever name.
@@ -58,30 +71,53 @@ impl Chain {
         local_end: &LocalEnd,
         relays: &[Relay],
     ) -> Result<Self, RelayError> {
-        let mut chain = Self { links: Vec::new(), data: Vec::new() };
+        let mut chain = Self { links: Vec::new(), data: Vec::new(), is_asked: false };
         for (index, relay) in relays.iter().enumerate() {
             let address = address_of(&relay.address).await?;
             let stream = reach(caller, local_end, &relays[..index], Goal::Address(address)).await?;
-            let mut link = Link::open(caller, relay, stream).await?;
-            let port = link.welcome().await?.data_port;
-            chain.links.push(link);
-            chain.data.push(SocketAddr::new(address.ip(), port));
+            chain.links.push(Link::open(caller, relay, stream).await?);
+            chain.welcome(address.ip()).await?;
         }
         Ok(chain)
     }
 
-    /// Reserves sessions to `destination`, from the last relay to the first: each needs to know the label at the next one.
-    /// The first gets datagrams in IP-in-IP from the address `inside`, if that is said.
-    pub(super) async fn reserve(
-        &mut self,
-        destination: &Destination,
-        rate: Option<u64>,
-        inside: Option<Ipv4Addr>,
-    ) -> Result<(Sessions, Via), RelayError> {
-        let mut far = destination.far().await?;
+    /// Connects to the only relay of a path, and asks for its session in the same breath: the answer comes a round trip
+    /// earlier. [`reserve`](Self::reserve) then hears it.
+    pub(super) async fn open_asking(
+        caller: &Caller,
+        local_end: &LocalEnd,
+        relay: &Relay,
+        wanted: &Wanted,
+    ) -> Result<Self, RelayError> {
+        let (address, far) = (address_of(&relay.address).await?, wanted.destination.far().await?);
+        let stream = reach(caller, local_end, &[], Goal::Address(address)).await?;
+        let mut link = Link::open(caller, relay, stream).await?;
+        ask(&mut link, wanted, far, wanted.inside).await?;
+        let mut chain = Self { links: vec![link], data: Vec::new(), is_asked: true };
+        chain.welcome(address.ip()).await?;
+        Ok(chain)
+    }
+
+    /// Hears what the last of the relays says of itself; it is at this address.
+    async fn welcome(&mut self, ip: IpAddr) -> Result<(), RelayError> {
+        if let Some(link) = self.links.last_mut() {
+            let port = link.welcome().await?.data_port;
+            self.data.push(SocketAddr::new(ip, port));
+        }
+        Ok(())
+    }
+
+    /// Reserves the sessions of a path, from the last relay to the first: each needs to know the label at the next one. The
+    /// first gets datagrams in IP-in-IP, if that is wanted.
+    pub(super) async fn reserve(&mut self, wanted: &Wanted) -> Result<(Sessions, Via), RelayError> {
+        let mut far = wanted.destination.far().await?;
         let mut made: Vec<Reserved> = Vec::new();
+        let is_asked = std::mem::take(&mut self.is_asked);
         for (number, (link, &data)) in self.links.iter_mut().zip(&self.data).enumerate().rev() {
-            let reserved = reserve(link, rate, far, inside.filter(|_| number == 0)).await?;
+            if !is_asked {
+                ask(link, wanted, far, wanted.inside.filter(|_| number == 0)).await?;
+            }
+            let reserved = reserved(link).await?;
             far = Far::Relay(data, reserved.near.clone());
             made.push(reserved);
         }
@@ -145,12 +181,9 @@ impl Chain {
     }
 }
 
-async fn reserve(
-    link: &mut Link,
-    rate: Option<u64>,
-    far: Far,
-    inside: Option<Ipv4Addr>,
-) -> Result<Reserved, RelayError> {
+/// Asks a relay for a session to `far`.
+async fn ask(link: &mut Link, wanted: &Wanted, far: Far, inside: Option<Ipv4Addr>) -> Result<(), RelayError> {
+    let rate = wanted.rate;
     let wanted = |request| {
         let session = Reserve { request, rate, far };
         match inside {
@@ -158,7 +191,12 @@ async fn reserve(
             None => Message::Reserve(session),
         }
     };
-    let message = link.ask(wanted).await?;
+    link.say(wanted).await
+}
+
+/// The session that it was asked for.
+async fn reserved(link: &mut Link) -> Result<Reserved, RelayError> {
+    let message = link.answer().await?;
     let Message::Reserved(reserved) = message else { return Err(link.unexpected(message)) };
     Ok(reserved)
 }

@@ -9,10 +9,11 @@ use psmc_net::keys::PublicKey;
 use psmc_toml::ValueError;
 use psmc_wire::relay::SignedGrant;
 
+use super::registering::MAX_ADDED;
 use crate::config::{read_grant, read_grants};
 
-/// Most grants that can come at once: two for each relay of a set, an old one and a new one.
-const MAX_LEARNED: usize = 32;
+/// Most grants that can come at once: two for each relay, an old one and a new one.
+const MAX_LEARNED: usize = 2 * MAX_ADDED;
 
 /// What grants came for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,12 +47,12 @@ impl Grants {
         let read = self.file.as_deref().map_or_else(|| Ok(Vec::new()), read_grants);
         self.note(read.as_ref().err().map(|error| error.reason()));
         let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
-        let learned = learned.values().flatten().cloned();
         let is_for = |grant: &SignedGrant| {
             grant.grant.relay.0 == *relay.as_bytes() && grant.grant.site.0 == *self.site.as_bytes()
         };
-        let all = read.unwrap_or_default().into_iter().chain(learned);
-        all.filter(is_for).max_by_key(|grant| grant.grant.expires_s)
+        let read = read.unwrap_or_default();
+        let all = read.iter().chain(learned.values().flatten());
+        all.filter(|grant| is_for(grant)).max_by_key(|grant| grant.grant.expires_s).cloned()
     }
 
     /// Shows these, lines of text, from now on; they take the place of those that came for the same before.

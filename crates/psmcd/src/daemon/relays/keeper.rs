@@ -12,7 +12,6 @@
 
 mod moving;
 
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use psmc_core::{PathState, PeerId};
@@ -22,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
 
 use super::RelayError;
-use super::chain::{Chain, Destination, Sessions};
+use super::chain::{Chain, Sessions, Wanted};
 use super::judge::{Comparison, Judge};
 use super::reach::{Caller, LocalEnd};
 use super::spares::{Spares, Timer};
@@ -61,12 +60,9 @@ pub(in crate::daemon) struct KeeperSpec {
     pub(in crate::daemon) relays: Vec<Relay>,
     /// What may take the place of a relay; a path through several keeps them.
     pub(in crate::daemon) spares: Spares,
-    /// Where the last one leads.
-    pub(in crate::daemon) destination: Destination,
-    /// With IP-in-IP, the address of this site within the tunnel.
-    pub(in crate::daemon) inside: Option<Ipv4Addr>,
-    /// Bits per second that it should carry.
-    pub(in crate::daemon) rate: Option<u64>,
+    pub(in crate::daemon) wanted: Wanted,
+    /// Whether data may follow as soon as the relay says that it leads to the peer.
+    pub(in crate::daemon) is_trusted: bool,
     pub(in crate::daemon) peer: PeerId,
     pub(in crate::daemon) path: PathId,
     pub(in crate::daemon) name: Name,
@@ -215,10 +211,23 @@ impl Work {
                     }
                 }
                 _ = beat.tick(), if attempts.len() < MAX_ATTEMPTS => {
-                    let KeeperSpec { caller, local_end, relays, .. } = &self.spec;
-                    let (caller, local_end, relays) = (caller.clone(), local_end.clone(), relays.clone());
-                    attempts.spawn(async move { Chain::open(&caller, &local_end, &relays).await });
+                    // Only one asks for a session that nobody may come to use.
+                    let is_first = attempts.is_empty() && self.sessions.is_none();
+                    attempts.spawn(self.attempt(is_first));
                 }
+            }
+        }
+    }
+
+    /// An attempt to connect, which asks for a session in passing if it may and the path has one relay.
+    fn attempt(&self, may_ask: bool) -> impl Future<Output = Result<Chain, RelayError>> + Send + 'static {
+        let KeeperSpec { caller, local_end, relays, wanted, .. } = &self.spec;
+        let (caller, local_end, relays) = (caller.clone(), local_end.clone(), relays.clone());
+        let wanted = wanted.clone();
+        async move {
+            match relays.as_slice() {
+                [relay] if may_ask => Chain::open_asking(&caller, &local_end, relay, &wanted).await,
+                relays => Chain::open(&caller, &local_end, relays).await,
             }
         }
     }
@@ -273,18 +282,24 @@ impl Work {
             return Ok(());
         }
         self.sessions = None;
-        let KeeperSpec { destination, rate, inside, peer, path, name, plane, .. } = &self.spec;
-        let (sessions, via) = chain.reserve(destination, *rate, *inside).await?;
+        let KeeperSpec { wanted, is_trusted, peer, path, name, plane, .. } = &self.spec;
+        let (sessions, via) = chain.reserve(wanted).await?;
         tracing::info!(path = %name, relay = %via.remote, "session reserved");
         self.sessions = Some(sessions);
         self.told.send_modify(|keeping| keeping.error = None);
-        let (peer, path) = (*peer, *path);
+        let (peer, path, is_trusted) = (*peer, *path, *is_trusted);
         plane
             .post(move |plane| {
+                let now = std::time::Instant::now();
                 // A path that has just been removed needs no session; the keeper is told so.
-                let _ = plane.site.lead_path(peer, path, via, std::time::Instant::now());
+                let _ = plane.site.lead_path(peer, path, via, now);
+                if is_trusted {
+                    let _ = plane.site.trust_path(peer, path, now);
+                }
             })
             .await;
+        // A path whose session has to be replaced has shown that something is wrong.
+        self.spec.is_trusted = false;
         Ok(())
     }
 

@@ -119,7 +119,8 @@ impl Link {
         RelayError::Protocol { relay }
     }
 
-    async fn answer(&mut self) -> Result<Message, RelayError> {
+    /// The answer to what was [said](Self::say).
+    pub(super) async fn answer(&mut self) -> Result<Message, RelayError> {
         let silent = RelayError::Silent { relay: self.relay.name.clone() };
         timeout(ANSWER_TIMEOUT, self.hear()).await.unwrap_or(Err(silent))
     }

@@ -26,7 +26,7 @@ mod registering;
 mod registration;
 mod spares;
 
-pub(super) use chain::Destination;
+pub(super) use chain::{Destination, Wanted};
 pub(super) use grants::{Grants, GrantsFor};
 pub(super) use keeper::{Keeper, KeeperSpec, Keeping};
 pub(super) use measure::{LOOK_INTERVAL, Looks};

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use psmc_core::PeerId;
 use psmc_wire::PathId;
 
-use super::{Caller, Destination, Goal, Keeper, KeeperSpec, Spares};
+use super::{Caller, Destination, Goal, Keeper, KeeperSpec, Spares, Wanted};
 use crate::config::{Endpoint, Host, MAX_CHAIN, Name, PathSettings, Paths, Peer, Relay};
 use crate::daemon::control::Control;
 use crate::daemon::paths::{OpenError, local_end};
@@ -19,6 +19,8 @@ pub(in crate::daemon) struct Lead {
     pub(in crate::daemon) spares: Spares,
     /// With IP-in-IP, where the tunnel leads, and the address of this site in it.
     pub(in crate::daemon) wrapped: Option<(Goal, Ipv4Addr)>,
+    /// Whether data may follow as soon as the relay says that it leads to the peer.
+    pub(in crate::daemon) is_trusted: bool,
 }
 
 impl Control {
@@ -52,7 +54,7 @@ impl Control {
         peer: usize,
         path: PathId,
         settings: &PathSettings,
-        Lead { relays, spares, wrapped }: Lead,
+        Lead { relays, spares, wrapped, is_trusted }: Lead,
     ) -> Keeper {
         let key = self.peers[peer].config.public_key;
         let destination = match (wrapped, &settings.endpoint) {
@@ -68,9 +70,12 @@ impl Control {
             local_end: local_end(settings),
             relays,
             spares,
-            destination,
-            inside: wrapped.map(|(_, inside)| inside),
-            rate: settings.max_rate.map(|rate| rate.bits_per_second()),
+            wanted: Wanted {
+                destination,
+                inside: wrapped.map(|(_, inside)| inside),
+                rate: settings.max_rate.map(|rate| rate.bits_per_second()),
+            },
+            is_trusted,
             peer: self.peers[peer].id,
             path,
             name: settings.name.clone(),

@@ -15,8 +15,8 @@ use crate::daemon::control::Control;
 use crate::daemon::paths::LISTEN_SOCKET;
 use crate::daemon::routes::{endpoint, key, name_of};
 
-/// Most relays that can be named while the site runs: as many as a set of routes has.
-const MAX_ADDED: usize = 16;
+/// Most relays that can be named while the site runs: as many as one mitigation has for all groups of clients.
+pub(super) const MAX_ADDED: usize = 1024;
 
 /// A registration, and why there is one.
 #[derive(Debug)]

@@ -212,6 +212,12 @@ impl Control {
         self.open_path_over(index, PathSettings { name, ..settings }, relay).await
     }
 
+    /// Whether data to a peer go over a new path as soon as the relay says that it leads there.
+    pub(in crate::daemon) fn believes_relays(&self, peer: usize) -> bool {
+        let peer = &self.peers[peer];
+        peer.routes.believe_relays(peer.config.routes.unwrap_or_default())
+    }
+
     async fn end_learned_path(&mut self, index: usize, path: PathId) -> Result<(), DaemonError> {
         let peer = &mut self.peers[index];
         let id = peer.id;

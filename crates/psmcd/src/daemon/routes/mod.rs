@@ -93,6 +93,12 @@ impl Routes {
         self.way() == Way::Learned
     }
 
+    /// Whether data go over a new path on the word of its relay. They shall go there anyway; and over the direct paths, which
+    /// are well, the peer learns of the relay in time, and they are at home again soon if the word was wrong.
+    fn believe_relays(&self, configured: RoutePolicy) -> bool {
+        self.policy.unwrap_or(configured) == RoutePolicy::PreferIndirect && self.state.direct_well
+    }
+
     fn way(&self) -> Way {
         self.judge.plan().way
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use psmc_dns::routes::{AltRecord, GroupKey, GroupTag, Relay, RouteError, RouteSet, Validity};
-use psmc_dns::update::{Change, Mode, Patience, Scope, Server, Target, run};
+use psmc_dns::update::{Change, Mode, Patience, Scope, Server, Target, run_all};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -164,15 +164,11 @@ async fn keep(
     }
 }
 
-/// Groups have records of their own, so that none waits for another.
+/// The records of all groups over one connection: with many groups and servers it is the coordinator's own line that is full
+/// otherwise.
 async fn change_all(target: &Target, changes: &[Change]) -> Result<Duration, String> {
     let started = Instant::now();
-    let mut tasks = JoinSet::new();
-    for change in changes {
-        let (target, change) = (target.clone(), change.clone());
-        tasks.spawn(async move { run(&target, &change, Mode::Change).await });
-    }
-    let reports = tasks.join_all().await;
-    let mut errors = reports.into_iter().flat_map(|report| report.servers).filter_map(|server| server.error);
+    let report = run_all(target, changes, Mode::Change).await;
+    let mut errors = report.servers.into_iter().filter_map(|server| server.error);
     errors.next().map_or_else(|| Ok(started.elapsed()), Err)
 }

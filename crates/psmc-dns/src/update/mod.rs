@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`TsigKey`] | the secret that a server knows its updaters by |
 //! | [`Change`] | which records of a service are replaced by which |
-//! | [`run()`] | the change, on many servers at once, with retries, and a [`Report`] of how it went |
+//! | [`run()`], [`run_all`] | the change, or several, on many servers at once, with retries, and a [`Report`] of how it went |
 //! | [`published`] | what a server has of a service |
 
 mod change;
@@ -17,7 +17,7 @@ mod server;
 pub use change::{Change, Scope};
 pub use error::UpdateError;
 pub use key::{TsigKey, TsigKeyError};
-pub use run::{Mode, Patience, Report, ServerReport, Target, published, run};
+pub use run::{Mode, Patience, Report, ServerReport, Target, published, run, run_all};
 pub use server::{Server, ServerError};
 
 /// Seconds since 1970, as TSIG and expiry count them.

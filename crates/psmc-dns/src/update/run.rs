@@ -19,6 +19,9 @@ use crate::routes::{ALT, svcb_name};
 /// Servers that are spoken to at the same time: each takes a descriptor, and a process has 1024 of them as a rule.
 const MAX_AT_ONCE: usize = 256;
 
+/// Changes in one message: a record of 1.5 kB goes and another one comes for each, and some for SVCB, in 64 kB.
+const MAX_TOGETHER: usize = 16;
+
 /// How long the direct way is given before the next one is tried beside it: longer than a round trip around the world.
 const NEXT_WAY_AFTER: Duration = Duration::from_millis(300);
 
@@ -95,15 +98,21 @@ impl Report {
 
 /// Carries out a change on all servers at once. Each has it whole or not at all.
 pub async fn run(target: &Target, change: &Change, mode: Mode) -> Report {
-    let shared = Arc::new((target.clone(), change.clone()));
+    run_all(target, std::slice::from_ref(change), mode).await
+}
+
+/// Carries out several changes on all servers at once, over one connection to each: those of one service together, best
+/// named one after the other.
+pub async fn run_all(target: &Target, changes: &[Change], mode: Mode) -> Report {
+    let shared = Arc::new((target.clone(), changes.to_vec()));
     let room = Arc::new(Semaphore::new(MAX_AT_ONCE));
     let mut tasks = JoinSet::new();
     for (place, server) in target.servers.iter().cloned().enumerate() {
         let (shared, room) = (shared.clone(), room.clone());
         tasks.spawn(async move {
             let _permit = room.acquire().await;
-            let (target, change) = &*shared;
-            (place, change_server(target, &server, change, mode).await)
+            let (target, changes) = &*shared;
+            (place, change_server(target, &server, changes, mode).await)
         });
     }
     let mut servers: Vec<_> = tasks.join_all().await;
@@ -133,7 +142,7 @@ pub async fn published(target: &Target, service: &Name) -> Result<(Vec<RData>, b
     Err(last)
 }
 
-async fn change_server(target: &Target, server: &Server, change: &Change, mode: Mode) -> ServerReport {
+async fn change_server(target: &Target, server: &Server, changes: &[Change], mode: Mode) -> ServerReport {
     let started = Instant::now();
     let mut report = ServerReport {
         server: server.to_string(),
@@ -147,7 +156,7 @@ async fn change_server(target: &Target, server: &Server, change: &Change, mode: 
     let mut pause = FIRST_PAUSE;
     loop {
         report.attempts += 1;
-        let attempt = |address| attempt(target, address, change, mode);
+        let attempt = |address| attempt(target, address, changes, mode);
         match over_ways(server, target.patience.timeout, attempt).await {
             Ok((address, update)) => {
                 (report.ok, report.address, report.error) = (true, Some(address), None);
@@ -172,15 +181,37 @@ async fn change_server(target: &Target, server: &Server, change: &Change, mode: 
 async fn attempt(
     target: &Target,
     address: SocketAddr,
-    change: &Change,
+    changes: &[Change],
     mode: Mode,
 ) -> Result<String, UpdateError> {
     let mut connection = Connection::open(address, &target.key).await?;
-    let records = change.records(&connection.query(change.service(), ALT).await?);
-    let text = nsupdate_text(&records);
+    let mut text = String::new();
+    for together in changes.chunk_by(|one, other| one.service() == other.service()) {
+        text += &change_service(&mut connection, &target.zone, together, mode).await?;
+    }
+    Ok(text)
+}
+
+/// The same for changes to the routes of one service.
+async fn change_service(
+    connection: &mut Connection<'_>,
+    zone: &Name,
+    changes: &[Change],
+    mode: Mode,
+) -> Result<String, UpdateError> {
+    let Some(service) = changes.first().map(Change::service) else { return Ok(String::new()) };
+    let current = connection.query(service, ALT).await?;
+    let mut text = String::new();
+    for part in changes.chunks(MAX_TOGETHER) {
+        let records: Vec<_> = part.iter().flat_map(|change| change.records(&current)).collect();
+        text += &nsupdate_text(&records);
+        if mode == Mode::Change {
+            connection.update(zone, records).await?;
+        }
+    }
     if mode == Mode::Change {
-        connection.update(&target.zone, records).await?;
-        if !change.is_done(&connection.query(change.service(), ALT).await?) {
+        let current = connection.query(service, ALT).await?;
+        if !changes.iter().all(|change| change.is_done(&current)) {
             return Err(UpdateError::NotServed);
         }
     }

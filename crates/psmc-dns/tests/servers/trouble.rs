@@ -9,7 +9,11 @@ use hickory_proto::op::{Message, MessageType, ResponseCode};
 use hickory_proto::rr::TSigResponseContext;
 use hickory_proto::rr::rdata::tsig::{TsigAlgorithm, TsigError};
 use hickory_proto::rr::{Name, TSigner};
-use psmc_dns::update::{Change, Mode, Patience, ServerReport, Target, TsigKey, run, unix_now};
+use psmc_dns::routes::GroupKey;
+use psmc_dns::update::{
+    Change, Mode, Patience, ServerReport, Target, TsigKey, published, run, run_all, unix_now,
+};
+use psmc_net::keys::PrivateKey;
 use psmc_net::netns::Namespace;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -151,6 +155,27 @@ fn a_server_that_fails_for_a_while_is_tried_again() {
     });
     let report = report.unwrap().servers.remove(0);
     assert_eq!((report.ok, report.attempts, report.error), (true, 3, None));
+}
+
+#[test]
+fn the_routes_of_many_groups_take_one_connection() {
+    let namespace = Namespace::new().unwrap();
+    let _bind = bind(&namespace, "127.0.0.1");
+    let keys = (1..=20).map(|number| GroupKey::new(&PrivateKey::from_seed([number; 32])));
+    let of_group = |key: GroupKey| {
+        let set = routes(1, &["192.0.2.7", "192.0.2.8", "192.0.2.9"]);
+        Change::publish(set, &service_key(), Some(&key), false, 10).unwrap()
+    };
+    let changes: Vec<Change> = keys.map(of_group).collect();
+    let outcome = namespace.block_on(|| async {
+        let connections = in_front("127.0.0.2", "127.0.0.1", 0, servfail).await;
+        let report = run_all(&target(&["127.0.0.2"]), &changes, Mode::Change).await;
+        let found = published(&target(&["127.0.0.1"]), &name("www.example.com.")).await;
+        (connections.load(Ordering::Relaxed), report, found.unwrap().0.len())
+    });
+    let (connections, report, records) = outcome.unwrap();
+    assert!(report.is_complete(), "{report:?}");
+    assert_eq!((connections, records), (1, 20));
 }
 
 #[test]

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use psmc_signal::Stage;
-
 use super::{Engine, policy, relay_info, watch_relay};
 use crate::config::{Config, Service};
 use crate::mitigation::Life;
@@ -48,13 +46,7 @@ impl Engine {
         self.sessions.keep_only(|joined| refusal(&next, joined.key, joined.role).is_none());
         self.recall_routes();
         self.tell_gateways_of_clients();
-        // Those that are under way are told of the routes as they are renewed, which is due at once.
-        let ending = self.lives.iter().filter(|(_, life)| life.state().stage == Stage::Expiring);
-        let ending: Vec<String> = ending.map(|(name, _)| name.clone()).collect();
-        for service in ending {
-            self.tell_gateways(&service);
-            self.tell_clients(&service);
-        }
+        // All are told of the routes as they are renewed, which is due at once.
     }
 
     fn adopt_relays(&mut self, before: &Config) {

@@ -368,6 +368,34 @@ fn after_a_restart_it_goes_on() {
     assert_eq!(bed.relays.user("r0"), Some("www"));
 }
 
+/// Else clients, which believe the first one of a serial number, would keep what another key has signed.
+#[test]
+fn after_a_restart_routes_that_expire_have_another_serial_number_and_last_no_longer() {
+    let mut bed = Bed::active();
+    bed.life.handle_clear("gateway", "1", bed.now);
+    bed.wait(61 * SECOND);
+    assert_eq!(bed.stage(), Stage::Expiring);
+    let before = bed.life.state().clone();
+    bed.relays = relays(6);
+    bed.life = Life::resume(policy(), before.clone(), &mut bed.relays, bed.now);
+    let renews = |bed: &mut Bed, serial: u64| {
+        bed.actions();
+        bed.wait(Duration::ZERO);
+        let told = [Action::Publish, Action::TellClients, Action::TellGateway];
+        assert_eq!(bed.actions(), told);
+        let state = bed.life.state();
+        assert!(state.serial > serial);
+        assert_eq!((state.expires, state.stage), (before.expires, Stage::Expiring));
+        state.serial
+    };
+    let serial = renews(&mut bed, before.serial);
+    // The file is read anew, with what may be another key.
+    bed.life.handle_policy(policy(), &mut bed.relays, bed.now);
+    renews(&mut bed, serial);
+    bed.wait(600 * SECOND);
+    assert_eq!(bed.stage(), Stage::Withdrawn);
+}
+
 #[test]
 fn what_ended_while_nobody_was_left_to_say_so_is_withdrawn_again() {
     let (mut relays, state) = (relays(2), State { id: 3, serial: 9, ..State::default() });

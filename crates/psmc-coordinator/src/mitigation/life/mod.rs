@@ -142,10 +142,12 @@ impl Life {
         match self.state.stage {
             Stage::Withdrawn => return self.rest(relays, now),
             Stage::Prepared if !is_wanted => return self.finish(relays, now),
-            Stage::Prepared | Stage::Requested | Stage::Active | Stage::Effective | Stage::Ineffective => {
-                self.renewal = Some(now)
-            }
-            Stage::Expiring => {}
+            Stage::Prepared
+            | Stage::Requested
+            | Stage::Active
+            | Stage::Effective
+            | Stage::Ineffective
+            | Stage::Expiring => self.renewal = Some(now),
         }
         for relay in self.state.all_relays().cloned().collect::<Vec<_>>() {
             self.actions.push_back(Action::Cap { relay, serves: true });

@@ -75,9 +75,14 @@ impl Life {
 
     pub(super) fn publish(&mut self, now: Moment) {
         self.is_new = false;
-        self.state.serial = now.0.max(self.state.serial + 1);
         self.state.expires = now + self.policy.lifetime;
         self.renewal = Some(now + self.policy.lifetime / RENEWALS);
+        self.publish_until_expiry(now);
+    }
+
+    /// Publishes the routes under a new serial number, for as long as they count anyway.
+    fn publish_until_expiry(&mut self, now: Moment) {
+        self.state.serial = now.0.max(self.state.serial + 1);
         self.actions.extend([Action::Publish, Action::TellClients]);
     }
 
@@ -98,7 +103,14 @@ impl Life {
                 self.renewal = Some(now + self.policy.lifetime / RENEWALS);
                 self.actions.push_back(Action::TellGateway);
             }
-            Stage::Expiring | Stage::Withdrawn => {}
+            // Not that they should last: what they say, or whose key has signed it, may have changed.
+            Stage::Expiring => {
+                if self.state.is_published() {
+                    self.publish_until_expiry(now);
+                }
+                self.actions.push_back(Action::TellGateway);
+            }
+            Stage::Withdrawn => {}
         }
     }
 }

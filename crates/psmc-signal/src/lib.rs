@@ -7,6 +7,7 @@
 
 pub mod connection;
 pub mod message;
+pub mod parts;
 
 pub use message::{
     Alert, AlertKind, Client, Measured, Message, Mitigation, RelayOffer, Role, Routes, Stage, VERSION,

@@ -119,10 +119,13 @@ pub struct Mitigation {
     pub service: String,
     /// Where it stands. [`Stage::Withdrawn`] ends it: `relays` is empty then.
     pub stage: Stage,
-    /// The relays to be registered at, all of them.
+    /// The relays to be registered at.
     pub relays: Vec<RelayOffer>,
     /// When it ends unless it is renewed, in seconds since 1970 (UTC).
     pub expires: u64,
+    /// Whether these are the last of its relays: [`Message::mitigation`] makes several of one that is long.
+    #[serde(default = "yes")]
+    pub is_last: bool,
 }
 
 /// A legitimate client of a service, which its gateway is to let in.
@@ -187,7 +190,7 @@ pub enum Message {
         /// The alert's.
         id: String,
     },
-    /// Coordinator, to gateways: what to do. Answered with [`Message::Ready`] as soon as it is done.
+    /// Coordinator, to gateways: what to do, or a part of it. Answered with [`Message::Ready`] as soon as it is done.
     Mitigation(Mitigation),
     /// Coordinator, to gateways: who is let in, a part of the list.
     Clients {
@@ -206,6 +209,9 @@ pub enum Message {
         id: u64,
         /// The public keys of the relays.
         relays: Vec<String>,
+        /// Whether these are the last ones: [`Message::ready`] makes several messages of many.
+        #[serde(default = "yes")]
+        is_last: bool,
     },
     /// Gateway, every second while a mitigation is active: how the service fares.
     Report {
@@ -227,11 +233,16 @@ pub enum Message {
     },
     /// Coordinator, to clients: the alternate routes of a service have changed.
     Routes(Routes),
-    /// Either side: it is still there. Every five seconds of silence; the other side is gone after fifteen.
+    /// Either side: it is still there. Every two seconds of silence; the other side is gone after six.
     Ping,
     /// What a later version says; to be passed over.
     #[serde(other)]
     Unknown,
+}
+
+/// A message without a word about parts is whole.
+fn yes() -> bool {
+    true
 }
 
 impl Framed for Message {

@@ -55,7 +55,13 @@ impl Engine {
                     Order::Clear { source: SOURCE.to_owned(), id: id.clone(), service: service.clone() };
                 self.carry_out(session, key, id, &service, order);
             }
-            (Role::Gateway, Message::Ready { id, relays }) => self.handle_ready(key, id, &relays),
+            (Role::Gateway, Message::Ready { id, relays, is_last }) => {
+                match self.sessions.join_ready(session, id, relays, is_last) {
+                    Ok(Some(relays)) => self.handle_ready(key, id, &relays),
+                    Ok(None) => {}
+                    Err(error) => self.refuse(session, &error.to_string()),
+                }
+            }
             (Role::Gateway, Message::Report { service, through_relays, .. }) => {
                 if !self.speaks_for(key, &service) {
                     return;
@@ -144,7 +150,9 @@ impl Engine {
 
     fn tell_mitigation(&mut self, service: &str, session: SessionId) {
         let Some(mitigation) = self.mitigation(service) else { return };
-        self.sessions.send(session, Message::Mitigation(mitigation));
+        for part in Message::mitigation(&mitigation) {
+            self.sessions.send(session, part);
+        }
     }
 
     /// What a gateway is to do for a service; `None` if there never was anything.
@@ -184,6 +192,7 @@ impl Engine {
             stage: state.stage,
             relays,
             expires: state.expires.seconds(),
+            is_last: true,
         })
     }
 

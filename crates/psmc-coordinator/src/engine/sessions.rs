@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use psmc_net::keys::PublicKey;
+use psmc_signal::parts::{Parts, TooMany};
 use psmc_signal::{Message, Role};
 
 use crate::signal::{Joined, SessionId};
@@ -14,6 +15,8 @@ const MAX_OF_ONE_KEY: usize = 2;
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     all: BTreeMap<SessionId, Joined>,
+    /// Relays at which gateways are registered, of which more are to come.
+    ready: BTreeMap<SessionId, Parts<String>>,
     /// Alerts that were taken since the last look at the disk, and by whom they came.
     notes: Vec<(SessionId, Message)>,
 }
@@ -65,6 +68,18 @@ impl Sessions {
             tracing::debug!(key = %joined.key, "hung up: it does not take what it is told");
             self.all.remove(&session);
         }
+    }
+
+    /// Joins what a gateway says of the relays at which it is registered; all of them if that was the last part.
+    pub(super) fn join_ready(
+        &mut self,
+        session: SessionId,
+        id: u64,
+        relays: Vec<String>,
+        is_last: bool,
+    ) -> Result<Option<Vec<String>>, TooMany> {
+        self.ready.retain(|session, _| self.all.contains_key(session));
+        self.ready.entry(session).or_default().join(id, relays, is_last)
     }
 
     /// Refuses what was said, which ends the connection.

@@ -285,7 +285,7 @@ impl Guard {
                 match caller.event_within(Duration::from_millis(200)) {
                     Some(Event::Message(Message::Mitigation(mitigation))) => {
                         let relays = mitigation.relays.iter().map(|relay| relay.public_key.clone()).collect();
-                        caller.say(Message::Ready { id: mitigation.id, relays });
+                        caller.say(Message::Ready { id: mitigation.id, relays, is_last: true });
                         heard.lock().unwrap().push(mitigation);
                     }
                     Some(Event::Message(Message::Noted { .. })) => noted = true,

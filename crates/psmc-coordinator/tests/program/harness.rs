@@ -266,7 +266,7 @@ pub(crate) fn register(guard: &Caller) -> psmc_signal::Mitigation {
         (!mitigation.relays.is_empty()).then_some(mitigation)
     });
     let relays = mitigation.relays.iter().map(|relay| relay.public_key.clone()).collect();
-    guard.say(Message::Ready { id: mitigation.id, relays });
+    guard.say(Message::Ready { id: mitigation.id, relays, is_last: true });
     mitigation
 }
 

@@ -9,6 +9,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use psmc_signal::parts::Parts;
 use psmc_signal::{Client, Message, Mitigation, RelayOffer, Stage};
 use serde::{Deserialize, Serialize};
 
@@ -17,9 +18,6 @@ use placement::Placement;
 
 /// Mitigations at a time: more than one for each service that a guard can have.
 const MAX_MITIGATIONS: usize = 512;
-
-/// Relays of a mitigation: as many as an alternate route can name.
-const MAX_RELAYS: usize = 16;
 
 /// What is to be so at the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,6 +52,8 @@ pub struct Standing {
 #[derive(Debug)]
 pub struct Duty {
     mitigations: BTreeMap<u64, Mitigation>,
+    /// Of a mitigation that has not come in full.
+    relays: Parts<RelayOffer>,
     clients: ClientLists,
     placement: Placement,
     /// What was last said to be ready, by mitigation.
@@ -78,6 +78,7 @@ impl Duty {
         let mitigations = kept.mitigations.into_iter().take(MAX_MITIGATIONS);
         let mut duty = Self {
             mitigations: mitigations.map(|mitigation| (mitigation.id, mitigation)).collect(),
+            relays: Parts::default(),
             clients: ClientLists::new(kept.clients),
             placement: Placement::new(lines),
             ready: BTreeMap::new(),
@@ -88,12 +89,16 @@ impl Duty {
         duty
     }
 
-    /// Takes a mitigation, or its end.
+    /// Takes a mitigation, a part of one, or its end.
     ///
     /// # Errors
     /// Why it is not done, for people.
     pub fn handle_mitigation(&mut self, mut mitigation: Mitigation) -> Result<(), String> {
         let id = mitigation.id;
+        let part = std::mem::take(&mut mitigation.relays);
+        let whole = self.relays.join(id, part, mitigation.is_last).map_err(|error| error.to_string())?;
+        let Some(relays) = whole else { return Ok(()) };
+        (mitigation.relays, mitigation.is_last) = (relays, true);
         // Whoever says it again wants to hear again how far it is.
         self.ready.remove(&id);
         if mitigation.stage == Stage::Withdrawn {
@@ -101,7 +106,6 @@ impl Duty {
         } else if !self.mitigations.contains_key(&id) && self.mitigations.len() >= MAX_MITIGATIONS {
             return Err(format!("there are {MAX_MITIGATIONS} mitigations already"));
         } else {
-            mitigation.relays.truncate(MAX_RELAYS);
             for relay in &mitigation.relays {
                 self.failed.remove(&relay.public_key);
             }
@@ -135,8 +139,8 @@ impl Duty {
             let relays: Vec<String> = keys.filter(|key| self.registered.contains(*key)).cloned().collect();
             let said = self.ready.get(&mitigation.id);
             if said.map_or(!relays.is_empty(), |said| *said != relays) {
-                self.ready.insert(mitigation.id, relays.clone());
-                messages.push(Message::Ready { id: mitigation.id, relays });
+                messages.extend(Message::ready(mitigation.id, &relays));
+                self.ready.insert(mitigation.id, relays);
             }
         }
         messages
@@ -147,6 +151,7 @@ impl Duty {
         self.ready.clear();
         self.failed.clear();
         self.clients.forget_parts();
+        self.relays.forget();
     }
 
     /// Ends what has expired at `now`, in seconds since 1970. While no coordinator is there to say who is let in, those of a

@@ -12,7 +12,7 @@ fn relay(number: u8) -> RelayOffer {
 
 fn mitigation(id: u64, relays: &[u8], expires: u64) -> Mitigation {
     let relays = relays.iter().map(|number| relay(*number)).collect();
-    Mitigation { id, service: WWW.to_owned(), stage: Stage::Active, relays, expires }
+    Mitigation { id, service: WWW.to_owned(), stage: Stage::Active, relays, expires, is_last: true }
 }
 
 fn client(name: &str) -> Client {
@@ -29,7 +29,8 @@ fn standing(registered: &[u8], refused: &[u8]) -> BTreeMap<String, Standing> {
 }
 
 fn ready(id: u64, relays: &[u8]) -> Message {
-    Message::Ready { id, relays: relays.iter().map(|number| relay(*number).public_key).collect() }
+    let relays = relays.iter().map(|number| relay(*number).public_key).collect();
+    Message::Ready { id, relays, is_last: true }
 }
 
 fn failed(number: u8, reason: &str) -> Message {
@@ -43,6 +44,41 @@ fn duty() -> Duty {
 
 fn names(duty: &Duty) -> Vec<String> {
     duty.wanted().registrations.into_iter().map(|registration| registration.relay.name).collect()
+}
+
+#[test]
+fn a_mitigation_of_a_thousand_relays_comes_in_parts_and_counts_whole() {
+    let mut duty = duty();
+    let all: Vec<u8> = (0..250).collect();
+    let numbered = |number: usize| RelayOffer { public_key: format!("key{number}"), ..relay(1) };
+    let whole = Mitigation { relays: (0..1000).map(numbered).collect(), ..mitigation(1, &all, 100) };
+    let mut parts = Message::mitigation(&whole);
+    let last = parts.pop().unwrap();
+    assert!(parts.len() > 10);
+    for part in parts {
+        let Message::Mitigation(part) = part else { panic!("{part:?}") };
+        duty.handle_mitigation(part).unwrap();
+        assert_eq!(names(&duty).len(), 0, "it has not come in full");
+    }
+    let Message::Mitigation(last) = last else { panic!("{last:?}") };
+    duty.handle_mitigation(last).unwrap();
+    let wanted = duty.wanted().registrations;
+    assert_eq!(wanted.len(), 1000);
+    let good = Standing { is_registered: true, error: None };
+    let standing = wanted.iter().map(|wanted| (wanted.relay.public_key.clone(), good.clone())).collect();
+    let said = duty.handle_standing(&standing);
+    let keys = |message: &Message| match message {
+        Message::Ready { relays, .. } => relays.len(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(said.iter().map(keys).sum::<usize>(), 1000);
+    assert!(said.len() > 1);
+    // A connection that broke in the middle: the next one begins anew.
+    let Some(Message::Mitigation(first)) = Message::mitigation(&whole).into_iter().next() else { panic!() };
+    duty.handle_mitigation(first).unwrap();
+    duty.handle_connected();
+    duty.handle_mitigation(mitigation(1, &[7], 100)).unwrap();
+    assert_eq!(names(&duty), ["r7"]);
 }
 
 #[test]

@@ -49,7 +49,14 @@ fn mitigation(stage: Stage) -> Message {
         grant: None,
     };
     let relays = if stage == Stage::Withdrawn { Vec::new() } else { vec![relay] };
-    Message::Mitigation(Mitigation { id: 7, service: WWW.to_owned(), stage, relays, expires: 1_000_000 })
+    Message::Mitigation(Mitigation {
+        id: 7,
+        service: WWW.to_owned(),
+        stage,
+        relays,
+        expires: 1_000_000,
+        is_last: true,
+    })
 }
 
 fn seen(is_registered: bool) -> Seen {
@@ -121,7 +128,7 @@ fn a_mitigation_is_carried_out_reported_and_kept() {
     engine.handle_gateway(seen(false));
     assert_eq!(engine.poll_message(), None);
     engine.handle_gateway(seen(true));
-    let ready = Message::Ready { id: 7, relays: vec!["key".to_owned()] };
+    let ready = Message::Ready { id: 7, relays: vec!["key".to_owned()], is_last: true };
     assert_eq!(engine.poll_message(), Some(ready.clone()));
     let said = feed(&mut engine, 2, 1000.0);
     assert_eq!(

@@ -92,7 +92,8 @@ fn relay() -> RelayOffer {
 }
 
 fn mitigation(stage: Stage, relays: Vec<RelayOffer>) -> Message {
-    Message::Mitigation(Mitigation { id: 1, service: NAME.to_owned(), stage, relays, expires: u64::MAX })
+    let service = NAME.to_owned();
+    Message::Mitigation(Mitigation { id: 1, service, stage, relays, expires: u64::MAX, is_last: true })
 }
 
 fn clients(revision: u64, names: &[&str]) -> Message {
@@ -142,7 +143,7 @@ fn a_flood_is_found_said_answered_and_its_end_as_well() {
     coordinator.say(clients(1, &["ann", "bob"]));
     coordinator.say(mitigation(Stage::Requested, vec![relay()]));
     let ready = coordinator.hear("readiness", |message| {
-        let Message::Ready { id, relays } = message else { return None };
+        let Message::Ready { id, relays, .. } = message else { return None };
         Some((id, relays))
     });
     println!("ready {} ms after the request", asked.elapsed().as_millis());

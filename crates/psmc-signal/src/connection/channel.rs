@@ -144,7 +144,8 @@ async fn write<S: AsyncWrite>(
 const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// After how much silence of this side a ping is sent.
-const PING_AFTER: Duration = Duration::from_secs(5);
+const PING_AFTER: Duration = Duration::from_secs(2);
 
-/// After how much silence of the other side it is gone: three pings.
-const GONE_AFTER: Duration = Duration::from_secs(15);
+/// After how much silence of the other side it is gone: three pings. A gateway without a coordinator stands alone in an attack,
+/// and TCP gives up what it cannot deliver after five.
+const GONE_AFTER: Duration = Duration::from_secs(6);

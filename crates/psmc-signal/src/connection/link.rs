@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use psmc_net::framing::Framed;
@@ -12,7 +13,7 @@ use psmc_wire::control::{LENGTH_LEN, MAX_MESSAGE};
 use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsStream;
 
@@ -38,8 +39,8 @@ pub struct Options {
     pub role: Role,
     /// The services that it is about.
     pub services: Vec<String>,
-    /// Whom to dial: one after the other, until one says welcome. Where several coordinators share a state, all but one
-    /// refuse.
+    /// Whom to dial: one after the other, and beside one that does not answer soon, until one says welcome. Where several
+    /// coordinators share a state, all but one refuse.
     pub coordinators: Vec<Coordinator>,
     /// The interface to dial through, where that is not left to the routes.
     pub interface: Option<String>,
@@ -152,41 +153,90 @@ impl Drop for Link {
     }
 }
 
+/// Nobody listens to the events any more.
+struct Unheard;
+
+/// A connection with a welcome, and to whom.
+type Connected = (Coordinator, Channel<TlsStream<TcpStream>>);
+
 /// Dials until nobody listens to the events any more.
-async fn keep(options: Options, mut outgoing: mpsc::Receiver<Message>, events: mpsc::Sender<Event>) {
+async fn keep(options: Options, outgoing: mpsc::Receiver<Message>, events: mpsc::Sender<Event>) {
+    // Ends with nothing to be said to anybody.
+    let Err(Unheard) = dial(Arc::new(options), outgoing, &events).await;
+}
+
+async fn dial(
+    options: Arc<Options>,
+    mut outgoing: mpsc::Receiver<Message>,
+    events: &mpsc::Sender<Event>,
+) -> Result<Infallible, Unheard> {
     let mut pause = FIRST_PAUSE;
     loop {
-        for coordinator in &options.coordinators {
-            let mut welcomed = false;
-            let Err(error) = attempt(&options, *coordinator, &mut outgoing, &events, &mut welcomed).await;
-            if welcomed {
-                pause = FIRST_PAUSE;
-            }
-            let down = Event::Down { coordinator: coordinator.address, reason: with_causes(&error) };
-            if events.send(down).await.is_err() {
-                return;
-            }
+        if let Some((coordinator, channel)) = race(&options, events).await? {
+            pause = FIRST_PAUSE;
+            let error = serve(coordinator, channel, &mut outgoing, events).await;
+            say_down(coordinator, &error, events).await?;
         }
         sleep(jittered(pause)).await;
         pause = (pause * 2).min(LAST_PAUSE);
     }
 }
 
-/// One connection, from the first packet to its end.
+/// Dials all coordinators, and has the one that says welcome first; `None` if none does. Each is dialled as soon as the one
+/// before has failed, or beside it if that takes long (as RFC 8305 §5 does with addresses).
+async fn race(options: &Arc<Options>, events: &mpsc::Sender<Event>) -> Result<Option<Connected>, Unheard> {
+    let mut untried = options.coordinators.iter().copied();
+    let mut attempts = JoinSet::new();
+    let mut next = untried.next();
+    loop {
+        if let Some(coordinator) = next.take() {
+            let options = options.clone();
+            attempts.spawn(async move { (coordinator, attempt(&options, coordinator).await) });
+        }
+        tokio::select! {
+            ended = attempts.join_next() => {
+                let Some(ended) = ended else { return Ok(None) };
+                match ended.expect("attempts do not panic, and are aborted with their race only") {
+                    (coordinator, Ok(channel)) => return Ok(Some((coordinator, channel))),
+                    (coordinator, Err(error)) => say_down(coordinator, &error, events).await?,
+                }
+                next = untried.next();
+            }
+            () = sleep(NEXT_AFTER), if untried.len() > 0 => next = untried.next(),
+        }
+    }
+}
+
+async fn say_down(
+    coordinator: Coordinator,
+    error: &ConnectionError,
+    events: &mpsc::Sender<Event>,
+) -> Result<(), Unheard> {
+    let down = Event::Down { coordinator: coordinator.address, reason: with_causes(error) };
+    events.send(down).await.map_err(|_| Unheard)
+}
+
+/// From the first packet to the welcome.
 async fn attempt(
     options: &Options,
     coordinator: Coordinator,
+) -> Result<Channel<TlsStream<TcpStream>>, ConnectionError> {
+    let connecting = timeout(CONNECT_TIMEOUT, connect(options, coordinator)).await;
+    connecting.map_err(|_| ConnectionError::TimedOut(CONNECT_TIMEOUT))?
+}
+
+/// Carries messages until the connection ends, and says why it did.
+async fn serve(
+    coordinator: Coordinator,
+    channel: Channel<TlsStream<TcpStream>>,
     outgoing: &mut mpsc::Receiver<Message>,
     events: &mpsc::Sender<Event>,
-    welcomed: &mut bool,
-) -> Result<Infallible, ConnectionError> {
-    let connecting = timeout(CONNECT_TIMEOUT, connect(options, coordinator)).await;
-    let channel = connecting.map_err(|_| ConnectionError::TimedOut(CONNECT_TIMEOUT))??;
-    *welcomed = true;
+) -> ConnectionError {
     // What was meant for another connection.
     while outgoing.try_recv().is_ok() {}
-    let up = Event::Up { coordinator: coordinator.address };
-    events.send(up).await.map_err(|_| ConnectionError::Closed)?;
+    if events.send(Event::Up { coordinator: coordinator.address }).await.is_err() {
+        return ConnectionError::Closed;
+    }
     let (incoming, mut received) = mpsc::channel(1);
     let pass_on = async {
         while let Some(message) = received.recv().await {
@@ -196,8 +246,8 @@ async fn attempt(
         }
     };
     tokio::select! {
-        error = channel.run(outgoing, &incoming) => Err(error),
-        () = pass_on => Err(ConnectionError::Closed),
+        error = channel.run(outgoing, &incoming) => error,
+        () = pass_on => ConnectionError::Closed,
     }
 }
 
@@ -240,6 +290,9 @@ impl Message {
 /// How long a connection may take until the welcome: on a full line TCP sends its first packet a second time after one
 /// second, and a third time after three.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// How long a coordinator may take until the next one is dialled beside it: a handshake over a long way.
+const NEXT_AFTER: Duration = Duration::from_millis(300);
 
 /// The pause after all coordinators were tried for the first time.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);

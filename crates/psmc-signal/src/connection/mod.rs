@@ -17,8 +17,8 @@ use thiserror::Error;
 pub use channel::{Channel, Greeting};
 pub use link::{Coordinator, Event, Link, Options, SendError, Sender};
 
-/// Messages that wait in a queue at most: those of a service with a thousand clients, twice.
-pub const QUEUE: usize = 64;
+/// Messages that wait in a queue at most: those of a service with a thousand clients and as many relays, twice.
+pub const QUEUE: usize = 160;
 
 /// Why there is no connection any more, or none yet.
 #[derive(Debug, Error)]
@@ -38,7 +38,7 @@ pub enum ConnectionError {
     /// The first message is none that begins a connection.
     #[error("the other side does not begin as the signal channel begins")]
     Impolite,
-    /// Nothing came for fifteen seconds.
+    /// Nothing came for six seconds.
     #[error("the other side is silent")]
     Silent,
     /// The coordinator took too long.

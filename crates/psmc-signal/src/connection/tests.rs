@@ -209,6 +209,24 @@ async fn a_link_finds_the_coordinator_that_leads_and_comes_back() {
     }
 }
 
+/// One takes the connection and says nothing, as an address does that is attacked.
+#[tokio::test]
+async fn a_coordinator_that_never_answers_is_not_waited_for() {
+    let key = PrivateKey::generate();
+    let [silent, leader] = [(); 2].map(|()| Accepting::bind(&[key.public()]));
+    let mut link = link(&key, vec![silent.coordinator(), leader.coordinator()]);
+    let leading = async {
+        let _channel = leader.next().await.welcome().await.unwrap();
+        std::future::pending::<()>().await;
+    };
+    let first = tokio::select! {
+        () = leading => unreachable!("it never ends"),
+        first = timeout(Duration::from_secs(60), link.next()) => first.unwrap(),
+    };
+    // The silent one has not even failed by then.
+    assert_eq!(first, Event::Up { coordinator: leader.address() });
+}
+
 #[tokio::test]
 async fn a_wrong_key_on_either_side_is_told() {
     let key = PrivateKey::generate();

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 
 use psmc_net::framing::Framed;
 use psmc_signal::{Alert, AlertKind, Measured, Mitigation, RelayOffer, Routes, Stage};
-use psmc_wire::control::MAX_MESSAGE;
 use psmc_wire::hop::{Hop, HopKey};
 use psmc_wire::ids::{KeyBytes, Label};
 use psmc_wire::relay::{self, Far, Grant, SIGNATURE_LEN, SIGNED_GRANT_LEN, SignedGrant};
@@ -57,9 +56,9 @@ pub(super) fn asked_signed(groups: u32, relays: u32) -> [u32; 2] {
     asked(groups, relays).map(|bytes| bytes + TSIG)
 }
 
-/// An update that puts a group's record in the place of the last one, and the confirmation.
-pub(super) fn update(relays: u32) -> [u32; 2] {
-    [2 + QUESTION + RECORD + 2 * alt(relays) + TSIG, 2 + QUESTION + TSIG]
+/// An update that puts the records of so many groups in the place of the last ones, and the confirmation.
+pub(super) fn update(groups: u32, relays: u32) -> [u32; 2] {
+    [2 + QUESTION + 2 * records(groups, relays) + TSIG, 2 + QUESTION + TSIG]
 }
 
 /// The guard's alert.
@@ -75,27 +74,28 @@ pub(super) fn alert() -> u32 {
     }))
 }
 
-/// What the gateway is told to do; `None` if that is too long for a message.
-pub(super) fn mitigation(relays: usize) -> Option<u32> {
+/// What the gateway is told to do, message by message.
+pub(super) fn mitigation(relays: usize) -> Vec<u32> {
     let offer = RelayOffer {
         name: "relay-0000".to_owned(),
         address: address(),
         public_key: text(KEY),
         grant: Some(text(SIGNED_GRANT_LEN)),
     };
-    let message = psmc_signal::Message::Mitigation(Mitigation {
+    let mitigation = Mitigation {
         id: 1_763_809_201_000,
         service: SERVICE.to_owned(),
         stage: Stage::Requested,
         relays: vec![offer; relays],
         expires: 1_763_809_801,
-    });
-    Some(signal(&message)).filter(|bytes| *bytes as usize <= MAX_MESSAGE)
+        is_last: true,
+    };
+    psmc_signal::Message::mitigation(&mitigation).iter().map(signal).collect()
 }
 
-/// The gateway is registered.
-pub(super) fn ready(relays: usize) -> u32 {
-    signal(&psmc_signal::Message::Ready { id: 1_763_809_201_000, relays: vec![text(KEY); relays] })
+/// The gateway is registered, message by message.
+pub(super) fn ready(relays: usize) -> Vec<u32> {
+    psmc_signal::Message::ready(1_763_809_201_000, &vec![text(KEY); relays]).iter().map(signal).collect()
 }
 
 /// The routes for a client, with its grants.
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn few_groups_fit_into_a_packet_of_dns_and_few_relays_into_a_message() {
         assert!(answer(3, 3).is_some() && answer(4, 3).is_none());
-        assert!(mitigation(30).is_some() && mitigation(100).is_none());
+        assert!(mitigation(30).len() == 1 && mitigation(100).len() > 1);
         assert!(routes(3) > alt(3) && ready(3) > ready(2));
     }
 }

@@ -67,9 +67,9 @@ fn a_mitigation_of_a_thousand_relays_comes_in_parts_and_counts_whole() {
     let good = Standing { is_registered: true, error: None };
     let standing = wanted.iter().map(|wanted| (wanted.relay.public_key.clone(), good.clone())).collect();
     let said = duty.handle_standing(&standing);
-    let keys = |message: &Message| match message {
-        Message::Ready { relays, .. } => relays.len(),
-        other => panic!("{other:?}"),
+    let keys = |message: &Message| {
+        let Message::Ready { relays, .. } = message else { panic!("{message:?}") };
+        relays.len()
     };
     assert_eq!(said.iter().map(keys).sum::<usize>(), 1000);
     assert!(said.len() > 1);

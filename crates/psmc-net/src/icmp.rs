@@ -20,8 +20,8 @@ const ICMPV6_FILTER: c_int = 1;
 /// Types of ICMP that tell why a packet did not arrive (RFC 792): unreachable, time exceeded.
 const ERRORS_V4: [u32; 2] = [3, 11];
 
-/// "Packet too big" of ICMPv6 (RFC 4443).
-const TOO_BIG_V6: u32 = 2;
+/// The same of ICMPv6 (RFC 4443): unreachable, packet too big.
+const ERRORS_V6: [u32; 2] = [1, 2];
 
 /// The first bytes of the largest error: those of IPv6 are no longer than 1280 bytes (RFC 4443), those of IPv4 should be no longer
 /// than 576.
@@ -49,7 +49,8 @@ impl IcmpPort {
         Self::register(socket)
     }
 
-    /// A socket for what ICMPv6 says of packets that are too long. What it gives begins with the header of ICMPv6.
+    /// A socket for what ICMPv6 says of unreachable hosts and of packets that are too long. What it gives begins with the header
+    /// of ICMPv6.
     ///
     /// # Errors
     /// As [`open_v4`](Self::open_v4), and where there is no IPv6.
@@ -59,7 +60,7 @@ impl IcmpPort {
     pub fn open_v6() -> io::Result<Self> {
         let socket = Socket::new(Domain::IPV6, Type::RAW, Some(Protocol::ICMPV6))?;
         let mut kept_out = [u32::MAX; 8];
-        kept_out[0] &= !(1 << TOO_BIG_V6);
+        kept_out[0] &= ERRORS_V6.into_iter().fold(u32::MAX, |kept_out, kind| kept_out & !(1 << kind));
         set_option(&socket, SOL_ICMPV6, ICMPV6_FILTER, &kept_out)?;
         Self::register(socket)
     }

@@ -7,6 +7,7 @@
 //! | [`forward`] | 2003 section 3.1: what the forwarding of the inner packet changes |
 //! | [`Fragments`] | 791 section 2.3: cutting a packet that is longer than the next link takes |
 //! | [`IcmpError`], [`icmp_error`] | 792, 1191 and 1812 section 4.3.2 |
+//! | [`Undelivered`] | 792 and 4443 section 3.1: who says that a UDP datagram did not arrive |
 //! | [`TunnelledUdp`] | 768, within the above |
 
 pub mod checksum;
@@ -16,12 +17,14 @@ mod ipv4;
 pub mod transport;
 mod tunnel;
 mod udp;
+mod undelivered;
 
 pub use fragment::Fragments;
 pub use icmp::{IcmpError, Problem, icmp_error, is_too_big_v4, is_too_big_v6, may_be_reported};
 pub use ipv4::{IPV4_HEADER_LEN, Ipv4, PROTOCOL_ICMP, PROTOCOL_IPIP, PROTOCOL_UDP, TtlExpired, forward};
 pub use tunnel::{Decapsulated, TTL, TunnelError, decapsulate, encapsulate};
 pub use udp::{TUNNELLED_UDP_HEADERS, TunnelledUdp};
+pub use undelivered::Undelivered;
 
 /// The two bits of explicit congestion notification in an IP header (RFC 3168, section 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

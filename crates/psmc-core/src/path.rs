@@ -82,6 +82,8 @@ pub struct PathCounters {
     /// Inner packets dropped because the path's own queue was full, and repairs for which its datagrams have become
     /// too small.
     pub dropped_packets: u64,
+    /// How often the path became suspect because the network said that it had not delivered a datagram.
+    pub undelivered: u64,
 }
 
 /// One path.
@@ -289,6 +291,15 @@ impl Path {
             if before != PathState::Active && self.state() == PathState::Active {
                 self.mtu.on_revived(now);
             }
+        }
+    }
+
+    /// The network says that it has not delivered the datagram to `remote` whose number has these low bits. That may be a
+    /// lie, so it is worth a probe, and nothing if the path has not sent it.
+    pub(crate) fn on_undelivered(&mut self, remote: SocketAddr, number: u32, now: Instant) {
+        let is_own = self.address.remote == remote && self.sent.may_be_out(number);
+        if is_own && self.liveness.on_undelivered(self.smoothed_rtt(), now) {
+            self.counters.undelivered += 1;
         }
     }
 

@@ -1,12 +1,14 @@
 //! A site: the whole engine, all peers and paths, without a socket or a clock.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use psmc_wire::control::Message;
 use psmc_wire::crypto::{KeySource, Role};
 use psmc_wire::datagram::Header;
 use psmc_wire::frame::PathUse;
+use psmc_wire::hop::{HopHeader, INNER};
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::{BufPool, PacketBuf, PathId};
 use rand_core::SeedableRng;
@@ -320,6 +322,20 @@ impl Site {
             session.on_refused(transmit, now);
             self.busy.insert(peer);
         }
+    }
+
+    /// The network says (ICMP) that it has not delivered a datagram to `remote`, of which `front` is the front: somebody on the
+    /// way has no way there, or nobody takes it there any more. That is believed as far as silence would be, if the datagram is
+    /// one that was really sent; it costs a forger nothing to say so, and the path a round trip, once a second at most.
+    pub fn handle_undelivered(&mut self, remote: SocketAddr, front: &[u8], now: Instant) {
+        let datagram = if HopHeader::parse(front).is_ok() { &front[INNER] } else { front };
+        let Ok(header) = Header::parse(datagram) else { return };
+        let mut sessions = self.peers.iter_mut();
+        let Some((&peer, session)) = sessions.find(|(_, session)| session.is_labelled(header.label)) else {
+            return;
+        };
+        session.on_undelivered(remote, &header, &mut self.shared, now);
+        self.busy.insert(peer);
     }
 
     /// A control connection to a peer is up: dialled by this site because of an [`Event::Dial`], or accepted.

@@ -10,6 +10,8 @@
 //!     └ opened, or moved to another address       link down: dead from any state
 //! ```
 //!
+//! That the network says it has not delivered a datagram counts as silence, but not again and again.
+//!
 //! In every state but active, probes go out with growing intervals; a path that answers one is active. One that is taken
 //! for active on somebody's word is probed like one that is probing, and is that again if it does not answer.
 
@@ -32,6 +34,10 @@ const MIN_PROBE_INTERVAL: Duration = Duration::from_millis(20);
 /// The longest interval between probes of a dead path. A path that comes back shall be in use again within a
 /// second, so half of that; a probe is 40 bytes long.
 const MAX_PROBE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// How often the network is believed that it has not delivered a datagram: anybody who sees one can say so, and each time
+/// costs the path a round trip. Whoever is in a place to see datagrams could as well drop them.
+const HINT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A suspect path is dead after this many unanswered probes.
 const PROBES_UNTIL_DEAD: u32 = 3;
@@ -82,6 +88,8 @@ pub(crate) struct Liveness {
     on_trust: bool,
     /// The last probes that were not answered, oldest first.
     outstanding: VecDeque<([u8; 8], Instant)>,
+    /// When the network was last believed that it has not delivered a datagram.
+    hinted_at: Option<Instant>,
 }
 
 impl Liveness {
@@ -95,6 +103,7 @@ impl Liveness {
             unanswered: 0,
             on_trust: false,
             outstanding: VecDeque::new(),
+            hinted_at: None,
         }
     }
 
@@ -182,6 +191,17 @@ impl Liveness {
             self.state = PathState::Suspect;
             self.probe_from(now, smoothed_rtt.clamp(MIN_PROBE_INTERVAL, MAX_PROBE_INTERVAL));
         }
+    }
+
+    /// The network says that it has not delivered a datagram of the path. Says whether that makes it suspect.
+    pub(crate) fn on_undelivered(&mut self, smoothed_rtt: Duration, now: Instant) -> bool {
+        let is_new = self.hinted_at.is_none_or(|at| at + HINT_INTERVAL <= now);
+        let is_believed = is_new && self.state == PathState::Active;
+        if is_believed {
+            self.hinted_at = Some(now);
+            self.on_silence(smoothed_rtt, now);
+        }
+        is_believed
     }
 
     /// The address under the path has changed, or all that was known of it is void: it must answer anew.
@@ -286,7 +306,7 @@ mod tests {
             (dead, "dead"),
             (down, "link down"),
         ];
-        let events: [(&str, Event, [PathState; 6]); 9] = [
+        let events: [(&str, Event, [PathState; 6]); 10] = [
             (
                 "answer",
                 |l, now| {
@@ -302,6 +322,13 @@ mod tests {
             ),
             ("acknowledgement", |l, _| l.on_acknowledged(), [Probing, Active, Active, Active, Dead, Dead]),
             ("silence", |l, now| l.on_silence(RTT, now), [Probing, Probing, Suspect, Suspect, Dead, Dead]),
+            (
+                "undelivered",
+                |l, now| {
+                    l.on_undelivered(RTT, now);
+                },
+                [Probing, Probing, Suspect, Suspect, Dead, Dead],
+            ),
             ("move", |l, now| l.revalidate(now), [Probing, Probing, Probing, Probing, Probing, Dead]),
             ("peer moves", |l, now| l.probe_now(now), [Probing, Active, Active, Suspect, Dead, Dead]),
             ("link down", |l, now| l.on_link(false, now), [Dead, Dead, Dead, Dead, Dead, Dead]),
@@ -373,6 +400,20 @@ mod tests {
         assert_eq!(liveness.on_answer([1; 8], at(4)), Some(3 * MAX_PROBE_INTERVAL));
         assert_eq!(liveness.state(), PathState::Active);
         assert_eq!(liveness.on_answer([0; 8], at(4)), None, "older than one that was answered");
+    }
+
+    #[test]
+    fn the_network_is_believed_once_a_second() {
+        let now = Instant::now();
+        let mut liveness = active(now);
+        assert!(liveness.on_undelivered(RTT, now));
+        assert_eq!(liveness.next_probe(), Some(now));
+        liveness.on_probe_sent([3; 8], now);
+        assert!(liveness.on_answer([3; 8], now + RTT).is_some());
+        assert!(!liveness.on_undelivered(RTT, now + RTT), "who says it again and again is not believed");
+        assert_eq!(liveness.state(), PathState::Active);
+        assert!(liveness.on_undelivered(RTT, now + HINT_INTERVAL));
+        assert_eq!(liveness.state(), PathState::Suspect);
     }
 
     #[test]

@@ -24,6 +24,10 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 /// At 10 Gb/s and 1500 bytes that is a round trip of 40 ms; it bounds the buffers a dead peer can pin.
 pub(crate) const MAX_OUTSTANDING: usize = 32 * 1024;
 
+/// A datagram that is not waited for may be on its way if at most so many were sent after it: acknowledgements, of which one
+/// side of a path may send nothing else.
+const MAYBE_OUT: u64 = 64;
+
 /// How many emptied packet lists are kept for the next datagrams.
 const SPARE_LISTS: usize = 8 * 1024;
 
@@ -181,6 +185,14 @@ impl Sent {
     /// Whether another datagram may be sent before some of those on their way are settled.
     pub(crate) fn has_room(&self) -> bool {
         self.log.len() < MAX_OUTSTANDING
+    }
+
+    /// Whether the datagram whose number has these low bits was sent, and may not have arrived.
+    pub(crate) fn may_be_out(&self, truncated: u32) -> bool {
+        let next = self.next_number();
+        let number = PacketNumber::expand(truncated, next);
+        let since = self.first.0.min(next.0.saturating_sub(MAYBE_OUT));
+        number < next && number.0 >= since
     }
 
     /// Whether any acknowledgement is expected.

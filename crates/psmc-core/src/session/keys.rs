@@ -217,6 +217,11 @@ impl KeyRing {
         self.generations.iter().rev().find_map(|generation| generation.sealing.as_ref())
     }
 
+    /// Whether the peer finds datagrams with this label: whoever knows it has seen one.
+    pub(crate) fn is_peer_label(&self, label: Label) -> bool {
+        self.generations.iter().any(|generation| generation.peer_label == label)
+    }
+
     /// So many datagrams have been sealed with the sealing key.
     pub(crate) fn on_sealed(&mut self, datagrams: u64) {
         let newest = self.generations.iter_mut().rev().find_map(|generation| generation.sealing.as_mut());

@@ -1,10 +1,12 @@
 //! Paths that come, change and go.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use psmc_wire::PathId;
 use psmc_wire::control::PathInfo;
+use psmc_wire::datagram::Header;
 use psmc_wire::frame::{PathUse, PathUseFrame};
+use psmc_wire::{Label, PathId};
 use thiserror::Error;
 
 use super::receive::Refusal;
@@ -263,6 +265,27 @@ impl Session {
         for path in self.paths.iter_mut().filter(|path| same(path.address)) {
             path.mtu.on_refused(transmit.segment_size, now);
         }
+    }
+
+    /// The network says that it has not delivered the datagram to `remote` with this header. What the path has on its way is
+    /// sent again elsewhere at once.
+    pub(crate) fn on_undelivered(
+        &mut self,
+        remote: SocketAddr,
+        header: &Header,
+        shared: &mut Shared,
+        now: Instant,
+    ) {
+        let Some(index) = self.path_index(header.path) else { return };
+        let path = &mut self.paths[index];
+        let before = path.state();
+        path.on_undelivered(remote, header.packet_number, now);
+        self.note_state(index, before, shared, now);
+    }
+
+    /// Whether a datagram with this label is for the peer.
+    pub(crate) fn is_labelled(&self, label: Label) -> bool {
+        self.keys.is_peer_label(label)
     }
 
     /// A path has got another socket or destination and must be validated anew.

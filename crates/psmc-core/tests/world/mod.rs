@@ -11,6 +11,7 @@
 pub mod crypto;
 mod evil;
 mod link;
+mod refusal;
 mod relay;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -28,6 +29,7 @@ use psmc_core::{
 use psmc_wire::PathId;
 use psmc_wire::control::Message;
 use psmc_wire::crypto::{Aead, Role};
+use refusal::Refusals;
 pub use relay::Relays;
 
 /// The end of the world that opens the paths and dials.
@@ -106,6 +108,8 @@ pub struct World {
     pub links: Vec<Link>,
     /// The relays that stand in links.
     pub relays: Relays,
+    /// What is said of datagrams that nobody takes.
+    refusals: Refusals,
     /// What evil relays do, by the link that they stand in.
     pub evils: BTreeMap<usize, Evil>,
     /// Whether control connections can be made, and carry anything.
@@ -159,6 +163,7 @@ impl World {
             ends: [end(VAN), end(HQ)],
             links,
             relays: Relays::default(),
+            refusals: Refusals::default(),
             evils: BTreeMap::new(),
             control_up: true,
             udp_blocked: false,
@@ -287,6 +292,7 @@ impl World {
             self.iterations += 1;
             self.now = self.now.max(at);
             self.deliver_datagrams();
+            self.deliver_refusals();
             self.deliver_messages();
             self.dial();
             for end in &mut self.ends {
@@ -303,7 +309,7 @@ impl World {
         let connections = self.connections.iter().filter(|_| self.control_delay().is_some());
         let messages = connections.filter_map(|c| c.in_flight.front().map(|(at, ..)| *at));
         let ends = self.ends.iter().flat_map(|end| [end.site.poll_timeout(), end.dial_at]).flatten();
-        links.chain(messages).chain(ends).min()
+        links.chain(messages).chain(ends).chain(self.refusals.next_arrival()).min()
     }
 
     fn deliver_datagrams(&mut self) {
@@ -408,8 +414,13 @@ impl World {
             let SocketAddr::V4(to) = transmit.remote else { panic!("all addresses are IPv4") };
             assert_eq!(usize::from(to.ip().octets()[2]), link, "sent into the wrong link");
             let mut honest = Vec::new();
+            let to = transmit.remote;
             for datagram in self.batch.contents().chunks(transmit.segment_size).filter(|_| !self.udp_blocked)
             {
+                let delay = self.links[link].delay;
+                if self.refusals.refuse(link, (end, to), datagram, self.now + delay) {
+                    continue;
+                }
                 let relayed = self.relays.pass_on(link, end, datagram, self.now);
                 let handed = relayed.map(|(datagram, address)| (1 - end, datagram, address));
                 honest.extend(handed);

@@ -62,6 +62,7 @@ fn status_as_json_has_all_that_is_documented() {
             "tx_packets",
             "rx_packets",
             "lost_packets",
+            "undelivered",
         ],
     );
     assert_eq!(peer["state"], "connected");

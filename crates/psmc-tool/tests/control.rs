@@ -76,6 +76,7 @@ fn path(name: &str) -> PathStatus {
         tx_packets: 3,
         rx_packets: 0,
         lost_packets: 0,
+        undelivered: 0,
     }
 }
 

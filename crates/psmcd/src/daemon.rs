@@ -24,6 +24,7 @@ mod routes;
 pub mod settings;
 mod status;
 mod tunnels;
+mod undelivered;
 
 use std::io;
 

@@ -270,6 +270,9 @@ pub struct PathStatus {
     pub rx_packets: u64,
     /// Datagrams sent and declared lost.
     pub lost_packets: u64,
+    /// How often the path became suspect because somebody on the way said (ICMP) that a datagram was not delivered.
+    #[serde(default)]
+    pub undelivered: u64,
 }
 
 /// What a path is doing.

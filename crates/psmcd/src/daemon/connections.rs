@@ -24,6 +24,7 @@ pub(super) enum TaskEnd {
     Dialed(PeerId, Result<Box<Secured<BoxedStream>>, DialError>),
     Disconnected(PeerId, ConnectionId, Result<(), FramingError>),
     Listener,
+    Hearing,
     /// Only when the daemon ends.
     Registered,
     /// A path has no use for its relays any more.
@@ -116,7 +117,7 @@ impl Control {
                 self.keepers -= 1;
                 Ok(())
             }
-            TaskEnd::Listener | TaskEnd::Registered => Ok(()),
+            TaskEnd::Listener | TaskEnd::Hearing | TaskEnd::Registered => Ok(()),
         }
     }
 

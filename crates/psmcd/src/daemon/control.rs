@@ -27,6 +27,7 @@ use super::relays::{BoxedStream, Callers, Grants, LOOK_INTERVAL, Looks, Register
 use super::routes::{self, Waiter};
 use super::settings::{site_config, tun_config};
 use super::tunnels::Bind;
+use super::undelivered::Hearing;
 use crate::api::Server;
 use crate::config::{self, Config, Name};
 
@@ -166,10 +167,27 @@ impl Control {
             self.open_configured_paths(peer).await;
         }
         self.register();
+        self.hear();
         let (site, interface) = (self.site.name.as_str(), self.tun_name.as_str());
         let listen = self.listening();
         tracing::info!(site, interface, listen, key = %self.identity.public(), "running");
         Ok(())
+    }
+
+    /// Has what the network says of undelivered datagrams heard, if this site may.
+    fn hear(&mut self) {
+        match Hearing::open() {
+            Ok(hearing) => {
+                let plane = self.plane.poster();
+                self.tasks.spawn(async move {
+                    hearing.run(plane).await;
+                    TaskEnd::Hearing
+                });
+            }
+            Err(error) => {
+                tracing::info!(%error, "no ICMP is heard: paths that end are found by their silence")
+            }
+        }
     }
 
     /// Where this site listens, in words.

@@ -234,6 +234,7 @@ fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
         tx_packets: counters.tx_packets,
         rx_packets: path.received.packets,
         lost_packets: counters.lost_packets,
+        undelivered: counters.undelivered,
     }
 }
 

@@ -45,6 +45,7 @@ fn path(name: &str, state: PathState) -> PathStatus {
         tx_packets: 0,
         rx_packets: 0,
         lost_packets: 0,
+        undelivered: 0,
     }
 }
 

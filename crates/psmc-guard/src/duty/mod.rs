@@ -19,6 +19,9 @@ use placement::Placement;
 /// Mitigations at a time: more than one for each service that a guard can have.
 const MAX_MITIGATIONS: usize = 512;
 
+/// Why a relay does not do its work that answers, for people.
+const SILENT: &str = "clients who come through others do not come through it any more";
+
 /// What is to be so at the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
@@ -42,6 +45,8 @@ pub struct Registration {
 pub struct Standing {
     /// Whether the relay leads peers here.
     pub is_registered: bool,
+    /// Whether nothing comes through it from peers who come through others.
+    pub is_silent: bool,
     /// Why it does not.
     pub error: Option<String>,
 }
@@ -210,21 +215,26 @@ impl Duty {
         Kept { mitigations: self.mitigations.values().cloned().collect(), clients: self.clients.by_service() }
     }
 
-    /// Relays that were registered and are not, or that refuse: said once.
+    /// Relays that were registered and are not, that refuse, or through which nothing comes: said once.
     fn failures(&mut self, standing: &BTreeMap<String, Standing>) -> Vec<Message> {
         let mut messages = Vec::new();
         for mitigation in self.mitigations.values() {
             for relay in &mitigation.relays {
                 let key = &relay.public_key;
                 let now = standing.get(key);
-                if now.is_some_and(|now| now.is_registered) {
+                if now.is_some_and(|now| now.is_registered && !now.is_silent) {
                     self.failed.remove(key);
                     continue;
                 }
-                let error = now.and_then(|now| now.error.clone());
-                let is_lost = self.registered.contains(key);
-                if (is_lost || error.is_some()) && self.failed.insert(key.clone()) {
-                    let reason = error.unwrap_or_else(|| "the registration was lost".to_owned());
+                let lost = self.registered.contains(key).then(|| "the registration was lost".to_owned());
+                let reason = match now {
+                    Some(now) if now.is_registered => Some(SILENT.to_owned()),
+                    Some(Standing { error: Some(error), .. }) => Some(error.clone()),
+                    Some(_) | None => lost,
+                };
+                if let Some(reason) = reason
+                    && self.failed.insert(key.clone())
+                {
                     let (service, relay) = (mitigation.service.clone(), key.clone());
                     messages.push(Message::RelayFailed { service, relay, reason });
                 }

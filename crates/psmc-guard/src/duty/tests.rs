@@ -21,9 +21,14 @@ fn client(name: &str) -> Client {
 }
 
 fn standing(registered: &[u8], refused: &[u8]) -> BTreeMap<String, Standing> {
-    let good = |number: &u8| (relay(*number).public_key, Standing { is_registered: true, error: None });
+    let good = |number: &u8| {
+        (relay(*number).public_key, Standing { is_registered: true, is_silent: false, error: None })
+    };
     let bad = |number: &u8| {
-        (relay(*number).public_key, Standing { is_registered: false, error: Some("no grant".to_owned()) })
+        (
+            relay(*number).public_key,
+            Standing { is_registered: false, is_silent: false, error: Some("no grant".to_owned()) },
+        )
     };
     registered.iter().map(good).chain(refused.iter().map(bad)).collect()
 }
@@ -64,7 +69,7 @@ fn a_mitigation_of_a_thousand_relays_comes_in_parts_and_counts_whole() {
     duty.handle_mitigation(last).unwrap();
     let wanted = duty.wanted().registrations;
     assert_eq!(wanted.len(), 1000);
-    let good = Standing { is_registered: true, error: None };
+    let good = Standing { is_registered: true, is_silent: false, error: None };
     let standing = wanted.iter().map(|wanted| (wanted.relay.public_key.clone(), good.clone())).collect();
     let said = duty.handle_standing(&standing);
     let keys = |message: &Message| {
@@ -111,6 +116,20 @@ fn a_relay_that_fails_is_named_once() {
     // One that never worked.
     duty.handle_mitigation(mitigation(1, &[2, 3], 100)).unwrap();
     assert_eq!(duty.handle_standing(&standing(&[2], &[3])), [failed(3, "no grant"), ready(1, &[2])]);
+}
+
+#[test]
+fn a_relay_that_swallows_everything_is_named_once_and_stays_ready() {
+    let mut duty = duty();
+    duty.handle_mitigation(mitigation(1, &[1, 2], 100)).unwrap();
+    let well = standing(&[1, 2], &[]);
+    assert_eq!(duty.handle_standing(&well), [ready(1, &[1, 2])]);
+    let mut swallows = well.clone();
+    swallows.get_mut("key002").unwrap().is_silent = true;
+    assert_eq!(duty.handle_standing(&swallows), [failed(2, SILENT)]);
+    assert_eq!(duty.handle_standing(&swallows), []);
+    assert_eq!(duty.handle_standing(&well), []);
+    assert_eq!(duty.handle_standing(&swallows), [failed(2, SILENT)], "once more");
 }
 
 #[test]

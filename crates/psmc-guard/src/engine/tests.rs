@@ -60,7 +60,7 @@ fn mitigation(stage: Stage) -> Message {
 }
 
 fn seen(is_registered: bool) -> Seen {
-    let standing = Standing { is_registered, error: None };
+    let standing = Standing { is_registered, is_silent: false, error: None };
     Seen { standing: BTreeMap::from([("key".to_owned(), standing)]), ..Seen::default() }
 }
 

@@ -1,6 +1,6 @@
 //! The thread that moves psmcd, and looks how it fares.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use psmcd::api::{Client, ClientError, RegistrationStatus};
 
 use super::Seen;
+use super::silent::Silence;
 use super::steps::{Applied, Step, spec, steps};
 use super::traffic::{Moved, Traffic};
 use crate::config::Line;
@@ -152,6 +153,9 @@ struct Gateway {
     uptime_s: f64,
     traffic: Traffic,
     moved: Moved,
+    silence: Silence,
+    /// The keys of relays that answer, and through which nothing comes.
+    silent: BTreeSet<String>,
     looked: Instant,
     /// What it refused, and when.
     refused: Option<(String, Instant)>,
@@ -167,6 +171,8 @@ impl Gateway {
             uptime_s: 0.0,
             traffic: Traffic::default(),
             moved: Moved::default(),
+            silence: Silence::default(),
+            silent: BTreeSet::new(),
             looked: Instant::now(),
             refused: None,
             logged: None,
@@ -199,7 +205,7 @@ impl Gateway {
         self.carry_out(&mut client, wanted, lines)?;
         let standing = if wanted.registrations.is_empty() { Vec::new() } else { client.registrations()? };
         self.client = Some(client);
-        Ok(by_key(&standing, wanted))
+        Ok(by_key(&standing, &self.silent, wanted))
     }
 
     /// Meets a psmcd that knows nothing of what is wanted, or knows it from before.
@@ -219,6 +225,7 @@ impl Gateway {
         }
         self.uptime_s = status.site.uptime_s;
         self.moved = self.traffic.look(&status, self.looked.elapsed());
+        self.silent = self.silence.look(&status);
         self.looked = Instant::now();
         Ok(())
     }
@@ -267,10 +274,17 @@ fn order(client: &mut Client, step: &Step, lines: &[Line]) -> Result<(), ClientE
 }
 
 /// How it stands with the relays that are wanted, whatever psmcd calls them.
-fn by_key(standing: &[RegistrationStatus], wanted: &Wanted) -> BTreeMap<String, Standing> {
+fn by_key(
+    standing: &[RegistrationStatus],
+    silent: &BTreeSet<String>,
+    wanted: &Wanted,
+) -> BTreeMap<String, Standing> {
     let keys = wanted.registrations.iter().map(|registration| &registration.relay.public_key);
     let found = keys.filter_map(|key| standing.iter().find(|standing| standing.public_key == *key));
-    let standing =
-        |found: &RegistrationStatus| Standing { is_registered: found.registered, error: found.error.clone() };
+    let standing = |found: &RegistrationStatus| Standing {
+        is_registered: found.registered,
+        is_silent: silent.contains(&found.public_key),
+        error: found.error.clone(),
+    };
     found.map(|found| (found.public_key.clone(), standing(found))).collect()
 }

@@ -1,6 +1,7 @@
 //! The psmcd beside the guard: what it is told, and what it tells.
 
 mod hand;
+mod silent;
 mod steps;
 mod traffic;
 

@@ -190,7 +190,9 @@ fn is_direct(path: &PathStatus, learned: &BTreeSet<PathId>) -> bool {
 
 fn look(path: &PathStatus, now: Instant) -> Look {
     let counters = &path.counters;
-    let sent = Count { settled: counters.lost_packets + counters.acked_packets, lost: counters.lost_packets };
+    // A silence has swallowed one packet at least.
+    let lost = counters.lost_packets + counters.silences;
+    let sent = Count { settled: lost + counters.acked_packets, lost };
     let received = Count {
         settled: path.received_numbers,
         lost: path.received_numbers.saturating_sub(path.received.packets),

@@ -85,11 +85,16 @@ fn clients_of_a_flooded_service_go_around_by_themselves() {
     assert!(number("goodput_under_attack_mbps") > 0.7 * number("goodput_before_mbps"), "{report}");
     let times = ["detect_ms", "published_ms", "route_up_ms", "back_ms"].map(number);
     assert!(times.iter().all(|time| *time < 10_000.0), "{report}");
-    // Both clients have paths over another relay in the place of the one that was killed, and never were without data until then.
-    let failure =
-        |key: &str| report["relay_failure"][key].as_f64().unwrap_or_else(|| panic!("no {key}: {report}"));
-    assert!(failure("replaced_ms") <= failure("first_path_ms"), "{report}");
-    assert!(failure("gap_ms") < failure("last_path_ms"), "{report}");
+    // Both clients have paths over another relay in the place of the one that was killed, and of the one that only those can
+    // know to fail who go through it, and never were without data until then.
+    for failure in ["relay_failure", "relay_swallows"] {
+        let number = |key: &str| {
+            report[failure][key].as_f64().unwrap_or_else(|| panic!("no {failure}: {key}: {report}"))
+        };
+        assert!(number("replaced_ms") <= number("first_path_ms"), "{report}");
+        assert!(number("gap_ms") < number("last_path_ms"), "{report}");
+    }
+    assert_ne!(report["relay_failure"]["relay"], report["relay_swallows"]["relay"], "{report}");
     let hidden = &report["hidden_lines"];
     let count = |key: &str| hidden[key].as_u64().unwrap_or_else(|| panic!("no {key}: {report}"));
     assert_eq!(count("found"), 0, "{report}");

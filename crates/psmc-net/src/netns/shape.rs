@@ -40,6 +40,25 @@ impl Namespace {
         self.run_tool(&mut tc)
     }
 
+    /// Has this host lose all UDP datagrams to `port`, those that come as well as those that it sends, without a word to
+    /// anybody. All else goes on, connections of TCP to the same port too. That lasts as long as the namespace.
+    ///
+    /// Runs `ip` of iproute2: rules of routing that come before the local addresses.
+    ///
+    /// # Errors
+    /// As [`shape`](Self::shape): a kernel without rules of routing cannot do it.
+    pub fn swallow_udp(&self, port: u16) -> Result<(), NetnsError> {
+        let port = port.to_string();
+        for rule in [
+            &["add", "pref", "2", "lookup", "local"] as &[&str],
+            &["del", "pref", "0"],
+            &["add", "pref", "1", "ipproto", "udp", "dport", &port, "blackhole"],
+        ] {
+            self.run_tool(Command::new("ip").arg("rule").args(rule))?;
+        }
+        Ok(())
+    }
+
     fn run_tool(&self, tool: &mut Command) -> Result<(), NetnsError> {
         let outcome = self.run(|| tool.output());
         let command = format!("{tool:?}").replace('"', "");

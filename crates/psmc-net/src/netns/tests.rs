@@ -1,6 +1,6 @@
 //! Real namespaces.
 
-use std::net::UdpSocket;
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -176,6 +176,31 @@ fn a_shaped_link_is_as_slow_as_told() {
     }
     // A hundred kilobytes at a megabyte a second, less the burst.
     assert!(start.elapsed() > Duration::from_millis(80), "{:?}", start.elapsed());
+}
+
+#[test]
+fn datagrams_to_one_port_are_swallowed_and_nothing_else_is() {
+    let (a, b) = (namespace(), namespace());
+    link_pair(&a, "left", &b, "right").unwrap();
+    a.add_address("left", "10.0.0.1/24".parse().unwrap()).unwrap();
+    b.add_address("right", "10.0.0.2/24".parse().unwrap()).unwrap();
+    let bind = |host: &Namespace, address: &str| host.run(|| UdpSocket::bind(address).unwrap());
+    let (client, swallowed, other) =
+        (bind(&a, "10.0.0.1:9"), bind(&b, "10.0.0.2:5115"), bind(&b, "10.0.0.2:5116"));
+    let listener = b.run(|| TcpListener::bind("10.0.0.2:5115").unwrap());
+    b.swallow_udp(5115).unwrap();
+    client.connect("10.0.0.2:5115").unwrap();
+    client.send(b"one").unwrap();
+    client.send_to(b"two", "10.0.0.2:5116").unwrap();
+    let mut buffer = [0; 10];
+    assert_eq!(other.recv(&mut buffer).unwrap(), 3);
+    swallowed.set_nonblocking(true).unwrap();
+    assert_eq!(swallowed.recv(&mut buffer).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    client.set_nonblocking(true).unwrap();
+    assert_eq!(client.recv(&mut buffer).unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "no ICMP");
+    assert!(other.send_to(b"x", "10.0.0.1:5115").is_err(), "nor does it send any");
+    a.run(|| TcpStream::connect("10.0.0.2:5115").unwrap());
+    listener.accept().unwrap();
 }
 
 #[test]

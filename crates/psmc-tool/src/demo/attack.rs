@@ -3,12 +3,13 @@
 //! The service `www.example.com` has a line of its own, and two more that nobody knows. Two clients download from it
 //! through the tunnel, straight. Then an attacker floods the line with ten times what it carries. The guard notices, the
 //! coordinator chooses relays, the gateway registers with them over its hidden lines, the relays are published in DNS, and
-//! the clients go through them, until the flood is over. In the middle of it one of the relays is killed, and replaced.
+//! the clients go through them, until the flood is over. In the middle of it one of the relays is killed, and replaced; then
+//! another one swallows all datagrams, though it answers whoever asks how it is, and is replaced as well.
 //!
 //! ```text
 //!  home ───┐                      ┌── main ───┐
 //!  office ─┤   ┌── fra1, ams1, ───┤           │
-//!          ├── inet    lon1       ├── alt1 ───┼── site ── www
+//!          ├── inet  lon1, par1   ├── alt1 ───┼── site ── www
 //!  attacker┤    │                 │           │  psmcd, guard
 //!  ops ────┘    └─────────────────┴── alt2 ───┘
 //!  coordinator, name server
@@ -45,6 +46,7 @@ use super::DemoError;
 use super::sites::Directory;
 use super::view::View;
 use download::Downloads;
+use files::PORT;
 use flood::Flood;
 use hiding::{Hiding, HidingReport};
 use network::{CLIENTS, LINE_MBPS, Network};
@@ -59,8 +61,9 @@ const SERVICE: &str = "www.example.com";
 /// When the flood begins, after the start of the downloads: by then the guard knows what is usual.
 const FLOOD_AT: Duration = Duration::from_secs(8);
 
-/// When a relay is killed, after the start of the downloads: the clients have gone through it for some seconds.
-const RELAY_FAILS_AT: Duration = Duration::from_secs(13);
+/// When relays fail, after the start of the downloads, and how: the clients have gone through them for some seconds.
+const FAILURES: [(Duration, Failure); 2] =
+    [(Duration::from_secs(13), Failure::Killed), (Duration::from_millis(15_500), Failure::Swallows)];
 
 /// How long the flood lasts.
 const FLOOD_FOR: Duration = Duration::from_secs(10);
@@ -76,7 +79,7 @@ pub(super) async fn demonstrate(keep: Option<&std::path::Path>) -> Result<Attack
     let directory = Directory::new(keep)?;
     let mut view = View::new();
     view.note(&format!(
-        "{SERVICE} behind a line of {LINE_MBPS} Mbit/s and two more that nobody knows; three relays; clients {}",
+        "{SERVICE} behind a line of {LINE_MBPS} Mbit/s and two more that nobody knows; four relays; clients {}",
         CLIENTS.join(" and ")
     ));
     let network = Network::new()?;
@@ -84,28 +87,28 @@ pub(super) async fn demonstrate(keep: Option<&std::path::Path>) -> Result<Attack
     let mut programs = Programs::start(&network, SERVICE, directory.path()).await?;
     let set_up = programs.wait_until_up().await?;
     view.note(&format!(
-        "eleven programs are up, and both clients reach the service, after {} ms",
+        "twelve programs are up, and both clients reach the service, after {} ms",
         set_up.as_millis()
     ));
     let mut downloads = Downloads::start(&network).await?;
     let started = Instant::now();
     let mut watch = Watch::new(started, &programs);
     let work = async {
-        let (flood, (), victim) = tokio::join!(
+        let (flood, (), victims) = tokio::join!(
             run_flood(&network, started),
             downloads.run(started + whole()),
-            fail_a_relay(&mut programs, started)
+            fail_relays(&network, &mut programs, started)
         );
-        Ok::<_, DemoError>((flood?, victim))
+        Ok::<_, DemoError>((flood?, victims?))
     };
-    let (flood, victim) = tokio::select! {
+    let (flood, victims) = tokio::select! {
         flood = work => flood?,
         failed = watch.run(&mut view) => match failed? {},
     };
     view.clear();
     programs.check()?;
     let hidden = hiding.finish(directory.path()).map_err(DemoError::Capture)?;
-    let story = Story { set_up, flood, victim, hidden };
+    let story = Story { set_up, flood, victims, hidden };
     Ok(AttackReport::new(story, &downloads.finish()?, watch.seen()))
 }
 
@@ -118,23 +121,50 @@ fn whole() -> Duration {
 struct Story {
     set_up: Duration,
     flood: Flood,
-    victim: Option<Victim>,
+    victims: Vec<Victim>,
     hidden: HidingReport,
 }
 
-/// A relay that was killed.
+/// What becomes of a relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    /// It is killed, without a word.
+    Killed,
+    /// It loses all datagrams, and goes on to answer whoever asks how it is.
+    Swallows,
+}
+
+/// A relay that failed.
 struct Victim {
     name: String,
+    failure: Failure,
     at: Duration,
 }
 
-/// Kills a relay that the clients use, without a word. There is none if they use none.
-async fn fail_a_relay(programs: &mut Programs, started: Instant) -> Option<Victim> {
-    sleep_until((started + RELAY_FAILS_AT).into()).await;
+/// Has relays fail that the clients use. None does if they use none.
+async fn fail_relays(
+    network: &Network,
+    programs: &mut Programs,
+    started: Instant,
+) -> Result<Vec<Victim>, DemoError> {
+    let mut victims = Vec::new();
+    for (when, failure) in FAILURES {
+        sleep_until((started + when).into()).await;
+        let Some(name) = relay_in_use(programs, &victims).await else { continue };
+        match failure {
+            Failure::Killed => programs.kill(&name),
+            Failure::Swallows => network.relay(&name).map_or(Ok(()), |relay| relay.swallow_udp(PORT))?,
+        }
+        victims.push(Victim { name, failure, at: started.elapsed() });
+    }
+    Ok(victims)
+}
+
+/// A relay that the coordinator has chosen, and that has not failed.
+async fn relay_in_use(programs: &Programs, failed: &[Victim]) -> Option<String> {
     let status = programs.sockets().coordinator().await?;
-    let name = status.services.first()?.routes.values().flatten().next()?.clone();
-    programs.kill(&name);
-    Some(Victim { name, at: started.elapsed() })
+    let mut relays = status.services.first()?.routes.values().flatten();
+    relays.find(|relay| failed.iter().all(|victim| victim.name != **relay)).cloned()
 }
 
 async fn run_flood(network: &Network, started: Instant) -> Result<Flood, DemoError> {

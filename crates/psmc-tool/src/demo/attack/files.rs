@@ -21,7 +21,7 @@ pub(super) struct Keys {
     pub(super) site: PrivateKey,
     pub(super) guard: PrivateKey,
     pub(super) coordinator: PrivateKey,
-    pub(super) relays: [PrivateKey; 3],
+    pub(super) relays: [PrivateKey; RELAYS.len()],
     pub(super) clients: [PrivateKey; 2],
     /// That of DNS updates (RFC 8945).
     pub(super) update: String,
@@ -34,7 +34,7 @@ impl Keys {
             site: key(),
             guard: key(),
             coordinator: key(),
-            relays: [key(), key(), key()],
+            relays: RELAYS.map(|_| key()),
             clients: [key(), key()],
             update: format!("hmac-sha256:up:{}", key().to_base64().as_str()),
         }

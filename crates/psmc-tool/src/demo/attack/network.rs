@@ -10,7 +10,7 @@ use psmc_net::netns::{Namespace, NetnsError, Queue, link_pair};
 pub(super) const CLIENTS: [&str; 2] = ["home", "office"];
 
 /// The relays.
-pub(super) const RELAYS: [&str; 3] = ["fra1", "ams1", "lon1"];
+pub(super) const RELAYS: [&str; 4] = ["fra1", "ams1", "lon1", "par1"];
 
 /// The service's lines: the one that everybody knows first.
 pub(super) const LINES: [&str; 3] = ["main", "alt1", "alt2"];
@@ -38,7 +38,7 @@ pub(super) struct Network {
     pub(super) site: Namespace,
     pub(super) www: Namespace,
     pub(super) ops: Namespace,
-    pub(super) relays: [Namespace; 3],
+    pub(super) relays: [Namespace; RELAYS.len()],
     pub(super) clients: [Namespace; 2],
     pub(super) attacker: Namespace,
 }
@@ -53,7 +53,7 @@ impl Network {
             site: host()?,
             www: host()?,
             ops: host()?,
-            relays: [host()?, host()?, host()?],
+            relays: [host()?, host()?, host()?, host()?],
             clients: [host()?, host()?],
             attacker: host()?,
         };
@@ -75,6 +75,11 @@ impl Network {
         join((&network.site, "www", inside(1)), (&network.www, "wan", inside(10)))?;
         network.www.add_route(DEFAULT, inside(1).addr().into())?;
         Ok(network)
+    }
+
+    /// The host of a relay.
+    pub(super) fn relay(&self, name: &str) -> Option<&Namespace> {
+        RELAYS.into_iter().zip(&self.relays).find(|(relay, _)| *relay == name).map(|(_, host)| host)
     }
 
     /// Makes one more host, beside the clients.

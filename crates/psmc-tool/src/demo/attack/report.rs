@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::hiding::HidingReport;
 use super::network::{CLIENTS, LINE_MBPS, RELAYS, relay_address};
 use super::watch::Seen;
-use super::{Story, Victim};
+use super::{Failure, Story, Victim};
 use crate::demo::deliveries::Deliveries;
 use crate::demo::report::{aligned, ms, round};
 
@@ -44,6 +44,9 @@ pub(in crate::demo) struct AttackReport {
     /// The relay that was killed in the flood.
     #[serde(skip_serializing_if = "Option::is_none")]
     relay_failure: Option<FailureReport>,
+    /// The relay that swallowed all datagrams after that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    relay_swallows: Option<FailureReport>,
     /// What clients see of the lines that nobody knows.
     hidden_lines: HidingReport,
     clients: Vec<ClientReport>,
@@ -82,7 +85,7 @@ struct ClientReport {
 
 impl AttackReport {
     pub(super) fn new(story: Story, downloads: &[(Deliveries, bool)], seen: &Seen) -> Self {
-        let Story { set_up, flood, victim, hidden } = story;
+        let Story { set_up, flood, victims, hidden } = story;
         let end = downloads.iter().map(|(deliveries, _)| deliveries.end()).min().unwrap_or_default();
         let around = last(&seen.around);
         let back = last(&seen.back);
@@ -97,6 +100,10 @@ impl AttackReport {
         let clients: Vec<_> =
             clients.map(|(name, (deliveries, hash_ok))| client(name, deliveries, *hash_ok, &spans)).collect();
         let sum = |rate: fn(&ClientReport) -> f64| round(clients.iter().map(rate).sum());
+        let failed = |how: Failure| {
+            let victim = victims.iter().find(|victim| victim.failure == how);
+            victim.map(|victim| failure(victim, downloads, seen))
+        };
         Self {
             line_mbps: LINE_MBPS,
             flood_mbps: round(flood.mbps),
@@ -109,7 +116,8 @@ impl AttackReport {
             goodput_under_attack_mbps: sum(|client| client.under_attack_mbps),
             goodput_after_mbps: sum(|client| client.after_mbps),
             back_ms: since(Some(flood.end), back),
-            relay_failure: victim.map(|victim| failure(&victim, downloads, seen)),
+            relay_failure: failed(Failure::Killed),
+            relay_swallows: failed(Failure::Swallows),
             hidden_lines: hidden,
             hash_ok: clients.iter().all(|client| client.hash_ok),
             clients,
@@ -129,7 +137,7 @@ impl AttackReport {
         format!(
             "\n{}\n\nflood             {:.0} Mbit/s to a line of {} Mbit/s\nfound             after {}\n\
              relays published  {} later, {} of them\nclients around    {} after the flood was found\n\
-             {}clients back      {} after its end\nhidden lines      their addresses in {} places of {} frames and {} files that \
+             {}{}clients back      {} after its end\nhidden lines      their addresses in {} places of {} frames and {} files that \
              clients got to see\n",
             aligned(header, self.clients.iter().map(row)),
             self.flood_mbps,
@@ -138,7 +146,8 @@ impl AttackReport {
             time(self.published_ms),
             self.relays,
             time(self.route_up_ms),
-            self.relay_failure.as_ref().map(FailureReport::lines).unwrap_or_default(),
+            self.relay_failure.as_ref().map(|report| report.lines("relay killed  ")).unwrap_or_default(),
+            self.relay_swallows.as_ref().map(|report| report.lines("relay swallows")).unwrap_or_default(),
             time(self.back_ms),
             self.hidden_lines.found,
             self.hidden_lines.frames,
@@ -148,9 +157,9 @@ impl AttackReport {
 }
 
 impl FailureReport {
-    fn lines(&self) -> String {
+    fn lines(&self, what: &str) -> String {
         format!(
-            "relay killed      {}; no data for {:.0} ms\nrelay replaced    {} later; clients' paths over the new one \
+            "{what}    {}; no data for {:.0} ms\nrelay replaced    {} later; clients' paths over the new one \
              {} and {} later\n",
             self.relay,
             self.gap_ms,
@@ -165,7 +174,7 @@ fn time(ms: Option<f64>) -> String {
     ms.map_or_else(|| "never".to_owned(), |ms| format!("{ms:.0} ms"))
 }
 
-/// What became of the data, and of the relays, after one of these was killed.
+/// What became of the data, and of the relays, after one of these failed.
 fn failure(victim: &Victim, downloads: &[(Deliveries, bool)], seen: &Seen) -> FailureReport {
     let address = RELAYS.iter().position(|name| *name == victim.name).map(relay_address);
     let address = address.map(|address| address.to_string()).unwrap_or_default();

@@ -58,7 +58,7 @@ pub(in crate::demo) async fn demonstrate(keep: Option<&Path>) -> Result<RootRepo
     let directory = Directory::new(keep)?;
     let mut view = View::new();
     view.note(&format!(
-        "a root name server (BIND) behind a line of {LINE_MBPS} Mbit/s and two more that nobody knows; three relays; \
+        "a root name server (BIND) behind a line of {LINE_MBPS} Mbit/s and two more that nobody knows; four relays; \
          three resolvers (BIND), {} and {} with psmcd beside them",
         CLIENTS[0], CLIENTS[1]
     ));
@@ -73,7 +73,7 @@ pub(in crate::demo) async fn demonstrate(keep: Option<&Path>) -> Result<RootRepo
     }
     let resolvers = [&network.clients[0], &network.clients[1], &plain];
     let mut servers = Servers::start(&network.www, resolvers, directory.path()).await?;
-    view.note("fifteen programs are up, and all resolvers have answers from the root");
+    view.note("sixteen programs are up, and all resolvers have answers from the root");
     let started = Instant::now();
     let mut questions = ask(resolvers)?;
     let end = started + FLOOD_AT + FLOOD_FOR + AFTERWARDS;

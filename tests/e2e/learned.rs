@@ -235,8 +235,9 @@ fn a_move_without_a_fault_loses_no_packet() {
 fn learned_paths_end_with_their_time() {
     let world = flooded(1, "prefer-direct");
     let van = &world.tunnel.van;
-    set_routes(&world, &[0], &["--for", "4s"]);
+    set_routes(&world, &[0], &["--for", "10m"]);
     stands_by(van, "alt-1");
+    set_routes(&world, &[0], &["--for", "2s"]);
     wait_for("the end of the path", PATIENCE, || van.path("alt-1").is_none().then_some(()));
     let routes = routes(van);
     assert_eq!((routes.expires, routes.routes.len(), routes.carrier), (None, 0, Carrier::Direct));

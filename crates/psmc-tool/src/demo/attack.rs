@@ -40,10 +40,11 @@ mod watch;
 
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep_until;
+use tokio::sync::oneshot;
+use tokio::time::{sleep, sleep_until};
 
 use super::DemoError;
-use super::sites::Directory;
+use super::sites::{Directory, POLL};
 use super::view::View;
 use download::Downloads;
 use files::PORT;
@@ -53,7 +54,7 @@ use network::{CLIENTS, LINE_MBPS, Network};
 use programs::Programs;
 pub(super) use report::AttackReport;
 pub(super) use root::demonstrate as demonstrate_root;
-use watch::Watch;
+use watch::{Progress, Watch};
 
 /// The service's name.
 const SERVICE: &str = "www.example.com";
@@ -61,15 +62,18 @@ const SERVICE: &str = "www.example.com";
 /// When the flood begins, after the start of the downloads: by then the guard knows what is usual.
 const FLOOD_AT: Duration = Duration::from_secs(8);
 
-/// When relays fail, after the start of the downloads, and how: the clients have gone through them for some seconds.
+/// How relays fail, and how long the clients go through them before.
 const FAILURES: [(Duration, Failure); 2] =
-    [(Duration::from_secs(13), Failure::Killed), (Duration::from_millis(15_500), Failure::Swallows)];
+    [(Duration::from_secs(4), Failure::Killed), (Duration::from_millis(2500), Failure::Swallows)];
 
-/// How long the flood lasts.
-const FLOOD_FOR: Duration = Duration::from_secs(10);
+/// How long the flood goes on after that.
+const AFTER_FAILURES: Duration = Duration::from_millis(2500);
 
-/// How long the downloads go on afterwards: until the clients are back on the direct way, and then some.
-const AFTERWARDS: Duration = Duration::from_secs(14);
+/// How long the flood lasts, and at most: on a busy machine everything takes its time.
+const FLOOD_FOR: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(40)];
+
+/// How long the downloads go on once the clients are back on the direct way, and how long they wait for that after the flood.
+const AFTERWARDS: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(60)];
 
 /// How many times the line's rate is sent to it.
 const FLOOD_FACTOR: u32 = 10;
@@ -93,13 +97,19 @@ pub(super) async fn demonstrate(keep: Option<&std::path::Path>) -> Result<Attack
     let mut downloads = Downloads::start(&network).await?;
     let started = Instant::now();
     let mut watch = Watch::new(started, &programs);
+    let progress = watch.progress();
     let work = async {
-        let (flood, (), victims) = tokio::join!(
-            run_flood(&network, started),
-            downloads.run(started + whole()),
-            fail_relays(&network, &mut programs, started)
-        );
-        Ok::<_, DemoError>((flood?, victims?))
+        let (failed, may_end) = oneshot::channel();
+        let events = async {
+            let (flood, victims) = tokio::join!(
+                run_flood(&network, started, may_end),
+                fail_relays(&network, &mut programs, started, &progress, failed)
+            );
+            progress.flood_ended(Instant::now());
+            Ok::<_, DemoError>((flood?, victims?))
+        };
+        let (events, ()) = tokio::join!(events, downloads.run(|| progress.is_over(Instant::now())));
+        events
     };
     let (flood, victims) = tokio::select! {
         flood = work => flood?,
@@ -110,11 +120,6 @@ pub(super) async fn demonstrate(keep: Option<&std::path::Path>) -> Result<Attack
     let hidden = hiding.finish(directory.path()).map_err(DemoError::Capture)?;
     let story = Story { set_up, flood, victims, hidden };
     Ok(AttackReport::new(story, &downloads.finish()?, watch.seen()))
-}
-
-/// How long the downloads take.
-fn whole() -> Duration {
-    FLOOD_AT + FLOOD_FOR + AFTERWARDS
 }
 
 /// What was done, and what came of it.
@@ -141,15 +146,21 @@ struct Victim {
     at: Duration,
 }
 
-/// Has relays fail that the clients use. None does if they use none.
+/// Has relays fail that the clients use, and says so a while later. None does if they use none.
 async fn fail_relays(
     network: &Network,
     programs: &mut Programs,
     started: Instant,
+    progress: &Progress,
+    done: oneshot::Sender<()>,
 ) -> Result<Vec<Victim>, DemoError> {
     let mut victims = Vec::new();
-    for (when, failure) in FAILURES {
-        sleep_until((started + when).into()).await;
+    let patience = FLOOD_AT + FLOOD_FOR[1];
+    while !progress.is_around() && started.elapsed() < patience {
+        sleep(POLL).await;
+    }
+    for (after, failure) in FAILURES {
+        sleep(after).await;
         let Some(name) = relay_in_use(programs, &victims).await else { continue };
         match failure {
             Failure::Killed => programs.kill(&name),
@@ -157,6 +168,9 @@ async fn fail_relays(
         }
         victims.push(Victim { name, failure, at: started.elapsed() });
     }
+    sleep(AFTER_FAILURES).await;
+    // It may have lasted as long as it can.
+    let _ = done.send(());
     Ok(victims)
 }
 
@@ -167,8 +181,12 @@ async fn relay_in_use(programs: &Programs, failed: &[Victim]) -> Option<String> 
     relays.find(|relay| failed.iter().all(|victim| victim.name != **relay)).cloned()
 }
 
-async fn run_flood(network: &Network, started: Instant) -> Result<Flood, DemoError> {
+async fn run_flood(
+    network: &Network,
+    started: Instant,
+    may_end: oneshot::Receiver<()>,
+) -> Result<Flood, DemoError> {
     sleep_until((started + FLOOD_AT).into()).await;
     let rate = u64::from(LINE_MBPS) * 1_000_000 * u64::from(FLOOD_FACTOR);
-    Flood::run(network, rate, started, FLOOD_FOR).await
+    Flood::run(network, rate, started, FLOOD_FOR, may_end).await
 }

@@ -51,10 +51,10 @@ impl Downloads {
         Ok(Self { each: [one, other] })
     }
 
-    /// Lets both go on until `end`.
-    pub(super) async fn run(&mut self, end: Instant) {
+    /// Lets both go on until it is over.
+    pub(super) async fn run(&mut self, is_over: impl Fn() -> bool) {
         let [one, other] = &mut self.each;
-        tokio::join!(one.run(end), other.run(end));
+        tokio::join!(one.run(&is_over), other.run(&is_over));
     }
 
     /// What arrived when, and whether it was right.
@@ -68,20 +68,20 @@ impl Downloads {
 }
 
 impl Download {
-    async fn run(&mut self, end: Instant) {
+    async fn run(&mut self, is_over: impl Fn() -> bool) {
         let flow = &mut self.flow;
         let mut received = Context::new(&SHA256);
         let receive = tcp::receive(&mut flow.sender, &self.deliveries, |bytes| received.update(bytes));
-        let both = tokio::try_join!(serve(&mut flow.receiver, end), receive);
+        let both = tokio::try_join!(serve(&mut flow.receiver, is_over), receive);
         self.outcome = Some(both.map(|(sent, ())| sent.finish().as_ref() == received.finish().as_ref()));
     }
 }
 
-/// Sends random data until `end`, which nothing on the way can shorten, and returns what is known of them.
-async fn serve(stream: &mut TcpStream, end: Instant) -> io::Result<Context> {
+/// Sends random data until it is over, which nothing on the way can shorten, and returns what is known of them.
+async fn serve(stream: &mut TcpStream, is_over: impl Fn() -> bool) -> io::Result<Context> {
     let mut digest = Context::new(&SHA256);
     let mut chunk = [0; CHUNK];
-    while Instant::now() < end {
+    while !is_over() {
         rand::fill(&mut chunk).map_err(io::Error::other)?;
         digest.update(&chunk);
         stream.write_all(&chunk).await?;

@@ -6,6 +6,7 @@ use std::panic::resume_unwind;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::spawn_blocking;
 
 use super::network::{Network, WWW};
@@ -31,17 +32,18 @@ pub(super) struct Flood {
 }
 
 impl Flood {
-    /// Sends so many bits per second for `length`.
+    /// Sends so many bits per second for the shorter of two times, and longer until it `may_end`, for the longer of them at most.
     pub(super) async fn run(
         network: &Network,
         bits_per_second: u64,
         origin: Instant,
-        length: Duration,
+        lengths: [Duration; 2],
+        may_end: oneshot::Receiver<()>,
     ) -> Result<Self, DemoError> {
         let failed = |source| DemoError::Tcp { over: "of the attacker".to_owned(), source };
         let sockets = network.attacker.run(sockets).map_err(failed)?;
         let (start, begun) = (origin.elapsed(), Instant::now());
-        let sending = spawn_blocking(move || send(&sockets, bits_per_second, length));
+        let sending = spawn_blocking(move || send(&sockets, bits_per_second, lengths, may_end));
         let bytes = sending.await.unwrap_or_else(|panic| resume_unwind(panic.into_panic()));
         let mbps = bytes as f64 * 8.0 / 1e6 / begun.elapsed().as_secs_f64();
         Ok(Self { start, end: origin.elapsed(), mbps })
@@ -59,11 +61,18 @@ fn sockets() -> io::Result<Vec<UdpSocket>> {
 }
 
 /// Sends at the rate, as far as the machine can; returns how many bytes crossed the attacker's line.
-fn send(sockets: &[UdpSocket], bits_per_second: u64, length: Duration) -> u64 {
+fn send(
+    sockets: &[UdpSocket],
+    bits_per_second: u64,
+    [least, most]: [Duration; 2],
+    mut may_end: oneshot::Receiver<()>,
+) -> u64 {
     let (started, payload) = (Instant::now(), [0x55; PAYLOADS[0]]);
     let mut sent = 0u64;
     let mut packets = sockets.iter().cycle().zip(PAYLOADS.into_iter().cycle());
-    while started.elapsed() < length {
+    // Whoever could say that it may not end yet, and does not live any more, has said enough.
+    let mut goes_on = || matches!(may_end.try_recv(), Err(TryRecvError::Empty));
+    while started.elapsed() < least || (started.elapsed() < most && goes_on()) {
         let due = bits_per_second as f64 / 8.0 * started.elapsed().as_secs_f64();
         while (sent as f64) < due {
             let Some((socket, length)) = packets.next() else { break };

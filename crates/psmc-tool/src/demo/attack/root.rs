@@ -20,6 +20,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use psmc_net::netns::Namespace;
+use tokio::sync::oneshot;
 use tokio::time::sleep_until;
 
 use super::FLOOD_FACTOR;
@@ -102,5 +103,6 @@ fn ask(resolvers: [&Namespace; 3]) -> Result<[Questions; 3], DemoError> {
 async fn run_flood(network: &Network, started: Instant) -> Result<Flood, DemoError> {
     sleep_until((started + FLOOD_AT).into()).await;
     let rate = u64::from(LINE_MBPS) * 1_000_000 * u64::from(FLOOD_FACTOR);
-    Flood::run(network, rate, started, FLOOD_FOR).await
+    let (_, may_end) = oneshot::channel();
+    Flood::run(network, rate, started, [FLOOD_FOR; 2], may_end).await
 }

@@ -1,14 +1,18 @@
 //! When what happened, as the programs themselves say.
 
+use std::cell::Cell;
 use std::convert::Infallible;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use psmc_signal::Stage;
 use psmcd::api::{Carrier, PathState, PathStatus, PeerStatus};
 use tokio::time::sleep;
 
+use super::AFTERWARDS;
 use super::network::CLIENTS;
 use super::programs::{Programs, Sockets};
+use super::report::last;
 use crate::demo::DemoError;
 use crate::demo::view::View;
 
@@ -41,11 +45,49 @@ pub(super) struct Watch {
     origin: Instant,
     sockets: Sockets,
     seen: Seen,
+    progress: Progress,
+}
+
+/// How far it has come, for those who wait for something.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Progress(Rc<Cell<Stages>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Stages {
+    is_around: bool,
+    flood_ended: Option<Instant>,
+    back: Option<Instant>,
+}
+
+impl Progress {
+    /// The data of all clients go through relays, or have gone.
+    pub(super) fn is_around(&self) -> bool {
+        self.0.get().is_around
+    }
+
+    /// The flood has ended.
+    pub(super) fn flood_ended(&self, now: Instant) {
+        self.0.set(Stages { flood_ended: Some(now), ..self.0.get() });
+    }
+
+    /// Whether nothing more will come: the clients have been back for a while, or have had the time for it.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        let Stages { flood_ended, back, .. } = self.0.get();
+        let [after_return, at_most] = AFTERWARDS;
+        let Some(ended) = flood_ended else { return false };
+        ended + at_most <= now || back.is_some_and(|back| back + after_return <= now)
+    }
 }
 
 impl Watch {
     pub(super) fn new(origin: Instant, programs: &Programs) -> Self {
-        Self { origin, sockets: programs.sockets(), seen: Seen::default() }
+        let (seen, progress) = (Seen::default(), Progress::default());
+        Self { origin, sockets: programs.sockets(), seen, progress }
+    }
+
+    /// How far it has come, from here on.
+    pub(super) fn progress(&self) -> Progress {
+        self.progress.clone()
     }
 
     /// Looks until it is dropped, and tells what is new.
@@ -74,6 +116,12 @@ impl Watch {
                     self.note_carrier(client, peer, now, view);
                 }
             }
+            let stages = Stages {
+                is_around: last(&self.seen.around).is_some(),
+                back: last(&self.seen.back).map(|at| self.origin + at),
+                ..self.progress.0.get()
+            };
+            self.progress.0.set(stages);
             sleep(LOOK).await;
         }
     }

@@ -18,7 +18,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         name: "psmc-table-3.1",
         what: "from the alert to clients on the indirect route, step by step",
         seed: "PSMC table 3.1: SCOLD's test bed; coordinator and proxies, DNS of the clients, clients",
-        how: "real time; psmc demo --attack: a service behind a line of 20 Mb/s that is flooded with 200 Mb/s, three relays, \
+        how: "real time; psmc demo --attack: a service behind a line of 20 Mb/s that is flooded with 200 Mb/s, four relays, \
               two clients, all programs of PSMC, looked at every 10 ms. From the guard's finding the flood until the relays \
               are chosen, the gateway is registered with them and DNS has them; from then until all clients' data go \
               through them. Median of three runs each; the total is that of the runs, too",

@@ -13,17 +13,30 @@ use crate::config::InnerMtu;
 /// The paths have had less room for so long when the MTU follows.
 const SHRINK_AFTER: Duration = Duration::from_secs(60);
 
+/// The paths of all peers are asked no more often: thousands of them may come up at once.
+const LEAST_INTERVAL: Duration = Duration::from_millis(100);
+
 /// The MTU of an interface, and what the paths say of it.
 #[derive(Debug)]
 pub(super) struct Fitting {
     mtu: u16,
     too_large_since: Option<Instant>,
+    asked_at: Option<Instant>,
 }
 
 impl Fitting {
     /// As the interface is made.
     pub(super) fn new() -> Self {
-        Self { mtu: InnerMtu::FITTED_LEAST, too_large_since: None }
+        Self { mtu: InnerMtu::FITTED_LEAST, too_large_since: None, asked_at: None }
+    }
+
+    /// Whether the paths may be asked again, which they are then.
+    fn may_ask(&mut self, now: Instant) -> bool {
+        let may = self.asked_at.is_none_or(|at| at + LEAST_INTERVAL <= now);
+        if may {
+            self.asked_at = Some(now);
+        }
+        may
     }
 
     /// The paths have room for packets of `room` bytes. Returns the MTU if it is to change.
@@ -44,16 +57,20 @@ impl Fitting {
 }
 
 impl Control {
-    /// Fits the interface to the paths as they are now.
+    /// Fits the interface to the paths as they are now, unless that was just done: then the next look at them does.
     pub(super) async fn fit_interface(&mut self) -> Result<(), DaemonError> {
+        let now = Instant::now();
         let Some(fitting) = &mut self.fitting else {
             return Ok(());
         };
+        if !fitting.may_ask(now) {
+            return Ok(());
+        }
         // Without paths there is nothing to fit it to.
         let Some(room) = self.plane.call(|plane| plane.site.least_room()).await? else {
             return Ok(());
         };
-        let Some(mtu) = fitting.fit(room, Instant::now()) else {
+        let Some(mtu) = fitting.fit(room, now) else {
             return Ok(());
         };
         match self.netlink.set_mtu(self.tun_index, mtu.into()).await {
@@ -68,6 +85,17 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_paths_that_come_up_at_once_are_asked_once() {
+        let start = Instant::now();
+        let mut fitting = Fitting::new();
+        let mut at = |millis| fitting.may_ask(start + Duration::from_millis(millis));
+        assert_eq!(
+            [at(0), at(1), at(99), at(100), at(101), at(1000)],
+            [true, false, false, true, false, true]
+        );
+    }
 
     #[test]
     fn grows_at_once_and_shrinks_late() {

@@ -13,9 +13,6 @@ const CHANCE: u64 = 1;
 /// Of this many packets it is remembered how many were lost as a rule: older ones count half, and half of that.
 const REMEMBERED: u64 = 10_000;
 
-/// What fewer packets have lost is no rule: the first of a flood may be among them.
-const LEAST_KNOWN: u64 = 200;
-
 /// Probes of which it must be known what became of them, however long that takes where round trips are long.
 const LEAST_PROBES: u64 = 40;
 
@@ -102,7 +99,7 @@ impl Usual {
     /// How many of so many packets may be lost: those that usually are, twice the spread of that number, and one.
     fn allowed(&self, way: usize, settled: u64) -> u64 {
         let Count { settled: of, lost } = self.counts[way];
-        let expected = settled * lost / of.max(LEAST_KNOWN);
+        let expected = (settled * lost).checked_div(of).unwrap_or(0);
         expected + 2 * expected.isqrt() + CHANCE
     }
 

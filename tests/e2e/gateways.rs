@@ -7,7 +7,7 @@ use psmc_net::keys::PrivateKey;
 use psmcd::api::PathState;
 
 use crate::harness::{
-    Bulk, Family, Relayed, Site, Tap, allow, contains, download, hq_address, hq_interface, van_interface,
+    Bulk, Family, Relayed, Site, Tap, Traces, allow, download, hq_address, hq_interface, ttl, van_interface,
     wait_for,
 };
 
@@ -145,49 +145,6 @@ fn a_path_leaves_a_relay_that_loses_much_and_the_others_stay() {
     assert_eq!(world.status(0).sessions.len(), 0, "the session at the relay that was left is given back");
 }
 
-/// All that tells where the headquarters are, as bytes in any order and as text.
-struct Traces(Vec<Vec<u8>>);
-
-impl Traces {
-    /// Of the headquarters' addresses towards these relays, and of their interfaces.
-    fn new(world: &Relayed, relays: usize) -> Self {
-        let mut traces = Vec::new();
-        for relay in 0..relays {
-            let address = hq_address(relay);
-            let [a, b, c, d] = address.octets();
-            traces.extend([vec![a, b, c, d], vec![d, c, b, a]]);
-            let number = u32::from(address);
-            let texts = [
-                address.to_string(),
-                Ipv4Addr::new(d, c, b, a).to_string(),
-                number.to_string(),
-                format!("{number:08x}"),
-                format!("{number:08X}"),
-                address.to_ipv6_mapped().segments()[6..]
-                    .iter()
-                    .map(|word| format!("{word:x}"))
-                    .collect::<Vec<_>>()
-                    .join(":"),
-            ];
-            traces.extend(texts.map(String::into_bytes));
-            let link = world.tunnel.hq.run(&["ip", "-o", "link", "show", "dev", &hq_interface(relay)]);
-            let mac = link.split("link/ether ").nth(1).unwrap().split(' ').next().unwrap();
-            let bytes = mac.split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap());
-            traces.extend([bytes.collect(), mac.as_bytes().to_vec()]);
-        }
-        Self(traces)
-    }
-
-    fn are_in(&self, bytes: &[u8]) -> bool {
-        self.0.iter().any(|trace| contains(bytes, trace))
-    }
-}
-
-/// The time to live of an IPv4 packet in an Ethernet frame.
-fn ttl(frame: &[u8]) -> Option<u8> {
-    (frame.len() > 22 && frame[12..14] == [8, 0]).then(|| frame[22])
-}
-
 /// Makes the headquarters' kernel and daemon complain as far as they ever do: at a closed port, about a packet that is
 /// too large, about a relay that they cannot reach.
 fn provoke(world: &Relayed) {
@@ -236,7 +193,8 @@ fn words(world: &Relayed) -> String {
 #[test]
 fn nothing_that_a_client_sees_tells_where_its_gateway_is() {
     let mut world = Relayed::prepare(2, None);
-    let traces = Traces::new(&world, 2);
+    let places = (0..2).map(|relay| (hq_address(relay), hq_interface(relay)));
+    let traces = Traces::new(&world.tunnel.hq, places);
     world.tunnel.hq.run(&["sysctl", "-qw", &format!("net.ipv4.ip_default_ttl={HQ_TTL}")]);
     let outer: Vec<_> = (0..2)
         .flat_map(|relay| [Tap::start(&world.tunnel.van.namespace, &van_interface(relay)), world.tap(relay)])

@@ -40,10 +40,7 @@ impl Bulk {
 
     /// Waits until this many bytes have come.
     pub(crate) fn wait_for_bytes(&self, bytes: usize, patience: Duration) {
-        wait_for("bytes over TCP", patience, || {
-            let arrivals = self.arrivals.lock().unwrap();
-            (arrivals.iter().map(|&(_, read)| read).sum::<usize>() >= bytes).then_some(())
-        });
+        wait_for("bytes over TCP", patience, || (self.bytes() >= bytes).then_some(()));
     }
 
     /// Lets it run for `time` from now on, and returns the longest time in it without a byte.
@@ -58,6 +55,21 @@ impl Bulk {
         let times: Vec<_> = arrivals.iter().map(|&(at, _)| at).filter(|at| *at >= start).collect();
         let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
         gaps.chain([times[0] - start]).max().unwrap()
+    }
+
+    /// How many bytes have come.
+    pub(crate) fn bytes(&self) -> usize {
+        self.arrivals.lock().unwrap().iter().map(|&(_, read)| read).sum()
+    }
+
+    /// The longest time without a byte since `start`, up to the last that has come.
+    pub(crate) fn longest_gap_since(&self, start: Instant) -> Duration {
+        let arrivals = self.arrivals.lock().unwrap();
+        let first = arrivals.partition_point(|&(at, _)| at < start);
+        // The gap in which it began counts from its begin.
+        let times: Vec<_> =
+            std::iter::once(start).chain(arrivals[first..].iter().map(|&(at, _)| at)).collect();
+        times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default()
     }
 
     /// Ends the transfer.

@@ -1,6 +1,7 @@
 //! Two hosts, the links between them, a daemon on each, and what the tests do to them.
 
 mod bulk;
+mod chain;
 mod download;
 mod iperf;
 mod plan;
@@ -11,11 +12,13 @@ mod site;
 mod stranger;
 mod stream;
 mod tap;
+mod traces;
 mod trickle;
 mod tunnel;
 mod tunnel_end;
 
 pub(crate) use bulk::Bulk;
+pub(crate) use chain::{Chain, RELAYS, SERVICE, hidden_line, known_line, operators, relay_address};
 pub(crate) use download::download;
 pub(crate) use iperf::iperf;
 pub(crate) use plan::{Dials, Family, HQ, Plan, VAN, path_name};
@@ -26,6 +29,7 @@ pub(crate) use site::Site;
 pub(crate) use stranger::{ADDRESSES, Stranger, address as stranger_address};
 pub(crate) use stream::{Deliveries, Stream};
 pub(crate) use tap::{Tap, contains};
+pub(crate) use traces::{Traces, source, ttl};
 pub(crate) use trickle::Trickle;
 pub(crate) use tunnel::Tunnel;
 pub(crate) use tunnel_end::TunnelEnd;

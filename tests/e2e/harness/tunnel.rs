@@ -27,6 +27,12 @@ const LOG_LINES: usize = 60;
 /// Only one tunnel at a time: the tests measure.
 static ALONE: Mutex<()> = Mutex::new(());
 
+/// Waits until no other test runs.
+pub(super) fn alone() -> MutexGuard<'static, ()> {
+    // A test that failed leaves nothing behind.
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Two sites. Everything vanishes on drop.
 pub(crate) struct Tunnel {
     pub(crate) van: Site,
@@ -39,8 +45,7 @@ pub(crate) struct Tunnel {
 impl Tunnel {
     /// The hosts, joined and configured, with no daemon running yet.
     pub(crate) fn prepare(plan: Plan) -> Self {
-        // A test that failed leaves nothing behind.
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = alone();
         let directory = tempfile::Builder::new().prefix("psmc-e2e-").tempdir().unwrap();
         let van = Site::new(VAN, directory.path());
         let hq = Site::new(HQ, directory.path());

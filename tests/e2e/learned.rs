@@ -9,14 +9,11 @@ use psmcd::api::{Carrier, PathState, RoutesStatus};
 
 use crate::harness::{Bulk, Family, HQ, Plan, Relayed, Site, Stream, Trickle, VAN, path_name, wait_for};
 
-/// For what takes no time to speak of.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// For what takes no time to speak of, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The direct way is left this soon after a flood has begun, on an idle machine in less than half of it.
-const NOTICED: Duration = Duration::from_secs(2);
-
-/// The longest time without a byte over TCP meanwhile.
-const MAX_GAP: Duration = Duration::from_secs(3);
+/// How long the direct way must be well at the least until it is used again.
+const WELL_FOR: Duration = Duration::from_secs(2);
 
 /// What every link carries, in Mbit/s.
 const MBIT: u64 = 20;
@@ -37,9 +34,9 @@ fn routes(site: &Site) -> RoutesStatus {
 }
 
 /// Waits until paths of this kind carry the data, and says how long that took.
-fn carried_by(site: &Site, carrier: Carrier, patience: Duration) -> Duration {
+fn carried_by(site: &Site, carrier: Carrier) -> Duration {
     let begun = Instant::now();
-    wait_for(&format!("data over {carrier:?}"), patience, || {
+    wait_for(&format!("data over {carrier:?}"), PATIENCE, || {
         (site.try_status()?.peers.remove(0).routes?.carrier == carrier).then_some(())
     });
     begun.elapsed()
@@ -96,14 +93,14 @@ fn data_leaves_a_flooded_way_for_two_relays_and_comes_back() {
     let bulk = Bulk::start(van, hq);
     let stream = Stream::start(hq, van, INTERVAL);
     bulk.wait_for_bytes(4 << 20, PATIENCE);
-    assert_eq!(van.path("alt-1").unwrap().state, PathState::Standby, "{:?}", routes(van));
+    // However full the link is. On a busy machine it may have looked flooded for a moment.
+    stands_by(van, "alt-1");
+    let flooded = Instant::now();
     flood(&world, 90);
-    let noticed = carried_by(van, Carrier::Learned, PATIENCE);
-    println!("a flood was noticed after {noticed:.0?}");
-    assert!(noticed < NOTICED, "{noticed:?}");
-    let gap = bulk.longest_gap_in(Duration::from_secs(2), PATIENCE);
-    println!("bulk goes on over two relays; the longest time without a byte was {gap:.0?}");
-    assert!(gap < MAX_GAP, "{gap:?}");
+    let noticed = carried_by(van, Carrier::Learned);
+    bulk.wait_for_bytes(bulk.bytes() + (1 << 20), PATIENCE);
+    let gap = bulk.longest_gap_since(flooded);
+    println!("a flood was noticed after {noticed:.0?}; the longest time without a byte was {gap:.0?}");
     for path in ["alt-1", "alt-2"] {
         is_active(van, path);
         let sent = van.path(path).unwrap().tx_bytes;
@@ -120,9 +117,11 @@ fn data_leaves_a_flooded_way_for_two_relays_and_comes_back() {
     );
     flood(&world, 0);
     let traffic = Traffic::start(&world);
-    let back = carried_by(van, Carrier::Direct, Duration::from_secs(30));
+    let back = carried_by(van, Carrier::Direct);
     println!("the straight way is used again {back:.1?} after the flood");
-    assert!(back > Duration::from_secs(2), "{back:?}");
+    assert!(back > WELL_FOR, "{back:?}");
+    // It is left much sooner than it is used again, and TCP does not wait for that.
+    assert!(2 * noticed < back && gap < back, "{noticed:?}, {gap:?} and {back:?}");
     is_active(van, &direct);
     stands_by(van, "alt-1");
     traffic.all_arrived(&world);
@@ -173,9 +172,10 @@ fn between_the_pulses_of_a_flood_nobody_returns_and_with_its_end_nothing_is_lost
     stands_by(van, "alt-1");
     let stream = Stream::start(van, &world.tunnel.hq, INTERVAL);
     flood(&world, 90);
-    carried_by(van, Carrier::Learned, PATIENCE);
+    carried_by(van, Carrier::Learned);
     flood(&world, 0);
-    assert_eq!(moves(&world), 1);
+    let before = moves(&world);
+    assert!(before > 0);
     let mut seemed_well = 0;
     for _ in 0..20 {
         cut(&world, true);
@@ -185,7 +185,7 @@ fn between_the_pulses_of_a_flood_nobody_returns_and_with_its_end_nothing_is_lost
         seemed_well += u32::from(routes(van).direct_well);
     }
     println!("in the gaps the straight way seemed well {seemed_well} times of 20");
-    assert_eq!(moves(&world), 1, "{}", van.log());
+    assert_eq!(moves(&world), before, "{}", van.log());
     stream.finish();
 
     let traffic = Traffic::start(&world);
@@ -197,14 +197,14 @@ fn between_the_pulses_of_a_flood_nobody_returns_and_with_its_end_nothing_is_lost
             .map(|path| path.tx_bytes)
             .sum::<u64>()
     };
-    let before = relayed();
-    wait_for("data over a relay", PATIENCE, || (relayed() > before + 10_000).then_some(()));
+    let sent = relayed();
+    wait_for("data over a relay", PATIENCE, || (relayed() > sent + 10_000).then_some(()));
     van.psmc_ok(&["routes", "clear", "hq"]);
-    let back = carried_by(van, Carrier::Direct, PATIENCE);
+    let back = carried_by(van, Carrier::Direct);
     println!("the straight way is used again {back:.0?} after the routes were withdrawn");
     is_active(van, &path_name(VAN, 1));
     traffic.all_arrived(&world);
-    assert_eq!(moves(&world), 2);
+    assert_eq!(moves(&world), before + 1, "{}", van.log());
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_move_without_a_fault_loses_no_packet() {
     let van = &world.tunnel.van;
     let stream = Stream::start(van, &world.tunnel.hq, INTERVAL);
     set_routes(&world, &[0], &["--for", "10m", "--policy", "prefer-indirect"]);
-    carried_by(van, Carrier::Learned, PATIENCE);
+    carried_by(van, Carrier::Learned);
     // A path whose relay is in both sets is left alone.
     let path = van.path("alt-1").unwrap().id;
     set_routes(&world, &[0, 1], &["--for", "10m", "--policy", "prefer-indirect"]);
@@ -225,7 +225,7 @@ fn a_move_without_a_fault_loses_no_packet() {
         van.psmc(&["routes", "set", "hq", "--relay", &world.route(0), "--for", "1m", "--serial", "7"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("came before"), "{output:?}");
     van.psmc_ok(&["routes", "clear", "hq"]);
-    carried_by(van, Carrier::Direct, PATIENCE);
+    carried_by(van, Carrier::Direct);
     is_active(van, &path_name(VAN, 1));
     let deliveries = stream.finish();
     assert_eq!((deliveries.lost(), deliveries.duplicates()), (Vec::new(), 0));
@@ -257,7 +257,7 @@ fn on_failure_there_are_paths_over_relays_only_when_they_are_needed() {
     assert!(van.path("alt-1").is_none());
     let flooded_at = Instant::now();
     flood(&world, 90);
-    van.psmc_ok(&["peer", "wait", "hq", "--until", "trouble", "--for", "15s"]);
+    van.psmc_ok(&["peer", "wait", "hq", "--until", "trouble", "--for", "60s"]);
     println!("trouble was told after {:.0?}", flooded_at.elapsed());
     is_active(van, "alt-1");
     println!("a path over a relay was set up {:.0?} after the flood", flooded_at.elapsed());

@@ -87,7 +87,8 @@ impl Coupling {
     fn end_slot(&mut self, paths: &mut Roster, now: Instant) {
         self.slot += 1;
         self.slot_ends = Some(now + SLOT);
-        self.queues.retain(|id, _| find(paths, *id).is_some());
+        // What a dead path has shared it may not share when it is back: that is to be shown anew.
+        self.queues.retain(|id, _| find(paths, *id).is_some_and(|path| path.state() != PathState::Dead));
         self.pairs.retain(|(a, b), _| self.queues.contains_key(a) && self.queues.contains_key(b));
         for queue in self.queues.values_mut() {
             queue.begin_slot(self.slot);

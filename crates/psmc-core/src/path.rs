@@ -329,6 +329,7 @@ impl Path {
     /// go to one that now takes long.
     fn restart(&mut self, now: Instant) {
         self.governor.on_restart(now);
+        self.rates.on_restart(now);
         self.rtt = RttEstimator::default();
     }
 

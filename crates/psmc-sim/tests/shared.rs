@@ -142,3 +142,20 @@ fn paths_that_part_are_free_again() {
     shared.lab.run_for(secs(10));
     assert_eq!(bottlenecks(&shared.lab, shared.van), [None; 2]);
 }
+
+/// What is behind the interface of a path that was dead may be another network, or the same.
+#[test]
+fn a_path_that_was_dead_shows_anew_what_it_shares() {
+    let mut shared = Shared::new(50, ms(40), 2);
+    shared.lab.run_for(WARM_UP);
+    assert_eq!(bottlenecks(&shared.lab, shared.van), [Some(0); 2]);
+    shared.lab.world.set_link_up(shared.access[0], false);
+    shared.lab.run_for(secs(1));
+    shared.lab.world.set_link_up(shared.access[0], true);
+    for _ in 0..10 {
+        shared.lab.run_for(ms(100));
+        assert_eq!(bottlenecks(&shared.lab, shared.van), [None; 2]);
+    }
+    shared.lab.run_for(WARM_UP);
+    assert_eq!(bottlenecks(&shared.lab, shared.van), [Some(0); 2]);
+}

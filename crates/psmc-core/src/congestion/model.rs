@@ -140,7 +140,12 @@ impl Model {
         // Where every packet met a long queue, the path was busy all the time, whoever may have had little to send.
         let busy = round.saw_queue(2 * self.base_rtt() + 4 * self.steadiness.variation() + BUSY_QUEUE);
         let limited = rate.app_limited && !rate.stretched && !busy;
-        let grew = !limited && self.growth.on_round(rate.bytes_per_s, self.phase.growth_percent()) && !lossy;
+        // A sender that pauses now and then, but sends faster than the path forwards when it does, has filled the pipe too.
+        let strained =
+            self.phase == Phase::Startup && loaded && round.has_waited(self.base_rtt(), self.jitter);
+        let grew = (!limited || strained)
+            && self.growth.on_round(rate.bytes_per_s, self.phase.growth_percent())
+            && !lossy;
         self.adapt_loss_ceiling(rate, &round, grew);
         if !limited {
             self.notice_fall(rate, round.saw_queue(self.base_rtt()));

@@ -119,9 +119,13 @@ impl RateSampler {
     }
 
     /// There was nothing to send although `inflight` bytes in flight left room for more.
-    /// A path given up for dead is told so with `inflight` 0.
     pub(crate) fn set_app_limited(&mut self, inflight: u64) {
         self.app_limited_until = self.current.delivered + inflight;
+    }
+
+    /// The path came back from the dead: the time in which it was that is no time in which it was slow.
+    pub(crate) fn on_restart(&mut self, now: Instant) {
+        self.restart(self.nanos(now));
     }
 
     /// The first packet after an idle time: what was measured before it must not count as waiting.

@@ -33,8 +33,12 @@ impl Round {
         jitter: Duration,
         chance: &ChanceLoss,
     ) -> bool {
-        let waited = self.max_rtt > min_rtt + min_rtt / 4 + QUEUE_TOLERANCE + 2 * jitter;
-        waited && self.exceeds_chance(datagram_size, chance)
+        self.has_waited(min_rtt, jitter) && self.exceeds_chance(datagram_size, chance)
+    }
+
+    /// Whether some packets of the round waited long in a queue, if others did not.
+    pub(crate) fn has_waited(&self, min_rtt: Duration, jitter: Duration) -> bool {
+        self.max_rtt > min_rtt + min_rtt / 4 + QUEUE_TOLERANCE + 2 * jitter
     }
 
     /// Whether so many were lost that it is no accident.

@@ -90,6 +90,43 @@ fn a_slow_start_inside_finds_a_slow_path_before_its_queue_is_long() {
     }
 }
 
+/// A window inside that is full is sent in bursts, which stand in the queue while there is nothing more to send: on what the
+/// startup allows, a scheduler would go on to give all of each burst to this path.
+#[test]
+fn bursts_that_queue_end_the_startup() {
+    // On a longer path they are no more than what may vary there.
+    for rtt in &RTTS[..3] {
+        let mut sim = one_flow(Link::new(40 * MBIT, *rtt));
+        for burst in 1..=40 {
+            // Five eighths of what the path carries.
+            sim.flows[0].backlog = Some(45 * SIZE);
+            sim.run_until(f64::from(burst) / 50.0);
+        }
+        let allowed = sim.flows[0].controller.pacing_rate() * 8;
+        assert!(allowed <= 60 * MBIT, "{rtt:?}: {allowed}");
+        sim.flows[0].backlog = None;
+        sim.run_until(1.5);
+        let measured = sim.run_until(3.5);
+        assert_used("then more", &Link::new(40 * MBIT, *rtt), &measured, 0.95);
+    }
+}
+
+/// The same load without bursts says nothing of what the path could carry.
+#[test]
+fn a_light_load_leaves_the_startup_alone() {
+    for rtt in RTTS {
+        let mut sim = one_flow(Link::new(100 * MBIT, rtt));
+        for step in 1..=400 {
+            sim.flows[0].backlog = Some(2 * SIZE);
+            sim.run_until(f64::from(step) / 500.0);
+        }
+        sim.flows[0].backlog = None;
+        sim.run_until(1.3);
+        let measured = sim.run_until(2.3);
+        assert!(measured.utilisation >= 0.90, "{rtt:?}: {measured:?}");
+    }
+}
+
 #[test]
 fn random_loss_does_not_slow_it_down() {
     for rate in &RATES[..4] {

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use hickory_proto::rr::Name as DomainName;
+use psmc_dns::config::Domain;
 use psmc_dns::update::{Server, TsigKey};
 use psmc_net::keys::PublicKey;
 use psmc_toml::{Complaint, FilePath, Name, PublicKeyText, Rate, Section, Source, Switch, Whole};
@@ -12,7 +13,7 @@ use toml::de::DeTable;
 
 use super::draft::private_key;
 use super::people::{Found, known_group, no_two_alike};
-use super::value::{Domain, NameServer, Prefix};
+use super::value::{NameServer, Prefix};
 use super::{Group, Service};
 use crate::error_chain;
 

@@ -5,7 +5,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use hickory_proto::rr::Name;
 use ipnet::IpNet;
 use psmc_dns::update::Server;
 use psmc_toml::{Form, Setting, ValueError, parse_net};
@@ -142,28 +141,6 @@ impl FromStr for LocalAddress {
 impl Setting for LocalAddress {
     const FORM: Form = Form::Text;
     const EXAMPLE: &'static str = "\"127.0.0.1:8117\"";
-}
-
-/// The name of a service or a zone: absolute, in lower case.
-#[derive(Clone, Debug)]
-pub(super) struct Domain(pub(super) Name);
-
-impl FromStr for Domain {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let parsed = Name::from_utf8(text).ok().filter(|name| !text.is_empty() && !name.is_wildcard());
-        let mut name = parsed.map(|name| name.to_lowercase()).ok_or_else(|| {
-            ValueError::new(format!("{text:?} is no domain name"), "write a name such as \"www.example.com\"")
-        })?;
-        name.set_fqdn(true);
-        Ok(Self(name))
-    }
-}
-
-impl Setting for Domain {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"www.example.com\"";
 }
 
 /// A name server that takes updates.

@@ -2,17 +2,17 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use psmc_program::cli::{ShowError, StatusArgs};
 use psmc_program::logging::{self, LogError, LogFormat};
-use psmc_program::status::StatusError;
 use psmc_toml::ConfigError;
 
-use crate::config::Config;
+use crate::config::{Config, RUN_DIR};
 use crate::daemon::{self, DaemonError};
-use crate::status::{Status, ask};
+use crate::status::Status;
 
 /// The PSMC name server: authoritative, with dynamic updates and alternate routes.
 #[derive(Debug, Parser)]
@@ -38,14 +38,7 @@ enum Command {
         log: Option<String>,
     },
     /// Shows what a running server does.
-    Status {
-        /// The server's control socket.
-        #[arg(long, value_name = "PATH")]
-        socket: PathBuf,
-        /// As JSON, for tools.
-        #[arg(long)]
-        json: bool,
-    },
+    Status(StatusArgs),
 }
 
 /// Why a command failed. The text is all that the user gets to see.
@@ -56,11 +49,9 @@ enum CliError {
     #[error(transparent)]
     Daemon(#[from] DaemonError),
     #[error(transparent)]
-    Status(#[from] StatusError),
+    Show(#[from] ShowError),
     #[error(transparent)]
     Log(#[from] LogError),
-    #[error("cannot print the result")]
-    Output(#[from] io::Error),
 }
 
 /// Runs `psmc-dns` with the arguments of the process.
@@ -69,7 +60,7 @@ pub fn main() -> ExitCode {
     match run(Args::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever reads the output has seen enough.
-        Err(CliError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(CliError::Show(error)) if error.is_enough() => ExitCode::SUCCESS,
         // It has told its causes already.
         Err(CliError::Config(error)) => {
             eprintln!("{error}");
@@ -86,22 +77,15 @@ fn run(command: Command) -> Result<(), CliError> {
     match command {
         Command::Check { file } => {
             let config = Config::load(&file)?;
-            write!(io::stdout(), "{} is right. It means:\n\n{}", file.display(), config.summary())?;
+            write!(io::stdout(), "{} is right. It means:\n\n{}", file.display(), config.summary())
+                .map_err(ShowError::from)?;
             Ok(())
         }
         Command::Serve { file, log } => {
             logging::init(LogFormat::Text, log.as_deref())?;
             Ok(daemon::run(Config::load(&file)?, &file)?)
         }
-        Command::Status { socket, json } => {
-            let status: Status = ask(&socket)?;
-            let text = if json {
-                serde_json::to_string_pretty(&status).map_err(io::Error::from)? + "\n"
-            } else {
-                describe(&status)
-            };
-            Ok(io::stdout().write_all(text.as_bytes())?)
-        }
+        Command::Status(asked) => Ok(asked.show("psmc-dns", Path::new(RUN_DIR), describe)?),
     }
 }
 

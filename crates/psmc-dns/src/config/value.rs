@@ -29,15 +29,15 @@ impl Setting for Address {
     const EXAMPLE: &'static str = "\"192.0.2.53\"";
 }
 
-/// The name of a zone or a key.
+/// The name of a zone, a service or a key: absolute, in lower case.
 #[derive(Clone, Debug)]
-pub(crate) struct Domain(pub(crate) Name);
+pub struct Domain(pub Name);
 
 impl FromStr for Domain {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        let parsed = Name::from_utf8(text).ok().filter(|_| !text.is_empty());
+        let parsed = Name::from_utf8(text).ok().filter(|name| !text.is_empty() && !name.is_wildcard());
         let mut name = parsed.map(|name| name.to_lowercase()).ok_or_else(|| {
             ValueError::new(format!("{text:?} is no domain name"), "write a name such as \"example.com\"")
         })?;

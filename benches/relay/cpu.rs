@@ -14,8 +14,12 @@ pub(crate) const TESTER: usize = 1;
 /// Has this thread, and what it starts from now on, run on this core only. Programs run on the core on which the
 /// namespace was made that they are started in, for it keeps a thread to start them.
 pub(crate) fn pin(core: usize) -> Result<(), Box<dyn Error>> {
-    sched_setaffinity(Pid::from_raw(0), &only(core)?)
-        .map_err(|error| format!("cannot use core {core}: {error}"))?;
+    pin_thread(Pid::from_raw(0), core)
+}
+
+/// Has a thread run on this core only.
+pub(crate) fn pin_thread(thread: Pid, core: usize) -> Result<(), Box<dyn Error>> {
+    sched_setaffinity(thread, &only(core)?).map_err(|error| format!("cannot use core {core}: {error}"))?;
     Ok(())
 }
 

@@ -86,19 +86,22 @@ fn measure_all(
     let network = Network::new()?;
     let mut raised = forwarder.raise(&network, SESSIONS)?;
     cpu::check(&raised.processes, cpu::FORWARDER)?;
+    network.far_receives_on(cpu::FORWARDER)?;
     for (load, costs) in Load::all().zip(&mut row.together) {
         costs.push(measure::cost(&mut raised, load, time)?);
     }
     cpu::pin(cpu::TESTER)?;
-    network.far_receives_on(Some(cpu::TESTER))?;
+    network.far_receives_on(cpu::TESTER)?;
     for (load, costs) in Load::all().zip(&mut row.apart) {
         costs.push(measure::cost(&mut raised, load, time)?);
     }
     // One core that wakes another for each datagram would cost more than what is measured.
-    network.far_receives_on(None)?;
-    row.steady.push(measure::pace(&mut raised, STEADY_RATE, time)?);
-    // The first one, ours, says what half its load is; whoever has no process is measured at the same rate.
-    let own = row.half_load();
+    network.far_receives_in_the_call()?;
+    let steady = measure::pace(&mut raised, STEADY_RATE, time)?;
+    row.steady.push(steady);
+    // The first one, ours, says at what rate its core is busy for half of the time; whoever has no process is measured at
+    // the same one.
+    let own = steady.process_us.map(|us| 0.5e6 / us);
     *half = half.or(own);
     row.half.push(measure::pace(&mut raised, own.or(*half).unwrap_or(STEADY_RATE), time)?);
     Ok(())

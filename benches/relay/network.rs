@@ -1,12 +1,16 @@
 //! Three hosts in a row: near, the forwarder's, far.
 
+use std::collections::BTreeSet;
 use std::error::Error;
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 
 use ipnet::{IpNet, Ipv4Net};
+use nix::unistd::Pid;
 use psmc_net::netns::{Namespace, link_pair};
 
+use crate::cpu;
 use crate::kit::programs;
 
 /// Where the hosts reach each other.
@@ -20,19 +24,20 @@ pub(crate) struct Network {
     pub(crate) near: Namespace,
     pub(crate) middle: Namespace,
     pub(crate) far: Namespace,
+    /// The thread of the kernel that receives for the far host, if one does.
+    receiver: Pid,
 }
 
 impl Network {
     pub(crate) fn new() -> Result<Self, Box<dyn Error>> {
-        let network = Self { near: Namespace::new()?, middle: Namespace::new()?, far: Namespace::new()? };
-        let Self { near, middle, far } = &network;
-        link_pair(near, "uplink", middle, "near")?;
-        link_pair(far, "uplink", middle, "far")?;
+        let [near, middle, far] = [Namespace::new()?, Namespace::new()?, Namespace::new()?];
+        link_pair(&near, "uplink", &middle, "near")?;
+        link_pair(&far, "uplink", &middle, "far")?;
         let ends = [
-            (near, "uplink", NEAR),
-            (middle, "near", MIDDLE_NEAR),
-            (middle, "far", MIDDLE_FAR),
-            (far, "uplink", FAR),
+            (&near, "uplink", NEAR),
+            (&middle, "near", MIDDLE_NEAR),
+            (&middle, "far", MIDDLE_FAR),
+            (&far, "uplink", FAR),
         ];
         for (host, interface, address) in ends {
             host.add_address(interface, IpNet::V4(Ipv4Net::new(address, 24)?))?;
@@ -41,19 +46,45 @@ impl Network {
         let anywhere = IpNet::V4(Ipv4Net::default());
         near.add_route(anywhere, IpAddr::V4(MIDDLE_NEAR))?;
         far.add_route(anywhere, IpAddr::V4(MIDDLE_FAR))?;
-        Ok(network)
+        let before = receivers()?;
+        receive_by_thread(&far, true)?;
+        let receiver = receivers()?.difference(&before).next().copied();
+        let receiver = receiver.ok_or("the kernel has no thread that receives for the far host")?;
+        Ok(Self { near, middle, far, receiver })
     }
 
-    /// Has the far host receive on this core, by receive packet steering, as a machine of its own would; with none the core
-    /// that sends to it does that in the same system call.
-    pub(crate) fn far_receives_on(&self, core: Option<usize>) -> Result<(), Box<dyn Error>> {
-        // What is in /sys belongs to the namespace that it was mounted in.
-        let steer = format!(
-            "mount -t sysfs sysfs /sys && printf %x {} > /sys/class/net/uplink/queues/rx-0/rps_cpus",
-            core.map_or(0, |core| 1_u64 << core)
-        );
-        programs::output(&self.far, Command::new("unshare").args(["--mount", "sh", "-c", &steer])).map(drop)
+    /// Has the far host receive on this core, by a thread, as a machine of its own would.
+    pub(crate) fn far_receives_on(&self, core: usize) -> Result<(), Box<dyn Error>> {
+        cpu::pin_thread(self.receiver, core)
     }
+
+    /// From now on whoever sends to the far host receives for it, in the same system call.
+    pub(crate) fn far_receives_in_the_call(&self) -> Result<(), Box<dyn Error>> {
+        receive_by_thread(&self.far, false)
+    }
+}
+
+/// Says whether a thread of the kernel receives what comes to a host.
+fn receive_by_thread(host: &Namespace, by_thread: bool) -> Result<(), Box<dyn Error>> {
+    // What is in /sys belongs to the namespace that it was mounted in.
+    let switch =
+        format!("mount -t sysfs sysfs /sys && echo {} > /sys/class/net/uplink/threaded", u8::from(by_thread));
+    programs::output(host, Command::new("unshare").args(["--mount", "sh", "-c", &switch])).map(drop)
+}
+
+/// The threads of the kernel that receive for hosts.
+fn receivers() -> Result<BTreeSet<Pid>, Box<dyn Error>> {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir("/proc")? {
+        let entry = entry?;
+        let Some(process) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        // It may have ended meanwhile.
+        let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        if name.starts_with("napi/uplink") {
+            found.insert(Pid::from_raw(process));
+        }
+    }
+    Ok(found)
 }
 
 /// Has datagrams cross a link one by one, as they cross every wire, and be joined where they arrive, as cards and their

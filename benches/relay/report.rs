@@ -72,13 +72,6 @@ impl Row {
         }
     }
 
-    /// The rate at which its core should be busy for half of the time, by what a datagram has cost most recently.
-    pub(crate) fn half_load(&self) -> Option<f64> {
-        let costs = self.apart.iter().filter_map(|costs| costs.last());
-        let us = costs.filter(|cost| cost.load == Load::PACED).find_map(|cost| cost.process_us)?;
-        Some(0.5e6 / us)
-    }
-
     /// Whether it has no processes.
     fn is_kernel(&self) -> bool {
         self.steady.iter().all(|pace| pace.process_us.is_none())

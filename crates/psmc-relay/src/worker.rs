@@ -7,6 +7,7 @@ mod moderation;
 mod neighbours;
 mod outbox;
 mod plain;
+mod processor;
 mod tunnels;
 
 use std::future::poll_fn;
@@ -25,6 +26,7 @@ use tokio::time::Sleep;
 use self::moderation::Moderation;
 use self::neighbours::Strays;
 use self::outbox::Outbox;
+use self::processor::Processor;
 
 /// Jobs that wait for a worker; a full queue makes the control side wait, never the worker.
 const MAX_JOBS: usize = 256;
@@ -54,6 +56,8 @@ pub(crate) struct Moved {
     pub(crate) sent: u64,
     /// Their bytes.
     pub(crate) sent_bytes: u64,
+    /// Runs of datagrams to one address, each of which left at once; what goes into tunnels does so one by one.
+    pub(crate) runs: u64,
     /// Datagrams that the network did not take.
     pub(crate) send_drops: u64,
     /// Datagrams that came to a worker to which they do not belong, and were handed over.
@@ -87,6 +91,7 @@ pub(crate) struct Worker {
     outbox: Outbox,
     strays: Strays,
     moderation: Moderation,
+    processor: Processor,
     jobs: mpsc::Receiver<Job>,
     timer: Pin<Box<Sleep>>,
 }
@@ -145,6 +150,7 @@ fn run<E>(
             outbox: Outbox::new(),
             strays,
             moderation: Moderation::new(Instant::now()),
+            processor: Processor::of_this_thread(),
             jobs,
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
         };
@@ -220,7 +226,8 @@ impl Worker {
 
     /// Lets a moment pass if more is read at once then. A timer of the runtime could not be that short.
     fn moderate(&mut self) {
-        if let Some(pause) = self.moderation.pause(self.moved.received, Instant::now()) {
+        let waited = || self.processor.waited();
+        if let Some(pause) = self.moderation.pause(&self.moved, waited, Instant::now()) {
             std::thread::sleep(pause);
         }
     }

@@ -24,6 +24,7 @@ pub(crate) fn metrics(status: &Status) -> Metrics {
         ("received_bytes_total", "Bytes received.", datagrams.received_bytes),
         ("sent_datagrams_total", "Datagrams sent.", datagrams.sent),
         ("sent_bytes_total", "Bytes sent.", datagrams.sent_bytes),
+        ("sent_runs_total", "Runs of datagrams to one address that left at once.", datagrams.runs),
         ("send_drops_total", "Datagrams that the network did not take.", datagrams.send_drops),
         ("strayed_total", "Datagrams handed over between workers.", datagrams.strayed),
         ("stray_drops_total", "Datagrams dropped between workers.", datagrams.stray_drops),

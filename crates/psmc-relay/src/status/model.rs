@@ -102,6 +102,8 @@ pub struct Datagrams {
     pub sent: u64,
     /// Their bytes.
     pub sent_bytes: u64,
+    /// Runs of datagrams to one address, each of which left at once.
+    pub runs: u64,
     /// Datagrams that the network did not take.
     pub send_drops: u64,
     /// Datagrams that one worker has handed over to another.

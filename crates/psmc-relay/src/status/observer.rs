@@ -140,6 +140,7 @@ impl Datagrams {
             received_bytes,
             sent,
             sent_bytes,
+            runs,
             send_drops,
             strayed,
             stray_drops,
@@ -149,6 +150,7 @@ impl Datagrams {
         self.received_bytes += received_bytes;
         self.sent += sent;
         self.sent_bytes += sent_bytes;
+        self.runs += runs;
         self.send_drops += send_drops;
         self.strayed += strayed;
         self.stray_drops += stray_drops;

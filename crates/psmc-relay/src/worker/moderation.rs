@@ -1,19 +1,28 @@
 //! When a worker lets a moment pass before it reads again, as network cards moderate their interrupts.
 //!
 //! Datagrams that come one by one, far apart, each cost a wake-up and a system call to read. At a high rate a pause too
-//! short to matter lets several arrive, which are then read at once and, where they go to one address, sent at once.
+//! short to matter lets several arrive, which are then read at once and, where they go to one address, sent at once. Where
+//! other threads keep the processor, so that they wait anyway, a longer pause gathers more.
 
 use std::time::{Duration, Instant};
+
+use super::Moved;
 
 /// How long a pause is. A datagram is to leave no more than 50 µs later than if the kernel had forwarded it, and takes
 /// half of that without a pause.
 const PAUSE: Duration = Duration::from_micros(25);
 
+/// How long it is where the processor is taken.
+const LONG_PAUSE: Duration = Duration::from_micros(150);
+
 /// Below this many datagrams in a second hardly any two meet in a pause.
 const MIN_RATE: u128 = 20_000;
 
-/// Where so many come in each turn by themselves, a pause would gather nothing that is not gathered anyway.
-const MANY: u64 = 8;
+/// Where so many leave at once, all is gathered that can be.
+const GATHERED: u64 = 12;
+
+/// The processor is taken if the thread has to wait for it in one part of so many of the time.
+const TAKEN: u32 = 8;
 
 /// For how long datagrams are counted before anything is decided: at [`MIN_RATE`] there are forty by then.
 const WINDOW: Duration = Duration::from_millis(2);
@@ -22,29 +31,47 @@ const WINDOW: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub(super) struct Moderation {
     since: Instant,
-    /// All datagrams that had come by then.
-    received: u64,
-    turns: u64,
-    is_on: bool,
+    /// What had been moved by then.
+    moved: Moved,
+    /// For how long the thread had waited for a processor.
+    waited: Duration,
+    pause: Option<Duration>,
 }
 
 impl Moderation {
     pub(super) fn new(now: Instant) -> Self {
-        Self { since: now, received: 0, turns: 0, is_on: false }
+        Self { since: now, moved: Moved::default(), waited: Duration::ZERO, pause: None }
     }
 
-    /// A turn in which something was read is over, and so many datagrams have come in all. How long to wait before the
-    /// next one, if that is worth it.
-    pub(super) fn pause(&mut self, received: u64, now: Instant) -> Option<Duration> {
-        self.turns += 1;
+    /// A turn in which something was read is over, so much has been moved in all, and for so long the thread has waited for
+    /// a processor. How long to pause before the next turn, if that is worth it.
+    pub(super) fn pause(
+        &mut self,
+        moved: &Moved,
+        waited: impl FnOnce() -> Duration,
+        now: Instant,
+    ) -> Option<Duration> {
         let elapsed = now.saturating_duration_since(self.since);
         if elapsed >= WINDOW {
-            let datagrams = received - self.received;
-            let is_fast = u128::from(datagrams) * 1_000_000_000 >= elapsed.as_nanos() * MIN_RATE;
-            self.is_on = is_fast && datagrams < self.turns * MANY;
-            (self.since, self.received, self.turns) = (now, received, 0);
+            let waited = waited();
+            self.pause = self.pause_after(moved, waited, elapsed);
+            (self.since, self.moved, self.waited) = (now, *moved, waited);
         }
-        self.is_on.then_some(PAUSE)
+        self.pause
+    }
+
+    fn pause_after(&self, moved: &Moved, waited: Duration, elapsed: Duration) -> Option<Duration> {
+        let [received, sent, runs] = [
+            moved.received - self.moved.received,
+            moved.sent - self.moved.sent,
+            moved.runs - self.moved.runs,
+        ];
+        let is_slow = u128::from(received) * 1_000_000_000 < elapsed.as_nanos() * MIN_RATE;
+        if is_slow || sent >= runs * GATHERED {
+            return None;
+        }
+        let is_taken = waited.saturating_sub(self.waited) * TAKEN >= elapsed;
+        Some(if is_taken { LONG_PAUSE } else { PAUSE })
     }
 }
 
@@ -52,21 +79,43 @@ impl Moderation {
 mod tests {
     use super::*;
 
-    /// After how many of 10,000 turns there is a pause if so many datagrams come in each, so far apart.
-    fn pauses(datagrams: u64, every: Duration) -> usize {
+    fn moved(datagrams: u64, runs: u64) -> Moved {
+        Moved { received: datagrams, sent: datagrams, runs, ..Moved::default() }
+    }
+
+    /// The pauses after 10,000 turns, so far apart, in each of which so many datagrams come and leave in so many runs, and
+    /// for such a part of which the thread waits.
+    fn pauses(datagrams: u64, runs: u64, every: Duration, waited: u32) -> Vec<Option<Duration>> {
         let origin = Instant::now();
         let mut moderation = Moderation::new(origin);
-        let is_followed =
-            |turn: &u32| moderation.pause(datagrams * u64::from(*turn), origin + every * *turn).is_some();
-        (1..=10_000).filter(is_followed).count()
+        (1..=10_000)
+            .map(|turn| {
+                let moved = moved(datagrams * u64::from(turn), runs * u64::from(turn));
+                moderation.pause(&moved, || every * turn * waited / 100, origin + every * turn)
+            })
+            .skip(200)
+            .collect()
     }
 
     #[test]
     fn pauses_are_for_many_datagrams_that_come_one_by_one() {
-        assert!(pauses(1, Duration::from_micros(20)) > 9800, "50,000 a second");
-        assert!(pauses(3, Duration::from_micros(50)) > 9800, "as pauses gather them");
-        assert_eq!(pauses(1, Duration::from_micros(100)), 0, "10,000 a second");
-        assert_eq!(pauses(16, Duration::from_micros(20)), 0, "bursts");
+        let micros = Duration::from_micros;
+        for (datagrams, runs, every, waited, expected) in [
+            (1, 1, micros(20), 0, Some(PAUSE)),
+            (3, 3, micros(50), 5, Some(PAUSE)),
+            (40, 16, micros(250), 30, Some(LONG_PAUSE)),
+            (1, 1, micros(100), 0, None),
+            (1, 1, micros(100), 50, None),
+            (16, 1, micros(20), 0, None),
+            (16, 1, micros(20), 50, None),
+        ] {
+            let pauses = pauses(datagrams, runs, every, waited);
+            assert!(
+                pauses.iter().all(|pause| *pause == expected),
+                "{datagrams} in {runs}, {waited} % waited: {expected:?}, not {:?}",
+                pauses.last()
+            );
+        }
     }
 
     #[test]
@@ -74,10 +123,13 @@ mod tests {
         let origin = Instant::now();
         let mut moderation = Moderation::new(origin);
         for turn in 1..=1000 {
-            moderation.pause(turn.into(), origin + Duration::from_micros(20) * turn);
+            let now = origin + Duration::from_micros(20) * turn;
+            moderation.pause(&moved(turn.into(), turn.into()), Duration::default, now);
         }
-        assert!(moderation.is_on);
-        let later = origin + Duration::from_millis(25);
-        assert_eq!([moderation.pause(1001, later), moderation.pause(1002, later)], [None, None]);
+        assert!(moderation.pause.is_some());
+        let later = origin + Duration::from_millis(45);
+        let pauses =
+            [1001, 1002].map(|count| moderation.pause(&moved(count, count), Duration::default, later));
+        assert_eq!(pauses, [None, None]);
     }
 }

@@ -101,6 +101,7 @@ impl Run {
 
     fn send(&mut self, port: &UdpPort, moved: &mut Moved) {
         let Some(to) = self.to.take() else { return };
+        moved.runs += 1;
         let mut at = 0;
         while at < self.bytes.len() {
             let transmit = Transmit {

@@ -89,6 +89,7 @@ impl Outgoing {
 
     fn count_sent(&self, packets: std::ops::Range<usize>, moved: &mut Moved) {
         moved.sent += packets.len() as u64;
+        moved.runs += packets.len() as u64;
         moved.sent_bytes += packets.map(|packet| self.batch.packet(packet).len() as u64).sum::<u64>();
     }
 }

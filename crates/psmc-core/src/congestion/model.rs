@@ -137,8 +137,10 @@ impl Model {
             self.chance.on_round(round.lost, round.acked + round.lost);
         }
         self.lossy_rounds = if lossy { self.lossy_rounds + 1 } else { 0 };
-        // Where every packet met a long queue, the path was busy all the time, whoever may have had little to send.
-        let busy = round.saw_queue(2 * self.base_rtt() + 4 * self.steadiness.variation() + BUSY_QUEUE);
+        // Where every packet of a load met a long queue, the path was busy all the time, whoever may have had little to send. A
+        // few packets say nothing: the queue may be another's, and what they make is no rate of the path.
+        let busy =
+            loaded && round.saw_queue(2 * self.base_rtt() + 4 * self.steadiness.variation() + BUSY_QUEUE);
         let limited = rate.app_limited && !rate.stretched && !busy;
         // A sender that pauses now and then, but sends faster than the path forwards when it does, has filled the pipe too.
         let strained =

@@ -145,6 +145,7 @@ fn ack(writer: &mut FrameWriter<'_>) -> bool {
         largest: 90,
         delay_us: 800,
         received_at_us: 7_000_000,
+        ect0: 70,
         congestion_experienced: 1,
     };
     let runs = [(80, 90), (40, 70), (1, 1)];

@@ -235,7 +235,7 @@ fn origin(from: usize, transmit: &Transmit) -> DatagramOrigin {
         },
         local_ip: Some(address(link, to).ip()),
         remote: address(link, from),
-        congestion_experienced: false,
+        ecn: transmit.ecn,
     }
 }
 

@@ -109,6 +109,7 @@ fn parse_acknowledgement_with_gaps(bencher: Bencher<'_, '_>, gaps: usize) {
         largest: 1000,
         delay_us: 0,
         received_at_us: 0,
+        ect0: 0,
         congestion_experienced: 0,
     };
     let runs = (0..=gaps as u64).map(|run| PacketNumber(LARGEST - 2 * run));

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use psmc_wire::ip::Ecn;
+
 /// The most datagrams that the kernel takes in one batch (`UDP_MAX_SEGMENTS` of older kernels).
 pub const MAX_SEGMENTS: usize = 64;
 
@@ -21,6 +23,8 @@ pub struct Transmit {
     pub remote: SocketAddr,
     /// The source address to send from, where the socket has several.
     pub local_ip: Option<IpAddr>,
+    /// The ECN codepoint of its datagrams.
+    pub ecn: Ecn,
     /// Bytes of every datagram of the batch but the last, which may be shorter.
     pub segment_size: usize,
     /// How many datagrams.
@@ -35,6 +39,7 @@ pub struct Batch {
     segment_size: usize,
     segments: usize,
     max_segments: usize,
+    ecn: Ecn,
     closed: bool,
 }
 
@@ -48,6 +53,7 @@ impl Batch {
             segment_size: 0,
             segments: 0,
             max_segments: max_segments.clamp(1, MAX_SEGMENTS),
+            ecn: Ecn::NotEct,
             closed: false,
         }
     }
@@ -68,6 +74,19 @@ impl Batch {
     #[must_use]
     pub fn segments(&self) -> usize {
         self.segments
+    }
+
+    /// The ECN codepoint of its datagrams.
+    pub(crate) fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    /// Whether a datagram with this ECN codepoint may be added: all of a batch have that of the first.
+    pub(crate) fn takes(&mut self, ecn: Ecn) -> bool {
+        if self.segments == 0 {
+            self.ecn = ecn;
+        }
+        self.ecn == ecn
     }
 
     /// Empties the batch.
@@ -112,6 +131,17 @@ mod tests {
         assert_eq!((batch.segments(), batch.contents().len()), (3, 2400));
         batch.clear();
         assert_eq!(batch.reserve(1400).map(|room| room.len()), Some(1400));
+    }
+
+    #[test]
+    fn the_first_datagram_decides_the_codepoint() {
+        let mut batch = Batch::new(64);
+        assert!(batch.takes(Ecn::NotEct) && batch.takes(Ecn::Ect0));
+        batch.reserve(100);
+        batch.commit(100);
+        assert!(batch.takes(Ecn::Ect0) && !batch.takes(Ecn::NotEct));
+        batch.clear();
+        assert!(batch.takes(Ecn::NotEct));
     }
 
     #[test]

@@ -88,6 +88,10 @@ pub(crate) trait Controller: Send + std::fmt::Debug {
     /// `lost_bytes` were declared lost, and `inflight` bytes are in flight without them.
     fn on_loss(&mut self, lost_bytes: u64, inflight: u64, now: Instant);
 
+    /// Routers have marked datagrams where they would have dropped them (RFC 3168): congestion, but nothing is lost. Called
+    /// with each acknowledgement that tells of marks, after [`on_loss`](Self::on_loss).
+    fn on_marks(&mut self, now: Instant);
+
     /// Bytes that may be in flight.
     fn window(&self) -> u64;
 

@@ -30,6 +30,8 @@ pub(crate) struct Feedback {
     pub(crate) delay: Option<(Duration, Instant)>,
     /// Bytes found lost.
     pub(crate) lost: u64,
+    /// Whether datagrams were marked by routers (ECN).
+    pub(crate) marked: bool,
     /// Whether there was nothing to send although the path would have taken it.
     pub(crate) idle: bool,
 }

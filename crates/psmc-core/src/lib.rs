@@ -41,7 +41,7 @@ pub use congestion::CongestionConfig;
 pub use egress::{ClassStatus, QueueCounters};
 pub use event::{Event, PeerId};
 pub use mss::ClampMss;
-pub use path::{PathAddress, PathCounters, PathState, Via};
+pub use path::{EcnState, EcnStatus, PathAddress, PathCounters, PathState, Via};
 pub use reorder::{AdaptiveBuffer, ReorderCounters, ReorderPolicy};
 pub use repair::{RepairCounters, RepairKind, UnknownRepair};
 pub use scheduler::{SchedulerKind, UnknownScheduler};

@@ -8,6 +8,7 @@ mod governor;
 mod hop;
 mod liveness;
 mod losses;
+mod marking;
 mod mtu;
 pub(crate) mod pacer;
 mod received;
@@ -30,6 +31,7 @@ pub(crate) use allowance::Allowance;
 pub(crate) use arrival::{Forecast, INITIAL_RTT, nanos};
 pub use hop::Via;
 pub use liveness::PathState;
+pub use marking::{EcnState, EcnStatus};
 pub(crate) use received::Arrival;
 pub(crate) use sent::Settled;
 
@@ -45,6 +47,7 @@ use governor::Governor;
 use hop::FirstHop;
 use liveness::Liveness;
 use losses::Losses;
+use marking::Marking;
 use mtu::PathMtu;
 use pacer::Pacer;
 use received::Received;
@@ -117,6 +120,7 @@ pub(crate) struct Path {
     /// When the bottleneck of the path will have forwarded what was sent, at the path's estimated rate.
     bottleneck: Instant,
     losses: Losses,
+    pub(crate) marking: Marking,
     outbox: VecDeque<Queued>,
     outbox_bytes: u64,
     response: Option<[u8; 8]>,
@@ -168,6 +172,7 @@ impl Path {
             pacer: Pacer::new(max_datagram, now),
             bottleneck: now,
             losses: Losses::default(),
+            marking: Marking::default(),
             outbox: VecDeque::new(),
             outbox_bytes: 0,
             response: None,
@@ -309,6 +314,7 @@ impl Path {
     pub(crate) fn move_to(&mut self, address: PathAddress, now: Instant) {
         self.address = address;
         self.refit(now);
+        self.marking.restart();
         self.liveness.probe_now(now);
     }
 
@@ -330,6 +336,7 @@ impl Path {
     fn restart(&mut self, now: Instant) {
         self.governor.on_restart(now);
         self.rates.on_restart(now);
+        self.marking.restart();
         self.rtt = RttEstimator::default();
     }
 

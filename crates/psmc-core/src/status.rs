@@ -7,7 +7,7 @@ use psmc_wire::frame::{PathStats, PathUse};
 use psmc_wire::ids::KeyBytes;
 
 use crate::egress::ClassStatus;
-use crate::path::{Path, PathAddress, PathCounters, PathState};
+use crate::path::{EcnStatus, Path, PathAddress, PathCounters, PathState};
 use crate::reorder::ReorderCounters;
 use crate::scheduler::SchedulerKind;
 use crate::session::{Refusal, Session, SessionCounters};
@@ -99,6 +99,8 @@ pub struct PathStatus {
     pub rate: Option<u64>,
     /// The share of the last hundred datagrams that was lost, 0 to 1.
     pub loss: f64,
+    /// What is known of ECN marks on it.
+    pub ecn: EcnStatus,
     /// The number of the bottleneck that it shares with other paths of the session, if its queue shows that it does.
     pub bottleneck: Option<usize>,
     /// Bytes sent and not acknowledged yet.
@@ -151,6 +153,7 @@ impl Path {
             min_rtt: self.rtt.min(),
             rate: self.bandwidth().map(|bytes| bytes * 8),
             loss: self.loss(),
+            ecn: self.marking.status(),
             bottleneck,
             inflight_bytes: self.sent.inflight_bytes(),
             counters: self.counters,

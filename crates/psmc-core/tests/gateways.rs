@@ -133,7 +133,7 @@ fn a_gateway_heeds_no_datagram_that_does_not_come_from_a_relay() {
     world.send(VAN, &packet(VAN, TCP, 1, 0, 500));
     world.settle();
     let arrival = world.now + ms(20);
-    let (to, mut datagram, _) = world.links[0].take_arrived(arrival).expect("the van sends");
+    let (to, mut datagram, ..) = world.links[0].take_arrived(arrival).expect("the van sends");
     assert_eq!(to, HQ);
     let elsewhere: SocketAddr = "192.0.2.9:5115".parse().expect("an address");
     for path in [0, 2] {

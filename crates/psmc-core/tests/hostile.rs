@@ -226,6 +226,7 @@ fn frames_that_cannot_be_true_are_refused() {
                 largest: PacketNumber(last).truncated(),
                 delay_us: 0,
                 received_at_us: 0,
+                ect0: 0,
                 congestion_experienced: 0,
             };
             let all = PacketRange { first: PacketNumber(0), last: PacketNumber(last) };

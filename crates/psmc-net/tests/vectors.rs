@@ -63,6 +63,7 @@ fn ack_and_packet(document: &Document, mut writer: FrameWriter<'_>) -> usize {
         largest: 0x105,
         delay_us: 1200,
         received_at_us: 0x00bc_5a46,
+        ect0: 0,
         congestion_experienced: 0,
     };
     let ranges = [run(0x102, 0x105), run(0xf6, 0xff)];

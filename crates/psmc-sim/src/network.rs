@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use ipnet::IpNet;
+use psmc_wire::ip::Ecn;
 
 pub use cable::{LinkEnd, LinkSetup};
 pub use nat::NatKind;
@@ -267,7 +268,7 @@ impl Network {
             let Arrival { mut packet, copies, corrupt_bit, congestion_experienced, .. } = arrival;
             packet.damaged |= corrupt_bit.is_some();
             if congestion_experienced {
-                packet.mark_congestion();
+                packet.set_ecn(Ecn::Ce);
             }
             for _ in 1..copies {
                 self.accept(host, Some(link), packet.clone(), now);

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use psmc_wire::ip::Ecn;
 use smoltcp::wire::{
     Icmpv4Message, Icmpv4Packet, Icmpv6Message, Icmpv6Packet, IpProtocol, Ipv4Packet, Ipv6Packet, UdpPacket,
 };
@@ -13,9 +14,6 @@ const IPV4_HEADER: usize = 20;
 const IPV6_HEADER: usize = 40;
 const UDP_HEADER: usize = 8;
 const ECHO_HEADER: usize = 8;
-
-/// The mark of a queue that was too long (RFC 3168 §5).
-const CONGESTION_EXPERIENCED: u8 = 0b11;
 
 /// An IP packet with a complete header, and one of TCP, UDP or ICMP echo behind it if it says so.
 ///
@@ -198,23 +196,23 @@ impl Packet {
         Icmpv4Packet::new_unchecked(self.body()).echo_seq_no()
     }
 
-    /// Whether a queue on its way was too long.
-    pub(crate) fn has_met_congestion(&self) -> bool {
-        self.ecn() == CONGESTION_EXPERIENCED
+    /// What it says of congestion (ECN, RFC 3168 §5).
+    pub(crate) fn ecn(&self) -> Ecn {
+        Ecn::of(if self.is_ipv4() {
+            Ipv4Packet::new_unchecked(&self.bytes).ecn()
+        } else {
+            Ipv6Packet::new_unchecked(&self.bytes).traffic_class()
+        })
     }
 
-    /// Whether it says that it can be marked (ECN).
-    pub(crate) fn is_ecn_capable(&self) -> bool {
-        self.ecn() != 0
-    }
-
-    /// Marks it.
-    pub(crate) fn mark_congestion(&mut self) {
+    /// Changes what it says of congestion.
+    pub(crate) fn set_ecn(&mut self, ecn: Ecn) {
         if self.is_ipv4() {
-            Ipv4Packet::new_unchecked(&mut self.bytes).set_ecn(CONGESTION_EXPERIENCED);
+            Ipv4Packet::new_unchecked(&mut self.bytes).set_ecn(ecn as u8);
         } else {
             let class = Ipv6Packet::new_unchecked(&self.bytes).traffic_class();
-            Ipv6Packet::new_unchecked(&mut self.bytes).set_traffic_class(class | CONGESTION_EXPERIENCED);
+            let others = class & !(Ecn::Ce as u8);
+            Ipv6Packet::new_unchecked(&mut self.bytes).set_traffic_class(others | ecn as u8);
         }
     }
 
@@ -282,14 +280,6 @@ impl Packet {
         } else {
             let kind = if request { Icmpv6Message::EchoRequest } else { Icmpv6Message::EchoReply };
             Icmpv6Packet::new_unchecked(self.body_mut()).set_msg_type(kind);
-        }
-    }
-
-    fn ecn(&self) -> u8 {
-        if self.is_ipv4() {
-            Ipv4Packet::new_unchecked(&self.bytes).ecn()
-        } else {
-            Ipv6Packet::new_unchecked(&self.bytes).traffic_class() & CONGESTION_EXPERIENCED
         }
     }
 
@@ -387,14 +377,14 @@ mod tests {
     fn hops_and_marks() {
         let mut packet = Packet::udp(address("10.0.0.1:5"), address("10.0.0.2:6"), &[]);
         assert_eq!((0..100).take_while(|_| packet.take_hop()).count(), 63);
-        assert!(!packet.is_ecn_capable(), "its sender does not know of ECN");
-        packet.mark_congestion();
-        assert!(packet.has_met_congestion());
+        assert_eq!(packet.ecn(), Ecn::NotEct, "its sender does not know of ECN");
+        packet.set_ecn(Ecn::Ce);
+        assert_eq!(packet.ecn(), Ecn::Ce);
         let mut v6 = Packet::udp(address("[fd00::1]:5"), address("[fd00::2]:6"), &[]);
         v6.bytes[1] |= 0x20;
-        assert!(v6.is_ecn_capable() && !v6.has_met_congestion());
-        v6.mark_congestion();
-        assert!(v6.has_met_congestion());
+        assert_eq!(v6.ecn(), Ecn::Ect0);
+        v6.set_ecn(Ecn::Ce);
+        assert_eq!(v6.ecn(), Ecn::Ce);
     }
 
     #[test]

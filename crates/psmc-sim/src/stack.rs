@@ -3,6 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
+use psmc_wire::ip::Ecn;
+
 use crate::ids::{HostId, LinkId};
 use crate::network::Network;
 use crate::packet::Packet;
@@ -30,12 +32,18 @@ impl Stack {
 
     /// Sends a datagram from a port of a host, from the address that fits if there is none given.
     pub(crate) fn send_datagram(&mut self, from: &UdpSource, to: SocketAddr, payload: &[u8]) {
+        self.send_marked(from, to, Ecn::NotEct, payload);
+    }
+
+    /// The same with this ECN codepoint.
+    pub(crate) fn send_marked(&mut self, from: &UdpSource, to: SocketAddr, ecn: Ecn, payload: &[u8]) {
         let UdpSource { host, local, port, bound } = *from;
         let Some(ip) = local.or_else(|| self.network.source(host, to.ip(), bound)) else {
             return;
         };
         if ip.is_ipv4() == to.is_ipv4() {
-            let packet = Packet::udp(SocketAddr::new(ip, port), to, payload);
+            let mut packet = Packet::udp(SocketAddr::new(ip, port), to, payload);
+            packet.set_ecn(ecn);
             self.network.send(host, packet, bound, self.now);
         }
     }

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::process::Output;
 
 use psmcd::api::{
-    Batches, Carrier, ClassStatus, ControlStatus, PathSpec, PathState, PathStatus, PeerPaths, PeerReport,
-    PeerRoutes, PeerState, PeerStatus, RateLimit, RegisterSpec, Request, Response, RouteSpec, RouteStatus,
-    RoutesStatus, Server, SiteStatus, Status, WaitFor, WantedState,
+    Batches, Carrier, ClassStatus, ControlStatus, PathEcn, PathSpec, PathState, PathStatus, PeerPaths,
+    PeerReport, PeerRoutes, PeerState, PeerStatus, RateLimit, RegisterSpec, Request, Response, RouteSpec,
+    RouteStatus, RoutesStatus, Server, SiteStatus, Status, WaitFor, WantedState,
 };
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -69,6 +69,8 @@ fn path(name: &str) -> PathStatus {
         rtt_var_ms: None,
         mtu: 1500,
         loss_pct: 0.0,
+        ecn: PathEcn::Trying,
+        marked_pct: 0.0,
         bottleneck: None,
         rate_mbps: None,
         tx_bytes: 240,
@@ -90,6 +92,8 @@ fn busy_path() -> PathStatus {
         rtt_var_ms: Some(2.5),
         mtu: 1500,
         loss_pct: 0.42,
+        ecn: PathEcn::Capable,
+        marked_pct: 1.3,
         rate_mbps: Some(18.3),
         tx_bytes: 1_234_567_890,
         rx_bytes: 98_765_432,

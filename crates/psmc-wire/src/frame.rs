@@ -55,8 +55,10 @@ pub struct AckHeader {
     /// The receiver's clock when the largest arrived, in microseconds, wrapping, from an arbitrary origin that
     /// is the same for all paths: differences between paths of one-way delays need no synchronised clocks.
     pub received_at_us: u32,
+    /// How many datagrams of the path arrived as the ECN codepoint ECT(0), wrapping.
+    pub ect0: u16,
     /// How many datagrams of the path arrived with an ECN congestion-experienced mark, wrapping.
-    pub congestion_experienced: u32,
+    pub congestion_experienced: u16,
 }
 
 /// What a receiver measured on one path since the session began. Delays are signed, in two's complement.

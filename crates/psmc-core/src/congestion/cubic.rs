@@ -117,6 +117,22 @@ impl Cubic {
         }
     }
 
+    /// Reduces the window, once for all that is lost or marked of one round trip.
+    fn reduce(&mut self, now: Instant) {
+        // What is found lost now was sent a round trip ago at the latest.
+        let sent_at = now.checked_sub(self.smoothed_rtt()).unwrap_or(now);
+        if self.is_recovering(sent_at) {
+            return;
+        }
+        // Fast convergence (§4.7): who reaches less than before leaves room for those who come.
+        let fell_short = self.window < self.plateau;
+        self.plateau = if fell_short { self.window * (1.0 + BETA) / 2.0 } else { self.window };
+        self.window = (self.window * BETA).max(LEAST_WINDOW);
+        self.threshold = self.window;
+        self.epoch = None;
+        self.reduced_at = Some(now);
+    }
+
     fn smoothed_rtt(&self) -> Duration {
         self.rtt.unwrap_or(INITIAL_RTT)
     }
@@ -189,20 +205,12 @@ impl Controller for Cubic {
         self.last_ack_at = Some(now);
     }
 
-    /// Reduces the window, once for all that is lost of one round trip.
     fn on_loss(&mut self, _lost_bytes: u64, _inflight: u64, now: Instant) {
-        // What is found lost now was sent a round trip ago at the latest.
-        let sent_at = now.checked_sub(self.smoothed_rtt()).unwrap_or(now);
-        if self.is_recovering(sent_at) {
-            return;
-        }
-        // Fast convergence (§4.7): who reaches less than before leaves room for those who come.
-        let fell_short = self.window < self.plateau;
-        self.plateau = if fell_short { self.window * (1.0 + BETA) / 2.0 } else { self.window };
-        self.window = (self.window * BETA).max(LEAST_WINDOW);
-        self.threshold = self.window;
-        self.epoch = None;
-        self.reduced_at = Some(now);
+        self.reduce(now);
+    }
+
+    fn on_marks(&mut self, now: Instant) {
+        self.reduce(now);
     }
 
     fn window(&self) -> u64 {
@@ -233,7 +241,7 @@ impl Controller for Cubic {
     }
 }
 
-/// What is left of the window after a loss (`β_cubic`, RFC 9438 §4.6).
+/// What is left of the window after a loss or a mark (`β_cubic`, RFC 9438 §4.6).
 const BETA: f64 = 0.7;
 
 /// The steepness of the curve, datagrams per second cubed (§5.1).

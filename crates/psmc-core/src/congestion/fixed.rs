@@ -31,6 +31,8 @@ impl Controller for Fixed {
 
     fn on_loss(&mut self, _lost_bytes: u64, _inflight: u64, _now: Instant) {}
 
+    fn on_marks(&mut self, _now: Instant) {}
+
     fn window(&self) -> u64 {
         bytes_in(self.rate, self.rtt + SLACK).max(self.floor)
     }
@@ -67,13 +69,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_its_rate_through_loss_and_gives_room_for_the_round_trip() {
+    fn keeps_its_rate_through_loss_and_marks_and_gives_room_for_the_round_trip() {
         let now = Instant::now();
         let mut fixed = Fixed::new(1_250_000, 1400);
         let sample = AckSample { rtt: Some(Duration::from_millis(100)), ..AckSample::default() };
         for _ in 0..100 {
             fixed.on_ack(&sample, now);
             fixed.on_loss(100_000, 0, now);
+            fixed.on_marks(now);
         }
         assert_eq!(fixed.pacing_rate(), 1_250_000);
         assert!((187_000..190_000).contains(&fixed.window()), "{}", fixed.window());

@@ -11,12 +11,13 @@ use crate::windowed::WindowedMin;
 /// Sends what the path was seen to deliver, after BBR (draft-ietf-ccwg-bbr).
 ///
 /// ```text
-/// Startup ──(no growth, queue, loss)──> Drain
+/// Startup ──(no growth, queue, loss,
+///            or a mark)─────────────> Drain
 /// Drain ────(queue empty)─────────────> Cruise
 /// Cruise ───(some rounds; at once
 ///            if not confirmed)────────> Probe
 /// Cruise ───(best RTT long not seen)──> Refresh ──(two rounds)──> Cruise
-/// Probe ────(no growth, or loss)──────> Drain, or Cruise where it met no queue
+/// Probe ────(no growth, loss or mark)─> Drain, or Cruise where it met no queue
 /// Probe ────(growth)──────────────────> Probe, and if it grows again, or was not confirmed: Startup
 /// any ──────(much slower than before)─> Drain
 /// ```
@@ -46,7 +47,7 @@ pub(crate) struct Model {
     chance: ChanceLoss,
     /// Rounds in a row that were as if the pipe were full.
     filled_rounds: u32,
-    /// Whether a queue overflowed in the last round.
+    /// Whether a queue overflowed in the last round, or would have if it did not mark.
     overflown: bool,
     /// By how much the delays of successive datagrams differ, as the peer measured it.
     jitter: Duration,
@@ -68,9 +69,9 @@ pub(crate) struct Model {
     hint: Option<u64>,
     /// How round trips grow while a queue does. On a slow path a round takes long by then.
     rise: Rise,
-    /// When something was last lost.
+    /// When something was last lost, or marked.
     lost_at: Option<Instant>,
-    /// Consecutive rounds that delivered much less than believed, and that lost too much.
+    /// Consecutive rounds that delivered much less than believed, and that lost too much or were marked.
     slow_rounds: u32,
     lossy_rounds: u32,
 }
@@ -132,7 +133,7 @@ impl Model {
             }
             self.steadiness.on_round(least);
         }
-        let lossy = round.is_lossy(self.datagram_size, self.base_rtt(), &self.chance);
+        let lossy = round.marked || round.is_lossy(self.datagram_size, self.base_rtt(), &self.chance);
         if loaded && !lossy {
             self.chance.on_round(round.lost, round.acked + round.lost);
         }
@@ -167,7 +168,8 @@ impl Model {
         let base = self.base_rtt();
         let filled = loaded && round.filled_pipe(base, self.jitter);
         self.filled_rounds = if filled { self.filled_rounds + 1 } else { 0 };
-        self.overflown = round.has_overflown(self.datagram_size, base, self.jitter, &self.chance);
+        self.overflown =
+            round.marked || round.has_overflown(self.datagram_size, base, self.jitter, &self.chance);
         self.has_queue = loaded && round.has_queue(base, self.steadiness.variation());
         self.is_clear = loaded && !self.has_queue && !lossy;
     }
@@ -361,6 +363,14 @@ impl Controller for Model {
         if self.phase == Phase::Probe
             && self.round.is_lossy(self.datagram_size, self.base_rtt(), &self.chance)
         {
+            self.enter(Phase::Drain, now);
+        }
+    }
+
+    fn on_marks(&mut self, now: Instant) {
+        self.round.marked = true;
+        self.lost_at = Some(now);
+        if matches!(self.phase, Phase::Startup | Phase::Probe) {
             self.enter(Phase::Drain, now);
         }
     }

@@ -10,6 +10,8 @@ pub(crate) struct Round {
     /// Bytes acknowledged, and declared lost.
     pub(crate) acked: u64,
     pub(crate) lost: u64,
+    /// Whether routers have marked any of it: a queue is too long, and says so before it overflows.
+    pub(crate) marked: bool,
     /// The smallest round-trip time in it, and of how many.
     pub(crate) min_rtt: Option<Duration>,
     pub(crate) rtt_samples: u32,
@@ -219,11 +221,8 @@ mod tests {
     const RTT: Duration = Duration::from_millis(20);
 
     fn is_lossy(acked: u64, lost: u64, min_rtt: Duration) -> bool {
-        Round { acked, lost, min_rtt: Some(min_rtt), rtt_samples: 1, max_rtt: min_rtt }.is_lossy(
-            1000,
-            RTT,
-            &ChanceLoss::default(),
-        )
+        let round = Round { acked, lost, min_rtt: Some(min_rtt), ..Round::default() };
+        round.is_lossy(1000, RTT, &ChanceLoss::default())
     }
 
     #[test]

@@ -120,6 +120,9 @@ impl Group {
         if feedback.lost > 0 {
             self.controller.on_loss(feedback.lost, inflight, now);
         }
+        if feedback.marked {
+            self.controller.on_marks(now);
+        }
         let round_trips = self.round_trips(paths);
         let sample = AckSample { inflight, ..self.sample(id, feedback, round_trips, now) };
         self.controller.on_ack(&sample, now);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use psmc_wire::crypto::TAG_LEN;
 use psmc_wire::datagram::{HEADER_LEN, TIMESTAMP_LEN};
 use psmc_wire::frame::{DATA_OVERHEAD, DATA_OVERHEAD_WITH_LENGTH, DataFrame, FrameWriter, PADDING};
+use psmc_wire::ip::Ecn;
 
 use super::sent::SentDatagram;
 use super::timing::PING_INTERVAL;
@@ -38,10 +39,14 @@ impl Path {
     pub(crate) fn emit(&mut self, key: &SealingKey, clock: &SessionClock, batch: &mut Batch, now: Instant) {
         while self.wants_to_send(now) {
             if let Some(size) = self.next_mtu_probe(now) {
-                // It travels alone, so that nothing else is lost with it.
-                if batch.segments() == 0 {
+                // It travels alone, so that nothing else is lost with it, and is not lost for another reason.
+                if batch.segments() == 0 && batch.takes(Ecn::NotEct) {
                     self.emit_mtu_probe(size, key, clock, batch, now);
                 }
+                break;
+            }
+            let ecn = self.ecn(now);
+            if !batch.takes(ecn) {
                 break;
             }
             let (is_first, token) = (batch.segments() == 0, self.next_token);
@@ -70,8 +75,16 @@ impl Path {
             let len = front + content.frames + TAG_LEN;
             self.seal(&mut datagram[..len], key, clock, now);
             batch.commit(len);
-            self.on_sent(len, content, now);
+            self.on_sent(len, content, ecn, now);
         }
+    }
+
+    /// The ECN codepoint of what leaves now. Only data tries whether the network takes marks: of what nobody acknowledges
+    /// nobody would learn that it is gone.
+    fn ecn(&self, now: Instant) -> Ecn {
+        let marks = self.state() == PathState::Active
+            && (self.marking.is_capable() || self.marking.is_trying() && self.may_send_data(now));
+        if marks { Ecn::Ect0 } else { Ecn::NotEct }
     }
 
     fn next_mtu_probe(&mut self, now: Instant) -> Option<u16> {
@@ -105,6 +118,7 @@ impl Path {
             sent_at: now,
             bytes: size,
             ack_eliciting: false,
+            is_ect: false,
             snapshot,
             packets: Vec::new(),
             path_use: None,
@@ -198,7 +212,7 @@ impl Path {
     }
 
     /// Keeps the books about a datagram that has been sealed.
-    fn on_sent(&mut self, len: usize, content: Content, now: Instant) {
+    fn on_sent(&mut self, len: usize, content: Content, ecn: Ecn, now: Instant) {
         let inflight = self.sent.inflight_bytes();
         let snapshot = self.rates.on_sent(now, inflight);
         let bytes = u16::try_from(len).unwrap_or(u16::MAX);
@@ -215,10 +229,15 @@ impl Path {
         } else {
             self.note_answer(now);
         }
+        let is_ect = ecn == Ecn::Ect0;
+        if is_ect {
+            self.marking.on_sent(content.eliciting && expected, now);
+        }
         self.sent.push(SentDatagram {
             sent_at: now,
             bytes,
             ack_eliciting: content.eliciting && expected,
+            is_ect,
             snapshot,
             packets: content.packets,
             path_use: self.use_in_datagram.take(),

@@ -59,6 +59,14 @@ impl Governor {
         }
     }
 
+    /// The queue of the bottleneck was long enough for datagrams to be marked.
+    pub(super) fn on_marks(&mut self, now: Instant) {
+        if self.share.is_none() {
+            self.controller.on_marks(now);
+            self.settle();
+        }
+    }
+
     /// The path forwards at about this rate, bytes per second.
     pub(super) fn on_hint(&mut self, rate: u64) {
         self.controller.on_hint(rate);

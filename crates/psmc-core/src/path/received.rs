@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use psmc_wire::PacketNumber;
 use psmc_wire::frame::{AckHeader, FrameWriter, PathStats};
 use psmc_wire::ids::PathId;
+use psmc_wire::ip::Ecn;
 
 use crate::clock::SessionClock;
 use crate::replay::{PATH_WORDS, ReplayWindow};
@@ -35,7 +36,7 @@ pub(crate) struct Arrival {
     pub(crate) packet_number: PacketNumber,
     pub(crate) bytes: usize,
     pub(crate) sent_at_us: u32,
-    pub(crate) congestion_experienced: bool,
+    pub(crate) ecn: Ecn,
     pub(crate) ack_eliciting: bool,
     pub(crate) carries_data: bool,
 }
@@ -46,7 +47,8 @@ pub(crate) struct Received {
     pub(crate) window: ReplayWindow<PATH_WORDS>,
     delay: Delay,
     stats: PathStats,
-    congestion_experienced: u32,
+    ect0: u16,
+    congestion_experienced: u16,
     largest_at: Option<Instant>,
     newest_sent_at_us: Option<u32>,
     unacknowledged: u32,
@@ -64,8 +66,10 @@ impl Received {
         self.heard_at = Some(now);
         self.stats.packets += 1;
         self.stats.bytes += arrival.bytes as u64;
-        if arrival.congestion_experienced {
-            self.congestion_experienced = self.congestion_experienced.wrapping_add(1);
+        match arrival.ecn {
+            Ecn::Ect0 => self.ect0 = self.ect0.wrapping_add(1),
+            Ecn::Ce => self.congestion_experienced = self.congestion_experienced.wrapping_add(1),
+            Ecn::NotEct | Ecn::Ect1 => {}
         }
         self.delay.on_sample(clock.one_way_delay(arrival.sent_at_us, now), now);
         if arrival.packet_number >= expected {
@@ -105,6 +109,7 @@ impl Received {
             largest: largest.truncated(),
             delay_us: u32::try_from(delay.as_micros()).unwrap_or(u32::MAX),
             received_at_us: clock.timestamp(at),
+            ect0: self.ect0,
             congestion_experienced: self.congestion_experienced,
         };
         writer.ack(&header, self.window.ranges())
@@ -236,7 +241,7 @@ mod tests {
             packet_number: PacketNumber(pn),
             bytes: 100,
             sent_at_us: 0,
-            congestion_experienced: false,
+            ecn: Ecn::NotEct,
             ack_eliciting: true,
             carries_data: true,
         }

@@ -39,6 +39,8 @@ pub(crate) struct SentDatagram {
     pub(crate) bytes: u16,
     /// Whether an acknowledgement is expected.
     pub(crate) ack_eliciting: bool,
+    /// Whether it left as ECT(0).
+    pub(crate) is_ect: bool,
     pub(crate) snapshot: Snapshot,
     /// The inner packets inside, kept until they are known to have arrived.
     pub(crate) packets: Vec<Queued>,

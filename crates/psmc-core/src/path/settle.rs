@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use psmc_wire::frame::AckFrame;
+use psmc_wire::PacketNumber;
+use psmc_wire::frame::{AckFrame, AckHeader};
 
 use super::Path;
+use super::marking::EcnCounts;
 use super::received::MAX_ACK_DELAY;
 use super::sent::{NeverSent, Settled};
 use crate::clock::SessionClock;
@@ -26,7 +28,8 @@ impl Path {
         clock: &SessionClock,
         now: Instant,
     ) -> Result<(), NeverSent> {
-        let ranges = ack.ranges(self.sent.next_number());
+        let next = self.sent.next_number();
+        let ranges = ack.ranges(next);
         let largest_sent_at = self.sent.acknowledge(ranges.clone(), acked)?;
         let delay = Duration::from_micros(u64::from(ack.header.delay_us)).min(2 * MAX_ACK_DELAY);
         if let Some((size, sent_at)) = self.mtu.on_ack(&ranges, now) {
@@ -50,8 +53,19 @@ impl Path {
             queued = Some((sent_at, queueing));
         }
         self.detect_lost(lost, now);
+        self.heed_marks(ack.largest(next), &ack.header, acked, now);
         self.feed_controller(acked, queued, now);
         Ok(())
+    }
+
+    /// What an acknowledgement up to `largest` says of ECN marks (RFC 9000 §13.4.2.1).
+    fn heed_marks(&mut self, largest: PacketNumber, header: &AckHeader, acked: &Settled, now: Instant) {
+        let ect = acked.datagrams.iter().filter(|datagram| datagram.is_ect).count();
+        let counts = EcnCounts { ect0: header.ect0, marked: header.congestion_experienced };
+        if self.marking.on_ack(largest, ect, counts) {
+            self.feedback.marked = true;
+            self.governor.on_marks(now);
+        }
     }
 
     /// A probe of `size` bytes took so long. By how much that is longer than a small datagram takes, the path is slow.
@@ -103,6 +117,9 @@ impl Path {
         }
         for datagram in &lost.datagrams[before..] {
             self.mtu.on_lost(datagram.bytes, datagram.sent_at);
+            if datagram.is_ect {
+                self.marking.on_lost(datagram.sent_at);
+            }
         }
         self.mtu.judge(now);
     }

@@ -27,6 +27,7 @@ impl Path {
         if self.silence_deadline().is_some_and(|at| at <= now) {
             if self.is_proven() {
                 self.mtu.on_silence(self.sent.oldest_bytes());
+                self.marking.on_silence();
             }
             self.liveness.on_silence(self.smoothed_rtt(), now);
         }

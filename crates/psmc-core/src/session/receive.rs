@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use psmc_wire::crypto::TAG_LEN;
 use psmc_wire::datagram::{HEADER_LEN, Header, split_timestamp};
 use psmc_wire::frame::{AckFrame, DataFrame, Frame, Frames, PathStats};
+use psmc_wire::ip::Ecn;
 use psmc_wire::ip::transport::{Checksum, ChecksumPlace};
 use psmc_wire::{Bucket, FlowSeq, PacketBuf, PacketNumber, PathId};
 
@@ -47,8 +48,8 @@ pub struct DatagramOrigin {
     pub local_ip: Option<IpAddr>,
     /// The address it came from.
     pub remote: SocketAddr,
-    /// Whether it carries an ECN congestion-experienced mark.
-    pub congestion_experienced: bool,
+    /// The ECN codepoint that it arrived with.
+    pub ecn: Ecn,
 }
 
 /// An inner packet of the peer.
@@ -159,9 +160,9 @@ impl Session {
             ack_eliciting |= frame.is_ack_eliciting();
             carries_data |= matches!(frame, Frame::Data(_) | Frame::Repair(_));
         }
-        let congestion_experienced = origin.congestion_experienced || header.marks.congestion_experienced;
-        let arrival =
-            Arrival { packet_number, bytes, sent_at_us, congestion_experienced, ack_eliciting, carries_data };
+        // A relay says so by a mark of its own.
+        let ecn = if header.marks.congestion_experienced { Ecn::Ce } else { origin.ecn };
+        let arrival = Arrival { packet_number, bytes, sent_at_us, ecn, ack_eliciting, carries_data };
         self.follow_peer(index, packet_number, origin, shared, now);
         self.paths[index].received.on_datagram(arrival, &self.clock, now);
         self.handle_frames(index, Frames::new(frames), sent_at_us, shared, now)

@@ -113,6 +113,7 @@ impl Session {
             // The peer must hear from the address it has called. What this site opens leaves from whatever address its
             // link has at the moment: to insist on the former one would silence a site that moves.
             local_ip: address.local_ip.filter(|_| !path.opened_here),
+            ecn: batch.ecn(),
             segment_size: batch.segment_size(),
             segments: batch.segments(),
         }

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use psmc_wire::ip::Ecn;
+
 /// Headers of IPv4 and UDP, in bytes.
 const OUTER_HEADERS: usize = 28;
 
@@ -13,6 +15,21 @@ struct Flying {
     to: usize,
     datagram: Vec<u8>,
     from: SocketAddr,
+    ecn: Ecn,
+}
+
+/// What a link makes of datagrams that can be marked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EcnTreatment {
+    /// They pass as all others do.
+    #[default]
+    Passes,
+    /// They lose what tells that they can be marked.
+    Bleaches,
+    /// They are lost.
+    Drops,
+    /// They arrive marked, whatever the queue.
+    MarksAll,
 }
 
 /// Both directions of a link; index 0 is from the van.
@@ -34,6 +51,14 @@ pub struct Link {
     pub reorder_one_in: u32,
     /// Until then whatever is on its way waits, and nothing is lost.
     pub stalled_until: Option<Instant>,
+    /// What becomes of datagrams that can be marked.
+    pub ecn: EcnTreatment,
+    /// How long the queue is beyond which they are marked; `None`: never.
+    pub marks_beyond: Option<Duration>,
+    /// The longest that a datagram has waited in a queue.
+    pub longest_wait: Duration,
+    /// Datagrams that were marked.
+    pub marked: u64,
     /// Whether each direction lets anything through.
     pub passes: [bool; 2],
     /// The address that the far end sees instead of the van's own: a NAT that may change its mind.
@@ -57,6 +82,10 @@ impl Link {
             duplicate_one_in: 0,
             reorder_one_in: 0,
             stalled_until: None,
+            ecn: EcnTreatment::default(),
+            marks_beyond: None,
+            longest_wait: Duration::ZERO,
+            marked: 0,
             passes: [true; 2],
             nat: None,
             carried_bytes: [0; 2],
@@ -74,6 +103,16 @@ impl Link {
 
     pub fn loss_one_in(mut self, n: u32) -> Self {
         self.loss_one_in = n;
+        self
+    }
+
+    pub fn ecn(mut self, treatment: EcnTreatment) -> Self {
+        self.ecn = treatment;
+        self
+    }
+
+    pub fn marks_beyond(mut self, waited: Duration) -> Self {
+        self.marks_beyond = Some(waited);
         self
     }
 
@@ -101,21 +140,19 @@ impl Link {
         self.stalled_until = None;
     }
 
-    pub fn send(&mut self, from: usize, datagram: &[u8], address: SocketAddr, now: Instant) {
-        self.send_late(from, datagram, address, Duration::ZERO, now);
-    }
-
-    /// The same for a datagram that is on its way for so much longer.
-    pub fn send_late(
+    /// A datagram sets out from an end. It is on its way for longer by `late`.
+    pub fn send(
         &mut self,
         from: usize,
         datagram: &[u8],
         address: SocketAddr,
+        ecn: Ecn,
         late: Duration,
         now: Instant,
     ) {
         let too_big = self.mtu.is_some_and(|mtu| datagram.len() + OUTER_HEADERS > mtu.into());
-        if too_big || !self.passes[from] || self.draws(self.loss_one_in) {
+        let vanishes = ecn != Ecn::NotEct && self.ecn == EcnTreatment::Drops;
+        if too_big || vanishes || !self.passes[from] || self.draws(self.loss_one_in) {
             self.dropped += 1;
             return;
         }
@@ -124,6 +161,8 @@ impl Link {
             self.dropped += 1;
             return;
         }
+        let ecn = self.treat(ecn, start - now);
+        self.longest_wait = self.longest_wait.max(start - now);
         let bits = (datagram.len() + OUTER_HEADERS) as u64 * 8;
         let time = self.rate.map_or(0, |rate| bits * 1_000_000_000 / rate);
         let end = start + Duration::from_nanos(time);
@@ -134,7 +173,21 @@ impl Link {
         let arrives = end + late + self.delay + detour.unwrap_or_default();
         for _ in 0..1 + u32::from(self.draws(self.duplicate_one_in)) {
             let datagram = datagram.to_vec();
-            self.put(from, Flying { arrives, to: 1 - from, datagram, from: seen });
+            self.put(from, Flying { arrives, to: 1 - from, datagram, from: seen, ecn });
+        }
+    }
+
+    /// The codepoint behind the link of a datagram that has waited so long.
+    fn treat(&mut self, ecn: Ecn, waited: Duration) -> Ecn {
+        let is_long = self.marks_beyond.is_some_and(|limit| waited > limit);
+        match self.ecn {
+            _ if ecn == Ecn::NotEct => Ecn::NotEct,
+            EcnTreatment::Bleaches => Ecn::NotEct,
+            EcnTreatment::Passes if !is_long => ecn,
+            EcnTreatment::Passes | EcnTreatment::Drops | EcnTreatment::MarksAll => {
+                self.marked += 1;
+                Ecn::Ce
+            }
         }
     }
 
@@ -157,14 +210,14 @@ impl Link {
         Some(self.stalled_until.map_or(first, |until| first.max(until)))
     }
 
-    pub fn take_arrived(&mut self, now: Instant) -> Option<(usize, Vec<u8>, SocketAddr)> {
+    pub fn take_arrived(&mut self, now: Instant) -> Option<(usize, Vec<u8>, SocketAddr, Ecn)> {
         if self.stalled_until.is_some_and(|until| now < until) {
             return None;
         }
         for from in [0, 1] {
             while let Some(flying) = self.flying[from].pop_front_if(|flying| flying.arrives <= now) {
                 if self.passes[from] {
-                    return Some((flying.to, flying.datagram, flying.from));
+                    return Some((flying.to, flying.datagram, flying.from, flying.ecn));
                 }
             }
         }

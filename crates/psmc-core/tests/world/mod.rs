@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use evil::Handed;
 pub use evil::{Evil, Trick};
-pub use link::Link;
+pub use link::{EcnTreatment, Link};
 use psmc_core::{
     Batch, ClampMss, ClassConfig, CongestionConfig, ConnectionId, DatagramOrigin, Event, PathConfig,
     PathState, PeerConfig, PeerError, PeerId, PeerStatus, ReorderPolicy, RepairKind, SchedulerKind, Site,
@@ -29,6 +29,7 @@ use psmc_core::{
 use psmc_wire::PathId;
 use psmc_wire::control::Message;
 use psmc_wire::crypto::{Aead, Role};
+use psmc_wire::ip::Ecn;
 use refusal::Refusals;
 pub use relay::Relays;
 
@@ -314,9 +315,9 @@ impl World {
 
     fn deliver_datagrams(&mut self) {
         for link in 0..self.links.len() {
-            while let Some((to, mut datagram, from_address)) = self.links[link].take_arrived(self.now) {
+            while let Some((to, mut datagram, from_address, ecn)) = self.links[link].take_arrived(self.now) {
                 let (copy, before) = (datagram.clone(), self.refused(to));
-                self.inject(link, to, &mut datagram, from_address);
+                self.inject_marked(link, to, &mut datagram, from_address, ecn);
                 if self.refused(to) == before {
                     self.tapped.push_front((link, to, copy));
                     self.tapped.truncate(64);
@@ -332,11 +333,15 @@ impl World {
 
     /// A datagram arrives at an end from that link, whoever sent it.
     pub fn inject(&mut self, link: usize, to: usize, datagram: &mut [u8], remote: SocketAddr) {
+        self.inject_marked(link, to, datagram, remote, Ecn::NotEct);
+    }
+
+    fn inject_marked(&mut self, link: usize, to: usize, datagram: &mut [u8], remote: SocketAddr, ecn: Ecn) {
         let origin = DatagramOrigin {
             socket: if to == VAN { SocketId(link as u32) } else { HQ_SOCKET },
             local_ip: Some(address(link, to).ip()),
             remote,
-            congestion_experienced: false,
+            ecn,
         };
         self.ends[to].site.handle_datagram(datagram, &origin, self.now);
     }
@@ -427,19 +432,22 @@ impl World {
                 honest.extend(std::iter::from_fn(|| self.relays.poll(link, self.now)));
             }
             for (to, datagram, address) in honest {
-                self.hand(Handed { link, from: 1 - to, datagram, address, late: Duration::ZERO });
+                self.hand(
+                    Handed { link, from: 1 - to, datagram, address, late: Duration::ZERO },
+                    transmit.ecn,
+                );
             }
         }
     }
 
     /// Puts into a link what whoever stands in it makes of a datagram.
-    fn hand(&mut self, honest: Handed) {
+    fn hand(&mut self, honest: Handed, ecn: Ecn) {
         let handed = match self.evils.get_mut(&honest.link) {
             Some(evil) => evil.handle(honest, self.links.len()),
             None => vec![honest],
         };
         for Handed { link, from, datagram, address, late } in handed {
-            self.links[link].send_late(from, &datagram, address, late, self.now);
+            self.links[link].send(from, &datagram, address, ecn, late, self.now);
         }
     }
 

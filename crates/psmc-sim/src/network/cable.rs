@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use ipnet::IpNet;
+use psmc_wire::ip::Ecn;
 
 use crate::ids::HostId;
 use crate::link::{Arrival, Link, LinkConfig, LinkCounters, PacketInfo};
@@ -53,7 +54,7 @@ impl Cable {
     /// A packet enters at an end.
     pub(super) fn send(&mut self, from: usize, packet: Packet, now: Instant) {
         if self.up {
-            let info = PacketInfo { len: packet.len(), ecn_capable: packet.is_ecn_capable() };
+            let info = PacketInfo { len: packet.len(), ecn_capable: packet.ecn() != Ecn::NotEct };
             self.directions[from].handle_packet(packet, info, now);
             self.forget_dropped(from);
         }

@@ -127,7 +127,7 @@ impl Engine {
             socket,
             local_ip: Some(packet.destination()),
             remote: packet.from(),
-            congestion_experienced: packet.has_met_congestion(),
+            ecn: packet.ecn(),
         };
         self.site.handle_datagram(packet.udp_payload_mut(), &origin, now);
     }
@@ -195,13 +195,13 @@ impl Engine {
 
     fn transmit(&mut self, stack: &mut Stack) {
         while let Some(transmit) = self.site.poll_transmit(&mut self.batch, stack.now) {
-            let Transmit { socket, remote, local_ip, segment_size, .. } = transmit;
+            let Transmit { socket, remote, local_ip, ecn, segment_size, .. } = transmit;
             let Some(source) = self.sockets.get(&socket) else {
                 continue;
             };
             let source = UdpSource { local: local_ip.or(source.local), ..*source };
             for datagram in self.batch.contents().chunks(segment_size) {
-                stack.send_datagram(&source, remote, datagram);
+                stack.send_marked(&source, remote, ecn, datagram);
             }
         }
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use super::units::{age, bytes, rate_mbps};
 use super::{CliError, output, register, routes, table};
 use psmcd::api::{
-    Batches, Calls, ClassStatus, Client, PathStatus, PeerState, PeerStatus, SiteStatus, Status,
+    Batches, Calls, ClassStatus, Client, PathEcn, PathStatus, PeerState, PeerStatus, SiteStatus, Status,
 };
 
 pub(super) fn run(client: &mut Client, json: bool) -> Result<(), CliError> {
@@ -81,6 +81,7 @@ fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
     write_shared_uplinks(&peer.paths, out)?;
     write_bottlenecks(&peer.paths, out)?;
+    write_marks(&peer.paths, out)?;
     out.write_str(&table::paths(&peer.paths))?;
     for path in &peer.paths {
         if let Some(error) = &path.relay_error {
@@ -116,6 +117,17 @@ fn write_bottlenecks(paths: &[PathStatus], out: &mut fmt::Formatter<'_>) -> fmt:
         writeln!(out, "  bottleneck   {} share one", names.join(", "))?;
     }
     Ok(())
+}
+
+/// What is known of congestion marks on the paths, where anything is.
+fn write_marks(paths: &[PathStatus], out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let words = paths.iter().filter_map(|path| match path.ecn {
+        PathEcn::Trying => None,
+        PathEcn::Capable => Some(format!("{} {:.1} % marked", path.name, path.marked_pct)),
+        PathEcn::Failed => Some(format!("{} carries no marks", path.name)),
+    });
+    let words: Vec<_> = words.collect();
+    if words.is_empty() { Ok(()) } else { writeln!(out, "  ECN          {}", words.join(", ")) }
 }
 
 /// What a class has sent, and what its queue did to it.

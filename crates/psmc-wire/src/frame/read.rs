@@ -82,7 +82,8 @@ impl<'a> AckFrame<'a> {
             largest: reader.u32()?,
             delay_us: u32::from(reader.u16()?) * ACK_DELAY_UNIT_US,
             received_at_us: reader.u32()?,
-            congestion_experienced: reader.u32()?,
+            ect0: reader.u16()?,
+            congestion_experienced: reader.u16()?,
         };
         let gaps = usize::from(reader.u8()?);
         let first_run = reader.u16()?;
@@ -92,10 +93,16 @@ impl<'a> AckFrame<'a> {
         Ok(Self { header, first_run, gaps: reader.bytes(gaps * 4)? })
     }
 
-    /// The runs, largest first. `expected` is the sender's next number, near which the largest must lie.
+    /// The largest number. `expected` is the sender's next one, near which it must lie.
+    #[must_use]
+    pub fn largest(&self, expected: PacketNumber) -> PacketNumber {
+        PacketNumber::expand(self.header.largest, expected)
+    }
+
+    /// The runs, largest first; `expected` as for [`largest`](Self::largest).
     #[must_use]
     pub fn ranges(&self, expected: PacketNumber) -> AckRanges<'a> {
-        let largest = PacketNumber::expand(self.header.largest, expected);
+        let largest = self.largest(expected);
         AckRanges { next_last: Some(largest), run: self.first_run, gaps: Reader::new(self.gaps) }
     }
 }

@@ -46,12 +46,13 @@ proptest! {
     }
 
     #[test]
-    fn an_acknowledgement_survives_the_wire(runs in runs(), delay_us in 0u32..500_000, received_at_us: u32, ce: u32) {
+    fn an_acknowledgement_survives_the_wire(runs in runs(), delay_us in 0u32..500_000, received_at_us: u32, ect0: u16, ce: u16) {
         let header = AckHeader {
             path: PathId(7),
             largest: runs[0].last.truncated(),
             delay_us,
             received_at_us,
+            ect0,
             congestion_experienced: ce,
         };
         let bytes = written(1400, |w| w.ack(&header, runs.iter().copied())).expect("fits");
@@ -68,6 +69,7 @@ proptest! {
             largest: runs[0].last.truncated(),
             delay_us: 0,
             received_at_us: 0,
+            ect0: 0,
             congestion_experienced: 0,
         };
         if let Some(bytes) = written(room, |w| w.ack(&header, runs.iter().copied())) {
@@ -161,8 +163,14 @@ fn the_small_frames_survive_the_wire() {
 
 #[test]
 fn runs_below_zero_end_an_acknowledgement() {
-    let header =
-        AckHeader { path: PathId(0), largest: 3, delay_us: 0, received_at_us: 0, congestion_experienced: 0 };
+    let header = AckHeader {
+        path: PathId(0),
+        largest: 3,
+        delay_us: 0,
+        received_at_us: 0,
+        ect0: 0,
+        congestion_experienced: 0,
+    };
     let run = PacketRange { first: PacketNumber(0), last: PacketNumber(9) };
     let bytes = written(100, |w| w.ack(&header, std::iter::once(run))).expect("fits");
     let Frame::Ack(ack) = only_frame(&bytes) else { panic!("not an acknowledgement") };

@@ -100,6 +100,7 @@ impl<'a> FrameWriter<'a> {
             &header.largest.to_be_bytes(),
             &delay.to_be_bytes(),
             &header.received_at_us.to_be_bytes(),
+            &header.ect0.to_be_bytes(),
             &header.congestion_experienced.to_be_bytes(),
             &[0],
             &first_run.to_be_bytes(),

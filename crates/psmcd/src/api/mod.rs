@@ -26,6 +26,6 @@ pub use routes::{
 };
 pub use server::{BindError, Call, MAX_CLIENTS, Server};
 pub use status::{
-    Batches, Calls, ClassStatus, ControlStatus, PathState, PathStatus, PeerPaths, PeerState, PeerStatus,
-    RegistrationStatus, SiteStatus, Status,
+    Batches, Calls, ClassStatus, ControlStatus, PathEcn, PathState, PathStatus, PeerPaths, PeerState,
+    PeerStatus, RegistrationStatus, SiteStatus, Status,
 };

@@ -253,6 +253,12 @@ pub struct PathStatus {
     pub rtt_var_ms: Option<f64>,
     /// Datagrams lost, of the last hundred.
     pub loss_pct: f64,
+    /// Whether routers on it can mark datagrams instead of dropping them (ECN).
+    #[serde(default)]
+    pub ecn: PathEcn,
+    /// Datagrams that routers have marked, of those that they could have marked.
+    #[serde(default)]
+    pub marked_pct: f64,
     /// The number of the bottleneck behind which it shares one link's rate with other paths of the peer that have the same
     /// number. Absent if its queue does not show that it shares one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -273,6 +279,19 @@ pub struct PathStatus {
     /// How often the path became suspect because somebody on the way said (ICMP) that a datagram was not delivered.
     #[serde(default)]
     pub undelivered: u64,
+}
+
+/// Whether congestion marks (ECN) cross a path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PathEcn {
+    /// Not known yet: no data has been sent and acknowledged.
+    #[default]
+    Trying,
+    /// They do.
+    Capable,
+    /// They don't, or what can be marked is dropped.
+    Failed,
 }
 
 /// What a path is doing.

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use psmc_core::{Batch, ConnectionId, DatagramOrigin, Event, MAX_SEGMENTS, Site, SiteConfig, SocketId};
 use psmc_net::tun::{Tun, TunConfig};
-use psmc_net::udp::{Ecn, RecvBatch};
+use psmc_net::udp::RecvBatch;
 use psmc_wire::control::Message;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
@@ -262,7 +262,7 @@ impl Plane {
                         socket,
                         local_ip: meta.local_ip,
                         remote: meta.remote,
-                        congestion_experienced: meta.ecn == Ecn::Ce,
+                        ecn: meta.ecn,
                     };
                     self.site.handle_datagram(datagram, &origin, now);
                 });

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use psmc_core::Transmit;
 use psmc_net::ipip::TunnelPort;
-use psmc_net::udp::{self, Ecn, RecvBatch, RecvMeta, SendError, SendFailure, UdpPort};
+use psmc_net::udp::{self, RecvBatch, RecvMeta, SendError, SendFailure, UdpPort};
 
 use super::tunnels::{Bind, PortError};
 
@@ -133,7 +133,7 @@ impl Port {
             let batch = udp::Transmit {
                 remote: transmit.remote,
                 local_ip: transmit.local_ip,
-                ecn: Ecn::NotEct,
+                ecn: transmit.ecn,
                 segment_size: Some(transmit.segment_size),
                 contents: &contents[from..],
             };

@@ -15,7 +15,7 @@ use super::peers::Peer;
 use super::plane::PlaneCounters;
 use super::relays::{Keeper, Keeping};
 use crate::api::{
-    ClassStatus, ControlStatus, PathState, PathStatus, PeerState, PeerStatus, SiteStatus, Status,
+    ClassStatus, ControlStatus, PathEcn, PathState, PathStatus, PeerState, PeerStatus, SiteStatus, Status,
 };
 
 impl Control {
@@ -227,6 +227,12 @@ fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
         rtt_ms: path.rtt.map(|(smoothed, _)| milliseconds(smoothed)),
         rtt_var_ms: path.rtt.map(|(_, variation)| milliseconds(variation)),
         loss_pct: 100.0 * path.loss,
+        ecn: match path.ecn.state {
+            core::EcnState::Trying => PathEcn::Trying,
+            core::EcnState::Capable => PathEcn::Capable,
+            core::EcnState::Failed => PathEcn::Failed,
+        },
+        marked_pct: share_pct(path.ecn.marked_packets, path.ecn.capable_packets),
         bottleneck: path.bottleneck,
         rate_mbps: path.rate.map(megabits),
         tx_bytes: counters.tx_bytes,
@@ -246,6 +252,11 @@ fn relay_names(open: Option<&OpenPath>, keeping: &Keeping) -> Vec<String> {
         }
         Some(_) | None => keeping.relays.iter().map(|relay| relay.name.to_string()).collect(),
     }
+}
+
+/// So many hundredths of `whole`, none of which is none.
+fn share_pct(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
 }
 
 fn seconds(time: Duration) -> f64 {

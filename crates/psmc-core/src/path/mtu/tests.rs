@@ -45,6 +45,7 @@ impl Rig {
             largest: number.truncated(),
             delay_us: 0,
             received_at_us: 0,
+            ect0: 0,
             congestion_experienced: 0,
         };
         let mut room = [0; 100];

@@ -1,5 +1,7 @@
 use std::time::Instant;
 
+use psmcd::api::PathEcn;
+
 use super::*;
 use crate::demo::deliveries::Deliveries;
 
@@ -38,6 +40,8 @@ fn path(name: &str, state: PathState) -> PathStatus {
         rtt_var_ms: None,
         mtu: 1500,
         loss_pct: 0.0,
+        ecn: PathEcn::Trying,
+        marked_pct: 0.0,
         bottleneck: None,
         rate_mbps: None,
         tx_bytes: 41_234_567,

@@ -98,6 +98,17 @@ to = "hq"
 }
 
 #[test]
+fn a_router_that_marks_drops_nothing_of_a_tunnels_path() {
+    let marking = include_str!("../../../scenarios/ecn.toml");
+    let dropping = marking.replace("ecn = true", "ecn = false");
+    assert_ne!(marking, dropping);
+    let [marked, dropped] = [marking, &dropping].map(simulated);
+    let lost = |results: &Results| -> f64 { results.links.iter().map(|link| link.dropped_percent).sum() };
+    assert!(lost(&marked) <= 0.0 && lost(&dropped) > 0.0, "{} and {} %", lost(&marked), lost(&dropped));
+    assert!(marked.checks.iter().all(|check| check.ok), "{:?}", marked.checks);
+}
+
+#[test]
 fn the_command_prints_the_same_bytes_each_time() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("scenario.toml");

@@ -8,6 +8,7 @@
 //! | sum | the two added up: nothing is measured for it |
 //! | MPTCP | both links, by MPTCP sockets |
 //! | PSMC | both links, by the tunnel |
+//! | of links, of better link | what PSMC gets of what the links can carry: nothing is measured for it |
 
 mod profile;
 mod row;
@@ -28,7 +29,6 @@ pub(crate) use trial::Trial;
 pub(crate) use way::{Inner, Peer, Way};
 
 use row::Row;
-use table::CAPTION;
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -82,12 +82,12 @@ impl Plan {
 impl Matrix {
     /// For a terminal.
     pub(crate) fn text(&self) -> String {
-        format!("{CAPTION}\n\n{}", table::grid(&self.rows).text())
+        format!("{}\n\n{}", table::caption(), table::grid(&self.rows).text())
     }
 
     /// For a page.
     pub(crate) fn markdown(&self) -> String {
-        format!("{CAPTION}:\n\n{}", table::grid(&self.rows).markdown())
+        format!("{}:\n\n{}", table::caption(), table::grid(&self.rows).markdown())
     }
 
     /// For programs.

@@ -1,5 +1,7 @@
 //! The pairs of paths that everything is measured on.
 
+use super::way::Inner;
+
 /// Two paths between two sites.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Profile {
@@ -48,6 +50,14 @@ impl Path {
         (kilobits * 1000).div_ceil(PACKET_BITS).max(LEAST_QUEUE)
     }
 
+    /// The most that a tunnel can get of such a flow over it, in Mbit/s of payload: its rate without all headers, and
+    /// without what gets lost, which took its share of the rate.
+    pub(crate) fn capacity_mbps(self, inner: Inner) -> f64 {
+        let payload = PACKET_BYTES - TUNNEL_HEADERS - inner.headers();
+        let arrives = 1.0 - self.loss_percent / 100.0;
+        f64::from(self.mbps) * arrives * f64::from(payload) / f64::from(PACKET_BYTES)
+    }
+
     /// The settings of its link, as a scenario takes them.
     pub(crate) fn link_settings(self) -> String {
         let mut settings = format!(
@@ -91,7 +101,11 @@ const fn alike(name: &'static str, path: Path) -> Profile {
 }
 
 /// The packets that fill queues are full-size ones.
-const PACKET_BITS: u32 = 1500 * 8;
+const PACKET_BYTES: u32 = 1500;
+const PACKET_BITS: u32 = PACKET_BYTES * 8;
+
+/// What the tunnel puts before and behind a full-size inner packet, with UDP over IPv4 (`docs/PROTOCOL.md`, 5.6).
+const TUNNEL_HEADERS: u32 = 67;
 
 /// A bandwidth-delay product of a slow or near path is less than one burst of a sender with segmentation offload.
 const LEAST_QUEUE: u32 = 64;
@@ -132,6 +146,16 @@ mod tests {
     fn a_queue_holds_a_bandwidth_delay_product() {
         let queue = |round_trip_ms, mbps| Path::new(round_trip_ms, mbps).queue_packets();
         assert_eq!([queue(20, 50), queue(120, 50), queue(8, 300), queue(20, 12)], [84, 500, 200, 64]);
+    }
+
+    #[test]
+    fn a_path_carries_its_rate_without_headers_and_losses() {
+        let path = Path::new(20, 100);
+        // 1500 bytes on the link are 1381 of TCP's payload.
+        let expected = 100.0 * 1381.0 / 1500.0;
+        assert!((path.capacity_mbps(Inner::Cubic) - expected).abs() < 1e-9);
+        assert!((path.loss(2.0).capacity_mbps(Inner::Bbr) - 0.98 * expected).abs() < 1e-9);
+        assert!(path.capacity_mbps(Inner::Quic) < expected);
     }
 
     #[test]

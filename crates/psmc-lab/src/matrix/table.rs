@@ -1,6 +1,6 @@
 //! The matrix for people: a table and a plot.
 
-use super::row::{Row, Spread};
+use super::row::{LEAST_OF_BETTER_LINK, LEAST_OF_LINKS, Row, Share, Spread};
 use crate::report::grid::{Cell, Grid};
 use crate::report::plot::{Bar, Bars, Group, Panel};
 
@@ -26,10 +26,15 @@ pub(super) fn bars(rows: &[Row]) -> Bars {
     }
 }
 
-/// What stands above the table, for the units.
-pub(super) const CAPTION: &str = "goodput in Mbit/s, round trips through the tunnel in ms";
+/// What stands above the table, for the units and the marks.
+pub(super) fn caption() -> String {
+    format!(
+        "goodput in Mbit/s, round trips through the tunnel in ms; ! is less than {LEAST_OF_LINKS} % of what the links \
+         can carry after all headers, or than {LEAST_OF_BETTER_LINK} % of what the better one can"
+    )
+}
 
-const HEADER: [&str; 14] = [
+const HEADER: [&str; 16] = [
     "profile",
     "inner",
     "path A",
@@ -40,6 +45,8 @@ const HEADER: [&str; 14] = [
     "PSMC",
     "from–to",
     "of sum (%)",
+    "of links (%)",
+    "of better link (%)",
     "of MPTCP (%)",
     "idle",
     "loaded p50",
@@ -61,11 +68,19 @@ fn cells(row: &Row) -> Vec<Cell> {
         Cell::fixed(psmc, 1),
         range(row.psmc),
         Cell::fixed(share(row.sum()), 1),
+        marked(row.of_links()),
+        marked(row.of_better_link()),
         Cell::fixed(share(median(row.mptcp)), 0),
         Cell::fixed(row.pings.map(|pings| pings.idle_ms), 1),
         Cell::fixed(row.pings.map(|pings| pings.p50_ms), 1),
         Cell::fixed(row.pings.map(|pings| pings.p99_ms), 1),
     ]
+}
+
+/// A share, with a mark if it is too small.
+fn marked(share: Option<Share>) -> Cell {
+    let mark = |share: Share| if share.suffices() { "" } else { "! " };
+    share.map_or(Cell::Absent, |share| Cell::Number(format!("{}{:.1}", mark(share), share.percent)))
 }
 
 /// Between what the runs lay, if there were several.

@@ -1,3 +1,4 @@
+use super::row::Spread;
 use super::*;
 use crate::results::{Distribution, Mode, Results, TrafficResult};
 use crate::scenario::Scenario;
@@ -78,6 +79,17 @@ fn people_get_a_table() {
     let matrix = plan(&["baseline", "fiber_lte"], 3).measure(&mut Plausible);
     insta::assert_snapshot!(matrix.text());
     insta::assert_snapshot!(matrix.markdown());
+}
+
+#[test]
+fn what_is_less_than_the_links_should_give_is_marked() {
+    let row = |profile| Row::new(Profile::find(profile).unwrap(), Inner::Cubic, &[]);
+    let with = |psmc: f64| Row { psmc: Spread::of(vec![psmc]), ..row("baseline") };
+    // Of 100 Mb/s, 92.07 are payload.
+    let shares =
+        |psmc| [with(psmc).of_links(), with(psmc).of_better_link()].map(|share| share.unwrap().suffices());
+    assert_eq!([shares(83.0), shares(82.8), shares(45.1)], [[true, true], [false, true], [false, false]]);
+    assert_eq!([row("baseline").of_links(), row("baseline").of_better_link()], [None, None]);
 }
 
 #[test]

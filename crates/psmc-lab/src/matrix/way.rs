@@ -96,6 +96,15 @@ impl Inner {
         }
     }
 
+    /// Bytes of headers in each of its full-size packets, from IPv4's on: TCP's with timestamps; QUIC's with UDP's, a connection
+    /// id of 8 bytes, the head of a STREAM frame and the tag, some of which vary by a few bytes.
+    pub(super) fn headers(self) -> u32 {
+        match self {
+            Self::Cubic | Self::Bbr => 20 + 32,
+            Self::Quic => 20 + 8 + 12 + 8 + 16,
+        }
+    }
+
     /// Its settings, as a scenario takes them.
     pub(super) fn settings(self) -> &'static str {
         match self {

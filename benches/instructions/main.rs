@@ -14,7 +14,7 @@ mod world;
 use std::error::Error;
 use std::process::ExitCode;
 
-use workload::{Load, PACKETS, Size, Workload};
+use workload::{Features, Load, PACKETS, Size, Workload};
 
 /// By which this program tells itself that it is run under valgrind, or for its memory.
 const CARRY: &str = "carry";
@@ -72,6 +72,16 @@ const GROWTHS: [Growth; 5] = [
     },
 ];
 
+/// The same packets carried with nothing but what carrying them takes, and with all that is done by default.
+const FEATURES: [(&str, Size); 3] = [
+    ("none", Size { features: Features::None, ..ONE }),
+    ("all", Size { features: Features::All, ..ONE }),
+    ("all, and a second path", Size { features: Features::All, ..paths(2) }),
+];
+
+/// What the features may cost.
+const FEATURES_BOUND: f64 = 1.10;
+
 /// All that a packet goes through, less what stands for the cipher.
 const ALL: [&str; 2] = ["*carry_all*", "*TestKey*tag*"];
 
@@ -97,7 +107,7 @@ const STATES: [(&str, Size); 6] = [
     ("4000 packets held", held(4000)),
 ];
 
-const ONE: Size = Size { paths: 1, load: Load::Light, flows: 1, held: 0 };
+const ONE: Size = Size { paths: 1, load: Load::Light, features: Features::GivenRate, flows: 1, held: 0 };
 
 const fn flows(flows: usize) -> Size {
     Size { flows, ..ONE }
@@ -132,9 +142,11 @@ fn main() -> ExitCode {
 fn run() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [CARRY, packets, paths, load, flows, held] => {
+        [CARRY, packets, paths, load, features, flows, held] => {
             let load = Load::named(load).ok_or("no such load")?;
-            let size = Size { paths: paths.parse()?, load, flows: flows.parse()?, held: held.parse()? };
+            let features = Features::named(features).ok_or("no such features")?;
+            let (paths, flows, held) = (paths.parse()?, flows.parse()?, held.parse()?);
+            let size = Size { paths, load, features, flows, held };
             carry_all(&mut Workload::new(size), packets.parse()?);
             Ok(())
         }
@@ -153,6 +165,7 @@ fn compare() -> Result<(), Box<dyn Error>> {
         let ratio = compare_sizes(&growth)?;
         exceeded.extend(growth.bound.filter(|&bound| ratio > bound).map(|_| growth.title));
     }
+    exceeded.extend((compare_features()? > FEATURES_BOUND).then_some("features"));
     compare_parts()?;
     let (sessions, peers) =
         (callgrind::printed(&[MEMORY, "sessions"])?, callgrind::printed(&[MEMORY, "peers"])?);
@@ -178,6 +191,20 @@ fn compare_sizes(growth: &Growth) -> Result<f64, Box<dyn Error>> {
     Ok(largest)
 }
 
+/// Prints what the features cost a packet, and returns the largest ratio to carrying it without any.
+fn compare_features() -> Result<f64, Box<dyn Error>> {
+    println!("| features | instructions per packet | ratio |\n|---|---|---|");
+    let (mut first, mut largest) = (None, 0.0_f64);
+    for (title, size) in FEATURES {
+        let count = instructions(&ALL, size)?;
+        let ratio = count / *first.get_or_insert(count);
+        largest = largest.max(ratio);
+        println!("| {title} | {count:.0} | {ratio:.3} |");
+    }
+    println!();
+    Ok(largest)
+}
+
 fn compare_parts() -> Result<(), Box<dyn Error>> {
     let titles = STATES.map(|(title, _)| title).join(" | ");
     println!("| part | {titles} |\n|---{}|", "|---".repeat(STATES.len()));
@@ -195,11 +222,14 @@ fn compare_parts() -> Result<(), Box<dyn Error>> {
 /// The instructions per packet in the function whose name matches the first of these, less those in the other.
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
 fn instructions(functions: &[&str], size: Size) -> Result<f64, Box<dyn Error>> {
-    let Size { paths, load, flows, held } = size;
+    let Size { paths, load, features, flows, held } = size;
     let [paths, flows, held] = [paths, flows, held].map(|number| number.to_string());
     let count = |packets: usize| {
         let packets = packets.to_string();
-        callgrind::instructions(functions, &[CARRY, &packets, &paths, load.name(), &flows, &held])
+        callgrind::instructions(
+            functions,
+            &[CARRY, &packets, &paths, load.name(), features.name(), &flows, &held],
+        )
     };
     // What happens before the packets is counted as well: the same, if there are none.
     let before = count(0)?;

@@ -25,6 +25,9 @@ const BURST: usize = 64;
 /// The time that a burst takes, at 1 Gb/s.
 const BURST_TIME: Duration = Duration::from_micros(720);
 
+/// After so many times that of a burst, 36 ms, no packet waits any more.
+const LATE_BURSTS: usize = 50;
+
 /// Bits per second, faster than the packets come.
 const RATE: u64 = 10_000_000_000;
 
@@ -37,9 +40,54 @@ const RATE_OF_ALL: u64 = 2_000_000_000;
 pub(crate) struct Size {
     pub(crate) paths: usize,
     pub(crate) load: Load,
+    pub(crate) features: Features,
     pub(crate) flows: usize,
     /// Packets that wait for one before them.
     pub(crate) held: usize,
+}
+
+/// What is done for a packet beside carrying it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Features {
+    /// Nothing: each flow on one path at a rate that is given, neither put in order nor repaired.
+    None,
+    /// What is done by default, but at a rate that is given, so that what grows is measured and nothing else.
+    GivenRate,
+    /// What is done by default: rates are found, paths chosen, flows put in order, losses repaired.
+    All,
+}
+
+impl Features {
+    const ALL: [Self; 3] = [Self::None, Self::GivenRate, Self::All];
+
+    /// By which this program tells itself.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::GivenRate => "given-rate",
+            Self::All => "all",
+        }
+    }
+
+    /// Those of that name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|features| features.name() == name)
+    }
+
+    /// How sites are set up that have them, and whose paths have this rate if it is given.
+    fn setup(self, rate: u64) -> Setup {
+        let congestion = CongestionConfig::Fixed { rate };
+        match self {
+            Self::None => Setup {
+                congestion,
+                reorder: ReorderPolicy::Off,
+                repair: RepairKind::Off,
+                ..SchedulerKind::Flow.into()
+            },
+            Self::GivenRate => Setup { congestion, ..SchedulerKind::Earliest.into() },
+            Self::All => SchedulerKind::Earliest.into(),
+        }
+    }
 }
 
 /// How much there is to carry, beside what the paths can.
@@ -104,8 +152,7 @@ impl Workload {
     /// With so many paths, and packets of so many flows.
     pub(crate) fn new(size: Size) -> Self {
         let links = (0..size.paths).map(|_| Link::new(1)).collect();
-        let congestion = CongestionConfig::Fixed { rate: size.load.rate(size.paths) };
-        let world = World::connected(links, Setup { congestion, ..SchedulerKind::Earliest.into() });
+        let world = World::connected(links, size.features.setup(size.load.rate(size.paths)));
         let packets = (0..size.flows).map(packet).collect();
         let (batch, datagram) = (Batch::new(64), Vec::with_capacity(2 * LEN));
         Self { world, size, packets, batch, datagram, late: None, delivered: 0 }
@@ -123,15 +170,27 @@ impl Workload {
                 let flow = (burst * in_burst + packet) % self.size.flows;
                 self.world.send(VAN, &self.packets[flow]);
             }
-            while self.exchange(VAN) + self.exchange(HQ) > 0 {}
-            self.world.now += BURST_TIME;
-            for end in &mut self.world.ends {
-                end.site.handle_timeout(self.world.now);
+            self.pass_time();
+        }
+        // What is paced at a rate that is found leaves in the end.
+        for _ in 0..LATE_BURSTS {
+            if self.delivered >= packets {
+                break;
             }
+            self.pass_time();
         }
         self.arrive_late(0);
         self.deliver(HQ);
         assert!(self.delivered >= packets, "{} of {packets} packets arrived", self.delivered);
+    }
+
+    /// Carries what there is, and lets the time of a burst go by.
+    fn pass_time(&mut self) {
+        while self.exchange(VAN) + self.exchange(HQ) > 0 {}
+        self.world.now += BURST_TIME;
+        for end in &mut self.world.ends {
+            end.site.handle_timeout(self.world.now);
+        }
     }
 
     /// Carries what an end sends to the other one; says how many batches there were.

@@ -184,7 +184,8 @@ impl Cluster {
         ] {
             assert_eq!(count(once), 1, "{once}: {texts:#?}");
         }
-        assert_eq!(count("goes on after a restart"), 2, "{texts:#?}");
+        // Twice it was taken over; on a busy machine the lead may change hands again.
+        assert!(count("goes on after a restart") >= 2, "{texts:#?}");
         assert_eq!(relays, 2);
     }
 }

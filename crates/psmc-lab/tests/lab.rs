@@ -11,9 +11,15 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 /// As docs/LAB.md has them, in alphabetical order.
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 16] = [
+    "better_link_mbps",
     "inner",
+    "links_mbps",
     "mptcp_mbps",
+    "of_better_link_pct",
+    "of_better_link_suffices",
+    "of_links_pct",
+    "of_links_suffices",
     "path_a_mbps",
     "path_b_mbps",
     "ping_idle_ms",
@@ -115,6 +121,12 @@ fn assert_tunnel(row: &Value, rate: f64, round_trip: f64) {
     assert!(goodput > 0.0 && goodput < 2.0 * rate, "{row}");
     let [idle, median, worst] = ["ping_idle_ms", "ping_p50_ms", "ping_p99_ms"].map(|it| number(row, it));
     assert!(idle >= round_trip && median >= round_trip && worst >= median, "{row}");
+    let (links, better) = (number(row, "links_mbps"), number(row, "better_link_mbps"));
+    assert!(better < links && links < 2.0 * rate, "{row}");
+    // Rounded, like what they are reckoned from.
+    for (share, whole) in [("of_links_pct", links), ("of_better_link_pct", better)] {
+        assert!((number(row, share) - 100.0 * goodput / whole).abs() < 0.2, "{share}: {row}");
+    }
 }
 
 #[test]

@@ -126,6 +126,34 @@ fn regression_a_standby_path_stays_one_when_the_peer_restarts() {
     }
 }
 
+/// A path that stood by has carried a few probes; how much it can carry nobody knows.
+#[test]
+fn regression_a_path_that_stood_by_for_long_is_in_full_use_at_once() {
+    let mut world = World::connected(vec![Link::new(1), Link::new(1)], SchedulerKind::Earliest);
+    let (spare, now) = (path_of(&world, VAN, "link1"), world.now);
+    for end in [VAN, HQ] {
+        let site = &mut world.ends[end];
+        site.site.set_standby(site.peer, spare, true, now).expect("open");
+    }
+    let mut load = Load { next: 0 };
+    for _ in 0..1000 {
+        load.run(&mut world, Duration::from_micros(500));
+        world.run_for(ms(10));
+    }
+    let (carrier, now) = (path_of(&world, VAN, "link0"), world.now);
+    let van = &mut world.ends[VAN];
+    van.site.remove_path(van.peer, carrier, now).expect("open");
+    let start = world.now;
+    load.run(&mut world, ms(500));
+    for end in [VAN, HQ] {
+        let gap = longest_gap(&world, end, start);
+        assert!(gap <= ms(20), "end {end}: {gap:?}");
+        let drops = world.status(end).classes[0].clone();
+        assert_eq!(drops.queued_packets, 0, "end {end}: {drops:?}");
+    }
+    load.check(&mut world, "earliest");
+}
+
 #[test]
 fn weighted_round_robin_follows_the_weights_and_their_changes() {
     let mut world = World::connected(vec![Link::new(10), Link::new(15), Link::new(20)], SchedulerKind::Wrr);

@@ -222,13 +222,13 @@ impl Roster {
         })
     }
 
-    /// There is nothing more for the candidates, and nothing at all for the others: whatever else they send does not show
+    /// There is nothing more for the candidates, and nothing at all for those that stand by: whatever else they send does not show
     /// what they carry.
     pub(crate) fn note_idle(&mut self, now: Instant) {
         if self.asked_at != Some(now) {
             (self.asked, self.asked_at) = (self.idle, Some(now));
         }
-        for index in Places::first(self.paths.len()).without(self.asked).iter() {
+        for index in self.candidates.with(self.active).without(self.asked).iter() {
             self.asked.insert(index);
             if self.paths[index].note_idle(now) {
                 self.idle.insert(index);

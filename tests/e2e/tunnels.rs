@@ -1,12 +1,18 @@
 //! Paths by IP-in-IP: the real daemons, with the real relay and with an ordinary end of a tunnel.
 
-use std::net::Ipv4Addr;
+use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
+use psmc_net::netns::Namespace;
 use psmc_net::packet::{ETHERNET_HEADER, PacketPort};
 use psmcd::api::PathState;
+use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::harness::{Bulk, Family, Relayed, Site, van_interface, wait_for};
+use crate::harness::{
+    Bulk, Family, Relayed, Site, allow, hq_address, met_address, seen_address, van_address, van_interface,
+    wait_for,
+};
 
 /// For what takes no time to speak of.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -100,4 +106,52 @@ fn an_ordinary_end_of_a_tunnel_will_do_for_a_relay() {
     let hq = world.tunnel.hq.peer();
     let remotes: Vec<_> = hq.paths.iter().filter_map(|path| path.remote.clone()).collect();
     assert!(remotes.iter().any(|remote| remote.starts_with(&INSIDE.to_string())), "{remotes:?}");
+}
+
+/// From 10.1.0.9 to 10.2.0.9: an IPv4 header with a TTL of 64, and an empty datagram of UDP.
+const INNER: [u8; 28] =
+    [0x45, 0, 0, 28, 0, 1, 0, 0, 64, 17, 0x66, 0xbc, 10, 1, 0, 9, 10, 2, 0, 9, 0, 9, 0, 9, 0, 8, 0, 0];
+
+/// A socket of an ordinary end of a tunnel.
+fn plain_end(host: &Namespace) -> Socket {
+    let socket =
+        host.run(|| Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(i32::from(IPIP))))).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+#[test]
+fn a_plain_tunnel_ends_where_a_daemon_has_registered_beside_its_sessions() {
+    let mut world = Relayed::prepare(1, None);
+    let [van_key, hq_key] = [&world.tunnel.van, &world.tunnel.hq].map(|site| site.key.public());
+    let tunnel = format!(
+        "[[tunnel]]\nname = \"north\"\nleft = \"{}\"\nleft_inside = [\"10.1.0.0/24\"]\n\
+         right_site = \"hq\"\nright_inside = [\"10.2.0.0/24\"]\n",
+        van_address(0)
+    );
+    world.serve("", &(allow("van", &van_key, "") + &allow("hq", &hq_key, "gateway = true\n") + &tunnel));
+    let (left, mut right) = (plain_end(&world.tunnel.van.namespace), plain_end(&world.tunnel.hq.namespace));
+    let send = || left.send_to(&INNER, &SocketAddrV4::new(met_address(0), 0).into()).unwrap();
+    send();
+    wait_for("a packet for an end that is nowhere", PATIENCE, || {
+        (world.status(0).tunnel_packets.no_end == 1).then_some(())
+    });
+    world.start_hidden("", "", &Relayed::hidden_path(&[0]));
+    is_active(&world.tunnel.van, "r0");
+    let end = world.status(0).tunnels[0].to_right.address.clone();
+    assert_eq!(end, Some(hq_address(0).to_string()));
+    send();
+    let mut packet = [0; 128];
+    let length = right.read(&mut packet).unwrap();
+    let (outer, inner) = packet[..length].split_at(20);
+    assert_eq!(
+        (&outer[12..16], &outer[16..20]),
+        (&seen_address(0).octets()[..], &hq_address(0).octets()[..])
+    );
+    assert_eq!((inner[8], &inner[12..]), (INNER[8] - 1, &INNER[12..]));
+    world.tunnel.ping(Family::V4);
+    world.tunnel.hq.kill();
+    wait_for("an end that is nowhere", PATIENCE, || {
+        world.status(0).tunnels[0].to_right.address.is_none().then_some(())
+    });
 }

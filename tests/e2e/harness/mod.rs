@@ -24,7 +24,9 @@ pub(crate) use iperf::iperf;
 pub(crate) use plan::{Dials, Family, HQ, Plan, VAN, path_name};
 pub(crate) use poll::wait_for;
 pub(crate) use relay::{Forgeries, Relay, Towards};
-pub(crate) use relays::{Relayed, allow, hq_address, hq_interface, seen_address, van_address, van_interface};
+pub(crate) use relays::{
+    Relayed, allow, hq_address, hq_interface, met_address, seen_address, van_address, van_interface,
+};
 pub(crate) use site::Site;
 pub(crate) use stranger::{ADDRESSES, Stranger, address as stranger_address};
 pub(crate) use stream::{Deliveries, Stream};

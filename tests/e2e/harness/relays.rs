@@ -128,7 +128,7 @@ impl Relayed {
 
     /// A relay as `psmc routes set` of the van takes it.
     pub(crate) fn route(&self, relay: usize) -> String {
-        format!("{}:{PORT}={}", address(VAN_TO_RELAY, relay, 2), self.key(relay))
+        format!("{}:{PORT}={}", met_address(relay), self.key(relay))
     }
 
     /// A relay as `psmc register set` of the headquarters takes it, with the address by which they reach it if it is wanted.
@@ -224,7 +224,7 @@ impl Relayed {
     /// A `[[peer.path]]` of the van by IP-in-IP to the host of a relay, which is an ordinary end of a tunnel for this
     /// purpose, and knows the van as `inside`; with the `[[relay]]` for it.
     pub(crate) fn path_by_tunnel_end(relay: usize, inside: Ipv4Addr) -> String {
-        let (end, hq) = (address(VAN_TO_RELAY, relay, 2), address(RELAY_TO_HQ, relay, 2));
+        let (end, hq) = (met_address(relay), hq_address(relay));
         format!(
             "[[peer.path]]\nname = \"end\"\nrelays = [\"end\"]\nencapsulation = \"ipip\"\nendpoint = \"{hq}:{PORT}\"\n\
              [[relay]]\nname = \"end\"\naddress = \"{end}\"\ninside = \"{inside}\"\n"
@@ -328,6 +328,11 @@ pub(crate) fn allow(name: &str, key: &PublicKey, more: &str) -> String {
 /// The van's address on its link to a relay.
 pub(crate) fn van_address(relay: usize) -> Ipv4Addr {
     address(VAN_TO_RELAY, relay, 1)
+}
+
+/// The address of a relay that the van sees.
+pub(crate) fn met_address(relay: usize) -> Ipv4Addr {
+    address(VAN_TO_RELAY, relay, 2)
 }
 
 /// The address of a relay that the headquarters see.

@@ -21,8 +21,11 @@ const MIN_RATE: u128 = 20_000;
 /// Where so many leave at once, all is gathered that can be.
 const GATHERED: u64 = 12;
 
-/// The processor is taken if the thread has to wait for it in one part of so many of the time.
-const TAKEN: u32 = 8;
+/// The processor is taken if the thread has to wait for it for such a part of the time.
+const TAKEN: f64 = 0.125;
+
+/// By so much of itself a window counts in that: what has the processor once, for less than two milliseconds, does not take it.
+const TAKEN_GAIN: f64 = 0.125;
 
 /// For how long datagrams are counted before anything is decided: at [`MIN_RATE`] there are forty by then.
 const WINDOW: Duration = Duration::from_millis(2);
@@ -35,12 +38,14 @@ pub(super) struct Moderation {
     moved: Moved,
     /// For how long the thread had waited for a processor.
     waited: Duration,
+    /// The part of the time for which it waits of late, 0 to 1.
+    taken: f64,
     pause: Option<Duration>,
 }
 
 impl Moderation {
     pub(super) fn new(now: Instant) -> Self {
-        Self { since: now, moved: Moved::default(), waited: Duration::ZERO, pause: None }
+        Self { since: now, moved: Moved::default(), waited: Duration::ZERO, taken: 0.0, pause: None }
     }
 
     /// A turn in which something was read is over, so much has been moved in all, and for so long the thread has waited for
@@ -54,13 +59,15 @@ impl Moderation {
         let elapsed = now.saturating_duration_since(self.since);
         if elapsed >= WINDOW {
             let waited = waited();
-            self.pause = self.pause_after(moved, waited, elapsed);
+            let share = waited.saturating_sub(self.waited).div_duration_f64(elapsed);
+            self.taken += (share - self.taken) * TAKEN_GAIN;
+            self.pause = self.pause_after(moved, elapsed);
             (self.since, self.moved, self.waited) = (now, *moved, waited);
         }
         self.pause
     }
 
-    fn pause_after(&self, moved: &Moved, waited: Duration, elapsed: Duration) -> Option<Duration> {
+    fn pause_after(&self, moved: &Moved, elapsed: Duration) -> Option<Duration> {
         let [received, sent, runs] = [
             moved.received - self.moved.received,
             moved.sent - self.moved.sent,
@@ -70,8 +77,7 @@ impl Moderation {
         if is_slow || sent >= runs * GATHERED {
             return None;
         }
-        let is_taken = waited.saturating_sub(self.waited) * TAKEN >= elapsed;
-        Some(if is_taken { LONG_PAUSE } else { PAUSE })
+        Some(if self.taken >= TAKEN { LONG_PAUSE } else { PAUSE })
     }
 }
 
@@ -93,7 +99,7 @@ mod tests {
                 let moved = moved(datagrams * u64::from(turn), runs * u64::from(turn));
                 moderation.pause(&moved, || every * turn * waited / 100, origin + every * turn)
             })
-            .skip(200)
+            .skip(1000)
             .collect()
     }
 
@@ -115,6 +121,20 @@ mod tests {
                 "{datagrams} in {runs}, {waited} % waited: {expected:?}, not {:?}",
                 pauses.last()
             );
+        }
+    }
+
+    #[test]
+    fn who_has_the_processor_once_makes_no_pause_longer() {
+        let origin = Instant::now();
+        let mut moderation = Moderation::new(origin);
+        let mut waited = Duration::ZERO;
+        for turn in 1..=10_000u32 {
+            // One and a half milliseconds in a tenth of a second.
+            waited += if turn.is_multiple_of(5000) { Duration::from_micros(1500) } else { Duration::ZERO };
+            let now = origin + Duration::from_micros(20) * turn;
+            let pause = moderation.pause(&moved(turn.into(), turn.into()), || waited, now);
+            assert_ne!(pause, Some(LONG_PAUSE), "turn {turn}");
         }
     }
 

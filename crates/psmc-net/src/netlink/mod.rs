@@ -165,6 +165,13 @@ impl Netlink {
         self.set_link(message, || format!("turn off ARP on interface {index}")).await
     }
 
+    /// Has the kernel keep so many packets for interface `index` that it can't take at the moment.
+    pub(crate) async fn set_tx_queue_len(&self, index: u32, packets: u32) -> Result<(), NetlinkError> {
+        let length = LinkAttribute::TxQueueLen(packets);
+        let message = LinkUnspec::new_with_index(index).append_extra_attribute(length).build();
+        self.set_link(message, || format!("give interface {index} a queue of {packets} packets")).await
+    }
+
     /// Has the kernel hand interface `index` packets of no more than `segments` segments.
     pub(crate) async fn limit_segments(&self, index: u32, segments: usize) -> Result<(), NetlinkError> {
         let segments = u32::try_from(segments).unwrap_or(u32::MAX);

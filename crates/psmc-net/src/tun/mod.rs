@@ -30,6 +30,10 @@ const DEFAULT_NAME: &str = "psmc%d";
 /// How many packets one read of the device can become. The kernel is told, and cuts what would be more beforehand.
 const MAX_SEGMENTS: usize = 128;
 
+/// How many packets the kernel keeps while nobody reads. On a busy machine the reader is without a processor for milliseconds, and
+/// the usual 500 are 3 ms of small packets. No queue stands in it, for whoever reads takes all there is.
+const TX_QUEUE_LEN: u32 = 2048;
+
 /// What a [`Tun`] should be.
 #[derive(Debug, Clone)]
 pub struct TunConfig {
@@ -160,6 +164,7 @@ async fn set_up(name: &str, config: &TunConfig) -> Result<u32, NetlinkError> {
     let index = netlink.link_index(name).await?;
     netlink.set_mtu(index, config.mtu.into()).await?;
     netlink.limit_segments(index, MAX_SEGMENTS).await?;
+    netlink.set_tx_queue_len(index, TX_QUEUE_LEN).await?;
     netlink.set_up(index, true).await?;
     for address in &config.addresses {
         netlink.add_address(index, *address).await?;

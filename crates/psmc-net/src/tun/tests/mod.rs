@@ -72,6 +72,27 @@ fn a_datagram_comes_out_as_its_packet() {
     assert_eq!(&packet.packet()[28..], b"hello");
 }
 
+#[test]
+fn what_comes_while_nobody_reads_waits() {
+    const COUNT: usize = 1900;
+    let runtime = runtime();
+    let mut host = Host::new(1, &runtime);
+    let socket = host.namespace.run(|| UdpSocket::bind("10.9.0.1:5000")).unwrap();
+    for _ in 0..COUNT {
+        socket.send_to(b"hello", "10.9.0.2:6000").unwrap();
+    }
+    let (mut pool, mut out, mut came) = (pool(), Vec::new(), 0);
+    runtime.block_on(async {
+        while came < COUNT {
+            let polled = timeout(PATIENCE, poll_fn(|cx| host.tun.poll_recv(cx, &mut pool, &mut out))).await;
+            polled.unwrap_or_else(|_| panic!("{came} came")).unwrap();
+            // The kernel also asks for IPv6 routers.
+            came += out.iter().filter(|packet| packet.packet()[0] >> 4 == 4).count();
+            out.drain(..).for_each(|packet| pool.put(packet));
+        }
+    });
+}
+
 /// Has the host send `count` datagrams with this payload over IPv6, and returns their UDP checksums.
 fn udp_checksums(host: &mut Host, runtime: &Runtime, count: usize, payload: [u8; 2]) -> Vec<[u8; 2]> {
     let bind = UdpBind { address: "[fd09::1]:5000".parse().unwrap(), interface: None };

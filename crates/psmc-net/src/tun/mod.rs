@@ -31,7 +31,7 @@ const DEFAULT_NAME: &str = "psmc%d";
 const MAX_SEGMENTS: usize = 128;
 
 /// How many packets the kernel keeps while nobody reads. On a busy machine the reader is without a processor for milliseconds, and
-/// the usual 500 are 3 ms of small packets. No queue stands in it, for whoever reads takes all there is.
+/// the usual 500 are 3 ms of small packets. A queue stands in it only if the processor is too slow for what comes.
 const TX_QUEUE_LEN: u32 = 2048;
 
 /// What a [`Tun`] should be.

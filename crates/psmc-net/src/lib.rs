@@ -11,6 +11,7 @@ pub mod netlink;
 pub mod netns;
 pub mod packet;
 pub mod priority;
+mod socket;
 pub mod tls;
 pub mod tun;
 pub mod udp;

@@ -199,11 +199,6 @@ impl Worker {
     /// Moves datagrams until there is nothing to do; ready when the control side has let go.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..TURNS_PER_WAKE {
-            // Says when a full socket has room again; without a word of it sends go on to fail.
-            let _ = self.network.port.poll_writable(cx);
-            if let Some(tunnels) = &self.network.tunnels {
-                tunnels.poll_writable(cx);
-            }
             let Some(mut progress) = self.do_jobs(cx) else {
                 return Poll::Ready(());
             };

@@ -7,13 +7,13 @@ mod send;
 mod tunnel;
 
 use std::io;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use nix::libc::{EACCES, EPERM};
 use psmc_wire::ip::PROTOCOL_IPIP;
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::io::unix::AsyncFd;
 
+use crate::socket::RuntimeSocket;
 use crate::udp::enlarge_buffers;
 
 pub use recv::RecvBatch;
@@ -50,7 +50,7 @@ pub enum OpenError {
 /// One task may wait in [`poll_recv`](Self::poll_recv) and one in [`poll_writable`](Self::poll_writable).
 #[derive(Debug)]
 pub struct IpIpPort {
-    socket: AsyncFd<Socket>,
+    socket: RuntimeSocket,
 }
 
 impl IpIpPort {
@@ -71,18 +71,16 @@ impl IpIpPort {
             socket.bind_device(Some(interface.as_bytes())).map_err(failed)?;
         }
         enlarge_buffers(&socket);
-        // SAFETY: the socket owns its descriptor, and nobody gets it out of the `AsyncFd`, with which both end.
-        #[expect(unsafe_code, reason = "tokio wants to be told that the descriptor stays the same")]
-        let registered = unsafe { AsyncFd::register(socket) };
-        Ok(Self { socket: registered.map_err(|error| OpenError::Socket(error.into()))? })
+        Ok(Self { socket: RuntimeSocket::new(socket).map_err(OpenError::Socket)? })
     }
 
-    /// Whether the socket accepts packets again. Call it after [`SendFailure::WouldBlock`](crate::udp::SendFailure).
+    /// Whether the socket accepts packets again. Call it after [`SendFailure::WouldBlock`](crate::udp::SendFailure), and
+    /// only then.
     ///
     /// # Errors
-    /// When the runtime is shutting down.
-    pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.socket.poll_write_ready(cx).map_ok(drop)
+    /// When the runtime is shutting down, or there are no descriptors left.
+    pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.socket.poll_writable(cx)
     }
 
     /// Receives with one `recvmmsg` what is there, replacing the contents of `batch`, and returns how many packets that
@@ -91,13 +89,7 @@ impl IpIpPort {
     /// # Errors
     /// Those of the socket itself.
     pub fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<usize>> {
-        loop {
-            let mut ready = ready!(self.socket.poll_read_ready(cx))?;
-            // An error is that of the readiness: the kernel had nothing, and the next turn registers the waker.
-            if let Ok(received) = ready.try_io(|socket| batch.fill_from(socket.get_ref())) {
-                return Poll::Ready(received);
-            }
-        }
+        self.socket.poll_recv(cx, |socket| batch.fill_from(socket))
     }
 }
 
@@ -111,7 +103,6 @@ pub fn is_allowed() -> bool {
 fn open_raw() -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(i32::from(PROTOCOL_IPIP))))?;
     socket.set_header_included_v4(true)?;
-    socket.set_nonblocking(true)?;
     Ok(socket)
 }
 

@@ -7,7 +7,6 @@ use std::os::fd::AsRawFd;
 
 use nix::libc::{self, AF_INET, MSG_DONTWAIT, in_addr, mmsghdr, sa_family_t, sockaddr_in, socklen_t};
 use socket2::Socket;
-use tokio::io::Interest;
 
 use super::{BATCH, IpIpPort};
 use crate::udp::SendFailure;
@@ -102,7 +101,7 @@ impl IpIpPort {
     pub fn try_send(&self, batch: &SendBatch, from: usize) -> Result<(), NotSent> {
         let mut next = from;
         while next < batch.len() {
-            match self.socket.try_io(Interest::WRITABLE, |socket| send_some(socket, batch, next)) {
+            match send_some(self.socket.get(), batch, next) {
                 Ok(sent) => next += sent,
                 Err(error) => return Err(NotSent { packet: next, failure: error.into() }),
             }

@@ -52,7 +52,6 @@ async fn receive(port: &mut TunnelPort, count: usize) -> Vec<(SocketAddr, Vec<u8
 }
 
 async fn send(port: &mut TunnelPort, remote: SocketAddr, segment: usize, contents: &[u8]) {
-    poll_fn(|cx| port.poll_writable(cx)).await.unwrap();
     let transmit =
         Transmit { remote, local_ip: None, ecn: Ecn::NotEct, segment_size: Some(segment), contents };
     port.try_send(&transmit).unwrap();
@@ -104,7 +103,6 @@ async fn what_is_larger_than_the_interface_takes_is_refused_and_the_rest_is_sent
         segment_size: Some(1453),
         contents: &contents,
     };
-    poll_fn(|cx| one.poll_writable(cx)).await.unwrap();
     let error = one.try_send(&transmit).unwrap_err();
     assert!(matches!(error.failure, SendFailure::TooBig) && error.sent == 0, "{error:?}");
     // With both headers of IPv4 and that of UDP 1500 bytes: what the interface takes.
@@ -123,7 +121,6 @@ async fn a_packet_goes_where_its_header_says() {
         let _entered = runtime.enter();
         IpIpPort::open(None).unwrap()
     });
-    poll_fn(|cx| port.poll_writable(cx)).await.unwrap();
     let mut batch = SendBatch::new();
     for (number, tunnel_destination) in (0u8..).zip([FAR, Ipv4Addr::new(10, 9, 9, 9), FAR]) {
         let addresses = TunnelledUdp {

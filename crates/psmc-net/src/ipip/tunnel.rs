@@ -73,11 +73,11 @@ impl TunnelPort {
         Poll::Ready(Ok(count))
     }
 
-    /// Whether the socket accepts packets again. Call it after [`SendFailure::WouldBlock`].
+    /// Whether the socket accepts packets again. Call it after [`SendFailure::WouldBlock`], and only then.
     ///
     /// # Errors
-    /// When the runtime is shutting down.
-    pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// When the runtime is shutting down, or there are no descriptors left.
+    pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.port.poll_writable(cx)
     }
 

@@ -15,8 +15,9 @@ use std::task::{Context, Poll};
 use nix::libc::EAFNOSUPPORT;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use quinn_udp::{UdpSockRef, UdpSocketState};
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use tokio::net::UdpSocket;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::socket::RuntimeSocket;
 
 pub use group::Group;
 pub use psmc_wire::ip::Ecn;
@@ -66,7 +67,7 @@ pub enum BindError {
 /// one that waits replaces the first.
 #[derive(Debug)]
 pub struct UdpPort {
-    socket: UdpSocket,
+    socket: RuntimeSocket,
     state: UdpSocketState,
     local: SocketAddr,
 }
@@ -120,12 +121,12 @@ impl UdpPort {
         self.local
     }
 
-    /// Whether the socket accepts datagrams again. Call it after [`SendFailure::WouldBlock`].
+    /// Whether the socket accepts datagrams again. Call it after [`SendFailure::WouldBlock`], and only then.
     ///
     /// # Errors
-    /// When the runtime is shutting down.
-    pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.socket.poll_send_ready(cx)
+    /// When the runtime is shutting down, or there are no descriptors left.
+    pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.socket.poll_writable(cx)
     }
 
     fn register(socket: Socket) -> io::Result<Self> {
@@ -133,13 +134,8 @@ impl UdpPort {
         // Nobody reads these timestamps, and of a datagram that came with them and offloaded, the congestion mark has
         // no room left among quinn-udp's 96 bytes of ancillary data.
         setsockopt(&socket, sockopt::ReceiveTimestampns, &false)?;
-        let socket = UdpSocket::from_std(socket.into())?;
-        let local = socket.local_addr()?;
-        Ok(Self { socket, state, local })
-    }
-
-    fn reference(&self) -> SockRef<'_> {
-        SockRef::from(&self.socket)
+        let local = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Self { socket: RuntimeSocket::new(socket)?, state, local })
     }
 
     /// Whether the socket is of the IPv6 family, dual-stack or not.

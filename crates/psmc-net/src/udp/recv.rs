@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use nix::libc::{ECONNREFUSED, ECONNRESET, EHOSTDOWN, EHOSTUNREACH, EMSGSIZE, ENETDOWN, ENETUNREACH, EPROTO};
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, UdpSockRef};
-use tokio::io::Interest;
+use socket2::Socket;
 
 use super::address::canonical;
 use super::{Ecn, UdpPort};
@@ -44,6 +44,9 @@ pub struct RecvBatch {
     wanted: usize,
 }
 
+/// So many buffers are offered at least: one for what is there, one to see that there is no more.
+const LEAST_WANTED: usize = 2;
+
 /// So many bytes are received at once if they come in large pieces: they should still be in the processor's cache when
 /// they have been passed on.
 const CACHED_BYTES: usize = 128 << 10;
@@ -58,7 +61,7 @@ impl RecvBatch {
             filled,
             count: 0,
             is_full: false,
-            wanted: BATCH_SIZE,
+            wanted: LEAST_WANTED,
         }
     }
 
@@ -66,6 +69,16 @@ impl RecvBatch {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.count > 0 && self.is_full
+    }
+
+    /// Decides how many buffers are offered next: each costs time, though nothing comes into it.
+    fn note_filled(&mut self) {
+        self.is_full = self.count == self.wanted;
+        let bytes: usize = self.filled[..self.count].iter().map(|meta| meta.len).sum();
+        let mean = bytes / self.count.max(1);
+        let most = (CACHED_BYTES / mean.max(1)).clamp(LEAST_WANTED, BATCH_SIZE);
+        let like_now = if self.is_full { 2 * self.wanted } else { self.count + 1 };
+        self.wanted = like_now.clamp(LEAST_WANTED, most);
     }
 
     /// The received datagrams, in order. They may be changed in place; the next call overwrites them.
@@ -96,11 +109,8 @@ impl UdpPort {
         batch.count = 0;
         let mut errors = 0;
         while errors < MAX_ERRORS {
-            ready!(self.socket.poll_recv_ready(cx))?;
-            match self.socket.try_io(Interest::READABLE, || self.recv(batch)) {
+            match ready!(self.socket.poll_recv(cx, |socket| self.recv(socket, batch))) {
                 Ok(()) => return Poll::Ready(Ok(batch.datagrams().count())),
-                // The kernel had nothing, so tokio has taken back its word; the next turn registers the waker.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if is_icmp(&error) => errors += 1,
                 Err(error) => return Poll::Ready(Err(error)),
             }
@@ -108,17 +118,14 @@ impl UdpPort {
         Poll::Ready(Ok(0))
     }
 
-    fn recv(&self, batch: &mut RecvBatch) -> io::Result<()> {
+    fn recv(&self, socket: &Socket, batch: &mut RecvBatch) -> io::Result<()> {
         let mut buffers = batch.storage.chunks_exact_mut(BUFFER_SIZE);
         // As many chunks as slices: the storage is BATCH_SIZE buffers long.
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
             array::from_fn(|_| IoSliceMut::new(buffers.next().unwrap_or_default()));
         let slices = &mut slices[..batch.wanted];
-        batch.count = self.state.recv(UdpSockRef::from(&self.socket), slices, &mut batch.filled)?;
-        batch.is_full = batch.count == batch.wanted;
-        let bytes: usize = batch.filled[..batch.count].iter().map(|meta| meta.len).sum();
-        let mean = bytes / batch.count.max(1);
-        batch.wanted = (CACHED_BYTES / mean.max(1)).clamp(2, BATCH_SIZE);
+        batch.count = self.state.recv(UdpSockRef::from(socket), slices, &mut batch.filled)?;
+        batch.note_filled();
         Ok(())
     }
 }

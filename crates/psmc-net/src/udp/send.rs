@@ -10,7 +10,6 @@ use nix::libc::{
     EADDRNOTAVAIL, EHOSTDOWN, EHOSTUNREACH, EINVAL, EIO, EMSGSIZE, ENETDOWN, ENETUNREACH, ENODEV, EPERM,
 };
 use socket2::{MsgHdr, SockAddr};
-use tokio::io::Interest;
 
 use super::address::mapped;
 use super::control::Control;
@@ -51,7 +50,7 @@ pub struct SendError {
 /// Why a datagram was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendFailure {
-    /// The socket's buffer is full, or the socket is new: see [`UdpPort::poll_writable`].
+    /// The socket's buffer is full: see [`UdpPort::poll_writable`].
     #[error("the socket's buffer is full")]
     WouldBlock,
     /// The datagram is larger than the interface takes. We never let the kernel fragment.
@@ -121,7 +120,7 @@ impl Envelope<'_> {
             message = message.with_control(control.as_bytes());
         }
         // A datagram is sent as a whole or not at all, so its length says nothing new.
-        self.port.socket.try_io(Interest::WRITABLE, || self.port.reference().sendmsg(&message, 0).map(drop))
+        self.port.socket.get().sendmsg(&message, 0).map(drop)
     }
 }
 

@@ -35,11 +35,6 @@ impl Tunnels {
         Ok(Self { outgoing, plain })
     }
 
-    /// Says when a full socket has room again; without a word of it sends go on to fail.
-    pub(super) fn poll_writable(&self, cx: &mut Context<'_>) {
-        let _ = self.outgoing.port.poll_writable(cx);
-    }
-
     /// Adds a datagram to what leaves with the next flush, which is at hand when no more fit.
     pub(super) fn push(&mut self, to: &Address, tunnel: Tunnel, datagram: &[u8], moved: &mut Moved) {
         match addresses(to, tunnel).and_then(|addresses| addresses.headers(datagram)) {

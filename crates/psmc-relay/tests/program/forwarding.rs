@@ -148,7 +148,6 @@ async fn what_arrives_joined_reaches_the_worker_that_it_belongs_to() {
         }
     }
     let port = UdpPort::bind(&UdpBind { address: "127.0.0.1:0".parse().unwrap(), interface: None }).unwrap();
-    std::future::poll_fn(|cx| port.poll_writable(cx)).await.unwrap();
     let segment_size = Some(HOP_HEADER_LEN + 500);
     let (remote, contents) = (relay.address, &joined[..]);
     port.try_send(&Transmit { remote, local_ip: None, ecn: Ecn::NotEct, segment_size, contents }).unwrap();

@@ -24,7 +24,6 @@ fn tunnel(local: SocketAddrV4, peer: SocketAddr) -> TunnelPort {
 }
 
 async fn send(port: &mut TunnelPort, relay: &Relay, datagram: &[u8]) {
-    poll_fn(|cx| port.poll_writable(cx)).await.unwrap();
     let transmit = Transmit {
         remote: relay.address,
         local_ip: None,

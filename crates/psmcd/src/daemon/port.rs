@@ -47,7 +47,7 @@ impl Socket {
         })
     }
 
-    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Udp(port) => port.poll_writable(cx),
             Self::Tunnel(port) => port.poll_writable(cx),
@@ -142,10 +142,12 @@ impl Port {
             };
             from += error.sent;
             match error.failure {
-                SendFailure::WouldBlock if socket.poll_writable(cx).is_pending() => {
-                    return (Some(from), outcome);
-                }
-                SendFailure::WouldBlock => {}
+                SendFailure::WouldBlock => match socket.poll_writable(cx) {
+                    Poll::Pending => return (Some(from), outcome),
+                    Poll::Ready(Ok(())) => {}
+                    // Nobody would say when there is room.
+                    Poll::Ready(Err(_)) => return (None, Sent::Dropped),
+                },
                 SendFailure::TooBig => {
                     let len = transmit.segment_size.min(contents.len() - from);
                     outcome = Sent::TooBig(Transmit { segment_size: len, ..transmit });

@@ -109,7 +109,6 @@ fn udp_checksums(host: &mut Host, runtime: &Runtime, count: usize, payload: [u8;
     };
     let (mut pool, mut out) = (pool(), Vec::new());
     runtime.block_on(async {
-        poll_fn(|cx| socket.poll_writable(cx)).await.unwrap();
         socket.try_send(&transmit).unwrap();
         let is_udp = |packet: &PacketBuf| packet.packet()[6] == 17;
         while out.iter().filter(|packet| is_udp(packet)).count() < count {

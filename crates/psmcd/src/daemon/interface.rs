@@ -9,9 +9,9 @@ use psmc_wire::PacketBuf;
 
 use crate::api::Calls;
 
-/// Reads of the device before what they brought is passed on: large enough to make batches, small enough that nothing
-/// waits long.
-const READS_PER_TURN: usize = 4;
+/// Reads of the device before what they brought is passed on, at most: large enough to make batches, small enough that
+/// nothing waits long.
+const MAX_READS: usize = 4;
 
 /// Packets collected for the device before they are written.
 const MAX_WRITE: usize = 256;
@@ -20,6 +20,9 @@ const MAX_WRITE: usize = 256;
 pub(super) struct Interface {
     tun: Tun,
     incoming: Vec<PacketBuf>,
+    /// Reads before what they brought is passed on, and how many have brought something since one that has not.
+    reads: usize,
+    burst: usize,
     outgoing: Vec<PacketBuf>,
     pub(super) read: Calls,
     pub(super) written: Calls,
@@ -30,30 +33,44 @@ pub(super) struct Interface {
 impl Interface {
     pub(super) fn new(tun: Tun) -> Self {
         let (read, written) = (Calls::default(), Calls::default());
-        Self { tun, incoming: Vec::new(), outgoing: Vec::new(), read, written, drops: 0 }
+        Self { tun, incoming: Vec::new(), reads: 1, burst: 0, outgoing: Vec::new(), read, written, drops: 0 }
     }
 
     /// Gives the site what hosts have sent into the tunnel; says whether there was anything.
     pub(super) fn poll_recv(&mut self, cx: &mut Context<'_>, site: &mut Site) -> bool {
-        let mut progress = false;
-        for _ in 0..READS_PER_TURN {
-            match self.tun.poll_recv(cx, site.pool(), &mut self.incoming) {
-                Poll::Ready(Ok(count)) => {
-                    progress = true;
-                    self.read.add(1, count);
-                }
-                Poll::Ready(Err(error)) => {
-                    tracing::warn!(%error, "cannot read from the tunnel's interface");
-                    break;
-                }
-                Poll::Pending => break,
-            }
+        let before = self.burst;
+        let is_empty = self.fill(cx, site);
+        let progress = self.burst > before;
+        if is_empty {
+            // A packet that comes alone shall not wait until it is clear that it does.
+            self.reads = self.burst.clamp(1, MAX_READS);
+            self.burst = 0;
+        } else {
+            self.reads = MAX_READS;
         }
         let now = Instant::now();
         for packet in self.incoming.drain(..) {
             site.handle_packet(packet, now);
         }
         progress
+    }
+
+    /// Reads what is passed on together; says whether there is nothing left.
+    fn fill(&mut self, cx: &mut Context<'_>, site: &mut Site) -> bool {
+        for _ in 0..self.reads {
+            match self.tun.poll_recv(cx, site.pool(), &mut self.incoming) {
+                Poll::Ready(Ok(count)) => {
+                    self.burst += 1;
+                    self.read.add(1, count);
+                }
+                Poll::Ready(Err(error)) => {
+                    tracing::warn!(%error, "cannot read from the tunnel's interface");
+                    return true;
+                }
+                Poll::Pending => return true,
+            }
+        }
+        false
     }
 
     /// Gives hosts what the site has for them. If more follows at once, what that may be joined with waits for it.

@@ -12,6 +12,7 @@ use psmc_net::tls::{Acceptor, AllowedKeys, Counters, Identity, Listener, Secured
 use psmc_net::udp::UdpBind;
 use psmc_wire::PathId;
 use psmc_wire::control::Message;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
@@ -107,14 +108,6 @@ impl Control {
         let allowed = AllowedKeys::default();
         let acceptor = Acceptor::new(&identity, allowed.clone());
         let (callers, called) = mpsc::channel(MAX_ACCEPTED);
-        let mut tasks = JoinSet::new();
-        if let Some(listener) = listener {
-            let (acceptor, counters) = (acceptor.clone(), tls_counters.clone());
-            tasks.spawn(async move {
-                Listener::run(listener, acceptor, ready, counters).await;
-                TaskEnd::Listener
-            });
-        }
         let fitting = site.mtu.is_none().then(Fitting::new);
         let mut control = Self {
             grants: Grants::new(site.grants_file.clone(), identity.public()),
@@ -147,14 +140,26 @@ impl Control {
             called,
             connections: BTreeMap::new(),
             next_connection: 0,
-            tasks,
+            tasks: JoinSet::new(),
             keepers: 0,
             link_events,
             server,
             terminate: [signals(SignalKind::terminate())?, signals(SignalKind::interrupt())?],
         };
         control.set_up(peers).await?;
+        // Not before its peers are known: who calls early is kept waiting, and not refused.
+        if let Some(listener) = listener {
+            control.listen(listener, ready);
+        }
         Ok(control)
+    }
+
+    fn listen(&mut self, listener: TcpListener, ready: mpsc::Sender<(Secured, SocketAddr)>) {
+        let (acceptor, counters) = (self.acceptor.clone(), self.tls_counters.clone());
+        self.tasks.spawn(async move {
+            Listener::run(listener, acceptor, ready, counters).await;
+            TaskEnd::Listener
+        });
     }
 
     async fn set_up(&mut self, peers: Vec<config::Peer>) -> Result<(), DaemonError> {

@@ -184,13 +184,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Fails if the kernel lacks what the traffic needs, before anything is made.
 fn check_kernel(scenario: &Scenario) -> Result<(), RunError> {
     scenario.traffic.iter().try_for_each(|traffic| match &traffic.kind {
-        TrafficKind::Tcp { congestion_control, .. } => {
+        TrafficKind::Tcp { congestion_control, .. } | TrafficKind::Requests { congestion_control, .. } => {
             traffic::check_congestion_control(congestion_control).map_err(RunError::Traffic)
         }
-        TrafficKind::Quic { .. }
-        | TrafficKind::Udp { .. }
-        | TrafficKind::Requests { .. }
-        | TrafficKind::Ping { .. } => Ok(()),
+        TrafficKind::Quic { .. } | TrafficKind::Udp { .. } | TrafficKind::Ping { .. } => Ok(()),
     })
 }
 

@@ -237,6 +237,8 @@ pub enum TrafficKind {
     },
     /// Requests at random times (a Poisson process), each on a TCP connection of its own.
     Requests {
+        /// `cubic`, `reno`, `bbr` or what else the kernel has.
+        congestion_control: String,
         /// How many a second, on average.
         rate: f64,
         /// Bytes of a request.

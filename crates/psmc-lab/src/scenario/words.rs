@@ -101,8 +101,8 @@ pub(super) fn kind_in_words(kind: &TrafficKind) -> String {
         }
         TrafficKind::Quic { congestion_control, bytes } => format!("{congestion_control}{}", in_all(*bytes)),
         TrafficKind::Udp { rate, payload } => format!("{} in datagrams of {payload} bytes", rate_text(*rate)),
-        TrafficKind::Requests { rate, request, response } => {
-            format!("{rate} a second, {request} bytes for {response}")
+        TrafficKind::Requests { congestion_control, rate, request, response } => {
+            format!("{congestion_control}, {rate} a second, {request} bytes for {response}")
         }
         TrafficKind::Ping { interval, payload } => format!("every {interval:?}, {payload} bytes"),
     };

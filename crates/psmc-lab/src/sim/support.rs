@@ -64,12 +64,11 @@ fn kind(traffic: &Traffic, scenario: &Scenario, buffer: usize) -> Result<Traffic
             fits(*payload, traffic.address, scenario)?;
             Ok(TrafficKind::Udp { rate: *rate, payload: *payload })
         }
-        scenario::TrafficKind::Requests { rate, request, response } => Ok(TrafficKind::Requests {
-            rate: *rate,
-            request: *request,
-            response: *response,
-            congestion_control: CongestionControl::Cubic,
-        }),
+        scenario::TrafficKind::Requests { congestion_control, rate, request, response } => {
+            let congestion_control = congestion_control_named(congestion_control)?;
+            let (rate, request, response) = (*rate, *request, *response);
+            Ok(TrafficKind::Requests { rate, request, response, congestion_control })
+        }
         scenario::TrafficKind::Ping { interval, payload } => {
             fits(*payload, traffic.address, scenario)?;
             Ok(TrafficKind::Ping { interval: *interval, payload: *payload })

@@ -158,8 +158,9 @@ impl Job {
             TrafficKind::Udp { rate, payload } => {
                 udp::run(self, Pace { rate: *rate, payload: *payload }, record).await
             }
-            TrafficKind::Requests { rate, request, response } => {
-                let requests = Requests { rate: *rate, request: *request, response: *response };
+            TrafficKind::Requests { congestion_control, rate, request, response } => {
+                let options = TcpOptions { congestion_control: Some(congestion_control), multipath: false };
+                let requests = Requests { options, rate: *rate, request: *request, response: *response };
                 requests.run(self, record).await
             }
             TrafficKind::Ping { interval, payload } => ping::run(self, *interval, *payload, record).await,

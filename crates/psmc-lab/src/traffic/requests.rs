@@ -24,7 +24,9 @@ const BLOCK: usize = 16 * 1024;
 
 /// Requests at random times.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Requests {
+pub(super) struct Requests<'a> {
+    /// Of the sockets at both ends.
+    pub(super) options: TcpOptions<'a>,
     /// How many a second, on average.
     pub(super) rate: f64,
     /// Bytes of a request.
@@ -39,10 +41,10 @@ struct Outcome {
     result: Result<(), TrafficError>,
 }
 
-impl Requests {
+impl Requests<'_> {
     /// Asks until the stop of the stream, and waits a little longer for answers.
     pub(super) async fn run(self, job: &Job, record: &Record) -> Result<Ending, TrafficError> {
-        let (listener, to) = socket::listen(&job.hosts.to, job.traffic.address, TcpOptions::default())?;
+        let (listener, to) = socket::listen(&job.hosts.to, job.traffic.address, self.options)?;
         job.until_start().await;
         tokio::select! {
             error = self.serve(&listener) => match error? {},
@@ -98,7 +100,7 @@ impl Requests {
 
     async fn ask(self, asked_at: Duration, to: SocketAddr) -> Outcome {
         let result = async {
-            let mut stream = socket::connect(to, TcpOptions::default()).await?;
+            let mut stream = socket::connect(to, self.options).await?;
             write_exactly(&mut stream, self.request).await.map_err(TrafficError::Broken)?;
             read_exactly(&mut stream, self.response).await.map_err(TrafficError::Broken)
         };

@@ -92,7 +92,7 @@ const COMMON: &[&str] = &["name", "kind", "from", "to", "via", "address", "start
 const TCP: &[&str] = &joined::<12>(COMMON, &["congestion_control", "flows", "bytes", "multipath"]);
 const QUIC: &[&str] = &joined::<10>(COMMON, &["congestion_control", "bytes"]);
 const UDP: &[&str] = &joined::<10>(COMMON, &["rate", "payload"]);
-const REQUESTS: &[&str] = &joined::<11>(COMMON, &["rate", "request", "response"]);
+const REQUESTS: &[&str] = &joined::<12>(COMMON, &["congestion_control", "rate", "request", "response"]);
 const PING: &[&str] = &joined::<10>(COMMON, &["interval", "payload"]);
 /// Of every kind.
 const ANY: &[&str] = &joined::<17>(TCP, &["rate", "payload", "request", "response", "interval"]);
@@ -108,13 +108,17 @@ fn kind(name: TrafficKindName, section: &Section<'_>, out: &mut Vec<Complaint>) 
 }
 
 fn tcp(section: &Section<'_>, out: &mut Vec<Complaint>) -> TrafficKind {
-    let controller = section.optional::<Controller>("congestion_control", out);
     TrafficKind::Tcp {
-        congestion_control: controller.map_or("cubic".to_owned(), |name| name.into_inner().0),
+        congestion_control: congestion_control(section, out),
         flows: section.optional::<Flows>("flows", out).map_or(1, |flows| flows.get_ref().size()),
         bytes: bytes(section, out),
         multipath: section.optional::<Flag>("multipath", out).is_some_and(|flag| flag.get_ref().0),
     }
+}
+
+fn congestion_control(section: &Section<'_>, out: &mut Vec<Complaint>) -> String {
+    let name = section.optional::<Controller>("congestion_control", out);
+    name.map_or("cubic".to_owned(), |name| name.into_inner().0)
 }
 
 /// More connections between two hosts than a thousand measure the kernel instead of the network.
@@ -148,6 +152,7 @@ fn requests(section: &Section<'_>, out: &mut Vec<Complaint>) -> TrafficKind {
         size.unwrap_or(default)
     };
     TrafficKind::Requests {
+        congestion_control: congestion_control(section, out),
         rate: section.optional::<Frequency>("rate", out).map_or(10.0, |rate| rate.get_ref().0),
         request: size("request", 200, out),
         response: size("response", 10_000, out),

@@ -33,7 +33,8 @@ const HOW: &str = "\
 real time; direct 49 ms of round trip and 10 Mb/s, through the relay 87 ms and 10 Mb/s, of full-size packets in the tunnel; \
 psmc-relay on the proxy, a tunnel whose only path leads through it; pings every 100 ms, median; HTTP by requests at random \
 times on connections of their own, median; FTP by one TCP connection (CUBIC) from the target. The detour is the relay's way \
-by the kernel's forwarding, without a tunnel. The attack is UDP of 50 Mb/s over the direct way; what has not ended when the \
+by the kernel's forwarding, without a tunnel, of packets that are as large as those in the tunnel, and pings that are as long on \
+the way as with the tunnel's headers. The attack is UDP of 50 Mb/s over the direct way; what has not ended when the \
 run does counts as long as that is. Seed 1";
 
 /// Table 3.3.

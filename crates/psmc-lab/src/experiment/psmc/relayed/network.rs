@@ -37,6 +37,14 @@ const RATE: u64 = 10_000_000;
 /// Bytes that a relay needs in front of each datagram.
 const HOP: u32 = 20;
 
+/// The largest packet of a tunnel through a relay, over links that take 1500 bytes.
+const TUNNEL_MTU: u32 = 1413;
+
+/// Bytes of payload of a ping: the usual ones, and those for which a ping of the usual ones needs as long as it does in the
+/// tunnel, with 87 bytes of headers over a link that is faster by what they are of a full-size packet.
+const PING: u32 = 56;
+const PING_AS_IN_TUNNEL: u32 = 133;
+
 /// When an attack begins, as a share of the run: just before the first test.
 const ATTACK_FROM: f64 = 0.08;
 
@@ -61,8 +69,10 @@ impl Network {
         if main {
             text += &format!("{MAIN}rate = \"{RATE}bit\"\n\n");
         }
-        if self.route == Route::Relayed {
-            text += &self.programs();
+        match self.route {
+            Route::Relayed => text += &self.programs(),
+            Route::Detour => text += &smaller_packets(),
+            Route::Direct => {}
         }
         text += &tests.iter().map(|test| self.traffic(test, seconds)).collect::<String>();
         if let Some(rate) = self.attack {
@@ -97,7 +107,10 @@ impl Network {
         };
         let there = format!("from = \"client\"\nto = \"target\"\naddress = \"{target}\"\n");
         let rest = match test.kind {
-            Kind::Ping => format!("kind = \"ping\"\n{there}"),
+            Kind::Ping => {
+                let payload = if self.route == Route::Detour { PING_AS_IN_TUNNEL } else { PING };
+                format!("kind = \"ping\"\npayload = {payload}\n{there}")
+            }
             Kind::Http(bytes, rate) => {
                 format!("kind = \"requests\"\nresponse = {bytes}\nrate = {rate}\n{there}")
             }
@@ -111,6 +124,12 @@ impl Network {
             test.stream()
         )
     }
+}
+
+/// Has the target send packets that are as large as those in the tunnel.
+fn smaller_packets() -> String {
+    let command = format!("[\"ip\", \"link\", \"set\", \"alternate\", \"mtu\", \"{TUNNEL_MTU}\"]");
+    program("smaller-packets", "target", "0s", &command)
 }
 
 /// The command of a daemon with that file of the run.

@@ -78,7 +78,7 @@ struct Marks {
 }
 
 fn runs(nodes: u32) -> Runs {
-    SEEDS.into_iter().map(|seed| times(&Network::generate(nodes, seed)?, seed)).collect()
+    SEEDS.map(|seed| times(&Network::generate(nodes, seed)?, seed)).collect()
 }
 
 fn times(network: &Network, seed: u64) -> Option<Times> {

@@ -224,7 +224,7 @@ impl Plane {
             };
             progress |= self.interface.poll_recv(cx, &mut self.site);
             progress |= self.poll_ports(cx);
-            progress |= self.poll_timer(cx);
+            progress |= self.handle_timeout();
             self.flush(cx);
             if !progress && !self.arm_timer(cx) {
                 return Poll::Pending;
@@ -285,27 +285,27 @@ impl Plane {
         progress
     }
 
-    fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
+    fn handle_timeout(&mut self) -> bool {
         let now = Instant::now();
         let due = self.site.poll_timeout().is_some_and(|at| at <= now);
         if due {
             self.site.handle_timeout(now);
-        } else if self.site.poll_timeout().is_some() {
-            // Registers the waker; being early is harmless.
-            let _ = self.timer.as_mut().poll(cx);
         }
         due
     }
 
-    /// Sets the timer to the engine's next timeout; says whether that is due already.
+    /// Sees to it that the plane is woken at the engine's next timeout; says whether that may be due already. A timer
+    /// that ends earlier is left: to be woken once for nothing is cheaper than to set it with every packet, since each time
+    /// that it comes forward the runtime looks for events once more.
     fn arm_timer(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(at) = self.site.poll_timeout() else {
             return false;
         };
-        if self.timer.deadline().into_std() != at {
-            self.timer.as_mut().reset(at.into());
+        if self.timer.deadline().into_std() <= at && self.timer.as_mut().poll(cx).is_pending() {
+            return false;
         }
-        self.timer.as_mut().poll(cx).is_ready() && at <= Instant::now()
+        self.timer.as_mut().reset(at.into());
+        self.timer.as_mut().poll(cx).is_ready()
     }
 
     /// Carries out what the engine asks for.

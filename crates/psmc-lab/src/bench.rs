@@ -95,8 +95,9 @@ impl Bench {
         if let Some(directory) = directory {
             report::write_json(&results, &directory.join("results.json"))?;
         }
-        let silent = results.traffic.iter().find(|stream| stream.bytes == 0 && stream.error.is_some());
-        match silent.map(|stream| (stream.name.clone(), stream.error.clone().unwrap_or_default())) {
+        let errors = results.traffic.iter().filter(|stream| stream.bytes == 0);
+        let mut errors = errors.filter_map(|stream| Some((stream.name.clone(), stream.error.clone()?)));
+        match errors.next().filter(|_| results.traffic.iter().all(|stream| stream.bytes == 0)) {
             Some((stream, error)) => Err(BenchError::Traffic { stream, error }),
             None => Ok(Some(results)),
         }

@@ -6,7 +6,7 @@
 //! ```
 
 use super::files::{FILES, Keys};
-use super::{Kind, Test};
+use super::{Kind, TRANSFERS, Test};
 use crate::experiment::bed::raised_by;
 
 /// Which way the traffic takes, and what else there is.
@@ -44,6 +44,10 @@ const TUNNEL_MTU: u32 = 1413;
 /// tunnel, with 87 bytes of headers over a link that is faster by what they are of a full-size packet.
 const PING: u32 = 56;
 const PING_AS_IN_TUNNEL: u32 = 133;
+
+/// Whether the slow start of CUBIC ends before it overshoots (HyStart) is a matter of chance: one acknowledgement that is a
+/// millisecond late decides it, and a transfer of 500 kB ends a tenth sooner or later.
+const RENO: &str = "congestion_control = \"reno\"\n";
 
 /// When an attack begins, as a share of the run: just before the first test.
 const ATTACK_FROM: f64 = 0.08;
@@ -106,24 +110,32 @@ impl Network {
             Route::Relayed => [FILES.client, FILES.target],
         };
         let there = format!("from = \"client\"\nto = \"target\"\naddress = \"{target}\"\n");
-        let rest = match test.kind {
+        let whole = f64::from(seconds);
+        let (start, stop) = (test.span.0 * whole, test.span.1 * whole);
+        match test.kind {
             Kind::Ping => {
                 let payload = if self.route == Route::Detour { PING_AS_IN_TUNNEL } else { PING };
-                format!("kind = \"ping\"\npayload = {payload}\n{there}")
+                stream(&test.stream(), start, stop, &format!("kind = \"ping\"\npayload = {payload}\n{there}"))
             }
             Kind::Http(bytes, rate) => {
-                format!("kind = \"requests\"\nresponse = {bytes}\nrate = {rate}\n{there}")
+                let kind = format!("kind = \"requests\"\n{RENO}response = {bytes}\nrate = {rate}\n{there}");
+                stream(&test.stream(), start, stop, &kind)
             }
-            Kind::Ftp(bytes) => format!(
-                "kind = \"tcp\"\nbytes = {bytes}\nfrom = \"target\"\nto = \"client\"\naddress = \"{client}\"\n"
-            ),
-        };
-        let (start, stop) = (test.span.0 * f64::from(seconds), test.span.1 * f64::from(seconds));
-        format!(
-            "[[traffic]]\nname = \"{}\"\nstart = \"{start:.1}s\"\nstop = \"{stop:.1}s\"\n{rest}\n",
-            test.stream()
-        )
+            Kind::Ftp(bytes) => {
+                let kind = format!(
+                    "kind = \"tcp\"\n{RENO}bytes = {bytes}\nfrom = \"target\"\nto = \"client\"\naddress = \"{client}\"\n"
+                );
+                let begin = |number| start + (stop - start) * f64::from(number) / f64::from(TRANSFERS);
+                let transfers = 0..TRANSFERS;
+                transfers.map(|number| stream(&test.transfer(number), begin(number), whole, &kind)).collect()
+            }
+        }
     }
+}
+
+/// A section of traffic.
+fn stream(name: &str, start: f64, stop: f64, rest: &str) -> String {
+    format!("[[traffic]]\nname = \"{name}\"\nstart = \"{start:.2}s\"\nstop = \"{stop:.2}s\"\n{rest}\n")
 }
 
 /// Has the target send packets that are as large as those in the tunnel.

@@ -95,6 +95,7 @@ impl Bench {
         if let Some(directory) = directory {
             report::write_json(&results, &directory.join("results.json"))?;
         }
+        // One stream of which nothing arrives may be what an attack is about; if it is all of them, nothing works.
         let errors = results.traffic.iter().filter(|stream| stream.bytes == 0);
         let mut errors = errors.filter_map(|stream| Some((stream.name.clone(), stream.error.clone()?)));
         match errors.next().filter(|_| results.traffic.iter().all(|stream| stream.bytes == 0)) {

@@ -104,15 +104,26 @@ fn number(row: &Value, column: &str) -> f64 {
     row[column].as_f64().unwrap_or_else(|| panic!("no {column}: {row}"))
 }
 
-/// Each path alone carries most of its rate, of which headers of IP and TCP take their part, and both together as much
-/// as they do.
-fn assert_paths(row: &Value, least: f64, rate: f64) {
-    for path in ["path_a_mbps", "path_b_mbps"] {
-        assert!((least * rate..rate).contains(&number(row, path)), "{path} of {rate}: {row}");
+/// How often a matrix is measured before its paths count as slow: where others have the processors, two seconds may
+/// pass without one.
+const ROUNDS: usize = 3;
+
+/// The row of a matrix in which each path alone carries most of its rate: at least this part of it. Headers of IP and TCP
+/// take theirs, so that no path ever carries all, and both together carry as much as they do.
+fn row_with_paths(arguments: &[&str], least: f64, rate: f64) -> Value {
+    let mut rows = Vec::new();
+    while rows.len() < ROUNDS {
+        let row = row(arguments);
+        let [a, b, sum] = ["path_a_mbps", "path_b_mbps", "sum_mbps"].map(|it| number(&row, it));
+        assert!(a < rate && b < rate, "more than {rate}: {row}");
+        // All three are rounded to two decimals.
+        assert!((a + b - sum).abs() < 0.02, "{row}");
+        if a.min(b) >= least * rate {
+            return row;
+        }
+        rows.push(row);
     }
-    let sum = number(row, "path_a_mbps") + number(row, "path_b_mbps");
-    // All three are rounded to two decimals.
-    assert!((sum - number(row, "sum_mbps")).abs() < 0.02, "{row}");
+    panic!("never {least} of {rate}: {rows:?}")
 }
 
 /// What goes over both links is more than nothing and no more than they can carry; pings take the way there and back.
@@ -131,9 +142,8 @@ fn assert_tunnel(row: &Value, rate: f64, round_trip: f64) {
 
 #[test]
 fn the_matrix_compares_tcp_with_its_paths_and_with_mptcp() {
-    let row = row(&["--profile", "baseline", "--inner", "cubic"]);
+    let row = row_with_paths(&["--profile", "baseline", "--inner", "cubic"], 0.6, 50.0);
     assert_eq!((&row["profile"], &row["inner"]), (&"baseline".into(), &"cubic".into()));
-    assert_paths(&row, 0.6, 50.0);
     assert_tunnel(&row, 50.0, 20.0);
     let mptcp = number(&row, "mptcp_mbps");
     assert!(mptcp > 0.0 && mptcp < 100.0, "{row}");
@@ -141,10 +151,9 @@ fn the_matrix_compares_tcp_with_its_paths_and_with_mptcp() {
 
 #[test]
 fn quic_has_nothing_like_mptcp_to_be_compared_with() {
-    let row = row(&["--profile", "baseline", "--inner", "quic"]);
+    let row = row_with_paths(&["--profile", "baseline", "--inner", "quic"], 0.3, 50.0);
     assert_eq!((&row["profile"], &row["inner"]), (&"baseline".into(), &"quic".into()));
     assert_eq!(row["mptcp_mbps"], Value::Null);
-    assert_paths(&row, 0.3, 50.0);
     assert_tunnel(&row, 50.0, 20.0);
 }
 

@@ -58,6 +58,7 @@ impl ClassQueue {
         let index = queue_of(packet.bucket);
         let flow = &mut self.flows[usize::from(index)];
         flow.backlog += len_of(&packet);
+        flow.codel.on_packet(packet.queued_at);
         self.packets += 1;
         self.bytes += u64::from(len_of(&packet));
         store.fattest.set(self.first_flow + index, flow.backlog);

@@ -22,6 +22,10 @@ const ROUND_TRIPS_PER_TARGET: u32 = 2;
 /// senders that are slower than that make smaller bursts.
 const MIN_BACKLOG: u32 = 4 * 1500;
 
+/// A queue to which nothing has come for this part of an interval drains by itself: whoever filled it has ended, or waits
+/// already, and a drop would only cost a transfer that ends another round trip.
+const UNFED: u32 = 4;
+
 /// A sequence of drops that begins within so many intervals goes on at the pace of the one before, because that
 /// is likely what the same load needs. The bound is the RFC's (§5.4).
 const MEMORY_INTERVALS: u32 = 16;
@@ -61,6 +65,11 @@ impl Service {
         let time_us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.rate.saturating_mul(time_us) / 1_000_000
     }
+
+    /// How long all paths need for so many bytes.
+    fn time_of(&self, bytes: u32) -> Duration {
+        Duration::from_micros(u64::from(bytes) * 1_000_000 / self.rate.max(1))
+    }
 }
 
 /// What all flows of a queue have in common.
@@ -69,6 +78,8 @@ pub(super) struct Params {
     target: Duration,
     interval: Duration,
     min_backlog: u32,
+    /// For how long nothing comes to a queue that is still being fed.
+    unfed: Duration,
     /// Bytes of the largest packet.
     mtu: i32,
     /// Bytes of a flow's turn; a packet of the largest size at least, so that a turn always lets one go.
@@ -89,6 +100,7 @@ impl Params {
             target: TARGET,
             interval: INTERVAL,
             min_backlog: MIN_BACKLOG.max(mtu.into()),
+            unfed: INTERVAL / UNFED,
             mtu: i32::from(mtu.max(1)),
             turn: i32::from(mtu.max(1)),
             room: usize::MAX,
@@ -103,6 +115,8 @@ impl Params {
         // shorter than 100 ms (RFC 8289 §4.2).
         self.interval = service.round_trip.max(INTERVAL);
         self.target = (service.round_trip / ROUND_TRIPS_PER_TARGET).max(TARGET);
+        // Where packets are far apart those who send hear of each of them as rarely.
+        self.unfed = service.time_of(self.min_backlog).max(self.interval / UNFED);
         self.turn = i32::try_from(service.carries_in(TURN))
             .unwrap_or(MAX_TURN)
             .clamp(self.mtu, MAX_TURN.max(self.mtu));
@@ -150,17 +164,35 @@ pub(super) struct CoDel {
     /// When to drop next, or when the last sequence would have gone on.
     drop_next: Option<Instant>,
     dropping: bool,
+    /// What came before was sent before the first drop of the present sequence could be heard of.
+    heard_from: Option<Instant>,
+    /// When the last packet came.
+    fed_at: Option<Instant>,
     /// Drops of the present sequence, and those that the one before has bequeathed.
     count: u32,
     last_count: u32,
 }
 
 impl CoDel {
+    /// A packet has come to the flow.
+    pub(super) fn on_packet(&mut self, queued_at: Instant) {
+        self.fed_at = Some(queued_at);
+    }
+
     /// Whether the packet at the head, which has waited since `queued_at` with `behind` bytes after it, is to be
     /// dropped or marked. If it is dropped, the next one is to be judged in turn; if it is marked, it goes.
     pub(super) fn judge(&mut self, queued_at: Instant, behind: u32, params: &Params, now: Instant) -> bool {
         if !self.stands(queued_at, behind, params, now) {
             self.dropping = false;
+            return false;
+        }
+        if !self.fed_at.is_some_and(|at| now < at + params.unfed) {
+            return false;
+        }
+        // A window may be larger than what the paths hold by far: until those who send have heard of the first drop and what
+        // they had sent is gone, the queue says nothing new, and they answer once to all drops of a window.
+        if self.dropping && self.heard_from.is_some_and(|from| queued_at < from) {
+            self.drop_next = Some(now);
             return false;
         }
         match self.drop_next.filter(|_| self.dropping) {
@@ -196,6 +228,7 @@ impl CoDel {
         let memory = params.interval * MEMORY_INTERVALS;
         let recent = self.drop_next.is_some_and(|at| now.saturating_duration_since(at) < memory);
         self.dropping = true;
+        self.heard_from = Some(now + params.interval);
         self.count = if delta > 1 && recent { delta } else { 1 };
         self.last_count = self.count;
         self.drop_next = Some(self.control_law(now, params));

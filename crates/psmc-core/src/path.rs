@@ -49,6 +49,7 @@ use liveness::Liveness;
 use losses::Losses;
 use marking::Marking;
 use mtu::PathMtu;
+pub(crate) use pacer::BURST;
 use pacer::Pacer;
 use received::Received;
 use rtt::RttEstimator;
@@ -278,6 +279,12 @@ impl Path {
             self.rates.set_app_limited(self.sent.inflight_bytes());
         }
         is_idle
+    }
+
+    /// Less was sent than the pacer would have let go. The rate measured from here on is that of a host that was late, not
+    /// the path's.
+    pub(crate) fn note_late(&mut self) {
+        self.rates.set_app_limited(self.sent.inflight_bytes());
     }
 
     /// The peer wants these bytes back.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use psmc_wire::PathId;
 
 use crate::egress::Service;
-use crate::path::{Path, PathRank, PathState};
+use crate::path::{BURST, Path, PathRank, PathState};
 use live::Horizon;
 pub(crate) use places::Places;
 pub(crate) use soonest::Soonest;
@@ -183,6 +183,17 @@ impl Roster {
             self.pacing.set(index, None);
         }
         [self.waking.first(), self.pacing.first()].into_iter().flatten().min()
+    }
+
+    /// Tells paths that had room for what waits in the session, and were not asked: whoever drives the session was late, and
+    /// what was not sent meanwhile is never made good.
+    pub(crate) fn note_late(&mut self, now: Instant) {
+        let Some(before) = now.checked_sub(BURST) else { return };
+        while let Some(index) = self.pacing.next_due(0, before) {
+            self.pacing.set(index, None);
+            self.unpaced.insert(index);
+            self.paths[index].note_late();
+        }
     }
 
     /// When a wish about the use of a path should be told.

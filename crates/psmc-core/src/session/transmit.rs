@@ -128,6 +128,7 @@ impl Session {
         if self.unplaced == Some(self.unplaced(now)) {
             return self.paths.note_idle(now);
         }
+        self.paths.note_late(now);
         self.egress.set_service(&self.paths.service(), now);
         self.place_extras(shared, now);
         loop {

@@ -186,7 +186,7 @@ impl CoDel {
             self.dropping = false;
             return false;
         }
-        if !self.fed_at.is_some_and(|at| now < at + params.unfed) {
+        if self.fed_at.is_none_or(|at| now >= at + params.unfed) {
             return false;
         }
         // A window may be larger than what the paths hold by far: until those who send have heard of the first drop and what

@@ -142,7 +142,8 @@ impl Model {
         // few packets say nothing: the queue may be another's, and what they make is no rate of the path.
         let busy =
             loaded && round.saw_queue(2 * self.base_rtt() + 4 * self.steadiness.variation() + BUSY_QUEUE);
-        let limited = rate.app_limited && !rate.stretched && !busy;
+        let stretched = rate.stretched && round.is_weighty(self.datagram_size);
+        let limited = rate.app_limited && !stretched && !busy;
         // A sender that pauses now and then, but sends faster than the path forwards when it does, has filled the pipe too.
         let strained =
             self.phase == Phase::Startup && loaded && round.has_waited(self.base_rtt(), self.jitter);
@@ -154,7 +155,7 @@ impl Model {
             self.notice_fall(rate, round.saw_queue(self.base_rtt()));
             self.filter.advance();
         }
-        self.judge_queue(&round, loaded || rate.stretched, lossy);
+        self.judge_queue(&round, loaded || stretched, lossy);
         let stalled = !grew && !limited;
         let proven = self.phase == Phase::Probe && !self.is_clear;
         self.confirmed |= stalled && (proven || self.growth.stalled >= STARTUP_ROUNDS);

@@ -65,6 +65,12 @@ impl Round {
         self.rtt_samples >= LOADED_SAMPLES && self.acked >= LOADED_DATAGRAMS * datagram_size
     }
 
+    /// Whether so much was on the path that the time over which it arrived tells of a queue, in datagrams of
+    /// `datagram_size` bytes: small packets far from one another are late by chance, where delays vary.
+    pub(crate) fn is_weighty(&self, datagram_size: u64) -> bool {
+        self.acked >= WEIGHTY_DATAGRAMS * datagram_size
+    }
+
     /// Whether even the fastest packet of the round met a queue that pacing should take away.
     pub(crate) fn has_queue(&self, min_rtt: Duration, variation: Duration) -> bool {
         self.min_rtt.is_some_and(|rtt| rtt > min_rtt + min_rtt / 16 + STANDING_TOLERANCE + 2 * variation)
@@ -204,6 +210,9 @@ const LOSSY_DATAGRAMS: u64 = 4;
 /// datagrams), or carries less, is no load.
 const LOADED_SAMPLES: u32 = 4;
 const LOADED_DATAGRAMS: u64 = 16;
+
+/// On a path of 64 kb/s two take 360 ms, and no round is shorter.
+const WEIGHTY_DATAGRAMS: u64 = 2;
 
 /// `MIN_RTT_THRESH` of RFC 9406.
 const FILLED_TOLERANCE: Duration = Duration::from_millis(4);

@@ -562,3 +562,16 @@ fn regression_handshakes_of_both_ends_do_not_void_the_key_that_the_peer_still_us
     ];
     check_that_nothing_is_lost(&[29, 29, 57, 29], setup, &ops);
 }
+
+#[test]
+fn regression_a_burst_on_an_idle_path_does_not_overtake_itself() {
+    let setup =
+        Setup { can_dial: [true, false], repair: RepairKind::Duplicate, ..SchedulerKind::Flow.into() };
+    let ops = [
+        Op::Send { from: HQ, flow: 2, protocol: TCP, len: 1115, count: 15 },
+        Op::Send { from: HQ, flow: 2, protocol: TCP, len: 28, count: 1 },
+        Op::Send { from: HQ, flow: 0, protocol: UDP, len: 877, count: 17 },
+        Op::Send { from: HQ, flow: 1, protocol: TCP, len: 1060, count: 14 },
+    ];
+    check_that_nothing_is_lost(&[10, 4], setup, &ops);
+}

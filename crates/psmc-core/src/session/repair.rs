@@ -10,6 +10,7 @@ use crate::classify::ClassId;
 use crate::egress::Queued;
 use crate::path::Path;
 use crate::repair::{Extra, Place, RECOVERY_TIME, RepairKind, Role};
+use crate::roster::Places;
 use crate::shared::Shared;
 
 impl Session {
@@ -61,10 +62,18 @@ impl Session {
     }
 
     /// Gives extras to paths that have room, each to the one where it arrives first, if it can not to the one to avoid.
+    ///
+    /// Copies of what one path carries keep their order, however short: the peer takes what it misses for lost once something
+    /// sent later has come by each path, and the packets themselves may still wait in theirs.
     pub(super) fn place_extras(&mut self, shared: &mut Shared, now: Instant) {
-        let mut at = 0;
+        let (mut at, mut waited_for) = (0, Places::default());
         while let Some(extra) = self.extras.get(at) {
             let (paths, bytes) = (&self.paths, extra.queued.packet.len());
+            let original = paths.index_of(extra.avoid).filter(|_| extra.queued.role != Role::Repair);
+            if original.is_some_and(|index| waited_for.contains(index)) {
+                at += 1;
+                continue;
+            }
             let suits = |index: &usize| {
                 let path = &paths[*index];
                 let fits = extra.queued.role != Role::Repair || path.fits(bytes);
@@ -73,6 +82,9 @@ impl Session {
             let suitable = self.paths.candidates().iter().filter(suits);
             let merit = |&index: &usize| (paths[index].id == extra.avoid, paths[index].arrival(bytes, now));
             let Some(index) = suitable.min_by_key(merit) else {
+                if let Some(original) = original {
+                    waited_for.insert(original);
+                }
                 at += 1;
                 continue;
             };

@@ -564,7 +564,7 @@ fn regression_handshakes_of_both_ends_do_not_void_the_key_that_the_peer_still_us
 }
 
 #[test]
-fn regression_a_burst_on_an_idle_path_does_not_overtake_itself() {
+fn regression_copies_of_short_packets_do_not_overtake_those_of_long_ones() {
     let setup =
         Setup { can_dial: [true, false], repair: RepairKind::Duplicate, ..SchedulerKind::Flow.into() };
     let ops = [

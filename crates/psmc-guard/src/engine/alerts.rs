@@ -20,8 +20,10 @@ struct Said {
     id: String,
     is_said: bool,
     is_noted: bool,
-    /// How often it was said on this connection without an answer: each gets one.
+    /// How often it was said on this connection without an answer: each gets one, unless it could not be kept.
     unanswered: u32,
+    /// How many of the next answers are about the beginning, though the attack is over.
+    outdated: u32,
     /// Of an attack from before a restart, how long it may stay unseen.
     patience: Option<Duration>,
 }
@@ -52,7 +54,9 @@ impl Alerts {
             if self.ended.len() >= MAX_ENDED {
                 self.ended.pop_front();
             }
-            self.ended.push_back((service.to_owned(), Said { is_said: false, is_noted: false, ..said }));
+            let outdated = said.unanswered;
+            self.ended
+                .push_back((service.to_owned(), Said { is_said: false, is_noted: false, outdated, ..said }));
         }
     }
 
@@ -75,8 +79,12 @@ impl Alerts {
         let ended = self.ended.iter_mut().map(|(_, said)| said);
         for said in ended.chain(self.standing.values_mut()).filter(|said| said.id == id) {
             said.unanswered = said.unanswered.saturating_sub(1);
-            // An end is noted only when all answers are there: those before it may be about the beginning.
-            said.is_noted = said.is_said && said.unanswered == 0;
+            if said.outdated > 0 {
+                // Fewer may follow, where something could not be kept. Then the end is said once more for each of them.
+                said.outdated -= 1;
+            } else {
+                said.is_noted = true;
+            }
         }
         self.ended.retain(|(_, said)| !said.is_noted);
     }
@@ -88,7 +96,7 @@ impl Alerts {
             (said.is_noted, said.unanswered) = (false, 0);
         }
         for (_, said) in &mut self.ended {
-            (said.is_said, said.unanswered) = (false, 0);
+            (said.is_said, said.unanswered, said.outdated) = (false, 0, 0);
         }
     }
 
@@ -123,6 +131,6 @@ impl Alerts {
 
 impl Said {
     fn new(id: String) -> Self {
-        Self { id, is_said: false, is_noted: false, unanswered: 0, patience: None }
+        Self { id, is_said: false, is_noted: false, unanswered: 0, outdated: 0, patience: None }
     }
 }

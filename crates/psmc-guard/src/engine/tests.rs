@@ -108,6 +108,23 @@ fn an_answer_to_the_beginning_does_not_note_the_end() {
 }
 
 #[test]
+fn what_could_not_be_kept_does_not_leave_the_end_unnoted() {
+    let mut engine = attacked();
+    // Said three times; the coordinator has no room on its disk and does not answer.
+    assert_eq!(feed(&mut engine, 2, 50_000.0).len(), 3);
+    engine.alerts.end(WWW);
+    let noted = || Message::Noted { id: "hq-abc-1".to_owned() };
+    // It has room again, and answers what is said from here on.
+    for _ in 0..4 {
+        engine.alerts.say_again();
+        assert!(engine.alerts.poll().is_some_and(|(_, _, is_over)| is_over));
+        engine.handle_message(noted());
+    }
+    engine.alerts.say_again();
+    assert_eq!(engine.alerts.poll(), None);
+}
+
+#[test]
 fn a_new_connection_hears_what_holds() {
     let mut engine = attacked();
     feed(&mut engine, 3, 50_000.0);

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::filter::MaxFilter;
 use super::phase::{ALLOWANCE, INITIAL_DATAGRAMS, Phase};
-use super::round::{ChanceLoss, Growth, Rise, Round, Steadiness};
+use super::rate::ROUND_FLOOR;
+use super::round::{ChanceLoss, Growth, Rise, Round, Steadiness, filled_rtt};
 use super::{AckSample, Controller, RateSample, bytes_in, percent, rate_over};
 use crate::windowed::WindowedMin;
 
@@ -211,7 +212,7 @@ impl Model {
             Phase::Startup => {
                 self.confirmed = false;
                 self.growth = Growth::above(self.rate());
-                let held = bytes_in(self.rate(), self.base_rtt() + ALLOWANCE);
+                let held = bytes_in(self.rate(), self.held_rtt() + ALLOWANCE);
                 self.startup_window = held.max(INITIAL_DATAGRAMS * self.datagram_size);
             }
             // A probe that follows on growth goes on from there.
@@ -236,7 +237,7 @@ impl Model {
     /// After a lossy round the window backs off to what is delivered; it grows again round by round
     /// (`BBR.inflight_longterm`).
     fn adapt_loss_ceiling(&mut self, rate: &RateSample, round: &Round, grew: bool) {
-        let held = bytes_in(self.rate(), self.base_rtt() + ALLOWANCE);
+        let held = bytes_in(self.rate(), self.clear_rtt() + ALLOWANCE);
         if grew {
             self.loss_ceiling = u64::MAX;
         } else if self.lossy_rounds == 0 {
@@ -244,7 +245,7 @@ impl Model {
         } else if self.has_provoked_loss() {
             self.loss_ceiling = self.loss_ceiling.min(held);
         } else {
-            let delivered = bytes_in(rate.bytes_per_s, self.base_rtt() + ALLOWANCE);
+            let delivered = bytes_in(rate.bytes_per_s, self.clear_rtt() + ALLOWANCE);
             let share = LOSS_BACKOFF_PERCENT.min(100 - round.lost_percent());
             self.loss_ceiling = percent(self.window(), share).max(delivered);
         }
@@ -289,6 +290,12 @@ impl Model {
         self.smoothed_rtt.clamp(base, 2 * base + 4 * self.steadiness.variation())
     }
 
+    /// The round trip as it is as a rule when no queue of ours is in it, as far as delays vary from round to round.
+    fn clear_rtt(&self) -> Duration {
+        let base = self.base_rtt();
+        self.smoothed_rtt.clamp(base, base + 4 * self.steadiness.variation())
+    }
+
     /// Whether a queue that this path's own datagrams have built is in the round trips of the round: it tells
     /// nothing of how long they are without. What was sent before a queue was drained has met it.
     fn has_queue_of_ours(&self, rate: &RateSample) -> bool {
@@ -312,10 +319,14 @@ impl Model {
         contested && within(self.phase_began, PATIENCE)
     }
 
-    /// As slow start does (RFC 9438 §4.10): a window that is made use of grows by what is acknowledged.
+    /// As slow start does (RFC 9438 §4.10): a window that is made use of grows by what is acknowledged, but for what has
+    /// met a queue: on a short path many round trips pass until a round is judged.
     fn grow_startup_window(&mut self, sample: &AckSample) {
         let used = sample.inflight + sample.acked_bytes;
-        if 2 * used > self.startup_window && self.filled_rounds == 0 {
+        let base = self.base_rtt();
+        let has_waited =
+            base < ROUND_FLOOR && sample.rtt.is_some_and(|rtt| rtt > filled_rtt(base, self.jitter));
+        if 2 * used > self.startup_window && self.filled_rounds == 0 && !has_waited {
             self.startup_window = self.startup_window.saturating_add(sample.acked_bytes);
         }
     }
@@ -361,9 +372,14 @@ impl Controller for Model {
     fn on_loss(&mut self, lost_bytes: u64, _inflight: u64, now: Instant) {
         self.round.lost += lost_bytes;
         self.lost_at = Some(now);
-        if self.phase == Phase::Probe
-            && self.round.is_lossy(self.datagram_size, self.base_rtt(), &self.chance)
-        {
+        let is_over = match self.phase {
+            Phase::Probe => self.round.is_lossy(self.datagram_size, self.base_rtt(), &self.chance),
+            Phase::Startup => {
+                self.round.overflows(self.datagram_size, self.base_rtt(), self.jitter, &self.chance)
+            }
+            Phase::Drain | Phase::Cruise | Phase::Refresh => false,
+        };
+        if is_over {
             self.enter(Phase::Drain, now);
         }
     }

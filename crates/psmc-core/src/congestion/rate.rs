@@ -154,7 +154,7 @@ impl RateSampler {
 
 /// The shortest time that a round and a sample span, because acknowledgements come up to 5 ms late and
 /// hosts wake up some milliseconds late: over a round trip of 0.2 ms one would measure nothing but that.
-const ROUND_FLOOR: Duration = Duration::from_millis(20);
+pub(super) const ROUND_FLOOR: Duration = Duration::from_millis(20);
 
 /// What arrives in a shorter time than it was sent in had been held up before. Delays that vary do so in both
 /// directions, and must not make all samples too small.

@@ -57,7 +57,20 @@ impl Round {
     /// Whether even the fastest packet of the round met a queue, if a short one: more than the path holds is on
     /// its way (RFC 9406 §4.2).
     pub(crate) fn filled_pipe(&self, min_rtt: Duration, jitter: Duration) -> bool {
-        self.min_rtt.is_some_and(|rtt| rtt > min_rtt + (min_rtt / 8).max(FILLED_TOLERANCE) + 2 * jitter)
+        self.min_rtt.is_some_and(|rtt| rtt > filled_rtt(min_rtt, jitter))
+    }
+
+    /// Whether a queue overflows just now: much is lost, and some of the rest met that queue.
+    pub(crate) fn overflows(
+        &self,
+        datagram_size: u64,
+        min_rtt: Duration,
+        jitter: Duration,
+        chance: &ChanceLoss,
+    ) -> bool {
+        self.max_rtt > filled_rtt(min_rtt, jitter)
+            && self.lost_percent() >= LOSSY_PERCENT
+            && self.exceeds_chance(datagram_size, chance)
     }
 
     /// Whether a load was on the path, in datagrams of `datagram_size` bytes, rather than a few packets.
@@ -80,6 +93,11 @@ impl Round {
     pub(crate) fn saw_queue(&self, min_rtt: Duration) -> bool {
         self.min_rtt.is_some_and(|rtt| rtt > min_rtt + min_rtt / 4 + QUEUE_TOLERANCE)
     }
+}
+
+/// A longer round trip than this has met a queue.
+pub(crate) fn filled_rtt(min_rtt: Duration, jitter: Duration) -> Duration {
+    min_rtt + (min_rtt / 8).max(FILLED_TOLERANCE) + 2 * jitter
 }
 
 /// What the path loses whether there is a queue or not.

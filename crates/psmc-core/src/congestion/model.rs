@@ -372,11 +372,10 @@ impl Controller for Model {
     fn on_loss(&mut self, lost_bytes: u64, _inflight: u64, now: Instant) {
         self.round.lost += lost_bytes;
         self.lost_at = Some(now);
+        let (size, base) = (self.datagram_size, self.base_rtt());
         let is_over = match self.phase {
-            Phase::Probe => self.round.is_lossy(self.datagram_size, self.base_rtt(), &self.chance),
-            Phase::Startup => {
-                self.round.overflows(self.datagram_size, self.base_rtt(), self.jitter, &self.chance)
-            }
+            Phase::Probe => self.round.is_lossy(size, base, &self.chance),
+            Phase::Startup => self.round.overflows(size, filled_rtt(base, self.jitter), &self.chance),
             Phase::Drain | Phase::Cruise | Phase::Refresh => false,
         };
         if is_over {

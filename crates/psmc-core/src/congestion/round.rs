@@ -60,15 +60,9 @@ impl Round {
         self.min_rtt.is_some_and(|rtt| rtt > filled_rtt(min_rtt, jitter))
     }
 
-    /// Whether a queue overflows just now: much is lost, and some of the rest met that queue.
-    pub(crate) fn overflows(
-        &self,
-        datagram_size: u64,
-        min_rtt: Duration,
-        jitter: Duration,
-        chance: &ChanceLoss,
-    ) -> bool {
-        self.max_rtt > filled_rtt(min_rtt, jitter)
+    /// Whether a queue overflows just now: much is lost, and some of the rest took longer than `filled`.
+    pub(crate) fn overflows(&self, datagram_size: u64, filled: Duration, chance: &ChanceLoss) -> bool {
+        self.max_rtt > filled
             && self.lost_percent() >= LOSSY_PERCENT
             && self.exceeds_chance(datagram_size, chance)
     }

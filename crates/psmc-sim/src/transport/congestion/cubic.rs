@@ -17,6 +17,10 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// The most that the window grows for each segment that arrives, as Linux has it: a third of slow start's.
 const MAX_GROWTH: f64 = 0.5;
 
+/// The least before anything was lost, as Linux has it: a slow start that ended without a loss says little of what the
+/// path carries.
+const UNTRIED_GROWTH: f64 = 0.05;
+
 /// A window, a threshold and the curve, in segments.
 #[derive(Debug)]
 pub(super) struct Cubic {
@@ -79,7 +83,8 @@ impl Cubic {
         let target = epoch.target(acked.smoothed_rtt, now).min(1.5 * window);
         let reno = epoch.reno_after(acked.segments, window);
         let growth = (target - window).max(reno - window).max(0.0) / window;
-        self.window += growth.min(MAX_GROWTH) * acked.segments;
+        let least = if plateau > 0.0 { 0.0 } else { UNTRIED_GROWTH };
+        self.window += growth.clamp(least, MAX_GROWTH) * acked.segments;
     }
 }
 

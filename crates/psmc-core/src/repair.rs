@@ -16,13 +16,17 @@ use coder::MAX_GROUP_AGE;
 pub(crate) use coder::{Coder, Repair};
 pub(crate) use decoder::{Decoder, Recovered};
 pub(crate) use extras::{Extra, Extras};
+pub(crate) use plan::PathReport;
 
 /// How a session makes good what its paths lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum RepairKind {
-    /// What is lost is sent again, on the path where it arrives first.
+    /// What is lost is sent again, on the path where it arrives first. What paths carry that lose much is followed by
+    /// repairs, too, while there is room for them.
     #[default]
     Auto,
+    /// What is lost is sent again, and nothing else.
+    Resend,
     /// Every packet leaves on two paths, if there are two; what both lose stays lost.
     Duplicate,
     /// Packets are followed by repairs, on other paths where there are some, from which the peer computes what is
@@ -64,7 +68,7 @@ pub(crate) enum Role {
 impl Role {
     /// Whether it is sent again when a path has lost it.
     pub(crate) fn is_resent(self) -> bool {
-        self == Self::Packet(RepairKind::Auto)
+        matches!(self, Self::Packet(RepairKind::Auto | RepairKind::Resend))
     }
 
     /// Whether it may travel in one datagram with others. A repair must not be lost with what it repairs; and of packets
@@ -73,7 +77,7 @@ impl Role {
         match self {
             Self::Repair => false,
             Self::Packet(RepairKind::Fec) => others.all(|other| other != self),
-            Self::Packet(RepairKind::Auto | RepairKind::Duplicate | RepairKind::Off) | Self::Copy => true,
+            Self::Packet(_) | Self::Copy => true,
         }
     }
 }
@@ -97,18 +101,19 @@ pub struct RepairCounters {
 
 /// A name that no kind of repair has.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("no kind of repair is called `{0}`: use auto, duplicate, fec or off")]
+#[error("no kind of repair is called `{0}`: use auto, resend, duplicate, fec or off")]
 pub struct UnknownRepair(String);
 
 impl RepairKind {
     /// All of them, the default first.
-    pub const ALL: [Self; 4] = [Self::Auto, Self::Duplicate, Self::Fec, Self::Off];
+    pub const ALL: [Self; 5] = [Self::Auto, Self::Resend, Self::Duplicate, Self::Fec, Self::Off];
 
     /// The name in configuration files and in the status.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
+            Self::Resend => "resend",
             Self::Duplicate => "duplicate",
             Self::Fec => "fec",
             Self::Off => "off",

@@ -72,6 +72,41 @@ fn repairs_make_good_the_losses_of_two_paths() {
     }
 }
 
+/// What is sent again comes a round trip late, what is computed does not: of two paths that are hardly in use most of what is
+/// lost is there at once.
+#[test]
+fn what_is_sent_again_has_repairs_too_while_there_is_room() {
+    for (repair, link_mbit) in [(RepairKind::Auto, 50), (RepairKind::Resend, 50), (RepairKind::Auto, 5)] {
+        let link = |delay| Link::new(delay).mbit(link_mbit).loss_one_in(50);
+        let mut world = World::connected(vec![link(10), link(15)], setup(repair));
+        let (missing, cost) = stream(&mut world, TCP, 20_000);
+        let (sent, found) = (world.status(VAN).counters.repair, world.status(HQ).counters.repair);
+        println!("{repair:?} over {link_mbit} Mb/s: {cost:.2} bytes for each, {sent:?} {found:?}");
+        match (repair, link_mbit) {
+            (RepairKind::Auto, 50) => {
+                assert!(missing.is_empty(), "{missing:?}");
+                assert!(found.recovered > 250, "{found:?}");
+                assert!((1.1..1.5).contains(&cost), "{cost}");
+            }
+            // As much as both carry, less their headers: what waits is not to wait for repairs.
+            (RepairKind::Auto, _) => assert!(sent.tx_repairs < 500, "{sent:?}"),
+            _ => assert!(
+                missing.is_empty() && sent.tx_repairs == 0 && cost < 1.1,
+                "{sent:?} {cost} {missing:?}"
+            ),
+        }
+    }
+}
+
+/// Paths that lose nothing cost nothing more.
+#[test]
+fn without_losses_there_are_no_repairs() {
+    let links = vec![Link::new(10).mbit(50), Link::new(15).mbit(50)];
+    let mut world = World::connected(links, setup(RepairKind::Auto));
+    stream(&mut world, TCP, 5000);
+    assert_eq!(world.status(VAN).counters.repair.tx_repairs, 0);
+}
+
 /// A sender that the machine held up hands over what has come meanwhile at once.
 #[test]
 fn what_one_lost_datagram_takes_along_can_be_repaired_where_packets_come_in_bursts() {
@@ -204,7 +239,7 @@ fn a_class_is_repaired_in_its_own_way() {
         let copies = world.status(VAN).counters.repair.tx_copies;
         match repair {
             RepairKind::Duplicate => assert!(voice > 995 && copies > 990, "{voice} calls, {copies} copies"),
-            RepairKind::Auto | RepairKind::Fec | RepairKind::Off => {
+            RepairKind::Auto | RepairKind::Resend | RepairKind::Fec | RepairKind::Off => {
                 assert!(voice < 995 && copies == 0, "{voice} calls, {copies} copies")
             }
         }

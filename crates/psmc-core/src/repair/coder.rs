@@ -7,14 +7,14 @@ use psmc_wire::frame::{MAX_CELLS, MAX_RUNS, RepairFrame, Run};
 use reed_solomon_simd::ReedSolomonEncoder;
 
 use super::Place;
-use super::plan::{Losses, MAX_GROUP, Plan};
+use super::plan::{Losses, MAX_GROUP, PathReport, Plan};
 use crate::egress::Queued;
 
 /// A group ends when its first packet is this old, however few there are: a repair of a thin stream is this late.
 pub(crate) const MAX_GROUP_AGE: Duration = Duration::from_millis(10);
 
 /// Losses change slowly, and a plan costs some ten thousand multiplications.
-const PLAN_INTERVAL: Duration = Duration::from_millis(100);
+const LEARN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The mean time between packets is that of some thirty of them.
 const INTERVAL_GAIN: u32 = 16;
@@ -46,8 +46,10 @@ pub(crate) struct Coder {
     last_at: Option<Instant>,
     /// The mean time between two packets.
     interval: Duration,
-    plan: Option<(Plan, Instant)>,
+    /// Of the losses as they were last looked at; made with the first packet since.
+    plan: Option<Plan>,
     losses: Losses,
+    looked_at: Option<Instant>,
     runs: Vec<Run>,
     shard: Vec<u8>,
     body: Vec<u8>,
@@ -79,7 +81,9 @@ impl Coder {
         }
         self.opened_at.get_or_insert(now);
         self.note_arrival(now);
-        let size = self.plan.as_ref().map_or(1, |(plan, _)| plan.group_size(self.reach()));
+        let (losses, reach) = (&self.losses, self.reach());
+        let plan = self.plan.get_or_insert_with(|| Plan::new(losses.of_packets(), losses.of_repairs()));
+        let size = plan.group_size(reach);
         self.members.len() >= size || self.members.len() >= MAX_GROUP
     }
 
@@ -88,19 +92,11 @@ impl Coder {
         self.opened_at.map(|at| at + MAX_GROUP_AGE)
     }
 
-    /// Ends the group, and hands its repairs to `send`. `paths` tells of each path its id, the datagrams that it has
-    /// lost, and those that are settled; `fits` whether a frame with so long a body fits into a datagram.
-    pub(crate) fn close(
-        &mut self,
-        paths: impl Iterator<Item = (PathId, u64, u64)>,
-        fits: impl Fn(usize) -> bool,
-        mut send: impl FnMut(Repair<'_>),
-        now: Instant,
-    ) {
-        self.replan(paths, now);
+    /// Ends the group, and hands its repairs to `send`; `fits` tells whether a frame with so long a body fits into a datagram.
+    pub(crate) fn close(&mut self, fits: impl Fn(usize) -> bool, mut send: impl FnMut(Repair<'_>)) {
         self.members.sort_unstable_by_key(|member| member.place);
         self.find_runs();
-        if let (Some((plan, _)), Some(cells)) = (&self.plan, self.find_cells(fits)) {
+        if let (Some(plan), Some(cells)) = (&self.plan, self.find_cells(fits)) {
             let repairs = plan.repairs(self.members.len()).saturating_mul(cells);
             let avoid = self.carriers.iter().max_by_key(|(_, count)| *count).map(|(path, _)| *path);
             if let Some(avoid) = avoid {
@@ -119,11 +115,25 @@ impl Coder {
         self.opened_at = None;
     }
 
-    fn replan(&mut self, paths: impl Iterator<Item = (PathId, u64, u64)>, now: Instant) {
-        if self.plan.as_ref().is_none_or(|(_, at)| now >= *at + PLAN_INTERVAL) {
-            self.losses.update(paths);
-            self.plan = Some((Plan::new(self.losses.of_packets(), self.losses.of_repairs()), now));
-        }
+    /// Whether it is time to look at [losses](Self::learn) again.
+    pub(crate) fn is_outdated(&self, now: Instant) -> bool {
+        self.looked_at.is_none_or(|at| now >= at + LEARN_INTERVAL)
+    }
+
+    /// Looks at what paths lose, for the size of groups and the number of their repairs.
+    pub(crate) fn learn(&mut self, paths: impl Iterator<Item = PathReport>, now: Instant) {
+        self.losses.update(paths);
+        (self.plan, self.looked_at) = (None, Some(now));
+    }
+
+    /// Whether a path loses more than a little.
+    pub(crate) fn is_lossy(&self, path: PathId) -> bool {
+        self.losses.is_lossy(path)
+    }
+
+    /// Whether any path does.
+    pub(crate) fn is_any_lossy(&self) -> bool {
+        self.losses.is_any_lossy()
     }
 
     /// Measures how fast packets come.

@@ -1,5 +1,7 @@
 //! How many repairs a group of packets needs.
 
+use std::time::Duration;
+
 use psmc_wire::PathId;
 
 /// The most packets of a group. Longer ones save little: at a loss of 2 % their overhead falls from 8 to 7 %, and
@@ -17,6 +19,18 @@ const ASSUMED: (f64, f64) = (2.0, 100.0);
 
 /// Losses are counted over so many datagrams, then older ones count half.
 const MEMORY: f64 = 4000.0;
+
+/// One may be an accident.
+const NOTABLE_LOSSES: f64 = 2.0;
+
+/// At 10 Mb/s a flow waits for three packets each second. Queues that overflow now and then lose less.
+const NOTABLE_SHARE: f64 = 0.003;
+
+/// Queues that overflow are longer than usual by more than this part of the round trip: flows fill them, and give way.
+const LONG_PART: u32 = 8;
+
+/// Round trips of the last few seconds are the usual ones, looked at ten times a second.
+const USUAL_GAIN: u32 = 16;
 
 /// The sizes of groups and their repairs, for losses as they are.
 #[derive(Debug)]
@@ -87,24 +101,66 @@ struct PathLoss {
     seen: (u64, u64),
     settled: f64,
     lost: f64,
+    /// Those lost while the round trip was what it usually is: by chance, rather than in a queue that overflowed.
+    lost_by_chance: f64,
+    usual_round_trip: Duration,
+}
+
+/// What is known of a path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PathReport {
+    pub(crate) path: PathId,
+    /// Datagrams lost so far, and those of which it is known whether they were.
+    pub(crate) lost: u64,
+    pub(crate) settled: u64,
+    /// As it is just now.
+    pub(crate) round_trip: Duration,
+}
+
+impl PathLoss {
+    fn is_notable(&self) -> bool {
+        self.lost_by_chance >= NOTABLE_LOSSES && self.lost_by_chance > NOTABLE_SHARE * self.settled
+    }
+
+    fn new(report: &PathReport) -> Self {
+        let PathReport { path, round_trip, .. } = *report;
+        Self {
+            path,
+            seen: (0, 0),
+            settled: 0.0,
+            lost: 0.0,
+            lost_by_chance: 0.0,
+            usual_round_trip: round_trip,
+        }
+    }
+
+    /// Takes over what has been lost since the last time.
+    fn update(&mut self, report: &PathReport) {
+        let lost = report.lost.saturating_sub(self.seen.0) as f64;
+        let usual = self.usual_round_trip;
+        self.lost += lost;
+        if report.round_trip <= usual + usual / LONG_PART {
+            self.lost_by_chance += lost;
+        }
+        self.settled += report.settled.saturating_sub(self.seen.1) as f64;
+        self.seen = (report.lost, report.settled);
+        self.usual_round_trip = (usual * (USUAL_GAIN - 1) + report.round_trip) / USUAL_GAIN;
+        if self.settled > MEMORY {
+            for count in [&mut self.lost, &mut self.lost_by_chance, &mut self.settled] {
+                *count /= 2.0;
+            }
+        }
+    }
 }
 
 impl Losses {
-    /// Takes over what `paths` have lost and what was settled on them in all; others are forgotten.
-    pub(super) fn update(&mut self, paths: impl Iterator<Item = (PathId, u64, u64)>) {
+    /// Takes over what is known of `paths`; others are forgotten.
+    pub(super) fn update(&mut self, paths: impl Iterator<Item = PathReport>) {
         let mut known = std::mem::take(&mut self.paths);
-        for (path, lost, settled) in paths {
-            let found = known.iter().position(|loss| loss.path == path);
-            let mut loss = found.map_or_else(
-                || PathLoss { path, seen: (0, 0), settled: 0.0, lost: 0.0 },
-                |index| known.swap_remove(index),
-            );
-            loss.lost += lost.saturating_sub(loss.seen.0) as f64;
-            loss.settled += settled.saturating_sub(loss.seen.1) as f64;
-            loss.seen = (lost, settled);
-            if loss.settled > MEMORY {
-                (loss.lost, loss.settled) = (loss.lost / 2.0, loss.settled / 2.0);
-            }
+        for report in paths {
+            let found = known.iter().position(|loss| loss.path == report.path);
+            let mut loss = found.map_or_else(|| PathLoss::new(&report), |index| known.swap_remove(index));
+            loss.update(&report);
             self.paths.push(loss);
         }
     }
@@ -118,6 +174,16 @@ impl Losses {
         (lost / settled).min(1.0)
     }
 
+    /// Whether a path loses so much that flows often wait for what is sent again.
+    pub(super) fn is_lossy(&self, path: PathId) -> bool {
+        self.paths.iter().any(|loss| loss.path == path && loss.is_notable())
+    }
+
+    /// Whether any path does.
+    pub(super) fn is_any_lossy(&self) -> bool {
+        self.paths.iter().any(PathLoss::is_notable)
+    }
+
     /// The share that is lost of what is spread over the paths evenly.
     pub(super) fn of_repairs(&self) -> f64 {
         let share = |path: &PathLoss| ((path.lost + ASSUMED.0) / (path.settled + ASSUMED.1)).min(1.0);
@@ -129,6 +195,10 @@ impl Losses {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn report(path: PathId, lost: u64, settled: u64) -> PathReport {
+        PathReport { path, lost, settled, round_trip: Duration::from_millis(40) }
+    }
 
     #[test]
     fn groups_are_as_large_as_they_may_and_need_few_repairs() {
@@ -183,12 +253,33 @@ mod tests {
         let mut losses = Losses::default();
         assert!((losses.of_packets() - 0.02).abs() < 1e-9);
         let (near, far) = (PathId(0), PathId(1));
-        losses.update([(near, 1000, 10_000), (far, 0, 0)].into_iter());
+        losses.update([report(near, 1000, 10_000), report(far, 0, 0)].into_iter());
         assert!((losses.of_packets() - 0.1).abs() < 0.01, "{}", losses.of_packets());
         assert!((losses.of_repairs() - 0.06).abs() < 0.01, "{}", losses.of_repairs());
         for settled in (11_000..60_000).step_by(1000) {
-            losses.update([(near, 1000, settled), (far, 0, 0)].into_iter());
+            losses.update([report(near, 1000, settled), report(far, 0, 0)].into_iter());
         }
         assert!(losses.of_packets() < 0.002, "{}", losses.of_packets());
+    }
+
+    /// What a path reports ten times a second: of a hundred datagrams `lost`, at this round trip.
+    fn reported(reports: impl Iterator<Item = (u64, u64)>) -> Losses {
+        let (mut losses, mut lost, mut settled) = (Losses::default(), 0, 0);
+        for (more, round_trip_ms) in reports {
+            (lost, settled) = (lost + more, settled + 100);
+            let round_trip = Duration::from_millis(round_trip_ms);
+            losses.update([PathReport { round_trip, ..report(PathId(1), lost, settled) }].into_iter());
+        }
+        losses
+    }
+
+    #[test]
+    fn losses_count_for_chance_unless_the_round_trip_is_long() {
+        let round_trip = |n: u64| 40 + n % 3;
+        assert!(reported((0..100).map(|n| (n % 2, round_trip(n)))).is_lossy(PathId(1)), "0.5 %");
+        assert!(!reported((0..100).map(|n| (u64::from(n == 7), round_trip(n)))).is_any_lossy(), "one");
+        // A queue fills, overflows, and runs empty.
+        let sawtooth = |n: u64| if n % 10 == 9 { (5, 80) } else { (0, 40 + 4 * (n % 10)) };
+        assert!(!reported((0..100).map(sawtooth)).is_any_lossy(), "0.5 %, all at once");
     }
 }

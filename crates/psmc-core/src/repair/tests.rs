@@ -10,11 +10,6 @@ use crate::egress::Queued;
 
 const PATH: PathId = PathId(0);
 
-/// Nothing is known of the paths.
-fn no_paths() -> impl Iterator<Item = (PathId, u64, u64)> {
-    std::iter::empty()
-}
-
 fn queued(bucket: u16, seq: u32, ordered: bool, packet: &[u8], now: Instant) -> Queued {
     let mut buf = psmc_wire::PacketBuf::with_capacity(packet.len());
     buf.fill(packet);
@@ -43,7 +38,7 @@ fn repairs_of(packets: &[Queued], coder: &mut Coder, room: usize, now: Instant) 
         writer.last_repair(repair.place.bucket, repair.place.seq(), repair.body).expect("it fits");
         frames.push(bytes);
     };
-    coder.close(no_paths(), |body| body <= room, send, now);
+    coder.close(|body| body <= room, send);
     frames
 }
 
@@ -168,12 +163,12 @@ fn groups_end_in_time_and_grow_with_the_rate() {
             let due = coder.due_at().is_some_and(|at| at <= now);
             if due {
                 sizes.push(std::mem::take(&mut size));
-                coder.close(no_paths(), |_| true, |_| {}, now);
+                coder.close(|_| true, |_| {});
             }
             size += 1;
             if coder.add(&queued(0, seq, true, b"packet", now), PATH, now) {
                 sizes.push(std::mem::take(&mut size));
-                coder.close(no_paths(), |_| true, |_| {}, now);
+                coder.close(|_| true, |_| {});
             }
         }
         let settled = &sizes[10..];

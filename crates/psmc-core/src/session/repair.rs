@@ -2,16 +2,21 @@
 
 use std::time::{Duration, Instant};
 
+use psmc_wire::PathId;
 use psmc_wire::frame::RepairFrame;
+use psmc_wire::ip::transport::Checksum;
 
 use super::Session;
 use super::receive::{Inner, Refusal};
 use crate::classify::ClassId;
 use crate::egress::Queued;
-use crate::path::Path;
-use crate::repair::{Extra, Place, RECOVERY_TIME, RepairKind, Role};
+use crate::repair::{Extra, PathReport, Place, RECOVERY_TIME, RepairKind, Role};
 use crate::roster::Places;
 use crate::shared::Shared;
+
+/// A packet that has waited for a quarter of a round trip shows that the paths have no room to spare. Bursts of inner
+/// senders wait, too, but not for so long where paths could carry more.
+const WAITS_PER_ROUND_TRIP: u32 = 4;
 
 impl Session {
     /// Prepares what repairs `packet`, which is sent for the first time, if the path at `index`, which takes it, loses it.
@@ -19,27 +24,55 @@ impl Session {
     pub(super) fn protect(&mut self, index: usize, packet: &Queued, shared: &mut Shared, now: Instant) {
         let Role::Packet(kind) = packet.role else { return };
         let avoid = self.paths[index].id;
+        if matches!(kind, RepairKind::Auto | RepairKind::Fec) {
+            self.note_losses(now);
+        }
         match kind {
             RepairKind::Duplicate if self.paths.candidates().len() > 1 => {
                 let queued = packet.copy(&mut shared.pool);
                 self.extras.push(Extra { queued, avoid, since: now }, &mut shared.pool);
             }
-            RepairKind::Fec => {
-                if self.coder.add(packet, avoid, now) {
-                    self.close_group(shared, now);
-                }
+            RepairKind::Fec => self.follow_by_repairs(packet, avoid, shared, now),
+            RepairKind::Auto if self.is_worth_repairs(index, packet, now) => {
+                self.follow_by_repairs(packet, avoid, shared, now);
             }
-            RepairKind::Auto | RepairKind::Duplicate | RepairKind::Off => {}
+            RepairKind::Auto | RepairKind::Resend | RepairKind::Duplicate | RepairKind::Off => {}
+        }
+    }
+
+    /// Whether a packet should be followed by repairs although it is sent again if it is lost: they are there a round trip
+    /// earlier, for which an ordered flow need not wait then. They are for what paths have room for beside the packets
+    /// themselves, and those that have waited long show that there is none.
+    fn is_worth_repairs(&self, index: usize, packet: &Queued, now: Instant) -> bool {
+        let path = &self.paths[index];
+        let waited = now.saturating_duration_since(packet.queued_at);
+        self.coder.is_lossy(path.id)
+            && packet.packet.checksum() == Checksum::Complete
+            && waited < path.smoothed_rtt() / WAITS_PER_ROUND_TRIP
+    }
+
+    fn follow_by_repairs(&mut self, packet: &Queued, path: PathId, shared: &mut Shared, now: Instant) {
+        if self.coder.add(packet, path, now) {
+            self.close_group(shared, now);
+        }
+    }
+
+    /// Looks at what paths lose, from time to time.
+    fn note_losses(&mut self, now: Instant) {
+        if self.coder.is_outdated(now) {
+            let usable = self.paths.iter().filter(|path| path.rank().is_some());
+            let reports = usable.map(|path| {
+                let (lost, acked) = (path.counters.lost_packets, path.counters.acked_packets);
+                let round_trip = path.smoothed_rtt();
+                PathReport { path: path.id, lost, settled: lost + acked, round_trip }
+            });
+            self.coder.learn(reports, now);
         }
     }
 
     /// Ends the group of packets that is being sent, and lets its repairs wait for paths.
     pub(super) fn close_group(&mut self, shared: &mut Shared, now: Instant) {
         let usable = || self.paths.iter().filter(|path| path.rank().is_some());
-        let counters = |path: &Path| {
-            let counters = path.counters;
-            (path.id, counters.lost_packets, counters.lost_packets + counters.acked_packets)
-        };
         let fits = |body| usable().all(|path| path.fits(body));
         let extras = &mut self.extras;
         let send = |repair: crate::repair::Repair<'_>| {
@@ -58,7 +91,7 @@ impl Session {
             };
             extras.push(Extra { queued, avoid: repair.avoid, since: now }, &mut shared.pool);
         };
-        self.coder.close(usable().map(counters), fits, send, now);
+        self.coder.close(fits, send);
     }
 
     /// Gives extras to paths that have room, each to the one where it arrives first, if it can not to the one to avoid.
@@ -141,7 +174,8 @@ impl Session {
         for found in recovered.drain(..) {
             let (bucket, seq) = (found.place.bucket, found.place.seq());
             let (ordered, packet) = (found.ordered, found.packet);
-            let inner = Inner { bucket, seq, ordered, packet, patience: RECOVERY_TIME };
+            // It was sent like the packets around it.
+            let inner = Inner { bucket, seq, ordered, packet, patience: self.peer_patience };
             // The packets of a peer that computes with false ones are refused like any others.
             if let Ok(inner) = self.check(inner, shared) {
                 self.accept(index, inner, sent_at_us, shared, now);

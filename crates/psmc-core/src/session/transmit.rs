@@ -8,7 +8,7 @@ use psmc_wire::frame::FrameWriter;
 use super::Session;
 use crate::batch::{Batch, Transmit};
 use crate::classify::Classified;
-use crate::egress::Queued;
+use crate::egress::{Queued, Service};
 use crate::path::{PathRank, PathState};
 use crate::repair::{RepairKind, Role};
 use crate::roster::Places;
@@ -51,7 +51,7 @@ impl Session {
         let (bucket, class) = (headers.bucket, shared.classes.of(headers));
         let ordered = headers.ordered || quic || (self.config.ordered_udp && headers.is_udp());
         let repair = shared.classes.repair(class).unwrap_or(self.config.repair);
-        if repair == RepairKind::Fec {
+        if repair == RepairKind::Fec || (repair == RepairKind::Auto && self.coder.is_any_lossy()) {
             // What is computed from the others comes without a word about its checksum.
             packet.complete_checksum();
         }
@@ -129,7 +129,8 @@ impl Session {
             return self.paths.note_idle(now);
         }
         self.paths.note_late(now);
-        self.egress.set_service(&self.paths.service(), now);
+        let service = self.service();
+        self.egress.set_service(&service, now);
         self.place_extras(shared, now);
         loop {
             let backlog = self.egress.len();
@@ -144,6 +145,16 @@ impl Session {
         }
         self.paths.note_idle(now);
         self.unplaced = Some(self.unplaced(now));
+    }
+
+    /// What the queue drains into, as flows see it: where packets are lost by chance and sent again, a flow that waits for its
+    /// order has twice the round trip of the paths.
+    fn service(&mut self) -> Service {
+        let mut service = self.paths.service();
+        if self.coder.is_any_lossy() {
+            service.round_trip *= 2;
+        }
+        service
     }
 
     fn unplaced(&self, now: Instant) -> Unplaced {

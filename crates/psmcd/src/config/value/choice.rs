@@ -166,9 +166,11 @@ impl Setting for Congestion {
 /// How a site makes good what its paths lose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Repair {
-    /// Sends it again, on the path where it arrives first.
+    /// Sends it again, on the path where it arrives first, and repairs ahead while there is room.
     #[default]
     Auto,
+    /// Sends it again, and nothing else.
+    Resend,
     /// Sends everything on two paths.
     Duplicate,
     /// Has packets followed by repairs, from which what is lost can be computed.
@@ -178,12 +180,13 @@ pub enum Repair {
 }
 
 impl Repair {
-    const ALL: [Self; 4] = [Self::Auto, Self::Duplicate, Self::Fec, Self::Off];
+    const ALL: [Self; 5] = [Self::Auto, Self::Resend, Self::Duplicate, Self::Fec, Self::Off];
 
     /// As the configuration spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",
+            Self::Resend => "resend",
             Self::Duplicate => "duplicate",
             Self::Fec => "fec",
             Self::Off => "off",
@@ -194,6 +197,7 @@ impl Repair {
     pub(crate) fn kind(self) -> RepairKind {
         match self {
             Self::Auto => RepairKind::Auto,
+            Self::Resend => RepairKind::Resend,
             Self::Duplicate => RepairKind::Duplicate,
             Self::Fec => RepairKind::Fec,
             Self::Off => RepairKind::Off,

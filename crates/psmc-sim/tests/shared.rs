@@ -18,6 +18,9 @@ const WARM_UP: Duration = Duration::from_secs(30);
 /// For so long shares are measured: several periods of CUBIC.
 const MEASURED: Duration = Duration::from_secs(60);
 
+/// So many runs, which differ in when flows begin, make a mean.
+const SEEDS: u64 = 4;
+
 /// A bottleneck with a queue of one bandwidth-delay product, with paths of a tunnel and another flow.
 ///
 /// ```text
@@ -43,8 +46,8 @@ fn attach(lab: &mut Lab, [host, router]: [HostId; 2], number: usize) -> LinkId {
 }
 
 impl Shared {
-    fn new(mbit: u64, round_trip: Duration, paths: usize) -> Self {
-        let mut lab = Lab::new(1);
+    fn new(mbit: u64, round_trip: Duration, paths: usize, seed: u64) -> Self {
+        let mut lab = Lab::new(seed);
         let [van, other, router, hq] = [(); 4].map(|()| lab.world.add_host());
         let access: Vec<_> = (1..=paths).map(|number| attach(&mut lab, [van, router], number)).collect();
         attach(&mut lab, [other, router], 100);
@@ -63,9 +66,8 @@ impl Shared {
                 path.config.remote = "10.200.0.2:5115".parse().expect("an address");
             }
         });
-        let span = [secs(1), secs(1000)];
-        let ours = lab.traffic(bulk(), van, hq, "10.77.0.2", span);
-        let other = lab.traffic(bulk(), other, hq, "10.200.0.2", span);
+        let ours = lab.traffic(bulk(), van, hq, "10.77.0.2", [ms(1000 + 37 * seed), secs(1000)]);
+        let other = lab.traffic(bulk(), other, hq, "10.200.0.2", [secs(1), secs(1000)]);
         Self { lab, access, van: van_site, ours, other }
     }
 
@@ -91,20 +93,36 @@ fn bottlenecks(lab: &Lab, site: SiteId) -> Vec<Option<usize>> {
     status.paths.iter().map(|path| path.bottleneck).collect()
 }
 
+/// The mean of what `paths` paths and the other flow get, in Mb/s: whatever changes a microsecond of a run moves its index by 0.05.
+fn mean_shares(mbit: u64, round_trip: Duration, paths: usize) -> [f64; 2] {
+    let run = |seed| {
+        let mut shared = Shared::new(mbit, round_trip, paths, seed);
+        let shares = shared.shares();
+        let together = (paths > 1).then_some(0);
+        assert_eq!(
+            bottlenecks(&shared.lab, shared.van),
+            vec![together; paths],
+            "{mbit} Mb/s, {round_trip:?}, seed {seed}"
+        );
+        shares
+    };
+    let runs: Vec<_> = std::thread::scope(|scope| {
+        let seeds: Vec<_> = (0..SEEDS).map(|seed| scope.spawn(move || run(seed))).collect();
+        seeds.into_iter().map(|seed| seed.join().expect("it runs")).collect()
+    });
+    [0, 1].map(|flow| runs.iter().map(|shares| shares[flow]).sum::<f64>() / runs.len() as f64)
+}
+
 #[test]
 fn paths_over_one_link_take_one_flows_share_beside_cubic() {
-    // The aim is 0.95. Where the queue holds but 33 packets we take a little too much, over long round trips too little;
-    // and whatever changes a microsecond of a run moves its index by up to 0.05.
-    for (mbit, round_trip, fairness) in [(10, 40, 0.80), (50, 20, 0.90), (50, 40, 0.88), (20, 100, 0.80)] {
+    // The aim is 0.95. Where the queue holds but 33 packets we take a little too much, over long round trips too little.
+    for (mbit, round_trip, fairness) in [(10, 40, 0.82), (50, 20, 0.90), (50, 40, 0.90), (20, 100, 0.90)] {
         for paths in [1, 4] {
-            let mut shared = Shared::new(mbit, ms(round_trip), paths);
-            let shares = shared.shares();
+            let shares = mean_shares(mbit, ms(round_trip), paths);
             let found = jain(&shares);
             let what = format!("{paths} paths, {mbit} Mb/s, {round_trip} ms: {shares:.1?} Mb/s, {found:.3}");
             println!("{what}");
             assert!(found >= fairness && shares.iter().sum::<f64>() > 0.95 * mbit as f64, "{what}");
-            let together = (paths > 1).then_some(0);
-            assert_eq!(bottlenecks(&shared.lab, shared.van), vec![together; paths], "{what}");
         }
     }
 }
@@ -134,7 +152,7 @@ fn paths_over_links_of_their_own_are_not_held_down() {
 /// The link of one of two paths becomes slower than the bottleneck that they shared.
 #[test]
 fn paths_that_part_are_free_again() {
-    let mut shared = Shared::new(50, ms(40), 2);
+    let mut shared = Shared::new(50, ms(40), 2, 0);
     shared.lab.run_for(WARM_UP);
     assert_eq!(bottlenecks(&shared.lab, shared.van), [Some(0); 2]);
     let slow = [direction(5, ms(1), 50), direction(5, ms(1), 50)];
@@ -146,7 +164,7 @@ fn paths_that_part_are_free_again() {
 /// What is behind the interface of a path that was dead may be another network, or the same.
 #[test]
 fn a_path_that_was_dead_shows_anew_what_it_shares() {
-    let mut shared = Shared::new(50, ms(40), 2);
+    let mut shared = Shared::new(50, ms(40), 2, 0);
     shared.lab.run_for(WARM_UP);
     assert_eq!(bottlenecks(&shared.lab, shared.van), [Some(0); 2]);
     shared.lab.world.set_link_up(shared.access[0], false);

@@ -26,8 +26,13 @@ const NOTABLE_LOSSES: f64 = 2.0;
 /// At 10 Mb/s a flow waits for three packets each second. Queues that overflow now and then lose less.
 const NOTABLE_SHARE: f64 = 0.003;
 
-/// Queues that overflow are longer than usual by more than this part of the round trip: flows fill them, and give way.
+/// What is lost while the round trip is longer than usual by more than this part of it was lost in a queue that overflowed: flows
+/// fill them, and give way.
 const LONG_PART: u32 = 8;
+
+/// Chance takes packets from short queues as often as from long ones: more than this part of what it takes, while the round trip is
+/// no longer than usual. Of what flows lose to each other in a queue of some tens of packets it is a twenty-fifth.
+const SHORT_PART: f64 = 0.125;
 
 /// Round trips of the last few seconds are the usual ones, looked at ten times a second.
 const USUAL_GAIN: u32 = 16;
@@ -101,8 +106,10 @@ struct PathLoss {
     seen: (u64, u64),
     settled: f64,
     lost: f64,
-    /// Those lost while the round trip was what it usually is: by chance, rather than in a queue that overflowed.
+    /// Those lost while the round trip was about what it usually is: by chance, rather than in a queue that overflowed.
     lost_by_chance: f64,
+    /// Those of them that were lost while it was no longer than that.
+    lost_while_short: f64,
     usual_round_trip: Duration,
 }
 
@@ -119,7 +126,10 @@ pub(crate) struct PathReport {
 
 impl PathLoss {
     fn is_notable(&self) -> bool {
-        self.lost_by_chance >= NOTABLE_LOSSES && self.lost_by_chance > NOTABLE_SHARE * self.settled
+        let is_much =
+            self.lost_by_chance >= NOTABLE_LOSSES && self.lost_by_chance > NOTABLE_SHARE * self.settled;
+        // The first few, which tell nothing yet, count for chance.
+        is_much && self.lost_while_short + 1.0 >= SHORT_PART * self.lost
     }
 
     fn new(report: &PathReport) -> Self {
@@ -130,6 +140,7 @@ impl PathLoss {
             settled: 0.0,
             lost: 0.0,
             lost_by_chance: 0.0,
+            lost_while_short: 0.0,
             usual_round_trip: round_trip,
         }
     }
@@ -142,11 +153,16 @@ impl PathLoss {
         if report.round_trip <= usual + usual / LONG_PART {
             self.lost_by_chance += lost;
         }
+        if report.round_trip <= usual {
+            self.lost_while_short += lost;
+        }
         self.settled += report.settled.saturating_sub(self.seen.1) as f64;
         self.seen = (report.lost, report.settled);
         self.usual_round_trip = (usual * (USUAL_GAIN - 1) + report.round_trip) / USUAL_GAIN;
         if self.settled > MEMORY {
-            for count in [&mut self.lost, &mut self.lost_by_chance, &mut self.settled] {
+            for count in
+                [&mut self.lost, &mut self.lost_by_chance, &mut self.lost_while_short, &mut self.settled]
+            {
                 *count /= 2.0;
             }
         }
@@ -281,5 +297,8 @@ mod tests {
         // A queue fills, overflows, and runs empty.
         let sawtooth = |n: u64| if n % 10 == 9 { (5, 80) } else { (0, 40 + 4 * (n % 10)) };
         assert!(!reported((0..100).map(sawtooth)).is_any_lossy(), "0.5 %, all at once");
+        // One that others fill as well is seldom empty, and overflows when it is a little longer than usual.
+        let shared = |n: u64| if n % 10 == 9 { (5, 43) } else { (0, 40 + n % 3) };
+        assert!(!reported((0..100).map(shared)).is_any_lossy(), "0.5 %, none of them while it was short");
     }
 }

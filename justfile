@@ -70,7 +70,7 @@ fuzz TARGET SECONDS="60":
 
 # Runs so many random scenarios in virtual time: links, losses, cuts and restarts by chance, up to eight paths.
 scenarios COUNT="10000":
-    PROPTEST_CASES={{ COUNT }} cargo test --release -p psmc-sim --test scenarios
+    PROPTEST_CASES={{ COUNT }} cargo test --release -p psmc-sim --test simulator scenarios
 
 # Writes the corpus seeds anew after a deliberate change of the wire format; read the diff.
 seeds:

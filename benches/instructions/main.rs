@@ -8,7 +8,7 @@
 #[path = "../kit/callgrind.rs"]
 mod callgrind;
 mod workload;
-#[path = "../../crates/psmc-core/tests/world/mod.rs"]
+#[path = "../../crates/psmc-core/tests/engine/world/mod.rs"]
 mod world;
 
 use std::error::Error;

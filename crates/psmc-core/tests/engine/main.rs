@@ -1,0 +1,22 @@
+//! Engines and the links between them, in virtual time.
+//!
+//! One program: each of several would be checked and linked by itself, with a world of its own.
+
+mod bottlenecks;
+mod ecn;
+mod evil_relays;
+mod gateways;
+mod hostile;
+mod keys;
+mod mtu;
+mod paths;
+mod queueing;
+mod random_operations;
+mod relays;
+mod repair;
+mod schedulers;
+mod split;
+mod throughput;
+mod tunnel;
+mod undelivered;
+mod world;

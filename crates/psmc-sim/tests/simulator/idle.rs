@@ -1,0 +1,32 @@
+//! A path on which little has been sent is not taken for a slow one.
+
+use psmc_sim::TrafficKind;
+use psmc_sim::link::{Jitter, LinkConfig};
+
+use crate::world::{self, bulk, direction, ms, pair, secs};
+
+/// Pings alone, and then a flow beside them: the share that the lesser of two equal paths has of it, whose delays vary.
+fn lesser_share(seed: u64) -> f64 {
+    let varying = LinkConfig { jitter: Jitter::Normal(ms(20)), ..direction(20, ms(25), 84) };
+    let link = [varying, direction(20, ms(25), 84)];
+    let (mut lab, hosts, ids) = pair(seed, &[link.clone(), link]);
+    lab.tunnel(hosts, &ids, 0);
+    let ping = TrafficKind::Ping { interval: ms(20), payload: 56 };
+    lab.traffic(ping, hosts[0], hosts[1], "10.77.0.2", [secs(0), secs(100)]);
+    lab.traffic(bulk(), hosts[0], hosts[1], "10.77.0.2", [secs(4), secs(100)]);
+    lab.run_for(secs(4));
+    let carried = |lab: &world::Lab| [0, 1].map(|at| lab.world.link_counters(ids[at])[0].carried_bytes);
+    let before = carried(&lab);
+    lab.run_for(secs(4));
+    let after = carried(&lab);
+    let sent = [after[0] - before[0], after[1] - before[1]];
+    sent[0].min(sent[1]) as f64 / (sent[0] + sent[1]) as f64
+}
+
+#[test]
+fn pings_over_paths_whose_delays_vary_say_nothing_of_their_rates() {
+    let mut shares: Vec<_> = (1..=9).map(lesser_share).collect();
+    shares.sort_by(f64::total_cmp);
+    println!("{shares:.2?}");
+    assert!(shares[4] >= 0.25 && shares[1] >= 0.1, "{shares:.2?}");
+}

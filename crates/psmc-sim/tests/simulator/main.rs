@@ -1,0 +1,15 @@
+//! Worlds of hosts, sites and links, in virtual time.
+//!
+//! One program: each of several would be checked and linked by itself, with a world of its own.
+
+mod floods;
+mod further;
+mod hosts;
+mod idle;
+mod returning;
+mod rivals;
+mod scenarios;
+mod shared;
+mod sites;
+mod thousand;
+mod world;

@@ -1,0 +1,74 @@
+//! A path that shares its bottleneck with other people's TCP is not given up for their queue.
+
+use psmc_sim::link::LinkConfig;
+use psmc_sim::{CongestionControl, HostId, LinkId, TrafficKind};
+
+use crate::world::{Lab, direction, ip, ms, net, secs};
+
+fn tcp(flows: usize) -> TrafficKind {
+    TrafficKind::Tcp { congestion_control: CongestionControl::Reno, flows, bytes: None, buffer: 4 << 20 }
+}
+
+/// 6 Mb/s, with the same queue in both directions.
+fn link(delay: u64) -> [LinkConfig; 2] {
+    let there = direction(6, ms(delay), 64);
+    [there.clone(), there]
+}
+
+/// A link from a host to a proxy, over which the host reaches some networks.
+fn attach(lab: &mut Lab, host: HostId, proxy: HostId, number: usize, beyond: &str) -> LinkId {
+    let [inside, outside] = ["1", "2"].map(|end| format!("10.{number}.0.{end}"));
+    let ends = [(host, format!("{inside}/24")), (proxy, format!("{outside}/24"))];
+    let link = lab.link(ends.each_ref().map(|(host, net)| (*host, net.as_str())), link(10));
+    assert!(lab.world.add_route(host, net(beyond), ip(&outside)));
+    link
+}
+
+/// PSMC figure 4.9: a tunnel over two proxies, and two senders beside it behind the second one. Its fair share there is a
+/// third, 2 Mb/s.
+///
+/// ```text
+/// sender ══╦══ proxy 1 ══╦══ receiver
+///          ╚══ proxy 2 ══╝
+/// others ────────┘
+/// ```
+#[test]
+fn a_path_beside_two_flows_of_tcp_keeps_its_share() {
+    let mut lab = Lab::new(1);
+    let [sender, receiver, others @ ..] = [(); 4].map(|()| lab.world.add_host());
+    let proxies = [(); 2].map(|()| lab.world.add_host());
+    let mut paths = Vec::new();
+    for (number, proxy) in (1..).zip(proxies) {
+        let far = format!("10.99.{number}");
+        paths.push(attach(&mut lab, sender, proxy, number, &format!("{far}.0/24")));
+        let ends = [(proxy, format!("{far}.1/24")), (receiver, format!("{far}.2/24"))];
+        lab.link(ends.each_ref().map(|(host, net)| (*host, net.as_str())), link(5));
+        lab.world.set_forwarding(proxy);
+        let back = net(&format!("10.{number}.0.0/24"));
+        assert!(lab.world.add_route(receiver, back, ip(&format!("{far}.1"))));
+    }
+    for (number, other) in (10..).zip(others) {
+        attach(&mut lab, other, proxies[1], number, "10.99.2.0/24");
+        let back = net(&format!("10.{number}.0.0/24"));
+        assert!(lab.world.add_route(receiver, back, ip("10.99.2.1")));
+    }
+    lab.tunnel_of([sender, receiver], &paths, 0, |peer| {
+        for (number, path) in (1..).zip(&mut peer.paths) {
+            path.config.remote = format!("10.99.{number}.2:5115").parse().expect("an address");
+        }
+    });
+    let span = [secs(1), secs(1000)];
+    lab.traffic(tcp(4), sender, receiver, "10.77.0.2", span);
+    for other in others {
+        lab.traffic(tcp(1), other, receiver, "10.99.2.2", span);
+    }
+    lab.run_for(secs(6));
+    let carried =
+        |lab: &Lab| paths.iter().map(|path| lab.world.link_counters(*path)[0].carried_bytes).collect();
+    let before: Vec<u64> = carried(&lab);
+    lab.run_for(secs(30));
+    let after: Vec<u64> = carried(&lab);
+    let rates: Vec<_> =
+        after.iter().zip(before).map(|(after, before)| (after - before) * 8 / 30_000).collect();
+    assert!(rates[0] > 5500 && (1400..2600).contains(&rates[1]), "{rates:?} kb/s");
+}

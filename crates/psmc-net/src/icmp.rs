@@ -5,12 +5,13 @@
 
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use nix::errno::Errno;
 use nix::libc::{self, SOL_ICMPV6, SOL_RAW, c_int, socklen_t};
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::io::unix::AsyncFd;
+
+use crate::watched::Watched;
 
 /// The options by which the kernel leaves out types of messages, from <linux/icmp.h> and <linux/icmpv6.h>: a set bit keeps a
 /// type out.
@@ -30,7 +31,7 @@ pub const MAX_ERROR: usize = 1280;
 /// A socket for ICMP errors.
 #[derive(Debug)]
 pub struct IcmpPort {
-    socket: AsyncFd<Socket>,
+    socket: Watched<Socket>,
 }
 
 impl IcmpPort {
@@ -70,22 +71,16 @@ impl IcmpPort {
     ///
     /// # Errors
     /// Those of the socket itself.
+    ///
+    /// # Panics
+    /// The first time, outside a tokio runtime.
     pub fn poll_recv(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        loop {
-            let mut ready = ready!(self.socket.poll_read_ready(cx))?;
-            // An error is that of the readiness: the kernel had nothing, and the next turn registers the waker.
-            if let Ok(received) = ready.try_io(|socket| socket.get_ref().read(buffer)) {
-                return Poll::Ready(received);
-            }
-        }
+        self.socket.poll_recv(cx, |mut socket| socket.read(buffer))
     }
 
     fn register(socket: Socket) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        // SAFETY: the socket owns its descriptor, and nobody gets it out of the `AsyncFd`, with which both end.
-        #[expect(unsafe_code, reason = "tokio wants to be told that the descriptor stays the same")]
-        let registered = unsafe { AsyncFd::register(socket) };
-        Ok(Self { socket: registered.map_err(io::Error::from)? })
+        Ok(Self { socket: Watched::new(socket) })
     }
 }
 

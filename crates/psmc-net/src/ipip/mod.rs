@@ -7,14 +7,15 @@ mod send;
 mod tunnel;
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll};
 
 use nix::libc::{EACCES, EPERM};
 use psmc_wire::ip::PROTOCOL_IPIP;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::socket::RuntimeSocket;
 use crate::udp::enlarge_buffers;
+use crate::watched::Watched;
 
 pub use recv::RecvBatch;
 pub use send::{NotSent, SendBatch};
@@ -50,7 +51,7 @@ pub enum OpenError {
 /// One task may wait in [`poll_recv`](Self::poll_recv) and one in [`poll_writable`](Self::poll_writable).
 #[derive(Debug)]
 pub struct IpIpPort {
-    socket: RuntimeSocket,
+    socket: Watched<Socket>,
 }
 
 impl IpIpPort {
@@ -58,9 +59,6 @@ impl IpIpPort {
     ///
     /// # Errors
     /// [`OpenError`].
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
     pub fn open(interface: Option<&str>) -> Result<Self, OpenError> {
         let socket = open_raw().map_err(|source| match source.raw_os_error() {
             Some(EPERM | EACCES) => OpenError::Denied(source),
@@ -71,7 +69,8 @@ impl IpIpPort {
             socket.bind_device(Some(interface.as_bytes())).map_err(failed)?;
         }
         enlarge_buffers(&socket);
-        Ok(Self { socket: RuntimeSocket::new(socket).map_err(OpenError::Socket)? })
+        socket.set_nonblocking(true).map_err(OpenError::Socket)?;
+        Ok(Self { socket: Watched::new(socket) })
     }
 
     /// Whether the socket accepts packets again. Call it after [`SendFailure::WouldBlock`](crate::udp::SendFailure), and
@@ -79,6 +78,9 @@ impl IpIpPort {
     ///
     /// # Errors
     /// When the runtime is shutting down, or there are no descriptors left.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
     pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.socket.poll_writable(cx)
     }
@@ -88,8 +90,25 @@ impl IpIpPort {
     ///
     /// # Errors
     /// Those of the socket itself.
+    ///
+    /// # Panics
+    /// The first time, outside a tokio runtime.
     pub fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<usize>> {
         self.socket.poll_recv(cx, |socket| batch.fill_from(socket))
+    }
+
+    /// The same without waiting.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing, and those of the socket itself.
+    pub fn try_recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        batch.fill_from(self.socket.get())
+    }
+}
+
+impl AsFd for IpIpPort {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll, ready};
 
 use psmc_wire::ip::{TunnelledUdp, decapsulate};
@@ -46,9 +47,6 @@ impl TunnelPort {
     ///
     /// # Errors
     /// [`OpenError`].
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
     pub fn open(bind: TunnelBind) -> Result<Self, OpenError> {
         let port = IpIpPort::open(bind.interface.as_deref())?;
         Ok(Self { port, bind, received: RecvBatch::new(), outgoing: SendBatch::new() })
@@ -59,24 +57,50 @@ impl TunnelPort {
     ///
     /// # Errors
     /// Those of the socket itself.
+    ///
+    /// # Panics
+    /// The first time, outside a tokio runtime.
     pub fn poll_recv(
         &mut self,
         cx: &mut Context<'_>,
-        mut deliver: impl FnMut(RecvMeta, &mut [u8]),
+        deliver: impl FnMut(RecvMeta, &mut [u8]),
     ) -> Poll<io::Result<usize>> {
         let count = ready!(self.port.poll_recv(cx, &mut self.received))?;
+        self.deliver(deliver);
+        Poll::Ready(Ok(count))
+    }
+
+    /// The same without waiting.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing, and those of the socket itself.
+    pub fn try_recv(&mut self, deliver: impl FnMut(RecvMeta, &mut [u8])) -> io::Result<usize> {
+        let count = self.port.try_recv(&mut self.received)?;
+        self.deliver(deliver);
+        Ok(count)
+    }
+
+    /// Whether there may be more packets than the last call had room for.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.received.is_full()
+    }
+
+    fn deliver(&mut self, mut deliver: impl FnMut(RecvMeta, &mut [u8])) {
         for packet in self.received.packets() {
             if let Some((remote, datagram)) = self.bind.datagram_of(packet) {
                 deliver(RecvMeta { remote, local_ip: None, ecn: Ecn::NotEct }, datagram);
             }
         }
-        Poll::Ready(Ok(count))
     }
 
     /// Whether the socket accepts packets again. Call it after [`SendFailure::WouldBlock`], and only then.
     ///
     /// # Errors
     /// When the runtime is shutting down, or there are no descriptors left.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
     pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.port.poll_writable(cx)
     }
@@ -115,6 +139,12 @@ impl TunnelPort {
             }
         }
         Ok(())
+    }
+}
+
+impl AsFd for TunnelPort {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.port.as_fd()
     }
 }
 

@@ -10,14 +10,14 @@ mod recv;
 mod send;
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use ipnet::IpNet;
 use nix::libc::{EACCES, EBUSY, ENODEV, ENOENT, ENXIO, EPERM};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 use crate::netlink::{Netlink, NetlinkError};
+use crate::watched::Watched;
 use coalesce::Coalescer;
 use psmc_wire::PacketBuf;
 use recv::Reader;
@@ -76,16 +76,16 @@ pub enum TunError {
     /// The device was made, but its MTU, its addresses or its state could not be set.
     #[error("cannot set up the TUN device")]
     SetUp(#[from] NetlinkError),
-    /// The runtime has no room for the device.
-    #[error("cannot wait for packets of the TUN device")]
-    Register(#[source] io::Error),
+    /// The device does not say its name, or would block.
+    #[error("cannot use the TUN device")]
+    Unusable(#[source] io::Error),
 }
 
 /// A TUN device. The kernel removes it, with its addresses and routes, when this is dropped.
 ///
 /// A single task should own it: with several readers packets of one flow would overtake each other.
 pub struct Tun {
-    device: AsyncFd<SyncDevice>,
+    device: Watched<SyncDevice>,
     name: String,
     index: u32,
     reader: Reader,
@@ -97,8 +97,7 @@ pub struct Tun {
 impl Tun {
     /// Makes a device, gives it its MTU and addresses, and sets it up.
     ///
-    /// It belongs to the network namespace of the thread that polls this future first, and to the runtime that is
-    /// current then.
+    /// It belongs to the network namespace of the thread that polls this future first.
     ///
     /// # Errors
     /// [`TunError`].
@@ -107,11 +106,17 @@ impl Tun {
     /// Outside a tokio runtime.
     pub async fn create(config: TunConfig) -> Result<Self, TunError> {
         let device = open(config.name.as_deref().unwrap_or(DEFAULT_NAME))?;
-        let name = device.name().map_err(TunError::Register)?;
+        let name = device.name().map_err(TunError::Unusable)?;
         let index = set_up(&name, &config).await?;
         let coalescer = Coalescer::new(device.udp_gso());
-        let device = register(device).map_err(TunError::Register)?;
-        Ok(Self { device, name, index, reader: Reader::new(), coalescer, carried: Vec::new() })
+        Ok(Self {
+            device: Watched::new(device),
+            name,
+            index,
+            reader: Reader::new(),
+            coalescer,
+            carried: Vec::new(),
+        })
     }
 
     /// The name of the interface.
@@ -127,6 +132,12 @@ impl Tun {
     }
 }
 
+impl AsFd for Tun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+}
+
 impl std::fmt::Debug for Tun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tun").field("name", &self.name).field("index", &self.index).finish_non_exhaustive()
@@ -137,15 +148,8 @@ impl std::fmt::Debug for Tun {
 fn open(name: &str) -> Result<SyncDevice, TunError> {
     let device = DeviceBuilder::new().name(name).offload(true).inherit_enable_state().build_sync();
     let device = device.map_err(|error| why(name, error))?;
-    device.set_nonblocking(true).map_err(TunError::Register)?;
+    device.set_nonblocking(true).map_err(TunError::Unusable)?;
     Ok(device)
-}
-
-#[expect(unsafe_code, reason = "tokio wants its caller's word that the descriptor stays open")]
-fn register(device: SyncDevice) -> io::Result<AsyncFd<SyncDevice>> {
-    // SAFETY: a SyncDevice owns its descriptor, keeps it open for as long as it lives, and always names the same one.
-    let registered = unsafe { AsyncFd::register_with_interest(device, Interest::READABLE) };
-    Ok(registered?)
 }
 
 fn why(name: &str, source: io::Error) -> TunError {

@@ -3,7 +3,7 @@
 use std::array;
 use std::io::{self, IoSliceMut};
 use std::mem;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use psmc_wire::buf::{BufPool, HEADROOM, PacketBuf};
 use tun_rs::SyncDevice;
@@ -31,23 +31,24 @@ impl Tun {
     ///
     /// # Errors
     /// Those of the device, which is then of no more use: most often, that it was removed.
+    ///
+    /// # Panics
+    /// The first time, outside a tokio runtime.
     pub fn poll_recv(
         &mut self,
         cx: &mut Context<'_>,
         pool: &mut BufPool,
         out: &mut Vec<PacketBuf>,
     ) -> Poll<io::Result<usize>> {
-        let before = out.len();
-        for _ in 0..MAX_SKIPPED {
-            let mut readiness = ready!(self.device.poll_read_ready(cx))?;
-            match readiness.try_io(|device| self.reader.read(device.get_ref(), pool, out)) {
-                Ok(Ok(())) if out.len() == before => tracing::trace!("unusable packet from the kernel"),
-                Ok(outcome) => return Poll::Ready(outcome.map(|()| out.len() - before)),
-                // The kernel had nothing, so tokio has taken back its word; the next turn registers the waker.
-                Err(_would_block) => {}
-            }
-        }
-        Poll::Ready(Ok(0))
+        self.device.poll_recv(cx, |device| self.reader.read_usable(device, pool, out))
+    }
+
+    /// The same without waiting.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing, and those of the device.
+    pub fn try_recv(&mut self, pool: &mut BufPool, out: &mut Vec<PacketBuf>) -> io::Result<usize> {
+        self.reader.read_usable(self.device.get(), pool, out)
     }
 }
 
@@ -76,6 +77,24 @@ impl Reader {
             foreseen: None,
             singles: 0,
         }
+    }
+
+    /// Reads until a packet makes sense, and appends those that it stands for to `out`. Returns how many these are.
+    fn read_usable(
+        &mut self,
+        device: &SyncDevice,
+        pool: &mut BufPool,
+        out: &mut Vec<PacketBuf>,
+    ) -> io::Result<usize> {
+        let before = out.len();
+        for _ in 0..MAX_SKIPPED {
+            self.read(device, pool, out)?;
+            if out.len() > before {
+                break;
+            }
+            tracing::trace!("unusable packet from the kernel");
+        }
+        Ok(out.len() - before)
     }
 
     /// Reads one packet and appends those that it stands for to `out`; none if it makes no sense.

@@ -43,7 +43,7 @@ impl Tun {
         let complete = self.coalescer.groups().len() - usize::from(open.is_some());
         for group in &self.coalescer.groups()[..complete] {
             report.writes += 1;
-            match write(self.device.get_ref(), &self.coalescer, group, packets) {
+            match write(self.device.get(), &self.coalescer, group, packets) {
                 Ok(()) => report.written += group.count,
                 Err(error) => {
                     tracing::trace!(%error, packets = group.count, "the kernel refused packets");

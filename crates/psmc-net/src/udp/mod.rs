@@ -10,6 +10,7 @@ mod send;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll};
 
 use nix::libc::EAFNOSUPPORT;
@@ -17,7 +18,7 @@ use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use quinn_udp::{UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::socket::RuntimeSocket;
+use crate::watched::Watched;
 
 pub use group::Group;
 pub use psmc_wire::ip::Ecn;
@@ -67,19 +68,16 @@ pub enum BindError {
 /// one that waits replaces the first.
 #[derive(Debug)]
 pub struct UdpPort {
-    socket: RuntimeSocket,
+    socket: Watched<Socket>,
     state: UdpSocketState,
     local: SocketAddr,
 }
 
 impl UdpPort {
-    /// Opens a socket, with large buffers, for a runtime's current thread or any other of its threads.
+    /// Opens a socket, with large buffers.
     ///
     /// # Errors
     /// [`BindError`].
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
     pub fn bind(bind: &UdpBind) -> Result<Self, BindError> {
         Self::bind_with(bind, |_| Ok(()), |_| Ok(()))
     }
@@ -90,9 +88,6 @@ impl UdpPort {
     ///
     /// # Errors
     /// [`BindError`].
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
     pub fn bind_in_group(bind: &UdpBind, group: Group, number: u8) -> Result<Self, BindError> {
         let share = |socket: &Socket| socket.set_reuse_port(true);
         Self::bind_with(bind, share, |socket| if number == 0 { group.steer(socket) } else { Ok(()) })
@@ -125,22 +120,32 @@ impl UdpPort {
     ///
     /// # Errors
     /// When the runtime is shutting down, or there are no descriptors left.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
     pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.socket.poll_writable(cx)
     }
 
     fn register(socket: Socket) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         // Nobody reads these timestamps, and of a datagram that came with them and offloaded, the congestion mark has
         // no room left among quinn-udp's 96 bytes of ancillary data.
         setsockopt(&socket, sockopt::ReceiveTimestampns, &false)?;
         let local = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
-        Ok(Self { socket: RuntimeSocket::new(socket)?, state, local })
+        Ok(Self { socket: Watched::new(socket), state, local })
     }
 
     /// Whether the socket is of the IPv6 family, dual-stack or not.
     fn is_v6(&self) -> bool {
         self.local.is_ipv6()
+    }
+}
+
+impl AsFd for UdpPort {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

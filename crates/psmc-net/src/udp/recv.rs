@@ -3,7 +3,7 @@
 use std::array;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use nix::libc::{ECONNREFUSED, ECONNRESET, EHOSTDOWN, EHOSTUNREACH, EMSGSIZE, ENETDOWN, ENETUNREACH, EPROTO};
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, UdpSockRef};
@@ -105,17 +105,27 @@ impl UdpPort {
     ///
     /// # Errors
     /// Those of the socket itself. What ICMP says about datagrams sent earlier is not an error here.
+    ///
+    /// # Panics
+    /// The first time, outside a tokio runtime.
     pub fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<usize>> {
+        self.socket.poll_recv(cx, |_| self.try_recv(batch))
+    }
+
+    /// The same without waiting.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing, and those of the socket itself.
+    pub fn try_recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.count = 0;
-        let mut errors = 0;
-        while errors < MAX_ERRORS {
-            match ready!(self.socket.poll_recv(cx, |socket| self.recv(socket, batch))) {
-                Ok(()) => return Poll::Ready(Ok(batch.datagrams().count())),
-                Err(error) if is_icmp(&error) => errors += 1,
-                Err(error) => return Poll::Ready(Err(error)),
+        for _ in 0..MAX_ERRORS {
+            match self.recv(self.socket.get(), batch) {
+                Ok(()) => return Ok(batch.datagrams().count()),
+                Err(error) if is_icmp(&error) => {}
+                Err(error) => return Err(error),
             }
         }
-        Poll::Ready(Ok(0))
+        Ok(0)
     }
 
     fn recv(&self, socket: &Socket, batch: &mut RecvBatch) -> io::Result<()> {

@@ -1,16 +1,19 @@
 //! The tunnel's interface: the TUN device, and the packets on their way from it and to it.
 
-use std::task::{Context, Poll};
+use std::io;
+use std::mem;
+use std::os::fd::AsFd;
 use std::time::Instant;
 
 use psmc_core::Site;
+use psmc_net::poller::Poller;
 use psmc_net::tun::Tun;
 use psmc_wire::PacketBuf;
 
 use crate::api::Calls;
 
-/// Reads of the device before what they brought is passed on, at most: large enough to make batches, small enough that
-/// nothing waits long.
+/// Reads of the device before what they brought is passed on: large enough to make batches, small enough that nothing waits
+/// long.
 const MAX_READS: usize = 4;
 
 /// Packets collected for the device before they are written.
@@ -19,10 +22,12 @@ const MAX_WRITE: usize = 256;
 /// The TUN device of a site.
 pub(super) struct Interface {
     tun: Tun,
-    incoming: Vec<PacketBuf>,
-    /// Reads before what they brought is passed on, and how many have brought something since one that has not.
+    /// Whether there may be something to be read.
+    due: bool,
+    /// Reads before what they brought is passed on, and how many have brought something since the thread last slept.
     reads: usize,
     burst: usize,
+    incoming: Vec<PacketBuf>,
     outgoing: Vec<PacketBuf>,
     pub(super) read: Calls,
     pub(super) written: Calls,
@@ -33,44 +38,57 @@ pub(super) struct Interface {
 impl Interface {
     pub(super) fn new(tun: Tun) -> Self {
         let (read, written) = (Calls::default(), Calls::default());
-        Self { tun, incoming: Vec::new(), reads: 1, burst: 0, outgoing: Vec::new(), read, written, drops: 0 }
+        let (incoming, outgoing) = (Vec::new(), Vec::new());
+        Self { tun, due: false, reads: 1, burst: 0, incoming, outgoing, read, written, drops: 0 }
     }
 
-    /// Gives the site what hosts have sent into the tunnel; says whether there was anything.
-    pub(super) fn poll_recv(&mut self, cx: &mut Context<'_>, site: &mut Site) -> bool {
-        let before = self.burst;
-        let is_empty = self.fill(cx, site);
-        let progress = self.burst > before;
-        if is_empty {
-            // A packet that comes alone shall not wait until it is clear that it does.
-            self.reads = self.burst.clamp(1, MAX_READS);
-            self.burst = 0;
-        } else {
-            self.reads = MAX_READS;
+    /// Has the poller tell, by that token, of what hosts send into the tunnel.
+    pub(super) fn listen(&self, poller: &Poller, token: u64) -> io::Result<()> {
+        poller.add(self.tun.as_fd(), token)
+    }
+
+    /// There is something to be read.
+    pub(super) fn set_due(&mut self) {
+        self.due = true;
+    }
+
+    /// Nothing has come for a moment. What comes next is foreseen to come with as many others as before: a packet that comes
+    /// alone shall not wait until it is clear that it does.
+    pub(super) fn note_pause(&mut self) {
+        self.reads = self.burst.clamp(1, MAX_READS);
+        self.burst = 0;
+    }
+
+    /// Gives the site what hosts have sent into the tunnel.
+    pub(super) fn recv(&mut self, poller: &Poller, site: &mut Site) {
+        if !mem::take(&mut self.due) {
+            return;
         }
+        self.fill(poller, site);
+        self.reads = MAX_READS;
         let now = Instant::now();
         for packet in self.incoming.drain(..) {
             site.handle_packet(packet, now);
         }
-        progress
     }
 
-    /// Reads what is passed on together; says whether there is nothing left.
-    fn fill(&mut self, cx: &mut Context<'_>, site: &mut Site) -> bool {
+    /// Reads what is passed on together. If there is more, the poller tells.
+    fn fill(&mut self, poller: &Poller, site: &mut Site) {
         for _ in 0..self.reads {
-            match self.tun.poll_recv(cx, site.pool(), &mut self.incoming) {
-                Poll::Ready(Ok(count)) => {
+            match self.tun.try_recv(site.pool(), &mut self.incoming) {
+                Ok(count) => {
                     self.burst += 1;
                     self.read.add(1, count);
                 }
-                Poll::Ready(Err(error)) => {
-                    tracing::warn!(%error, "cannot read from the tunnel's interface");
-                    return true;
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot read from the tunnel's interface: start psmcd anew");
+                    // It would be told of for ever.
+                    let _ = poller.remove(self.tun.as_fd());
+                    return;
                 }
-                Poll::Pending => return true,
             }
         }
-        false
     }
 
     /// Gives hosts what the site has for them. If more follows at once, what that may be joined with waits for it.

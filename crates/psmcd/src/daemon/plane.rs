@@ -1,18 +1,17 @@
 //! The data plane: a thread that owns the engine and everything packets go through.
 
 use std::collections::BTreeMap;
-use std::future::poll_fn;
-use std::pin::Pin;
+use std::io;
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use psmc_core::{Batch, ConnectionId, DatagramOrigin, Event, MAX_SEGMENTS, Site, SiteConfig, SocketId};
+use psmc_net::poller::{Poller, Wakeup};
 use psmc_net::tun::{Tun, TunConfig};
 use psmc_net::udp::RecvBatch;
 use psmc_wire::control::Message;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Sleep;
 
 use super::DaemonError;
 use super::interface::Interface;
@@ -27,8 +26,11 @@ const MAX_JOBS: usize = 256;
 /// waits long.
 const READS_PER_TURN: usize = 4;
 
-/// Turns before other tasks of the runtime (the timer, above all) get theirs.
-const TURNS_PER_WAKE: usize = 16;
+/// To be told what is there already takes less than this; who waits for longer has slept.
+const PAUSE: Duration = Duration::from_micros(10);
+
+/// What the poller calls the tunnel's interface; it calls sockets by their numbers, which are smaller.
+const INTERFACE: u64 = 1 << 32;
 
 /// Events for the log that wait to be written.
 const MAX_NEWS: usize = 1024;
@@ -63,7 +65,7 @@ pub(super) struct Plane {
     received: RecvBatch,
     batch: Batch,
     links: Links,
-    timer: Pin<Box<Sleep>>,
+    poller: Poller,
 }
 
 /// What connects the plane with the control side.
@@ -106,22 +108,28 @@ pub(super) async fn start(site: SiteConfig, tun: TunConfig) -> Result<Started, D
 type Ready = oneshot::Sender<Result<(String, u32), DaemonError>>;
 
 fn run_thread(site: SiteConfig, tun: TunConfig, links: Links, ready: Ready) {
-    let runtime = match super::runtime() {
-        Ok(runtime) => runtime,
-        // Whoever waits for the answer has gone only if the whole daemon is ending.
-        Err(error) => return drop(ready.send(Err(error))),
-    };
-    runtime.block_on(async {
-        let tun = match Tun::create(tun).await {
-            Ok(tun) => tun,
-            Err(error) => return drop(ready.send(Err(error.into()))),
-        };
+    let made = create(tun).and_then(|tun| {
         let made = (tun.name().to_owned(), tun.index());
-        let mut plane = Plane::new(site, tun, links);
-        if ready.send(Ok(made)).is_ok() {
-            poll_fn(|cx| plane.poll(cx)).await;
-        }
+        let plane = Plane::new(site, tun, links);
+        let plane = plane.map_err(|source| DaemonError::System { what: "the data plane's poller", source });
+        Ok((plane?, made))
     });
+    match made {
+        // Whoever waits for the answer has gone only if the whole daemon is ending.
+        Err(error) => drop(ready.send(Err(error))),
+        Ok((plane, made)) => {
+            if ready.send(Ok(made)).is_ok()
+                && let Err(error) = plane.run()
+            {
+                tracing::error!(%error, "cannot wait for packets");
+            }
+        }
+    }
+}
+
+/// Makes the TUN device, for which a runtime is needed, but not for using it.
+fn create(tun: TunConfig) -> Result<Tun, DaemonError> {
+    Ok(super::runtime()?.block_on(Tun::create(tun))?)
 }
 
 /// A way to post jobs that does not keep the plane alive.
@@ -179,17 +187,19 @@ impl Drop for PlaneHandle {
 }
 
 impl Plane {
-    fn new(site: SiteConfig, tun: Tun, links: Links) -> Self {
-        Self {
+    fn new(site: SiteConfig, tun: Tun, links: Links) -> io::Result<Self> {
+        let (poller, interface) = (Poller::new()?, Interface::new(tun));
+        interface.listen(&poller, INTERFACE)?;
+        Ok(Self {
             site: Site::new(site),
             counters: PlaneCounters::default(),
-            interface: Interface::new(tun),
+            interface,
             ports: BTreeMap::new(),
             received: RecvBatch::new(),
             batch: Batch::new(MAX_SEGMENTS),
             links,
-            timer: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)),
-        }
+            poller,
+        })
     }
 
     /// What it has done so far.
@@ -201,8 +211,8 @@ impl Plane {
 
     /// Opens a socket, or opens it again. Without an interface of that name the place stays empty.
     pub(super) fn open_port(&mut self, id: SocketId, bind: &Bind) -> Result<(), PortError> {
-        self.ports.insert(id, Port::default());
-        self.ports.insert(id, Port::open(bind)?);
+        self.ports.insert(id, Port::empty(id));
+        self.ports.insert(id, Port::open(id, bind, &self.poller)?);
         Ok(())
     }
 
@@ -216,48 +226,74 @@ impl Plane {
         self.ports.remove(&id);
     }
 
-    /// Moves packets until there is nothing to do; ready when the control side has let go.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        for _ in 0..TURNS_PER_WAKE {
-            let Some(mut progress) = self.do_jobs(cx) else {
-                return Poll::Ready(());
-            };
-            progress |= self.interface.poll_recv(cx, &mut self.site);
-            progress |= self.poll_ports(cx);
-            progress |= self.handle_timeout();
-            self.flush(cx);
-            if !progress && !self.arm_timer(cx) {
-                return Poll::Pending;
-            }
+    /// Moves packets until the control side has let go.
+    ///
+    /// # Errors
+    /// Those of the poller.
+    fn run(mut self) -> io::Result<()> {
+        let waker = self.poller.waker();
+        let mut cx = Context::from_waker(&waker);
+        let mut is_called = true;
+        while !is_called || self.do_jobs(&mut cx) {
+            self.interface.recv(&self.poller, &mut self.site);
+            self.recv_from_ports();
+            self.handle_timeout();
+            self.flush();
+            is_called = self.wait()?;
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
+        Ok(())
     }
 
-    /// Does waiting jobs; says whether there were any. `None` if there never will be any more.
-    fn do_jobs(&mut self, cx: &mut Context<'_>) -> Option<bool> {
-        let mut progress = false;
+    /// Does waiting jobs, and has the alarm ring for those to come; says whether there may be any.
+    fn do_jobs(&mut self, cx: &mut Context<'_>) -> bool {
         loop {
             match self.links.jobs.poll_recv(cx) {
                 Poll::Ready(Some(job)) => job(self),
-                Poll::Ready(None) => return None,
-                Poll::Pending => return Some(progress),
+                Poll::Ready(None) => return false,
+                Poll::Pending => return true,
             }
-            progress = true;
         }
     }
 
-    fn poll_ports(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut progress = false;
+    /// Waits until there is something to do; says whether the alarm has rung. It does not wait while something is known to be
+    /// there, but asks what else is.
+    fn wait(&mut self) -> io::Result<bool> {
+        let is_busy = self.ports.values().any(Port::is_due);
+        let start = Instant::now();
+        let until = if is_busy { Some(start) } else { self.site.poll_timeout() };
+        let mut is_called = false;
+        let wakeups = self.poller.wait(until)?;
+        if start.elapsed() > PAUSE {
+            self.interface.note_pause();
+        }
+        for wakeup in wakeups {
+            match wakeup {
+                Wakeup::Alarm => is_called = true,
+                Wakeup::Ready(INTERFACE) => self.interface.set_due(),
+                Wakeup::Ready(token) => {
+                    let id = u32::try_from(token).map(SocketId);
+                    if let Some(port) = id.ok().and_then(|id| self.ports.get_mut(&id)) {
+                        port.set_due();
+                    }
+                }
+            }
+        }
+        Ok(is_called)
+    }
+
+    fn recv_from_ports(&mut self) {
         for (&socket, port) in &mut self.ports {
-            match port.poll_stalled(cx) {
+            if !port.is_due() {
+                continue;
+            }
+            match port.send_stalled(&self.poller) {
                 Sent::Yes => {}
                 Sent::Dropped => self.counters.send_drops += 1,
                 Sent::TooBig(refused) => self.site.handle_refused(&refused, Instant::now()),
             }
             for _ in 0..READS_PER_TURN {
                 let now = Instant::now();
-                let received = port.poll_recv(cx, &mut self.received, |meta, datagram| {
+                let received = port.recv(&mut self.received, |meta, datagram| {
                     let origin = DatagramOrigin {
                         socket,
                         local_ip: meta.local_ip,
@@ -267,55 +303,36 @@ impl Plane {
                     self.site.handle_datagram(datagram, &origin, now);
                 });
                 match received {
-                    Poll::Ready(Ok(count)) => {
-                        progress = true;
-                        self.counters.batches.udp_received.add(1, count);
-                    }
-                    Poll::Ready(Err(error)) => {
+                    Some(Ok(count)) => self.counters.batches.udp_received.add(1, count),
+                    Some(Err(error)) => {
                         tracing::debug!(%error, socket = socket.0, "cannot receive");
                         break;
                     }
-                    Poll::Pending => break,
+                    None => break,
                 }
                 // While they are in the processor's cache.
                 self.interface.deliver(&mut self.site, true);
             }
             self.interface.deliver(&mut self.site, false);
         }
-        progress
     }
 
-    fn handle_timeout(&mut self) -> bool {
+    fn handle_timeout(&mut self) {
+        let Some(at) = self.site.poll_timeout() else { return };
         let now = Instant::now();
-        let due = self.site.poll_timeout().is_some_and(|at| at <= now);
-        if due {
+        if at <= now {
             self.site.handle_timeout(now);
         }
-        due
-    }
-
-    /// Sees to it that the plane is woken at the engine's next timeout; says whether that may be due already. A timer
-    /// that ends earlier is left: to be woken once for nothing is cheaper than to set it with every packet, since each time
-    /// that it comes forward the runtime looks for events once more.
-    fn arm_timer(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(at) = self.site.poll_timeout() else {
-            return false;
-        };
-        if self.timer.deadline().into_std() <= at && self.timer.as_mut().poll(cx).is_pending() {
-            return false;
-        }
-        self.timer.as_mut().reset(at.into());
-        self.timer.as_mut().poll(cx).is_ready()
     }
 
     /// Carries out what the engine asks for.
-    fn flush(&mut self, cx: &mut Context<'_>) {
+    fn flush(&mut self) {
         self.interface.deliver(&mut self.site, false);
         let now = Instant::now();
         while let Some(transmit) = self.site.poll_transmit(&mut self.batch, now) {
             self.counters.batches.udp_sent.add(1, transmit.segments);
             let port = self.ports.get_mut(&transmit.socket);
-            let sent = port.map(|port| port.send(transmit, self.batch.contents(), cx));
+            let sent = port.map(|port| port.send(transmit, self.batch.contents(), &self.poller));
             match sent {
                 Some(Sent::Yes) => {}
                 Some(Sent::Dropped) | None => self.counters.send_drops += 1,

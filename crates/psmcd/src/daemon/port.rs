@@ -1,10 +1,12 @@
 //! A socket of the data plane, with what it could not send yet.
 
 use std::io;
-use std::task::{Context, Poll, ready};
+use std::mem;
+use std::os::fd::{AsFd, BorrowedFd};
 
-use psmc_core::Transmit;
+use psmc_core::{SocketId, Transmit};
 use psmc_net::ipip::TunnelPort;
+use psmc_net::poller::Poller;
 use psmc_net::udp::{self, RecvBatch, RecvMeta, SendError, SendFailure, UdpPort};
 
 use super::tunnels::{Bind, PortError};
@@ -33,9 +35,11 @@ enum Socket {
 }
 
 /// A socket, or the place of one whose interface is not there.
-#[derive(Default)]
 pub(super) struct Port {
+    id: SocketId,
     socket: Option<Socket>,
+    /// Whether there may be something to be received.
+    due: bool,
     stalled: Option<Stalled>,
 }
 
@@ -47,13 +51,6 @@ impl Socket {
         })
     }
 
-    fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Self::Udp(port) => port.poll_writable(cx),
-            Self::Tunnel(port) => port.poll_writable(cx),
-        }
-    }
-
     fn try_send(&mut self, transmit: &udp::Transmit<'_>) -> Result<(), SendError> {
         match self {
             Self::Udp(port) => port.try_send(transmit),
@@ -62,10 +59,26 @@ impl Socket {
     }
 }
 
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Udp(port) => port.as_fd(),
+            Self::Tunnel(port) => port.as_fd(),
+        }
+    }
+}
+
 impl Port {
-    /// Opens a socket.
-    pub(super) fn open(bind: &Bind) -> Result<Self, PortError> {
-        Ok(Self { socket: Some(Socket::open(bind)?), stalled: None })
+    /// The place of a socket that is not there.
+    pub(super) fn empty(id: SocketId) -> Self {
+        Self { id, socket: None, due: false, stalled: None }
+    }
+
+    /// Opens a socket, of which the poller tells by its number.
+    pub(super) fn open(id: SocketId, bind: &Bind, poller: &Poller) -> Result<Self, PortError> {
+        let socket = Socket::open(bind)?;
+        poller.add(socket.as_fd(), id.0.into()).map_err(PortError::Unwatched)?;
+        Ok(Self { socket: Some(socket), ..Self::empty(id) })
     }
 
     /// Whether there is a socket.
@@ -73,92 +86,107 @@ impl Port {
         self.socket.is_some()
     }
 
-    /// Receives a batch, for which there is room in `batch`, and gives each datagram to `deliver`.
-    pub(super) fn poll_recv(
+    /// There is something to be received, or room.
+    pub(super) fn set_due(&mut self) {
+        self.due = true;
+    }
+
+    /// Whether there may be more to be received, of which the poller need not tell.
+    pub(super) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// Receives a batch, for which there is room in `batch`, and gives each datagram to `deliver`. `None` if there is nothing.
+    pub(super) fn recv(
         &mut self,
-        cx: &mut Context<'_>,
         batch: &mut RecvBatch,
         mut deliver: impl FnMut(RecvMeta, &mut [u8]),
-    ) -> Poll<io::Result<usize>> {
-        match &mut self.socket {
-            Some(Socket::Udp(port)) => {
-                let received = ready!(port.poll_recv(cx, batch));
+    ) -> Option<io::Result<usize>> {
+        if !mem::take(&mut self.due) {
+            return None;
+        }
+        let (received, is_full) = match self.socket.as_mut()? {
+            Socket::Udp(port) => {
+                let received = port.try_recv(batch);
                 batch.datagrams().for_each(|(meta, datagram)| deliver(meta, datagram));
-                Poll::Ready(received)
+                (received, batch.is_full())
             }
-            Some(Socket::Tunnel(port)) => port.poll_recv(cx, deliver),
-            None => Poll::Pending,
+            Socket::Tunnel(port) => (port.try_recv(deliver), port.is_full()),
+        };
+        match received {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            received => {
+                self.due = is_full && received.is_ok();
+                Some(received)
+            }
         }
     }
 
     /// Sends a batch. One that the socket has no room for is kept; while one is kept, others are dropped.
-    pub(super) fn send(&mut self, transmit: Transmit, contents: &[u8], cx: &mut Context<'_>) -> Sent {
-        if self.socket.is_none() || self.stalled.is_some() {
+    pub(super) fn send(&mut self, transmit: Transmit, contents: &[u8], poller: &Poller) -> Sent {
+        if self.stalled.is_some() {
             return Sent::Dropped;
         }
-        let (rest, sent) = self.send_from(transmit, contents, 0, cx);
-        if let Some(from) = rest {
-            self.stalled = Some(Stalled { transmit, contents: contents[from..].to_vec() });
+        let Some(socket) = &mut self.socket else {
+            return Sent::Dropped;
+        };
+        let (rest, sent) = send_all(socket, transmit, contents);
+        let Some(from) = rest else { return sent };
+        if poller.set_wants_room(socket.as_fd(), self.id.0.into(), true).is_err() {
+            // Nobody would say when there is room.
+            return Sent::Dropped;
         }
+        self.stalled = Some(Stalled { transmit, contents: contents[from..].to_vec() });
         sent
     }
 
-    /// Sends what was kept, if there is room for it.
-    pub(super) fn poll_stalled(&mut self, cx: &mut Context<'_>) -> Sent {
+    /// Sends what was kept, if there may be room for it.
+    pub(super) fn send_stalled(&mut self, poller: &Poller) -> Sent {
+        let (true, Some(socket)) = (self.due, &mut self.socket) else { return Sent::Yes };
         let Some(Stalled { transmit, mut contents }) = self.stalled.take() else {
             return Sent::Yes;
         };
-        let (rest, sent) = self.send_from(transmit, &contents, 0, cx);
-        if let Some(from) = rest {
-            contents.drain(..from);
-            self.stalled = Some(Stalled { transmit, contents });
+        let (rest, sent) = send_all(socket, transmit, &contents);
+        match rest {
+            Some(from) => {
+                contents.drain(..from);
+                self.stalled = Some(Stalled { transmit, contents });
+            }
+            // If it fails the poller tells of room once more, and there is nothing to be sent.
+            None => drop(poller.set_wants_room(socket.as_fd(), self.id.0.into(), false)),
         }
         sent
     }
+}
 
-    /// Sends `contents` from byte `from` on. Returns where to go on when there is room again, if there is any
-    /// such place; the task is woken then.
-    fn send_from(
-        &mut self,
-        transmit: Transmit,
-        contents: &[u8],
-        mut from: usize,
-        cx: &mut Context<'_>,
-    ) -> (Option<usize>, Sent) {
-        let Some(socket) = &mut self.socket else {
-            return (None, Sent::Dropped);
+/// Sends what it can. Returns where to go on when there is room again, if there is any such place.
+fn send_all(socket: &mut Socket, transmit: Transmit, contents: &[u8]) -> (Option<usize>, Sent) {
+    let mut from = 0;
+    let mut outcome = Sent::Yes;
+    while from < contents.len() {
+        let batch = udp::Transmit {
+            remote: transmit.remote,
+            local_ip: transmit.local_ip,
+            ecn: transmit.ecn,
+            segment_size: Some(transmit.segment_size),
+            contents: &contents[from..],
         };
-        let mut outcome = Sent::Yes;
-        while from < contents.len() {
-            let batch = udp::Transmit {
-                remote: transmit.remote,
-                local_ip: transmit.local_ip,
-                ecn: transmit.ecn,
-                segment_size: Some(transmit.segment_size),
-                contents: &contents[from..],
-            };
-            let Err(error) = socket.try_send(&batch) else {
-                break;
-            };
-            from += error.sent;
-            match error.failure {
-                SendFailure::WouldBlock => match socket.poll_writable(cx) {
-                    Poll::Pending => return (Some(from), outcome),
-                    Poll::Ready(Ok(())) => {}
-                    // Nobody would say when there is room.
-                    Poll::Ready(Err(_)) => return (None, Sent::Dropped),
-                },
-                SendFailure::TooBig => {
-                    let len = transmit.segment_size.min(contents.len() - from);
-                    outcome = Sent::TooBig(Transmit { segment_size: len, ..transmit });
-                    from += transmit.segment_size;
-                }
-                SendFailure::Unreachable(_) | SendFailure::Other(_) => {
-                    from += transmit.segment_size;
-                    outcome = Sent::Dropped;
-                }
+        let Err(error) = socket.try_send(&batch) else {
+            break;
+        };
+        from += error.sent;
+        match error.failure {
+            SendFailure::WouldBlock => return (Some(from), outcome),
+            SendFailure::TooBig => {
+                let len = transmit.segment_size.min(contents.len() - from);
+                outcome = Sent::TooBig(Transmit { segment_size: len, ..transmit });
+                from += transmit.segment_size;
+            }
+            SendFailure::Unreachable(_) | SendFailure::Other(_) => {
+                from += transmit.segment_size;
+                outcome = Sent::Dropped;
             }
         }
-        (None, outcome)
     }
+    (None, outcome)
 }

@@ -39,6 +39,11 @@ pub enum PortError {
     /// That of IP-in-IP.
     #[error(transparent)]
     Tunnel(#[from] ipip::OpenError),
+    /// The kernel tells of no more descriptors.
+    #[error(
+        "cannot wait for datagrams: `sysctl fs.epoll.max_user_watches` is how many descriptors a user may wait for"
+    )]
+    Unwatched(#[source] std::io::Error),
 }
 
 impl Control {

@@ -154,7 +154,7 @@ fn what_more_may_join_waits_for_it() {
     let runtime = runtime();
     let mut host = Host::new(1, &runtime);
     assert!(
-        host.tun.device.get_ref().udp_gso(),
+        host.tun.device.get().udp_gso(),
         "this test needs Linux 6.2, for it has the device join datagrams"
     );
     let socket = host.namespace.run(|| UdpSocket::bind("10.9.0.1:6000")).unwrap();

@@ -12,6 +12,8 @@ mod resolve;
 mod resolving;
 mod routes;
 mod serving;
+#[path = "../../../../tests/common/steadily.rs"]
+mod steadily;
 mod third;
 mod told;
 mod transfers;

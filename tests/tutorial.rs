@@ -1,12 +1,15 @@
 //! `docs/TUTORIAL.md`, done as a reader would: every file written, every command typed, in order, in an empty directory.
 
 mod common;
+#[path = "common/steadily.rs"]
+mod steadily;
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use common::program;
+use steadily::steadily;
 
 const PAGE: &str = include_str!("../docs/TUTORIAL.md");
 
@@ -21,18 +24,20 @@ enum Step<'a> {
 
 #[test]
 fn every_command_of_the_tutorial_does_what_the_page_says() {
-    let directory = tempfile::tempdir().unwrap();
-    let steps = steps(PAGE);
-    assert!(steps.len() > 8, "{steps:?}");
-    for step in steps {
-        match step {
-            Step::Write { name, text } => fs::write(directory.path().join(name), text).unwrap(),
-            Step::Type { commands, fails } => {
-                let succeeded = type_in(&commands, directory.path());
-                assert_eq!(succeeded, !fails, "{commands}");
+    steadily(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let steps = steps(PAGE);
+        assert!(steps.len() > 8, "{steps:?}");
+        for step in steps {
+            match step {
+                Step::Write { name, text } => fs::write(directory.path().join(name), text).unwrap(),
+                Step::Type { commands, fails } => {
+                    let succeeded = type_in(&commands, directory.path());
+                    assert_eq!(succeeded, !fails, "{commands}");
+                }
             }
         }
-    }
+    });
 }
 
 /// Types commands into a shell that finds the programs of this workspace, and shows what they print.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use psmcd::api::PathState;
 
 use crate::harness::{Bulk, HQ, Plan, Site, Stream, Tunnel, VAN, path_name, wait_for};
+use crate::steadily::steadily;
 
 /// How long one path may take to come up while another one is dead: little more than it takes without.
 const UP_WITHIN: Duration = Duration::from_secs(2);
@@ -89,17 +90,23 @@ fn drop_all(tunnel: &Tunnel, hooks: &[&str]) -> String {
 
 #[test]
 fn a_path_without_interface_delays_nothing_and_is_used_when_it_appears() {
-    dead_at_start(Missing);
+    steadily(|| {
+        dead_at_start(Missing);
+    });
 }
 
 #[test]
 fn a_path_whose_link_is_down_delays_nothing_and_is_used_when_it_comes_up() {
-    dead_at_start(Down);
+    steadily(|| {
+        dead_at_start(Down);
+    });
 }
 
 #[test]
 fn a_path_into_a_black_hole_delays_nothing_and_is_used_when_it_is_mended() {
-    dead_at_start(BlackHole);
+    steadily(|| {
+        dead_at_start(BlackHole);
+    });
 }
 
 /// The first path is dead when the sites start, and comes to life later.
@@ -125,24 +132,28 @@ fn dead_at_start(fault: Fault) {
 
 #[test]
 fn a_path_that_comes_back_is_used_again() {
-    for fault in [Missing, Down, BlackHole, VanIsUnheard, VanHearsNothing] {
-        let tunnel = Tunnel::start(Plan::default());
-        // Without traffic nobody is in a hurry to find out.
-        let interval = Duration::from_millis(5);
-        let streams = [
-            Stream::start(&tunnel.van, &tunnel.hq, interval),
-            Stream::start(&tunnel.hq, &tunnel.van, interval),
-        ];
-        fault.begin(&tunnel);
-        let site = fault.noticed_by(&tunnel);
-        site.wait_for_path(&path_name(VAN, 1), &[PathState::Dead], PATIENCE);
-        fault.end(&tunnel);
-        let back = time_until_active(site);
-        tunnel.wait_until_up();
-        let lost = streams.map(|stream| stream.finish().lost().len());
-        println!("{fault:?}: back after {back:.0?}; lost {lost:?} packets of the van and of hq meanwhile");
-        assert!(back < BACK_WITHIN, "{fault:?}: {back:?}");
-    }
+    steadily(|| {
+        for fault in [Missing, Down, BlackHole, VanIsUnheard, VanHearsNothing] {
+            let tunnel = Tunnel::start(Plan::default());
+            // Without traffic nobody is in a hurry to find out.
+            let interval = Duration::from_millis(5);
+            let streams = [
+                Stream::start(&tunnel.van, &tunnel.hq, interval),
+                Stream::start(&tunnel.hq, &tunnel.van, interval),
+            ];
+            fault.begin(&tunnel);
+            let site = fault.noticed_by(&tunnel);
+            site.wait_for_path(&path_name(VAN, 1), &[PathState::Dead], PATIENCE);
+            fault.end(&tunnel);
+            let back = time_until_active(site);
+            tunnel.wait_until_up();
+            let lost = streams.map(|stream| stream.finish().lost().len());
+            println!(
+                "{fault:?}: back after {back:.0?}; lost {lost:?} packets of the van and of hq meanwhile"
+            );
+            assert!(back < BACK_WITHIN, "{fault:?}: {back:?}");
+        }
+    });
 }
 
 fn time_until_active(site: &Site) -> Duration {
@@ -153,12 +164,14 @@ fn time_until_active(site: &Site) -> Duration {
 
 #[test]
 fn tcp_hardly_stops_when_a_path_is_lost() {
-    for fault in [Down, Missing, BlackHole, VanIsUnheard, VanHearsNothing] {
-        let tunnel = Tunnel::start(Plan { mbit: Some(MBIT), ..Plan::default() });
-        let there = gap_when_lost(&tunnel, fault);
-        println!("{fault:?}: the longest time without a byte is {there:.0?}");
-        assert!(there < MAX_GAP, "{fault:?}: {there:?}");
-    }
+    steadily(|| {
+        for fault in [Down, Missing, BlackHole, VanIsUnheard, VanHearsNothing] {
+            let tunnel = Tunnel::start(Plan { mbit: Some(MBIT), ..Plan::default() });
+            let there = gap_when_lost(&tunnel, fault);
+            println!("{fault:?}: the longest time without a byte is {there:.0?}");
+            assert!(there < MAX_GAP, "{fault:?}: {there:?}");
+        }
+    });
 }
 
 /// The longest time without a byte of the van's upload when link 1 is lost.

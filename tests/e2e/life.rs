@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::harness::{Dials, Family, Plan, Site, Stream, Tunnel, wait_for};
+use crate::steadily::steadily;
 
 /// How often a stream sends.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -127,25 +128,30 @@ fn a_daemon_that_was_killed_leaves_nothing_that_its_successor_does_not_remove() 
 
 #[test]
 fn two_sites_that_call_each_other_settle_on_one_connection() {
-    let mut tunnel = Tunnel::prepare(Plan { dials: Dials::Both, ..Plan::default() });
-    tunnel.hq.start();
-    tunnel.van.start();
-    tunnel.wait_until_up();
-    let accepted = |tunnel: &Tunnel| [&tunnel.van, &tunnel.hq].map(|site| site.counter("control_accepted"));
-    let settled = accepted(&tunnel);
-    let streams =
-        [Stream::start(&tunnel.van, &tunnel.hq, INTERVAL), Stream::start(&tunnel.hq, &tunnel.van, INTERVAL)];
-    // Longer than the back-off and the time in which the sites let each other go first.
-    let long_enough = Duration::from_secs(3);
-    let beginning = Instant::now();
-    streams[0].wait_until_back(beginning + long_enough, 2 * long_enough);
-    assert_eq!(accepted(&tunnel), settled, "nobody calls any more");
-    for site in [&tunnel.van, &tunnel.hq] {
-        assert!(site.peer().control.connected, "{:?}", site.peer());
-    }
-    for deliveries in streams.map(Stream::finish) {
-        assert_eq!(deliveries.lost(), [0; 0]);
-    }
+    steadily(|| {
+        let mut tunnel = Tunnel::prepare(Plan { dials: Dials::Both, ..Plan::default() });
+        tunnel.hq.start();
+        tunnel.van.start();
+        tunnel.wait_until_up();
+        let accepted =
+            |tunnel: &Tunnel| [&tunnel.van, &tunnel.hq].map(|site| site.counter("control_accepted"));
+        let settled = accepted(&tunnel);
+        let streams = [
+            Stream::start(&tunnel.van, &tunnel.hq, INTERVAL),
+            Stream::start(&tunnel.hq, &tunnel.van, INTERVAL),
+        ];
+        // Longer than the back-off and the time in which the sites let each other go first.
+        let long_enough = Duration::from_secs(3);
+        let beginning = Instant::now();
+        streams[0].wait_until_back(beginning + long_enough, 2 * long_enough);
+        assert_eq!(accepted(&tunnel), settled, "nobody calls any more");
+        for site in [&tunnel.van, &tunnel.hq] {
+            assert!(site.peer().control.connected, "{:?}", site.peer());
+        }
+        for deliveries in streams.map(Stream::finish) {
+            assert_eq!(deliveries.lost(), [0; 0]);
+        }
+    });
 }
 
 /// Interfaces, addresses, routes and rules of a host.

@@ -8,6 +8,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/steadily.rs"]
+mod steadily;
 
 mod harness;
 

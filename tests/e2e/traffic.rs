@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use crate::harness::{Family, Plan, Tunnel, download, iperf};
+use crate::harness::{Family, Plan, Tunnel, download, iperf, udp_arrives};
+use crate::steadily::steadily;
 
 /// How much is downloaded, in bytes: what even a debug build carries in some seconds.
 const DOWNLOAD: usize = 1 << 30;
@@ -12,12 +13,16 @@ const SOME: u64 = 2_000_000;
 
 #[test]
 fn wrr_carries_all_kinds_of_traffic() {
-    carries_all_kinds("wrr");
+    steadily(|| {
+        carries_all_kinds("wrr");
+    });
 }
 
 #[test]
 fn earliest_carries_all_kinds_of_traffic() {
-    carries_all_kinds("earliest");
+    steadily(|| {
+        carries_all_kinds("earliest");
+    });
 }
 
 fn carries_all_kinds(scheduler: &'static str) {
@@ -33,12 +38,16 @@ fn carries_all_kinds(scheduler: &'static str) {
 
 #[test]
 fn wrr_carries_a_large_download() {
-    carries_a_download("wrr");
+    steadily(|| {
+        carries_a_download("wrr");
+    });
 }
 
 #[test]
 fn earliest_carries_a_large_download() {
-    carries_a_download("earliest");
+    steadily(|| {
+        carries_a_download("earliest");
+    });
 }
 
 fn carries_a_download(scheduler: &'static str) {
@@ -49,38 +58,46 @@ fn carries_a_download(scheduler: &'static str) {
 
 #[test]
 fn flow_keeps_flows_apart_and_uses_several_paths() {
-    let tunnel = tunnel("flow");
-    tcp(&tunnel, tunnel.hq.inner(Family::V4), 8);
-    let used = sent_by_path(&tunnel).into_iter().filter(|&bytes| bytes > SOME / 10);
-    assert!(used.count() >= 2, "{:?}", sent_by_path(&tunnel));
+    steadily(|| {
+        let tunnel = tunnel("flow");
+        tcp(&tunnel, tunnel.hq.inner(Family::V4), 8);
+        let used = sent_by_path(&tunnel).into_iter().filter(|&bytes| bytes > SOME / 10);
+        assert!(used.count() >= 2, "{:?}", sent_by_path(&tunnel));
+    });
 }
 
 #[test]
 fn redundant_sends_everything_everywhere_and_delivers_it_once() {
-    let tunnel = tunnel("redundant");
-    tcp(&tunnel, tunnel.hq.inner(Family::V4), 1);
-    udp(&tunnel, tunnel.hq.inner(Family::V4));
-    let sent = sent_by_path(&tunnel);
-    let (least, most) = (sent.iter().min().unwrap(), sent.iter().max().unwrap());
-    assert!(least * 2 > *most, "{sent:?}");
+    steadily(|| {
+        let tunnel = tunnel("redundant");
+        tcp(&tunnel, tunnel.hq.inner(Family::V4), 1);
+        udp(&tunnel, tunnel.hq.inner(Family::V4));
+        let sent = sent_by_path(&tunnel);
+        let (least, most) = (sent.iter().min().unwrap(), sent.iter().max().unwrap());
+        assert!(least * 2 > *most, "{sent:?}");
+    });
 }
 
 #[test]
 fn ipv4_and_ipv6_travel_inside_ipv6() {
-    let tunnel = Tunnel::start(Plan { family: Family::V6, ..Plan::default() });
-    for family in [Family::V4, Family::V6] {
-        tunnel.ping(family);
-        tcp(&tunnel, tunnel.hq.inner(family), 1);
-        udp(&tunnel, tunnel.hq.inner(family));
-    }
+    steadily(|| {
+        let tunnel = Tunnel::start(Plan { family: Family::V6, ..Plan::default() });
+        for family in [Family::V4, Family::V6] {
+            tunnel.ping(family);
+            tcp(&tunnel, tunnel.hq.inner(family), 1);
+            udp(&tunnel, tunnel.hq.inner(family));
+        }
+    });
 }
 
 #[test]
 fn ipv6_travels_inside_ipv4() {
-    let tunnel = tunnel("earliest");
-    tcp(&tunnel, tunnel.hq.inner(Family::V6), 1);
-    udp(&tunnel, tunnel.hq.inner(Family::V6));
-    download(&tunnel.hq, &tunnel.van, tunnel.van.inner(Family::V6), 16 << 20);
+    steadily(|| {
+        let tunnel = tunnel("earliest");
+        tcp(&tunnel, tunnel.hq.inner(Family::V6), 1);
+        udp(&tunnel, tunnel.hq.inner(Family::V6));
+        download(&tunnel.hq, &tunnel.van, tunnel.van.inner(Family::V6), 16 << 20);
+    });
 }
 
 fn tunnel(scheduler: &'static str) -> Tunnel {
@@ -99,11 +116,7 @@ fn tcp(tunnel: &Tunnel, address: IpAddr, flows: usize) {
 
 /// At a rate that any machine carries, next to nothing may be lost.
 fn udp(tunnel: &Tunnel, address: IpAddr) {
-    let args = ["--udp", "--bitrate", "10M", "--length", "1200", "--time", "2"];
-    let report = iperf(&tunnel.van, &tunnel.hq, address, &args);
-    println!("{}: UDP to {address}: {}% lost", tunnel.plan.scheduler, report.loss_percent());
-    assert!(report.datagrams() > 1000, "{report:?}");
-    assert!(report.loss_percent() < 1.0, "UDP at 10 Mbit/s is lost: {report:?}");
+    udp_arrives(&tunnel.van, (&tunnel.hq, address), 1200, 1.0);
 }
 
 /// The bytes that the van has sent on each path.

@@ -13,6 +13,7 @@ use crate::harness::{
     Bulk, Family, Relayed, Site, allow, hq_address, met_address, seen_address, van_address, van_interface,
     wait_for,
 };
+use crate::steadily::steadily;
 
 /// For what takes no time to speak of.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -51,38 +52,40 @@ fn count(tap: &mut PacketPort, protocol: u8) -> (u64, u64) {
 
 #[test]
 fn tcp_goes_over_a_relay_by_udp_and_one_by_ip_in_ip_and_goes_on_when_that_is_killed() {
-    let mut world = Relayed::prepare(2, Some(MBIT));
-    let van = &world.tunnel.van.namespace;
-    let mut taps =
-        [0, 1].map(|relay| van.run(|| PacketPort::open(&van_interface(relay), LARGEST_FRAME)).unwrap());
-    world.start("", &(Relayed::path(&[0]) + &Relayed::wrapped_path(1)));
-    for path in ["r0", "r1"] {
-        is_active(&world.tunnel.van, path);
-        is_active(&world.tunnel.hq, path);
-    }
-    let bulk = Bulk::start(&world.tunnel.van, &world.tunnel.hq);
-    for path in ["r0", "r1"] {
-        wait_for("bytes on both paths", PATIENCE, || {
-            world.tunnel.van.path(path).filter(|path| path.tx_bytes > 2 << 20)
+    steadily(|| {
+        let mut world = Relayed::prepare(2, Some(MBIT));
+        let van = &world.tunnel.van.namespace;
+        let mut taps =
+            [0, 1].map(|relay| van.run(|| PacketPort::open(&van_interface(relay), LARGEST_FRAME)).unwrap());
+        world.start("", &(Relayed::path(&[0]) + &Relayed::wrapped_path(1)));
+        for path in ["r0", "r1"] {
+            is_active(&world.tunnel.van, path);
+            is_active(&world.tunnel.hq, path);
+        }
+        let bulk = Bulk::start(&world.tunnel.van, &world.tunnel.hq);
+        for path in ["r0", "r1"] {
+            wait_for("bytes on both paths", PATIENCE, || {
+                world.tunnel.van.path(path).filter(|path| path.tx_bytes > 2 << 20)
+            });
+        }
+        let [by_udp, by_ipip] = &mut taps;
+        assert_eq!((count(by_udp, IPIP).1, count(by_ipip, UDP).1), (0, 0), "each in its own way only");
+        world.kill(1);
+        let gap = bulk.longest_gap_in(Duration::from_secs(1), PATIENCE);
+        println!("the relay by IP-in-IP was killed: {gap:.0?} without a byte");
+        assert!(gap < MAX_GAP, "{gap:?}");
+        world.tunnel.van.wait_for_path("r1", &[PathState::Dead], PATIENCE);
+        let sent = world.tunnel.van.path("r1").unwrap().tx_bytes;
+        world.restart(1);
+        is_active(&world.tunnel.van, "r1");
+        wait_for("bytes through the relay that is back", PATIENCE, || {
+            world.tunnel.van.path("r1").filter(|path| path.tx_bytes > sent + (1 << 20))
         });
-    }
-    let [by_udp, by_ipip] = &mut taps;
-    assert_eq!((count(by_udp, IPIP).1, count(by_ipip, UDP).1), (0, 0), "each in its own way only");
-    world.kill(1);
-    let gap = bulk.longest_gap_in(Duration::from_secs(1), PATIENCE);
-    println!("the relay by IP-in-IP was killed: {gap:.0?} without a byte");
-    assert!(gap < MAX_GAP, "{gap:?}");
-    world.tunnel.van.wait_for_path("r1", &[PathState::Dead], PATIENCE);
-    let sent = world.tunnel.van.path("r1").unwrap().tx_bytes;
-    world.restart(1);
-    is_active(&world.tunnel.van, "r1");
-    wait_for("bytes through the relay that is back", PATIENCE, || {
-        world.tunnel.van.path("r1").filter(|path| path.tx_bytes > sent + (1 << 20))
+        bulk.finish();
+        let [udp, ipip] = ["r0", "r1"].map(|path| world.tunnel.van.path(path).unwrap());
+        assert_eq!(ipip.relay_error, None);
+        println!("payload per datagram: {} by UDP, {} by IP-in-IP", udp.mtu, ipip.mtu);
     });
-    bulk.finish();
-    let [udp, ipip] = ["r0", "r1"].map(|path| world.tunnel.van.path(path).unwrap());
-    assert_eq!(ipip.relay_error, None);
-    println!("payload per datagram: {} by UDP, {} by IP-in-IP", udp.mtu, ipip.mtu);
 }
 
 #[test]

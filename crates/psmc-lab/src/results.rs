@@ -1,5 +1,6 @@
 //! What a run or a simulation of a scenario has measured: the same in both cases, as JSON, a table and plots show it.
 
+use psmc_net::stalls::Stalls;
 use serde::{Deserialize, Serialize};
 
 /// All results of a scenario. Units are in the names: `_mbps` 10^6 bit/s, `_ms` milliseconds, `_s` seconds.
@@ -25,6 +26,9 @@ pub struct Results {
     pub events: Vec<EventResult>,
     /// The checks; all of them hold in a successful run.
     pub checks: Vec<CheckResult>,
+    /// How much the machine stood still meanwhile; virtual time does not pass then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<StallResult>,
     /// Why the figures should not be trusted: that the machine was too slow, for one.
     pub warnings: Vec<String>,
 }
@@ -168,4 +172,19 @@ pub struct CheckResult {
     pub value: Option<f64>,
     /// Whether it holds.
     pub ok: bool,
+}
+
+/// How much a machine stood still during a run, as virtual ones do while their host gives the processors to others.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StallResult {
+    /// The part of the time that a processor stood still, in percent: the mean of all processors.
+    pub share_percent: f64,
+    /// The longest time that one did.
+    pub longest_ms: f64,
+}
+
+impl From<Stalls> for StallResult {
+    fn from(stalls: Stalls) -> Self {
+        Self { share_percent: 100.0 * stalls.share, longest_ms: 1000.0 * stalls.longest.as_secs_f64() }
+    }
 }

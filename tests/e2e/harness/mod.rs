@@ -29,7 +29,7 @@ pub(crate) use relays::{
 };
 pub(crate) use site::Site;
 pub(crate) use stranger::{ADDRESSES, Stranger, address as stranger_address};
-pub(crate) use stream::{Deliveries, Stream};
+pub(crate) use stream::{Deliveries, Stream, udp_arrives};
 pub(crate) use tap::{Tap, contains};
 pub(crate) use traces::{Traces, source, ttl};
 pub(crate) use trickle::Trickle;

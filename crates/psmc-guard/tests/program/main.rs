@@ -9,4 +9,6 @@ mod defence;
 mod flood;
 mod gateway;
 mod reload;
+#[path = "../../../../tests/common/steadily.rs"]
+mod steadily;
 mod world;

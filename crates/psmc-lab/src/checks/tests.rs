@@ -49,6 +49,7 @@ fn results() -> Results {
         }],
         events: Vec::new(),
         checks: Vec::new(),
+        stalls: None,
         warnings: Vec::new(),
     }
 }

@@ -59,6 +59,7 @@ fn results(scenario: &Scenario, goodput_mbps: f64) -> Results {
         programs: Vec::new(),
         events: Vec::new(),
         checks: Vec::new(),
+        stalls: None,
         warnings: Vec::new(),
     }
 }

@@ -36,6 +36,7 @@ fn results(goodput_mbps: f64) -> Results {
         programs: Vec::new(),
         events: Vec::new(),
         checks: Vec::new(),
+        stalls: None,
         warnings: Vec::new(),
     }
 }

@@ -57,6 +57,7 @@ fn results() -> Results {
             },
             CheckResult { what: "ping: p99 at most 40 ms".to_owned(), value: None, ok: false },
         ],
+        stalls: None,
         warnings: vec!["the emulator was late by up to 3.2 ms".to_owned()],
     }
 }

@@ -22,6 +22,9 @@ pub enum RunError {
     /// There is no runtime.
     #[error("cannot start")]
     Runtime(#[source] io::Error),
+    /// It cannot be seen whether the machine stands still.
+    #[error("cannot watch the processors")]
+    Stalls(#[source] io::Error),
     /// A program is nowhere to be found.
     #[error("there is no program \"{name}\"{wanted_by}: it is neither in {} nor on the PATH", beside.display())]
     NoSuchProgram {

@@ -30,6 +30,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use psmc_net::netns::{enter_user_namespace, is_privileged};
+use psmc_net::stalls::{StallWatch, Stalls};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
@@ -96,6 +97,7 @@ async fn conduct(scenario: &Scenario, options: &RunOptions) -> Result<Results, R
         let _cancel = CancelOnDrop(&stage);
         aside(&stage, Stage::open_tunnels).await?;
     }
+    let watch = StallWatch::start().map_err(RunError::Stalls)?;
     let clock = Clock::new(Instant::now() + LEAD, scenario.sample_interval);
     let streams = stage.start_traffic(clock);
     let show = async {
@@ -109,6 +111,7 @@ async fn conduct(scenario: &Scenario, options: &RunOptions) -> Result<Results, R
         show
     )?;
     let traffic = finish(streams).await;
+    let stalls = watch.finish();
     let ended = aside(&stage, Stage::finish).await;
     let mut results = Results {
         scenario: scenario.name.clone(),
@@ -121,10 +124,22 @@ async fn conduct(scenario: &Scenario, options: &RunOptions) -> Result<Results, R
         programs: ended.programs,
         events,
         checks: Vec::new(),
-        warnings: ended.warnings,
+        stalls: Some(stalls.into()),
+        warnings: warning_of(&stalls).into_iter().chain(ended.warnings).collect(),
     };
     results.checks = checks::evaluate(scenario, &results);
     Ok(results)
+}
+
+/// What the user should know of a machine that stood still for more than a moment.
+fn warning_of(stalls: &Stalls) -> Option<String> {
+    (stalls.share > MUCH).then(|| {
+        format!(
+            "the machine stood still for {:.0} % of the time, up to {:.0} ms at once: rates and times are not those of the network",
+            100.0 * stalls.share,
+            1000.0 * stalls.longest.as_secs_f64()
+        )
+    })
 }
 
 /// Ends the waiting for tunnels, which goes on on another thread, with that for its outcome.
@@ -183,6 +198,9 @@ async fn interruption() {
         _ = hangup.recv() => {}
     }
 }
+
+/// The part of the time for which a machine may stand still without a word.
+const MUCH: f64 = 0.02;
 
 /// How long before the start of the run the traffic is told of it: time to make sockets.
 const LEAD: Duration = Duration::from_millis(100);

@@ -66,6 +66,7 @@ pub fn simulate(scenario: &Scenario) -> Result<Results, SimError> {
         programs: Vec::new(),
         events: agenda.events(),
         checks: Vec::new(),
+        stalls: None,
         warnings,
     };
     results.checks = checks::evaluate(scenario, &results);

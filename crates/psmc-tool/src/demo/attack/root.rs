@@ -21,16 +21,16 @@ use std::time::{Duration, Instant};
 
 use psmc_net::netns::Namespace;
 use tokio::sync::oneshot;
-use tokio::time::sleep_until;
+use tokio::time::{sleep, sleep_until};
 
 use super::FLOOD_FACTOR;
 use super::flood::Flood;
 use super::name;
 use super::network::{CLIENTS, LINE_MBPS, Network, WWW};
 use super::programs::Programs;
-use super::watch::Watch;
+use super::watch::{Progress, Watch};
 use crate::demo::DemoError;
-use crate::demo::sites::Directory;
+use crate::demo::sites::{Directory, POLL};
 use crate::demo::view::View;
 use bind::Servers;
 use questions::Questions;
@@ -48,11 +48,11 @@ const RESOLVERS: [&str; 3] = [CLIENTS[0], CLIENTS[1], PLAIN];
 /// When the flood begins, after the first question: by then the guard knows what is usual.
 const FLOOD_AT: Duration = Duration::from_secs(7);
 
-/// How long it lasts.
-const FLOOD_FOR: Duration = Duration::from_secs(8);
+/// How long it lasts, and at most: on a busy machine everything takes its time.
+const FLOOD_FOR: [Duration; 2] = [Duration::from_secs(8), Duration::from_secs(40)];
 
-/// How long resolvers are asked afterwards: until all go straight again, and then some.
-const AFTERWARDS: Duration = Duration::from_secs(12);
+/// How long it goes on once the resolvers' questions go through relays.
+const AROUND_FOR: Duration = Duration::from_secs(5);
 
 /// Everything from making the network to the report. To drop it ends all programs and removes what was made.
 pub(in crate::demo) async fn demonstrate(keep: Option<&Path>) -> Result<RootReport, DemoError> {
@@ -77,21 +77,26 @@ pub(in crate::demo) async fn demonstrate(keep: Option<&Path>) -> Result<RootRepo
     view.note("sixteen programs are up, and all resolvers have answers from the root");
     let started = Instant::now();
     let mut questions = ask(resolvers)?;
-    let end = started + FLOOD_AT + FLOOD_FOR + AFTERWARDS;
+    let mut watch = Watch::new(started, &programs);
+    let progress = watch.progress();
     let work = async {
         let [one, other, third] = &mut questions;
-        let flood = run_flood(&network, started);
-        tokio::try_join!(flood, one.run(started, end), other.run(started, end), third.run(started, end))
+        let flood = run_flood(&network, started, &progress);
+        // Until all go straight again, and then some.
+        let is_over = || progress.is_over(Instant::now());
+        let asked = [one, other, third].map(|questions| questions.run(started, is_over));
+        let [one, other, third] = asked;
+        tokio::try_join!(flood, one, other, third)
     };
-    let mut watch = Watch::new(started, &programs);
     let flood = tokio::select! {
         done = work => done?.0,
         failed = watch.run(&mut view) => match failed? {},
     };
+    let end = started.elapsed();
     view.clear();
     programs.check()?;
     servers.check()?;
-    Ok(RootReport::new(&flood, &questions.map(Questions::into_asked), watch.seen(), end - started))
+    Ok(RootReport::new(&flood, &questions.map(Questions::into_asked), watch.seen(), end))
 }
 
 fn ask(resolvers: [&Namespace; 3]) -> Result<[Questions; 3], DemoError> {
@@ -100,9 +105,21 @@ fn ask(resolvers: [&Namespace; 3]) -> Result<[Questions; 3], DemoError> {
     Ok([ask(0, one)?, ask(1, other)?, ask(2, third)?])
 }
 
-async fn run_flood(network: &Network, started: Instant) -> Result<Flood, DemoError> {
+/// Floods the line until the questions of all who can have gone through relays for a while.
+async fn run_flood(network: &Network, started: Instant, progress: &Progress) -> Result<Flood, DemoError> {
     sleep_until((started + FLOOD_AT).into()).await;
     let rate = u64::from(LINE_MBPS) * 1_000_000 * u64::from(FLOOD_FACTOR);
-    let (_, may_end) = oneshot::channel();
-    Flood::run(network, rate, started, [FLOOD_FOR; 2], may_end).await
+    let (gone, may_end) = oneshot::channel();
+    let go = async {
+        let patience = FLOOD_AT + FLOOD_FOR[1];
+        while !progress.is_around() && started.elapsed() < patience {
+            sleep(POLL).await;
+        }
+        sleep(AROUND_FOR).await;
+        // It may have lasted as long as it can.
+        let _ = gone.send(());
+    };
+    let (flood, ()) = tokio::join!(Flood::run(network, rate, started, FLOOD_FOR, may_end), go);
+    progress.flood_ended(Instant::now());
+    flood
 }

@@ -8,7 +8,7 @@ use hickory_proto::op::{Message, Query, ResponseCode};
 use hickory_proto::rr::{Name, RecordType};
 use psmc_net::netns::Namespace;
 use tokio::net::UdpSocket;
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep_until, timeout};
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 use super::bind::LISTEN;
 use crate::demo::DemoError;
@@ -69,18 +69,26 @@ impl Questions {
         }
     }
 
-    /// Asks at a steady pace from `started` to `end`, each time for another name.
-    pub(super) async fn run(&mut self, started: Instant, end: Instant) -> Result<(), DemoError> {
+    /// Asks at a steady pace from `started` until it is over, each time for another name.
+    pub(super) async fn run(
+        &mut self,
+        started: Instant,
+        is_over: impl Fn() -> bool,
+    ) -> Result<(), DemoError> {
         let mut ticks = pace();
         let mut room = [0; MOST];
         loop {
             tokio::select! {
-                _ = ticks.tick() => self.ask(started.elapsed()).await.map_err(failed(self.resolver))?,
+                _ = ticks.tick() => {
+                    if is_over() {
+                        return Ok(());
+                    }
+                    self.ask(started.elapsed()).await.map_err(failed(self.resolver))?;
+                }
                 received = self.socket.recv(&mut room) => {
                     let length = received.map_err(failed(self.resolver))?;
                     self.note(&room[..length], started.elapsed());
                 }
-                () = sleep_until(end.into()) => return Ok(()),
             }
         }
     }

@@ -21,26 +21,24 @@ const LEAST_INTERVAL: Duration = Duration::from_millis(100);
 pub(super) struct Fitting {
     mtu: u16,
     too_large_since: Option<Instant>,
-    asked_at: Option<Instant>,
+    /// When there was a path that told it.
+    told_at: Option<Instant>,
 }
 
 impl Fitting {
     /// As the interface is made.
     pub(super) fn new() -> Self {
-        Self { mtu: InnerMtu::FITTED_LEAST, too_large_since: None, asked_at: None }
+        Self { mtu: InnerMtu::FITTED_LEAST, too_large_since: None, told_at: None }
     }
 
-    /// Whether the paths may be asked again, which they are then.
-    fn may_ask(&mut self, now: Instant) -> bool {
-        let may = self.asked_at.is_none_or(|at| at + LEAST_INTERVAL <= now);
-        if may {
-            self.asked_at = Some(now);
-        }
-        may
+    /// Whether the paths may be asked again.
+    fn may_ask(&self, now: Instant) -> bool {
+        self.told_at.is_none_or(|at| at + LEAST_INTERVAL <= now)
     }
 
     /// The paths have room for packets of `room` bytes. Returns the MTU if it is to change.
     fn fit(&mut self, room: usize, now: Instant) -> Option<u16> {
+        self.told_at = Some(now);
         let room = u16::try_from(room).unwrap_or(u16::MAX);
         let room = room.clamp(InnerMtu::FITTED_LEAST, InnerMtu::FITTED_MOST);
         if room < self.mtu {
@@ -90,11 +88,28 @@ mod tests {
     fn many_paths_that_come_up_at_once_are_asked_once() {
         let start = Instant::now();
         let mut fitting = Fitting::new();
-        let mut at = |millis| fitting.may_ask(start + Duration::from_millis(millis));
+        let mut at = |millis| {
+            let now = start + Duration::from_millis(millis);
+            let may = fitting.may_ask(now);
+            if may {
+                fitting.fit(1433, now);
+            }
+            may
+        };
         assert_eq!(
             [at(0), at(1), at(99), at(100), at(101), at(1000)],
             [true, false, false, true, false, true]
         );
+    }
+
+    #[test]
+    fn the_first_path_is_asked_as_soon_as_it_is_up() {
+        let start = Instant::now();
+        let mut fitting = Fitting::new();
+        assert!(fitting.may_ask(start), "there is none");
+        let up = start + Duration::from_millis(1);
+        assert!(fitting.may_ask(up));
+        assert_eq!(fitting.fit(1433, up), Some(1433));
     }
 
     #[test]

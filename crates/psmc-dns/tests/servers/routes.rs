@@ -161,7 +161,9 @@ fn routes_outlive_their_name_servers_and_the_resolver_and_end_in_time() {
     assert_eq!(serials(&second), "[5]");
     until("1 time cleared", || format!("{} time cleared", second.psmcd.peer().cleared));
     assert!(psmc_dns::update::unix_now() >= ends);
-    until("no routes", || if second.status().services[0].routes.is_none() { "no routes" } else { "routes" }.to_owned());
+    until("no routes", || {
+        if second.status().services[0].routes.is_none() { "no routes" } else { "routes" }.to_owned()
+    });
 }
 
 #[test]

@@ -9,10 +9,6 @@ const REAL_TIME_PRIORITY: c_int = 1;
 /// The most that an ordinary thread can be preferred (setpriority(2)).
 const BEST_NICENESS: c_int = -20;
 
-/// What a thread is preferred by that carries the packets of others: it gets nine times the time of an ordinary one where they
-/// compete, which leaves something for those others.
-const CARRIER_NICENESS: c_int = -10;
-
 /// By how much the kernel may wake a thread late so as to wake several at once; 0 means its default.
 const TIMER_SLACK_NANOSECONDS: u64 = 1;
 
@@ -24,18 +20,9 @@ const TIMER_SLACK_NANOSECONDS: u64 = 1;
 pub fn prefer_this_thread() -> bool {
     wake_exactly();
     set_policy(SCHED_FIFO | SCHED_RESET_ON_FORK) || {
-        // It is refused where this was refused, as a rule.
-        let _ = set_niceness(BEST_NICENESS);
+        set_niceness(BEST_NICENESS);
         false
     }
-}
-
-/// Has the kernel prefer this thread, which carries the packets of programs, to those programs, as it prefers its own network
-/// code to them.
-///
-/// Returns whether it does: for ordinary users it does not.
-pub fn prefer_this_thread_to_programs() -> bool {
-    set_niceness(CARRIER_NICENESS)
 }
 
 /// Has the kernel end the pauses of this thread when they should end, and not up to 50 µs later.
@@ -57,11 +44,10 @@ fn set_policy(policy: c_int) -> bool {
     outcome == 0
 }
 
-fn set_niceness(niceness: c_int) -> bool {
-    // SAFETY: no pointers are passed; 0 is this thread.
+fn set_niceness(niceness: c_int) {
+    // SAFETY: no pointers are passed; 0 is this thread. It is refused where this was expected.
     #[expect(unsafe_code, reason = "no crate of ours knows this call")]
-    let outcome = unsafe { libc::setpriority(PRIO_PROCESS, 0, niceness) };
-    outcome == 0
+    let _ = unsafe { libc::setpriority(PRIO_PROCESS, 0, niceness) };
 }
 
 #[cfg(test)]
@@ -76,18 +62,6 @@ mod tests {
         let output = Command::new("cat").arg("/proc/self/stat").output().unwrap();
         let stat = String::from_utf8(output.stdout).unwrap();
         stat.rsplit_once(')').unwrap().1.split_whitespace().nth(38).unwrap().to_owned()
-    }
-
-    #[test]
-    fn a_carrier_is_preferred_and_the_program_beside_it_is_not() {
-        let niceness = || {
-            let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
-            stat.rsplit_once(')').unwrap().1.split_whitespace().nth(16).unwrap().parse::<c_int>().unwrap()
-        };
-        let before = niceness();
-        let carrier = thread::spawn(move || (prefer_this_thread_to_programs(), niceness()));
-        assert_eq!(carrier.join().unwrap(), (true, CARRIER_NICENESS), "this test needs root");
-        assert_eq!(niceness(), before);
     }
 
     #[test]

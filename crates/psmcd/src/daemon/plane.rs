@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use psmc_core::{Batch, ConnectionId, DatagramOrigin, Event, MAX_SEGMENTS, Site, SiteConfig, SocketId};
 use psmc_net::poller::{Poller, Wakeup};
-use psmc_net::priority::prefer_this_thread_to_programs;
 use psmc_net::tun::{Tun, TunConfig};
 use psmc_net::udp::RecvBatch;
 use psmc_wire::control::Message;
@@ -109,9 +108,6 @@ pub(super) async fn start(site: SiteConfig, tun: TunConfig) -> Result<Started, D
 type Ready = oneshot::Sender<Result<(String, u32), DaemonError>>;
 
 fn run_thread(site: SiteConfig, tun: TunConfig, links: Links, ready: Ready) {
-    if !prefer_this_thread_to_programs() {
-        tracing::info!("packets wait for a processor like any program: preferring them takes CAP_SYS_NICE");
-    }
     let made = create(tun).and_then(|tun| {
         let made = (tun.name().to_owned(), tun.index());
         let plane = Plane::new(site, tun, links);

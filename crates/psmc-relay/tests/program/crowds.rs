@@ -17,8 +17,8 @@ use tokio::sync::oneshot;
 
 use crate::harness::{PATIENCE, Relay, Site};
 
-/// How long whoever may use the relay waits at most.
-const DEADLINE: Duration = Duration::from_secs(1);
+/// How long whoever may use the relay waits at most: a SYN that met a full queue is sent again after 1 s, and after 2 s more.
+const DEADLINE: Duration = Duration::from_secs(4);
 
 /// How often that is tried.
 const TRIES: u32 = 20;

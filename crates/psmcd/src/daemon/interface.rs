@@ -12,9 +12,12 @@ use psmc_wire::PacketBuf;
 
 use crate::api::Calls;
 
-/// Reads of the device before what they brought is passed on: large enough to make batches, small enough that nothing waits
-/// long.
-const MAX_READS: usize = 4;
+/// Packets that are read before they are passed on: enough to make batches, few enough that nothing waits long, and
+/// that they are in the processor's cache still. Four reads of a bulk transfer bring as many.
+const MAX_READ: usize = 160;
+
+/// Reads before what they brought is passed on, each of a small packet if it comes to so many: together they fill datagrams.
+const MAX_READS: usize = 32;
 
 /// Packets collected for the device before they are written.
 const MAX_WRITE: usize = 256;
@@ -75,6 +78,9 @@ impl Interface {
     /// Reads what is passed on together. If there is more, the poller tells.
     fn fill(&mut self, poller: &Poller, site: &mut Site) {
         for _ in 0..self.reads {
+            if self.incoming.len() >= MAX_READ {
+                return;
+            }
             match self.tun.try_recv(site.pool(), &mut self.incoming) {
                 Ok(count) => {
                     self.burst += 1;

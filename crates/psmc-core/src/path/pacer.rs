@@ -26,14 +26,14 @@ pub(crate) struct Pacer {
 }
 
 /// Parts of a byte in which the bucket is counted: what a rate of 1 byte/s brings in a nanosecond. So nothing is rounded,
-/// and nothing but a product is computed with every packet. The largest bucket has less than 2^48 of them.
+/// and nothing but a product is computed with every packet. The largest bucket has less than 2^54 of them.
 const UNIT: i64 = 1_000_000_000;
 
 impl Pacer {
     /// A full bucket, for datagrams of at most `datagram_size` bytes.
     pub(crate) fn new(datagram_size: u16, now: Instant) -> Self {
         let datagram = i64::from(datagram_size) * UNIT;
-        Self { credit: MAX_BURST * UNIT, filled: now, datagram, exhausted: false }
+        Self { credit: USUAL_BURST * UNIT, filled: now, datagram, exhausted: false }
     }
 
     /// When `bytes` may be sent at `rate` (bytes/s): `now`, or later. A batch larger than the bucket may go
@@ -74,20 +74,23 @@ impl Pacer {
             return self.credit.min(burst);
         }
         let nanos = u64::try_from((now - self.filled).as_nanos()).unwrap_or(u64::MAX);
-        let gain = i64::try_from(rate.max(1).saturating_mul(nanos)).unwrap_or(i64::MAX);
-        self.credit.saturating_add(gain).min(burst)
+        self.credit.saturating_add(brought(rate.max(1), nanos)).min(burst)
     }
 
     fn burst(&self, rate: u64) -> i64 {
-        let burst = i64::try_from(rate.saturating_mul(BURST_NANOS)).unwrap_or(i64::MAX);
-        burst.min(MAX_BURST * UNIT).max(MIN_BURST_DATAGRAMS * self.datagram)
+        let most = brought(rate, LATE_NANOS).clamp(USUAL_BURST * UNIT, MAX_BURST * UNIT);
+        brought(rate, BURST_NANOS).min(most).max(MIN_BURST_DATAGRAMS * self.datagram)
     }
 }
 
 /// What an empty bucket must hold before anything goes again.
 fn batch(rate: u64) -> i64 {
-    let batch = i64::try_from(rate.saturating_mul(BATCH_NANOS)).unwrap_or(i64::MAX);
-    batch.min(MAX_BATCH_BYTES as i64 * UNIT)
+    brought(rate, BATCH_NANOS).min(MAX_BATCH_BYTES as i64 * UNIT)
+}
+
+/// What a rate brings in so many nanoseconds.
+fn brought(rate: u64, nanos: u64) -> i64 {
+    i64::try_from(rate.saturating_mul(nanos)).unwrap_or(i64::MAX)
 }
 
 fn in_units(bytes: u64) -> i64 {
@@ -104,9 +107,14 @@ const BATCH_NANOS: u64 = 100_000;
 /// Two datagrams, so that one that fits exactly does not empty the bucket.
 const MIN_BURST_DATAGRAMS: i64 = 2;
 
-/// A bottleneck with 20 ms of queue at 100 Mb/s holds this much in one piece, in bytes; faster paths are served by
-/// hosts that wake up more often than every 4 ms.
-const MAX_BURST: i64 = 256 * 1024;
+/// A bottleneck with 20 ms of queue at 100 Mb/s holds this much in one piece, in bytes.
+const USUAL_BURST: i64 = 256 * 1024;
+
+/// From 1 Gb/s on that is less than what the kernel's timers, which count milliseconds, are late by.
+const LATE_NANOS: u64 = 2_000_000;
+
+/// The largest bucket, in bytes, at whatever rate.
+const MAX_BURST: i64 = 16 << 20;
 
 /// No wait is longer, because an `Instant` must be able to hold its end.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
@@ -152,6 +160,23 @@ mod tests {
             at = pacer.ready_at(at, 1400, rate) + Duration::from_millis(3);
         }
         assert!(sent >= 12_400_000, "{sent}");
+    }
+
+    #[test]
+    fn fast_paths_lose_no_rate_to_timers_that_count_milliseconds() {
+        let start = Instant::now();
+        let mut pacer = Pacer::new(SIZE, start);
+        let rate = 1_250_000_000;
+        let (mut at, mut sent) = (start, 0);
+        while at < start + Duration::from_secs(1) {
+            while pacer.admits(1400, at, rate) {
+                pacer.on_sent(1400, rate, at);
+                sent += 1400;
+            }
+            let ready = pacer.ready_at(at, 1400, rate) - start;
+            at = start + Duration::from_millis(u64::try_from(ready.as_millis()).unwrap() + 1);
+        }
+        assert!(sent >= rate / 100 * 99, "{sent}");
     }
 
     #[test]
@@ -213,7 +238,8 @@ mod tests {
         ) {
             let start = Instant::now();
             let mut pacer = Pacer::new(1500, start);
-            let burst = bytes_in(rate, Duration::from_nanos(BURST_NANOS)).clamp(3000, 256 * 1024);
+            let most = bytes_in(rate, Duration::from_nanos(LATE_NANOS)).max(256 * 1024);
+            let burst = bytes_in(rate, Duration::from_nanos(BURST_NANOS)).clamp(3000, most);
             // (time, bytes) of all that went; no interval may hold more than the bucket and the rate allow.
             let mut went: Vec<(Instant, u64)> = Vec::new();
             let mut now = start;

@@ -97,6 +97,8 @@ fn add_trial(lost: &mut [f64; MAX_REPAIRS], probability: f64) {
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     paths: Vec<PathLoss>,
+    /// Those that lose much: this is asked for with every packet.
+    lossy: Vec<PathId>,
 }
 
 #[derive(Debug)]
@@ -179,6 +181,8 @@ impl Losses {
             loss.update(&report);
             self.paths.push(loss);
         }
+        self.lossy.clear();
+        self.lossy.extend(self.paths.iter().filter(|loss| loss.is_notable()).map(|loss| loss.path));
     }
 
     /// The share that is lost of what is sent as it was of late.
@@ -192,12 +196,12 @@ impl Losses {
 
     /// Whether a path loses so much that flows often wait for what is sent again.
     pub(super) fn is_lossy(&self, path: PathId) -> bool {
-        self.paths.iter().any(|loss| loss.path == path && loss.is_notable())
+        self.lossy.contains(&path)
     }
 
     /// Whether any path does.
     pub(super) fn is_any_lossy(&self) -> bool {
-        self.paths.iter().any(PathLoss::is_notable)
+        !self.lossy.is_empty()
     }
 
     /// The share that is lost of what is spread over the paths evenly.

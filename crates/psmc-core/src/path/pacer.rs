@@ -113,7 +113,7 @@ const USUAL_BURST: i64 = 256 * 1024;
 /// From 1 Gb/s on that is less than what the kernel's timers, which count milliseconds, are late by.
 const LATE_NANOS: u64 = 2_000_000;
 
-/// The largest bucket, in bytes, at whatever rate.
+/// The largest bucket, in bytes: 2 ms at 67 Gb/s. Rates that are no limit at all must not overflow it.
 const MAX_BURST: i64 = 16 << 20;
 
 /// No wait is longer, because an `Instant` must be able to hold its end.

@@ -148,7 +148,7 @@ const KEEPALIVE_PROBES: u32 = 3;
 /// How long sent data may stay unacknowledged (RFC 5482): the system's default is a quarter of an hour.
 const USER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Connections that wait to be accepted: as many as Linux lets there be (`net.core.somaxconn`). A SYN that finds no room is
+/// Connections that wait to be accepted: as many as Linux lets there be unless told otherwise (`net.core.somaxconn`). A SYN that finds no room is
 /// dropped, and its sender tries again only after a second (RFC 6298 §2).
 const BACKLOG: i32 = 4096;
 

@@ -14,7 +14,7 @@ use crate::api::Calls;
 
 /// Packets that are read before they are passed on: enough to make batches, few enough that nothing waits long, and
 /// that they are in the processor's cache still. Four reads of a bulk transfer bring as many.
-const MAX_READ: usize = 160;
+const MAX_PACKETS: usize = 160;
 
 /// Reads before what they brought is passed on, each of a small packet if it comes to so many: together they fill datagrams.
 const MAX_READS: usize = 32;
@@ -78,7 +78,7 @@ impl Interface {
     /// Reads what is passed on together. If there is more, the poller tells.
     fn fill(&mut self, poller: &Poller, site: &mut Site) {
         for _ in 0..self.reads {
-            if self.incoming.len() >= MAX_READ {
+            if self.incoming.len() >= MAX_PACKETS {
                 return;
             }
             match self.tun.try_recv(site.pool(), &mut self.incoming) {

@@ -79,8 +79,10 @@ pub(crate) struct Tcp {
     first: Option<u32>,
     /// Everything before is acknowledged.
     acknowledged: u64,
-    /// The acknowledgement and the window that the peer told last.
-    heard: (u32, u16),
+    /// Bytes that smoltcp was given to send.
+    given: u64,
+    /// The window that the peer told last.
+    window: u16,
     /// What the last segment told the peer: the acknowledgement and the window.
     told: (u32, u16),
     backlog: Backlog,
@@ -142,7 +144,8 @@ impl Tcp {
             keep: settings.keep,
             first: None,
             acknowledged: 0,
-            heard: (0, 0),
+            given: 0,
+            window: 0,
             told: (0, 0),
             backlog: Backlog::default(),
             closing: false,
@@ -178,9 +181,9 @@ impl Tcp {
         let offset =
             |sequence| self.acknowledged.saturating_add_signed(distance(sequence, first, self.acknowledged));
         let repeats = segment.is_plain
-            && self.heard == (ack, segment.window)
+            && (ack, segment.window) == (self.taken(first), self.window)
             && (!self.sender.is_idle() || self.has_unacknowledged_fin());
-        self.heard = (ack, segment.window);
+        self.window = segment.window;
         // An acknowledgement of the FIN counts one more than there are bytes.
         let up_to = offset(ack).min(self.sender.next());
         if !segment.is_reset && distance(ack, first, self.acknowledged) >= 0 {
@@ -191,6 +194,13 @@ impl Tcp {
             self.sender.handle_ack(&Ack { up_to, ranges: &ranges, answers }, now);
         }
         !repeats
+    }
+
+    /// The bytes that smoltcp knows to be acknowledged: it takes no acknowledgement that others have overtaken.
+    #[expect(clippy::cast_possible_truncation, reason = "sequence numbers wrap")]
+    fn taken(&self, first: u32) -> u32 {
+        let bytes = self.given - self.socket().send_queue() as u64;
+        first.wrapping_add(bytes as u32)
     }
 
     /// smoltcp forgets about a FIN that is on its way when acknowledgements repeat.
@@ -332,7 +342,7 @@ impl Tcp {
 
     /// Gives smoltcp as much as may leave now, in full segments as long as there are any; says how much that was.
     fn offer(&mut self) -> usize {
-        let Self { sockets, handle, backlog, sender, .. } = self;
+        let Self { sockets, handle, backlog, sender, given, .. } = self;
         let socket = sockets.get_mut::<Socket<'_>>(*handle);
         if !socket.may_send() {
             return 0;
@@ -343,7 +353,7 @@ impl Tcp {
             }
             return 0;
         }
-        let unsent = (socket.send_queue() as u64).saturating_sub(sender.next() - self.acknowledged);
+        let unsent = given.saturating_sub(sender.next());
         let budget = sender.budget().saturating_sub(unsent);
         let whole = budget - budget % self.mss as u64;
         let wanted = usize::try_from(whole.min(backlog.len())).unwrap_or(usize::MAX);
@@ -354,7 +364,9 @@ impl Tcp {
             let count = wanted.min(room.len());
             (backlog.take(&mut room[..count]), count)
         });
-        taken.unwrap_or(0)
+        let taken = taken.unwrap_or(0);
+        *given += taken as u64;
+        taken
     }
 
     /// Passes on what smoltcp sends, but for its repairs.

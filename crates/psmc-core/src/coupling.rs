@@ -95,7 +95,7 @@ impl Coupling {
         for queue in self.queues.values_mut() {
             queue.begin_slot(self.slot);
         }
-        let mut changed = self.groups.iter().any(|group| !group.is_whole(paths));
+        let mut changed = self.groups.iter().any(|group| !group.is_whole(paths)) || self.leaves_out(paths);
         let settled = |path: &Path| self.queues.get(&path.id)?.settled(self.slot);
         let settled: Vec<_> = paths.iter().filter_map(|path| Some((path, settled(path)?))).collect();
         for (at, a) in settled.iter().enumerate() {
@@ -109,6 +109,16 @@ impl Coupling {
         for group in &mut self.groups {
             group.divide(&self.queues);
         }
+    }
+
+    /// Whether a path works again that belongs to a group: what is thought of its queue has not changed meanwhile.
+    fn leaves_out(&self, paths: &[Path]) -> bool {
+        let alone = |path: &&Path| may_join(path) && self.group_of(path.id).is_none();
+        let joinable = |path: &Path| may_join(path) && self.queues.contains_key(&path.id);
+        paths
+            .iter()
+            .filter(alone)
+            .any(|path| paths.iter().any(|other| joinable(other) && self.are_together(paths, other.id, path)))
     }
 
     /// Compares the queues of two paths; says whether that changes what is thought of them.

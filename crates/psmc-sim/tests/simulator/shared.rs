@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use psmc_core::PathState;
 use psmc_sim::link::{LinkConfig, QueueLimit, Rate};
 use psmc_sim::{HostId, LinkId, SiteId, TrafficId};
 
@@ -158,6 +159,26 @@ fn paths_that_part_are_free_again() {
     shared.lab.world.change_link(shared.access[0], slow);
     shared.lab.run_for(secs(10));
     assert_eq!(bottlenecks(&shared.lab, shared.van), [None; 2]);
+}
+
+/// A path that is silent for a moment, and not dead, leads where it led.
+#[test]
+fn a_path_that_was_silent_belongs_to_the_others_again() {
+    let mut shared = Shared::new(50, ms(40), 3, 0);
+    shared.lab.run_for(WARM_UP);
+    assert_eq!(bottlenecks(&shared.lab, shared.van), [Some(0); 3]);
+    let link = |black_hole| [(); 2].map(|()| LinkConfig { black_hole, ..direction(1000, ms(1), 1000) });
+    shared.lab.world.change_link(shared.access[0], link(true));
+    let is_silent = |lab: &Lab| {
+        let status = lab.world.site_status(shared.van, 0).expect("it runs");
+        status.paths[0].state == PathState::Suspect
+    };
+    while !is_silent(&shared.lab) {
+        shared.lab.run_for(ms(1));
+    }
+    shared.lab.world.change_link(shared.access[0], link(false));
+    shared.lab.run_for(secs(1));
+    assert_eq!(bottlenecks(&shared.lab, shared.van), [Some(0); 3]);
 }
 
 /// What is behind the interface of a path that was dead may be another network, or the same.

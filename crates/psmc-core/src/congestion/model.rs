@@ -38,6 +38,8 @@ pub(crate) struct Model {
     phase_rounds: u32,
     phase_began: Option<Instant>,
     filter: MaxFilter,
+    /// The mean rate of rounds, the last of which weighs half.
+    mean_rate: Option<u64>,
     growth: Growth,
     round: Round,
     /// The window of the startup, bytes.
@@ -87,6 +89,7 @@ impl Model {
             phase_rounds: 0,
             phase_began: None,
             filter: MaxFilter::default(),
+            mean_rate: None,
             growth: Growth::default(),
             round: Round::default(),
             startup_window: INITIAL_DATAGRAMS * u64::from(datagram_size),
@@ -114,14 +117,31 @@ impl Model {
     fn on_rate(&mut self, rate: &RateSample, now: Instant) {
         // An idle sender's sample tells at least what the path can do. Beyond startup one sample per round
         // is enough: the maximum of many would measure their jitter.
-        let raises = self.filter.max().is_none_or(|max| rate.bytes_per_s > max);
+        let settled = self.settle_rate(rate);
+        let raises = self.filter.max().is_none_or(|max| settled > max);
         let due = self.phase == Phase::Startup || rate.round_ended;
         if due && (raises || !rate.app_limited) {
-            self.filter.update(rate.bytes_per_s);
+            self.filter.update(settled);
         }
         if rate.round_ended {
             self.on_round(rate, now);
         }
+    }
+
+    /// The rate that a sample stands for. Where delays vary, a round's is off by as much as its first and its last packet
+    /// were late, and the largest of ten is far too large: then no more than the mean of rounds.
+    fn settle_rate(&mut self, rate: &RateSample) -> u64 {
+        let last = self.mean_rate.filter(|_| self.phase != Phase::Startup && self.is_unsteady());
+        let mean = last.map_or(rate.bytes_per_s, |last| last.midpoint(rate.bytes_per_s));
+        if rate.round_ended {
+            self.mean_rate = Some(mean);
+        }
+        mean.min(rate.bytes_per_s)
+    }
+
+    /// Whether delays vary from round to round, without any queue of ours, by more than hosts are late.
+    fn is_unsteady(&self) -> bool {
+        self.steadiness.jitter() > self.base_rtt() / 32 + HOST_JITTER
     }
 
     fn on_round(&mut self, rate: &RateSample, now: Instant) {
@@ -286,8 +306,8 @@ impl Model {
     /// The round trip that windows are made for. Packets whose delays vary stay longer on the path than the
     /// fastest of them; but a queue of ours is not to be taken for that, so that this has its limit.
     fn held_rtt(&self) -> Duration {
-        let base = self.base_rtt();
-        self.smoothed_rtt.clamp(base, 2 * base + 4 * self.steadiness.variation())
+        let (base, variation) = (self.base_rtt(), self.steadiness.variation());
+        self.smoothed_rtt.clamp(base, 2 * base + 4 * variation) + 4 * self.steadiness.jitter()
     }
 
     /// The round trip as it is as a rule when no queue of ours is in it, as far as delays vary from round to round.
@@ -490,6 +510,9 @@ const REFRESH_ROUNDS: u32 = 2;
 
 /// Half of the 10 s for which round-trip times are remembered: the best is renewed before it is forgotten.
 const MIN_RTT_AGE: Duration = Duration::from_secs(5);
+
+/// The fastest packets of rounds are late by so much where only hosts are.
+const HOST_JITTER: Duration = Duration::from_micros(250);
 
 /// A round trip this much above the minimum counts as the minimum: hosts are no more exact.
 const MIN_RTT_TOLERANCE: Duration = Duration::from_millis(1);

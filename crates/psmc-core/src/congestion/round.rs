@@ -124,15 +124,30 @@ const CHANCE_GAIN: f64 = 1.0 / 16.0;
 #[derive(Debug, Default)]
 pub(crate) struct Steadiness {
     last: Option<Duration>,
+    /// The last difference, and whether it was a rise.
+    step: Option<(Duration, bool)>,
     variation: Duration,
+    jitter: Duration,
 }
 
 impl Steadiness {
     /// A round that carried a load had `least` for its smallest round trip.
     pub(crate) fn on_round(&mut self, least: Duration) {
-        if let Some(last) = self.last.replace(least) {
-            self.variation = (self.variation * 7 + last.abs_diff(least)) / 8;
-        }
+        let Some(last) = self.last.replace(least) else {
+            return;
+        };
+        let (step, rises) = (last.abs_diff(least), least > last);
+        let before = self.step.replace((step, rises));
+        let turn =
+            before.filter(|(_, rose)| *rose != rises).map_or(Duration::ZERO, |(before, _)| before.min(step));
+        self.variation = (self.variation * 7 + step) / 8;
+        self.jitter = (self.jitter * 7 + turn) / 8;
+    }
+
+    /// What of the differences is taken back by the next one: what rises and falls with a queue, over many rounds, is
+    /// no part of it. Half of the standard deviation, where rounds have nothing to do with one another.
+    pub(crate) fn jitter(&self) -> Duration {
+        self.jitter
     }
 
     /// The mean difference.

@@ -111,14 +111,18 @@ impl Coupling {
         }
     }
 
-    /// Whether a path works again that belongs to a group: what is thought of its queue has not changed meanwhile.
+    /// Whether a path that belongs to a group is in none: it was silent for a moment, and what is thought of its queue has
+    /// not changed meanwhile.
     fn leaves_out(&self, paths: &[Path]) -> bool {
-        let alone = |path: &&Path| may_join(path) && self.group_of(path.id).is_none();
-        let joinable = |path: &Path| may_join(path) && self.queues.contains_key(&path.id);
-        paths
-            .iter()
-            .filter(alone)
-            .any(|path| paths.iter().any(|other| joinable(other) && self.are_together(paths, other.id, path)))
+        let working = |id| find(paths, id).filter(|path| may_join(path));
+        let is_alone = |id| self.group_of(id).is_none();
+        let mut shared =
+            self.pairs.iter().filter(|(_, likeness)| likeness.is_shared()).map(|(pair, _)| *pair);
+        shared.any(|(a, b)| {
+            (is_alone(a) || is_alone(b))
+                && working(a).is_some()
+                && working(b).is_some_and(|path| self.are_together(paths, a, path))
+        })
     }
 
     /// Compares the queues of two paths; says whether that changes what is thought of them.

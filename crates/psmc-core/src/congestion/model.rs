@@ -38,7 +38,7 @@ pub(crate) struct Model {
     phase_rounds: u32,
     phase_began: Option<Instant>,
     filter: MaxFilter,
-    /// The mean rate of rounds, the last of which weighs half.
+    /// The mean rate of rounds while delays vary, the last of which weighs half, or the last one's: bytes per second.
     mean_rate: Option<u64>,
     growth: Growth,
     round: Round,
@@ -141,7 +141,7 @@ impl Model {
 
     /// Whether delays vary from round to round, without any queue of ours, by more than hosts are late.
     fn is_unsteady(&self) -> bool {
-        self.steadiness.jitter() > self.base_rtt() / 32 + HOST_JITTER
+        self.steadiness.alternation() > self.base_rtt() / 32 + HOST_ALTERNATION
     }
 
     fn on_round(&mut self, rate: &RateSample, now: Instant) {
@@ -304,10 +304,11 @@ impl Model {
     }
 
     /// The round trip that windows are made for. Packets whose delays vary stay longer on the path than the
-    /// fastest of them; but a queue of ours is not to be taken for that, so that this has its limit.
+    /// fastest of them; but a queue of ours is not to be taken for that, so that this has its limit. What alternates is none.
     fn held_rtt(&self) -> Duration {
-        let (base, variation) = (self.base_rtt(), self.steadiness.variation());
-        self.smoothed_rtt.clamp(base, 2 * base + 4 * variation) + 4 * self.steadiness.jitter()
+        let base = self.base_rtt();
+        let most = 2 * base + 4 * self.steadiness.variation();
+        self.smoothed_rtt.clamp(base, most) + 4 * self.steadiness.alternation()
     }
 
     /// The round trip as it is as a rule when no queue of ours is in it, as far as delays vary from round to round.
@@ -511,8 +512,8 @@ const REFRESH_ROUNDS: u32 = 2;
 /// Half of the 10 s for which round-trip times are remembered: the best is renewed before it is forgotten.
 const MIN_RTT_AGE: Duration = Duration::from_secs(5);
 
-/// The fastest packets of rounds are late by so much where only hosts are.
-const HOST_JITTER: Duration = Duration::from_micros(250);
+/// The fastest packets of successive rounds are late by so much in turn where only hosts are.
+const HOST_ALTERNATION: Duration = Duration::from_micros(250);
 
 /// A round trip this much above the minimum counts as the minimum: hosts are no more exact.
 const MIN_RTT_TOLERANCE: Duration = Duration::from_millis(1);

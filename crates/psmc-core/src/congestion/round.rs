@@ -127,7 +127,7 @@ pub(crate) struct Steadiness {
     /// The last difference, and whether it was a rise.
     step: Option<(Duration, bool)>,
     variation: Duration,
-    jitter: Duration,
+    alternation: Duration,
 }
 
 impl Steadiness {
@@ -141,13 +141,13 @@ impl Steadiness {
         let turn =
             before.filter(|(_, rose)| *rose != rises).map_or(Duration::ZERO, |(before, _)| before.min(step));
         self.variation = (self.variation * 7 + step) / 8;
-        self.jitter = (self.jitter * 7 + turn) / 8;
+        self.alternation = (self.alternation * 7 + turn) / 8;
     }
 
-    /// What of the differences is taken back by the next one: what rises and falls with a queue, over many rounds, is
-    /// no part of it. Half of the standard deviation, where rounds have nothing to do with one another.
-    pub(crate) fn jitter(&self) -> Duration {
-        self.jitter
+    /// What of the differences is taken back by the next one, on average: what rises and falls with a queue, over many
+    /// rounds, is hardly part of it.
+    pub(crate) fn alternation(&self) -> Duration {
+        self.alternation
     }
 
     /// The mean difference.
@@ -274,6 +274,22 @@ mod tests {
         assert!(!is_lossy(90_000, 10_000, RTT), "10 %");
         assert!(is_lossy(80_000, 20_000, RTT), "20 %");
         assert!(!Round::default().is_lossy(1000, RTT, &ChanceLoss::default()), "nothing sent");
+    }
+
+    /// The variation and the alternation of rounds whose smallest round trips are these, in milliseconds.
+    fn steadiness_of(round_trips: impl Iterator<Item = u64>) -> (Duration, Duration) {
+        let mut steadiness = Steadiness::default();
+        round_trips.for_each(|rtt| steadiness.on_round(Duration::from_millis(rtt)));
+        (steadiness.variation(), steadiness.alternation())
+    }
+
+    #[test]
+    fn a_queue_that_grows_and_shrinks_varies_but_does_not_alternate() {
+        let (variation, alternation) = steadiness_of((20..60).step_by(4).chain((20..60).rev().step_by(4)));
+        assert!(variation > Duration::from_millis(2), "{variation:?}");
+        assert!(alternation < Duration::from_millis(1), "{alternation:?}");
+        let (variation, alternation) = steadiness_of([20, 24].into_iter().cycle().take(50));
+        assert!(variation > Duration::from_millis(3) && alternation > Duration::from_millis(3));
     }
 
     #[test]

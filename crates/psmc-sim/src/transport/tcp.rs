@@ -181,7 +181,7 @@ impl Tcp {
         let offset =
             |sequence| self.acknowledged.saturating_add_signed(distance(sequence, first, self.acknowledged));
         let repeats = segment.is_plain
-            && (ack, segment.window) == (self.taken(first), self.window)
+            && (ack, segment.window) == (self.last_taken(first), self.window)
             && (!self.sender.is_idle() || self.has_unacknowledged_fin());
         self.window = segment.window;
         // An acknowledgement of the FIN counts one more than there are bytes.
@@ -196,9 +196,10 @@ impl Tcp {
         !repeats
     }
 
-    /// The bytes that smoltcp knows to be acknowledged: it takes no acknowledgement that others have overtaken.
+    /// The last acknowledgement that smoltcp took, leaving out that of the FIN: of segments that others have overtaken it takes
+    /// none.
     #[expect(clippy::cast_possible_truncation, reason = "sequence numbers wrap")]
-    fn taken(&self, first: u32) -> u32 {
+    fn last_taken(&self, first: u32) -> u32 {
         let bytes = self.given - self.socket().send_queue() as u64;
         first.wrapping_add(bytes as u32)
     }

@@ -29,6 +29,9 @@ use null::NullEnd;
 use report::Row;
 use tunnels::{Found, Tunnel};
 
+/// How often a tunnel is tried in each run before the benchmark fails.
+const ATTEMPTS: usize = 3;
+
 /// Measures what each tunnel carries, and what that costs.
 #[derive(Parser)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -54,6 +57,9 @@ struct Args {
     #[command(subcommand)]
     part: Option<Part>,
 }
+
+/// What was measured of a tunnel in one run.
+type Figures = Vec<(Measure, f64)>;
 
 /// What the benchmark has itself do.
 #[derive(Subcommand)]
@@ -92,7 +98,9 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     for run in 1..=args.runs {
         for (tunnel, row) in tunnels.iter().zip(&mut rows) {
             eprintln!("run {run} of {}: {}", args.runs, tunnel.name());
-            measure(tunnel.as_ref(), args, row)?;
+            for (measure, figure) in measure_patiently(tunnel.as_ref(), args)? {
+                row.push(measure, figure);
+            }
         }
     }
     let print = if args.json { report::json } else { report::table };
@@ -119,15 +127,27 @@ fn chosen(only: &[String]) -> Result<Vec<Box<dyn Tunnel>>, String> {
     Ok(tunnels)
 }
 
+/// Measures `tunnel`, again if its program ends on the way, as some do now and then: that shall not cost the figures of all others.
+fn measure_patiently(tunnel: &dyn Tunnel, args: &Args) -> Result<Figures, Box<dyn Error>> {
+    for _ in 1..ATTEMPTS {
+        match measure(tunnel, args) {
+            Ok(figures) => return Ok(figures),
+            Err(error) => eprintln!("throughput: once more, for {} has failed: {error}", tunnel.name()),
+        }
+    }
+    measure(tunnel, args)
+}
+
 /// Measures `tunnel` on fresh hosts.
-fn measure(tunnel: &dyn Tunnel, args: &Args, row: &mut Row) -> Result<(), Box<dyn Error>> {
+fn measure(tunnel: &dyn Tunnel, args: &Args) -> Result<Figures, Box<dyn Error>> {
     let hosts = Hosts::new(tunnel.links())?;
     let raised = tunnel.raise(&hosts)?;
     measure::wait_for_echo(&hosts, raised.server)?;
+    let mut figures = Figures::new();
     for &measure in &args.measure {
         if let Some(figure) = measure.of(&hosts, &raised, args.seconds)? {
-            row.push(measure, figure);
+            figures.push((measure, figure));
         }
     }
-    Ok(())
+    Ok(figures)
 }

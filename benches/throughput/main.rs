@@ -29,9 +29,6 @@ use null::NullEnd;
 use report::Row;
 use tunnels::{Found, Tunnel};
 
-/// How often a tunnel is tried in each run before the benchmark fails.
-const ATTEMPTS: usize = 3;
-
 /// Measures what each tunnel carries, and what that costs.
 #[derive(Parser)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -127,15 +124,18 @@ fn chosen(only: &[String]) -> Result<Vec<Box<dyn Tunnel>>, String> {
     Ok(tunnels)
 }
 
-/// Measures `tunnel`, again if its program ends on the way, as some do now and then: that shall not cost the figures of all others.
+/// Measures `tunnel`, again if that fails and it may be tried once more: that shall not cost the figures of all others.
 fn measure_patiently(tunnel: &dyn Tunnel, args: &Args) -> Result<Figures, Box<dyn Error>> {
-    for _ in 1..ATTEMPTS {
+    let mut left = tunnel.attempts();
+    loop {
+        left -= 1;
         match measure(tunnel, args) {
-            Ok(figures) => return Ok(figures),
-            Err(error) => eprintln!("throughput: once more, for {} has failed: {error}", tunnel.name()),
+            Err(error) if left > 0 => {
+                eprintln!("throughput: once more, for {} has failed: {error}", tunnel.name());
+            }
+            outcome => return outcome,
         }
     }
-    measure(tunnel, args)
 }
 
 /// Measures `tunnel` on fresh hosts.

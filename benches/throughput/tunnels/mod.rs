@@ -33,6 +33,11 @@ pub(crate) trait Tunnel {
         1
     }
 
+    /// How often it is tried in a run before the benchmark fails, once at least. Ours has to work each time.
+    fn attempts(&self) -> usize {
+        1
+    }
+
     /// Starts it on both hosts. It need not be ready to carry packets yet.
     fn raise(&self, hosts: &Hosts) -> Result<Raised, Box<dyn Error>>;
 }

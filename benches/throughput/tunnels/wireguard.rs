@@ -73,6 +73,11 @@ impl Tunnel for Wireguard {
         path_and_version(&self.daemon)
     }
 
+    /// gotatun 0.10.2 panics now and then while it is set up.
+    fn attempts(&self) -> usize {
+        3
+    }
+
     fn raise(&self, hosts: &Hosts) -> Result<Raised, Box<dyn Error>> {
         let directory = tempfile::tempdir()?;
         let sides = [

@@ -159,6 +159,13 @@ impl EgressQueue {
         self.returned.front().or(self.staged.as_ref().map(|(packet, _)| packet))
     }
 
+    /// Whether the packet that [`front`](Self::front) has shown, which has not been on a path, came by itself: long after the
+    /// one before in its flow, and with none behind it.
+    pub(crate) fn is_alone(&self) -> bool {
+        let staged = self.staged.as_ref().filter(|_| self.returned.is_empty());
+        staged.is_some_and(|(packet, _)| self.classes.is_alone(packet.class, packet.bucket))
+    }
+
     /// Takes over what is known of the paths that packets go to.
     pub(crate) fn set_service(&mut self, service: &Service, now: Instant) {
         self.classes.params().set_service(service, now);

@@ -112,6 +112,8 @@ pub(crate) struct Waiting<'a> {
     pub(crate) queued: &'a Queued,
     /// How many packets wait, this one included.
     pub(crate) backlog: usize,
+    /// Whether it came by itself: nothing of its flow before it for some milliseconds, and nothing behind it.
+    pub(crate) alone: bool,
 }
 
 impl Waiting<'_> {

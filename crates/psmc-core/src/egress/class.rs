@@ -1,6 +1,6 @@
 //! The flows of one class (FQ-CoDel, RFC 8290): they take turns, and those that send little go first.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use psmc_wire::{Bucket, BufPool};
 
@@ -13,6 +13,10 @@ use crate::slab::Slab;
 /// Queues for the flows of a class: RFC 8290's number (§5.2.4). Fewer than buckets, because an entry of their table
 /// is larger than a sequence number (80 KiB in all), and two flows that meet here do no more than share a turn.
 pub(super) const QUEUES: u16 = 1024;
+
+/// Packets that are so far apart, or further, come by themselves. Voice and video come every 10 to 20 ms; bulk transfers of
+/// more than 2.4 Mbit/s come faster.
+const SPARSE: Duration = Duration::from_millis(5);
 
 /// The packets of all classes.
 #[derive(Debug, Default)]
@@ -57,6 +61,7 @@ impl ClassQueue {
         }
         let index = queue_of(packet.bucket);
         let flow = &mut self.flows[usize::from(index)];
+        flow.sparse = flow.backlog == 0 && flow.codel.has_paused(SPARSE, packet.queued_at);
         flow.backlog += len_of(&packet);
         flow.codel.on_packet(packet.queued_at);
         self.packets += 1;
@@ -120,6 +125,12 @@ impl ClassQueue {
             }
         }
         oldest
+    }
+
+    /// Whether the packet of the flow that has left last came by itself, and no other has come since.
+    pub(super) fn is_alone(&self, bucket: Bucket) -> bool {
+        let flow = self.flows.get(usize::from(queue_of(bucket)));
+        flow.is_some_and(|flow| flow.sparse && flow.backlog == 0)
     }
 
     /// Packets and bytes that wait.

@@ -2,12 +2,12 @@
 
 use std::time::Instant;
 
-use psmc_wire::BufPool;
+use psmc_wire::{Bucket, BufPool};
 
 use super::class::{ClassQueue, QUEUES, Store};
 use super::codel::Params;
 use super::{ClassStatus, Queued};
-use crate::classify::ClassConfig;
+use crate::classify::{ClassConfig, ClassId};
 
 /// The most packets that wait. At 1 Gbit/s full-size packets of the default MTU last for 45 ms.
 pub(super) const MAX_PACKETS: usize = 4096;
@@ -87,6 +87,11 @@ impl ClassQueues {
         let packet = class.queue.pop(&mut self.store, &self.params, pool, now)?;
         class.deficit -= i32::try_from(packet.packet.len()).unwrap_or(i32::MAX);
         Some(packet)
+    }
+
+    /// Whether the packet of a flow that has left last came by itself, and no other has come since.
+    pub(super) fn is_alone(&self, class: ClassId, bucket: Bucket) -> bool {
+        self.classes.get(class.index()).is_some_and(|class| class.queue.is_alone(bucket))
     }
 
     /// Drops the packets that are stale; says since when the oldest of the others has waited.

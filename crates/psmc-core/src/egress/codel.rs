@@ -174,6 +174,11 @@ pub(super) struct CoDel {
 }
 
 impl CoDel {
+    /// Whether nothing has come to the flow for so long.
+    pub(super) fn has_paused(&self, pause: Duration, now: Instant) -> bool {
+        self.fed_at.is_none_or(|at| now >= at + pause)
+    }
+
     /// A packet has come to the flow.
     pub(super) fn on_packet(&mut self, queued_at: Instant) {
         self.fed_at = Some(queued_at);

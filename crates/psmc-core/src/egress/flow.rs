@@ -18,6 +18,8 @@ pub(super) struct Flow {
     /// Whether its turn goes on all the same: what is left of a packet that was cut follows.
     pub(super) overdraws: bool,
     pub(super) codel: CoDel,
+    /// Whether its last packet came long after the one before, which had gone.
+    pub(super) sparse: bool,
     /// Whether it takes turns: it does so until a round after its last packet.
     listed: bool,
     /// The flow behind it in its list.
@@ -33,6 +35,7 @@ impl Default for Flow {
             deficit: 0,
             overdraws: false,
             codel: CoDel::default(),
+            sparse: false,
             listed: false,
             next: NONE,
         }

@@ -17,6 +17,10 @@ use crate::roster::{Places, Roster};
 /// for the moment: its queue, or what its losses cost, would only delay the flow (after the ECF scheduler of Lim et al.,
 /// CoNEXT 2017). That a path is longer than others does not count, up to a limit: its rate is worth that delay.
 ///
+/// **A packet alone**, which came by itself, takes the path on which it arrives first although that has no room for the
+/// moment, if it need not wait there for more than a packet or two: a ping or a question gains nothing from the rate of a
+/// longer path.
+///
 /// **Stripes.** Packets that leave at the same moment follow each other on a path for as long as it takes them no longer
 /// than [`STRIPE`] to leave it: the kernel takes them in one piece, and what a packet costs does not grow with the number
 /// of paths. A path so slow that a packet takes longer gets packets one by one.
@@ -37,6 +41,13 @@ struct Stripe {
 /// So much longer than necessary a packet may take for the sake of those around it, far less than any jitter.
 const STRIPE: Duration = Duration::from_micros(250);
 
+/// A packet alone waits so long for a nearer path, or as long as [`PATIENT_BYTES`] take there. However many flows send such
+/// packets, there is no longer queue of them where all wait.
+const PATIENCE: Duration = Duration::from_millis(2);
+
+/// Two datagrams of the usual size.
+const PATIENT_BYTES: u64 = 3000;
+
 /// So much longer a path may be, one way, without being refused for it.
 const TOLERATED_DETOUR: Duration = Duration::from_millis(75);
 
@@ -56,6 +67,11 @@ fn weight(rate: u64, other: u64) -> f64 {
     (rate as f64 / other.max(1) as f64 / WORTHY_SHARE).min(1.0)
 }
 
+/// How long a packet alone waits for a path of `rate` bytes per second.
+fn patience(rate: u64) -> Duration {
+    Duration::from_nanos(PATIENT_BYTES * 1_000_000_000 / rate.max(1)).max(PATIENCE)
+}
+
 impl Scheduler for Earliest {
     fn choose(
         &mut self,
@@ -66,6 +82,12 @@ impl Scheduler for Earliest {
     ) -> Choice {
         if let Some(only) = candidates.only() {
             return if paths[only].has_room(packet.bytes(), now) { Choice::Path(only) } else { Choice::Wait };
+        }
+        if packet.alone {
+            self.field.ask(paths, candidates, packet, now);
+            if let Some(path) = self.field.first_but_for_room(packet.bytes(), patience, now) {
+                return Choice::Path(path);
+            }
         }
         if let Some(path) = self.follow(paths, candidates, packet, now) {
             return Choice::Path(path);

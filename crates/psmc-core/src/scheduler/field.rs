@@ -75,6 +75,21 @@ impl Field {
         self.full.first()
     }
 
+    /// The path without room on which the packet arrives earlier than on all that have some, if it will have room for it once
+    /// `patience` of its rate has passed.
+    pub(super) fn first_but_for_room(
+        &self,
+        bytes: usize,
+        patience: impl Fn(u64) -> Duration,
+        now: Instant,
+    ) -> Option<usize> {
+        let first = self.full.first()?;
+        let is_first = self.open.first().is_none_or(|open| first < open);
+        let index = self.full.next_due(0, first).filter(|_| is_first)?;
+        let (forecast, allowance) = &self.known[index];
+        allowance.admits(bytes, now + patience(forecast.rate)).then_some(index)
+    }
+
     /// The paths without room.
     pub(super) fn crowded(&self) -> impl Iterator<Item = &Forecast> {
         self.crowded.iter().map(|index| self.forecast(index))

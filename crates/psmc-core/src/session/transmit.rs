@@ -134,8 +134,12 @@ impl Session {
         self.place_extras(shared, now);
         loop {
             let backlog = self.egress.len();
-            let Some(queued) = self.egress.front(&mut shared.pool, now) else { break };
-            let front = Waiting { queued, backlog };
+            if self.egress.front(&mut shared.pool, now).is_none() {
+                break;
+            }
+            let alone = self.egress.is_alone();
+            let Some(queued) = self.egress.shown() else { break };
+            let front = Waiting { queued, backlog, alone };
             match self.scheduler.choose(&mut self.paths, candidates, &front, now) {
                 Choice::Wait => break,
                 Choice::Path(index) => self.give(index, shared, now),

@@ -40,6 +40,34 @@ fn flow_of(packet: &[u8]) -> u16 {
     u16::from_be_bytes([packet[20], packet[21]])
 }
 
+/// How long the pings took that were `sent` at these moments, the shortest first.
+fn delays(world: &World, sent: &[Instant]) -> Vec<Duration> {
+    let pings = world.ends[HQ].delivered.iter().filter(|(_, packet)| flow_of(packet) == PING);
+    let mut delays: Vec<_> = pings.map(|(at, packet)| *at - sent[number(packet) as usize]).collect();
+    delays.sort_unstable();
+    delays
+}
+
+#[test]
+fn pings_do_not_go_a_long_way_because_downloads_fill_the_short_one() {
+    let links = vec![Link::new(10).mbit(20), Link::new(70).mbit(20)];
+    let mut world = World::connected(links, SchedulerKind::Earliest);
+    let bulk = |number| packet(VAN, TCP, (number % 8) as u16, number, 1400);
+    // That flood makes the long link overflow while its rate is found, and it is left alone for some seconds.
+    overload(&mut world, Duration::from_secs(6), bulk);
+    world.run_for(Duration::from_millis(500));
+    world.ends[HQ].delivered.clear();
+    let carried = world.links[1].carried_bytes[VAN];
+    let sent = overload(&mut world, Duration::from_secs(4), bulk);
+    let carried = world.links[1].carried_bytes[VAN] - carried;
+    let delays = delays(&world, &sent);
+    let high = delays[delays.len() * 98 / 100];
+    println!("{} of {} pings, 98 % {high:?}, {carried} bytes by the long link", delays.len(), sent.len());
+    assert!(delays.len() + 5 >= sent.len(), "{} of {} pings arrived", delays.len(), sent.len());
+    assert!(high < Duration::from_millis(35), "one in fifty pings took {high:?} or longer");
+    assert!(carried > 8_500_000, "the long link carried {carried} bytes of 10 million");
+}
+
 #[test]
 fn pings_do_not_wait_behind_downloads() {
     let mut world = uplinks();
@@ -48,10 +76,7 @@ fn pings_do_not_wait_behind_downloads() {
     world.run_for(Duration::from_secs(3));
     world.ends[HQ].delivered.clear();
     let sent = overload(&mut world, Duration::from_secs(4), bulk);
-    let delivered = &world.ends[HQ].delivered;
-    let pings = delivered.iter().filter(|(_, packet)| flow_of(packet) == PING);
-    let mut delays: Vec<_> = pings.map(|(at, packet)| *at - sent[number(packet) as usize]).collect();
-    delays.sort_unstable();
+    let delays = delays(&world, &sent);
     let (median, high) = (delays[delays.len() / 2], delays[delays.len() * 95 / 100]);
     println!("{} of {} pings, median {median:?}, 95 % {high:?}", delays.len(), sent.len());
     assert!(delays.len() + 5 >= sent.len(), "{} of {} pings arrived", delays.len(), sent.len());

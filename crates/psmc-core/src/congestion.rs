@@ -101,6 +101,11 @@ pub(crate) trait Controller: Send + std::fmt::Debug {
     /// What the path is believed to deliver, bytes per second; `None` before the first sample.
     fn bandwidth(&self) -> Option<u64>;
 
+    /// Whether what was sent at that moment was sent to find out what the path carries, which it may have exceeded by far.
+    fn was_finding_rate(&self, _sent_at: Instant) -> bool {
+        false
+    }
+
     /// The path forwards at about this rate, bytes per second, as a single large datagram makes believe; it may well be
     /// faster.
     fn on_hint(&mut self, _rate: u64) {}

@@ -37,6 +37,8 @@ pub(crate) struct Model {
     /// Rounds that ended in this phase, and when it began.
     phase_rounds: u32,
     phase_began: Option<Instant>,
+    /// When the last startup ended.
+    started_up: Option<Instant>,
     filter: MaxFilter,
     /// The mean rate of rounds while delays vary, the last of which weighs half, or the last one's: bytes per second.
     mean_rate: Option<u64>,
@@ -88,6 +90,7 @@ impl Model {
             phase: Phase::Startup,
             phase_rounds: 0,
             phase_began: None,
+            started_up: None,
             filter: MaxFilter::default(),
             mean_rate: None,
             growth: Growth::default(),
@@ -223,6 +226,9 @@ impl Model {
     }
 
     fn enter(&mut self, phase: Phase, now: Instant) {
+        if self.phase == Phase::Startup {
+            self.started_up = Some(now);
+        }
         self.phase = phase;
         self.phase_rounds = 0;
         self.phase_began = Some(now);
@@ -402,6 +408,10 @@ impl Controller for Model {
         if is_over {
             self.enter(Phase::Drain, now);
         }
+    }
+
+    fn was_finding_rate(&self, sent_at: Instant) -> bool {
+        self.phase == Phase::Startup || self.started_up.is_some_and(|at| sent_at < at)
     }
 
     fn on_marks(&mut self, now: Instant) {

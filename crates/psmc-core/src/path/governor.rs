@@ -59,6 +59,11 @@ impl Governor {
         }
     }
 
+    /// Whether what was sent at that moment may have been too much, for the rate of the path was being found.
+    pub(super) fn was_finding_rate(&self, sent_at: Instant) -> bool {
+        self.share.is_none() && self.controller.was_finding_rate(sent_at)
+    }
+
     /// The queue of the bottleneck was long enough for datagrams to be marked.
     pub(super) fn on_marks(&mut self, now: Instant) {
         if self.share.is_none() {

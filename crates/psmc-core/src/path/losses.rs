@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// The weight of each datagram in the share that is lost: about a hundred count.
 const LOSS_GAIN: f64 = 1.0 / 64.0;
 
-/// About the last 250 datagrams: the burst that a path loses while its rate is found is not what it loses as a rule.
+/// About the last 250 datagrams: a burst is not what a path loses as a rule.
 const LASTING_GAIN: f64 = 1.0 / 256.0;
 
 /// A path that loses nearly all is not infinitely bad.
@@ -23,7 +23,9 @@ const HALF_LIFE: Duration = Duration::from_secs(20);
 pub(super) struct Losses {
     /// Of the last datagrams.
     of_late: f64,
-    /// Over a longer time, as it was when it was last looked at.
+    /// Of the last datagrams, but for those that were too much for it while its rate was being found.
+    unprovoked: f64,
+    /// Of those, over a longer time, as it was when it was last looked at.
     lasting: f64,
     noted_at: Option<Instant>,
 }
@@ -35,10 +37,16 @@ impl Losses {
             let share = lost as f64 / settled as f64;
             let gain = |of_one: f64| 1.0 - (1.0 - of_one).powf(settled as f64);
             self.of_late += (share - self.of_late) * gain(LOSS_GAIN);
+            self.unprovoked += (share - self.unprovoked) * gain(LOSS_GAIN);
             let lasting = self.lasting(now);
             self.lasting = lasting + (share - lasting) * gain(LASTING_GAIN);
             self.noted_at = Some(now);
         }
+    }
+
+    /// So many datagrams were lost that were sent to find out what the path carries: that is no fault of it.
+    pub(super) fn note_provoked(&mut self, lost: usize) {
+        self.of_late += (1.0 - self.of_late) * (1.0 - (1.0 - LOSS_GAIN).powf(lost as f64));
     }
 
     /// The share of the last datagrams that was lost: about a hundred count.
@@ -48,7 +56,7 @@ impl Losses {
 
     /// How often a packet has to be repaired on average, as far as it delays what comes behind.
     pub(super) fn risk(&self, now: Instant) -> f64 {
-        self.of_late * self.repeated(now)
+        self.unprovoked * self.repeated(now)
     }
 
     /// Whether that changes while nothing is noted.
@@ -88,6 +96,15 @@ mod tests {
     fn a_path_that_loses_half_is_shunned_more_than_in_proportion() {
         let now = Instant::now();
         assert!(lossy(now).risk(now) > 1.5);
+    }
+
+    #[test]
+    fn what_a_path_lost_because_it_was_given_too_much_is_no_risk() {
+        let mut losses = Losses::default();
+        losses.note(1, 100, Instant::now());
+        let before = losses.risk(Instant::now());
+        losses.note_provoked(1000);
+        assert!(losses.of_late() > 0.99 && losses.risk(Instant::now()) <= before);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use psmc_wire::frame::{AckFrame, AckHeader};
 use super::Path;
 use super::marking::EcnCounts;
 use super::received::MAX_ACK_DELAY;
-use super::sent::{NeverSent, Settled};
+use super::sent::{NeverSent, SentDatagram, Settled};
 use crate::clock::SessionClock;
 use crate::congestion::{AckSample, rate_over};
 
@@ -111,7 +111,10 @@ impl Path {
         if bytes > 0 {
             let count = lost.datagrams.len() - before;
             self.counters.lost_packets += count as u64;
-            self.losses.note(count, count, now);
+            let is_provoked = |datagram: &&SentDatagram| self.governor.was_finding_rate(datagram.sent_at);
+            let provoked = lost.datagrams[before..].iter().filter(is_provoked).count();
+            self.losses.note_provoked(provoked);
+            self.losses.note(count - provoked, count - provoked, now);
             self.feedback.lost += bytes;
             self.governor.on_loss(bytes, self.sent.inflight_bytes(), now);
         }

@@ -53,19 +53,33 @@ fn pings_do_not_go_a_long_way_because_downloads_fill_the_short_one() {
     let links = vec![Link::new(10).mbit(20), Link::new(70).mbit(20)];
     let mut world = World::connected(links, SchedulerKind::Earliest);
     let bulk = |number| packet(VAN, TCP, (number % 8) as u16, number, 1400);
-    // That flood makes the long link overflow while its rate is found, and it is left alone for some seconds.
-    overload(&mut world, Duration::from_secs(6), bulk);
+    overload(&mut world, Duration::from_secs(3), bulk);
     world.run_for(Duration::from_millis(500));
     world.ends[HQ].delivered.clear();
     let carried = world.links[1].carried_bytes[VAN];
     let sent = overload(&mut world, Duration::from_secs(4), bulk);
     let carried = world.links[1].carried_bytes[VAN] - carried;
     let delays = delays(&world, &sent);
-    let high = delays[delays.len() * 98 / 100];
-    println!("{} of {} pings, 98 % {high:?}, {carried} bytes by the long link", delays.len(), sent.len());
+    let high = delays[delays.len() * 99 / 100];
+    println!("{} of {} pings, 99 % {high:?}, {carried} bytes by the long link", delays.len(), sent.len());
     assert!(delays.len() + 5 >= sent.len(), "{} of {} pings arrived", delays.len(), sent.len());
-    assert!(high < Duration::from_millis(35), "one in fifty pings took {high:?} or longer");
+    assert!(high < Duration::from_millis(35), "one in a hundred pings took {high:?} or longer");
     assert!(carried > 8_500_000, "the long link carried {carried} bytes of 10 million");
+}
+
+#[test]
+fn a_link_that_overflowed_while_its_rate_was_found_is_used_all_the_same() {
+    let links = vec![Link::new(10).mbit(20), Link::new(70).mbit(20)];
+    let mut world = World::connected(links, SchedulerKind::Earliest);
+    let bulk = |number| packet(VAN, TCP, (number % 8) as u16, number, 1400);
+    overload(&mut world, Duration::from_secs(1), bulk);
+    let loss = world.status(VAN).paths[1].loss;
+    let carried = world.links[1].carried_bytes[VAN];
+    overload(&mut world, Duration::from_secs(2), bulk);
+    let carried = world.links[1].carried_bytes[VAN] - carried;
+    println!("at a loss of {loss} it goes on with {carried} bytes");
+    assert!(loss > 0.02, "the startup overflows, or this says nothing: {loss}");
+    assert!(carried > 4_000_000, "{carried} bytes of 5 million");
 }
 
 #[test]

@@ -101,7 +101,8 @@ pub(crate) trait Controller: Send + std::fmt::Debug {
     /// What the path is believed to deliver, bytes per second; `None` before the first sample.
     fn bandwidth(&self) -> Option<u64>;
 
-    /// Whether what was sent at that moment was sent to find out what the path carries, which it may have exceeded by far.
+    /// Whether what was sent at that moment was sent to find out what the path carries, which is known since, and which it may
+    /// have exceeded by far.
     fn was_finding_rate(&self, _sent_at: Instant) -> bool {
         false
     }

@@ -37,7 +37,7 @@ pub(crate) struct Model {
     /// Rounds that ended in this phase, and when it began.
     phase_rounds: u32,
     phase_began: Option<Instant>,
-    /// When the last startup ended.
+    /// When the last startup ended: until then nobody knows whether it is too much that is lost.
     started_up: Option<Instant>,
     filter: MaxFilter,
     /// The mean rate of rounds while delays vary, the last of which weighs half, or the last one's: bytes per second.
@@ -411,7 +411,7 @@ impl Controller for Model {
     }
 
     fn was_finding_rate(&self, sent_at: Instant) -> bool {
-        self.phase == Phase::Startup || self.started_up.is_some_and(|at| sent_at < at)
+        self.started_up.is_some_and(|at| sent_at < at)
     }
 
     fn on_marks(&mut self, now: Instant) {

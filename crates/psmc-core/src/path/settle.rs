@@ -111,12 +111,13 @@ impl Path {
         if bytes > 0 {
             let count = lost.datagrams.len() - before;
             self.counters.lost_packets += count as u64;
+            self.feedback.lost += bytes;
+            self.governor.on_loss(bytes, self.sent.inflight_bytes(), now);
+            // By now the controller knows whether these are what ends its startup.
             let is_provoked = |datagram: &&SentDatagram| self.governor.was_finding_rate(datagram.sent_at);
             let provoked = lost.datagrams[before..].iter().filter(is_provoked).count();
             self.losses.note_provoked(provoked);
             self.losses.note(count - provoked, count - provoked, now);
-            self.feedback.lost += bytes;
-            self.governor.on_loss(bytes, self.sent.inflight_bytes(), now);
         }
         for datagram in &lost.datagrams[before..] {
             self.mtu.on_lost(datagram.bytes, datagram.sent_at);

@@ -23,12 +23,6 @@ impl Allowance {
         let waiting = self.outbox + on_wire(bytes);
         waiting <= self.window && self.pacer.admits(waiting, now, self.rate)
     }
-
-    /// Whether its pace would have a packet of `bytes` leave by then. The window may be full: it opens with the next
-    /// acknowledgements.
-    pub(crate) fn has_its_turn(&self, bytes: usize, by: Instant) -> bool {
-        self.pacer.admits(self.outbox + on_wire(bytes), by, self.rate)
-    }
 }
 
 impl Path {

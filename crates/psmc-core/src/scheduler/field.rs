@@ -75,8 +75,8 @@ impl Field {
         self.full.first()
     }
 
-    /// The path without room on which the packet arrives earlier than on all that have some, if its turn there comes within
-    /// `patience` of its rate.
+    /// The path without room on which the packet arrives earlier than on all that have some, if it will have room for it once
+    /// `patience` of its rate has passed.
     pub(super) fn first_but_for_room(
         &self,
         bytes: usize,
@@ -87,7 +87,7 @@ impl Field {
         let is_first = self.open.first().is_none_or(|open| first < open);
         let index = self.full.next_due(0, first).filter(|_| is_first)?;
         let (forecast, allowance) = &self.known[index];
-        allowance.has_its_turn(bytes, now + patience(forecast.rate)).then_some(index)
+        allowance.admits(bytes, now + patience(forecast.rate)).then_some(index)
     }
 
     /// The paths without room.

@@ -35,18 +35,17 @@ impl Losses {
     pub(super) fn note(&mut self, lost: usize, settled: usize, now: Instant) {
         if settled > 0 {
             let share = lost as f64 / settled as f64;
-            let gain = |of_one: f64| 1.0 - (1.0 - of_one).powf(settled as f64);
-            self.of_late += (share - self.of_late) * gain(LOSS_GAIN);
-            self.unprovoked += (share - self.unprovoked) * gain(LOSS_GAIN);
+            self.of_late += (share - self.of_late) * weight(LOSS_GAIN, settled);
+            self.unprovoked += (share - self.unprovoked) * weight(LOSS_GAIN, settled);
             let lasting = self.lasting(now);
-            self.lasting = lasting + (share - lasting) * gain(LASTING_GAIN);
+            self.lasting = lasting + (share - lasting) * weight(LASTING_GAIN, settled);
             self.noted_at = Some(now);
         }
     }
 
     /// So many datagrams were lost that were sent to find out what the path carries: that is no fault of it.
     pub(super) fn note_provoked(&mut self, lost: usize) {
-        self.of_late += (1.0 - self.of_late) * (1.0 - (1.0 - LOSS_GAIN).powf(lost as f64));
+        self.of_late += (1.0 - self.of_late) * weight(LOSS_GAIN, lost);
     }
 
     /// The share of the last datagrams that was lost: about a hundred count.
@@ -80,6 +79,11 @@ impl Losses {
         let kept = (1.0 - self.lasting(now)).max(LEAST_KEPT);
         if kept < MOSTLY_KEPT { 1.0 / (kept * kept) } else { 1.0 }
     }
+}
+
+/// The weight of so many datagrams, each of which has the weight `of_one`.
+fn weight(of_one: f64, datagrams: usize) -> f64 {
+    1.0 - (1.0 - of_one).powf(datagrams as f64)
 }
 
 #[cfg(test)]

@@ -75,8 +75,8 @@ impl Field {
         self.full.first()
     }
 
-    /// The path without room on which the packet arrives earlier than on all that have some, if it will have room for it once
-    /// `patience` of its rate has passed.
+    /// The path without room on which the packet arrives earlier than on all that have some, if it will have room in time:
+    /// `patience` says how long a path of so many bytes per second is waited for.
     pub(super) fn first_but_for_room(
         &self,
         bytes: usize,

@@ -14,7 +14,17 @@ fn uplinks() -> World {
     World::connected(vec![Link::new(10).mbit(20), Link::new(15).mbit(10)], SchedulerKind::Earliest)
 }
 
-/// Offers twice as much as the links carry, in packets that `bulk` makes of their numbers, and a ping each 20 ms.
+/// Two uplinks of 20 Mb/s each, the farther one 70 ms away.
+fn uplinks_far_apart() -> World {
+    World::connected(vec![Link::new(10).mbit(20), Link::new(70).mbit(20)], SchedulerKind::Earliest)
+}
+
+/// A packet of one of eight downloads.
+fn bulk(number: u32) -> Vec<u8> {
+    packet(VAN, TCP, (number % 8) as u16, number, 1400)
+}
+
+/// Offers more than the links carry, in packets that `bulk` makes of their numbers, and a ping each 20 ms.
 /// Returns when the pings were sent.
 fn overload(world: &mut World, time: Duration, bulk: impl Fn(u32) -> Vec<u8>) -> Vec<Instant> {
     // 1400 bytes each 186 microseconds are 60 Mb/s.
@@ -50,9 +60,7 @@ fn delays(world: &World, sent: &[Instant]) -> Vec<Duration> {
 
 #[test]
 fn pings_do_not_go_a_long_way_because_downloads_fill_the_short_one() {
-    let links = vec![Link::new(10).mbit(20), Link::new(70).mbit(20)];
-    let mut world = World::connected(links, SchedulerKind::Earliest);
-    let bulk = |number| packet(VAN, TCP, (number % 8) as u16, number, 1400);
+    let mut world = uplinks_far_apart();
     overload(&mut world, Duration::from_secs(3), bulk);
     world.run_for(Duration::from_millis(500));
     world.ends[HQ].delivered.clear();
@@ -69,9 +77,7 @@ fn pings_do_not_go_a_long_way_because_downloads_fill_the_short_one() {
 
 #[test]
 fn a_link_that_overflowed_while_its_rate_was_found_is_used_all_the_same() {
-    let links = vec![Link::new(10).mbit(20), Link::new(70).mbit(20)];
-    let mut world = World::connected(links, SchedulerKind::Earliest);
-    let bulk = |number| packet(VAN, TCP, (number % 8) as u16, number, 1400);
+    let mut world = uplinks_far_apart();
     overload(&mut world, Duration::from_secs(1), bulk);
     let loss = world.status(VAN).paths[1].loss;
     let carried = world.links[1].carried_bytes[VAN];
@@ -85,7 +91,6 @@ fn a_link_that_overflowed_while_its_rate_was_found_is_used_all_the_same() {
 #[test]
 fn pings_do_not_wait_behind_downloads() {
     let mut world = uplinks();
-    let bulk = |number| packet(VAN, TCP, (number % 8) as u16, number, 1400);
     overload(&mut world, Duration::from_secs(3), bulk);
     world.run_for(Duration::from_secs(3));
     world.ends[HQ].delivered.clear();

@@ -4,6 +4,7 @@
 //! losses into a window and a pacing rate. Everything inside is in bytes and bytes per second; only
 //! [`CongestionConfig`], which people fill in, counts bits.
 
+mod contest;
 mod cubic;
 mod filter;
 mod fixed;
@@ -130,6 +131,11 @@ pub(crate) fn bytes_in(rate: u64, span: Duration) -> u64 {
 /// The rate (bytes/s) that delivers `bytes` in `span`, which is not zero.
 pub(crate) fn rate_over(bytes: u64, span: Duration) -> u64 {
     u64::try_from(u128::from(bytes) * NANOS_PER_S / span.as_nanos().max(1)).unwrap_or(u64::MAX)
+}
+
+/// The time in which `rate` (bytes/s), taken for 1 if it is 0, delivers `bytes`.
+fn span_of(bytes: u64, rate: u64) -> Duration {
+    Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate.max(1))
 }
 
 /// `share` hundredths of `value`.

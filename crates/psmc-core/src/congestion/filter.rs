@@ -44,7 +44,7 @@ impl MaxFilter {
 
 /// A probe must still be remembered when the next one begins, about 8 rounds later; a path that has become
 /// slower should be believed within a second or two.
-const FILTER_ROUNDS: usize = 10;
+pub(crate) const FILTER_ROUNDS: usize = 10;
 
 #[cfg(test)]
 mod tests {

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use super::contest::Contest;
 use super::filter::MaxFilter;
-use super::phase::{ALLOWANCE, INITIAL_DATAGRAMS, Phase};
+use super::phase::{ACK_DELAY, ALLOWANCE, CRUISE_ROUNDS, INITIAL_DATAGRAMS, Phase};
 use super::rate::ROUND_FLOOR;
 use super::round::{ChanceLoss, Growth, Rise, Round, Steadiness, filled_rtt};
-use super::{AckSample, Controller, RateSample, bytes_in, percent, rate_over};
+use super::{AckSample, Controller, RateSample, bytes_in, percent, rate_over, span_of};
 use crate::windowed::WindowedMin;
 
 /// Sends what the path was seen to deliver, after BBR (draft-ietf-ccwg-bbr).
@@ -20,6 +21,7 @@ use crate::windowed::WindowedMin;
 /// Cruise ───(best RTT long not seen)──> Refresh ──(two rounds)──> Cruise
 /// Probe ────(no growth, loss or mark)─> Drain, or Cruise where it met no queue
 /// Probe ────(growth)──────────────────> Probe, and if it grows again, or was not confirmed: Startup
+/// Cruise ───(others keep the queue)───> Compete ──(to see whether they are still there)──> Drain
 /// any ──────(much slower than before)─> Drain
 /// ```
 ///
@@ -79,6 +81,7 @@ pub(crate) struct Model {
     /// Consecutive rounds that delivered much less than believed, and that lost too much or were marked.
     slow_rounds: u32,
     lossy_rounds: u32,
+    contest: Contest,
 }
 
 impl Model {
@@ -114,6 +117,7 @@ impl Model {
             lost_at: None,
             slow_rounds: 0,
             lossy_rounds: 0,
+            contest: Contest::default(),
         }
     }
 
@@ -144,7 +148,7 @@ impl Model {
 
     /// Whether delays vary from round to round, without any queue of ours, by more than hosts are late.
     fn is_unsteady(&self) -> bool {
-        self.steadiness.alternation() > self.base_rtt() / 32 + HOST_ALTERNATION
+        self.steadiness.alternates(self.base_rtt() / 32)
     }
 
     fn on_round(&mut self, rate: &RateSample, now: Instant) {
@@ -158,7 +162,7 @@ impl Model {
             self.steadiness.on_round(least);
         }
         let lossy = round.marked || round.is_lossy(self.datagram_size, self.base_rtt(), &self.chance);
-        if loaded && !lossy {
+        if loaded && !lossy && !self.contest.is_on() {
             self.chance.on_round(round.lost, round.acked + round.lost);
         }
         self.lossy_rounds = if lossy { self.lossy_rounds + 1 } else { 0 };
@@ -174,12 +178,15 @@ impl Model {
         let grew = (!limited || strained)
             && self.growth.on_round(rate.bytes_per_s, self.phase.growth_percent())
             && !lossy;
-        self.adapt_loss_ceiling(rate, &round, grew);
+        if self.phase != Phase::Compete {
+            self.adapt_loss_ceiling(rate, &round, grew);
+        }
         if !limited {
             self.notice_fall(rate, round.saw_queue(self.base_rtt()));
             self.filter.advance();
         }
         self.judge_queue(&round, loaded || stretched, lossy);
+        self.judge_others(rate, &round, loaded || !limited, now);
         let stalled = !grew && !limited;
         let proven = self.phase == Phase::Probe && !self.is_clear;
         self.confirmed |= stalled && (proven || self.growth.stalled >= STARTUP_ROUNDS);
@@ -199,10 +206,32 @@ impl Model {
         self.is_clear = loaded && !self.has_queue && !lossy;
     }
 
+    /// What a round says of others.
+    fn judge_others(&mut self, rate: &RateSample, round: &Round, used: bool, now: Instant) {
+        let (base, own) = (self.base_rtt(), self.own_queue());
+        if let Some(least) = round.min_rtt.filter(|_| used) {
+            self.contest.on_round(self.phase_rounds, least, (base, own), now);
+        }
+        // A probe sends a quarter more for a round.
+        let probed = base.max(ROUND_FLOOR) / 4;
+        let keeps = rate.bytes_per_s >= percent(self.rate(), KEPT_PERCENT);
+        let probes = keeps && !matches!(self.phase, Phase::Startup | Phase::Compete);
+        if self.overflown && probes && round.max_rtt > base + own + probed {
+            self.contest.on_overflow(base, now);
+        }
+    }
+
     /// Where the end of a round leads.
     fn next_phase(&self, grew: bool, limited: bool, now: Instant) -> Option<Phase> {
         match self.phase {
+            Phase::Compete if self.contest.is_trial_due(self.base_rtt(), now) => Some(Phase::Drain),
+            Phase::Compete => None,
+            Phase::Cruise if self.contest.is_on() => {
+                let is_over = !self.contest.is_trial_due(self.base_rtt(), now);
+                (is_over || self.phase_rounds >= CRUISE_ROUNDS).then_some(Phase::Compete)
+            }
             _ if self.slow_rounds >= FALL_ROUNDS => Some(Phase::Drain),
+            Phase::Cruise if self.is_contested(now) => Some(Phase::Compete),
             Phase::Startup if self.lossy_rounds >= STARTUP_LOSSY_ROUNDS => Some(Phase::Drain),
             Phase::Startup if self.growth.stalled >= STARTUP_ROUNDS => Some(Phase::Drain),
             Phase::Startup if self.overflown || self.filled_rounds >= self.filled_limit() => {
@@ -230,6 +259,7 @@ impl Model {
             self.started_up = Some(now);
         }
         self.phase = phase;
+        self.contest.on_phase(phase);
         self.phase_rounds = 0;
         self.phase_began = Some(now);
         self.slow_rounds = 0;
@@ -240,6 +270,11 @@ impl Model {
                 self.growth = Growth::above(self.rate());
                 let held = bytes_in(self.rate(), self.held_rtt() + ALLOWANCE);
                 self.startup_window = held.max(INITIAL_DATAGRAMS * self.datagram_size);
+            }
+            Phase::Compete => {
+                let round_trips = (self.base_rtt(), self.smoothed_rtt);
+                self.contest.enter(self.rate(), round_trips, self.datagram_size, now);
+                self.loss_ceiling = u64::MAX;
             }
             // A probe that follows on growth goes on from there.
             Phase::Probe if self.growth.stalled > 0 => self.growth = Growth::above(self.rate()),
@@ -257,6 +292,7 @@ impl Model {
         self.slow_rounds = if fell && loaded { self.slow_rounds + 1 } else { 0 };
         if self.slow_rounds >= FALL_ROUNDS {
             self.filter.forget_but(FALL_ROUNDS as usize);
+            self.contest.on_fall();
         }
     }
 
@@ -306,7 +342,8 @@ impl Model {
 
     /// The round trip of the path under load, without a queue.
     fn base_rtt(&self) -> Duration {
-        self.loaded_rtt.get().unwrap_or(self.min_rtt).max(self.min_rtt)
+        let seen = self.loaded_rtt.get().unwrap_or(self.min_rtt).max(self.min_rtt);
+        self.contest.base().map_or(seen, |base| base.min(seen))
     }
 
     /// The round trip that windows are made for. Packets whose delays vary stay longer on the path than the
@@ -328,7 +365,7 @@ impl Model {
     fn has_queue_of_ours(&self, rate: &RateSample) -> bool {
         match self.phase {
             Phase::Startup => rate.stretched,
-            Phase::Drain => true,
+            Phase::Drain | Phase::Compete => true,
             Phase::Cruise => self.phase_rounds <= 1,
             Phase::Probe | Phase::Refresh => false,
         }
@@ -337,6 +374,24 @@ impl Model {
     /// How many rounds must look as if the pipe were full: delays that vary do so by chance.
     fn filled_limit(&self) -> u32 {
         if self.jitter > self.base_rtt() / 16 { 2 } else { 1 }
+    }
+
+    /// Whether others keep a queue that overflows, on a path that loses little without one, and whose delays are steady: else
+    /// such a queue can't be told from what varies.
+    fn is_contested(&self, now: Instant) -> bool {
+        self.contest.is_seen()
+            && !self.is_unsteady()
+            && self.chance.share() < CONTEST_LOSS
+            && self.lost_at.is_some_and(|at| now < at + LOSS_MEMORY)
+    }
+
+    /// By how much the packets of a round may be late for what is ours, once the path has been drained.
+    fn own_queue(&self) -> Duration {
+        let base = self.base_rtt();
+        let least =
+            span_of((Phase::Drain.least_datagrams() + LATE_DATAGRAMS) * self.datagram_size, self.rate());
+        let standing = least.saturating_sub(base).max(ACK_DELAY);
+        standing + (filled_rtt(base, self.jitter) - base)
     }
 
     /// Whether others keep a queue, and it is too early to press them again.
@@ -378,6 +433,7 @@ impl Model {
 impl Controller for Model {
     fn on_ack(&mut self, sample: &AckSample, now: Instant) {
         self.round.acked += sample.acked_bytes;
+        self.contest.on_ack(sample, now);
         self.note_rtt(sample, now);
         if self.phase == Phase::Startup {
             self.grow_startup_window(sample);
@@ -393,17 +449,19 @@ impl Controller for Model {
         }
         if self.phase == Phase::Drain && sample.inflight <= self.window() {
             self.enter(Phase::Cruise, now);
+            self.contest.on_drained();
         }
     }
 
-    fn on_loss(&mut self, lost_bytes: u64, _inflight: u64, now: Instant) {
+    fn on_loss(&mut self, lost_bytes: u64, inflight: u64, now: Instant) {
+        self.contest.on_loss(lost_bytes, inflight, now);
         self.round.lost += lost_bytes;
         self.lost_at = Some(now);
         let (size, base) = (self.datagram_size, self.base_rtt());
         let is_over = match self.phase {
             Phase::Probe => self.round.is_lossy(size, base, &self.chance),
             Phase::Startup => self.round.overflows(size, filled_rtt(base, self.jitter), &self.chance),
-            Phase::Drain | Phase::Cruise | Phase::Refresh => false,
+            Phase::Drain | Phase::Cruise | Phase::Refresh | Phase::Compete => false,
         };
         if is_over {
             self.enter(Phase::Drain, now);
@@ -415,6 +473,7 @@ impl Controller for Model {
     }
 
     fn on_marks(&mut self, now: Instant) {
+        self.contest.on_marks(now);
         self.round.marked = true;
         self.lost_at = Some(now);
         if matches!(self.phase, Phase::Startup | Phase::Probe) {
@@ -426,13 +485,18 @@ impl Controller for Model {
         if self.phase == Phase::Startup {
             return self.startup_window.min(self.loss_ceiling.max(INITIAL_DATAGRAMS * self.datagram_size));
         }
+        let least = self.phase.least_datagrams() * self.datagram_size;
+        if let Some(window) = self.contest.window().filter(|_| self.phase == Phase::Compete) {
+            return window.max(least);
+        }
         let window = self.phase.window(self.rate(), self.base_rtt(), self.held_rtt()).min(self.loss_ceiling);
-        window.max(self.phase.least_datagrams() * self.datagram_size)
+        window.max(least)
     }
 
     fn pacing_rate(&self) -> u64 {
         let rate = match self.phase {
             Phase::Startup => self.startup_rate(),
+            Phase::Compete => self.contest.pacing_rate().unwrap_or(self.rate()),
             phase @ (Phase::Drain | Phase::Cruise | Phase::Probe | Phase::Refresh) => {
                 percent(self.rate(), phase.pacing_percent(self.phase_rounds, self.has_queue))
             }
@@ -502,9 +566,6 @@ const HINTED_DATAGRAMS: u64 = 2;
 /// Growing twice by the probe's quarter is no noise: find the new rate as at the start.
 const RESTART_GROWTHS: u32 = 2;
 
-/// With probe and drain a cycle of about 8 rounds, as that of BBR's first version.
-const CRUISE_ROUNDS: u32 = 5;
-
 /// Pacing has taken away a queue of ours after a few rounds: one that is still there is another flow's, and each probe
 /// takes from that. On short paths probes would follow on one another faster than the window of CUBIC recovers.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -516,14 +577,20 @@ const LOSS_MEMORY: Duration = Duration::from_secs(10);
 /// mend it.
 const DRAIN_ROUNDS: u32 = 2;
 
+/// A path that delivers less of what it is believed to deliver has become slower, rather than that others have come.
+const KEPT_PERCENT: u64 = 75;
+
+/// On a slow path so many packets are late because hosts are.
+const LATE_DATAGRAMS: u64 = 2;
+
+/// Where more is lost without any queue, CUBIC keeps none.
+const CONTEST_LOSS: f64 = 0.005;
+
 /// One round to let the window sink, one to see the round trip.
 const REFRESH_ROUNDS: u32 = 2;
 
 /// Half of the 10 s for which round-trip times are remembered: the best is renewed before it is forgotten.
 const MIN_RTT_AGE: Duration = Duration::from_secs(5);
-
-/// The fastest packets of successive rounds are late by so much in turn where only hosts are.
-const HOST_ALTERNATION: Duration = Duration::from_micros(250);
 
 /// A round trip this much above the minimum counts as the minimum: hosts are no more exact.
 const MIN_RTT_TOLERANCE: Duration = Duration::from_millis(1);

@@ -17,6 +17,8 @@ pub(crate) enum Phase {
     Probe,
     /// Halves the window, to see the round trip without any queue (`ProbeRTT`).
     Refresh,
+    /// Holds its own against others who keep a queue.
+    Compete,
 }
 
 impl Phase {
@@ -25,7 +27,7 @@ impl Phase {
     pub(crate) fn pacing_percent(self, rounds: u32, queued: bool) -> u64 {
         match self {
             Self::Probe if rounds == 0 => 125,
-            Self::Startup | Self::Probe => 100,
+            Self::Startup | Self::Probe | Self::Compete => 100,
             // A queue that a probe, or an estimate a little too high, has built goes away again.
             Self::Cruise | Self::Refresh if queued => 94,
             // `BBR.PacingMarginPercent`.
@@ -41,7 +43,7 @@ impl Phase {
         match self {
             // Beside another sender's queue a window for an empty path would leave nothing to probe with.
             Self::Probe => percent(with(2 * ALLOWANCE), 125),
-            Self::Startup | Self::Cruise => with(ALLOWANCE),
+            Self::Startup | Self::Cruise | Self::Compete => with(ALLOWANCE),
             Self::Drain => bytes_in(rate, base_rtt + ACK_DELAY),
             Self::Refresh => bytes_in(rate, base_rtt) / 2,
         }
@@ -52,7 +54,7 @@ impl Phase {
         match self {
             // On a slow path even two are a queue.
             Self::Refresh => 1,
-            Self::Startup | Self::Drain | Self::Cruise | Self::Probe => LEAST_DATAGRAMS,
+            Self::Startup | Self::Drain | Self::Cruise | Self::Probe | Self::Compete => LEAST_DATAGRAMS,
         }
     }
 
@@ -62,17 +64,20 @@ impl Phase {
             // As BBR tells a full pipe (`BBR.full_bw`).
             Self::Startup => 125,
             // Well above jitter, well below the quarter that a probe adds.
-            Self::Probe | Self::Cruise | Self::Drain | Self::Refresh => 110,
+            Self::Probe | Self::Cruise | Self::Drain | Self::Refresh | Self::Compete => 110,
         }
     }
 }
+
+/// With probe and drain a cycle of about 8 rounds, as that of BBR's first version.
+pub(crate) const CRUISE_ROUNDS: u32 = 5;
 
 /// What the window covers beyond the round trip, or late acknowledgements and hosts that wake up some
 /// milliseconds late would limit the rate.
 pub(crate) const ALLOWANCE: Duration = Duration::from_millis(10);
 
 /// Receivers acknowledge at the latest after this time: so much is in flight without any queue.
-const ACK_DELAY: Duration = Duration::from_millis(5);
+pub(crate) const ACK_DELAY: Duration = Duration::from_millis(5);
 
 /// The first flight: three times that of one TCP flow (RFC 6928), for a tunnel carries several, and each has its
 /// own slow start.

@@ -107,6 +107,11 @@ impl ChanceLoss {
         self.share += (lost as f64 / sent.max(1) as f64 - self.share) * CHANCE_GAIN;
     }
 
+    /// The share that is lost, 0 to 1.
+    pub(crate) fn share(&self) -> f64 {
+        self.share
+    }
+
     /// The bytes of `sent` that chance loses at most: three standard deviations above the mean, of a Poisson
     /// distribution.
     #[expect(clippy::cast_possible_truncation, reason = "a count of datagrams, rounded up")]
@@ -137,11 +142,16 @@ impl Steadiness {
             return;
         };
         let (step, rises) = (last.abs_diff(least), least > last);
-        let before = self.step.replace((step, rises));
-        let turn =
-            before.filter(|(_, rose)| *rose != rises).map_or(Duration::ZERO, |(before, _)| before.min(step));
         self.variation = (self.variation * 7 + step) / 8;
-        self.alternation = (self.alternation * 7 + turn) / 8;
+        if let Some((before, rose)) = self.step.replace((step, rises)) {
+            let turn = if rose == rises { Duration::ZERO } else { before.min(step) };
+            self.alternation = (self.alternation * 7 + turn) / 8;
+        }
+    }
+
+    /// What comes next is not to be compared with what was.
+    pub(crate) fn pause(&mut self) {
+        (self.last, self.step) = (None, None);
     }
 
     /// What of the differences is taken back by the next one, on average: what rises and falls with a queue, over many
@@ -150,11 +160,19 @@ impl Steadiness {
         self.alternation
     }
 
+    /// Whether delays vary by more than `most` beyond what hosts are late.
+    pub(crate) fn alternates(&self, most: Duration) -> bool {
+        self.alternation > most + HOST_ALTERNATION
+    }
+
     /// The mean difference.
     pub(crate) fn variation(&self) -> Duration {
         self.variation
     }
 }
+
+/// The fastest packets of successive rounds are late by so much in turn where only hosts are.
+const HOST_ALTERNATION: Duration = Duration::from_micros(250);
 
 /// A run of round trips none of which is shorter than the one before: what comes behind one another into a
 /// growing queue. Where delays vary and the order is kept, round trips fall after each rise.

@@ -1,6 +1,7 @@
 //! The controllers against a simulated bottleneck.
 
 mod bottleneck;
+mod contest;
 mod cubic;
 mod flow;
 

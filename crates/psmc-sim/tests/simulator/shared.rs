@@ -115,14 +115,13 @@ fn mean_shares(mbit: u64, round_trip: Duration, paths: usize) -> [f64; 2] {
 
 #[test]
 fn paths_over_one_link_take_one_flows_share_beside_cubic() {
-    // The aim is 0.95. Where the queue holds but 33 packets we take a little too much, over long round trips too little.
-    for (mbit, round_trip, fairness) in [(10, 40, 0.82), (50, 20, 0.90), (50, 40, 0.90), (20, 100, 0.90)] {
+    for (mbit, round_trip) in [(10, 40), (50, 20), (50, 40), (20, 100)] {
         for paths in [1, 4] {
             let shares = mean_shares(mbit, ms(round_trip), paths);
             let found = jain(&shares);
             let what = format!("{paths} paths, {mbit} Mb/s, {round_trip} ms: {shares:.1?} Mb/s, {found:.3}");
             println!("{what}");
-            assert!(found >= fairness && shares.iter().sum::<f64>() > 0.95 * mbit as f64, "{what}");
+            assert!(found >= 0.95 && shares.iter().sum::<f64>() > 0.95 * mbit as f64, "{what}");
         }
     }
 }

@@ -90,6 +90,10 @@ impl Sim {
         self.link.rate = rate;
     }
 
+    pub(super) fn set_rtt(&mut self, rtt: Duration) {
+        self.link.rtt = rtt;
+    }
+
     /// Runs until `seconds` after the start, and tells what went through since the last call.
     pub(super) fn run_until(&mut self, seconds: f64) -> Measured {
         let end = self.start + Duration::from_secs_f64(seconds);

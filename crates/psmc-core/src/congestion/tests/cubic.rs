@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn cubic(begins: Instant) -> Flow {
+pub(super) fn cubic(begins: Instant) -> Flow {
     Flow::new(CongestionConfig::Cubic.build(1400, None), begins)
 }
 

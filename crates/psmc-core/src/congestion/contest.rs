@@ -1,0 +1,260 @@
+//! Competing as CUBIC does, where others keep the queue whatever we do.
+
+use std::time::{Duration, Instant};
+
+use super::cubic::Cubic;
+use super::filter::FILTER_ROUNDS;
+use super::phase::{ACK_DELAY, CRUISE_ROUNDS, Phase};
+use super::round::Steadiness;
+use super::{AckSample, Controller};
+
+/// Whether others keep the bottleneck's queue, and the window to hold against them meanwhile.
+///
+/// A queue that is still there after ours has been taken away is not ours, nor is one that overflows with more in it than a
+/// probe puts there: it is kept by senders that only losses stop. Who goes on to make room for those gets what they leave,
+/// where queues are long; where they are short, who always comes back with all of a known rate leaves them next to nothing. So
+/// the window is CUBIC's as long as they are there, which is tried from time to time.
+#[derive(Debug, Default)]
+pub(crate) struct Contest {
+    signs: Signs,
+    /// What a contest goes by.
+    cubic: Option<Cubic>,
+    /// The round trip without a queue as it was when the contest began, which nobody sees meanwhile, and when it ended.
+    base: Option<Duration>,
+    ended: Option<Instant>,
+    /// When it was last tried whether the others are still there.
+    tried: Option<Instant>,
+    /// Trials in a row that found nobody, and in which the round trip did not grow with our window.
+    clear_trials: u32,
+    flat_trials: u32,
+}
+
+impl Contest {
+    /// Whether there is one.
+    pub(crate) fn is_on(&self) -> bool {
+        self.cubic.is_some()
+    }
+
+    /// The round trip without a queue, as far as a contest hides it.
+    pub(crate) fn base(&self) -> Option<Duration> {
+        self.base
+    }
+
+    /// Bytes that may be in flight in a contest.
+    pub(crate) fn window(&self) -> Option<u64> {
+        self.cubic.as_ref().map(Cubic::window)
+    }
+
+    /// Bytes per second at which to send in a contest.
+    pub(crate) fn pacing_rate(&self) -> Option<u64> {
+        self.cubic.as_ref().map(Cubic::pacing_rate)
+    }
+
+    pub(crate) fn on_phase(&mut self, phase: Phase) {
+        self.signs.on_phase(phase);
+    }
+
+    /// So little is in flight as the phase begins that no queue can be ours.
+    pub(crate) fn on_drained(&mut self) {
+        self.signs.drained = true;
+    }
+
+    /// The phase's round of this number has ended, with `least` for its smallest round trip; `base` is the path's best, and what is
+    /// longer by more than `own` has met a queue of others.
+    pub(crate) fn on_round(
+        &mut self,
+        number: u32,
+        least: Duration,
+        (base, own): (Duration, Duration),
+        now: Instant,
+    ) {
+        if self.ended.is_some_and(|at| now > at + BASE_RENEWAL) {
+            (self.base, self.ended) = (None, None);
+        }
+        self.signs.on_round(number, least, base, own);
+        let is_trial = self.is_on() && self.signs.phase == Some(Phase::Cruise) && self.signs.drained;
+        let is_certain = self.signs.seen && self.signs.risen;
+        if is_trial && (is_certain || number >= CRUISE_ROUNDS) {
+            self.judge_trial(now);
+        }
+    }
+
+    /// The queue has overflowed, with more in it than a probe puts there.
+    pub(crate) fn on_overflow(&mut self, base: Duration, now: Instant) {
+        self.signs.on_overflow(base, now);
+    }
+
+    /// The path has become slower: what was in the queue was sent at the rate of before.
+    pub(crate) fn on_fall(&mut self) {
+        self.signs.forget();
+    }
+
+    /// Whether others have shown themselves often enough.
+    pub(crate) fn is_seen(&self) -> bool {
+        self.signs.sightings >= SIGHTINGS || self.signs.overflows >= OVERFLOWS
+    }
+
+    /// Whether it is time to see whether the others are still there.
+    pub(crate) fn is_trial_due(&self, round_trip: Duration, now: Instant) -> bool {
+        self.tried.is_none_or(|at| now > at + TRIAL_INTERVAL.max(TRIAL_INTERVAL_ROUNDS * round_trip))
+    }
+
+    /// Begins with what the path delivers, or goes on after a trial.
+    pub(crate) fn enter(
+        &mut self,
+        rate: u64,
+        (base, round_trip): (Duration, Duration),
+        datagram_size: u64,
+        now: Instant,
+    ) {
+        if self.cubic.is_none() {
+            let mut cubic = Cubic::new(u64::MAX, u16::try_from(datagram_size).unwrap_or(u16::MAX));
+            cubic.adopt(rate, round_trip, now);
+            self.cubic = Some(cubic);
+            (self.base, self.ended) = (Some(base), None);
+            (self.clear_trials, self.flat_trials) = (0, 0);
+        }
+        self.tried = Some(now);
+        self.signs.forget();
+    }
+
+    /// Once more nobody may have been there by chance, just after everybody lost packets. On a path that has become longer it looks
+    /// as if others kept a queue, but the link is not busy all the time, and the round trip does not grow with our window.
+    fn judge_trial(&mut self, now: Instant) {
+        self.clear_trials = if self.signs.seen { 0 } else { self.clear_trials + 1 };
+        self.flat_trials = if self.signs.risen { 0 } else { self.flat_trials + 1 };
+        self.tried = Some(now);
+        let is_longer = self.flat_trials >= FLAT_TRIALS;
+        if self.clear_trials >= CLEAR_TRIALS || is_longer {
+            (self.cubic, self.ended) = (None, Some(now));
+            self.base = self.base.filter(|_| !is_longer);
+        }
+    }
+
+    pub(crate) fn on_ack(&mut self, sample: &AckSample, now: Instant) {
+        if let Some(cubic) = &mut self.cubic {
+            cubic.on_ack(sample, now);
+        }
+    }
+
+    pub(crate) fn on_loss(&mut self, lost_bytes: u64, inflight: u64, now: Instant) {
+        if let Some(cubic) = &mut self.cubic {
+            cubic.on_loss(lost_bytes, inflight, now);
+        }
+    }
+
+    pub(crate) fn on_marks(&mut self, now: Instant) {
+        if let Some(cubic) = &mut self.cubic {
+            cubic.on_marks(now);
+        }
+    }
+}
+
+/// What tells of others.
+#[derive(Debug, Default)]
+struct Signs {
+    phase: Option<Phase>,
+    /// Whether the present phase began without any queue of ours, whether others have shown themselves in it, and whether the
+    /// queue has overflowed.
+    drained: bool,
+    seen: bool,
+    overflown: bool,
+    /// Rounds in a row that met a queue since.
+    stood: u32,
+    /// The smallest round trip just after a drain, and whether it has grown since, as our own window did.
+    drained_rtt: Option<Duration>,
+    risen: bool,
+    /// What round trips vary by while there is no queue of ours.
+    steadiness: Steadiness,
+    /// Rounds in which others have shown themselves, in phases in a row that keep no queue.
+    sightings: u32,
+    /// Whether the startup's queue is gone; phases in which another overflowed, and when that last was.
+    settled: bool,
+    overflows: u32,
+    overflown_at: Option<Instant>,
+    /// Rounds since.
+    rounds: usize,
+}
+
+impl Signs {
+    fn on_phase(&mut self, phase: Phase) {
+        let last = self.phase.replace(phase);
+        if last == Some(Phase::Cruise) && !self.seen {
+            self.sightings = 0;
+        }
+        self.settled = phase == Phase::Probe || (self.settled && phase != Phase::Startup);
+        // Half a window leaves none.
+        self.drained = last == Some(Phase::Refresh);
+        (self.seen, self.overflown, self.stood) = (false, false, 0);
+        (self.drained_rtt, self.risen) = (None, false);
+        self.steadiness.pause();
+    }
+
+    fn on_round(&mut self, number: u32, least: Duration, base: Duration, own: Duration) {
+        self.rounds += 1;
+        if self.phase != Some(Phase::Cruise) {
+            return;
+        }
+        // What was sent before has met what was there before.
+        if number <= 1 {
+            self.drained_rtt = Some(least).filter(|_| self.drained);
+            return;
+        }
+        self.steadiness.on_round(least);
+        let growth = (base + ACK_DELAY) / 8 + HOST_LATENESS;
+        self.risen |= self.drained_rtt.is_some_and(|drained| least > drained + growth);
+        self.stood = if self.is_steady(base) && least > base + own { self.stood + 1 } else { 0 };
+        if self.drained && self.stood >= TRIAL_ROUNDS {
+            self.seen = true;
+            self.sightings += 1;
+        }
+    }
+
+    fn on_overflow(&mut self, base: Duration, now: Instant) {
+        if !self.settled || !self.is_steady(base) || std::mem::replace(&mut self.overflown, true) {
+            return;
+        }
+        match self.overflown_at {
+            Some(at) if now <= at + OVERFLOW_MEMORY => {
+                if self.rounds < FILTER_ROUNDS {
+                    return;
+                }
+            }
+            _ => self.overflows = 0,
+        }
+        self.overflown_at = Some(now);
+        self.overflows += 1;
+        self.rounds = 0;
+    }
+
+    /// Where delays vary by more, whatever there is of a queue, a queue of others can't be told from that.
+    fn is_steady(&self, base: Duration) -> bool {
+        !self.steadiness.alternates(base / 128)
+    }
+
+    fn forget(&mut self) {
+        (self.sightings, self.overflows) = (0, 0);
+    }
+}
+
+/// So many rounds in a row the queue must outlast ours, and so many there must be of such before it is believed.
+const TRIAL_ROUNDS: u32 = 3;
+const SIGHTINGS: u32 = 8;
+
+/// One overflow may have other reasons: the link has become slower. CUBIC's are some seconds apart.
+const OVERFLOWS: u32 = 2;
+const OVERFLOW_MEMORY: Duration = Duration::from_secs(30);
+
+/// CUBIC's own periods are some seconds long. A trial costs a few rounds.
+const TRIAL_INTERVAL: Duration = Duration::from_secs(5);
+const TRIAL_INTERVAL_ROUNDS: u32 = 80;
+
+/// How many trials in a row must agree that nobody is there, and that the path has become longer.
+const CLEAR_TRIALS: u32 = 2;
+const FLAT_TRIALS: u32 = 3;
+
+/// By so much hosts are late.
+const HOST_LATENESS: Duration = Duration::from_millis(1);
+
+/// What the contest has hidden is believed for so long after it, in which it can be seen again.
+const BASE_RENEWAL: Duration = Duration::from_secs(10);

@@ -1,0 +1,76 @@
+//! The model beside senders that keep the queue.
+
+use super::cubic::cubic;
+use super::*;
+
+/// A link whose queue holds so many bandwidth-delay products, on which the model and CUBIC send.
+fn contested(rate: u64, rtt: Duration, products: u32) -> Sim {
+    let start = Instant::now();
+    let link = Link { queue: products * rtt, ..Link::new(rate, rtt) };
+    Sim::new(link, vec![model(start), cubic(start)], start)
+}
+
+#[test]
+fn takes_half_beside_cubic() {
+    for (products, mbit, rtt) in [1, 2, 4].into_iter().flat_map(|products| {
+        [(10, 40), (50, 20), (50, 40), (20, 100)].map(|(mbit, rtt)| (products, mbit, rtt))
+    }) {
+        let mut sim = contested(mbit * MBIT, Duration::from_millis(rtt), products);
+        sim.run_until(20.0);
+        let before = [0, 1].map(|flow| sim.flows[flow].acked);
+        let measured = sim.run_until(140.0);
+        let [ours, others] = [0, 1].map(|flow| (sim.flows[flow].acked - before[flow]) as f64);
+        let share = ours / (ours + others);
+        let what = format!("{products} products, {mbit} Mb/s, {rtt} ms: {share} {measured:?}");
+        assert!((0.42..=0.62).contains(&share) && measured.utilisation >= 0.95, "{what}");
+    }
+}
+
+/// Alone again it would keep a queue for nobody.
+#[test]
+fn yields_the_queue_when_the_others_are_gone() {
+    for (mbit, rtt) in [(10, 40), (50, 20), (20, 100)] {
+        let (rate, rtt) = (mbit * MBIT, Duration::from_millis(rtt));
+        let mut sim = contested(rate, rtt, 2);
+        let beside = sim.run_until(30.0);
+        assert!(beside.queueing > rtt / 3, "{mbit} Mb/s: {beside:?}");
+        sim.flows[1].backlog = Some(0);
+        sim.run_until(45.0);
+        assert_used("alone again", &Link::new(rate, rtt), &sim.run_until(55.0), 0.95);
+    }
+}
+
+/// It looks as if others kept a queue, for ten seconds and more, and some is lost meanwhile.
+#[test]
+fn a_path_that_becomes_longer_keeps_a_short_queue() {
+    for longer in [30, 60] {
+        let rtt = micros(20_000);
+        let link = Link { queue: Duration::from_secs(1), loss: 1, ..Link::new(40 * MBIT, rtt) };
+        let mut sim = one_flow(link);
+        sim.run_until(5.0);
+        let rtt = rtt + Duration::from_millis(longer);
+        sim.set_rtt(rtt);
+        sim.run_until(50.0);
+        assert_used("longer", &Link::new(40 * MBIT, rtt), &sim.run_until(60.0), 0.90);
+    }
+}
+
+/// What was sent at the rate of before stands in the queue, and may overflow it.
+#[test]
+fn a_path_that_becomes_slower_keeps_a_short_queue() {
+    for queue in [30, 60, 200] {
+        for rtt in &RTTS {
+            for percent in [20, 35, 50, 65, 75, 80, 90] {
+                let link = Link { queue: Duration::from_millis(queue), ..Link::new(20 * MBIT, *rtt) };
+                let mut sim = one_flow(link);
+                sim.run_until(5.0);
+                let rate = 20 * MBIT * percent / 100;
+                sim.set_rate(rate);
+                sim.run_until(25.0);
+                let queueing = sim.run_until(30.0).queueing;
+                let most = tolerable_queue(rate, *rtt) * 3 / 2;
+                assert!(queueing <= most, "{percent} % of {link:?}: a queue of {queueing:?}");
+            }
+        }
+    }
+}

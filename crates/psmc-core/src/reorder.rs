@@ -85,6 +85,8 @@ pub(crate) struct Arrival {
     /// How much longer than the path it came by the slowest live path may take: the difference of their
     /// one-way delays, plus jitter.
     pub(crate) spread: Duration,
+    /// How much longer than for the slowest path it is worth waiting for what is missing before it.
+    pub(crate) patience: Duration,
     /// The path it came by.
     pub(crate) path: PathId,
     /// How long it was on its way, in microseconds, relative to the offset of the two clocks.
@@ -146,8 +148,9 @@ impl Reorder {
         let incoming = Incoming {
             seq: arrival.seq,
             hold: arrival.ordered && self.policy != ReorderPolicy::Off,
-            deadline: now + self.policy.hold(arrival.spread),
-            sent,
+            deadline: now + self.policy.hold(arrival.spread + arrival.patience),
+            // What was sent again was sent later.
+            sent: sent.saturating_add(u64::try_from(arrival.patience.as_micros()).unwrap_or(u64::MAX)),
         };
         let (policy, measured) = (self.policy, *self.sampling.measured());
         let duplicate = self.update(arrival.bucket, out, |sequence, sink| {
@@ -202,9 +205,9 @@ impl Reorder {
         }
     }
 
-    /// Appends to `out` what was sent before `horizon_us`: the least, over the live paths, of the newest
-    /// sender's clock that each has delivered. What such a packet waits for was sent before it, and would
-    /// have come by now. Only the policy `deadline` makes use of it.
+    /// Appends to `out` what was sent, by more than its patience, before `horizon_us`: the least, over the live paths, of the
+    /// newest sender's clock that each has delivered. What such a packet waits for was sent before it, or again within its
+    /// patience, and would have come by now. Only the policy `deadline` makes use of it.
     pub(crate) fn release_before(&mut self, horizon_us: u32, out: &mut VecDeque<PacketBuf>) {
         if self.policy != ReorderPolicy::Deadline {
             return;

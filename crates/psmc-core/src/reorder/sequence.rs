@@ -23,6 +23,7 @@ pub(super) struct Incoming {
     pub(super) hold: bool,
     /// When packets before it need no longer be expected.
     pub(super) deadline: Instant,
+    /// By when, by the sender's clock, they have been sent, if need be again.
     pub(super) sent: SenderTime,
 }
 

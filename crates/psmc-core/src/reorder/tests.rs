@@ -64,6 +64,7 @@ impl Receiver {
             packet: packet_of(&id.to_be_bytes(), &mut self.pool),
             sent_at_us: u32::try_from(arrival.sent_us & 0xFFFF_FFFF).unwrap(),
             spread: Duration::from_micros(arrival.spread_us),
+            patience: Duration::from_micros(arrival.patience_us),
             path: PathId(0),
             delay_us: 0,
         };
@@ -93,7 +94,7 @@ impl Receiver {
 }
 
 fn ordered(number: u64, sent_us: u64) -> ModelArrival {
-    ModelArrival { bucket: 0, number, ordered: true, sent_us, spread_us: 10_000 }
+    ModelArrival { bucket: 0, number, ordered: true, sent_us, spread_us: 10_000, patience_us: 0 }
 }
 
 #[derive(Clone, Debug)]
@@ -105,6 +106,7 @@ enum Op {
         ordered: bool,
         sent_ago_us: u64,
         spread_us: u64,
+        patience_us: u64,
     },
     Wait {
         us: u64,
@@ -117,10 +119,11 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     let step = prop_oneof![12 => -8i64..8, 4 => Just(1i64), 1 => -5000i64..5000, 1 => 4000i64..4200];
     let spread = prop_oneof![1 => Just(0u64), 6 => 0u64..2_000];
+    let patience = prop_oneof![1 => Just(0u64), 1 => 0u64..1_000];
     prop_oneof![
-        10 => (0u16..3, step, prop::bool::weighted(0.8), 0u64..1_000, spread).prop_map(
-            |(bucket, step, ordered, sent_ago_us, spread_us)| {
-                Op::Arrive { bucket, step, ordered, sent_ago_us, spread_us }
+        10 => (0u16..3, step, prop::bool::weighted(0.8), 0u64..1_000, spread, patience).prop_map(
+            |(bucket, step, ordered, sent_ago_us, spread_us, patience_us)| {
+                Op::Arrive { bucket, step, ordered, sent_ago_us, spread_us, patience_us }
             }
         ),
         3 => (0u64..600).prop_map(|us| Op::Wait { us }),
@@ -149,12 +152,12 @@ fn compare(
     for op in ops {
         id += 1;
         match op {
-            Op::Arrive { bucket, step, ordered, sent_ago_us, spread_us } => {
+            Op::Arrive { bucket, step, ordered, sent_ago_us, spread_us, patience_us } => {
                 let newest = newest.entry(bucket).or_insert(0);
                 let number = newest.saturating_add_signed(step);
                 *newest = number.max(*newest);
-                let arrival =
-                    ModelArrival { bucket, number, ordered, sent_us: now_us - sent_ago_us, spread_us };
+                let sent_us = now_us - sent_ago_us;
+                let arrival = ModelArrival { bucket, number, ordered, sent_us, spread_us, patience_us };
                 prop_assert_eq!(receiver.insert(arrival, id, now_us), model.insert(arrival, id, now_us));
             }
             Op::Wait { us } => {

@@ -380,7 +380,9 @@ impl Session {
         now: Instant,
     ) {
         self.last_traffic = Some(now);
-        self.peer_patience = inner.patience;
+        if inner.ordered {
+            self.peer_patience = inner.patience;
+        }
         self.counters.rx_packets += 1;
         self.counters.rx_bytes += inner.packet.len() as u64;
         self.clamp_mss(&mut inner.packet, shared);
@@ -391,7 +393,8 @@ impl Session {
             ordered: inner.ordered,
             packet: inner.packet,
             sent_at_us,
-            spread: self.spread(delay_us, now) + inner.patience,
+            spread: self.spread(delay_us, now),
+            patience: inner.patience,
             path: self.paths[index].id,
             delay_us,
         };
@@ -434,9 +437,6 @@ impl Session {
     /// The moment, by the peer's clock, from before which nothing is on its way any more: every path has
     /// delivered something sent later.
     fn horizon(&mut self) -> u32 {
-        let oldest = self.paths.horizon();
-        // What was sent again was sent later.
-        let repair_us = u32::try_from(self.peer_patience.as_micros()).unwrap_or(u32::MAX);
-        oldest.unwrap_or(0).wrapping_sub(SEALING_SKEW_US).wrapping_sub(repair_us)
+        self.paths.horizon().unwrap_or(0).wrapping_sub(SEALING_SKEW_US)
     }
 }

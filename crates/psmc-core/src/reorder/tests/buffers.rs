@@ -96,6 +96,7 @@ fn once_measured_an_adaptive_buffer_holds_what_the_paths_differ_by() {
             packet: packet_of(&number.to_be_bytes(), &mut pool),
             sent_at_us: 0,
             spread: Duration::ZERO,
+            patience: Duration::ZERO,
             path: PathId(u16::from(number % 2 == 1)),
             delay_us: if number % 2 == 1 { 40_000 } else { 10_000 },
         };

@@ -14,6 +14,7 @@ pub(super) struct ModelArrival {
     pub(super) ordered: bool,
     pub(super) sent_us: u64,
     pub(super) spread_us: u64,
+    pub(super) patience_us: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +112,7 @@ impl Model {
 
     fn place(&mut self, arrival: ModelArrival, id: u64, now_us: u64) -> Vec<u64> {
         let ModelArrival { bucket, number, .. } = arrival;
-        let deadline_us = now_us + self.hold_us(arrival.spread_us);
+        let deadline_us = now_us + self.hold_us(arrival.spread_us.saturating_add(arrival.patience_us));
         let mut out = Vec::new();
         let state = self.buckets.entry(bucket).or_default();
         if let Some((overtaker, _)) = state.overtaken.take_if(|(_, due)| *due <= now_us)
@@ -129,7 +130,9 @@ impl Model {
             return out;
         }
         if number > state.next && arrival.ordered && self.policy != ReorderPolicy::Off {
-            state.held.insert(number, Held { id, deadline_us, sent_us: arrival.sent_us });
+            state
+                .held
+                .insert(number, Held { id, deadline_us, sent_us: arrival.sent_us + arrival.patience_us });
             out.extend(self.deliver_first_three_if_full(bucket));
             return out;
         }

@@ -103,6 +103,17 @@ fn off_holds_nothing_but_drops_duplicates() {
 }
 
 #[test]
+fn what_is_sent_again_is_waited_for_whatever_other_flows_need() {
+    let mut receiver = Receiver::ordered();
+    let patient = ModelArrival { patience_us: 30, ..ordered(1, 0) };
+    assert_eq!(receiver.insert(patient, 1, 0), []);
+    assert_eq!(receiver.insert(ModelArrival { bucket: 1, ..ordered(1, 10) }, 2, 10), []);
+    assert_eq!(receiver.release_before(11), [2]);
+    assert_eq!(receiver.release_before(30), []);
+    assert_eq!(receiver.release_before(31), [1]);
+}
+
+#[test]
 fn what_was_sent_before_the_horizon_waits_for_nothing() {
     // The sender's clock changes its sign, or wraps, between the two.
     for turn in [1 << 31, 1 << 32] {

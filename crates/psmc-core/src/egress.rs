@@ -37,13 +37,13 @@ pub(crate) struct Queued {
 }
 
 impl Queued {
-    /// One more copy, in a buffer of `pool`.
-    pub(crate) fn copy(&self, pool: &mut BufPool) -> Self {
+    /// One more copy, in a buffer of `pool`; what is lost of both is sent again if `resent`.
+    pub(crate) fn copy(&self, resent: bool, pool: &mut BufPool) -> Self {
         let mut packet = pool.take();
         packet.fill(self.packet.packet());
         packet.set_checksum(self.packet.checksum());
         let Self { part, bucket, class, seq, ordered, queued_at, .. } = *self;
-        Self { packet, part, bucket, class, seq, ordered, role: Role::Copy, queued_at }
+        Self { packet, part, bucket, class, seq, ordered, role: Role::Copy { resent }, queued_at }
     }
 
     /// The bytes it takes in a datagram beyond what every frame with data takes.

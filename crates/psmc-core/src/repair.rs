@@ -1,6 +1,7 @@
 //! How inner packets survive paths that lose some.
 
 mod coder;
+mod copies;
 mod decoder;
 mod extras;
 mod history;
@@ -14,6 +15,7 @@ use thiserror::Error;
 
 use coder::MAX_GROUP_AGE;
 pub(crate) use coder::{Coder, Repair};
+pub(crate) use copies::Copies;
 pub(crate) use decoder::{Decoder, Recovered};
 pub(crate) use extras::{Extra, Extras};
 pub(crate) use plan::PathReport;
@@ -59,8 +61,8 @@ impl Place {
 pub(crate) enum Role {
     /// An inner packet, and how it is made good if it is lost.
     Packet(RepairKind),
-    /// One more copy of an inner packet.
-    Copy,
+    /// One more copy of an inner packet, and whether that is sent again if it is lost.
+    Copy { resent: bool },
     /// A repair of a group of packets, whose first one has its place.
     Repair,
 }
@@ -71,13 +73,18 @@ impl Role {
         matches!(self, Self::Packet(RepairKind::Auto | RepairKind::Resend))
     }
 
+    /// Whether it is worth waiting for what is missing before it.
+    pub(crate) fn promises_more(self) -> bool {
+        self.is_resent() || self == Self::Copy { resent: true }
+    }
+
     /// Whether it may travel in one datagram with others. A repair must not be lost with what it repairs; and of packets
     /// that are repaired together no two, for repairs are counted as if each of them were lost by itself.
     pub(crate) fn may_join(self, mut others: impl Iterator<Item = Self>) -> bool {
         match self {
             Self::Repair => false,
             Self::Packet(RepairKind::Fec) => others.all(|other| other != self),
-            Self::Packet(_) | Self::Copy => true,
+            Self::Packet(_) | Self::Copy { .. } => true,
         }
     }
 }

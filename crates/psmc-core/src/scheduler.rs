@@ -57,6 +57,14 @@ impl SchedulerKind {
         }
     }
 
+    /// Whether packets of one flow may take several paths, each of them for itself.
+    pub(crate) fn spreads_flows(self) -> bool {
+        match self {
+            Self::Earliest | Self::Wrr | Self::WrrAdaptive => true,
+            Self::Flow | Self::Redundant | Self::Backup => false,
+        }
+    }
+
     /// Whether bad paths can be told from what this scheduler makes of them: it must fill every path when there
     /// is a backlog. With strict turns all paths look like the slowest; others use some paths little or not at all.
     #[must_use]

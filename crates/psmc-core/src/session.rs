@@ -30,7 +30,7 @@ use crate::egress::{ClassStatus, EgressQueue};
 use crate::event::PeerId;
 use crate::path::{Path, Settled, on_wire};
 use crate::reorder::{Reorder, ReorderCounters, ReorderLimits};
-use crate::repair::{Coder, Decoder, Extras, Recovered, RepairCounters};
+use crate::repair::{Coder, Copies, Decoder, Extras, Recovered, RepairCounters};
 use crate::roster::Roster;
 use crate::scheduler::Scheduler;
 use crate::shared::Shared;
@@ -77,6 +77,7 @@ pub(crate) struct Session {
     egress: EgressQueue,
     quic: QuicFlows,
     extras: Extras,
+    copies: Copies,
     coder: Coder,
     decoder: Decoder,
     udp_limit: UdpLimit,
@@ -86,7 +87,7 @@ pub(crate) struct Session {
     assembly: Assembly,
     reorder: Reorder,
     waiting: Waiting,
-    /// How long what the peer's paths lose may take to be made good, by its newest packet.
+    /// How long what the peer's paths lose may take to be made good, by its newest ordered packet.
     peer_patience: Duration,
     counters: SessionCounters,
     last_traffic: Option<Instant>,
@@ -197,6 +198,7 @@ impl Session {
             wished: Vec::new(),
             egress: EgressQueue::new(shared.classes.list(), shared.mtu),
             extras: Extras::default(),
+            copies: Copies::default(),
             coder: Coder::default(),
             decoder: Decoder::default(),
             udp_limit: UdpLimit::new(config.udp_rate_limit),

@@ -263,7 +263,7 @@ fn fill_data(
         let packet = queued.packet.packet();
         let seq = queued.seq.unwrap_or_default();
         let Queued { bucket, ordered, role, part, .. } = queued;
-        let (repaired, checksum) = (role.is_resent(), queued.packet.checksum());
+        let (repaired, checksum) = (role.promises_more(), queued.packet.checksum());
         let frame = DataFrame { bucket, seq, ordered, repaired, checksum, part, packet };
         let is_repair = role == Role::Repair;
         let others = || packets.iter().map(|packet| packet.role).chain([role]);

@@ -21,6 +21,8 @@ pub(crate) struct Extra {
     pub(crate) queued: Queued,
     /// The path that carries what this repairs; losses there must not hit this, too.
     pub(crate) avoid: PathId,
+    /// The longest that it may take to arrive, in nanoseconds: later it would be of no use.
+    pub(crate) longest: u64,
     pub(crate) since: Instant,
 }
 

@@ -10,6 +10,7 @@ use super::Session;
 use super::receive::{Inner, Refusal};
 use crate::classify::ClassId;
 use crate::egress::Queued;
+use crate::path::nanos;
 use crate::repair::{Extra, PathReport, Place, RECOVERY_TIME, RepairKind, Role};
 use crate::roster::Places;
 use crate::shared::Shared;
@@ -21,16 +22,25 @@ const WAITS_PER_ROUND_TRIP: u32 = 4;
 impl Session {
     /// Prepares what repairs `packet`, which is sent for the first time, if the path at `index`, which takes it, loses it.
     /// That is done before the packet is cut for its path: its parts have been protected as a whole.
-    pub(super) fn protect(&mut self, index: usize, packet: &Queued, shared: &mut Shared, now: Instant) {
+    pub(super) fn protect(
+        &mut self,
+        index: usize,
+        packet: &Queued,
+        alone: bool,
+        shared: &mut Shared,
+        now: Instant,
+    ) {
         let Role::Packet(kind) = packet.role else { return };
         let avoid = self.paths[index].id;
         if matches!(kind, RepairKind::Auto | RepairKind::Fec) {
             self.note_losses(now);
         }
+        if alone && kind == RepairKind::Auto && self.follow_by_early_copy(index, packet, shared, now) {
+            return;
+        }
         match kind {
             RepairKind::Duplicate if self.paths.candidates().len() > 1 => {
-                let queued = packet.copy(&mut shared.pool);
-                self.extras.push(Extra { queued, avoid, since: now }, &mut shared.pool);
+                self.follow_by_copy(packet, avoid, u64::MAX, shared, now);
             }
             RepairKind::Fec => self.follow_by_repairs(packet, avoid, shared, now),
             RepairKind::Auto if self.is_worth_repairs(index, packet, now) => {
@@ -49,6 +59,42 @@ impl Session {
         self.coder.is_lossy(path.id)
             && packet.packet.checksum() == Checksum::Complete
             && waited < path.smoothed_rtt() / WAITS_PER_ROUND_TRIP
+    }
+
+    /// Has a packet alone, for which nothing waits, leave on a second path as well, if it arrives there before it could be sent
+    /// again; says whether it does. Paths that lose some, or whose delays vary, seldom do so at the same moment.
+    fn follow_by_early_copy(
+        &mut self,
+        index: usize,
+        packet: &Queued,
+        shared: &mut Shared,
+        now: Instant,
+    ) -> bool {
+        if packet.ordered || !self.config.scheduler.spreads_flows() {
+            return false;
+        }
+        let (path, bytes) = (&self.paths[index], packet.packet.len());
+        let (avoid, again) = (path.id, nanos(path.smoothed_rtt()));
+        let longest = path.arrival(bytes, now).saturating_add(again);
+        let rate = self.paths.service().rate;
+        let suits = |other: usize| other != index && self.paths[other].arrival(bytes, now) <= longest;
+        let is_worth = self.paths.candidates().iter().any(suits) && self.copies.admits(bytes, rate, now);
+        if is_worth {
+            self.follow_by_copy(packet, avoid, longest, shared, now);
+        }
+        is_worth
+    }
+
+    fn follow_by_copy(
+        &mut self,
+        packet: &Queued,
+        avoid: PathId,
+        longest: u64,
+        shared: &mut Shared,
+        now: Instant,
+    ) {
+        let queued = packet.copy(packet.role.is_resent(), &mut shared.pool);
+        self.extras.push(Extra { queued, avoid, longest, since: now }, &mut shared.pool);
     }
 
     fn follow_by_repairs(&mut self, packet: &Queued, path: PathId, shared: &mut Shared, now: Instant) {
@@ -89,7 +135,8 @@ impl Session {
                 role: Role::Repair,
                 queued_at: now,
             };
-            extras.push(Extra { queued, avoid: repair.avoid, since: now }, &mut shared.pool);
+            extras
+                .push(Extra { queued, avoid: repair.avoid, longest: u64::MAX, since: now }, &mut shared.pool);
         };
         self.coder.close(fits, send);
     }
@@ -110,7 +157,8 @@ impl Session {
             let suits = |index: &usize| {
                 let path = &paths[*index];
                 let fits = extra.queued.role != Role::Repair || path.fits(bytes);
-                extra.may_take(path.id) && fits && path.has_room(bytes, now)
+                let in_time = || extra.longest == u64::MAX || path.arrival(bytes, now) <= extra.longest;
+                extra.may_take(path.id) && fits && path.has_room(bytes, now) && in_time()
             };
             let suitable = self.paths.candidates().iter().filter(suits);
             let merit = |&index: &usize| (paths[index].id == extra.avoid, paths[index].arrival(bytes, now));

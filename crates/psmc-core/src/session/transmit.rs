@@ -142,7 +142,7 @@ impl Session {
             let front = Waiting { queued, backlog, alone };
             match self.scheduler.choose(&mut self.paths, candidates, &front, now) {
                 Choice::Wait => break,
-                Choice::Path(index) => self.give(index, shared, now),
+                Choice::Path(index) => self.give(index, alone, shared, now),
                 Choice::All => self.give_to_all(shared),
             }
             self.place_extras(shared, now);
@@ -174,11 +174,11 @@ impl Session {
         Some(packet)
     }
 
-    fn give(&mut self, index: usize, shared: &mut Shared, now: Instant) {
+    fn give(&mut self, index: usize, alone: bool, shared: &mut Shared, now: Instant) {
         let is_new = self.egress.shown().is_some_and(|packet| packet.seq.is_none());
         let Some(mut packet) = self.take_first() else { return };
         if is_new {
-            self.protect(index, &packet, shared, now);
+            self.protect(index, &packet, alone, shared, now);
         }
         // What is too much for this path waits for its own turn, and may go to another one.
         let was_whole = packet.part.is_none();
@@ -195,7 +195,7 @@ impl Session {
         let Some(packet) = self.take_first() else { return };
         for index in self.paths.candidates().iter() {
             // The copies are what repairs it.
-            let copy = packet.copy(&mut shared.pool);
+            let copy = packet.copy(false, &mut shared.pool);
             self.enqueue_cut(index, copy, shared);
         }
         shared.pool.put(packet.packet);

@@ -97,13 +97,61 @@ fn what_is_sent_again_has_repairs_too_while_there_is_room() {
     }
 }
 
+/// Sends small packets of UDP, one by one, and returns how long those that arrived took, the shortest first.
+fn one_by_one(world: &mut World, count: u32) -> Vec<Duration> {
+    let sent: Vec<_> = (0..count)
+        .map(|number| {
+            world.send(VAN, &packet(VAN, UDP, 1, number, 100));
+            world.run_for(Duration::from_millis(20));
+            world.now - Duration::from_millis(20)
+        })
+        .collect();
+    world.run_for(Duration::from_secs(1));
+    let took = |(at, packet): &(std::time::Instant, Vec<u8>)| *at - sent[world::number(packet) as usize];
+    let mut delays: Vec<_> = world.ends[HQ].delivered.iter().map(took).collect();
+    delays.sort_unstable();
+    delays
+}
+
+/// One in a hundred is lost on both paths, and one in ten would come a round trip late.
+#[test]
+fn a_packet_alone_is_not_late_because_a_path_has_lost_it() {
+    let links = vec![Link::new(10).mbit(50).loss_one_in(10), Link::new(15).mbit(50).loss_one_in(10)];
+    let mut world = World::connected(links, setup(RepairKind::Auto));
+    let delays = one_by_one(&mut world, 2000);
+    let in_time = delays.iter().filter(|delay| **delay < Duration::from_millis(20)).count();
+    println!("{in_time} of {} in time", delays.len());
+    assert!(in_time > 1940, "{in_time} of {}", delays.len());
+}
+
+#[test]
+fn a_packet_alone_has_no_copy_where_that_would_be_late_or_is_not_wished() {
+    let near = || vec![Link::new(10).mbit(50), Link::new(15).mbit(50)];
+    let far = || vec![Link::new(10).mbit(50), Link::new(60).mbit(50)];
+    for (links, scheduler, repair, copies) in [
+        (near(), SchedulerKind::Earliest, RepairKind::Auto, 450..=500),
+        (far(), SchedulerKind::Earliest, RepairKind::Auto, 0..=10),
+        (near(), SchedulerKind::Earliest, RepairKind::Resend, 0..=0),
+        (near(), SchedulerKind::Flow, RepairKind::Auto, 0..=0),
+        (near(), SchedulerKind::Backup, RepairKind::Auto, 0..=0),
+    ] {
+        let mut world = World::connected(links, Setup { repair, ..scheduler.into() });
+        one_by_one(&mut world, 500);
+        let found = world.status(VAN).counters.repair.tx_copies;
+        assert!(copies.contains(&found), "{found} copies with {scheduler:?} and {repair:?}");
+    }
+}
+
 /// Paths that lose nothing cost nothing more.
 #[test]
 fn without_losses_there_are_no_repairs() {
-    let links = vec![Link::new(10).mbit(50), Link::new(15).mbit(50)];
-    let mut world = World::connected(links, setup(RepairKind::Auto));
-    stream(&mut world, TCP, 5000);
-    assert_eq!(world.status(VAN).counters.repair.tx_repairs, 0);
+    for protocol in [TCP, UDP] {
+        let links = vec![Link::new(10).mbit(50), Link::new(15).mbit(50)];
+        let mut world = World::connected(links, setup(RepairKind::Auto));
+        stream(&mut world, protocol, 5000);
+        let repair = world.status(VAN).counters.repair;
+        assert_eq!((repair.tx_repairs, repair.tx_copies), (0, 0));
+    }
 }
 
 /// A sender that the machine held up hands over what has come meanwhile at once.
@@ -239,7 +287,8 @@ fn a_class_is_repaired_in_its_own_way() {
         match repair {
             RepairKind::Duplicate => assert!(voice > 995 && copies > 990, "{voice} calls, {copies} copies"),
             RepairKind::Auto | RepairKind::Resend | RepairKind::Fec | RepairKind::Off => {
-                assert!(voice < 995 && copies == 0, "{voice} calls, {copies} copies")
+                // The first of the other flow is alone.
+                assert!(voice < 995 && copies <= 1, "{voice} calls, {copies} copies")
             }
         }
     }

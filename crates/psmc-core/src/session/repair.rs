@@ -19,6 +19,9 @@ use crate::shared::Shared;
 /// senders wait, too, but not for so long where paths could carry more.
 const WAITS_PER_ROUND_TRIP: u32 = 4;
 
+/// A path that is so many times slower than another one carries no copies of what goes there.
+const COPIED_SHARE: u64 = 8;
+
 impl Session {
     /// Prepares what repairs `packet`, which is sent for the first time, if the path at `index`, which takes it, loses it.
     /// That is done before the packet is cut for its path: its parts have been protected as a whole.
@@ -76,8 +79,12 @@ impl Session {
         let (path, bytes) = (&self.paths[index], packet.packet.len());
         let (avoid, again) = (path.id, nanos(path.smoothed_rtt()));
         let longest = path.arrival(bytes, now).saturating_add(again);
+        let least = path.expected_rate() / COPIED_SHARE;
         let rate = self.paths.service().rate;
-        let suits = |other: usize| other != index && self.paths[other].arrival(bytes, now) <= longest;
+        let suits = |other: usize| {
+            let other_path = &self.paths[other];
+            other != index && other_path.expected_rate() >= least && other_path.arrival(bytes, now) <= longest
+        };
         let is_worth = self.paths.candidates().iter().any(suits) && self.copies.admits(bytes, rate, now);
         if is_worth {
             self.follow_by_copy(packet, avoid, longest, shared, now);

@@ -134,7 +134,7 @@ pub(crate) fn rate_over(bytes: u64, span: Duration) -> u64 {
 }
 
 /// The time in which `rate` (bytes/s), taken for 1 if it is 0, delivers `bytes`.
-fn span_of(bytes: u64, rate: u64) -> Duration {
+pub(crate) fn span_of(bytes: u64, rate: u64) -> Duration {
     Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate.max(1))
 }
 

@@ -32,6 +32,7 @@ mod site;
 mod slab;
 mod split;
 mod status;
+mod token_bucket;
 mod windowed;
 
 pub use batch::{Batch, MAX_BATCH_BYTES, MAX_SEGMENTS, SocketId, Transmit};

@@ -215,8 +215,8 @@ impl Model {
         // A probe sends a quarter more for a round.
         let probed = base.max(ROUND_FLOOR) / 4;
         let keeps = rate.bytes_per_s >= percent(self.rate(), KEPT_PERCENT);
-        let probes = keeps && !matches!(self.phase, Phase::Startup | Phase::Compete);
-        if self.overflown && probes && round.max_rtt > base + own + probed {
+        let counts = keeps && !matches!(self.phase, Phase::Startup | Phase::Compete);
+        if self.overflown && counts && round.max_rtt > base + own + probed {
             self.contest.on_overflow(base, now);
         }
     }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::token_bucket::TokenBucket;
+
 /// The longest that have: a question, a frame of voice, a step of a game. What is longer is rather part of something that takes
 /// its time.
 const MAX_LEN: usize = 600;
@@ -15,11 +17,10 @@ const LEAST_SHARE: u64 = 4;
 /// So many bytes may go at once.
 const BURST: u64 = 8 << 10;
 
-/// What copies may take, as the generic cell rate algorithm: it keeps the time at which what it has let pass would be paid
-/// for.
+/// What copies have taken of late.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
-    paid_at: Option<Instant>,
+    taken: TokenBucket,
 }
 
 impl Copies {
@@ -27,12 +28,7 @@ impl Copies {
     pub(crate) fn admits(&mut self, len: usize, rate: u64, now: Instant) -> bool {
         let budget = (rate / SHARE).max(LEAST.min(rate / LEAST_SHARE)).max(1);
         let time_of = |bytes: u64| Duration::from_secs_f64(bytes as f64 / budget as f64);
-        let paid_at = self.paid_at.map_or(now, |at| at.max(now)) + time_of(len as u64);
-        let admits = len <= MAX_LEN && paid_at <= now + time_of(BURST);
-        if admits {
-            self.paid_at = Some(paid_at);
-        }
-        admits
+        len <= MAX_LEN && self.taken.admits(time_of(len as u64), time_of(BURST), now)
     }
 }
 

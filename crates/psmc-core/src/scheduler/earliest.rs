@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::field::Field;
 use super::{Choice, Scheduler, Waiting};
-use crate::congestion::bytes_in;
+use crate::congestion::{bytes_in, span_of};
 use crate::path::{Forecast, nanos, on_wire};
 use crate::roster::{Places, Roster};
 
@@ -69,7 +69,7 @@ fn weight(rate: u64, other: u64) -> f64 {
 
 /// How long a packet alone waits for a path of `rate` bytes per second.
 fn patience(rate: u64) -> Duration {
-    Duration::from_nanos(PATIENT_BYTES * 1_000_000_000 / rate.max(1)).max(PATIENCE)
+    span_of(PATIENT_BYTES, rate).max(PATIENCE)
 }
 
 impl Scheduler for Earliest {

@@ -4,21 +4,22 @@
 
 use std::time::{Duration, Instant};
 
+use crate::token_bucket::TokenBucket;
+
 /// Bytes that may exceed the rate for a moment: a burst of segmentation offload.
 const BURST: u64 = 64 << 10;
 
 /// The time that a burst may last at a higher rate, which is what timers and schedulers are late by.
 const BURST_TIME: Duration = Duration::from_millis(20);
 
-/// A token bucket, as the generic cell rate algorithm: instead of tokens it keeps the time at which what it has let
-/// pass would be paid for at the rate.
+/// The limit, and what has passed under it.
 #[derive(Debug, Default)]
 pub(super) struct UdpLimit {
     /// Bits per second, as this site is configured.
     own: Option<u64>,
     /// Bits per second, as the peer wishes.
     peers: Option<u64>,
-    paid_at: Option<Instant>,
+    passed: TokenBucket,
 }
 
 impl UdpLimit {
@@ -43,12 +44,7 @@ impl UdpLimit {
             return true;
         };
         let time_of = |bytes: u64| Duration::from_secs_f64(bytes as f64 * 8.0 / rate as f64);
-        let paid_at = self.paid_at.map_or(now, |at| at.max(now)) + time_of(len as u64);
-        let admits = paid_at <= now + time_of(BURST).max(BURST_TIME);
-        if admits {
-            self.paid_at = Some(paid_at);
-        }
-        admits
+        self.passed.admits(time_of(len as u64), time_of(BURST).max(BURST_TIME), now)
     }
 }
 

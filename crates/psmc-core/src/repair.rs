@@ -17,7 +17,7 @@ use coder::MAX_GROUP_AGE;
 pub(crate) use coder::{Coder, Repair};
 pub(crate) use copies::Copies;
 pub(crate) use decoder::{Decoder, Recovered};
-pub(crate) use extras::{Extra, Extras};
+pub(crate) use extras::{Demand, Extra, Extras};
 pub(crate) use plan::PathReport;
 
 /// How a session makes good what its paths lose.

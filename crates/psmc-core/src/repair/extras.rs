@@ -15,14 +15,23 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// that long no copy leaves in time.
 const MAX_WAITING: usize = 256;
 
+/// What a path must do for a copy to be of use there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Demand {
+    /// The longest that it may take to arrive, in nanoseconds.
+    pub(crate) longest: u64,
+    /// The least rate, bytes per second.
+    pub(crate) least: u64,
+}
+
 /// Something that repairs what is lost.
 #[derive(Debug)]
 pub(crate) struct Extra {
     pub(crate) queued: Queued,
     /// The path that carries what this repairs; losses there must not hit this, too.
     pub(crate) avoid: PathId,
-    /// The longest that it may take to arrive, in nanoseconds: later it would be of no use.
-    pub(crate) longest: u64,
+    /// What a path must do for it, if not any will do.
+    pub(crate) demand: Option<Demand>,
     pub(crate) since: Instant,
 }
 

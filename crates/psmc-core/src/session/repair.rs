@@ -10,8 +10,8 @@ use super::Session;
 use super::receive::{Inner, Refusal};
 use crate::classify::ClassId;
 use crate::egress::Queued;
-use crate::path::nanos;
-use crate::repair::{Extra, PathReport, Place, RECOVERY_TIME, RepairKind, Role};
+use crate::path::{Path, nanos};
+use crate::repair::{Demand, Extra, PathReport, Place, RECOVERY_TIME, RepairKind, Role};
 use crate::roster::Places;
 use crate::shared::Shared;
 
@@ -21,6 +21,11 @@ const WAITS_PER_ROUND_TRIP: u32 = 4;
 
 /// A path that is so many times slower than another one carries no copies of what goes there.
 const COPIED_SHARE: u64 = 8;
+
+/// Whether a packet of `bytes` is of use on `path` as a copy.
+fn meets(path: &Path, demand: Demand, bytes: usize, now: Instant) -> bool {
+    path.expected_rate() >= demand.least && path.arrival(bytes, now) <= demand.longest
+}
 
 impl Session {
     /// Prepares what repairs `packet`, which is sent for the first time, if the path at `index`, which takes it, loses it.
@@ -43,7 +48,7 @@ impl Session {
         }
         match kind {
             RepairKind::Duplicate if self.paths.candidates().len() > 1 => {
-                self.follow_by_copy(packet, avoid, u64::MAX, shared, now);
+                self.follow_by_copy(packet, avoid, None, shared, now);
             }
             RepairKind::Fec => self.follow_by_repairs(packet, avoid, shared, now),
             RepairKind::Auto if self.is_worth_repairs(index, packet, now) => {
@@ -79,15 +84,12 @@ impl Session {
         let (path, bytes) = (&self.paths[index], packet.packet.len());
         let (avoid, again) = (path.id, nanos(path.smoothed_rtt()));
         let longest = path.arrival(bytes, now).saturating_add(again);
-        let least = path.expected_rate() / COPIED_SHARE;
+        let demand = Demand { longest, least: path.expected_rate() / COPIED_SHARE };
         let rate = self.paths.service().rate;
-        let suits = |other: usize| {
-            let other_path = &self.paths[other];
-            other != index && other_path.expected_rate() >= least && other_path.arrival(bytes, now) <= longest
-        };
+        let suits = |other: usize| other != index && meets(&self.paths[other], demand, bytes, now);
         let is_worth = self.paths.candidates().iter().any(suits) && self.copies.admits(bytes, rate, now);
         if is_worth {
-            self.follow_by_copy(packet, avoid, longest, shared, now);
+            self.follow_by_copy(packet, avoid, Some(demand), shared, now);
         }
         is_worth
     }
@@ -96,12 +98,12 @@ impl Session {
         &mut self,
         packet: &Queued,
         avoid: PathId,
-        longest: u64,
+        demand: Option<Demand>,
         shared: &mut Shared,
         now: Instant,
     ) {
         let queued = packet.copy(packet.role.is_resent(), &mut shared.pool);
-        self.extras.push(Extra { queued, avoid, longest, since: now }, &mut shared.pool);
+        self.extras.push(Extra { queued, avoid, demand, since: now }, &mut shared.pool);
     }
 
     fn follow_by_repairs(&mut self, packet: &Queued, path: PathId, shared: &mut Shared, now: Instant) {
@@ -142,8 +144,7 @@ impl Session {
                 role: Role::Repair,
                 queued_at: now,
             };
-            extras
-                .push(Extra { queued, avoid: repair.avoid, longest: u64::MAX, since: now }, &mut shared.pool);
+            extras.push(Extra { queued, avoid: repair.avoid, demand: None, since: now }, &mut shared.pool);
         };
         self.coder.close(fits, send);
     }
@@ -164,8 +165,8 @@ impl Session {
             let suits = |index: &usize| {
                 let path = &paths[*index];
                 let fits = extra.queued.role != Role::Repair || path.fits(bytes);
-                let in_time = || extra.longest == u64::MAX || path.arrival(bytes, now) <= extra.longest;
-                extra.may_take(path.id) && fits && path.has_room(bytes, now) && in_time()
+                let is_of_use = || extra.demand.is_none_or(|demand| meets(path, demand, bytes, now));
+                extra.may_take(path.id) && fits && path.has_room(bytes, now) && is_of_use()
             };
             let suitable = self.paths.candidates().iter().filter(suits);
             let merit = |&index: &usize| (paths[index].id == extra.avoid, paths[index].arrival(bytes, now));

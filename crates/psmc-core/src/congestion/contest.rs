@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::cubic::Cubic;
 use super::filter::FILTER_ROUNDS;
 use super::phase::{ACK_DELAY, CRUISE_ROUNDS, Phase};
-use super::round::Steadiness;
+use super::round::{ChanceLoss, Steadiness};
 use super::{AckSample, Controller};
 
 /// Whether others keep the bottleneck's queue, and the window to hold against them meanwhile.
@@ -14,9 +14,11 @@ use super::{AckSample, Controller};
 /// probe puts there: it is kept by senders that only losses stop. Who goes on to make room for those gets what they leave,
 /// where queues are long; where they are short, who always comes back with all of a known rate leaves them next to nothing. So
 /// the window is CUBIC's as long as they are there, which is tried from time to time.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Contest {
     signs: Signs,
+    /// What is lost while no queue overflows.
+    stray: ChanceLoss,
     /// What a contest goes by.
     cubic: Option<Cubic>,
     /// The round trip without a queue as it was when the contest began, which nobody sees meanwhile, and when it ended.
@@ -27,6 +29,24 @@ pub(crate) struct Contest {
     /// Trials in a row that found nobody, and in which the round trip did not grow with our window.
     clear_trials: u32,
     flat_trials: u32,
+    /// Rounds in a row, since the last trial, that met no queue although nothing was done to take one away.
+    vacant_rounds: u32,
+}
+
+impl Default for Contest {
+    fn default() -> Self {
+        Self {
+            signs: Signs::default(),
+            stray: ChanceLoss::over(STRAY_ROUNDS),
+            cubic: None,
+            base: None,
+            ended: None,
+            tried: None,
+            clear_trials: 0,
+            flat_trials: 0,
+            vacant_rounds: 0,
+        }
+    }
 }
 
 impl Contest {
@@ -72,6 +92,9 @@ impl Contest {
             (self.base, self.ended) = (None, None);
         }
         self.signs.on_round(number, least, base, own);
+        if self.is_on() && self.signs.phase == Some(Phase::Compete) {
+            self.judge_vacancy(least > base + own, now);
+        }
         let is_trial = self.is_on() && self.signs.phase == Some(Phase::Cruise) && self.signs.drained;
         let is_certain = self.signs.seen && self.signs.risen;
         if is_trial && (is_certain || number >= CRUISE_ROUNDS) {
@@ -82,6 +105,18 @@ impl Contest {
     /// The queue has overflowed, with more in it than a probe puts there.
     pub(crate) fn on_overflow(&mut self, base: Duration, now: Instant) {
         self.signs.on_overflow(base, now);
+    }
+
+    /// A round in which no queue overflowed lost so many bytes of what was sent.
+    pub(crate) fn on_stray_loss(&mut self, lost: u64, sent: u64) {
+        self.stray.on_round(lost, sent);
+    }
+
+    /// Whether others could keep a queue on a path that holds `held` datagrams together with it. At the share of them that is lost
+    /// anyhow a sender that only losses stop has a window of sqrt(3/2p) on average (RFC 9438 §5.1, Reno's).
+    pub(crate) fn is_possible(&self, held: u64) -> bool {
+        let share = self.stray.share();
+        share < MOST_STRAY && share * (held as f64 / SHARERS).powi(2) < 1.5
     }
 
     /// The path has become slower: what was in the queue was sent at the rate of before.
@@ -115,7 +150,17 @@ impl Contest {
             (self.clear_trials, self.flat_trials) = (0, 0);
         }
         self.tried = Some(now);
+        self.vacant_rounds = 0;
         self.signs.forget();
+    }
+
+    /// Who keeps a queue leaves none only for as long as he takes to fill it again. Where there is none for longer, our own window
+    /// is the only one, and what makes it small is not what others send.
+    fn judge_vacancy(&mut self, is_queued: bool, now: Instant) {
+        self.vacant_rounds = if is_queued { 0 } else { self.vacant_rounds + 1 };
+        if self.vacant_rounds >= VACANT_ROUNDS {
+            (self.cubic, self.ended) = (None, Some(now));
+        }
     }
 
     /// Once more nobody may have been there by chance, just after everybody lost packets. On a path that has become longer it looks
@@ -252,6 +297,18 @@ const TRIAL_INTERVAL_ROUNDS: u32 = 80;
 /// How many trials in a row must agree that nobody is there, and that the path has become longer.
 const CLEAR_TRIALS: u32 = 2;
 const FLAT_TRIALS: u32 = 3;
+
+/// So many rounds without a queue, which nobody has drained, show that nobody keeps one.
+const VACANT_ROUNDS: u32 = 8;
+
+/// What is lost anyhow is seldom: so many rounds tell how seldom.
+const STRAY_ROUNDS: u32 = 64;
+
+/// Where more is lost anyhow, on whatever path, nobody keeps a queue.
+const MOST_STRAY: f64 = 0.005;
+
+/// The others are taken for one, whose share is the half.
+const SHARERS: f64 = 2.0;
 
 /// By so much hosts are late.
 const HOST_LATENESS: Duration = Duration::from_millis(1);

@@ -102,7 +102,7 @@ impl Model {
             min_rtt: INITIAL_RTT,
             smoothed_rtt: INITIAL_RTT,
             steadiness: Steadiness::default(),
-            chance: ChanceLoss::default(),
+            chance: ChanceLoss::over(CHANCE_ROUNDS),
             filled_rounds: 0,
             overflown: false,
             jitter: Duration::ZERO,
@@ -209,14 +209,18 @@ impl Model {
     /// What a round says of others.
     fn judge_others(&mut self, rate: &RateSample, round: &Round, used: bool, now: Instant) {
         let (base, own) = (self.base_rtt(), self.own_queue());
+        // A probe sends a quarter more for a round.
+        let probed = base.max(ROUND_FLOOR) / 4;
+        let is_deep = round.max_rtt > base + own + probed;
+        if used && !self.overflown && (!is_deep || self.is_unsteady()) {
+            self.contest.on_stray_loss(round.lost, round.acked + round.lost);
+        }
         if let Some(least) = round.min_rtt.filter(|_| used) {
             self.contest.on_round(self.phase_rounds, least, (base, own), now);
         }
-        // A probe sends a quarter more for a round.
-        let probed = base.max(ROUND_FLOOR) / 4;
         let keeps = rate.bytes_per_s >= percent(self.rate(), KEPT_PERCENT);
         let counts = keeps && !matches!(self.phase, Phase::Startup | Phase::Compete);
-        if self.overflown && counts && round.max_rtt > base + own + probed {
+        if self.overflown && counts && is_deep {
             self.contest.on_overflow(base, now);
         }
     }
@@ -224,6 +228,7 @@ impl Model {
     /// Where the end of a round leads.
     fn next_phase(&self, grew: bool, limited: bool, now: Instant) -> Option<Phase> {
         match self.phase {
+            Phase::Compete if !self.contest.is_on() => Some(Phase::Drain),
             Phase::Compete if self.contest.is_trial_due(self.base_rtt(), now) => Some(Phase::Drain),
             Phase::Compete => None,
             Phase::Cruise if self.contest.is_on() => {
@@ -376,12 +381,12 @@ impl Model {
         if self.jitter > self.base_rtt() / 16 { 2 } else { 1 }
     }
 
-    /// Whether others keep a queue that overflows, on a path that loses little without one, and whose delays are steady: else
-    /// such a queue can't be told from what varies.
+    /// Whether others keep a queue that overflows, on a path over which they can, and whose delays are steady: else such a
+    /// queue can't be told from what varies.
     fn is_contested(&self, now: Instant) -> bool {
         self.contest.is_seen()
             && !self.is_unsteady()
-            && self.chance.share() < CONTEST_LOSS
+            && self.contest.is_possible(bytes_in(self.rate(), self.smoothed_rtt) / self.datagram_size)
             && self.lost_at.is_some_and(|at| now < at + LOSS_MEMORY)
     }
 
@@ -583,8 +588,8 @@ const KEPT_PERCENT: u64 = 75;
 /// On a slow path so many packets are late because hosts are.
 const LATE_DATAGRAMS: u64 = 2;
 
-/// Where more is lost without any queue, CUBIC keeps none.
-const CONTEST_LOSS: f64 = 0.005;
+/// So many rounds tell what chance loses.
+const CHANCE_ROUNDS: u32 = 16;
 
 /// One round to let the window sink, one to see the round trip.
 const REFRESH_ROUNDS: u32 = 2;

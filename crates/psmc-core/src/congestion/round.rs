@@ -95,16 +95,22 @@ pub(crate) fn filled_rtt(min_rtt: Duration, jitter: Duration) -> Duration {
 }
 
 /// What the path loses whether there is a queue or not.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ChanceLoss {
-    /// The share that is lost, 0 to 1.
+    /// The share that is lost, 0 to 1, and what weight the last round has in it.
     share: f64,
+    gain: f64,
 }
 
 impl ChanceLoss {
+    /// Nothing has been lost yet; about so many `rounds` will count.
+    pub(crate) fn over(rounds: u32) -> Self {
+        Self { share: 0.0, gain: f64::from(rounds).recip() }
+    }
+
     /// A round that was not lossy, of many datagrams, lost `lost` bytes of `sent`.
     pub(crate) fn on_round(&mut self, lost: u64, sent: u64) {
-        self.share += (lost as f64 / sent.max(1) as f64 - self.share) * CHANCE_GAIN;
+        self.share += (lost as f64 / sent.max(1) as f64 - self.share) * self.gain;
     }
 
     /// The share that is lost, 0 to 1.
@@ -121,9 +127,6 @@ impl ChanceLoss {
         datagram_size.saturating_mul(most as u64)
     }
 }
-
-/// About sixteen rounds count.
-const CHANCE_GAIN: f64 = 1.0 / 16.0;
 
 /// By how much the fastest packets of successive rounds differ, where delays vary without any queue.
 #[derive(Debug, Default)]
@@ -276,7 +279,7 @@ mod tests {
 
     fn is_lossy(acked: u64, lost: u64, min_rtt: Duration) -> bool {
         let round = Round { acked, lost, min_rtt: Some(min_rtt), ..Round::default() };
-        round.is_lossy(1000, RTT, &ChanceLoss::default())
+        round.is_lossy(1000, RTT, &ChanceLoss::over(16))
     }
 
     #[test]
@@ -291,7 +294,7 @@ mod tests {
     fn without_a_queue_only_heavy_loss_is_congestion() {
         assert!(!is_lossy(90_000, 10_000, RTT), "10 %");
         assert!(is_lossy(80_000, 20_000, RTT), "20 %");
-        assert!(!Round::default().is_lossy(1000, RTT, &ChanceLoss::default()), "nothing sent");
+        assert!(!Round::default().is_lossy(1000, RTT, &ChanceLoss::over(16)), "nothing sent");
     }
 
     /// The variation and the alternation of rounds whose smallest round trips are these, in milliseconds.

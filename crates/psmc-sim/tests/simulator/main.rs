@@ -2,6 +2,7 @@
 //!
 //! One program: each of several would be checked and linked by itself, with a world of its own.
 
+mod alone;
 mod floods;
 mod further;
 mod hosts;

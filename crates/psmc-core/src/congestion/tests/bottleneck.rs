@@ -90,6 +90,10 @@ impl Sim {
         self.link.rate = rate;
     }
 
+    pub(super) fn set_loss(&mut self, per_mille: u64) {
+        self.link.loss = per_mille;
+    }
+
     pub(super) fn set_rtt(&mut self, rtt: Duration) {
         self.link.rtt = rtt;
     }

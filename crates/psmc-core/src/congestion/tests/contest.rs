@@ -40,6 +40,22 @@ fn yields_the_queue_when_the_others_are_gone() {
     }
 }
 
+/// Where nobody keeps a queue and more is lost than a window that gives way at each loss can bear, it does not take trials to see
+/// that it is ours alone that leaves the path idle.
+#[test]
+fn a_contest_ends_where_no_queue_is_left() {
+    for (mbit, rtt) in [(10, 40), (50, 20), (20, 100)] {
+        let (rate, rtt) = (mbit * MBIT, Duration::from_millis(rtt));
+        let mut sim = contested(rate, rtt, 2);
+        sim.run_until(30.0);
+        sim.flows[1].backlog = Some(0);
+        sim.set_loss(20);
+        sim.run_until(34.0);
+        let alone = sim.run_until(39.0);
+        assert!(alone.utilisation >= 0.85, "{mbit} Mb/s: {alone:?}");
+    }
+}
+
 /// It looks as if others kept a queue, for ten seconds and more, and some is lost meanwhile.
 #[test]
 fn a_path_that_becomes_longer_keeps_a_short_queue() {

@@ -17,7 +17,7 @@ use super::{AckSample, Controller};
 #[derive(Debug)]
 pub(crate) struct Contest {
     signs: Signs,
-    /// What is lost while no queue overflows.
+    /// The share that is lost while no queue overflows.
     stray: ChanceLoss,
     /// What a contest goes by.
     cubic: Option<Cubic>,
@@ -113,7 +113,8 @@ impl Contest {
     }
 
     /// Whether others could keep a queue on a path that holds `held` datagrams together with it. At the share of them that is lost
-    /// anyhow a sender that only losses stop has a window of sqrt(3/2p) on average (RFC 9438 §5.1, Reno's).
+    /// anyhow a sender that only losses stop has a window of sqrt(3/2p) on average (Reno's: Mathis et al., The Macroscopic Behavior of
+    /// the TCP Congestion Avoidance Algorithm, 1997).
     pub(crate) fn is_possible(&self, held: u64) -> bool {
         let share = self.stray.share();
         share < MOST_STRAY && share * (held as f64 / SHARERS).powi(2) < 1.5
@@ -159,7 +160,7 @@ impl Contest {
     fn judge_vacancy(&mut self, is_queued: bool, now: Instant) {
         self.vacant_rounds = if is_queued { 0 } else { self.vacant_rounds + 1 };
         if self.vacant_rounds >= VACANT_ROUNDS {
-            (self.cubic, self.ended) = (None, Some(now));
+            self.end(now);
         }
     }
 
@@ -171,9 +172,13 @@ impl Contest {
         self.tried = Some(now);
         let is_longer = self.flat_trials >= FLAT_TRIALS;
         if self.clear_trials >= CLEAR_TRIALS || is_longer {
-            (self.cubic, self.ended) = (None, Some(now));
+            self.end(now);
             self.base = self.base.filter(|_| !is_longer);
         }
+    }
+
+    fn end(&mut self, now: Instant) {
+        (self.cubic, self.ended) = (None, Some(now));
     }
 
     pub(crate) fn on_ack(&mut self, sample: &AckSample, now: Instant) {
@@ -301,7 +306,7 @@ const FLAT_TRIALS: u32 = 3;
 /// So many rounds without a queue, which nobody has drained, show that nobody keeps one.
 const VACANT_ROUNDS: u32 = 8;
 
-/// What is lost anyhow is seldom: so many rounds tell how seldom.
+/// Of rounds of a hundred datagrams one in ten meets a loss of 0.1 %: so many tell how much is lost.
 const STRAY_ROUNDS: u32 = 64;
 
 /// Where more is lost anyhow, on whatever path, nobody keeps a queue.

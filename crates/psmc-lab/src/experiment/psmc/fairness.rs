@@ -52,11 +52,11 @@ fn shares(setup: &mut Setup<'_>, sharing: &Sharing, seeds: [f64; 4]) -> Vec<Row>
             continue;
         }
         let seconds = setup.seconds(30);
-        let mut run = |number| {
+        let run = |number| {
             let name = format!("{congestion}-{number}");
             setup.run(&name, &sharing.scenario(&name, congestion, number, seconds))
         };
-        let runs: Vec<_> = (1..=RUNS).map(&mut run).collect();
+        let runs: Vec<_> = (1..=RUNS).map(run).collect();
         for ((label, link), seed) in ways {
             let ours = runs.iter().map(|results| rate(results.as_ref()?, &link, f64::from(seconds) / 3.0));
             rows.push(Figure::new(label, "Mb/s", median(ours)).seed(seed).near(seed, TOLERANCE));

@@ -11,6 +11,7 @@ pub use constraints::{Constraints, ProblemError};
 pub use objective::Objective;
 pub(crate) use objective::pairs;
 pub use score::Score;
+pub(crate) use score::rounded;
 
 /// A pool, an objective and constraints. Whatever speaks of a set means candidates by number, in ascending order.
 #[derive(Clone, Debug)]

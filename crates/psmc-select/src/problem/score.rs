@@ -82,11 +82,13 @@ impl Problem {
         Score(match self.objective {
             Objective::Bandwidth => [mbps, count, latency],
             Objective::Latency => [mbps, latency, count],
-            Objective::Jointness(_) => [mbps, disjointness, count],
-            Objective::Weighted { .. } => [self.alpha() * mbps + mean(disjointness, size), count, 0.0],
+            Objective::Jointness(_) => [mbps, rounded(disjointness), count],
+            Objective::Weighted { .. } => {
+                [rounded(self.alpha() * mbps + mean(disjointness, size)), count, 0.0]
+            }
             Objective::SeedWeighted { .. } => {
                 let others = -count - 1.0;
-                [others * self.alpha() * mbps + 2.0 * disjointness, count, 0.0]
+                [rounded(others * self.alpha() * mbps + 2.0 * disjointness), count, 0.0]
             }
         })
     }
@@ -102,6 +104,13 @@ impl Problem {
         let sum = set.iter().map(|member| self.width(*member).bits_per_second()).sum();
         Bandwidth::from_bits_per_second(sum)
     }
+}
+
+/// A sum of fractions to a millionth, without what the order of its terms made of the last bits. What is equal is equal then,
+/// and the next number decides; and a bound, which adds up in another order, is no less than what it bounds.
+pub(crate) fn rounded(sum: f64) -> f64 {
+    const PARTS: f64 = 1_048_576.0;
+    (sum * PARTS).round() / PARTS
 }
 
 /// Of pairs; a single path is disjoint from nothing.

@@ -1,6 +1,6 @@
 //! How good a selection can become at best: what branch and bound prunes by.
 
-use crate::problem::pairs;
+use crate::problem::{pairs, rounded};
 use crate::{Bandwidth, Objective, Problem, Score};
 
 /// Bounds for selections of one size.
@@ -78,7 +78,7 @@ impl<'a> Bounds<'a> {
         };
         let per_mbps = own * problem.alpha();
         let sum = pair * self.disjointness(partial, |number| per_mbps * problem.width(number).mbps() / pair);
-        Score([per_mbps * flow.mbps() + sum, -(self.size as f64), 0.0])
+        Score([rounded(per_mbps * flow.mbps() + sum), -(self.size as f64), 0.0])
     }
 
     /// A bound of Σ disjointness over all pairs of a completion, plus what each new candidate has on its own.

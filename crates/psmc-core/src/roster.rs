@@ -83,6 +83,8 @@ struct Note {
     /// Bytes per second.
     rate: u64,
     round_trip: Option<Duration>,
+    /// How much longer than that it is at times.
+    lateness: Duration,
     /// The largest one-way delay of late, microseconds on the session's relative scale.
     delay_us: Option<i32>,
 }
@@ -228,6 +230,7 @@ impl Roster {
             let notes = || candidates.iter().map(|index| notes[index]);
             Service {
                 round_trip: notes().filter_map(|note| note.round_trip).max().unwrap_or_default(),
+                hold: notes().map(|note| note.lateness).max().unwrap_or_default(),
                 rate: notes().map(|note| note.rate).fold(0, u64::saturating_add),
             }
         })
@@ -306,7 +309,8 @@ impl Roster {
             shrunk: path.mtu.has_shrunk(),
             carried: path.needs_carrier(),
         };
-        let note = Note { kinds, rank: path.rank(), rate, round_trip, delay_us };
+        let lateness = path.rtt.lateness();
+        let note = Note { kinds, rank: path.rank(), rate, round_trip, lateness, delay_us };
         let before = std::mem::replace(&mut self.notes[index], note);
         if kinds != before.kinds {
             self.active.set(index, kinds.active);

@@ -14,6 +14,13 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// to delay.
 const ROUND_TRIPS_PER_TARGET: u32 = 2;
 
+/// And so often the time for which the far end holds packets back. Meanwhile nothing is acknowledged, and the paths live of
+/// the queue; then all is at once, and what answers to it is a queue of the same length.
+const HOLDS_PER_TARGET: u32 = 2;
+
+/// Memory for twice the target: a queue that is longer for a while is CoDel's to judge.
+const TARGETS_PER_ROOM: u32 = 2;
+
 /// Bytes of four full-size packets. TCP takes three acknowledgements beyond a loss for the loss (RFC 5681
 /// §3.2): a drop among fewer packets costs a time-out, which is worse than this queue.
 ///
@@ -55,6 +62,8 @@ const MAX_TURN: i32 = 128 << 10;
 pub(crate) struct Service {
     /// The round trip of the slowest path in use, as it is as a rule.
     pub(crate) round_trip: Duration,
+    /// For how long the far end may hold packets back until an earlier one has come.
+    pub(crate) hold: Duration,
     /// Bytes per second of all paths in use.
     pub(crate) rate: u64,
 }
@@ -113,16 +122,17 @@ impl Params {
     pub(super) fn set_service(&mut self, service: &Service, now: Instant) {
         // Flows have at least this round trip. The interval must not be shorter, and most round trips are
         // shorter than 100 ms (RFC 8289 §4.2).
-        self.interval = service.round_trip.max(INTERVAL);
-        self.target = (service.round_trip / ROUND_TRIPS_PER_TARGET).max(TARGET);
+        self.interval = (service.round_trip + service.hold).max(INTERVAL);
+        let target = service.round_trip / ROUND_TRIPS_PER_TARGET + service.hold * HOLDS_PER_TARGET;
+        self.target = target.max(TARGET);
         // Where packets are far apart those who send hear of each of them as rarely.
         self.unfed = service.time_of(self.min_backlog).max(self.interval / UNFED);
         self.turn = i32::try_from(service.carries_in(TURN))
             .unwrap_or(MAX_TURN)
             .clamp(self.mtu, MAX_TURN.max(self.mtu));
-        // A queue of what the paths hold fills them whatever those who send do after a drop.
-        self.room =
-            usize::try_from(service.carries_in(service.round_trip)).unwrap_or(usize::MAX).max(MIN_ROOM);
+        self.room = usize::try_from(service.carries_in(target * TARGETS_PER_ROOM))
+            .unwrap_or(usize::MAX)
+            .max(MIN_ROOM);
         let known = *self.rate.get_or_insert(service.rate);
         if service.rate > known + known / GROWTH {
             self.rate = Some(service.rate);

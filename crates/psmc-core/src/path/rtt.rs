@@ -56,6 +56,12 @@ impl RttEstimator {
         self.smoothed.map(|s| s.variation)
     }
 
+    /// By how much the latest samples exceed the mean: four mean deviations, which timers allow for too (RFC 9002 §6.2.1), but no
+    /// more than the mean itself.
+    pub(crate) fn lateness(&self) -> Duration {
+        self.smoothed.map(|s| (4 * s.variation).min(s.mean)).unwrap_or_default()
+    }
+
     /// The smallest sample of the last 8 to 10 s. It is forgotten because routes change under a path.
     pub(crate) fn min(&self) -> Option<Duration> {
         self.min.get()
@@ -87,6 +93,17 @@ mod tests {
         rtt.update(ms(190), ms(10), now);
         assert_eq!(rtt.smoothed(), Some(ms(110)));
         assert_eq!(rtt.variation(), Some((ms(50) * 3 + ms(80)) / 4));
+    }
+
+    #[test]
+    fn the_latest_are_four_deviations_late_or_once_the_mean() {
+        let now = Instant::now();
+        let mut rtt = RttEstimator::default();
+        assert_eq!(rtt.lateness(), Duration::ZERO);
+        rtt.update(ms(100), ms(0), now);
+        assert_eq!(rtt.lateness(), ms(100), "half of the first sample is its deviation");
+        (0..100).for_each(|n| rtt.update(ms(95 + n % 2 * 10), ms(0), now));
+        assert!((ms(19)..ms(22)).contains(&rtt.lateness()), "{:?}", rtt.lateness());
     }
 
     #[test]

@@ -151,12 +151,12 @@ impl Session {
         self.unplaced = Some(self.unplaced(now));
     }
 
-    /// What the queue drains into, as flows see it: where packets are lost by chance and sent again, a flow that waits for its
-    /// order has twice the round trip of the paths.
+    /// What the queue drains into, as flows see it: where packets are lost by chance, what comes after them waits a round trip
+    /// at the far end, until they are sent again.
     fn service(&mut self) -> Service {
         let mut service = self.paths.service();
         if self.coder.is_any_lossy() {
-            service.round_trip *= 2;
+            service.hold = service.hold.max(service.round_trip);
         }
         service
     }

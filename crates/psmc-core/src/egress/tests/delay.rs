@@ -22,6 +22,8 @@ struct Sender {
     bucket: u16,
     ecn: u8,
     round_trip: Duration,
+    /// For how long the far end holds back what comes, until it lets all of it go.
+    hold: Duration,
     window: f64,
     /// Packets by which the window grows in a round trip.
     growth: f64,
@@ -41,6 +43,7 @@ impl Sender {
             bucket,
             ecn,
             round_trip,
+            hold: Duration::ZERO,
             window: fills,
             growth: (fills / ROUNDS_TO_DOUBLE).max(1.0),
             in_flight: 0,
@@ -74,7 +77,9 @@ impl Sender {
         let lost = number_of(packet) - self.expected;
         self.expected = number_of(packet) + 1;
         let congested = lost > 0 || packet.packet.packet()[1] == 0b11;
-        self.acks.push_back((now + self.round_trip, 1 + lost as usize, congested));
+        let comes = now + self.round_trip;
+        let with_others = self.acks.back().map(|(at, ..)| *at).filter(|at| *at >= comes);
+        self.acks.push_back((with_others.unwrap_or(comes + self.hold), 1 + lost as usize, congested));
     }
 }
 
@@ -159,7 +164,7 @@ fn a_long_round_trip_is_given_the_time_it_takes() {
     let use_of_link = |told: bool| {
         let mut bench = Bench::new(MTU);
         if told {
-            bench.queue.set_service(&Service { round_trip, rate: 1 }, bench.now);
+            bench.queue.set_service(&Service { round_trip, hold: Duration::ZERO, rate: 1 }, bench.now);
         }
         let mut outcome = run(&mut [Sender::new(1, 0, round_trip)], &mut bench);
         (outcome.utilisation(), outcome.quantile(50))
@@ -167,6 +172,20 @@ fn a_long_round_trip_is_given_the_time_it_takes() {
     let ((told, wait), (untold, _)) = (use_of_link(true), use_of_link(false));
     assert!(told > untold, "{told} with the round trip known, {untold} without");
     assert!(wait < round_trip * 3 / 5, "half of the packets waited {wait:?} or longer");
+}
+
+#[test]
+fn a_far_end_that_holds_packets_back_leaves_the_link_full() {
+    let (round_trip, hold) = (Duration::from_millis(50), Duration::from_millis(50));
+    let use_of_link = |told: Duration| {
+        let mut bench = Bench::new(MTU);
+        bench.queue.set_service(&Service { round_trip, hold: told, rate: 1_400_000 }, bench.now);
+        let mut outcome = run(&mut [Sender { hold, ..Sender::new(1, 0, round_trip) }], &mut bench);
+        (outcome.utilisation(), outcome.quantile(50))
+    };
+    let ((told, wait), (untold, _)) = (use_of_link(hold), use_of_link(Duration::ZERO));
+    assert!(told > 0.995 && untold < 0.99, "{told} with the time known, {untold} without");
+    assert!(wait < round_trip / 2 + 2 * hold, "half of the packets waited {wait:?} or longer");
 }
 
 #[test]
@@ -229,7 +248,10 @@ fn no_queue_is_judged_while_the_rate_of_the_paths_grows() {
                 bench.queue.on_paths_changed();
             }
             bench.now += SERVICE;
-            bench.queue.set_service(&Service { round_trip: SERVICE, rate: rate(tenth) }, bench.now);
+            bench.queue.set_service(
+                &Service { round_trip: SERVICE, hold: Duration::ZERO, rate: rate(tenth) },
+                bench.now,
+            );
             (0..2).for_each(|_| bench.push(1, step, LEN));
             bench.pop();
         }
@@ -246,9 +268,9 @@ fn no_queue_is_judged_while_the_rate_of_the_paths_grows() {
 fn a_queue_has_the_room_of_what_the_paths_hold() {
     const BUFFER: usize = 2048;
     // What waits after far too much has come, beside paths of this rate and round trip.
-    let waiting = |rate: u64, round_trip: Duration| {
+    let waiting = |rate: u64, round_trip: Duration, hold: Duration| {
         let mut bench = Bench::new(MTU);
-        bench.queue.set_service(&Service { round_trip, rate }, bench.now);
+        bench.queue.set_service(&Service { round_trip, hold, rate }, bench.now);
         for number in 0..10_000 {
             let packet = queued(1, number, LEN, BUFFER, bench.now);
             bench.queue.push(packet, &mut bench.pool);
@@ -256,9 +278,11 @@ fn a_queue_has_the_room_of_what_the_paths_hold() {
         bench.queue.len() * BUFFER
     };
     let millisecond = Duration::from_millis(1);
-    assert_eq!(waiting(1_000_000, millisecond), 1 << 20, "a slow or a short path");
-    assert_eq!(waiting(500_000_000, 8 * millisecond), 4_000_000 / BUFFER * BUFFER, "what it holds");
-    assert_eq!(waiting(500_000_000, 100 * millisecond), 4096 * BUFFER, "the bound for all");
+    let room = |bytes: usize| bytes / BUFFER * BUFFER;
+    assert_eq!(waiting(1_000_000, millisecond, Duration::ZERO), 1 << 20, "a slow or a short path");
+    assert_eq!(waiting(500_000_000, 8 * millisecond, Duration::ZERO), room(4_000_000), "what it holds");
+    assert_eq!(waiting(500_000_000, 4 * millisecond, millisecond), room(4_000_000), "and what is held back");
+    assert_eq!(waiting(500_000_000, 100 * millisecond, Duration::ZERO), 4096 * BUFFER, "the bound for all");
 }
 
 #[test]
@@ -266,7 +290,7 @@ fn flows_take_longer_turns_where_paths_are_fast() {
     // How many packets of a flow leave before one of another does.
     let turn = |rate: u64| {
         let mut bench = Bench::new(MTU);
-        bench.queue.set_service(&Service { round_trip: SERVICE, rate }, bench.now);
+        bench.queue.set_service(&Service { round_trip: SERVICE, hold: Duration::ZERO, rate }, bench.now);
         for number in 0..150 {
             bench.push(1, number, LEN);
             bench.push(2, number, LEN);
@@ -286,7 +310,8 @@ fn a_turn_ends_with_a_packet_that_was_cut() {
     // and what is overdrawn is paid for later.
     for (pieces, expected) in [(1, 12), (20, 20), (40, 23)] {
         let mut bench = Bench::new(MTU);
-        let service = Service { round_trip: Duration::from_millis(10), rate: 62_500_000 };
+        let service =
+            Service { round_trip: Duration::from_millis(10), hold: Duration::ZERO, rate: 62_500_000 };
         bench.queue.set_service(&service, bench.now);
         for bucket in [1, 2] {
             for number in 0..280 {

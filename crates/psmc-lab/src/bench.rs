@@ -26,6 +26,10 @@ pub(crate) struct BenchArgs {
     /// Leave each scenario, its results and its logs in this directory
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Take what --keep has left of an earlier run of the same scenario, instead of running it again: so what takes hours goes
+    /// on after an interruption. Of which build of the programs that was is not known
+    #[arg(long, requires = "keep")]
+    resume: bool,
     /// Print the scenarios instead of running them
     #[arg(long)]
     print_scenario: bool,
@@ -87,6 +91,11 @@ impl Bench {
         }
         let directory = self.args.keep.as_ref().map(|keep| keep.join(name));
         if let Some(directory) = &directory {
+            if self.args.resume
+                && let Some(results) = kept(directory, text)
+            {
+                return Ok(Some(results));
+            }
             keep(directory, text)?;
         }
         let scenario = Scenario::parse(text, Path::new(name)).map_err(BenchError::Scenario)?;
@@ -133,8 +142,23 @@ impl Runner for Bench {
 
 fn keep(directory: &Path, text: &str) -> Result<(), BenchError> {
     let file = directory.join("scenario.toml");
-    let written = fs::create_dir_all(directory).and_then(|()| fs::write(&file, text));
-    written.map_err(|source| BenchError::Keep { path: file, source })
+    let write = || {
+        fs::create_dir_all(directory)?;
+        // What is there is of another run, and this one may leave none.
+        match fs::remove_file(directory.join("results.json")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        fs::write(&file, text)
+    };
+    write().map_err(|source| BenchError::Keep { path: file.clone(), source })
+}
+
+/// The results of the same scenario, if all of them were written.
+fn kept(directory: &Path, text: &str) -> Option<Results> {
+    let scenario = fs::read_to_string(directory.join("scenario.toml")).ok()?;
+    let results = fs::read(directory.join("results.json")).ok()?;
+    if scenario == text { serde_json::from_slice(&results).ok() } else { None }
 }
 
 /// The goodput of every stream that has one, what kept a stream from its end, and why not to trust any of it.
@@ -149,4 +173,30 @@ fn summary(results: &Results) -> String {
 /// Shows progress. If standard error is gone there is nobody left to tell.
 fn say(text: &str) {
     drop(writeln!(io::stderr(), "{text}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_taken_again_only_of_the_same_scenario_and_whole() {
+        let directory = tempfile::tempdir().expect("there is room");
+        let directory = directory.path().join("baseline-cubic-psmc-1");
+        assert_eq!(kept(&directory, "a"), None, "nothing was run");
+        keep(&directory, "a").expect("it can be written");
+        assert_eq!(kept(&directory, "a"), None, "it did not end");
+        let results: Results = serde_json::from_value(serde_json::json!({
+            "scenario": "a", "mode": "real", "seed": 1, "duration_s": 10.0, "traffic": [], "links": [], "paths": [],
+            "programs": [], "events": [], "checks": [], "warnings": [],
+        }))
+        .expect("these are all");
+        let file = directory.join("results.json");
+        report::write_json(&results, &file).expect("it can be written");
+        assert_eq!((kept(&directory, "a"), kept(&directory, "b")), (Some(results), None));
+        fs::write(&file, "{").expect("it can be written");
+        assert_eq!(kept(&directory, "a"), None, "it was interrupted");
+        keep(&directory, "b").expect("it can be written");
+        assert!(!file.exists(), "what follows may fail");
+    }
 }

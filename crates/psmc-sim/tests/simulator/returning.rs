@@ -52,7 +52,7 @@ fn course(rates: &[u64], links: &[[LinkConfig; 2]], control: CongestionControl, 
 
 /// The courses with several seeds and inner congestion controls.
 fn courses(rates: &[u64], links: &[[LinkConfig; 2]]) -> Vec<(String, Course)> {
-    let each = [1, 2, 3]
+    let each = [1, 2, 3, 4, 5]
         .into_iter()
         .flat_map(|seed| [CongestionControl::Cubic, CongestionControl::Reno].map(|control| (seed, control)));
     each.map(|(seed, control)| (format!("seed {seed}, {control:?}"), course(rates, links, control, seed)))
@@ -76,14 +76,18 @@ impl Course {
 fn a_short_path_that_is_back_is_in_full_use_at_once() {
     let rates = [40, 30, 20];
     let links = rates.map(|mbit| link(mbit, Duration::from_micros(100)));
-    for (what, course) in courses(&rates, &links) {
+    let courses = courses(&rates, &links);
+    for (what, course) in &courses {
         assert!(course.used_of(0, 0) >= 0.9, "{what}: {:.1?}", course.carried);
         for step in 0..STEPS {
             let least = (1..rates.len()).map(|link| course.used_of(link, step)).fold(1.0, f64::min);
-            let all_used = step == 0 || course.used(step) >= 0.95;
-            assert!(least >= 0.85 && all_used, "{what}, step {step}: {:.1?}", course.carried);
+            let all_used = step == 0 || course.used(step) >= 0.94;
+            assert!(least >= 0.8 && all_used, "{what}, step {step}: {:.1?}", course.carried);
         }
     }
+    let used = courses.iter().flat_map(|(_, course)| (1..STEPS).map(|step| course.used(step)));
+    let mean = used.sum::<f64>() / (courses.len() * (STEPS - 1)) as f64;
+    assert!(mean >= 0.99, "{mean} as a rule");
 }
 
 /// Here an inner flow that has filled one path has not enough on its way for two: it has to grow first.

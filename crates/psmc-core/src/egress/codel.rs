@@ -18,7 +18,8 @@ const ROUND_TRIPS_PER_TARGET: u32 = 2;
 /// the queue; then all is at once, and what answers to it is a queue of the same length.
 const HOLDS_PER_TARGET: u32 = 2;
 
-/// Memory for twice the target: a queue that is longer for a while is CoDel's to judge.
+/// Memory for twice the target, which is what the paths hold where nothing is held back: a queue that is longer than the target for
+/// a while is CoDel's to judge.
 const TARGETS_PER_ROOM: u32 = 2;
 
 /// Bytes of four full-size packets. TCP takes three acknowledgements beyond a loss for the loss (RFC 5681

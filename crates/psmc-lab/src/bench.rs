@@ -85,17 +85,18 @@ impl Bench {
         self.failed == 0 && !self.interrupted
     }
 
+    /// What an earlier run of this scenario has left, if that is to be taken.
+    fn earlier(&self, name: &str, text: &str) -> Option<Results> {
+        let directory = self.args.keep.as_ref().filter(|_| self.args.resume && !self.args.print_scenario)?;
+        kept(&directory.join(name), text)
+    }
+
     fn attempt(&self, name: &str, text: &str) -> Result<Option<Results>, BenchError> {
         if self.args.print_scenario {
             return print(&format!("# {name}\n{text}\n")).map(|()| None).map_err(BenchError::Print);
         }
         let directory = self.args.keep.as_ref().map(|keep| keep.join(name));
         if let Some(directory) = &directory {
-            if self.args.resume
-                && let Some(results) = kept(directory, text)
-            {
-                return Ok(Some(results));
-            }
             keep(directory, text)?;
         }
         let scenario = Scenario::parse(text, Path::new(name)).map_err(BenchError::Scenario)?;
@@ -121,9 +122,13 @@ impl Runner for Bench {
         }
         self.started += 1;
         let place = self.total.map_or_else(String::new, |total| format!("/{total}"));
-        let outcome = self.attempt(name, scenario);
-        let say = |what: &str| say(&format!("[{}{place}] {name}: {what}", self.started));
-        match outcome {
+        let number = self.started;
+        let say = |what: &str| say(&format!("[{number}{place}] {name}: {what}"));
+        if let Some(results) = self.earlier(name, scenario) {
+            say(&format!("{}, as it was kept", summary(&results)));
+            return Some(results);
+        }
+        match self.attempt(name, scenario) {
             Ok(results) => {
                 if let Some(results) = &results {
                     say(&summary(results));

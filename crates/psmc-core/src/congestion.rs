@@ -5,6 +5,7 @@
 //! [`CongestionConfig`], which people fill in, counts bits.
 
 mod contest;
+mod crowd;
 mod cubic;
 mod filter;
 mod fixed;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::cubic::Cubic;
 use super::filter::FILTER_ROUNDS;
 use super::phase::{ACK_DELAY, CRUISE_ROUNDS, Phase};
-use super::round::{ChanceLoss, Steadiness};
+use super::round::{ChanceLoss, Lowest, Steadiness, is_drained};
 use super::{AckSample, Controller};
 
 /// Whether others keep the bottleneck's queue, and the window to hold against them meanwhile.
@@ -14,6 +14,9 @@ use super::{AckSample, Controller};
 /// probe puts there: it is kept by senders that only losses stop. Who goes on to make room for those gets what they leave,
 /// where queues are long; where they are short, who always comes back with all of a known rate leaves them next to nothing. So
 /// the window is CUBIC's as long as they are there, which is tried from time to time.
+///
+/// Where all are of this kind, each takes the others for somebody who keeps a queue. So trials follow on the smallest round trip that
+/// was seen since the last one, which everybody sees at the same time: after a while all try at once, and see that nobody is there.
 #[derive(Debug)]
 pub(crate) struct Contest {
     signs: Signs,
@@ -24,13 +27,21 @@ pub(crate) struct Contest {
     /// The round trip without a queue as it was when the contest began, which nobody sees meanwhile, and when it ended.
     base: Option<Duration>,
     ended: Option<Instant>,
-    /// When it was last tried whether the others are still there.
+    /// When it was last tried whether the others are still there, and whether it is being tried.
     tried: Option<Instant>,
-    /// Trials in a row that found nobody, and in which the round trip did not grow with our window.
+    trying: bool,
+    /// The smallest round trips since trials began: since the last one, and since the last that was not to confirm another.
+    dip: Lowest,
+    valley: Lowest,
+    /// Trials in a row that found nobody, that found others, and in which the round trip did not grow with our window.
     clear_trials: u32,
+    kept_trials: u32,
     flat_trials: u32,
-    /// Rounds in a row, since the last trial, that met no queue although nothing was done to take one away.
+    /// Whether it has ended because of the first of these.
+    was_left: bool,
+    /// Rounds in a row, since the last trial, that met no queue although nothing was done to take one away, and since when.
     vacant_rounds: u32,
+    vacant_since: Option<Instant>,
 }
 
 impl Default for Contest {
@@ -42,9 +53,15 @@ impl Default for Contest {
             base: None,
             ended: None,
             tried: None,
+            trying: false,
+            dip: Lowest::default(),
+            valley: Lowest::default(),
             clear_trials: 0,
+            kept_trials: 0,
             flat_trials: 0,
+            was_left: false,
             vacant_rounds: 0,
+            vacant_since: None,
         }
     }
 }
@@ -70,7 +87,24 @@ impl Contest {
         self.cubic.as_ref().map(Cubic::pacing_rate)
     }
 
+    /// Whether it is being tried whether the others are still there.
+    pub(crate) fn is_trying(&self) -> bool {
+        self.trying
+    }
+
+    /// Whether a contest has ended, since this was asked last, because nobody was there.
+    pub(crate) fn take_left(&mut self) -> bool {
+        std::mem::take(&mut self.was_left)
+    }
+
     pub(crate) fn on_phase(&mut self, phase: Phase) {
+        if self.is_on() && phase == Phase::Refresh {
+            self.trying = true;
+            self.dip = Lowest::default();
+            if self.clear_trials == 0 {
+                self.valley = Lowest::default();
+            }
+        }
         self.signs.on_phase(phase);
     }
 
@@ -95,10 +129,8 @@ impl Contest {
         if self.is_on() && self.signs.phase == Some(Phase::Compete) {
             self.judge_vacancy(least > base + own, now);
         }
-        let is_trial = self.is_on() && self.signs.phase == Some(Phase::Cruise) && self.signs.drained;
-        let is_certain = self.signs.seen && self.signs.risen;
-        if is_trial && (is_certain || number >= CRUISE_ROUNDS) {
-            self.judge_trial(now);
+        if self.trying && self.is_on() && self.signs.phase == Some(Phase::Cruise) {
+            self.judge_dip(number, base, now);
         }
     }
 
@@ -130,9 +162,28 @@ impl Contest {
         self.signs.sightings >= SIGHTINGS || self.signs.overflows >= OVERFLOWS
     }
 
-    /// Whether it is time to see whether the others are still there.
+    /// Whether it is time to see whether the others are still there. All who share a queue see about the same `round_trip`.
     pub(crate) fn is_trial_due(&self, round_trip: Duration, now: Instant) -> bool {
-        self.tried.is_none_or(|at| now > at + TRIAL_INTERVAL.max(TRIAL_INTERVAL_ROUNDS * round_trip))
+        if self.clear_trials > 0 {
+            return self.dip.at().is_none_or(|at| now > at + AGAIN.max(AGAIN_ROUNDS * round_trip));
+        }
+        let mut interval = TRIAL_INTERVAL;
+        if self.kept_trials >= KEPT_TRIALS {
+            interval *= 2;
+        }
+        while interval < TRIAL_INTERVAL_ROUNDS * round_trip {
+            interval *= 2;
+        }
+        let is_over = |since: Option<Instant>, time| since.is_none_or(|at| now > at + time);
+        is_over(self.valley.at().or(self.tried), interval) || is_over(self.tried, 2 * interval)
+    }
+
+    pub(crate) fn on_rtt(&mut self, rtt: Duration, now: Instant) {
+        self.dip.on_rtt(rtt, now);
+        self.valley.on_rtt(rtt, now);
+        if self.is_on() {
+            self.base = self.base.map(|base| base.min(rtt));
+        }
     }
 
     /// Begins with what the path delivers, or goes on after a trial.
@@ -148,9 +199,10 @@ impl Contest {
             cubic.adopt(rate, round_trip, now);
             self.cubic = Some(cubic);
             (self.base, self.ended) = (Some(base), None);
-            (self.clear_trials, self.flat_trials) = (0, 0);
+            (self.clear_trials, self.kept_trials, self.flat_trials) = (0, 0, 0);
+            self.valley = Lowest::default();
         }
-        self.tried = Some(now);
+        (self.tried, self.trying) = (Some(now), false);
         self.vacant_rounds = 0;
         self.signs.forget();
     }
@@ -158,21 +210,40 @@ impl Contest {
     /// Who keeps a queue leaves none only for as long as he takes to fill it again. Where there is none for longer, our own window
     /// is the only one, and what makes it small is not what others send.
     fn judge_vacancy(&mut self, is_queued: bool, now: Instant) {
+        if is_queued || self.vacant_rounds == 0 {
+            self.vacant_since = Some(now);
+        }
         self.vacant_rounds = if is_queued { 0 } else { self.vacant_rounds + 1 };
-        if self.vacant_rounds >= VACANT_ROUNDS {
+        let is_long = self.vacant_since.is_some_and(|at| now > at + VACANCY);
+        if is_long && self.vacant_rounds >= VACANT_ROUNDS {
             self.end(now);
+        }
+    }
+
+    /// The others have had the queue for themselves. Whether the round trip grows as our window does again is known from the trials
+    /// before, as a rule: it takes rounds to see.
+    fn judge_dip(&mut self, number: u32, base: Duration, now: Instant) {
+        let is_clear = self.dip.rtt().is_some_and(|least| is_drained(least, base));
+        self.signs.seen = !is_clear;
+        self.signs.risen |=
+            !is_clear && self.flat_trials == 0 && !self.kept_trials.is_multiple_of(RISE_TRIALS);
+        if is_clear || self.signs.risen || number >= CRUISE_ROUNDS {
+            self.judge_trial(now);
         }
     }
 
     /// Once more nobody may have been there by chance, just after everybody lost packets. On a path that has become longer it looks
     /// as if others kept a queue, but the link is not busy all the time, and the round trip does not grow with our window.
     fn judge_trial(&mut self, now: Instant) {
-        self.clear_trials = if self.signs.seen { 0 } else { self.clear_trials + 1 };
-        self.flat_trials = if self.signs.risen { 0 } else { self.flat_trials + 1 };
-        self.tried = Some(now);
+        let (seen, risen) = (self.signs.seen, self.signs.risen);
+        self.clear_trials = if seen { 0 } else { self.clear_trials + 1 };
+        self.kept_trials = if seen { self.kept_trials + 1 } else { 0 };
+        self.flat_trials = if risen { 0 } else { self.flat_trials + 1 };
+        (self.tried, self.trying) = (Some(now), false);
         let is_longer = self.flat_trials >= FLAT_TRIALS;
         if self.clear_trials >= CLEAR_TRIALS || is_longer {
             self.end(now);
+            self.was_left = !is_longer;
             self.base = self.base.filter(|_| !is_longer);
         }
     }
@@ -295,16 +366,28 @@ const SIGHTINGS: u32 = 8;
 const OVERFLOWS: u32 = 2;
 const OVERFLOW_MEMORY: Duration = Duration::from_secs(30);
 
-/// CUBIC's own periods are some seconds long. A trial costs a few rounds.
-const TRIAL_INTERVAL: Duration = Duration::from_secs(5);
-const TRIAL_INTERVAL_ROUNDS: u32 = 80;
+/// CUBIC's own periods are some seconds long. A trial costs a few rounds. Intervals are doubled only, so that those of all coincide:
+/// on long paths, and once so many trials in a row have seen others.
+const TRIAL_INTERVAL: Duration = Duration::from_secs(6);
+const TRIAL_INTERVAL_ROUNDS: u32 = 20;
+const KEPT_TRIALS: u32 = 2;
+
+/// What a trial finds is confirmed after so long, rather than with the next one: who has just come would be one behind, and go on
+/// when all others end. CUBIC's window has grown again by then.
+const AGAIN: Duration = Duration::from_millis(1500);
+const AGAIN_ROUNDS: u32 = 4;
+
+/// One in so many trials that see others also looks whether round trips grow with our window.
+const RISE_TRIALS: u32 = 4;
 
 /// How many trials in a row must agree that nobody is there, and that the path has become longer.
 const CLEAR_TRIALS: u32 = 2;
 const FLAT_TRIALS: u32 = 3;
 
-/// So many rounds without a queue, which nobody has drained, show that nobody keeps one.
+/// So many rounds without a queue, which nobody has drained, show that nobody keeps one, if they take longer than CUBIC does to fill a
+/// short one again after a loss.
 const VACANT_ROUNDS: u32 = 8;
+const VACANCY: Duration = Duration::from_secs(2);
 
 /// Of rounds of a hundred datagrams one in ten meets a loss of 0.1 %: so many tell how much is lost.
 const STRAY_ROUNDS: u32 = 64;

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::contest::Contest;
+use super::crowd::{Crowd, Load};
 use super::filter::MaxFilter;
 use super::phase::{ACK_DELAY, ALLOWANCE, CRUISE_ROUNDS, INITIAL_DATAGRAMS, Phase};
 use super::rate::ROUND_FLOOR;
@@ -18,10 +19,11 @@ use crate::windowed::WindowedMin;
 /// Drain ────(queue empty)─────────────> Cruise
 /// Cruise ───(some rounds; at once
 ///            if not confirmed)────────> Probe
-/// Cruise ───(best RTT long not seen)──> Refresh ──(two rounds)──> Cruise
+/// Cruise ───(best RTT long not seen,
+///            or to see who leaves)────> Refresh ──(two rounds)──> Cruise
 /// Probe ────(no growth, loss or mark)─> Drain, or Cruise where it met no queue
 /// Probe ────(growth)──────────────────> Probe, and if it grows again, or was not confirmed: Startup
-/// Cruise ───(others keep the queue)───> Compete ──(to see whether they are still there)──> Drain
+/// Cruise ───(others keep the queue)───> Compete ──(to see whether they are still there)──> Refresh
 /// any ──────(much slower than before)─> Drain
 /// ```
 ///
@@ -82,6 +84,9 @@ pub(crate) struct Model {
     slow_rounds: u32,
     lossy_rounds: u32,
     contest: Contest,
+    crowd: Crowd,
+    /// Whether no more than the window is in flight since it was made smaller.
+    has_vacated: bool,
 }
 
 impl Model {
@@ -118,6 +123,8 @@ impl Model {
             slow_rounds: 0,
             lossy_rounds: 0,
             contest: Contest::default(),
+            crowd: Crowd::default(),
+            has_vacated: false,
         }
     }
 
@@ -216,7 +223,15 @@ impl Model {
             self.contest.on_stray_loss(round.lost, round.acked + round.lost);
         }
         if let Some(least) = round.min_rtt.filter(|_| used) {
-            self.contest.on_round(self.phase_rounds, least, (base, own), now);
+            if !self.crowd.is_on() {
+                self.contest.on_round(self.phase_rounds, least, (base, own), now);
+            }
+            let load = Load { rate: rate.bytes_per_s, datagram_size: self.datagram_size };
+            self.crowd.on_round(self.phase_rounds, least, base, load, now);
+        }
+        if self.contest.take_left() || (self.phase == Phase::Cruise && self.crowd.is_seen()) {
+            let base = self.base_rtt();
+            self.crowd.begin(self.rate(), bytes_in(self.rate(), base + ACK_DELAY), base);
         }
         let keeps = rate.bytes_per_s >= percent(self.rate(), KEPT_PERCENT);
         let counts = keeps && !matches!(self.phase, Phase::Startup | Phase::Compete);
@@ -229,14 +244,14 @@ impl Model {
     fn next_phase(&self, grew: bool, limited: bool, now: Instant) -> Option<Phase> {
         match self.phase {
             Phase::Compete if !self.contest.is_on() => Some(Phase::Drain),
-            Phase::Compete if self.contest.is_trial_due(self.base_rtt(), now) => Some(Phase::Drain),
             Phase::Compete => None,
             Phase::Cruise if self.contest.is_on() => {
-                let is_over = !self.contest.is_trial_due(self.base_rtt(), now);
+                let is_over = !self.contest.is_trying();
                 (is_over || self.phase_rounds >= CRUISE_ROUNDS).then_some(Phase::Compete)
             }
             _ if self.slow_rounds >= FALL_ROUNDS => Some(Phase::Drain),
-            Phase::Cruise if self.is_contested(now) => Some(Phase::Compete),
+            Phase::Cruise if self.is_contested(now) || self.is_crowded_out() => Some(Phase::Compete),
+            Phase::Cruise if self.crowd.is_on() => None,
             Phase::Startup if self.lossy_rounds >= STARTUP_LOSSY_ROUNDS => Some(Phase::Drain),
             Phase::Startup if self.growth.stalled >= STARTUP_ROUNDS => Some(Phase::Drain),
             Phase::Startup if self.overflown || self.filled_rounds >= self.filled_limit() => {
@@ -254,7 +269,7 @@ impl Model {
             }
             Phase::Cruise if !self.confirmed && !limited => Some(Phase::Probe),
             Phase::Drain if self.phase_rounds >= DRAIN_ROUNDS => Some(Phase::Cruise),
-            Phase::Refresh if self.phase_rounds >= REFRESH_ROUNDS => Some(Phase::Cruise),
+            Phase::Refresh if self.phase_rounds >= self.refresh_rounds() => Some(Phase::Cruise),
             Phase::Startup | Phase::Probe | Phase::Cruise | Phase::Drain | Phase::Refresh => None,
         }
     }
@@ -263,13 +278,18 @@ impl Model {
         if self.phase == Phase::Startup {
             self.started_up = Some(now);
         }
+        let (base, shared) = (self.base_rtt(), self.crowd.found());
+        if self.phase == Phase::Refresh && !self.contest.is_on() {
+            self.crowd.on_refreshed(base, now);
+        }
         self.phase = phase;
         self.contest.on_phase(phase);
+        self.crowd.on_phase(phase);
         self.phase_rounds = 0;
         self.phase_began = Some(now);
         self.slow_rounds = 0;
         match phase {
-            Phase::Refresh => self.min_rtt_seen = Some(now),
+            Phase::Refresh => (self.min_rtt_seen, self.has_vacated) = (Some(now), false),
             Phase::Startup => {
                 self.confirmed = false;
                 self.growth = Growth::above(self.rate());
@@ -277,8 +297,8 @@ impl Model {
                 self.startup_window = held.max(INITIAL_DATAGRAMS * self.datagram_size);
             }
             Phase::Compete => {
-                let round_trips = (self.base_rtt(), self.smoothed_rtt);
-                self.contest.enter(self.rate(), round_trips, self.datagram_size, now);
+                let rate = self.rate().max(shared.unwrap_or(0));
+                self.contest.enter(rate, (base, self.smoothed_rtt), self.datagram_size, now);
                 self.loss_ceiling = u64::MAX;
             }
             // A probe that follows on growth goes on from there.
@@ -292,6 +312,8 @@ impl Model {
     fn notice_fall(&mut self, rate: &RateSample, queued: bool) {
         // What was sent in a round of a small window is delivered in the next.
         let throttled = matches!(self.phase, Phase::Drain | Phase::Refresh) || self.phase_rounds <= 1;
+        // Whose share of the path grows and shrinks makes room for others.
+        let throttled = throttled || self.crowd.is_on();
         let fell = !throttled && rate.bytes_per_s < percent(self.rate(), FALL_PERCENT);
         let loaded = queued || self.lossy_rounds > 0;
         self.slow_rounds = if fell && loaded { self.slow_rounds + 1 } else { 0 };
@@ -338,6 +360,8 @@ impl Model {
         self.round.min_rtt = Some(self.round.min_rtt.map_or(rtt, |least| least.min(rtt)));
         self.round.max_rtt = self.round.max_rtt.max(rtt);
         self.rise.on_ack(rtt, sample.acked_bytes, now);
+        self.crowd.on_rtt(rtt, now);
+        self.contest.on_rtt(rtt, now);
         self.round.rtt_samples += 1;
         let base = self.base_rtt();
         if rtt <= base + base / 16 + MIN_RTT_TOLERANCE {
@@ -348,7 +372,7 @@ impl Model {
     /// The round trip of the path under load, without a queue.
     fn base_rtt(&self) -> Duration {
         let seen = self.loaded_rtt.get().unwrap_or(self.min_rtt).max(self.min_rtt);
-        self.contest.base().map_or(seen, |base| base.min(seen))
+        self.crowd.base().or(self.contest.base()).map_or(seen, |base| base.min(seen))
     }
 
     /// The round trip that windows are made for. Packets whose delays vary stay longer on the path than the
@@ -386,8 +410,43 @@ impl Model {
     fn is_contested(&self, now: Instant) -> bool {
         self.contest.is_seen()
             && !self.is_unsteady()
-            && self.contest.is_possible(bytes_in(self.rate(), self.smoothed_rtt) / self.datagram_size)
+            && self.is_contest_possible()
             && self.lost_at.is_some_and(|at| now < at + LOSS_MEMORY)
+    }
+
+    /// Whether others keep a queue on a path which we would share with others who do not.
+    fn is_crowded_out(&self) -> bool {
+        self.crowd.is_crowded_out() && self.is_contest_possible()
+    }
+
+    fn is_contest_possible(&self) -> bool {
+        self.contest.is_possible(bytes_in(self.rate(), self.smoothed_rtt) / self.datagram_size)
+    }
+
+    /// Whether it is time to make the window smaller at once, as others who see the same queue do.
+    fn is_refresh_due(&self, now: Instant) -> bool {
+        match self.phase {
+            Phase::Compete => self.contest.is_on() && self.contest.is_trial_due(self.smoothed_rtt, now),
+            Phase::Cruise => !self.contest.is_on() && self.crowd.is_refresh_due(now),
+            Phase::Startup | Phase::Drain | Phase::Probe | Phase::Refresh => false,
+        }
+    }
+
+    /// What is left of the window meanwhile, percent. It takes little to see whether those leave who leave at the same time, and
+    /// who leaves much to others makes them look as if they did.
+    fn refresh_percent(&self) -> u64 {
+        if self.contest.is_on() {
+            85
+        } else if self.crowd.is_suspicious() {
+            75
+        } else {
+            50
+        }
+    }
+
+    /// Where every path of a group may send something the window may never be reached.
+    fn refresh_rounds(&self) -> u32 {
+        if self.has_vacated { REFRESH_ROUNDS } else { 2 * REFRESH_ROUNDS }
     }
 
     /// By how much the packets of a round may be late for what is ours, once the path has been drained.
@@ -452,6 +511,12 @@ impl Controller for Model {
             self.filter.update(rate);
             self.enter(Phase::Drain, now);
         }
+        if self.phase == Phase::Refresh && !self.has_vacated && sample.inflight <= self.window() {
+            (self.has_vacated, self.phase_rounds) = (true, 0);
+        }
+        if self.is_refresh_due(now) {
+            self.enter(Phase::Refresh, now);
+        }
         if self.phase == Phase::Drain && sample.inflight <= self.window() {
             self.enter(Phase::Cruise, now);
             self.contest.on_drained();
@@ -494,14 +559,23 @@ impl Controller for Model {
         if let Some(window) = self.contest.window().filter(|_| self.phase == Phase::Compete) {
             return window.max(least);
         }
-        let window = self.phase.window(self.rate(), self.base_rtt(), self.held_rtt()).min(self.loss_ceiling);
-        window.max(least)
+        let window = self.phase.window(self.rate(), self.base_rtt(), self.held_rtt());
+        let window = match self.phase {
+            Phase::Cruise => self.crowd.window().unwrap_or(window),
+            Phase::Refresh => percent(window, self.refresh_percent()),
+            Phase::Startup | Phase::Drain | Phase::Probe | Phase::Compete => window,
+        };
+        window.min(self.loss_ceiling).max(least)
     }
 
     fn pacing_rate(&self) -> u64 {
         let rate = match self.phase {
             Phase::Startup => self.startup_rate(),
             Phase::Compete => self.contest.pacing_rate().unwrap_or(self.rate()),
+            // It is the window that counts; what it holds is spread over the round trip.
+            Phase::Cruise if self.crowd.is_on() => {
+                percent(rate_over(self.crowd.window().unwrap_or(0), self.smoothed_rtt), 112)
+            }
             phase @ (Phase::Drain | Phase::Cruise | Phase::Probe | Phase::Refresh) => {
                 percent(self.rate(), phase.pacing_percent(self.phase_rounds, self.has_queue))
             }

@@ -15,7 +15,7 @@ pub(crate) enum Phase {
     Cruise,
     /// Sends more for a round, and waits a round to see whether it is delivered.
     Probe,
-    /// Halves the window, to see the round trip without any queue (`ProbeRTT`).
+    /// Makes the window smaller, to see the round trip without any queue (`ProbeRTT`).
     Refresh,
     /// Holds its own against others who keep a queue.
     Compete,
@@ -37,7 +37,7 @@ impl Phase {
     }
 
     /// The window in bytes for a path of `rate` bytes/s whose round trip is `base_rtt` at best under load, and
-    /// `held_rtt` as a rule.
+    /// `held_rtt` as a rule; of that of [`Phase::Refresh`] some is left out.
     pub(crate) fn window(self, rate: u64, base_rtt: Duration, held_rtt: Duration) -> u64 {
         let with = |slack| bytes_in(rate, held_rtt + slack);
         match self {
@@ -45,7 +45,7 @@ impl Phase {
             Self::Probe => percent(with(2 * ALLOWANCE), 125),
             Self::Startup | Self::Cruise | Self::Compete => with(ALLOWANCE),
             Self::Drain => bytes_in(rate, base_rtt + ACK_DELAY),
-            Self::Refresh => bytes_in(rate, base_rtt) / 2,
+            Self::Refresh => bytes_in(rate, base_rtt),
         }
     }
 

@@ -94,6 +94,31 @@ pub(crate) fn filled_rtt(min_rtt: Duration, jitter: Duration) -> Duration {
     min_rtt + (min_rtt / 8).max(FILLED_TOLERANCE) + 2 * jitter
 }
 
+/// Whether a path on which this was the smallest round trip for a while has been without a queue, `base` being its best.
+pub(crate) fn is_drained(least: Duration, base: Duration) -> bool {
+    least <= base + base / 16 + DRAINED_TOLERANCE
+}
+
+/// The smallest round trip since this was made, and when it was.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lowest(Option<(Duration, Instant)>);
+
+impl Lowest {
+    pub(crate) fn on_rtt(&mut self, rtt: Duration, now: Instant) {
+        if self.0.is_none_or(|(least, _)| rtt < least) {
+            self.0 = Some((rtt, now));
+        }
+    }
+
+    pub(crate) fn rtt(&self) -> Option<Duration> {
+        self.0.map(|(rtt, _)| rtt)
+    }
+
+    pub(crate) fn at(&self) -> Option<Instant> {
+        self.0.map(|(_, at)| at)
+    }
+}
+
 /// What the path loses whether there is a queue or not.
 #[derive(Debug)]
 pub(crate) struct ChanceLoss {
@@ -264,6 +289,9 @@ const WEIGHTY_DATAGRAMS: u64 = 2;
 
 /// `MIN_RTT_THRESH` of RFC 9406.
 const FILLED_TOLERANCE: Duration = Duration::from_millis(4);
+
+/// Hosts are late by so much, and packets of others stand between ours.
+const DRAINED_TOLERANCE: Duration = Duration::from_micros(2500);
 
 /// Shorter queues are no more than late acknowledgements.
 const STANDING_TOLERANCE: Duration = Duration::from_millis(2);

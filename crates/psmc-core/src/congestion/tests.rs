@@ -4,6 +4,7 @@ mod bottleneck;
 mod contest;
 mod cubic;
 mod flow;
+mod neighbours;
 
 use std::time::{Duration, Instant};
 

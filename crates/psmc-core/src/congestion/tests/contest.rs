@@ -5,9 +5,14 @@ use super::*;
 
 /// A link whose queue holds so many bandwidth-delay products, on which the model and CUBIC send.
 fn contested(rate: u64, rtt: Duration, products: u32) -> Sim {
+    contested_from(rate, rtt, products, [Duration::ZERO; 2])
+}
+
+/// The same where the two begin some time after the start.
+fn contested_from(rate: u64, rtt: Duration, products: u32, after: [Duration; 2]) -> Sim {
     let start = Instant::now();
     let link = Link { queue: products * rtt, ..Link::new(rate, rtt) };
-    Sim::new(link, vec![model(start), cubic(start)], start)
+    Sim::new(link, vec![model(start + after[0]), cubic(start + after[1])], start)
 }
 
 #[test]
@@ -15,14 +20,16 @@ fn takes_half_beside_cubic() {
     for (products, mbit, rtt) in [1, 2, 4].into_iter().flat_map(|products| {
         [(10, 40), (50, 20), (50, 40), (20, 100)].map(|(mbit, rtt)| (products, mbit, rtt))
     }) {
-        let mut sim = contested(mbit * MBIT, Duration::from_millis(rtt), products);
-        sim.run_until(20.0);
-        let before = [0, 1].map(|flow| sim.flows[flow].acked);
-        let measured = sim.run_until(140.0);
-        let [ours, others] = [0, 1].map(|flow| (sim.flows[flow].acked - before[flow]) as f64);
-        let share = ours / (ours + others);
-        let what = format!("{products} products, {mbit} Mb/s, {rtt} ms: {share} {measured:?}");
-        assert!((0.42..=0.62).contains(&share) && measured.utilisation >= 0.95, "{what}");
+        for after in [[0, 0], [5, 0], [0, 5]].map(|after| after.map(Duration::from_secs)) {
+            let mut sim = contested_from(mbit * MBIT, Duration::from_millis(rtt), products, after);
+            sim.run_until(20.0);
+            let before = [0, 1].map(|flow| sim.flows[flow].acked);
+            let measured = sim.run_until(140.0);
+            let [ours, others] = [0, 1].map(|flow| (sim.flows[flow].acked - before[flow]) as f64);
+            let share = ours / (ours + others);
+            let what = format!("{products} products, {mbit} Mb/s, {rtt} ms, {after:?}: {share} {measured:?}");
+            assert!((0.40..=0.60).contains(&share) && measured.utilisation >= 0.95, "{what}");
+        }
     }
 }
 

@@ -161,8 +161,8 @@ impl Crowd {
         (self.queued_rounds, self.left, self.kept) = (0, 0, 0);
     }
 
-    /// What looks like a queue are delays that vary, of which the path is never rid.
-    fn give_up(&mut self, now: Instant) {
+    /// What looks like a queue are delays that vary, of which the path is never rid, or one that nobody can hold his own in.
+    pub(crate) fn give_up(&mut self, now: Instant) {
         self.end();
         self.idle_for = (4 * self.idle_for).clamp(LEAST_IDLE, MOST_IDLE);
         self.idle_until = Some(now + self.idle_for);

@@ -229,14 +229,22 @@ impl Model {
             let load = Load { rate: rate.bytes_per_s, datagram_size: self.datagram_size };
             self.crowd.on_round(self.phase_rounds, least, base, load, now);
         }
-        if self.contest.take_left() || (self.phase == Phase::Cruise && self.crowd.is_seen()) {
-            let base = self.base_rtt();
-            self.crowd.begin(self.rate(), bytes_in(self.rate(), base + ACK_DELAY), base);
-        }
+        self.judge_crowd(now);
         let keeps = rate.bytes_per_s >= percent(self.rate(), KEPT_PERCENT);
         let counts = keeps && !matches!(self.phase, Phase::Startup | Phase::Compete);
         if self.overflown && counts && is_deep {
             self.contest.on_overflow(base, now);
+        }
+    }
+
+    /// Whether the others share the queue, or do not.
+    fn judge_crowd(&mut self, now: Instant) {
+        if self.crowd.is_crowded_out() && !self.is_contest_possible() {
+            self.crowd.give_up(now);
+        }
+        if self.contest.take_left() || (self.phase == Phase::Cruise && self.crowd.is_seen()) {
+            let base = self.base_rtt();
+            self.crowd.begin(self.rate(), bytes_in(self.rate(), base + ACK_DELAY), base);
         }
     }
 
@@ -250,7 +258,7 @@ impl Model {
                 (is_over || self.phase_rounds >= CRUISE_ROUNDS).then_some(Phase::Compete)
             }
             _ if self.slow_rounds >= FALL_ROUNDS => Some(Phase::Drain),
-            Phase::Cruise if self.is_contested(now) || self.is_crowded_out() => Some(Phase::Compete),
+            Phase::Cruise if self.is_contested(now) || self.crowd.is_crowded_out() => Some(Phase::Compete),
             Phase::Cruise if self.crowd.is_on() => None,
             Phase::Startup if self.lossy_rounds >= STARTUP_LOSSY_ROUNDS => Some(Phase::Drain),
             Phase::Startup if self.growth.stalled >= STARTUP_ROUNDS => Some(Phase::Drain),
@@ -414,11 +422,7 @@ impl Model {
             && self.lost_at.is_some_and(|at| now < at + LOSS_MEMORY)
     }
 
-    /// Whether others keep a queue on a path which we would share with others who do not.
-    fn is_crowded_out(&self) -> bool {
-        self.crowd.is_crowded_out() && self.is_contest_possible()
-    }
-
+    /// Whether others could keep a queue here.
     fn is_contest_possible(&self) -> bool {
         self.contest.is_possible(bytes_in(self.rate(), self.smoothed_rtt) / self.datagram_size)
     }

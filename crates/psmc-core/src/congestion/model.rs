@@ -227,7 +227,10 @@ impl Model {
                 self.contest.on_round(self.phase_rounds, least, (base, own), now);
             }
             let load = Load { rate: rate.bytes_per_s, datagram_size: self.datagram_size };
-            self.crowd.on_round(self.phase_rounds, least, base, load, now);
+            // Where more is lost than others could bear, what looks like their queue varies by itself.
+            if self.crowd.is_on() || self.is_contest_possible() {
+                self.crowd.on_round(self.phase_rounds, least, base, load, now);
+            }
         }
         self.judge_crowd(now);
         let keeps = rate.bytes_per_s >= percent(self.rate(), KEPT_PERCENT);

@@ -178,6 +178,7 @@ impl Contest {
         is_over(self.valley.at().or(self.tried), interval) || is_over(self.tried, 2 * interval)
     }
 
+    /// A datagram took so long: all who share the queue see its shortest at the same time.
     pub(crate) fn on_rtt(&mut self, rtt: Duration, now: Instant) {
         self.dip.on_rtt(rtt, now);
         self.valley.on_rtt(rtt, now);

@@ -63,7 +63,7 @@ impl Crowd {
         !self.is_on() && self.left >= SIGHTINGS
     }
 
-    /// The path delivers `rate` bytes per second, and holds `window` bytes.
+    /// The queue is shared from now on, with `window` bytes at first; the path delivers `rate` bytes per second.
     pub(crate) fn begin(&mut self, rate: u64, window: u64, base: Duration) {
         self.share = Some(Share { window, base, found: rate, clear_rounds: 0, block: Block::default() });
         (self.queued_rounds, self.left, self.kept) = (0, 0, 0);
@@ -81,6 +81,7 @@ impl Crowd {
         }
     }
 
+    /// A datagram took so long: all who share the queue see its shortest at the same time.
     pub(crate) fn on_rtt(&mut self, rtt: Duration, now: Instant) {
         self.valley.on_rtt(rtt, now);
         if let Some(share) = &mut self.share {
@@ -110,6 +111,7 @@ impl Crowd {
         !self.is_on() && self.queued_rounds >= QUEUED_ROUNDS
     }
 
+    /// The same, unless it has turned out of late to be delays that vary.
     fn is_due(&self, now: Instant) -> bool {
         self.is_suspicious() && self.idle_until.is_none_or(|at| now > at)
     }

@@ -10,6 +10,8 @@ mod cubic;
 mod filter;
 mod fixed;
 mod hystart;
+mod loaded;
+mod mean;
 mod model;
 mod phase;
 pub(crate) mod rate;

@@ -5,28 +5,22 @@ use std::time::{Duration, Instant};
 use super::phase::Phase;
 use super::round::{Lowest, Steadiness, is_drained};
 
-/// Whether all who keep the bottleneck's queue leave it when all others do, and the window to share it with them meanwhile.
+/// The window to share a queue with others who leave it when all do.
 ///
-/// Each of several models takes for the path's rate the largest that it was once left, and sends a quarter more from time to time:
-/// their queue is long, though none of them wants it. So where a queue outlasts ours the window is made smaller for two rounds, a
-/// while after the smallest round trip that was seen since the last time. All who share the queue see that at the same time, and soon
-/// do so together. If the queue is gone then, they are of this kind; who only gives way to losses leaves none empty.
+/// Each of several models takes for the path's rate the largest that it was once left, and sends a quarter more from time to time. Where such have
+/// competed, and have seen that nobody stays who does not, the window is made for a short queue, and made smaller for two rounds a while
+/// after the smallest round trip that was seen since the last time. All who share the queue see that at the same time, and soon do so together.
+/// If the queue is gone then, they are still of this kind; who only gives way to losses leaves none empty.
 #[derive(Debug, Default)]
 pub(crate) struct Crowd {
     share: Option<Share>,
     phase: Option<Phase>,
     /// The smallest round trip since our last refresh began.
     valley: Lowest,
-    /// Rounds since then whose queue was longer than ours.
-    queued_rounds: u32,
-    /// Refreshes in a row after such rounds that found none, and that found one still.
-    left: u32,
+    /// Refreshes in a row that found a queue still.
     kept: u32,
     /// What round trips vary by while the window stays.
     steadiness: Steadiness,
-    /// Until when no queue is looked for where delays vary, and for how long that was.
-    idle_until: Option<Instant>,
-    idle_for: Duration,
 }
 
 /// What a round carried.
@@ -58,15 +52,10 @@ impl Crowd {
         self.share.as_ref().map(|share| share.found)
     }
 
-    /// Whether others have left the queue often enough when we did.
-    pub(crate) fn is_seen(&self) -> bool {
-        !self.is_on() && self.left >= SIGHTINGS
-    }
-
     /// The queue is shared from now on, with `window` bytes at first; the path delivers `rate` bytes per second.
     pub(crate) fn begin(&mut self, rate: u64, window: u64, base: Duration) {
         self.share = Some(Share { window, base, found: rate, clear_rounds: 0, block: Block::default() });
-        (self.queued_rounds, self.left, self.kept) = (0, 0, 0);
+        self.kept = 0;
         self.steadiness = Steadiness::default();
     }
 
@@ -90,84 +79,47 @@ impl Crowd {
     }
 
     /// A refresh ends; `base` is the path's best round trip.
-    pub(crate) fn on_refreshed(&mut self, base: Duration, now: Instant) {
-        let Some(least) = self.valley.rtt() else { return };
-        let looked = self.is_on() || self.is_due(now);
-        self.queued_rounds = 0;
-        if !looked {
-            self.left = 0;
-        } else if is_drained(least, base) {
-            (self.left, self.kept) = (self.left + 1, 0);
-        } else {
-            (self.left, self.kept) = (0, self.kept + 1);
-            if !self.is_on() && self.kept >= KEPT && self.steadiness.alternates(base / 64) {
-                self.give_up(now);
-            }
+    pub(crate) fn on_refreshed(&mut self, base: Duration) {
+        if let Some(least) = self.valley.rtt() {
+            self.kept = if is_drained(least, base) { 0 } else { self.kept + 1 };
         }
-    }
-
-    /// Whether a queue outlasts ours.
-    pub(crate) fn is_suspicious(&self) -> bool {
-        !self.is_on() && self.queued_rounds >= QUEUED_ROUNDS
-    }
-
-    /// The same, unless it has turned out of late to be delays that vary.
-    fn is_due(&self, now: Instant) -> bool {
-        self.is_suspicious() && self.idle_until.is_none_or(|at| now > at)
     }
 
     /// Whether it is time to see who leaves the queue.
     pub(crate) fn is_refresh_due(&self, now: Instant) -> bool {
         // Beside those who do not, each time costs a part of what we have.
-        let interval = if self.is_on() || self.kept == 0 { REFRESH_INTERVAL } else { 2 * REFRESH_INTERVAL };
-        (self.is_on() || self.is_due(now)) && self.valley.at().is_some_and(|at| now > at + interval)
+        let interval = if self.kept == 0 { REFRESH_INTERVAL } else { 2 * REFRESH_INTERVAL };
+        self.is_on() && self.valley.at().is_some_and(|at| now > at + interval)
     }
 
     /// Whether somebody keeps the queue, or pushes us out.
     pub(crate) fn is_crowded_out(&self) -> bool {
-        match &self.share {
-            Some(share) => self.kept >= KEPT || share.block.crowded >= CROWDED_BLOCKS,
-            None => self.kept > KEPT,
-        }
+        let is_pushed = |share: &Share| self.kept >= KEPT || share.block.crowded >= CROWDED_BLOCKS;
+        self.share.as_ref().is_some_and(is_pushed)
     }
 
-    /// The phase's round of this number has ended, with `least` for its smallest round trip; `base` is the path's best.
-    pub(crate) fn on_round(
-        &mut self,
-        number: u32,
-        least: Duration,
-        base: Duration,
-        load: Load,
-        now: Instant,
-    ) {
+    /// The phase's round of this number has ended, with `least` for its smallest round trip.
+    pub(crate) fn on_round(&mut self, number: u32, least: Duration, load: Load) {
         // What was sent before has met what was there before.
         if self.phase != Some(Phase::Cruise) || number <= 1 {
             return;
         }
+        let Some(share) = &mut self.share else { return };
         self.steadiness.on_round(least);
-        let base = self.base().unwrap_or(base);
+        let base = share.base;
         let tolerance = base / 16 + TOLERANCE + 4 * self.steadiness.alternation();
-        let queue = least.saturating_sub(base);
-        match &mut self.share {
-            Some(_) if self.steadiness.alternates((base / 32).max(LEAST_ALTERNATION)) => self.give_up(now),
-            Some(share) => {
-                share.on_round(queue, tolerance, load);
-                self.share.take_if(|share| share.clear_rounds >= CLEAR_ROUNDS);
-            }
-            None => self.queued_rounds += u32::from(queue > load.own_queue(tolerance)),
+        share.on_round(least.saturating_sub(base), tolerance, load);
+        // What looks like a queue may be delays that vary, of which the path is never rid.
+        if share.clear_rounds >= CLEAR_ROUNDS
+            || self.steadiness.alternates((base / 32).max(LEAST_ALTERNATION))
+        {
+            self.end();
         }
     }
 
-    fn end(&mut self) {
-        self.share = None;
-        (self.queued_rounds, self.left, self.kept) = (0, 0, 0);
-    }
-
-    /// What looks like a queue are delays that vary, of which the path is never rid, or one that nobody can hold his own in.
-    pub(crate) fn give_up(&mut self, now: Instant) {
-        self.end();
-        self.idle_for = (4 * self.idle_for).clamp(LEAST_IDLE, MOST_IDLE);
-        self.idle_until = Some(now + self.idle_for);
+    /// The queue is shared no more.
+    pub(crate) fn end(&mut self) {
+        (self.share, self.kept) = (None, 0);
     }
 }
 
@@ -243,11 +195,7 @@ impl Block {
     }
 }
 
-/// So many rounds that meet a queue between two refreshes make one suspicious.
-const QUEUED_ROUNDS: u32 = 6;
-
-/// How many refreshes in a row must agree that all leave, and that somebody does not.
-const SIGHTINGS: u32 = 2;
+/// How many refreshes in a row must agree that somebody does not leave.
 const KEPT: u32 = 2;
 
 /// How long after the smallest round trip the next refresh is due. They cost two rounds each.
@@ -274,7 +222,3 @@ const LITTLE_SHARE: u64 = 3;
 
 /// In a crowd round trips alternate by less, on the shortest paths as well.
 const LEAST_ALTERNATION: Duration = Duration::from_millis(2);
-
-/// Each time it is four times as long until it is looked again for a queue where there was none.
-const LEAST_IDLE: Duration = Duration::from_secs(20);
-const MOST_IDLE: Duration = Duration::from_secs(320);

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 use super::contest::Contest;
 use super::crowd::{Crowd, Load};
 use super::filter::MaxFilter;
+use super::loaded::LoadedRtt;
+use super::mean::{MeanRate, Sampled};
 use super::phase::{ACK_DELAY, ALLOWANCE, CRUISE_ROUNDS, INITIAL_DATAGRAMS, Phase};
 use super::rate::ROUND_FLOOR;
 use super::round::{ChanceLoss, Growth, Rise, Round, Steadiness, filled_rtt};
 use super::{AckSample, Controller, RateSample, bytes_in, percent, rate_over, span_of};
-use crate::windowed::WindowedMin;
 
 /// Sends what the path was seen to deliver, after BBR (draft-ietf-ccwg-bbr).
 ///
@@ -44,8 +45,7 @@ pub(crate) struct Model {
     /// When the last startup ended: until then nobody knows whether it is too much that is lost.
     started_up: Option<Instant>,
     filter: MaxFilter,
-    /// The mean rate of rounds while delays vary, the last of which weighs half, or the last one's: bytes per second.
-    mean_rate: Option<u64>,
+    mean_rate: MeanRate,
     growth: Growth,
     round: Round,
     /// The window of the startup, bytes.
@@ -67,9 +67,7 @@ pub(crate) struct Model {
     has_queue: bool,
     /// Whether the last round, under load, found neither a queue nor losses.
     is_clear: bool,
-    /// The smallest round trip of each round that carried a load. A path whose delay varies and which keeps the
-    /// order of its packets is never as fast under load as it is for a single one.
-    loaded_rtt: WindowedMin,
+    loaded_rtt: LoadedRtt,
     /// When a round trip about as short as `min_rtt` was last seen.
     min_rtt_seen: Option<Instant>,
     /// Window that losses have imposed, bytes.
@@ -100,7 +98,7 @@ impl Model {
             phase_began: None,
             started_up: None,
             filter: MaxFilter::default(),
-            mean_rate: None,
+            mean_rate: MeanRate::default(),
             growth: Growth::default(),
             round: Round::default(),
             startup_window: INITIAL_DATAGRAMS * u64::from(datagram_size),
@@ -114,7 +112,7 @@ impl Model {
             confirmed: false,
             has_queue: false,
             is_clear: false,
-            loaded_rtt: WindowedMin::default(),
+            loaded_rtt: LoadedRtt::default(),
             min_rtt_seen: None,
             loss_ceiling: u64::MAX,
             hint: None,
@@ -142,15 +140,32 @@ impl Model {
         }
     }
 
-    /// The rate that a sample stands for. Where delays vary, a round's is off by as much as its first and its last packet
-    /// were late, and the largest of ten is far too large: then no more than the mean of rounds.
+    /// The rate that a sample stands for.
     fn settle_rate(&mut self, rate: &RateSample) -> u64 {
-        let last = self.mean_rate.filter(|_| self.phase != Phase::Startup && self.is_unsteady());
-        let mean = last.map_or(rate.bytes_per_s, |last| last.midpoint(rate.bytes_per_s));
-        if rate.round_ended {
-            self.mean_rate = Some(mean);
+        if self.phase == Phase::Startup {
+            self.mean_rate.restart(rate);
+            return rate.bytes_per_s;
         }
-        mean.min(rate.bytes_per_s)
+        let is_cruise = self.phase == Phase::Cruise;
+        let is_vacated =
+            matches!(self.phase, Phase::Drain | Phase::Refresh) || (is_cruise && self.phase_rounds == 0);
+        let how = Sampled {
+            is_cruise,
+            is_idle: is_vacated || rate.app_limited,
+            is_unsteady: self.is_unsteady(),
+            tolerance: self.rate_tolerance(),
+        };
+        self.mean_rate.settle(rate, how)
+    }
+
+    /// By how much the rates of rounds go up and down in turn on a steady path: a datagram more or less arrives in one of them.
+    fn rate_tolerance(&self) -> u64 {
+        self.rate() / 64 + rate_over(self.datagram_size, self.smoothed_rtt.max(ROUND_FLOOR))
+    }
+
+    /// Whether what arrives in a round goes up and down in turn, as where delays vary.
+    fn is_rough(&self) -> bool {
+        self.mean_rate.alternates(self.rate_tolerance())
     }
 
     /// Whether delays vary from round to round, without any queue of ours, by more than hosts are late.
@@ -164,9 +179,10 @@ impl Model {
         let loaded = round.is_loaded(self.datagram_size);
         if let Some(least) = round.min_rtt.filter(|_| loaded) {
             if !self.has_queue_of_ours(rate) {
-                self.loaded_rtt.update(least, now);
+                self.loaded_rtt.on_round(least, now);
             }
             self.steadiness.on_round(least);
+            self.note_cruise(least);
         }
         let lossy = round.marked || round.is_lossy(self.datagram_size, self.base_rtt(), &self.chance);
         if loaded && !lossy && !self.contest.is_on() {
@@ -202,6 +218,16 @@ impl Model {
         }
     }
 
+    /// Where nothing is probed for long the cycle is as long as so many rounds.
+    fn note_cruise(&mut self, least: Duration) {
+        if self.phase == Phase::Cruise && self.phase_rounds > 1 {
+            self.loaded_rtt.on_cruise(least);
+            if self.phase_rounds.is_multiple_of(CYCLE_ROUNDS) {
+                self.loaded_rtt.end_cycle();
+            }
+        }
+    }
+
     /// What a round says of the queue at the bottleneck.
     fn judge_queue(&mut self, round: &Round, loaded: bool, lossy: bool) {
         let base = self.base_rtt();
@@ -209,7 +235,9 @@ impl Model {
         self.filled_rounds = if filled { self.filled_rounds + 1 } else { 0 };
         self.overflown =
             round.marked || round.has_overflown(self.datagram_size, base, self.jitter, &self.chance);
-        self.has_queue = loaded && round.has_queue(base, self.steadiness.variation());
+        let variation =
+            if self.is_rough() { 2 * self.steadiness.own_alternation() } else { self.steadiness.variation() };
+        self.has_queue = loaded && round.has_queue(base, variation);
         self.is_clear = loaded && !self.has_queue && !lossy;
     }
 
@@ -227,12 +255,9 @@ impl Model {
                 self.contest.on_round(self.phase_rounds, least, (base, own), now);
             }
             let load = Load { rate: rate.bytes_per_s, datagram_size: self.datagram_size };
-            // Where more is lost than others could bear, what looks like their queue varies by itself.
-            if self.crowd.is_on() || self.is_contest_possible() {
-                self.crowd.on_round(self.phase_rounds, least, base, load, now);
-            }
+            self.crowd.on_round(self.phase_rounds, least, load);
         }
-        self.judge_crowd(now);
+        self.judge_crowd();
         let keeps = rate.bytes_per_s >= percent(self.rate(), KEPT_PERCENT);
         let counts = keeps && !matches!(self.phase, Phase::Startup | Phase::Compete);
         if self.overflown && counts && is_deep {
@@ -241,11 +266,11 @@ impl Model {
     }
 
     /// Whether the others share the queue, or do not.
-    fn judge_crowd(&mut self, now: Instant) {
+    fn judge_crowd(&mut self) {
         if self.crowd.is_crowded_out() && !self.is_contest_possible() {
-            self.crowd.give_up(now);
+            self.crowd.end();
         }
-        if self.contest.take_left() || (self.phase == Phase::Cruise && self.crowd.is_seen()) {
+        if self.contest.take_left() {
             let base = self.base_rtt();
             self.crowd.begin(self.rate(), bytes_in(self.rate(), base + ACK_DELAY), base);
         }
@@ -291,7 +316,10 @@ impl Model {
         }
         let (base, shared) = (self.base_rtt(), self.crowd.found());
         if self.phase == Phase::Refresh && !self.contest.is_on() {
-            self.crowd.on_refreshed(base, now);
+            self.crowd.on_refreshed(base);
+        }
+        if phase == Phase::Probe {
+            self.loaded_rtt.end_cycle();
         }
         self.phase = phase;
         self.contest.on_phase(phase);
@@ -382,16 +410,22 @@ impl Model {
 
     /// The round trip of the path under load, without a queue.
     fn base_rtt(&self) -> Duration {
-        let seen = self.loaded_rtt.get().unwrap_or(self.min_rtt).max(self.min_rtt);
+        let slack = if self.is_rough() { 8 * self.steadiness.own_alternation() } else { Duration::ZERO };
+        let seen = self.loaded_rtt.typical(self.min_rtt, slack);
         self.crowd.base().or(self.contest.base()).map_or(seen, |base| base.min(seen))
     }
 
     /// The round trip that windows are made for. Packets whose delays vary stay longer on the path than the
-    /// fastest of them; but a queue of ours is not to be taken for that, so that this has its limit. What alternates is none.
+    /// fastest of them; but a queue is not to be taken for that, ours or that of others who make their windows as we do, so that this has
+    /// its limit. What alternates is none. Where nobody could keep a queue, what round trips vary by is the path's.
     fn held_rtt(&self) -> Duration {
-        let base = self.base_rtt();
-        let most = 2 * base + 4 * self.steadiness.variation();
-        self.smoothed_rtt.clamp(base, most) + 4 * self.steadiness.alternation()
+        let (base, alternation) = (self.base_rtt(), self.steadiness.alternation());
+        let most = if self.is_contest_possible() {
+            base + base * 3 / 10 + 4 * alternation
+        } else {
+            2 * base + 4 * self.steadiness.variation()
+        };
+        self.smoothed_rtt.clamp(base, most) + 4 * alternation
     }
 
     /// The round trip as it is as a rule when no queue of ours is in it, as far as delays vary from round to round.
@@ -439,12 +473,12 @@ impl Model {
         }
     }
 
-    /// What is left of the window meanwhile, percent. It takes little to see whether those leave who leave at the same time, and
-    /// who leaves much to others makes them look as if they did.
+    /// What is left of the window meanwhile, percent. In a contest it takes little to see whether those leave who leave at the same
+    /// time, and who leaves much to others makes them look as if they did.
     fn refresh_percent(&self) -> u64 {
         if self.contest.is_on() {
             85
-        } else if self.crowd.is_suspicious() {
+        } else if self.crowd.is_on() {
             75
         } else {
             50
@@ -671,6 +705,9 @@ const LATE_DATAGRAMS: u64 = 2;
 
 /// So many rounds tell what chance loses.
 const CHANCE_ROUNDS: u32 = 16;
+
+/// While probes are far apart so many rounds are a cycle.
+const CYCLE_ROUNDS: u32 = 16;
 
 /// One round to let the window sink, one to see the round trip.
 const REFRESH_ROUNDS: u32 = 2;

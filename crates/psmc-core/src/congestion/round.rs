@@ -156,25 +156,67 @@ impl ChanceLoss {
 /// By how much the fastest packets of successive rounds differ, where delays vary without any queue.
 #[derive(Debug, Default)]
 pub(crate) struct Steadiness {
-    last: Option<Duration>,
-    /// The last difference, and whether it was a rise.
-    step: Option<(Duration, bool)>,
+    /// In nanoseconds.
+    turns: Turns,
     variation: Duration,
-    alternation: Duration,
 }
 
 impl Steadiness {
     /// A round that carried a load had `least` for its smallest round trip.
     pub(crate) fn on_round(&mut self, least: Duration) {
-        let Some(last) = self.last.replace(least) else {
-            return;
-        };
-        let (step, rises) = (last.abs_diff(least), least > last);
-        self.variation = (self.variation * 7 + step) / 8;
-        if let Some((before, rose)) = self.step.replace((step, rises)) {
-            let turn = if rose == rises { Duration::ZERO } else { before.min(step) };
-            self.alternation = (self.alternation * 7 + turn) / 8;
+        let nanos = u64::try_from(least.as_nanos()).unwrap_or(u64::MAX);
+        if let Some(step) = self.turns.on_value(nanos) {
+            self.variation = (self.variation * 7 + Duration::from_nanos(step)) / 8;
         }
+    }
+
+    /// What comes next is not to be compared with what was.
+    pub(crate) fn pause(&mut self) {
+        self.turns.pause();
+    }
+
+    /// What of the differences is taken back by the next one, on average: what rises and falls with a queue, over many
+    /// rounds, is hardly part of it.
+    pub(crate) fn alternation(&self) -> Duration {
+        Duration::from_nanos(self.turns.mean())
+    }
+
+    /// The same, without what hosts are late.
+    pub(crate) fn own_alternation(&self) -> Duration {
+        self.alternation().saturating_sub(HOST_ALTERNATION)
+    }
+
+    /// Whether delays vary by more than `most` beyond what hosts are late.
+    pub(crate) fn alternates(&self, most: Duration) -> bool {
+        self.own_alternation() > most
+    }
+
+    /// The mean difference.
+    pub(crate) fn variation(&self) -> Duration {
+        self.variation
+    }
+}
+
+/// By how much values go up and down in turn.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    last: Option<u64>,
+    /// The last difference, and whether it was a rise.
+    step: Option<(u64, bool)>,
+    mean: u64,
+}
+
+impl Turns {
+    /// By how much `value` differs from the one before.
+    pub(crate) fn on_value(&mut self, value: u64) -> Option<u64> {
+        let last = self.last.replace(value)?;
+        let (step, rises) = (last.abs_diff(value), value > last);
+        if let Some((before, rose)) = self.step.replace((step, rises)) {
+            let turn = if rose == rises { 0 } else { before.min(step) };
+            self.mean -= self.mean / 8;
+            self.mean += turn / 8;
+        }
+        Some(step)
     }
 
     /// What comes next is not to be compared with what was.
@@ -182,20 +224,9 @@ impl Steadiness {
         (self.last, self.step) = (None, None);
     }
 
-    /// What of the differences is taken back by the next one, on average: what rises and falls with a queue, over many
-    /// rounds, is hardly part of it.
-    pub(crate) fn alternation(&self) -> Duration {
-        self.alternation
-    }
-
-    /// Whether delays vary by more than `most` beyond what hosts are late.
-    pub(crate) fn alternates(&self, most: Duration) -> bool {
-        self.alternation > most + HOST_ALTERNATION
-    }
-
-    /// The mean difference.
-    pub(crate) fn variation(&self) -> Duration {
-        self.variation
+    /// What of the differences is taken back by the next one, on average.
+    pub(crate) fn mean(&self) -> u64 {
+        self.mean
     }
 }
 

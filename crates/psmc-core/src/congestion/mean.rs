@@ -1,0 +1,69 @@
+//! What a path delivers where delays vary.
+
+use super::RateSample;
+use super::round::Turns;
+
+/// The mean rate of rounds.
+///
+/// Where delays vary, a round's is off by as much as its first and its last packet were late, and the largest of ten is far too large: who
+/// sends at that keeps a queue which no pacing takes away.
+#[derive(Debug, Default)]
+pub(crate) struct MeanRate {
+    /// Bytes per second.
+    mean: Option<u64>,
+    /// Of rates, bytes per second.
+    turns: Turns,
+}
+
+/// How a sample came about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sampled {
+    /// As much was sent as the path is believed to carry, for at least a round.
+    pub(crate) is_cruise: bool,
+    /// Less was sent than the path carries.
+    pub(crate) is_idle: bool,
+    /// Delays vary from round to round.
+    pub(crate) is_unsteady: bool,
+    /// Rates go up and down in turn by more than this, bytes per second, only where delays vary.
+    pub(crate) tolerance: u64,
+}
+
+impl MeanRate {
+    /// Whether rates go up and down in turn by more than this.
+    pub(crate) fn alternates(&self, tolerance: u64) -> bool {
+        self.turns.mean() > tolerance
+    }
+
+    /// The rate that is to be believed, of one that is the path's: at most the sample's own.
+    pub(crate) fn settle(&mut self, rate: &RateSample, how: Sampled) -> u64 {
+        let sample = rate.bytes_per_s;
+        if rate.round_ended && how.is_cruise && !how.is_idle {
+            self.turns.on_value(sample);
+        } else if rate.round_ended {
+            self.turns.pause();
+        }
+        let alternates = self.alternates(how.tolerance);
+        let mean = match self.mean {
+            // It tells only how much was sent.
+            Some(last) if alternates && how.is_idle && sample < last => return sample,
+            Some(last) if alternates => (last * (ROUNDS - 1) + sample) / ROUNDS,
+            Some(last) if how.is_unsteady => last.midpoint(sample),
+            _ => sample,
+        };
+        if rate.round_ended {
+            self.mean = Some(mean);
+        }
+        mean.min(sample)
+    }
+
+    /// The path is only being found: what was is no part of what will be.
+    pub(crate) fn restart(&mut self, rate: &RateSample) {
+        if rate.round_ended {
+            self.mean = Some(rate.bytes_per_s);
+            self.turns.pause();
+        }
+    }
+}
+
+/// So many rounds count, where rates alternate. Of eight the mean is better still, and rates that rise are seen later.
+const ROUNDS: u64 = 4;

@@ -46,6 +46,8 @@ pub(crate) struct Model {
     started_up: Option<Instant>,
     filter: MaxFilter,
     mean_rate: MeanRate,
+    /// Whether what arrives in a round goes up and down in turn, as where delays vary.
+    is_rough: bool,
     growth: Growth,
     round: Round,
     /// The window of the startup, bytes.
@@ -99,6 +101,7 @@ impl Model {
             started_up: None,
             filter: MaxFilter::default(),
             mean_rate: MeanRate::default(),
+            is_rough: false,
             growth: Growth::default(),
             round: Round::default(),
             startup_window: INITIAL_DATAGRAMS * u64::from(datagram_size),
@@ -155,17 +158,14 @@ impl Model {
             is_unsteady: self.is_unsteady(),
             tolerance: self.rate_tolerance(),
         };
-        self.mean_rate.settle(rate, how)
+        let settled = self.mean_rate.settle(rate, how);
+        self.is_rough = self.mean_rate.alternates(how.tolerance);
+        settled
     }
 
     /// By how much the rates of rounds go up and down in turn on a steady path: a datagram more or less arrives in one of them.
     fn rate_tolerance(&self) -> u64 {
-        self.rate() / 64 + rate_over(self.datagram_size, self.smoothed_rtt.max(ROUND_FLOOR))
-    }
-
-    /// Whether what arrives in a round goes up and down in turn, as where delays vary.
-    fn is_rough(&self) -> bool {
-        self.mean_rate.alternates(self.rate_tolerance())
+        self.rate() / STEADY_SHARE + rate_over(self.datagram_size, self.smoothed_rtt.max(ROUND_FLOOR))
     }
 
     /// Whether delays vary from round to round, without any queue of ours, by more than hosts are late.
@@ -236,7 +236,7 @@ impl Model {
         self.overflown =
             round.marked || round.has_overflown(self.datagram_size, base, self.jitter, &self.chance);
         let variation =
-            if self.is_rough() { 2 * self.steadiness.own_alternation() } else { self.steadiness.variation() };
+            if self.is_rough { 2 * self.steadiness.own_alternation() } else { self.steadiness.variation() };
         self.has_queue = loaded && round.has_queue(base, variation);
         self.is_clear = loaded && !self.has_queue && !lossy;
     }
@@ -410,7 +410,7 @@ impl Model {
 
     /// The round trip of the path under load, without a queue.
     fn base_rtt(&self) -> Duration {
-        let slack = if self.is_rough() { 8 * self.steadiness.own_alternation() } else { Duration::ZERO };
+        let slack = if self.is_rough { SLACK * self.steadiness.own_alternation() } else { Duration::ZERO };
         let seen = self.loaded_rtt.typical(self.min_rtt, slack);
         self.crowd.base().or(self.contest.base()).map_or(seen, |base| base.min(seen))
     }
@@ -421,7 +421,7 @@ impl Model {
     fn held_rtt(&self) -> Duration {
         let (base, alternation) = (self.base_rtt(), self.steadiness.alternation());
         let most = if self.is_contest_possible() {
-            base + base * 3 / 10 + 4 * alternation
+            base + base * HELD_PERCENT / 100 + 4 * alternation
         } else {
             2 * base + 4 * self.steadiness.variation()
         };
@@ -705,6 +705,16 @@ const LATE_DATAGRAMS: u64 = 2;
 
 /// So many rounds tell what chance loses.
 const CHANCE_ROUNDS: u32 = 16;
+
+/// Rates of rounds go up and down by a smaller part of them on a steady path.
+const STEADY_SHARE: u64 = 64;
+
+/// The fastest of hundreds of rounds is as many alternations faster than they are as a rule.
+const SLACK: u32 = 8;
+
+/// By how much round trips may be longer than the path's for a window to cover them, percent. With more of it several models keep a longer
+/// queue, with less one falls behind beside CUBIC.
+const HELD_PERCENT: u32 = 30;
 
 /// While probes are far apart so many rounds are a cycle.
 const CYCLE_ROUNDS: u32 = 16;

@@ -46,3 +46,25 @@ impl LoadedRtt {
         self.mean.map_or(least, |mean| mean.clamp(least, least + slack))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_a_rule_it_is_longer_than_the_fastest_round() {
+        let (now, ms) = (Instant::now(), Duration::from_millis);
+        let mut rtt = LoadedRtt::default();
+        assert_eq!(rtt.typical(ms(10), ms(5)), ms(10), "nothing was seen");
+        for cycle in [[25, 22], [23, 26], [24, 22], [16, 20]] {
+            for least in cycle {
+                rtt.on_round(ms(least), now);
+                rtt.on_cruise(ms(least));
+            }
+            rtt.end_cycle();
+        }
+        assert_eq!(rtt.least(ms(10)), ms(16));
+        assert!((ms(20)..ms(22)).contains(&rtt.typical(ms(10), ms(8))));
+        assert_eq!(rtt.typical(ms(10), ms(3)), ms(19), "others may have a queue in all of them");
+    }
+}

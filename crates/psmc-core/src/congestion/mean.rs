@@ -67,3 +67,29 @@ impl MeanRate {
 
 /// So many rounds count, where rates alternate. Of eight the mean is better still, and rates that rise are seen later.
 const ROUNDS: u64 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settle(mean: &mut MeanRate, bytes_per_s: u64, is_idle: bool) -> u64 {
+        let rate = RateSample { bytes_per_s, app_limited: false, stretched: false, round_ended: true };
+        mean.settle(&rate, Sampled { is_cruise: true, is_idle, is_unsteady: false, tolerance: 15 })
+    }
+
+    #[test]
+    fn what_alternates_is_no_more_than_its_mean() {
+        let mut mean = MeanRate::default();
+        let rates = [1100, 900].into_iter().cycle().take(100);
+        let settled: Vec<_> = rates.map(|rate| settle(&mut mean, rate, false)).collect();
+        assert!(mean.alternates(15) && settled[50..].iter().all(|rate| *rate <= 1030), "{settled:?}");
+        assert_eq!(settle(&mut mean, 300, true), 300, "so much was sent");
+        assert!(settle(&mut mean, 1100, false) >= 970, "and it says nothing of the path");
+    }
+
+    #[test]
+    fn what_rises_is_believed() {
+        let mut mean = MeanRate::default();
+        assert!((1..100).all(|round| settle(&mut mean, 100 * round, false) == 100 * round));
+    }
+}

@@ -18,23 +18,23 @@ pub(crate) struct MeanRate {
 /// How a sample came about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sampled {
-    /// As much was sent as the path is believed to carry, for at least a round.
+    /// The path is neither being found nor probed.
     pub(crate) is_cruise: bool,
     /// Less was sent than the path carries.
     pub(crate) is_idle: bool,
     /// Delays vary from round to round.
     pub(crate) is_unsteady: bool,
-    /// Rates go up and down in turn by more than this, bytes per second, only where delays vary.
+    /// What rates go up and down by in turn on a steady path too, bytes per second.
     pub(crate) tolerance: u64,
 }
 
 impl MeanRate {
-    /// Whether rates go up and down in turn by more than this.
+    /// Whether rates go up and down in turn by more than `tolerance` bytes per second.
     pub(crate) fn alternates(&self, tolerance: u64) -> bool {
         self.turns.mean() > tolerance
     }
 
-    /// The rate that is to be believed, of one that is the path's: at most the sample's own.
+    /// The rate to believe of a sample, bytes per second: at most its own.
     pub(crate) fn settle(&mut self, rate: &RateSample, how: Sampled) -> u64 {
         let sample = rate.bytes_per_s;
         if rate.round_ended && how.is_cruise && !how.is_idle {

@@ -380,6 +380,7 @@ impl Session {
         now: Instant,
     ) {
         self.last_traffic = Some(now);
+        self.assembly.forget(inner.bucket, inner.seq, &mut shared.pool);
         if inner.ordered {
             self.peer_patience = inner.patience;
         }

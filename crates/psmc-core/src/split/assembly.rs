@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use psmc_wire::frame::{DataFrame, Part};
-use psmc_wire::{Bucket, BufPool, PacketBuf};
+use psmc_wire::{Bucket, BufPool, FlowSeq, PacketBuf};
 
 /// A packet is given up when it is not complete after this time: so long does a sender keep the rest of it, and so
 /// long, at the most, do packets behind it wait.
@@ -122,6 +122,13 @@ impl Assembly {
         }
         self.counters.joined += 1;
         self.remove(place)
+    }
+
+    /// Forgets the parts of a packet that has come whole, in some other way.
+    pub(crate) fn forget(&mut self, bucket: Bucket, seq: FlowSeq, pool: &mut BufPool) {
+        if let Some(packet) = self.remove((bucket, seq.0)) {
+            pool.put(packet);
+        }
     }
 
     /// Gives up what has waited too long.

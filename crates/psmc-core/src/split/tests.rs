@@ -99,6 +99,20 @@ fn an_incomplete_packet_is_given_up_after_a_second() {
 }
 
 #[test]
+fn what_has_come_whole_leaves_nothing_of_its_parts() {
+    let (now, mut pool) = (Instant::now(), BufPool::new(1500, 16));
+    let mut assembly = Assembly::default();
+    for place in [1, 2] {
+        let (data, part) = raw(place, 0, 100, &[1; 50]);
+        assembly.insert(&data, part, now, &mut pool);
+        assembly.forget(data.bucket, data.seq, &mut pool);
+        assembly.forget(data.bucket, data.seq, &mut pool);
+    }
+    assert_eq!((assembly.counters(), assembly.bytes()), (AssemblyCounters::default(), 0));
+    assert_eq!(assembly.next_timeout(), None);
+}
+
+#[test]
 fn parts_that_contradict_each_other_are_refused() {
     let (now, mut pool) = (Instant::now(), BufPool::new(1500, 16));
     let mut assembly = Assembly::default();

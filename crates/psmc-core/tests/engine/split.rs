@@ -70,6 +70,23 @@ fn a_lost_part_is_sent_again_as_that_part() {
 }
 
 #[test]
+fn packets_that_come_whole_on_another_path_wait_for_no_parts() {
+    let links = vec![Link::new(10).mtu(1280, 1280).loss_one_in(4), Link::new(12).mtu(1500, 1500)];
+    let mut world = World::connected(links, SchedulerKind::Redundant);
+    for i in 0..500 {
+        world.send(VAN, &packet(VAN, UDP, 1, i, 1400));
+        world.run_for(ms(5));
+        let assembly = world.status(HQ).assembly;
+        assert!(assembly.waiting <= 3, "{assembly:?}");
+    }
+    world.run_for(ms(2000));
+    assert!(world.numbers(HQ).into_iter().eq(0..500));
+    let assembly = world.status(HQ).assembly;
+    assert!(assembly.joined > 200 && world.status(VAN).counters.split - assembly.joined > 100, "{assembly:?}");
+    assert_eq!((assembly.incomplete, assembly.waiting), (0, 0));
+}
+
+#[test]
 fn packets_that_are_cut_are_copied_and_computed_as_wholes() {
     for repair in [RepairKind::Duplicate, RepairKind::Fec] {
         let links = unequal().into_iter().map(|link| link.loss_one_in(50)).collect();

@@ -101,12 +101,10 @@ impl Flow {
         if idle || self.inflight + SIZE > self.controller.window() {
             return None;
         }
-        if self.is_busy(now) {
-            return Some(self.processor_free);
-        }
         let rate = self.controller.pacing_rate();
         let batch = (rate / 1000).clamp(SIZE, 40 * SIZE);
-        let at = self.pacer.ready_at(now, batch, rate);
+        let paced = || self.pacer.ready_at(now, batch, rate);
+        let at = if self.is_busy(now) { self.processor_free } else { paced() };
         if self.timer.is_some_and(|timer| timer > now && timer <= at) {
             return None;
         }

@@ -134,6 +134,11 @@ impl Contest {
         }
     }
 
+    /// A round has ended in which too little was in flight for a long queue: whether it met one nevertheless.
+    pub(crate) fn on_vacated(&mut self, is_kept: bool) {
+        self.signs.kept = if is_kept { self.signs.kept + 1 } else { 0 };
+    }
+
     /// The queue has overflowed, with more in it than a probe puts there.
     pub(crate) fn on_overflow(&mut self, base: Duration, now: Instant) {
         self.signs.on_overflow(base, now);
@@ -155,6 +160,11 @@ impl Contest {
     /// The path has become slower: what was in the queue was sent at the rate of before.
     pub(crate) fn on_fall(&mut self) {
         self.signs.forget();
+    }
+
+    /// Whether there was a long queue when it could not be ours.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.signs.kept >= KEPT_ROUNDS
     }
 
     /// Whether others have shown themselves often enough.
@@ -290,6 +300,8 @@ struct Signs {
     steadiness: Steadiness,
     /// Rounds in which others have shown themselves, in phases in a row that keep no queue.
     sightings: u32,
+    /// Rounds in a row that met a long queue of others while too little was in flight for one.
+    kept: u32,
     /// Whether the startup's queue is gone; phases in which another overflowed, and when that last was.
     settled: bool,
     overflows: u32,
@@ -355,13 +367,16 @@ impl Signs {
     }
 
     fn forget(&mut self) {
-        (self.sightings, self.overflows) = (0, 0);
+        (self.sightings, self.overflows, self.kept) = (0, 0, 0);
     }
 }
 
 /// So many rounds in a row the queue must outlast ours, and so many there must be of such before it is believed.
 const TRIAL_ROUNDS: u32 = 3;
 const SIGHTINGS: u32 = 8;
+
+/// A refresh has so many of them.
+const KEPT_ROUNDS: u32 = 2;
 
 /// One overflow may have other reasons: the link has become slower. CUBIC's are some seconds apart.
 const OVERFLOWS: u32 = 2;

@@ -247,7 +247,8 @@ impl Model {
         // A probe sends a quarter more for a round.
         let probed = base.max(ROUND_FLOOR) / 4;
         let is_deep = round.max_rtt > base + own + probed;
-        if used && !self.overflown && (!is_deep || self.is_unsteady()) {
+        // Who has next to no share sends too little to tell.
+        if used && !self.overflown && (!is_deep || self.is_unsteady()) && !self.is_pressed() {
             self.contest.on_stray_loss(round.lost, round.acked + round.lost);
         }
         if let Some(least) = round.min_rtt.filter(|_| used) {
@@ -256,6 +257,12 @@ impl Model {
             }
             let load = Load { rate: rate.bytes_per_s, datagram_size: self.datagram_size };
             self.crowd.on_round(self.phase_rounds, least, load);
+        }
+        if let Some(least) = round.min_rtt.filter(|_| self.phase == Phase::Refresh && self.has_vacated) {
+            let longest_own = KEPT_QUEUES * span_of(self.window(), self.rate());
+            let longest_chance = KEPT_ALTERNATIONS * self.steadiness.own_alternation();
+            let longest = base.max(ROUND_FLOOR).max(longest_own).max(longest_chance);
+            self.contest.on_vacated(least > base + longest);
         }
         self.judge_crowd();
         let keeps = rate.bytes_per_s >= percent(self.rate(), KEPT_PERCENT);
@@ -450,11 +457,10 @@ impl Model {
         if self.jitter > self.base_rtt() / 16 { 2 } else { 1 }
     }
 
-    /// Whether others keep a queue that overflows, on a path over which they can, and whose delays are steady: else such a
-    /// queue can't be told from what varies.
+    /// Whether others keep a queue that overflows, on a path over which they can. It is far longer than what delays vary by, or those
+    /// are steady: else such a queue can't be told from what varies.
     fn is_contested(&self, now: Instant) -> bool {
-        self.contest.is_seen()
-            && !self.is_unsteady()
+        (self.contest.is_kept() || (self.contest.is_seen() && !self.is_unsteady()))
             && self.is_contest_possible()
             && self.lost_at.is_some_and(|at| now < at + LOSS_MEMORY)
     }
@@ -525,7 +531,15 @@ impl Model {
     }
 
     fn is_min_rtt_old(&self, now: Instant) -> bool {
-        self.min_rtt_seen.is_some_and(|at| now.saturating_duration_since(at) > MIN_RTT_AGE)
+        let age = if self.is_pressed() { PRESSED_AGE } else { MIN_RTT_AGE };
+        self.min_rtt_seen.is_some_and(|at| now.saturating_duration_since(at) > age)
+    }
+
+    /// Whether the path delivers next to nothing, and takes long for it: it has become very slow, or others fill it.
+    fn is_pressed(&self) -> bool {
+        let least = Phase::Cruise.least_datagrams() * self.datagram_size;
+        let base = self.base_rtt().max(ROUND_FLOOR);
+        bytes_in(self.rate(), base) < least && self.smoothed_rtt > 3 * base
     }
 
     /// The rate to reckon with: measured, or assumed before the first sample, and at most as configured.
@@ -724,6 +738,13 @@ const REFRESH_ROUNDS: u32 = 2;
 
 /// Half of the 10 s for which round-trip times are remembered: the best is renewed before it is forgotten.
 const MIN_RTT_AGE: Duration = Duration::from_secs(5);
+
+/// The same where it may be others' queue that leaves next to nothing of the path.
+const PRESSED_AGE: Duration = Duration::from_millis(1250);
+
+/// A queue of others is so many times longer than what our own datagrams take that are in flight, and than what delays alternate by.
+const KEPT_QUEUES: u32 = 3;
+const KEPT_ALTERNATIONS: u32 = 4;
 
 /// A round trip this much above the minimum counts as the minimum: hosts are no more exact.
 const MIN_RTT_TOLERANCE: Duration = Duration::from_millis(1);

@@ -212,6 +212,13 @@ impl Path {
         usable.then_some(PathRank { state, usage })
     }
 
+    /// How long it takes until what the peer sends is acknowledged. Our own datagrams may be too few to have met the queue in
+    /// which those stand.
+    pub(crate) fn peer_round_trip(&self) -> Option<Duration> {
+        let queued = self.rtt.min().map(|shortest| shortest + self.received.queueing());
+        self.rtt.smoothed().max(queued)
+    }
+
     /// How large an inner packet fits into a datagram of this path.
     pub(crate) fn room(&self) -> usize {
         self.room_in(self.mtu.size())

@@ -87,6 +87,8 @@ struct Note {
     lateness: Duration,
     /// The largest one-way delay of late, microseconds on the session's relative scale.
     delay_us: Option<i32>,
+    /// How long it takes until what the peer sends is acknowledged.
+    peer_round_trip: Option<Duration>,
 }
 
 impl Roster {
@@ -310,7 +312,8 @@ impl Roster {
             carried: path.needs_carrier(),
         };
         let lateness = path.rtt.lateness();
-        let note = Note { kinds, rank: path.rank(), rate, round_trip, lateness, delay_us };
+        let peer_round_trip = path.peer_round_trip();
+        let note = Note { kinds, rank: path.rank(), rate, round_trip, lateness, delay_us, peer_round_trip };
         let before = std::mem::replace(&mut self.notes[index], note);
         if kinds != before.kinds {
             self.active.set(index, kinds.active);

@@ -160,6 +160,12 @@ impl Received {
         self.heard_at.map(|_| self.delay.max_us())
     }
 
+    /// By how much the slowest datagrams of late were slower than the fastest.
+    pub(crate) fn queueing(&self) -> Duration {
+        let longer = self.delay.max_us().wrapping_sub(self.delay.min_us());
+        Duration::from_micros(u64::try_from(longer).unwrap_or_default())
+    }
+
     /// The sender's clock at the sending of the newest datagram received.
     pub(crate) fn newest_sent_at_us(&self) -> Option<u32> {
         self.newest_sent_at_us

@@ -12,7 +12,7 @@ pub(crate) struct Slowest {
     pub(crate) paths: usize,
     /// The largest one-way delay of late, microseconds on the session's relative scale.
     pub(crate) delay_us: Option<i32>,
-    /// The longest round trip.
+    /// The longest round trip of what the peer sends.
     pub(crate) round_trip: Duration,
 }
 
@@ -37,10 +37,10 @@ impl Roster {
     pub(crate) fn slowest(&self) -> Slowest {
         let mut slowest = Slowest::default();
         for note in self.live.without(self.touched).iter().map(|index| &self.notes[index]) {
-            slowest.add(note.round_trip, note.delay_us);
+            slowest.add(note.peer_round_trip, note.delay_us);
         }
         for path in self.touched.iter().map(|index| &self.paths[index]).filter(|path| path.is_live()) {
-            slowest.add(path.rtt.smoothed(), path.received.largest_delay_us());
+            slowest.add(path.peer_round_trip(), path.received.largest_delay_us());
         }
         slowest
     }

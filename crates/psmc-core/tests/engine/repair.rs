@@ -293,3 +293,54 @@ fn a_class_is_repaired_in_its_own_way() {
         }
     }
 }
+
+/// Sends a packet of TCP that the link loses.
+fn send_in_vain(world: &mut World, link: usize, number: u32) {
+    world.links[link].loss_one_in = 1;
+    world.send(VAN, &packet(VAN, TCP, 1, number, SIZE));
+    world.run_for(Duration::from_millis(1));
+    world.links[link].loss_one_in = 0;
+}
+
+/// Nothing follows that could show that it is lost, and the path's silence is suspicious after two round trips only.
+#[test]
+fn the_last_packet_of_a_burst_is_sent_again_within_two_round_trips() {
+    let mut world = World::connected(vec![Link::new(50)], SchedulerKind::Earliest);
+    for number in 0..20 {
+        world.send(VAN, &packet(VAN, TCP, 1, number, SIZE));
+        world.run_for(INTERVAL);
+    }
+    let sent_at = world.now;
+    send_in_vain(&mut world, 0, 20);
+    world.run_for(Duration::from_secs(1));
+    assert!(world.numbers(HQ).into_iter().eq(0..=20));
+    let took = world.ends[HQ].delivered[20].0 - sent_at;
+    assert!(took < Duration::from_millis(190), "{took:?}");
+    assert_eq!(world.status(VAN).paths[0].counters.silences, 0);
+}
+
+/// The far end sends nothing of its own that would meet the queue.
+#[test]
+fn a_gap_waits_for_what_is_sent_again_though_nothing_on_the_way_back_has_met_the_queue() {
+    let mut world = World::connected(vec![Link::new(10), Link::new(10)], SchedulerKind::Wrr);
+    let send = |world: &mut World, numbers: std::ops::Range<u32>| {
+        for number in numbers {
+            world.send(VAN, &packet(VAN, TCP, 1, number, SIZE));
+            world.run_for(Duration::from_millis(3));
+        }
+    };
+    send(&mut world, 0..20);
+    for number in 20..60 {
+        world.links[1].delay += Duration::from_micros(1_500);
+        send(&mut world, number..number + 1);
+    }
+    world.links[1].loss_one_in = 1;
+    send(&mut world, 60..64);
+    world.links[1].loss_one_in = 0;
+    send(&mut world, 64..200);
+    world.run_for(Duration::from_secs(5));
+    let reorder = world.status(HQ).reorder;
+    assert!(world.numbers(HQ).is_sorted() && world.numbers(HQ).len() > 150);
+    assert_eq!((reorder.skipped, reorder.late), (0, 0), "{reorder:?}");
+    assert!(world.status(VAN).paths[1].counters.lost_packets > 0);
+}

@@ -82,7 +82,10 @@ fn packets_that_come_whole_on_another_path_wait_for_no_parts() {
     world.run_for(ms(2000));
     assert!(world.numbers(HQ).into_iter().eq(0..500));
     let assembly = world.status(HQ).assembly;
-    assert!(assembly.joined > 200 && world.status(VAN).counters.split - assembly.joined > 100, "{assembly:?}");
+    assert!(
+        assembly.joined > 200 && world.status(VAN).counters.split - assembly.joined > 100,
+        "{assembly:?}"
+    );
     assert_eq!((assembly.incomplete, assembly.waiting), (0, 0));
 }
 

@@ -262,7 +262,7 @@ impl Model {
             let longest_own = KEPT_QUEUES * span_of(self.window(), self.rate());
             let longest_chance = KEPT_ALTERNATIONS * self.steadiness.own_alternation();
             let longest = base.max(ROUND_FLOOR).max(longest_own).max(longest_chance);
-            self.contest.on_vacated(least > base + longest);
+            self.contest.on_vacated(self.is_pressed() && least > base + longest);
         }
         self.judge_crowd();
         let keeps = rate.bytes_per_s >= percent(self.rate(), KEPT_PERCENT);

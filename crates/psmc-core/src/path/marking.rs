@@ -31,9 +31,6 @@ const TRIALS: u64 = 10;
 /// A path may fall silent for other reasons while it is tried, but hardly twice in a row.
 const SILENT_TRIES: u32 = 2;
 
-/// Nor does it lose all that is sent twice in a row by chance.
-const LOST_TRIES: u32 = 2;
-
 /// So far behind the largest number a datagram may lie that the peer still takes and counts (`docs/PROTOCOL.md`, 6.1).
 const MAX_LATENESS: u64 = 16 * 1024;
 
@@ -88,9 +85,6 @@ pub(crate) struct Marking {
     trial: Trial,
     /// How many trials in a row ended in silence.
     silences: u32,
-    /// Losses since anything arrived, of which each was sent after the one before was found, and when the last was found.
-    lost_in_turn: u32,
-    lost_at: Option<Instant>,
     capable_packets: u64,
     marked_packets: u64,
 }
@@ -123,19 +117,14 @@ impl Marking {
         self.trial.sent += u64::from(awaited);
     }
 
-    /// A datagram that left as ECT(0) at `sent_at` has been found lost.
-    pub(crate) fn on_lost(&mut self, sent_at: Instant, now: Instant) {
+    /// A datagram that left as ECT(0) at `sent_at` is lost.
+    pub(crate) fn on_lost(&mut self, sent_at: Instant) {
         // What is older belongs to a silence that has ended.
         if self.trial.began.is_none_or(|began| sent_at < began) {
             return;
         }
         self.trial.lost += 1;
-        if self.lost_at.is_none_or(|at| sent_at > at) {
-            self.lost_in_turn += 1;
-            self.lost_at = Some(now);
-        }
-        let is_all_lost = self.trial.lost >= TRIALS || self.lost_in_turn >= LOST_TRIES;
-        if self.state == EcnState::Trying && is_all_lost && self.trial.acked == 0 {
+        if self.state == EcnState::Trying && self.trial.lost >= TRIALS && self.trial.acked == 0 {
             self.fail();
         }
     }
@@ -155,7 +144,7 @@ impl Marking {
 
     /// The network under the path may be another one.
     pub(crate) fn restart(&mut self) {
-        (self.silences, self.lost_in_turn) = (0, 0);
+        self.silences = 0;
         self.begin_trial();
     }
 
@@ -185,7 +174,6 @@ impl Marking {
             return false;
         }
         if acked > 0 {
-            self.lost_in_turn = 0;
             self.judge_trial(acked, ect0);
         }
         self.capable_packets += acked;

@@ -288,6 +288,17 @@ mod tests {
     }
 
     #[test]
+    fn what_queues_add_is_the_difference_of_the_largest_and_the_smallest_delay_of_late() {
+        let now = Instant::now();
+        let mut received = Received::default();
+        assert_eq!(received.queueing(), Duration::ZERO);
+        for (delay_us, after) in [(-5_000, 0), (-1_000, 1), (75_000, 2), (10_000, 3)] {
+            received.delay.on_sample(delay_us, now + Duration::from_millis(after));
+        }
+        assert_eq!(received.queueing(), Duration::from_millis(80));
+    }
+
+    #[test]
     fn a_constant_delay_has_no_jitter() {
         let mut delay = Delay::default();
         let now = Instant::now();

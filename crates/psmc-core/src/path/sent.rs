@@ -68,8 +68,6 @@ pub(crate) struct Sent {
     largest_acked: Option<PacketNumber>,
     inflight_bytes: u64,
     outstanding: usize,
-    /// The newest datagram that expects an acknowledgement, and when it was sent, if others may wait for what is in it.
-    tail: Option<(PacketNumber, Instant)>,
     spare: Vec<Vec<Queued>>,
 }
 
@@ -98,8 +96,6 @@ impl Sent {
         if datagram.ack_eliciting {
             self.inflight_bytes += u64::from(datagram.bytes);
             self.outstanding += 1;
-            let is_awaited = datagram.packets.iter().any(|packet| packet.ordered && packet.role.is_resent());
-            self.tail = is_awaited.then_some((self.next_number(), datagram.sent_at));
             self.log.push_back(Some(datagram));
         } else {
             self.recycle(datagram.packets);
@@ -176,12 +172,6 @@ impl Sent {
     /// When the oldest datagram that expects an acknowledgement was sent.
     pub(crate) fn oldest_sent_at(&self) -> Option<Instant> {
         self.log.front()?.as_ref().map(|datagram| datagram.sent_at)
-    }
-
-    /// When the newest datagram was sent, if others wait for what is in it, and nothing sent later can show that it is lost.
-    pub(crate) fn tail_sent_at(&self) -> Option<Instant> {
-        let open = self.tail.filter(|(number, _)| self.outstanding > 0 && Some(*number) > self.largest_acked);
-        open.map(|(_, sent_at)| sent_at)
     }
 
     /// The size of the oldest datagram that expects an acknowledgement.

@@ -122,7 +122,7 @@ impl Path {
         for datagram in &lost.datagrams[before..] {
             self.mtu.on_lost(datagram.bytes, datagram.sent_at);
             if datagram.is_ect {
-                self.marking.on_lost(datagram.sent_at, now);
+                self.marking.on_lost(datagram.sent_at);
             }
         }
         self.mtu.judge(now);

@@ -12,12 +12,6 @@ pub(super) const PING_INTERVAL: Duration = Duration::from_millis(200);
 /// it is needed.
 const WARM_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The last packet of a burst is found lost, if it is, a fraction of a round trip later than one in its middle would be.
-const TAIL_PROBES_PER_ROUND_TRIP: u32 = 4;
-
-/// What follows within this time, as acknowledgements do that are late, need no probe.
-const LEAST_TAIL: Duration = Duration::from_millis(5);
-
 /// The golden ratio's fraction, in 2^-64: its multiples, whole numbers left off, are spread evenly, however many there are.
 const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -147,16 +141,7 @@ impl Path {
     }
 
     fn ping_at(&self) -> Option<Instant> {
-        let answers = self.only_answered_since.map(|since| since + PING_INTERVAL);
-        answers.into_iter().chain(self.tail_probe_at()).min()
-    }
-
-    /// When something follows on a packet that others wait for, and that nothing has followed: what is acknowledged shows what of
-    /// the data before it is lost (as the probes of RFC 8985 §7.2, but earlier, as an empty datagram costs little).
-    fn tail_probe_at(&self) -> Option<Instant> {
-        let is_last = self.state() == PathState::Active && self.outbox.is_empty();
-        let sent_at = self.sent.tail_sent_at().filter(|_| is_last)?;
-        Some(sent_at + (self.smoothed_rtt() / TAIL_PROBES_PER_ROUND_TRIP).max(LEAST_TAIL))
+        self.only_answered_since.map(|since| since + PING_INTERVAL)
     }
 
     /// When something is to be done for finding the datagram size.

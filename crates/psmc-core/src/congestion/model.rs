@@ -258,18 +258,23 @@ impl Model {
             let load = Load { rate: rate.bytes_per_s, datagram_size: self.datagram_size };
             self.crowd.on_round(self.phase_rounds, least, load);
         }
-        if let Some(least) = round.min_rtt.filter(|_| self.phase == Phase::Refresh && self.has_vacated) {
-            let longest_own = KEPT_QUEUES * span_of(self.window(), self.rate());
-            let longest_chance = KEPT_ALTERNATIONS * self.steadiness.own_alternation();
-            let longest = base.max(ROUND_FLOOR).max(longest_own).max(longest_chance);
-            self.contest.on_vacated(self.is_pressed() && least > base + longest);
-        }
+        self.judge_vacated(round.min_rtt);
         self.judge_crowd();
         let keeps = rate.bytes_per_s >= percent(self.rate(), KEPT_PERCENT);
         let counts = keeps && !matches!(self.phase, Phase::Startup | Phase::Compete);
         if self.overflown && counts && is_deep {
             self.contest.on_overflow(base, now);
         }
+    }
+
+    /// What a round with little in flight, whose shortest round trip was `least`, says of who keeps the queue.
+    fn judge_vacated(&mut self, least: Option<Duration>) {
+        let Some(least) = least.filter(|_| self.phase == Phase::Refresh && self.has_vacated) else { return };
+        let base = self.base_rtt();
+        let own = LONG_QUEUES * span_of(self.window(), self.rate());
+        let chance = LONG_ALTERNATIONS * self.steadiness.own_alternation();
+        let most = base + base.max(ROUND_FLOOR).max(own).max(chance);
+        self.contest.on_vacated(self.is_pressed() && least > most);
     }
 
     /// Whether the others share the queue, or do not.
@@ -743,8 +748,8 @@ const MIN_RTT_AGE: Duration = Duration::from_secs(5);
 const PRESSED_AGE: Duration = Duration::from_millis(1250);
 
 /// A queue of others is so many times longer than what our own datagrams take that are in flight, and than what delays alternate by.
-const KEPT_QUEUES: u32 = 3;
-const KEPT_ALTERNATIONS: u32 = 4;
+const LONG_QUEUES: u32 = 3;
+const LONG_ALTERNATIONS: u32 = 4;
 
 /// A round trip this much above the minimum counts as the minimum: hosts are no more exact.
 const MIN_RTT_TOLERANCE: Duration = Duration::from_millis(1);

@@ -16,6 +16,7 @@ mod model;
 mod phase;
 pub(crate) mod rate;
 mod round;
+mod saturation;
 #[cfg(test)]
 mod tests;
 

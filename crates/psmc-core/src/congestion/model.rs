@@ -10,6 +10,7 @@ use super::mean::{MeanRate, Sampled};
 use super::phase::{ACK_DELAY, ALLOWANCE, CRUISE_ROUNDS, INITIAL_DATAGRAMS, Phase};
 use super::rate::ROUND_FLOOR;
 use super::round::{ChanceLoss, Growth, Rise, Round, Steadiness, filled_rtt};
+use super::saturation::Saturation;
 use super::{AckSample, Controller, RateSample, bytes_in, percent, rate_over, span_of};
 
 /// Sends what the path was seen to deliver, after BBR (draft-ietf-ccwg-bbr).
@@ -69,6 +70,7 @@ pub(crate) struct Model {
     has_queue: bool,
     /// Whether the last round, under load, found neither a queue nor losses.
     is_clear: bool,
+    saturation: Saturation,
     loaded_rtt: LoadedRtt,
     /// When a round trip about as short as `min_rtt` was last seen.
     min_rtt_seen: Option<Instant>,
@@ -115,6 +117,7 @@ impl Model {
             confirmed: false,
             has_queue: false,
             is_clear: false,
+            saturation: Saturation::default(),
             loaded_rtt: LoadedRtt::default(),
             min_rtt_seen: None,
             loss_ceiling: u64::MAX,
@@ -213,6 +216,9 @@ impl Model {
         let stalled = !grew && !limited;
         let proven = self.phase == Phase::Probe && !self.is_clear;
         self.confirmed |= stalled && (proven || self.growth.stalled >= STARTUP_ROUNDS);
+        if self.phase == Phase::Probe && (grew || (stalled && self.phase_rounds >= PROBE_ROUNDS)) {
+            self.saturation.on_probe(self.rate(), grew, self.is_clear);
+        }
         if let Some(next) = self.next_phase(grew, limited, now) {
             self.enter(next, now);
         }
@@ -637,7 +643,8 @@ impl Controller for Model {
                 percent(rate_over(self.crowd.window().unwrap_or(0), self.smoothed_rtt), 112)
             }
             phase @ (Phase::Drain | Phase::Cruise | Phase::Probe | Phase::Refresh) => {
-                percent(self.rate(), phase.pacing_percent(self.phase_rounds, self.has_queue))
+                let gentle = self.is_rough && self.saturation.is_full(self.rate());
+                percent(self.rate(), phase.pacing_percent(self.phase_rounds, self.has_queue, gentle))
             }
         };
         rate.max(LEAST_DATAGRAMS_PER_S * self.datagram_size).min(self.max_rate)

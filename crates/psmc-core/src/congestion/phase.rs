@@ -23,13 +23,15 @@ pub(crate) enum Phase {
 
 impl Phase {
     /// The pacing rate, percent of the path's rate, after `rounds` rounds in this phase, the last of which has
-    /// found a queue or not.
-    pub(crate) fn pacing_percent(self, rounds: u32, queued: bool) -> u64 {
+    /// found a queue or not. Where it is `gentle` no queue of a probe lasts for long.
+    pub(crate) fn pacing_percent(self, rounds: u32, queued: bool, gentle: bool) -> u64 {
         match self {
+            Self::Probe if rounds == 0 && gentle => 110,
             Self::Probe if rounds == 0 => 125,
             Self::Startup | Self::Probe | Self::Compete => 100,
             // A queue that a probe, or an estimate a little too high, has built goes away again.
             Self::Cruise | Self::Refresh if queued => 94,
+            Self::Cruise if gentle => 97,
             // `BBR.PacingMarginPercent`.
             Self::Cruise | Self::Refresh => 99,
             Self::Drain => 85,

@@ -1,18 +1,26 @@
 //! Nobody else is on the paths: what varies and what is lost there is not taken for others.
 
+use std::time::Duration;
+
 use psmc_sim::link::{Jitter, LinkConfig};
+use psmc_sim::{HostId, TrafficKind};
 
-use crate::world::{bulk, direction, lossy, ms, pair, secs};
+use crate::world::{Lab, bulk, direction, lossy, ms, pair, secs};
 
-/// Megabits per second of payload that a flow has of two paths of 40 and 25 Mb/s that lose so much of a hundred, in the minute
-/// after it has found its rate.
-fn goodput(loss: f64, seed: u64) -> f64 {
+/// A tunnel over two paths of 40 and 25 Mb/s whose delays vary, and that lose so much of a hundred.
+fn varying(loss: f64, seed: u64) -> (Lab, [HostId; 2]) {
     let path = |mbit, delay, spread, queue| {
         let there = LinkConfig { jitter: Jitter::Normal(ms(spread)), ..direction(mbit, ms(delay), queue) };
         [lossy(there, loss), direction(mbit, ms(delay), queue)]
     };
     let (mut lab, hosts, ids) = pair(seed, &[path(40, 15, 5, 100), path(25, 22, 8, 94)]);
     lab.tunnel(hosts, &ids, 0);
+    (lab, hosts)
+}
+
+/// Megabits per second of payload that a flow has of the two paths in the minute after it has found its rate.
+fn goodput(loss: f64, seed: u64) -> f64 {
+    let (mut lab, hosts) = varying(loss, seed);
     let flow = lab.traffic(bulk(), hosts[0], hosts[1], "10.77.0.2", [secs(1), secs(1000)]);
     lab.run_for(secs(10));
     lab.goodput(flow, secs(60))
@@ -30,4 +38,32 @@ fn a_path_that_varies_and_loses_is_not_taken_for_a_contested_one() {
         println!("{loss} %: {rates:.1?} Mb/s");
         assert!(rates.iter().all(|mbps| *mbps >= least), "{loss} %: {rates:.1?} Mb/s");
     }
+}
+
+/// Half of the pings beside a flow, in half a minute, took so long at most, and all but one of a hundred so long.
+fn pings(seed: u64) -> [Duration; 2] {
+    let (mut lab, hosts) = varying(0.5, seed);
+    lab.traffic(bulk(), hosts[0], hosts[1], "10.77.0.2", [secs(1), secs(32)]);
+    let ping = TrafficKind::Ping { interval: ms(20), payload: 56 };
+    let ping = lab.traffic(ping, hosts[0], hosts[1], "10.77.0.2", [secs(2), secs(32)]);
+    lab.run_for(secs(32));
+    let mut delays = lab.tally(ping).delays;
+    delays.sort();
+    [delays[delays.len() / 2], delays[delays.len() * 99 / 100]]
+}
+
+/// What probes put into a queue that nobody can tell from what varies stays there until it overflows.
+#[test]
+fn probes_where_delays_vary_leave_the_queue_short() {
+    let mut pings = std::thread::scope(|scope| {
+        let runs = [1, 2, 3, 4, 5, 6, 7, 8].map(|seed| scope.spawn(move || pings(seed)));
+        runs.map(|run| run.join().expect("it runs"))
+    });
+    println!("{pings:.1?}");
+    let mut median_of = |place: usize| {
+        pings.sort_by_key(|ping| ping[place]);
+        pings[pings.len() / 2][place]
+    };
+    let [half, most] = [0, 1].map(&mut median_of);
+    assert!(half < ms(42) && most < ms(60), "{half:?}, {most:?}");
 }

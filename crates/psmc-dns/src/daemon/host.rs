@@ -28,8 +28,8 @@ impl Running {
     }
 }
 
-/// The zone that takes the place of `old`, with its history; or the first one. No update comes between: those that were
-/// waiting fail, and are tried again by whoever sent them.
+/// The zone that takes the place of `old`, with its history; or the first one. No update comes between: those that are
+/// waiting then change the new one.
 pub(super) async fn succeed(
     config: ZoneConfig,
     old: Option<Arc<Hosted>>,
@@ -42,7 +42,7 @@ pub(super) async fn succeed(
     let pause = old.pause().await;
     let (store, before) = (store.clone(), old.clone());
     let new = spawn_blocking(move || host(config, Some(&before), &store)).await??;
-    pause.retire();
+    pause.retire(&new);
     Ok(new)
 }
 

@@ -81,6 +81,8 @@ struct State {
     /// What is answered.
     served: Option<Arc<Zone>>,
     history: History,
+    /// What has taken its place.
+    successor: Option<Arc<Hosted>>,
 }
 
 /// A zone that no update changes meanwhile.
@@ -91,9 +93,10 @@ pub struct Paused<'a> {
 }
 
 impl Paused<'_> {
-    /// Another one takes its place: updates that are waiting for this one fail.
-    pub fn retire(self) {
-        self.hosted.state.write().unwrap_or_else(PoisonError::into_inner).base = None;
+    /// Another one takes its place, also for the updates that are waiting for this one.
+    pub fn retire(self, successor: &Arc<Hosted>) {
+        let mut state = self.hosted.state.write().unwrap_or_else(PoisonError::into_inner);
+        (state.base, state.successor) = (None, Some(successor.clone()));
     }
 }
 
@@ -191,23 +194,33 @@ impl Hosted {
     }
 
     /// Carries out an update: on the disk first, then in answers.
+    ///
+    /// # Errors
+    /// If another one has taken this one's place meanwhile: that one is to carry it out.
     pub(super) async fn update(
         &self,
         store: &Arc<Store>,
         prerequisites: &[Record],
         updates: &[Record],
         now_s: u64,
-    ) -> Outcome {
+    ) -> Result<Outcome, Arc<Self>> {
         let _alone = self.changing.lock().await;
-        let Some(base) = self.state.read().unwrap_or_else(PoisonError::into_inner).base.clone() else {
-            return Outcome::Failed("the zone is not loaded".to_owned());
+        let (base, successor) = {
+            let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+            (state.base.clone(), state.successor.clone())
+        };
+        if let Some(successor) = successor {
+            return Err(successor);
+        }
+        let Some(base) = base else {
+            return Ok(Outcome::Failed("the zone is not loaded".to_owned()));
         };
         let newer = match base.updated(prerequisites, updates) {
             Ok(Some(newer)) => newer,
-            Ok(None) => return Outcome::Unchanged,
-            Err(refusal) => return Outcome::Refused(refusal),
+            Ok(None) => return Ok(Outcome::Unchanged),
+            Err(refusal) => return Ok(Outcome::Refused(refusal)),
         };
-        self.commit(store, &base, newer, now_s).await
+        Ok(self.commit(store, &base, newer, now_s).await)
     }
 
     /// Makes signatures anew that are due; the serial number rises with them.
@@ -260,4 +273,53 @@ impl Hosted {
 
 fn in_words(error: &StoreError) -> String {
     crate::error_chain(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Poll;
+
+    use hickory_proto::rr::RData;
+    use hickory_proto::rr::rdata::{A, NS, SOA};
+
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        Name::from_ascii(text).unwrap()
+    }
+
+    fn zone() -> Zone {
+        let (origin, server) = (name("example.com."), name("ns.example.com."));
+        let soa = SOA::new(server.clone(), name("admin.example.com."), 1, 3600, 600, 86400, 60);
+        let records = [RData::SOA(soa), RData::NS(NS(server))];
+        Zone::new(&origin, records.map(|data| Record::from_rdata(origin.clone(), 60, data))).unwrap()
+    }
+
+    fn hosted() -> Hosted {
+        let role = Role::Primary { updaters: Vec::new(), signer: None };
+        Hosted::new(&name("example.com."), role, Access::default(), Vec::new())
+    }
+
+    #[tokio::test]
+    async fn an_update_that_waits_is_for_the_zone_that_comes() {
+        let store = Arc::new(Store::in_memory().unwrap());
+        let (old, new) = (hosted(), Arc::new(hosted()));
+        store.replace(&zone()).unwrap();
+        old.serve(zone(), 0).unwrap();
+        let address = RData::A(A::new(192, 0, 2, 1));
+        let record = [Record::from_rdata(name("www.example.com."), 60, address)];
+        let pause = old.pause().await;
+        let mut waiting = pin!(old.update(&store, &[], &record, 0));
+        let is_waiting = poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context).is_pending()));
+        assert!(is_waiting.await);
+        new.inherit(&old);
+        pause.retire(&new);
+        let successor = waiting.await.unwrap_err();
+        assert!(Arc::ptr_eq(&successor, &new));
+        assert!(matches!(successor.update(&store, &[], &record, 0).await, Ok(Outcome::Changed)));
+        let serials = [&old, &*new].map(|hosted| hosted.served().unwrap().serial());
+        assert_eq!(serials, [1, 2]);
+    }
 }

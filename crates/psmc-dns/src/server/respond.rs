@@ -158,19 +158,27 @@ impl Server {
         session: Option<&Session>,
         from: SocketAddr,
     ) -> ResponseCode {
-        let Some(hosted) = hosted else { return ResponseCode::NotAuth };
-        let Role::Primary { updaters, .. } = &hosted.role else { return ResponseCode::NotAuth };
-        let Some(session) = session.filter(|session| updaters.contains(session.key())) else {
-            self.counters.refused();
-            tracing::info!(%from, zone = %hosted.origin(), "an update is refused: it is not signed with a key that may");
-            return ResponseCode::Refused;
+        let Some(mut hosted) = hosted.cloned() else { return ResponseCode::NotAuth };
+        let session = match self.updater(&hosted, session, from) {
+            Ok(session) => session,
+            Err(code) => return code,
         };
         if !self.replays.is_new(session.mac(), unix_now()) {
             self.counters.refused();
             tracing::warn!(%from, key = %session.key(), "an update is refused: it was seen before");
             return ResponseCode::Refused;
         }
-        let outcome = hosted.update(&self.store, &request.answers, &request.authorities, unix_now()).await;
+        let outcome = loop {
+            let successor =
+                match hosted.update(&self.store, &request.answers, &request.authorities, unix_now()).await {
+                    Ok(outcome) => break outcome,
+                    Err(successor) => successor,
+                };
+            if let Err(code) = self.updater(&successor, Some(session), from) {
+                return code;
+            }
+            hosted = successor;
+        };
         match outcome {
             Outcome::Changed => {
                 self.counters.updated();
@@ -184,6 +192,21 @@ impl Server {
                 ResponseCode::ServFail
             }
         }
+    }
+
+    /// Who may change the zone, if that is who has signed.
+    fn updater<'a>(
+        &self,
+        hosted: &Hosted,
+        session: Option<&'a Session>,
+        from: SocketAddr,
+    ) -> Result<&'a Session, ResponseCode> {
+        let Role::Primary { updaters, .. } = &hosted.role else { return Err(ResponseCode::NotAuth) };
+        session.filter(|session| updaters.contains(session.key())).ok_or_else(|| {
+            self.counters.refused();
+            tracing::info!(%from, zone = %hosted.origin(), "an update is refused: it is not signed with a key that may");
+            ResponseCode::Refused
+        })
     }
 }
 

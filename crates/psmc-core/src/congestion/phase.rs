@@ -23,7 +23,7 @@ pub(crate) enum Phase {
 
 impl Phase {
     /// The pacing rate, percent of the path's rate, after `rounds` rounds in this phase, the last of which has
-    /// found a queue or not. Where it is `gentle` no queue of a probe lasts for long.
+    /// found a queue or not; `gentle` where nobody would see the queue that a large probe leaves.
     pub(crate) fn pacing_percent(self, rounds: u32, queued: bool, gentle: bool) -> u64 {
         match self {
             Self::Probe if rounds == 0 && gentle => 110,

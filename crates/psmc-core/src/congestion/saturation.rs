@@ -38,7 +38,7 @@ impl Saturation {
 /// from that.
 const CLEAR_PROBES: u32 = 2;
 
-/// Small probes that bring something bring at most twice as much.
+/// Half of what a small probe adds: a path that has grown by it is not the one that was found to be full.
 const GROWTH_PERCENT: u64 = 105;
 
 #[cfg(test)]

@@ -71,6 +71,8 @@ pub(crate) struct Model {
     /// Whether the last round, under load, found neither a queue nor losses.
     is_clear: bool,
     saturation: Saturation,
+    /// Whether a probe has ended in this round.
+    has_probed: bool,
     loaded_rtt: LoadedRtt,
     /// When a round trip about as short as `min_rtt` was last seen.
     min_rtt_seen: Option<Instant>,
@@ -85,6 +87,8 @@ pub(crate) struct Model {
     /// Consecutive rounds that delivered much less than believed, and that lost too much or were marked.
     slow_rounds: u32,
     lossy_rounds: u32,
+    /// The most that a round has delivered since the first slow one, bytes per second.
+    slow_rate: u64,
     contest: Contest,
     crowd: Crowd,
     /// Whether no more than the window is in flight since it was made smaller.
@@ -118,6 +122,7 @@ impl Model {
             has_queue: false,
             is_clear: false,
             saturation: Saturation::default(),
+            has_probed: false,
             loaded_rtt: LoadedRtt::default(),
             min_rtt_seen: None,
             loss_ceiling: u64::MAX,
@@ -126,6 +131,7 @@ impl Model {
             lost_at: None,
             slow_rounds: 0,
             lossy_rounds: 0,
+            slow_rate: 0,
             contest: Contest::default(),
             crowd: Crowd::default(),
             has_vacated: false,
@@ -188,9 +194,6 @@ impl Model {
             self.note_cruise(least);
         }
         let lossy = round.marked || round.is_lossy(self.datagram_size, self.base_rtt(), &self.chance);
-        if loaded && !lossy && !self.contest.is_on() {
-            self.chance.on_round(round.lost, round.acked + round.lost);
-        }
         self.lossy_rounds = if lossy { self.lossy_rounds + 1 } else { 0 };
         // Where every packet of a load met a long queue, the path was busy all the time, whoever may have had little to send. A
         // few packets say nothing: the queue may be another's, and what they make is no rate of the path.
@@ -207,11 +210,15 @@ impl Model {
         if self.phase != Phase::Compete {
             self.adapt_loss_ceiling(rate, &round, grew);
         }
+        self.notice_fall(rate, limited, round.saw_queue(self.base_rtt()));
         if !limited {
-            self.notice_fall(rate, round.saw_queue(self.base_rtt()));
             self.filter.advance();
         }
-        self.judge_queue(&round, loaded || stretched, lossy);
+        let overflows = self.shows_probe() && !grew && self.overflows_short_queue(&round);
+        if loaded && !lossy && !overflows && !self.contest.is_on() {
+            self.chance.on_round(round.lost, round.acked + round.lost);
+        }
+        self.judge_queue(&round, loaded || stretched, lossy || overflows);
         self.judge_others(rate, &round, loaded || !limited, now);
         let stalled = !grew && !limited;
         let proven = self.phase == Phase::Probe && !self.is_clear;
@@ -219,9 +226,29 @@ impl Model {
         if self.phase == Phase::Probe && (grew || (stalled && self.phase_rounds >= PROBE_ROUNDS)) {
             self.saturation.on_probe(self.rate(), grew, self.is_clear);
         }
+        if overflows {
+            self.note_overflow();
+        }
         if let Some(next) = self.next_phase(grew, limited, now) {
             self.enter(next, now);
         }
+    }
+
+    /// Whether what a probe has sent is what the round that has ended tells of.
+    fn shows_probe(&mut self) -> bool {
+        if self.phase == Phase::Probe { self.phase_rounds > 1 } else { std::mem::take(&mut self.has_probed) }
+    }
+
+    /// Whether more was lost than chance explains, although no packet met more of a queue than a probe makes.
+    fn overflows_short_queue(&self, round: &Round) -> bool {
+        let base = self.base_rtt();
+        let is_short = round.max_rtt <= base + base.max(ROUND_FLOOR) / 4 + ACK_DELAY;
+        is_short && round.exceeds_chance(self.datagram_size, &self.chance)
+    }
+
+    /// A probe was too much, however short the queue may be that it met.
+    fn note_overflow(&mut self) {
+        self.confirmed |= self.saturation.on_overflow(self.rate());
     }
 
     /// Where nothing is probed for long the cycle is as long as so many rounds.
@@ -338,7 +365,9 @@ impl Model {
         }
         if phase == Phase::Probe {
             self.loaded_rtt.end_cycle();
+            self.saturation.on_probe_begins();
         }
+        self.has_probed |= self.phase == Phase::Probe && phase != Phase::Probe;
         self.phase = phase;
         self.contest.on_phase(phase);
         self.crowd.on_phase(phase);
@@ -357,6 +386,8 @@ impl Model {
                 let rate = self.rate().max(shared.unwrap_or(0));
                 self.contest.enter(rate, (base, self.smoothed_rtt), self.datagram_size, now);
                 self.loss_ceiling = u64::MAX;
+                // What probes have met beside others says nothing of when they are gone.
+                self.saturation = Saturation::default();
             }
             // A probe that follows on growth goes on from there.
             Phase::Probe if self.growth.stalled > 0 => self.growth = Growth::above(self.rate()),
@@ -366,7 +397,11 @@ impl Model {
 
     /// A path that delivers much less than it did, although it is loaded, has become slower: believe the
     /// last rounds, rather than send too much until the filter forgets.
-    fn notice_fall(&mut self, rate: &RateSample, queued: bool) {
+    fn notice_fall(&mut self, rate: &RateSample, limited: bool, queued: bool) {
+        self.slow_rate = self.slow_rate.max(rate.bytes_per_s);
+        if limited {
+            return;
+        }
         // What was sent in a round of a small window is delivered in the next.
         let throttled = matches!(self.phase, Phase::Drain | Phase::Refresh) || self.phase_rounds <= 1;
         // Whose share of the path grows and shrinks makes room for others.
@@ -374,8 +409,13 @@ impl Model {
         let fell = !throttled && rate.bytes_per_s < percent(self.rate(), FALL_PERCENT);
         let loaded = queued || self.lossy_rounds > 0;
         self.slow_rounds = if fell && loaded { self.slow_rounds + 1 } else { 0 };
+        if self.slow_rounds <= 1 {
+            self.slow_rate = rate.bytes_per_s;
+        }
         if self.slow_rounds >= FALL_ROUNDS {
             self.filter.forget_but(FALL_ROUNDS as usize);
+            // In the last of them it may have been the window, which losses make smaller, that was the limit.
+            self.filter.update(self.slow_rate);
             self.contest.on_fall();
         }
     }
@@ -594,11 +634,15 @@ impl Controller for Model {
         self.round.lost += lost_bytes;
         self.lost_at = Some(now);
         let (size, base) = (self.datagram_size, self.base_rtt());
+        let filled = filled_rtt(base, self.jitter);
         let is_over = match self.phase {
             Phase::Probe => self.round.is_lossy(size, base, &self.chance),
-            Phase::Startup => self.round.overflows(size, filled_rtt(base, self.jitter), &self.chance),
+            Phase::Startup => self.round.overflows(size, filled, &self.chance),
             Phase::Drain | Phase::Cruise | Phase::Refresh | Phase::Compete => false,
         };
+        if self.phase == Phase::Probe && is_over && self.overflows_short_queue(&self.round) {
+            self.note_overflow();
+        }
         if is_over {
             self.enter(Phase::Drain, now);
         }
@@ -643,8 +687,8 @@ impl Controller for Model {
                 percent(rate_over(self.crowd.window().unwrap_or(0), self.smoothed_rtt), 112)
             }
             phase @ (Phase::Drain | Phase::Cruise | Phase::Probe | Phase::Refresh) => {
-                let gentle = self.is_rough && self.saturation.is_full(self.rate());
-                percent(self.rate(), phase.pacing_percent(self.phase_rounds, self.has_queue, gentle))
+                let manner = self.saturation.manner(self.rate(), self.is_rough);
+                percent(self.rate(), phase.pacing_percent(self.phase_rounds, self.has_queue, manner))
             }
         };
         rate.max(LEAST_DATAGRAMS_PER_S * self.datagram_size).min(self.max_rate)

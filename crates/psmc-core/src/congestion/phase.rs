@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::saturation::Manner;
 use super::{bytes_in, percent};
 
 /// A phase of the [`Model`](super::model::Model), which shows how they follow on one another.
@@ -23,15 +24,15 @@ pub(crate) enum Phase {
 
 impl Phase {
     /// The pacing rate, percent of the path's rate, after `rounds` rounds in this phase, the last of which has
-    /// found a queue or not; `gentle` where nobody would see the queue that a large probe leaves.
-    pub(crate) fn pacing_percent(self, rounds: u32, queued: bool, gentle: bool) -> u64 {
+    /// found a queue or not.
+    pub(crate) fn pacing_percent(self, rounds: u32, queued: bool, manner: Manner) -> u64 {
         match self {
-            Self::Probe if rounds == 0 && gentle => 110,
-            Self::Probe if rounds == 0 => 125,
+            Self::Probe if rounds == 0 && manner == Manner::Bold => 125,
+            Self::Probe if rounds == 0 => 110,
             Self::Startup | Self::Probe | Self::Compete => 100,
             // A queue that a probe, or an estimate a little too high, has built goes away again.
             Self::Cruise | Self::Refresh if queued => 94,
-            Self::Cruise if gentle => 97,
+            Self::Cruise if manner == Manner::Gentle => 97,
             // `BBR.PacingMarginPercent`.
             Self::Cruise | Self::Refresh => 99,
             Self::Drain => 85,

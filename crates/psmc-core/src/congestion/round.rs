@@ -44,7 +44,7 @@ impl Round {
     }
 
     /// Whether so many were lost that it is no accident.
-    fn exceeds_chance(&self, datagram_size: u64, chance: &ChanceLoss) -> bool {
+    pub(crate) fn exceeds_chance(&self, datagram_size: u64, chance: &ChanceLoss) -> bool {
         self.lost >= LOSSY_DATAGRAMS * datagram_size
             && self.lost > chance.most(self.acked + self.lost, datagram_size)
     }

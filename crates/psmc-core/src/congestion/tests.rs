@@ -69,6 +69,24 @@ fn a_shallow_queue_loses_little() {
     }
 }
 
+/// No round trip shows a queue that overflows at once: only what probes lose tells that the path is full.
+#[test]
+fn a_queue_too_short_for_probes_loses_little() {
+    for (mbit, rtt, queue) in [(50, 20, 4), (100, 8, 4), (300, 8, 4), (300, 8, 2), (500, 2, 2)] {
+        let rate = mbit * MBIT;
+        let link = Link { queue: micros(1_000 * queue), ..Link::new(rate, micros(1_000 * rtt)) };
+        let mut sim = one_flow(link);
+        sim.run_until(3.0);
+        let measured = sim.run_until(13.0);
+        assert_used("short", &link, &measured, 0.95);
+        let packets = 10 * rate / 8 / SIZE;
+        assert!(measured.dropped * 1000 <= 20 * packets, "{link:?} {measured:?}");
+        sim.set_rate(2 * rate);
+        sim.run_until(14.0);
+        assert_used("then faster", &link, &sim.run_until(16.0), 0.95);
+    }
+}
+
 /// A TCP connection inside sends two packets for each that arrives, and so never more than the window lets go.
 #[test]
 fn a_slow_start_inside_finds_a_slow_path_before_its_queue_is_long() {

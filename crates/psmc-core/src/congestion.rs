@@ -7,6 +7,7 @@
 mod contest;
 mod crowd;
 mod cubic;
+mod fall;
 mod filter;
 mod fixed;
 mod hystart;

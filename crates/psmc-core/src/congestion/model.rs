@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::contest::Contest;
 use super::crowd::{Crowd, Load};
+use super::fall::{FALL_ROUNDS, Fall};
 use super::filter::MaxFilter;
 use super::loaded::LoadedRtt;
 use super::mean::{MeanRate, Sampled};
@@ -84,11 +85,9 @@ pub(crate) struct Model {
     rise: Rise,
     /// When something was last lost, or marked.
     lost_at: Option<Instant>,
-    /// Consecutive rounds that delivered much less than believed, and that lost too much or were marked.
-    slow_rounds: u32,
+    fall: Fall,
+    /// Consecutive rounds that lost too much or were marked.
     lossy_rounds: u32,
-    /// The most that a round has delivered since the first slow one, bytes per second.
-    slow_rate: u64,
     contest: Contest,
     crowd: Crowd,
     /// Whether no more than the window is in flight since it was made smaller.
@@ -129,9 +128,8 @@ impl Model {
             hint: None,
             rise: Rise::default(),
             lost_at: None,
-            slow_rounds: 0,
+            fall: Fall::default(),
             lossy_rounds: 0,
-            slow_rate: 0,
             contest: Contest::default(),
             crowd: Crowd::default(),
             has_vacated: false,
@@ -214,7 +212,7 @@ impl Model {
         if !limited {
             self.filter.advance();
         }
-        let overflows = self.shows_probe() && !grew && self.overflows_short_queue(&round);
+        let overflows = self.take_probed() && !grew && self.overflows_short_queue(&round);
         if loaded && !lossy && !overflows && !self.contest.is_on() {
             self.chance.on_round(round.lost, round.acked + round.lost);
         }
@@ -235,7 +233,7 @@ impl Model {
     }
 
     /// Whether what a probe has sent is what the round that has ended tells of.
-    fn shows_probe(&mut self) -> bool {
+    fn take_probed(&mut self) -> bool {
         if self.phase == Phase::Probe { self.phase_rounds > 1 } else { std::mem::take(&mut self.has_probed) }
     }
 
@@ -330,7 +328,7 @@ impl Model {
                 let is_over = !self.contest.is_trying();
                 (is_over || self.phase_rounds >= CRUISE_ROUNDS).then_some(Phase::Compete)
             }
-            _ if self.slow_rounds >= FALL_ROUNDS => Some(Phase::Drain),
+            _ if self.fall.rate().is_some() => Some(Phase::Drain),
             Phase::Cruise if self.is_contested(now) || self.crowd.is_crowded_out() => Some(Phase::Compete),
             Phase::Cruise if self.crowd.is_on() => None,
             Phase::Startup if self.lossy_rounds >= STARTUP_LOSSY_ROUNDS => Some(Phase::Drain),
@@ -373,7 +371,7 @@ impl Model {
         self.crowd.on_phase(phase);
         self.phase_rounds = 0;
         self.phase_began = Some(now);
-        self.slow_rounds = 0;
+        self.fall = Fall::default();
         match phase {
             Phase::Refresh => (self.min_rtt_seen, self.has_vacated) = (Some(now), false),
             Phase::Startup => {
@@ -398,24 +396,16 @@ impl Model {
     /// A path that delivers much less than it did, although it is loaded, has become slower: believe the
     /// last rounds, rather than send too much until the filter forgets.
     fn notice_fall(&mut self, rate: &RateSample, limited: bool, queued: bool) {
-        self.slow_rate = self.slow_rate.max(rate.bytes_per_s);
-        if limited {
-            return;
-        }
         // What was sent in a round of a small window is delivered in the next.
         let throttled = matches!(self.phase, Phase::Drain | Phase::Refresh) || self.phase_rounds <= 1;
         // Whose share of the path grows and shrinks makes room for others.
         let throttled = throttled || self.crowd.is_on();
-        let fell = !throttled && rate.bytes_per_s < percent(self.rate(), FALL_PERCENT);
+        let is_slow = !throttled && rate.bytes_per_s < percent(self.rate(), FALL_PERCENT);
         let loaded = queued || self.lossy_rounds > 0;
-        self.slow_rounds = if fell && loaded { self.slow_rounds + 1 } else { 0 };
-        if self.slow_rounds <= 1 {
-            self.slow_rate = rate.bytes_per_s;
-        }
-        if self.slow_rounds >= FALL_ROUNDS {
-            self.filter.forget_but(FALL_ROUNDS as usize);
-            // In the last of them it may have been the window, which losses make smaller, that was the limit.
-            self.filter.update(self.slow_rate);
+        self.fall.on_round(rate.bytes_per_s, (!limited).then_some(is_slow && loaded));
+        if let Some(fallen) = self.fall.rate().filter(|_| !limited) {
+            self.filter.forget_but(FALL_ROUNDS);
+            self.filter.update(fallen);
             self.contest.on_fall();
         }
     }
@@ -808,7 +798,6 @@ const MIN_RTT_TOLERANCE: Duration = Duration::from_millis(1);
 /// A rate below this share of the estimate, two rounds in a row, is no jitter, nor what another flow's probe
 /// takes away.
 const FALL_PERCENT: u64 = 50;
-const FALL_ROUNDS: u32 = 2;
 
 /// After loss the window sinks at most to this (`BBR.Beta`).
 const LOSS_BACKOFF_PERCENT: u64 = 70;

@@ -225,7 +225,7 @@ impl Model {
             self.saturation.on_probe(self.rate(), grew, self.is_clear);
         }
         if overflows {
-            self.note_overflow();
+            self.confirmed |= self.saturation.on_overflow(self.rate());
         }
         if let Some(next) = self.next_phase(grew, limited, now) {
             self.enter(next, now);
@@ -237,16 +237,9 @@ impl Model {
         if self.phase == Phase::Probe { self.phase_rounds > 1 } else { std::mem::take(&mut self.has_probed) }
     }
 
-    /// Whether more was lost than chance explains, although no packet met more of a queue than a probe makes.
+    /// Whether a round has shown that the queue does not hold what a probe makes of it.
     fn overflows_short_queue(&self, round: &Round) -> bool {
-        let base = self.base_rtt();
-        let is_short = round.max_rtt <= base + base.max(ROUND_FLOOR) / 4 + ACK_DELAY;
-        is_short && round.exceeds_chance(self.datagram_size, &self.chance)
-    }
-
-    /// A probe was too much, however short the queue may be that it met.
-    fn note_overflow(&mut self) {
-        self.confirmed |= self.saturation.on_overflow(self.rate());
+        round.overflows_short_queue(self.datagram_size, self.base_rtt(), &self.chance)
     }
 
     /// Where nothing is probed for long the cycle is as long as so many rounds.
@@ -624,16 +617,15 @@ impl Controller for Model {
         self.round.lost += lost_bytes;
         self.lost_at = Some(now);
         let (size, base) = (self.datagram_size, self.base_rtt());
-        let filled = filled_rtt(base, self.jitter);
         let is_over = match self.phase {
             Phase::Probe => self.round.is_lossy(size, base, &self.chance),
-            Phase::Startup => self.round.overflows(size, filled, &self.chance),
+            Phase::Startup => self.round.overflows(size, filled_rtt(base, self.jitter), &self.chance),
             Phase::Drain | Phase::Cruise | Phase::Refresh | Phase::Compete => false,
         };
-        if self.phase == Phase::Probe && is_over && self.overflows_short_queue(&self.round) {
-            self.note_overflow();
-        }
         if is_over {
+            if self.phase == Phase::Probe && self.overflows_short_queue(&self.round) {
+                self.confirmed |= self.saturation.on_overflow(self.rate());
+            }
             self.enter(Phase::Drain, now);
         }
     }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::phase::ACK_DELAY;
+use super::rate::ROUND_FLOOR;
 use super::{percent, rate_over};
 
 /// What happened since the last round's end.
@@ -44,7 +46,7 @@ impl Round {
     }
 
     /// Whether so many were lost that it is no accident.
-    pub(crate) fn exceeds_chance(&self, datagram_size: u64, chance: &ChanceLoss) -> bool {
+    fn exceeds_chance(&self, datagram_size: u64, chance: &ChanceLoss) -> bool {
         self.lost >= LOSSY_DATAGRAMS * datagram_size
             && self.lost > chance.most(self.acked + self.lost, datagram_size)
     }
@@ -64,6 +66,18 @@ impl Round {
     pub(crate) fn overflows(&self, datagram_size: u64, filled: Duration, chance: &ChanceLoss) -> bool {
         self.max_rtt > filled
             && self.lost_percent() >= LOSSY_PERCENT
+            && self.exceeds_chance(datagram_size, chance)
+    }
+
+    /// Whether a queue overflows that is too short for a probe: more is lost than by chance, and no packet met a longer one than the quarter
+    /// of a round that a probe sends more, `min_rtt` being the path's best.
+    pub(crate) fn overflows_short_queue(
+        &self,
+        datagram_size: u64,
+        min_rtt: Duration,
+        chance: &ChanceLoss,
+    ) -> bool {
+        self.max_rtt <= min_rtt + min_rtt.max(ROUND_FLOOR) / 4 + ACK_DELAY
             && self.exceeds_chance(datagram_size, chance)
     }
 

@@ -21,6 +21,9 @@ const KEPT: usize = 7;
 /// About the last 3 s count.
 const GAIN: f64 = 1.0 / 32.0;
 
+/// Something under a second counts, where queues that were one may have parted.
+const LATELY_GAIN: f64 = 1.0 / 8.0;
+
 /// The weight of a slot in what a path delivers: half a second counts.
 const USE_GAIN: f64 = 0.25;
 
@@ -42,12 +45,21 @@ const DOUBT: u32 = 3;
 /// separate paths as it begins is one rise and one fall.
 const TURNS: u32 = 3;
 
+/// Each of them by so much of their standard deviation: a beginning that has filled both queues makes them alike for
+/// seconds, whatever smaller ones do after it.
+const TURN: f64 = 0.5;
+
 /// Without any queue there is nothing to be fair about, and nothing that would show an error: after 5 s each path is on
 /// its own again.
 const QUIET_SLOTS: u32 = 50;
 
 /// For so many slots in a row they must be unlike: paths that are held down together for no reason cost capacity.
 const UNLIKE_SLOTS: u32 = 5;
+
+/// The same for what they have been like lately, which shows it before the last 3 s do: a group of separate paths gives one
+/// of them more than it carries, and holds the other one down.
+const APART: f64 = 0.2;
+const APART_SLOTS: u32 = 3;
 
 /// The delays of a path, slot by slot, and how much it delivers.
 #[derive(Debug, Default)]
@@ -124,8 +136,10 @@ fn place(slot: u64) -> usize {
 pub(super) struct Likeness {
     means: Comparison,
     leasts: Comparison,
+    lately: [Comparison; 2],
     alike: u32,
     unlike: u32,
+    apart: u32,
     quiet: u32,
     turns: u32,
     /// Whether both are above their means.
@@ -144,8 +158,12 @@ struct Comparison {
 impl Likeness {
     /// What the two queues were like in one slot; says whether they are now taken for something else.
     pub(super) fn on_slot(&mut self, (a, b): (Length, Length), hinted: bool) -> bool {
-        self.means.on_slot([a.mean, b.mean]);
-        let above = self.leasts.on_slot([a.least, b.least]);
+        let (means, leasts) = ([a.mean, b.mean], [a.least, b.least]);
+        for (lately, delays) in self.lately.iter_mut().zip([means, leasts]) {
+            lately.on_slot(delays, LATELY_GAIN);
+        }
+        self.means.on_slot(means, GAIN);
+        let above = self.leasts.on_slot(leasts, GAIN);
         self.count_turns(above);
         let was_shared = self.shared;
         self.judge(if hinted { HINTED_SLOTS } else { ALIKE_SLOTS });
@@ -157,18 +175,22 @@ impl Likeness {
         self.shared
     }
 
-    fn count_turns(&mut self, above: f64) {
-        let turned = if self.high { above < -LEAST_VARIATION } else { above > LEAST_VARIATION };
+    /// Takes in by how much each of them is above its mean.
+    fn count_turns(&mut self, [a, b]: [f64; 2]) {
+        let least = LEAST_VARIATION.max(TURN * self.leasts.deviation());
+        let turned = if self.high { a.max(b) < -least } else { a.min(b) > least };
         self.high ^= turned;
         self.turns += u32::from(turned);
     }
 
     /// Paths with short queues, or with queues that stay as they are, are for a while what they were before.
     fn judge(&mut self, needed: u32) {
-        let likenesses = self.means.likeness().zip(self.leasts.likeness());
-        let likeness = likenesses.map(|(means, leasts)| means.min(leasts));
+        let smaller = |[a, b]: [&Comparison; 2]| a.likeness().zip(b.likeness()).map(|(a, b)| a.min(b));
+        let likeness = smaller([&self.means, &self.leasts]);
+        let lately = smaller(self.lately.each_ref());
         let count = |counter: u32, holds: bool| if holds { counter + 1 } else { 0 };
         self.unlike = count(self.unlike, likeness.is_some_and(|likeness| likeness <= UNLIKE));
+        self.apart = count(self.apart, lately.is_some_and(|likeness| likeness <= APART));
         self.quiet = count(self.quiet, likeness.is_none());
         let is_alike = likeness.is_some_and(|likeness| likeness >= ALIKE);
         self.alike = if is_alike { self.alike + 1 } else { self.alike.min(needed).saturating_sub(DOUBT) };
@@ -176,21 +198,26 @@ impl Likeness {
             self.turns = 0;
         }
         let proven = self.alike >= needed && self.turns >= TURNS;
-        let refuted = self.unlike >= UNLIKE_SLOTS || self.quiet >= QUIET_SLOTS;
+        let refuted = self.unlike >= UNLIKE_SLOTS || self.apart >= APART_SLOTS || self.quiet >= QUIET_SLOTS;
         self.shared = (self.shared || proven) && !refuted;
     }
 }
 
 impl Comparison {
-    /// Takes in a slot; says by how much both together are above their means.
-    fn on_slot(&mut self, [a, b]: [f64; 2]) -> f64 {
+    /// Takes in a slot, with the weight `gain`; says by how much each is above its mean.
+    fn on_slot(&mut self, [a, b]: [f64; 2], gain: f64) -> [f64; 2] {
         let [mean_a, mean_b] = self.mean.unwrap_or([a, b]);
         let [from_a, from_b] = [a - mean_a, b - mean_b];
-        self.mean = Some([mean_a + GAIN * from_a, mean_b + GAIN * from_b]);
-        let fade = |old: f64, new: f64| (1.0 - GAIN) * (old + GAIN * new);
+        self.mean = Some([mean_a + gain * from_a, mean_b + gain * from_b]);
+        let fade = |old: f64, new: f64| (1.0 - gain) * (old + gain * new);
         self.variance = [fade(self.variance[0], from_a * from_a), fade(self.variance[1], from_b * from_b)];
         self.covariance = fade(self.covariance, from_a * from_b);
-        from_a + from_b
+        [from_a, from_b]
+    }
+
+    /// The standard deviation of both.
+    fn deviation(&self) -> f64 {
+        (self.variance.iter().sum::<f64>() / 2.0).sqrt()
     }
 
     /// One minus the variance of the difference, in proportion to what it would be if one queue knew nothing of the other:

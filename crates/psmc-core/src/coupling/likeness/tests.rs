@@ -64,6 +64,21 @@ fn one_rise_and_one_fall_prove_nothing() {
     assert!(!after(60, hump, hump).is_shared());
 }
 
+/// After a beginning like that has filled them, both queues are short, each as its own traffic has it.
+#[test]
+fn short_queues_after_a_long_one_prove_nothing() {
+    fn begun(slot: u32, later: f64) -> f64 {
+        if slot < 12 { 3.0 * f64::from(slot.min(12 - slot)) } else { later }
+    }
+    let short = |slot: u32| begun(slot, f64::from(slot % 5));
+    let other = |slot: u32| begun(slot, f64::from(slot % 7) / 2.0);
+    let mut likeness = Likeness::default();
+    for slot in 0..600 {
+        observe(&mut likeness, slot..slot + 1, short, other);
+        assert!(!likeness.is_shared(), "after {slot} slots");
+    }
+}
+
 #[test]
 fn late_hosts_are_no_queue() {
     assert!(!after(60, |_| 0.0, |_| 0.0).is_shared());
@@ -72,7 +87,7 @@ fn late_hosts_are_no_queue() {
 #[test]
 fn what_is_one_is_two_as_soon_as_it_differs() {
     let mut likeness = after(10, sawtooth, sawtooth);
-    observe(&mut likeness, 100..130, sawtooth, |_| 0.0);
+    observe(&mut likeness, 100..108, sawtooth, |_| 0.0);
     assert!(!likeness.is_shared());
 }
 

@@ -134,9 +134,9 @@ fn place(slot: u64) -> usize {
 /// How much two queues are alike, and what follows from it.
 #[derive(Debug, Default)]
 pub(super) struct Likeness {
-    means: Comparison,
-    leasts: Comparison,
-    lately: [Comparison; 2],
+    /// With [`GAIN`], and with [`LATELY_GAIN`].
+    long: Comparisons,
+    lately: Comparisons,
     alike: u32,
     unlike: u32,
     apart: u32,
@@ -145,6 +145,13 @@ pub(super) struct Likeness {
     /// Whether both are above their means.
     high: bool,
     shared: bool,
+}
+
+/// How the mean delays of two queues have varied, and how the smallest ones have.
+#[derive(Debug, Default)]
+struct Comparisons {
+    means: Comparison,
+    leasts: Comparison,
 }
 
 /// How two delays have varied of late, in seconds.
@@ -157,13 +164,9 @@ struct Comparison {
 
 impl Likeness {
     /// What the two queues were like in one slot; says whether they are now taken for something else.
-    pub(super) fn on_slot(&mut self, (a, b): (Length, Length), hinted: bool) -> bool {
-        let (means, leasts) = ([a.mean, b.mean], [a.least, b.least]);
-        for (lately, delays) in self.lately.iter_mut().zip([means, leasts]) {
-            lately.on_slot(delays, LATELY_GAIN);
-        }
-        self.means.on_slot(means, GAIN);
-        let above = self.leasts.on_slot(leasts, GAIN);
+    pub(super) fn on_slot(&mut self, lengths: (Length, Length), hinted: bool) -> bool {
+        self.lately.on_slot(lengths, LATELY_GAIN);
+        let above = self.long.on_slot(lengths, GAIN);
         self.count_turns(above);
         let was_shared = self.shared;
         self.judge(if hinted { HINTED_SLOTS } else { ALIKE_SLOTS });
@@ -177,7 +180,7 @@ impl Likeness {
 
     /// Takes in by how much each of them is above its mean.
     fn count_turns(&mut self, [a, b]: [f64; 2]) {
-        let least = LEAST_VARIATION.max(TURN * self.leasts.deviation());
+        let least = LEAST_VARIATION.max(TURN * self.long.leasts.deviation());
         let turned = if self.high { a.max(b) < -least } else { a.min(b) > least };
         self.high ^= turned;
         self.turns += u32::from(turned);
@@ -185,9 +188,7 @@ impl Likeness {
 
     /// Paths with short queues, or with queues that stay as they are, are for a while what they were before.
     fn judge(&mut self, needed: u32) {
-        let smaller = |[a, b]: [&Comparison; 2]| a.likeness().zip(b.likeness()).map(|(a, b)| a.min(b));
-        let likeness = smaller([&self.means, &self.leasts]);
-        let lately = smaller(self.lately.each_ref());
+        let [likeness, lately] = [&self.long, &self.lately].map(Comparisons::likeness);
         let count = |counter: u32, holds: bool| if holds { counter + 1 } else { 0 };
         self.unlike = count(self.unlike, likeness.is_some_and(|likeness| likeness <= UNLIKE));
         self.apart = count(self.apart, lately.is_some_and(|likeness| likeness <= APART));
@@ -200,6 +201,20 @@ impl Likeness {
         let proven = self.alike >= needed && self.turns >= TURNS;
         let refuted = self.unlike >= UNLIKE_SLOTS || self.apart >= APART_SLOTS || self.quiet >= QUIET_SLOTS;
         self.shared = (self.shared || proven) && !refuted;
+    }
+}
+
+impl Comparisons {
+    /// Takes in a slot, with the weight `gain`; says by how much each queue's smallest delay is above its mean.
+    fn on_slot(&mut self, (a, b): (Length, Length), gain: f64) -> [f64; 2] {
+        self.means.on_slot([a.mean, b.mean], gain);
+        self.leasts.on_slot([a.least, b.least], gain)
+    }
+
+    /// The smaller one of both.
+    fn likeness(&self) -> Option<f64> {
+        let both = self.means.likeness().zip(self.leasts.likeness());
+        both.map(|(means, leasts)| means.min(leasts))
     }
 }
 

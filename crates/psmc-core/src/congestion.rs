@@ -4,6 +4,7 @@
 //! losses into a window and a pacing rate. Everything inside is in bytes and bytes per second; only
 //! [`CongestionConfig`], which people fill in, counts bits.
 
+mod chance;
 mod contest;
 mod crowd;
 mod cubic;

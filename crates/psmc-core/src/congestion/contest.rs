@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use super::chance::ChanceLoss;
 use super::cubic::Cubic;
 use super::filter::FILTER_ROUNDS;
 use super::phase::{ACK_DELAY, CRUISE_ROUNDS, Phase};
-use super::round::{ChanceLoss, Lowest, Steadiness, is_drained};
+use super::round::{Lowest, Steadiness, is_drained};
 use super::{AckSample, Controller};
 
 /// Whether others keep the bottleneck's queue, and the window to hold against them meanwhile.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::chance::ChanceLoss;
 use super::contest::Contest;
 use super::crowd::{Crowd, Load};
 use super::fall::{FALL_ROUNDS, Fall};
@@ -10,7 +11,7 @@ use super::loaded::LoadedRtt;
 use super::mean::{MeanRate, Sampled};
 use super::phase::{ACK_DELAY, ALLOWANCE, CRUISE_ROUNDS, INITIAL_DATAGRAMS, Phase};
 use super::rate::ROUND_FLOOR;
-use super::round::{ChanceLoss, Growth, Rise, Round, Steadiness, filled_rtt};
+use super::round::{Growth, Rise, Round, Steadiness, filled_rtt};
 use super::saturation::Saturation;
 use super::{AckSample, Controller, RateSample, bytes_in, percent, rate_over, span_of};
 

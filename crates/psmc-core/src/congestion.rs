@@ -19,6 +19,7 @@ mod phase;
 pub(crate) mod rate;
 mod round;
 mod saturation;
+mod slow_start;
 #[cfg(test)]
 mod tests;
 

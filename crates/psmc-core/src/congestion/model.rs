@@ -13,6 +13,7 @@ use super::phase::{ACK_DELAY, ALLOWANCE, CRUISE_ROUNDS, INITIAL_DATAGRAMS, Phase
 use super::rate::ROUND_FLOOR;
 use super::round::{Growth, Rise, Round, Steadiness, filled_rtt};
 use super::saturation::Saturation;
+use super::slow_start::SlowStart;
 use super::{AckSample, Controller, RateSample, bytes_in, percent, rate_over, span_of};
 
 /// Sends what the path was seen to deliver, after BBR (draft-ietf-ccwg-bbr).
@@ -53,8 +54,7 @@ pub(crate) struct Model {
     is_rough: bool,
     growth: Growth,
     round: Round,
-    /// The window of the startup, bytes.
-    startup_window: u64,
+    slow_start: SlowStart,
     min_rtt: Duration,
     smoothed_rtt: Duration,
     steadiness: Steadiness,
@@ -80,8 +80,6 @@ pub(crate) struct Model {
     min_rtt_seen: Option<Instant>,
     /// Window that losses have imposed, bytes.
     loss_ceiling: u64,
-    /// The rate, bytes per second, that a single datagram made believe before anything else was known.
-    hint: Option<u64>,
     /// How round trips grow while a queue does. On a slow path a round takes long by then.
     rise: Rise,
     /// When something was last lost, or marked.
@@ -110,7 +108,7 @@ impl Model {
             is_rough: false,
             growth: Growth::default(),
             round: Round::default(),
-            startup_window: INITIAL_DATAGRAMS * u64::from(datagram_size),
+            slow_start: SlowStart::new(u64::from(datagram_size)),
             min_rtt: INITIAL_RTT,
             smoothed_rtt: INITIAL_RTT,
             steadiness: Steadiness::default(),
@@ -126,7 +124,6 @@ impl Model {
             loaded_rtt: LoadedRtt::default(),
             min_rtt_seen: None,
             loss_ceiling: u64::MAX,
-            hint: None,
             rise: Rise::default(),
             lost_at: None,
             fall: Fall::default(),
@@ -372,7 +369,7 @@ impl Model {
                 self.confirmed = false;
                 self.growth = Growth::above(self.rate());
                 let held = bytes_in(self.rate(), self.held_rtt() + ALLOWANCE);
-                self.startup_window = held.max(INITIAL_DATAGRAMS * self.datagram_size);
+                self.slow_start.resume(held, self.datagram_size);
             }
             Phase::Compete => {
                 let rate = self.rate().max(shared.unwrap_or(0));
@@ -547,22 +544,14 @@ impl Model {
         contested && within(self.phase_began, PATIENCE)
     }
 
-    /// As slow start does (RFC 9438 §4.10): a window that is made use of grows by what is acknowledged, but for what has
-    /// met a queue: on a short path many round trips pass until a round is judged.
-    fn grow_startup_window(&mut self, sample: &AckSample) {
-        let used = sample.inflight + sample.acked_bytes;
+    /// On a short path many round trips pass until a round is judged: what has met a queue makes the window grow no more.
+    fn grow_slow_start(&mut self, sample: &AckSample) {
         let base = self.base_rtt();
         let has_waited =
             base < ROUND_FLOOR && sample.rtt.is_some_and(|rtt| rtt > filled_rtt(base, self.jitter));
-        if 2 * used > self.startup_window && self.filled_rounds == 0 && !has_waited {
-            self.startup_window = self.startup_window.saturating_add(sample.acked_bytes);
+        if self.filled_rounds == 0 && !has_waited {
+            self.slow_start.on_ack(sample);
         }
-    }
-
-    /// Twice what the window amounts to. A path that seems to be slow has to show that it is not.
-    fn startup_rate(&self) -> u64 {
-        let rate = 2 * rate_over(self.startup_window, self.smoothed_rtt.max(LEAST_RTT));
-        self.hint.map_or(rate, |hint| rate.min(HINT_GAIN * hint.max(self.filter.max().unwrap_or(0))))
     }
 
     fn is_min_rtt_old(&self, now: Instant) -> bool {
@@ -590,7 +579,7 @@ impl Controller for Model {
         self.contest.on_ack(sample, now);
         self.note_rtt(sample, now);
         if self.phase == Phase::Startup {
-            self.grow_startup_window(sample);
+            self.grow_slow_start(sample);
         }
         if let Some(rate) = sample.rate {
             self.on_rate(&rate, now);
@@ -646,7 +635,10 @@ impl Controller for Model {
 
     fn window(&self) -> u64 {
         if self.phase == Phase::Startup {
-            return self.startup_window.min(self.loss_ceiling.max(INITIAL_DATAGRAMS * self.datagram_size));
+            return self
+                .slow_start
+                .window()
+                .min(self.loss_ceiling.max(INITIAL_DATAGRAMS * self.datagram_size));
         }
         let least = self.phase.least_datagrams() * self.datagram_size;
         if let Some(window) = self.contest.window().filter(|_| self.phase == Phase::Compete) {
@@ -663,7 +655,7 @@ impl Controller for Model {
 
     fn pacing_rate(&self) -> u64 {
         let rate = match self.phase {
-            Phase::Startup => self.startup_rate(),
+            Phase::Startup => self.slow_start.rate(self.smoothed_rtt, self.filter.max()),
             Phase::Compete => self.contest.pacing_rate().unwrap_or(self.rate()),
             // It is the window that counts; what it holds is spread over the round trip.
             Phase::Cruise if self.crowd.is_on() => {
@@ -682,13 +674,9 @@ impl Controller for Model {
     }
 
     fn on_hint(&mut self, rate: u64) {
-        if self.filter.max().is_some() || self.hint.is_some_and(|known| known >= rate) {
-            return;
+        if self.filter.max().is_none() {
+            self.slow_start.on_hint(rate, self.min_rtt, self.datagram_size);
         }
-        self.hint = Some(rate);
-        let held = bytes_in(HINT_GAIN * rate, self.min_rtt + ALLOWANCE);
-        let (least, most) = (HINTED_DATAGRAMS * self.datagram_size, INITIAL_DATAGRAMS * self.datagram_size);
-        self.startup_window = held.clamp(least, most);
     }
 
     fn adopt(&mut self, rate: u64, round_trip: Duration, now: Instant) {
@@ -712,9 +700,6 @@ const INITIAL_SPREAD_MS: u64 = 20;
 /// Assumed until a round trip has been measured: a short one, which sends too little rather than too much.
 const INITIAL_RTT: Duration = Duration::from_millis(20);
 
-/// On a path that is shorter the startup is paced as on this one: nobody gains by doubling faster.
-const LEAST_RTT: Duration = Duration::from_millis(1);
-
 /// Even a path that measured next to nothing gets this many, or it could never be measured again.
 const LEAST_DATAGRAMS_PER_S: u64 = 10;
 
@@ -729,12 +714,6 @@ const PROBE_ROUNDS: u32 = 2;
 
 /// Hosts that are late by less, and they are where others compete for their processors, are no queue of the path.
 const BUSY_QUEUE: Duration = Duration::from_millis(20);
-
-/// A single datagram may have been late for other reasons: the path may be so many times as fast.
-const HINT_GAIN: u64 = 2;
-
-/// Two can be told apart; on a path of 64 kb/s they take 360 ms.
-const HINTED_DATAGRAMS: u64 = 2;
 
 /// Growing twice by the probe's quarter is no noise: find the new rate as at the start.
 const RESTART_GROWTHS: u32 = 2;

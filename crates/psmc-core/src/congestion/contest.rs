@@ -364,7 +364,7 @@ impl Signs {
 
     /// Where delays vary by more, whatever there is of a queue, a queue of others can't be told from that.
     fn is_steady(&self, base: Duration) -> bool {
-        !self.steadiness.alternates(base / 128)
+        self.steadiness.is_even(base / 128)
     }
 
     fn forget(&mut self) {

@@ -34,6 +34,11 @@ impl MeanRate {
         self.turns.mean() > tolerance
     }
 
+    /// Whether it was seen that they do not.
+    pub(crate) fn is_even(&self, tolerance: u64) -> bool {
+        self.turns.is_at_most(tolerance)
+    }
+
     /// The rate to believe of a sample, bytes per second: at most its own.
     pub(crate) fn settle(&mut self, rate: &RateSample, how: Sampled) -> u64 {
         let sample = rate.bytes_per_s;

@@ -492,7 +492,8 @@ impl Model {
     /// Whether others keep a queue that overflows, on a path over which they can. It is far longer than what delays vary by, or those
     /// are steady: else such a queue can't be told from what varies.
     fn is_contested(&self, now: Instant) -> bool {
-        (self.contest.is_kept() || (self.contest.is_seen() && !self.is_unsteady()))
+        let is_even = !self.is_unsteady() && self.mean_rate.is_even(self.rate_tolerance());
+        (self.contest.is_kept() || (self.contest.is_seen() && is_even))
             && self.is_contest_possible()
             && self.lost_at.is_some_and(|at| now < at + LOSS_MEMORY)
     }

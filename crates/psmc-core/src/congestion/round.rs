@@ -167,6 +167,11 @@ impl Steadiness {
         self.alternation().saturating_sub(HOST_ALTERNATION)
     }
 
+    /// Whether it was seen that delays vary by at most so much beyond what hosts are late.
+    pub(crate) fn is_even(&self, most: Duration) -> bool {
+        self.turns.is_at_most(u64::try_from((most + HOST_ALTERNATION).as_nanos()).unwrap_or(u64::MAX))
+    }
+
     /// Whether delays vary by more than `most` beyond what hosts are late.
     pub(crate) fn alternates(&self, most: Duration) -> bool {
         self.own_alternation() > most
@@ -185,6 +190,8 @@ pub(crate) struct Turns {
     /// The last difference, and whether it was a rise.
     step: Option<(u64, bool)>,
     mean: u64,
+    /// Pairs of differences of which it is the mean.
+    judged: u32,
 }
 
 impl Turns {
@@ -196,6 +203,7 @@ impl Turns {
             let turn = if rose == rises { 0 } else { before.min(step) };
             self.mean -= self.mean / 8;
             self.mean += turn / 8;
+            self.judged = self.judged.saturating_add(1);
         }
         Some(step)
     }
@@ -209,7 +217,17 @@ impl Turns {
     pub(crate) fn mean(&self) -> u64 {
         self.mean
     }
+
+    /// Whether enough was seen to say that at most so much of the differences is taken back. The mean of few is nearly that of nothing.
+    pub(crate) fn is_at_most(&self, most: u64) -> bool {
+        let missing = 0.875_f64.powi(self.judged.min(LONG_KNOWN).cast_signed());
+        self.judged >= JUDGED_TURNS && self.mean as f64 <= most as f64 * (1.0 - missing)
+    }
 }
+
+/// So many weigh two thirds of the mean, and so many all of it.
+const JUDGED_TURNS: u32 = 8;
+const LONG_KNOWN: u32 = 64;
 
 /// The fastest packets of successive rounds are late by so much in turn where only hosts are.
 const HOST_ALTERNATION: Duration = Duration::from_micros(250);

@@ -67,3 +67,36 @@ fn probes_where_delays_vary_leave_the_queue_short() {
     let [half, most] = [0, 1].map(&mut median_of);
     assert!(half < ms(42) && most < ms(60), "{half:?}, {most:?}");
 }
+
+/// A path of so many Mb/s, `delay` milliseconds each way that vary by `spread`, and a loss in percent.
+type Alone = (u64, u64, u64, f64);
+
+/// The share of what one such path lets pass that arrives of a flood, over sixteen seconds after it has been found.
+fn carried((mbit, delay, spread, loss): Alone, seed: u64) -> f64 {
+    let there = LinkConfig { jitter: Jitter::Normal(ms(spread)), ..direction(mbit, ms(delay), 90) };
+    let (mut lab, hosts, ids) = pair(seed, &[[lossy(there, loss), direction(mbit, ms(delay), 90)]]);
+    lab.tunnel(hosts, &ids, 0);
+    let flood = TrafficKind::Udp { rate: mbit * 1_500_000, payload: 1200 };
+    let flood = lab.traffic(flood, hosts[0], hosts[1], "10.77.0.2", [secs(1), secs(1000)]);
+    lab.run_for(secs(4));
+    lab.goodput(flood, secs(16)) / (mbit as f64 * (1.0 - loss / 100.0))
+}
+
+/// The mean and the least of as many runs as there are seeds.
+fn carried_of(path: Alone, seeds: std::ops::RangeInclusive<u64>) -> [f64; 2] {
+    let runs = std::thread::scope(|scope| {
+        let runs: Vec<_> = seeds.map(|seed| scope.spawn(move || carried(path, seed))).collect();
+        runs.into_iter().map(|run| run.join().expect("it runs")).collect::<Vec<_>>()
+    });
+    println!("{path:?}: {runs:.2?}");
+    [runs.iter().sum::<f64>() / runs.len() as f64, runs.iter().copied().fold(1.0, f64::min)]
+}
+
+/// Who takes what varies for others' queue, and gives way at each loss, has a sixth of the path for seconds.
+#[test]
+fn delays_that_vary_from_the_start_are_no_others() {
+    for loss in [0.1, 0.2] {
+        let [_, least] = carried_of((40, 15, 5, loss), 1..=12);
+        assert!(least > 0.6, "{loss} %: {least}");
+    }
+}

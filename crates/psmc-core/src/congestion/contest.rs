@@ -6,6 +6,7 @@ use super::chance::ChanceLoss;
 use super::cubic::Cubic;
 use super::filter::FILTER_ROUNDS;
 use super::phase::{ACK_DELAY, CRUISE_ROUNDS, Phase};
+use super::rate::ROUND_FLOOR;
 use super::round::{Lowest, Steadiness, is_drained};
 use super::{AckSample, Controller};
 
@@ -371,6 +372,17 @@ impl Signs {
         (self.sightings, self.overflows, self.kept) = (0, 0, 0);
     }
 }
+
+/// Whether a round trip on a path of `base` shows a queue of others: what is in flight of ours takes `own` to leave, and delays alternate by so
+/// much.
+pub(crate) fn is_long(round_trip: Duration, base: Duration, own: Duration, alternation: Duration) -> bool {
+    let queue = base.max(ROUND_FLOOR).max(LONG_QUEUES * own).max(LONG_ALTERNATIONS * alternation);
+    round_trip > base + queue
+}
+
+/// A queue of others is so many times longer than what our own datagrams take, and than what delays alternate by.
+const LONG_QUEUES: u32 = 3;
+const LONG_ALTERNATIONS: u32 = 4;
 
 /// So many rounds in a row the queue must outlast ours, and so many there must be of such before it is believed.
 const TRIAL_ROUNDS: u32 = 3;

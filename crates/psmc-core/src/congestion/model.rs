@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::chance::ChanceLoss;
-use super::contest::Contest;
+use super::chance::{ChanceLoss, LossResponse};
+use super::contest::{Contest, is_long};
 use super::crowd::{Crowd, Load};
 use super::fall::{FALL_ROUNDS, Fall};
 use super::filter::MaxFilter;
@@ -59,6 +59,7 @@ pub(crate) struct Model {
     smoothed_rtt: Duration,
     steadiness: Steadiness,
     chance: ChanceLoss,
+    loss_response: LossResponse,
     /// Rounds in a row that were as if the pipe were full.
     filled_rounds: u32,
     /// Whether a queue overflowed in the last round, or would have if it did not mark.
@@ -112,7 +113,8 @@ impl Model {
             min_rtt: INITIAL_RTT,
             smoothed_rtt: INITIAL_RTT,
             steadiness: Steadiness::default(),
-            chance: ChanceLoss::over(CHANCE_ROUNDS),
+            chance: ChanceLoss::default(),
+            loss_response: LossResponse::default(),
             filled_rounds: 0,
             overflown: false,
             jitter: Duration::ZERO,
@@ -191,6 +193,9 @@ impl Model {
         }
         let lossy = round.marked || round.is_lossy(self.datagram_size, self.base_rtt(), &self.chance);
         self.lossy_rounds = if lossy { self.lossy_rounds + 1 } else { 0 };
+        if self.learn_chance(rate, &round, lossy, now) {
+            return;
+        }
         // Where every packet of a load met a long queue, the path was busy all the time, whoever may have had little to send. A
         // few packets say nothing: the queue may be another's, and what they make is no rate of the path.
         let busy =
@@ -228,6 +233,21 @@ impl Model {
         if let Some(next) = self.next_phase(grew, limited, now) {
             self.enter(next, now);
         }
+    }
+
+    /// Learns what is lost whatever is sent. What was found by giving way to it is far too little: says whether the path is to be found anew.
+    fn learn_chance(&mut self, rate: &RateSample, round: &Round, lossy: bool, now: Instant) -> bool {
+        let (sent, much) = (round.sent(rate.bytes_per_s), lossy && round.is_heavy());
+        let learnt = self.loss_response.on_round(&sent, much, self.datagram_size, now);
+        let Some(share) = learnt else { return false };
+        self.chance.learn(share);
+        self.saturation = Saturation::default();
+        if self.phase == Phase::Startup || self.contest.is_on() {
+            return false;
+        }
+        (self.lossy_rounds, self.loss_ceiling) = (0, u64::MAX);
+        self.enter(Phase::Startup, now);
+        true
     }
 
     /// Whether what a probe has sent is what the round that has ended tells of.
@@ -292,11 +312,9 @@ impl Model {
     /// What a round with little in flight, whose shortest round trip was `least`, says of who keeps the queue.
     fn judge_vacated(&mut self, least: Option<Duration>) {
         let Some(least) = least.filter(|_| self.phase == Phase::Refresh && self.has_vacated) else { return };
-        let base = self.base_rtt();
-        let own = LONG_QUEUES * span_of(self.window(), self.rate());
-        let chance = LONG_ALTERNATIONS * self.steadiness.own_alternation();
-        let most = base + base.max(ROUND_FLOOR).max(own).max(chance);
-        self.contest.on_vacated(self.is_pressed() && least > most);
+        let own = span_of(self.window(), self.rate());
+        let is_kept = is_long(least, self.base_rtt(), own, self.steadiness.own_alternation());
+        self.contest.on_vacated(self.is_pressed() && is_kept);
     }
 
     /// Whether the others share the queue, or do not.
@@ -567,6 +585,14 @@ impl Model {
         bytes_in(self.rate(), base) < least && self.smoothed_rtt > 3 * base
     }
 
+    /// The rate at which to send for [`Self::rate`] to arrive. Where delays are steady, and few packets are lost, the most that arrived of a
+    /// probe makes good for those; and of what overflows a short queue more would only be lost.
+    fn sending_rate(&self) -> u64 {
+        let rate = self.rate();
+        let counts = self.is_rough || self.is_unsteady() || self.chance.is_large();
+        if counts && !self.saturation.is_short(rate) { self.chance.sent_for(rate) } else { rate }
+    }
+
     /// The rate to reckon with: measured, or assumed before the first sample, and at most as configured.
     fn rate(&self) -> u64 {
         let assumed = INITIAL_DATAGRAMS * self.datagram_size * 1000 / INITIAL_SPREAD_MS;
@@ -645,7 +671,7 @@ impl Controller for Model {
         if let Some(window) = self.contest.window().filter(|_| self.phase == Phase::Compete) {
             return window.max(least);
         }
-        let window = self.phase.window(self.rate(), self.base_rtt(), self.held_rtt());
+        let window = self.phase.window(self.sending_rate(), self.base_rtt(), self.held_rtt());
         let window = match self.phase {
             Phase::Cruise => self.crowd.window().unwrap_or(window),
             Phase::Refresh => percent(window, self.refresh_percent()),
@@ -664,7 +690,7 @@ impl Controller for Model {
             }
             phase @ (Phase::Drain | Phase::Cruise | Phase::Probe | Phase::Refresh) => {
                 let manner = self.saturation.manner(self.rate(), self.is_rough);
-                percent(self.rate(), phase.pacing_percent(self.phase_rounds, self.has_queue, manner))
+                percent(self.sending_rate(), phase.pacing_percent(self.phase_rounds, self.has_queue, manner))
             }
         };
         rate.max(LEAST_DATAGRAMS_PER_S * self.datagram_size).min(self.max_rate)
@@ -736,9 +762,6 @@ const KEPT_PERCENT: u64 = 75;
 /// On a slow path so many packets are late because hosts are.
 const LATE_DATAGRAMS: u64 = 2;
 
-/// So many rounds tell what chance loses.
-const CHANCE_ROUNDS: u32 = 16;
-
 /// Rates of rounds go up and down by a smaller part of them on a steady path.
 const STEADY_SHARE: u64 = 64;
 
@@ -760,10 +783,6 @@ const MIN_RTT_AGE: Duration = Duration::from_secs(5);
 
 /// The same where it may be others' queue that leaves next to nothing of the path.
 const PRESSED_AGE: Duration = Duration::from_millis(1250);
-
-/// A queue of others is so many times longer than what our own datagrams take that are in flight, and than what delays alternate by.
-const LONG_QUEUES: u32 = 3;
-const LONG_ALTERNATIONS: u32 = 4;
 
 /// A round trip this much above the minimum counts as the minimum: hosts are no more exact.
 const MIN_RTT_TOLERANCE: Duration = Duration::from_millis(1);

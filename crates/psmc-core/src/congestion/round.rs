@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::chance::ChanceLoss;
+use super::chance::{ChanceLoss, Sent};
 use super::phase::ACK_DELAY;
 use super::rate::ROUND_FLOOR;
 use super::{percent, rate_over};
@@ -50,6 +50,18 @@ impl Round {
     fn exceeds_chance(&self, datagram_size: u64, chance: &ChanceLoss) -> bool {
         self.lost >= LOSSY_DATAGRAMS * datagram_size
             && self.lost > chance.most(self.acked + self.lost, datagram_size)
+    }
+
+    /// What was sent, if `arrived` bytes per second have.
+    pub(crate) fn sent(&self, arrived: u64) -> Sent {
+        let bytes = self.acked + self.lost;
+        let rate = u128::from(arrived) * u128::from(bytes) / u128::from(self.acked.max(1));
+        Sent { rate: u64::try_from(rate).unwrap_or(u64::MAX), bytes, lost: self.lost }
+    }
+
+    /// Whether as much was lost as by a policer.
+    pub(crate) fn is_heavy(&self) -> bool {
+        self.lost_percent() >= LOSSY_UNQUEUED_PERCENT
     }
 
     /// The share of the round that was lost, 0 to 100.
@@ -337,7 +349,7 @@ mod tests {
 
     fn is_lossy(acked: u64, lost: u64, min_rtt: Duration) -> bool {
         let round = Round { acked, lost, min_rtt: Some(min_rtt), ..Round::default() };
-        round.is_lossy(1000, RTT, &ChanceLoss::over(16))
+        round.is_lossy(1000, RTT, &ChanceLoss::default())
     }
 
     #[test]
@@ -352,7 +364,7 @@ mod tests {
     fn without_a_queue_only_heavy_loss_is_congestion() {
         assert!(!is_lossy(90_000, 10_000, RTT), "10 %");
         assert!(is_lossy(80_000, 20_000, RTT), "20 %");
-        assert!(!Round::default().is_lossy(1000, RTT, &ChanceLoss::over(16)), "nothing sent");
+        assert!(!Round::default().is_lossy(1000, RTT, &ChanceLoss::default()), "nothing sent");
     }
 
     /// The variation and the alternation of rounds whose smallest round trips are these, in milliseconds.

@@ -71,6 +71,11 @@ impl Saturation {
         }
     }
 
+    /// Whether the path is full at `rate` bytes per second, and its queue short.
+    pub(crate) fn is_short(&self, rate: u64) -> bool {
+        self.is_short && self.is_full(rate)
+    }
+
     fn is_full(&self, rate: u64) -> bool {
         self.full_at.is_some_and(|full| rate <= percent(full, GROWTH_PERCENT))
     }

@@ -161,6 +161,26 @@ fn random_loss_does_not_slow_it_down() {
     }
 }
 
+/// Congestion answers to who sends less; chance does not.
+#[test]
+fn heavy_loss_by_chance_is_found_out() {
+    for loss in [100, 200, 300] {
+        for rate in &RATES[1..4] {
+            for rtt in &RTTS[1..] {
+                let link = Link { loss, ..Link::new(*rate, *rtt) };
+                let mut sim = one_flow(link);
+                sim.run_until(10.0);
+                assert_used("heavy loss", &link, &sim.run_until(20.0), 0.85);
+                sim.set_loss(0);
+                sim.run_until(25.0);
+                let measured = sim.run_until(30.0);
+                let (used, dropped) = (measured.utilisation, measured.dropped * 8 * SIZE);
+                assert!(used >= 0.95 && dropped <= 5 * rate / 100, "then none: {link:?} {measured:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn follows_a_rate_that_falls() {
     for (rtt, settled) in RTTS.into_iter().zip([1.5, 1.5, 1.5, 2.0]) {

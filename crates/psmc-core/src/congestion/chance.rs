@@ -38,9 +38,9 @@ impl ChanceLoss {
         (arriving as f64 / (1.0 - self.share.min(MOST_MADE_GOOD))) as u64
     }
 
-    /// Whether it is more than who sends a little more from time to time makes good for.
-    pub(crate) fn is_large(&self) -> bool {
-        self.share >= LARGE
+    /// Whether it is more than who sends a little more from time to time makes good for, on a path whose delays vary, or do not.
+    pub(crate) fn is_felt(&self, varies: bool) -> bool {
+        self.share >= if varies { FELT_IN_MEANS } else { FELT }
     }
 
     /// The share that is lost, 0 to 1.
@@ -156,8 +156,10 @@ impl Watch {
 /// So many rounds tell what chance loses.
 const CHANCE_ROUNDS: u32 = 16;
 
-/// Of the quarter that a probe sends more, a fifth.
-const LARGE: f64 = 0.05;
+/// Of the quarter that a probe sends more, a fifth. Where rates are means little of a probe is left, but less is not told from what probes themselves
+/// make overflow.
+const FELT: f64 = 0.05;
+const FELT_IN_MEANS: f64 = 0.015;
 
 /// A path that loses more is as good as dead: nobody makes good for that.
 const MOST_MADE_GOOD: f64 = 0.5;

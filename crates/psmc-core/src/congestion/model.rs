@@ -585,12 +585,11 @@ impl Model {
         bytes_in(self.rate(), base) < least && self.smoothed_rtt > 3 * base
     }
 
-    /// The rate at which to send for [`Self::rate`] to arrive. Where delays are steady, and few packets are lost, the most that arrived of a
-    /// probe makes good for those; and of what overflows a short queue more would only be lost.
+    /// The rate at which to send for [`Self::rate`] to arrive. Of what overflows a short queue more would only be lost.
     fn sending_rate(&self) -> u64 {
-        let rate = self.rate();
-        let counts = self.is_rough || self.is_unsteady() || self.chance.is_large();
-        if counts && !self.saturation.is_short(rate) { self.chance.sent_for(rate) } else { rate }
+        let (rate, varies) = (self.rate(), self.is_rough || self.is_unsteady());
+        let counts = self.chance.is_felt(varies) && !self.saturation.is_short(rate);
+        if counts { self.chance.sent_for(rate) } else { rate }
     }
 
     /// The rate to reckon with: measured, or assumed before the first sample, and at most as configured.

@@ -39,8 +39,8 @@ impl ChanceLoss {
     }
 
     /// Whether it is more than who sends a little more from time to time makes good for, on a path whose delays vary, or do not.
-    pub(crate) fn is_felt(&self, varies: bool) -> bool {
-        self.share >= if varies { FELT_IN_MEANS } else { FELT }
+    pub(crate) fn is_felt(&self, varies: impl FnOnce() -> bool) -> bool {
+        self.share >= FELT || (self.share >= FELT_IN_MEANS && varies())
     }
 
     /// The share that is lost, 0 to 1.

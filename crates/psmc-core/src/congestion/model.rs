@@ -587,8 +587,9 @@ impl Model {
 
     /// The rate at which to send for [`Self::rate`] to arrive. Of what overflows a short queue more would only be lost.
     fn sending_rate(&self) -> u64 {
-        let (rate, varies) = (self.rate(), self.is_rough || self.is_unsteady());
-        let counts = self.chance.is_felt(varies) && !self.saturation.is_short(rate);
+        let rate = self.rate();
+        let is_felt = self.chance.is_felt(|| self.is_rough || self.is_unsteady());
+        let counts = is_felt && !self.saturation.is_short(rate);
         if counts { self.chance.sent_for(rate) } else { rate }
     }
 

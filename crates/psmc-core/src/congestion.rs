@@ -4,6 +4,7 @@
 //! losses into a window and a pacing rate. Everything inside is in bytes and bytes per second; only
 //! [`CongestionConfig`], which people fill in, counts bits.
 
+mod ceiling;
 mod chance;
 mod contest;
 mod crowd;
@@ -18,6 +19,7 @@ mod model;
 mod phase;
 pub(crate) mod rate;
 mod round;
+mod round_trips;
 mod saturation;
 mod slow_start;
 #[cfg(test)]

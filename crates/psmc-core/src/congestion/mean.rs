@@ -13,6 +13,7 @@ pub(crate) struct MeanRate {
     mean: Option<u64>,
     /// Of rates, bytes per second.
     turns: Turns,
+    is_rough: bool,
 }
 
 /// How a sample came about.
@@ -29,9 +30,9 @@ pub(crate) struct Sampled {
 }
 
 impl MeanRate {
-    /// Whether rates go up and down in turn by more than `tolerance` bytes per second.
-    pub(crate) fn alternates(&self, tolerance: u64) -> bool {
-        self.turns.mean() > tolerance
+    /// Whether what arrives in rounds goes up and down in turn, as where delays vary.
+    pub(crate) fn is_rough(&self) -> bool {
+        self.is_rough
     }
 
     /// Whether it was seen that they do not.
@@ -47,11 +48,11 @@ impl MeanRate {
         } else if rate.round_ended {
             self.turns.pause();
         }
-        let alternates = self.alternates(how.tolerance);
+        self.is_rough = self.turns.mean() > how.tolerance;
         let mean = match self.mean {
             // It tells only how much was sent.
-            Some(last) if alternates && how.is_idle && sample < last => return sample,
-            Some(last) if alternates => (last * (ROUNDS - 1) + sample) / ROUNDS,
+            Some(last) if self.is_rough && how.is_idle && sample < last => return sample,
+            Some(last) if self.is_rough => (last * (ROUNDS - 1) + sample) / ROUNDS,
             Some(last) if how.is_unsteady => last.midpoint(sample),
             _ => sample,
         };
@@ -87,7 +88,7 @@ mod tests {
         let mut mean = MeanRate::default();
         let rates = [1100, 900].into_iter().cycle().take(100);
         let settled: Vec<_> = rates.map(|rate| settle(&mut mean, rate, false)).collect();
-        assert!(mean.alternates(15) && settled[50..].iter().all(|rate| *rate <= 1030), "{settled:?}");
+        assert!(mean.is_rough() && settled[50..].iter().all(|rate| *rate <= 1030), "{settled:?}");
         assert_eq!(settle(&mut mean, 300, true), 300, "so much was sent");
         assert!(settle(&mut mean, 1100, false) >= 970, "and it says nothing of the path");
     }

@@ -384,6 +384,25 @@ mod tests {
     }
 
     #[test]
+    fn that_values_do_not_alternate_has_to_be_seen() {
+        let is_at_most = |values: &[u64]| {
+            let mut turns = Turns::default();
+            values.iter().for_each(|value| {
+                turns.on_value(*value);
+            });
+            turns.is_at_most(100)
+        };
+        let (steady, alternating) = (vec![1000; 100], [1000, 2000].repeat(50));
+        // The first difference takes two values, and the first pair of them three.
+        assert!(!is_at_most(&steady[..9]) && is_at_most(&steady[..10]));
+        let seen = (0..100).filter(|many| is_at_most(&alternating[..*many]));
+        assert_eq!(seen.count(), 0, "as many as the mean needs to become large");
+        let ended = [&alternating[..], &steady].concat();
+        let first = (100..200).find(|many| is_at_most(&ended[..*many]));
+        assert!(first.is_some_and(|many| (110..130).contains(&many)), "{first:?}");
+    }
+
+    #[test]
     fn growth_counts_from_the_last_growth() {
         let mut growth = Growth::above(100);
         growth.on_round(120, 110);

@@ -1,0 +1,157 @@
+//! What is known of the round trips of a path.
+
+use std::time::{Duration, Instant};
+
+use super::AckSample;
+use super::loaded::LoadedRtt;
+use super::round::Steadiness;
+
+/// The round trips of a path, as acknowledgements and rounds have shown them.
+///
+/// `base` is the path's best under load, as far as whoever asks knows better than [`base`](Self::base): others may hide it.
+#[derive(Debug)]
+pub(crate) struct RoundTrips {
+    min: Duration,
+    smoothed: Duration,
+    jitter: Duration,
+    steadiness: Steadiness,
+    loaded: LoadedRtt,
+    /// When one about as short as the best was last seen.
+    best_seen: Option<Instant>,
+}
+
+impl Default for RoundTrips {
+    fn default() -> Self {
+        Self::assumed(INITIAL_RTT)
+    }
+}
+
+impl RoundTrips {
+    /// All are taken for as long as this, until they are measured.
+    pub(crate) fn assumed(round_trip: Duration) -> Self {
+        Self {
+            min: round_trip,
+            smoothed: round_trip,
+            jitter: Duration::ZERO,
+            steadiness: Steadiness::default(),
+            loaded: LoadedRtt::default(),
+            best_seen: None,
+        }
+    }
+
+    /// Takes in what an acknowledgement says, and returns the round trip that it has measured.
+    pub(crate) fn on_ack(&mut self, sample: &AckSample) -> Option<Duration> {
+        self.min = sample.min_rtt.unwrap_or(self.min);
+        let rtt = sample.rtt?;
+        self.smoothed = sample.smoothed_rtt.unwrap_or(rtt);
+        self.jitter = sample.jitter;
+        Some(rtt)
+    }
+
+    /// A datagram took so long: was that about as short as `base`?
+    pub(crate) fn compare(&mut self, rtt: Duration, base: Duration, now: Instant) {
+        if rtt <= base + base / 16 + MIN_RTT_TOLERANCE {
+            self.best_seen = Some(now);
+        }
+    }
+
+    /// The best is looked for from now on.
+    pub(crate) fn renew(&mut self, now: Instant) {
+        self.best_seen = Some(now);
+    }
+
+    /// Whether the best was last seen longer ago than `age`.
+    pub(crate) fn is_best_old(&self, age: Duration, now: Instant) -> bool {
+        self.best_seen.is_some_and(|at| now.saturating_duration_since(at) > age)
+    }
+
+    /// A round that carried a load had `least` for its smallest, with a queue of this path's own datagrams in it or not.
+    pub(crate) fn on_round(&mut self, least: Duration, has_own_queue: bool, now: Instant) {
+        if !has_own_queue {
+            self.loaded.on_round(least, now);
+        }
+        self.steadiness.on_round(least);
+    }
+
+    /// The same of a round between two probes.
+    pub(crate) fn on_cruise(&mut self, least: Duration) {
+        self.loaded.on_cruise(least);
+    }
+
+    /// The path is probed again, or will not be for long.
+    pub(crate) fn end_cycle(&mut self) {
+        self.loaded.end_cycle();
+    }
+
+    /// The smallest of the last seconds, of a single packet.
+    pub(crate) fn min(&self) -> Duration {
+        self.min
+    }
+
+    /// The mean of the last ones, with the queues of the way back.
+    pub(crate) fn smoothed(&self) -> Duration {
+        self.smoothed
+    }
+
+    /// By how much the delays of successive datagrams differ, as the peer measured it.
+    pub(crate) fn jitter(&self) -> Duration {
+        self.jitter
+    }
+
+    /// By how much the smallest of successive rounds differ, on average.
+    pub(crate) fn variation(&self) -> Duration {
+        self.steadiness.variation()
+    }
+
+    /// By how much those go up and down in turn, without what hosts are late.
+    pub(crate) fn alternation(&self) -> Duration {
+        self.steadiness.own_alternation()
+    }
+
+    /// Whether delays vary from round to round, without any queue of ours, by more than hosts are late.
+    pub(crate) fn is_unsteady(&self, base: Duration) -> bool {
+        self.steadiness.alternates(base / 32)
+    }
+
+    /// That of the path under load, without a queue; `is_rough` says whether what arrives in rounds goes up and down in turn.
+    pub(crate) fn base(&self, is_rough: bool) -> Duration {
+        let slack = if is_rough { SLACK * self.alternation() } else { Duration::ZERO };
+        self.loaded.typical(self.min, slack)
+    }
+
+    /// That which windows are made for. Packets whose delays vary stay longer on the path than the fastest of them; but a queue is not
+    /// to be taken for that, ours or that of others who make their windows as we do, so that this has its limit. What alternates is none.
+    /// Where nobody else could keep a queue, what round trips vary by is the path's.
+    pub(crate) fn held(&self, base: Duration, others_may_queue: bool) -> Duration {
+        let alternation = self.steadiness.alternation();
+        let most = if others_may_queue {
+            base + base * HELD_PERCENT / 100 + 4 * alternation
+        } else {
+            2 * base + 4 * self.variation()
+        };
+        self.smoothed.clamp(base, most) + 4 * alternation
+    }
+
+    /// That which is usual when no queue of ours is in it, as far as delays vary from round to round.
+    pub(crate) fn clear(&self, base: Duration) -> Duration {
+        self.smoothed.clamp(base, base + 4 * self.variation())
+    }
+
+    /// How many rounds must look as if the pipe were full: delays that vary do so by chance.
+    pub(crate) fn filled_limit(&self, base: Duration) -> u32 {
+        if self.jitter > base / 16 { 2 } else { 1 }
+    }
+}
+
+/// Assumed until a round trip has been measured: a short one, which sends too little rather than too much.
+const INITIAL_RTT: Duration = Duration::from_millis(20);
+
+/// A round trip this much above the minimum counts as the minimum: hosts are no more exact.
+const MIN_RTT_TOLERANCE: Duration = Duration::from_millis(1);
+
+/// The fastest of hundreds of rounds is as many alternations faster than they are as a rule.
+const SLACK: u32 = 8;
+
+/// By how much round trips may be longer than the path's for a window to cover them, percent. With more of it several models keep a longer
+/// queue, with less one falls behind beside CUBIC.
+const HELD_PERCENT: u32 = 30;

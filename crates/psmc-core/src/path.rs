@@ -86,7 +86,8 @@ pub struct PathCounters {
     /// Inner packets dropped because the path's own queue was full, and repairs for which its datagrams have become
     /// too small.
     pub dropped_packets: u64,
-    /// How often the path became suspect. What it had on its way then counts neither as acknowledged nor as lost.
+    /// How often the path became suspect because of a datagram that has not arrived. What else it had on its way then counts
+    /// neither as acknowledged nor as lost.
     pub silences: u64,
     /// How often the path became suspect because the network said that it had not delivered a datagram.
     pub undelivered: u64,
@@ -321,6 +322,7 @@ impl Path {
         let is_own = self.address.remote == remote && self.sent.may_be_out(number);
         if is_own && self.liveness.on_undelivered(self.smoothed_rtt(), now) {
             self.counters.undelivered += 1;
+            self.sent.doubt();
         }
     }
 

@@ -93,6 +93,8 @@ pub struct PathStatus {
     pub mtu: u16,
     /// Smoothed round trip and its variation.
     pub rtt: Option<(Duration, Duration)>,
+    /// The newest sample of the round trip.
+    pub latest_rtt: Option<Duration>,
     /// The smallest round trip of the last seconds.
     pub min_rtt: Option<Duration>,
     /// The rate at which it delivers at its best, in bits per second.
@@ -150,6 +152,7 @@ impl Path {
             max_rate: self.config.max_rate,
             mtu: self.mtu.packet_size(),
             rtt: self.rtt.smoothed().zip(self.rtt.variation()),
+            latest_rtt: self.rtt.latest(),
             min_rtt: self.rtt.min(),
             rate: self.bandwidth().map(|bytes| bytes * 8),
             loss: self.loss(),

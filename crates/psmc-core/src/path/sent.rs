@@ -68,6 +68,8 @@ pub(crate) struct Sent {
     largest_acked: Option<PacketNumber>,
     inflight_bytes: u64,
     outstanding: usize,
+    /// The datagram for which the path became suspect, until an acknowledgement says what became of it.
+    doubted: Option<PacketNumber>,
     spare: Vec<Vec<Queued>>,
 }
 
@@ -167,6 +169,21 @@ impl Sent {
         self.first = next;
         self.inflight_bytes = 0;
         self.outstanding = 0;
+    }
+
+    /// The path has become suspect: the oldest datagram should have been acknowledged by now.
+    pub(crate) fn doubt(&mut self) {
+        self.doubted = self.doubted.or(self.is_waiting().then_some(self.first));
+    }
+
+    /// Whether an acknowledgement, the first one that could know, says that the datagram that was [doubted](Self::doubt) has
+    /// not arrived.
+    pub(crate) fn confirms_doubt(&mut self, mut ranges: AckRanges<'_>) -> bool {
+        let largest = ranges.clone().next().map(|range| range.last);
+        let Some(doubted) = self.doubted.take_if(|doubted| largest >= Some(*doubted)) else {
+            return false;
+        };
+        !ranges.any(|range| range.first <= doubted && doubted <= range.last)
     }
 
     /// When the oldest datagram that expects an acknowledgement was sent.

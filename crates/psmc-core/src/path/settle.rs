@@ -31,6 +31,7 @@ impl Path {
         let next = self.sent.next_number();
         let ranges = ack.ranges(next);
         let largest_sent_at = self.sent.acknowledge(ranges.clone(), acked)?;
+        self.counters.silences += u64::from(self.sent.confirms_doubt(ranges.clone()));
         let delay = Duration::from_micros(u64::from(ack.header.delay_us)).min(2 * MAX_ACK_DELAY);
         if let Some((size, sent_at)) = self.mtu.on_ack(&ranges, now) {
             self.heed_large_probe(size, now.saturating_duration_since(sent_at).saturating_sub(delay));

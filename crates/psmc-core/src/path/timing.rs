@@ -29,6 +29,7 @@ impl Path {
                 self.mtu.on_silence(self.sent.oldest_bytes());
                 self.marking.on_silence();
             }
+            self.sent.doubt();
             self.liveness.on_silence(self.smoothed_rtt(), now);
         }
         if self.keepalive_at(warm).is_some_and(|at| at <= now) {

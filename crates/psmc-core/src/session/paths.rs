@@ -312,7 +312,6 @@ impl Session {
         if state == before {
             return;
         }
-        self.paths[index].counters.silences += u64::from(state == PathState::Suspect);
         shared.events.push_back(Event::PathChanged { peer: self.peer, path: id, state });
         self.replan();
         if state == PathState::Active {

@@ -509,3 +509,31 @@ fn a_path_under_scrutiny_is_probed_at_changing_intervals_and_with_full_datagrams
     let after = sent(&world);
     assert!((after.1 - before.1) / (after.0 - before.0) < 100, "small again: {before:?} {after:?}");
 }
+
+#[test]
+fn a_silence_counts_if_it_has_swallowed_something_and_not_if_that_was_late() {
+    let mut world = World::connected(vec![Link::new(5), Link::new(5)], SchedulerKind::Earliest);
+    let (id, now) = (path_of(&world, VAN, "link1"), world.now);
+    let van = &mut world.ends[VAN];
+    van.site.set_standby(van.peer, id, true, now).expect("open");
+    van.site.set_keepalive(van.peer, id, ms(50)).expect("open");
+    world.run_for(ms(500));
+    let mut silences = |interrupt: fn(&mut World)| {
+        let before = world.status(VAN).paths[1].counters.silences;
+        for _ in 0..5 {
+            world.ends[VAN].events.clear();
+            interrupt(&mut world);
+            world.run_for(ms(400));
+            let is_suspect = |event: &Event| matches!(event, Event::PathChanged { path, state: PathState::Suspect, .. } if *path == id);
+            assert_eq!(world.ends[VAN].events.iter().filter(|event| is_suspect(event)).count(), 1);
+        }
+        world.status(VAN).paths[1].counters.silences - before
+    };
+    let stall = |world: &mut World| world.links[1].stalled_until = Some(world.now + ms(100));
+    let gap = |world: &mut World| {
+        world.links[1].cut();
+        world.run_for(ms(100));
+        world.links[1].restore();
+    };
+    assert_eq!((silences(stall), silences(gap)), (0, 5));
+}

@@ -59,7 +59,7 @@ pub(super) struct Look {
     pub(super) state: PathState,
     /// What was sent, and what was received.
     pub(super) counts: [Count; 2],
-    /// The mean of the last round trips.
+    /// The last one.
     pub(super) round_trip: Option<Duration>,
     /// The shortest of the last seconds.
     pub(super) least_round_trip: Option<Duration>,

@@ -190,7 +190,6 @@ fn is_direct(path: &PathStatus, learned: &BTreeSet<PathId>) -> bool {
 
 fn look(path: &PathStatus, now: Instant) -> Look {
     let counters = &path.counters;
-    // A silence has swallowed one packet at least.
     let lost = counters.lost_packets + counters.silences;
     let sent = Count { settled: lost + counters.acked_packets, lost };
     let received = Count {
@@ -201,7 +200,7 @@ fn look(path: &PathStatus, now: Instant) -> Look {
         at: now,
         state: path.state,
         counts: [sent, received],
-        round_trip: path.rtt.map(|(mean, _)| mean),
+        round_trip: path.latest_rtt,
         least_round_trip: path.min_rtt,
     }
 }

@@ -49,6 +49,7 @@ struct Usual {
 struct Run {
     begun: Look,
     looks: u32,
+    /// How many of them found a queue, as those before them did: what was held up for a moment comes all at once.
     slow: u32,
     /// What has gone since it began.
     counts: [Count; 2],
@@ -66,7 +67,8 @@ impl Trial {
             self.usual.round_trip =
                 [self.usual.round_trip, look.least_round_trip].into_iter().flatten().min();
             let run = self.run.filter(|_| health != Health::Ill);
-            let run = run.map(|run| run.with(look, &self.usual)).filter(|run| run.is_usual(&self.usual));
+            let lasting = self.last.is_some_and(|last| self.usual.is_slow(last)) && self.usual.is_slow(look);
+            let run = run.map(|run| run.with(look, lasting)).filter(|run| run.is_usual(&self.usual));
             self.run = Some(run.unwrap_or_else(|| Run::new(look)));
         }
         self.last = Some(look);
@@ -114,11 +116,11 @@ impl Run {
         Self { begun: look, looks: 0, slow: 0, counts: [Count::default(); 2] }
     }
 
-    fn with(self, look: Look, usual: &Usual) -> Self {
+    fn with(self, look: Look, is_slow: bool) -> Self {
         let since = |way: usize| look.counts[way].since(self.begun.counts[way]);
         Self {
             looks: self.looks + 1,
-            slow: self.slow + u32::from(usual.is_slow(look)),
+            slow: self.slow + u32::from(is_slow),
             counts: [since(0), since(1)],
             ..self
         }

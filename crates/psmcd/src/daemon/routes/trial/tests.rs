@@ -23,6 +23,13 @@ struct Pulses {
     lost: u64,
 }
 
+/// A host that stands still now and then: what comes meanwhile comes all at once.
+#[derive(Clone, Copy, Debug)]
+struct Stutter {
+    period_ms: u64,
+    length_ms: u64,
+}
+
 /// A direct path that is probed, and what is decided.
 struct World {
     start: Instant,
@@ -32,8 +39,13 @@ struct World {
     pulses: Option<Pulses>,
     /// How many packets are lost in a hundred, always.
     noise: u64,
+    /// By how much round trips vary, always.
+    jitter_ms: u64,
+    stutter: Option<Stutter>,
+    /// The probes whose answers are held up, and when the first and the last one left.
+    held: Option<(u64, [u64; 2])>,
     count: Count,
-    mean: Duration,
+    round_trip: Duration,
     next_probe_ms: u64,
     random: u64,
     state: PathState,
@@ -50,8 +62,11 @@ impl World {
             judge: Judge::default(),
             pulses: None,
             noise,
+            jitter_ms: 0,
+            stutter: None,
+            held: None,
             count: Count::default(),
-            mean: ROUND_TRIP,
+            round_trip: ROUND_TRIP,
             next_probe_ms: 0,
             random: 1,
             state: PathState::Active,
@@ -68,8 +83,12 @@ impl World {
     /// Lets time pass, with a look every 100 ms.
     fn run(&mut self, seconds: u64) {
         for _ in 0..seconds * 1000 {
+            let stands_still = self.stands_still();
+            if !stands_still {
+                self.let_go();
+            }
             if self.ms >= self.next_probe_ms {
-                self.probe();
+                if stands_still { self.hold() } else { self.probe() }
             }
             if u128::from(self.ms) % LOOK_INTERVAL.as_millis() == 0 {
                 self.look();
@@ -89,12 +108,36 @@ impl World {
         // Where there are data, the next packet is acknowledged before the silence is noticed.
         self.state = if is_lost && !carries { PathState::Suspect } else { PathState::Active };
         if !is_lost {
-            let sample = ROUND_TRIP + meets.map_or(Duration::ZERO, |_| QUEUE);
-            self.mean = (self.mean * 7 + sample) / 8;
+            let jitter = Duration::from_millis(self.jitter_ms * self.draw() / 100);
+            self.round_trip = ROUND_TRIP + jitter + meets.map_or(Duration::ZERO, |_| QUEUE);
         }
         // From 30 to 70 ms, and a data path sees much more.
         let interval = if carries { 5 } else { 30 + self.draw() * 40 / 100 };
         self.next_probe_ms = self.ms + interval;
+    }
+
+    fn stands_still(&self) -> bool {
+        let carries = self.judge.plan().way == Way::Direct;
+        !carries && self.stutter.is_some_and(|stutter| self.ms % stutter.period_ms < stutter.length_ms)
+    }
+
+    /// A probe whose answer is held up.
+    fn hold(&mut self) {
+        let (count, [first, _]) = self.held.unwrap_or((0, [self.ms; 2]));
+        self.held = Some((count + 1, [first, self.ms]));
+        if first + 40 <= self.ms {
+            self.state = PathState::Suspect;
+        }
+        self.next_probe_ms = self.ms + 20;
+    }
+
+    /// All that was held up arrives, the newest last.
+    fn let_go(&mut self) {
+        if let Some((count, [_, last])) = self.held.take() {
+            self.count.settled += count;
+            self.round_trip = ROUND_TRIP + Duration::from_millis(self.ms - last);
+            self.state = PathState::Active;
+        }
     }
 
     fn look(&mut self) {
@@ -103,7 +146,7 @@ impl World {
             at: self.start + Duration::from_millis(self.ms),
             state: self.state,
             counts: [self.count, Count::default()],
-            round_trip: Some(self.mean),
+            round_trip: Some(self.round_trip),
             least_round_trip: Some(ROUND_TRIP),
         };
         let direct = self.record.look(look, way == Way::Direct);
@@ -168,7 +211,7 @@ fn last(world: &World) -> Look {
         at: world.start + Duration::from_millis(world.ms),
         state: world.state,
         counts: [world.count, Count::default()],
-        round_trip: Some(world.mean),
+        round_trip: Some(world.round_trip),
         least_round_trip: Some(ROUND_TRIP),
     }
 }
@@ -181,6 +224,29 @@ fn a_full_queue_that_loses_nothing_is_no_proof() {
     world.pulses = None;
     world.run(15);
     assert_eq!(world.ways(), [Way::Learned, Way::Direct]);
+}
+
+#[test]
+fn a_host_that_stutters_returns_all_the_same() {
+    for (period_ms, length_ms) in [(500, 60), (1000, 120), (2000, 250), (3000, 280)] {
+        let mut world = pulsed(Pulses { period_ms: 1000, per_cent: 100, lost: 90 }, 0);
+        world.stutter = Some(Stutter { period_ms, length_ms });
+        world.run(10);
+        assert_eq!(world.ways(), [Way::Learned]);
+        world.pulses = None;
+        world.run(20);
+        assert_eq!(world.ways(), [Way::Learned, Way::Direct], "{:?}: {:?}", world.stutter, world.moves);
+    }
+}
+
+#[test]
+fn delays_that_vary_are_no_queue() {
+    let mut world = pulsed(Pulses { period_ms: 1000, per_cent: 100, lost: 90 }, 0);
+    world.pulses = None;
+    // One in four is longer than a queue would make it.
+    world.jitter_ms = 40;
+    world.run(60);
+    assert_eq!(world.ways(), [Way::Learned, Way::Direct], "{:?}", world.moves);
 }
 
 #[test]

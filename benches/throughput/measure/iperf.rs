@@ -17,6 +17,9 @@ pub(super) struct Iperf<'a> {
     pub(super) seconds: u32,
 }
 
+/// So many seconds more than it measures iperf3 may take. If the tunnel dies meanwhile, it would wait for ever.
+const PATIENCE: u32 = 30;
+
 /// What has arrived.
 pub(super) struct Received {
     /// Of payload.
@@ -37,7 +40,8 @@ impl Iperf<'_> {
     }
 
     fn client(&self) -> Command {
-        let mut command = Command::new("iperf3");
+        let mut command = Command::new("timeout");
+        command.args(["--verbose", &(self.seconds + PATIENCE).to_string(), "iperf3"]);
         command.args(["--json", "--time", &self.seconds.to_string(), "--client", &self.server.to_string()]);
         command
     }

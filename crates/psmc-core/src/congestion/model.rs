@@ -133,8 +133,11 @@ impl Model {
         self.round_trips.smoothed()
     }
 
+    /// By how much delays vary: as the peer has measured it, or, while the path is found, as single packets have shown before, whichever
+    /// is more.
     fn jitter(&self) -> Duration {
-        self.round_trips.jitter()
+        let jitter = self.round_trips.jitter();
+        if self.phase == Phase::Startup { jitter.max(self.round_trips.spread() / 2) } else { jitter }
     }
 
     /// The round trip of the path under load, without a queue.

@@ -99,6 +99,11 @@ impl Round {
         self.rtt_samples >= LOADED_SAMPLES && self.acked >= LOADED_DATAGRAMS * datagram_size
     }
 
+    /// Whether next to nothing was on the path, in datagrams of `datagram_size` bytes: what was late met no queue of ours.
+    pub(crate) fn is_idle(&self, datagram_size: u64) -> bool {
+        self.min_rtt.is_some() && 2 * (self.acked + self.lost) < datagram_size
+    }
+
     /// Whether so much was on the path that the time over which it arrived tells of a queue, in datagrams of
     /// `datagram_size` bytes: small packets far from one another are late by chance, where delays vary.
     pub(crate) fn is_weighty(&self, datagram_size: u64) -> bool {

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::AckSample;
 use super::loaded::LoadedRtt;
+use super::phase::ACK_DELAY;
 use super::round::Steadiness;
 
 /// The round trips of a path, as acknowledgements and rounds have shown them.
@@ -16,6 +17,8 @@ pub(crate) struct RoundTrips {
     jitter: Duration,
     steadiness: Steadiness,
     loaded: LoadedRtt,
+    /// By how much single packets are later than the fastest one, on average.
+    lateness: Option<Duration>,
     /// When one about as short as the best was last seen.
     best_seen: Option<Instant>,
 }
@@ -35,6 +38,7 @@ impl RoundTrips {
             jitter: Duration::ZERO,
             steadiness: Steadiness::default(),
             loaded: LoadedRtt::default(),
+            lateness: None,
             best_seen: None,
         }
     }
@@ -73,6 +77,12 @@ impl RoundTrips {
         self.steadiness.on_round(least);
     }
 
+    /// A round that carried next to nothing had `most` for its largest.
+    pub(crate) fn on_idle_round(&mut self, most: Duration) {
+        let late = most.saturating_sub(self.min + ACK_DELAY);
+        self.lateness = Some(self.lateness.map_or(late, |mean| (mean * 7 + late) / 8));
+    }
+
     /// The same of a round between two probes.
     pub(crate) fn on_cruise(&mut self, least: Duration) {
         self.loaded.on_cruise(least);
@@ -106,6 +116,17 @@ impl RoundTrips {
     /// By how much those go up and down in turn, without what hosts are late.
     pub(crate) fn alternation(&self) -> Duration {
         self.steadiness.own_alternation()
+    }
+
+    /// By how much packets are later than the fastest one without any queue of ours: at most about twice as much as on average.
+    /// Those that follow on one another are all late if the first one is, so that [`jitter`](Self::jitter) says little of it.
+    pub(crate) fn spread(&self) -> Duration {
+        2 * self.lateness.unwrap_or_default()
+    }
+
+    /// Whether delays vary by so much that the time over which a round arrives says nothing of what the path carries.
+    pub(crate) fn is_spread(&self, base: Duration) -> bool {
+        self.spread() >= base / 4
     }
 
     /// Whether delays vary from round to round, without any queue of ours, by more than hosts are late.
@@ -155,3 +176,32 @@ const SLACK: u32 = 8;
 /// By how much round trips may be longer than the path's for a window to cover them, percent. With more of it several models keep a longer
 /// queue, with less one falls behind beside CUBIC.
 const HELD_PERCENT: u32 = 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Those of a path on which single packets took so many milliseconds, in turn.
+    fn after_idle_rounds(took: impl Iterator<Item = u64>) -> RoundTrips {
+        let mut trips = RoundTrips::assumed(Duration::from_millis(30));
+        took.for_each(|ms| trips.on_idle_round(Duration::from_millis(ms)));
+        trips
+    }
+
+    #[test]
+    fn what_single_packets_vary_by_is_known_before_any_load() {
+        let base = Duration::from_millis(30);
+        let varying = after_idle_rounds((0..100).map(|n| 35 + n * 17 % 41));
+        let spread = varying.spread().as_millis();
+        assert!((33..=47).contains(&spread) && varying.is_spread(base), "{spread} ms");
+        let steady = after_idle_rounds((0..100).map(|n| 30 + n % 6));
+        assert_eq!(
+            (steady.spread(), steady.is_spread(base)),
+            (Duration::ZERO, false),
+            "late acknowledgements"
+        );
+        let stalled = after_idle_rounds((0..100).map(|n| if n == 80 { 130 } else { 31 }));
+        assert!(!stalled.is_spread(base), "{:?}", stalled.spread());
+        assert!(!RoundTrips::default().is_spread(base), "nothing is known");
+    }
+}

@@ -1,5 +1,6 @@
 //! Nobody else is on the paths: what varies and what is lost there is not taken for others.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use psmc_sim::link::{Jitter, LinkConfig};
@@ -7,13 +8,18 @@ use psmc_sim::{HostId, TrafficKind};
 
 use crate::world::{Lab, bulk, direction, lossy, ms, pair, secs};
 
+/// A path of so many Mb/s, `delay` milliseconds each way that vary by `spread`, and a loss in percent.
+type Alone = (u64, u64, u64, f64);
+
+/// Its link, with room for so many packets.
+fn link((mbit, delay, spread, loss): Alone, queue: usize) -> [LinkConfig; 2] {
+    let there = LinkConfig { jitter: Jitter::Normal(ms(spread)), ..direction(mbit, ms(delay), queue) };
+    [lossy(there, loss), direction(mbit, ms(delay), queue)]
+}
+
 /// A tunnel over two paths of 40 and 25 Mb/s whose delays vary, and that lose so much of a hundred.
 fn varying(loss: f64, seed: u64) -> (Lab, [HostId; 2]) {
-    let path = |mbit, delay, spread, queue| {
-        let there = LinkConfig { jitter: Jitter::Normal(ms(spread)), ..direction(mbit, ms(delay), queue) };
-        [lossy(there, loss), direction(mbit, ms(delay), queue)]
-    };
-    let (mut lab, hosts, ids) = pair(seed, &[path(40, 15, 5, 100), path(25, 22, 8, 94)]);
+    let (mut lab, hosts, ids) = pair(seed, &[link((40, 15, 5, loss), 100), link((25, 22, 8, loss), 94)]);
     lab.tunnel(hosts, &ids, 0);
     (lab, hosts)
 }
@@ -31,10 +37,7 @@ fn goodput(loss: f64, seed: u64) -> f64 {
 #[test]
 fn a_path_that_varies_and_loses_is_not_taken_for_a_contested_one() {
     for (loss, least) in [(0.1, 51.0), (0.5, 52.0), (1.0, 50.0)] {
-        let rates = std::thread::scope(|scope| {
-            let runs = [1, 2, 3, 4].map(|seed| scope.spawn(move || goodput(loss, seed)));
-            runs.map(|run| run.join().expect("it runs"))
-        });
+        let rates = with_seeds(1..=4, |seed| goodput(loss, seed));
         println!("{loss} %: {rates:.1?} Mb/s");
         assert!(rates.iter().all(|mbps| *mbps >= least), "{loss} %: {rates:.1?} Mb/s");
     }
@@ -68,13 +71,10 @@ fn probes_where_delays_vary_leave_the_queue_short() {
     assert!(half < ms(42) && most < ms(60), "{half:?}, {most:?}");
 }
 
-/// A path of so many Mb/s, `delay` milliseconds each way that vary by `spread`, and a loss in percent.
-type Alone = (u64, u64, u64, f64);
-
 /// The share of what one such path lets pass that arrives of a flood, over sixteen seconds after it has been found.
-fn carried((mbit, delay, spread, loss): Alone, seed: u64) -> f64 {
-    let there = LinkConfig { jitter: Jitter::Normal(ms(spread)), ..direction(mbit, ms(delay), 90) };
-    let (mut lab, hosts, ids) = pair(seed, &[[lossy(there, loss), direction(mbit, ms(delay), 90)]]);
+fn carried(path: Alone, seed: u64) -> f64 {
+    let (mbit, _, _, loss) = path;
+    let (mut lab, hosts, ids) = pair(seed, &[link(path, 90)]);
     lab.tunnel(hosts, &ids, 0);
     let flood = TrafficKind::Udp { rate: mbit * 1_500_000, payload: 1200 };
     let flood = lab.traffic(flood, hosts[0], hosts[1], "10.77.0.2", [secs(1), secs(1000)]);
@@ -82,12 +82,18 @@ fn carried((mbit, delay, spread, loss): Alone, seed: u64) -> f64 {
     lab.goodput(flood, secs(16)) / (mbit as f64 * (1.0 - loss / 100.0))
 }
 
+/// What runs with these seeds tell.
+fn with_seeds(seeds: RangeInclusive<u64>, run: impl Fn(u64) -> f64 + Sync) -> Vec<f64> {
+    let run = &run;
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = seeds.map(|seed| scope.spawn(move || run(seed))).collect();
+        runs.into_iter().map(|run| run.join().expect("it runs")).collect()
+    })
+}
+
 /// The mean and the least of as many runs as there are seeds.
-fn carried_of(path: Alone, seeds: std::ops::RangeInclusive<u64>) -> [f64; 2] {
-    let runs = std::thread::scope(|scope| {
-        let runs: Vec<_> = seeds.map(|seed| scope.spawn(move || carried(path, seed))).collect();
-        runs.into_iter().map(|run| run.join().expect("it runs")).collect::<Vec<_>>()
-    });
+fn carried_of(path: Alone, seeds: RangeInclusive<u64>) -> [f64; 2] {
+    let runs = with_seeds(seeds, |seed| carried(path, seed));
     println!("{path:?}: {runs:.2?}");
     [runs.iter().sum::<f64>() / runs.len() as f64, runs.iter().copied().fold(1.0, f64::min)]
 }
@@ -117,4 +123,26 @@ fn a_path_that_loses_much_by_chance_carries_the_rest() {
         let [_, least] = carried_of(path, 1..=4);
         assert!(least > 0.80, "{path:?}: {least}");
     }
+}
+
+/// Megabits per second of payload that a flow of CUBIC has in its first ten seconds over two paths whose delays vary by a third. Pings
+/// came before.
+fn first_seconds(seed: u64) -> f64 {
+    let (mut lab, hosts, ids) = pair(seed, &[link((20, 25, 20, 2.0), 84), link((15, 30, 25, 2.0), 75)]);
+    lab.tunnel(hosts, &ids, 0);
+    let ping = TrafficKind::Ping { interval: ms(20), payload: 56 };
+    lab.traffic(ping, hosts[0], hosts[1], "10.77.0.2", [secs(0), secs(12)]);
+    let flow = lab.traffic(bulk(), hosts[0], hosts[1], "10.77.0.2", [secs(2), secs(12)]);
+    lab.run_for(secs(2));
+    lab.goodput(flow, secs(10))
+}
+
+/// What arrives late, or over a longer time than it was sent in, is so by itself: who took it for a queue of a flow that asks for little
+/// believed for ten seconds in a third of what a path carries.
+#[test]
+fn a_flow_that_begins_is_not_taken_for_one_that_fills_paths_whose_delays_vary() {
+    let rates = with_seeds(1..=24, first_seconds);
+    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    println!("{rates:.1?} Mb/s, {mean:.1} on average");
+    assert!(mean > 13.5, "{rates:.1?} Mb/s");
 }

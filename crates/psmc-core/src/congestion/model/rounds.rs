@@ -56,6 +56,9 @@ impl Model {
         let round = std::mem::take(&mut self.round);
         self.phase_rounds += 1;
         let loaded = round.is_loaded(self.datagram_size);
+        if round.is_idle(self.datagram_size) {
+            self.round_trips.on_idle_round(round.max_rtt);
+        }
         if let Some(least) = round.min_rtt.filter(|_| loaded) {
             self.round_trips.on_round(least, self.has_queue_of_ours(rate), now);
             self.note_cruise(least);
@@ -69,7 +72,9 @@ impl Model {
         // few packets say nothing: the queue may be another's, and what they make is no rate of the path.
         let busy =
             loaded && round.saw_queue(2 * self.base_rtt() + 4 * self.round_trips.variation() + BUSY_QUEUE);
-        let stretched = rate.stretched && round.is_weighty(self.datagram_size);
+        let stretched = rate.stretched
+            && round.is_weighty(self.datagram_size)
+            && !self.round_trips.is_spread(self.base_rtt());
         let limited = rate.app_limited && !stretched && !busy;
         // A sender that pauses now and then, but sends faster than the path forwards when it does, has filled the pipe too.
         let strained =
@@ -261,8 +266,8 @@ impl Model {
     /// On a short path many round trips pass until a round is judged: what has met a queue makes the window grow no more.
     pub(super) fn grow_slow_start(&mut self, sample: &AckSample) {
         let base = self.base_rtt();
-        let has_waited =
-            base < ROUND_FLOOR && sample.rtt.is_some_and(|rtt| rtt > filled_rtt(base, self.jitter()));
+        let has_waited = base < ROUND_FLOOR
+            && sample.rtt.is_some_and(|rtt| rtt > filled_rtt(base, self.round_trips.jitter()));
         if self.filled_rounds == 0 && !has_waited {
             self.slow_start.on_ack(sample);
         }

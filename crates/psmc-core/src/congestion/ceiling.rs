@@ -3,7 +3,7 @@
 use super::percent;
 
 /// How much may be in flight after losses, until rounds without any have shown that more may (`BBR.inflight_longterm`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct LossCeiling(u64);
 
 impl Default for LossCeiling {

@@ -52,7 +52,7 @@ impl RoundTrips {
         Some(rtt)
     }
 
-    /// A datagram took so long: was that about as short as `base`?
+    /// A datagram took so long: notes when one was about as short as `base`.
     pub(crate) fn compare(&mut self, rtt: Duration, base: Duration, now: Instant) {
         if rtt <= base + base / 16 + MIN_RTT_TOLERANCE {
             self.best_seen = Some(now);
@@ -77,13 +77,7 @@ impl RoundTrips {
         self.steadiness.on_round(least);
     }
 
-    /// A round that carried next to nothing had `most` for its largest.
-    pub(crate) fn on_idle_round(&mut self, most: Duration) {
-        let late = most.saturating_sub(self.min + ACK_DELAY);
-        self.lateness = Some(self.lateness.map_or(late, |mean| (mean * 7 + late) / 8));
-    }
-
-    /// The same of a round between two probes.
+    /// A round between two probes that carried a load had `least` for its smallest.
     pub(crate) fn on_cruise(&mut self, least: Duration) {
         self.loaded.on_cruise(least);
     }
@@ -91,6 +85,12 @@ impl RoundTrips {
     /// The path is probed again, or will not be for long.
     pub(crate) fn end_cycle(&mut self) {
         self.loaded.end_cycle();
+    }
+
+    /// A round that carried next to nothing had `most` for its largest.
+    pub(crate) fn on_idle_round(&mut self, most: Duration) {
+        let late = most.saturating_sub(self.min + ACK_DELAY);
+        self.lateness = Some(self.lateness.map_or(late, |mean| (mean * 7 + late) / 8));
     }
 
     /// The smallest of the last seconds, of a single packet.

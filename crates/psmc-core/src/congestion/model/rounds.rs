@@ -48,8 +48,7 @@ impl Model {
 
     /// By how much the rates of rounds go up and down in turn on a steady path: a datagram more or less arrives in one of them.
     pub(super) fn rate_tolerance(&self) -> u64 {
-        self.rate() / STEADY_SHARE
-            + rate_over(self.datagram_size, self.round_trips.smoothed().max(ROUND_FLOOR))
+        self.rate() / STEADY_SHARE + rate_over(self.datagram_size, self.smoothed_rtt().max(ROUND_FLOOR))
     }
 
     fn on_round(&mut self, rate: &RateSample, now: Instant) {

@@ -211,7 +211,7 @@ impl Controller for Model {
             self.on_rate(&rate, now);
         }
         if self.phase == Phase::Startup
-            && let Some(rate) = self.rise.rate(self.base_rtt())
+            && let Some(rate) = self.rise.rate(self.base_rtt(), self.round_trips.spread())
         {
             self.filter.update(rate);
             self.enter(Phase::Drain, now);

@@ -274,9 +274,10 @@ impl Rise {
     }
 
     /// The rate of the bottleneck, bytes per second, which has been busy all the time: `None` unless the run is a long
-    /// one, and it is the queue that makes most of the round trip, `base` being the path's own.
-    pub(crate) fn rate(&self, base: Duration) -> Option<u64> {
-        let grown = self.first.is_some_and(|(first, _)| self.last - first >= base.max(CLEAR_RISE));
+    /// one, and it is the queue that makes most of the round trip, `base` being the path's own, which varies by `spread`.
+    pub(crate) fn rate(&self, base: Duration, spread: Duration) -> Option<u64> {
+        let clear = base.max(CLEAR_RISE) + spread;
+        let grown = self.first.is_some_and(|(first, _)| self.last - first >= clear);
         (grown && self.samples >= RISE_SAMPLES).then(|| rate_over(self.acked, self.lasted))
     }
 }
@@ -370,6 +371,17 @@ mod tests {
         assert!(!is_lossy(90_000, 10_000, RTT), "10 %");
         assert!(is_lossy(80_000, 20_000, RTT), "20 %");
         assert!(!Round::default().is_lossy(1000, RTT, &ChanceLoss::default()), "nothing sent");
+    }
+
+    #[test]
+    fn what_delays_vary_by_is_no_queue_that_grows() {
+        let (mut rise, mut now) = (Rise::default(), Instant::now());
+        for ms in 20..50 {
+            now += Duration::from_millis(1);
+            rise.on_ack(Duration::from_millis(ms), 1250, now);
+        }
+        assert_eq!(rise.rate(RTT, Duration::ZERO), Some(1_250_000));
+        assert_eq!(rise.rate(RTT, Duration::from_millis(10)), None, "single packets vary by a third of it");
     }
 
     /// The variation and the alternation of rounds whose smallest round trips are these, in milliseconds.

@@ -24,6 +24,8 @@ pub(crate) struct Forecast {
     pub(crate) jitter: Duration,
     /// Whether what is known of its losses is worth less with time.
     pub(crate) fades: bool,
+    /// Bytes that wait in the path, or are in flight.
+    pub(crate) under_way: u64,
     /// The delay without queues, by which a packet arrives that may be lost: for one that is sent for the first time, and
     /// for one that is sent again. In nanoseconds.
     delay: [u64; 2],
@@ -63,6 +65,7 @@ impl Path {
             rate,
             jitter: self.jitter(),
             fades: self.losses.fades(),
+            under_way: self.sent.inflight_bytes() + self.outbox_bytes,
             delay: [1, AGAIN_RISK].map(|risk| nanos(propagation + varies + risk * repair)),
             drained_at,
             outbox: self.outbox_bytes,

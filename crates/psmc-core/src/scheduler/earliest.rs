@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::field::Field;
+use super::field::{Bounds, Field};
 use super::{Choice, Scheduler, Waiting};
 use crate::congestion::{bytes_in, span_of};
 use crate::path::{Forecast, nanos, on_wire};
@@ -16,6 +16,14 @@ use crate::roster::{Places, Roster};
 /// **The refusal rule.** A path with room is left alone if all that waits would arrive earlier over one that has none
 /// for the moment: its queue, or what its losses cost, would only delay the flow (after the ECF scheduler of Lim et al.,
 /// CoNEXT 2017). That a path is longer than others does not count, up to a limit: its rate is worth that delay.
+///
+/// **What one path carries.** The far end restores the order, so that a flow on two paths has the round trip of the longer one, and
+/// needs a window for both of them: one that a nearer path alone carries within that round trip would only be slower. It waits for the
+/// nearer one, and grows sooner.
+///
+/// **Delays that vary.** What was measured last follows each datagram, and a path that rests looks like its fastest one. So the
+/// nearest path is left only for one on which the packet arrives earlier by more than delays vary by: who follows every estimate
+/// spreads a flow for nothing.
 ///
 /// **A packet alone**, which came by itself, takes the path on which it arrives first although that has no room for the
 /// moment, if it need not wait there for more than a packet or two: a ping or a question gains nothing from the rate of a
@@ -137,6 +145,7 @@ impl Earliest {
         };
         let (bytes, again) = (packet.bytes(), packet.is_again());
         let bounds = self.field.bounds(candidates);
+        let index = self.nearest_or(index, &bounds, packet, now);
         let best = self.field.forecast(index);
         let detour = best.propagation.saturating_sub(bounds.nearest).min(TOLERATED_DETOUR);
         let unsure = TOLERANCE + 3 * best.jitter.min(USUAL_JITTER);
@@ -144,6 +153,9 @@ impl Earliest {
         let arrival = best.arrival(bytes, again, now) + nanos(awaited);
         let limit =
             |other: u64| arrival.saturating_sub(nanos((detour + unsure).mul_f64(weight(best.rate, other))));
+        if self.is_carried(best, &bounds, packet) {
+            return Choice::Wait;
+        }
         // None arrives before a single packet on the first of them, and none has a later limit than the fastest.
         let first = self.field.first_crowded();
         if first.is_none_or(|first| first >= limit(bounds.fastest)) {
@@ -152,5 +164,31 @@ impl Earliest {
         // All that waits, over one that has no room.
         let refuses = |full: &Forecast| full.arrival(bytes * packet.backlog, again, now) < limit(full.rate);
         if self.field.crowded().any(refuses) { Choice::Wait } else { Choice::Path(index) }
+    }
+
+    /// The nearest path, if it has room, and a packet is later there than on the `best` one by no more than delays vary by.
+    fn nearest_or(&self, best: usize, bounds: &Bounds, packet: &Waiting<'_>, now: Instant) -> usize {
+        let nearest = bounds.nearest_path;
+        if nearest == best || !self.field.is_open(nearest) {
+            return best;
+        }
+        let [near, far] = [nearest, best].map(|index| self.field.forecast(index));
+        let unsure = 3 * near.jitter.max(far.jitter).min(USUAL_JITTER);
+        let arrival = |path: &Forecast| path.arrival(packet.bytes(), packet.is_again(), now);
+        if arrival(near) <= arrival(far) + nanos(unsure) { nearest } else { best }
+    }
+
+    /// Whether one that is notably nearer than `best`, but has no room, carries all that is under way within the round trip over
+    /// `best`.
+    fn is_carried(&self, best: &Forecast, bounds: &Bounds, packet: &Waiting<'_>) -> bool {
+        let round = best.propagation + bounds.nearest;
+        let window = self.field.under_way() + (packet.bytes() * packet.backlog) as u64;
+        let carries = |rate: u64| window < bytes_in(rate, round);
+        let is_nearer = |full: &Forecast| full.propagation + TOLERANCE < best.propagation;
+        packet.queued.ordered
+            && !packet.is_again()
+            && bounds.nearest + TOLERANCE < best.propagation
+            && carries(bounds.fastest)
+            && self.field.crowded().any(|full| is_nearer(full) && carries(full.rate))
     }
 }

@@ -26,6 +26,7 @@ pub(super) struct Field {
     fading: Places,
     asked_at: Option<Instant>,
     bounds: Option<Bounds>,
+    under_way: u64,
 }
 
 /// What the order depends on beside the paths.
@@ -40,8 +41,9 @@ struct Question {
 /// What is true of all candidates.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// The shortest propagation.
+    /// The shortest propagation, and whose that is.
     pub(super) nearest: Duration,
+    pub(super) nearest_path: usize,
     /// The largest rate, bytes per second.
     pub(super) fastest: u64,
 }
@@ -95,20 +97,29 @@ impl Field {
         self.crowded.iter().map(|index| self.forecast(index))
     }
 
+    /// Bytes that wait in paths, or are in flight.
+    pub(super) fn under_way(&self) -> u64 {
+        self.under_way
+    }
+
     /// What is known of a path.
     pub(super) fn forecast(&self, index: usize) -> &Forecast {
         &self.known[index].0
+    }
+
+    /// Whether a candidate has room.
+    pub(super) fn is_open(&self, index: usize) -> bool {
+        !self.crowded.contains(index)
     }
 
     /// What is true of all candidates.
     pub(super) fn bounds(&mut self, candidates: Places) -> Bounds {
         let known = &self.known;
         *self.bounds.get_or_insert_with(|| {
-            let forecasts = || candidates.iter().map(|index| &known[index].0);
-            Bounds {
-                nearest: forecasts().map(|forecast| forecast.propagation).min().unwrap_or_default(),
-                fastest: forecasts().map(|forecast| forecast.rate).max().unwrap_or_default(),
-            }
+            let propagations = candidates.iter().map(|index| (known[index].0.propagation, index));
+            let (nearest, nearest_path) = propagations.min().unwrap_or_default();
+            let rates = candidates.iter().map(|index| known[index].0.rate);
+            Bounds { nearest, nearest_path, fastest: rates.max().unwrap_or_default() }
         })
     }
 
@@ -117,6 +128,7 @@ impl Field {
         let look = |index: usize| (paths[index].forecast(now), paths[index].allowance());
         if self.known.len() != paths.len() {
             self.known = (0..paths.len()).map(look).collect();
+            self.under_way = self.known.iter().map(|(forecast, _)| forecast.under_way).sum();
             (self.open, self.full) = (Soonest::new(paths.len()), Soonest::new(paths.len()));
             (self.question, self.bounds) = (None, None);
             let fades = |index: &usize| self.forecast(*index).fades;
@@ -125,8 +137,9 @@ impl Field {
         }
         for index in changed.iter() {
             let before = std::mem::replace(&mut self.known[index], look(index)).0;
-            let Forecast { propagation, rate, fades, .. } = *self.forecast(index);
+            let Forecast { propagation, rate, fades, under_way, .. } = *self.forecast(index);
             self.fading.set(index, fades);
+            self.under_way = self.under_way + under_way - before.under_way;
             if (propagation, rate) != (before.propagation, before.rate) {
                 self.bounds = None;
             }

@@ -78,14 +78,57 @@ fn pings_do_not_go_a_long_way_because_downloads_fill_the_short_one() {
 #[test]
 fn a_link_that_overflowed_while_its_rate_was_found_is_used_all_the_same() {
     let mut world = uplinks_far_apart();
-    overload(&mut world, Duration::from_secs(1), bulk);
+    // Whatever needs no order is sent over both from the start.
+    let flood = |number| packet(VAN, UDP, (number % 8) as u16, number, 1400);
+    overload(&mut world, Duration::from_secs(1), flood);
     let loss = world.status(VAN).paths[1].loss;
     let carried = world.links[1].carried_bytes[VAN];
-    overload(&mut world, Duration::from_secs(2), bulk);
+    overload(&mut world, Duration::from_secs(2), flood);
     let carried = world.links[1].carried_bytes[VAN] - carried;
     println!("at a loss of {loss} it goes on with {carried} bytes");
     assert!(loss > 0.02, "the startup overflows, or this says nothing: {loss}");
     assert!(carried > 4_000_000, "{carried} bytes of 5 million");
+}
+
+/// Keeps `window` packets that `of` makes on their way for two seconds. Returns how many have arrived, and how many bytes the second
+/// link has carried.
+fn keep_under_way(world: &mut World, window: usize, of: impl Fn(u32) -> Vec<u8>) -> (usize, u64) {
+    world.ends[HQ].delivered.clear();
+    let (end, carried) = (world.now + Duration::from_secs(2), world.links[1].carried_bytes[VAN]);
+    let mut sent = 0;
+    while world.now < end {
+        while sent < world.ends[HQ].delivered.len() + window {
+            world.send(VAN, &of(u32::try_from(sent).expect("few packets")));
+            sent += 1;
+        }
+        world.run_for(Duration::from_millis(1));
+    }
+    (world.ends[HQ].delivered.len(), world.links[1].carried_bytes[VAN] - carried)
+}
+
+#[test]
+fn a_window_that_the_near_link_carries_is_not_spread() {
+    let in_order = |number| packet(VAN, TCP, 1, number, 1400);
+    let at_once = |number| packet(VAN, UDP, 1, number, 1400);
+    let results = [(60, true), (60, false), (300, true)].map(|(window, ordered)| {
+        let mut world = uplinks_far_apart();
+        overload(&mut world, Duration::from_secs(3), at_once);
+        world.run_for(Duration::from_secs(1));
+        if ordered {
+            keep_under_way(&mut world, window, in_order)
+        } else {
+            keep_under_way(&mut world, window, at_once)
+        }
+    });
+    println!("packets that arrived, and bytes by the long link: {results:?}");
+    let [near, spread, both] = results;
+    // 20 Mb/s are 3400 of these packets in two seconds.
+    assert!(
+        near.0 > 3200 && near.1 < 100_000,
+        "60 packets fit into the round trip of the long link: {near:?}"
+    );
+    assert!(spread.1 > 500_000, "what needs no order waits for nothing: {spread:?}");
+    assert!(both.0 > 5600, "300 packets do not: {both:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A path on which little has been sent is not taken for a slow one.
+//! A path on which little has been sent is taken neither for a slow one, nor for a better one than it is.
 
 use psmc_sim::TrafficKind;
 use psmc_sim::link::{Jitter, LinkConfig};
@@ -29,4 +29,29 @@ fn pings_over_paths_whose_delays_vary_say_nothing_of_their_rates() {
     shares.sort_by(f64::total_cmp);
     println!("{shares:.2?}");
     assert!(shares[4] >= 0.25 && shares[1] >= 0.1, "{shares:.2?}");
+}
+
+/// The share that the longer of two paths whose delays vary has of a stream for which either has room.
+fn longer_share(seed: u64) -> f64 {
+    let varying = |mbit, delay, spread| LinkConfig {
+        jitter: Jitter::Normal(ms(spread)),
+        ..direction(mbit, ms(delay), 100)
+    };
+    let links =
+        [[varying(40, 15, 5), direction(40, ms(15), 100)], [varying(25, 23, 8), direction(25, ms(23), 100)]];
+    let (mut lab, hosts, ids) = pair(seed, &links);
+    lab.tunnel(hosts, &ids, 0);
+    let stream = TrafficKind::Udp { rate: 8_000_000, payload: 1200 };
+    lab.traffic(stream, hosts[0], hosts[1], "10.77.0.2", [secs(2), secs(100)]);
+    lab.run_for(secs(12));
+    let sent = [0, 1].map(|at| lab.world.link_counters(ids[at])[0].carried_bytes as f64);
+    sent[1] / (sent[0] + sent[1])
+}
+
+#[test]
+fn a_stream_stays_on_the_shorter_path_though_delays_vary() {
+    let shares: Vec<_> = (1..=9).map(longer_share).collect();
+    let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+    println!("{mean:.3}, {shares:.3?}");
+    assert!(mean <= 0.03, "{mean:.3} over the longer path: {shares:.3?}");
 }

@@ -66,6 +66,9 @@ const TOLERANCE: Duration = Duration::from_millis(4);
 /// needs its order, as if the path were that much longer.
 const USUAL_JITTER: Duration = Duration::from_millis(10);
 
+/// By so much shorter, one way, must a path be to count as nearer: the shortest times that were seen are no more exact.
+const NEARER: Duration = Duration::from_millis(2);
+
 /// From this share of the other path's rate on, a path is worth its whole detour.
 const WORTHY_SHARE: f64 = 0.25;
 
@@ -73,6 +76,11 @@ const WORTHY_SHARE: f64 = 0.25;
 /// carries next to nothing nothing is gained, and the whole flow waits for each of its packets.
 fn weight(rate: u64, other: u64) -> f64 {
     (rate as f64 / other.max(1) as f64 / WORTHY_SHARE).min(1.0)
+}
+
+/// Whether a path is nearer than the `other`, as far as that can be known.
+fn is_nearer(path: &Forecast, other: &Forecast) -> bool {
+    path.propagation + NEARER < other.propagation
 }
 
 /// How long a packet alone waits for a path of `rate` bytes per second.
@@ -166,13 +174,17 @@ impl Earliest {
         if self.field.crowded().any(refuses) { Choice::Wait } else { Choice::Path(index) }
     }
 
-    /// The nearest path, if it has room, and a packet is later there than on the `best` one by no more than delays vary by.
+    /// The nearest path, if it has room, and a packet that is not alone is later there than on the `best` one by no more than delays
+    /// vary by.
     fn nearest_or(&self, best: usize, bounds: &Bounds, packet: &Waiting<'_>, now: Instant) -> usize {
         let nearest = bounds.nearest_path;
-        if nearest == best || !self.field.is_open(nearest) {
+        if packet.alone || nearest == best || !self.field.is_open(nearest) {
             return best;
         }
         let [near, far] = [nearest, best].map(|index| self.field.forecast(index));
+        if !is_nearer(near, far) {
+            return best;
+        }
         let unsure = 3 * near.jitter.max(far.jitter).min(USUAL_JITTER);
         let arrival = |path: &Forecast| path.arrival(packet.bytes(), packet.is_again(), now);
         if arrival(near) <= arrival(far) + nanos(unsure) { nearest } else { best }
@@ -184,11 +196,10 @@ impl Earliest {
         let round = best.propagation + bounds.nearest;
         let window = self.field.under_way() + (packet.bytes() * packet.backlog) as u64;
         let carries = |rate: u64| window < bytes_in(rate, round);
-        let is_nearer = |full: &Forecast| full.propagation + TOLERANCE < best.propagation;
         packet.queued.ordered
             && !packet.is_again()
-            && bounds.nearest + TOLERANCE < best.propagation
+            && bounds.nearest + NEARER < best.propagation
             && carries(bounds.fastest)
-            && self.field.crowded().any(|full| is_nearer(full) && carries(full.rate))
+            && self.field.crowded().any(|full| is_nearer(full, best) && carries(full.rate))
     }
 }

@@ -59,7 +59,8 @@ fn pings(seed: u64) -> [Duration; 2] {
 #[test]
 fn probes_where_delays_vary_leave_the_queue_short() {
     let mut pings = std::thread::scope(|scope| {
-        let runs = [1, 2, 3, 4, 5, 6, 7, 8].map(|seed| scope.spawn(move || pings(seed)));
+        let seeds: [u64; 16] = std::array::from_fn(|index| index as u64 + 1);
+        let runs = seeds.map(|seed| scope.spawn(move || pings(seed)));
         runs.map(|run| run.join().expect("it runs"))
     });
     println!("{pings:.1?}");

@@ -46,6 +46,11 @@ impl Forecast {
         self.delay[usize::from(again)].saturating_add(queue).saturating_add(waiting)
     }
 
+    /// After how many nanoseconds a packet would arrive that is sent for the first time and meets no queue.
+    pub(crate) fn unqueued(&self) -> u64 {
+        self.delay[0]
+    }
+
     /// Whether there are queues on the way. Only then, a packet arrives the sooner the later it is sent.
     pub(crate) fn has_queue(&self, now: Instant) -> bool {
         self.drained_at > now

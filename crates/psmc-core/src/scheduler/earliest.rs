@@ -78,9 +78,9 @@ fn weight(rate: u64, other: u64) -> f64 {
     (rate as f64 / other.max(1) as f64 / WORTHY_SHARE).min(1.0)
 }
 
-/// Whether a path is nearer than the `other`, as far as that can be known.
+/// Whether a path is nearer than the `other`, as far as that can be known, with what losses cost.
 fn is_nearer(path: &Forecast, other: &Forecast) -> bool {
-    path.propagation + NEARER < other.propagation
+    path.unqueued() + nanos(NEARER) < other.unqueued()
 }
 
 /// How long a packet alone waits for a path of `rate` bytes per second.
@@ -174,11 +174,11 @@ impl Earliest {
         if self.field.crowded().any(refuses) { Choice::Wait } else { Choice::Path(index) }
     }
 
-    /// The nearest path, if it has room, and a packet that is not alone is later there than on the `best` one by no more than delays
-    /// vary by.
+    /// The nearest path, if it has room, and a packet is later there than on the `best` one by no more than delays vary by. What is
+    /// alone, or sent again, takes the best.
     fn nearest_or(&self, best: usize, bounds: &Bounds, packet: &Waiting<'_>, now: Instant) -> usize {
         let nearest = bounds.nearest_path;
-        if packet.alone || nearest == best || !self.field.is_open(nearest) {
+        if packet.alone || packet.is_again() || nearest == best || !self.field.is_open(nearest) {
             return best;
         }
         let [near, far] = [nearest, best].map(|index| self.field.forecast(index));
@@ -186,7 +186,7 @@ impl Earliest {
             return best;
         }
         let unsure = 3 * near.jitter.max(far.jitter).min(USUAL_JITTER);
-        let arrival = |path: &Forecast| path.arrival(packet.bytes(), packet.is_again(), now);
+        let arrival = |path: &Forecast| path.arrival(packet.bytes(), false, now);
         if arrival(near) <= arrival(far) + nanos(unsure) { nearest } else { best }
     }
 

@@ -48,7 +48,9 @@ impl MeanRate {
         } else if rate.round_ended {
             self.turns.pause();
         }
-        self.is_rough = self.turns.mean() > how.tolerance;
+        // What varies does so by less for a while now and then.
+        let limit = if self.is_rough { how.tolerance / 2 } else { how.tolerance };
+        self.is_rough = self.turns.mean() > limit;
         let mean = match self.mean {
             // It tells only how much was sent.
             Some(last) if self.is_rough && how.is_idle && sample < last => return sample,
@@ -91,6 +93,21 @@ mod tests {
         assert!(mean.is_rough() && settled[50..].iter().all(|rate| *rate <= 1030), "{settled:?}");
         assert_eq!(settle(&mut mean, 300, true), 300, "so much was sent");
         assert!(settle(&mut mean, 1100, false) >= 970, "and it says nothing of the path");
+    }
+
+    #[test]
+    fn what_has_alternated_is_not_steady_at_once() {
+        let mut mean = MeanRate::default();
+        let mut roughness_of = |half: u64, rounds: u64| {
+            for round in 0..rounds {
+                settle(&mut mean, 1000 + if round % 2 == 0 { half } else { 0 }, false);
+            }
+            mean.is_rough()
+        };
+        assert!(!roughness_of(12, 100), "within the tolerance of 15");
+        assert!(roughness_of(100, 100));
+        assert!(roughness_of(12, 100), "by less for a while");
+        assert!(!roughness_of(2, 100));
     }
 
     #[test]

@@ -30,6 +30,8 @@ impl Phase {
             Self::Probe if rounds == 0 && manner == Manner::Bold => 125,
             Self::Probe if rounds == 0 => 110,
             Self::Startup | Self::Probe | Self::Compete => 100,
+            // Where delays vary what looks like a queue may be none.
+            Self::Cruise if queued && manner == Manner::Gentle => 95,
             // A queue that a probe, or an estimate a little too high, has built goes away again.
             Self::Cruise | Self::Refresh if queued => 94,
             Self::Cruise if manner == Manner::Gentle => 97,

@@ -93,6 +93,7 @@ impl Model {
             self.chance.on_round(round.lost, round.acked + round.lost);
         }
         self.judge_queue(&round, loaded || stretched, lossy || overflows);
+        self.correct_rate(rate, &round);
         self.judge_others(rate, &round, loaded || !limited, now);
         let stalled = !grew && !limited;
         let proven = self.phase == Phase::Probe && !self.is_clear;
@@ -230,6 +231,22 @@ impl Model {
         }
     }
 
+    /// Where delays vary, a round that arrives in less time than it was sent in makes believe in more than the path carries, and while little is
+    /// sent nothing is forgotten. One that has overflowed a queue, and met it from its first packet on, has kept the path busy: it tells the
+    /// rate, unless that is far less.
+    fn correct_rate(&mut self, rate: &RateSample, round: &Round) {
+        let believed = self.rate();
+        let measured = rate.bytes_per_s;
+        let counts = !matches!(self.phase, Phase::Startup | Phase::Compete)
+            && round.saw_queue(self.base_rtt())
+            && !self.chance.is_felt(|| true)
+            && (percent(believed, KEPT_PERCENT)..believed).contains(&measured);
+        if self.overflown && counts && self.round_trips.is_spread(self.base_rtt()) {
+            self.filter.forget_but(0);
+            self.filter.update(measured);
+        }
+    }
+
     /// After a lossy round the window backs off to what is delivered; it grows again round by round.
     fn adapt_loss_ceiling(&mut self, rate: &RateSample, round: &Round, grew: bool) {
         let clear = self.round_trips.clear(self.base_rtt()) + ALLOWANCE;
@@ -288,3 +305,36 @@ const CYCLE_ROUNDS: u32 = 16;
 /// A rate below this share of the estimate, two rounds in a row, is no jitter, nor what another flow's probe
 /// takes away.
 const FALL_PERCENT: u64 = 50;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: Duration = Duration::from_millis(20);
+
+    /// The rate that is believed of a path that seemed to carry 1000 datagrams per second, after a round that overflowed its queue
+    /// and brought `measured`; single packets had been late by `late`.
+    fn after_overflow(measured: u64, least: Duration, late: Duration, chance: f64) -> u64 {
+        let mut model = Model::with_ceiling(u64::MAX, 1000);
+        model.adopt(1_000_000, BASE, Instant::now());
+        model.chance.learn(chance);
+        model.round_trips.on_idle_round(BASE + ACK_DELAY + late);
+        let round = Round { min_rtt: Some(least), ..Round::default() };
+        model.overflown = true;
+        let rate =
+            RateSample { bytes_per_s: measured, app_limited: false, stretched: false, round_ended: true };
+        model.correct_rate(&rate, &round);
+        model.rate()
+    }
+
+    #[test]
+    fn what_overflows_a_queue_where_delays_vary_tells_the_rate() {
+        let (varies, queued) = (Duration::from_millis(5), 2 * BASE);
+        assert_eq!(after_overflow(850_000, queued, varies, 0.0), 850_000);
+        assert_eq!(after_overflow(1_100_000, queued, varies, 0.0), 1_000_000, "nothing to correct");
+        assert_eq!(after_overflow(700_000, queued, varies, 0.0), 1_000_000, "it is another's queue");
+        assert_eq!(after_overflow(850_000, BASE, varies, 0.0), 1_000_000, "it was not busy all the time");
+        assert_eq!(after_overflow(850_000, queued, Duration::ZERO, 0.0), 1_000_000, "delays are steady");
+        assert_eq!(after_overflow(850_000, queued, varies, 0.02), 1_000_000, "it may be chance that loses");
+    }
+}

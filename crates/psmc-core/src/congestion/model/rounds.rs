@@ -15,11 +15,11 @@ use crate::congestion::{AckSample, Controller, RateSample, bytes_in, percent, ra
 
 impl Model {
     pub(super) fn on_rate(&mut self, rate: &RateSample, now: Instant) {
-        // An idle sender's sample tells at least what the path can do. Beyond startup one sample per round
+        // An idle sender's sample tells at least what the path can do. Once the path is found one sample per round
         // is enough: the maximum of many would measure their jitter.
         let settled = self.settle_rate(rate);
         let raises = self.filter.max().is_none_or(|max| settled > max);
-        let due = self.phase == Phase::Startup || rate.round_ended;
+        let due = self.is_found_by_this() || rate.round_ended;
         if due && (raises || !rate.app_limited) {
             self.filter.update(settled);
         }
@@ -28,9 +28,16 @@ impl Model {
         }
     }
 
+    /// Whether what arrives was sent to find the path's rate. A startup ends before the last of it has: while the queue that it has made
+    /// drains the path is as busy as it can be, where the rounds before were those of a sender that doubles.
+    fn is_found_by_this(&self) -> bool {
+        let drains_startup = self.phase == Phase::Drain && self.started_up == self.phase_began;
+        self.phase == Phase::Startup || drains_startup
+    }
+
     /// The rate that a sample stands for.
     fn settle_rate(&mut self, rate: &RateSample) -> u64 {
-        if self.phase == Phase::Startup {
+        if self.is_found_by_this() {
             self.mean_rate.restart(rate);
             return rate.bytes_per_s;
         }

@@ -28,11 +28,11 @@ impl Model {
         }
     }
 
-    /// Whether what arrives was sent to find the path's rate. A startup ends before the last of it has: while the queue that it has made
-    /// drains the path is as busy as it can be, where the rounds before were those of a sender that doubles.
+    /// Whether what arrives was sent to find the path's rate. Where delays vary a startup ends early, after rounds of a sender that
+    /// doubles: it is the queue it has made that keeps the path busy, and draining that shows what the path carries.
     fn is_found_by_this(&self) -> bool {
         let drains_startup = self.phase == Phase::Drain && self.started_up == self.phase_began;
-        self.phase == Phase::Startup || drains_startup
+        self.phase == Phase::Startup || (drains_startup && self.round_trips.is_spread(self.base_rtt()))
     }
 
     /// The rate that a sample stands for.
@@ -239,7 +239,7 @@ impl Model {
     }
 
     /// Where delays vary, a round that arrives in less time than it was sent in makes believe in more than the path carries, and while little is
-    /// sent nothing is forgotten. One that has overflowed a queue, and met it from its first packet on, has kept the path busy: it tells the
+    /// sent nothing is forgotten. One that has overflowed a queue, and whose fastest packet met it, has kept the path busy: it tells the
     /// rate, unless that is far less.
     fn correct_rate(&mut self, rate: &RateSample, round: &Round) {
         let believed = self.rate();
@@ -332,6 +332,27 @@ mod tests {
             RateSample { bytes_per_s: measured, app_limited: false, stretched: false, round_ended: true };
         model.correct_rate(&rate, &round);
         model.rate()
+    }
+
+    /// The rate that is believed after a sample of 1000 datagrams per second amid a round in which what was sent in a phase drains, where
+    /// single packets had been late by `late`; 600 were believed before.
+    fn while_drains(before: Phase, late: Duration) -> u64 {
+        let (mut model, now) = (Model::with_ceiling(u64::MAX, 1000), Instant::now());
+        model.filter.update(600_000);
+        model.round_trips.on_idle_round(model.base_rtt() + ACK_DELAY + late);
+        model.phase = before;
+        model.enter(Phase::Drain, now);
+        let rate =
+            RateSample { bytes_per_s: 1_000_000, app_limited: false, stretched: false, round_ended: false };
+        model.on_rate(&rate, now);
+        model.rate()
+    }
+
+    #[test]
+    fn the_queue_of_a_startup_tells_the_rate_where_delays_vary() {
+        assert_eq!(while_drains(Phase::Startup, BASE), 1_000_000);
+        assert_eq!(while_drains(Phase::Startup, Duration::ZERO), 600_000, "delays are steady");
+        assert_eq!(while_drains(Phase::Probe, BASE), 600_000, "one sample of each round is enough");
     }
 
     #[test]

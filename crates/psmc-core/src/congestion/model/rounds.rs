@@ -19,7 +19,7 @@ impl Model {
         // is enough: the maximum of many would measure their jitter.
         let settled = self.settle_rate(rate);
         let raises = self.filter.max().is_none_or(|max| settled > max);
-        let due = self.is_found_by_this() || rate.round_ended;
+        let due = self.is_being_found() || rate.round_ended;
         if due && (raises || !rate.app_limited) {
             self.filter.update(settled);
         }
@@ -30,14 +30,14 @@ impl Model {
 
     /// Whether what arrives was sent to find the path's rate. Where delays vary a startup ends early, after rounds of a sender that
     /// doubles: it is the queue it has made that keeps the path busy, and draining that shows what the path carries.
-    fn is_found_by_this(&self) -> bool {
+    fn is_being_found(&self) -> bool {
         let drains_startup = self.phase == Phase::Drain && self.started_up == self.phase_began;
         self.phase == Phase::Startup || (drains_startup && self.round_trips.is_spread(self.base_rtt()))
     }
 
     /// The rate that a sample stands for.
     fn settle_rate(&mut self, rate: &RateSample) -> u64 {
-        if self.is_found_by_this() {
+        if self.is_being_found() {
             self.mean_rate.restart(rate);
             return rate.bytes_per_s;
         }

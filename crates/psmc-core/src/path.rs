@@ -2,6 +2,7 @@
 
 mod allowance;
 mod arrival;
+mod bottleneck;
 mod emit;
 mod forward;
 mod governor;
@@ -42,6 +43,7 @@ use crate::congestion::rate::RateSampler;
 use crate::coupling::Feedback;
 use crate::egress::Queued;
 use crate::repair::Role;
+use bottleneck::Bottleneck;
 use forward::ForwardDelay;
 use governor::Governor;
 use hop::FirstHop;
@@ -119,8 +121,7 @@ pub(crate) struct Path {
     feedback: Feedback,
     rates: RateSampler,
     pacer: Pacer,
-    /// When the bottleneck of the path will have forwarded what was sent, at the path's estimated rate.
-    bottleneck: Instant,
+    bottleneck: Bottleneck,
     losses: Losses,
     pub(crate) marking: Marking,
     outbox: VecDeque<Queued>,
@@ -172,7 +173,7 @@ impl Path {
             feedback: Feedback::default(),
             rates: RateSampler::new(now),
             pacer: Pacer::new(max_datagram, now),
-            bottleneck: now,
+            bottleneck: Bottleneck::new(now),
             losses: Losses::default(),
             marking: Marking::default(),
             outbox: VecDeque::new(),

@@ -10,6 +10,9 @@ pub(crate) const INITIAL_RTT: Duration = Duration::from_millis(333);
 /// The delays of a path that is used well vary by as much, because of its queue.
 const OWN_DEVIATION: Duration = Duration::from_millis(20);
 
+/// Percent of a path's rate. Who sends more than any probe does is finding out the rate, which may be as high.
+const LARGEST_PROBE: u64 = 130;
+
 /// How much more a packet that is sent again shuns losses.
 const AGAIN_RISK: u32 = 4;
 
@@ -61,18 +64,16 @@ impl Path {
     /// What tells when a packet would arrive on this path.
     pub(crate) fn forecast(&self, now: Instant) -> Forecast {
         let (rate, propagation) = (self.expected_rate(), self.propagation());
-        let varies = 4 * self.forward.deviation().saturating_sub(OWN_DEVIATION);
+        let varies = 4 * self.bottleneck.deviation(now).saturating_sub(OWN_DEVIATION);
         let repair = (self.smoothed_rtt() * 5 / 4).mul_f64(self.losses.risk(now));
-        // What was sent of late stands in the queue of the bottleneck, and no round trip tells of it yet.
-        let drained_at = self.forward.drained_at().map_or(self.bottleneck, |at| at.max(self.bottleneck));
         Forecast {
             propagation,
             rate,
             jitter: self.jitter(),
-            fades: self.losses.fades(),
+            fades: self.losses.fades() || !varies.is_zero(),
             under_way: self.sent.inflight_bytes() + self.outbox_bytes,
             delay: [1, AGAIN_RISK].map(|risk| nanos(propagation + varies + risk * repair)),
-            drained_at,
+            drained_at: self.bottleneck.drained_at(),
             outbox: self.outbox_bytes,
             nanos_per_byte: 1e9 / rate as f64,
         }
@@ -104,11 +105,11 @@ impl Path {
         self.bandwidth().unwrap_or(0).max(self.pacing_rate()).max(1)
     }
 
-    /// `bytes` join what the bottleneck has still to forward.
-    pub(super) fn note_forwarding(&mut self, bytes: u64, now: Instant) {
-        let rate = self.expected_rate();
-        let time = Duration::from_secs_f64(bytes as f64 / rate as f64);
-        self.bottleneck = self.bottleneck.max(now) + time;
+    /// The rate, in bytes per second, at which the path forwards what is sent, as far as that is known: what a probe sends beyond it
+    /// stands in the queue.
+    pub(super) fn forwarding_rate(&self) -> u64 {
+        let (found, sent) = (self.bandwidth().unwrap_or(0), self.pacing_rate());
+        if sent > found.saturating_mul(LARGEST_PROBE) / 100 { sent.max(1) } else { found.max(1) }
     }
 }
 

@@ -119,6 +119,7 @@ impl Path {
             bytes: size,
             ack_eliciting: false,
             is_ect: false,
+            queue_us: 0,
             snapshot,
             packets: Vec::new(),
             path_use: None,
@@ -220,12 +221,14 @@ impl Path {
         let expected = matches!(self.state(), PathState::Active | PathState::Suspect);
         self.counters.tx_packets += 1;
         self.counters.tx_bytes += len as u64;
+        let mut queue_us = 0;
         if content.eliciting {
             self.only_answered_since = None;
             let rate = self.pacing_rate();
             self.pacer.on_sent(u64::from(bytes), rate, now);
             self.last_eliciting_at = Some(now);
-            self.note_forwarding(u64::from(bytes), now);
+            let standing = self.bottleneck.on_sent(u64::from(bytes), self.forwarding_rate(), now);
+            queue_us = u32::try_from(standing.as_micros()).unwrap_or(u32::MAX);
         } else {
             self.note_answer(now);
         }
@@ -238,6 +241,7 @@ impl Path {
             bytes,
             ack_eliciting: content.eliciting && expected,
             is_ect,
+            queue_us,
             snapshot,
             packets: content.packets,
             path_use: self.use_in_datagram.take(),

@@ -11,18 +11,8 @@ use crate::windowed::WindowedMin;
 #[derive(Debug, Default)]
 pub(crate) struct ForwardDelay {
     least: WindowedMin,
-    queueing: Option<Queueing>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Queueing {
-    /// The delay from which `latest` was found, on a scale of its own.
-    delay: Duration,
+    /// The newest one, on a scale of its own.
     latest: Duration,
-    mean: Duration,
-    /// Mean deviation from the mean.
-    deviation: Duration,
-    at: Instant,
 }
 
 impl ForwardDelay {
@@ -33,35 +23,14 @@ impl ForwardDelay {
         // Only differences between differences mean anything: moved to where none is negative.
         let moved = Duration::from_micros(difference.abs_diff(i64::from(i32::MIN)));
         self.least.update(moved, now);
-        let latest = moved.saturating_sub(self.least.get().unwrap_or(moved));
-        let old = self.queueing.unwrap_or(Queueing {
-            delay: moved,
-            latest,
-            mean: latest,
-            deviation: Duration::ZERO,
-            at: now,
-        });
-        let mean = (old.mean * 7 + latest) / 8;
-        let deviation = (old.deviation * 7 + old.mean.abs_diff(latest)) / 8;
-        self.queueing = Some(Queueing { delay: moved, latest, mean, deviation, at: now });
-        latest
+        self.latest = moved;
+        moved.saturating_sub(self.least.get().unwrap_or(moved))
     }
 
     /// The newest delay, propagation and an offset included that is always the same: unlike the queueing delay it does not
     /// jump when the least delay is forgotten.
     pub(crate) fn latest_delay(&self) -> Duration {
-        self.queueing.map_or(Duration::ZERO, |queueing| queueing.delay)
-    }
-
-    /// When the queue to reckon with has drained, if nothing newer is learnt. Queues are gone when a path has rested: then
-    /// the mean still tells of them, the latest measurement doesn't.
-    pub(crate) fn drained_at(&self) -> Option<Instant> {
-        self.queueing.map(|queueing| queueing.at + queueing.mean.min(queueing.latest))
-    }
-
-    /// By how much the delay varies, whether by queues or without.
-    pub(crate) fn deviation(&self) -> Duration {
-        self.queueing.map_or(Duration::ZERO, |queueing| queueing.deviation)
+        self.latest
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct SentDatagram {
     pub(crate) ack_eliciting: bool,
     /// Whether it left as ECT(0).
     pub(crate) is_ect: bool,
+    /// How long it was expected to stand before the bottleneck, in microseconds.
+    pub(crate) queue_us: u32,
     pub(crate) snapshot: Snapshot,
     /// The inner packets inside, kept until they are known to have arrived.
     pub(crate) packets: Vec<Queued>,

@@ -54,6 +54,15 @@ impl Path {
             queued = Some((sent_at, queueing));
         }
         self.detect_lost(lost, now);
+        if let (Some((sent_at, queueing)), Some(newest)) = (queued, acked.datagrams.last()) {
+            if self.governor.is_coupled() {
+                self.bottleneck.on_coupled(queueing, now);
+            } else {
+                let expected = Duration::from_micros(newest.queue_us.into());
+                let following = (self.sent.inflight_bytes(), self.forwarding_rate());
+                self.bottleneck.on_arrived((sent_at, expected), queueing, following, now);
+            }
+        }
         self.heed_marks(ack.largest(next), &ack.header, acked, now);
         self.feed_controller(acked, queued, now);
         Ok(())

@@ -12,5 +12,6 @@ mod rivals;
 mod scenarios;
 mod shared;
 mod sites;
+mod spread;
 mod thousand;
 mod world;

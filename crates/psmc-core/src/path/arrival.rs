@@ -25,7 +25,7 @@ pub(crate) struct Forecast {
     pub(crate) rate: u64,
     /// By how much the delays of successive datagrams differ.
     pub(crate) jitter: Duration,
-    /// Whether what is known of its losses is worth less with time.
+    /// Whether what is known of its losses, or of how its delays vary, is worth less with time.
     pub(crate) fades: bool,
     /// Bytes that wait in the path, or are in flight.
     pub(crate) under_way: u64,
@@ -64,7 +64,7 @@ impl Path {
     /// What tells when a packet would arrive on this path.
     pub(crate) fn forecast(&self, now: Instant) -> Forecast {
         let (rate, propagation) = (self.expected_rate(), self.propagation());
-        let varies = 4 * self.bottleneck.deviation(now).saturating_sub(OWN_DEVIATION);
+        let varies = 4 * self.bottleneck.deviation_beyond(OWN_DEVIATION, now);
         let repair = (self.smoothed_rtt() * 5 / 4).mul_f64(self.losses.risk(now));
         Forecast {
             propagation,

@@ -76,12 +76,15 @@ impl Bottleneck {
         others.map_or(self.drained_at, |at| at.max(self.drained_at))
     }
 
-    /// By how much delays vary that were not expected. Of a path that rests this is worth less with time: nothing else would make good for
-    /// what it was believed to forward before it was known.
-    pub(crate) fn deviation(&self, now: Instant) -> Duration {
-        let Some(excess) = self.excess else { return Duration::ZERO };
+    /// By how much delays vary that were not expected, if by more than is `usual`. Of a path that rests this is worth less with time: nothing
+    /// else would make good for what it was believed to forward before it was known.
+    pub(crate) fn deviation_beyond(&self, usual: Duration, now: Instant) -> Duration {
+        let Some(excess) = self.excess.filter(|excess| excess.deviation > usual) else {
+            return Duration::ZERO;
+        };
         let rested = now.saturating_duration_since(excess.at + excess.latest);
-        excess.deviation.mul_f64((-rested.as_secs_f64() / FADING.as_secs_f64()).exp2())
+        let faded = excess.deviation.mul_f64((-rested.as_secs_f64() / FADING.as_secs_f64()).exp2());
+        faded.saturating_sub(usual)
     }
 }
 
@@ -138,7 +141,7 @@ mod tests {
         for (later, expected) in (0..20).rev().zip(expected) {
             let at = now + ms(20) + expected;
             bottleneck.on_arrived((now, expected), expected, (later * 1000, RATE), at);
-            assert_eq!(bottleneck.deviation(at), Duration::ZERO);
+            assert_eq!(bottleneck.deviation_beyond(Duration::ZERO, at), Duration::ZERO);
         }
     }
 
@@ -149,9 +152,11 @@ mod tests {
         for late in [0, 100, 0, 100] {
             bottleneck.on_arrived((now, Duration::ZERO), ms(late), (0, RATE), now);
         }
-        let (before, after) =
-            (bottleneck.deviation(now + ms(100)), bottleneck.deviation(now + ms(100) + 2 * FADING));
+        let beyond = |usual, rested| bottleneck.deviation_beyond(usual, now + ms(100) + rested);
+        let (before, after) = (beyond(Duration::ZERO, Duration::ZERO), beyond(Duration::ZERO, 2 * FADING));
         assert!(before > ms(20), "{before:?}");
         assert_eq!(after, before / 4);
+        assert_eq!(beyond(ms(20), Duration::ZERO), before - ms(20));
+        assert_eq!(beyond(ms(20), 2 * FADING), Duration::ZERO, "{after:?} are usual");
     }
 }

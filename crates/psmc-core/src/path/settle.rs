@@ -54,18 +54,23 @@ impl Path {
             queued = Some((sent_at, queueing));
         }
         self.detect_lost(lost, now);
-        if let (Some((sent_at, queueing)), Some(newest)) = (queued, acked.datagrams.last()) {
-            if self.governor.is_coupled() {
-                self.bottleneck.on_coupled(queueing, now);
-            } else {
-                let expected = Duration::from_micros(newest.queue_us.into());
-                let following = (self.sent.inflight_bytes(), self.forwarding_rate());
-                self.bottleneck.on_arrived((sent_at, expected), queueing, following, now);
-            }
+        if let (Some((_, queueing)), Some(newest)) = (queued, acked.datagrams.last()) {
+            self.reckon_queue(newest, queueing, now);
         }
         self.heed_marks(ack.largest(next), &ack.header, acked, now);
         self.feed_controller(acked, queued, now);
         Ok(())
+    }
+
+    /// The newest datagram that has arrived stood in queues for so long.
+    fn reckon_queue(&mut self, newest: &SentDatagram, queueing: Duration, now: Instant) {
+        if self.governor.is_coupled() {
+            self.bottleneck.on_coupled(queueing, now);
+            return;
+        }
+        let expected = Duration::from_micros(newest.queue_us.into());
+        let following = (self.sent.inflight_bytes(), self.forwarding_rate());
+        self.bottleneck.on_arrived((newest.sent_at, expected), queueing, following, now);
     }
 
     /// What an acknowledgement up to `largest` says of ECN marks (RFC 9000 §13.4.2.1).

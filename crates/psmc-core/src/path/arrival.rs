@@ -7,7 +7,7 @@ use super::{Path, on_wire};
 /// The round trip that is assumed before one is measured (RFC 9002 §6.2.2).
 pub(crate) const INITIAL_RTT: Duration = Duration::from_millis(333);
 
-/// The delays of a path that is used well vary by as much, because of its queue.
+/// What a datagram takes on a path that is used well is expected no more exactly than this, because of its queue.
 const OWN_DEVIATION: Duration = Duration::from_millis(20);
 
 /// Percent of a path's rate. Who sends more than any probe does is finding out the rate, which may be as high.

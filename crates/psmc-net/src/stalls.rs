@@ -8,6 +8,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
@@ -47,7 +48,7 @@ struct Stood {
 }
 
 impl StallWatch {
-    /// Watches the processors on which the calling thread may run.
+    /// Watches the processors on which the calling thread may run: each of them from when this returns.
     ///
     /// # Errors
     /// If the system has no thread left.
@@ -55,11 +56,14 @@ impl StallWatch {
         let stop = Arc::new(AtomicBool::new(false));
         let mut watch = Self { start: Instant::now(), stop, threads: Vec::new() };
         let allowed = sched_getaffinity(THIS_THREAD)?;
+        let (ready, all_ready) = mpsc::channel();
         for processor in (0..CpuSet::count()).filter(|it| allowed.is_set(*it).is_ok_and(|set| set)) {
-            let stop = watch.stop.clone();
+            let (stop, ready) = (watch.stop.clone(), ready.clone());
             let thread = thread::Builder::new().name(format!("stalls-{processor}"));
-            watch.threads.push(thread.spawn(move || watch_one(processor, &stop))?);
+            watch.threads.push(thread.spawn(move || watch_one(processor, &stop, &ready))?);
         }
+        drop(ready);
+        all_ready.iter().take(watch.threads.len()).for_each(drop);
         Ok(watch)
     }
 
@@ -92,21 +96,25 @@ impl Stalls {
     }
 }
 
-/// Sleeps and looks at the clock, on one processor.
-fn watch_one(processor: usize, stop: &AtomicBool) -> Stood {
+/// Sleeps and looks at the clock, on one processor, and says when it begins to.
+fn watch_one(processor: usize, stop: &AtomicBool, ready: &Sender<()>) -> Stood {
     let mut only = CpuSet::new();
     // Where it may not choose its processor, it watches the one that it gets.
     let _ = only.set(processor).and_then(|()| sched_setaffinity(THIS_THREAD, &only));
     prefer_this_thread();
     let mut stood = Stood::default();
+    let mut asleep = Instant::now();
+    // Who started it may have gone: then it is told to stop.
+    let _ = ready.send(());
     while !stop.load(Ordering::Relaxed) {
-        let asleep = Instant::now();
         sleep(MOMENT);
-        let late = asleep.elapsed().saturating_sub(MOMENT);
+        let awake = Instant::now();
+        let late = (awake - asleep).saturating_sub(MOMENT);
         if late > PUNCTUAL {
             stood.total += late;
             stood.longest = stood.longest.max(late);
         }
+        asleep = awake;
     }
     stood
 }

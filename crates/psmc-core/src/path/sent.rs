@@ -164,11 +164,23 @@ impl Sent {
         (Some(self.first) < self.largest_acked).then(|| oldest.sent_at + loss_delay(round_trip))
     }
 
-    /// Takes out everything that is unacknowledged.
-    pub(crate) fn take_all(&mut self, taken: &mut Settled) {
-        let next = self.next_number();
-        taken.datagrams.extend(self.log.drain(..).flatten());
-        self.first = next;
+    /// Takes out the inner packets of all that is unacknowledged, oldest first. The datagrams are still waited for: they count as in
+    /// flight, and an acknowledgement says as much of the path as ever.
+    pub(crate) fn take_packets(&mut self) -> impl DoubleEndedIterator<Item = Queued> + '_ {
+        self.log.iter_mut().flatten().flat_map(|datagram| datagram.packets.drain(..))
+    }
+
+    /// How many inner packets are unacknowledged.
+    pub(crate) fn packets(&self) -> usize {
+        self.log.iter().flatten().map(|datagram| datagram.packets.len()).sum()
+    }
+
+    /// Waits for nothing that was sent so far any more.
+    pub(crate) fn forget_all(&mut self) {
+        self.first = self.next_number();
+        for datagram in std::mem::take(&mut self.log).into_iter().flatten() {
+            self.recycle(datagram.packets);
+        }
         self.inflight_bytes = 0;
         self.outstanding = 0;
     }

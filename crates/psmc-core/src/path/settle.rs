@@ -34,15 +34,15 @@ impl Path {
         self.counters.silences += u64::from(self.sent.confirms_doubt(ranges.clone()));
         let delay = Duration::from_micros(u64::from(ack.header.delay_us)).min(2 * MAX_ACK_DELAY);
         if let Some((size, sent_at)) = self.mtu.on_ack(&ranges, now) {
+            self.note_alive(now);
             self.heed_large_probe(size, now.saturating_duration_since(sent_at).saturating_sub(delay));
         }
         if acked.datagrams.is_empty() {
             return Ok(());
         }
-        self.answered_at = now;
+        self.note_alive(now);
         self.counters.acked_packets += acked.datagrams.len() as u64;
         self.losses.note(0, acked.datagrams.len(), now);
-        self.liveness.on_acknowledged();
         for datagram in &acked.datagrams {
             self.mtu.on_arrived(datagram.bytes, datagram.sent_at);
         }
@@ -60,6 +60,12 @@ impl Path {
         self.heed_marks(ack.largest(next), &ack.header, acked, now);
         self.feed_controller(acked, queued, now);
         Ok(())
+    }
+
+    /// Something of what the path has sent has arrived.
+    fn note_alive(&mut self, now: Instant) {
+        self.answered_at = now;
+        self.liveness.on_acknowledged();
     }
 
     /// The newest datagram that has arrived stood in queues for so long.

@@ -197,12 +197,9 @@ impl Session {
         self.udp_limit.set_peers(None);
         shared.release_labels(self.keys.clear());
         for path in &mut self.paths {
-            path.sent.take_all(&mut self.scratch.lost);
-            let outbox = path.take_outbox();
-            let sent = self.scratch.lost.datagrams.drain(..).flat_map(|datagram| datagram.packets);
-            // Taken one by one because they come from two queues, the older one first.
-            let packets: Vec<_> = sent.chain(outbox).collect();
-            self.egress.put_back(packets.into_iter());
+            // Of what was sent and what waited, the older goes in front.
+            self.egress.put_back(path.take_outbox());
+            self.egress.put_back(path.sent.take_packets());
         }
         self.egress.forget_order(&mut shared.pool);
         self.forget_repairs(shared);

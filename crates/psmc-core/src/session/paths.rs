@@ -330,17 +330,14 @@ impl Session {
             if path.state() == PathState::Active || is_best || !path.holds_packets() {
                 continue;
             }
+            path.counters.resent_packets += path.sent.packets() as u64;
             // Of what was sent and what waited, the older goes in front.
             self.egress.put_back(path.take_outbox());
-            path.sent.take_all(&mut self.scratch.lost);
-            let mut resent = 0;
-            for datagram in self.scratch.lost.datagrams.drain(..).rev() {
-                let mut packets = datagram.packets;
-                resent += packets.len() as u64;
-                self.egress.put_back(packets.drain(..));
-                path.sent.recycle(packets);
+            self.egress.put_back(path.sent.take_packets());
+            // What a suspect has sent may arrive, and tells of it then.
+            if path.state() != PathState::Suspect {
+                path.sent.forget_all();
             }
-            path.counters.resent_packets += resent;
         }
     }
 
@@ -355,10 +352,7 @@ impl Session {
             }
             let mut path = self.paths.remove(index);
             self.retired.retire(path.id);
-            path.sent.take_all(&mut self.scratch.lost);
-            for mut datagram in self.scratch.lost.datagrams.drain(..).rev() {
-                self.egress.put_back(datagram.packets.drain(..));
-            }
+            self.egress.put_back(path.sent.take_packets());
             self.replan();
             shared.events.push_back(Event::PathForgotten { peer: self.peer, path: path.id });
         }

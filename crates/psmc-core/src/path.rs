@@ -323,7 +323,7 @@ impl Path {
         let is_own = self.address.remote == remote && self.sent.may_be_out(number);
         if is_own && self.liveness.on_undelivered(self.smoothed_rtt(), now) {
             self.counters.undelivered += 1;
-            self.sent.doubt();
+            self.sent.doubt_number(number);
         }
     }
 

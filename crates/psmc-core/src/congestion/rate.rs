@@ -95,6 +95,11 @@ impl RateSampler {
         }
     }
 
+    /// Bytes that were delivered since a packet was sent, or up to [`ROUND_FLOOR`] longer.
+    pub(crate) fn delivered_since(&self, snapshot: &Snapshot) -> u64 {
+        self.current.delivered - snapshot.start.delivered
+    }
+
     /// The sample of one acknowledgement frame, or `None` if it taught nothing.
     ///
     /// The interval is the longer of that of sending and that of acknowledging: a burst of acknowledgements

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::phase::{ALLOWANCE, INITIAL_DATAGRAMS};
+use super::phase::{ALLOWANCE, INITIAL_DATAGRAMS, Phase};
 use super::{AckSample, bytes_in, rate_over};
 
 /// The window while nobody knows how fast the path is.
@@ -20,9 +20,11 @@ impl SlowStart {
         Self { window: INITIAL_DATAGRAMS * datagram_size, hint: None }
     }
 
-    /// Begins again on a path of which is believed that it holds `held` bytes.
-    pub(crate) fn resume(&mut self, held: u64, datagram_size: u64) {
-        self.window = held.max(INITIAL_DATAGRAMS * datagram_size);
+    /// Begins again on a path that is believed to forward `rate` bytes per second, and to hold `held` bytes: as with a new one, but with no
+    /// more than it forwards in a moment if that is less.
+    pub(crate) fn resume(&mut self, held: u64, rate: u64, datagram_size: u64) {
+        let first = (INITIAL_DATAGRAMS * datagram_size).min(bytes_in(rate, RESUMED_FLIGHT));
+        self.window = held.max(first).max(Phase::Startup.least_datagrams() * datagram_size);
     }
 
     /// A single datagram, before anything else was sent, seemed to be forwarded at `rate` bytes per second, on a path whose shortest
@@ -55,6 +57,10 @@ impl SlowStart {
         self.hint.map_or(rate, |hint| rate.min(HINT_GAIN * hint.max(measured.unwrap_or(0))))
     }
 }
+
+/// What a first flight may take to be forwarded on a path that is known: 32 datagrams at 1.5 Mb/s, which at 200 kb/s would stand there for
+/// two seconds.
+const RESUMED_FLIGHT: Duration = Duration::from_millis(250);
 
 /// On a path that is shorter the startup is paced as on this one: nobody gains by doubling faster.
 const LEAST_RTT: Duration = Duration::from_millis(1);

@@ -108,8 +108,14 @@ impl Path {
     /// The rate, in bytes per second, at which the path forwards what is sent, as far as that is known: what a probe sends beyond it
     /// stands in the queue.
     pub(super) fn forwarding_rate(&self) -> u64 {
-        let (found, sent) = (self.bandwidth().unwrap_or(0), self.pacing_rate());
-        if sent > found.saturating_mul(LARGEST_PROBE) / 100 { sent.max(1) } else { found.max(1) }
+        let rate = if self.is_finding_rate() { self.pacing_rate() } else { self.bandwidth().unwrap_or(0) };
+        rate.max(1)
+    }
+
+    /// Whether more is sent than any probe does: the rate may be anything, and any queue our own.
+    pub(super) fn is_finding_rate(&self) -> bool {
+        let found = self.bandwidth().unwrap_or(0);
+        self.pacing_rate() > found.saturating_mul(LARGEST_PROBE) / 100
     }
 }
 

@@ -7,7 +7,7 @@ use psmc_wire::datagram::{HEADER_LEN, TIMESTAMP_LEN};
 use psmc_wire::frame::{DATA_OVERHEAD, DATA_OVERHEAD_WITH_LENGTH, DataFrame, FrameWriter, PADDING};
 use psmc_wire::ip::Ecn;
 
-use super::sent::SentDatagram;
+use super::sent::{SentDatagram, UNKNOWN_QUEUE};
 use super::timing::PING_INTERVAL;
 use super::{Path, PathState, on_wire};
 use crate::batch::Batch;
@@ -228,7 +228,8 @@ impl Path {
             self.pacer.on_sent(u64::from(bytes), rate, now);
             self.last_eliciting_at = Some(now);
             let standing = self.bottleneck.on_sent(u64::from(bytes), self.forwarding_rate(), now);
-            queue_us = u32::try_from(standing.as_micros()).unwrap_or(u32::MAX);
+            let known = (!self.is_finding_rate()).then_some(standing);
+            queue_us = known.and_then(|queue| u32::try_from(queue.as_micros()).ok()).unwrap_or(UNKNOWN_QUEUE);
         } else {
             self.note_answer(now);
         }

@@ -31,6 +31,9 @@ const MAYBE_OUT: u64 = 64;
 /// How many emptied packet lists are kept for the next datagrams.
 const SPARE_LISTS: usize = 8 * 1024;
 
+/// How long a datagram would stand before the bottleneck was not known when it was sent, for nobody knew how fast that is.
+pub(crate) const UNKNOWN_QUEUE: u32 = u32::MAX;
+
 /// A datagram on its way.
 #[derive(Debug)]
 pub(crate) struct SentDatagram {
@@ -41,7 +44,7 @@ pub(crate) struct SentDatagram {
     pub(crate) ack_eliciting: bool,
     /// Whether it left as ECT(0).
     pub(crate) is_ect: bool,
-    /// How long it was expected to stand before the bottleneck, in microseconds.
+    /// How long it was expected to stand before the bottleneck, in microseconds, or [`UNKNOWN_QUEUE`].
     pub(crate) queue_us: u32,
     pub(crate) snapshot: Snapshot,
     /// The inner packets inside, kept until they are known to have arrived.
@@ -188,6 +191,17 @@ impl Sent {
     /// The path has become suspect: the oldest datagram should have been acknowledged by now.
     pub(crate) fn doubt(&mut self) {
         self.doubted = self.doubted.or(self.is_waiting().then_some(self.first));
+    }
+
+    /// The path has become suspect: the network says that the datagram whose number has these low bits was not delivered.
+    pub(crate) fn doubt_number(&mut self, truncated: u32) {
+        self.doubted = self.doubted.max(Some(PacketNumber::expand(truncated, self.next_number())));
+    }
+
+    /// Whether nobody knows yet what became of the datagram for which the path became suspect. What was sent before it says nothing of
+    /// that.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.doubted.is_some()
     }
 
     /// Whether an acknowledgement, the first one that could know, says that the datagram that was [doubted](Self::doubt) has

@@ -8,7 +8,7 @@ use psmc_wire::frame::{AckFrame, AckHeader};
 use super::Path;
 use super::marking::EcnCounts;
 use super::received::MAX_ACK_DELAY;
-use super::sent::{NeverSent, SentDatagram, Settled};
+use super::sent::{NeverSent, SentDatagram, Settled, UNKNOWN_QUEUE};
 use crate::clock::SessionClock;
 use crate::congestion::{AckSample, rate_over};
 
@@ -54,8 +54,8 @@ impl Path {
             queued = Some((sent_at, queueing));
         }
         self.detect_lost(lost, now);
-        if let (Some((_, queueing)), Some(newest)) = (queued, acked.datagrams.last()) {
-            self.reckon_queue(newest, queueing, now);
+        if let Some((_, queueing)) = queued {
+            self.reckon_queue(acked, queueing, now);
         }
         self.heed_marks(ack.largest(next), &ack.header, acked, now);
         self.feed_controller(acked, queued, now);
@@ -65,17 +65,28 @@ impl Path {
     /// Something of what the path has sent has arrived.
     fn note_alive(&mut self, now: Instant) {
         self.answered_at = now;
-        self.liveness.on_acknowledged();
+        if !self.sent.is_in_doubt() {
+            self.liveness.on_acknowledged();
+        }
     }
 
     /// The newest datagram that has arrived stood in queues for so long.
-    fn reckon_queue(&mut self, newest: &SentDatagram, queueing: Duration, now: Instant) {
+    fn reckon_queue(&mut self, acked: &Settled, queueing: Duration, now: Instant) {
         if self.governor.is_coupled() {
             self.bottleneck.on_coupled(queueing, now);
             return;
         }
+        let Some(newest) = acked.datagrams.last() else { return };
+        let known = self.forwarding_rate();
+        let rate = if newest.queue_us == UNKNOWN_QUEUE {
+            // No more stood before it than was in flight.
+            let acked: u64 = acked.datagrams.iter().map(|datagram| u64::from(datagram.bytes)).sum();
+            known.min(rate_over(self.rates.delivered_since(&newest.snapshot) + acked, queueing))
+        } else {
+            known
+        };
         let expected = Duration::from_micros(newest.queue_us.into());
-        let following = (self.sent.inflight_bytes(), self.forwarding_rate());
+        let following = (self.sent.inflight_bytes(), rate);
         self.bottleneck.on_arrived((newest.sent_at, expected), queueing, following, now);
     }
 

@@ -537,3 +537,32 @@ fn a_silence_counts_if_it_has_swallowed_something_and_not_if_that_was_late() {
     };
     assert_eq!((silences(stall), silences(gap)), (0, 5));
 }
+
+/// A link that has become so slow that a packet takes longer than a silence may be forwards what stands in its queue, and its probes stand
+/// behind that. It works all the time, as each acknowledgement says, although all that it had was sent again over the other one.
+#[test]
+fn regression_a_link_that_becomes_slow_is_not_taken_for_dead() {
+    let mut world =
+        World::connected(vec![Link::new(5).mbit(20), Link::new(10).mbit(20)], SchedulerKind::Earliest);
+    world.links[0].queue = ms(10_000);
+    let mut sent = 0;
+    let mut run = |world: &mut World, packets: u32| {
+        for _ in 0..packets {
+            world.send(VAN, &packet(VAN, TCP, 1, sent, 1000));
+            world.run_for(ms(1));
+            sent += 1;
+        }
+    };
+    run(&mut world, 500);
+    world.links[0].rate = Some(150_000);
+    for moment in 0..200 {
+        run(&mut world, 10);
+        let state = world.path_states(VAN)["link0"];
+        assert!(matches!(state, PathState::Active | PathState::Suspect), "moment {moment}: {state:?}");
+    }
+    world.run_for(ms(1000));
+    assert!(
+        world.flow_numbers(HQ, 1).into_iter().eq(0..sent),
+        "all arrive soon, for none takes the link that is slow now"
+    );
+}

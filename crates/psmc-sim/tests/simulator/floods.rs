@@ -1,7 +1,7 @@
 //! More is offered than the paths carry, all of a sudden: they are full at once, and stay so.
 
 use psmc_sim::TrafficKind;
-use psmc_sim::link::{Jitter, LinkConfig};
+use psmc_sim::link::{Jitter, LinkConfig, QueueLimit, Rate};
 
 use crate::world::{direction, ms, pair, secs};
 
@@ -44,5 +44,27 @@ fn paths_whose_delays_vary_are_full_in_spite_of_what_their_startup_lost() {
     let varying = [LinkConfig { jitter: Jitter::Normal(ms(5)), ..steady.clone() }, steady];
     for (second, mbps) in arriving(&[varying.clone(), varying], 120).into_iter().enumerate().skip(1) {
         assert!(mbps >= LEAST * 100.0, "{mbps:.1} Mb/s in second {second}");
+    }
+}
+
+/// What is sent before anything is known of a path may stand there for a second. That says that the path is slow, and nothing else: it is
+/// not dead, others have no queue there, and it is not as fast as its first packet made believe.
+#[test]
+fn a_slow_path_that_begins_with_a_flood_carries_its_share() {
+    let link = |kbit: u64| {
+        let rate = Rate::Fixed(kbit * 1000);
+        LinkConfig { rate, delay: ms(10), queue: QueueLimit::Packets(64), ..LinkConfig::default() }
+    };
+    for begins in (0..=500).step_by(50).map(ms) {
+        let (mut lab, hosts, ids) = pair(1, &[200, 2000].map(|kbit| [link(kbit), link(kbit)]));
+        lab.tunnel(hosts, &ids, 0);
+        let flood = TrafficKind::Udp { rate: 2_640_000, payload: PAYLOAD };
+        let flood = lab.traffic(flood, hosts[0], hosts[1], "10.77.0.2", [begins, secs(1000)]);
+        lab.run_for(secs(2));
+        let before = lab.tally(flood).bytes;
+        lab.run_for(secs(4));
+        let used = (lab.tally(flood).bytes - before) as f64 * 8.0 / 4.0 / 2_200_000.0;
+        // Headers are 7 % of a datagram.
+        assert!(used >= 0.9, "begun after {begins:?}: {used:.3}");
     }
 }

@@ -74,7 +74,7 @@ impl Model {
                 self.confirmed = false;
                 self.growth = Growth::above(self.rate());
                 let held = bytes_in(self.rate(), self.held_rtt() + ALLOWANCE);
-                self.slow_start.resume(held, self.datagram_size);
+                self.slow_start.resume(held, self.rate(), self.datagram_size);
             }
             Phase::Compete => {
                 let rate = self.rate().max(shared.unwrap_or(0));

@@ -88,8 +88,8 @@ pub struct PathCounters {
     /// Inner packets dropped because the path's own queue was full, and repairs for which its datagrams have become
     /// too small.
     pub dropped_packets: u64,
-    /// How often the path became suspect because of a datagram that has not arrived. What else it had on its way then counts
-    /// neither as acknowledged nor as lost.
+    /// How often the path became suspect because of a datagram that has not arrived, and was dead before that was known. What it had on
+    /// its way then counts neither as acknowledged nor as lost.
     pub silences: u64,
     /// How often the path became suspect because the network said that it had not delivered a datagram.
     pub undelivered: u64,

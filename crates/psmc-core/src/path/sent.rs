@@ -204,14 +204,15 @@ impl Sent {
         self.doubted.is_some()
     }
 
-    /// Whether an acknowledgement, the first one that could know, says that the datagram that was [doubted](Self::doubt) has
-    /// not arrived.
+    /// Whether an acknowledgement, the first one that could know, says that the datagram that was [doubted](Self::doubt), and is not
+    /// waited for any more, has not arrived.
     pub(crate) fn confirms_doubt(&mut self, mut ranges: AckRanges<'_>) -> bool {
         let largest = ranges.clone().next().map(|range| range.last);
         let Some(doubted) = self.doubted.take_if(|doubted| largest >= Some(*doubted)) else {
             return false;
         };
-        !ranges.any(|range| range.first <= doubted && doubted <= range.last)
+        let is_waited_for = self.slot(doubted).is_some_and(Option::is_some);
+        !is_waited_for && !ranges.any(|range| range.first <= doubted && doubted <= range.last)
     }
 
     /// When the oldest datagram that expects an acknowledgement was sent.
@@ -258,6 +259,7 @@ impl Sent {
         let Some(datagram) = self.log.get_mut(index).and_then(Option::take) else {
             return;
         };
+        self.doubted.take_if(|doubted| *doubted == number);
         self.inflight_bytes -= u64::from(datagram.bytes);
         self.outstanding -= 1;
         settled.datagrams.push(datagram);

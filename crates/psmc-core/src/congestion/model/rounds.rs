@@ -283,8 +283,7 @@ impl Model {
         self.crowd.on_rtt(rtt, now);
         self.contest.on_rtt(rtt, now);
         self.round.rtt_samples += 1;
-        let datagram = span_of(self.datagram_size, self.rate());
-        self.round_trips.compare(rtt, self.base_rtt(), datagram, now);
+        self.round_trips.compare(rtt, self.base_rtt(), now);
     }
 
     /// On a short path many round trips pass until a round is judged: what has met a queue makes the window grow no more.

@@ -519,7 +519,7 @@ fn a_silence_counts_if_it_has_swallowed_something_and_not_if_that_was_late() {
     van.site.set_keepalive(van.peer, id, ms(50)).expect("open");
     world.run_for(ms(500));
     let swallowed = |world: &World| {
-        let counters = world.status(VAN).paths[1].counters.clone();
+        let counters = world.status(VAN).paths[1].counters;
         counters.silences + counters.lost_packets
     };
     let mut swallowed_by = |interrupt: fn(&mut World)| {

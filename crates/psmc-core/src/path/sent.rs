@@ -31,7 +31,8 @@ const MAYBE_OUT: u64 = 64;
 /// How many emptied packet lists are kept for the next datagrams.
 const SPARE_LISTS: usize = 8 * 1024;
 
-/// How long a datagram would stand before the bottleneck was not known when it was sent, for nobody knew how fast that is.
+/// How long a datagram would stand before the bottleneck was not known when it was sent, for nobody knew how fast that is. It is longer than
+/// any queue, so that nothing is late beyond it.
 pub(crate) const UNKNOWN_QUEUE: u32 = u32::MAX;
 
 /// A datagram on its way.

@@ -80,8 +80,8 @@ impl Path {
         let known = self.forwarding_rate();
         let rate = if newest.queue_us == UNKNOWN_QUEUE {
             // No more stood before it than was in flight.
-            let acked: u64 = acked.datagrams.iter().map(|datagram| u64::from(datagram.bytes)).sum();
-            known.min(rate_over(self.rates.delivered_since(&newest.snapshot) + acked, queueing))
+            let arrived: u64 = acked.datagrams.iter().map(|datagram| u64::from(datagram.bytes)).sum();
+            known.min(rate_over(self.rates.delivered_since(&newest.snapshot) + arrived, queueing))
         } else {
             known
         };

@@ -7,6 +7,8 @@ pub(crate) struct MaxFilter {
     rounds: [u64; FILTER_ROUNDS],
     current: usize,
     max: u64,
+    /// The largest of all, forgotten ones too.
+    largest: u64,
 }
 
 impl MaxFilter {
@@ -15,6 +17,7 @@ impl MaxFilter {
         let slot = &mut self.rounds[self.current];
         *slot = bytes_per_s.max(*slot);
         self.max = bytes_per_s.max(self.max);
+        self.largest = bytes_per_s.max(self.largest);
     }
 
     /// Begins the next round, and forgets the oldest.
@@ -35,6 +38,11 @@ impl MaxFilter {
     /// The largest rate, bytes per second; `None` before the first.
     pub(crate) fn max(&self) -> Option<u64> {
         (self.max > 0).then_some(self.max)
+    }
+
+    /// The largest rate ever, bytes per second; zero before the first.
+    pub(crate) fn largest(&self) -> u64 {
+        self.largest
     }
 
     fn refresh(&mut self) {
@@ -66,13 +74,13 @@ mod tests {
     }
 
     #[test]
-    fn forgets_on_demand() {
+    fn forgets_on_demand_but_not_the_largest() {
         let mut filter = MaxFilter::default();
         for rate in [100, 90, 80] {
             filter.advance();
             filter.update(rate);
         }
         filter.forget_but(2);
-        assert_eq!(filter.max(), Some(90));
+        assert_eq!((filter.max(), filter.largest()), (Some(90), 100));
     }
 }

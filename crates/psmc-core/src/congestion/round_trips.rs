@@ -52,9 +52,10 @@ impl RoundTrips {
         Some(rtt)
     }
 
-    /// A datagram took so long: notes when one was about as short as `base`.
-    pub(crate) fn compare(&mut self, rtt: Duration, base: Duration, now: Instant) {
-        if rtt <= base + base / 16 + MIN_RTT_TOLERANCE {
+    /// A datagram took so long: notes when one was about as short as `base`, which may have been a small one's: to forward a full one
+    /// takes as long as `datagram`.
+    pub(crate) fn compare(&mut self, rtt: Duration, base: Duration, datagram: Duration, now: Instant) {
+        if rtt <= base + datagram.max(base / 16 + MIN_RTT_TOLERANCE) {
             self.best_seen = Some(now);
         }
     }

@@ -68,3 +68,18 @@ fn a_slow_path_that_begins_with_a_flood_carries_its_share() {
         assert!(used >= 0.9, "begun after {begins:?}: {used:.3}");
     }
 }
+
+/// Small datagrams take less time than full ones on such a path, which is no queue to be looked behind: each time that takes a
+/// tenth of a second, in which three or four arrive.
+#[test]
+fn a_slow_path_is_not_emptied_again_and_again_to_see_its_round_trip() {
+    let slow = direction(2, ms(10), 64);
+    let (mut lab, hosts, ids) = pair(1, &[[slow.clone(), slow]]);
+    lab.tunnel(hosts, &ids, 0);
+    let flood = TrafficKind::Udp { rate: 2_400_000, payload: PAYLOAD };
+    let flood = lab.traffic(flood, hosts[0], hosts[1], "10.77.0.2", [secs(1), secs(1000)]);
+    lab.run_for(secs(20));
+    // A datagram takes 5 ms.
+    let gap = lab.tally(flood).longest_gap;
+    assert!(gap <= ms(15), "{gap:?}");
+}

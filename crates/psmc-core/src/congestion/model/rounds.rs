@@ -283,7 +283,14 @@ impl Model {
         self.crowd.on_rtt(rtt, now);
         self.contest.on_rtt(rtt, now);
         self.round.rtt_samples += 1;
-        self.round_trips.compare(rtt, self.base_rtt(), now);
+        self.round_trips.compare(rtt, self.base_rtt(), self.datagram_time(), now);
+    }
+
+    /// How long a full datagram takes to be forwarded, at most: rates of single rounds are up to a quarter too large. The path's largest
+    /// counts, for at a share of it this would be as long as the queue that others keep.
+    fn datagram_time(&self) -> Duration {
+        let fastest = self.filter.largest().max(self.rate());
+        span_of(self.datagram_size, fastest) * 5 / 4
     }
 
     /// On a short path many round trips pass until a round is judged: what has met a queue makes the window grow no more.

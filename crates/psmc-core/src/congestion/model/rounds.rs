@@ -286,8 +286,8 @@ impl Model {
         self.round_trips.compare(rtt, self.base_rtt(), self.datagram_time(), now);
     }
 
-    /// How long a full datagram takes to be forwarded, at most: rates of single rounds are up to a quarter too large. The path's largest
-    /// counts, for at a share of it this would be as long as the queue that others keep.
+    /// How long a full datagram takes to be forwarded, and a quarter more: the largest rate of all rounds is too large, as a rule. It is the
+    /// one that counts, for at a share of the path this would be as long as the queue that others keep.
     fn datagram_time(&self) -> Duration {
         let fastest = self.filter.largest().max(self.rate());
         span_of(self.datagram_size, fastest) * 5 / 4

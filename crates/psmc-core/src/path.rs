@@ -58,7 +58,8 @@ use rtt::RttEstimator;
 use sent::Sent;
 use usage::Usage;
 
-/// The most packets that wait in a path for its pacer, having been given to it for good (`flow`, `redundant`).
+/// The most packets that wait in a path: for its pacer, having been given to it for good (`flow`, `redundant`), or until those given to it
+/// at the same moment have left.
 const MAX_OUTBOX: usize = 512;
 
 /// Where the datagrams of a path go.
@@ -259,13 +260,18 @@ impl Path {
     /// repair that was made for larger datagrams: it cannot be cut.
     pub(crate) fn enqueue(&mut self, packet: Queued) -> Option<Queued> {
         let is_too_large = packet.role == Role::Repair && !self.fits(packet.packet.len());
-        if self.outbox.len() >= MAX_OUTBOX || is_too_large {
+        if self.is_full() || is_too_large {
             self.counters.dropped_packets += 1;
             return Some(packet);
         }
         self.outbox_bytes += on_wire(packet.packet.len());
         self.outbox.push_back(packet);
         None
+    }
+
+    /// Whether as many packets wait in the path as may.
+    pub(crate) fn is_full(&self) -> bool {
+        self.outbox.len() >= MAX_OUTBOX
     }
 
     /// Takes back what was given to the path and has not left yet.

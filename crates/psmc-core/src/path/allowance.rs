@@ -28,7 +28,8 @@ impl Allowance {
 impl Path {
     /// What may be sent.
     pub(crate) fn allowance(&self) -> Allowance {
-        let window = if self.sent.has_room() { self.window() } else { 0 };
+        let takes_more = self.sent.has_room() && !self.is_full();
+        let window = if takes_more { self.window() } else { 0 };
         let window = window.saturating_sub(self.sent.inflight_bytes());
         Allowance { outbox: self.outbox_bytes, window, pacer: self.pacer, rate: self.pacing_rate() }
     }

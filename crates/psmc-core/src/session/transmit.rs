@@ -175,6 +175,9 @@ impl Session {
     }
 
     fn give(&mut self, index: usize, alone: bool, shared: &mut Shared, now: Instant) {
+        if self.paths[index].is_full() {
+            return self.refuse_first(index, shared);
+        }
         let is_new = self.egress.shown().is_some_and(|packet| packet.seq.is_none());
         let Some(mut packet) = self.take_first() else { return };
         if is_new {
@@ -188,6 +191,14 @@ impl Session {
         }
         if let Some(refused) = self.paths[index].enqueue(packet) {
             shared.pool.put(refused.packet);
+        }
+    }
+
+    /// Drops the first packet, for which a path has no place. It gets none in the order of its bucket: the far end would wait for it.
+    fn refuse_first(&mut self, index: usize, shared: &mut Shared) {
+        if let Some(packet) = self.egress.pop() {
+            self.paths[index].counters.dropped_packets += 1;
+            shared.pool.put(packet.packet);
         }
     }
 

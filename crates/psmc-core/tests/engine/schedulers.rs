@@ -118,6 +118,43 @@ fn a_bad_path_is_set_aside_and_readmitted() {
     }
 }
 
+/// Sends so many short packets of one flow at once from the van, on a link whose rate is known; returns after how long those arrived
+/// that did.
+fn burst(load: &mut Load, count: u32) -> Vec<Duration> {
+    load.offer(600, ms(500));
+    load.world.run_for(ms(200));
+    let (start, before) = (load.world.now, load.world.ends[HQ].delivered.len());
+    for number in load.next..load.next + count {
+        load.world.send(VAN, &packet(VAN, TCP, 1, number, 60));
+    }
+    load.world.run_for(ms(500));
+    load.world.ends[HQ].delivered[before..].iter().map(|(at, _)| *at - start).collect()
+}
+
+/// What acknowledges a window's worth that was held for one missing packet comes at once.
+#[test]
+fn a_burst_of_acknowledgements_arrives_whole() {
+    let all = SchedulerKind::ALL.into_iter();
+    for scheduler in all.filter(|kind| *kind != SchedulerKind::Flow) {
+        let arrived = burst(&mut Load::new(&[800], scheduler), 1200);
+        assert_eq!(arrived.len(), 1200, "{scheduler:?}");
+        assert!(arrived.iter().all(|after| *after < ms(20)), "{scheduler:?}: {:?}", arrived.iter().max());
+    }
+}
+
+/// A flow that stays on its path may have more than that takes. The far end knows nothing of what is dropped for it.
+#[test]
+fn nobody_waits_for_what_found_no_place_in_a_path() {
+    let mut load = Load::new(&[800], SchedulerKind::Flow);
+    let arrived = burst(&mut load, 1500);
+    assert!((500..1500).contains(&arrived.len()), "{}", arrived.len());
+    let (start, before) = (load.world.now, load.world.ends[HQ].delivered.len());
+    load.world.send(VAN, &packet(VAN, TCP, 1, load.next + 1500, 60));
+    load.world.run_for(ms(500));
+    let last = &load.world.ends[HQ].delivered[before..];
+    assert!(last.len() == 1 && last[0].0 - start < ms(20), "{}", last.len());
+}
+
 #[test]
 fn schedulers_are_switched_under_load_and_nothing_is_lost() {
     let (from, to) = (SchedulerKind::ALL, SchedulerKind::ALL);

@@ -138,7 +138,8 @@ impl Waiting<'_> {
 /// Chooses paths for packets, one by one.
 ///
 /// `candidates` are the places in `paths` of those that may carry data, all of the same rank, at least one.
-/// A scheduler may give a packet to a path that has no room; it then waits in that path's own queue.
+/// A scheduler may give a packet to a path that has no room; it then waits in that path's own queue, or
+/// is dropped if that is full.
 pub(crate) trait Scheduler: Send + std::fmt::Debug {
     /// The path for `packet`.
     fn choose(

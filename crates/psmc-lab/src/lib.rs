@@ -31,6 +31,7 @@ pub mod run;
 pub mod scenario;
 pub mod sim;
 pub mod site;
+mod spread;
 pub mod traffic;
 
 pub(crate) use psmc_program::error_chain;

@@ -21,6 +21,9 @@ pub(super) struct Args {
     /// How long each run takes, if not as long as the experiment thinks best
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: Option<u32>,
+    /// How often everything is measured, if not as often as the experiment thinks best: what is printed is the median
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    runs: Option<u32>,
     /// Only rows whose name contains this, such as "direct, 20 kB/s"
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
@@ -40,8 +43,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::SUCCESS);
     };
     let mut bench = Bench::new(&args.bench, None);
-    let mut setup = Setup { runner: &mut bench, seconds: args.seconds, only: args.only.clone() };
-    let report = experiment.run(&mut setup);
+    let mut setup = Setup::new(&mut bench);
+    setup.seconds = args.seconds;
+    setup.only.clone_from(&args.only);
+    let report = experiment.run(&mut setup, args.runs);
     if bench.has_results() || (report.is_computed() && !bench.prints_only()) {
         match (args.json, args.markdown) {
             (true, _) => write_json(&report.json(), Path::new("-")).map_err(CliError::of)?,

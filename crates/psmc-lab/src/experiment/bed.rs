@@ -131,15 +131,13 @@ impl Bed {
 
     /// Runs it; `None` if that was not possible, of which the user has been told.
     pub(super) fn run(&self, setup: &mut Setup<'_>, name: &str, seconds: u32) -> Option<Results> {
-        setup.run(name, &self.scenario(name, seconds))
+        setup.run(name, &self.scenario(seconds))
     }
 
-    /// As a file would hold it.
-    pub(super) fn scenario(&self, name: &str, seconds: u32) -> String {
+    /// As [`Setup::run`] takes it.
+    pub(super) fn scenario(&self, seconds: u32) -> String {
         let sample = self.sample_ms;
-        let head = format!(
-            "[scenario]\nname = \"{name}\"\nduration = \"{seconds}s\"\nseed = 1\nsample = \"{sample}ms\"\n\n"
-        );
+        let head = format!("duration = \"{seconds}s\"\nsample = \"{sample}ms\"\n\n");
         let links: String = (1..).zip(&self.links).map(|(number, link)| self.link(number, *link)).collect();
         head + &links + &self.tunnel_section() + &self.streams + &self.events
     }
@@ -239,7 +237,7 @@ mod tests {
     #[test]
     fn limits_count_inner_packets() {
         assert_eq!(raised(1_400_000), 1_467_000);
-        let bed = |bed: Bed| bed.set("reorder", "off").scenario("it", 1);
+        let bed = |bed: Bed| bed.set("reorder", "off").scenario(1);
         assert!(bed(Bed::tunnel([Link::new(1400, 5)])).contains("rate = \"1467000bit\""));
         let direct = bed(Bed::direct([Link::new(1400, 5)]));
         assert!(direct.contains("rate = \"1400000bit\"") && !direct.contains("reorder"), "{direct}");
@@ -254,7 +252,7 @@ mod tests {
             .stream("tcp", Stream::Reno { bytes: Some(1000) }, Span(1.0, 3.0))
             .event(1.5, "cut = \"path2\"")
             .sample_ms(10);
-        insta::assert_snapshot!(bed.scenario("it", 3));
+        insta::assert_snapshot!(bed.scenario(3));
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub(crate) struct Experiment {
     pub(crate) how: &'static str,
     /// What must hold for ours.
     pub(crate) criterion: &'static str,
+    /// How often it is measured unless the user says so: what it finds is the median.
+    runs: u32,
     measure: fn(&mut Setup<'_>) -> Vec<Row>,
 }
 
@@ -46,6 +48,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) seconds: Option<u32>,
     /// Only rows whose label contains one of these; all if there is none.
     pub(crate) only: Vec<String>,
+    /// Which run of an experiment this is, from 1, and of how many.
+    run: (u32, u32),
 }
 
 /// All of them, by seed and family.
@@ -67,14 +71,27 @@ impl Experiment {
     }
 
     /// Makes all its measurements.
-    pub(crate) fn run(&'static self, setup: &mut Setup<'_>) -> Report {
-        let mut rows = (self.measure)(setup);
-        rows.retain(|row| setup.wants(&row.label));
-        Report { experiment: self, rows }
+    ///
+    /// `runs` is how often, if not as often as the experiment thinks best.
+    pub(crate) fn run(&'static self, setup: &mut Setup<'_>, runs: Option<u32>) -> Report {
+        let runs = runs.unwrap_or(self.runs);
+        let mut run = |number| {
+            setup.run = (number, runs);
+            let mut rows = (self.measure)(setup);
+            rows.retain(|row| setup.wants(&row.label));
+            rows
+        };
+        let rows = Row::of_runs(&(1..=runs).map(&mut run).collect::<Vec<_>>());
+        Report { experiment: self, runs, rows }
     }
 }
 
-impl Setup<'_> {
+impl<'a> Setup<'a> {
+    /// With what a run is made unless it is changed.
+    pub(crate) fn new(runner: &'a mut dyn Runner) -> Self {
+        Self { runner, seconds: None, only: Vec::new(), run: (1, 1) }
+    }
+
     /// Whether a row is asked for.
     fn wants(&self, label: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|part| label.contains(part.as_str()))
@@ -90,9 +107,12 @@ impl Setup<'_> {
         self.seconds.unwrap_or(best)
     }
 
-    /// Runs a scenario; `None` if it could not be run, of which the user has been told.
+    /// Runs a scenario, whose text begins within its `[scenario]`: its name and its seed are the run's. `None` if it could not
+    /// be run, of which the user has been told.
     fn run(&mut self, name: &str, scenario: &str) -> Option<Results> {
-        self.runner.run(name, scenario)
+        let (number, runs) = self.run;
+        let name = if runs > 1 { format!("{name}-{number}") } else { name.to_owned() };
+        self.runner.run(&name, &format!("[scenario]\nname = \"{name}\"\nseed = {number}\n{scenario}"))
     }
 }
 

@@ -9,6 +9,8 @@ use crate::report::grid::{Cell, Grid};
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(super) experiment: &'static Experiment,
+    /// How many; a row is their median.
+    pub(super) runs: u32,
     pub(super) rows: Vec<Row>,
 }
 
@@ -16,6 +18,7 @@ pub(crate) struct Report {
 #[derive(Debug, Serialize)]
 pub(crate) struct JsonReport<'a> {
     name: &'static str,
+    runs: u32,
     rows: &'a [Row],
 }
 
@@ -32,7 +35,7 @@ impl Report {
 
     /// For programs.
     pub(crate) fn json(&self) -> JsonReport<'_> {
-        JsonReport { name: self.experiment.name, rows: &self.rows }
+        JsonReport { name: self.experiment.name, runs: self.runs, rows: &self.rows }
     }
 
     /// For a terminal.
@@ -52,11 +55,12 @@ impl Report {
 
     fn verdict(&self) -> String {
         let met = self.rows.iter().filter(|row| row.ok).count();
-        format!("{met} of {} rows meet it", self.rows.len())
+        let of = if self.runs > 1 { format!(", medians of {} runs", self.runs) } else { String::new() };
+        format!("{met} of {} rows meet it{of}", self.rows.len())
     }
 
     fn grid(&self) -> Grid {
-        Grid::new(&["what", "unit", "seed", "ours", "of the seed's (%)", "must be", "is it?"])
+        Grid::new(&["what", "unit", "seed", "ours", "from–to", "of the seed's (%)", "must be", "is it?"])
             .with_rows(self.rows.iter().map(cells))
     }
 }
@@ -92,8 +96,9 @@ fn cells(row: &Row) -> Vec<Cell> {
         Cell::text(row.unit),
         Cell::fixed(row.seed, 2),
         Cell::fixed(row.ours, 2),
+        Cell::range(row.range, 2),
         Cell::fixed(share, 0),
-        Cell::Number(row.bound.clone()),
+        Cell::Number(row.bound.to_string()),
         Cell::text(meets),
     ]
 }

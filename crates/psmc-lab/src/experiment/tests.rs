@@ -21,6 +21,21 @@ impl Runner for Same {
     }
 }
 
+/// A lab in which every stream gets as many kB/s as its scenario's seed says, tenfold.
+struct BySeed {
+    asked: Vec<String>,
+}
+
+impl Runner for BySeed {
+    fn run(&mut self, name: &str, scenario: &str) -> Option<Results> {
+        let mut lab = Same { kilobytes: 0.0, asked: Vec::new() };
+        let seed = Scenario::parse(scenario, Path::new(name)).ok()?.seed;
+        lab.kilobytes = 10.0 * f64::from(u32::try_from(seed).ok()?);
+        self.asked.push(name.to_owned());
+        lab.run(name, scenario)
+    }
+}
+
 /// A lab in which nothing works.
 struct Broken;
 
@@ -66,7 +81,8 @@ fn results(scenario: &Scenario, goodput_mbps: f64) -> Results {
 
 fn run(name: &str, runner: &mut dyn Runner, only: &[&str]) -> Report {
     let only = only.iter().map(|&part| part.to_owned()).collect();
-    Experiment::find(name).unwrap().run(&mut Setup { runner, seconds: None, only })
+    let mut setup = Setup { only, ..Setup::new(runner) };
+    Experiment::find(name).unwrap().run(&mut setup, Some(1))
 }
 
 fn labels(report: &Report) -> Vec<&str> {
@@ -121,6 +137,16 @@ fn programs_get_one_object() {
     let report = run("watson-table-4.4", &mut lab, &[", 20 kB/s", "direct, 50 kB/s"]);
     insta::assert_snapshot!(serde_json::to_string_pretty(&report.json()).unwrap());
     assert!(!report.is_ok());
+}
+
+#[test]
+fn what_is_measured_several_times_is_the_median() {
+    let mut lab = BySeed { asked: Vec::new() };
+    let mut setup = Setup { only: vec!["direct, 20 kB/s".to_owned()], ..Setup::new(&mut lab) };
+    let report = Experiment::find("watson-table-4.4").unwrap().run(&mut setup, Some(3));
+    insta::assert_snapshot!(report.text());
+    insta::assert_snapshot!(serde_json::to_string_pretty(&report.json()).unwrap());
+    assert_eq!(lab.asked, ["direct-20-1", "direct-20-2", "direct-20-3"]);
 }
 
 #[test]

@@ -5,14 +5,7 @@ use serde::Serialize;
 use super::Profile;
 use super::trial::{Outcome, Pings, Trial};
 use super::way::{Inner, Way};
-
-/// The median of all runs, and between what they lay.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Spread {
-    pub(crate) low: f64,
-    pub(crate) median: f64,
-    pub(crate) high: f64,
-}
+use crate::spread::Spread;
 
 /// A profile and a kind of flow. What was not asked for, failed or cannot be is `None`.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,7 +53,7 @@ impl Row {
     pub(super) fn new(profile: Profile, inner: Inner, outcomes: &[(Trial, Outcome)]) -> Self {
         let belongs = |trial: &Trial| trial.profile.name == profile.name && trial.inner == inner;
         let of = |way: Way| outcomes.iter().filter(move |(trial, _)| belongs(trial) && trial.way == way);
-        let goodput = |way: Way| Spread::of(of(way).map(|(_, outcome)| outcome.goodput_mbps).collect());
+        let goodput = |way: Way| Spread::of(of(way).map(|(_, outcome)| outcome.goodput_mbps));
         Self {
             profile: profile.name,
             inner,
@@ -135,21 +128,9 @@ impl Share {
     }
 }
 
-impl Spread {
-    /// `None` if there are no values.
-    pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
-        values.sort_by(f64::total_cmp);
-        let middle = values.len() / 2;
-        let upper = *values.get(middle)?;
-        let median =
-            if values.len().is_multiple_of(2) { f64::midpoint(values[middle - 1], upper) } else { upper };
-        Some(Self { low: *values.first()?, median, high: *values.last()? })
-    }
-}
-
 impl Pings {
     fn medians(runs: &[Self]) -> Option<Self> {
-        let median = |value: fn(&Self) -> f64| Some(Spread::of(runs.iter().map(value).collect())?.median);
+        let median = |value: fn(&Self) -> f64| Some(Spread::of(runs.iter().map(value))?.median);
         Some(Self {
             idle_ms: median(|pings| pings.idle_ms)?,
             p50_ms: median(|pings| pings.p50_ms)?,
@@ -167,18 +148,4 @@ pub(super) const LEAST_OF_BETTER_LINK: f64 = 98.0;
 /// To two decimals: no more of a measurement means anything.
 fn round(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_median_lies_between_the_extremes() {
-        let spread = |values: &[f64]| Spread::of(values.to_vec());
-        assert_eq!(spread(&[]), None);
-        assert_eq!(spread(&[3.0]), Some(Spread { low: 3.0, median: 3.0, high: 3.0 }));
-        assert_eq!(spread(&[3.0, 1.0, 9.0]), Some(Spread { low: 1.0, median: 3.0, high: 9.0 }));
-        assert_eq!(spread(&[4.0, 1.0, 9.0, 2.0]), Some(Spread { low: 1.0, median: 3.0, high: 9.0 }));
-    }
 }

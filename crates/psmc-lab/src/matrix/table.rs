@@ -1,8 +1,9 @@
 //! The matrix for people: a table and a plot.
 
-use super::row::{LEAST_OF_BETTER_LINK, LEAST_OF_LINKS, Row, Share, Spread};
+use super::row::{LEAST_OF_BETTER_LINK, LEAST_OF_LINKS, Row, Share};
 use crate::report::grid::{Cell, Grid};
 use crate::report::plot::{Bar, Bars, Group, Panel};
+use crate::spread::Spread;
 
 /// All rows in one table.
 pub(super) fn grid(rows: &[Row]) -> Grid {
@@ -64,9 +65,9 @@ fn cells(row: &Row) -> Vec<Cell> {
         Cell::fixed(median(row.paths[1]), 1),
         Cell::fixed(row.sum(), 1),
         Cell::fixed(median(row.mptcp), 1),
-        range(row.mptcp),
+        Cell::range(row.mptcp.map(Spread::range), 1),
         Cell::fixed(psmc, 1),
-        range(row.psmc),
+        Cell::range(row.psmc.map(Spread::range), 1),
         Cell::fixed(share(row.sum()), 1),
         marked(row.of_links()),
         marked(row.of_better_link()),
@@ -81,12 +82,6 @@ fn cells(row: &Row) -> Vec<Cell> {
 fn marked(share: Option<Share>) -> Cell {
     let mark = |share: Share| if share.suffices() { "" } else { "! " };
     share.map_or(Cell::Absent, |share| Cell::Number(format!("{}{:.1}", mark(share), share.percent)))
-}
-
-/// Between what the runs lay, if there were several.
-fn range(spread: Option<Spread>) -> Cell {
-    let several = spread.filter(|spread| spread.low < spread.high);
-    several.map_or(Cell::Absent, |spread| Cell::Number(format!("{:.1}–{:.1}", spread.low, spread.high)))
 }
 
 const KEYS: [&str; 5] = ["path A", "path B", "sum", "MPTCP", "PSMC"];

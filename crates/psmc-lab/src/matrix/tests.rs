@@ -1,7 +1,7 @@
-use super::row::Spread;
 use super::*;
 use crate::results::{Distribution, Mode, Results, TrafficResult};
 use crate::scenario::Scenario;
+use crate::spread::Spread;
 
 /// A lab in which a flow over both paths gets most of their rates, and each run a little more than the one before.
 struct Plausible;
@@ -85,7 +85,7 @@ fn people_get_a_table() {
 #[test]
 fn what_is_less_than_the_links_should_give_is_marked() {
     let row = |profile| Row::new(Profile::find(profile).unwrap(), Inner::Cubic, &[]);
-    let with = |psmc: f64| Row { psmc: Spread::of(vec![psmc]), ..row("baseline") };
+    let with = |psmc: f64| Row { psmc: Spread::of([psmc]), ..row("baseline") };
     // Of 100 Mb/s, 92.07 are payload.
     let shares =
         |psmc| [with(psmc).of_links(), with(psmc).of_better_link()].map(|share| share.unwrap().suffices());

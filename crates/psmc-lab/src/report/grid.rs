@@ -88,6 +88,13 @@ impl Cell {
     pub(crate) fn fixed(number: impl Into<Option<f64>>, decimals: usize) -> Self {
         number.into().map_or(Self::Absent, |number| Self::Number(format!("{number:.decimals$}")))
     }
+
+    /// Between what the values of several runs lay, with so many decimals; nothing if they are all the same.
+    pub(crate) fn range(ends: Option<(f64, f64)>, decimals: usize) -> Self {
+        let several = ends.filter(|(low, high)| low < high);
+        several
+            .map_or(Self::Absent, |(low, high)| Self::Number(format!("{low:.decimals$}–{high:.decimals$}")))
+    }
 }
 
 impl std::fmt::Display for Cell {

@@ -18,7 +18,7 @@ mod setup;
 mod talk;
 
 use super::Experiment;
-use super::psmc::median::median;
+use crate::spread::median;
 
 pub(super) const FAMILIES: &[&[Experiment]] = &[EXPERIMENTS];
 
@@ -36,6 +36,7 @@ const EXPERIMENTS: &[Experiment] = &[
               other message 50 µs. Clients look for routes every 250 ms, and at their paths every 100 ms. Means over the \
               clients of a network, medians over networks",
         criterion: "no faster growth than that of the round trips between clients and service, up to 5,000 nodes",
+        runs: 1,
         measure: setup::measure,
     },
     Experiment {
@@ -48,6 +49,7 @@ const EXPERIMENTS: &[Experiment] = &[
               relays during it; a relay works 20 µs on a packet. 100 clients at most, each alone; means over the clients of a \
               network, medians over networks",
         criterion: "no more than the seed's; no size more than 20 percentage points from the median of all",
+        runs: 1,
         measure: detour::measure,
     },
 ];

@@ -1,7 +1,6 @@
 //! Tunnels that share a link with each other, and with TCP.
 
 use super::figures::{FAIRNESS, FRIENDLINESS};
-use super::median::median;
 use crate::experiment::bed::mean;
 use crate::experiment::{Experiment, Figure, Row, Setup};
 use crate::results::Results;
@@ -13,6 +12,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         seed: "PSMC table 4.2: the test bed of figure 4.8, links of 5 Mb/s",
         how: LINKS,
         criterion: "within 10 % of the seed's, which are the fair shares",
+        runs: 5,
         measure: |setup| shares(setup, &FAIR, FAIRNESS),
     },
     Experiment {
@@ -21,14 +21,15 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         seed: "PSMC table 4.3: the test bed of figure 4.9, links of 6 Mb/s with 30 ms, TCP with Reno",
         how: LINKS,
         criterion: "within 10 % of the seed's, which are the fair shares",
+        runs: 5,
         measure: |setup| shares(setup, &FRIENDLY, FRIENDLINESS),
     },
 ];
 
 const LINKS: &str = "\
 real time; one TCP flow with Reno in each tunnel and on each plain way for 30 s, of which the last 20 s count; paths \
-with 30 ms of round trip and drop-tail queues of 64 packets; medians of five runs with the tunnels' usual congestion \
-control, and of five with CUBIC; seeds 1 to 5. Rates are of all packets on the link from the sender to the proxy";
+with 30 ms of round trip and drop-tail queues of 64 packets; with the tunnels' usual congestion control, and with CUBIC. \
+Who shares a link divides it by chance for seconds at a time. Rates are of all packets on the link from the sender to the proxy";
 
 /// Who sends by which proxies.
 struct Sharing {
@@ -52,14 +53,10 @@ fn shares(setup: &mut Setup<'_>, sharing: &Sharing, seeds: [f64; 4]) -> Vec<Row>
             continue;
         }
         let seconds = setup.seconds(30);
-        let run = |number| {
-            let name = format!("{congestion}-{number}");
-            setup.run(&name, &sharing.scenario(&name, congestion, number, seconds))
-        };
-        let runs: Vec<_> = (1..=RUNS).map(run).collect();
+        let results = setup.run(congestion, &sharing.scenario(congestion, seconds));
         for ((label, link), seed) in ways {
-            let ours = runs.iter().map(|results| rate(results.as_ref()?, &link, f64::from(seconds) / 3.0));
-            rows.push(Figure::new(label, "Mb/s", median(ours)).seed(seed).near(seed, TOLERANCE));
+            let ours = results.as_ref().and_then(|results| rate(results, &link, f64::from(seconds) / 3.0));
+            rows.push(Figure::new(label, "Mb/s", ours).seed(seed).near(seed, TOLERANCE));
         }
     }
     rows
@@ -79,9 +76,9 @@ impl Sharing {
         self.senders.iter().flat_map(|(sender, proxies)| proxies.iter().map(|proxy| (*sender, *proxy)))
     }
 
-    /// As a file would hold it.
-    fn scenario(&self, name: &str, congestion: &str, seed: u32, seconds: u32) -> String {
-        let head = format!("[scenario]\nname = \"{name}\"\nduration = \"{seconds}s\"\nseed = {seed}\n\n");
+    /// As [`Setup::run`] takes it.
+    fn scenario(&self, congestion: &str, seconds: u32) -> String {
+        let head = format!("duration = \"{seconds}s\"\n\n");
         let near: String = self.ways().map(|way| self.near(way)).collect();
         let far: String =
             (1..=PROXIES).filter(|proxy| self.uses(*proxy)).map(|proxy| self.far(proxy)).collect();
@@ -134,8 +131,5 @@ fn stream(sender: u32, proxies: &[u32], congestion: &str) -> String {
 }
 
 const PROXIES: u32 = 3;
-
-/// Who shares a link divides it by chance for seconds at a time.
-const RUNS: u32 = 5;
 
 const TOLERANCE: f64 = 0.1;

@@ -1,6 +1,5 @@
 //! One file from several mirrors at once.
 
-use super::median::median;
 use crate::experiment::{Experiment, Figure, Row, Setup};
 use crate::results::{Results, Sample};
 
@@ -12,8 +11,9 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[Experiment {
           round trip; 100 MB, whose SHA-256 must be right, or there is no figure. From the first packet to the last, looked \
           at every 20 ms. The sum is that of the links without the headers of TCP (1448 bytes of 1500). What a mirror costs \
           that is killed (SIGKILL, in the middle) is the time beyond what the others need for its share at the rates of the \
-          run before; median of three runs each",
+          run before",
     criterion: "95 % of the sum of the mirrors; 2 % beyond the share of the one that is killed",
+    runs: 3,
     measure: mirrors,
 }];
 
@@ -23,7 +23,7 @@ fn mirrors(setup: &mut Setup<'_>) -> Vec<Row> {
     if !calm_wanted && !killed_wanted {
         return Vec::new();
     }
-    let calm = median((0..RUNS).map(|run| time(setup, &format!("mirrors-{run}"), "")));
+    let calm = time(setup, "mirrors", "");
     let mut rows = Vec::new();
     if calm_wanted {
         let rate = calm.map(|seconds| BITS / 1e6 / seconds);
@@ -31,7 +31,7 @@ fn mirrors(setup: &mut Setup<'_>) -> Vec<Row> {
     }
     if killed_wanted {
         let event = format!("[[event]]\nat = \"{KILL}s\"\nkill = \"nginx2\"\n");
-        let killed = median((0..RUNS).map(|run| time(setup, &format!("mirrors-killed-{run}"), &event)));
+        let killed = time(setup, "mirrors-killed", &event);
         let cost = calm.zip(killed).map(|(calm, killed)| (killed / expected(calm) - 1.0) * 100.0);
         rows.push(Figure::new(KILLED, "%", cost).at_most(COST));
     }
@@ -40,7 +40,7 @@ fn mirrors(setup: &mut Setup<'_>) -> Vec<Row> {
 
 /// How long the file takes, in s; `None` if it did not arrive or has the wrong hash.
 fn time(setup: &mut Setup<'_>, name: &str, events: &str) -> Option<f64> {
-    let results = setup.run(name, &scenario(name, events))?;
+    let results = setup.run(name, &scenario(events))?;
     let fetch = results.programs.iter().find(|program| program.name == "fetch")?;
     (fetch.exit_status == Some(0)).then(|| busy(&results))?
 }
@@ -68,9 +68,9 @@ fn sum() -> f64 {
     LINKS.iter().map(|link| f64::from(link.mbits) * 1448.0 / 1500.0).sum()
 }
 
-fn scenario(name: &str, events: &str) -> String {
+fn scenario(events: &str) -> String {
     let mut text = format!(
-        "[scenario]\nname = \"{name}\"\nduration = \"{SECONDS}s\"\nseed = 1\nsample = \"{SAMPLE_MS}ms\"\n\n\
+        "duration = \"{SECONDS}s\"\nsample = \"{SAMPLE_MS}ms\"\n\n\
          [[program]]\nname = \"files\"\nhost = \"client\"\ncommand = [\"sh\", \"-c\", '''{FILES}''']\n\n"
     );
     let mut urls = String::new();
@@ -126,8 +126,6 @@ const BITS: f64 = 800_000_000.0;
 
 const CALM: &str = "four mirrors";
 const KILLED: &str = "one killed, beyond its share";
-
-const RUNS: usize = 3;
 
 /// When it begins, in s: the file has been made by then.
 const START: f64 = 3.0;

@@ -8,7 +8,6 @@ mod figures;
 mod latency;
 mod life;
 mod loss;
-pub(super) mod median;
 mod mirrors;
 mod paths;
 mod relayed;

@@ -11,6 +11,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         seed: "PSMC table 4.6a: packet generator over paths of 2 Mb/s",
         how: LINKS,
         criterion: "at least 98 % of the paths' sum",
+        runs: 1,
         measure: |setup| sums(setup, 0, FAST),
     },
     Experiment {
@@ -19,6 +20,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         seed: "PSMC table 4.6b: packet generator over such paths",
         how: LINKS,
         criterion: "at least 98 % of the paths' sum",
+        runs: 1,
         measure: |setup| sums(setup, 1, 200),
     },
     Experiment {
@@ -27,6 +29,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         seed: "PSMC table 4.6c: packet generator over such paths",
         how: LINKS,
         criterion: "at least 98 % of the paths' sum",
+        runs: 1,
         measure: |setup| sums(setup, 2, 20),
     },
     Experiment {
@@ -34,9 +37,10 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         what: "two TCP flows over two paths of 3 Mb/s: alone, beside UDP, and beside UDP with a limit",
         seed: "PSMC table 4.7: the TCP flows want 2 Mb/s each, UDP all there is; the limit is 1 Mb/s",
         how: "real time; two TCP flows with Reno for 9 s, of which the last 6 s count, that want all there is, and UDP of \
-              6 Mb/s; `udp_rate_limit` of 1 Mb/s; links with 20 ms of round trip and drop-tail queues of 64 packets; \
-              seed 1. Rates are of inner packets of 1400 bytes, to which the tunnel adds 67",
+              6 Mb/s; `udp_rate_limit` of 1 Mb/s; links with 20 ms of round trip and drop-tail queues of 64 packets. \
+              Rates are of inner packets of 1400 bytes, to which the tunnel adds 67",
         criterion: "with the limit each has at least 95 % of half of what UDP leaves",
+        runs: 1,
         measure: competition,
     },
     Experiment {
@@ -44,15 +48,16 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         what: "a video of 5 Mb/s over 1 and 3 paths of 2 Mb/s",
         seed: "PSMC ch. IV, UDP tests: it pauses all the time over one path, and is smooth over three",
         how: "real time; UDP of 5 Mb/s for 10 s from the start on; links with 20 ms of round trip and drop-tail queues of \
-              64 packets; seed 1. A player that waits 200 ms stalls if a packet comes later than that after the fastest",
+              64 packets. A player that waits 200 ms stalls if a packet comes later than that after the fastest",
         criterion: "over 3 paths less than 0.1 % is lost and none comes later than 200 ms",
+        runs: 1,
         measure: video,
     },
 ];
 
 const LINKS: &str = "\
 real time; a fifth more than the paths carry is offered for 6 s (60 s over the slow path alone), of which the last two \
-thirds count; links with 10 ms of delay each way and drop-tail queues of 64 packets; seed 1. Rates are of inner packets \
+thirds count; links with 10 ms of delay each way and drop-tail queues of 64 packets. Rates are of inner packets \
 of 1400 bytes, to which the tunnel adds 67";
 
 /// What UDP gets if the first path has so many kilobits a second.

@@ -33,8 +33,8 @@ impl Network {
         if limit <= SLOW { 2 * SECONDS } else { SECONDS }
     }
 
-    /// The scenario, as a file would hold it: a download of as much as the limit lets through in so many seconds.
-    pub(super) fn scenario(self, name: &str, seconds: u32) -> String {
+    /// The scenario, as [`Setup::run`](super::Setup::run) takes it: a download of as much as the limit lets through in so many seconds.
+    pub(super) fn scenario(self, seconds: u32) -> String {
         let duration = seconds + seconds.div_ceil(PATIENCE);
         let (network, via, bytes) = match self {
             Self::Direct { limit } => (direct(limit), "limited", limit * 1000 * seconds),
@@ -44,7 +44,7 @@ impl Network {
             }
         };
         format!(
-            "[scenario]\nname = \"{name}\"\nduration = \"{duration}s\"\nseed = 1\n\n\
+            "duration = \"{duration}s\"\n\n\
              {network}[[traffic]]\nname = \"download\"\nkind = \"tcp\"\ncongestion_control = \"reno\"\n\
              from = \"server\"\nto = \"client\"\nvia = \"{via}\"\nbytes = {bytes}\n"
         )

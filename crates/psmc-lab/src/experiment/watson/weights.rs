@@ -14,6 +14,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         seed: "WATSON table 4.2: 600 MHz Pentium III, Linux 2.4.24, apache bench",
         how: LINKS,
         criterion: "nothing below 95 % of direct",
+        runs: 1,
         measure: baseline,
     },
     Experiment {
@@ -22,6 +23,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         seed: "WATSON table 4.12: 600 MHz Pentium III, Linux 2.4.24, apache bench, tc",
         how: LINKS,
         criterion: AUTOMATIC,
+        runs: 1,
         measure: |setup| {
             weights(setup, &Weighted { nodes: 2, others: ETHERNET, reorder: "off" }, &TWO_UNBUFFERED)
         },
@@ -32,6 +34,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         seed: "WATSON table 4.14: 600 MHz Pentium III, Linux 2.4.24, apache bench, tc",
         how: LINKS,
         criterion: AUTOMATIC,
+        runs: 1,
         measure: |setup| {
             weights(setup, &Weighted { nodes: 5, others: ETHERNET / 4, reorder: "off" }, &FIVE_UNBUFFERED)
         },
@@ -42,6 +45,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         seed: "WATSON table 4.16: 600 MHz Pentium III, Linux 2.4.24, apache bench, tc",
         how: LINKS,
         criterion: AUTOMATIC,
+        runs: 1,
         measure: |setup| {
             weights(setup, &Weighted { nodes: 2, others: ETHERNET, reorder: "deadline" }, &TWO_BUFFERED)
         },
@@ -52,6 +56,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         seed: "WATSON table 4.18: 600 MHz Pentium III, Linux 2.4.24, apache bench, tc",
         how: LINKS,
         criterion: AUTOMATIC,
+        runs: 1,
         measure: |setup| {
             weights(setup, &Weighted { nodes: 5, others: ETHERNET / 4, reorder: "deadline" }, &FIVE_BUFFERED)
         },
@@ -62,6 +67,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         seed: "WATSON table 4.20: 600 MHz Pentium III, Linux 2.4.24, apache bench, tc",
         how: LINKS,
         criterion: AUTOMATIC,
+        runs: 1,
         measure: |setup| weights(setup, &Weighted { nodes: 2, others: SLOW, reorder: "off" }, &TWO_LIMITED),
     },
     Experiment {
@@ -70,6 +76,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         seed: "WATSON table 4.22: 600 MHz Pentium III, Linux 2.4.24, apache bench, tc",
         how: LINKS,
         criterion: AUTOMATIC,
+        runs: 1,
         measure: |setup| {
             weights(setup, &Weighted { nodes: 5, others: SLOW, reorder: "deadline" }, &FIVE_LIMITED)
         },
@@ -80,6 +87,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         seed: "WATSON table 4.24: 600 MHz Pentium III, Linux 2.4.24, apache bench, tc",
         how: LINKS,
         criterion: "within 2 % of the mean of all sizes",
+        runs: 1,
         measure: sizes,
     },
 ];
@@ -90,7 +98,7 @@ const AUTOMATIC: &str =
 const LINKS: &str = "\
 real time; one TCP flow with Reno for 6 s, or 15 s where all nodes are limited, of which the last two thirds count, payload in kB (1000 bytes) a second; a link for \
 each node, with 1 ms of delay and a drop-tail queue of 64 packets; nodes without a limit share 100 Mb/s evenly, as they \
-did in the seed; weights by the scheduler `wrr`; seed 1. Limits count inner packets of 1400 bytes, to which the tunnel \
+did in the seed; weights by the scheduler `wrr`. Limits count inner packets of 1400 bytes, to which the tunnel \
 adds 67";
 
 /// Nodes of which the first is limited as the columns say.
@@ -216,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_ratio_is_of_the_first_to_all_others() {
-        let text = Weighted { nodes: 5, others: SLOW, reorder: "off" }.bed(20, 10).scenario("it", 1);
+        let text = Weighted { nodes: 5, others: SLOW, reorder: "off" }.bed(20, 10).scenario(1);
         let weights: Vec<_> = text.lines().filter(|line| line.starts_with("weight")).collect();
         assert_eq!(weights, ["weight = 4", "weight = 10", "weight = 10", "weight = 10", "weight = 10"]);
     }

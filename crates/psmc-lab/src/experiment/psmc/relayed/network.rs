@@ -58,12 +58,9 @@ impl Network {
         Self { route, attack: None, tunnels: 1, sample_ms: 100 }
     }
 
-    /// As a file would hold it.
-    pub(in crate::experiment::psmc) fn scenario(&self, name: &str, seconds: u32, tests: &[Test]) -> String {
-        let mut text = format!(
-            "[scenario]\nname = \"{name}\"\nduration = \"{seconds}s\"\nseed = 1\nsample = \"{}ms\"\n\n{LINKS}",
-            self.sample_ms
-        );
+    /// As [`Setup::run`](crate::experiment::Setup::run) takes it.
+    pub(in crate::experiment::psmc) fn scenario(&self, seconds: u32, tests: &[Test]) -> String {
+        let mut text = format!("duration = \"{seconds}s\"\nsample = \"{}ms\"\n\n{LINKS}", self.sample_ms);
         let (alternate, main) = match self.route {
             Route::Relayed => (raised_by(HOP, RATE), true),
             Route::Direct => (RATE, true),

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use psmc_net::keys::PrivateKey;
 
-use super::super::median::median;
 use super::RUNS;
+use crate::spread::median;
 
 /// A question that is asked for a while.
 #[derive(Clone, Copy, Debug)]

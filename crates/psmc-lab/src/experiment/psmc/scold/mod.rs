@@ -23,6 +23,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
               are chosen, the gateway is registered with them and DNS has them; from then until all clients' data go \
               through them. Median of three runs each; the total is that of the runs, too",
         criterion: "1 s for all of it",
+        runs: 1,
         measure: setup::measure,
     },
     Experiment {
@@ -32,6 +33,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         how: "real time; psmc dns reroute publish with TSIG (HMAC-SHA-256) to instances of BIND 9 over 49 ms of round trip; \
               from the start of the program to its end, when all servers have acknowledged; median of three",
         criterion: "1 s for any number",
+        runs: 1,
         measure: update::measure,
     },
     Experiment {
@@ -43,6 +45,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
               each server at the same time, started again if it gives up. The attack is UDP of 100 Mb/s over the direct \
               way. Median of three; what has not ended after 30 s counts as that",
         criterion: "under attack faster than nsupdate",
+        runs: 1,
         measure: reroute::measure,
     },
     Experiment {
@@ -54,6 +57,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
               asks one after the other, has the new record of the last one; three times. The middle one is that of the \
               run in the middle, the last one that of all runs",
         criterion: "1 s for the last one with our server as primary",
+        runs: 1,
         measure: secondaries::measure,
     },
     Experiment {
@@ -66,6 +70,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
               that has routes and is reached directly, as psmcd says. Medians; of these that of three turns. Lines to the \
               name server, which take the same time for both, are left out",
         criterion: "0.1 ms more than asked directly",
+        runs: 1,
         measure: resolver::measure,
     },
     Experiment {
@@ -75,6 +80,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         how: "real time; BIND 9 and psmc-dns on one host, each with routes published by psmc dns reroute and without, asked \
               there by dnsperf, one question after the other for 2 s. Medians; of these that of three turns",
         criterion: "0.1 ms more than BIND without routes",
+        runs: 1,
         measure: server::measure,
     },
     Experiment {
@@ -85,6 +91,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
               direct 49 ms of round trip, through psmc-relay 87 ms. From the start of the command until the last data \
               leave the way they took before, at its far end, looked at every 10 ms; median of three",
         criterion: "2 round trips through the relay",
+        runs: 1,
         measure: routes::measure,
     },
 ];

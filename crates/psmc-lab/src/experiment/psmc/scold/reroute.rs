@@ -1,7 +1,6 @@
 //! Table 3.4: name servers behind a line that is attacked.
 
 use super::super::figures::REROUTE;
-use super::super::median::median;
 use super::super::relayed::files::FILES;
 use super::super::relayed::network::{Network, Route};
 use super::servers::Servers;
@@ -9,6 +8,7 @@ use super::stopwatch::{timed, times};
 use super::{RUNS, output};
 use crate::experiment::{Figure, Row, Setup};
 use crate::results::Results;
+use crate::spread::median;
 
 pub(super) fn measure(setup: &mut Setup<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -21,7 +21,7 @@ pub(super) fn measure(setup: &mut Setup<'_>) -> Vec<Row> {
         let mut run = |name: &str, attack, best| {
             let seconds = setup.seconds(best);
             let network = Network { attack, ..Network::by(Route::Relayed) };
-            setup.run(name, &scenario(&network, name, seconds, servers))
+            setup.run(name, &scenario(&network, seconds, servers))
         };
         let calm = run(&format!("reroute-{number}"), None, CALM_SECONDS);
         let attacked = run(&format!("reroute-{number}-attacked"), Some(ATTACK), ATTACKED_SECONDS);
@@ -46,14 +46,14 @@ fn middle(results: &Results, label: &str, missing: Option<u32>) -> Option<f64> {
     median((0..RUNS as usize).map(|run| times.get(run).copied().or(missing.map(f64::from))))
 }
 
-fn scenario(network: &Network, name: &str, seconds: u32, servers: Servers) -> String {
+fn scenario(network: &Network, seconds: u32, servers: Servers) -> String {
     let reroute = timed(REROUTED, &servers.publish());
     let plain = timed(PLAIN, &servers.plain_update(PATIENCE));
     let script = servers.wait() + &(reroute + &plain).repeat(RUNS as usize);
     format!(
         "{}{}[[program]]\nname = \"update\"\nhost = \"client\"\nstart = \"{START}s\"\noutput = true\n\
          command = [\"sh\", \"-c\", '''{script}''']\n",
-        network.scenario(name, seconds, &[]),
+        network.scenario(seconds, &[]),
         servers.programs(),
     )
 }

@@ -32,7 +32,7 @@ fn scenario(seconds: u32) -> String {
     let [target, client] = [PrivateKey::generate(), PrivateKey::generate()];
     let files = format!("[\"sh\", \"-c\", '''{}''']", files(&target, &client));
     let mut text = format!(
-        "[scenario]\nname = \"resolver\"\nduration = \"{seconds}s\"\nseed = 1\n\n\
+        "duration = \"{seconds}s\"\n\n\
          [[link]]\nname = \"line\"\nbetween = [\"client\", \"target\"]\n\
          addresses = [\"10.1.0.1/24\", \"{TARGET}/24\"]\n\n"
     );

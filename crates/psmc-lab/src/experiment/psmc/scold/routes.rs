@@ -1,12 +1,12 @@
 //! Table 3.8: a client's indirect route is added and deleted.
 
 use super::super::figures::ROUTE_CHANGE;
-use super::super::median::median;
 use super::super::relayed::files::FILES;
 use super::super::relayed::network::{Network, Route, daemon, program};
 use super::RUNS;
 use crate::experiment::{Figure, Row, Setup};
 use crate::results::{LinkResult, Results};
+use crate::spread::median;
 use psmc_net::keys::PrivateKey;
 
 pub(super) fn measure(setup: &mut Setup<'_>) -> Vec<Row> {
@@ -55,7 +55,7 @@ fn scenario() -> String {
     let network = Network { sample_ms: SAMPLE_MS, ..Network::by(Route::Direct) };
     let [relay, target, client] = [PrivateKey::generate(), PrivateKey::generate(), PrivateKey::generate()];
     let files = files(&relay, &target, &client);
-    let mut text = network.scenario("routes", SECONDS, &[]);
+    let mut text = network.scenario(SECONDS, &[]);
     text += &program("files", "client", "0s", &format!("[\"sh\", \"-c\", '''{files}''']"));
     for (name, host, start) in
         [("relay", "proxy", "1s"), ("target", "target", "1.5s"), ("client", "client", "2s")]

@@ -2,10 +2,10 @@
 
 use psmc_net::keys::PrivateKey;
 
-use super::super::median::median;
 use super::super::relayed::network::program;
 use super::{RUNS, output};
 use crate::experiment::{Figure, Row, Setup};
+use crate::spread::median;
 
 pub(super) fn measure(setup: &mut Setup<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -16,7 +16,7 @@ pub(super) fn measure(setup: &mut Setup<'_>) -> Vec<Row> {
         }
         let run = format!("secondaries-{}", primary.program());
         let seconds = setup.seconds(SECONDS);
-        let results = setup.run(&run, &scenario(primary, &run, seconds));
+        let results = setup.run(&run, &scenario(primary, seconds));
         let looks = results.map(|results| looks_of(output(&results, "publish"))).unwrap_or_default();
         let [typical, last] = FIGURES.map(|figure| format!("{name}, {figure}"));
         let worst = looks.iter().map(|look| look.last().copied()).collect::<Option<Vec<_>>>();
@@ -109,11 +109,11 @@ fn looks_of(output: &str) -> Vec<Vec<f64>> {
     looks
 }
 
-fn scenario(primary: Primary, name: &str, seconds: u32) -> String {
+fn scenario(primary: Primary, seconds: u32) -> String {
     let files = format!("[\"sh\", \"-c\", '''{}''']", files(primary));
     let own: String = addresses().map(|address| format!(", \"{address}/24\"")).collect();
     let mut text = format!(
-        "[scenario]\nname = \"{name}\"\nduration = \"{seconds}s\"\nseed = 1\n\n\
+        "duration = \"{seconds}s\"\n\n\
          [[link]]\nname = \"line\"\nbetween = [\"primary\", \"secondaries\"]\n\
          addresses = [[\"{PRIMARY}/24\"], [\"10.1.0.2/24\"{own}]]\ndelay = \"24.5ms\"\n\n"
     );

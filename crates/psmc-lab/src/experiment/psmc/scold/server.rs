@@ -34,7 +34,7 @@ fn scenario(seconds: u32) -> String {
     let addresses: String = ADDRESSES.iter().map(|address| format!(", \"{address}/24\"")).collect();
     let files = format!("[\"sh\", \"-c\", '''{}''']", files());
     let mut text = format!(
-        "[scenario]\nname = \"server\"\nduration = \"{seconds}s\"\nseed = 1\n\n\
+        "duration = \"{seconds}s\"\n\n\
          [[link]]\nname = \"line\"\nbetween = [\"elsewhere\", \"servers\"]\n\
          addresses = [[\"10.1.0.1/24\"], [\"10.1.0.2/24\"{addresses}]]\n\n"
     );

@@ -3,9 +3,9 @@
 use serde::Deserialize;
 
 use super::super::figures::SCOLD_SET_UP;
-use super::super::median::median;
 use super::{RUNS, output};
 use crate::experiment::{Figure, Row, Setup};
+use crate::spread::median;
 
 /// What the demonstration prints of itself; a time is absent if what it is about never happened.
 #[derive(Debug, Deserialize)]
@@ -21,7 +21,7 @@ pub(super) fn measure(setup: &mut Setup<'_>) -> Vec<Row> {
     let seconds = setup.seconds(SECONDS);
     let demo = |run| {
         let name = format!("set-up-{run}");
-        let results = setup.run(&name, &scenario(&name, seconds))?;
+        let results = setup.run(&name, &scenario(seconds))?;
         report(output(&results, "demo"))
     };
     let demos: Vec<_> = (0..RUNS).map(demo).collect();
@@ -46,9 +46,9 @@ fn report(output: &str) -> Option<Demo> {
 }
 
 /// A host for the demonstration, which makes all others itself.
-fn scenario(name: &str, seconds: u32) -> String {
+fn scenario(seconds: u32) -> String {
     format!(
-        "[scenario]\nname = \"{name}\"\nduration = \"{seconds}s\"\nseed = 1\n\n\
+        "duration = \"{seconds}s\"\n\n\
          [[link]]\nname = \"line\"\nbetween = [\"stage\", \"elsewhere\"]\n\n\
          [[program]]\nname = \"demo\"\nhost = \"stage\"\noutput = true\n\
          command = [\"psmc\", \"demo\", \"--attack\", \"--json\"]\n"

@@ -1,11 +1,11 @@
 //! Table 3.2: routes are published on many name servers.
 
 use super::super::figures::SECURE_UPDATE;
-use super::super::median::median;
 use super::servers::Servers;
 use super::stopwatch::{timed, times};
 use super::{RUNS, output};
 use crate::experiment::{Figure, Row, Setup};
+use crate::spread::median;
 
 pub(super) fn measure(setup: &mut Setup<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -16,7 +16,7 @@ pub(super) fn measure(setup: &mut Setup<'_>) -> Vec<Row> {
         }
         let name = format!("update-{number}");
         let seconds = setup.seconds(SECONDS + number / 2);
-        let times = setup.run(&name, &scenario(&name, seconds, number));
+        let times = setup.run(&name, &scenario(seconds, number));
         let times = times.map(|results| times_of(output(&results, "publish"))).unwrap_or_default();
         rows.push(Figure::new(label, "s", median(times)).seed(seed).at_most(LIMIT));
     }
@@ -29,11 +29,11 @@ fn times_of(output: &str) -> Vec<Option<f64>> {
     (0..RUNS as usize).map(|run| times.get(run).copied()).collect()
 }
 
-fn scenario(name: &str, seconds: u32, number: u32) -> String {
+fn scenario(seconds: u32, number: u32) -> String {
     let servers = Servers { number, host: "servers", addresses: &["10.1.0.2"] };
     let script = servers.wait() + &timed(LABEL, &servers.publish()).repeat(RUNS as usize);
     format!(
-        "[scenario]\nname = \"{name}\"\nduration = \"{seconds}s\"\nseed = 1\n\n\
+        "duration = \"{seconds}s\"\n\n\
          [[link]]\nname = \"line\"\nbetween = [\"coordinator\", \"servers\"]\n\
          addresses = [\"10.1.0.1/24\", \"10.1.0.2/24\"]\ndelay = \"24.5ms\"\n\n{}\
          [[program]]\nname = \"publish\"\nhost = \"coordinator\"\nstart = \"2s\"\noutput = true\n\

@@ -29,7 +29,7 @@ pub(super) struct Sender {
     probe_at: Option<Instant>,
     lost_at: Option<Instant>,
     look_again_at: Option<Instant>,
-    /// When the first segment was sent again since losses began to be repaired.
+    /// When the first of those segments was sent again that were unacknowledged, some of them, ever since.
     repaired_at: Option<Instant>,
 }
 
@@ -192,9 +192,16 @@ impl Sender {
         }
     }
 
+    /// The repairs of one phase may be acknowledged in the next one, where none of them shows that something was late.
+    fn forget_repairs(&mut self) {
+        if !self.board.has_repairs() {
+            self.repaired_at = None;
+        }
+    }
+
     fn open(&mut self) {
         self.phase = Phase::Open;
-        self.repaired_at = None;
+        self.forget_repairs();
     }
 
     fn leave_phase(&mut self, ack: u64) {
@@ -221,7 +228,7 @@ impl Sender {
     fn lose_all(&mut self, now: Instant) {
         if !matches!(self.phase, Phase::Loss(_)) {
             self.controller.on_timeout(now);
-            self.repaired_at = None;
+            self.forget_repairs();
         }
         self.phase = Phase::Loss(self.board.next());
         self.rtt.on_timeout();
@@ -259,4 +266,74 @@ fn bytes(segments: f64, mss: u64) -> u64 {
 #[expect(clippy::cast_precision_loss, reason = "a window of more than 2^52 bytes does not occur")]
 fn segments(bytes: u64, mss: u64) -> f64 {
     bytes as f64 / mss as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const MSS: u64 = 1000;
+
+    struct Bench {
+        sender: Sender,
+        start: Instant,
+    }
+
+    impl Bench {
+        fn at(&self, ms: u64) -> Instant {
+            self.start + Duration::from_millis(ms)
+        }
+
+        fn send(&mut self, segments: u64, ms: u64) {
+            for _ in 0..segments {
+                self.sender.on_sent(MSS, Vec::new(), self.at(ms));
+            }
+        }
+
+        /// Segments by their numbers; what is sent again at once, how many.
+        fn ack(&mut self, up_to: u64, ranges: &[(u64, u64)], answers_ms: u64, ms: u64) -> usize {
+            let ranges: Vec<_> = ranges.iter().map(|(start, end)| (start * MSS, end * MSS)).collect();
+            let answers = Some(self.at(answers_ms));
+            let now = self.at(ms);
+            self.sender.handle_ack(&Ack { up_to: up_to * MSS, ranges: &ranges, answers }, now);
+            std::iter::from_fn(|| self.sender.poll_retransmit(now)).count()
+        }
+    }
+
+    /// A sender that has lost the first of thirty segments, the twentieth of all, and has sent it again.
+    fn repairing() -> Bench {
+        let mut bench = Bench { sender: Sender::new(CongestionControl::Reno, MSS), start: Instant::now() };
+        bench.send(20, 0);
+        bench.ack(20, &[], 0, 50);
+        bench.send(30, 50);
+        assert_eq!(bench.ack(20, &[(21, 25)], 50, 100), 1);
+        bench
+    }
+
+    #[test]
+    fn what_was_late_is_no_loss() {
+        let mut bench = repairing();
+        bench.ack(25, &[], 50, 110);
+        assert!(matches!(bench.sender.phase, Phase::Open));
+        assert!(bench.sender.controller.in_slow_start());
+    }
+
+    #[test]
+    fn the_repair_of_an_earlier_loss_does_not_make_a_later_one_late() {
+        let mut bench = repairing();
+        bench.send(10, 100);
+        // Another segment is found lost before the recovery is over, and sent again.
+        assert!(bench.ack(20, &[(21, 50), (51, 55)], 100, 151) > 0);
+        // With its end a third one is.
+        assert!(bench.ack(50, &[(51, 55), (56, 60)], 100, 153) > 0);
+        let window = bench.sender.controller.window();
+        bench.ack(55, &[(56, 60)], 151, 201);
+        assert!(
+            matches!(bench.sender.phase, Phase::Recovery(..)),
+            "that answers the repair of the second one"
+        );
+        assert!(bench.sender.controller.window() <= window);
+    }
 }

@@ -263,6 +263,11 @@ impl Scoreboard {
         self.segments.is_empty()
     }
 
+    /// Whether something that was sent again is not acknowledged yet.
+    pub(super) fn has_repairs(&self) -> bool {
+        self.segments.iter().any(|segment| segment.retransmitted)
+    }
+
     /// Whether a segment waits to be sent again.
     pub(super) fn has_lost(&self) -> bool {
         !self.lost.is_empty()

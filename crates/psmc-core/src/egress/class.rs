@@ -25,6 +25,8 @@ pub(super) struct Store {
     pub(super) fattest: Fattest,
     /// Bytes of all buffers.
     pub(super) memory: usize,
+    /// Bytes of all packets.
+    pub(super) bytes: u64,
 }
 
 /// The flows of a class.
@@ -68,6 +70,7 @@ impl ClassQueue {
         self.bytes += u64::from(len_of(&packet));
         store.fattest.set(self.first_flow + index, flow.backlog);
         store.memory += packet.packet.capacity();
+        store.bytes += u64::from(len_of(&packet));
         store.packets.push(&mut flow.packets, packet);
         self.turns.join(index, params.turn(), &mut self.flows);
     }
@@ -177,6 +180,7 @@ impl ClassQueue {
         self.packets -= 1;
         self.bytes -= u64::from(len_of(&packet));
         store.memory -= packet.packet.capacity();
+        store.bytes -= u64::from(len_of(&packet));
         store.fattest.set(self.first_flow + index, flow.backlog);
         Some(packet)
     }

@@ -69,9 +69,12 @@ impl ClassQueues {
         let Some(class) = self.classes.get_mut(packet.class.index()) else {
             return pool.put(packet.packet);
         };
-        let room = self.params.room(packet.queued_at).min(MAX_BYTES);
+        let room = self.params.room(packet.queued_at);
         class.queue.push(packet, &mut self.store, &self.params);
-        while self.store.packets.len() > MAX_PACKETS || self.store.memory > room {
+        while self.store.packets.len() > MAX_PACKETS
+            || self.store.memory > room.memory.min(MAX_BYTES)
+            || self.store.bytes > room.bytes
+        {
             let Some(fattest) = self.store.fattest.take_turn() else {
                 return;
             };

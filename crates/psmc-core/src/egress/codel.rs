@@ -50,6 +50,14 @@ const TURN: Duration = Duration::from_micros(250);
 /// written at a third of the cost of what does not; at 1 Gbit/s it lasts for 8 ms.
 const MIN_ROOM: usize = 1 << 20;
 
+/// For as long as the paths take to carry it a queue may be in any case. Whoever doubles its window until something is lost
+/// fills all there is, and what it sends again waits at the end: over slow paths that memory is a second, in which a flow
+/// delivers nothing.
+const MIN_QUEUE: Duration = Duration::from_millis(200);
+
+/// Bytes that may wait in any case: 64 full-size packets, which is little for a router.
+const MIN_BYTES: u64 = 64 * 1500;
+
 /// The most bytes of a turn: twice what segmentation offload hands over at once, so that what is received at once is
 /// mostly of one flow.
 const MAX_TURN: i32 = 128 << 10;
@@ -82,6 +90,19 @@ impl Service {
     }
 }
 
+/// What a queue may have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// Of buffers, in bytes.
+    pub(super) memory: usize,
+    /// Of packets.
+    pub(super) bytes: u64,
+}
+
+impl Room {
+    const ANY: Self = Self { memory: usize::MAX, bytes: u64::MAX };
+}
+
 /// What all flows of a queue have in common.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Params {
@@ -94,8 +115,7 @@ pub(super) struct Params {
     mtu: i32,
     /// Bytes of a flow's turn; a packet of the largest size at least, so that a turn always lets one go.
     turn: i32,
-    /// Memory that the queue may have.
-    room: usize,
+    room: Room,
     /// Bytes per second that left the queue when it was judged first, or when they had last grown.
     rate: Option<u64>,
     /// Until then no queue counts as a standing one.
@@ -113,7 +133,7 @@ impl Params {
             unfed: INTERVAL / UNFED,
             mtu: i32::from(mtu.max(1)),
             turn: i32::from(mtu.max(1)),
-            room: usize::MAX,
+            room: Room::ANY,
             rate: None,
             judge_from: None,
         }
@@ -131,9 +151,11 @@ impl Params {
         self.turn = i32::try_from(service.carries_in(TURN))
             .unwrap_or(MAX_TURN)
             .clamp(self.mtu, MAX_TURN.max(self.mtu));
-        self.room = usize::try_from(service.carries_in(target * TARGETS_PER_ROOM))
-            .unwrap_or(usize::MAX)
-            .max(MIN_ROOM);
+        let longest = target * TARGETS_PER_ROOM;
+        self.room = Room {
+            memory: usize::try_from(service.carries_in(longest)).unwrap_or(usize::MAX).max(MIN_ROOM),
+            bytes: service.carries_in(longest.max(MIN_QUEUE)).max(MIN_BYTES),
+        };
         let known = *self.rate.get_or_insert(service.rate);
         if service.rate > known + known / GROWTH {
             self.rate = Some(service.rate);
@@ -146,9 +168,9 @@ impl Params {
         self.turn
     }
 
-    /// Bytes of memory that the queue may have at `now`: any, as long as the rate grows.
-    pub(super) fn room(&self, now: Instant) -> usize {
-        if self.is_judged(now) { self.room } else { usize::MAX }
+    /// What the queue may have at `now`: anything, as long as the rate grows.
+    pub(super) fn room(&self, now: Instant) -> Room {
+        if self.is_judged(now) { self.room } else { Room::ANY }
     }
 
     /// Whether a queue that stands says anything.

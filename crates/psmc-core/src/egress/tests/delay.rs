@@ -257,11 +257,11 @@ fn no_queue_is_judged_while_the_rate_of_the_paths_grows() {
         }
         bench.queue.dropped()
     };
-    let constant = drops(|_| 1_000_000, u64::MAX);
+    let constant = drops(|_| 10_000_000, u64::MAX);
     assert!(constant > 3);
-    assert_eq!(drops(|tenth| 1_000 << tenth, u64::MAX), 0, "the rate doubles each time");
-    assert_eq!(drops(|tenth| 1_000_000 + tenth, u64::MAX), constant, "the rate is as good as constant");
-    assert!((1..constant).contains(&drops(|_| 1_000_000, 3)), "the paths change once");
+    assert_eq!(drops(|tenth| 1_000_000 << tenth, u64::MAX), 0, "the rate doubles each time");
+    assert_eq!(drops(|tenth| 10_000_000 + tenth, u64::MAX), constant, "the rate is as good as constant");
+    assert!((1..constant).contains(&drops(|_| 10_000_000, 3)), "the paths change once");
 }
 
 #[test]
@@ -279,7 +279,15 @@ fn a_queue_has_the_room_of_what_the_paths_hold() {
     };
     let millisecond = Duration::from_millis(1);
     let room = |bytes: usize| bytes / BUFFER * BUFFER;
-    assert_eq!(waiting(1_000_000, millisecond, Duration::ZERO), 1 << 20, "a slow or a short path");
+    let packets = |bytes: usize| bytes / LEN * BUFFER;
+    assert_eq!(waiting(10_000, millisecond, Duration::ZERO), packets(64 * 1500), "the least of all");
+    assert_eq!(waiting(1_000_000, millisecond, Duration::ZERO), packets(200_000), "a slow path");
+    assert_eq!(
+        waiting(1_000_000, 300 * millisecond, Duration::ZERO),
+        packets(300_000),
+        "a slow and long one"
+    );
+    assert_eq!(waiting(100_000_000, millisecond, Duration::ZERO), 1 << 20, "a short one");
     assert_eq!(waiting(500_000_000, 8 * millisecond, Duration::ZERO), room(4_000_000), "what it holds");
     assert_eq!(waiting(500_000_000, 4 * millisecond, millisecond), room(4_000_000), "and what is held back");
     assert_eq!(waiting(500_000_000, 100 * millisecond, Duration::ZERO), 4096 * BUFFER, "the bound for all");

@@ -180,20 +180,22 @@ fn all_experiments_are_listed() {
 #[test]
 fn an_experiment_has_the_figures_of_the_seed_beside_ours() {
     steadily(|| {
-        let only = ["--only", "direct, 100 kB/s", "--seconds", "2"];
+        let only = ["--only", "direct, 100 kB/s", "--seconds", "2", "--runs", "2"];
         let watch = StallWatch::start().unwrap();
         let output = psmc_lab(&[&["experiment", "watson-table-4.4", "--json"], &only[..]].concat());
         let stalls = watch.finish();
         let report = json(&output);
         let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
-        assert_eq!(keys, ["name", "rows"]);
-        assert_eq!(report["name"], "watson-table-4.4");
+        assert_eq!(keys, ["name", "rows", "runs"]);
+        assert_eq!((&report["name"], &report["runs"]), (&"watson-table-4.4".into(), &2.into()));
         let [row] = report["rows"].as_array().unwrap().as_slice() else { panic!("not one row: {report}") };
         let keys: Vec<&String> = row.as_object().unwrap().keys().collect();
-        assert_eq!(keys, ["label", "ok", "ours", "seed", "unit"]);
+        assert_eq!(keys, ["label", "ok", "ours", "range", "seed", "unit"]);
         assert_eq!((&row["label"], &row["unit"]), (&"direct, 100 kB/s".into(), &"kB/s".into()));
         assert!((80.0..=100.0).contains(&number(row, "seed")), "{row}");
         let ours = number(row, "ours");
+        let [least, most] = [0, 1].map(|end| row["range"][end].as_f64().unwrap());
+        assert!((least..=most).contains(&ours), "{row}");
         assert!((stalls.left_of(60.0)..=100.0).contains(&ours), "{stalls:?}: {row}");
         assert_eq!(row["ok"], ours >= 95.0, "{row}");
         // Programs see by the exit code whether the criterion is met.

@@ -48,11 +48,11 @@ const TURN: Duration = Duration::from_micros(250);
 
 /// Memory that a queue may have in any case. What waits in less memory than the processor's caches have is read and
 /// written at a third of the cost of what does not; at 1 Gbit/s it lasts for 8 ms.
-const MIN_ROOM: usize = 1 << 20;
+const MIN_MEMORY: usize = 1 << 20;
 
 /// For as long as the paths take to carry it a queue may be in any case. Whoever doubles its window until something is lost
-/// fills all there is, and what it sends again waits at the end: over slow paths that memory is a second, in which a flow
-/// delivers nothing.
+/// fills all there is, and what it sends again waits at the end: over slow paths [`MIN_MEMORY`] is a second, in which a
+/// flow delivers nothing.
 const MIN_QUEUE: Duration = Duration::from_millis(200);
 
 /// Bytes that may wait in any case: 64 full-size packets, which is little for a router.
@@ -115,6 +115,7 @@ pub(super) struct Params {
     mtu: i32,
     /// Bytes of a flow's turn; a packet of the largest size at least, so that a turn always lets one go.
     turn: i32,
+    /// Once the rate is known.
     room: Room,
     /// Bytes per second that left the queue when it was judged first, or when they had last grown.
     rate: Option<u64>,
@@ -153,7 +154,7 @@ impl Params {
             .clamp(self.mtu, MAX_TURN.max(self.mtu));
         let longest = target * TARGETS_PER_ROOM;
         self.room = Room {
-            memory: usize::try_from(service.carries_in(longest)).unwrap_or(usize::MAX).max(MIN_ROOM),
+            memory: usize::try_from(service.carries_in(longest)).unwrap_or(usize::MAX).max(MIN_MEMORY),
             bytes: service.carries_in(longest.max(MIN_QUEUE)).max(MIN_BYTES),
         };
         let known = *self.rate.get_or_insert(service.rate);

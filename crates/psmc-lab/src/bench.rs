@@ -64,6 +64,36 @@ enum BenchError {
     Report(#[from] ReportError),
 }
 
+impl BenchArgs {
+    /// What an earlier run of this scenario has left, if that is to be taken.
+    fn earlier(&self, name: &str, text: &str) -> Option<Results> {
+        let directory = self.keep.as_ref().filter(|_| self.resume && !self.print_scenario)?;
+        kept(&directory.join(name), text)
+    }
+
+    /// Prints a scenario, or has it carried out with the directory in which to leave things; `None` if it was printed.
+    fn attempt(
+        &self,
+        name: &str,
+        text: &str,
+        carry_out: impl FnOnce(&Scenario, Option<PathBuf>) -> Result<Results, BenchError>,
+    ) -> Result<Option<Results>, BenchError> {
+        if self.print_scenario {
+            return print(&format!("# {name}\n{text}\n")).map(|()| None).map_err(BenchError::Print);
+        }
+        let directory = self.keep.as_ref().map(|keep| keep.join(name));
+        if let Some(directory) = &directory {
+            keep(directory, text)?;
+        }
+        let scenario = Scenario::parse(text, Path::new(name)).map_err(BenchError::Scenario)?;
+        let results = carry_out(&scenario, directory.clone())?;
+        if let Some(directory) = directory {
+            report::write_json(&results, &directory.join("results.json"))?;
+        }
+        Ok(Some(results))
+    }
+}
+
 impl Bench {
     /// For so many scenarios, if that is known.
     pub(crate) fn new(args: &BenchArgs, total: Option<usize>) -> Self {
@@ -84,35 +114,6 @@ impl Bench {
     pub(crate) fn is_complete(&self) -> bool {
         self.failed == 0 && !self.interrupted
     }
-
-    /// What an earlier run of this scenario has left, if that is to be taken.
-    fn earlier(&self, name: &str, text: &str) -> Option<Results> {
-        let directory = self.args.keep.as_ref().filter(|_| self.args.resume && !self.args.print_scenario)?;
-        kept(&directory.join(name), text)
-    }
-
-    fn attempt(&self, name: &str, text: &str) -> Result<Option<Results>, BenchError> {
-        if self.args.print_scenario {
-            return print(&format!("# {name}\n{text}\n")).map(|()| None).map_err(BenchError::Print);
-        }
-        let directory = self.args.keep.as_ref().map(|keep| keep.join(name));
-        if let Some(directory) = &directory {
-            keep(directory, text)?;
-        }
-        let scenario = Scenario::parse(text, Path::new(name)).map_err(BenchError::Scenario)?;
-        let options = RunOptions { keep: directory.clone(), quiet: true, ..RunOptions::default() };
-        let results = run(&scenario, &options)?;
-        if let Some(directory) = directory {
-            report::write_json(&results, &directory.join("results.json"))?;
-        }
-        // One stream of which nothing arrives may be what an attack is about; if it is all of them, nothing works.
-        let errors = results.traffic.iter().filter(|stream| stream.bytes == 0);
-        let mut errors = errors.filter_map(|stream| Some((stream.name.clone(), stream.error.clone()?)));
-        match errors.next().filter(|_| results.traffic.iter().all(|stream| stream.bytes == 0)) {
-            Some((stream, error)) => Err(BenchError::Traffic { stream, error }),
-            None => Ok(Some(results)),
-        }
-    }
 }
 
 impl Runner for Bench {
@@ -124,11 +125,11 @@ impl Runner for Bench {
         let place = self.total.map_or_else(String::new, |total| format!("/{total}"));
         let number = self.started;
         let say = |what: &str| say(&format!("[{number}{place}] {name}: {what}"));
-        if let Some(results) = self.earlier(name, scenario) {
+        if let Some(results) = self.args.earlier(name, scenario) {
             say(&format!("{}, as it was kept", summary(&results)));
             return Some(results);
         }
-        match self.attempt(name, scenario) {
+        match self.args.attempt(name, scenario, run_for_real) {
             Ok(results) => {
                 if let Some(results) = &results {
                     say(&summary(results));
@@ -142,6 +143,17 @@ impl Runner for Bench {
                 None
             }
         }
+    }
+}
+
+fn run_for_real(scenario: &Scenario, keep: Option<PathBuf>) -> Result<Results, BenchError> {
+    let results = run(scenario, &RunOptions { keep, quiet: true, ..RunOptions::default() })?;
+    // One stream of which nothing arrives may be what an attack is about; if it is all of them, nothing works.
+    let errors = results.traffic.iter().filter(|stream| stream.bytes == 0);
+    let mut errors = errors.filter_map(|stream| Some((stream.name.clone(), stream.error.clone()?)));
+    match errors.next().filter(|_| results.traffic.iter().all(|stream| stream.bytes == 0)) {
+        Some((stream, error)) => Err(BenchError::Traffic { stream, error }),
+        None => Ok(results),
     }
 }
 

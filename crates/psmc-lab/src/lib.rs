@@ -23,6 +23,7 @@ pub mod clean;
 pub mod cli;
 pub mod emulator;
 mod experiment;
+mod headers;
 mod matrix;
 pub mod measure;
 pub mod report;

@@ -6,13 +6,11 @@
 use std::fmt::{Display, Write};
 
 use super::Setup;
+use crate::headers;
 use crate::results::{Results, Sample, TrafficResult};
 
 /// Bytes of a full-size packet in the tunnel, whose MTU is the default one.
 const INNER: u32 = 1400;
-
-/// Bytes that the tunnel adds to it over IPv4: headers of IP and UDP and its own, timestamp, frame and tag.
-const OUTER: u32 = 67;
 
 /// Payload of a datagram that makes a full-size packet.
 const UDP_PAYLOAD: u32 = 1372;
@@ -30,7 +28,7 @@ pub(super) fn raised(bits: u64) -> u64 {
 
 /// The same for a tunnel whose datagrams carry so many bytes more.
 pub(super) fn raised_by(more: u32, bits: u64) -> u64 {
-    bits * u64::from(INNER + OUTER + more) / u64::from(INNER)
+    bits * u64::from(INNER + headers::TUNNEL + more) / u64::from(INNER)
 }
 
 /// A link, the same in both directions.

@@ -1,6 +1,7 @@
 //! The pairs of paths that everything is measured on.
 
 use super::way::Inner;
+use crate::headers;
 
 /// Two paths between two sites.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,9 +54,9 @@ impl Path {
     /// The most that a tunnel can get of such a flow over it, in Mbit/s of payload: its rate without all headers, and
     /// without what gets lost, which took its share of the rate.
     pub(crate) fn capacity_mbps(self, inner: Inner) -> f64 {
-        let payload = PACKET_BYTES - TUNNEL_HEADERS - inner.headers();
+        let payload = headers::PACKET - headers::TUNNEL - inner.headers();
         let arrives = 1.0 - self.loss_percent / 100.0;
-        f64::from(self.mbps) * arrives * f64::from(payload) / f64::from(PACKET_BYTES)
+        f64::from(self.mbps) * arrives * f64::from(payload) / f64::from(headers::PACKET)
     }
 
     /// The settings of its link, as a scenario takes them.
@@ -101,11 +102,7 @@ const fn alike(name: &'static str, path: Path) -> Profile {
 }
 
 /// The packets that fill queues are full-size ones.
-const PACKET_BYTES: u32 = 1500;
-const PACKET_BITS: u32 = PACKET_BYTES * 8;
-
-/// What the tunnel puts before and behind a full-size inner packet, with UDP over IPv4 (`docs/PROTOCOL.md`, 5.6).
-const TUNNEL_HEADERS: u32 = 67;
+const PACKET_BITS: u32 = headers::PACKET * 8;
 
 /// A bandwidth-delay product of a slow or near path is less than one burst of a sender with segmentation offload.
 const LEAST_QUEUE: u32 = 64;

@@ -2,6 +2,8 @@
 
 use clap::ValueEnum;
 
+use crate::headers;
+
 /// What carries the inner flow from one site to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Way {
@@ -96,12 +98,12 @@ impl Inner {
         }
     }
 
-    /// Bytes of headers in each of its full-size packets, from IPv4's on: TCP's with timestamps; QUIC's with UDP's, a connection
+    /// Bytes of headers in each of its full-size packets, from IPv4's on: TCP's; QUIC's with UDP's, a connection
     /// id of 8 bytes, the head of a STREAM frame and the tag, some of which vary by a few bytes.
     pub(super) fn headers(self) -> u32 {
         match self {
-            Self::Cubic | Self::Bbr => 20 + 32,
-            Self::Quic => 20 + 8 + 12 + 8 + 16,
+            Self::Cubic | Self::Bbr => headers::TCP,
+            Self::Quic => headers::UDP + 12 + 8 + 16,
         }
     }
 

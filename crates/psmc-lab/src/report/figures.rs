@@ -55,7 +55,7 @@ fn latency(results: &Results) -> Figure {
     let measured = results.traffic.iter().filter_map(|stream| Some((stream, stream.latency.as_ref()?)));
     let largest = measured.clone().map(|(_, latency)| latency.max_ms).fold(0.0, f64::max);
     let label = |stream: &TrafficResult| format!("{} ({})", stream.name, stream.kind);
-    let lines = measured.map(|(stream, latency)| line(&label(stream), cumulated(&latency.samples_ms)));
+    let lines = measured.map(|(stream, latency)| line(&label(stream), distribution(&latency.samples_ms)));
     Figure {
         title: format!("{}: distribution of latencies", results.scenario),
         axes: ["latency (ms)", "share of the values at most as large (%)"],
@@ -169,9 +169,12 @@ fn peaks(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.chunks(neighbours).filter_map(highest).collect()
 }
 
+fn distribution(samples: &[Sample]) -> Vec<(f64, f64)> {
+    cumulated(samples.iter().map(|sample| sample.value).collect())
+}
+
 /// The distribution function, in percent, at so many quantiles that the eye misses nothing.
-fn cumulated(samples: &[Sample]) -> Vec<(f64, f64)> {
-    let mut values: Vec<f64> = samples.iter().map(|sample| sample.value).collect();
+fn cumulated(mut values: Vec<f64>) -> Vec<(f64, f64)> {
     values.sort_by(f64::total_cmp);
     let stride = values.len().div_ceil(MOST_POINTS).max(1);
     let share = |index: usize| (index + 1) as f64 / values.len() as f64 * 100.0;

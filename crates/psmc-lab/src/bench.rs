@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -13,6 +14,7 @@ use crate::report::{self, ReportError};
 use crate::results::Results;
 use crate::run::{RunError, RunOptions, run};
 use crate::scenario::Scenario;
+use crate::sim::{SimError, simulate};
 
 /// Runs scenarios, and tells its user about those that it cannot run.
 pub(crate) trait Runner {
@@ -54,6 +56,10 @@ enum BenchError {
     Scenario(ConfigError),
     #[error(transparent)]
     Run(#[from] RunError),
+    #[error(transparent)]
+    Simulation(#[from] SimError),
+    #[error("the simulation panicked")]
+    Panic,
     #[error("{stream} ended early: {error}")]
     Traffic { stream: String, error: String },
     #[error("cannot print the scenario")]
@@ -64,7 +70,18 @@ enum BenchError {
     Report(#[from] ReportError),
 }
 
+/// Simulates scenarios, and tells its user about those that it cannot simulate. There can be several at once.
+#[derive(Debug)]
+pub(crate) struct Simulation<'a> {
+    args: &'a BenchArgs,
+}
+
 impl BenchArgs {
+    /// Where things are left.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        self.keep.as_deref()
+    }
+
     /// What an earlier run of this scenario has left, if that is to be taken.
     fn earlier(&self, name: &str, text: &str) -> Option<Results> {
         let directory = self.keep.as_ref().filter(|_| self.resume && !self.print_scenario)?;
@@ -146,6 +163,28 @@ impl Runner for Bench {
     }
 }
 
+impl<'a> Simulation<'a> {
+    pub(crate) fn new(args: &'a BenchArgs) -> Self {
+        Self { args }
+    }
+}
+
+impl Runner for Simulation<'_> {
+    fn run(&mut self, name: &str, scenario: &str) -> Option<Results> {
+        let earlier = self.args.earlier(name, scenario);
+        let results = earlier.map_or_else(|| self.args.attempt(name, scenario, simulated), |it| Ok(Some(it)));
+        results.unwrap_or_else(|error| {
+            say(&format!("{name}: failed: {}", error_chain(&error)));
+            None
+        })
+    }
+}
+
+/// A bug that one network of a thousand shows must not take the others' results away, and must say which one it was.
+fn simulated(scenario: &Scenario, _: Option<PathBuf>) -> Result<Results, BenchError> {
+    catch_unwind(AssertUnwindSafe(|| simulate(scenario))).map_err(|_| BenchError::Panic)?.map_err(Into::into)
+}
+
 fn run_for_real(scenario: &Scenario, keep: Option<PathBuf>) -> Result<Results, BenchError> {
     let results = run(scenario, &RunOptions { keep, quiet: true, ..RunOptions::default() })?;
     // One stream of which nothing arrives may be what an attack is about; if it is all of them, nothing works.
@@ -188,7 +227,7 @@ fn summary(results: &Results) -> String {
 }
 
 /// Shows progress. If standard error is gone there is nobody left to tell.
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     drop(writeln!(io::stderr(), "{text}"));
 }
 

@@ -26,6 +26,7 @@ mod experiment;
 mod headers;
 mod matrix;
 pub mod measure;
+mod networks;
 pub mod report;
 pub mod results;
 pub mod run;

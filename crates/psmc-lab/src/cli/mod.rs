@@ -5,6 +5,7 @@ mod check;
 mod clean;
 mod experiment;
 mod matrix;
+mod networks;
 pub(crate) mod output;
 mod run;
 mod sim;
@@ -48,6 +49,8 @@ enum Command {
     Clean,
     /// Measure one flow over two paths on ten profiles: through the tunnel, by each path alone, by MPTCP
     Matrix(matrix::Args),
+    /// Measure one flow over many networks, drawn by chance or recorded: through the tunnel, and over the best link alone
+    Networks(networks::Args),
     /// Reproduce a table or a figure of the documents that PSMC comes from
     Experiment(experiment::Args),
 }
@@ -88,6 +91,7 @@ fn execute(lab: Lab) -> Result<ExitCode, CliError> {
         Command::Sim(args) => sim::run(&args),
         Command::Clean => clean::run(),
         Command::Matrix(args) => matrix::run(&args),
+        Command::Networks(args) => networks::run(&args),
         Command::Experiment(args) => experiment::run(&args),
     }
 }

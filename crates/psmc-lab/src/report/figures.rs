@@ -174,7 +174,7 @@ fn distribution(samples: &[Sample]) -> Vec<(f64, f64)> {
 }
 
 /// The distribution function, in percent, at so many quantiles that the eye misses nothing.
-fn cumulated(mut values: Vec<f64>) -> Vec<(f64, f64)> {
+pub(crate) fn cumulated(mut values: Vec<f64>) -> Vec<(f64, f64)> {
     values.sort_by(f64::total_cmp);
     let stride = values.len().div_ceil(MOST_POINTS).max(1);
     let share = |index: usize| (index + 1) as f64 / values.len() as f64 * 100.0;

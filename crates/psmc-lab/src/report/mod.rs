@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::cli::output;
 use crate::results::Results;
 
+pub(crate) use figures::cumulated;
 pub use table::table;
 
 /// Why a report could not be written.

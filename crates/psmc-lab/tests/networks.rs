@@ -60,11 +60,11 @@ fn networks_are_simulated_written_and_compared() {
         }
         assert!(number(entry, "ping_p99_ms") >= number(entry, "nearest_ms"), "{entry}");
     }
-    assert!(fs::read_to_string(&plot).unwrap().contains("2 random networks"));
+    assert!(fs::read_to_string(&plot).unwrap().contains("random networks, 2 of them"));
     // The same comes of the same.
     let output = networks(&[&what[..], &["--against", json]].concat());
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("against flow: 2 networks") && text.contains("1.0000"), "{text}");
+    assert!(text.contains("against flow, which has 2 of them") && text.contains("1.0000"), "{text}");
     let output = networks(&["--seeds", "1", "--seconds", "3", "--against", json]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(String::from_utf8(output.stderr).unwrap().contains("cannot be compared"));

@@ -58,8 +58,10 @@ impl Report<'_> {
         ];
         if let Some((name, other)) = self.other {
             let comparison = Comparison::of(other, self.record);
-            sections
-                .push((format!("against {name}: {} networks", comparison.len()), comparison.distribution()));
+            sections.push((
+                format!("against {name}, which has {} of them", comparison.len()),
+                comparison.distribution(),
+            ));
             sections.push(("the least and the most of what they had".to_owned(), comparison.extremes()));
         }
         sections
@@ -104,7 +106,7 @@ fn title(record: &Record) -> String {
     let what =
         if record.is_flood() { "a flood of UDP" } else { &format!("one flow of TCP ({})", record.flow) };
     let how = if record.real { "real packets" } else { "simulated" };
-    format!("{} {}: {what} for {} s, {how}", record.networks.len(), record.source, record.seconds)
+    format!("{}, {} of them: {what} for {} s, {how}", record.source, record.networks.len(), record.seconds)
 }
 
 /// The distributions of the ratios that there are, as far as the axis reaches.
@@ -161,7 +163,7 @@ const GOODPUT: [(&str, Value); 4] = [
     ("of the best link alone", Entry::of_alone),
     ("of the sum of the links", |network| Some(network.of_sum())),
     ("of one link with all rates", Entry::of_one),
-    ("of the best link alone, with the tunnel's headers", |network| network.one_mbps.and(network.gain())),
+    ("gain over the best link alone", |network| network.one_mbps.and(network.gain())),
 ];
 
 const PING_HEADER: ([&str; 7], [f64; 6]) = (

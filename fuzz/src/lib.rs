@@ -72,6 +72,9 @@ pub fn relay(mut bytes: &[u8]) {
             return;
         };
         bytes = rest;
+        // What cannot be read is answered all the same, if it is a request.
+        let request = relay::Message::request_of(body);
+        assert_ne!(request, Some(relay::RequestId::CONNECTION));
         let Ok(message) = relay::Message::decode(body) else {
             return;
         };

@@ -21,7 +21,7 @@ use crate::local::ControlSocket;
 use crate::seat::{Seat, Standby, Standing, Term};
 use crate::signal::{Door, known_keys, serve};
 use crate::store::StoreError;
-use crate::suricata;
+use crate::suricata::{self, Eve};
 
 /// Connections whose handshakes are done and that wait to be served.
 const MAX_ACCEPTED: usize = 64;
@@ -67,7 +67,7 @@ async fn work(config: Arc<Config>, file: &Path) -> Result<(), DaemonError> {
     let mut tasks = JoinSet::new();
     let (inputs, mut received) = mpsc::channel(MAX_WAITING);
     let handshakes = Arc::new(Counters::default());
-    let (standing, watched) = watch::channel(Standing::StandsBy { leader: None });
+    let (standing, watched) = watch::channel(Standing::StandsBy { leader: None, trouble: None });
 
     let address = config.listen.socket_addr();
     let allowed = AllowedKeys::default();
@@ -81,12 +81,21 @@ async fn work(config: Arc<Config>, file: &Path) -> Result<(), DaemonError> {
     tasks.spawn(serve(door, accepted));
     let socket = ControlSocket::bind(config.control_socket.as_path(), inputs.clone(), seat.store())?;
     tasks.spawn(socket.serve());
-    listen_to_others(&configs, &inputs, &mut tasks).await?;
+    let eve = Eve::of(&config);
+    listen_to_others(&configs, &inputs, &eve, &mut tasks).await?;
     let hangups = on_signal(SignalKind::hangup())?;
     tasks.spawn(reload_at(hangups, file.to_owned(), current, allowed, inputs.clone()));
     tracing::info!(name = %config.name, %address, "the coordinator is up");
-    let program =
-        Program { config: configs, seat, standing, watched, handshakes, inputs, started: Instant::now() };
+    let program = Program {
+        config: configs,
+        seat,
+        standing,
+        watched,
+        handshakes,
+        eve,
+        inputs,
+        started: Instant::now(),
+    };
     let mut term = None;
     tokio::select! {
         ended = program.run(&mut received, &mut term) => ended?,
@@ -106,6 +115,7 @@ struct Program {
     standing: watch::Sender<Standing>,
     watched: watch::Receiver<Standing>,
     handshakes: Arc<Counters>,
+    eve: Eve,
     inputs: mpsc::Sender<Input>,
     started: Instant,
 }
@@ -121,6 +131,7 @@ impl Program {
             name: self.config.borrow().name.to_string(),
             started: self.started,
             handshakes: &self.handshakes,
+            eve: &self.eve,
             standing: self.watched.clone(),
         };
         loop {
@@ -137,7 +148,7 @@ impl Program {
                     End::Deposed => tracing::warn!("another coordinator leads"),
                 }
             }
-            self.standing.send_replace(Standing::StandsBy { leader: None });
+            self.standing.send_replace(Standing::StandsBy { leader: None, trouble: None });
             if let Some(term) = term.take() {
                 term.resign().await;
             }
@@ -148,8 +159,8 @@ impl Program {
     async fn lead(&self, received: &mut mpsc::Receiver<Input>) -> Result<End, StoreError> {
         let config = self.config.borrow().clone();
         tracing::info!(name = %config.name, "leads");
-        let (store, handshakes) = (self.seat.store(), self.handshakes.clone());
-        match Engine::start(config, store, handshakes, self.started, &self.inputs).await {
+        let (store, observed) = (self.seat.store(), (self.handshakes.clone(), self.eve.clone()));
+        match Engine::start(config, store, observed, self.started, &self.inputs).await {
             Ok(engine) => Ok(engine.run(received).await),
             Err(StoreError::Deposed) => Ok(End::Deposed),
             Err(error) => Err(error),
@@ -161,6 +172,7 @@ impl Program {
 async fn listen_to_others(
     configs: &watch::Receiver<Arc<Config>>,
     engine: &mpsc::Sender<Input>,
+    eve: &Eve,
     tasks: &mut JoinSet<()>,
 ) -> Result<(), HttpError> {
     let config = configs.borrow().clone();
@@ -172,7 +184,7 @@ async fn listen_to_others(
         tasks.spawn(http::serve(address, Metrics { engine: engine.clone() }).await?);
     }
     if let Some(path) = &config.eve_file {
-        tasks.spawn(suricata::follow(path.clone(), configs.clone(), engine.clone()));
+        tasks.spawn(suricata::follow(path.clone(), eve.clone(), configs.clone(), engine.clone()));
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ pub mod seat;
 pub mod signal;
 pub mod status;
 pub mod store;
-mod suricata;
+pub mod suricata;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

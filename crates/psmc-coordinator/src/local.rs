@@ -16,7 +16,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
-use crate::engine::{Input, Order};
+use crate::engine::{Input, Order, OrderError};
 use crate::status::Status;
 use crate::store::{Event, Store};
 
@@ -67,6 +67,20 @@ pub enum Request {
         kind: AlertKind,
         /// What was measured.
         measured: Measured,
+        /// For how many seconds it counts unless it is renewed; as the configuration says, if that is `None`.
+        #[serde(default)]
+        lasts: Option<u64>,
+    },
+    /// To have one go on.
+    Renew {
+        /// Who has raised it.
+        source: String,
+        /// Its identifier.
+        id: String,
+        /// The service.
+        service: String,
+        /// For how many seconds it counts unless it is renewed again, as above.
+        lasts: Option<u64>,
     },
     /// To clear one.
     Clear {
@@ -109,6 +123,8 @@ pub enum Answer {
     },
     /// It is done, and kept.
     Done,
+    /// There is no such alert that could go on: it was cleared, or has lapsed.
+    NotOpen,
     /// It is not done, and why.
     Refused {
         /// Why, for people.
@@ -183,9 +199,14 @@ async fn carry_out(request: Request, engine: &mpsc::Sender<Input>, store: &dyn S
             Ok(events) => Answer::Events { events },
             Err(error) => Answer::Refused { reason: crate::error_chain(&error) },
         },
-        Request::Alert { source, id, service, kind, measured } => {
+        Request::Alert { source, id, service, kind, measured, lasts } => {
             let alert = Alert { id, service, target: None, kind, measured, usual: Measured::default() };
-            order(Order::Alert { source, alert: Box::new(alert), lasts: None }, engine).await
+            let lasts = lasts.map(Duration::from_secs);
+            order(Order::Alert { source, alert: Box::new(alert), lasts }, engine).await
+        }
+        Request::Renew { source, id, service, lasts } => {
+            let lasts = lasts.map(Duration::from_secs);
+            order(Order::Renew { source, id, service, lasts }, engine).await
         }
         Request::Clear { source, id, service } => order(Order::Clear { source, id, service }, engine).await,
         Request::Prepare { service } => order(Order::Prepare { service }, engine).await,
@@ -201,6 +222,7 @@ async fn order(order: Order, engine: &mpsc::Sender<Input>) -> Answer {
     }
     match result.await {
         Ok(Ok(())) => Answer::Done,
+        Ok(Err(OrderError::NotOpen(_))) => Answer::NotOpen,
         Ok(Err(error)) => Answer::Refused { reason: error.to_string() },
         Err(_) => ended(),
     }
@@ -246,6 +268,6 @@ pub fn ask(path: &Path, request: &Request) -> Result<Answer, AskError> {
     stream.take(MAX_ANSWER).read_to_end(&mut answer)?;
     match serde_json::from_slice(&answer)? {
         Answer::Refused { reason } => Err(AskError::Refused(reason)),
-        answer @ (Answer::Status(_) | Answer::Events { .. } | Answer::Done) => Ok(answer),
+        answer @ (Answer::Status(_) | Answer::Events { .. } | Answer::Done | Answer::NotOpen) => Ok(answer),
     }
 }

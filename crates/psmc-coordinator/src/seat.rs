@@ -11,6 +11,7 @@ use crate::config::{Config, StoreAddress};
 use crate::engine::{Input, OrderError, not_leading};
 use crate::status::Status;
 use crate::store::{Candidate, Etcd, Lead, Sqlite, Store, StoreError};
+use crate::suricata::Eve;
 
 /// Whether this coordinator decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub enum Standing {
     StandsBy {
         /// Who does, if that is known.
         leader: Option<String>,
+        /// What keeps this coordinator from leading, if that is not another one.
+        trouble: Option<String>,
     },
 }
 
@@ -30,7 +33,7 @@ impl Standing {
     pub fn refusal(&self) -> Option<String> {
         match self {
             Self::Leads => None,
-            Self::StandsBy { leader } => Some(not_leading(leader.as_deref())),
+            Self::StandsBy { leader, trouble } => Some(not_leading(leader.as_deref(), trouble.as_deref())),
         }
     }
 }
@@ -80,11 +83,14 @@ impl Seat {
         let lead = match self {
             Self::Alone(_) => None,
             Self::Shared(store, candidate) => {
-                let (tell, mut told) = watch::channel(None);
+                let (tell, mut told) = watch::channel(Ok(None));
                 let pass_on = async {
                     loop {
-                        let leader = told.borrow_and_update().clone();
-                        standing.send_replace(Standing::StandsBy { leader });
+                        let (leader, trouble) = match told.borrow_and_update().clone() {
+                            Ok(leader) => (leader, None),
+                            Err(trouble) => (None, Some(trouble)),
+                        };
+                        standing.send_replace(Standing::StandsBy { leader, trouble });
                         if told.changed().await.is_err() {
                             return std::future::pending().await;
                         }
@@ -126,6 +132,8 @@ pub struct Standby<'a> {
     pub started: Instant,
     /// How handshakes ended.
     pub handshakes: &'a Counters,
+    /// How it goes with Suricata's events.
+    pub eve: &'a Eve,
     /// Who decides.
     pub standing: watch::Receiver<Standing>,
 }
@@ -139,20 +147,23 @@ impl Standby<'_> {
     }
 
     fn answer(&self, input: Input) {
-        let leader = match &*self.standing.borrow() {
-            Standing::StandsBy { leader } => leader.clone(),
-            Standing::Leads => None,
+        let (leader, trouble) = match &*self.standing.borrow() {
+            Standing::StandsBy { leader, trouble } => (leader.clone(), trouble.clone()),
+            Standing::Leads => (None, None),
         };
+        let why = not_leading(leader.as_deref(), trouble.as_deref());
         // Sending fails only for those who do not wait any more.
         match input {
-            Input::Order { done, .. } => drop(done.send(Err(OrderError::NotLeading(leader)))),
+            Input::Order { done, .. } => drop(done.send(Err(OrderError::NotLeading(why)))),
             Input::Status(asker) => {
                 let up = self.started.elapsed();
-                drop(asker.send(Status::of_standby(self.name.clone(), leader, up, self.handshakes)));
+                let status =
+                    Status::of_standby(self.name.clone(), leader, up, self.handshakes, self.eve.status());
+                drop(asker.send(Status { not_kept: trouble, ..status }));
             }
             // It was let in at the end of a term.
             Input::Joined(joined) => {
-                drop(joined.outgoing.try_send(Message::Refused { reason: not_leading(leader.as_deref()) }));
+                drop(joined.outgoing.try_send(Message::Refused { reason: why }));
             }
             // The rest of a term, or what the next one begins with anyway.
             Input::Said { .. }

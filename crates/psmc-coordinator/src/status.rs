@@ -28,6 +28,12 @@ pub struct Status {
     pub clients: usize,
     /// Clients that are told nothing.
     pub blocked: Vec<String>,
+    /// Why what happens cannot be kept, if it cannot.
+    #[serde(default)]
+    pub not_kept: Option<String>,
+    /// How it goes with Suricata's events, if they are followed.
+    #[serde(default)]
+    pub suricata: Option<EveStatus>,
     /// What it has done.
     pub counts: Counts,
     /// How connections of gateways and clients ended up.
@@ -41,7 +47,13 @@ pub struct Status {
 impl Status {
     /// What there is to know of a coordinator that stands by, which knows nothing of relays and services.
     #[must_use]
-    pub fn of_standby(name: String, leader: Option<String>, up: Duration, handshakes: &Counters) -> Self {
+    pub fn of_standby(
+        name: String,
+        leader: Option<String>,
+        up: Duration,
+        handshakes: &Counters,
+        suricata: Option<EveStatus>,
+    ) -> Self {
         Self {
             name,
             uptime_s: up.as_secs(),
@@ -50,6 +62,8 @@ impl Status {
             gateways: 0,
             clients: 0,
             blocked: Vec::new(),
+            not_kept: None,
+            suricata,
             counts: Counts::default(),
             handshakes: Handshakes::of(handshakes),
             relays: Vec::new(),
@@ -73,6 +87,23 @@ pub struct Counts {
     pub relays_reported: u64,
     /// Updates that a name server did not take.
     pub publish_failures: u64,
+}
+
+/// How it goes with the file to which Suricata writes events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EveStatus {
+    /// The file.
+    pub file: String,
+    /// Why nothing is read from it, if that is so.
+    pub error: Option<String>,
+    /// Lines that were read.
+    pub lines: u64,
+    /// Of these, alerts about services.
+    pub alerts: u64,
+    /// Lines that are no JSON, or too long.
+    pub unreadable: u64,
+    /// How often another file has had the name.
+    pub rotations: u64,
 }
 
 /// How connections ended up.

@@ -81,19 +81,34 @@ where
     F: Future<Output = Option<Metrics>> + Send,
 {
     let head = read_head(&mut client).await?;
-    let (code, body) = if head.starts_with(b"GET /metrics ") {
-        let metrics = report().await.ok_or(io::ErrorKind::NotConnected)?;
-        ("200 OK", metrics.text)
-    } else {
-        ("404 Not Found", "metrics are at /metrics\n".to_owned())
+    let (method, target) = request(&head);
+    let (code, body) = match (target, method) {
+        (b"/metrics", b"GET" | b"HEAD") => {
+            let metrics = report().await.ok_or(io::ErrorKind::NotConnected)?;
+            ("200 OK", metrics.text)
+        }
+        // RFC 9110, section 15.5.6.
+        (b"/metrics", _) => {
+            ("405 Method Not Allowed\r\nAllow: GET, HEAD", "this takes GET, HEAD only\n".to_owned())
+        }
+        _ => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
     };
     let length = body.len();
+    // Who asks for the head gets what it would be, without the body (RFC 9110, section 9.3.2).
+    let body = if method == b"HEAD" { "" } else { &body };
     let answer = format!(
         "HTTP/1.1 {code}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {length}\r\n\
          Connection: close\r\n\r\n{body}"
     );
     client.write_all(answer.as_bytes()).await?;
     client.shutdown().await
+}
+
+/// The method of a request, and the path of its target, without a query.
+fn request(head: &[u8]) -> (&[u8], &[u8]) {
+    let mut words = head.split(|byte| *byte == b' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    (method, target.split(|byte| *byte == b'?').next().unwrap_or_default())
 }
 
 /// Reads to the empty line; what follows it is no concern of ours.
@@ -201,14 +216,20 @@ mod tests {
         let address = free.local_addr().unwrap();
         drop(free);
         tokio::spawn(serve(address, report).await.unwrap());
-        let ask = async |path: &str| {
+        let ask = async |request: &str| {
             let mut client = TcpStream::connect(address).await.unwrap();
-            client.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
+            client.write_all(format!("{request} HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
             let mut answer = String::new();
             client.read_to_string(&mut answer).await.unwrap();
             answer
         };
-        assert!(ask("/metrics").await.ends_with("psmc_up 1\n"));
-        assert!(ask("/").await.starts_with("HTTP/1.1 404 "));
+        let whole = ask("GET /metrics").await;
+        assert!(whole.ends_with("psmc_up 1\n"));
+        assert_eq!(ask("GET /metrics?x=1").await, whole);
+        let head = ask("HEAD /metrics").await;
+        assert!(whole.starts_with(&head) && head.ends_with("\r\n\r\n"), "{head}");
+        let other = ask("POST /metrics").await;
+        assert!(other.starts_with("HTTP/1.1 405 ") && other.contains("\r\nAllow: GET, HEAD\r\n"), "{other}");
+        assert!(ask("GET /").await.starts_with("HTTP/1.1 404 "));
     }
 }

@@ -82,6 +82,12 @@ pub(super) enum Command {
         /// What it is about
         #[arg(long)]
         kind: Option<Kind>,
+        /// For how long it counts unless it is renewed [default: as the configuration says]
+        #[arg(long, value_name = "SECONDS", conflicts_with = "clear", value_parser = clap::value_parser!(u64).range(1..=604_800))]
+        lasts: Option<u64>,
+        /// Go on renewing it for as long as this process runs, and nobody clears it
+        #[arg(long = "while", value_name = "PID", conflicts_with = "clear")]
+        process: Option<u32>,
         #[command(flatten)]
         measured: Rates,
     },

@@ -1,6 +1,7 @@
 //! The command line of `psmc-coordinator`.
 
 mod args;
+mod renew;
 mod text;
 
 use std::io::{self, Write};
@@ -31,6 +32,8 @@ enum CliError {
     Ask(#[from] AskError),
     #[error("there is not one coordinator in {RUN_DIR}, but {0}: say which by --socket PATH")]
     WhichSocket(usize),
+    #[error(transparent)]
+    Process(#[from] renew::NoProcess),
     #[error(transparent)]
     Log(#[from] LogError),
     #[error("cannot print the result")]
@@ -68,11 +71,15 @@ fn run(args: Args) -> Result<(), CliError> {
     match command {
         Command::Check { file } => {
             let config = Config::load(&file)?;
-            print(&format!("{} is right. It means:\n\n{}", file.display(), config.summary()))
+            print(&format!("{} is right. It means:\n\n{}", file.display(), config.summary()))?;
+            for warning in config.warnings() {
+                print(&format!("\nwarning: {warning}\n"))?;
+            }
+            Ok(())
         }
         Command::Status { socket, json } => show(&socket, &Request::Status, json),
         Command::Events { socket, json, count } => show(&socket, &Request::Events { count }, json),
-        Command::Alert { socket, service, clear, id, source, kind, measured } => {
+        Command::Alert { socket, service, clear, id, source, kind, lasts, process, measured } => {
             let source = source.unwrap_or_else(|| BY_HAND.to_owned());
             let id = id.unwrap_or_else(|| BY_HAND.to_owned());
             let request = if clear {
@@ -86,9 +93,13 @@ fn run(args: Args) -> Result<(), CliError> {
                     service,
                     kind: kind.map_or(AlertKind::Other, Into::into),
                     measured,
+                    lasts,
                 }
             };
-            show(&socket, &request, false)
+            match process {
+                Some(process) => Ok(renew::keep(&path_of(&socket)?, &request, process)?),
+                None => show(&socket, &request, false),
+            }
         }
         Command::Prepare { socket, service } => show(&socket, &Request::Prepare { service }, false),
         Command::Withdraw { socket, service } => show(&socket, &Request::Withdraw { service }, false),
@@ -114,7 +125,7 @@ fn show(socket: &Socket, request: &Request, json: bool) -> Result<(), CliError> 
         }
         (Answer::Status(status), false) => text::status(status),
         (Answer::Events { events }, false) => text::events(events),
-        (Answer::Done | Answer::Refused { .. }, _) => String::new(),
+        (Answer::Done | Answer::NotOpen | Answer::Refused { .. }, _) => String::new(),
     };
     print(&text)
 }

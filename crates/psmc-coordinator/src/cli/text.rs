@@ -2,15 +2,19 @@
 
 use std::fmt::Write as _;
 
-use crate::mitigation::Moment;
-use crate::status::{RelayStatus, ServiceStatus, Status};
+use crate::mitigation::{Moment, OpenAlert};
+use crate::status::{EveStatus, RelayStatus, ServiceStatus, Status};
 use crate::store::Event;
 
 /// How things are.
 pub(super) fn status(status: &Status) -> String {
     if !status.leads {
         let leader = status.leader.as_deref().unwrap_or("nobody");
-        return format!("coordinator {}, up {} s: stands by, {leader} leads\n", status.name, status.uptime_s);
+        let trouble =
+            status.not_kept.as_ref().map_or_else(String::new, |why| format!("cannot lead: {why}\n"));
+        let suricata = status.suricata.as_ref().map_or_else(String::new, of_suricata);
+        let (name, up) = (&status.name, status.uptime_s);
+        return format!("coordinator {name}, up {up} s: stands by, {leader} leads\n{trouble}{suricata}");
     }
     let (counts, handshakes) = (&status.counts, &status.handshakes);
     let mut text = format!(
@@ -28,13 +32,27 @@ pub(super) fn status(status: &Status) -> String {
         counts.refused,
         handshakes.failed + handshakes.timed_out + handshakes.evicted + handshakes.overflowed,
     );
+    // Writing to a string does not fail.
+    if let Some(why) = &status.not_kept {
+        let _ = writeln!(text, "what happens is not kept, and may be forgotten: {why}");
+    }
+    text.push_str(&status.suricata.as_ref().map_or_else(String::new, of_suricata));
     if !status.blocked.is_empty() {
-        // Writing to a string does not fail.
         let _ = writeln!(text, "blocked: {}", status.blocked.join(", "));
     }
     status.relays.iter().for_each(|relay| text.push_str(&of_relay(relay)));
     status.services.iter().for_each(|service| text.push_str(&of_service(service)));
     text
+}
+
+fn of_suricata(eve: &EveStatus) -> String {
+    let EveStatus { file, lines, alerts, unreadable, rotations, error } = eve;
+    let state = error.as_ref().map_or_else(
+        || format!("{alerts} alerts about services in {lines} lines of {file}, rotated {rotations} times"),
+        |error| format!("no alerts are taken: {error}"),
+    );
+    let unreadable = if *unreadable > 0 { format!("; {unreadable} lines were none") } else { String::new() };
+    format!("suricata: {state}{unreadable}\n")
 }
 
 fn of_relay(relay: &RelayStatus) -> String {
@@ -51,7 +69,13 @@ fn of_service(service: &ServiceStatus) -> String {
     let gateway = if service.gateway_connected { "" } else { ", its gateway is not connected" };
     let mut text = format!("service {}: {:?}{gateway}\n", service.name, service.stage);
     for open in &service.alerts {
-        let _ = writeln!(text, "  alert {} of {}: {:?}", open.alert.id, open.source, open.alert.kind);
+        let left = crate::now().until(open.until).as_secs();
+        let OpenAlert { source, alert, lasts_s, .. } = open;
+        let (id, kind) = (&alert.id, alert.kind);
+        let _ = writeln!(
+            text,
+            "  alert {id} of {source}: {kind:?}, lapses in {left} s unless it is renewed, for {lasts_s} s each time"
+        );
     }
     for (group, relays) in &service.relays {
         let of = |relay: &String| {

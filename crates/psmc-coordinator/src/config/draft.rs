@@ -6,19 +6,21 @@ use std::ops::Range;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use psmc_net::keys::PrivateKey;
 use psmc_toml::{
-    Complaint, FilePath, KeyFile, Listen, Name, Section, SocketPath, Source, ValueError, describe,
+    Complaint, FilePath, KeyFile, Listen, Name, Section, SocketPath, Source, ValueError, Whole, describe,
     read_key_file, remedy_for,
 };
 use toml::Spanned;
 use toml::de::DeTable;
 
 use super::value::LocalAddress;
-use super::{Config, EVERYONE, Group, Hook, StoreAddress, etcd, people, service};
+use super::{Config, EVERYONE, Group, Hook, Leases, StoreAddress, etcd, people, service};
 
-const FILE_KEYS: &[&str] = &["coordinator", "etcd", "suricata", "relay", "group", "client", "service"];
+const FILE_KEYS: &[&str] =
+    &["coordinator", "etcd", "suricata", "leases", "relay", "group", "client", "service"];
 
 const COORDINATOR_KEYS: &[&str] =
     &["name", "private_key_file", "listen", "store", "hook", "hook_token_file", "metrics", "control_socket"];
@@ -53,6 +55,10 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
         Some((place, table)) => Some(eve_file(place, table, source, out)?),
         None => None,
     };
+    let leases = match file.table("leases", out) {
+        Some((place, table)) => leases(place, table, out),
+        None => LEASES,
+    };
     let etcd_tls = match file.table("etcd", out) {
         Some((place, table)) => Some(etcd::tls(place, table, source, out)?),
         None => None,
@@ -81,12 +87,36 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
         metrics,
         control_socket: socket.or_else(|| format!("{RUN_DIR}/{name}.sock").parse().ok())?,
         eve_file,
+        leases,
         relays: relays?,
         groups: groups?,
         clients: clients?,
         services: services?,
         name,
     })
+}
+
+/// For how long alerts count where the file says nothing. The line to a guard may be cut for as long as the attack lasts;
+/// of webhooks many are sent once only; Suricata repeats what goes on.
+const LEASES: Leases = Leases {
+    gateway: Duration::from_hours(1),
+    hook: Duration::from_hours(24),
+    suricata: Duration::from_mins(1),
+    command: Duration::from_hours(1),
+};
+
+fn leases(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Leases {
+    let section = Section::open("[leases]", place, table, &["gateway", "hook", "suricata", "command"], out);
+    let mut lease = |key, usual| {
+        let seconds = section.optional::<Whole<10, 604_800>>(key, out);
+        seconds.map_or(usual, |seconds| Duration::from_secs(seconds.into_inner().0.into()))
+    };
+    Leases {
+        gateway: lease("gateway", LEASES.gateway),
+        hook: lease("hook", LEASES.hook),
+        suricata: lease("suricata", LEASES.suricata),
+        command: lease("command", LEASES.command),
+    }
 }
 
 /// The same with a path that is taken from the file's directory.

@@ -23,6 +23,8 @@ use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_toml::{ConfigError, Dialect, Listen, Name, Rate, SocketPath, Source};
 use tokio_rustls::rustls::ClientConfig;
 
+use crate::{engine, http, suricata};
+
 pub use value::StoreAddress;
 
 /// The group of clients there is where the file has none: everyone.
@@ -49,6 +51,8 @@ pub struct Config {
     pub control_socket: SocketPath,
     /// The file to which Suricata writes events.
     pub eve_file: Option<PathBuf>,
+    /// For how long alerts count unless they are renewed.
+    pub leases: Leases,
     /// The relays.
     pub relays: Vec<Relay>,
     /// The groups of clients; one at least.
@@ -57,6 +61,33 @@ pub struct Config {
     pub clients: Vec<Client>,
     /// The services.
     pub services: Vec<Service>,
+}
+
+/// For how long alerts count unless they are renewed, by who has raised them: none of them lasts for ever, for whoever would
+/// have to clear it may be gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leases {
+    /// Those of a guard: from when its connection has ended, for as long as that lasts it renews them.
+    pub gateway: Duration,
+    /// Those of the hook.
+    pub hook: Duration,
+    /// Those of Suricata, which repeats what goes on, and clears nothing.
+    pub suricata: Duration,
+    /// Those of people and programs that use the command.
+    pub command: Duration,
+}
+
+impl Leases {
+    /// That of a source.
+    #[must_use]
+    pub fn of(&self, source: &str) -> Duration {
+        match source {
+            engine::GATEWAY => self.gateway,
+            http::HOOK => self.hook,
+            suricata::SOURCE => self.suricata,
+            _ => self.command,
+        }
+    }
 }
 
 /// Where alerts are taken by HTTP.
@@ -188,6 +219,12 @@ impl Config {
         (config, differs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect())
     }
 
+    /// What is right in the file and would not work all the same, as things are, for people.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.eve_file.iter().filter_map(|file| suricata::trouble(file)).collect()
+    }
+
     /// What the file means, for people.
     #[must_use]
     pub fn summary(&self) -> String {
@@ -203,6 +240,19 @@ impl Config {
             let tls =
                 if self.etcd_tls.is_some() { "by TLS" } else { "without encryption, for it has no [etcd]" };
             let _ = writeln!(text, "    {tls}; this coordinator leads when no other does");
+        }
+        let Leases { gateway, hook, suricata, command } = &self.leases;
+        let _ = writeln!(
+            text,
+            "  alerts lapse if they are not renewed: of guards {} s after they are gone, of the hook after {} s, of Suricata after {} s, \
+             of commands after {} s",
+            gateway.as_secs(),
+            hook.as_secs(),
+            suricata.as_secs(),
+            command.as_secs()
+        );
+        if let Some(file) = &self.eve_file {
+            let _ = writeln!(text, "  Suricata's alerts are taken from {}", file.display());
         }
         for relay in &self.relays {
             let _ = writeln!(text, "  relay {} at {}, {}", relay.name, relay.address, relay.capacity);

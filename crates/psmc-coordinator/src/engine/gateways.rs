@@ -12,7 +12,7 @@ use crate::now;
 use crate::signal::{Joined, SessionId};
 
 /// What alerts of a gateway are called.
-const SOURCE: &str = "gateway";
+pub(crate) const SOURCE: &str = "gateway";
 
 /// How long a gateway that is back may take to repeat the alerts that still hold.
 const REPEAT_WITHIN: Duration = Duration::from_secs(30);
@@ -35,6 +35,16 @@ impl Engine {
                 }
             }
             Role::Client => self.tell_client_everything(session),
+        }
+    }
+
+    /// Alerts of guards that are connected go on: they would say so if not.
+    pub(super) fn renew_by_presence(&mut self) {
+        for service in &self.config.services {
+            let is_there = service.gateway.is_some_and(|key| !self.sessions.of_gateway(key).is_empty());
+            if let Some(life) = self.lives.get_mut(&service.title()).filter(|_| is_there) {
+                life.handle_presence(SOURCE, now());
+            }
         }
     }
 

@@ -24,20 +24,26 @@ pub enum OrderError {
     /// A name that is too long to be kept.
     #[error("an alert's id has 1 to {MAX_ID} characters")]
     Id,
-    /// Another coordinator decides.
-    #[error("{}", not_leading(.0.as_deref()))]
-    NotLeading(Option<String>),
-    /// What was ordered could not be kept, so that a restart may forget it.
-    #[error("it could not be kept, and may be forgotten: look at the log")]
-    NotKept,
+    /// There is no such alert to be renewed: it was cleared, or has lapsed.
+    #[error("the alert {0:?} is not open: raise it anew")]
+    NotOpen(String),
+    /// Another coordinator decides, or none; why, for people.
+    #[error("{0}")]
+    NotLeading(String),
+    /// What was ordered is done, but could not be kept, so that a restart may forget it; why, for people.
+    #[error("it counts, but could not be kept, and may be forgotten: {0}")]
+    NotKept(String),
 }
 
-/// Why nothing is done here, for whoever wants something done.
+/// Why nothing is done here, for whoever wants something done. `trouble` is what keeps this coordinator from leading, if it is
+/// not that another one does.
 #[must_use]
-pub fn not_leading(leader: Option<&str>) -> String {
-    let ask = |leader| format!("this coordinator stands by, and {leader} leads: ask there");
-    leader
-        .map_or_else(|| "this coordinator stands by, and nobody leads: try again in a moment".to_owned(), ask)
+pub fn not_leading(leader: Option<&str>, trouble: Option<&str>) -> String {
+    match (leader, trouble) {
+        (Some(leader), _) => format!("this coordinator stands by, and {leader} leads: ask there"),
+        (None, Some(trouble)) => format!("this coordinator stands by, and cannot lead: {trouble}"),
+        (None, None) => "this coordinator stands by, and nobody leads: try again in a moment".to_owned(),
+    }
 }
 
 /// The longest identifier of an alert, as the signal channel says.
@@ -52,7 +58,18 @@ pub enum Order {
         source: String,
         /// What is said.
         alert: Box<Alert>,
-        /// For how long it counts unless it is said again; for ever, if that is `None`.
+        /// For how long it counts unless it is renewed; as the configuration says for the source, if that is `None`.
+        lasts: Option<Duration>,
+    },
+    /// An attack goes on.
+    Renew {
+        /// Whose alert it was.
+        source: String,
+        /// The alert's identifier.
+        id: String,
+        /// The service's name.
+        service: String,
+        /// For how long it counts unless it is renewed again, as above.
         lasts: Option<Duration>,
     },
     /// An attack is over.

@@ -26,7 +26,9 @@ use crate::publish::{GroupRoutes, Published, Publisher};
 use crate::relay::{self, Limit};
 use crate::status::Counts;
 use crate::store::{Batch, Contents, Event, Store, StoreError};
+use crate::suricata::Eve;
 
+pub(crate) use gateways::SOURCE as GATEWAY;
 pub use input::{Input, MAX_ID, Order, OrderError, not_leading};
 use sessions::Sessions;
 
@@ -80,8 +82,11 @@ pub struct Engine {
     /// What is to be kept together with what comes next.
     batch: Batch,
     acks: Vec<Ack>,
+    /// Why what was to be kept last could not be.
+    not_kept: Option<String>,
     counts: Counts,
     handshakes: Arc<HandshakeCounters>,
+    eve: Eve,
     started: Instant,
     /// Connections to relays and name servers: they end with the engine.
     tasks: JoinSet<()>,
@@ -103,7 +108,7 @@ impl Engine {
     pub async fn start(
         config: Arc<Config>,
         store: Arc<dyn Store>,
-        handshakes: Arc<HandshakeCounters>,
+        (handshakes, eve): (Arc<HandshakeCounters>, Eve),
         started: Instant,
         inputs: &mpsc::Sender<Input>,
     ) -> Result<Self, StoreError> {
@@ -134,8 +139,10 @@ impl Engine {
             kept: contents.mitigations,
             batch: Batch::default(),
             acks: Vec::new(),
+            not_kept: None,
             counts: Counts::default(),
             handshakes,
+            eve,
             started,
             tasks,
             next: None,
@@ -166,6 +173,7 @@ impl Engine {
                     self.handle(input);
                 }
             }
+            self.renew_by_presence();
             let now = now();
             for life in self.lives.values_mut() {
                 life.handle_timeout(&mut self.relays, now);
@@ -201,38 +209,45 @@ impl Engine {
     async fn settle(&mut self) -> Result<(), Deposed> {
         let actions = self.collect_actions();
         self.collect_states();
-        let is_kept = self.keep().await?;
+        self.keep().await?;
         for Ack { done, result } in self.acks.drain(..) {
+            let kept = self.not_kept.clone().map_or(Ok(()), |why| Err(OrderError::NotKept(why)));
             // Who does not wait any more has only itself to blame.
-            let _ = done.send(result.and(if is_kept { Ok(()) } else { Err(OrderError::NotKept) }));
+            let _ = done.send(result.and(kept));
         }
-        self.sessions.send_notes(is_kept);
+        self.sessions.send_notes(self.not_kept.is_none());
         for (service, action) in actions {
             self.perform(&service, action);
         }
         Ok(())
     }
 
-    /// Keeps what has changed, and says whether it could.
-    async fn keep(&mut self) -> Result<bool, Deposed> {
+    /// Keeps what has changed, and notes whether it could.
+    async fn keep(&mut self) -> Result<(), Deposed> {
         let mut batch = std::mem::take(&mut self.batch);
-        if batch.is_empty() {
-            return Ok(true);
-        }
-        match self.store.commit(batch.clone()).await {
+        let committed = if batch.is_empty() { Ok(()) } else { self.store.commit(batch.clone()).await };
+        let not_kept = match committed {
             Ok(()) => {
                 self.kept.extend(batch.mitigations);
-                Ok(true)
+                None
             }
-            Err(StoreError::Deposed) => Err(Deposed),
+            Err(StoreError::Deposed) => return Err(Deposed),
             Err(error) => {
-                tracing::error!(error = crate::error_chain(&error), "the state cannot be kept");
                 // Helping matters more than remembering. What was to be kept is tried again with what comes next.
                 batch.events.truncate(MAX_AT_ONCE);
                 self.batch = batch;
-                Ok(false)
+                Some(crate::error_chain(&error))
             }
+        };
+        match (&self.not_kept, &not_kept) {
+            (before, Some(error)) if before.as_ref() != Some(error) => {
+                tracing::error!(error, "the state cannot be kept; it is tried again");
+            }
+            (Some(_), None) => tracing::info!("the state is kept again"),
+            (None | Some(_), _) => {}
         }
+        self.not_kept = not_kept;
+        Ok(())
     }
 
     /// What is to be done; what happened becomes events.
@@ -257,7 +272,7 @@ impl Engine {
         // What could not be kept last time is older than what there is.
         self.batch.mitigations.clear();
         for (service, life) in &self.lives {
-            if self.kept.get(service) != Some(life.state()) {
+            if !self.kept.get(service).is_some_and(|kept| life.state().is_as_good_as(kept)) {
                 self.batch.mitigations.push((service.clone(), life.state().clone()));
             }
         }

@@ -17,6 +17,8 @@ impl Engine {
             gateways: self.sessions.count(Role::Gateway),
             clients: self.sessions.count(Role::Client),
             blocked: self.blocked.iter().cloned().collect(),
+            not_kept: self.not_kept.clone(),
+            suricata: self.eve.status(),
             counts: self.counts.clone(),
             handshakes: Handshakes::of(&self.handshakes),
             relays: self.config.relays.iter().map(|relay| self.relay_status(relay)).collect(),

@@ -22,9 +22,17 @@ impl Engine {
                 let Some(life) = self.lives.get_mut(&alert.service) else {
                     return Err(OrderError::UnknownService(alert.service));
                 };
-                let until = lasts.map(|lasts| now + lasts);
+                let lasts = lasts.unwrap_or_else(|| self.config.leases.of(&source));
                 self.counts.alerts += 1;
-                life.handle_alert(&source, alert, until, &mut self.relays, now);
+                life.handle_alert(&source, alert, lasts, &mut self.relays, now);
+            }
+            Order::Renew { source, id, service, lasts } => {
+                let service = self.named(&service);
+                let life = self.lives.get_mut(&service).ok_or(OrderError::UnknownService(service))?;
+                let lasts = lasts.unwrap_or_else(|| self.config.leases.of(&source));
+                if !life.handle_renewal(&source, &id, lasts, now) {
+                    return Err(OrderError::NotOpen(id));
+                }
             }
             Order::Clear { source, id, service } => {
                 let service = self.named(&service);

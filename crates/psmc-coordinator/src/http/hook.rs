@@ -5,24 +5,25 @@ use std::time::Duration;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use hyper::header::{AUTHORIZATION, HeaderMap};
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, StatusCode};
+use percent_encoding::percent_decode_str;
 use psmc_signal::Alert;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Answer, Handler, text};
+use super::{Answer, Handler, only, text};
 use crate::engine::{Input, Order, OrderError};
 
 /// What alerts of the hook are called.
-const SOURCE: &str = "hook";
+pub(crate) const HOOK: &str = "hook";
 
 /// The longest body, in bytes.
 const MAX_BODY: usize = 16 * 1024;
 
-/// How long an alert counts that nobody clears or repeats: whoever has raised it may be gone.
-const LASTS: Duration = Duration::from_secs(24 * 3600);
+/// The longest time for which an alert counts, in seconds: a week.
+const MAX_LEASE: u32 = 604_800;
 
 /// What takes alerts.
 pub(crate) struct Hook {
@@ -37,36 +38,44 @@ struct Cleared {
     service: String,
 }
 
+/// The body of `POST /alerts`.
+#[derive(Deserialize)]
+struct Raised {
+    #[serde(flatten)]
+    alert: Alert,
+    /// For how many seconds it counts unless it is raised again.
+    lasts: Option<u32>,
+}
+
 impl Handler for Hook {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
-        if !is_authorized(request.headers(), &self.token) {
-            return text(
-                StatusCode::UNAUTHORIZED,
-                "the header `Authorization: Bearer TOKEN` is missing, or its token wrong\n",
-            );
+        if let Err(answer) = authorize(request.headers(), &self.token) {
+            return answer;
         }
         let path = request.uri().path().to_owned();
-        let is_post = request.method() == Method::POST;
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
         match parts.as_slice() {
-            ["alerts"] if is_post => match body::<Alert>(request).await {
-                Ok(alert) => {
-                    let order = Order::Alert {
-                        source: SOURCE.to_owned(),
-                        alert: Box::new(alert),
-                        lasts: Some(LASTS),
-                    };
+            ["alerts"] | ["alerts", _, "clear"] if request.method() != Method::POST => only(&[Method::POST]),
+            ["alerts"] => match body::<Raised>(request).await {
+                Ok(Raised { alert, lasts }) => {
+                    let lasts = lasts.map(|seconds| Duration::from_secs(seconds.clamp(1, MAX_LEASE).into()));
+                    let order = Order::Alert { source: HOOK.to_owned(), alert: Box::new(alert), lasts };
                     self.carry_out(order).await
                 }
                 Err(answer) => answer,
             },
-            ["alerts", id, "clear"] if is_post => match body::<Cleared>(request).await {
-                Ok(Cleared { service }) => {
-                    let order = Order::Clear { source: SOURCE.to_owned(), id: (*id).to_owned(), service };
-                    self.carry_out(order).await
+            ["alerts", id, "clear"] => {
+                // An id is whatever its source likes, so that a part of a path has it encoded (RFC 3986, section 2.1).
+                let Ok(id) = percent_decode_str(id).decode_utf8().map(String::from) else {
+                    return text(StatusCode::BAD_REQUEST, "the id in the path is no UTF-8\n");
+                };
+                match body::<Cleared>(request).await {
+                    Ok(Cleared { service }) => {
+                        self.carry_out(Order::Clear { source: HOOK.to_owned(), id, service }).await
+                    }
+                    Err(answer) => answer,
                 }
-                Err(answer) => answer,
-            },
+            }
             _ => text(StatusCode::NOT_FOUND, "alerts are taken by POST at /alerts and /alerts/ID/clear\n"),
         }
     }
@@ -83,10 +92,11 @@ impl Hook {
             Ok(Ok(())) => text(StatusCode::OK, "noted\n"),
             Ok(Err(error)) => {
                 let status = match error {
-                    OrderError::UnknownService(_) | OrderError::UnknownClient(_) | OrderError::Id => {
-                        StatusCode::UNPROCESSABLE_ENTITY
-                    }
-                    OrderError::NotLeading(_) | OrderError::NotKept => StatusCode::SERVICE_UNAVAILABLE,
+                    OrderError::UnknownService(_)
+                    | OrderError::UnknownClient(_)
+                    | OrderError::NotOpen(_)
+                    | OrderError::Id => StatusCode::UNPROCESSABLE_ENTITY,
+                    OrderError::NotLeading(_) | OrderError::NotKept(_) => StatusCode::SERVICE_UNAVAILABLE,
                 };
                 text(status, format!("{error}\n"))
             }
@@ -95,17 +105,73 @@ impl Hook {
     }
 }
 
-/// Compares in a time that does not tell how much of a guess was right.
-fn is_authorized(headers: &HeaderMap, token: &str) -> bool {
-    let shown = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
-    shown.is_some_and(|shown| verify_slices_are_equal(shown, token.as_bytes()).is_ok())
+/// Says why somebody may not do anything, if that is so (RFC 9110, section 11.6.1; RFC 6750, section 3).
+fn authorize(headers: &HeaderMap, token: &str) -> Result<(), Answer> {
+    let (challenge, reason) = match shown(headers) {
+        Some(shown) if verify_slices_are_equal(shown, token.as_bytes()).is_ok() => return Ok(()),
+        Some(_) => (r#"Bearer realm="psmc-coordinator", error="invalid_token""#, "the token is wrong\n"),
+        None => {
+            let reason = "the header `Authorization: Bearer TOKEN` is missing, or has another form\n";
+            (r#"Bearer realm="psmc-coordinator""#, reason)
+        }
+    };
+    let mut answer = text(StatusCode::UNAUTHORIZED, reason);
+    answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    Err(answer)
+}
+
+/// The token that a request shows. The scheme is compared without regard to case, and followed by one space or more (RFC 9110,
+/// sections 11.1 and 11.4). Who compares the token takes a time that does not tell how much of a guess was right.
+fn shown(headers: &HeaderMap) -> Option<&[u8]> {
+    let (scheme, rest) = headers.get(AUTHORIZATION)?.as_bytes().split_at_checked("Bearer".len())?;
+    let token = rest.trim_ascii();
+    let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer") && rest.starts_with(b" ");
+    is_bearer.then_some(token)
 }
 
 async fn body<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T, Answer> {
     let collected = Limited::new(request.into_body(), MAX_BODY).collect().await;
     let bytes =
         collected.map_err(|_| text(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long, or broken\n"))?;
-    serde_json::from_slice(&bytes.to_bytes()).map_err(|error| {
+    let bytes = bytes.to_bytes();
+    // Some clients write a byte order mark, which may be passed over (RFC 8259, section 8.1).
+    serde_json::from_slice(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes)).map_err(|error| {
         text(StatusCode::BAD_REQUEST, format!("the body is not what it should be: {error}\n"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_found_in_any_spelling_of_the_scheme() {
+        let found = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, HeaderValue::from_static(value));
+            shown(&headers).map(|token| String::from_utf8(token.to_vec()).unwrap())
+        };
+        for right in ["Bearer abc", "bearer abc", "BEARER abc", "Bearer   abc", "Bearer abc "] {
+            assert_eq!(found(right).as_deref(), Some("abc"), "{right}");
+        }
+        for wrong in ["", "Bearer", "Bearerabc", "Basic abc", "abc"] {
+            assert_eq!(found(wrong), None, "{wrong}");
+        }
+        assert_eq!(shown(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn who_is_not_let_in_is_told_how_to_be() {
+        let mut headers = HeaderMap::new();
+        let challenge = |headers: &HeaderMap| {
+            let answer = authorize(headers, "right").unwrap_err();
+            assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
+            answer.headers()[WWW_AUTHENTICATE].to_str().unwrap().to_owned()
+        };
+        assert_eq!(challenge(&headers), r#"Bearer realm="psmc-coordinator""#);
+        headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer wrong"));
+        assert!(challenge(&headers).ends_with(r#"error="invalid_token""#));
+        headers.insert(AUTHORIZATION, HeaderValue::from_static("bearer  right"));
+        assert!(authorize(&headers, "right").is_ok());
+    }
 }

@@ -8,9 +8,9 @@ use hyper::{Method, Request, StatusCode};
 use psmc_signal::Stage;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Answer, Handler, text};
+use super::{Answer, Handler, only, text};
 use crate::engine::Input;
-use crate::status::Status;
+use crate::status::{EveStatus, Status};
 
 /// What tells metrics.
 pub(crate) struct Metrics {
@@ -19,8 +19,12 @@ pub(crate) struct Metrics {
 
 impl Handler for Metrics {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
-        if request.method() != Method::GET || request.uri().path() != "/metrics" {
+        if request.uri().path() != "/metrics" {
             return text(StatusCode::NOT_FOUND, "metrics are at /metrics\n");
+        }
+        // hyper leaves out the body that HEAD does not want (RFC 9110, section 9.3.2).
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return only(&[Method::GET, Method::HEAD]);
         }
         let (asker, status) = oneshot::channel();
         // Where the engine has ended, so has the other end of `status`.
@@ -35,6 +39,23 @@ impl Handler for Metrics {
     }
 }
 
+fn suricata(eve: &EveStatus, out: &mut String) {
+    for (name, kind, help, value) in [
+        ("readable", "gauge", "Whether Suricata's events can be read.", u64::from(eve.error.is_none())),
+        ("lines_total", "counter", "Lines of events that were read.", eve.lines),
+        ("alerts_total", "counter", "Alerts about services in them.", eve.alerts),
+        ("unreadable_lines_total", "counter", "Lines that are no JSON, or too long.", eve.unreadable),
+        ("rotations_total", "counter", "How often another file had the name.", eve.rotations),
+    ] {
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            out,
+            "# HELP psmc_coordinator_suricata_{name} {help}\n# TYPE psmc_coordinator_suricata_{name} {kind}\n\
+             psmc_coordinator_suricata_{name} {value}"
+        );
+    }
+}
+
 fn written(status: &Status) -> String {
     let mut out = String::new();
     let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
@@ -44,6 +65,7 @@ fn written(status: &Status) -> String {
         ("leads", "gauge", "Whether it decides, and does not stand by.", u64::from(status.leads)),
         ("gateways", "gauge", "Gateways that are connected.", count(status.gateways)),
         ("clients", "gauge", "Clients that are connected.", count(status.clients)),
+        ("kept", "gauge", "Whether what happens is kept.", u64::from(status.not_kept.is_none())),
         ("alerts_total", "counter", "Alerts taken.", counts.alerts),
         ("told_total", "counter", "Routes that connected clients were told.", counts.told),
         ("not_told_total", "counter", "Routes that connected clients were not told.", counts.not_told),
@@ -63,6 +85,9 @@ fn written(status: &Status) -> String {
             out,
             "# HELP psmc_coordinator_{name} {help}\n# TYPE psmc_coordinator_{name} {kind}\npsmc_coordinator_{name} {value}"
         );
+    }
+    if let Some(eve) = &status.suricata {
+        suricata(eve, &mut out);
     }
     out.push_str(
         "# HELP psmc_coordinator_relay_up Whether a relay answers.\n# TYPE psmc_coordinator_relay_up gauge\n",

@@ -11,16 +11,17 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-pub(crate) use hook::Hook;
+pub(crate) use hook::{HOOK, Hook};
 pub(crate) use metrics::Metrics;
 
 /// Connections at a time: those who have more to say say it one after the other.
@@ -96,6 +97,14 @@ async fn answer_all(listener: TcpListener, handler: Arc<impl Handler>) {
             let _ = timeout(TIMEOUT, connection).await;
         });
     }
+}
+
+/// What is there has other methods (RFC 9110, section 15.5.6).
+fn only(methods: &[Method]) -> Answer {
+    let names = methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
+    let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, format!("this takes {names} only\n"));
+    answer.headers_mut().extend(HeaderValue::from_str(&names).ok().map(|names| (ALLOW, names)));
+    answer
 }
 
 /// An answer with a text.

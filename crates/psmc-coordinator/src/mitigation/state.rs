@@ -1,9 +1,10 @@
 //! What of a mitigation outlives the program.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use psmc_signal::{Alert, Stage};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Moment;
 
@@ -16,8 +17,20 @@ pub struct OpenAlert {
     pub alert: Alert,
     /// When it came first.
     pub since: Moment,
-    /// When it counts no more unless it comes again; `None` if that must be said.
-    pub until: Option<Moment>,
+    /// When it counts no more unless it is renewed. Earlier releases kept alerts without an end.
+    #[serde(deserialize_with = "or_the_past")]
+    pub until: Moment,
+    /// For how long it counts after each renewal, in seconds.
+    #[serde(default)]
+    pub lasts_s: u64,
+    /// Whether its source has been away since it was raised, and has to say it again.
+    #[serde(default)]
+    pub unconfirmed: bool,
+}
+
+/// A time, or one that has passed if there is none.
+fn or_the_past<'de, D: Deserializer<'de>>(from: D) -> Result<Moment, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 /// Where the mitigation of a service stands.
@@ -49,6 +62,9 @@ pub struct State {
     pub prepared_by_hand: bool,
 }
 
+/// By how much an alert may have been renewed without that being kept.
+const NOT_KEPT: Duration = Duration::from_secs(30);
+
 impl Default for State {
     fn default() -> Self {
         Self {
@@ -69,6 +85,19 @@ impl Default for State {
 }
 
 impl State {
+    /// Whether what is kept is as good as this: renewals of alerts need not be kept one by one, for after each start there
+    /// is more time than that to renew them.
+    #[must_use]
+    pub fn is_as_good_as(&self, kept: &Self) -> bool {
+        let mut renewed = kept.clone();
+        for (open, now) in renewed.alerts.iter_mut().zip(&self.alerts) {
+            if open.until.until(now.until) < NOT_KEPT {
+                open.until = now.until;
+            }
+        }
+        renewed == *self
+    }
+
     /// All relays that it has.
     pub fn all_relays(&self) -> impl Iterator<Item = &String> {
         self.relays.values().flatten()

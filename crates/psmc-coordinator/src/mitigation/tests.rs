@@ -12,6 +12,9 @@ const MS: Duration = Duration::from_millis(1);
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// Of an alert where it does not matter: longer than any test.
+const LASTS: Duration = Duration::from_hours(24);
+
 fn policy() -> Policy {
     Policy {
         service: "www".to_owned(),
@@ -66,7 +69,7 @@ impl Bed {
     }
 
     fn alert(&mut self, source: &str, id: &str) {
-        self.life.handle_alert(source, alert(id), None, &mut self.relays, self.now);
+        self.life.handle_alert(source, alert(id), LASTS, &mut self.relays, self.now);
     }
 
     /// Lets the gateway be registered at all relays.
@@ -337,7 +340,7 @@ fn reports_decide_whether_it_helps() {
 #[test]
 fn alerts_that_are_not_repeated_end() {
     let mut bed = Bed::active();
-    bed.life.handle_alert("suricata", alert("s"), Some(bed.now + 60 * SECOND), &mut bed.relays, bed.now);
+    bed.life.handle_alert("suricata", alert("s"), 60 * SECOND, &mut bed.relays, bed.now);
     bed.life.handle_return("gateway", bed.now + 30 * SECOND);
     bed.wait(30 * SECOND);
     assert_eq!(bed.life.state().alerts.len(), 1);
@@ -345,6 +348,87 @@ fn alerts_that_are_not_repeated_end() {
     assert_eq!((bed.life.state().alerts.len(), bed.stage()), (0, Stage::Active));
     bed.wait(60 * SECOND);
     assert_eq!(bed.stage(), Stage::Expiring);
+}
+
+#[test]
+fn an_alert_counts_for_as_long_as_it_is_renewed() {
+    let mut bed = Bed::new(policy(), 4);
+    bed.life.handle_alert("hook", alert("h"), 60 * SECOND, &mut bed.relays, bed.now);
+    for _ in 0..5 {
+        bed.wait(50 * SECOND);
+        assert!(bed.life.handle_renewal("hook", "h", 60 * SECOND, bed.now));
+    }
+    assert!(!bed.life.handle_renewal("hook", "other", 60 * SECOND, bed.now));
+    assert!(!bed.life.handle_renewal("gateway", "h", 60 * SECOND, bed.now));
+    // Saying it again renews it, too, for another time.
+    bed.life.handle_alert("hook", alert("h"), 10 * SECOND, &mut bed.relays, bed.now);
+    bed.wait(9 * SECOND);
+    assert_eq!(bed.life.state().alerts.len(), 1);
+    bed.wait(SECOND);
+    assert_eq!(bed.life.state().alerts.len(), 0);
+    assert!(!bed.life.handle_renewal("hook", "h", 60 * SECOND, bed.now), "it must be raised anew");
+}
+
+#[test]
+fn a_guard_that_is_there_renews_what_it_has_said_since() {
+    let mut bed = Bed::new(policy(), 4);
+    let wait = |bed: &mut Bed, is_there: bool| {
+        for _ in 0..120 {
+            if is_there {
+                bed.life.handle_presence("gateway", bed.now);
+            }
+            bed.wait(60 * SECOND);
+        }
+    };
+    bed.life.handle_alert("gateway", alert("g"), 3600 * SECOND, &mut bed.relays, bed.now);
+    bed.life.handle_alert("hook", alert("h"), 3600 * SECOND, &mut bed.relays, bed.now);
+    wait(&mut bed, true);
+    let ids =
+        |bed: &Bed| bed.life.state().alerts.iter().map(|open| open.alert.id.clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&bed), ["g"]);
+    // Back after a while it has to say it again, however long it is there.
+    bed.life.handle_return("gateway", bed.now + 30 * SECOND);
+    bed.life.handle_presence("gateway", bed.now);
+    bed.wait(30 * SECOND);
+    assert_eq!(ids(&bed), [""; 0]);
+    bed.life.handle_alert("gateway", alert("g"), 3600 * SECOND, &mut bed.relays, bed.now);
+    wait(&mut bed, false);
+    assert_eq!(ids(&bed), [""; 0], "it is gone");
+}
+
+#[test]
+fn renewals_need_not_be_kept_one_by_one() {
+    let mut bed = Bed::new(policy(), 4);
+    bed.life.handle_alert("hook", alert("h"), 12 * SECOND, &mut bed.relays, bed.now);
+    let kept = bed.life.state().clone();
+    bed.wait(10 * SECOND);
+    bed.life.handle_renewal("hook", "h", 12 * SECOND, bed.now);
+    assert!(bed.life.state().is_as_good_as(&kept) && *bed.life.state() != kept);
+    // Whoever goes on from what was kept gives it more time than that.
+    let mut relays = relays(4);
+    let resumed = Life::resume(policy(), kept.clone(), &mut relays, bed.now);
+    assert!(resumed.state().alerts[0].until > bed.life.state().alerts[0].until);
+    bed.life.handle_renewal("hook", "h", 120 * SECOND, bed.now);
+    assert!(!bed.life.state().is_as_good_as(&kept));
+    bed.life.handle_clear("hook", "h", bed.now);
+    assert!(!bed.life.state().is_as_good_as(&kept));
+}
+
+#[test]
+fn alerts_that_were_kept_without_an_end_get_one() {
+    let mut bed = Bed::active();
+    let mut text = serde_json::to_value(bed.life.state()).unwrap();
+    let open = text["alerts"][0].as_object_mut().unwrap();
+    open.insert("until".to_owned(), serde_json::Value::Null);
+    open.remove("lasts_s");
+    open.remove("unconfirmed");
+    let state: State = serde_json::from_value(text).unwrap();
+    bed.life = Life::resume(policy(), state, &mut bed.relays, bed.now);
+    assert_eq!(bed.life.state().alerts.len(), 1);
+    bed.wait(59 * SECOND);
+    assert_eq!(bed.life.state().alerts.len(), 1);
+    bed.wait(SECOND);
+    assert_eq!(bed.life.state().alerts.len(), 0);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::mitigation::{Moment, State};
 
-pub use etcd::{Candidate, Etcd, EtcdError, Lead, Member};
+pub use etcd::{Candidate, Etcd, EtcdError, Lead, Member, Outlook};
 pub use sqlite::Sqlite;
 
 /// Events that are kept of the past: a year with twenty of them a day, and an attack now and then.

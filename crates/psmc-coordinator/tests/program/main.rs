@@ -15,5 +15,7 @@ mod parts;
 mod attack;
 mod cluster;
 mod crash;
+mod eve;
+mod leases;
 mod reload;
 mod strangers;

@@ -86,8 +86,39 @@ fn the_hook_takes_alerts_from_whoever_has_the_token() {
         bed.namespace.run(|| Command::new("curl").args(["-s", "http://127.0.0.1:8118/metrics"]).output());
     let metrics = String::from_utf8(metrics.unwrap().stdout).unwrap();
     assert!(metrics.contains("psmc_coordinator_mitigated{service=\"www.example.com\"} 1"), "{metrics}");
-    assert_eq!(code("/alerts/cdn-7/clear", TOKEN, r#"{"service": "www.example.com"}"#), "200");
+    let clear = r#"{"service": "www.example.com"}"#;
+    assert_eq!(code("/alerts/cdn-7/clear", TOKEN, clear), "200");
+    // What is in an id is encoded in a path.
+    let odd = alert.replace("cdn-7", "a 1/ü");
+    assert_eq!(code("/alerts", TOKEN, &odd), "200");
+    assert_eq!(code("/alerts", TOKEN, &format!("\u{feff}{odd}")), "200", "a byte order mark");
+    assert_eq!(bed.status()["services"][0]["alerts"].as_array().map(Vec::len), Some(1));
+    assert_eq!(code("/alerts/a%201%2F%C3%BC/clear", TOKEN, clear), "200");
     assert_eq!(bed.status()["services"][0]["alerts"], serde_json::json!([]));
+}
+
+#[test]
+fn methods_and_challenges_are_those_of_http() {
+    let hook = "hook = \"127.0.0.1:8117\"\nhook_token_file = \"token\"\nmetrics = \"127.0.0.1:8118\"\n";
+    let bed = Bed::new(1, "groups = [\"public\"]\n", hook);
+    // The head of an answer, in lower case.
+    let head = |arguments: &[&str]| {
+        let mut command = Command::new("curl");
+        command.args(["-s", "-o", "/dev/null", "-D", "-", "--max-time", "30"]).args(arguments);
+        let output = bed.namespace.run(|| command.output()).unwrap();
+        String::from_utf8(output.stdout).unwrap().to_lowercase()
+    };
+    let alerts = "http://127.0.0.1:8117/alerts";
+    let stranger = head(&[alerts, "--data", "{}"]);
+    assert!(stranger.contains(" 401 ") && stranger.contains("www-authenticate: bearer realm="), "{stranger}");
+    let token = format!("Authorization: bearer  {TOKEN}");
+    let got = head(&["-H", &token, alerts]);
+    assert!(got.contains(" 405 ") && got.contains("allow: post\r\n"), "{got}");
+    let metrics = "http://127.0.0.1:8118/metrics";
+    let asked = head(&["-I", metrics]);
+    assert!(asked.contains(" 200 ") && !asked.contains("content-length: 0\r\n"), "{asked}");
+    let posted = head(&[metrics, "--data", "x"]);
+    assert!(posted.contains(" 405 ") && posted.contains("allow: get, head\r\n"), "{posted}");
 }
 
 #[test]

@@ -8,12 +8,13 @@ use psmc_net::framing::{close, write_message};
 use psmc_net::keys::PublicKey;
 use psmc_net::tls::Secured;
 use psmc_net::tls::tcp::connect_tcp;
+use psmc_wire::Malformed;
 use psmc_wire::relay::{Far, Message, Refusal, Refused, RequestId, Reserved, StreamId};
 use tokio::io::{ReadHalf, WriteHalf, split};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
 
-use super::framing::{End, Reader, write_all};
+use super::framing::{End, Heard, Reader, write_all};
 use super::hub::{Hub, new_stream_id, welcome};
 use super::member::Member;
 use super::{ConnectionId, Denied, Stream, Streams};
@@ -118,7 +119,7 @@ async fn greet(
 ) -> Result<(Arc<Member>, OwnedSemaphorePermit), Greeting> {
     let first = timeout(HELLO_TIMEOUT, reader.next()).await;
     let first = first.map_err(|_| Greeting::Ended(End::Silent))?.map_err(Greeting::Ended)?;
-    let Message::Hello(hello) = first else {
+    let Heard::Message(Message::Hello(hello)) = first else {
         return Err(Greeting::Denied(Denied::new(Refusal::Protocol, "the first message is HELLO")));
     };
     let member = hub.admit(key, &hello).map_err(Greeting::Denied)?;
@@ -136,7 +137,17 @@ async fn requests(
     answers: mpsc::Sender<Message>,
 ) -> Result<(Then, ReadHalf<Stream>), End> {
     loop {
-        let answer = match reader.next().await? {
+        let message = match reader.next().await? {
+            Heard::Message(message) => message,
+            Heard::Unreadable(request, error) => {
+                let denied = Denied::new(refusal_of(&error), unreadable(&error));
+                // Who does not read has ended all of this.
+                let answered = answers.send(refused(request, &denied)).await;
+                answered.map_err(|_| End::Refused(denied.text))?;
+                continue;
+            }
+        };
+        let answer = match message {
             Message::Connect(request, far) => return Ok((Then::Connect(request, far), reader.stream)),
             Message::Accept(request, stream) => return Ok((Then::Accept(request, stream), reader.stream)),
             Message::Register(request) => answer(request, register(hub, caller, &answers).await),
@@ -162,6 +173,18 @@ async fn requests(
             return Err(End::Refused("out of turn".to_owned()));
         }
     }
+}
+
+/// What is illegal in a request is a destination, or the like; else it makes no sense.
+fn refusal_of(error: &Malformed) -> Refusal {
+    match error {
+        Malformed::Illegal(_) => Refusal::NotAllowed,
+        Malformed::Truncated | Malformed::UnknownType(_) => Refusal::Protocol,
+    }
+}
+
+fn unreadable(error: &Malformed) -> String {
+    format!("the request cannot be met: {error}; an IPv4 address is sent as one, and a port is not 0")
 }
 
 async fn answer_to(hub: &Hub, member: &Member, message: Message) -> Message {

@@ -1,7 +1,8 @@
 //! What control connections carry, and how they end.
 
-use psmc_net::framing::{FramingError, MessageReader, Pace, write_message};
-use psmc_wire::relay::Message;
+use psmc_net::framing::{Framed, FramingError, MessageReader, Pace, write_message};
+use psmc_wire::Malformed;
+use psmc_wire::relay::{Message, RequestId};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
@@ -23,6 +24,31 @@ pub(crate) enum End {
     Silent,
 }
 
+/// What a site has sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    Message(Message),
+    /// A request that cannot be read, or asks for what is none: it has an answer all the same, and harms no other.
+    Unreadable(RequestId, Malformed),
+}
+
+impl Framed for Heard {
+    fn decode(frame: &[u8]) -> Result<Self, Malformed> {
+        match Message::decode(frame) {
+            Ok(message) => Ok(Self::Message(message)),
+            Err(error) => {
+                Message::request_of(frame).map(|request| Self::Unreadable(request, error)).ok_or(error)
+            }
+        }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        if let Self::Message(message) = self {
+            message.encode(out);
+        }
+    }
+}
+
 /// Reads messages, no faster than they may come.
 pub(super) struct Reader<R> {
     pub(super) stream: R,
@@ -36,12 +62,12 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 
     /// The next message that this version knows.
-    pub(super) async fn next(&mut self) -> Result<Message, End> {
+    pub(super) async fn next(&mut self) -> Result<Heard, End> {
         loop {
-            let message = self.messages.next(&mut self.stream).await?;
+            let heard = self.messages.next(&mut self.stream).await?;
             self.pace.wait().await;
-            if !matches!(message, Message::Unknown(_)) {
-                return Ok(message);
+            if !matches!(heard, Heard::Message(Message::Unknown(_))) {
+                return Ok(heard);
             }
         }
     }
@@ -60,8 +86,6 @@ pub(super) async fn write_all<W: AsyncWrite + Unpin>(
 
 #[cfg(test)]
 mod tests {
-    use psmc_wire::relay::RequestId;
-
     use super::*;
 
     #[tokio::test]
@@ -74,8 +98,8 @@ mod tests {
         drop(sender);
         let bytes = write_all(Vec::new(), outgoing).await.unwrap();
         let mut reader = Reader::new(bytes.as_slice());
-        assert_eq!(reader.next().await.unwrap(), messages[0]);
-        assert_eq!(reader.next().await.unwrap(), messages[2]);
+        assert_eq!(reader.next().await.unwrap(), Heard::Message(messages[0].clone()));
+        assert_eq!(reader.next().await.unwrap(), Heard::Message(messages[2].clone()));
         assert!(matches!(reader.next().await, Err(End::Framing(FramingError::Ended))));
     }
 }

@@ -71,6 +71,27 @@ async fn a_grant_lets_in_whom_it_names_for_as_long_as_it_says() {
 }
 
 #[tokio::test]
+async fn a_destination_that_is_none_is_refused_and_harms_nothing_else() {
+    let site = PrivateKey::generate();
+    let relay = Relay::start("", &[(&site, "")]);
+    let mut near = Site::connect(&site, &relay).await;
+    let wanted = |request, far| Message::Reserve(Reserve { request, rate: None, far });
+    for illegal in ["[::ffff:127.0.0.1]:9", "[::ffff:192.0.2.1]:9", "192.0.2.1:0"] {
+        let far = || Far::Address(illegal.parse().unwrap());
+        let refused = near.ask(|request| wanted(request, far())).await;
+        assert!(is_refused(&refused, Refusal::NotAllowed), "{illegal}: {refused:?}");
+        let refused = near.ask(|request| Message::Connect(request, far())).await;
+        assert!(is_refused(&refused, Refusal::NotAllowed), "{illegal}: {refused:?}");
+        let inside = [10, 0, 0, 1].into();
+        let tunnel = |request| ReserveTunnel { session: Reserve { request, rate: None, far: far() }, inside };
+        let refused = near.ask(|request| Message::ReserveTunnel(tunnel(request))).await;
+        assert!(is_refused(&refused, Refusal::NotAllowed), "{illegal}: {refused:?}");
+    }
+    // The same connection goes on.
+    near.reserve(Far::Address("127.0.0.1:9".parse().unwrap())).await;
+}
+
+#[tokio::test]
 async fn an_expired_grant_makes_nothing_new_and_ends_nothing() {
     let (coordinator, site) = (PrivateKey::generate(), PrivateKey::generate());
     let relay = Relay::start(&format!("coordinator = \"{}\"", coordinator.public()), &[]);

@@ -11,7 +11,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
 use super::error::FetchError;
 use super::gather::Gathering;
-use super::http::{Connector, MirrorError, Version};
+use super::http::{Connector, MirrorError, Proof, Version};
 use super::journal::Journal;
 use super::lane::{Job, Lane, News, What};
 use super::mirror::Mirror;
@@ -33,8 +33,10 @@ const SAVE: Duration = Duration::from_secs(3);
 /// What is fetched.
 pub(super) struct Chosen {
     pub(super) version: Version,
-    /// Whether a mirror that has another version takes part all the same.
-    pub(super) same: fn(&Version, &Version) -> bool,
+    /// By what it is known that mirrors have it.
+    pub(super) proof: Proof,
+    /// Its SHA-256 in hexadecimal digits, if that is known.
+    pub(super) sha256: Option<String>,
     /// What is there of it.
     pub(super) done: Ranges,
     /// To each mirror.
@@ -45,7 +47,8 @@ pub(super) struct Chosen {
 pub(super) struct Download<'a> {
     mirrors: &'a mut [Mirror],
     version: Version,
-    same: fn(&Version, &Version) -> bool,
+    proof: Proof,
+    sha256: Option<String>,
     connections: usize,
     clock: Clock,
     part: &'a Part,
@@ -79,13 +82,14 @@ impl<'a> Download<'a> {
         connector: Arc<Connector>,
         gathering: Gathering,
     ) -> Self {
-        let Chosen { version, same, done, connections } = chosen;
+        let Chosen { version, proof, sha256, done, connections } = chosen;
         let (outbox, inbox) = mpsc::channel(NEWS);
         let plan = Plan::new(version.length, done);
         let mut download = Self {
             mirrors,
             version,
-            same,
+            proof,
+            sha256,
             connections,
             clock,
             part,
@@ -151,7 +155,7 @@ impl<'a> Download<'a> {
 
     fn view(&self) -> View<'_> {
         View {
-            length: self.version.length,
+            length: Some(self.version.length),
             arrived: self.plan.done().total(),
             mirrors: self.mirrors,
             elapsed: self.clock.now(),
@@ -172,8 +176,13 @@ impl<'a> Download<'a> {
     /// Lets a mirror take part, if it has the right version.
     fn join(&mut self, index: usize) {
         let mirror = &mut self.mirrors[index];
-        let Some(version) = mirror.version() else { return };
-        if !(self.same)(&self.version, version) {
+        let Some(version) = mirror.version() else {
+            let reason = if mirror.has_nothing() { MirrorError::Nothing } else { MirrorError::NoLength };
+            return if mirror.offer.is_some() {
+                mirror.refuse(&reason)
+            };
+        };
+        if !self.proof.agree(&self.version, version) {
             let differs = MirrorError::Differs(version.to_string());
             return mirror.refuse(&differs);
         }
@@ -218,8 +227,10 @@ impl<'a> Download<'a> {
         desk.ticket = Some(self.tickets);
         desk.end = range.end;
         let url = mirror.target().clone();
-        let job = Job { ticket: self.tickets, url, range, version, serves: mirror.serves() };
-        desk.lane.get_or_insert_with(|| Lane::open(id, &self.connector, &self.outbox)).give(job);
+        let (ticket, proof, serves) = (self.tickets, self.proof, mirror.serves());
+        let job = Job { ticket, url, range, version, proof, serves };
+        let open = || Lane::open(id, &self.connector, mirror.via.clone(), &self.outbox);
+        desk.lane.get_or_insert_with(open).give(job);
     }
 
     fn hear(&mut self, news: News) -> Result<(), FetchError> {
@@ -263,7 +274,7 @@ impl<'a> Download<'a> {
         } else if error.is_lasting() {
             self.retire(index, now, 0);
         } else {
-            self.plan.fail(id, now);
+            self.plan.fail(id, error.retry_after(), now);
         }
         self.see_off(index);
     }
@@ -272,12 +283,10 @@ impl<'a> Download<'a> {
     fn make_whole(&mut self, index: usize, now: Duration) {
         self.retire(index, now, 1);
         let mirror = &mut self.mirrors[index];
-        if let Some(offer) = &mut mirror.offer {
-            offer.serves = Serves::Whole;
-        }
+        mirror.serves_all_only();
         if let Some(first) = mirror.lanes.first() {
             self.desks[first.0].stop();
-            self.plan.fail(*first, now);
+            self.plan.fail(*first, None, now);
             self.plan.change(*first, Serves::Whole);
         }
     }
@@ -305,9 +314,9 @@ impl<'a> Download<'a> {
 
     /// What has arrived, and of which version.
     fn journal(&self) -> Journal {
-        let same = |(_, version): &(String, &Version)| (self.same)(&self.version, version);
+        let same = |(_, version): &(String, &Version)| self.proof.agree(&self.version, version);
         let offers = self.mirrors.iter().filter_map(Mirror::named_version).filter(same);
-        Journal::new(offers, self.plan.done())
+        Journal::new(offers, self.sha256.clone(), self.plan.done())
     }
 }
 

@@ -10,6 +10,8 @@ pub(crate) enum FetchError {
     Exists(PathBuf),
     #[error("{} is in use; does another psmc fetch it?", .0.display())]
     InUse(PathBuf),
+    #[error("{} is too long a name for this file system; name a shorter one with --output", .0.display())]
+    TooLong(PathBuf),
     #[error("cannot write {}", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("no mirror has the file:\n{0}")]

@@ -25,8 +25,8 @@ impl Gathering {
     pub(super) fn start(connector: &Arc<Connector>, mirrors: &[Mirror]) -> Self {
         let mut probes = JoinSet::new();
         for (index, mirror) in mirrors.iter().enumerate() {
-            let (connector, url) = (Arc::clone(connector), mirror.url.clone());
-            probes.spawn(async move { (index, probe(connector, url).await) });
+            let (connector, url, via) = (Arc::clone(connector), mirror.url.clone(), mirror.via.clone());
+            probes.spawn(async move { (index, probe(connector, url, via).await) });
         }
         Self { probes }
     }

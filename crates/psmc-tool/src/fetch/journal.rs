@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::http::Version;
+use super::http::{Version, is_same_time};
 use super::plan::Ranges;
 
 /// A journal.
@@ -17,14 +17,22 @@ pub(super) struct Journal {
     modified: Option<String>,
     /// What the mirrors call this version, by their URLs.
     etags: BTreeMap<String, String>,
+    /// What the SHA-256 of the file is to be, in hexadecimal digits, if that was known.
+    #[serde(default)]
+    sha256: Option<String>,
     /// Starts and ends of what has arrived.
     done: Vec<(u64, u64)>,
 }
 
 impl Journal {
-    /// Of a version that these mirrors, by their URLs, have.
-    pub(super) fn new<'a>(offers: impl IntoIterator<Item = (String, &'a Version)>, done: &Ranges) -> Self {
-        let mut journal = Self { length: 0, modified: None, etags: BTreeMap::new(), done: Vec::new() };
+    /// Of a version that these mirrors, by their URLs, have, and that is to have this SHA-256.
+    pub(super) fn new<'a>(
+        offers: impl IntoIterator<Item = (String, &'a Version)>,
+        sha256: Option<String>,
+        done: &Ranges,
+    ) -> Self {
+        let mut journal =
+            Self { length: 0, modified: None, etags: BTreeMap::new(), sha256, done: Vec::new() };
         for (url, version) in offers {
             journal.length = version.length;
             journal.modified = journal.modified.or_else(|| version.modified.clone());
@@ -39,22 +47,26 @@ impl Journal {
         serde_json::from_slice(&fs::read(path).ok()?).ok()
     }
 
-    /// Replaces the file, whole or not at all.
-    pub(super) fn save(&self, path: &Path) -> io::Result<()> {
-        let fresh = path.with_extension("new");
-        fs::write(&fresh, serde_json::to_vec(self)?)?;
-        fs::rename(&fresh, path)
+    /// Replaces the file, whole or not at all, by way of another one beside it.
+    pub(super) fn save(&self, path: &Path, fresh: &Path) -> io::Result<()> {
+        fs::write(fresh, serde_json::to_vec(self)?)?;
+        fs::rename(fresh, path)
     }
 
     /// What has arrived, if it is of the version that these mirrors have: their times say so, or a name that one of them
-    /// gave it before.
-    pub(super) fn done<'a>(&self, offers: impl IntoIterator<Item = (String, &'a Version)>) -> Option<Ranges> {
+    /// gave it before, or it is wanted for its SHA-256 as it was then.
+    pub(super) fn done<'a>(
+        &self,
+        offers: impl IntoIterator<Item = (String, &'a Version)>,
+        sha256: Option<&str>,
+    ) -> Option<Ranges> {
+        let is_same_hash = sha256.is_some() && self.sha256.as_deref() == sha256;
         let is_same = offers.into_iter().any(|(url, version)| {
-            self.length == version.length
-                && match (&self.modified, &version.modified) {
-                    (Some(before), Some(now)) => before == now,
-                    _ => version.etag.is_some() && self.etags.get(&url) == version.etag.as_ref(),
-                }
+            let is_same_version = match (&self.modified, &version.modified) {
+                (Some(before), Some(now)) => is_same_time(before, now),
+                _ => version.etag.is_some() && self.etags.get(&url) == version.etag.as_ref(),
+            };
+            self.length == version.length && (is_same_hash || is_same_version)
         });
         is_same.then(|| {
             let mut done = Ranges::default();
@@ -75,8 +87,8 @@ mod tests {
 
     fn known(before: &Version, now: &Version) -> bool {
         let done = Ranges::whole(5);
-        let journal = Journal::new([("http://a/".to_owned(), before)], &done);
-        journal.done([("http://a/".to_owned(), now)]) == Some(done)
+        let journal = Journal::new([("http://a/".to_owned(), before)], None, &done);
+        journal.done([("http://a/".to_owned(), now)], Some("ab")) == Some(done)
     }
 
     #[test]
@@ -93,12 +105,26 @@ mod tests {
     }
 
     #[test]
+    fn who_wants_the_same_hash_goes_on_whatever_the_times() {
+        let done = Ranges::whole(5);
+        let offer = |time, length| ("http://a/".to_owned(), version(length, Some(time), None));
+        let (url, before) = offer("monday", 9);
+        let journal = Journal::new([(url, &before)], Some("ab".to_owned()), &done);
+        let goes_on = |length, hash| {
+            let (url, now) = offer("tuesday", length);
+            journal.done([(url, &now)], hash).is_some()
+        };
+        assert!(goes_on(9, Some("ab")));
+        assert!(!goes_on(9, Some("cd")) && !goes_on(9, None) && !goes_on(8, Some("ab")));
+    }
+
+    #[test]
     fn a_journal_survives_its_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.iso.part.json");
         assert_eq!(Journal::load(&path), None);
-        let journal = Journal::new([("u".to_owned(), &version(9, None, Some("x")))], &Ranges::whole(4));
-        journal.save(&path).unwrap();
+        let journal = Journal::new([("u".to_owned(), &version(9, None, Some("x")))], None, &Ranges::whole(4));
+        journal.save(&path, &directory.path().join("new")).unwrap();
         assert_eq!(Journal::load(&path), Some(journal));
         fs::write(&path, "{").unwrap();
         assert_eq!(Journal::load(&path), None);
@@ -107,7 +133,7 @@ mod tests {
     #[test]
     fn bytes_beyond_the_end_have_not_arrived() {
         let whole = version(9, Some("monday"), None);
-        let journal = Journal::new([("u".to_owned(), &whole)], &Ranges::whole(10));
-        assert_eq!(journal.done([("u".to_owned(), &whole)]), Some(Ranges::default()));
+        let journal = Journal::new([("u".to_owned(), &whole)], None, &Ranges::whole(10));
+        assert_eq!(journal.done([("u".to_owned(), &whole)], None), Some(Ranges::default()));
     }
 }

@@ -7,8 +7,9 @@ use hyper::body::Bytes;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::http::{Answer, Client, Connector, Head, MirrorError, Part, Url, Version};
+use super::http::{Answer, Client, Connector, MirrorError, Part, Proof, Url, Version, Via};
 use super::plan::{Serves, SourceId};
+use super::probe::is_decoded;
 
 /// A connection, which may be made anew.
 #[derive(Debug)]
@@ -26,6 +27,7 @@ pub(super) struct Job {
     pub(super) range: Range<u64>,
     /// What the mirror has said of the file before.
     pub(super) version: Version,
+    pub(super) proof: Proof,
     pub(super) serves: Serves,
 }
 
@@ -49,9 +51,14 @@ pub(super) enum What {
 }
 
 impl Lane {
-    pub(super) fn open(id: SourceId, connector: &Arc<Connector>, news: &mpsc::Sender<News>) -> Self {
+    pub(super) fn open(
+        id: SourceId,
+        connector: &Arc<Connector>,
+        via: Option<Via>,
+        news: &mpsc::Sender<News>,
+    ) -> Self {
         let (jobs, queue) = mpsc::channel(1);
-        let worker = Worker { id, client: Client::new(Arc::clone(connector)), news: news.clone() };
+        let worker = Worker { id, client: Client::new(Arc::clone(connector), via), news: news.clone() };
         Self { jobs, task: tokio::spawn(worker.run(queue)).abort_handle() }
     }
 
@@ -90,8 +97,8 @@ impl Worker {
 
     /// Whether all arrived that was asked for.
     async fn fetch(&mut self, job: &Job) -> Result<bool, MirrorError> {
-        let mut answer = self.client.get(&job.url, job.range.clone()).await?;
-        let (mut unwanted, mut wanted) = job.fit(&answer.head)?;
+        let mut answer = self.client.get(&job.url, job.asked()).await?;
+        let (mut unwanted, mut wanted) = job.fit(&answer)?;
         let is_all = wanted == job.range.end - job.range.start;
         while wanted > 0 {
             let mut bytes = answer.bytes().await?.ok_or(MirrorError::Short)?;
@@ -120,16 +127,28 @@ impl Worker {
 }
 
 impl Job {
+    /// Of a mirror that only serves all of the file no part is asked for: some refuse that.
+    fn asked(&self) -> Option<Range<u64>> {
+        match self.serves {
+            Serves::Parts => Some(self.range.clone()),
+            Serves::Whole => None,
+        }
+    }
+
     /// How many bytes of an answer are to be thrown away first, and how many are wanted then.
-    fn fit(&self, head: &Head) -> Result<(u64, u64), MirrorError> {
-        if !self.version.is_still(&head.version) {
-            return Err(MirrorError::Changed(head.version.to_string()));
+    fn fit(&self, Answer { url, head, .. }: &Answer) -> Result<(u64, u64), MirrorError> {
+        if !self.proof.is_still(&self.version, head) {
+            let now = Version { length: head.length.unwrap_or(self.version.length), ..self.version.clone() };
+            return Err(MirrorError::Changed(Version { modified: head.modified.clone(), ..now }.to_string()));
         }
         match (&head.part, self.serves) {
             (Part::Range(got), _) if got.start == self.range.start && got.end <= self.range.end => {
                 Ok((0, got.end - got.start))
             }
             (Part::Range(_), _) => Err(MirrorError::WrongPart),
+            (Part::Whole, Serves::Whole) if is_decoded(url, head)? => {
+                Err(MirrorError::Coding(head.coding.to_string()))
+            }
             (Part::Whole, Serves::Whole) => Ok((self.range.start, self.range.end - self.range.start)),
             (Part::Whole, Serves::Parts) => Err(MirrorError::NoParts),
         }

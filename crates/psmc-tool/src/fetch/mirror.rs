@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use super::http::{MirrorError, Url, Version};
+use super::http::{MirrorError, Url, Version, Via};
 use super::plan::{Serves, SourceId};
-use super::probe::Offer;
+use super::probe::{Offer, Offered};
 
-/// A mirror.
+/// A mirror, by one way that leads there.
 #[derive(Debug)]
 pub(crate) struct Mirror {
     pub(super) url: Url,
+    /// By which way this machine reaches it; wherever routes lead, if that is `None`.
+    pub(super) via: Option<Via>,
     pub(super) offer: Option<Offer>,
     /// Its connections.
     pub(super) lanes: Vec<SourceId>,
@@ -21,18 +23,36 @@ pub(crate) struct Mirror {
     /// How often it has failed, and how the last time.
     failures: u32,
     problem: Option<String>,
+    /// Whether the last failure was that it has another version than before.
+    is_fickle: bool,
 }
 
 impl Mirror {
-    pub(super) fn new(url: Url) -> Self {
-        let lanes = Vec::new();
-        Self { url, offer: None, lanes, bytes: 0, joined: None, left: None, failures: 0, problem: None }
+    pub(super) fn new(url: Url, via: Option<Via>) -> Self {
+        Self {
+            url,
+            via,
+            offer: None,
+            lanes: Vec::new(),
+            bytes: 0,
+            joined: None,
+            left: None,
+            failures: 0,
+            problem: None,
+            is_fickle: false,
+        }
     }
 
     /// It takes part with these connections.
     pub(super) fn join(&mut self, lanes: Vec<SourceId>, now: Duration) {
         self.lanes = lanes;
         self.joined = Some(now);
+        self.left = None;
+    }
+
+    /// What has come of it is thrown away.
+    pub(super) fn begin_anew(&mut self) {
+        self.bytes = 0;
     }
 
     pub(super) fn gave(&mut self, bytes: u64) {
@@ -42,6 +62,7 @@ impl Mirror {
     pub(super) fn failed(&mut self, error: &MirrorError) {
         self.failures += 1;
         self.problem = Some(crate::error_chain(error));
+        self.is_fickle = matches!(error, MirrorError::Changed(_));
     }
 
     /// It never takes part.
@@ -56,11 +77,35 @@ impl Mirror {
     }
 
     pub(super) fn serves(&self) -> Serves {
-        self.offer.as_ref().map_or(Serves::Parts, |offer| offer.serves)
+        match self.offer.as_ref().map(|offer| &offer.file) {
+            Some(Offered::Version(_, serves)) => *serves,
+            Some(Offered::Stream | Offered::Nothing) | None => Serves::Parts,
+        }
+    }
+
+    /// It serves no parts any more.
+    pub(super) fn serves_all_only(&mut self) {
+        if let Some(Offer { file: Offered::Version(_, serves), .. }) = &mut self.offer {
+            *serves = Serves::Whole;
+        }
     }
 
     pub(super) fn version(&self) -> Option<&Version> {
-        self.offer.as_ref().map(|offer| &offer.version)
+        match &self.offer.as_ref()?.file {
+            Offered::Version(version, _) => Some(version),
+            Offered::Stream | Offered::Nothing => None,
+        }
+    }
+
+    /// Whether it has the file in one answer, and no other way of it is known that would be of use.
+    pub(super) fn is_streamed(&self) -> bool {
+        let is_stream = self.offer.as_ref().is_some_and(|offer| matches!(offer.file, Offered::Stream));
+        is_stream || self.is_fickle
+    }
+
+    /// Whether it says that there is nothing in the file.
+    pub(super) fn has_nothing(&self) -> bool {
+        self.offer.as_ref().is_some_and(|offer| matches!(offer.file, Offered::Nothing))
     }
 
     /// With the URL, by which it is known in another run.
@@ -78,6 +123,10 @@ impl Mirror {
 
     pub(crate) fn url(&self) -> &Url {
         &self.url
+    }
+
+    pub(crate) fn via(&self) -> Option<&Via> {
+        self.via.as_ref()
     }
 
     /// What of the file has come from it in this run.

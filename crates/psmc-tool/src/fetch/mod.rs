@@ -7,6 +7,7 @@
 //! | [`probe`], [`census`] | what mirrors offer, and which version of the file most of them have |
 //! | [`lane`] | connections, as tasks |
 //! | [`download`] | what joins them |
+//! | [`whole`] | the file in one answer, where it cannot be had in parts |
 //! | [`part`], [`journal`], [`saver`] | the file while it is fetched, and what a later run needs to go on |
 
 mod census;
@@ -22,6 +23,7 @@ mod plan;
 mod probe;
 mod report;
 mod saver;
+mod whole;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -34,17 +36,20 @@ use tokio::time::Instant;
 use download::{Chosen, Download};
 pub(crate) use error::FetchError;
 use gather::Gathering;
-pub(crate) use http::Url;
-use http::{Connector, Version};
+use http::{Connector, Proof, Version};
+pub(crate) use http::{Url, Via};
 pub(crate) use mirror::Mirror;
 use part::Part;
 use plan::Ranges;
+use whole::Stream;
 
 /// What is wanted.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     /// The same file at each of them.
     pub(crate) urls: Vec<Url>,
+    /// By which ways each of them is asked, all at once; by that of the routes, if there are none.
+    pub(crate) ways: Vec<Via>,
     /// Where it goes.
     pub(crate) output: PathBuf,
     /// The SHA-256 that it must have, in lower-case hexadecimal digits.
@@ -58,8 +63,8 @@ pub(crate) struct Wanted {
 /// How far a download is.
 #[derive(Debug)]
 pub(crate) struct View<'a> {
-    /// Of the file, in bytes.
-    pub(crate) length: u64,
+    /// Of the file, in bytes, if it is known.
+    pub(crate) length: Option<u64>,
     /// What is there of it.
     pub(crate) arrived: u64,
     pub(crate) mirrors: &'a [Mirror],
@@ -90,7 +95,7 @@ pub(crate) async fn fetch(
     show: &mut dyn FnMut(&View<'_>),
 ) -> Outcome {
     let stop = pin!(stop);
-    let mirrors = wanted.urls.iter().cloned().map(Mirror::new).collect();
+    let mirrors = mirrors(wanted);
     let mut outcome = Outcome {
         length: None,
         resumed: 0,
@@ -101,6 +106,14 @@ pub(crate) async fn fetch(
     };
     outcome.result = outcome.run(wanted, stop, show).await;
     outcome
+}
+
+/// Each of them by each way.
+fn mirrors(wanted: &Wanted) -> Vec<Mirror> {
+    let ways: Vec<_> = wanted.ways.iter().cloned().map(Some).collect();
+    let ways = if ways.is_empty() { vec![None] } else { ways };
+    let by_all = |url: &Url| ways.iter().map(|via| Mirror::new(url.clone(), via.clone())).collect::<Vec<_>>();
+    wanted.urls.iter().flat_map(by_all).collect()
 }
 
 impl Outcome {
@@ -121,41 +134,76 @@ impl Outcome {
                 return Err(FetchError::Interrupted);
             }
         }
-        let same = if wanted.sha256.is_some() { census::is_as_long } else { Version::agrees };
-        let version = self.choose(same).inspect_err(|_| part.discard_if_new())?;
-        self.length = Some(version.length);
-        let done = self.take_up(wanted, &part, &version, same);
-        self.resumed = done.total();
-        part.set_length(version.length)?;
-        let chosen = Chosen { version, same, done, connections: wanted.connections };
-        let mut download = Download::new(&mut self.mirrors, chosen, clock, &part, connector, gathering);
-        let result = download.run(stop, show).await;
-        self.elapsed = clock.now();
-        result?;
+        let proof = if wanted.sha256.is_some() { Proof::Hash } else { Proof::Words };
+        let version = self.choose(proof).inspect_err(|_| part.discard_if_new())?;
+        let result = match version {
+            Some(version) => {
+                self.length = Some(version.length);
+                let done = self.take_up(wanted, &part, &version, proof);
+                self.resumed = done.total();
+                part.set_length(version.length)?;
+                let (sha256, connections) = (wanted.sha256.clone(), wanted.connections);
+                let chosen = Chosen { version, proof, sha256, done, connections };
+                let connector = Arc::clone(&connector);
+                let mut download =
+                    Download::new(&mut self.mirrors, chosen, clock, &part, connector, gathering);
+                let result = download.run(stop.as_mut(), show).await;
+                self.elapsed = clock.now();
+                result
+            }
+            None => Err(FetchError::NoMirror(report::problems(&self.mirrors))),
+        };
+        match result {
+            Err(FetchError::AllFailed(_) | FetchError::NoMirror(_))
+                if self.mirrors.iter().any(Mirror::is_streamed) =>
+            {
+                let stream = Stream { mirrors: &mut self.mirrors, connector, part: &part, clock };
+                let streamed = stream.run(wanted.sha256.as_deref(), stop, show).await;
+                self.elapsed = clock.now();
+                // There is no going on with what has arrived: the next run begins anew.
+                let streamed = streamed.inspect_err(|_| part.discard_if_new())?;
+                (self.length, self.resumed) = (Some(streamed.length), 0);
+                self.notes.extend(streamed.notes);
+            }
+            Err(FetchError::NoMirror(_)) if self.mirrors.iter().any(Mirror::has_nothing) => {
+                part.begin_anew()?;
+                self.length = Some(0);
+                self.notes.push("the mirror says that there is nothing in the file: it is empty".to_owned());
+            }
+            other => other.inspect_err(|error| {
+                if matches!(error, FetchError::NoMirror(_)) {
+                    part.discard_if_new();
+                }
+            })?,
+        }
         finish(part, wanted.sha256.clone()).await
     }
 
-    /// The version of the file that most mirrors have.
-    fn choose(&self, same: fn(&Version, &Version) -> bool) -> Result<Version, FetchError> {
-        let versions: Vec<_> = self.mirrors.iter().filter_map(Mirror::version).collect();
-        match census::choose(&versions, same) {
-            Ok(Some(version)) => Ok(version.clone()),
-            Ok(None) => Err(FetchError::NoMirror(report::problems(&self.mirrors))),
+    /// The version of the file that most mirrors have, if it is known of any. By how many ways a mirror is reached does not
+    /// count.
+    fn choose(&self, proof: Proof) -> Result<Option<Version>, FetchError> {
+        let mut votes: Vec<(&Url, &Version)> = Vec::new();
+        for mirror in &self.mirrors {
+            let Some(version) = mirror.version() else { continue };
+            let has_voted =
+                |(url, other): &(&Url, &Version)| *url == mirror.url() && proof.agree(version, other);
+            if !votes.iter().any(has_voted) {
+                votes.push((mirror.url(), version));
+            }
+        }
+        let versions: Vec<_> = votes.iter().map(|(_, version)| *version).collect();
+        match census::choose(&versions, proof) {
+            Ok(version) => Ok(version.cloned()),
             Err(()) => Err(FetchError::Disagree(report::versions(&self.mirrors))),
         }
     }
 
     /// What a run before this one has left of that version.
-    fn take_up(
-        &mut self,
-        wanted: &Wanted,
-        part: &Part,
-        version: &Version,
-        same: fn(&Version, &Version) -> bool,
-    ) -> Ranges {
+    fn take_up(&mut self, wanted: &Wanted, part: &Part, version: &Version, proof: Proof) -> Ranges {
         let Some(journal) = part.journal().filter(|_| !wanted.restart) else { return Ranges::default() };
         let offers = self.mirrors.iter().filter_map(Mirror::named_version);
-        journal.done(offers.filter(|(_, offered)| same(version, offered))).unwrap_or_else(|| {
+        let offers = offers.filter(|(_, offered)| proof.agree(version, offered));
+        journal.done(offers, wanted.sha256.as_deref()).unwrap_or_else(|| {
             let path = part.path().display();
             self.notes
                 .push(format!("{path} is of another version of the file: it is fetched from the start"));

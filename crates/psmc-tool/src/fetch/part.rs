@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use aws_lc_rs::digest::{Context, SHA256};
+use aws_lc_rs::digest::{Context, SHA256, digest};
 
 use super::error::FetchError;
 use super::journal::Journal;
@@ -19,6 +19,8 @@ pub(super) struct Part {
     output: PathBuf,
     path: PathBuf,
     journal: PathBuf,
+    /// What the journal is called while it is written.
+    fresh: PathBuf,
 }
 
 impl Part {
@@ -27,7 +29,11 @@ impl Part {
         if output.exists() {
             return Err(FetchError::Exists(output.to_owned()));
         }
-        let path = with_suffix(output, ".part");
+        if is_too_long(output) {
+            return Err(FetchError::TooLong(output.to_owned()));
+        }
+        let stem = if is_too_long(&with_suffix(output, JOURNAL)) { short(output) } else { output.to_owned() };
+        let path = with_suffix(&stem, ".part");
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let file = opened.map_err(|source| FetchError::Write { path: path.clone(), source })?;
         match file.try_lock() {
@@ -35,8 +41,8 @@ impl Part {
             Err(TryLockError::WouldBlock) => return Err(FetchError::InUse(path)),
             Err(TryLockError::Error(source)) => return Err(FetchError::Write { path, source }),
         }
-        let journal = with_suffix(&path, ".json");
-        Ok(Self { file: Arc::new(file), output: output.to_owned(), path, journal })
+        let (journal, fresh) = (with_suffix(&stem, JOURNAL), with_suffix(&stem, ".part.new"));
+        Ok(Self { file: Arc::new(file), output: output.to_owned(), path, journal, fresh })
     }
 
     /// What has arrived before.
@@ -53,13 +59,21 @@ impl Part {
         self.file.set_len(length).map_err(|source| self.failed(source))
     }
 
+    /// Throws away what has arrived, and the journal of it.
+    pub(super) fn begin_anew(&self) -> Result<(), FetchError> {
+        match fs::remove_file(&self.journal) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(self.failed(source)),
+            Ok(()) | Err(_) => self.set_length(0),
+        }
+    }
+
     pub(super) fn write(&self, at: u64, bytes: &[u8]) -> Result<(), FetchError> {
         self.file.write_all_at(bytes, at).map_err(|source| self.failed(source))
     }
 
     /// Writes down what has arrived, after it is on the disk. Blocks.
     pub(super) fn save(&self, journal: &Journal) -> Result<(), FetchError> {
-        let saved = self.file.sync_data().and_then(|()| journal.save(&self.journal));
+        let saved = self.file.sync_data().and_then(|()| journal.save(&self.journal, &self.fresh));
         saved.map_err(|source| FetchError::Write { path: self.journal.clone(), source })
     }
 
@@ -76,7 +90,7 @@ impl Part {
                 Err(source) => return Err(self.failed(source)),
             }
         }
-        Ok(context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(hex(context.finish().as_ref()))
     }
 
     /// Gives the whole file its name.
@@ -114,6 +128,31 @@ impl Part {
     }
 }
 
+/// In lower case.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What the name of the journal ends with: no other file beside the output has a longer name.
+const JOURNAL: &str = ".part.json";
+
+/// How much of a long name stays in those of the files beside it, in bytes: no file system has room for less.
+const SHORT: usize = 64;
+
+/// Whether a file system has no room for such a name.
+fn is_too_long(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::InvalidFilename)
+}
+
+/// A name beside `output` that is short, and another one for each output.
+fn short(output: &Path) -> PathBuf {
+    let name = output.file_name().unwrap_or_default();
+    let hash = hex(digest(&SHA256, name.as_encoded_bytes()).as_ref());
+    let name = name.to_string_lossy();
+    let begin = &name[..name.floor_char_boundary(SHORT)];
+    output.with_file_name(format!("{begin}~{}", &hash[..16]))
+}
+
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
@@ -122,7 +161,27 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::Ranges;
     use super::*;
+
+    #[test]
+    fn a_name_as_long_as_can_be_leaves_room_for_the_files_beside_it() {
+        let directory = tempfile::tempdir().unwrap();
+        for length in [240, 246, 250, 255] {
+            let output = directory.path().join("é".repeat(length / 2) + &"n".repeat(length % 2));
+            let part = Part::open(&output).unwrap();
+            part.write(0, b"a").unwrap();
+            part.save(&Journal::new([], None, &Ranges::whole(1))).unwrap();
+            assert!(Part::open(&output.with_file_name("n".repeat(length))).is_ok(), "another file's part");
+            drop(part);
+            let part = Part::open(&output).unwrap();
+            assert!(part.journal().is_some(), "{length}: a later run finds it");
+            part.finish().unwrap();
+            assert_eq!(fs::read(&output).unwrap(), b"a");
+        }
+        let name = directory.path().join("n".repeat(256));
+        assert!(matches!(Part::open(&name), Err(FetchError::TooLong(_))));
+    }
 
     #[test]
     fn a_file_gets_its_name_when_it_is_whole() {

@@ -18,6 +18,9 @@ pub(super) fn versions(mirrors: &[Mirror]) -> String {
 }
 
 fn lines(mirrors: &[Mirror], what: impl Fn(&Mirror) -> String) -> String {
-    let line = |mirror: &Mirror| format!("  {}: {}", mirror.url(), what(mirror));
+    let line = |mirror: &Mirror| {
+        let via = mirror.via().map_or_else(String::new, |via| format!(" by {via}"));
+        format!("  {}{via}: {}", mirror.url(), what(mirror))
+    };
     mirrors.iter().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -14,6 +14,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use psmc_net::netns::{Namespace, link_pair};
 use serde_json::Value;
 use server::{AUTHORITY, Manner, Server};
 use tempfile::TempDir;
@@ -198,6 +199,126 @@ async fn redirects_are_followed_once() {
     let (report, _servers) = fetched(&[Manner::Circles, Manner::Missing, Manner::Fine], &[]).await;
     assert!(problem(&report, 0).contains("redirects more than"), "{report:#}");
     assert!(problem(&report, 1).contains("404"), "{report:#}");
+}
+
+#[tokio::test]
+async fn servers_have_ways_of_their_own() {
+    let manners = [
+        Manner::Spells("Bytes "),
+        Manner::Spells("bytes="),
+        Manner::HidesLength,
+        Manner::RefusesRanges("416 Range Not Satisfiable"),
+        Manner::RefusesRanges("501 Not Implemented"),
+        Manner::Busy(1),
+    ];
+    for manner in manners {
+        let (report, servers) = fetched(&[manner], &[]).await;
+        assert_eq!(report["mirrors"][0]["failures"], 0, "{manner:?}: {report:#}");
+        let has_parts = !matches!(manner, Manner::RefusesRanges(_));
+        assert_eq!(servers[0].requests() > 4, has_parts, "{manner:?}: {} requests", servers[0].requests());
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_comes_in_one_answer_only_is_taken_so() {
+    for manner in [Manner::Chunked, Manner::Closes, Manner::Compresses] {
+        fetched(&[manner], &[]).await;
+        fetched(&[manner], &["--sha256", &sha256(&content())]).await;
+    }
+    // From whom it can be had in parts has it, then.
+    let (report, _servers) = fetched(&[Manner::Chunked, Manner::Fine], &[]).await;
+    assert_eq!(bytes(&report, 0), 0, "{report:#}");
+}
+
+#[tokio::test]
+async fn who_knows_the_hash_of_what_is_sent_gets_that() {
+    let server = Server::start(Manner::Compresses, &content(), Duration::ZERO).await;
+    let place = Place::new();
+    let sent = as_sent(&server).await;
+    let (report, output) = place.fetch(&[server.url()], &["--sha256", &sha256(&sent)]).await;
+    assert!(output.status.success() && fs::read(place.file()).unwrap() == sent, "{report:#}");
+}
+
+/// What a client gets that takes everything as it is.
+async fn as_sent(server: &Server) -> Vec<u8> {
+    let output = Command::new("curl").args(["-s", &server.url()]).output().await.unwrap();
+    output.stdout
+}
+
+#[tokio::test]
+async fn of_several_machines_behind_one_name_the_hash_counts() {
+    let (report, servers) = fetched(&[Manner::Balanced], &["--sha256", &sha256(&content())]).await;
+    assert_eq!(report["mirrors"][0]["failures"], 0, "{report:#}");
+    assert!(servers[0].requests() > 4, "it is fetched in parts");
+    // Without it, what one of them says in one answer.
+    let (report, _servers) = fetched(&[Manner::Balanced], &[]).await;
+    assert!(problem(&report, 0).contains("another version of the file than before"), "{report:#}");
+    // The hash counts also for whoever goes on later.
+    let (content, place) = (content(), Place::new());
+    let hash = sha256(&content);
+    let wanted = ["--sha256", &hash];
+    let slow = Server::start(Manner::Fine, &content, Duration::from_millis(20)).await;
+    let tool = place.command(&[slow.url()], &wanted).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    while slow.sent() < LENGTH as u64 / 4 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let id = tool.id().unwrap().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().await.unwrap().success());
+    drop(tool.wait_with_output().await.unwrap());
+    let other = Server::start(Manner::ChangesAfter(0), &content, Duration::ZERO).await;
+    let (report, _) = place.fetch(&[other.url()], &wanted).await;
+    assert!(report["resumed_bytes"].as_u64() > Some(0) && report["complete"] == true, "{report:#}");
+}
+
+#[tokio::test]
+async fn an_empty_file_is_a_file() {
+    for manner in [Manner::RefusesRanges("416 Range Not Satisfiable"), Manner::OnlyWhole] {
+        let server = Server::start(manner, &[], Duration::ZERO).await;
+        let place = Place::new();
+        let (report, output) = place.fetch(&[server.url()], &["--sha256", &sha256(&[])]).await;
+        assert!(output.status.success() && report["length"] == 0, "{report:#}");
+        assert_eq!(fs::read(place.file()).unwrap(), b"");
+    }
+}
+
+/// Two uplinks to one server; needs root.
+#[test]
+fn mirrors_are_asked_by_all_interfaces_at_once() {
+    let [site, hub] = [(); 2].map(|()| Namespace::new().expect("namespaces, which take root"));
+    hub.add_address("lo", "192.0.2.1/32".parse().unwrap()).unwrap();
+    for (number, uplink) in ["up0", "up1"].into_iter().enumerate() {
+        let down = format!("down{number}");
+        link_pair(&site, uplink, &hub, &down).unwrap();
+        site.add_address(uplink, format!("10.0.{number}.2/24").parse().unwrap()).unwrap();
+        hub.add_address(&down, format!("10.0.{number}.1/24").parse().unwrap()).unwrap();
+        let gateway = format!("10.0.{number}.1").parse().unwrap();
+        let metric = 100 + u32::try_from(number).unwrap();
+        site.add_route_with_metric("0.0.0.0/0".parse().unwrap(), gateway, metric).unwrap();
+    }
+    let content = content();
+    let listener = hub.run(|| std::net::TcpListener::bind("192.0.2.1:80").unwrap());
+    listener.set_nonblocking(true).unwrap();
+    let serve = async {
+        let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+        let _server = Server::start_on(listener, &content, SLOWLY);
+        let place = Place::new();
+        let url = "http://192.0.2.1/pub/file.bin".to_owned();
+        let ways = ["--interface", "up0", "--interface", "up1", "--interface", "10.0.1.2"];
+        let (report, output) = place.fetch(&[url.clone()], &ways).await;
+        assert!(output.status.success() && fs::read(place.file()).unwrap() == content, "{report:#}");
+        for (mirror, way) in ["up0", "up1", "10.0.1.2"].into_iter().enumerate() {
+            assert!(
+                bytes(&report, mirror) > 0 && report["mirrors"][mirror]["interface"] == way,
+                "{report:#}"
+            );
+        }
+        let place = Place::new();
+        let (report, output) = place.fetch(&[url], &["--interface", "up0", "--interface", "gone"]).await;
+        assert!(output.status.success(), "{report:#}");
+        assert!(problem(&report, 1).contains("cannot send through the interface gone"), "{report:#}");
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    site.run(|| runtime.block_on(serve));
 }
 
 #[tokio::test]

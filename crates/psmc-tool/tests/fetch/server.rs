@@ -1,11 +1,13 @@
 //! Small web servers that do not all behave.
 
-use std::io;
+use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject;
@@ -51,6 +53,22 @@ pub(crate) enum Manner {
     Circles,
     /// It has no such file.
     Missing,
+    /// It is several machines, which have the file with times and names of their own.
+    Balanced,
+    /// It spells the unit of ranges in its own way.
+    Spells(&'static str),
+    /// It refuses ranges, with this status.
+    RefusesRanges(&'static str),
+    /// It does not say in parts how long the file is.
+    HidesLength,
+    /// It sends all of the file in chunks.
+    Chunked,
+    /// It sends all of the file, and closes the connection.
+    Closes,
+    /// It sends all of the file compressed.
+    Compresses,
+    /// It wants to be asked later, this many times.
+    Busy(u64),
 }
 
 /// Whom clients of a secure server must trust. Its key is known to everybody, and worth nothing outside these tests.
@@ -86,18 +104,33 @@ impl Server {
 
     async fn start_with(manner: Manner, content: &[u8], pause: Duration, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
         let mut content = content.to_vec();
         match manner {
             Manner::OtherVersion => content.iter_mut().for_each(|byte| *byte ^= 1),
             Manner::OtherLength => content.extend_from_slice(b"more"),
             _ => {}
         }
+        Self::start_at(listener, manner, content, pause, tls)
+    }
+
+    fn start_at(
+        listener: TcpListener,
+        manner: Manner,
+        content: Vec<u8>,
+        pause: Duration,
+        tls: Option<TlsAcceptor>,
+    ) -> Self {
+        let port = listener.local_addr().unwrap().port();
         let [requests, connections, sent] = [(); 3].map(|()| AtomicU64::new(0));
         let state = Arc::new(State { manner, content, pause, requests, connections, sent });
         let scheme = if tls.is_some() { "https" } else { "http" };
         let task = tokio::spawn(accept(listener, Arc::clone(&state), tls)).abort_handle();
         Self { scheme, port, state, task }
+    }
+
+    /// One that behaves, and listens there.
+    pub(crate) fn start_on(listener: TcpListener, content: &[u8], pause: Duration) -> Self {
+        Self::start_at(listener, Manner::Fine, content.to_vec(), pause, None)
     }
 
     pub(crate) fn url(&self) -> String {
@@ -164,10 +197,13 @@ impl State {
             match self.manner {
                 Manner::Redirects if !is_moved => redirect(&mut stream, "/moved/file.bin").await?,
                 Manner::Circles => redirect(&mut stream, &path).await?,
-                Manner::Missing => {
-                    let head = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
-                    stream.write_all(head.as_bytes()).await?;
+                Manner::Missing => refuse(&mut stream, "404 Not Found", "").await?,
+                Manner::RefusesRanges(status) if asked.is_some() => refuse(&mut stream, status, "").await?,
+                Manner::Busy(times) if number < times => {
+                    refuse(&mut stream, "503 Service Unavailable", "Retry-After: 1\r\n").await?;
                 }
+                Manner::Closes => return self.stream(&mut stream).await,
+                Manner::Chunked | Manner::Compresses => self.stream(&mut stream).await?,
                 _ => self.answer(&mut stream, asked, number).await?,
             }
         }
@@ -177,16 +213,17 @@ impl State {
     async fn answer(
         &self,
         stream: &mut BufReader<impl Stream>,
-        asked: Range<u64>,
+        asked: Option<Range<u64>>,
         number: u64,
     ) -> io::Result<()> {
         let length = self.content.len() as u64;
-        let is_whole = match self.manner {
-            Manner::OnlyWhole => true,
-            Manner::ForgetsRanges => number > 0,
-            _ => false,
-        };
-        let mut range = if is_whole { 0..length } else { asked.start..asked.end.min(length) };
+        let asked = asked.filter(|_| match self.manner {
+            Manner::OnlyWhole => false,
+            Manner::ForgetsRanges => number == 0,
+            _ => true,
+        });
+        let is_whole = asked.is_none();
+        let mut range = asked.map_or(0..length, |asked| asked.start..asked.end.min(length));
         if let Manner::AtMost(most) = self.manner {
             range.end = range.end.min(range.start + most);
         }
@@ -199,6 +236,7 @@ impl State {
         let changed = match self.manner {
             Manner::ChangesAfter(requests) => number >= requests,
             Manner::OtherVersion => true,
+            Manner::Balanced => number % 2 > 0,
             _ => false,
         };
         let day = if changed { "Tue, 02 Jan 2024" } else { "Mon, 01 Jan 2024" };
@@ -207,13 +245,36 @@ impl State {
             range.end - range.start
         );
         if !is_whole {
-            head += &format!("Content-Range: bytes {}-{}/{total}\r\n", told.start, told.end - 1);
+            let unit = if let Manner::Spells(unit) = self.manner { unit } else { "bytes " };
+            let total = if self.manner == Manner::HidesLength { "*".to_owned() } else { total.to_string() };
+            head += &format!("Content-Range: {unit}{}-{}/{total}\r\n", told.start, told.end - 1);
         }
         stream.write_all(format!("{head}\r\n").as_bytes()).await?;
         self.send(stream, range).await?;
         if self.manner == Manner::TooMuch {
             stream.write_all(b"more than was said").await?;
         }
+        stream.flush().await
+    }
+
+    /// Sends all of the file without saying how long it is.
+    async fn stream(&self, stream: &mut BufReader<impl Stream>) -> io::Result<()> {
+        let (body, coding) = match self.manner {
+            Manner::Compresses => (compressed(&self.content), "Content-Encoding: gzip\r\n"),
+            _ => (self.content.clone(), ""),
+        };
+        if self.manner == Manner::Closes {
+            stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n").await?;
+            return stream.write_all(&body).await;
+        }
+        let head = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n{coding}\r\n");
+        stream.write_all(head.as_bytes()).await?;
+        for piece in body.chunks(65_536) {
+            stream.write_all(format!("{:x}\r\n", piece.len()).as_bytes()).await?;
+            stream.write_all(piece).await?;
+            stream.write_all(b"\r\n").await?;
+        }
+        stream.write_all(b"0\r\n\r\n").await?;
         stream.flush().await
     }
 
@@ -248,8 +309,21 @@ async fn redirect(stream: &mut BufReader<impl Stream>, to: &str) -> io::Result<(
     stream.write_all(head.as_bytes()).await
 }
 
-/// The path, and the range that is asked for; `None` at the end.
-async fn read_request(stream: &mut BufReader<impl Stream>) -> io::Result<Option<(String, Range<u64>)>> {
+async fn refuse(stream: &mut BufReader<impl Stream>, status: &str, headers: &str) -> io::Result<()> {
+    let head = format!("HTTP/1.1 {status}\r\n{headers}Content-Length: 0\r\n\r\n");
+    stream.write_all(head.as_bytes()).await
+}
+
+fn compressed(content: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(content).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// The path, and the range that is asked for, if one is; `None` at the end.
+async fn read_request(
+    stream: &mut BufReader<impl Stream>,
+) -> io::Result<Option<(String, Option<Range<u64>>)>> {
     let mut lines = Vec::new();
     loop {
         let mut line = String::new();
@@ -263,6 +337,7 @@ async fn read_request(stream: &mut BufReader<impl Stream>) -> io::Result<Option<
     }
     let path = lines[0].split(' ').nth(1).unwrap_or_default().to_owned();
     let range = lines.iter().find_map(|line| line.trim().strip_prefix("range: bytes="));
-    let (first, last) = range.and_then(|range| range.split_once('-')).expect("every request has a range");
-    Ok(Some((path, first.parse().unwrap()..last.parse::<u64>().unwrap() + 1)))
+    let range = range.and_then(|range| range.split_once('-'));
+    let range = range.map(|(first, last)| first.parse().unwrap()..last.parse::<u64>().unwrap() + 1);
+    Ok(Some((path, range)))
 }

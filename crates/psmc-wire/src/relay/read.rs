@@ -38,6 +38,19 @@ impl Message {
             unknown => Self::Unknown(unknown),
         })
     }
+
+    /// The number of the request that these bytes are, from type to body, even where [`decode`](Self::decode) refuses them:
+    /// a site waits for its answer. `None` if they are no request, or have none.
+    #[must_use]
+    pub fn request_of(bytes: &[u8]) -> Option<RequestId> {
+        let mut reader = Reader::new(bytes);
+        match reader.u8().ok()? {
+            RESERVE | RESERVE_TUNNEL | RELEASE | REFRESH | CAP | CHAIN | CONNECT | REGISTER | ACCEPT => {
+                request(&mut reader).ok()
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The number of a request; [`RequestId::CONNECTION`] is none.

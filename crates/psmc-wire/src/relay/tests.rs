@@ -156,7 +156,9 @@ fn unknown_types_are_passed_over() {
 fn an_address_has_one_spelling() {
     let mapped = SocketAddr::new("::ffff:192.0.2.1".parse().unwrap(), 5115);
     let message = Message::Connect(RequestId(1), Far::Address(mapped));
-    assert_eq!(Message::decode(&encoded(&message)[LENGTH_LEN..]), Err(Malformed::Illegal("address")));
+    let bytes = encoded(&message);
+    assert_eq!(Message::decode(&bytes[LENGTH_LEN..]), Err(Malformed::Illegal("address")));
+    assert_eq!(Message::request_of(&bytes[LENGTH_LEN..]), Some(RequestId(1)), "it can be answered");
     let no_port = SocketAddr::new("192.0.2.1".parse().unwrap(), 0);
     let message = Message::Connect(RequestId(1), Far::Address(no_port));
     assert_eq!(Message::decode(&encoded(&message)[LENGTH_LEN..]), Err(Malformed::Illegal("port")));
@@ -169,6 +171,15 @@ fn no_stream_leads_to_a_label() {
     let message = Message::Connect(RequestId(1), far);
     let refused = Malformed::Illegal("destination of a stream");
     assert_eq!(Message::decode(&encoded(&message)[LENGTH_LEN..]), Err(refused));
+}
+
+#[test]
+fn only_requests_are_to_be_answered() {
+    for bytes in [&[] as &[u8], &[CONNECT], &[CONNECT, 0, 0, 1], &[CONNECT, 0, 0, 0, 0], &[DONE, 0, 0, 0, 1]]
+    {
+        assert_eq!(Message::request_of(bytes), None, "{bytes:?}");
+    }
+    assert_eq!(Message::request_of(&[CONNECT, 0, 0, 0, 7, 9]), Some(RequestId(7)));
 }
 
 #[test]

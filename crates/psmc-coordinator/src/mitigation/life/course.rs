@@ -1,5 +1,7 @@
 //! When it begins and when it ends.
 
+use std::time::Duration;
+
 use psmc_signal::{Alert, Stage};
 
 use super::publish::RENEWALS;
@@ -7,25 +9,29 @@ use super::{Action, Life};
 use crate::mitigation::{Moment, OpenAlert, Relays};
 
 impl Life {
-    /// Somebody has found an attack, or has news of it. `until` is when it counts no more unless it comes again.
+    /// Somebody has found an attack, or has news of it, which counts for so long unless it is renewed.
     pub fn handle_alert(
         &mut self,
         source: &str,
         alert: Alert,
-        until: Option<Moment>,
+        lasts: Duration,
         relays: &mut Relays,
         now: Moment,
     ) {
         self.state.cleared = None;
         let same = |open: &&mut OpenAlert| open.source == source && open.alert.id == alert.id;
+        let (until, lasts_s) = (now + lasts, lasts.as_secs());
         if let Some(open) = self.state.alerts.iter_mut().find(same) {
-            (open.alert, open.until) = (alert, until);
+            let since = open.since;
+            *open = OpenAlert { source: source.to_owned(), alert, since, until, lasts_s, unconfirmed: false };
         } else {
             self.note(format!("{source} raises the alert {}: {:?}", alert.id, alert.kind));
             if self.state.alerts.len() >= MAX_ALERTS {
                 self.state.alerts.remove(0);
             }
-            self.state.alerts.push(OpenAlert { source: source.to_owned(), alert, since: now, until });
+            let source = source.to_owned();
+            let open = OpenAlert { source, alert, since: now, until, lasts_s, unconfirmed: false };
+            self.state.alerts.push(open);
         }
         match self.state.stage {
             Stage::Withdrawn => {
@@ -43,6 +49,24 @@ impl Life {
         }
     }
 
+    /// An alert goes on to count, for so long from now. Says whether there is one.
+    pub fn handle_renewal(&mut self, source: &str, id: &str, lasts: Duration, now: Moment) -> bool {
+        let is_it = |open: &&mut OpenAlert| open.source == source && open.alert.id == id;
+        let Some(open) = self.state.alerts.iter_mut().find(is_it) else { return false };
+        (open.until, open.lasts_s, open.unconfirmed) = (now + lasts, lasts.as_secs(), false);
+        true
+    }
+
+    /// A source is there, which would say so if its alerts were over.
+    pub fn handle_presence(&mut self, source: &str, now: Moment) {
+        for open in self.state.alerts.iter_mut().filter(|open| open.source == source && !open.unconfirmed) {
+            let lasts = Duration::from_secs(open.lasts_s);
+            if now.until(open.until) < lasts / 2 {
+                open.until = now + lasts;
+            }
+        }
+    }
+
     /// A source has nothing to complain about any more.
     pub fn handle_clear(&mut self, source: &str, id: &str, now: Moment) {
         let before = self.state.alerts.len();
@@ -56,7 +80,7 @@ impl Life {
     /// A source that was gone is back: what it does not say again until `until` counts no more.
     pub fn handle_return(&mut self, source: &str, until: Moment) {
         for open in self.state.alerts.iter_mut().filter(|open| open.source == source) {
-            open.until = Some(until);
+            (open.until, open.unconfirmed) = (until, true);
         }
     }
 

@@ -18,7 +18,10 @@ use std::time::Duration;
 use psmc_signal::Stage;
 
 use self::reserve::REFILL_EVERY;
-use super::{Moment, Relays, State};
+use super::{Moment, OpenAlert, Relays, State};
+
+/// How long sources have to renew their alerts after a start.
+const RENEW_WITHIN: Duration = Duration::from_mins(1);
 
 /// What is done for a service, whatever happens.
 #[derive(Clone, Debug)]
@@ -106,6 +109,10 @@ impl Life {
             missed: 0,
             exchange_after: Moment::default(),
         };
+        // Nobody could renew anything while there was no coordinator, and not every renewal was kept.
+        for open in &mut life.state.alerts {
+            open.until = open.until.max(now + RENEW_WITHIN);
+        }
         life.forget_what_is_gone(relays);
         if life.state.serial > 0 && !life.state.is_published() && !life.state.is_under_way() {
             // It may have ended while nobody was left to say so.
@@ -158,10 +165,11 @@ impl Life {
     /// Does what is due.
     pub fn handle_timeout(&mut self, relays: &mut Relays, now: Moment) {
         let is_due = |time: Option<Moment>| time.is_some_and(|time| time <= now);
-        let before = self.state.alerts.len();
-        self.state.alerts.retain(|open| !is_due(open.until));
-        if self.state.alerts.len() < before {
-            self.note("an alert was not repeated".to_owned());
+        let lapsed: Vec<_> = self.state.alerts.extract_if(.., |open| open.until <= now).collect();
+        for OpenAlert { source, alert, .. } in &lapsed {
+            self.note(format!("the alert {} of {source} lapses: it was not renewed", alert.id));
+        }
+        if !lapsed.is_empty() {
             self.look_whether_all_is_clear(now);
         }
         if is_due(self.patience) {
@@ -192,7 +200,7 @@ impl Life {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Moment> {
         let expiry = (self.state.stage == Stage::Expiring).then_some(self.state.expires);
-        let alerts = self.state.alerts.iter().filter_map(|open| open.until);
+        let alerts = self.state.alerts.iter().map(|open| open.until);
         let others = [self.patience, self.refill, self.renewal, self.hold_end(), expiry];
         others.into_iter().flatten().chain(alerts).min()
     }

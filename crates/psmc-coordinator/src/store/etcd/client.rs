@@ -51,12 +51,47 @@ impl fmt::Display for Member {
     }
 }
 
-/// Why no member has answered: what the last one did.
+/// Why no member has done what it was asked: what the last one said, or did.
 #[derive(Debug, Error)]
-#[error("no etcd answers, {member} the last of them")]
+#[error("{}", said(member, source))]
 pub struct EtcdError {
     member: Member,
     source: Trouble,
+}
+
+impl EtcdError {
+    /// Whether etcd has refused what it was asked, and would again: somebody has to do something about that first.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        match &self.source {
+            Trouble::NoSpace | Trouble::Corrupt => true,
+            Trouble::Refused(status, _) => {
+                [StatusCode::BAD_REQUEST, StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(status)
+            }
+            Trouble::Tcp(_)
+            | Trouble::Name(_)
+            | Trouble::Tls(_)
+            | Trouble::Http(_)
+            | Trouble::Body(_)
+            | Trouble::Silent
+            | Trouble::Malformed(_) => false,
+        }
+    }
+}
+
+fn said(member: &Member, trouble: &Trouble) -> String {
+    match trouble {
+        Trouble::NoSpace | Trouble::Corrupt | Trouble::Refused(..) => {
+            format!("etcd refuses, {member} the last that was asked")
+        }
+        Trouble::Tcp(_)
+        | Trouble::Name(_)
+        | Trouble::Tls(_)
+        | Trouble::Http(_)
+        | Trouble::Body(_)
+        | Trouble::Silent
+        | Trouble::Malformed(_) => format!("no etcd answers, {member} the last of them"),
+    }
 }
 
 /// What is wrong with a member.
@@ -74,6 +109,15 @@ enum Trouble {
     Body(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("no answer within {ANSWER_WITHIN:?}")]
     Silent,
+    #[error(
+        "its database has no space left (alarm NOSPACE): compact and defragment it, or raise --quota-backend-bytes, and then \
+         `etcdctl alarm disarm`"
+    )]
+    NoSpace,
+    #[error(
+        "its members differ in what they keep (alarm CORRUPT): restore the cluster, and then `etcdctl alarm disarm`"
+    )]
+    Corrupt,
     #[error("it says {0}: {1}")]
     Refused(StatusCode, String),
     #[error("it does not answer as etcd's gateway does")]
@@ -161,8 +205,7 @@ impl Client {
         if status == StatusCode::OK {
             return Ok((serde_json::from_slice(&body)?, sender));
         }
-        let complaint = String::from_utf8_lossy(&body).trim().chars().take(MAX_COMPLAINT).collect();
-        Err(Trouble::Refused(status, complaint))
+        Err(refusal(status, &body))
     }
 
     async fn connect(&self, member: &Member) -> Result<SendRequest<Full<Bytes>>, Trouble> {
@@ -174,6 +217,22 @@ impl Client {
     }
 }
 
+/// What the gateway of gRPC says (`runtime.HTTPError`), by its text: codes mean several things each. What etcd calls alarms
+/// stands in its `rpctypes`.
+fn refusal(status: StatusCode, body: &[u8]) -> Trouble {
+    #[derive(serde::Deserialize)]
+    struct Refusal {
+        message: String,
+    }
+    let message = serde_json::from_slice(body)
+        .map_or_else(|_| String::from_utf8_lossy(body).trim().to_owned(), |Refusal { message }| message);
+    match message.as_str() {
+        "etcdserver: mvcc: database space exceeded" => Trouble::NoSpace,
+        "etcdserver: corrupt cluster" => Trouble::Corrupt,
+        other => Trouble::Refused(status, other.chars().take(MAX_COMPLAINT).collect()),
+    }
+}
+
 async fn open<S>(stream: S) -> Result<SendRequest<Full<Bytes>>, Trouble>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -182,4 +241,32 @@ where
     // Ends with the sender. What breaks the connection breaks the call, which tells.
     tokio::spawn(connection);
     Ok(sender)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alarms_are_known_by_what_etcd_says() {
+        let error = |status: u16, body: &str| {
+            let member = Member { host: "a".to_owned(), port: 1 };
+            EtcdError { member, source: refusal(StatusCode::from_u16(status).unwrap(), body.as_bytes()) }
+        };
+        // Of etcd 3.4.23.
+        let full = r#"{"error":"etcdserver: mvcc: database space exceeded","message":"etcdserver: mvcc: database space exceeded","code":8}"#;
+        assert!(matches!(error(429, full).source, Trouble::NoSpace) && error(429, full).is_final());
+        // The same code, and over by itself.
+        let busy =
+            r#"{"error":"etcdserver: too many requests","message":"etcdserver: too many requests","code":8}"#;
+        assert!(!error(429, busy).is_final());
+        let corrupt =
+            r#"{"error":"etcdserver: corrupt cluster","code":15,"message":"etcdserver: corrupt cluster"}"#;
+        assert!(matches!(error(500, corrupt).source, Trouble::Corrupt) && error(500, corrupt).is_final());
+        let large = r#"{"message":"etcdserver: request is too large","code":3}"#;
+        assert!(error(400, large).is_final());
+        assert!(!error(503, r#"{"message":"etcdserver: no leader","code":14}"#).is_final());
+        let text = crate::error_chain(&error(502, "<html>a proxy\n"));
+        assert_eq!(text, "etcd refuses, a:1 the last that was asked: it says 502 Bad Gateway: <html>a proxy");
+    }
 }

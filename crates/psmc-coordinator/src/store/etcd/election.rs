@@ -40,6 +40,9 @@ pub struct Candidate {
     pub public_key: String,
 }
 
+/// Who leads, if anybody does; or why that cannot be found out, or nobody can begin to.
+pub type Outlook = Result<Option<String>, String>;
+
 /// This coordinator leads, until that is over.
 #[derive(Debug)]
 pub struct Lead {
@@ -57,8 +60,9 @@ enum Attempt {
 }
 
 impl Etcd {
-    /// Waits until nobody else leads, and leads. Meanwhile `leader` is told who does, or that nobody can be asked.
-    pub async fn campaign(&self, this: &Candidate, leader: &watch::Sender<Option<String>>) -> Lead {
+    /// Waits until nobody else leads, and leads. Meanwhile `leader` is told who does, or why that cannot be found out, or nobody
+    /// can begin to.
+    pub async fn campaign(&self, this: &Candidate, leader: &watch::Sender<Outlook>) -> Lead {
         let client = self.reader.another();
         loop {
             let other = match self.attempt(&client, this).await {
@@ -68,28 +72,34 @@ impl Etcd {
                         until: lead.until.clone(),
                         head: Head::default(),
                         head_revision: 0,
+                        tried: 0,
                     };
                     *self.term.lock().await = Some(term);
                     return lead;
                 }
-                Ok(Attempt::Lost(other)) => other,
-                Err(error) => {
-                    tracing::warn!(error = crate::error_chain(&error), "it cannot be found out who leads");
-                    None
-                }
+                Ok(Attempt::Lost(other)) => Ok(other),
+                Err(error) => Err(crate::error_chain(&error)),
             };
-            if let Some(other) = other.as_ref().filter(|other| other.public_key != this.public_key) {
+            if let Some(other) = other
+                .as_ref()
+                .ok()
+                .and_then(Option::as_ref)
+                .filter(|other| other.public_key != this.public_key)
+            {
                 let (name, key) = (&other.name, &other.public_key);
                 tracing::error!(name, key, "the leader has another private key: give all of them the same");
             }
             let is_news = leader.send_if_modified(|known| {
-                let name = other.map(|other| other.name);
-                let is_news = *known != name;
-                *known = name;
+                let outlook = other.map(|other| other.map(|other| other.name));
+                let is_news = *known != outlook;
+                *known = outlook;
                 is_news
             });
             if is_news {
-                tracing::info!(leader = leader.borrow().as_deref(), "stands by");
+                match &*leader.borrow() {
+                    Ok(leader) => tracing::info!(leader, "stands by"),
+                    Err(error) => tracing::warn!(error, "stands by, and cannot lead"),
+                }
             }
             sleep(LOOK_EVERY).await;
         }

@@ -33,7 +33,7 @@ use super::{Batch, Contents, Event, MAX_EVENTS, Pending, Store, StoreError};
 use crate::mitigation::State;
 
 pub use client::{EtcdError, Member};
-pub use election::{Candidate, Lead};
+pub use election::{Candidate, Lead, Outlook};
 
 /// Mitigations that one transaction changes: etcd takes 128 steps (`--max-txn-ops`), and there are others.
 const MAX_AT_ONCE: usize = 100;
@@ -61,6 +61,8 @@ struct Term {
     head: Head,
     /// At which revision the head was written.
     head_revision: i64,
+    /// The number of the last write that was tried; one that was refused may have been done before, without an answer.
+    tried: u64,
 }
 
 /// The last write.
@@ -117,8 +119,20 @@ impl Etcd {
     }
 
     /// Writes a part of a batch.
-    async fn write(&self, term: &mut Term, mut steps: Vec<Step>, events: &[Event]) -> Result<(), StoreError> {
-        let mut head = Head { leader: term.leader, write: term.head.write + 1, ..term.head };
+    async fn write(&self, term: &mut Term, steps: &[Step], events: &[Event]) -> Result<(), StoreError> {
+        while !self.try_to_write(term, steps.to_vec(), events).await? {}
+        Ok(())
+    }
+
+    /// Writes it, unless an earlier write turns out to have been done, which makes this term's head another one.
+    async fn try_to_write(
+        &self,
+        term: &mut Term,
+        mut steps: Vec<Step>,
+        events: &[Event],
+    ) -> Result<bool, StoreError> {
+        term.tried = term.tried.max(term.head.write) + 1;
+        let mut head = Head { leader: term.leader, write: term.tried, ..term.head };
         if !events.is_empty() {
             steps.push(Step::put(self.event_key(head.event + 1), encode("events", &events)?));
             head.event += u64::try_from(events.len()).unwrap_or_default();
@@ -142,22 +156,30 @@ impl Etcd {
             // What was asked before may have been done, and only the answer lost.
             let found = answer.found(0).ok_or(StoreError::Deposed)?;
             let still_leads = answer.found(1).is_some_and(|leader| leader.create_revision == term.leader);
-            if !still_leads || decode::<Head>(HEAD, found)? != head {
+            let written = decode::<Head>(HEAD, found)?;
+            let is_earlier =
+                written.leader == term.leader && (term.head.write + 1..head.write).contains(&written.write);
+            if !still_leads || (written != head && !is_earlier) {
                 return Err(StoreError::Deposed);
             }
             term.head_revision = found.mod_revision;
+            if is_earlier {
+                term.head = written;
+                return Ok(false);
+            }
         }
         term.head = head;
-        Ok(())
+        Ok(true)
     }
 
-    /// Asks until there is an answer, or the term is over.
+    /// Asks until there is an answer, or the term is over, or etcd says that it takes somebody to do something first.
     async fn ask<A: DeserializeOwned>(
         &self,
         term: &Term,
         path: &'static str,
         request: &impl Serialize,
     ) -> Result<A, StoreError> {
+        let mut is_told = false;
         loop {
             let until = *term.until.borrow();
             if until <= Instant::now() {
@@ -165,8 +187,12 @@ impl Etcd {
             }
             match timeout_at(until, self.writer.call(path, request)).await {
                 Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(error)) => tracing::warn!(error = crate::error_chain(&error), "etcd is asked again"),
-                Err(_) => {}
+                Ok(Err(error)) if error.is_final() => return Err(error.into()),
+                Ok(Err(error)) if !is_told => {
+                    is_told = true;
+                    tracing::warn!(error = crate::error_chain(&error), "etcd is asked again");
+                }
+                Ok(Err(_)) | Err(_) => {}
             }
             sleep(PAUSE).await;
         }
@@ -190,9 +216,9 @@ impl Store for Etcd {
             if let Some(blocked) = &batch.blocked {
                 steps.push(Step::put(self.key(BLOCKED), encode(BLOCKED, blocked)?));
             }
-            self.write(term, steps, &batch.events).await?;
+            self.write(term, &steps, &batch.events).await?;
             for part in parts {
-                self.write(term, self.mitigations(part)?, &[]).await?;
+                self.write(term, &self.mitigations(part)?, &[]).await?;
             }
             // Whoever acts on it later than that may not be the only one.
             if *term.until.borrow() <= Instant::now() { Err(StoreError::Deposed) } else { Ok(()) }

@@ -15,9 +15,18 @@ struct Bed {
 
 impl Bed {
     fn new() -> Self {
+        Self::with(&[])
+    }
+
+    fn with(arguments: &[&str]) -> Self {
         let (namespace, directory) = (Namespace::new().unwrap(), tempfile::tempdir().unwrap());
         let mut command = Command::new("etcd");
-        command.arg("--data-dir").arg(directory.path()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .arg("--data-dir")
+            .arg(directory.path())
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let etcd = namespace.spawn(&mut command).expect("etcd is installed");
         Self { etcd, namespace, _directory: directory }
     }
@@ -40,7 +49,7 @@ fn store() -> Etcd {
 }
 
 async fn lead(store: &Etcd, name: &str) -> Lead {
-    let (leader, _) = watch::channel(None);
+    let (leader, _) = watch::channel(Ok(None));
     store.campaign(&candidate(name), &leader).await
 }
 
@@ -70,11 +79,11 @@ fn what_a_leader_has_written_is_there_for_the_next_one() {
         first.commit(batch(1)).await.unwrap();
         first.commit(batch(3)).await.unwrap();
 
-        let (tell, mut told) = watch::channel(None);
+        let (tell, mut told) = watch::channel(Ok(None));
         let next = candidate("co2");
         let campaign = second.campaign(&next, &tell);
         let resign = async {
-            told.wait_for(|leader| leader.as_deref() == Some("co1")).await.unwrap();
+            told.wait_for(|leader| *leader == Ok(Some("co1".to_owned()))).await.unwrap();
             term.resign().await;
         };
         let (_term, ()) = tokio::join!(campaign, resign);
@@ -120,17 +129,41 @@ fn a_write_whose_answer_was_lost_is_done_once() {
         let before = {
             let term = store.term.lock().await;
             let term = term.as_ref().unwrap();
-            (term.head, term.head_revision)
+            (term.head, term.head_revision, term.tried)
         };
         store.commit(batch(3)).await.unwrap();
         // What the leader knows if no answer came: it says the same again.
         if let Some(term) = store.term.lock().await.as_mut() {
-            (term.head, term.head_revision) = before;
+            (term.head, term.head_revision, term.tried) = before;
         }
         store.commit(batch(3)).await.unwrap();
         store.commit(batch(5)).await.unwrap();
         let events = store.events(10).await.unwrap();
         assert_eq!(events, [6, 5, 4, 3, 2, 1].map(event));
+        // What the leader knows if it has given up, and says something else.
+        if let Some(term) = store.term.lock().await.as_mut() {
+            (term.head, term.head_revision) = (before.0, before.1);
+        }
+        store.commit(batch(7)).await.unwrap();
+        assert_eq!(store.load().await.unwrap().mitigations["www"].serial, 7);
+        assert_eq!(store.events(2).await.unwrap(), [8, 7].map(event));
+    });
+}
+
+#[test]
+fn who_cannot_begin_to_lead_for_want_of_space_says_so() {
+    // Less than an empty database takes.
+    Bed::with(&["--quota-backend-bytes", "1"]).run(async || {
+        let store = store();
+        let (tell, mut told) = watch::channel(Ok(None));
+        let this = candidate("co1");
+        let is_full = |outlook: &Outlook| {
+            outlook.as_ref().is_err_and(|trouble| trouble.contains("no space left (alarm NOSPACE)"))
+        };
+        tokio::select! {
+            _ = store.campaign(&this, &tell) => panic!("a lease takes space"),
+            told = told.wait_for(is_full) => drop(told.unwrap()),
+        }
     });
 }
 

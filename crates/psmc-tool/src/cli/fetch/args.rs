@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::FetchArgsError;
-use crate::fetch::{Url, Wanted};
+use crate::fetch::{Url, Via, Wanted};
 
 /// What stands behind `psmc fetch`.
 #[derive(Debug, Args)]
@@ -19,7 +19,10 @@ pub(in crate::cli) struct FetchArgs {
     /// The SHA-256 that the file must have, in hexadecimal digits
     #[arg(long, value_name = "HEX", value_parser = sha256)]
     sha256: Option<String>,
-    /// Connections to each mirror
+    /// Connect by this interface, or from this address of this machine; given several times, by all of them at once
+    #[arg(long, value_name = "NAME")]
+    interface: Vec<Via>,
+    /// Connections to each mirror, by each interface
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16))]
     connections: u8,
     /// Throw away what an interrupted run has left
@@ -43,6 +46,7 @@ impl FetchArgs {
         }
         Ok(Wanted {
             urls: self.urls.clone(),
+            ways: self.interface.clone(),
             output,
             sha256: self.sha256.clone(),
             connections: usize::from(self.connections),
@@ -77,6 +81,7 @@ mod tests {
         let output = |words| wanted(words).map(|wanted| wanted.output);
         assert_eq!(output(&["http://a/b/c.iso", "http://d/e"]), Ok(PathBuf::from("c.iso")));
         assert_eq!(output(&["http://a/b", "-o", "f"]), Ok(PathBuf::from("f")));
+        assert_eq!(output(&["http://a/a%20b"]), Ok(PathBuf::from("a b")));
         assert_eq!(output(&["http://a/"]), Err(FetchArgsError::NoName("http://a/".to_owned())));
         assert!(matches!(output(&["http://a/b", "-o", "/"]), Err(FetchArgsError::Directory(_))));
     }

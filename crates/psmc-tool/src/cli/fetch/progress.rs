@@ -36,15 +36,13 @@ impl Progress {
         let (since, before) = self.seen[0];
         let seconds = view.elapsed.saturating_sub(since).as_secs_f64();
         let rate = if seconds > 0.0 { (view.arrived - before) as f64 / seconds } else { 0.0 };
-        let percent = if view.length == 0 { 100 } else { percent(view.arrived, view.length) };
         let working = view.mirrors.iter().filter(|mirror| mirror.stayed()).count();
-        let left = if rate > 0.0 { age((view.length - view.arrived) as f64 / rate) } else { "?".to_owned() };
-        format!(
-            "{percent} % of {}, {} from {working} of {} mirrors, {left} left",
-            bytes(view.length),
-            rate_mbps(rate * 8.0 / 1e6),
-            view.mirrors.len()
-        )
+        let from =
+            format!("{} from {working} of {} mirrors", rate_mbps(rate * 8.0 / 1e6), view.mirrors.len());
+        let Some(length) = view.length else { return format!("{}, {from}", bytes(view.arrived)) };
+        let percent = if length == 0 { 100 } else { percent(view.arrived, length) };
+        let left = if rate > 0.0 { age((length - view.arrived) as f64 / rate) } else { "?".to_owned() };
+        format!("{percent} % of {}, {from}, {left} left", bytes(length))
     }
 }
 
@@ -59,7 +57,7 @@ mod tests {
     #[test]
     fn the_rate_is_that_of_the_last_seconds() {
         let view = |seconds, arrived| View {
-            length: 100_000_000,
+            length: Some(100_000_000),
             arrived,
             mirrors: &[],
             elapsed: Duration::from_secs(seconds),
@@ -70,5 +68,7 @@ mod tests {
         progress.line(&view(10, 1_000_000));
         let line = progress.line(&view(12, 21_000_000));
         assert_eq!(line, "21 % of 100.0 MB, 80.0 Mbit/s from 0 of 0 mirrors, 7 s left");
+        let line = progress.line(&View { length: None, ..view(12, 21_000_000) });
+        assert_eq!(line, "21.0 MB, 80.0 Mbit/s from 0 of 0 mirrors");
     }
 }

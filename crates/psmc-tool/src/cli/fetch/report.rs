@@ -33,6 +33,8 @@ pub(super) struct Report {
 #[derive(Debug, Serialize)]
 struct MirrorReport {
     url: String,
+    /// The interface, or the address of this machine, by which it was asked, if one was named.
+    interface: Option<String>,
     bytes: u64,
     /// While it took part.
     mbps: f64,
@@ -47,6 +49,7 @@ impl Report {
     pub(super) fn new(wanted: &Wanted, outcome: &Outcome) -> Self {
         let mirror = |mirror: &Mirror| MirrorReport {
             url: mirror.url().to_string(),
+            interface: mirror.via().map(ToString::to_string),
             bytes: mirror.bytes(),
             mbps: mbps(mirror.bytes(), mirror.time(outcome.elapsed)),
             ok: mirror.stayed(),
@@ -104,7 +107,8 @@ impl MirrorReport {
             (Some(problem), true) if self.failures == 1 => problem.clone(),
             (Some(problem), true) => format!("{} failures, the last: {problem}", self.failures),
         };
-        [self.url.clone(), bytes(self.bytes), rate_mbps(self.mbps), problem]
+        let via = self.interface.as_ref().map_or_else(String::new, |via| format!(" by {via}"));
+        [format!("{}{via}", self.url), bytes(self.bytes), rate_mbps(self.mbps), problem]
     }
 }
 

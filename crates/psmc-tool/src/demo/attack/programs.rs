@@ -189,7 +189,9 @@ impl Sockets {
         let socket = self.of("coordinator");
         aside(move || match psmc_coordinator::local::ask(&socket, &Request::Status) {
             Ok(Answer::Status(status)) => Some(*status),
-            Ok(Answer::Events { .. } | Answer::Done | Answer::Refused { .. }) | Err(_) => None,
+            Ok(Answer::Events { .. } | Answer::Done | Answer::NotOpen | Answer::Refused { .. }) | Err(_) => {
+                None
+            }
         })
         .await
     }

@@ -8,7 +8,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT_ENCODING, HOST, LOCATION, RANGE, USER_AGENT};
 use hyper::{Request, Response};
 
-use super::connect::{Connector, Sender};
+use super::connect::{Connector, Sender, Via};
 use super::error::MirrorError;
 use super::head::Head;
 use super::url::Url;
@@ -19,6 +19,7 @@ const MOST_REDIRECTS: usize = 8;
 /// A client with one connection at most.
 pub(crate) struct Client {
     connector: Arc<Connector>,
+    via: Option<Via>,
     connection: Option<(Url, Sender)>,
 }
 
@@ -31,15 +32,16 @@ pub(crate) struct Answer {
 }
 
 impl Client {
-    pub(crate) fn new(connector: Arc<Connector>) -> Self {
-        Self { connector, connection: None }
+    /// A client whose connections leave there, or wherever routes lead.
+    pub(crate) fn new(connector: Arc<Connector>, via: Option<Via>) -> Self {
+        Self { connector, via, connection: None }
     }
 
-    /// Asks for some bytes of a file, wherever redirects lead.
-    pub(crate) async fn get(&mut self, url: &Url, range: Range<u64>) -> Result<Answer, MirrorError> {
+    /// Asks for some bytes of a file, or for all of it, wherever redirects lead.
+    pub(crate) async fn get(&mut self, url: &Url, range: Option<Range<u64>>) -> Result<Answer, MirrorError> {
         let mut url = url.clone();
         for _ in 0..=MOST_REDIRECTS {
-            let response = self.ask(&url, &range).await?;
+            let response = self.ask(&url, range.as_ref()).await?;
             let Some(next) = redirect(&url, &response)? else {
                 let head = Head::read(&response)?;
                 return Ok(Answer { url, head, body: response.into_body() });
@@ -56,7 +58,11 @@ impl Client {
         self.connection = None;
     }
 
-    async fn ask(&mut self, url: &Url, range: &Range<u64>) -> Result<Response<Incoming>, MirrorError> {
+    async fn ask(
+        &mut self,
+        url: &Url,
+        range: Option<&Range<u64>>,
+    ) -> Result<Response<Incoming>, MirrorError> {
         if let Some(mut sender) = self.kept(url).await {
             // The server may just have closed a connection that nobody used: that is no failure.
             if let Ok(response) = sender.send_request(request(url, range)).await {
@@ -64,7 +70,7 @@ impl Client {
                 return Ok(response);
             }
         }
-        let mut sender = self.connector.connect(url).await?;
+        let mut sender = self.connector.connect(url, self.via.as_ref()).await?;
         let response = sender.send_request(request(url, range)).await.map_err(MirrorError::Broken)?;
         self.connection = Some((url.clone(), sender));
         Ok(response)
@@ -91,23 +97,25 @@ impl Answer {
     }
 }
 
-fn request(url: &Url, range: &Range<u64>) -> Request<Empty<Bytes>> {
+fn request(url: &Url, range: Option<&Range<u64>>) -> Request<Empty<Bytes>> {
     let mut request = Request::new(Empty::new());
     let headers = request.headers_mut();
     let agent = concat!("psmc/", env!("CARGO_PKG_VERSION"));
-    let last = range.end.saturating_sub(1).max(range.start);
+    let range =
+        range.map(|Range { start, end }| format!("bytes={start}-{}", end.saturating_sub(1).max(*start)));
     let values = [
-        (HOST, url.authority().to_owned()),
-        (USER_AGENT, agent.to_owned()),
-        (ACCEPT_ENCODING, "identity".to_owned()),
-        (RANGE, format!("bytes={}-{last}", range.start)),
+        (HOST, Some(url.authority().to_owned())),
+        (USER_AGENT, Some(agent.to_owned())),
+        (ACCEPT_ENCODING, Some("identity".to_owned())),
+        (RANGE, range),
     ];
-    for (name, value) in values {
+    for (name, value) in values.into_iter().filter_map(|(name, value)| Some((name, value?))) {
         // All of them are visible ASCII: an authority that is not makes no URL.
         if let Ok(value) = value.parse() {
             headers.insert(name, value);
         }
     }
+    // A URL of which this is no target of a request is refused before.
     if let Ok(uri) = url.path_and_query().parse() {
         *request.uri_mut() = uri;
     }
@@ -119,9 +127,8 @@ fn redirect(url: &Url, response: &Response<Incoming>) -> Result<Option<Url>, Mir
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
     }
-    let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-    let location = location.ok_or(MirrorError::Status(response.status()))?;
-    let next = url.join(location).map_err(MirrorError::Redirect)?;
+    let location = response.headers().get(LOCATION).ok_or(MirrorError::Nowhere)?;
+    let next = url.join(location.as_bytes()).map_err(MirrorError::Redirect)?;
     if url.is_https() && !next.is_https() {
         return Err(MirrorError::Downgrade(next.to_string()));
     }

@@ -8,6 +8,7 @@ mod url;
 
 pub(super) use client::{Answer, Client};
 pub(super) use connect::Connector;
+pub(crate) use connect::Via;
 pub(super) use error::MirrorError;
-pub(super) use head::{Head, Part, Version};
+pub(super) use head::{Coding, Head, Part, Proof, Version, is_same_time};
 pub(crate) use url::Url;

@@ -93,9 +93,9 @@ impl Plan {
         taken
     }
 
-    /// A source has broken off. It is asked again after a while, or given up.
-    pub(super) fn fail(&mut self, id: SourceId, now: Duration) {
-        let rest = self.sources[id.0].fail(now);
+    /// A source has broken off. It is asked again after a while, not earlier than it wants to be, or given up.
+    pub(super) fn fail(&mut self, id: SourceId, after: Option<Duration>, now: Duration) {
+        let rest = self.sources[id.0].fail(after, now);
         self.free.insert(rest.unwrap_or_default());
     }
 
@@ -106,7 +106,7 @@ impl Plan {
                 let rest = self.sources[id.0].release(State::Idle, now);
                 self.free.insert(rest.unwrap_or_default());
             }
-            _ => self.fail(id, now),
+            _ => self.fail(id, None, now),
         }
     }
 
@@ -125,7 +125,7 @@ impl Plan {
     pub(super) fn poll(&mut self, now: Duration) -> Option<Order> {
         self.wake(now);
         if let Some(id) = self.find(|source| source.stalls_at().is_some_and(|at| at <= now)) {
-            self.fail(id, now);
+            self.fail(id, None, now);
             return Some(Order::Stop(id, Why::Stalled));
         }
         // One that was robbed of everything has nothing to fetch.

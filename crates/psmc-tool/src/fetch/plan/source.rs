@@ -159,8 +159,8 @@ impl Source {
         }
     }
 
-    /// It has failed: it rests, or is given up.
-    pub(super) fn fail(&mut self, now: Duration) -> Option<Range<u64>> {
+    /// It has failed: it rests, for so long at least, or is given up.
+    pub(super) fn fail(&mut self, after: Option<Duration>, now: Duration) -> Option<Range<u64>> {
         if self.is_retired() {
             return None;
         }
@@ -169,6 +169,7 @@ impl Source {
         }
         self.failures += 1;
         let rest = REST.saturating_mul(1 << (self.failures - 1).min(8)).min(LONGEST_REST);
+        let rest = rest.max(after.unwrap_or_default());
         let is_over = self.failures >= MOST_FAILURES;
         self.release(if is_over { State::Retired } else { State::Resting { until: now + rest } }, now)
     }

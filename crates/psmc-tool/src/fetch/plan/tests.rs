@@ -139,7 +139,7 @@ fn a_source_that_always_fails_is_given_up() {
     let mut now = Duration::ZERO;
     for _ in 0..8 {
         assert!(matches!(plan.poll(now), Some(Order::Fetch(..))), "at {now:?}");
-        plan.fail(id, now);
+        plan.fail(id, None, now);
         assert_eq!(plan.poll(now), None);
         now = plan.poll_timeout(now).unwrap_or(now);
     }

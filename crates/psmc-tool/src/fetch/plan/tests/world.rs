@@ -124,7 +124,7 @@ impl World {
             Temper::SilentFrom(at) if now >= at => return,
             Temper::RefusesFrom(at) if now >= at => {
                 self.requests[index] = None;
-                return self.plan.fail(id, now);
+                return self.plan.fail(id, None, now);
             }
             Temper::BreaksOffAfter(most) | Temper::FallsShortAfter(most) => most,
             Temper::Steady | Temper::SilentFrom(_) | Temper::RefusesFrom(_) | Temper::OnlyWhole => u64::MAX,
@@ -147,7 +147,7 @@ impl World {
             if matches!(temper, Temper::FallsShortAfter(_)) {
                 self.plan.fall_short(id, now);
             } else {
-                self.plan.fail(id, now);
+                self.plan.fail(id, None, now);
             }
         }
     }

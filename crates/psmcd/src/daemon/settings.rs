@@ -1,6 +1,6 @@
 //! From the configuration to what the engine and the interface are told. A simulator tells its engines the same.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use psmc_core::{
     AdaptiveBuffer, ClassConfig, ClassMatch, CongestionConfig, PathConfig, PeerConfig, Priority,
@@ -21,7 +21,16 @@ pub fn site_config(site: &config::Site) -> SiteConfig {
         hidden: site.is_hidden,
         classes: classes(&site.classes),
         clamp_mss: site.clamp_mss.setting(),
+        broadcasts: site.addresses.iter().filter_map(|address| broadcast(address.net())).collect(),
         seed: random_seed(),
+    }
+}
+
+/// The broadcast address of a network, where there is one (RFC 3021: not with two addresses or one).
+fn broadcast(net: ipnet::IpNet) -> Option<Ipv4Addr> {
+    match net {
+        ipnet::IpNet::V4(v4) if v4.prefix_len() < 31 => Some(v4.broadcast()),
+        ipnet::IpNet::V4(_) | ipnet::IpNet::V6(_) => None,
     }
 }
 

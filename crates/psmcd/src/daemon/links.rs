@@ -19,6 +19,7 @@ impl Control {
             NetworkEvent::Link(link) if link.index == self.tun_index => Ok(()),
             NetworkEvent::Link(link) => self.on_link(&link).await,
             NetworkEvent::AddressChanged { .. } => self.refresh_unbound().await,
+            NetworkEvent::RouteChanged { .. } | NetworkEvent::RoutingChanged => Ok(()),
         }
     }
 

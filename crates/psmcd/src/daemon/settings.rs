@@ -86,6 +86,7 @@ pub(super) fn tun_config(site: &config::Site) -> TunConfig {
         name: site.interface.as_ref().map(|name| name.as_str().to_owned()),
         mtu: site.mtu.map_or(InnerMtu::FITTED_LEAST, InnerMtu::get),
         addresses: site.addresses.iter().map(|address| address.net()).collect(),
+        routes_networks: true,
     }
 }
 

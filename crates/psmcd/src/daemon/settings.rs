@@ -86,7 +86,8 @@ pub(super) fn tun_config(site: &config::Site) -> TunConfig {
         name: site.interface.as_ref().map(|name| name.as_str().to_owned()),
         mtu: site.mtu.map_or(InnerMtu::FITTED_LEAST, InnerMtu::get),
         addresses: site.addresses.iter().map(|address| address.net()).collect(),
-        routes_networks: true,
+        // They are in this site's own table.
+        routes_networks: false,
     }
 }
 
@@ -150,15 +151,6 @@ fn reorder_policy(reorder: config::Reordering) -> ReorderPolicy {
             ..AdaptiveBuffer::default()
         }),
         config::Reordering::Off => ReorderPolicy::Off,
-    }
-}
-
-/// The routes for a network behind a peer. A default route is made of two halves, so that the one there is stays
-/// in place for the datagrams themselves, and comes back into force when the halves vanish with the interface.
-pub(super) fn routes_for(net: ipnet::IpNet) -> Vec<ipnet::IpNet> {
-    match net.prefix_len() {
-        0 => net.subnets(1).map(Iterator::collect).unwrap_or_default(),
-        _ => vec![net],
     }
 }
 

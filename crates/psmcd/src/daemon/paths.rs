@@ -286,6 +286,8 @@ impl Control {
             is_automatic: false,
             is_idle: false,
         });
+        // The kernel may have to be told that answers come this way.
+        self.network.note_change();
         Ok(())
     }
 
@@ -349,6 +351,7 @@ impl Control {
             self.retry_paths = true;
         }
         let is_automatic = self.peers[peer].config.paths == crate::config::Paths::EveryUplink;
+        let before = self.peers[peer].paths.len();
         for settings in wanted {
             if !self.peers[peer].is_missing(&settings.name) {
                 continue;
@@ -366,6 +369,10 @@ impl Control {
                     self.retry_paths = true;
                 }
             }
+        }
+        if self.peers[peer].paths.len() > before && self.dial_over_new_paths(peer).await.is_err() {
+            // The daemon is ending, and says so elsewhere.
+            self.retry_paths = true;
         }
     }
 

@@ -6,8 +6,8 @@
 mod steering;
 mod uplinks;
 
-use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
@@ -16,8 +16,9 @@ use psmc_net::tun::{self, Tun, TunConfig};
 
 use super::DaemonError;
 use super::control::Control;
+use super::paths::{OpenError, resolve_all};
 use super::settings::tun_config;
-use crate::config::PathSettings;
+use crate::config::{Endpoint, PathSettings};
 pub(super) use steering::Numbers;
 use steering::View;
 
@@ -30,6 +31,9 @@ const LEAST_INTERVAL: Duration = Duration::from_millis(200);
 /// So many times in a row may what is to be made be refused: two seconds. The network may change while it is being looked at.
 const MAX_FAILURES: u32 = 10;
 
+/// Names are asked for again after this time. Between two changes of the network they hardly mean something else.
+const NAME_AGE: Duration = Duration::from_secs(30);
+
 /// What a site has made of the network.
 #[derive(Debug)]
 pub(super) struct Network {
@@ -40,14 +44,23 @@ pub(super) struct Network {
     looked_at: Option<Instant>,
     /// How many looks in a row have failed.
     failures: u32,
+    /// The addresses of endpoints, and since when they are known.
+    names: BTreeMap<Endpoint, (Instant, Vec<SocketAddr>)>,
     /// What was said of it already.
     said: BTreeSet<String>,
 }
 
 impl Network {
     pub(super) fn new(numbers: Numbers) -> Self {
-        let (view, said) = (View::default(), BTreeSet::new());
-        Self { numbers, view, look_at: None, looked_at: None, failures: 0, said }
+        Self {
+            numbers,
+            view: View::default(),
+            look_at: None,
+            looked_at: None,
+            failures: 0,
+            names: BTreeMap::new(),
+            said: BTreeSet::new(),
+        }
     }
 
     /// When it is to be looked at, if it has changed.
@@ -70,8 +83,11 @@ impl Network {
             }
             NetworkEvent::RouteChanged { table, destination } => {
                 let is_ours = [self.numbers.table, self.numbers.back_table].contains(table);
-                let is_within = |net: &IpNet| net.contains(destination) || destination.contains(net);
-                is_ours || destination.prefix_len() == 0 || self.view.networks.iter().any(is_within)
+                let networks = self.view.networks.iter().filter(|net| net.prefix_len() > 0);
+                let mut remotes = self.names.values().flat_map(|(_, remotes)| remotes);
+                is_ours
+                    || remotes.any(|remote| destination.contains(&remote.ip()))
+                    || networks.into_iter().any(|net| net.contains(destination))
             }
         }
     }
@@ -175,6 +191,13 @@ impl Control {
         Ok(())
     }
 
+    /// The same for somebody who waits for it; what fails is tried again in a moment.
+    pub(super) async fn steer_now(&mut self) {
+        if self.steer().await.is_err() {
+            self.network.note_change();
+        }
+    }
+
     /// Takes back all rules and routes.
     pub(super) async fn stop_steering(&self) {
         let numbers = self.network.numbers;
@@ -196,13 +219,10 @@ impl Control {
         let own = own.filter(|net| net.prefix_len() < net.max_prefix_len());
         let networks: BTreeSet<IpNet> = of_peers.chain(own).map(|net| net.trunc()).collect();
         let main = self.netlink.main_routes().await?;
+        let is_near = |net: &IpNet| networks.iter().any(|own| own.prefix_len() > 0 && own.contains(net));
         let elsewhere = main.into_iter().filter(|route| route.interface != self.tun_index);
-        let mut view = View {
-            tun: self.tun_index,
-            networks,
-            local: elsewhere.map(|route| route.destination.trunc()).collect(),
-            ..View::default()
-        };
+        let local = elsewhere.map(|route| route.destination.trunc()).filter(is_near).collect();
+        let mut view = View { tun: self.tun_index, networks, local, ..View::default() };
         for path in self.peers.iter().flat_map(|peer| &peer.paths) {
             let way = self.way_of(&path.settings, path.remote.ip()).await;
             if let (Some(way), IpAddr::V4(remote)) = (way, path.remote.ip())
@@ -213,6 +233,22 @@ impl Control {
             }
         }
         Ok(view)
+    }
+
+    /// The addresses of an endpoint.
+    async fn addresses_of(&mut self, endpoint: &Endpoint) -> Result<Vec<SocketAddr>, OpenError> {
+        let known = self.network.names.get(endpoint).cloned();
+        if let Some((_, remotes)) = known.as_ref().filter(|(since, _)| since.elapsed() < NAME_AGE) {
+            return Ok(remotes.clone());
+        }
+        match (resolve_all(endpoint).await, known) {
+            (Ok(remotes), _) => {
+                self.network.names.insert(endpoint.clone(), (Instant::now(), remotes.clone()));
+                Ok(remotes)
+            }
+            (Err(_), Some((_, remotes))) => Ok(remotes),
+            (Err(error), None) => Err(error),
+        }
     }
 
     /// The way that the kernel sends datagrams of a path.

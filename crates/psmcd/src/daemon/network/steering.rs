@@ -57,7 +57,7 @@ pub(in crate::daemon) struct View {
     pub(in crate::daemon) tun: u32,
     /// The networks behind peers, and those of the site's addresses in the tunnel.
     pub(in crate::daemon) networks: BTreeSet<IpNet>,
-    /// The networks that the main table leads elsewhere, without default routes.
+    /// Those networks within them that the main table leads elsewhere.
     pub(in crate::daemon) local: BTreeSet<IpNet>,
     /// The way to a peer's address from one of ours, where the kernel would not let its answers in.
     pub(in crate::daemon) back: BTreeMap<(Ipv4Addr, Ipv4Addr), Hop>,

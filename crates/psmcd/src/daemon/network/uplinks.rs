@@ -7,11 +7,11 @@ use std::time::Instant;
 use psmc_net::netlink::Uplink;
 use psmc_wire::PathId;
 
-use crate::config::{Endpoint, Name, PathSettings, Paths};
+use crate::config::{Endpoint, Name, PathSettings};
 use crate::daemon::DaemonError;
 use crate::daemon::control::Control;
 use crate::daemon::lookup::lookup;
-use crate::daemon::paths::{OpenError, OpenPath, resolve_all, uplink_settings};
+use crate::daemon::paths::{OpenError, OpenPath, uplink_settings};
 
 /// What becomes of a path that was opened because there was an uplink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,13 +55,30 @@ impl Control {
         }
     }
 
+    /// A peer that could not be reached, and to which there is a path now, is dialled at once.
+    pub(in crate::daemon) async fn dial_over_new_paths(&mut self, peer: usize) -> Result<(), DaemonError> {
+        let id = self.peers[peer].id;
+        if let Some(dial) = self.dials.get(&id) {
+            dial.notify_one();
+            return Ok(());
+        }
+        self.plane
+            .post(move |plane| {
+                if plane.site.status(id).is_some_and(|status| status.connected_since.is_none()) {
+                    // It is there: its state is.
+                    let _ = plane.site.redial(id, Instant::now());
+                }
+            })
+            .await
+    }
+
     /// The paths to a peer whose file lists none: one over each uplink that leads to it, and over what the routes say is the way.
     pub(in crate::daemon) async fn paths_over_uplinks(
         &mut self,
         peer: usize,
         endpoint: &Endpoint,
     ) -> Result<Vec<PathSettings>, OpenError> {
-        let remotes = resolve_all(endpoint).await?;
+        let remotes = self.addresses_of(endpoint).await?;
         let uplinks = self.netlink.uplinks(&[self.tun_index]).await.map_err(DaemonError::from)?;
         let usable = uplinks.iter().filter(|uplink| reached_by(uplink, &remotes).is_some());
         let mut paths = uplink_settings(usable);
@@ -99,7 +116,7 @@ impl Control {
         peer: usize,
         wanted: &[PathSettings],
     ) -> Result<(), DaemonError> {
-        if self.peers[peer].config.paths != Paths::EveryUplink {
+        if !self.peers[peer].paths.iter().any(|path| path.is_automatic) {
             return Ok(());
         }
         let wanted: BTreeSet<Name> = wanted.iter().map(|path| path.name.clone()).collect();
@@ -140,11 +157,11 @@ impl Control {
 
     /// The address of an endpoint that is reached through `settings`' interface: of the version that it has.
     pub(in crate::daemon) async fn address_over(
-        &self,
+        &mut self,
         endpoint: &Endpoint,
         settings: &PathSettings,
     ) -> Result<SocketAddr, OpenError> {
-        let remotes = resolve_all(endpoint).await?;
+        let remotes = self.addresses_of(endpoint).await?;
         let local = settings.address.map(|address| address.get());
         if let Some(local) = local {
             let same = remotes.iter().find(|remote| remote.is_ipv4() == local.is_ipv4());

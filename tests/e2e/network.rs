@@ -142,7 +142,12 @@ fn a_full_tunnel_carries_nothing_of_itself_and_leaves_nothing_behind() {
     }
     wait_until_reached(&tunnel.van, BEYOND);
     wait_for_paths(&tunnel.van, &["v1", "v2"]);
-    let during = network(&tunnel.van);
+    let during = wait_for("ways for answers over both uplinks", PATIENCE, || {
+        let has = |network: &String| {
+            (1..=2).all(|n| network.contains(&format!("nexthop via 10.200.{n}.2 dev v{n}")))
+        };
+        Some(network(&tunnel.van)).filter(has)
+    });
     tunnel.van.kill();
     tunnel.van.start();
     wait_until_reached(&tunnel.van, BEYOND);

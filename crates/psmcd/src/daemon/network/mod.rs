@@ -180,8 +180,15 @@ impl Control {
         let view = self.view().await?;
         let numbers = self.network.numbers;
         let table = self.netlink.match_table(numbers.table, &view.table()).await?;
-        // An uplink may have gone meanwhile; then it is looked at again.
-        let back = self.netlink.match_table(numbers.back_table, &view.back_table()).await.unwrap_or_default();
+        let back = match self.netlink.match_table(numbers.back_table, &view.back_table()).await {
+            Ok(changes) => changes,
+            Err(error) => {
+                // A gateway that cannot be reached yet, or not any more: other packets do not need these routes.
+                tracing::debug!(error = crate::error_chain(&error), "no way for answers yet");
+                self.network.note_change();
+                Changes::default()
+            }
+        };
         let rules = self.netlink.match_rules(&numbers.rules(&view), |rule| numbers.owns(rule)).await?;
         let none = Changes::default();
         if view == self.network.view && [table, back, rules] != [none; 3] {
@@ -223,16 +230,24 @@ impl Control {
         let elsewhere = main.into_iter().filter(|route| route.interface != self.tun_index);
         let local = elsewhere.map(|route| route.destination.trunc()).filter(is_near).collect();
         let mut view = View { tun: self.tun_index, networks, local, ..View::default() };
-        for path in self.peers.iter().flat_map(|peer| &peer.paths) {
+        for path in self.peers.iter().flat_map(|peer| &peer.paths).filter(|path| !path.is_idle) {
             let way = self.way_of(&path.settings, path.remote.ip()).await;
             if let (Some(way), IpAddr::V4(remote)) = (way, path.remote.ip())
                 && let Some((source, hop)) = back(way)
                 && is_strict(&self.link_name(way.interface).await)
+                && self.has_address(way.interface, source).await
             {
                 view.back.insert((source, remote), hop);
             }
         }
         Ok(view)
+    }
+
+    /// Whether the interface has the address. Where it has none the kernel takes that of another one, for which there is
+    /// another way.
+    async fn has_address(&self, interface: u32, address: Ipv4Addr) -> bool {
+        let addresses = self.netlink.addresses(interface).await.unwrap_or_default();
+        addresses.iter().any(|own| own.addr() == IpAddr::V4(address))
     }
 
     /// The addresses of an endpoint.

@@ -258,6 +258,7 @@ pub(crate) fn site_with_peers(count: u64) -> Result<Site, Box<dyn Error>> {
         classes: ClassConfig::defaults(),
         clamp_mss: ClampMss::Auto,
         hidden: false,
+        broadcasts: Vec::new(),
         seed: [7; 32],
     };
     let (mut site, now) = (Site::new(config), Instant::now());

@@ -340,7 +340,7 @@ fn a_hidden_site_becomes_reachable_by_learned_routes_and_takes_peers_and_relays_
     });
     hq.psmc_ok(&["peer", "remove", "van"]);
     assert!(hq.status().peers.is_empty());
-    let routes = hq.run(&["ip", "-6", "route"]) + &hq.run(&["ip", "route"]);
+    let routes = ["-6", "-4"].map(|family| hq.run(&["ip", family, "route", "show", "table", "all"])).concat();
     assert!(!routes.contains(&format!("{v4} dev")), "{routes}");
     van.wait_for_path("alt-1", &[PathState::Dead], PATIENCE);
 }

@@ -23,6 +23,7 @@ mod learned;
 mod life;
 mod mtu;
 mod names;
+mod network;
 mod paths;
 mod queueing;
 mod relays;

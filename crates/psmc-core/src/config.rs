@@ -1,6 +1,6 @@
 //! What a site is told about itself, its peers and its paths.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -34,6 +34,9 @@ pub struct SiteConfig {
     /// Whether nobody but the relays at which it has registered may learn where it is: it heeds no datagram that comes
     /// from elsewhere, and sends none elsewhere on paths that its peers open.
     pub hidden: bool,
+    /// The broadcast addresses of its own networks in the tunnel, which no peer is sent anything for unless its `allowed_ips`
+    /// name them.
+    pub broadcasts: Vec<Ipv4Addr>,
     /// Where incarnations, labels and the key of the flow hash come from. Must be unpredictable.
     pub seed: [u8; 32],
 }

@@ -1,9 +1,9 @@
 //! Which peer an inner address belongs to.
 
 use std::cell::Cell;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use prefix_trie::joint::map::JointPrefixMap;
 
 /// The networks of all peers and, for an address, the owner of the longest one that contains it.
@@ -14,6 +14,8 @@ pub(crate) struct AllowedIps<T: Copy> {
     owners: JointPrefixMap<IpNet, T>,
     /// What was looked up of late, each address in the slot of its hash.
     recent: Box<[Cell<Option<Found<T>>>]>,
+    /// The broadcast addresses of this site's own networks.
+    broadcasts: Vec<Ipv4Addr>,
 }
 
 /// An address, and whose it is.
@@ -22,13 +24,48 @@ type Found<T> = (IpAddr, Option<T>);
 /// How many addresses are remembered: packets come in trains of the same few.
 const RECENT: usize = 256;
 
+/// RFC 5771, RFC 3927; RFC 4291, sections 2.7 and 2.5.6.
+const MULTICAST_V4: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(224, 0, 0, 0), 4);
+const LINK_LOCAL_V4: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(169, 254, 0, 0), 16);
+const MULTICAST_V6: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0), 8);
+const LINK_LOCAL_V6: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10);
+
 impl<T: Copy> Default for AllowedIps<T> {
     fn default() -> Self {
-        Self { owners: JointPrefixMap::new(), recent: (0..RECENT).map(|_| Cell::new(None)).collect() }
+        Self {
+            owners: JointPrefixMap::new(),
+            recent: (0..RECENT).map(|_| Cell::new(None)).collect(),
+            broadcasts: Vec::new(),
+        }
     }
 }
 
 impl<T: Copy + PartialEq> AllowedIps<T> {
+    /// Those of a site whose own networks have these broadcast addresses.
+    pub(crate) fn new(broadcasts: Vec<Ipv4Addr>) -> Self {
+        Self { broadcasts, ..Self::default() }
+    }
+
+    /// Who gets packets to `address`. What is meant for a link, or for a group, concerns a peer only if it was given a network
+    /// of such addresses: a default route means hosts.
+    pub(crate) fn lookup_destination(&self, address: IpAddr) -> Option<T> {
+        let Some(kind) = self.kind_beyond_hosts(address) else { return self.lookup(address) };
+        let (network, owner) = self.owners.get_lpm(&IpNet::from(address))?;
+        kind.contains(&network).then_some(*owner)
+    }
+
+    /// The addresses of the same kind, unless that is those of hosts.
+    fn kind_beyond_hosts(&self, address: IpAddr) -> Option<IpNet> {
+        match address {
+            IpAddr::V4(v4) if v4.is_broadcast() || self.broadcasts.contains(&v4) => Some(address.into()),
+            IpAddr::V4(v4) if v4.is_multicast() => Some(IpNet::V4(MULTICAST_V4)),
+            IpAddr::V4(v4) if v4.is_link_local() => Some(IpNet::V4(LINK_LOCAL_V4)),
+            IpAddr::V6(v6) if v6.is_multicast() => Some(IpNet::V6(MULTICAST_V6)),
+            IpAddr::V6(v6) if v6.is_unicast_link_local() => Some(IpNet::V6(LINK_LOCAL_V6)),
+            IpAddr::V4(_) | IpAddr::V6(_) => None,
+        }
+    }
+
     /// Gives `net`, whose host bits don't matter, to `owner`; returns the owner it is taken from.
     pub(crate) fn insert(&mut self, net: IpNet, owner: T) -> Option<T> {
         self.forget();
@@ -140,6 +177,33 @@ mod tests {
             for &address in &addresses {
                 prop_assert_eq!(allowed.lookup(address), linear.lookup(address));
             }
+        }
+    }
+
+    #[test]
+    fn a_default_route_means_hosts() {
+        let broadcast = Ipv4Addr::new(10, 77, 0, 255);
+        let mut allowed = AllowedIps::new(vec![broadcast]);
+        allowed.insert("0.0.0.0/0".parse().unwrap(), 0);
+        allowed.insert("::/0".parse().unwrap(), 0);
+        allowed.insert("10.77.0.0/24".parse().unwrap(), 0);
+        allowed.insert("239.1.0.0/16".parse().unwrap(), 1);
+        let beyond = ["224.0.0.251", "255.255.255.255", "10.77.0.255", "169.254.1.1", "ff02::fb", "fe80::1"];
+        let owner =
+            |allowed: &AllowedIps<u8>, address: &str| allowed.lookup_destination(address.parse().unwrap());
+        for address in beyond {
+            assert_eq!(owner(&allowed, address), None, "{address}");
+        }
+        assert_eq!(owner(&allowed, "239.1.2.3"), Some(1));
+        assert_eq!(owner(&allowed, "10.78.0.255"), Some(0), "a host, as far as anybody knows");
+        assert_eq!(owner(&allowed, "2001:db8::1"), Some(0));
+        for named in
+            ["224.0.0.0/4", "255.255.255.255/32", "10.77.0.255/32", "169.254.0.0/16", "ff00::/8", "fe80::/10"]
+        {
+            allowed.insert(named.parse().unwrap(), 2);
+        }
+        for address in beyond {
+            assert_eq!(owner(&allowed, address), Some(2), "{address}");
         }
     }
 

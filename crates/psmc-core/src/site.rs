@@ -93,7 +93,7 @@ impl Site {
             delivered: std::collections::VecDeque::new(),
             events: std::collections::VecDeque::new(),
             messages: std::collections::VecDeque::new(),
-            routes: crate::routing::AllowedIps::default(),
+            routes: crate::routing::AllowedIps::new(config.broadcasts),
             labels: BTreeMap::new(),
         };
         Self {
@@ -395,7 +395,7 @@ impl Site {
             Ok(headers) => headers,
             Err(_) => return self.refuse(Refusal::BadPacket, Some(packet)),
         };
-        let peer = self.shared.routes.lookup(headers.destination);
+        let peer = self.shared.routes.lookup_destination(headers.destination);
         let Some((peer, session)) = peer.and_then(|peer| Some((peer, self.peers.get_mut(&peer)?))) else {
             return self.refuse(Refusal::NoRoute, Some(packet));
         };

@@ -7,6 +7,7 @@ pub mod icmp;
 pub mod ipip;
 pub mod keys;
 pub mod local;
+pub mod mark;
 pub mod netlink;
 pub mod netns;
 pub mod packet;

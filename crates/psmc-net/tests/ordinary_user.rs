@@ -31,7 +31,12 @@ fn main() {
     client.send_to(b"ping", "10.0.0.1:9").unwrap();
     assert_eq!(server.recv(&mut [0; 8]).unwrap(), 4);
 
-    let config = TunConfig { name: None, mtu: 1400, addresses: vec!["10.9.0.1/24".parse().unwrap()] };
+    let config = TunConfig {
+        name: None,
+        mtu: 1400,
+        addresses: vec!["10.9.0.1/24".parse().unwrap()],
+        routes_networks: true,
+    };
     let name = a.block_on(|| async { Tun::create(config).await.map(|tun| tun.name().to_owned()) });
     assert_eq!(name.unwrap().unwrap(), "psmc0");
     println!("an ordinary user has namespaces, links between them, and TUN devices in them");

@@ -14,6 +14,8 @@ mod farewell;
 mod fitting;
 mod interface;
 mod links;
+mod lookup;
+mod network;
 mod paths;
 mod peers;
 mod plane;
@@ -57,6 +59,9 @@ pub enum DaemonError {
     /// The kernel doesn't let us see or change its network configuration.
     #[error("cannot configure the network")]
     Netlink(#[from] NetlinkError),
+    /// The tunnel's interface is not as it should be, and the kernel does not let it be made so.
+    #[error("cannot mend the tunnel's interface")]
+    Mend(#[source] NetlinkError),
     /// Two peers claim the same addresses.
     #[error("cannot add the peer `{name}`")]
     Peer {
@@ -85,7 +90,10 @@ pub enum DaemonError {
 pub fn run(config: Config) -> Result<(), DaemonError> {
     runtime()?.block_on(async {
         let mut control = Control::start(config).await?;
-        control.run().await
+        let outcome = control.run().await;
+        // However it ends: rules outlive the interface that they lead into.
+        control.stop_steering().await;
+        outcome
     })
 }
 

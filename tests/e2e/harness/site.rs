@@ -77,6 +77,20 @@ impl Site {
         wait_for("the daemon's end", PATIENCE, || daemon.try_wait().unwrap())
     }
 
+    /// Does something that the daemon notices only afterwards.
+    pub(crate) fn while_stopped(&self, work: impl FnOnce(&Self)) {
+        let daemon = pid(self.daemon.as_ref().expect("a daemon runs"));
+        kill(daemon, Signal::SIGSTOP).unwrap();
+        work(self);
+        kill(daemon, Signal::SIGCONT).unwrap();
+    }
+
+    /// Waits until the daemon has ended by itself.
+    pub(crate) fn wait_for_end(&mut self) -> ExitStatus {
+        let mut daemon = self.daemon.take().expect("a daemon runs");
+        wait_for("the daemon's end", PATIENCE, || daemon.try_wait().unwrap())
+    }
+
     /// The memory that the daemon has, in bytes (`VmRSS` of proc(5)).
     pub(crate) fn memory(&self) -> usize {
         let status = fs::read_to_string(self.proc("status")).unwrap();

@@ -12,8 +12,9 @@ use std::task::{Context, Poll};
 
 use nix::libc::{EACCES, EPERM};
 use psmc_wire::ip::PROTOCOL_IPIP;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
+use crate::mark;
 use crate::udp::enlarge_buffers;
 use crate::watched::Watched;
 
@@ -121,6 +122,7 @@ pub fn is_allowed() -> bool {
 /// A socket to which every packet is given with its outer header, and which takes them so.
 fn open_raw() -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(i32::from(PROTOCOL_IPIP))))?;
+    mark::apply(SockRef::from(&socket))?;
     socket.set_header_included_v4(true)?;
     Ok(socket)
 }

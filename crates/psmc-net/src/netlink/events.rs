@@ -1,4 +1,4 @@
-//! Changes of links and addresses, as they happen.
+//! Changes of links, addresses, routes and rules, as they happen.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -10,16 +10,28 @@ use rtnetlink::MulticastGroup;
 use rtnetlink::packet_core::NetlinkPayload;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
 use rtnetlink::packet_route::link::LinkMessage;
+use rtnetlink::packet_route::route::{RouteFlags, RouteMessage};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use tokio::task::AbortHandle;
 
 use super::known::Known;
 use super::links::{is_operational, name_of};
+use super::tables::{destination_of, table_of};
 use super::{Netlink, NetlinkError, network_of, refused};
 
 /// What we hear about.
-const GROUPS: [MulticastGroup; 3] =
-    [MulticastGroup::Link, MulticastGroup::Ipv4Ifaddr, MulticastGroup::Ipv6Ifaddr];
+const GROUPS: [MulticastGroup; 7] = [
+    MulticastGroup::Link,
+    MulticastGroup::Ipv4Ifaddr,
+    MulticastGroup::Ipv6Ifaddr,
+    MulticastGroup::Ipv4Route,
+    MulticastGroup::Ipv6Route,
+    MulticastGroup::Ipv4Rule,
+    MulticastGroup::Ipv6Rule,
+];
+
+/// The table of what is for this host itself (`RT_TABLE_LOCAL`).
+const LOCAL_TABLE: u32 = 255;
 
 /// A link, and whether packets can leave through it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,9 +54,18 @@ pub enum NetworkEvent {
         /// The index of the interface.
         index: u32,
     },
+    /// A route has come, gone or changed.
+    RouteChanged {
+        /// The table that it is in.
+        table: u32,
+        /// Where it leads.
+        destination: IpNet,
+    },
+    /// Routing rules, or a number of routes, may be others than before.
+    RoutingChanged,
 }
 
-/// The changes of links and addresses since it was opened.
+/// The changes of links, addresses, routes and rules since it was opened.
 #[derive(Debug)]
 pub struct LinkEvents {
     netlink: Netlink,
@@ -99,6 +120,10 @@ impl LinkEvents {
             Some(Message::Link(link)) => self.known.link(state_of(&link)),
             Some(Message::LinkGone(index)) => self.known.link_gone(index),
             Some(Message::Address { index, address, usable }) => self.known.address(index, address, usable),
+            Some(Message::Route { table, destination }) => {
+                Some(NetworkEvent::RouteChanged { table, destination })
+            }
+            Some(Message::Rule) => Some(NetworkEvent::RoutingChanged),
             Some(Message::Lost) => {
                 self.is_stale = true;
                 None
@@ -109,7 +134,8 @@ impl LinkEvents {
                 None
             }
         };
-        self.found.extend(found);
+        // A daemon for routing tells of many at once.
+        self.found.extend(found.filter(|event| self.found.back() != Some(event)));
         Ok(())
     }
 
@@ -118,6 +144,7 @@ impl LinkEvents {
         let links = self.netlink.dump_links().await?.iter().map(state_of).collect();
         let addresses = self.netlink.usable_addresses().await?;
         self.found.extend(self.known.replace(links, addresses));
+        self.found.push_back(NetworkEvent::RoutingChanged);
         self.is_stale = false;
         Ok(())
     }
@@ -143,6 +170,11 @@ enum Message {
         /// Whether it is there, and nobody else has it.
         usable: bool,
     },
+    Route {
+        table: u32,
+        destination: IpNet,
+    },
+    Rule,
     /// There was more than the socket's buffer holds (`ENOBUFS`).
     Lost,
 }
@@ -192,16 +224,26 @@ fn concerning_us(payload: NetlinkPayload<RouteNetlinkMessage>) -> Option<Message
         about_address(&address, is_usable(&address))
     } else if let RouteNetlinkMessage::DelAddress(address) = message {
         about_address(&address, false)
+    } else if let RouteNetlinkMessage::NewRoute(route) | RouteNetlinkMessage::DelRoute(route) = message {
+        about_route(&route)
     } else {
-        None
+        matches!(message, RouteNetlinkMessage::NewRule(_) | RouteNetlinkMessage::DelRule(_))
+            .then_some(Message::Rule)
     }
+}
+
+/// The local table follows the addresses, of which other messages tell; what the kernel only remembers is no route.
+fn about_route(route: &RouteMessage) -> Option<Message> {
+    let table = table_of(route);
+    let counts = table != LOCAL_TABLE && !route.header.flags.contains(RouteFlags::Cloned);
+    Some(Message::Route { table, destination: destination_of(route)? }).filter(|_| counts)
 }
 
 fn about_address(message: &AddressMessage, usable: bool) -> Option<Message> {
     Some(Message::Address { index: message.header.index, address: network_of(message)?, usable })
 }
 
-fn state_of(link: &LinkMessage) -> LinkState {
+pub(super) fn state_of(link: &LinkMessage) -> LinkState {
     LinkState { index: link.header.index, name: name_of(link), up: is_operational(link) }
 }
 

@@ -20,10 +20,10 @@ impl Known {
         (before.as_ref() != Some(&state)).then_some(NetworkEvent::Link(state))
     }
 
-    /// A link is gone, and with it its addresses. Nothing is told of one that was down before.
+    /// A link is gone, and with it its addresses.
     pub(super) fn link_gone(&mut self, index: u32) -> Option<NetworkEvent> {
         self.addresses.retain(|(owner, _)| *owner != index);
-        let before = self.links.remove(&index).filter(|state| state.up)?;
+        let before = self.links.remove(&index)?;
         Some(NetworkEvent::Link(LinkState { up: false, ..before }))
     }
 

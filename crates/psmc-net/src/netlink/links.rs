@@ -1,6 +1,6 @@
 //! Which interfaces lead out of this host.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use futures_util::TryStreamExt;
@@ -47,6 +47,14 @@ impl Netlink {
         let mut uplinks: Vec<Uplink> = uplinks.into_values().collect();
         uplinks.sort_by_key(|uplink| (uplink.metric, uplink.index));
         Ok(uplinks)
+    }
+
+    /// The names of all links.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub async fn link_names(&self) -> Result<BTreeSet<String>, NetlinkError> {
+        Ok(self.dump_links().await?.iter().map(name_of).collect())
     }
 
     /// Every link there is.
@@ -110,7 +118,7 @@ fn is_default(route: &RouteMessage) -> bool {
 }
 
 /// The interfaces by which a route leaves, each with the route's metric: one, or those of a multipath route.
-fn exits(route: &RouteMessage) -> Vec<(u32, u32)> {
+pub(super) fn exits(route: &RouteMessage) -> Vec<(u32, u32)> {
     let mut metric = 0;
     let mut exits = Vec::new();
     for attribute in &route.attributes {

@@ -6,6 +6,8 @@ mod events;
 mod known;
 mod links;
 mod routes;
+mod rules;
+mod tables;
 
 use std::io;
 use std::net::IpAddr;
@@ -14,7 +16,9 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use ipnet::IpNet;
 use nix::errno::Errno;
-use rtnetlink::packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope};
+use rtnetlink::packet_route::address::{
+    AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, AddressScope,
+};
 use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
 use rtnetlink::{Handle, LinkUnspec};
 use tokio::task::AbortHandle;
@@ -22,6 +26,8 @@ use tokio::time::sleep;
 
 pub use events::{LinkEvents, LinkState, NetworkEvent};
 pub use links::Uplink;
+pub use rules::{MAIN_TABLE, Packets, Rule};
+pub use tables::{Changes, Hop, KernelWay, MainRoute, RouteWay};
 
 /// How often we look whether a new address is in use, and how long we wait in between: a work queue needs
 /// microseconds, on a busy machine some milliseconds.
@@ -87,6 +93,18 @@ impl Netlink {
     /// [`NetlinkError::NoSuchLink`], or what the kernel says.
     pub async fn link_index(&self, name: &str) -> Result<u32, NetlinkError> {
         Ok(self.link(name).await?.header.index)
+    }
+
+    /// The state of the interface with this index; `None` if there is none.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub async fn link_state(&self, index: u32) -> Result<Option<LinkState>, NetlinkError> {
+        match self.handle.link().get().match_index(index).execute().try_next().await {
+            Ok(link) => Ok(link.as_ref().map(events::state_of)),
+            Err(error) if is_errno(&error, Errno::ENODEV) => Ok(None),
+            Err(error) => Err(refused(|| format!("look up interface {index}"))(error)),
+        }
     }
 
     /// The MTU in bytes of the interface called `name`; 0 when the kernel does not say.
@@ -188,6 +206,19 @@ impl Netlink {
     pub async fn add_address(&self, index: u32, address: IpNet) -> Result<(), NetlinkError> {
         let mut request = self.handle.address().add(index, address.addr(), address.prefix_len());
         request.message_mut().header.flags |= AddressHeaderFlags::Nodad;
+        request.execute().await.map_err(refused(|| format!("give {address} to interface {index}")))?;
+        self.wait_until_local(address.addr()).await;
+        Ok(())
+    }
+
+    /// The same without the route to its network that comes with an address: who gives it makes the routes.
+    ///
+    /// # Errors
+    /// As [`add_address`](Self::add_address).
+    pub async fn add_address_alone(&self, index: u32, address: IpNet) -> Result<(), NetlinkError> {
+        let mut request = self.handle.address().add(index, address.addr(), address.prefix_len());
+        let flags = AddressFlags::Nodad | AddressFlags::Noprefixroute;
+        request.message_mut().attributes.push(AddressAttribute::Flags(flags));
         request.execute().await.map_err(refused(|| format!("give {address} to interface {index}")))?;
         self.wait_until_local(address.addr()).await;
         Ok(())

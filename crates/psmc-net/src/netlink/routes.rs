@@ -67,7 +67,7 @@ fn on_link(destination: IpNet, index: u32) -> RouteMessage {
     route
 }
 
-fn towards(destination: IpNet) -> RouteMessage {
+pub(super) fn towards(destination: IpNet) -> RouteMessage {
     let mut route = RouteMessageBuilder::<IpAddr>::new().build();
     route.header.address_family = match destination {
         IpNet::V4(_) => AddressFamily::Inet,

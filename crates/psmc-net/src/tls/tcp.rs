@@ -8,6 +8,8 @@ use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
+use crate::mark;
+
 /// Why there is no TCP connection, or no listener.
 #[derive(Debug, Error)]
 pub enum TcpError {
@@ -113,6 +115,7 @@ fn prepare(
     let socket = if remote.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
     let socket = socket.map_err(TcpError::Socket)?;
     tune(SockRef::from(&socket)).map_err(TcpError::Socket)?;
+    mark::apply(SockRef::from(&socket)).map_err(TcpError::Socket)?;
     if let Some(name) = bind_interface {
         SockRef::from(&socket)
             .bind_device(Some(name.as_bytes()))
@@ -126,6 +129,8 @@ fn prepare(
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    // What is accepted has it, too.
+    mark::apply(SockRef::from(&socket))?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() && address.ip().is_unspecified() {
         socket.set_only_v6(false)?;

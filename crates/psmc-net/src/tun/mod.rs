@@ -43,6 +43,8 @@ pub struct TunConfig {
     pub mtu: u16,
     /// Its addresses, with the lengths of their prefixes.
     pub addresses: Vec<IpNet>,
+    /// Whether the networks of these addresses are routed into it, in the main table.
+    pub routes_networks: bool,
 }
 
 /// Why there is no TUN device.
@@ -171,9 +173,48 @@ async fn set_up(name: &str, config: &TunConfig) -> Result<u32, NetlinkError> {
     netlink.set_tx_queue_len(index, TX_QUEUE_LEN).await?;
     netlink.set_up(index, true).await?;
     for address in &config.addresses {
-        netlink.add_address(index, *address).await?;
+        add_address(&netlink, index, *address, config).await?;
     }
     Ok(index)
+}
+
+async fn add_address(
+    netlink: &Netlink,
+    index: u32,
+    address: IpNet,
+    config: &TunConfig,
+) -> Result<(), NetlinkError> {
+    if config.routes_networks {
+        netlink.add_address(index, address).await
+    } else {
+        netlink.add_address_alone(index, address).await
+    }
+}
+
+/// Sets the device of that index up again, and gives it the addresses that it should have, where somebody has undone that.
+/// Returns what was undone, in words.
+///
+/// # Errors
+/// What the kernel says.
+pub async fn mend(
+    netlink: &Netlink,
+    index: u32,
+    config: &TunConfig,
+) -> Result<Option<&'static str>, NetlinkError> {
+    let is_up = netlink.link_state(index).await?.is_some_and(|state| state.up);
+    if !is_up {
+        netlink.set_up(index, true).await?;
+    }
+    let present = netlink.addresses(index).await?;
+    let missing: Vec<_> = config.addresses.iter().filter(|address| !present.contains(address)).collect();
+    for &address in &missing {
+        add_address(netlink, index, *address, config).await?;
+    }
+    Ok(match (is_up, missing.is_empty()) {
+        (false, _) => Some("it was set down"),
+        (true, false) => Some("its addresses were taken away"),
+        (true, true) => None,
+    })
 }
 
 #[cfg(test)]

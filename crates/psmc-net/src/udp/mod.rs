@@ -16,8 +16,9 @@ use std::task::{Context, Poll};
 use nix::libc::EAFNOSUPPORT;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use quinn_udp::{UdpSockRef, UdpSocketState};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
+use crate::mark;
 use crate::watched::Watched;
 
 pub use group::Group;
@@ -163,6 +164,20 @@ pub fn source_address(interface: Option<&str>, remote: SocketAddr) -> io::Result
     local.map(|local| local.ip()).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
+/// A socket that sends to `remote` and receives from there only, through `interface` if there is one, and never blocks.
+///
+/// # Errors
+/// When there is no route, or no such interface.
+pub fn connect_udp(interface: Option<&str>, remote: SocketAddr) -> io::Result<std::net::UdpSocket> {
+    let socket = open_as(remote)?;
+    if let Some(interface) = interface {
+        socket.bind_device(Some(interface.as_bytes()))?;
+    }
+    socket.connect(&remote.into())?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
 /// What the way to `remote` takes, in bytes of IPv4 packets, as far as the kernel knows: what the first link takes, or less
 /// if a router has said so. Nothing is sent.
 ///
@@ -191,6 +206,7 @@ fn open(address: SocketAddr) -> Result<(Socket, SocketAddr), BindError> {
 
 fn open_as(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    mark::apply(SockRef::from(&socket))?;
     if address.is_ipv6() {
         socket.set_only_v6(!address.ip().is_unspecified())?;
     }

@@ -32,6 +32,7 @@ impl Control {
             Err(EnterError::Daemon(error)) => return Err(error.into()),
             Err(error) => return Err(Refusal::of(&error)),
         }
+        self.steer_now().await;
         tracing::info!(peer = %name, "peer added");
         self.open_configured_paths(self.peers.len() - 1).await;
         Ok(())
@@ -57,7 +58,7 @@ impl Control {
             sockets.into_iter().for_each(|socket| plane.close_port(socket));
         });
         removed.await?;
-        self.remove_routes(&self.routes_to(&peer.config)).await;
+        self.steer_now().await;
         tracing::info!(peer = %peer.config.name, "peer removed");
         Ok(())
     }

@@ -21,6 +21,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::DaemonError;
 use super::connections::TaskEnd;
 use super::fitting::Fitting;
+use super::network::{Network, Numbers};
 use super::paths::LISTEN_SOCKET;
 use super::peers::Peer;
 use super::plane::{self, Notice, PlaneHandle, Started};
@@ -72,6 +73,8 @@ pub(super) struct Control {
     pub(super) tun_index: u32,
     /// What fits the interface to the paths, if the configuration does not say how large its packets may be.
     pub(super) fitting: Option<Fitting>,
+    /// What leads into the tunnel, and what out of this host.
+    pub(super) network: Network,
     pub(super) next_socket: u32,
     pub(super) retry_paths: bool,
     pub(super) started: Instant,
@@ -100,6 +103,8 @@ impl Control {
         let link_events = LinkEvents::open().await?;
         let netlink = Netlink::new()?;
         let identity = Identity::new(&site.private_key);
+        let numbers = Numbers::of(identity.public());
+        psmc_net::mark::set(numbers.mark);
         let listener = if site.is_hidden { None } else { Some(listen_tcp(site.bind_address())?) };
         let Started { handle: plane, notices, news, tun_name, tun_index } =
             plane::start(site_config(&site), tun_config(&site)).await?;
@@ -129,6 +134,7 @@ impl Control {
             tun_name,
             tun_index,
             fitting,
+            network: Network::new(numbers),
             next_socket: LISTEN_SOCKET.0,
             retry_paths: false,
             started: Instant::now(),
@@ -146,7 +152,10 @@ impl Control {
             server,
             terminate: [signals(SignalKind::terminate())?, signals(SignalKind::interrupt())?],
         };
-        control.set_up(peers).await?;
+        if let Err(error) = control.set_up(peers).await {
+            control.stop_steering().await;
+            return Err(error);
+        }
         // Not before its peers are known: who calls early is kept waiting, and not refused.
         if let Some(listener) = listener {
             control.listen(listener, ready);
@@ -168,9 +177,11 @@ impl Control {
         for peer in peers {
             self.add_peer(peer).await?;
         }
+        self.steer().await?;
         for peer in 0..self.peers.len() {
             self.open_configured_paths(peer).await;
         }
+        self.network.note_change();
         self.register();
         self.hear();
         let (site, interface) = (self.site.name.as_str(), self.tun_name.as_str());
@@ -205,6 +216,7 @@ impl Control {
         let (mut retry, mut look) = (ticks(RETRY_INTERVAL), ticks(LOOK_INTERVAL));
         loop {
             let watches_routes = self.watches_routes();
+            let look_at = self.network.look_at();
             let [terminate, interrupt] = &mut self.terminate;
             tokio::select! {
                 _ = terminate.recv() => break,
@@ -220,6 +232,7 @@ impl Control {
                 Some((secured, relay)) = self.called.recv() => self.on_accepted(*secured, relay.as_str()).await?,
                 Some(Ok(end)) = self.tasks.join_next() => self.on_task_end(end).await?,
                 event = self.link_events.next() => self.on_network_event(event?).await?,
+                () = until(look_at) => self.look_at_network().await?,
                 Some(call) = self.server.next_call() => self.on_call(call).await?,
                 _ = retry.tick(), if self.retry_paths => self.retry_paths().await,
                 _ = look.tick() => {
@@ -336,6 +349,14 @@ fn ticks(interval: Duration) -> Interval {
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
+}
+
+/// Waits until then, or for ever.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
 }
 
 fn signals(kind: SignalKind) -> Result<Signal, DaemonError> {

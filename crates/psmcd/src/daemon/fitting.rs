@@ -31,6 +31,11 @@ impl Fitting {
         Self { mtu: InnerMtu::FITTED_LEAST, too_large_since: None, told_at: None }
     }
 
+    /// What the interface was fitted to.
+    pub(super) fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
     /// Whether the paths may be asked again.
     fn may_ask(&self, now: Instant) -> bool {
         self.told_at.is_none_or(|at| at + LEAST_INTERVAL <= now)

@@ -45,6 +45,12 @@ impl Interface {
         Self { tun, due: false, reads: 1, burst: 0, incoming, outgoing, read, written, drops: 0 }
     }
 
+    /// Has another device take the place of one that was deleted.
+    pub(super) fn replace(&mut self, tun: Tun) {
+        self.tun = tun;
+        self.due = false;
+    }
+
     /// Has the poller tell, by that token, of what hosts send into the tunnel.
     pub(super) fn listen(&self, poller: &Poller, token: u64) -> io::Result<()> {
         poller.add(self.tun.as_fd(), token)
@@ -88,7 +94,7 @@ impl Interface {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot read from the tunnel's interface: start psmcd anew");
+                    tracing::warn!(%error, "cannot read from the tunnel's interface");
                     // It would be told of for ever.
                     let _ = poller.remove(self.tun.as_fd());
                     return;

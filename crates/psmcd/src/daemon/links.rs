@@ -15,22 +15,26 @@ impl Control {
     /// Follows the kernel's interfaces: a path whose link is down is dead at once, one whose link is back is
     /// probed at once, on a new socket if the interface is a new one.
     pub(super) async fn on_network_event(&mut self, event: NetworkEvent) -> Result<(), DaemonError> {
+        self.note_network_event(&event);
         match event {
             NetworkEvent::Link(link) if link.index == self.tun_index => Ok(()),
             NetworkEvent::Link(link) => self.on_link(&link).await,
             NetworkEvent::AddressChanged { .. } => self.refresh_unbound().await,
+            NetworkEvent::RouteChanged { .. } | NetworkEvent::RoutingChanged => Ok(()),
         }
     }
 
     async fn on_link(&mut self, link: &LinkState) -> Result<(), DaemonError> {
         let up = link.up;
         self.retry_paths |= up;
+        self.lose_renamed(link).await?;
         for path in self.peers.iter_mut().flat_map(|peer| &mut peer.paths) {
             if !path.uses_interface(&link.name) {
                 continue;
             }
             tracing::info!(interface = link.name, path = path.settings.name.as_str(), up, "link changed");
             let known = path.interface_index == Some(link.index);
+            path.is_idle &= !up;
             if up {
                 path.interface_index = Some(link.index);
             }
@@ -42,6 +46,25 @@ impl Control {
                 Some(_) | None => plane.site.handle_link(socket, up, Instant::now()),
             };
             self.plane.post(follow).await?;
+        }
+        Ok(())
+    }
+
+    /// A path that is bound to a link by a name waits for another link, once that one is called otherwise.
+    async fn lose_renamed(&mut self, link: &LinkState) -> Result<(), DaemonError> {
+        let paths = self.peers.iter_mut().flat_map(|peer| &mut peer.paths);
+        let was = |path: &&mut OpenPath| {
+            path.interface_index == Some(link.index) && !path.uses_interface(&link.name)
+        };
+        for path in paths.filter(was) {
+            path.interface_index = None;
+            tracing::info!(
+                path = path.settings.name.as_str(),
+                now = link.name,
+                "its interface has another name"
+            );
+            let socket = path.socket;
+            self.plane.post(move |plane| plane.site.handle_link(socket, false, Instant::now())).await?;
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ use thiserror::Error;
 use super::DaemonError;
 use super::control::Control;
 use super::dial::Route;
+use super::lookup::lookup;
 use super::peers::Peer;
 use super::plane::Plane;
 use super::relays::{Goal, Keeper, Lead, LocalEnd, Spares};
@@ -87,6 +88,10 @@ pub(super) struct OpenPath {
     pub(super) learned: Option<Relay>,
     /// The index of the interface that the socket was bound to; another one under the same name is another link.
     pub(super) interface_index: Option<u32>,
+    /// Whether it was opened because there was an uplink.
+    pub(super) is_automatic: bool,
+    /// Whether it rests because its uplink leads nowhere.
+    pub(super) is_idle: bool,
 }
 
 /// What the plane needs to open a path.
@@ -162,24 +167,16 @@ fn unspecified(remote: SocketAddr) -> SocketAddr {
 
 /// The first address of an endpoint.
 pub(super) async fn resolve(endpoint: &Endpoint) -> Result<SocketAddr, OpenError> {
-    let unresolved = || OpenError::Unresolved(endpoint.clone());
-    match &endpoint.host {
-        Host::Ip(ip) => Ok(SocketAddr::new(*ip, endpoint.port.get())),
-        Host::Dns(name) => {
-            let found = tokio::net::lookup_host((name.as_str(), endpoint.port.get())).await;
-            found.map_err(|_| unresolved())?.next().ok_or_else(unresolved)
-        }
-    }
+    Ok(resolve_all(endpoint).await?[0])
 }
 
-/// A path for every uplink that can reach `remote`; one without an interface if there is no uplink.
-pub(super) fn uplink_paths(uplinks: &[Uplink], endpoint: &Endpoint, remote: SocketAddr) -> Vec<PathSettings> {
-    let usable = |uplink: &&Uplink| if remote.is_ipv4() { uplink.v4 } else { uplink.v6 };
-    let mut paths = uplink_settings(uplinks.iter().filter(usable));
-    if paths.is_empty() {
-        paths.extend("any".parse().ok().map(PathSettings::plain));
-    }
-    paths.into_iter().map(|path| PathSettings { endpoint: Some(endpoint.clone()), ..path }).collect()
+/// The addresses of an endpoint, of which there is one at least, the one to which a route leads first.
+pub(super) async fn resolve_all(endpoint: &Endpoint) -> Result<Vec<SocketAddr>, OpenError> {
+    let found = match &endpoint.host {
+        Host::Ip(ip) => vec![SocketAddr::new(*ip, endpoint.port.get())],
+        Host::Dns(name) => lookup(name.as_str(), endpoint.port.get()).await,
+    };
+    Some(found).filter(|found| !found.is_empty()).ok_or_else(|| OpenError::Unresolved(endpoint.clone()))
 }
 
 /// A path for each of these uplinks.
@@ -234,11 +231,14 @@ impl Control {
             return Err(OpenError::WouldShow);
         }
         let goal = match &settings.endpoint {
+            Some(endpoint) if relays.is_empty() => {
+                Goal::Address(self.address_over(endpoint, &settings).await?)
+            }
             Some(endpoint) => Goal::Address(resolve(endpoint).await?),
             None => Goal::Gateway(self.peers[peer].config.public_key),
         };
         let remote = match (relays.first(), goal) {
-            (Some(relay), _) => resolve(&relay.address).await?,
+            (Some(relay), _) => self.address_over(&relay.address, &settings).await?,
             (None, Goal::Address(address)) => address,
             (None, Goal::Gateway(_)) => return Err(OpenError::Nowhere),
         };
@@ -283,7 +283,11 @@ impl Control {
             tunnel,
             learned,
             interface_index,
+            is_automatic: false,
+            is_idle: false,
         });
+        // The kernel may have to be told that answers come this way.
+        self.network.note_change();
         Ok(())
     }
 
@@ -342,16 +346,33 @@ impl Control {
                 return;
             }
         };
+        if let Err(error) = self.end_other_paths(peer, &wanted).await {
+            tracing::warn!(error = crate::error_chain(&error), "cannot look at the uplinks");
+            self.retry_paths = true;
+        }
+        let is_automatic = self.peers[peer].config.paths == crate::config::Paths::EveryUplink;
+        let before = self.peers[peer].paths.len();
         for settings in wanted {
             if !self.peers[peer].is_missing(&settings.name) {
                 continue;
             }
             let name = settings.name.clone();
-            if let Err(error) = self.open_path(peer, settings).await {
-                let peer = self.peers[peer].config.name.as_str();
-                tracing::warn!(peer, path = %name, error = crate::error_chain(&error), "cannot open a path");
-                self.retry_paths = true;
+            match self.open_path(peer, settings).await {
+                Ok(()) => {
+                    if let Some(path) = self.peers[peer].paths.last_mut() {
+                        path.is_automatic = is_automatic;
+                    }
+                }
+                Err(error) => {
+                    let peer = self.peers[peer].config.name.as_str();
+                    tracing::warn!(peer, path = %name, error = crate::error_chain(&error), "cannot open a path");
+                    self.retry_paths = true;
+                }
             }
+        }
+        if self.peers[peer].paths.len() > before && self.dial_over_new_paths(peer).await.is_err() {
+            // The daemon is ending, and says so elsewhere.
+            self.retry_paths = true;
         }
     }
 
@@ -361,9 +382,8 @@ impl Control {
             (crate::config::Paths::Listed(paths), _) => Ok(paths.clone()),
             (crate::config::Paths::EveryUplink, None) => Ok(Vec::new()),
             (crate::config::Paths::EveryUplink, Some(endpoint)) => {
-                let remote = resolve(endpoint).await?;
-                let uplinks = self.netlink.uplinks(&[self.tun_index]).await.map_err(DaemonError::from)?;
-                Ok(uplink_paths(&uplinks, endpoint, remote))
+                let endpoint = endpoint.clone();
+                self.paths_over_uplinks(peer, &endpoint).await
             }
         }
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use psmc_core::{PeerError, PeerId};
-use psmc_net::netlink::NetlinkError;
 use psmc_wire::PathId;
 use thiserror::Error;
 
@@ -13,7 +12,7 @@ use super::control::Control;
 use super::paths::OpenPath;
 use super::relays::Spares;
 use super::routes::Routes;
-use super::settings::{peer_config, routes_for};
+use super::settings::peer_config;
 use crate::config::{self, Name};
 
 /// A peer as the control side sees it.
@@ -75,18 +74,17 @@ impl Peer {
 }
 
 impl Control {
-    /// Adds a peer of the configuration, with routes to what is behind it.
+    /// Adds a peer of the configuration.
     pub(super) async fn add_peer(&mut self, config: config::Peer) -> Result<(), DaemonError> {
         let name = config.name.to_string();
         match self.enter_peer(config, false).await {
             Ok(()) => Ok(()),
             Err(EnterError::Peer(source)) => Err(DaemonError::Peer { name, source }),
-            Err(EnterError::Netlink(error)) => Err(error.into()),
             Err(EnterError::Daemon(error)) => Err(error),
         }
     }
 
-    /// Tells the engine and the kernel of a peer, or neither.
+    /// Tells the engine of a peer. The routes to what is behind it follow.
     pub(super) async fn enter_peer(
         &mut self,
         config: config::Peer,
@@ -94,14 +92,6 @@ impl Control {
     ) -> Result<(), EnterError> {
         let engine = peer_config(&config, self.identity.public());
         let id = self.plane.call(move |plane| plane.site.add_peer(engine, Instant::now())).await??;
-        let routes = self.routes_to(&config);
-        for (position, &net) in routes.iter().enumerate() {
-            if let Err(error) = self.netlink.add_route(net, self.tun_index).await {
-                self.remove_routes(&routes[..position]).await;
-                self.plane.post(move |plane| plane.site.remove_peer(id)).await?;
-                return Err(error.into());
-            }
-        }
         let spares = self.spares(&config);
         self.peers.push(Peer {
             id,
@@ -116,23 +106,8 @@ impl Control {
             last_error: None,
         });
         self.allowed.replace(self.peers.iter().map(|peer| peer.config.public_key).collect());
+        self.network.note_change();
         Ok(())
-    }
-
-    /// The routes that lead to what is behind a peer. The kernel has made those of the interface's own networks.
-    pub(super) fn routes_to(&self, peer: &config::Peer) -> Vec<ipnet::IpNet> {
-        let is_own = |net: &ipnet::IpNet| self.site.addresses.iter().any(|own| own.net().trunc() == *net);
-        let nets = peer.allowed_ips.iter().flat_map(|allowed| routes_for(allowed.net()));
-        nets.filter(|net| !is_own(net)).collect()
-    }
-
-    /// Takes routes back; one that is gone already is none to take back.
-    pub(super) async fn remove_routes(&self, routes: &[ipnet::IpNet]) {
-        for &net in routes {
-            if let Err(error) = self.netlink.remove_route(net, self.tun_index).await {
-                tracing::warn!(%net, error = crate::error_chain(&error), "a route stays");
-            }
-        }
     }
 
     /// Whether this site is the one to open connections to the peer.
@@ -152,9 +127,6 @@ pub(super) enum EnterError {
     /// The engine refuses it.
     #[error(transparent)]
     Peer(#[from] PeerError),
-    /// The kernel has no route for it.
-    #[error(transparent)]
-    Netlink(#[from] NetlinkError),
     /// The daemon is ending.
     #[error(transparent)]
     Daemon(#[from] DaemonError),

@@ -202,6 +202,15 @@ impl Plane {
         })
     }
 
+    /// Has another device take the place of one that was deleted.
+    ///
+    /// # Errors
+    /// Those of the poller.
+    pub(super) fn replace_interface(&mut self, tun: Tun) -> io::Result<()> {
+        self.interface.replace(tun);
+        self.interface.listen(&self.poller, INTERFACE)
+    }
+
     /// What it has done so far.
     pub(super) fn counters(&self) -> PlaneCounters {
         let (tun_read, tun_written) = (self.interface.read, self.interface.written);

@@ -1,6 +1,6 @@
 //! From the configuration to what the engine and the interface are told. A simulator tells its engines the same.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use psmc_core::{
     AdaptiveBuffer, ClassConfig, ClassMatch, CongestionConfig, PathConfig, PeerConfig, Priority,
@@ -21,7 +21,16 @@ pub fn site_config(site: &config::Site) -> SiteConfig {
         hidden: site.is_hidden,
         classes: classes(&site.classes),
         clamp_mss: site.clamp_mss.setting(),
+        broadcasts: site.addresses.iter().filter_map(|address| broadcast(address.net())).collect(),
         seed: random_seed(),
+    }
+}
+
+/// The broadcast address of a network, where there is one (RFC 3021: not with two addresses or one).
+fn broadcast(net: ipnet::IpNet) -> Option<Ipv4Addr> {
+    match net {
+        ipnet::IpNet::V4(v4) if v4.prefix_len() < 31 => Some(v4.broadcast()),
+        ipnet::IpNet::V4(_) | ipnet::IpNet::V6(_) => None,
     }
 }
 
@@ -77,6 +86,8 @@ pub(super) fn tun_config(site: &config::Site) -> TunConfig {
         name: site.interface.as_ref().map(|name| name.as_str().to_owned()),
         mtu: site.mtu.map_or(InnerMtu::FITTED_LEAST, InnerMtu::get),
         addresses: site.addresses.iter().map(|address| address.net()).collect(),
+        // They are in this site's own table.
+        routes_networks: false,
     }
 }
 
@@ -140,15 +151,6 @@ fn reorder_policy(reorder: config::Reordering) -> ReorderPolicy {
             ..AdaptiveBuffer::default()
         }),
         config::Reordering::Off => ReorderPolicy::Off,
-    }
-}
-
-/// The routes for a network behind a peer. A default route is made of two halves, so that the one there is stays
-/// in place for the datagrams themselves, and comes back into force when the halves vanish with the interface.
-pub(super) fn routes_for(net: ipnet::IpNet) -> Vec<ipnet::IpNet> {
-    match net.prefix_len() {
-        0 => net.subnets(1).map(Iterator::collect).unwrap_or_default(),
-        _ => vec![net],
     }
 }
 

@@ -202,6 +202,7 @@ impl World {
             classes: classes.to_vec(),
             clamp_mss: setup.clamp_mss,
             hidden: setup.hq_is_hidden && index == HQ,
+            broadcasts: Vec::new(),
             seed: std::array::from_fn(|i| {
                 if i == 0 { seed.wrapping_mul(2).wrapping_add(index as u8) } else { 0 }
             }),

@@ -30,7 +30,7 @@ impl Host {
         let namespace = Namespace::new().expect("this test needs root, for it makes network namespaces");
         let addresses = [format!("10.9.0.{number}/24"), format!("fd09::{number}/64")];
         let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
-        let config = TunConfig { name: None, mtu: MTU, addresses };
+        let config = TunConfig { name: None, mtu: MTU, addresses, routes_networks: true };
         let tun = namespace.run(|| runtime.block_on(Tun::create(config))).unwrap();
         Self { namespace, tun }
     }
@@ -230,11 +230,16 @@ fn name_and_index_are_those_of_the_kernel() {
 fn a_taken_name_is_an_error_that_says_so() {
     let runtime = runtime();
     let host = Host::new(1, &runtime);
-    let config = TunConfig { name: Some("psmc0".to_owned()), mtu: MTU, addresses: Vec::new() };
+    let config =
+        TunConfig { name: Some("psmc0".to_owned()), mtu: MTU, addresses: Vec::new(), routes_networks: true };
     let error = host.namespace.run(|| runtime.block_on(Tun::create(config))).unwrap_err();
     assert!(matches!(&error, TunError::NameTaken { name, .. } if name == "psmc0"), "{error}");
-    let config =
-        TunConfig { name: Some("much-too-long-for-a-name".to_owned()), mtu: MTU, addresses: Vec::new() };
+    let config = TunConfig {
+        name: Some("much-too-long-for-a-name".to_owned()),
+        mtu: MTU,
+        addresses: Vec::new(),
+        routes_networks: true,
+    };
     let error = host.namespace.run(|| runtime.block_on(Tun::create(config))).unwrap_err();
     assert!(matches!(error, TunError::Refused { .. }), "{error}");
 }

@@ -189,6 +189,7 @@ fn site_setup(hosts: [HostId; 2], links: &[LinkId], number: u8, end: usize) -> S
             mtu: 1400,
             aead: Aead::Aes256Gcm,
             hidden: false,
+            broadcasts: Vec::new(),
             classes: psmc_core::ClassConfig::defaults(),
             clamp_mss: psmc_core::ClampMss::Auto,
             seed: [0; 32],

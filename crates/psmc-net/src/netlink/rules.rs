@@ -1,0 +1,163 @@
+//! Policy routing: rules that say which table a packet's route is looked up in.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+
+use futures_util::TryStreamExt;
+use nix::errno::Errno;
+use rtnetlink::IpVersion;
+use rtnetlink::packet_route::AddressFamily;
+use rtnetlink::packet_route::route::RouteHeader;
+use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
+
+use super::{Changes, Netlink, NetlinkError, is_errno, refused};
+
+/// The main table, in which everybody's routes are.
+pub const MAIN_TABLE: u32 = RouteHeader::RT_TABLE_MAIN as u32;
+
+/// A rule of the kinds that a site makes. The kernel asks them in the order of their priorities, the smallest number first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rule {
+    /// Its place among all rules.
+    pub priority: u32,
+    /// Whether it is for IPv6; for IPv4 otherwise.
+    pub is_v6: bool,
+    /// Which packets it is for.
+    pub packets: Packets,
+    /// Where their routes are looked up.
+    pub table: u32,
+    /// Whether a default route that is found there does not count.
+    pub without_default: bool,
+}
+
+/// The packets that a [`Rule`] is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Packets {
+    /// All that do not carry this mark.
+    Unmarked(u32),
+    /// Those from one address to another; when the kernel looks whether one may have come the way it has, those back.
+    Between(Ipv4Addr, Ipv4Addr),
+}
+
+impl Netlink {
+    /// Has those rules that `is_ours` picks be exactly `wanted`.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub async fn match_rules(
+        &self,
+        wanted: &BTreeSet<Rule>,
+        is_ours: impl Fn(&Rule) -> bool,
+    ) -> Result<Changes, NetlinkError> {
+        let mut present: BTreeSet<Rule> = BTreeSet::new();
+        let mut changes = Changes::default();
+        for rule in self.rules().await?.into_iter().filter(is_ours) {
+            // The kernel lets a rule stand twice.
+            if !wanted.contains(&rule) || present.contains(&rule) {
+                self.remove_rule(&rule).await?;
+                changes.removed += 1;
+            } else {
+                present.insert(rule);
+            }
+        }
+        for rule in wanted.difference(&present) {
+            self.add_rule(rule).await?;
+            changes.made += 1;
+        }
+        Ok(changes)
+    }
+
+    /// All rules of the kinds that a [`Rule`] can be.
+    async fn rules(&self) -> Result<Vec<Rule>, NetlinkError> {
+        let mut rules = Vec::new();
+        for version in [IpVersion::V4, IpVersion::V6] {
+            let dump: Result<Vec<RuleMessage>, _> =
+                self.handle.rule().get(version).execute().try_collect().await;
+            match dump {
+                // A kernel without IPv6.
+                Err(error)
+                    if is_errno(&error, Errno::EOPNOTSUPP) || is_errno(&error, Errno::EAFNOSUPPORT) => {}
+                dump => {
+                    let dump = dump.map_err(refused(|| "list the routing rules".to_owned()))?;
+                    rules.extend(dump.iter().filter_map(rule_of));
+                }
+            }
+        }
+        Ok(rules)
+    }
+
+    async fn add_rule(&self, rule: &Rule) -> Result<(), NetlinkError> {
+        let mut request = self.handle.rule().add();
+        *request.message_mut() = message_of(rule);
+        match request.execute().await {
+            // Somebody was faster.
+            Err(error) if is_errno(&error, Errno::EEXIST) => Ok(()),
+            outcome => outcome.map_err(refused(|| {
+                format!("add the routing rule {} for table {}", rule.priority, rule.table)
+            })),
+        }
+    }
+
+    async fn remove_rule(&self, rule: &Rule) -> Result<(), NetlinkError> {
+        match self.handle.rule().del(message_of(rule)).execute().await {
+            Err(error) if is_errno(&error, Errno::ENOENT) => Ok(()),
+            outcome => outcome.map_err(refused(|| {
+                format!("remove the routing rule {} for table {}", rule.priority, rule.table)
+            })),
+        }
+    }
+}
+
+fn message_of(rule: &Rule) -> RuleMessage {
+    let mut message = RuleMessage::default();
+    let header = &mut message.header;
+    header.family = if rule.is_v6 { AddressFamily::Inet6 } else { AddressFamily::Inet };
+    header.action = RuleAction::ToTable;
+    header.table = u8::try_from(rule.table).unwrap_or(RouteHeader::RT_TABLE_UNSPEC);
+    message.attributes = vec![RuleAttribute::Priority(rule.priority), RuleAttribute::Table(rule.table)];
+    match rule.packets {
+        Packets::Unmarked(mark) => {
+            header.flags = RuleFlags::Invert;
+            message.attributes.push(RuleAttribute::FwMark(mark));
+        }
+        Packets::Between(from, to) => {
+            (header.src_len, header.dst_len) = (32, 32);
+            message.attributes.push(RuleAttribute::Source(from.into()));
+            message.attributes.push(RuleAttribute::Destination(to.into()));
+        }
+    }
+    if rule.without_default {
+        message.attributes.push(RuleAttribute::SuppressPrefixLen(0));
+    }
+    message
+}
+
+/// `None` for a rule of another kind.
+fn rule_of(message: &RuleMessage) -> Option<Rule> {
+    let header = &message.header;
+    let mut table = u32::from(header.table);
+    let (mut priority, mut mark, mut from, mut to, mut suppressed) = (0, None, None, None, None);
+    for attribute in &message.attributes {
+        if let RuleAttribute::Priority(number) = attribute {
+            priority = *number;
+        } else if let RuleAttribute::Table(number) = attribute {
+            table = *number;
+        } else if let RuleAttribute::FwMark(number) = attribute {
+            mark = Some(*number);
+        } else if let RuleAttribute::Source(IpAddr::V4(address)) = attribute {
+            from = Some(*address);
+        } else if let RuleAttribute::Destination(IpAddr::V4(address)) = attribute {
+            to = Some(*address);
+        } else if let RuleAttribute::SuppressPrefixLen(length) = attribute {
+            // All ones stands for none.
+            suppressed = Some(*length).filter(|length| *length != u32::MAX);
+        }
+    }
+    let packets = match (header.flags.contains(RuleFlags::Invert), mark, from, to) {
+        (true, Some(mark), None, None) => Packets::Unmarked(mark),
+        (false, None, Some(from), Some(to)) => Packets::Between(from, to),
+        _ => return None,
+    };
+    let is_v6 = header.family == AddressFamily::Inet6;
+    Some(Rule { priority, is_v6, packets, table, without_default: suppressed == Some(0) })
+}

@@ -1,0 +1,338 @@
+//! The network around the site: what leads into the tunnel, what leads out of this host, and that it stays so.
+//!
+//! The kernel tells of every change. What follows from all of it is worked out anew a moment later, from what there is then
+//! and not from what was told, so that it does not matter in which order links, addresses and routes come.
+
+mod steering;
+mod uplinks;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use ipnet::IpNet;
+use psmc_net::netlink::{Changes, Hop, KernelWay, NetworkEvent};
+use psmc_net::tun::{self, Tun, TunConfig};
+
+use super::DaemonError;
+use super::control::Control;
+use super::paths::{OpenError, resolve_all};
+use super::settings::tun_config;
+use crate::config::{Endpoint, PathSettings};
+pub(super) use steering::Numbers;
+use steering::View;
+
+/// After a change others are waited for so long: an uplink comes up with a link, addresses and routes.
+const SETTLE: Duration = Duration::from_millis(50);
+
+/// The network is looked at no more often: to ask the kernel for all its routes may take a while.
+const LEAST_INTERVAL: Duration = Duration::from_millis(200);
+
+/// So many times in a row may what is to be made be refused: two seconds. The network may change while it is being looked at.
+const MAX_FAILURES: u32 = 10;
+
+/// Names are asked for again after this time. Between two changes of the network they hardly mean something else.
+const NAME_AGE: Duration = Duration::from_secs(30);
+
+/// What a site has made of the network.
+#[derive(Debug)]
+pub(super) struct Network {
+    pub(super) numbers: Numbers,
+    view: View,
+    /// When to look at it again.
+    look_at: Option<Instant>,
+    looked_at: Option<Instant>,
+    /// How many looks in a row have failed.
+    failures: u32,
+    /// The addresses of endpoints, and since when they are known.
+    names: BTreeMap<Endpoint, (Instant, Vec<SocketAddr>)>,
+    /// What was said of it already.
+    said: BTreeSet<String>,
+}
+
+impl Network {
+    pub(super) fn new(numbers: Numbers) -> Self {
+        Self {
+            numbers,
+            view: View::default(),
+            look_at: None,
+            looked_at: None,
+            failures: 0,
+            names: BTreeMap::new(),
+            said: BTreeSet::new(),
+        }
+    }
+
+    /// When it is to be looked at, if it has changed.
+    pub(super) fn look_at(&self) -> Option<Instant> {
+        self.look_at
+    }
+
+    /// Has it looked at in a moment.
+    pub(super) fn note_change(&mut self) {
+        let now = Instant::now();
+        let earliest = self.looked_at.map_or(now, |at| at + LEAST_INTERVAL);
+        self.look_at.get_or_insert((now + SETTLE).max(earliest));
+    }
+
+    /// Whether an event is of importance. A host with the routes of the whole Internet hears of many that are not.
+    fn is_concerned(&self, event: &NetworkEvent) -> bool {
+        match event {
+            NetworkEvent::Link(_) | NetworkEvent::AddressChanged { .. } | NetworkEvent::RoutingChanged => {
+                true
+            }
+            NetworkEvent::RouteChanged { table, destination } => {
+                let is_ours = [self.numbers.table, self.numbers.back_table].contains(table);
+                let networks = self.view.networks.iter().filter(|net| net.prefix_len() > 0);
+                let mut remotes = self.names.values().flat_map(|(_, remotes)| remotes);
+                is_ours
+                    || remotes.any(|remote| destination.contains(&remote.ip()))
+                    || networks.into_iter().any(|net| net.contains(destination))
+            }
+        }
+    }
+
+    /// Says something once.
+    fn say(&mut self, what: String) {
+        if !self.said.contains(&what) {
+            tracing::warn!("{what}");
+            self.said.insert(what);
+        }
+    }
+}
+
+impl Control {
+    /// Takes note of a change.
+    pub(super) fn note_network_event(&mut self, event: &NetworkEvent) {
+        if self.network.is_concerned(event) {
+            self.network.note_change();
+        }
+    }
+
+    /// Does what follows from the network as it is.
+    ///
+    /// # Errors
+    /// When something is missing that the site can't do without, and that cannot be made again.
+    pub(super) async fn look_at_network(&mut self) -> Result<(), DaemonError> {
+        self.network.look_at = None;
+        self.network.looked_at = Some(Instant::now());
+        match self.mend().await {
+            Ok(()) => self.network.failures = 0,
+            Err(error) => {
+                self.network.failures += 1;
+                if self.network.failures >= MAX_FAILURES {
+                    return Err(error);
+                }
+                tracing::debug!(error = crate::error_chain(&error), "the network is looked at once more");
+                self.network.note_change();
+            }
+        }
+        self.match_uplinks().await;
+        Ok(())
+    }
+
+    async fn mend(&mut self) -> Result<(), DaemonError> {
+        self.mend_interface().await?;
+        self.steer().await?;
+        self.say_what_is_hidden().await
+    }
+
+    /// Makes the interface again if it is gone, and sets it up again if somebody has set it down.
+    async fn mend_interface(&mut self) -> Result<(), DaemonError> {
+        let config = self.present_tun_config();
+        let name = match self.netlink.link_state(self.tun_index).await? {
+            Some(state) => state.name,
+            None => return self.make_interface_again(config).await,
+        };
+        if name != self.tun_name {
+            tracing::info!(from = self.tun_name, to = name, "the tunnel's interface has another name");
+            self.tun_name = name;
+        }
+        if let Some(undone) =
+            tun::mend(&self.netlink, self.tun_index, &config).await.map_err(DaemonError::Mend)?
+        {
+            tracing::warn!(interface = self.tun_name, "the tunnel's interface is mended: {undone}");
+        }
+        Ok(())
+    }
+
+    async fn make_interface_again(&mut self, config: TunConfig) -> Result<(), DaemonError> {
+        tracing::warn!(interface = self.tun_name, "the tunnel's interface was deleted, and is made again");
+        let tun = Tun::create(config).await.map_err(DaemonError::Tun)?;
+        self.tun_index = tun.index();
+        self.plane.call(move |plane| plane.replace_interface(tun)).await?.map_err(|source| {
+            DaemonError::System { what: "waiting for packets of the new interface", source }
+        })
+    }
+
+    /// The interface as it should be now.
+    fn present_tun_config(&self) -> TunConfig {
+        let config = tun_config(&self.site);
+        let mtu = self.fitting.as_ref().map_or(config.mtu, super::fitting::Fitting::mtu);
+        TunConfig { name: Some(self.tun_name.clone()), mtu, ..config }
+    }
+
+    /// Leads into the tunnel what belongs there, and nothing of the tunnel's own.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(super) async fn steer(&mut self) -> Result<(), DaemonError> {
+        let view = self.view().await?;
+        let numbers = self.network.numbers;
+        let table = self.netlink.match_table(numbers.table, &view.table()).await?;
+        let back = match self.netlink.match_table(numbers.back_table, &view.back_table()).await {
+            Ok(changes) => changes,
+            Err(error) => {
+                // A gateway that cannot be reached yet, or not any more: other packets do not need these routes.
+                tracing::debug!(error = crate::error_chain(&error), "no way for answers yet");
+                self.network.note_change();
+                Changes::default()
+            }
+        };
+        let rules = self.netlink.match_rules(&numbers.rules(&view), |rule| numbers.owns(rule)).await?;
+        let none = Changes::default();
+        if view == self.network.view && [table, back, rules] != [none; 3] {
+            tracing::warn!("routes or rules of the tunnel had been changed, and are as they should be");
+        }
+        self.network.view = view;
+        Ok(())
+    }
+
+    /// The same for somebody who waits for it; what fails is tried again in a moment.
+    pub(super) async fn steer_now(&mut self) {
+        if self.steer().await.is_err() {
+            self.network.note_change();
+        }
+    }
+
+    /// Takes back all rules and routes.
+    pub(super) async fn stop_steering(&self) {
+        let numbers = self.network.numbers;
+        let none = View::default();
+        let undone = async {
+            self.netlink.match_rules(&numbers.rules(&none), |rule| numbers.owns(rule)).await?;
+            self.netlink.match_table(numbers.table, &none.table()).await?;
+            self.netlink.match_table(numbers.back_table, &none.back_table()).await
+        };
+        if let Err(error) = undone.await {
+            tracing::warn!(error = crate::error_chain(&error), "routing rules or routes stay");
+        }
+    }
+
+    async fn view(&self) -> Result<View, DaemonError> {
+        let of_peers =
+            self.peers.iter().flat_map(|peer| &peer.config.allowed_ips).map(|allowed| allowed.net());
+        let own = self.site.addresses.iter().map(|address| address.net());
+        let own = own.filter(|net| net.prefix_len() < net.max_prefix_len());
+        let networks: BTreeSet<IpNet> = of_peers.chain(own).map(|net| net.trunc()).collect();
+        let main = self.netlink.main_routes().await?;
+        let is_near = |net: &IpNet| networks.iter().any(|own| own.prefix_len() > 0 && own.contains(net));
+        let elsewhere = main.into_iter().filter(|route| route.interface != self.tun_index);
+        let local = elsewhere.map(|route| route.destination.trunc()).filter(is_near).collect();
+        let mut view = View { tun: self.tun_index, networks, local, ..View::default() };
+        for path in self.peers.iter().flat_map(|peer| &peer.paths).filter(|path| !path.is_idle) {
+            let way = self.way_of(&path.settings, path.remote.ip()).await;
+            if let (Some(way), IpAddr::V4(remote)) = (way, path.remote.ip())
+                && let Some((source, hop)) = back(way)
+                && is_strict(&self.link_name(way.interface).await)
+                && self.has_address(way.interface, source).await
+            {
+                view.back.insert((source, remote), hop);
+            }
+        }
+        Ok(view)
+    }
+
+    /// Whether the interface has the address. Where it has none the kernel takes that of another one, for which there is
+    /// another way.
+    async fn has_address(&self, interface: u32, address: Ipv4Addr) -> bool {
+        let addresses = self.netlink.addresses(interface).await.unwrap_or_default();
+        addresses.iter().any(|own| own.addr() == IpAddr::V4(address))
+    }
+
+    /// The addresses of an endpoint.
+    async fn addresses_of(&mut self, endpoint: &Endpoint) -> Result<Vec<SocketAddr>, OpenError> {
+        let known = self.network.names.get(endpoint).cloned();
+        if let Some((_, remotes)) = known.as_ref().filter(|(since, _)| since.elapsed() < NAME_AGE) {
+            return Ok(remotes.clone());
+        }
+        match (resolve_all(endpoint).await, known) {
+            (Ok(remotes), _) => {
+                self.network.names.insert(endpoint.clone(), (Instant::now(), remotes.clone()));
+                Ok(remotes)
+            }
+            (Err(_), Some((_, remotes))) => Ok(remotes),
+            (Err(error), None) => Err(error),
+        }
+    }
+
+    /// The way that the kernel sends datagrams of a path.
+    async fn way_of(&self, settings: &PathSettings, remote: IpAddr) -> Option<KernelWay> {
+        let interface = match &settings.interface {
+            Some(name) => Some(self.netlink.link_index(name.as_str()).await.ok()?),
+            None => None,
+        };
+        self.netlink.way_to(remote, self.network.numbers.mark.get(), interface).await
+    }
+
+    async fn link_name(&self, index: u32) -> String {
+        self.netlink.link_state(index).await.ok().flatten().map(|state| state.name).unwrap_or_default()
+    }
+
+    /// Says once which networks of peers are not reached through the tunnel, and of uplinks that are in one of them.
+    async fn say_what_is_hidden(&mut self) -> Result<(), DaemonError> {
+        for net in self.network.view.hidden() {
+            self.network.say(format!(
+                "{net} is also a network of this host, so that nothing of it goes through the tunnel: if it is the \
+                 peer's that you want, leave that network, or have one of the two renumbered"
+            ));
+        }
+        let own: Vec<IpNet> = self.site.addresses.iter().map(|address| address.net().trunc()).collect();
+        let is_called = self.peers.iter().any(|peer| peer.config.endpoint.is_none());
+        for (position, uplink) in self.netlink.uplinks(&[self.tun_index]).await?.iter().enumerate() {
+            let is_used_for_answers = position == 0 && !self.network.view.is_full_v4();
+            if is_called && !is_used_for_answers && is_strict(&uplink.name) {
+                self.network.say(strict_filter(&uplink.name));
+            }
+            let addresses = self.netlink.addresses(uplink.index).await?;
+            for address in
+                addresses.iter().filter(|address| own.iter().any(|net| net.contains(&address.addr())))
+            {
+                self.network.say(format!(
+                    "the uplink {} has the address {address}, in the tunnel's own network: hosts of that network are \
+                     reached through the tunnel only if a peer has them in its allowed_ips; choose other `addresses`",
+                    uplink.name
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a person has to know whose peers are not heard over an uplink.
+fn strict_filter(interface: &str) -> String {
+    format!(
+        "rp_filter is strict on {interface}: datagrams of peers that dial in over it are dropped by the kernel, unless it would \
+         answer by it; `sysctl -w net.ipv4.conf.{interface}.rp_filter=2` lets them in"
+    )
+}
+
+/// From where to where answers on this way come, if they do over IPv4.
+fn back(way: KernelWay) -> Option<(Ipv4Addr, Hop)> {
+    let (Some(IpAddr::V4(source)), false) = (way.source, way.is_local) else { return None };
+    let gateway = way.gateway.and_then(|gateway| match gateway {
+        IpAddr::V4(gateway) => Some(gateway),
+        IpAddr::V6(_) => None,
+    });
+    Some((source, Hop { interface: way.interface, gateway }))
+}
+
+/// Whether the kernel lets packets in by this interface only if it would send those back by it (RFC 3704, section 2.2): the
+/// greater one of two settings counts, and 2 is loose.
+fn is_strict(interface: &str) -> bool {
+    let filter = |name: &str| -> u8 {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"));
+        text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    };
+    filter("all").max(filter(interface)) == 1
+}

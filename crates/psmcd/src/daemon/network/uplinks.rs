@@ -1,0 +1,246 @@
+//! Paths over every uplink, as uplinks come and go.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Instant;
+
+use psmc_net::netlink::Uplink;
+use psmc_wire::PathId;
+
+use crate::config::{Endpoint, Name, PathSettings};
+use crate::daemon::DaemonError;
+use crate::daemon::control::Control;
+use crate::daemon::lookup::lookup;
+use crate::daemon::paths::{OpenError, OpenPath, uplink_settings};
+
+/// What becomes of a path that was opened because there was an uplink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It is used.
+    Used,
+    /// It is kept, without being used: its link is there, and leads nowhere just now.
+    Idle,
+    /// It is closed: its link is gone, or is called otherwise, or it was for a host without any uplink.
+    Closed,
+}
+
+impl Fate {
+    fn of(path: &OpenPath, wanted: &BTreeSet<Name>, links: &BTreeSet<String>) -> Self {
+        let settings = &path.settings;
+        let has_link =
+            settings.interface.as_ref().is_some_and(|interface| links.contains(interface.as_str()));
+        match (wanted.contains(&settings.name), has_link) {
+            (true, _) => Self::Used,
+            (false, true) => Self::Idle,
+            (false, false) => Self::Closed,
+        }
+    }
+}
+
+/// Whether an uplink leads to the address.
+fn leads_to(uplink: &Uplink, remote: &SocketAddr) -> bool {
+    if remote.is_ipv4() { uplink.v4 } else { uplink.v6 }
+}
+
+/// The first of the addresses to which the uplink leads.
+pub(in crate::daemon) fn reached_by(uplink: &Uplink, remotes: &[SocketAddr]) -> Option<SocketAddr> {
+    remotes.iter().copied().find(|remote| leads_to(uplink, remote))
+}
+
+impl Control {
+    /// Opens the paths that uplinks which have come make possible, and ends those of uplinks that are gone.
+    pub(super) async fn match_uplinks(&mut self) {
+        for peer in 0..self.peers.len() {
+            self.open_configured_paths(peer).await;
+        }
+    }
+
+    /// A peer that could not be reached, and to which there is a path now, is dialled at once.
+    pub(in crate::daemon) async fn dial_over_new_paths(&mut self, peer: usize) -> Result<(), DaemonError> {
+        let id = self.peers[peer].id;
+        if let Some(dial) = self.dials.get(&id) {
+            dial.notify_one();
+            return Ok(());
+        }
+        self.plane
+            .post(move |plane| {
+                if plane.site.status(id).is_some_and(|status| status.connected_since.is_none()) {
+                    // It is there: its state is.
+                    let _ = plane.site.redial(id, Instant::now());
+                }
+            })
+            .await
+    }
+
+    /// The paths to a peer whose file lists none: one over each uplink that leads to it, and over what the routes say is the way.
+    pub(in crate::daemon) async fn paths_over_uplinks(
+        &mut self,
+        peer: usize,
+        endpoint: &Endpoint,
+    ) -> Result<Vec<PathSettings>, OpenError> {
+        let remotes = self.addresses_of(endpoint).await?;
+        let uplinks = self.netlink.uplinks(&[self.tun_index]).await.map_err(DaemonError::from)?;
+        let usable = uplinks.iter().filter(|uplink| reached_by(uplink, &remotes).is_some());
+        let mut paths = uplink_settings(usable);
+        for remote in &remotes {
+            self.add_way_by_routes(*remote, &mut paths).await;
+        }
+        if paths.is_empty() && !uplinks.is_empty() {
+            let prefix = nat64_prefix().await;
+            self.network.say(no_common_version(&self.peers[peer].config.name, endpoint, &remotes, prefix));
+        }
+        let leading = |path| PathSettings { endpoint: Some(endpoint.clone()), ..path };
+        Ok(paths.into_iter().map(leading).collect())
+    }
+
+    /// Adds the way that the routes name, if it leads through no uplink, or does not leave this host.
+    async fn add_way_by_routes(&self, remote: SocketAddr, paths: &mut Vec<PathSettings>) {
+        let mark = self.network.numbers.mark.get();
+        let Some(way) = self.netlink.way_to(remote.ip(), mark, None).await else { return };
+        let plain = |name: &str| name.parse().ok().map(PathSettings::plain);
+        if way.is_local {
+            paths.extend(plain("any").filter(|_| paths.is_empty()));
+            return;
+        }
+        let name = self.link_name(way.interface).await;
+        let is_known = paths.iter().any(|path| path.name.as_str() == name);
+        if way.interface != self.tun_index && !is_known {
+            let over = |path| PathSettings { interface: name.parse().ok(), ..path };
+            paths.extend(plain(&name).map(over));
+        }
+    }
+
+    /// Ends or rests those paths over uplinks that are not among `wanted`.
+    pub(in crate::daemon) async fn end_other_paths(
+        &mut self,
+        peer: usize,
+        wanted: &[PathSettings],
+    ) -> Result<(), DaemonError> {
+        if !self.peers[peer].paths.iter().any(|path| path.is_automatic) {
+            return Ok(());
+        }
+        let wanted: BTreeSet<Name> = wanted.iter().map(|path| path.name.clone()).collect();
+        let links = self.netlink.link_names().await?;
+        let mut closed = Vec::new();
+        for path in self.peers[peer].paths.iter_mut().filter(|path| path.is_automatic) {
+            let fate = Fate::of(path, &wanted, &links);
+            let is_idle = fate == Fate::Idle;
+            if fate == Fate::Closed {
+                closed.push(path.id);
+            } else if is_idle != path.is_idle {
+                path.is_idle = is_idle;
+                let (socket, name) = (path.socket, path.settings.name.as_str());
+                tracing::info!(path = name, uplink = !is_idle, "the uplink of a path has changed");
+                self.plane
+                    .post(move |plane| plane.site.handle_link(socket, !is_idle, Instant::now()))
+                    .await?;
+            }
+        }
+        for path in closed {
+            self.end_path(peer, path).await?;
+        }
+        Ok(())
+    }
+
+    async fn end_path(&mut self, peer: usize, path: PathId) -> Result<(), DaemonError> {
+        let peer = &mut self.peers[peer];
+        let id = peer.id;
+        tracing::info!(peer = %peer.config.name, path = path.0, "the uplink of a path is gone");
+        peer.set_aside(path);
+        self.plane
+            .post(move |plane| {
+                // It may have been removed by the peer already.
+                let _ = plane.site.remove_path(id, path, Instant::now());
+            })
+            .await
+    }
+
+    /// The address of an endpoint that is reached through `settings`' interface: of the version that it has.
+    pub(in crate::daemon) async fn address_over(
+        &mut self,
+        endpoint: &Endpoint,
+        settings: &PathSettings,
+    ) -> Result<SocketAddr, OpenError> {
+        let remotes = self.addresses_of(endpoint).await?;
+        let local = settings.address.map(|address| address.get());
+        if let Some(local) = local {
+            let same = remotes.iter().find(|remote| remote.is_ipv4() == local.is_ipv4());
+            return Ok(*same.unwrap_or(&remotes[0]));
+        }
+        let Some(interface) = &settings.interface else { return Ok(remotes[0]) };
+        let uplinks = self.netlink.uplinks(&[self.tun_index]).await.map_err(DaemonError::from)?;
+        let uplink = uplinks.iter().find(|uplink| uplink.name == interface.as_str());
+        Ok(uplink.and_then(|uplink| reached_by(uplink, &remotes)).unwrap_or(remotes[0]))
+    }
+}
+
+/// What a person has to know whose uplinks and endpoint have no version of IP in common.
+fn no_common_version(
+    peer: &Name,
+    endpoint: &Endpoint,
+    remotes: &[SocketAddr],
+    nat64: Option<Ipv6Addr>,
+) -> String {
+    let v4 = remotes.iter().find_map(|remote| match remote.ip() {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
+    });
+    let lacks = if v4.is_some() { "IPv6" } else { "IPv4" };
+    let remedy = match (v4, nat64) {
+        (Some(v4), Some(prefix)) => {
+            let there = Ipv6Addr::from_bits(prefix.to_bits() | u128::from(v4.to_bits()));
+            format!("; this network has NAT64, through which it is [{there}]:{}", endpoint.port)
+        }
+        (_, _) => String::new(),
+    };
+    format!(
+        "no uplink leads to {peer}: the uplinks have {lacks} only, and the endpoint {endpoint} has no {lacks} address: \
+         give {peer} one{remedy}"
+    )
+}
+
+/// The prefix of this network's NAT64, if it has one (RFC 7050): what it makes of the addresses of a name that has none of
+/// IPv6. Only prefixes of 96 bits, which nearly all are.
+async fn nat64_prefix() -> Option<Ipv6Addr> {
+    prefix_of(&lookup("ipv4only.arpa", 0).await)
+}
+
+fn prefix_of(made: &[SocketAddr]) -> Option<Ipv6Addr> {
+    const KNOWN: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 0, 170), Ipv4Addr::new(192, 0, 0, 171)];
+    made.iter().find_map(|address| {
+        let IpAddr::V6(address) = address.ip() else { return None };
+        let known = KNOWN.iter().find(|known| address.octets().ends_with(&known.octets()))?;
+        Some(Ipv6Addr::from_bits(address.to_bits() ^ u128::from(known.to_bits())))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uplink(v4: bool, v6: bool) -> Uplink {
+        Uplink { name: "wan0".to_owned(), index: 2, v4, v6, metric: 0 }
+    }
+
+    #[test]
+    fn an_uplink_takes_the_address_of_its_version() {
+        let remotes: Vec<SocketAddr> =
+            ["[2001:db8::5]:5115", "203.0.113.5:5115"].map(|text| text.parse().unwrap()).into();
+        assert_eq!(reached_by(&uplink(true, true), &remotes), Some(remotes[0]));
+        assert_eq!(reached_by(&uplink(false, true), &remotes), Some(remotes[0]));
+        assert_eq!(reached_by(&uplink(true, false), &remotes), Some(remotes[1]));
+        assert_eq!(reached_by(&uplink(true, false), &remotes[..1]), None);
+    }
+
+    #[test]
+    fn who_has_no_common_version_is_told_which() {
+        let remotes = ["203.0.113.5:5115".parse().unwrap()];
+        let say = |nat64| {
+            no_common_version(&"hq".parse().unwrap(), &"203.0.113.5:5115".parse().unwrap(), &remotes, nat64)
+        };
+        let said = say(None);
+        assert!(said.contains("has no IPv6 address") && !said.contains("NAT64"), "{said}");
+        let prefix = prefix_of(&["192.0.0.170:0", "[64:ff9b::c000:ab]:0"].map(|text| text.parse().unwrap()));
+        assert!(say(prefix).contains("[64:ff9b::cb00:7105]:5115"), "{}", say(prefix));
+    }
+}

@@ -11,6 +11,7 @@ use super::transfer::portions;
 use super::tsig::{self, Session};
 use super::{Contents, Server, Transport};
 use crate::update::unix_now;
+use crate::wire::read_message;
 
 /// What a UDP response holds without EDNS (RFC 1035 §4.2.1).
 const PLAIN_UDP_LEN: usize = 512;
@@ -28,12 +29,14 @@ impl Server {
         if !is_request || bytes.len() < HEADER_LEN {
             return Vec::new();
         }
-        let Ok(request) = Message::from_vec(bytes) else {
+        let Ok(incoming) = read_message(bytes) else {
             self.counters.malformed();
             return malformed(bytes);
         };
         let (now_s, contents) = (unix_now(), self.contents());
-        let mut session = match tsig::verify(&request, bytes, contents.keys(), now_s) {
+        let verified = tsig::verify(&incoming, bytes, contents.keys(), now_s);
+        let request = incoming.message;
+        let mut session = match verified {
             Ok(session) => session,
             Err(refused) => {
                 self.counters.refused();
@@ -67,6 +70,10 @@ impl Server {
         let with = |code| vec![response_to(request, code)];
         if request.edns.as_ref().is_some_and(|edns| edns.version() != 0) {
             return with(ResponseCode::BADVERS);
+        }
+        // What is not known is said so, whatever else is in it or missing (RFC 8906 §3.1.4).
+        if matches!(request.op_code, OpCode::Status | OpCode::Unknown(_)) {
+            return with(ResponseCode::NotImp);
         }
         let [question] = &request.queries[..] else { return with(ResponseCode::FormErr) };
         if question.query_class() != DNSClass::IN {

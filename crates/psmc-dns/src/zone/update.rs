@@ -7,8 +7,9 @@ use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::rdata::SOA;
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordData, RecordType, SerialNumber};
 
-use super::data::{data_bytes, insert};
+use super::data::insert;
 use super::{Node, Set, Zone};
+use crate::wire::canonical_bytes;
 
 /// Why an update was not carried out: nothing of it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +93,9 @@ impl Zone {
                 (DNSClass::ANY, _) if !has_set => return Err(Refusal(ResponseCode::NXRRSet)),
                 (DNSClass::NONE, _) if has_set => return Err(Refusal(ResponseCode::YXRRSet)),
                 (DNSClass::ANY | DNSClass::NONE, _) => {}
-                (DNSClass::IN, _) => wanted.entry((name, kind)).or_default().push(data_bytes(&record.data)),
+                (DNSClass::IN, _) => {
+                    wanted.entry((name, kind)).or_default().push(canonical_bytes(&record.data))
+                }
                 _ => return Err(Refusal(ResponseCode::FormErr)),
             }
         }
@@ -100,7 +103,7 @@ impl Zone {
             let set = self.set(&name, kind).map_or(&[][..], |set| &set.records);
             data.sort();
             data.dedup();
-            if !set.iter().map(|record| data_bytes(&record.data)).eq(data) {
+            if !set.iter().map(|record| canonical_bytes(&record.data)).eq(data) {
                 return Err(Refusal(ResponseCode::NXRRSet));
             }
         }

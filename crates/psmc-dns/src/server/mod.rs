@@ -31,6 +31,8 @@ pub(crate) use listen::{read_message, write_message};
 pub use notify::tell_secondaries;
 pub use secondary::follow_primary;
 
+pub(crate) use respond::malformed;
+
 use hosted::Outcome;
 use replay::Replays;
 

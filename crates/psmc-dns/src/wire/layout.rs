@@ -106,6 +106,8 @@ pub(crate) fn layout(kind: RecordType) -> Option<&'static [Field]> {
         35 => &[U16, U16, Text, Text, Text, Name],
         // CERT
         37 => &[CertificateKind, U16, Algorithm, Base64],
+        // SINK
+        40 => &[U8, U8, U8, Base64],
         // APL
         42 => &[Prefixes],
         // DS, TA, CDS, DLV
@@ -146,6 +148,8 @@ pub(crate) fn layout(kind: RecordType) -> Option<&'static [Field]> {
         256 => &[U16, U16, Rest],
         // CAA
         257 => &[U8, Text, Rest],
+        // DOA
+        259 => &[U32, U32, U8, Text, Base64],
         260 => &[AnycastRelay],
         _ => return None,
     })

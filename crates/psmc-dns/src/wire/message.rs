@@ -182,6 +182,10 @@ fn add_options(message: &mut Message, raw: &Raw, bytes: &[u8]) -> Result<(), Mal
 fn is_sound(code: u16, value: &[u8]) -> bool {
     match code {
         CLIENT_SUBNET => is_subnet(value),
+        // Nothing in a question, four bytes in an answer (RFC 7314 §2).
+        EXPIRE => matches!(value.len(), 0 | 4),
+        // A code, and perhaps a text (RFC 8914 §2).
+        EXTENDED_ERROR => value.len() >= 2,
         // A client's part alone, or with a server's of 8 to 32 bytes (RFC 7873 §4).
         COOKIE => value.len() == 8 || (16..=40).contains(&value.len()),
         // Key tags are of two bytes each (RFC 8145 §4.1).
@@ -226,5 +230,7 @@ const DNSSEC_OK: u16 = 0x8000;
 
 /// Options of EDNS by their codes.
 const CLIENT_SUBNET: u16 = 8;
+const EXPIRE: u16 = 9;
 const COOKIE: u16 = 10;
 const KEY_TAG: u16 = 14;
+const EXTENDED_ERROR: u16 = 15;

@@ -110,13 +110,15 @@ fn options_are_as_their_rfcs_have_them() {
         (10, b"12345678"),
         (10, b"1234567812345678"),
         (3, b"\xaa"),
-        (9, b"\x01"),
+        (9, b""),
         (65_001, b""),
     ];
     for (code, value) in good {
         assert_eq!(option(code, value), Ok(true), "{code} {value:?}");
     }
-    let bad: [(u16, &[u8]); 8] = [
+    let bad: [(u16, &[u8]); 10] = [
+        (9, b"\x01"),
+        (15, b"\x01"),
         (8, b"\0\x01"),
         (8, b"\0\x07\0\0"),
         (8, b"\0\x01\x21\0\xc0\0\x02\x01\0"),

@@ -126,6 +126,10 @@ pub(in crate::zone) fn is_meta(kind: RecordType) -> bool {
 /// A type by its name, or as `TYPE` and its number (RFC 3597 §5).
 pub(super) fn kind_of(word: &Word) -> Option<RecordType> {
     let text = word.plain().filter(|_| !word.is_quoted)?;
+    // The list of the library has it under another name.
+    if text.eq_ignore_ascii_case("NSAP-PTR") {
+        return Some(RecordType::from(23));
+    }
     Rtype::from_str(text).ok().map(|kind| RecordType::from(kind.to_int()))
 }
 

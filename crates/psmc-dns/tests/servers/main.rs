@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here is a failed test")]
 
 mod burst;
+mod differential;
 mod harness;
 mod reload;
 mod reroute;

@@ -8,6 +8,7 @@ use hickory_proto::rr::rdata::SOA;
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordData, RecordType, SerialNumber};
 
 use super::data::insert;
+use super::file::is_meta;
 use super::{Node, Set, Zone};
 use crate::wire::canonical_bytes;
 
@@ -116,13 +117,16 @@ impl Zone {
             return Err(Refusal(ResponseCode::NotZone));
         }
         let kind = record.record_type();
-        let is_meta = matches!(
-            kind,
-            RecordType::AXFR | RecordType::IXFR | RecordType::OPT | RecordType::TSIG | RecordType::SIG
-        );
+        let is_meta = kind == RecordType::SIG || (is_meta(kind) && kind != RecordType::ANY);
         // Those that we make ourselves.
-        let is_ours =
-            matches!(kind, RecordType::RRSIG | RecordType::NSEC | RecordType::NSEC3 | RecordType::DNSKEY);
+        let is_ours = matches!(
+            kind,
+            RecordType::RRSIG
+                | RecordType::NSEC
+                | RecordType::NSEC3
+                | RecordType::NSEC3PARAM
+                | RecordType::DNSKEY
+        );
         let is_empty = record.data.is_update();
         let is_sound = match record.dns_class {
             DNSClass::IN => !is_empty && kind != RecordType::ANY,

@@ -15,6 +15,7 @@ mod routes;
 mod serving;
 #[path = "../../../../tests/common/steadily.rs"]
 mod steadily;
+mod storm;
 mod third;
 mod told;
 mod transfers;

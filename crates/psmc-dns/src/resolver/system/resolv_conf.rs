@@ -15,6 +15,9 @@ const MARK: &str = "# Written by the PSMC resolver, which puts the earlier conte
 /// What the name of the file with the earlier contents ends in.
 const BACKUP: &str = ".before-psmc";
 
+/// Who may read a file where there was none: everyone.
+const MODE: u32 = 0o644;
+
 /// resolv.conf has room for so many servers (resolv.conf(5), MAXNS).
 const MAX_SERVERS: usize = 3;
 
@@ -36,8 +39,12 @@ impl ResolvConf {
         name.push(BACKUP);
         let conf = Self { path: path.to_owned(), backup: PathBuf::from(name) };
         conf.undo().map_err(failed)?;
-        let earlier = fs::read_to_string(path).map_err(failed)?;
-        let mode = fs::metadata(path).map_err(failed)?.permissions().mode();
+        let (earlier, mode) = match fs::read_to_string(path) {
+            // It leads to a file that another program has not written yet.
+            Err(error) if error.kind() == ErrorKind::NotFound && path.is_symlink() => (String::new(), MODE),
+            Err(error) => return Err(failed(error)),
+            Ok(text) => (text, fs::metadata(path).map_err(failed)?.permissions().mode()),
+        };
         conf.keep(&earlier, mode).map_err(failed)?;
         replace(path, &rewritten(&earlier, &servers), mode).map_err(failed)?;
         Ok(conf)
@@ -188,6 +195,13 @@ mod tests {
             if ends { drop(conf) } else { std::mem::forget(conf) }
         }
         assert_eq!(fs::read_link(&link).unwrap(), Path::new("resolv.conf"));
+        let early = directory.path().join("early");
+        symlink("not-there-yet", &early).unwrap();
+        let conf = ResolvConf::begin(&early, &listen(&["127.0.0.54:53"])).unwrap();
+        assert_eq!(fs::read_to_string(&early).unwrap(), format!("{MARK}\nnameserver 127.0.0.54\n"));
+        drop(conf);
+        assert_eq!(fs::read_link(&early).unwrap(), Path::new("not-there-yet"));
+        fs::remove_file(&early).unwrap();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
     }
 

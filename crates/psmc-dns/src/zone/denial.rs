@@ -185,3 +185,80 @@ fn hash_of(name: &Name) -> Option<Vec<u8>> {
     }
     Some(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use hickory_proto::op::ResponseCode;
+
+    use super::*;
+    use crate::zone::read_zone_text;
+
+    /// The zone of RFC 5155, appendix A, without its signatures.
+    const ZONE: &str = "$TTL 3600\n\
+        @ SOA ns1 bugs.x.w 1 3600 300 3600000 3600\n\
+        @ NS ns1\n@ NS ns2\n@ MX 1 xx\n@ DNSKEY 256 3 7 AAAA\n@ NSEC3PARAM 1 0 12 aabbccdd\n\
+        0p9mhaveqvm6t7vbl5lop2u3t2rp3tom NSEC3 1 1 12 aabbccdd 2t7b4g4vsa5smi47k61mv5bv1a22bojr MX DNSKEY NS SOA NSEC3PARAM RRSIG\n\
+        2t7b4g4vsa5smi47k61mv5bv1a22bojr NSEC3 1 1 12 aabbccdd 2vptu5timamqttgl4luu9kg21e0aor3s A RRSIG\n\
+        2vptu5timamqttgl4luu9kg21e0aor3s NSEC3 1 1 12 aabbccdd 35mthgpgcu1qg68fab165klnsnk3dpvl MX RRSIG\n\
+        35mthgpgcu1qg68fab165klnsnk3dpvl NSEC3 1 1 12 aabbccdd b4um86eghhds6nea196smvmlo4ors995 NS DS RRSIG\n\
+        a NS ns1.a\na DS 58470 5 1 3079f1593ebad6dc121e202a8b766a6a4837206c\nns1.a A 192.0.2.5\n\
+        ai A 192.0.2.9\n\
+        b4um86eghhds6nea196smvmlo4ors995 NSEC3 1 1 12 aabbccdd gjeqe526plbf1g8mklp59enfd789njgi MX RRSIG\n\
+        c NS ns1.c\nns1.c A 192.0.2.7\n\
+        gjeqe526plbf1g8mklp59enfd789njgi NSEC3 1 1 12 aabbccdd ji6neoaepv8b5o6k4ev33abha8ht9fgc HINFO A AAAA RRSIG\n\
+        ji6neoaepv8b5o6k4ev33abha8ht9fgc NSEC3 1 1 12 aabbccdd k8udemvp1j2f7eg6jebps17vp3n8i58h\n\
+        k8udemvp1j2f7eg6jebps17vp3n8i58h NSEC3 1 1 12 aabbccdd kohar7mbb8dc2ce8a9qvl8hon4k53uhi\n\
+        kohar7mbb8dc2ce8a9qvl8hon4k53uhi NSEC3 1 1 12 aabbccdd q04jkcevqvmu85r014c7dkba38o0ji5r A RRSIG\n\
+        ns1 A 192.0.2.1\nns2 A 192.0.2.2\n\
+        q04jkcevqvmu85r014c7dkba38o0ji5r NSEC3 1 1 12 aabbccdd r53bq7cc2uvmubfu5ocmm6pers9tk9en A RRSIG\n\
+        r53bq7cc2uvmubfu5ocmm6pers9tk9en NSEC3 1 1 12 aabbccdd t644ebqk9bibcna874givr6joj62mlhv MX RRSIG\n\
+        t644ebqk9bibcna874givr6joj62mlhv NSEC3 1 1 12 aabbccdd 0p9mhaveqvm6t7vbl5lop2u3t2rp3tom HINFO A AAAA RRSIG\n\
+        *.w MX 1 ai\nx.w MX 1 xx\nx.y.w MX 1 xx\nxx A 192.0.2.10\n";
+
+    fn name(text: &str) -> Name {
+        Name::from_ascii(text).unwrap()
+    }
+
+    fn zone(text: &str) -> Result<Zone, ZoneError> {
+        let origin = name("example.");
+        Zone::new(&origin, read_zone_text(text.as_bytes(), &origin).unwrap())
+    }
+
+    /// The first digits of the NSEC3 records in an answer.
+    fn proof(zone: &Zone, owner: &str, kind: RecordType) -> (ResponseCode, Vec<String>) {
+        let answer = zone.answer(&name(owner), kind, true);
+        let nsec3 = answer.authorities.iter().filter(|record| record.record_type() == RecordType::NSEC3);
+        let mut owners: Vec<String> = nsec3.map(|record| record.name.to_string()[..4].to_owned()).collect();
+        owners.sort();
+        (answer.code, owners)
+    }
+
+    #[test]
+    fn denials_are_those_of_appendix_b() {
+        let zone = zone(ZONE).unwrap();
+        let cases = [
+            ("a.c.x.w.example.", RecordType::A, ResponseCode::NXDomain, &["0p9m", "35mt", "b4um"][..]),
+            ("ns1.example.", RecordType::MX, ResponseCode::NoError, &["2t7b"]),
+            ("y.w.example.", RecordType::A, ResponseCode::NoError, &["ji6n"]),
+            ("mc.c.example.", RecordType::MX, ResponseCode::NoError, &["0p9m", "35mt"]),
+            ("c.example.", RecordType::DS, ResponseCode::NoError, &["0p9m", "35mt"]),
+            ("a.z.w.example.", RecordType::MX, ResponseCode::NoError, &["q04j"]),
+            ("a.z.w.example.", RecordType::AAAA, ResponseCode::NoError, &["k8ud", "q04j", "r53b"]),
+            ("example.", RecordType::DS, ResponseCode::NoError, &["0p9m"]),
+            ("mc.a.example.", RecordType::MX, ResponseCode::NoError, &[]),
+        ];
+        for (owner, kind, code, owners) in cases {
+            let expected = (code, owners.iter().map(|owner| (*owner).to_owned()).collect());
+            assert_eq!(proof(&zone, owner, kind), expected, "{owner} {kind}");
+        }
+        let hash = "2t7b4g4vsa5smi47k61mv5bv1a22bojr.example.";
+        assert_eq!(proof(&zone, hash, RecordType::NSEC3).0, ResponseCode::NXDomain, "§7.2.8");
+    }
+
+    #[test]
+    fn what_takes_too_long_is_refused() {
+        let error = zone(&ZONE.replace(" 12 ", " 2501 ")).unwrap_err();
+        assert_eq!(error, ZoneError::Iterations(2501));
+        assert!(zone(&ZONE.replace("NSEC3PARAM 1 0 12", "NSEC3PARAM 1 1 2501")).unwrap().hashed.is_none());
+    }
+}

@@ -52,6 +52,21 @@ fn routes_corpus() {
 }
 
 #[test]
+fn message_corpus() {
+    replay("message", entry::message);
+}
+
+#[test]
+fn transfer_corpus() {
+    replay("transfer", entry::transfer);
+}
+
+#[test]
+fn zone_file_corpus() {
+    replay("zone_file", entry::zone_file);
+}
+
+#[test]
 fn config_corpus() {
     replay("config", entry::config);
 }

@@ -5,6 +5,7 @@
 //! | [`routes`] | the set of relays through which a service is reached: signed, and as records |
 //! | [`update`] | how routes get onto name servers: dynamic updates with TSIG, to many servers at once |
 //! | [`zone`] | the records of a zone: what it answers, how it changes, how it is signed |
+//! | [`wire`] | messages and records as they travel, with whatever is in them |
 //! | [`store`] | zones that change, in a database |
 //! | [`server`] | the authoritative server around them |
 //! | [`resolver`] | the client's side: answers for services as soon as they are reached |
@@ -23,6 +24,7 @@ pub mod server;
 pub mod status;
 pub mod store;
 pub mod update;
+pub mod wire;
 pub mod zone;
 
 pub(crate) use psmc_program::error_chain;

@@ -5,10 +5,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hickory_proto::rr::{Name, Record};
-use hickory_proto::serialize::binary::{BinDecodable, BinEncodable};
+use hickory_proto::serialize::binary::BinEncodable;
 use rusqlite::{Connection, Transaction, params};
 use thiserror::Error;
 
+use crate::wire::read_record;
 use crate::zone::{Delta, Zone, ZoneError};
 
 /// How long another program may keep the database, such as a backup.
@@ -79,17 +80,20 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn load(&self, origin: &Name) -> Result<Option<Zone>, StoreError> {
-        let connection = self.connection();
-        let mut select = connection.prepare("SELECT wire FROM record WHERE zone = ?1")?;
-        let wires: Vec<Vec<u8>> =
-            select.query_map([key(origin)], |row| row.get(0))?.collect::<Result<_, _>>()?;
+        let wires = self.wires(origin)?;
         if wires.is_empty() {
             return Ok(None);
         }
-        let record =
-            |wire: Vec<u8>| Record::from_bytes(&wire).map_err(|_| StoreError::Record(origin.to_string()));
-        let records = wires.into_iter().map(record).collect::<Result<Vec<_>, _>>()?;
-        Zone::new(origin, records).map(Some).map_err(|error| StoreError::Zone(origin.to_string(), error))
+        let record = |wire: &Vec<u8>| read_record(wire).map_err(|_| StoreError::Record(origin.to_string()));
+        let records = wires.iter().map(record).collect::<Result<Vec<_>, _>>()?;
+        // Records are removed by their bytes, and earlier releases compressed names in the data of some.
+        let is_older_form =
+            records.iter().zip(&wires).any(|(record, bytes)| wire(record).as_ref() != Some(bytes));
+        let zone = Zone::new(origin, records).map_err(|error| StoreError::Zone(origin.to_string(), error))?;
+        if is_older_form {
+            self.replace(&zone)?;
+        }
+        Ok(Some(zone))
     }
 
     /// Keeps a zone in the place of what there was of it: all of it, or nothing.
@@ -118,6 +122,12 @@ impl Store {
         }
         insert(&transaction, origin, delta.added.iter())?;
         Ok(transaction.commit()?)
+    }
+
+    fn wires(&self, origin: &Name) -> Result<Vec<Vec<u8>>, StoreError> {
+        let connection = self.connection();
+        let mut select = connection.prepare("SELECT wire FROM record WHERE zone = ?1")?;
+        Ok(select.query_map([key(origin)], |row| row.get(0))?.collect::<Result<_, _>>()?)
     }
 
     /// A transaction is whole or not there, so a thread that panicked in one has left nothing half done.

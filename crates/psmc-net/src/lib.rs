@@ -6,6 +6,7 @@ pub mod framing;
 pub mod icmp;
 pub mod ipip;
 pub mod keys;
+pub mod listen;
 pub mod local;
 pub mod mark;
 pub mod netlink;

@@ -184,6 +184,11 @@ impl Reader<'_> {
         let zone = read_zone_file(&path, origin?);
         let complain = |error| Complaint::new(error_chain(&error), "correct the zone file").at(file.span());
         let zone = zone.map_err(|error| out.push(complain(error))).ok()?;
+        if zone.is_signed() && !updaters.is_empty() && signer.is_none() {
+            let remedy = "add signing_key_file, so that it is signed here, or remove `update`";
+            let reason = "the zone file is signed, and what updates change would not be";
+            out.push(Complaint::new(reason, remedy).at(file.span()));
+        }
         Some(Content::File { zone, updaters, signer: signer.map(ZoneSigner::new) })
     }
 

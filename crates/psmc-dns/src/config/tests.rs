@@ -14,7 +14,10 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
     let directory = tempfile::tempdir().unwrap();
     let signing = PrivateKey::from_seed([3; 32]).to_base64();
     let broken = ZONE.replace("192.0.2.53", "nonsense");
-    for (name, text) in [("zone", ZONE), ("up.key", KEY), ("sign.key", &signing), ("broken", &broken)] {
+    let signed = format!("{ZONE}@ IN DNSKEY 257 3 15 AAAA\n");
+    let files =
+        [("zone", ZONE), ("up.key", KEY), ("sign.key", &signing), ("broken", &broken), ("signed", &signed)];
+    for (name, text) in files {
         fs::write(directory.path().join(name), text).unwrap();
         fs::set_permissions(directory.path().join(name), Permissions::from_mode(0o600)).unwrap();
     }
@@ -63,8 +66,13 @@ fn what_is_wrong_is_said_with_its_place() {
     assert_eq!(zone(""), ["the zone has no content"]);
     assert_eq!(zone("file = \"zone\"\nprimary = \"192.0.2.1\"\n"), ["the zone has a file and a primary"]);
     assert_eq!(zone("file = \"zone\"\nupdate = [\"nobody\"]\n"), ["there is no key nobody."]);
+    assert!(parse(&format!("{SERVER}[[zone]]\nname = \"example.com\"\nfile = \"signed\"\n")).is_ok());
+    let signed = complaints(&format!(
+        "{SERVER}[[key]]\nfile = \"up.key\"\n[[zone]]\nname = \"example.com\"\nfile = \"signed\"\nupdate = [\"up\"]\n"
+    ));
+    assert!(signed[0].contains("what updates change would not be"), "{signed:?}");
     let broken = zone("file = \"broken\"\n");
-    assert!(broken[0].contains("broken is wrong at line and column "), "{broken:?}");
+    assert!(broken[0].contains("broken is wrong at line "), "{broken:?}");
     assert!(zone("file = \"none\"\n")[0].contains("cannot read the zone file"));
     assert!(zone("file = \"zone\"\ntransfr = []\n")[0].contains("no key \"transfr\""));
     assert!(complaints("[[zone]]\nname = \"example.com\"\nfile = \"zone\"\n")[0].contains("no [server]"));

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use hickory_proto::rr::SerialNumber;
+use hickory_proto::rr::{Name, SerialNumber};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use super::DaemonError;
 use crate::config::{Content, ZoneConfig};
 use crate::server::{Hosted, Role, Server, follow_primary, tell_secondaries};
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::update::unix_now;
 use crate::zone::{Delta, Zone};
 
@@ -69,7 +69,7 @@ pub(super) fn host(
         }
         Content::Primary { address, key } => {
             // One that is there goes on, also without a zone: it has expired.
-            let kept = if old.is_some() { None } else { store.load(&origin)? };
+            let kept = if old.is_some() { None } else { kept_of_primary(store, &origin)? };
             (Role::Secondary { primary: address, key }, kept, false, false)
         }
     };
@@ -95,4 +95,16 @@ pub(super) fn host(
         tracing::warn!(zone = %origin, serial, "the records have changed and the serial number has not: secondaries will not fetch them");
     }
     Ok(Arc::new(hosted))
+}
+
+/// What the database has of a zone of another server. What cannot be served is fetched anew.
+fn kept_of_primary(store: &Store, origin: &Name) -> Result<Option<Zone>, StoreError> {
+    match store.load(origin) {
+        Err(error @ (StoreError::Record(_) | StoreError::Zone(..))) => {
+            let error = crate::error_chain(&error);
+            tracing::warn!(zone = %origin, error, "the zone is fetched anew");
+            Ok(None)
+        }
+        other => other,
+    }
 }

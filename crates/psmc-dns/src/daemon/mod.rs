@@ -10,11 +10,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use psmc_net::listen::{AnsweringSocket, is_for_v6_only, listen_tcp};
 use psmc_net::local;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
 use thiserror::Error;
-use tokio::net::{TcpListener, UdpSocket};
+use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
@@ -102,10 +103,11 @@ async fn serve(config: Config, file: &Path) -> Result<(), DaemonError> {
     let server = Arc::new(Server::new(contents, store, sources.collect()));
     let mut tasks = JoinSet::new();
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    for address in config.listen {
+    for address in config.listen.iter().copied() {
         let failed = |what| move |source| DaemonError::Listen { address, what, source };
-        let udp = UdpSocket::bind(address).await.map_err(failed("UDP"))?;
-        let tcp = TcpListener::bind(address).await.map_err(failed("TCP"))?;
+        let v6_only = is_for_v6_only(address, &config.listen);
+        let udp = AnsweringSocket::bind(address, v6_only).map_err(failed("UDP"))?;
+        let tcp = listen_tcp(address, v6_only).and_then(TcpListener::from_std).map_err(failed("TCP"))?;
         tasks.spawn(serve_udp(server.clone(), udp, config.rate_limit));
         tasks.spawn(serve_tcp(server.clone(), tcp, room.clone()));
     }
@@ -113,9 +115,10 @@ async fn serve(config: Config, file: &Path) -> Result<(), DaemonError> {
     if let Some(tls) = config.tls {
         let (sender, acceptor) = watch::channel(acceptor(&tls)?);
         certificate = Some(sender);
-        for address in tls.listen {
+        for address in tls.listen.iter().copied() {
             let failed = |source| DaemonError::Listen { address, what: "TLS", source };
-            let listener = TcpListener::bind(address).await.map_err(failed)?;
+            let listener = listen_tcp(address, is_for_v6_only(address, &tls.listen));
+            let listener = listener.and_then(TcpListener::from_std).map_err(failed)?;
             tasks.spawn(serve_tls(server.clone(), listener, acceptor.clone(), room.clone()));
         }
     }

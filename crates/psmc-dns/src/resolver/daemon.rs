@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use psmc_net::listen::{AnsweringSocket, is_for_v6_only, listen_tcp};
 use psmc_net::local;
 use thiserror::Error;
-use tokio::net::{TcpListener, UdpSocket};
+use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
@@ -122,7 +123,7 @@ pub async fn serve(
 ) -> Result<(), ResolveError> {
     let fixed = Fixed::of(&config);
     let system = config.system.take();
-    let sockets = listen(&config.listen).await?;
+    let sockets = listen(&config.listen)?;
     let resolving = Resolving::new(config, &tunnels, None)?;
     let resolver = Arc::new(Current::new(resolving.resolver.clone()));
     let mut resolving = resolving;
@@ -140,7 +141,10 @@ pub async fn serve(
     let status = StatusSocket::bind(fixed.control_socket.as_path())?;
     tasks.spawn(status.serve(move || ready(report())));
     // From here on the machine's questions come here; when this is dropped they no longer do.
-    let _integration = system.map(|system| Integration::begin(&system, &fixed.listen)).transpose()?;
+    let integration = system.map(|system| Integration::begin(&system, &fixed.listen)).transpose()?;
+    if let Some(integration) = &integration {
+        tasks.spawn(integration.watch());
+    }
     tracing::info!(name, services = resolver.get().services.len(), "the resolver is up");
     tokio::pin!(stopped);
     loop {
@@ -172,12 +176,13 @@ async fn failed(tasks: &mut JoinSet<()>) {
     }
 }
 
-async fn listen(addresses: &[SocketAddr]) -> Result<Vec<(UdpSocket, TcpListener)>, ResolveError> {
+fn listen(addresses: &[SocketAddr]) -> Result<Vec<(AnsweringSocket, TcpListener)>, ResolveError> {
     let mut sockets = Vec::new();
     for address in addresses.iter().copied() {
         let failed = |what| move |source| ResolveError::Listen { address, what, source };
-        let udp = UdpSocket::bind(address).await.map_err(failed("UDP"))?;
-        let tcp = TcpListener::bind(address).await.map_err(failed("TCP"))?;
+        let v6_only = is_for_v6_only(address, addresses);
+        let udp = AnsweringSocket::bind(address, v6_only).map_err(failed("UDP"))?;
+        let tcp = listen_tcp(address, v6_only).and_then(TcpListener::from_std).map_err(failed("TCP"))?;
         sockets.push((udp, tcp));
     }
     Ok(sockets)

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hickory_proto::op::{Message, MessageType, OpCode, ResponseCode};
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use psmc_net::listen::AnsweringSocket;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
@@ -13,7 +14,8 @@ use super::Resolver;
 use super::question::Question;
 use super::reply::{Reply, udp_limit};
 use super::resolving::Current;
-use crate::server::{read_message, write_message};
+use crate::server::{malformed, read_message, write_message};
+use crate::wire::read_message as parse;
 
 /// Datagrams that are served at a time: with those that wait for the same answer more than can be under way.
 const MAX_DATAGRAMS: usize = 2048;
@@ -34,7 +36,7 @@ const BACK_OFF: Duration = Duration::from_millis(200);
 const MAX_REQUEST: usize = 4096;
 
 /// Answers datagrams, as many at a time as there is room for.
-pub(super) async fn serve_udp(current: Arc<Current>, socket: UdpSocket) {
+pub(super) async fn serve_udp(current: Arc<Current>, socket: AnsweringSocket) {
     let (socket, room) = (Arc::new(socket), Arc::new(Semaphore::new(MAX_DATAGRAMS)));
     let mut buffer = vec![0; MAX_REQUEST];
     loop {
@@ -52,9 +54,9 @@ pub(super) async fn serve_udp(current: Arc<Current>, socket: UdpSocket) {
         };
         let (resolver, socket, request) = (current.get(), socket.clone(), buffer[..length].to_vec());
         tokio::spawn(async move {
-            if let Some(response) = respond(&resolver, &request, from.ip(), udp_limit).await {
+            if let Some(response) = respond(&resolver, &request, from.address.ip(), udp_limit).await {
                 // A client whose answer is lost asks again.
-                let _ = socket.try_send_to(&response, from);
+                let _ = socket.try_send_to(&response, &from);
             }
             drop(permit);
         });
@@ -107,10 +109,12 @@ async fn respond(
     if bytes.get(2)? & 0x80 != 0 {
         return None;
     }
-    let Ok(request) = Message::from_vec(bytes) else {
-        resolver.counters.malformed();
-        let id = u16::from_be_bytes(*bytes.first_chunk()?);
-        return Message::error_msg(id, OpCode::Query, ResponseCode::FormErr).to_vec().ok();
+    let request = match parse(bytes) {
+        Ok(incoming) => incoming.message,
+        Err(error) => {
+            resolver.counters.malformed();
+            return malformed(bytes, error);
+        }
     };
     let question = match (request.message_type, request.op_code) {
         (MessageType::Query, OpCode::Query) => Question::of_request(&request),

@@ -9,6 +9,7 @@
 //! | [`config`] | the TOML file |
 //! | [`daemon`] | the program; `resolving` is what its file makes of it |
 //! | `listen`, `lookup`, `cache`, `upstream`, `limit` | a resolver like any other |
+//! | `special` | names that nobody else is asked for |
 //! | `service` | what it does for services |
 //! | [`tunnels`] | what it asks of psmcd |
 //! | `signal`, `complaints` | the connection to a coordinator, and what it is told of relays |
@@ -28,12 +29,13 @@ mod reply;
 mod resolving;
 mod service;
 mod signal;
+mod special;
 pub mod status;
 pub mod system;
 pub mod tunnels;
 mod upstream;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -46,7 +48,7 @@ pub use upstream::{TlsError, Transport, UpstreamAddress, UpstreamStatus};
 use lookup::Asker;
 use question::Question;
 use reply::Reply;
-use service::{Service, Shared};
+use service::{Service, Shared, names_with_addresses};
 use status::Status;
 
 /// All that answers.
@@ -54,6 +56,8 @@ struct Resolver {
     shared: Arc<Shared>,
     counters: Arc<Counters>,
     services: BTreeMap<Name, Service>,
+    /// Special names that the upstream servers are asked for all the same.
+    passed_on: Vec<Name>,
 }
 
 impl Resolver {
@@ -66,8 +70,28 @@ impl Resolver {
                 let plain = lookup.answer(question, Asker::Service);
                 service.answer(question, plain, &self.shared).await
             }
-            None => lookup.answer(question, Asker::Client(source)).await,
+            None => {
+                let special = special::answer(question, &self.passed_on);
+                let reply = match special {
+                    Some(reply) => reply,
+                    None => lookup.answer(question, Asker::Client(source)).await,
+                };
+                self.adapt(question, reply).await
+            }
         }
+    }
+
+    /// An answer that has addresses of services, as those say.
+    async fn adapt(&self, question: &Question, mut reply: Reply) -> Reply {
+        if self.services.is_empty() {
+            return reply;
+        }
+        let concerned: BTreeSet<Name> =
+            names_with_addresses(&reply).filter(|name| self.services.contains_key(name)).collect();
+        for service in concerned.iter().filter_map(|name| self.services.get(name)) {
+            reply = service.adapt(question, reply, &self.shared).await;
+        }
+        reply
     }
 
     /// What there is to know, of a resolver of this name that has been up for so many seconds.

@@ -15,6 +15,15 @@ pub(super) struct Question {
     checking_disabled: bool,
 }
 
+/// How a question is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// With EDNS (RFC 6891).
+    Edns,
+    /// Without.
+    Plain,
+}
+
 impl Question {
     /// A question of our own.
     pub(super) fn new(name: &Name, kind: RecordType) -> Self {
@@ -53,6 +62,11 @@ impl Question {
         self.kind
     }
 
+    /// Whether signatures are asked for, which takes EDNS.
+    pub(super) fn wants_signatures(&self) -> bool {
+        self.dnssec_ok
+    }
+
     /// Whether an address is asked for.
     pub(super) fn is_of_address(&self) -> bool {
         matches!(self.kind, RecordType::A | RecordType::AAAA)
@@ -63,8 +77,8 @@ impl Question {
         self.name.trim_to(2)
     }
 
-    /// As it is put to an upstream server.
-    pub(super) fn message(&self, id: u16) -> Message {
+    /// As it is put to an upstream server, with EDNS unless that server does not take it.
+    pub(super) fn message(&self, id: u16, form: Form) -> Message {
         let mut message = Message::query();
         message.metadata.id = id;
         message.metadata.recursion_desired = true;
@@ -72,6 +86,9 @@ impl Question {
         // We want to be told whether the answer was validated (RFC 6840 §5.7).
         message.metadata.authentic_data = true;
         message.add_query(Query::query(self.name.clone(), self.kind));
+        if form == Form::Plain {
+            return message;
+        }
         let mut edns = Edns::new();
         edns.set_max_payload(MAX_UDP_LEN).set_dnssec_ok(self.dnssec_ok);
         message.set_edns(edns);
@@ -89,6 +106,7 @@ impl Question {
             && message.message_type == hickory_proto::op::MessageType::Response
             // A server that cannot read a question may leave it out of its complaint.
             && (message.queries.len() == 1 && is_same(&message.queries[0])
-                || message.queries.is_empty() && message.response_code == ResponseCode::FormErr)
+                || message.queries.is_empty()
+                    && matches!(message.response_code, ResponseCode::FormErr | ResponseCode::NotImp))
     }
 }

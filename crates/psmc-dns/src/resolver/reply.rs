@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use hickory_proto::op::{Edns, Message, MessageType, OpCode, ResponseCode};
+use hickory_proto::op::{Edns, Message, MessageType, ResponseCode};
 use hickory_proto::rr::{RData, Record};
 
 use super::question::MAX_UDP_LEN;
@@ -111,7 +111,7 @@ impl Reply {
 
     /// The response to a request, in at most `limit` bytes; cut off where it is longer.
     pub(super) fn to_bytes(&self, request: &Message, limit: usize) -> Vec<u8> {
-        let mut response = Message::new(request.id, MessageType::Response, OpCode::Query);
+        let mut response = Message::new(request.id, MessageType::Response, request.op_code);
         let dnssec_ok = request.edns.as_ref().is_some_and(|edns| edns.flags().dnssec_ok);
         response.metadata.recursion_desired = request.recursion_desired;
         response.metadata.recursion_available = true;
@@ -139,7 +139,8 @@ impl Reply {
         reply
     }
 
-    fn records(&self) -> impl Iterator<Item = &Record> {
+    /// All of its records.
+    pub(super) fn records(&self) -> impl Iterator<Item = &Record> {
         self.answers.iter().chain(&self.authorities).chain(&self.additionals)
     }
 }

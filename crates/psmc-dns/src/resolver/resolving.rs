@@ -98,7 +98,7 @@ impl Resolving {
             (name, Service::start(service, &shared, &mut tasks))
         });
         let services = services.collect();
-        let resolver = Arc::new(Resolver { shared, counters, services });
+        let resolver = Arc::new(Resolver { shared, counters, services, passed_on: config.passed_on });
         if let Some(config) = config.coordinator {
             tasks.spawn(coordinator::listen(resolver.clone(), config));
         }

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use psmc_net::listen::{AnsweringSocket, Asker};
 use tokio::io::{self, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, UdpSocket};
+use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -32,7 +33,7 @@ const BACK_OFF: Duration = Duration::from_millis(200);
 const MAX_DATAGRAM: usize = 65_535;
 
 /// Responds to datagrams, so many in a second to each network.
-pub async fn serve_udp(server: Arc<Server>, socket: UdpSocket, per_second: u32) {
+pub async fn serve_udp(server: Arc<Server>, socket: AnsweringSocket, per_second: u32) {
     let socket = Arc::new(socket);
     let mut limiter = Limiter::new(per_second);
     let (slow, started) = (Arc::new(Semaphore::new(MAX_SLOW)), Instant::now());
@@ -48,10 +49,10 @@ pub async fn serve_udp(server: Arc<Server>, socket: UdpSocket, per_second: u32) 
         };
         let request = &buffer[..length];
         let second = u32::try_from(started.elapsed().as_secs()).unwrap_or(u32::MAX);
-        match limiter.judge(from.ip(), second) {
+        match limiter.judge(from.address.ip(), second) {
             Verdict::Answer if is_question(request) => {
-                let responses = server.respond(request, from, Transport::Udp).await;
-                send(&socket, &responses, from);
+                let responses = server.respond(request, from.address, Transport::Udp).await;
+                send(&socket, &responses, &from);
             }
             Verdict::Answer => {
                 let Ok(permit) = slow.clone().try_acquire_owned() else {
@@ -62,7 +63,7 @@ pub async fn serve_udp(server: Arc<Server>, socket: UdpSocket, per_second: u32) 
             }
             Verdict::Truncate => {
                 server.counters.limited();
-                send(&socket, &cut_off(request), from);
+                send(&socket, &cut_off(request), &from);
             }
             Verdict::Drop => server.counters.limited(),
         }
@@ -71,17 +72,17 @@ pub async fn serve_udp(server: Arc<Server>, socket: UdpSocket, per_second: u32) 
 
 async fn respond_slowly(
     server: Arc<Server>,
-    socket: Arc<UdpSocket>,
+    socket: Arc<AnsweringSocket>,
     request: Vec<u8>,
-    from: SocketAddr,
+    from: Asker,
     _permit: OwnedSemaphorePermit,
 ) {
-    let responses = server.respond(&request, from, Transport::Udp).await;
-    send(&socket, &responses, from);
+    let responses = server.respond(&request, from.address, Transport::Udp).await;
+    send(&socket, &responses, &from);
 }
 
 /// Sends responses as far as the socket takes them: a client asks again.
-fn send(socket: &UdpSocket, responses: &[Vec<u8>], to: SocketAddr) {
+fn send(socket: &AnsweringSocket, responses: &[Vec<u8>], to: &Asker) {
     for response in responses {
         let _ = socket.try_send_to(response, to);
     }

@@ -14,8 +14,11 @@ mod secondary;
 mod transfer;
 mod tsig;
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use tokio::sync::Semaphore;
 
 use crate::store::Store;
 use crate::update::unix_now;
@@ -28,8 +31,13 @@ pub(crate) use listen::{read_message, write_message};
 pub use notify::tell_secondaries;
 pub use secondary::follow_primary;
 
+pub(crate) use respond::malformed;
+
 use hosted::Outcome;
 use replay::Replays;
+
+/// Zones that are fetched from one primary at a time: BIND sends ten, as it comes, and refuses the others.
+const MAX_FETCHES: usize = 8;
 
 /// How a request came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +56,8 @@ pub struct Server {
     store: Arc<Store>,
     sources: Vec<IpAddr>,
     replays: Replays,
+    /// How many zones may be fetched from each primary at this moment.
+    rooms: Mutex<BTreeMap<SocketAddr, Arc<Semaphore>>>,
     /// What it has done so far.
     pub counters: Counters,
 }
@@ -57,7 +67,20 @@ impl Server {
     #[must_use]
     pub fn new(contents: Contents, store: Arc<Store>, sources: Vec<IpAddr>) -> Self {
         let contents = RwLock::new(Arc::new(contents));
-        Self { contents, store, sources, replays: Replays::default(), counters: Counters::default() }
+        Self {
+            contents,
+            store,
+            sources,
+            replays: Replays::default(),
+            rooms: Mutex::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The permits to fetch zones from a primary.
+    fn room_at(&self, primary: SocketAddr) -> Arc<Semaphore> {
+        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        rooms.entry(primary).or_insert_with(|| Arc::new(Semaphore::new(MAX_FETCHES))).clone()
     }
 
     /// What it serves at this moment.

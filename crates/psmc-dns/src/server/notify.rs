@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::{Hosted, Secondary, Server};
 use crate::update::unix_now;
+use crate::wire::read_message;
 
 /// How long a secondary may take to confirm the first time; it doubles with each.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
@@ -74,7 +75,7 @@ async fn tell_once(origin: &Name, secondary: &Secondary, source: SocketAddr) -> 
     }
     let mut buffer = [0; MAX_RESPONSE];
     while let Ok(length) = socket.recv(&mut buffer).await {
-        if Message::from_vec(&buffer[..length]).is_ok_and(|response| response.id == message.id) {
+        if read_message(&buffer[..length]).is_ok_and(|response| response.message.id == message.id) {
             return true;
         }
     }

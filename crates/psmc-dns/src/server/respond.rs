@@ -11,6 +11,7 @@ use super::transfer::portions;
 use super::tsig::{self, Session};
 use super::{Contents, Server, Transport};
 use crate::update::unix_now;
+use crate::wire::{Malformed, read_message};
 
 /// What a UDP response holds without EDNS (RFC 1035 §4.2.1).
 const PLAIN_UDP_LEN: usize = 512;
@@ -28,12 +29,17 @@ impl Server {
         if !is_request || bytes.len() < HEADER_LEN {
             return Vec::new();
         }
-        let Ok(request) = Message::from_vec(bytes) else {
-            self.counters.malformed();
-            return malformed(bytes);
+        let incoming = match read_message(bytes) {
+            Ok(incoming) => incoming,
+            Err(error) => {
+                self.counters.malformed();
+                return malformed(bytes, error).into_iter().collect();
+            }
         };
         let (now_s, contents) = (unix_now(), self.contents());
-        let mut session = match tsig::verify(&request, bytes, contents.keys(), now_s) {
+        let verified = tsig::verify(&incoming, bytes, contents.keys(), now_s);
+        let request = incoming.message;
+        let mut session = match verified {
             Ok(session) => session,
             Err(refused) => {
                 self.counters.refused();
@@ -67,6 +73,10 @@ impl Server {
         let with = |code| vec![response_to(request, code)];
         if request.edns.as_ref().is_some_and(|edns| edns.version() != 0) {
             return with(ResponseCode::BADVERS);
+        }
+        // What is not known is said so, whatever else is in it or missing (RFC 8906 §3.1.4).
+        if matches!(request.op_code, OpCode::Status | OpCode::Unknown(_)) {
+            return with(ResponseCode::NotImp);
         }
         let [question] = &request.queries[..] else { return with(ResponseCode::FormErr) };
         if question.query_class() != DNSClass::IN {
@@ -235,17 +245,31 @@ fn notified(
 
 fn response_to(request: &Message, code: ResponseCode) -> Message {
     let mut response = Message::new(request.id, MessageType::Response, request.op_code);
-    response.metadata.recursion_desired = request.recursion_desired;
+    // Of the request's flags only these are answered with, and only to a question (RFC 6895 §2, RFC 4035 §3.1.6).
+    let is_question = request.op_code == OpCode::Query;
+    response.metadata.recursion_desired = is_question && request.recursion_desired;
+    response.metadata.checking_disabled = is_question && request.checking_disabled;
     response.metadata.response_code = code;
     response.queries.clone_from(&request.queries);
     response
 }
 
-/// A response to what cannot be parsed: its id is all that is known of it.
-fn malformed(bytes: &[u8]) -> Vec<Vec<u8>> {
-    let id = u16::from_be_bytes([bytes[0], bytes[1]]);
-    let op_code = OpCode::from_u8(bytes[2] >> 3 & 0x0f);
-    Message::error_msg(id, op_code, ResponseCode::FormErr).to_vec().into_iter().collect()
+/// A response to what cannot be parsed: its header is all that is known of it, and that it has EDNS where only an option is
+/// wrong.
+pub(crate) fn malformed(bytes: &[u8], error: Malformed) -> Option<Vec<u8>> {
+    let [id_high, id_low, high, low] = *bytes.first_chunk()?;
+    let op_code = OpCode::from_u8(high >> 3 & 0x0f);
+    let mut response =
+        Message::error_msg(u16::from_be_bytes([id_high, id_low]), op_code, ResponseCode::FormErr);
+    let is_question = op_code == OpCode::Query;
+    response.metadata.recursion_desired = is_question && high & 0x01 != 0;
+    response.metadata.checking_disabled = is_question && low & 0x10 != 0;
+    if let Malformed::Option(_) = error {
+        let mut edns = Edns::new();
+        edns.set_max_payload(MAX_UDP_LEN);
+        response.set_edns(edns);
+    }
+    response.to_vec().ok()
 }
 
 fn add_edns(request: &Message, response: &mut Message) {

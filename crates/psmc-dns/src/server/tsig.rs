@@ -6,6 +6,7 @@ use hickory_proto::rr::{Name, TSigner};
 use hickory_proto::serialize::binary::BinEncodable;
 
 use crate::update::TsigKey;
+use crate::wire::{Incoming, is_request_signed};
 
 /// Who has signed a request, and what its responses are signed with.
 pub(super) struct Session {
@@ -27,24 +28,23 @@ pub(super) struct Unverified {
 
 /// Checks the signature of a request; `None` where there is none.
 pub(super) fn verify(
-    message: &Message,
+    incoming: &Incoming,
     bytes: &[u8],
     keys: &[TsigKey],
     now_s: u64,
 ) -> Result<Option<Session>, Box<Unverified>> {
-    let Some(signature) = message.signature() else { return Ok(None) };
+    let Some(signature) = incoming.message.signature() else { return Ok(None) };
     let (id, time) = (signature.data.oid, signature.data.time);
     let refuse =
         |error, session| Box::new(Unverified { error, key: signature.name.clone(), id, time, session });
     let known =
         keys.iter().find(|key| *key.name() == signature.name && *key.algorithm() == signature.data.algorithm);
     let signer = known.ok_or_else(|| refuse(TsigError::BadKey, None))?.signer();
-    // The library subtracts the one from the other.
-    let is_sane = time > u64::from(signature.data.fudge);
-    let verified = is_sane.then(|| signer.verify_message_byte(bytes, None, true).ok()).flatten();
-    let Some((mac, _, _)) = verified else { return Err(refuse(TsigError::BadSig, None)) };
+    if !is_request_signed(&signer, incoming, bytes) {
+        return Err(refuse(TsigError::BadSig, None));
+    }
     let fudge = u64::from(signer.fudge());
-    let session = Session { signer, id, mac, is_first: true };
+    let session = Session { signer, id, mac: signature.data.mac.clone(), is_first: true };
     if time.abs_diff(now_s) > fudge {
         return Err(refuse(TsigError::BadTime, Some(session)));
     }

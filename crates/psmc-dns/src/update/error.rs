@@ -3,6 +3,7 @@
 use std::io;
 
 use hickory_proto::op::ResponseCode;
+use hickory_proto::rr::Name;
 use thiserror::Error;
 
 /// Why a server has not done what it was asked.
@@ -45,6 +46,11 @@ pub enum UpdateError {
         "the server is not authoritative for the zone: name the zone as the server has it, and its primary"
     )]
     NotAuthoritative,
+    /// The name is an alias.
+    #[error(
+        "the name is an alias of {0}, and beside an alias nothing can stand: publish routes of a name of its own, or for {0}"
+    )]
+    Alias(Name),
     /// The name belongs to another zone.
     #[error("the name is not in the zone: name the zone that has it")]
     NotInZone,
@@ -77,6 +83,7 @@ impl UpdateError {
             | Self::Refused
             | Self::NotAuthoritative
             | Self::NotInZone
+            | Self::Alias(_)
             | Self::Other(_) => false,
         }
     }

@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::{TsigKey, UpdateError, unix_now};
+use crate::wire::read_message;
 
 /// A connection to a name server.
 pub(super) struct Connection<'a> {
@@ -35,6 +36,12 @@ impl<'a> Connection<'a> {
         {
             return Err(error);
         }
+        let target = answer.answers.iter().filter(|record| record.name == *name).find_map(|record| {
+            if let RData::CNAME(target) = &record.data { Some(target.0.clone()) } else { None }
+        });
+        if let Some(target) = target {
+            return Err(UpdateError::Alias(target));
+        }
         let ours = |record: &Record| record.name == *name && record.record_type() == kind;
         Ok(answer.answers.into_iter().filter(ours).map(|record| record.data).collect())
     }
@@ -52,18 +59,18 @@ impl<'a> Connection<'a> {
 
     /// Asks, and has the answer if it is the server's.
     async fn ask(&mut self, mut message: Message) -> Result<Message, UpdateError> {
-        let verifier =
-            message.finalize(&self.key.signer(), unix_now()).map_err(|_| UpdateError::Malformed)?;
+        let mut conversation = self.key.sign(&mut message).ok_or(UpdateError::Malformed)?;
         let question = message.to_vec().map_err(|_| UpdateError::Malformed)?;
         let answer = self.exchange(&question).await.map_err(UpdateError::Broken)?;
-        let parsed = Message::from_vec(&answer).map_err(|_| UpdateError::Malformed)?;
+        let incoming = read_message(&answer).map_err(|_| UpdateError::Malformed)?;
+        let signed = conversation.accept(&incoming, &answer, unix_now());
+        let parsed = incoming.message;
         if parsed.id != message.id || parsed.message_type != MessageType::Response {
             return Err(UpdateError::Malformed);
         }
         if let Some(error) = parsed.signature().and_then(|signature| tsig_error(&signature.data)) {
             return Err(error);
         }
-        let signed = verifier.is_some_and(|mut verifier| verifier.verify(&answer).is_ok());
         match (signed, UpdateError::of_code(parsed.response_code)) {
             (true, _) => Ok(parsed),
             // Servers do not sign everything that they refuse; what is refused is lost either way.

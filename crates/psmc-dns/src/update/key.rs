@@ -9,10 +9,14 @@ use std::str::FromStr;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use hickory_proto::op::Message;
 use hickory_proto::rr::rdata::tsig::TsigAlgorithm;
 use hickory_proto::rr::{Name, TSigner};
 use thiserror::Error;
 use zeroize::Zeroizing;
+
+use super::unix_now;
+use crate::wire::Conversation;
 
 /// How far the clocks of two machines may differ, in seconds: what RFC 8945 §10 recommends.
 const FUDGE_S: u16 = 300;
@@ -96,6 +100,14 @@ impl TsigKey {
     pub(crate) fn signer(&self) -> TSigner {
         TSigner::new(self.secret.to_vec(), self.algorithm.clone(), self.name.clone(), FUDGE_S)
             .expect("the algorithm is one that is supported")
+    }
+
+    /// Signs a request at this moment; `None` if it cannot be written.
+    pub(crate) fn sign(&self, request: &mut Message) -> Option<Conversation> {
+        let signer = self.signer();
+        request.finalize(&signer, unix_now()).ok()?;
+        let mac = &request.signature()?.data.mac;
+        Some(Conversation::new(signer, mac))
     }
 
     fn new(name: &str, algorithm: &str, secret: &str) -> Result<Self, TsigKeyError> {

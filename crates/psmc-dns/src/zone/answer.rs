@@ -1,11 +1,15 @@
-//! What a zone answers (RFC 1034 §4.3.2, RFC 4592 for wildcards, RFC 4035 §3.1 for proofs).
+//! What a zone answers (RFC 1034 §4.3.2, RFC 4592 for wildcards, RFC 6672 §3.2 for DNAME, RFC 4035 §3.1 for proofs).
 
 use std::ops::Bound;
 
 use hickory_proto::op::ResponseCode;
+use hickory_proto::rr::rdata::CNAME;
 use hickory_proto::rr::{Name, RData, Record, RecordType};
+use hickory_proto::serialize::binary::BinDecodable;
 
+use super::denial::is_hash;
 use super::{Node, Set, Zone};
+use crate::wire::bytes_of;
 
 /// Aliases that are followed within a zone: more is a loop, or might as well be one.
 const MAX_ALIASES: usize = 8;
@@ -29,6 +33,8 @@ pub struct Answer {
 enum Found<'a> {
     /// The name is below a delegation, at this name.
     Delegated(&'a Name, &'a Set),
+    /// A DNAME record at this name, above the one that is asked for, has all names below go elsewhere.
+    Moved(&'a Name, &'a Set),
     /// The name exists.
     Node(&'a Node),
     /// It does not, but a wildcard of this name stands for it.
@@ -67,18 +73,21 @@ impl Zone {
         match self.find(name, kind) {
             Found::Delegated(cut, servers) => self.refer(cut, servers, dnssec, answer),
             Found::Node(node) => return self.answer_from((name, node), name, kind, dnssec, answer),
+            Found::Moved(owner, set) => return move_below(owner, set, name, dnssec, answer),
             Found::Wildcard(owner, node) => {
-                if dnssec {
-                    self.add_cover(name, answer);
-                }
                 return self.answer_from((owner, node), name, kind, dnssec, answer);
             }
-            Found::Between => self.deny(name, dnssec, answer),
+            Found::Between => {
+                self.deny(dnssec, answer);
+                if dnssec {
+                    self.prove_no_type(name, answer);
+                }
+            }
             Found::Nothing(encloser) => {
                 answer.code = ResponseCode::NXDomain;
-                self.deny(name, dnssec, answer);
-                if dnssec && let Ok(wildcard) = encloser.prepend_label("*") {
-                    self.add_cover(&wildcard, answer);
+                self.deny(dnssec, answer);
+                if dnssec {
+                    self.prove_no_name(name, &encloser, answer);
                 }
             }
         }
@@ -87,9 +96,17 @@ impl Zone {
 
     fn find(&self, name: &Name, kind: RecordType) -> Found<'_> {
         let (labels_of_name, labels_of_zone) = (name.iter().count(), self.origin().iter().count());
-        for labels in labels_of_zone + 1..=labels_of_name {
+        let first = if self.has_dname { labels_of_zone } else { labels_of_zone + 1 };
+        for labels in first..=labels_of_name {
             let ancestor = name.trim_to(labels);
             let Some((cut, node)) = self.nodes.get_key_value(&ancestor) else { continue };
+            let moved = node.get(&RecordType::DNAME).filter(|set| !set.records.is_empty());
+            if labels == labels_of_zone {
+                match moved {
+                    Some(set) if labels < labels_of_name => return Found::Moved(cut, set),
+                    Some(_) | None => continue,
+                }
+            }
             // The parent itself answers for DS (RFC 4035 §3.1.4.1).
             if labels == labels_of_name && kind == RecordType::DS {
                 continue;
@@ -97,8 +114,11 @@ impl Zone {
             if let Some(servers) = node.get(&RecordType::NS).filter(|set| !set.records.is_empty()) {
                 return Found::Delegated(cut, servers);
             }
+            if let Some(set) = moved.filter(|_| labels < labels_of_name) {
+                return Found::Moved(cut, set);
+            }
         }
-        if let Some(node) = self.nodes.get(name) {
+        if let Some(node) = self.nodes.get(name).filter(|node| !is_hash(node)) {
             return Found::Node(node);
         }
         if self.is_above_others(name) {
@@ -133,12 +153,22 @@ impl Zone {
         } else {
             node.get(&kind).filter(|set| !set.records.is_empty())
         };
+        let is_wildcard = owner != name;
+        let alias = node.get(&RecordType::CNAME).filter(|set| !set.records.is_empty());
+        if dnssec && is_wildcard && (wanted.is_some() || alias.is_some()) {
+            self.prove_wildcard(name, owner, answer);
+        }
         if let Some(set) = wanted {
             add(&mut answer.answers, set, Some(name), dnssec);
             return None;
         }
-        let Some(set) = node.get(&RecordType::CNAME) else {
-            self.deny(owner, dnssec, answer);
+        let Some(set) = alias else {
+            self.deny(dnssec, answer);
+            match dnssec {
+                true if is_wildcard => self.prove_no_wildcard_type(name, owner, answer),
+                true => self.prove_no_type(name, answer),
+                false => {}
+            }
             return None;
         };
         add(&mut answer.answers, set, Some(name), dnssec);
@@ -153,40 +183,18 @@ impl Zone {
         if dnssec {
             match self.set(cut, RecordType::DS) {
                 Some(set) => add(&mut answer.authorities, set, None, true),
-                None => self.add_proof(cut, answer),
+                None => self.prove_no_type(cut, answer),
             }
         }
     }
 
     /// Says that there are no such records (RFC 2308 §3).
-    fn deny(&self, name: &Name, dnssec: bool, answer: &mut Answer) {
+    fn deny(&self, dnssec: bool, answer: &mut Answer) {
         let Some(soa) = self.set(self.origin(), RecordType::SOA) else { return };
         let first = answer.authorities.len();
         add(&mut answer.authorities, soa, None, dnssec);
         for record in &mut answer.authorities[first..] {
             record.ttl = record.ttl.min(self.soa().minimum);
-        }
-        if dnssec {
-            self.add_cover(name, answer);
-        }
-    }
-
-    /// The NSEC record of a name.
-    fn add_proof(&self, name: &Name, answer: &mut Answer) {
-        if let Some(set) = self.set(name, RecordType::NSEC) {
-            let is_there = answer.authorities.iter().any(|record| Some(record) == set.records.first());
-            if !is_there {
-                add(&mut answer.authorities, set, None, true);
-            }
-        }
-    }
-
-    /// The NSEC record of a name, or of the last one before it.
-    fn add_cover(&self, name: &Name, answer: &mut Answer) {
-        let before = self.nodes.range::<Name, _>((Bound::Unbounded, Bound::Included(name)));
-        let mut with_proof = before.rev().filter(|(_, node)| node.contains_key(&RecordType::NSEC));
-        if let Some((owner, _)) = with_proof.next() {
-            self.add_proof(owner, answer);
         }
     }
 
@@ -220,7 +228,24 @@ fn host_of(record: &Record) -> Option<&Name> {
     None
 }
 
-fn add(section: &mut Vec<Record>, set: &Set, owner: Option<&Name>, dnssec: bool) {
+/// Adds a DNAME record, and the alias that it makes of a name below it; yields where that leads.
+fn move_below(owner: &Name, set: &Set, name: &Name, dnssec: bool, answer: &mut Answer) -> Option<Name> {
+    let record = set.records.first()?;
+    let target = Name::from_bytes(&bytes_of(&record.data)).ok()?;
+    if !answer.answers.contains(record) {
+        add(&mut answer.answers, set, None, dnssec);
+    }
+    let below = name.iter().count() - owner.iter().count();
+    let Ok(mut moved) = Name::from_labels(name.iter().take(below).chain(target.iter())) else {
+        answer.code = ResponseCode::YXDomain;
+        return None;
+    };
+    moved.set_fqdn(true);
+    answer.answers.push(Record::from_rdata(name.clone(), record.ttl, RData::CNAME(CNAME(moved.clone()))));
+    Some(moved)
+}
+
+pub(super) fn add(section: &mut Vec<Record>, set: &Set, owner: Option<&Name>, dnssec: bool) {
     let signatures = if dnssec { &set.signatures[..] } else { &[] };
     section.extend(set.records.iter().chain(signatures).map(|record| {
         let mut record = record.clone();

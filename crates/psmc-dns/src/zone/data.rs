@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use hickory_proto::rr::rdata::SOA;
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
-use hickory_proto::serialize::binary::{BinEncodable, BinEncoder, NameEncoding};
 use thiserror::Error;
 
-use hickory_proto::dnssec::rdata::DNSSECRData;
+use super::denial::Hashed;
+use super::file::is_meta;
+use crate::wire::{canonical_bytes, type_covered};
 
 /// Why records are no zone.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -25,6 +26,15 @@ pub enum ZoneError {
     /// Something beside a CNAME record.
     #[error("{0} has a CNAME record and others: an alias stands alone")]
     BesideAlias(String),
+    /// Several DNAME records at a name.
+    #[error("{0} has several DNAME records: a name has one (RFC 6672 §2.4)")]
+    Dnames(String),
+    /// A type that only messages have.
+    #[error("{0} has a record of the type {1}, which no zone can have")]
+    Meta(String, RecordType),
+    /// NSEC3 that takes too long.
+    #[error("the zone's NSEC3 records hash names {0} times: sign it with none (RFC 9276)")]
+    Iterations(u16),
     /// A class other than IN.
     #[error("{0} has a record of the class {1}: only IN is served")]
     Class(String, DNSClass),
@@ -56,6 +66,10 @@ pub struct Delta {
 pub struct Zone {
     origin: Name,
     soa: SOA,
+    /// Whether there is a DNAME record anywhere.
+    pub(super) has_dname: bool,
+    /// Its NSEC3 records.
+    pub(super) hashed: Option<Arc<Hashed>>,
     pub(super) nodes: BTreeMap<Name, Arc<Node>>,
 }
 
@@ -72,6 +86,9 @@ impl Zone {
             }
             if record.dns_class != DNSClass::IN {
                 return Err(ZoneError::Class(record.name.to_string(), record.dns_class));
+            }
+            if is_meta(record.record_type()) {
+                return Err(ZoneError::Meta(record.name.to_string(), record.record_type()));
             }
             record.name = record.name.to_lowercase();
             insert(nodes.entry(record.name.clone()).or_default(), record);
@@ -93,7 +110,13 @@ impl Zone {
         if let Some((name, _)) = nodes.iter().find(|(_, node)| has_crowded_alias(node)) {
             return Err(ZoneError::BesideAlias(name.to_string()));
         }
-        Ok(Self { origin, soa, nodes })
+        let dnames = || nodes.iter().filter_map(|(name, node)| Some((name, node.get(&RecordType::DNAME)?)));
+        if let Some((name, _)) = dnames().find(|(_, set)| set.records.len() > 1) {
+            return Err(ZoneError::Dnames(name.to_string()));
+        }
+        let has_dname = dnames().next().is_some();
+        let hashed = Hashed::of(&origin, &nodes)?.map(Arc::new);
+        Ok(Self { origin, soa, has_dname, hashed, nodes })
     }
 
     /// Its name, in lower case.
@@ -202,8 +225,8 @@ impl Set {
 
 /// Puts a record into its set. A set has one TTL, that of the record that came last (RFC 2181 §5.2), and each record once.
 pub(super) fn insert(node: &mut Node, record: Record) {
-    if let RData::DNSSEC(DNSSECRData::RRSIG(rrsig)) = &record.data {
-        let set = node.entry(rrsig.input().type_covered).or_default();
+    if let Some(covered) = type_covered(&record.data) {
+        let set = node.entry(covered).or_default();
         if !set.signatures.iter().any(|other| other.data == record.data) {
             set.signatures.push(record);
         }
@@ -215,18 +238,8 @@ pub(super) fn insert(node: &mut Node, record: Record) {
     }
     if !set.records.iter().any(|other| other.data == record.data) {
         set.records.push(record);
-        set.records.sort_by_cached_key(|record| data_bytes(&record.data));
+        set.records.sort_by_cached_key(|record| canonical_bytes(&record.data));
     }
-}
-
-/// The canonical form of a record's data (RFC 4034 §6.2).
-pub(super) fn data_bytes(data: &RData) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut encoder = BinEncoder::new(&mut bytes);
-    encoder.set_name_encoding(NameEncoding::UncompressedLowercase);
-    // What was read from the wire, or a file, can be written; what cannot sorts first.
-    let _ = data.emit(&mut encoder);
-    bytes
 }
 
 fn is_same(one: &Record, other: &Record) -> bool {

@@ -5,13 +5,14 @@
 
 mod answer;
 mod data;
+mod denial;
 mod file;
 mod sign;
 mod update;
 
 pub use answer::Answer;
 pub use data::{Delta, Node, Set, Zone, ZoneError};
-pub use file::{ZoneFileError, read_zone_file};
+pub use file::{ZoneFileError, read_zone_file, read_zone_text};
 pub use sign::ZoneSigner;
 pub use update::Refusal;
 

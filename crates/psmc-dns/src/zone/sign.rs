@@ -13,7 +13,9 @@ use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordSet, RecordType};
 use psmc_net::keys::{PrivateKey, PublicKey};
 use time::OffsetDateTime;
 
+use super::denial::is_hash;
 use super::{Node, Set, Zone};
+use crate::wire::{canonical_bytes, data_of};
 
 /// How long signatures count. They are made anew every [`RENEWAL`], so secondaries may be cut off for the difference.
 const LIFETIME: Duration = Duration::from_secs(14 * 24 * 3600);
@@ -74,7 +76,8 @@ impl ZoneSigner {
             CLOCK_SKEW + RENEWAL + LIFETIME,
         );
         let mut nodes: BTreeMap<Name, Arc<Node>> = BTreeMap::new();
-        let names: Vec<&Name> = zone.nodes.keys().filter(|name| !is_glue(zone, name)).collect();
+        let is_kept = |name: &&Name| !is_glue(zone, name) && !is_hash(&zone.nodes[*name]);
+        let names: Vec<&Name> = zone.nodes.keys().filter(is_kept).collect();
         for (place, name) in names.iter().enumerate() {
             let next = names.get(place + 1).unwrap_or(&names[0]);
             let mut node = bare(&zone.nodes[*name]);
@@ -143,21 +146,22 @@ fn set_of(name: &Name, ttl: u32, data: RData) -> Set {
 
 /// A node without what signing makes.
 fn bare(node: &Node) -> Node {
-    let ours = [RecordType::NSEC, RecordType::DNSKEY, RecordType::RRSIG];
+    let ours =
+        [RecordType::NSEC, RecordType::NSEC3, RecordType::NSEC3PARAM, RecordType::DNSKEY, RecordType::RRSIG];
     let kept = node.iter().filter(|(kind, _)| !ours.contains(kind));
     kept.map(|(kind, set)| (*kind, Set { records: set.records.clone(), signatures: Vec::new() })).collect()
 }
 
-/// Whether a name is below a delegation, where the zone has no say.
+/// Whether a name is below a delegation or a DNAME record, where the zone has no say.
 fn is_glue(zone: &Zone, name: &Name) -> bool {
     let mut above = name.base_name();
     while above.iter().count() > zone.origin().iter().count() {
-        if zone.set(&above, RecordType::NS).is_some() {
+        if [RecordType::NS, RecordType::DNAME].iter().any(|kind| zone.set(&above, *kind).is_some()) {
             return true;
         }
         above = above.base_name();
     }
-    false
+    *name != *zone.origin() && zone.set(zone.origin(), RecordType::DNAME).is_some()
 }
 
 fn began_at(set: &Set, inception: OffsetDateTime) -> bool {
@@ -178,7 +182,14 @@ fn sign_set(
 ) -> Result<Record, ProtoError> {
     let ttl = set.records.first().map_or(0, |record| record.ttl);
     let mut records = RecordSet::with_ttl(name.clone(), kind, ttl);
-    records.set_records(set.records.clone());
+    // The library leaves data that it does not know as it is; names in it are signed in lower case all the same.
+    let canonical = set.records.iter().cloned().map(|mut record| {
+        if let RData::Unknown { .. } = record.data {
+            record.data = data_of(kind, canonical_bytes(&record.data));
+        }
+        record
+    });
+    records.set_records(canonical.collect());
     let rrsig = RRSIG::from_rrset(&records, DNSClass::IN, inception, signer)?;
     Ok(Record::from_rdata(name.clone(), ttl, RData::DNSSEC(DNSSECRData::RRSIG(rrsig))))
 }

@@ -99,6 +99,55 @@ fn what_is_signed_can_be_validated() {
 }
 
 #[test]
+fn names_below_a_dname_go_elsewhere() {
+    let origin = name("example.com.");
+    let zone = |more: &str| {
+        let text = format!("$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\n{more}");
+        Zone::new(&origin, read_zone_text(text.as_bytes(), &origin).unwrap())
+    };
+    let long = "l".repeat(63);
+    let moved = zone(&format!(
+        "old DNAME New\nold TXT x\nx.old A 192.0.2.9\nhost.new A 192.0.2.1\n*.w.new A 192.0.2.2\nout DNAME example.org.\n\
+         long DNAME {long}.{long}.{long}.example.org.\nalias CNAME host.old\n"
+    ))
+    .unwrap();
+    let answer = |owner: &str, kind| {
+        let answer = moved.answer(&name(owner), kind, false);
+        let records = answer.answers.iter().map(|record| format!("{} {}", record.name, record.record_type()));
+        (answer.code, records.collect::<Vec<_>>().join(", "))
+    };
+    let ok = |records: &str| (ResponseCode::NoError, records.to_owned());
+    assert_eq!(
+        answer("Host.old.example.com.", RecordType::A),
+        ok("old.example.com. DNAME, host.old.example.com. CNAME, host.new.example.com. A")
+    );
+    assert_eq!(answer("old.example.com.", RecordType::TXT), ok("old.example.com. TXT"));
+    assert_eq!(
+        answer("a.w.old.example.com.", RecordType::A),
+        ok("old.example.com. DNAME, a.w.old.example.com. CNAME, a.w.new.example.com. A")
+    );
+    let hidden = (ResponseCode::NXDomain, "old.example.com. DNAME, x.old.example.com. CNAME".to_owned());
+    assert_eq!(answer("x.old.example.com.", RecordType::A), hidden, "what is below it is not there");
+    assert_eq!(
+        answer("a.b.out.example.com.", RecordType::A),
+        ok("out.example.com. DNAME, a.b.out.example.com. CNAME")
+    );
+    assert_eq!(
+        answer("alias.example.com.", RecordType::A),
+        ok(
+            "alias.example.com. CNAME, old.example.com. DNAME, host.old.example.com. CNAME, host.new.example.com. A"
+        )
+    );
+    let too_long = answer(&format!("{long}.long.example.com."), RecordType::A);
+    assert_eq!(too_long, (ResponseCode::YXDomain, "long.example.com. DNAME".to_owned()));
+    assert_eq!(
+        zone("old DNAME a\nold DNAME b\n").unwrap_err(),
+        ZoneError::Dnames("old.example.com.".to_owned())
+    );
+    assert!(matches!(zone("old DNAME a\nold CNAME b\n"), Err(ZoneError::BesideAlias(_))));
+}
+
+#[test]
 fn denial_comes_with_proof() {
     let signed = signed();
     let proofs = |text: &str, kind| {

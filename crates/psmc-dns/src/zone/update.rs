@@ -7,8 +7,10 @@ use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::rdata::SOA;
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordData, RecordType, SerialNumber};
 
-use super::data::{data_bytes, insert};
+use super::data::insert;
+use super::file::is_meta;
 use super::{Node, Set, Zone};
+use crate::wire::canonical_bytes;
 
 /// Why an update was not carried out: nothing of it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +94,9 @@ impl Zone {
                 (DNSClass::ANY, _) if !has_set => return Err(Refusal(ResponseCode::NXRRSet)),
                 (DNSClass::NONE, _) if has_set => return Err(Refusal(ResponseCode::YXRRSet)),
                 (DNSClass::ANY | DNSClass::NONE, _) => {}
-                (DNSClass::IN, _) => wanted.entry((name, kind)).or_default().push(data_bytes(&record.data)),
+                (DNSClass::IN, _) => {
+                    wanted.entry((name, kind)).or_default().push(canonical_bytes(&record.data))
+                }
                 _ => return Err(Refusal(ResponseCode::FormErr)),
             }
         }
@@ -100,7 +104,7 @@ impl Zone {
             let set = self.set(&name, kind).map_or(&[][..], |set| &set.records);
             data.sort();
             data.dedup();
-            if !set.iter().map(|record| data_bytes(&record.data)).eq(data) {
+            if !set.iter().map(|record| canonical_bytes(&record.data)).eq(data) {
                 return Err(Refusal(ResponseCode::NXRRSet));
             }
         }
@@ -113,13 +117,16 @@ impl Zone {
             return Err(Refusal(ResponseCode::NotZone));
         }
         let kind = record.record_type();
-        let is_meta = matches!(
-            kind,
-            RecordType::AXFR | RecordType::IXFR | RecordType::OPT | RecordType::TSIG | RecordType::SIG
-        );
+        let is_meta = kind == RecordType::SIG || (is_meta(kind) && kind != RecordType::ANY);
         // Those that we make ourselves.
-        let is_ours =
-            matches!(kind, RecordType::RRSIG | RecordType::NSEC | RecordType::NSEC3 | RecordType::DNSKEY);
+        let is_ours = matches!(
+            kind,
+            RecordType::RRSIG
+                | RecordType::NSEC
+                | RecordType::NSEC3
+                | RecordType::NSEC3PARAM
+                | RecordType::DNSKEY
+        );
         let is_empty = record.data.is_update();
         let is_sound = match record.dns_class {
             DNSClass::IN => !is_empty && kind != RecordType::ANY,

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here is a failed test")]
 
 mod burst;
+mod differential;
 mod harness;
 mod reload;
 mod reroute;
@@ -14,6 +15,7 @@ mod routes;
 mod serving;
 #[path = "../../../../tests/common/steadily.rs"]
 mod steadily;
+mod storm;
 mod third;
 mod told;
 mod transfers;

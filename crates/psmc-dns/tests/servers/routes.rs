@@ -8,7 +8,7 @@ use psmc_dns::update::{Change, Mode, Scope, run};
 use psmc_net::keys::PrivateKey;
 use psmc_net::netns::Namespace;
 
-use crate::harness::{bind, name, routes, service_key, target, until};
+use crate::harness::{bind, bind_with_records, name, routes, service_key, target, until};
 use crate::resolving::{Resolving, service};
 
 /// Changes what BIND has of the service.
@@ -181,6 +181,34 @@ fn a_service_has_its_own_addresses_inside_the_tunnel() {
     }
     until("10.77.0.1", || resolving.short(&["www.example.com", "A"]));
     assert_eq!(resolving.short(&["www.example.com", "AAAA"]), "");
+}
+
+#[test]
+fn a_services_addresses_are_those_inside_wherever_an_answer_has_them() {
+    let namespace = Arc::new(Namespace::new().unwrap());
+    let zone = "zone \"example.com\" { type primary; file \"zone\"; };";
+    let records = "www HTTPS 1 . alpn=h2 ipv4hint=203.0.113.5\n_8443._https HTTPS 1 www ipv4hint=203.0.113.5 port=8443\n\
+                   alias CNAME www\nmail MX 1 www\n";
+    let _bind = bind_with_records(&namespace, "127.0.0.1", zone, records);
+    let inner = service("addresses = [\"10.77.0.1\"]\n");
+    let resolving = Resolving::start(&namespace, "\"127.0.0.1\"", &inner);
+    assert_eq!(resolving.short(&["alias.example.com", "A"]), "www.example.com.\n203.0.113.5");
+    {
+        let mut peer = resolving.psmcd.peer();
+        (peer.state.usable, peer.state.direct_well) = (true, true);
+    }
+    until("10.77.0.1", || resolving.short(&["www.example.com", "A"]));
+    assert_eq!(resolving.short(&["alias.example.com", "A"]), "www.example.com.\n10.77.0.1");
+    assert_eq!(resolving.short(&["alias.example.com", "AAAA"]), "www.example.com.");
+    assert_eq!(resolving.short(&["www.example.com", "HTTPS"]), "1 . alpn=\"h2\" ipv4hint=10.77.0.1");
+    let port = resolving.short(&["_8443._https.example.com", "HTTPS"]);
+    assert_eq!(port, "1 www.example.com. port=8443 ipv4hint=10.77.0.1");
+    assert!(!resolving.short(&["+tcp", "www.example.com", "ANY"]).contains("203.0.113.5"));
+    let beside = resolving.dig(&["+noall", "+answer", "+additional", "mail.example.com", "MX"]);
+    assert!(beside.contains("1 www.example.com.") && !beside.contains("203.0.113.5"), "{beside}");
+    let ttl = resolving.dig(&["+noall", "+answer", "+ttlid", "www.example.com", "HTTPS"]);
+    let ttl: u32 = ttl.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!(ttl <= 10, "{ttl}");
 }
 
 #[test]

@@ -175,6 +175,14 @@ fn signed_zones_are_validated_by_others_and_tls_is_spoken() {
     assert!(denied.contains("negative response, fully validated"), "{denied}");
     let denied = validated("www.example.com", "AAAA");
     assert!(denied.contains("negative response, fully validated"), "{denied}");
+    // Names in data are signed in lower case, also in that of types that the library does not know.
+    let odd = "server 127.0.0.1\nzone example.com.\nupdate add moved.example.com. 60 DNAME New.Example.ORG.\n\
+               update add who.example.com. 60 RP Mail.Example.COM. Text.Example.COM.\nsend\n";
+    update(&namespace, "nsupdate", program.directory.path(), odd);
+    for (name, kind) in [("moved.example.com", "DNAME"), ("who.example.com", "RP")] {
+        let answer = validated(name, kind);
+        assert!(answer.contains("; fully validated") && answer.contains("Example."), "{answer}");
+    }
     let tls =
         text_of(&namespace, Command::new("kdig").args(["@127.0.0.1", "+tls", "+short", "www.example.com"]));
     assert_eq!(tls, "203.0.113.5");

@@ -64,6 +64,12 @@ pub enum NetlinkError {
     },
 }
 
+/// The index of an interface of this network namespace; another one of the same name has another.
+#[must_use]
+pub fn interface_index(name: &str) -> Option<u32> {
+    nix::net::if_::if_nametoindex(name).ok()
+}
+
 /// A netlink connection to the network namespace in which it was made.
 ///
 /// Its task runs on the runtime that was current in [`new`](Self::new), and ends when this is dropped.

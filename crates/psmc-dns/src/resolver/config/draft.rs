@@ -19,8 +19,17 @@ use crate::resolver::service::ServiceConfig;
 use crate::resolver::system::SystemConfig;
 use crate::resolver::tunnels::{Policy, Tunnel};
 
-const RESOLVER_KEYS: &[&str] =
-    &["name", "listen", "upstream", "ca_file", "cache_mib", "wait_ms", "state_directory", "control_socket"];
+const RESOLVER_KEYS: &[&str] = &[
+    "name",
+    "listen",
+    "upstream",
+    "pass_on",
+    "ca_file",
+    "cache_mib",
+    "wait_ms",
+    "state_directory",
+    "control_socket",
+];
 
 const SERVICE_KEYS: &[&str] =
     &["name", "public_key", "group_key_file", "peer", "socket", "policy", "addresses"];
@@ -68,6 +77,7 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
     let name = section.required::<Name>("name", "what you call this resolver", out).map(Spanned::into_inner);
     let listen = some_of::<Address>(&section, "listen", "the addresses where it is asked", out);
     let upstream = some_of::<Upstream>(&section, "upstream", "the name servers that it asks", out);
+    let passed_on = section.list::<Domain>("pass_on", out).map(Spanned::into_inner).unwrap_or_default();
     let ca_file = section.optional::<FilePath>("ca_file", out).map(|path| existing(&path, source, out));
     let cache = section.optional::<Whole<1, 4096>>("cache_mib", out).map_or(CACHE_MIB, |n| n.into_inner().0);
     let wait = section.optional::<Whole<0, 10_000>>("wait_ms", out).map_or(WAIT_MS, |n| n.into_inner().0);
@@ -87,6 +97,7 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
         name,
         listen: listen.into_iter().map(|address| address.0).collect(),
         upstream: upstream.into_iter().map(|upstream| upstream.0).collect(),
+        passed_on: passed_on.into_iter().map(|name| name.into_inner().0).collect(),
         ca_file: whole(ca_file)?,
         cache_mib: cache,
         patience: Duration::from_millis(wait.into()),

@@ -26,6 +26,8 @@ pub struct Config {
     pub upstream: Vec<UpstreamAddress>,
     /// The certificates, in PEM, that servers' certificates are to be signed by; else those that the system believes.
     pub ca_file: Option<PathBuf>,
+    /// Special names, such as `home.arpa`, that they are asked for all the same.
+    pub passed_on: Vec<hickory_proto::rr::Name>,
     /// How much memory answers may take, in MiB.
     pub cache_mib: u32,
     /// How long an answer may wait for the tunnel to its service.

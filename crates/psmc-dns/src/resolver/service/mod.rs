@@ -2,6 +2,7 @@
 //!
 //! | module | what it has |
 //! |---|---|
+//! | `carried` | addresses of services in other answers |
 //! | `beliefs` | which routes are believed |
 //! | `schedule` | when they are looked for |
 //! | `kept` | what of them is on disk |
@@ -10,6 +11,7 @@
 //! | `turns` | how many of them may call psmcd at a time |
 
 mod beliefs;
+mod carried;
 mod check;
 mod keeper;
 mod kept;
@@ -38,6 +40,7 @@ use super::reply::Reply;
 use super::tunnels::{FailedRelay, Policy, Tunnel, TunnelState, Tunnels};
 use crate::routes::GroupKey;
 use crate::update::unix_now;
+pub(super) use carried::names_with_addresses;
 use keeper::Keeper;
 pub(super) use turns::Turns;
 
@@ -205,9 +208,8 @@ impl Service {
         match readiness {
             Ok(None) => reply,
             Ok(Some(expires_s)) => {
-                let left = u32::try_from(expires_s.saturating_sub(unix_now())).unwrap_or(u32::MAX);
                 let reply = self.inner(question).unwrap_or(reply);
-                reply.capped(left.clamp(TTL_IN_VAIN, TTL_WITH_ROUTES))
+                reply.capped(ttl_until(expires_s))
             }
             Err(_) => {
                 shared.counters.awaited_in_vain();
@@ -217,6 +219,25 @@ impl Service {
                     // That there is no address must not be remembered: soon there may be one.
                     Reply::of_code(ResponseCode::ServFail)
                 }
+            }
+        }
+    }
+
+    /// An answer to another question that has addresses of the service: what holds for its own holds for them.
+    pub(super) async fn adapt(&self, question: &Question, reply: Reply, shared: &Shared) -> Reply {
+        match timeout(shared.patience, self.ready(&shared.counters)).await {
+            Ok(None) => reply,
+            Ok(Some(expires_s)) => {
+                let reply = if self.addresses.is_empty() {
+                    reply
+                } else {
+                    carried::with_addresses(&reply, &self.name, question.kind(), &self.addresses)
+                };
+                reply.capped(ttl_until(expires_s))
+            }
+            Err(_) => {
+                shared.counters.awaited_in_vain();
+                reply.capped(TTL_IN_VAIN)
             }
         }
     }
@@ -314,6 +335,12 @@ impl Service {
     fn inner(&self, question: &Question) -> Option<Reply> {
         (!self.addresses.is_empty()).then(|| records(question, &self.addresses, TTL_WITH_ROUTES))
     }
+}
+
+/// The TTL of an answer that holds as long as routes that end at this time.
+fn ttl_until(expires_s: u64) -> u32 {
+    let left = u32::try_from(expires_s.saturating_sub(unix_now())).unwrap_or(u32::MAX);
+    left.clamp(TTL_IN_VAIN, TTL_WITH_ROUTES)
 }
 
 /// Puts addresses of one family in the place of those before, and says whether they are others. Servers give them in any

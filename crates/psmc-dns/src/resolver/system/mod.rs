@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use psmc_net::netlink::interface_index;
 use resolv_conf::ResolvConf;
 use resolved::Resolved;
 
@@ -31,17 +32,6 @@ pub enum SystemConfig {
 /// Why the machine cannot be made to use the resolver.
 #[derive(Debug, Error)]
 pub enum SystemError {
-    /// Another program writes the file.
-    #[error(
-        "{} is a symbolic link to {}, which another program writes: write resolved_link = \"psmc0\" in [system] \
-         instead if that is systemd-resolved", path.display(), target.display()
-    )]
-    Link {
-        /// The file.
-        path: PathBuf,
-        /// Where it leads.
-        target: PathBuf,
-    },
     /// A resolv.conf has no ports.
     #[error("{0} cannot stand in a resolv.conf, which has no ports: listen on port 53 of an address as well")]
     Port(SocketAddr),
@@ -66,14 +56,16 @@ pub enum SystemError {
 /// As long as it is there, the machine uses the resolver.
 #[derive(Debug)]
 pub struct Integration {
-    _undo: Undo,
+    undo: Undo,
 }
 
 #[derive(Debug)]
-#[expect(dead_code, reason = "they are dropped, and that undoes what was done")]
 enum Undo {
     Resolved(Resolved),
-    ResolvConf(ResolvConf),
+    ResolvConf {
+        #[expect(dead_code, reason = "it is dropped, and that undoes what was done")]
+        conf: ResolvConf,
+    },
 }
 
 impl Integration {
@@ -84,10 +76,24 @@ impl Integration {
     pub fn begin(config: &SystemConfig, listen: &[SocketAddr]) -> Result<Self, SystemError> {
         let undo = match config {
             SystemConfig::Resolved { link, domains, program } => {
-                Undo::Resolved(Resolved::begin(program, link, domains, listen)?)
+                Undo::Resolved(Resolved::begin(program, link, domains, listen, interface_index)?)
             }
-            SystemConfig::ResolvConf(path) => Undo::ResolvConf(ResolvConf::begin(path, listen)?),
+            SystemConfig::ResolvConf(path) => Undo::ResolvConf { conf: ResolvConf::begin(path, listen)? },
         };
-        Ok(Self { _undo: undo })
+        Ok(Self { undo })
+    }
+
+    /// Sees to it that it stays so; ends never.
+    pub fn watch(&self) -> impl Future<Output = ()> + use<> {
+        let watch = match &self.undo {
+            Undo::Resolved(resolved) => Some(resolved.watch()),
+            Undo::ResolvConf { .. } => None,
+        };
+        async {
+            match watch {
+                Some(watch) => watch.await,
+                None => std::future::pending().await,
+            }
+        }
     }
 }

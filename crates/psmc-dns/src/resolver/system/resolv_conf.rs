@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use super::SystemError;
@@ -14,6 +14,9 @@ const MARK: &str = "# Written by the PSMC resolver, which puts the earlier conte
 
 /// What the name of the file with the earlier contents ends in.
 const BACKUP: &str = ".before-psmc";
+
+/// Who may read a file where there was none: everyone.
+const MODE: u32 = 0o644;
 
 /// resolv.conf has room for so many servers (resolv.conf(5), MAXNS).
 const MAX_SERVERS: usize = 3;
@@ -28,9 +31,6 @@ pub(super) struct ResolvConf {
 impl ResolvConf {
     pub(super) fn begin(path: &Path, listen: &[SocketAddr]) -> Result<Self, SystemError> {
         let failed = |source| SystemError::File { path: path.to_owned(), source };
-        if let Ok(target) = fs::read_link(path) {
-            return Err(SystemError::Link { path: path.to_owned(), target });
-        }
         let servers: Vec<&SocketAddr> = listen.iter().filter(|address| address.port() == 53).collect();
         if let (true, Some(address)) = (servers.is_empty(), listen.first()) {
             return Err(SystemError::Port(*address));
@@ -39,11 +39,23 @@ impl ResolvConf {
         name.push(BACKUP);
         let conf = Self { path: path.to_owned(), backup: PathBuf::from(name) };
         conf.undo().map_err(failed)?;
-        let earlier = fs::read_to_string(path).map_err(failed)?;
-        let mode = fs::metadata(path).map_err(failed)?.permissions().mode();
-        replace(&conf.backup, &earlier, mode).map_err(failed)?;
+        let (earlier, mode) = match fs::read_to_string(path) {
+            // It leads to a file that another program has not written yet.
+            Err(error) if error.kind() == ErrorKind::NotFound && path.is_symlink() => (String::new(), MODE),
+            Err(error) => return Err(failed(error)),
+            Ok(text) => (text, fs::metadata(path).map_err(failed)?.permissions().mode()),
+        };
+        conf.keep(&earlier, mode).map_err(failed)?;
         replace(path, &rewritten(&earlier, &servers), mode).map_err(failed)?;
         Ok(conf)
+    }
+
+    /// Keeps what there is: of a symbolic link itself, so that whoever writes the file that it leads to is not disturbed.
+    fn keep(&self, earlier: &str, mode: u32) -> io::Result<()> {
+        match fs::read_link(&self.path) {
+            Ok(target) => symlink(target, &self.backup),
+            Err(_) => replace(&self.backup, earlier, mode),
+        }
     }
 
     /// Puts back what there was before this program, if it was here: unless somebody else has written the file since.
@@ -53,10 +65,21 @@ impl ResolvConf {
             Err(error) if error.kind() == ErrorKind::NotFound => true,
             Err(error) => return Err(error),
         };
-        let undone =
-            if is_ours { fs::rename(&self.backup, &self.path) } else { fs::remove_file(&self.backup) };
+        let undone = if is_ours { self.put_back() } else { fs::remove_file(&self.backup) };
         match undone {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+}
+
+impl ResolvConf {
+    fn put_back(&self) -> io::Result<()> {
+        match fs::rename(&self.backup, &self.path) {
+            Err(error) if error.kind() == ErrorKind::ResourceBusy => {
+                overwrite(&self.path, &fs::read_to_string(&self.backup)?)?;
+                fs::remove_file(&self.backup)
+            }
             other => other,
         }
     }
@@ -93,14 +116,25 @@ fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
         OpenOptions::new().write(true).create(true).truncate(true).mode(mode & 0o777).open(&new)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    fs::rename(&new, path)?;
+    match fs::rename(&new, path) {
+        Err(error) if error.kind() == ErrorKind::ResourceBusy => {
+            fs::remove_file(&new)?;
+            return overwrite(path, text);
+        }
+        other => other?,
+    }
     path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+}
+
+/// Writes into a file that nothing can take the place of, for something is mounted on it: as containers have it.
+fn overwrite(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
-
     use super::*;
 
     const EARLIER: &str = "search example.com\nnameserver 192.0.2.1\nnameserver 192.0.2.2\noptions edns0\n";
@@ -150,14 +184,30 @@ mod tests {
     }
 
     #[test]
-    fn links_and_ports_are_refused() {
+    fn a_symbolic_link_is_set_aside_and_put_back() {
         let (directory, path) = file();
         let link = directory.path().join("link");
-        symlink(&path, &link).unwrap();
-        assert!(matches!(
-            ResolvConf::begin(&link, &listen(&["127.0.0.54:53"])),
-            Err(SystemError::Link { .. })
-        ));
+        symlink("resolv.conf", &link).unwrap();
+        for ends in [false, true] {
+            let conf = ResolvConf::begin(&link, &listen(&["127.0.0.54:53"])).unwrap();
+            assert!(fs::read_to_string(&link).unwrap().starts_with(MARK));
+            assert_eq!(fs::read_to_string(&path).unwrap(), EARLIER, "its other readers and writers go on");
+            if ends { drop(conf) } else { std::mem::forget(conf) }
+        }
+        assert_eq!(fs::read_link(&link).unwrap(), Path::new("resolv.conf"));
+        let early = directory.path().join("early");
+        symlink("not-there-yet", &early).unwrap();
+        let conf = ResolvConf::begin(&early, &listen(&["127.0.0.54:53"])).unwrap();
+        assert_eq!(fs::read_to_string(&early).unwrap(), format!("{MARK}\nnameserver 127.0.0.54\n"));
+        drop(conf);
+        assert_eq!(fs::read_link(&early).unwrap(), Path::new("not-there-yet"));
+        fs::remove_file(&early).unwrap();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn ports_are_refused() {
+        let (_directory, path) = file();
         assert!(matches!(ResolvConf::begin(&path, &listen(&["127.0.0.54:54"])), Err(SystemError::Port(_))));
         assert_eq!(fs::read_to_string(&path).unwrap(), EARLIER);
     }

@@ -3,36 +3,126 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use psmc_net::netlink::interface_index;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 
 use super::SystemError;
+
+/// How often it is looked whether the link has come or gone: names of a link that has just come are asked for later than that.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What is told to systemd-resolved, whenever the link is there: of a link that goes it forgets everything.
+#[derive(Debug, Clone)]
+pub(super) struct Told {
+    program: PathBuf,
+    link: String,
+    domains: Vec<String>,
+    servers: Vec<String>,
+}
 
 /// A link of systemd-resolved; reverted on drop. If the program crashes, the link has its servers until the program is
 /// started again or the link goes away.
 #[derive(Debug)]
 pub(super) struct Resolved {
-    program: PathBuf,
-    link: String,
+    told: Told,
+    /// The index of the link that was told, which another one of the same name has not.
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The link that has the servers.
+    index: Option<u32>,
+    /// What was complained about already.
+    complained: Option<u32>,
+    has_ended: bool,
 }
 
 impl Resolved {
+    /// Tells at once if the link is there; [`watch`](Self::watch) does whenever it comes. `index` yields that of a link.
     pub(super) fn begin(
         program: &Path,
         link: &str,
         domains: &[String],
         listen: &[SocketAddr],
+        index: impl Fn(&str) -> Option<u32>,
     ) -> Result<Self, SystemError> {
-        let servers: Vec<String> = listen.iter().map(server).collect();
-        run(program, "dns", link, &servers)?;
-        // From here on it is undone, whatever fails.
-        let resolved = Self { program: program.to_owned(), link: link.to_owned() };
-        run(program, "domain", link, domains)?;
+        let told = Told {
+            program: program.to_owned(),
+            link: link.to_owned(),
+            domains: domains.to_vec(),
+            servers: listen.iter().map(server).collect(),
+        };
+        let resolved = Self { told, state: Arc::default() };
+        match index(link) {
+            Some(index) => {
+                // It is undone whatever fails.
+                lock(&resolved.state).index = Some(index);
+                resolved.told.tell()?;
+            }
+            None => tracing::info!(link, "the link is not there: systemd-resolved is told when it comes"),
+        }
         Ok(resolved)
+    }
+
+    /// Tells each link of the name that comes, until the program ends.
+    pub(super) fn watch(&self) -> impl Future<Output = ()> + use<> {
+        let (told, state) = (self.told.clone(), self.state.clone());
+        async move {
+            loop {
+                sleep(LOOK).await;
+                let (told, state) = (told.clone(), state.clone());
+                // It waits for another program.
+                let _ = spawn_blocking(move || look(&told, &state, interface_index)).await;
+            }
+        }
+    }
+}
+
+/// Tells the link if it is another one than the one that was told.
+fn look(told: &Told, state: &Mutex<State>, index: impl Fn(&str) -> Option<u32>) {
+    let mut state = lock(state);
+    let found = index(&told.link);
+    if state.has_ended || found == state.index {
+        return;
+    }
+    if found.is_none() {
+        state.index = None;
+        return;
+    }
+    match told.tell() {
+        Ok(()) => {
+            state.index = found;
+            tracing::info!(link = told.link, "the link is there: systemd-resolved asks here for it");
+        }
+        Err(error) if state.complained != found => {
+            state.complained = found;
+            tracing::warn!(%error, link = told.link, "systemd-resolved is not told, which is tried again");
+        }
+        Err(_) => {}
+    }
+}
+
+impl Told {
+    fn tell(&self) -> Result<(), SystemError> {
+        run(&self.program, "dns", &self.link, &self.servers)?;
+        run(&self.program, "domain", &self.link, &self.domains)
     }
 }
 
 impl Drop for Resolved {
     fn drop(&mut self) {
-        if let Err(error) = run(&self.program, "revert", &self.link, &[]) {
+        let mut state = lock(&self.state);
+        state.has_ended = true;
+        // Of a link that is gone nothing is left.
+        if state.index.is_none() {
+            return;
+        }
+        if let Err(error) = run(&self.told.program, "revert", &self.told.link, &[]) {
             let error = error.to_string();
             tracing::warn!(
                 error,
@@ -40,6 +130,11 @@ impl Drop for Resolved {
             );
         }
     }
+}
+
+/// Its parts agree after each statement.
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn run(program: &Path, verb: &str, link: &str, rest: &[String]) -> Result<(), SystemError> {
@@ -91,13 +186,43 @@ mod tests {
         let program = resolvectl(directory.path());
         let listen = ["127.0.0.54:53".parse().unwrap(), "[::1]:5353".parse().unwrap()];
         let log = || fs::read_to_string(directory.path().join("log")).unwrap();
-        let resolved = Resolved::begin(&program, "psmc0", &["~.".to_owned()], &listen).unwrap();
+        let domains = ["~.".to_owned()];
+        let resolved = Resolved::begin(&program, "psmc0", &domains, &listen, |_| Some(7)).unwrap();
         assert_eq!(log(), "dns psmc0 127.0.0.54 [::1]:5353\ndomain psmc0 ~.\n");
         drop(resolved);
         assert!(log().ends_with("\nrevert psmc0\n"));
 
-        let error = Resolved::begin(&program, "bad", &["~.".to_owned()], &listen).unwrap_err();
+        let error = Resolved::begin(&program, "bad", &domains, &listen, |_| Some(7)).unwrap_err();
         assert!(error.to_string().contains("resolvectl domain bad ~.` fails: no such link"), "{error}");
         assert!(log().ends_with("\nrevert bad\n"), "half of it is undone");
+    }
+
+    #[test]
+    fn a_link_that_goes_and_comes_is_told_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = resolvectl(directory.path());
+        let listen = ["127.0.0.54:53".parse().unwrap()];
+        let told = || {
+            let log = fs::read_to_string(directory.path().join("log")).unwrap_or_default();
+            log.lines().filter(|line| line.starts_with("domain")).count()
+        };
+        let reverted = || fs::read_to_string(directory.path().join("log")).unwrap().contains("revert");
+        let resolved = Resolved::begin(&program, "psmc0", &["~.".to_owned()], &listen, |_| None).unwrap();
+        let look_for = |index| look(&resolved.told, &resolved.state, move |_| index);
+        // What the link's index is, and how often it was told by then.
+        for (index, count) in
+            [(None, 0), (Some(7), 1), (Some(7), 1), (None, 1), (Some(8), 2), (Some(9), 3), (None, 3)]
+        {
+            look_for(index);
+            assert_eq!(told(), count, "{index:?}");
+        }
+        drop(resolved);
+        assert!(!reverted(), "there is no link to undo anything for");
+        let resolved = Resolved::begin(&program, "psmc0", &["~.".to_owned()], &listen, |_| Some(7)).unwrap();
+        let (state, late) = (resolved.state.clone(), resolved.told.clone());
+        drop(resolved);
+        assert!(reverted());
+        look(&late, &state, |_| Some(8));
+        assert_eq!(told(), 4, "after the end nothing is told");
     }
 }

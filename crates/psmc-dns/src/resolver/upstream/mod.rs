@@ -4,6 +4,7 @@
 //! first is believed. So a dead server costs no question more than a fraction of a second, and the ranking moves away
 //! from it. A server that is reached through a tunnel is one of them: it takes over where the direct ways are flooded.
 
+mod edns;
 mod rank;
 mod stream;
 mod tls;
@@ -21,8 +22,9 @@ use thiserror::Error;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until, timeout};
 
-use super::question::Question;
+use super::question::{Form, Question};
 use super::reply::Reply;
+use edns::Edns;
 use rank::Rank;
 use stream::Stream;
 pub use tls::TlsError;
@@ -142,6 +144,7 @@ struct Upstream {
     /// For TCP and TLS; for UDP, what is too long for a datagram.
     stream: Stream,
     rank: Mutex<Rank>,
+    edns: Mutex<Edns>,
 }
 
 impl Upstream {
@@ -150,19 +153,27 @@ impl Upstream {
             Transport::Udp | Transport::Tcp => Stream::plain(address.address),
             Transport::Tls(name) => Stream::secure(address.address, name.clone(), tls.clone()),
         };
-        Self { address, stream, rank: Mutex::new(Rank::default()) }
+        Self { address, stream, rank: Mutex::default(), edns: Mutex::default() }
     }
 
     async fn ask(&self, question: &Question) -> Option<Reply> {
-        for patience in TRIES {
+        for (number, patience) in TRIES.into_iter().enumerate() {
             let start = Instant::now();
-            let answer = match timeout(patience, self.try_once(question)).await {
+            // Some servers, and what is in front of others, throw away what has EDNS.
+            let is_second = number > 0 && !question.wants_signatures();
+            let form = if is_second { Form::Plain } else { self.edns().form(start) };
+            let answer = match timeout(patience, self.try_once(question, form)).await {
                 Ok(answer) => answer,
                 Err(_) => Err(AskError::TooLong),
             };
             match answer {
                 Ok(message) => {
                     self.rank().answered(start.elapsed());
+                    match form {
+                        Form::Edns => self.edns().answered(),
+                        Form::Plain if is_second => self.edns().only_plain_answered(Instant::now()),
+                        Form::Plain => {}
+                    }
                     return Some(Reply::of(message));
                 }
                 Err(error) => {
@@ -179,12 +190,30 @@ impl Upstream {
         None
     }
 
-    async fn try_once(&self, question: &Question) -> Result<Message, AskError> {
-        if self.address.transport != Transport::Udp {
-            return self.stream.ask(question).await;
+    /// Asks once; without EDNS again where the server says that it does not take it (RFC 6891 §7).
+    async fn try_once(&self, question: &Question, form: Form) -> Result<Message, AskError> {
+        let message = self.exchange(question, form).await?;
+        if form == Form::Plain || !edns::is_refused(&message) {
+            return Ok(message);
         }
-        let message = udp::ask(self.address.address, question).await?;
-        if message.truncation { self.stream.ask(question).await } else { Ok(message) }
+        let plain = self.exchange(question, Form::Plain).await?;
+        if !edns::is_refused(&plain) {
+            self.edns().refused(Instant::now());
+        }
+        Ok(plain)
+    }
+
+    async fn exchange(&self, question: &Question, form: Form) -> Result<Message, AskError> {
+        if self.address.transport != Transport::Udp {
+            return self.stream.ask(question, form).await;
+        }
+        let message = udp::ask(self.address.address, question, form).await?;
+        if message.truncation { self.stream.ask(question, form).await } else { Ok(message) }
+    }
+
+    /// As for the rank.
+    fn edns(&self) -> MutexGuard<'_, Edns> {
+        self.edns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn status(&self) -> UpstreamStatus {

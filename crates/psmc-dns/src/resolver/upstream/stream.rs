@@ -19,7 +19,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::{AskError, random_id};
-use crate::resolver::question::Question;
+use crate::resolver::question::{Form, Question};
+use crate::wire::{Incoming, read_message};
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -36,6 +37,7 @@ const MAX_WAITING: usize = 512;
 /// A question, and who wants the answer.
 struct Asked {
     question: Question,
+    form: Form,
     answer: oneshot::Sender<Message>,
 }
 
@@ -64,9 +66,9 @@ impl Stream {
     }
 
     /// Asks once. A connection that ends before the answer is an error.
-    pub(super) async fn ask(&self, question: &Question) -> Result<Message, AskError> {
+    pub(super) async fn ask(&self, question: &Question, form: Form) -> Result<Message, AskError> {
         let (answer, answered) = oneshot::channel();
-        let asked = Asked { question: question.clone(), answer };
+        let asked = Asked { question: question.clone(), form, answer };
         self.hand_over(asked).map_err(|_| io::Error::other("too many questions wait"))?;
         answered.await.map_err(|_| io::Error::from(io::ErrorKind::ConnectionAborted).into())
     }
@@ -135,7 +137,7 @@ async fn converse(
                 open.retain(|_, asked| !asked.answer.is_closed());
                 if open.len() < MAX_WAITING {
                     let id = free_id(&open)?;
-                    timeout(UNANSWERED, write(&mut writer, &asked.question.message(id))).await??;
+                    timeout(UNANSWERED, write(&mut writer, &asked.question.message(id, asked.form))).await??;
                     open.insert(id, asked);
                 }
             }
@@ -152,7 +154,7 @@ async fn converse(
 
 /// Gives an answer to whoever has asked.
 fn take(open: &mut HashMap<u16, Asked>, bytes: &[u8]) {
-    let Ok(message) = Message::from_vec(bytes) else { return };
+    let Ok(Incoming { message, .. }) = read_message(bytes) else { return };
     if open.get(&message.id).is_some_and(|asked| asked.question.is_answered_by(&message, message.id))
         && let Some(asked) = open.remove(&message.id)
     {

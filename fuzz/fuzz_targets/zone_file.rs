@@ -1,0 +1,5 @@
+//! `cargo +nightly fuzz run zone_file`
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| psmc_fuzz::zone_file(bytes));

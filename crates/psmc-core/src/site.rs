@@ -1,5 +1,7 @@
 //! A site: the whole engine, all peers and paths, without a socket or a clock.
 
+mod reconfigure;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -118,6 +118,16 @@ impl Control {
     /// A connection is up; its hello is said by the dialer at once, by the acceptor when it has heard one.
     pub(crate) fn on_connected(
         &mut self,
+    /// Knows where to dial, or does not any more. A connection that there is stays.
+    pub(crate) fn set_can_dial(&mut self, can_dial: bool, now: Instant) {
+        self.can_dial = can_dial;
+        if !can_dial {
+            self.dial_at = None;
+        } else if self.current.is_none() {
+            self.want(now);
+        }
+    }
+
         id: ConnectionId,
         role: Role,
         label: Label,

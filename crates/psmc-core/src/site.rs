@@ -310,6 +310,14 @@ impl Site {
         self.peers.get(&peer)?.path_by_name(name)
     }
 
+    /// What a path is called, and where it leads.
+    #[must_use]
+    pub fn path_label(&self, peer: PeerId, path: PathId) -> Option<(&str, SocketAddr)> {
+        let paths = self.peers.get(&peer)?.paths();
+        let path = paths.iter().find(|other| other.id == path)?;
+        Some((&path.config.name, path.address.remote))
+    }
+
     /// The network interface under a socket went down or came up.
     pub fn handle_link(&mut self, socket: SocketId, up: bool, now: Instant) {
         for (&peer, session) in &mut self.peers {

@@ -60,7 +60,7 @@ pub fn main() -> ExitCode {
 pub fn run(arguments: &Arguments) -> Result<(), ProgramError> {
     let _log = logging::init(arguments.log_format, arguments.log.as_deref())?;
     let config = Config::load(&arguments.config)?;
-    Ok(daemon::run(config)?)
+    Ok(daemon::run(config, &arguments.config)?)
 }
 
 impl ProgramError {

@@ -33,6 +33,9 @@ pub(super) enum OpenError {
     /// The peer's name has no address.
     #[error("cannot resolve `{0}`: check the name, or the resolver")]
     Unresolved(Endpoint),
+    /// It is not known yet.
+    #[error("the name of `{0}` is being resolved, and the resolver has not answered yet")]
+    Resolving(Endpoint),
     /// No relay has this name.
     #[error("there is no relay `{name}`; this site knows: {known}")]
     UnknownRelay {
@@ -233,18 +236,21 @@ impl Control {
         if self.site.is_hidden && relays.is_empty() {
             return Err(OpenError::WouldShow);
         }
+        let to = self.peers[peer].id;
+        // All names that it needs are asked for at the same time.
+        let next = relays.first().map(|relay| self.address_of(&relay.address, to));
         let goal = match &settings.endpoint {
-            Some(endpoint) => Goal::Address(resolve(endpoint).await?),
+            Some(endpoint) => Goal::Address(self.address_of(endpoint, to)?),
             None => Goal::Gateway(self.peers[peer].config.public_key),
         };
-        let remote = match (relays.first(), goal) {
-            (Some(relay), _) => resolve(&relay.address).await?,
+        let remote = match (next, goal) {
+            (Some(relay), _) => relay?,
             (None, Goal::Address(address)) => address,
             (None, Goal::Gateway(_)) => return Err(OpenError::Nowhere),
         };
         let mut mtu = link_mtu(&self.netlink, &settings).await;
         let socket = self.new_socket();
-        let tunnel = self.tunnel_of(&settings, socket, (goal, remote)).await?;
+        let tunnel = self.tunnel_of(&settings, (to, socket), (goal, remote))?;
         if tunnel.is_some() {
             mtu = mtu.saturating_sub(TUNNEL_HEADER);
         }
@@ -337,33 +343,44 @@ impl Control {
         let wanted = match self.wanted_paths(peer).await {
             Ok(wanted) => wanted,
             Err(error) => {
-                tracing::warn!(peer = %self.peers[peer].config.name, error = crate::error_chain(&error), "no paths yet");
-                self.retry_paths = true;
+                let Peer { config, waiting, .. } = &mut self.peers[peer];
+                if waiting.note(None, &error) {
+                    tracing::warn!(peer = %config.name, error = crate::error_chain(&error), "no paths yet");
+                }
+                self.retry_paths |= !matches!(error, OpenError::Resolving(_));
                 return;
             }
         };
+        self.peers[peer].waiting.retain(|name| wanted.iter().any(|path| path.name == *name));
         for settings in wanted {
             if !self.peers[peer].is_missing(&settings.name) {
                 continue;
             }
             let name = settings.name.clone();
-            if let Err(error) = self.open_path(peer, settings).await {
-                let peer = self.peers[peer].config.name.as_str();
+            let opened = self.open_path(peer, settings).await;
+            let Peer { config, waiting, .. } = &mut self.peers[peer];
+            let Err(error) = opened else {
+                waiting.forget(Some(&name));
+                continue;
+            };
+            if waiting.note(Some(&name), &error) {
+                let peer = config.name.as_str();
                 tracing::warn!(peer, path = %name, error = crate::error_chain(&error), "cannot open a path");
-                self.retry_paths = true;
             }
+            self.retry_paths |= !matches!(error, OpenError::Resolving(_));
         }
     }
 
     async fn wanted_paths(&mut self, peer: usize) -> Result<Vec<PathSettings>, OpenError> {
-        let Peer { config, .. } = &self.peers[peer];
-        match (&config.paths, &config.endpoint) {
+        let Peer { id, config, .. } = &self.peers[peer];
+        let id = *id;
+        match (&config.paths, config.endpoint.clone()) {
             (crate::config::Paths::Listed(paths), _) => Ok(paths.clone()),
             (crate::config::Paths::EveryUplink, None) => Ok(Vec::new()),
             (crate::config::Paths::EveryUplink, Some(endpoint)) => {
-                let remote = resolve(endpoint).await?;
+                let remote = self.address_of(&endpoint, id)?;
                 let uplinks = self.netlink.uplinks(&[self.tun_index]).await.map_err(DaemonError::from)?;
-                Ok(uplink_paths(&uplinks, endpoint, remote))
+                Ok(uplink_paths(&uplinks, &endpoint, remote))
             }
         }
     }

@@ -121,6 +121,13 @@ impl EgressQueue {
         }
     }
 
+    /// Sorts packets into these classes from now on. Those that wait go first, in the order in which they came; the counters of
+    /// a class that keeps its name go on.
+    pub(crate) fn set_classes(&mut self, classes: &[ClassConfig]) {
+        let staged = self.staged.take().map(|(packet, _)| packet);
+        self.returned.extend(staged.into_iter().chain(self.classes.replace(classes)));
+    }
+
     /// Adds a packet at the end of its flow. If that makes the queue too long, the flow with the largest
     /// backlog loses its first packets; their buffers go back to `pool`.
     pub(crate) fn push(&mut self, packet: Queued, pool: &mut BufPool) {

@@ -106,6 +106,8 @@ pub(crate) struct Path {
     pub(crate) address: PathAddress,
     pub(crate) first_hop: FirstHop,
     pub(crate) liveness: Liveness,
+    /// When it got the state that it has.
+    pub(crate) state_since: Instant,
     pub(crate) usage: Usage,
     pub(crate) rtt: RttEstimator,
     forward: ForwardDelay,
@@ -161,6 +163,7 @@ impl Path {
             address,
             first_hop: FirstHop::Peer,
             liveness: Liveness::new(now),
+            state_since: now,
             usage: Usage::default(),
             rtt: RttEstimator::default(),
             forward: ForwardDelay::default(),

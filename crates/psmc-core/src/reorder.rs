@@ -134,6 +134,11 @@ impl Reorder {
         }
     }
 
+    /// Waits for what is missing as this says, from the next packet on. What is held already leaves by its own deadline.
+    pub(crate) fn set_policy(&mut self, policy: ReorderPolicy) {
+        self.policy = policy;
+    }
+
     /// Takes an inner packet and appends to `out` all that can be delivered. The buffer of a duplicate goes back to
     /// `pool`.
     pub(crate) fn insert(

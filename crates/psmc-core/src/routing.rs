@@ -72,6 +72,17 @@ impl<T: Copy + PartialEq> AllowedIps<T> {
         self.owners.insert(net, owner)
     }
 
+    /// Takes a network from whoever owns it.
+    pub(crate) fn remove(&mut self, net: IpNet) {
+        self.forget();
+        self.owners.remove(&net);
+    }
+
+    /// The owner of exactly this network.
+    pub(crate) fn owner(&self, net: IpNet) -> Option<T> {
+        self.owners.get(&net).copied()
+    }
+
     /// Takes every network from `owner`, in time proportional to the number of all networks.
     pub(crate) fn remove_all(&mut self, owner: T) {
         self.forget();

@@ -6,6 +6,7 @@ pub(crate) mod keys;
 mod mss;
 mod paths;
 mod receive;
+mod reconfigure;
 mod repair;
 mod transmit;
 mod udp_limit;

@@ -1,5 +1,7 @@
 //! A site: the whole engine, all peers and paths, without a socket or a clock.
 
+mod reconfigure;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -306,6 +308,14 @@ impl Site {
     #[must_use]
     pub fn path_by_name(&self, peer: PeerId, name: &str) -> Option<PathId> {
         self.peers.get(&peer)?.path_by_name(name)
+    }
+
+    /// What a path is called, and where it leads.
+    #[must_use]
+    pub fn path_label(&self, peer: PeerId, path: PathId) -> Option<(&str, SocketAddr)> {
+        let paths = self.peers.get(&peer)?.paths();
+        let path = paths.iter().find(|other| other.id == path)?;
+        Some((&path.config.name, path.address.remote))
     }
 
     /// The network interface under a socket went down or came up.

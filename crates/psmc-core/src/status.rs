@@ -78,6 +78,12 @@ pub struct PathStatus {
     pub opened_here: bool,
     /// Whether it works.
     pub state: PathState,
+    /// Since when it has that state.
+    pub since: Instant,
+    /// When something authentic was last heard on it, if anything ever was.
+    pub heard_at: Option<Instant>,
+    /// Whether its socket is open and the interface under it is up.
+    pub link_up: bool,
     /// What it may be used for.
     pub usage: PathUse,
     /// Where its datagrams go.
@@ -145,6 +151,9 @@ impl Path {
             name: self.config.name.clone(),
             opened_here: self.opened_here,
             state: self.state(),
+            since: self.state_since,
+            heard_at: self.received.heard_at(),
+            link_up: self.liveness.link_is_up(),
             usage: self.usage.effective(),
             address: self.address,
             relay: self.first_hop.relay(),

@@ -1,11 +1,21 @@
 //! What goes to standard error.
 
+mod writer;
+
 use std::fmt;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+
+pub use writer::LogGuard;
+use writer::LogWriter;
+
+/// Lines of the log that could not be written.
+static DROPPED: LazyLock<Arc<AtomicU64>> = LazyLock::new(Arc::default);
 
 /// How a line of the log is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -39,23 +49,49 @@ pub enum LogError {
         /// What is wrong with it.
         source: ParseError,
     },
+    /// The system has no thread left.
+    #[error("no thread for the log")]
+    NoThread(#[from] io::Error),
     /// Logging was set up before.
     #[error("logging is set up already")]
     Twice(#[from] TryInitError),
 }
 
-/// Sets up logging for the whole process; to be called once.
+/// Sets up logging for the whole process; to be called once. Whoever logs never waits for whoever reads: lines for which there is
+/// no room are dropped and [counted](dropped). The guard waits for the last lines when it is dropped.
 ///
 /// `filter` is a level or a list of directives of [`EnvFilter`]; without one `RUST_LOG` counts, and without that `info`.
-pub fn init(format: LogFormat, filter: Option<&str>) -> Result<(), LogError> {
+pub fn init(format: LogFormat, filter: Option<&str>) -> Result<LogGuard, LogError> {
     let filter = filter.map(str::to_owned).or_else(|| std::env::var(EnvFilter::DEFAULT_ENV).ok());
     let filter = parse(filter.as_deref().filter(|filter| !filter.is_empty()).unwrap_or("info"))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let writer = LogWriter::new(io::stderr(), DROPPED.clone(), format.teller())?;
+    let guard = writer.guard();
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     match format {
         LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).finish().try_init()?,
         LogFormat::Json => builder.json().flatten_event(true).finish().try_init()?,
     }
-    Ok(())
+    Ok(guard)
+}
+
+/// How many lines of the log could not be written so far.
+#[must_use]
+pub fn dropped() -> u64 {
+    DROPPED.load(Ordering::Relaxed)
+}
+
+impl LogFormat {
+    /// What makes a line of the number of those that were lost.
+    fn teller(self) -> fn(u64) -> String {
+        match self {
+            Self::Text => |count| format!("{count} lines of the log could not be written before this\n"),
+            Self::Json => |count| {
+                format!(
+                    "{{\"level\":\"WARN\",\"message\":\"lines of the log could not be written\",\"count\":{count}}}\n"
+                )
+            },
+        }
+    }
 }
 
 fn parse(filter: &str) -> Result<EnvFilter, LogError> {

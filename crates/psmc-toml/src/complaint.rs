@@ -70,20 +70,39 @@ impl Complaint {
         let Some(place) = &self.place else {
             return title.element(help);
         };
-        let mut snippet =
-            Snippet::source(source.shown()).path(source.path()).annotation(place.annotation(true));
-        if let Some(related) = &self.related {
-            snippet = snippet.annotation(related.annotation(false));
+        let (path, part) = source.part(place.span.start);
+        let mut snippet = snippet(source, path, &part).annotation(place.annotation(true, part.start));
+        let Some(related) = &self.related else {
+            return title.element(snippet).element(help);
+        };
+        let (other_path, other) = source.part(related.span.start);
+        if other == part {
+            snippet = snippet.annotation(related.annotation(false, part.start));
+            return title.element(snippet).element(help);
         }
-        title.element(snippet).element(help)
+        let elsewhere = self::snippet(source, other_path, &other);
+        title
+            .element(snippet)
+            .element(elsewhere.annotation(related.annotation(false, other.start)))
+            .element(help)
     }
 }
 
 impl Mark {
-    fn annotation(&self, primary: bool) -> annotate_snippets::Annotation<'_> {
+    /// The mark in a text that begins at `start`.
+    fn annotation(&self, primary: bool, start: usize) -> annotate_snippets::Annotation<'_> {
         let kind = if primary { AnnotationKind::Primary } else { AnnotationKind::Context };
-        kind.span(self.span.clone()).label(self.label.as_deref())
+        kind.span(self.span.start - start..self.span.end - start).label(self.label.as_deref())
     }
+}
+
+/// A part of the source, as it may be shown.
+fn snippet<'a>(
+    source: &'a Source,
+    path: &'a str,
+    part: &Range<usize>,
+) -> Snippet<'a, annotate_snippets::Annotation<'a>> {
+    Snippet::source(&source.shown()[part.clone()]).path(path)
 }
 
 /// A file that cannot be used, with everything that is wrong with it.

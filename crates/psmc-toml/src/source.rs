@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -32,11 +33,13 @@ pub struct Dialect {
     pub list: &'static str,
 }
 
-/// A file's path and text.
+/// A file's path and text, and those of files that were appended to it.
 #[derive(Clone)]
 pub struct Source {
     dialect: &'static Dialect,
     path: String,
+    /// Where the texts of other files begin, and their paths.
+    parts: Vec<(usize, String)>,
     directory: PathBuf,
     text: String,
     shown: String,
@@ -49,6 +52,7 @@ impl Source {
         Self {
             dialect,
             path: path.display().to_string(),
+            parts: Vec::new(),
             directory: path.parent().unwrap_or(Path::new("")).to_owned(),
             text: text.to_owned(),
             shown: dialect.secret_key.map_or_else(|| text.to_owned(), |key| without_secrets(text, key)),
@@ -79,6 +83,39 @@ impl Source {
             refuse(reason, "save it in the encoding UTF-8; if it is not a text at all, check the path")
         })?;
         Ok(Self { open_to_others: mode & 0o077 != 0, ..Self::new(dialect, path, &text) })
+    }
+
+    /// Reads what another file says as if it stood at the end of this one. It must be TOML by itself.
+    pub fn append(&mut self, other: &Self) {
+        for text in [&mut self.text, &mut self.shown] {
+            text.push('\n');
+        }
+        self.parts.push((self.text.len(), other.path.clone()));
+        self.text.push_str(&other.text);
+        self.shown.push_str(&other.shown);
+    }
+
+    /// Has `look` look at the text before it is checked.
+    ///
+    /// # Errors
+    /// If the text is no TOML.
+    pub fn look<T>(&self, look: impl FnOnce(&DeTable<'_>) -> T) -> Result<T, ConfigError> {
+        let (root, errors) = DeTable::parse_recoverable(self.text());
+        if errors.is_empty() {
+            Ok(look(root.get_ref()))
+        } else {
+            Err(ConfigError::new(self.clone(), syntax::complaints(self, &errors)))
+        }
+    }
+
+    /// The file that a place of the text is in: its path, and where its text begins and ends.
+    pub(crate) fn part(&self, place: usize) -> (&str, Range<usize>) {
+        let next = self.parts.partition_point(|(start, _)| *start <= place);
+        let end = self.parts.get(next).map_or(self.text.len(), |(start, _)| start - 1);
+        match next.checked_sub(1).and_then(|at| self.parts.get(at)) {
+            Some((start, path)) => (path, *start..end),
+            None => (&self.path, 0..end),
+        }
     }
 
     /// Parses the text, and has `read` make something of it. All complaints go to `out`; `read` may return `None` only

@@ -99,7 +99,7 @@ fn files_that_are_no_configuration() {
     let desk = Desk::new();
     desk.put("empty.toml", "", 0o600);
     desk.put("latin1.toml", b"[site]\nname = \"caf\xe9\"\n", 0o600);
-    desk.put("large.toml", vec![b'#'; (1 << 20) + 1], 0o600);
+    desk.put("large.toml", vec![b'#'; (16 << 20) + 1], 0o600);
     fs::create_dir(desk.0.path().join("folder.toml")).unwrap();
     for name in ["absent.toml", "empty.toml", "folder.toml", "large.toml", "latin1.toml"] {
         assert_snapshot("file", name, &desk.complaints(name));

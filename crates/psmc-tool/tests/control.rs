@@ -9,7 +9,7 @@ use std::process::Output;
 use psmcd::api::{
     Batches, Carrier, ClassStatus, ControlStatus, PathEcn, PathSpec, PathState, PathStatus, PeerPaths,
     PeerReport, PeerRoutes, PeerState, PeerStatus, RateLimit, RegisterSpec, Request, Response, RouteSpec,
-    RouteStatus, RoutesStatus, Server, SiteStatus, Status, WaitFor, WantedState,
+    RouteStatus, RoutesStatus, Server, SiteStatus, Status, WaitFor, WaitingPath, WantedState,
 };
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -56,6 +56,9 @@ fn path(name: &str) -> PathStatus {
         name: name.to_owned(),
         id: 1,
         state: PathState::Probing,
+        since_s: 12.3,
+        why: Some("no answer by UDP from 203.0.113.5:5115 for 12 s".to_owned()),
+        added: false,
         local: None,
         remote: Some("203.0.113.5:5115".to_owned()),
         relays: Vec::new(),
@@ -85,6 +88,9 @@ fn path(name: &str) -> PathStatus {
 fn busy_path() -> PathStatus {
     PathStatus {
         state: PathState::Active,
+        since_s: 0.0,
+        why: None,
+        added: false,
         local: Some("192.168.1.7:5115".to_owned()),
         interface: Some("wlan0".to_owned()),
         max_rate_mbps: Some(20.0),
@@ -137,6 +143,8 @@ fn peer() -> PeerStatus {
         reorder: BTreeMap::new(),
         repair: BTreeMap::new(),
         classes: vec![class("best-effort", 888_000, 3), class("voice", 2_000, 0), class("background", 0, 0)],
+        heard_s: Some(0.2),
+        waiting: Vec::new(),
         paths: [busy_path(), path("lte")].map(|path| PathStatus { bottleneck: Some(0), ..path }).into(),
     }
 }
@@ -157,7 +165,13 @@ fn status() -> Status {
         reorder: BTreeMap::new(),
         repair: BTreeMap::new(),
         classes: Vec::new(),
+        heard_s: None,
         paths: Vec::new(),
+        waiting: vec![WaitingPath {
+            name: Some("dsl".to_owned()),
+            why: "cannot resolve `depot.example:5115`: check the name, or the resolver".to_owned(),
+            since_s: 4.0,
+        }],
         ..peer()
     };
     Status {
@@ -168,11 +182,21 @@ fn status() -> Status {
             addresses: vec!["10.77.0.2/24".to_owned(), "fd77::2/64".to_owned()],
             listen: "[::]:5115".to_owned(),
             registered: Vec::new(),
+            notices: Vec::new(),
             uptime_s: 11_520.4,
             version: "0.1.0".to_owned(),
         },
         peers: vec![peer(), down],
-        counters: BTreeMap::from([("authentication_failed".to_owned(), 3), ("unknown_label".to_owned(), 41)]),
+        counters: BTreeMap::from(
+            [
+                ("authentication_failed", 3),
+                ("control_accepted", 7),
+                ("control_unknown_key", 2),
+                ("no_route", 5),
+                ("unknown_label", 41),
+            ]
+            .map(|(name, count)| (name.to_owned(), count)),
+        ),
         batches: Batches::default(),
     }
 }

@@ -12,33 +12,45 @@ mod control;
 mod dial;
 mod farewell;
 mod fitting;
+mod forwarding;
 mod interface;
 mod links;
 mod lookup;
+mod names;
 mod network;
+mod often;
 mod paths;
 mod peers;
 mod plane;
 mod port;
 mod relays;
+mod reload;
 mod requests;
 mod routes;
 pub mod settings;
 mod status;
+mod supervisor;
 mod tunnels;
+mod twins;
 mod undelivered;
+mod unused;
+mod waiting;
+mod why;
 
 use std::io;
+use std::path::Path;
+use std::time::Duration;
 
 use psmc_net::netlink::NetlinkError;
 use psmc_net::tls::tcp::TcpError;
 use psmc_net::tun::TunError;
 use thiserror::Error;
 use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::SignalKind;
 
 use crate::api;
 use crate::config::Config;
-use control::Control;
+use control::{Control, signals};
 pub use tunnels::PortError;
 
 /// Why the daemon could not start, or ended.
@@ -83,18 +95,45 @@ pub enum DaemonError {
     PlaneDied,
 }
 
-/// Runs a site until SIGTERM or SIGINT. Leaves no interface, route or socket behind.
+/// How long a site may take to end in order. Those who wait for it, people and packet managers, expect it within two seconds.
+const END_TIME: Duration = Duration::from_millis(1800);
+
+/// Runs a site until SIGTERM or SIGINT; on SIGHUP it reads `file` again. Leaves no interface, route or socket behind.
 ///
 /// # Errors
 /// [`DaemonError`] if something that the site can't do without is missing.
-pub fn run(config: Config) -> Result<(), DaemonError> {
-    runtime()?.block_on(async {
-        let mut control = Control::start(config).await?;
-        let outcome = control.run().await;
-        // However it ends: rules outlive the interface that they lead into.
-        control.stop_steering().await;
-        outcome
-    })
+pub fn run(config: Config, file: &Path) -> Result<(), DaemonError> {
+    let runtime = runtime()?;
+    let ran = runtime.block_on(async {
+        tokio::select! {
+            ran = serve(config, file) => ran,
+            overdue = overdue() => overdue,
+        }
+    });
+    // A resolver that somebody waits for may take half a minute more.
+    runtime.shutdown_background();
+    ran
+}
+
+async fn serve(config: Config, file: &Path) -> Result<(), DaemonError> {
+    let mut control = Control::start(config, file.to_owned()).await?;
+    let outcome = control.run().await;
+    // However it ends: rules outlive the interface that they lead into.
+    control.stop_steering().await;
+    outcome
+}
+
+/// Returns when the site was told to end, and has not done so in time: what it waits for is not worth waiting for any more.
+async fn overdue() -> Result<(), DaemonError> {
+    let (mut terminate, mut interrupt) =
+        (signals(SignalKind::terminate())?, signals(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tokio::time::sleep(END_TIME).await;
+    tracing::warn!("something does not let the site end in order; it ends as it is");
+    Ok(())
 }
 
 /// A runtime on the calling thread.

@@ -58,9 +58,9 @@ pub fn main() -> ExitCode {
 /// # Errors
 /// [`ProgramError`].
 pub fn run(arguments: &Arguments) -> Result<(), ProgramError> {
-    logging::init(arguments.log_format, arguments.log.as_deref())?;
+    let _log = logging::init(arguments.log_format, arguments.log.as_deref())?;
     let config = Config::load(&arguments.config)?;
-    Ok(daemon::run(config)?)
+    Ok(daemon::run(config, &arguments.config)?)
 }
 
 impl ProgramError {

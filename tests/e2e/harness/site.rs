@@ -49,11 +49,57 @@ impl Site {
 
     /// Starts the daemon.
     pub(crate) fn start(&mut self) {
-        let log = OpenOptions::new().create(true).append(true).open(self.file("log")).unwrap();
+        self.start_with_environment(&[]);
+    }
+
+    /// Starts the daemon, for which these variables are set.
+    pub(crate) fn start_with_environment(&mut self, variables: &[(&str, &str)]) {
         let level = std::env::var("PSMC_TEST_LOG").unwrap_or_else(|_| "info".to_owned());
         let mut command = self.psmcd();
-        command.args(["--log", &level]).stdin(Stdio::null()).stdout(Stdio::null());
-        self.daemon = Some(self.namespace.spawn(command.stderr(log)).unwrap());
+        command.args(["--log", &level]).envs(variables.iter().copied());
+        self.spawn(command, self.log_file());
+    }
+
+    /// Starts the daemon, which logs all that it can to `stderr`.
+    pub(crate) fn start_logging_to(&mut self, stderr: Stdio) {
+        let mut command = self.psmcd();
+        command.args(["--log", "debug"]);
+        self.spawn(command, stderr);
+    }
+
+    /// Starts the daemon, which may have no more files open than that.
+    pub(crate) fn start_with_open_files(&mut self, limit: usize) {
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={limit}")).arg(program("psmcd")).arg("--config").arg(self.file("toml"));
+        self.spawn(command, self.log_file());
+    }
+
+    fn log_file(&self) -> Stdio {
+        OpenOptions::new().create(true).append(true).open(self.file("log")).unwrap().into()
+    }
+
+    fn spawn(&mut self, mut command: Command, stderr: Stdio) {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+        self.daemon = Some(self.namespace.spawn(&mut command).unwrap());
+    }
+
+    /// Starts the daemon, for which this is the only name server.
+    pub(crate) fn start_with_name_server(&mut self, address: &str) {
+        let resolv_conf = self.file("resolv.conf");
+        fs::write(&resolv_conf, format!("nameserver {address}\n")).unwrap();
+        let mut command = Command::new("unshare");
+        let script = "mount --bind \"$1\" /etc/resolv.conf && exec \"$2\" --config \"$3\"";
+        command
+            .args(["-m", "sh", "-c", script, "sh"])
+            .arg(resolv_conf)
+            .arg(program("psmcd"))
+            .arg(self.file("toml"));
+        self.spawn(command, self.log_file());
+    }
+
+    /// Sends the daemon a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(pid(self.daemon.as_ref().expect("a daemon runs")), signal).unwrap();
     }
 
     /// The command that starts the daemon.

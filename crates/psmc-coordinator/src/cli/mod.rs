@@ -61,7 +61,7 @@ pub fn main() -> ExitCode {
 
 fn run(args: Args) -> Result<(), CliError> {
     if let Some(file) = args.config {
-        logging::init(LogFormat::Text, args.log.as_deref())?;
+        let _log = logging::init(LogFormat::Text, args.log.as_deref())?;
         return Ok(daemon::run(Config::load(&file)?, &file)?);
     }
     let Some(command) = args.command else {

@@ -75,6 +75,19 @@ impl ClassQueue {
         self.turns.join(index, params.turn(), &mut self.flows);
     }
 
+    /// Takes all packets, those of each flow in their order.
+    pub(super) fn take_all(&mut self, store: &mut Store) -> Vec<Queued> {
+        let flows = (0..QUEUES).take(self.flows.len());
+        flows
+            .flat_map(|flow| std::iter::from_fn(|| self.take_head(flow, store)).collect::<Vec<_>>())
+            .collect()
+    }
+
+    /// Counts on from these.
+    pub(super) fn go_on_counting(&mut self, counters: QueueCounters) {
+        self.counters = counters;
+    }
+
     /// Takes the packet whose turn it is; what its flow has too much of goes to `pool`.
     pub(super) fn pop(
         &mut self,

@@ -27,6 +27,8 @@ pub(super) struct ClassQueues {
     classes: Vec<Class>,
     /// Their numbers, the one with the highest priority first.
     order: Vec<usize>,
+    /// Bytes of a share of one.
+    quantum: i32,
     store: Store,
     params: Params,
 }
@@ -45,18 +47,26 @@ impl ClassQueues {
     /// No packets yet; they may have up to `mtu` bytes.
     pub(super) fn new(configs: &[ClassConfig], mtu: u16) -> Self {
         let quantum = i32::from(mtu.max(1));
-        let class = |(number, config): (u16, &ClassConfig)| {
-            let share = quantum * i32::from(config.weight);
-            Class { name: config.name.clone(), queue: ClassQueue::new(number), share, deficit: share }
-        };
-        let mut order: Vec<_> = (0..configs.len()).collect();
-        order.sort_by_key(|&number| configs[number].priority);
-        Self {
-            classes: (0..).zip(configs).map(class).collect(),
-            order,
-            store: Store::default(),
-            params: Params::new(mtu),
+        let (classes, order) = classes_of(configs, quantum);
+        Self { classes, order, quantum, store: Store::default(), params: Params::new(mtu) }
+    }
+
+    /// Has other classes, and gives what waits in those before, in the order in which it came.
+    pub(super) fn replace(&mut self, configs: &[ClassConfig]) -> Vec<Queued> {
+        let mut waiting = Vec::new();
+        for class in &mut self.classes {
+            waiting.extend(class.queue.take_all(&mut self.store));
         }
+        waiting.sort_by_key(|packet| packet.queued_at);
+        let before = std::mem::take(&mut self.classes);
+        (self.classes, self.order) = classes_of(configs, self.quantum);
+        self.store = Store::default();
+        for class in &mut self.classes {
+            if let Some(same) = before.iter().find(|other| other.name == class.name) {
+                class.queue.go_on_counting(same.queue.counters());
+            }
+        }
+        waiting
     }
 
     /// What CoDel judges by.
@@ -145,4 +155,15 @@ impl ClassQueues {
             }
         }
     }
+}
+
+/// Empty classes by their numbers, and the numbers in the order of priority.
+fn classes_of(configs: &[ClassConfig], quantum: i32) -> (Vec<Class>, Vec<usize>) {
+    let class = |(number, config): (u16, &ClassConfig)| {
+        let share = quantum * i32::from(config.weight);
+        Class { name: config.name.clone(), queue: ClassQueue::new(number), share, deficit: share }
+    };
+    let mut order: Vec<_> = (0..configs.len()).collect();
+    order.sort_by_key(|&number| configs[number].priority);
+    ((0..).zip(configs).map(class).collect(), order)
 }

@@ -1,6 +1,7 @@
 mod classes;
 mod conservation;
 mod delay;
+mod reconfigure;
 mod turns;
 
 use super::*;

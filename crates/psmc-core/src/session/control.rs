@@ -12,6 +12,13 @@ const MIN_BACKOFF: Duration = Duration::from_millis(100);
 /// The longest wait after a failed dial: a peer that is back shall be reached within two seconds.
 const MAX_BACKOFF: Duration = Duration::from_secs(1);
 
+/// The longest wait while the peer was connected a moment ago: one that is started again shall be reached before what waits for it
+/// is stale.
+const EAGER_BACKOFF: Duration = Duration::from_millis(250);
+
+/// How long that moment lasts: a restart of its machine.
+const EAGER_TIME: Duration = Duration::from_secs(60);
+
 /// How long a site that was dialled leaves it to the other one to dial again.
 const COURTESY: Duration = Duration::from_millis(250);
 
@@ -65,6 +72,8 @@ pub(crate) struct Control {
     dialing: bool,
     dial_at: Option<Instant>,
     backoff: Duration,
+    /// When a connection that had lasted was lost.
+    lost_at: Option<Instant>,
     /// Labels of connections that ended before there were keys for them.
     void_labels: Vec<Label>,
 }
@@ -90,14 +99,15 @@ impl Control {
     pub(crate) fn on_dial_failed(&mut self, now: Instant) {
         self.dialing = false;
         if self.current.is_none_or(|(_, role, _)| role == Role::Dialer) {
-            self.dial_at = Some(now + self.back_off());
+            self.dial_at = Some(now + self.back_off(now));
         }
     }
 
     /// How long to wait before the next dial; longer each time.
-    fn back_off(&mut self) -> Duration {
-        let wait = self.backoff;
-        self.backoff = (wait * 2).min(MAX_BACKOFF);
+    fn back_off(&mut self, now: Instant) -> Duration {
+        let is_eager = self.lost_at.is_some_and(|at| now < at + EAGER_TIME);
+        let wait = self.backoff.min(if is_eager { EAGER_BACKOFF } else { MAX_BACKOFF });
+        self.backoff = (self.backoff * 2).min(MAX_BACKOFF);
         wait
     }
 
@@ -105,6 +115,16 @@ impl Control {
     pub(crate) fn want(&mut self, now: Instant) {
         if self.can_dial && !self.dialing {
             self.dial_at = Some(self.dial_at.map_or(now, |at| at.min(now)));
+        }
+    }
+
+    /// Knows where to dial, or does not any more. A connection that there is stays.
+    pub(crate) fn set_can_dial(&mut self, can_dial: bool, now: Instant) {
+        self.can_dial = can_dial;
+        if !can_dial {
+            self.dial_at = None;
+        } else if self.current.is_none() {
+            self.want(now);
         }
     }
 
@@ -179,9 +199,10 @@ impl Control {
             Some((_, Role::Acceptor, _)) => COURTESY,
             Some((.., since)) if since + STABLE_TIME <= now => {
                 self.backoff = MIN_BACKOFF;
+                self.lost_at = Some(now);
                 Duration::ZERO
             }
-            Some(_) | None => self.back_off(),
+            Some(_) | None => self.back_off(now),
         };
         self.dial_at = Some(self.dial_at.map_or(now + wait, |at| at.min(now + wait)));
     }
@@ -338,6 +359,29 @@ mod tests {
         assert_eq!(wait_after(Duration::ZERO, 2), 2 * MIN_BACKOFF);
         assert_eq!(wait_after(STABLE_TIME, 3), Duration::ZERO);
         assert_eq!(wait_after(Duration::ZERO, 4), MIN_BACKOFF);
+    }
+
+    #[test]
+    fn a_peer_that_was_there_a_moment_ago_is_dialled_more_often() {
+        let start = Instant::now();
+        let mut control = Control::new(true, true, start);
+        connect(&mut control, 1, Role::Dialer, start);
+        establish(&mut control, 1, start);
+        let lost = start + STABLE_TIME;
+        control.on_disconnected(ConnectionId(1), lost);
+        let mut now = lost;
+        let mut longest = Duration::ZERO;
+        while now < lost + EAGER_TIME {
+            assert!(control.take_dial(now));
+            control.on_dial_failed(now);
+            let next = control.next_timeout().expect("it is dialled again");
+            longest = longest.max(next - now);
+            now = next;
+        }
+        assert_eq!(longest, EAGER_BACKOFF);
+        assert!(control.take_dial(now));
+        control.on_dial_failed(now);
+        assert_eq!(control.next_timeout(), Some(now + MAX_BACKOFF), "by then it is gone for longer");
     }
 
     #[test]

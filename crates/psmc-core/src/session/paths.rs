@@ -312,6 +312,7 @@ impl Session {
         if state == before {
             return;
         }
+        self.paths[index].state_since = now;
         shared.events.push_back(Event::PathChanged { peer: self.peer, path: id, state });
         self.replan();
         if state == PathState::Active {

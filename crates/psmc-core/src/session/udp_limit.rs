@@ -28,6 +28,11 @@ impl UdpLimit {
         Self { own: own.filter(|&rate| rate > 0), ..Self::default() }
     }
 
+    /// This site is configured otherwise.
+    pub(super) fn set_own(&mut self, own: Option<u64>) {
+        self.own = own.filter(|&rate| rate > 0);
+    }
+
     /// The peer has told its limit, or is another one and has told none yet.
     pub(super) fn set_peers(&mut self, rate: Option<u64>) {
         self.peers = rate;

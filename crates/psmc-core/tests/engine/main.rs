@@ -12,6 +12,7 @@ mod mtu;
 mod paths;
 mod queueing;
 mod random_operations;
+mod reconfigure;
 mod relays;
 mod repair;
 mod schedulers;

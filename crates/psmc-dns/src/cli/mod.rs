@@ -82,7 +82,7 @@ fn run(command: Command) -> Result<(), CliError> {
             Ok(())
         }
         Command::Serve { file, log } => {
-            logging::init(LogFormat::Text, log.as_deref())?;
+            let _log = logging::init(LogFormat::Text, log.as_deref())?;
             Ok(daemon::run(Config::load(&file)?, &file)?)
         }
         Command::Status(asked) => Ok(asked.show("psmc-dns", Path::new(RUN_DIR), describe)?),

@@ -57,7 +57,7 @@ fn run(args: &Args) -> Result<(), CliError> {
             Ok(asked.show("psmc-guard", Path::new(RUN_DIR), status::describe)?)
         }
         (None, Some(file)) => {
-            logging::init(LogFormat::Text, args.log.as_deref())?;
+            let _log = logging::init(LogFormat::Text, args.log.as_deref())?;
             Ok(guard::run(Config::load(file)?, file)?)
         }
         (None, None) => Err(CliError::NoConfig),

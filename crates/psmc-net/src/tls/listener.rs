@@ -2,18 +2,19 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
-use tracing::{debug, error, warn};
+use tracing::{debug, error, info, warn};
 
 use super::half_open::HalfOpen;
+use super::strangers::Strangers;
 use super::tcp;
 use super::{Acceptor, Secured, TlsError};
 
@@ -34,6 +35,20 @@ pub struct Counters {
     pub overflowed: AtomicU64,
     /// Connections that the system could not hand out, for instance for want of file descriptors.
     pub accept_errors: AtomicU64,
+    /// When that was last said.
+    complained_at: Mutex<Option<Instant>>,
+}
+
+impl Counters {
+    /// Whether it is time to say once more that there are such connections.
+    fn may_complain(&self, now: Instant) -> bool {
+        let mut at = self.complained_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let may = at.is_none_or(|at| at + COMPLAINTS <= now);
+        if may {
+            *at = Some(now);
+        }
+        may
+    }
 }
 
 /// An accept loop: takes TCP connections, shakes hands, and hands over those that succeed.
@@ -44,6 +59,7 @@ pub struct Listener {
     counters: Arc<Counters>,
     handshakes: JoinSet<Outcome>,
     half_open: HalfOpen<AbortHandle>,
+    strangers: Strangers,
 }
 
 type Outcome = (Result<Secured, TlsError>, SocketAddr);
@@ -67,6 +83,7 @@ impl Listener {
             counters: counters.clone(),
             handshakes: JoinSet::new(),
             half_open: HalfOpen::new(),
+            strangers: Strangers::default(),
         };
         loop {
             // In this order: what is over makes room for what comes.
@@ -122,8 +139,14 @@ impl Listener {
         }
     }
 
-    /// Strangers can cause any number of these, hence the low level of the record.
-    fn count_failure(&self, error: &TlsError, from: SocketAddr) {
+    /// Strangers can cause any number of these, hence the low level of the record; a key is spoken of now and then.
+    fn count_failure(&mut self, error: &TlsError, from: SocketAddr) {
+        if let TlsError::UnknownKey { key } = error
+            && let Some(times) = self.strangers.note(*key, Instant::now())
+        {
+            let address = from.ip();
+            info!(%address, %key, times, "a site with an unknown key is refused: to let it in, add a [[peer]] with this public_key");
+        }
         increment(match error {
             TlsError::UnknownKey { .. } => &self.counters.refused_unknown_key,
             TlsError::TimedOut => &self.counters.timed_out,
@@ -150,7 +173,9 @@ async fn accept(listener: &TcpListener, counters: &Counters) -> (TcpStream, Sock
             Err(error) => {
                 increment(&counters.accept_errors);
                 if !concerns_one_connection(&error) {
-                    warn!(%error, "cannot accept control connections: are there file descriptors left (ulimit -n)?");
+                    if counters.may_complain(Instant::now()) {
+                        warn!(%error, "no control connections are accepted for now: are there file descriptors left (ulimit -n)?");
+                    }
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -169,3 +194,6 @@ fn increment(counter: &AtomicU64) {
 
 /// How long the loop rests after an error that would come again at once: a shortage lasts until a connection ends.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How often it is said that there is such a shortage.
+const COMPLAINTS: Duration = Duration::from_secs(60);

@@ -10,6 +10,7 @@ mod error;
 mod half_open;
 mod listener;
 mod raw_key;
+mod strangers;
 pub mod tcp;
 mod trust;
 

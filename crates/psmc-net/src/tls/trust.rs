@@ -44,6 +44,14 @@ impl AllowedKeys {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Allowed::These(keys);
     }
 
+    /// Lets one more key in.
+    pub fn add(&self, key: PublicKey) {
+        // A set that was poisoned has all its keys still.
+        if let Allowed::These(keys) = &mut *self.0.write().unwrap_or_else(PoisonError::into_inner) {
+            keys.insert(key);
+        }
+    }
+
     /// Whether `key` is in the set.
     #[must_use]
     pub fn contains(&self, key: &PublicKey) -> bool {

@@ -57,7 +57,7 @@ fn run(args: &Args) -> Result<(), CliError> {
             Ok(asked.show("psmc-relay", Path::new(RELAY_RUN_DIR), status::describe)?)
         }
         (None, Some(file)) => {
-            logging::init(LogFormat::Text, args.log.as_deref())?;
+            let _log = logging::init(LogFormat::Text, args.log.as_deref())?;
             Ok(relay::run(&Config::load(file)?, file)?)
         }
         (None, None) => Err(CliError::NoConfig),

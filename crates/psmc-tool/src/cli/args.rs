@@ -82,6 +82,12 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Have a running daemon read its configuration again
+    ///
+    /// What has changed is applied without losing a packet: peers and their keys, networks, paths, weights, relays, classes. What
+    /// needs a restart is named, and so is what was changed by hand while the daemon ran: that stays. A file that is wrong
+    /// changes nothing; then the exit status is 1.
+    Reload,
     /// List, add, remove or change the paths of a running daemon
     ///
     /// Changes last until the daemon ends; write them into its configuration to keep them.

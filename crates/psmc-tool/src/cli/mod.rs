@@ -11,6 +11,7 @@ mod path;
 mod peer;
 mod programs;
 mod register;
+mod reload;
 mod routes;
 mod select;
 mod status;
@@ -83,6 +84,7 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Pubkey => keys::pubkey(),
         Command::Grant(args) => grant::run(&args),
         Command::Status { json } => status::run(&mut connect(&psmc.target)?, json),
+        Command::Reload => reload::run(&mut connect(&psmc.target)?),
         Command::Path { command } => path(&mut connect(&psmc.target)?, command),
         Command::Peer { command } => peer::run(&mut connect(&psmc.target)?, command),
         Command::Routes(args) => routes::run(&mut connect(&psmc.target)?, args),

@@ -12,7 +12,9 @@ pub(super) fn list(client: &mut Client, peer: Option<Name>, json: bool) -> Resul
 }
 
 fn text(peers: &[PeerPaths]) -> String {
-    let peers = peers.iter().map(|peer| format!("peer {}\n{}", peer.peer, table::paths(&peer.paths)));
+    let peers = peers.iter().map(|peer| {
+        format!("peer {}\n{}{}", peer.peer, table::paths(&peer.paths), table::reasons(&peer.paths))
+    });
     peers.collect::<Vec<_>>().join("\n")
 }
 
@@ -28,7 +30,10 @@ pub(super) fn add(client: &mut Client, args: PathAddArgs) -> Result<(), CliError
         mtu: args.mtu.map(|mtu| mtu.get()),
         congestion: args.congestion.map(|congestion| congestion.to_string()),
     };
-    Ok(client.order(&Request::PathAdd { peer: args.peer.to_string(), path })?)
+    if let Some(note) = client.order_noted(&Request::PathAdd { peer: args.peer.to_string(), path })? {
+        output::warn(&note);
+    }
+    Ok(())
 }
 
 pub(super) fn remove(client: &mut Client, peer: Name, path: Name) -> Result<(), CliError> {

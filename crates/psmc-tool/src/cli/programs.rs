@@ -45,7 +45,7 @@ pub(super) fn run(program: Program, args: &Arguments) -> Result<(), CliError> {
     if program == Program::Daemon {
         return Ok(psmcd::program::run(args)?);
     }
-    logging::init(args.log_format, args.log.as_deref())?;
+    let _log = logging::init(args.log_format, args.log.as_deref())?;
     match program {
         Program::Daemon => Ok(()),
         Program::Relay => {

@@ -26,9 +26,55 @@ fn write_status(status: &Status, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_peer(peer, out)?;
     }
     write_batches(&status.batches, out)?;
-    match counts(&status.counters) {
-        Some(counts) => writeln!(out, "\nrefused datagrams: {counts}"),
-        None => Ok(()),
+    write_counters(&status.counters, out)
+}
+
+/// What the site as a whole has counted, each kind in a line of its own: an accepted connection is no refused datagram.
+fn write_counters(counters: &BTreeMap<String, u64>, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut kinds: BTreeMap<Kind, BTreeMap<String, u64>> = BTreeMap::new();
+    for (name, count) in counters {
+        let (kind, name) = Kind::of(name);
+        kinds.entry(kind).or_default().insert(name.to_owned(), *count);
+    }
+    let lines: Vec<_> = kinds.iter().filter_map(|(kind, counters)| Some((kind, counts(counters)?))).collect();
+    if !lines.is_empty() {
+        writeln!(out)?;
+    }
+    lines.iter().try_for_each(|(kind, counts)| writeln!(out, "{}: {counts}", kind.title()))
+}
+
+/// What a counter of the site counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Connections,
+    Nobodys,
+    Refused,
+    Dropped,
+}
+
+impl Kind {
+    /// That of the counter of this name, and what it is called among its like.
+    fn of(name: &str) -> (Self, &str) {
+        match name.strip_prefix("control_") {
+            Some(name) => (Self::Connections, name),
+            None => match name {
+                "no_route" => (Self::Nobodys, "for no peer"),
+                "bad_packet" => (Self::Nobodys, "of no known form"),
+                "tun_drops" => (Self::Dropped, "by the interface"),
+                "send_drops" => (Self::Dropped, "by the network"),
+                "log_lines_lost" => (Self::Dropped, "lines of the log"),
+                name => (Self::Refused, name),
+            },
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Connections => "control connections",
+            Self::Nobodys => "packets left aside",
+            Self::Refused => "refused datagrams",
+            Self::Dropped => "dropped",
+        }
     }
 }
 
@@ -46,6 +92,9 @@ fn write_site(site: &SiteStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(out, "  public key   {}", site.public_key)?;
     writeln!(out, "  interface    {}: {}", site.interface, site.addresses.join(", "))?;
     writeln!(out, "  listens on   {}", site.listen)?;
+    for notice in &site.notices {
+        writeln!(out, "  attention    {notice}")?;
+    }
     for relay in &site.registered {
         writeln!(out, "  gateway at   {}", register::summary(relay))?;
     }
@@ -83,9 +132,12 @@ fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     write_bottlenecks(&peer.paths, out)?;
     write_marks(&peer.paths, out)?;
     out.write_str(&table::paths(&peer.paths))?;
-    for path in &peer.paths {
-        if let Some(error) = &path.relay_error {
-            writeln!(out, "  path {}: {error}", path.name)?;
+    out.write_str(&table::reasons(&peer.paths))?;
+    for path in &peer.waiting {
+        let since = age(path.since_s);
+        match &path.name {
+            Some(name) => writeln!(out, "  path {name}: cannot be opened for {since}: {}", path.why)?,
+            None => writeln!(out, "  no paths yet for {since}: {}", path.why)?,
         }
     }
     Ok(())
@@ -145,11 +197,12 @@ fn write_class(class: &ClassStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result
     writeln!(out)
 }
 
-fn headline(peer: &PeerStatus) -> &'static str {
-    match peer.state {
-        PeerState::Connected => "connected",
-        PeerState::Connecting => "connecting …",
-        PeerState::Down => "down",
+fn headline(peer: &PeerStatus) -> String {
+    match (peer.state, peer.heard_s) {
+        (PeerState::Connected, _) => "connected".to_owned(),
+        (PeerState::Connecting, _) => "connecting …".to_owned(),
+        (PeerState::Down, Some(heard)) => format!("down, nothing heard for {}", age(heard)),
+        (PeerState::Down, None) => "down".to_owned(),
     }
 }
 

@@ -28,6 +28,17 @@ pub(super) fn paths(paths: &[PathStatus]) -> String {
     format!("{}\n", table.trim_fmt())
 }
 
+/// Why paths carry no data, one in a line, where that can be said.
+pub(super) fn reasons(paths: &[PathStatus]) -> String {
+    let line = |path: &PathStatus| {
+        let why = path.why.as_ref().or(path.relay_error.as_ref())?;
+        Some(format!("  path {}: {} ({why})\n", path.name, path.state))
+    };
+    let added = paths.iter().filter(|path| path.added).map(|path| path.name.as_str()).collect::<Vec<_>>();
+    let added = (!added.is_empty()).then(|| format!("  added while psmcd runs: {}\n", added.join(", ")));
+    paths.iter().filter_map(line).chain(added).collect()
+}
+
 fn row(path: &PathStatus) -> [String; HEADER.len()] {
     let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     [

@@ -18,6 +18,12 @@ pub enum DemoError {
     /// The hosts or the links between them could not be made or changed.
     #[error(transparent)]
     Network(#[from] NetnsError),
+    /// No TUN device can be made, so there would be no tunnel.
+    #[error(
+        "cannot open /dev/net/tun, and without it there is no tunnel: if it is there, run this as root, or let everybody use it, as \
+         most systems do (`sudo chmod 666 /dev/net/tun`); if it is not, `sudo modprobe tun`"
+    )]
+    NoTun(#[source] io::Error),
     /// There is no runtime.
     #[error("cannot start")]
     Runtime(#[source] io::Error),

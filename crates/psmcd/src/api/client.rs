@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::frame::{self, FrameError};
+use super::frame::{self, FrameError, MAX_LINE};
 use super::{Request, Response};
 use crate::config::{Name, RUN_DIR, SocketPath};
 
@@ -99,7 +99,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::Refused`] if the daemon answers with [`Response::Error`].
     pub fn ask(&mut self, request: &Request) -> Result<Response, ClientError> {
-        let line = frame::encode(request).map_err(ClientError::Frame)?;
+        let line = frame::encode(request, MAX_LINE).map_err(ClientError::Frame)?;
         let limit = Some(TIMEOUT + request.patience());
         self.stream.get_ref().set_read_timeout(limit).map_err(|error| ClientError::Frame(error.into()))?;
         // A daemon that turns a client away closes without reading: what it said is still there to be read.
@@ -108,11 +108,13 @@ impl Client {
         match frame::decode(&line.ok_or(ClientError::NoAnswer)?).map_err(ClientError::Frame)? {
             Response::Error { message } => Err(ClientError::Refused(message)),
             response @ (Response::Ok
+            | Response::Noted { .. }
             | Response::Status(_)
             | Response::Paths(_)
             | Response::Peer(_)
             | Response::Routes(_)
-            | Response::Registrations(_)) => Ok(response),
+            | Response::Registrations(_)
+            | Response::Reloaded(_)) => Ok(response),
         }
     }
 }

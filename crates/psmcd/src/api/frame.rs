@@ -9,8 +9,11 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 /// The version of this protocol. It changes when an older side would misunderstand a newer one; new optional fields do not.
 pub const VERSION: u32 = 1;
 
-/// Longest line in bytes, its end included. The status of a thousand paths has half of it.
+/// Longest line with a request in bytes, its end included.
 pub const MAX_LINE: usize = 1 << 20;
+
+/// Longest line with a response. The status of ten thousand peers with three paths each has a quarter of it.
+pub const MAX_RESPONSE: usize = 256 << 20;
 
 /// Why a line could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -19,8 +22,8 @@ pub enum FrameError {
     #[error("the connection failed")]
     Io(#[from] io::Error),
     /// The other side does not keep to the limit.
-    #[error("the line is longer than {MAX_LINE} bytes")]
-    TooLong,
+    #[error("the line is longer than {0} bytes")]
+    TooLong(usize),
     /// The connection ended within a line.
     #[error("the connection ended in the middle of a line")]
     Truncated,
@@ -49,12 +52,12 @@ struct Incoming {
     version: u32,
 }
 
-/// A message as a line.
-pub(super) fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
+/// A message as a line of at most `longest` bytes.
+pub(super) fn encode<T: Serialize>(message: &T, longest: usize) -> Result<Vec<u8>, FrameError> {
     let mut line =
         serde_json::to_vec(&Outgoing { version: VERSION, message }).map_err(FrameError::Malformed)?;
     line.push(b'\n');
-    if line.len() > MAX_LINE { Err(FrameError::TooLong) } else { Ok(line) }
+    if line.len() > longest { Err(FrameError::TooLong(longest)) } else { Ok(line) }
 }
 
 /// The message in a line. The version comes first: a message of another version need not make sense.
@@ -72,21 +75,21 @@ pub(super) async fn read_line<R: AsyncBufRead + Unpin>(
 ) -> Result<Option<Vec<u8>>, FrameError> {
     let mut line = Vec::new();
     reader.take(MAX_LINE as u64).read_until(b'\n', &mut line).await?;
-    complete(line)
+    complete(line, MAX_LINE)
 }
 
-/// Like [`read_line`], waiting as long as the socket's own time-out allows.
+/// Like [`read_line`] for a response, waiting as long as the socket's own time-out allows.
 pub(super) fn read_line_blocking<R: BufRead>(reader: &mut R) -> Result<Option<Vec<u8>>, FrameError> {
     let mut line = Vec::new();
-    reader.take(MAX_LINE as u64).read_until(b'\n', &mut line)?;
-    complete(line)
+    reader.take(MAX_RESPONSE as u64).read_until(b'\n', &mut line)?;
+    complete(line, MAX_RESPONSE)
 }
 
-fn complete(line: Vec<u8>) -> Result<Option<Vec<u8>>, FrameError> {
+fn complete(line: Vec<u8>, longest: usize) -> Result<Option<Vec<u8>>, FrameError> {
     match line.last() {
         None => Ok(None),
         Some(b'\n') => Ok(Some(line)),
-        Some(_) if line.len() >= MAX_LINE => Err(FrameError::TooLong),
+        Some(_) if line.len() >= longest => Err(FrameError::TooLong(longest)),
         Some(_) => Err(FrameError::Truncated),
     }
 }
@@ -99,12 +102,12 @@ mod tests {
     #[test]
     fn messages_survive_the_wire() {
         let request = Request::PathRemove { peer: "hq".to_owned(), path: "lte".to_owned() };
-        let line = encode(&request).unwrap();
+        let line = encode(&request, MAX_LINE).unwrap();
         assert_eq!(line, b"{\"version\":1,\"op\":\"path_remove\",\"peer\":\"hq\",\"path\":\"lte\"}\n");
         assert_eq!(decode::<Request>(&line).unwrap(), request);
 
         for response in [Response::Ok, Response::error("no"), Response::Paths(Vec::new())] {
-            assert_eq!(decode::<Response>(&encode(&response).unwrap()).unwrap(), response);
+            assert_eq!(decode::<Response>(&encode(&response, MAX_RESPONSE).unwrap()).unwrap(), response);
         }
     }
 
@@ -116,12 +119,16 @@ mod tests {
         assert!(matches!(decode::<Request>(b"\n"), Err(FrameError::Malformed(_))));
     }
 
-    #[test]
-    fn lines_are_bounded_and_whole() {
+    #[tokio::test]
+    async fn lines_are_bounded_and_whole() {
         let read = |mut bytes: &[u8]| read_line_blocking(&mut bytes);
+        let long = vec![b'x'; MAX_LINE + 5];
+        assert!(matches!(read_line(&mut long.as_slice()).await, Err(FrameError::TooLong(MAX_LINE))));
+        let long = Response::error(String::from_utf8(long).unwrap());
+        assert!(matches!(encode(&long, MAX_LINE), Err(FrameError::TooLong(MAX_LINE))));
+        assert!(encode(&long, MAX_RESPONSE).is_ok());
         assert!(matches!(read(b""), Ok(None)));
         assert!(matches!(read(b"a\nb"), Ok(Some(line)) if line == b"a\n"));
         assert!(matches!(read(b"a"), Err(FrameError::Truncated)));
-        assert!(matches!(read(&vec![b'x'; MAX_LINE + 5]), Err(FrameError::TooLong)));
     }
 }

@@ -1,6 +1,6 @@
 //! The local control socket: what `psmc` asks of `psmcd`, and what it answers.
 //!
-//! Both sides write JSON, one object in a line of at most [`MAX_LINE`] bytes, over a Unix stream socket. Each request has one
+//! Both sides write JSON, one object in a line of at most [`MAX_LINE`] bytes, or [`MAX_RESPONSE`], over a Unix stream socket. Each request has one
 //! response, in order. Every line carries the [`VERSION`] of this protocol:
 //!
 //! ```json
@@ -19,13 +19,13 @@ mod server;
 mod status;
 
 pub use client::{Client, ClientError, RouteSet};
-pub use frame::{FrameError, MAX_LINE, VERSION};
-pub use request::{MAX_WAIT, PathSpec, RateLimit, Request, Response, WantedState};
+pub use frame::{FrameError, MAX_LINE, MAX_RESPONSE, VERSION};
+pub use request::{MAX_WAIT, PathSpec, RateLimit, ReloadReport, Request, Response, WantedState};
 pub use routes::{
     Carrier, PeerReport, PeerRoutes, RegisterSpec, RouteSpec, RouteStatus, RoutesStatus, WaitFor,
 };
 pub use server::{BindError, Call, MAX_CLIENTS, Server};
 pub use status::{
     Batches, Calls, ClassStatus, ControlStatus, PathEcn, PathState, PathStatus, PeerPaths, PeerState,
-    PeerStatus, RegistrationStatus, SiteStatus, Status,
+    PeerStatus, RegistrationStatus, SiteStatus, Status, WaitingPath,
 };

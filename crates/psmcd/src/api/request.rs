@@ -21,7 +21,7 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         peer: Option<String>,
     },
-    /// Adds a path, until the daemon ends; answered with [`Response::Ok`].
+    /// Adds a path, until the daemon ends; answered with [`Response::Ok`], or with [`Response::Noted`] if it waits for something.
     PathAdd {
         /// The peer's name.
         peer: String,
@@ -127,16 +127,23 @@ pub enum Request {
     },
     /// The relays with which the site registers; answered with [`Response::Registrations`].
     RegisterList,
+    /// Reads the configuration again and applies what has changed; answered with [`Response::Reloaded`], or with an error if
+    /// the file is wrong: then nothing is changed.
+    Reload,
 }
 
 /// The longest time that a client may wait for something: shorter than firewalls and people forget.
 pub const MAX_WAIT: Duration = Duration::from_secs(60);
+
+/// How long reading thousands of peers again may take.
+const RELOAD_TIME: Duration = Duration::from_secs(30);
 
 impl Request {
     /// How long its answer may take because that is what it asks for.
     pub fn patience(&self) -> Duration {
         match self {
             Self::PeerWait { timeout_ms, .. } => Duration::from_millis(*timeout_ms).min(MAX_WAIT),
+            Self::Reload => RELOAD_TIME,
             Self::Status
             | Self::PathList { .. }
             | Self::PathAdd { .. }
@@ -160,6 +167,11 @@ impl Request {
 pub enum Response {
     /// It is done.
     Ok,
+    /// It is done, and there is something to be said about it, for a person to read.
+    Noted {
+        /// What.
+        note: String,
+    },
     /// To [`Request::Status`].
     Status(Box<Status>),
     /// To [`Request::PathList`].
@@ -170,6 +182,8 @@ pub enum Response {
     Routes(Vec<PeerRoutes>),
     /// To [`Request::RegisterList`].
     Registrations(Vec<RegistrationStatus>),
+    /// To [`Request::Reload`].
+    Reloaded(ReloadReport),
     /// It could not be done.
     Error {
         /// Why, and what to do about it, for a person to read.
@@ -182,6 +196,17 @@ impl Response {
     pub fn error(message: impl std::fmt::Display) -> Self {
         Self::Error { message: message.to_string() }
     }
+}
+
+/// What came of reading the configuration again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReloadReport {
+    /// What is otherwise than before, in words.
+    pub changes: Vec<String>,
+    /// Settings that have changed in the file and are as they were until psmcd is restarted.
+    pub restart: Vec<String>,
+    /// What was changed while the daemon ran, is not in the file, and stays.
+    pub kept: Vec<String>,
 }
 
 /// A limit on a path's rate.

@@ -1,6 +1,7 @@
 //! The daemon's side of the control socket.
 
 mod connection;
+mod reserve;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,8 +13,9 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::warn;
 
-use super::frame;
+use super::frame::{self, MAX_RESPONSE};
 use super::{Request, Response};
+use reserve::Reserve;
 
 pub use psmc_net::local::BindError;
 
@@ -86,15 +88,25 @@ impl Call {
 async fn accept_all(listener: UnixListener, calls: mpsc::Sender<Call>) {
     let places = Arc::new(Semaphore::new(MAX_CLIENTS));
     let mut clients = JoinSet::new();
+    let mut reserve = Reserve::new();
+    let mut is_failing = false;
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => admit(stream, &places, &calls, &mut clients),
+            Ok((stream, _)) => {
+                is_failing = false;
+                admit(stream, &places, &calls, &mut clients);
+            }
+            // Whoever wants to know why nothing goes on any more is let in.
+            Err(error) if reserve.makes_room(&error) => continue,
             Err(error) => {
-                warn!(%error, "cannot accept a client on the control socket");
+                if !std::mem::replace(&mut is_failing, true) {
+                    warn!(%error, "cannot accept a client on the control socket; it is tried again and again");
+                }
                 tokio::time::sleep(ACCEPT_BACK_OFF).await;
             }
         }
         while clients.try_join_next().is_some() {}
+        reserve.fill();
     }
 }
 
@@ -112,7 +124,7 @@ fn admit(stream: UnixStream, places: &Arc<Semaphore>, calls: &mpsc::Sender<Call>
 /// Says why, as far as the empty buffer of a new connection takes it, which is all of it.
 fn turn_away(stream: &UnixStream) {
     let response = Response::error(format!("{MAX_CLIENTS} clients are connected already; close one of them"));
-    if let Ok(line) = frame::encode(&response) {
+    if let Ok(line) = frame::encode(&response, MAX_RESPONSE) {
         drop(stream.try_write(&line));
     }
 }

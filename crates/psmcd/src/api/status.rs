@@ -71,6 +71,9 @@ pub struct SiteStatus {
     /// The relays at which it is a gateway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub registered: Vec<RegistrationStatus>,
+    /// What is wrong with this machine, and what to do about it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
     /// How long the daemon has been running.
     pub uptime_s: f64,
     /// The version of the daemon.
@@ -149,8 +152,26 @@ pub struct PeerStatus {
     /// The traffic classes of what is sent to the peer.
     #[serde(default)]
     pub classes: Vec<ClassStatus>,
+    /// How long ago something authentic was last heard of it; absent if nothing ever was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heard_s: Option<f64>,
     /// The ways to it.
     pub paths: Vec<PathStatus>,
+    /// Paths that it should have, and cannot be opened yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<WaitingPath>,
+}
+
+/// A path that cannot be opened yet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WaitingPath {
+    /// Its name; absent if the names of the paths depend on the uplinks that there will be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Why.
+    pub why: String,
+    /// For how long.
+    pub since_s: f64,
 }
 
 /// About one traffic class.
@@ -213,6 +234,15 @@ pub struct PathStatus {
     pub id: u32,
     /// What it is doing.
     pub state: PathState,
+    /// For how long.
+    #[serde(default)]
+    pub since_s: f64,
+    /// Why it carries no data, if it does not and that can be said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Whether it was added while the daemon ran, and is not in its configuration.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub added: bool,
     /// The local address and port, once they are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local: Option<String>,

@@ -9,7 +9,9 @@ mod build;
 mod cross;
 mod draft;
 mod grants;
+mod include;
 mod model;
+mod needs;
 mod summary;
 mod value;
 
@@ -42,9 +44,11 @@ pub const TUNNEL_OVERHEAD: usize =
     psmc_wire::datagram::DATAGRAM_OVERHEAD + psmc_wire::frame::DATA_OVERHEAD + 8 + 40;
 
 impl Config {
-    /// Reads and checks a file. Relative paths in it are taken from the directory that it is in.
+    /// Reads and checks a file, with those that it includes. Relative paths in it are taken from the directory that it is in.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        Self::check(Source::read(&DIALECT, path)?)
+        let mut source = Source::read(&DIALECT, path)?;
+        include::extend(&mut source)?;
+        Self::check(source)
     }
 
     /// Checks a text; `path` is what complaints call it, and where its relative paths start.
@@ -64,8 +68,8 @@ impl Config {
 /// How complaints speak of these files.
 static DIALECT: Dialect = Dialect {
     kind: "a configuration",
-    // The largest sensible one, thousands of peers, has a tenth of it.
-    max_mib: 1,
+    // Fifty thousand peers.
+    max_mib: 16,
     missing_remedy: "check the path; configurations are usually kept in /etc/psmc",
     secret_key: Some("private_key"),
     section: "[site]",

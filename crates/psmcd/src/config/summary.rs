@@ -5,6 +5,9 @@ use std::fmt::{self, Display};
 use super::model::{Config, PathCongestion, PathSettings, Paths, Peer, Reordering, Treatment, TunnelEnd};
 use super::value::{ClampMss, Encapsulation};
 
+/// So many files and sockets may be open where nobody has said anything else.
+const USUAL_FILES: usize = 1024;
+
 impl Config {
     /// What the file means, for a person who wrote it and wants to know whether it was understood.
     pub fn summary(&self) -> impl Display + '_ {
@@ -39,6 +42,13 @@ impl Config {
             writeln!(f, "  MSS of TCP   {}", site.clamp_mss)?;
         }
         writeln!(f, "  control      {}", site.control_socket)?;
+        let files = self.open_files();
+        if files > USUAL_FILES {
+            writeln!(
+                f,
+                "  open files   up to {files}: `LimitNOFILE=` in its unit, or `ulimit -n`, has to allow as many"
+            )?;
+        }
         if !site.classes.is_empty() {
             let names: Vec<_> = site.classes.iter().map(|class| &class.name).collect();
             writeln!(f, "  classes      {}", joined(&names))?;
@@ -82,6 +92,9 @@ fn write_peer(peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  new routes   {policy}")?;
     }
     match &peer.paths {
+        Paths::EveryUplink if peer.endpoint.is_none() && peer.routes.is_none() => {
+            writeln!(f, "  paths        those that the peer opens: it dials in")
+        }
         Paths::EveryUplink => writeln!(f, "  paths        one over every uplink there is"),
         Paths::Listed(paths) => paths.iter().try_for_each(|path| write_path(path, peer, f)),
     }

@@ -5,11 +5,11 @@ use psmc_toml::ValueError;
 use super::DaemonError;
 use super::control::Control;
 use super::paths::LISTEN_SOCKET;
-use super::peers::EnterError;
+use super::peers::{EnterError, Peer};
 use super::relays::GrantsFor;
 use super::requests::Refusal;
 use super::routes::key;
-use crate::config::{AllowedNet, Endpoint, Keepalive, Name, Paths, Peer};
+use crate::config::{self, AllowedNet, Endpoint, Keepalive, Name, Paths};
 
 /// Most peers that can be added: with so many the status of a site still fits into a line.
 const MAX_ADDED: usize = 256;
@@ -44,6 +44,14 @@ impl Control {
             let reason = format!("the peer `{}` stands in the configuration", self.peers[index].config.name);
             return Err(ValueError::new(reason, "remove it there, and start psmcd anew").into());
         }
+        let peer = self.drop_peer(index).await?;
+        self.steer_now().await;
+        tracing::info!(peer = %peer.config.name, "peer removed");
+        Ok(())
+    }
+
+    /// Removes a peer with all that belongs to it, but for the routes to it.
+    pub(super) async fn drop_peer(&mut self, index: usize) -> Result<Peer, DaemonError> {
         let peer = self.peers.remove(index);
         let id = peer.id;
         self.allowed.replace(self.peers.iter().map(|peer| peer.config.public_key).collect());
@@ -58,13 +66,11 @@ impl Control {
             sockets.into_iter().for_each(|socket| plane.close_port(socket));
         });
         removed.await?;
-        self.steer_now().await;
-        tracing::info!(peer = %peer.config.name, "peer removed");
-        Ok(())
+        Ok(peer)
     }
 
     /// The peer as the configuration would have it, if it fits to those that there are.
-    fn checked(&self, new: &NewPeer) -> Result<Peer, ValueError> {
+    fn checked(&self, new: &NewPeer) -> Result<config::Peer, ValueError> {
         if self.peers.iter().filter(|peer| peer.is_added).count() >= MAX_ADDED {
             let reason = format!("{MAX_ADDED} peers have been added already");
             return Err(ValueError::new(reason, "remove some, or write them into the configuration"));
@@ -87,7 +93,7 @@ impl Control {
             let reason = "this site is hidden behind its relays, and would dial this peer straight";
             return Err(ValueError::new(reason, "leave the endpoint out: the peer calls, through a relay"));
         }
-        Ok(Peer {
+        Ok(config::Peer {
             name,
             public_key,
             allowed_ips,

@@ -1,5 +1,6 @@
 //! Control connections to peers: who calls, who is called, and what becomes of it.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,12 +18,17 @@ use super::dial::{DialError, Route, dial};
 use super::paths::{OpenPath, resolve};
 use super::peers::Peer;
 use super::relays::{BoxedStream, Goal, LocalEnd};
+use super::reload::Reread;
+use crate::config::Endpoint;
 use crate::error_chain;
 
 /// What a task of the control side came to.
 pub(super) enum TaskEnd {
     Dialed(PeerId, Result<Box<Secured<BoxedStream>>, DialError>),
     Disconnected(PeerId, ConnectionId, Result<(), FramingError>),
+    Resolved(Endpoint, Vec<SocketAddr>),
+    /// The configuration has been read again.
+    Reread(Box<Reread>),
     Listener,
     Hearing,
     /// Only when the daemon ends.
@@ -113,6 +119,8 @@ impl Control {
                 }
                 self.plane.post(move |plane| plane.site.handle_disconnected(id, Instant::now())).await
             }
+            TaskEnd::Resolved(endpoint, addresses) => self.on_resolved(endpoint, addresses).await,
+            TaskEnd::Reread(reread) => self.on_reread(*reread).await,
             TaskEnd::Kept => {
                 self.keepers -= 1;
                 Ok(())
@@ -124,10 +132,13 @@ impl Control {
     /// Remembers why a peer can't be reached; says it aloud only when it is news.
     fn note_error(&mut self, peer: PeerId, error: String) {
         let Some(peer) = self.peers.iter_mut().find(|other| other.id == peer) else { return };
-        if peer.last_error.as_ref() != Some(&error) {
-            tracing::info!(peer = peer.config.name.as_str(), error, "no control connection");
-            peer.last_error = Some(error);
+        let is_news = peer.said_error.as_ref() != Some(&error);
+        if is_news && let Some(left_out) = peer.connection_lines.note(Instant::now()) {
+            let left_out = (left_out > 0).then_some(left_out);
+            tracing::info!(peer = peer.config.name.as_str(), error, left_out, "no control connection");
+            peer.said_error = Some(error.clone());
         }
+        peer.last_error = Some(error);
     }
 
     /// A peer has called, from that address or through that relay.
@@ -136,8 +147,12 @@ impl Control {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         tracing::debug!(from, peer = %secured.peer, "control connection accepted");
-        match self.peers.iter().find(|peer| peer.config.public_key == secured.peer) {
-            Some(peer) => self.connect(peer.id, secured).await,
+        match self.peers.iter_mut().find(|peer| peer.config.public_key == secured.peer) {
+            Some(peer) => {
+                peer.callers.note_call(from);
+                let id = peer.id;
+                self.connect(id, secured).await
+            }
             // Only keys of peers are let in.
             None => Ok(()),
         }

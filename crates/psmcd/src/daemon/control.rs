@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use psmc_core::{ConnectionId, Event, PathState, PeerId};
@@ -11,7 +13,7 @@ use psmc_net::tls::tcp::listen_tcp;
 use psmc_net::tls::{Acceptor, AllowedKeys, Counters, Identity, Listener, Secured};
 use psmc_net::udp::UdpBind;
 use psmc_wire::PathId;
-use psmc_wire::control::Message;
+use psmc_wire::control::{CloseReason, Message};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
@@ -21,15 +23,18 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::DaemonError;
 use super::connections::TaskEnd;
 use super::fitting::Fitting;
+use super::names::Names;
 use super::network::{Network, Numbers};
 use super::paths::LISTEN_SOCKET;
 use super::peers::Peer;
-use super::plane::{self, Notice, PlaneHandle, Started};
+use super::plane::{self, News, Notice, PlaneHandle, Started};
 use super::relays::{BoxedStream, Callers, Grants, LOOK_INTERVAL, Looks, Registered};
 use super::routes::{self, Waiter};
 use super::settings::{site_config, tun_config};
+use super::supervisor::Supervisor;
 use super::tunnels::Bind;
 use super::undelivered::Hearing;
+use super::unused::Unused;
 use crate::api::Server;
 use crate::config::{self, Config, Name};
 
@@ -82,7 +87,19 @@ pub(super) struct Control {
     /// Connections that ended because the peer sent something that is no message.
     pub(super) malformed_messages: u64,
     pub(super) notices: mpsc::UnboundedReceiver<Notice>,
-    news: mpsc::Receiver<Event>,
+    /// Names of endpoints.
+    pub(super) names: Names,
+    /// Where the configuration is, to be read again.
+    pub(super) file: PathBuf,
+    /// Whether it is being read.
+    pub(super) is_rereading: bool,
+    /// Paths that are not used, and what was said of them.
+    pub(super) unused: Unused,
+    /// What is wrong with the kernel's forwarding, if anything is.
+    pub(super) forwarding: Option<String>,
+    /// Who watches over this process.
+    pub(super) supervisor: Supervisor,
+    news: mpsc::Receiver<News>,
     accepted: mpsc::Receiver<(Secured, SocketAddr)>,
     called: mpsc::Receiver<(Box<Secured<BoxedStream>>, Name)>,
     pub(super) connections: BTreeMap<ConnectionId, mpsc::UnboundedSender<Message>>,
@@ -93,11 +110,15 @@ pub(super) struct Control {
     link_events: LinkEvents,
     server: Server,
     terminate: [Signal; 2],
+    hangup: Signal,
 }
 
 impl Control {
     /// Makes everything that a site needs; what fails is undone by being dropped.
-    pub(super) async fn start(config: Config) -> Result<Self, DaemonError> {
+    pub(super) async fn start(config: Config, file: PathBuf) -> Result<Self, DaemonError> {
+        // Before anything takes time: without somebody who listens they end the process.
+        let hangup = signals(SignalKind::hangup())?;
+        let terminate = [signals(SignalKind::terminate())?, signals(SignalKind::interrupt())?];
         let Config { site, peers, relays, tunnel_ends } = config;
         let server = Server::bind(site.control_socket.as_path())?;
         let link_events = LinkEvents::open().await?;
@@ -141,6 +162,12 @@ impl Control {
             tls_counters,
             malformed_messages: 0,
             notices,
+            names: Names::default(),
+            file,
+            is_rereading: false,
+            unused: Unused::default(),
+            forwarding: None,
+            supervisor: Supervisor::from_environment(),
             news,
             accepted,
             called,
@@ -150,7 +177,8 @@ impl Control {
             keepers: 0,
             link_events,
             server,
-            terminate: [signals(SignalKind::terminate())?, signals(SignalKind::interrupt())?],
+            terminate,
+            hangup,
         };
         if let Err(error) = control.set_up(peers).await {
             control.stop_steering().await;
@@ -214,6 +242,8 @@ impl Control {
     /// Serves until a signal ends it.
     pub(super) async fn run(&mut self) -> Result<(), DaemonError> {
         let (mut retry, mut look) = (ticks(RETRY_INTERVAL), ticks(LOOK_INTERVAL));
+        let mut beat = ticks(self.supervisor.interval());
+        self.supervisor.ready();
         loop {
             let watches_routes = self.watches_routes();
             let look_at = self.network.look_at();
@@ -221,7 +251,9 @@ impl Control {
             tokio::select! {
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
-                Some(event) = self.news.recv() => self.on_news(&event).await?,
+                Some(()) = self.hangup.recv() => self.reread(None),
+                Some(news) = self.news.recv() => self.on_news(&news).await?,
+                _ = beat.tick() => self.beat().await?,
                 notice = self.notices.recv() => match notice {
                     Some(notice) => self.on_notice(notice).await?,
                     None => return Err(DaemonError::PlaneDied),
@@ -236,13 +268,23 @@ impl Control {
                 Some(call) = self.server.next_call() => self.on_call(call).await?,
                 _ = retry.tick(), if self.retry_paths => self.retry_paths().await,
                 _ = look.tick() => {
+                    self.end_waiting_calls();
                     self.look_at_paths().await?;
+                    self.explain_paths().await?;
+                    self.look_at_forwarding().await?;
                     self.fit_interface().await?;
                 }
                 _ = self.route_looks.tick(), if watches_routes => self.look_at_routes().await?,
             }
         }
+        self.supervisor.stopping();
         self.say_goodbye().await
+    }
+
+    /// Tells the supervisor that this loop goes round, and that the data plane does.
+    async fn beat(&mut self) -> Result<(), DaemonError> {
+        let lives = self.supervisor.beat();
+        self.plane.post(move |_| lives.store(true, Ordering::Relaxed)).await
     }
 
     async fn retry_paths(&mut self) {
@@ -275,8 +317,10 @@ impl Control {
     }
 
     /// Something has happened that can be missed.
-    async fn on_news(&mut self, event: &Event) -> Result<(), DaemonError> {
+    async fn on_news(&mut self, news: &News) -> Result<(), DaemonError> {
+        let event = &news.event;
         if let Event::PathChanged { peer, path, state } = event {
+            self.unused.note((*peer, *path), *state);
             self.look_soon();
             match self.keeper(*peer, *path) {
                 Some(keeper) => keeper.on_path(*state),
@@ -284,7 +328,7 @@ impl Control {
                 None => {}
             }
         }
-        self.log_event(event);
+        self.log_news(news);
         if let Event::PathChanged { state: PathState::Active, .. } = event {
             self.fit_interface().await?;
         }
@@ -308,25 +352,87 @@ impl Control {
         });
     }
 
-    fn log_event(&self, event: &Event) {
-        let name =
-            |id: PeerId| self.peers.iter().find(|peer| peer.id == id).map(|peer| peer.config.name.as_str());
+    fn log_event(&mut self, event: &Event) {
         match event {
-            Event::Connected { peer, fresh, .. } => tracing::info!(peer = name(*peer), fresh, "connected"),
-            Event::Closed { peer, reason } => {
-                tracing::info!(peer = name(*peer), ?reason, "closed by the peer")
-            }
-            Event::PathChanged { peer, path, state } => {
-                tracing::info!(peer = name(*peer), path = path.0, state = state.name(), "path changed");
-            }
-            Event::PathOpened { peer, path } => {
-                tracing::info!(peer = name(*peer), path = path.0, "path opened by the peer");
-            }
-            Event::PathMoved { peer, path } => {
-                tracing::info!(peer = name(*peer), path = path.0, "the peer's address on a path has changed");
-            }
-            Event::Dial(_) | Event::Hangup(_) | Event::PathForgotten { .. } | Event::HopWanted { .. } => {}
+            Event::Connected { peer, fresh, .. } => self.log_connected(*peer, *fresh),
+            Event::Closed { peer, reason } => self.log_closed(*peer, *reason),
+            Event::PathChanged { .. }
+            | Event::PathOpened { .. }
+            | Event::PathMoved { .. }
+            | Event::Dial(_)
+            | Event::Hangup(_)
+            | Event::PathForgotten { .. }
+            | Event::HopWanted { .. } => {}
         }
+    }
+
+    fn log_connected(&mut self, peer: PeerId, fresh: bool) {
+        let Some(index) = self.peer_index(peer) else { return };
+        let (peer, now) = (&mut self.peers[index], Instant::now());
+        let name = peer.config.name.as_str();
+        if let Some(left_out) = peer.connection_lines.note(now) {
+            let left_out = (left_out > 0).then_some(left_out);
+            tracing::info!(peer = name, fresh, left_out, "connected");
+            peer.said_error = None;
+        }
+        if fresh && let Some(at) = peer.callers.note_fresh(now) {
+            let error = format!("the same key is in use at {at}: each site needs a key of its own");
+            tracing::warn!(peer = name, error, "two hosts take the tunnel from each other");
+            peer.last_error = Some(error);
+        }
+    }
+
+    fn log_closed(&mut self, peer: PeerId, reason: CloseReason) {
+        let Some(index) = self.peer_index(peer) else { return };
+        let (peer, now) = (&mut self.peers[index], Instant::now());
+        let name = peer.config.name.as_str();
+        if let Some(left_out) = peer.connection_lines.note(now) {
+            let (left_out, reason) = ((left_out > 0).then_some(left_out), why_closed(reason));
+            tracing::info!(peer = name, reason, left_out, "closed by the peer");
+        }
+        if reason == CloseReason::Superseded && peer.callers.note_superseded(now) {
+            let error = "another host calls the peer with this site's key, again and again: each site needs a key of its own";
+            tracing::warn!(peer = name, error, "two hosts take the tunnel from each other");
+        }
+    }
+
+    fn log_news(&mut self, News { event, path: name, remote }: &News) {
+        let path = name.as_deref();
+        if let Event::PathChanged { peer, .. }
+        | Event::PathOpened { peer, .. }
+        | Event::PathMoved { peer, .. } = event
+            && let Some(index) = self.peer_index(*peer)
+            && self.peers[index].path_lines.note(Instant::now()).is_none()
+        {
+            return;
+        }
+        match event {
+            Event::PathChanged { peer, state, .. } => {
+                tracing::info!(peer = self.name_of(*peer), path, state = state.name(), "path changed");
+            }
+            Event::PathOpened { peer, .. } => {
+                tracing::info!(peer = self.name_of(*peer), path, "path opened by the peer");
+            }
+            Event::PathMoved { peer, .. } => {
+                let remote = remote.map(tracing::field::display);
+                tracing::info!(
+                    peer = self.name_of(*peer),
+                    path,
+                    remote,
+                    "the peer's address on a path has changed"
+                );
+            }
+            Event::Connected { .. }
+            | Event::Closed { .. }
+            | Event::Dial(_)
+            | Event::Hangup(_)
+            | Event::PathForgotten { .. }
+            | Event::HopWanted { .. } => {}
+        }
+    }
+
+    fn name_of(&self, id: PeerId) -> Option<&str> {
+        self.peers.iter().find(|peer| peer.id == id).map(|peer| peer.config.name.as_str())
     }
 
     /// Closes the socket of a path that either side has removed, and on which nothing comes any more.
@@ -341,6 +447,17 @@ impl Control {
             self.plane.post(move |plane| plane.close_port(socket)).await?;
         }
         Ok(())
+    }
+}
+
+/// What a peer means by ending a connection.
+fn why_closed(reason: CloseReason) -> &'static str {
+    match reason {
+        CloseReason::Shutdown => "it goes away",
+        CloseReason::Superseded => "another connection with this site's key has taken over",
+        CloseReason::Version => "it is of another version",
+        CloseReason::Protocol => "it says that this site breaks the protocol",
+        CloseReason::Other(_) => "for a reason that this version does not know",
     }
 }
 
@@ -359,6 +476,6 @@ async fn until(at: Option<Instant>) {
     }
 }
 
-fn signals(kind: SignalKind) -> Result<Signal, DaemonError> {
+pub(super) fn signals(kind: SignalKind) -> Result<Signal, DaemonError> {
     signal(kind).map_err(|source| DaemonError::System { what: "signal handlers", source })
 }

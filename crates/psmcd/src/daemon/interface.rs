@@ -2,6 +2,7 @@
 
 use std::io;
 use std::mem;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
@@ -10,6 +11,7 @@ use psmc_net::poller::Poller;
 use psmc_net::tun::Tun;
 use psmc_wire::PacketBuf;
 
+use super::forwarding::destination;
 use crate::api::Calls;
 
 /// Packets that are read before they are passed on: enough to make batches, few enough that nothing waits long, and
@@ -36,13 +38,15 @@ pub(super) struct Interface {
     pub(super) written: Calls,
     /// Inner packets that the device didn't take.
     pub(super) drops: u64,
+    /// Where one packet went to that hosts were given, of those since this was last taken.
+    pub(super) seen: Option<IpAddr>,
 }
 
 impl Interface {
     pub(super) fn new(tun: Tun) -> Self {
         let (read, written) = (Calls::default(), Calls::default());
         let (incoming, outgoing) = (Vec::new(), Vec::new());
-        Self { tun, due: false, reads: 1, burst: 0, incoming, outgoing, read, written, drops: 0 }
+        Self { tun, due: false, reads: 1, burst: 0, incoming, outgoing, read, written, drops: 0, seen: None }
     }
 
     /// Has another device take the place of one that was deleted.
@@ -111,6 +115,9 @@ impl Interface {
                 && let Some(packet) = site.poll_packet()
             {
                 self.outgoing.push(packet);
+            }
+            if self.seen.is_none() {
+                self.seen = self.outgoing.first().and_then(|packet| destination(packet.packet()));
             }
             let is_rest = self.outgoing.len() < MAX_WRITE;
             if self.outgoing.len() > carried || !more_follow && carried > 0 {

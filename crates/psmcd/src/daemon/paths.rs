@@ -34,6 +34,9 @@ pub(super) enum OpenError {
     /// The peer's name has no address.
     #[error("cannot resolve `{0}`: check the name, or the resolver")]
     Unresolved(Endpoint),
+    /// It is not known yet.
+    #[error("the name of `{0}` is being resolved, and the resolver has not answered yet")]
+    Resolving(Endpoint),
     /// No relay has this name.
     #[error("there is no relay `{name}`; this site knows: {known}")]
     UnknownRelay {
@@ -230,21 +233,27 @@ impl Control {
         if self.site.is_hidden && relays.is_empty() {
             return Err(OpenError::WouldShow);
         }
+        let to = self.peers[peer].id;
+        // All names that it needs are asked for at the same time.
+        let next = relays.first().map(|relay| self.address_of(&relay.address, to));
         let goal = match &settings.endpoint {
             Some(endpoint) if relays.is_empty() => {
-                Goal::Address(self.address_over(endpoint, &settings).await?)
+                Goal::Address(self.address_over(endpoint, &settings, to).await?)
             }
-            Some(endpoint) => Goal::Address(resolve(endpoint).await?),
+            Some(endpoint) => Goal::Address(self.address_of(endpoint, to)?),
             None => Goal::Gateway(self.peers[peer].config.public_key),
         };
         let remote = match (relays.first(), goal) {
-            (Some(relay), _) => self.address_over(&relay.address, &settings).await?,
+            (Some(relay), _) => {
+                next.transpose()?;
+                self.address_over(&relay.address, &settings, to).await?
+            }
             (None, Goal::Address(address)) => address,
             (None, Goal::Gateway(_)) => return Err(OpenError::Nowhere),
         };
         let mut mtu = link_mtu(&self.netlink, &settings).await;
         let socket = self.new_socket();
-        let tunnel = self.tunnel_of(&settings, socket, (goal, remote)).await?;
+        let tunnel = self.tunnel_of(&settings, (to, socket), (goal, remote))?;
         if tunnel.is_some() {
             mtu = mtu.saturating_sub(TUNNEL_HEADER);
         }
@@ -341,11 +350,15 @@ impl Control {
         let wanted = match self.wanted_paths(peer).await {
             Ok(wanted) => wanted,
             Err(error) => {
-                tracing::warn!(peer = %self.peers[peer].config.name, error = crate::error_chain(&error), "no paths yet");
-                self.retry_paths = true;
+                let Peer { config, waiting, .. } = &mut self.peers[peer];
+                if waiting.note(None, &error) {
+                    tracing::warn!(peer = %config.name, error = crate::error_chain(&error), "no paths yet");
+                }
+                self.retry_paths |= !matches!(error, OpenError::Resolving(_));
                 return;
             }
         };
+        self.peers[peer].waiting.retain(|name| wanted.iter().any(|path| path.name == *name));
         if let Err(error) = self.end_other_paths(peer, &wanted).await {
             tracing::warn!(error = crate::error_chain(&error), "cannot look at the uplinks");
             self.retry_paths = true;
@@ -357,18 +370,20 @@ impl Control {
                 continue;
             }
             let name = settings.name.clone();
-            match self.open_path(peer, settings).await {
-                Ok(()) => {
-                    if let Some(path) = self.peers[peer].paths.last_mut() {
-                        path.is_automatic = is_automatic;
-                    }
+            let opened = self.open_path(peer, settings).await;
+            let Peer { config, waiting, paths, .. } = &mut self.peers[peer];
+            let Err(error) = opened else {
+                waiting.forget(Some(&name));
+                if let Some(path) = paths.last_mut() {
+                    path.is_automatic = is_automatic;
                 }
-                Err(error) => {
-                    let peer = self.peers[peer].config.name.as_str();
-                    tracing::warn!(peer, path = %name, error = crate::error_chain(&error), "cannot open a path");
-                    self.retry_paths = true;
-                }
+                continue;
+            };
+            if waiting.note(Some(&name), &error) {
+                let peer = config.name.as_str();
+                tracing::warn!(peer, path = %name, error = crate::error_chain(&error), "cannot open a path");
             }
+            self.retry_paths |= !matches!(error, OpenError::Resolving(_));
         }
         if self.peers[peer].paths.len() > before && self.dial_over_new_paths(peer).await.is_err() {
             // The daemon is ending, and says so elsewhere.
@@ -377,12 +392,11 @@ impl Control {
     }
 
     async fn wanted_paths(&mut self, peer: usize) -> Result<Vec<PathSettings>, OpenError> {
-        let Peer { config, .. } = &self.peers[peer];
-        match (&config.paths, &config.endpoint) {
+        let config = &self.peers[peer].config;
+        match (&config.paths, config.endpoint.clone()) {
             (crate::config::Paths::Listed(paths), _) => Ok(paths.clone()),
             (crate::config::Paths::EveryUplink, None) => Ok(Vec::new()),
             (crate::config::Paths::EveryUplink, Some(endpoint)) => {
-                let endpoint = endpoint.clone();
                 self.paths_over_uplinks(peer, &endpoint).await
             }
         }

@@ -9,11 +9,21 @@ use thiserror::Error;
 
 use super::DaemonError;
 use super::control::Control;
+use super::often::Often;
 use super::paths::OpenPath;
 use super::relays::Spares;
 use super::routes::Routes;
 use super::settings::peer_config;
-use crate::config::{self, Name};
+use super::twins::Callers;
+use super::waiting::Waiting;
+use crate::config::{self, Name, Scheduler};
+
+/// Lines of the log in a minute about the connections of one peer: what a bad line brings. More are those of a fault that repeats
+/// itself.
+const CONNECTION_LINES: u32 = 12;
+
+/// The same about its paths, of which there may be sixty-four.
+const PATH_LINES: u32 = 256;
 
 /// A peer as the control side sees it.
 pub(super) struct Peer {
@@ -26,6 +36,8 @@ pub(super) struct Peer {
     pub(super) spares: Spares,
     /// Names of paths that were removed by hand, here or at the peer. The configuration doesn't bring them back.
     pub(super) removed: BTreeSet<Name>,
+    /// What was changed by hand, and stays when the configuration is read again.
+    pub(super) by_hand: ByHand,
     /// Paths that were told by hand to stand by.
     pub(super) on_standby: BTreeSet<PathId>,
     /// What is learned about ways to it.
@@ -33,6 +45,24 @@ pub(super) struct Peer {
     /// Whether it was added while the daemon ran.
     pub(super) is_added: bool,
     pub(super) last_error: Option<String>,
+    /// The one that was said last. A connection that is refused again and again is news once.
+    pub(super) said_error: Option<String>,
+    /// Lines of the log about its connections, and about its paths.
+    pub(super) connection_lines: Often,
+    pub(super) path_lines: Often,
+    /// Paths that cannot be opened yet.
+    pub(super) waiting: Waiting,
+    /// Who calls with its key.
+    pub(super) callers: Callers,
+}
+
+/// What people have changed of a peer while the site runs.
+#[derive(Debug, Default)]
+pub(super) struct ByHand {
+    /// Paths that were added.
+    pub(super) added: BTreeSet<Name>,
+    /// Which path takes a packet.
+    pub(super) scheduler: Option<Scheduler>,
 }
 
 impl Peer {
@@ -53,6 +83,7 @@ impl Peer {
                 None => drop(self.removed.insert(path.settings.name.clone())),
             }
             self.on_standby.remove(&id);
+            self.by_hand.added.remove(&path.settings.name);
             self.retired.push(path);
         }
     }
@@ -93,6 +124,7 @@ impl Control {
         let engine = peer_config(&config, self.identity.public());
         let id = self.plane.call(move |plane| plane.site.add_peer(engine, Instant::now())).await??;
         let spares = self.spares(&config);
+        self.allowed.add(config.public_key);
         self.peers.push(Peer {
             id,
             config,
@@ -100,12 +132,17 @@ impl Control {
             retired: Vec::new(),
             spares,
             removed: BTreeSet::new(),
+            by_hand: ByHand::default(),
             on_standby: BTreeSet::new(),
             routes: Routes::default(),
             is_added,
             last_error: None,
+            said_error: None,
+            connection_lines: Often::new(CONNECTION_LINES),
+            path_lines: Often::new(PATH_LINES),
+            waiting: Waiting::default(),
+            callers: Callers::default(),
         });
-        self.allowed.replace(self.peers.iter().map(|peer| peer.config.public_key).collect());
         self.network.note_change();
         Ok(())
     }

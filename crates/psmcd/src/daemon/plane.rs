@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -46,6 +47,16 @@ pub(super) enum Notice {
     Message(ConnectionId, Message),
 }
 
+/// An event of the engine for the log, with what it is about.
+#[derive(Debug)]
+pub(super) struct News {
+    pub(super) event: Event,
+    /// What the path is called that it is about.
+    pub(super) path: Option<String>,
+    /// Where that leads.
+    pub(super) remote: Option<SocketAddr>,
+}
+
 /// What went through the kernel, in how many batches, and what was dropped beside the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PlaneCounters {
@@ -72,7 +83,7 @@ pub(super) struct Plane {
 struct Links {
     jobs: mpsc::Receiver<Job>,
     notices: mpsc::UnboundedSender<Notice>,
-    news: mpsc::Sender<Event>,
+    news: mpsc::Sender<News>,
 }
 
 /// The control side's hold on the plane. When it is dropped, the plane ends and the TUN device is gone.
@@ -85,7 +96,7 @@ pub(super) struct PlaneHandle {
 pub(super) struct Started {
     pub(super) handle: PlaneHandle,
     pub(super) notices: mpsc::UnboundedReceiver<Notice>,
-    pub(super) news: mpsc::Receiver<Event>,
+    pub(super) news: mpsc::Receiver<News>,
     pub(super) tun_name: String,
     pub(super) tun_index: u32,
 }
@@ -216,6 +227,11 @@ impl Plane {
         let (tun_read, tun_written) = (self.interface.read, self.interface.written);
         let batches = Batches { tun_read, tun_written, ..self.counters.batches };
         PlaneCounters { batches, tun_drops: self.interface.drops, ..self.counters }
+    }
+
+    /// Where a packet went to that has come out of the tunnel since this was last asked.
+    pub(super) fn take_seen_destination(&mut self) -> Option<IpAddr> {
+        self.interface.seen.take()
     }
 
     /// Opens a socket, or opens it again. Without an interface of that name the place stays empty.
@@ -362,9 +378,13 @@ impl Plane {
     /// address must not fill our memory. All others answer something that the control side has done itself.
     fn tell(&self, event: Event) {
         match event {
-            Event::PathChanged { .. } | Event::PathOpened { .. } | Event::PathMoved { .. } => {
+            Event::PathChanged { peer, path, .. }
+            | Event::PathOpened { peer, path }
+            | Event::PathMoved { peer, path } => {
+                let label = self.site.path_label(peer, path);
+                let (path, remote) = label.map(|(name, remote)| (name.to_owned(), remote)).unzip();
                 // A full queue is the reason to drop it.
-                let _ = self.links.news.try_send(event);
+                let _ = self.links.news.try_send(News { event, path, remote });
             }
             Event::Dial(_)
             | Event::Hangup(_)

@@ -11,13 +11,16 @@ use super::control::Control;
 use super::paths::OpenError;
 use super::routes::NewRoutes;
 use super::settings::congestion_config;
+use super::why::Why;
 use crate::api::{Call, PathSpec, PeerPaths, RateLimit, Request, Response, WantedState};
-use crate::config::{PathCongestion, Scheduler, ValueError};
+use crate::config::{Endpoint, PathCongestion, Scheduler, ValueError};
 
 /// Why something that was asked for is not done.
 pub(super) enum Refusal {
     /// It is told why.
     Said(Response),
+    /// It is told when this name is known.
+    Later(Endpoint),
     /// The daemon is ending.
     Ends(DaemonError),
 }
@@ -43,6 +46,9 @@ impl From<ValueError> for Refusal {
 
 impl From<OpenError> for Refusal {
     fn from(error: OpenError) -> Self {
+        if let OpenError::Resolving(endpoint) = error {
+            return Self::Later(endpoint);
+        }
         if let OpenError::Daemon(error) = error { Self::Ends(error) } else { Self::of(&error) }
     }
 }
@@ -54,8 +60,16 @@ impl Control {
             self.wait(call, &peer, until);
             return Ok(());
         }
+        if *call.request() == Request::Reload {
+            self.reread(Some(call));
+            return Ok(());
+        }
         let response = match self.answer(call.request().clone()).await {
             Ok(response) | Err(Refusal::Said(response)) => response,
+            Err(Refusal::Later(endpoint)) => {
+                self.answer_when_resolved(call, endpoint);
+                return Ok(());
+            }
             Err(Refusal::Ends(error)) => return Err(error),
         };
         call.respond(response);
@@ -66,7 +80,7 @@ impl Control {
         match request {
             Request::Status => return Ok(Response::Status(Box::new(self.status().await?))),
             Request::PathList { peer } => return self.list_paths(peer.as_deref()).await,
-            Request::PathAdd { peer, path } => self.add_path(&peer, &path).await?,
+            Request::PathAdd { peer, path } => return self.add_path(&peer, &path).await,
             Request::PathRemove { peer, path } => self.close_path(self.find_peer(&peer)?, &path).await?,
             Request::PathSet { peer, path, weight, max_rate, state, congestion } => {
                 let congestion = congestion.map(|name| RateLimit::congestion(max_rate, &name)).transpose()?;
@@ -80,7 +94,7 @@ impl Control {
                 self.add_new_peer(&NewPeer { name, public_key, allowed_ips, endpoint }).await?;
             }
             Request::PeerRemove { name } => self.remove_added_peer(self.find_peer(&name)?).await?,
-            Request::PeerWait { .. } => unreachable!("it is answered later"),
+            Request::PeerWait { .. } | Request::Reload => unreachable!("they are answered later"),
             Request::RoutesSet { peer, routes, expires, serial, policy, grants } => {
                 let index = self.find_peer(&peer)?;
                 let policy = policy.map(|name| name.parse()).transpose()?;
@@ -100,7 +114,7 @@ impl Control {
     async fn set_scheduler(&mut self, peer: usize, scheduler: Scheduler) -> Result<(), OpenError> {
         let (id, kind) = (self.peers[peer].id, scheduler.kind());
         let changed = self.plane.call(move |plane| plane.site.set_scheduler(id, kind)).await?;
-        self.peers[peer].config.treatment.scheduler = scheduler;
+        self.peers[peer].by_hand.scheduler = Some(scheduler);
         Ok(changed?)
     }
 
@@ -121,10 +135,23 @@ impl Control {
         Ok(Response::Paths(paths.collect()))
     }
 
-    async fn add_path(&mut self, peer: &str, spec: &PathSpec) -> Result<(), Refusal> {
+    async fn add_path(&mut self, peer: &str, spec: &PathSpec) -> Result<Response, Refusal> {
         let index = self.find_peer(peer)?;
         let settings = spec.settings(self.peers[index].config.endpoint.as_ref())?;
-        Ok(self.open_path(index, settings).await?)
+        let name = settings.name.clone();
+        self.open_path(index, settings).await?;
+        let peer = &mut self.peers[index];
+        let open = peer.path_named(name.as_str());
+        let missing = open
+            .filter(|path| path.interface_index.is_none())
+            .and_then(|path| path.settings.interface.clone());
+        peer.by_hand.added.insert(name);
+        Ok(match missing {
+            Some(interface) => Response::Noted {
+                note: format!("the path is added; {}", Why::NoInterface(interface.to_string())),
+            },
+            None => Response::Ok,
+        })
     }
 
     async fn set_path(

@@ -36,7 +36,7 @@ fn broadcast(net: ipnet::IpNet) -> Option<Ipv4Addr> {
 
 /// The classes of the file, in its order, and behind them those that every site has and the file does not change. Best
 /// effort is the last: it takes what is left.
-fn classes(configured: &[config::Class]) -> Vec<ClassConfig> {
+pub(super) fn classes(configured: &[config::Class]) -> Vec<ClassConfig> {
     let mut built_in = ClassConfig::defaults();
     let mut classes: Vec<_> = configured
         .iter()

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use psmc_core::{self as core, RefusalCounters};
 use psmc_net::keys::PublicKey;
 use psmc_wire::frame::PathUse;
+use tokio::task::yield_now;
 
 use super::DaemonError;
 use super::control::Control;
@@ -14,23 +15,33 @@ use super::paths::OpenPath;
 use super::peers::Peer;
 use super::plane::PlaneCounters;
 use super::relays::{Keeper, Keeping};
+use super::why::{Known, Why};
 use crate::api::{
     ClassStatus, ControlStatus, PathEcn, PathState, PathStatus, PeerState, PeerStatus, SiteStatus, Status,
 };
 
+/// Peers of which the data plane tells at once: packets wait for no more than that.
+const PEERS_AT_A_TIME: usize = 64;
+
 impl Control {
     /// Collects the state of everything.
     pub(super) async fn status(&self) -> Result<Status, DaemonError> {
-        let ids: Vec<_> = self.peers.iter().map(|peer| peer.id).collect();
-        let collected = self.plane.call(move |plane| {
-            let sessions: Vec<_> = ids.into_iter().map(|id| plane.site.status(id)).collect();
-            (sessions, *plane.site.refusals(), plane.counters())
-        });
-        let (sessions, refusals, plane) = collected.await?;
+        let mut peers = Vec::with_capacity(self.peers.len());
+        for first in (0..self.peers.len()).step_by(PEERS_AT_A_TIME) {
+            let some = self.peers.iter().skip(first).take(PEERS_AT_A_TIME);
+            let ids: Vec<_> = some.map(|peer| peer.id).collect();
+            let collected = self
+                .plane
+                .call(move |plane| ids.into_iter().map(|id| plane.site.status(id)).collect::<Vec<_>>());
+            let (sessions, now) = (collected.await?, Instant::now());
+            let known = (first..).zip(sessions);
+            peers.extend(known.filter_map(|(index, session)| Some(self.peer_status(index, &session?, now))));
+            // What else there is to do does not wait for all of them.
+            yield_now().await;
+        }
+        let collected = self.plane.call(|plane| (*plane.site.refusals(), plane.counters()));
+        let (refusals, plane) = collected.await?;
         let now = Instant::now();
-        let known = self.peers.iter().enumerate().zip(sessions);
-        let peers =
-            known.filter_map(|((index, _), session)| Some(self.peer_status(index, &session?, now))).collect();
         Ok(Status {
             site: self.site_status(now),
             peers,
@@ -47,6 +58,7 @@ impl Control {
             addresses: self.site.addresses.iter().map(|address| address.net().to_string()).collect(),
             listen: self.listening(),
             registered: self.registration_statuses(),
+            notices: self.forwarding.iter().cloned().collect(),
             uptime_s: seconds(now.duration_since(self.started)),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
@@ -64,6 +76,7 @@ impl Control {
             ("control_overflowed", read(&tls.overflowed)),
             ("control_accept_errors", read(&tls.accept_errors)),
             ("control_malformed", self.malformed_messages),
+            ("log_lines_lost", psmc_program::logging::dropped()),
             ("tun_drops", plane.tun_drops),
             ("send_drops", plane.send_drops),
         ];
@@ -74,7 +87,9 @@ impl Control {
     fn peer_status(&self, index: usize, session: &core::PeerStatus, now: Instant) -> PeerStatus {
         let peer = &self.peers[index];
         let routes = peer.routes.were_learned().then(|| self.routes_status(index));
-        let paths: Vec<_> = session.paths.iter().map(|path| self.path_status(path, peer)).collect();
+        let known = Known::of(session, now);
+        let paths: Vec<_> = session.paths.iter().map(|path| self.path_status(path, peer, known)).collect();
+        let heard_at = session.paths.iter().filter_map(|path| path.heard_at).max();
         let carries = paths.iter().any(|path| matches!(path.state, PathState::Active | PathState::Standby));
         let counters = &session.counters;
         PeerStatus {
@@ -82,6 +97,8 @@ impl Control {
             public_key: peer.config.public_key.to_string(),
             state: match (carries, session.connected_since) {
                 (true, _) => PeerState::Connected,
+                // It was there, and no path works any more.
+                (false, Some(_)) if heard_at.is_some() => PeerState::Down,
                 (false, Some(_)) => PeerState::Connecting,
                 (false, None) if self.is_dialing(peer) => PeerState::Connecting,
                 (false, None) => PeerState::Down,
@@ -107,13 +124,18 @@ impl Control {
             reorder: reorder(session),
             repair: repair(session),
             classes: session.classes.iter().map(class_status).collect(),
+            heard_s: heard_at.map(|at| seconds(now.saturating_duration_since(at))),
             paths,
+            waiting: peer.waiting.status(now),
         }
     }
 
-    fn path_status(&self, path: &core::PathStatus, peer: &Peer) -> PathStatus {
-        let open = peer.path_named(&path.name).filter(|_| path.opened_here);
+    fn path_status(&self, path: &core::PathStatus, peer: &Peer, known: Known) -> PathStatus {
+        let open = peer.path_named(&path.name).filter(|open| path.opened_here && open.id == path.id);
         let mut status = path_status(path, open);
+        status.since_s = seconds(known.now.saturating_duration_since(path.since));
+        status.why = Why::of(path, open, known).map(|why| why.to_string());
+        status.added = open.is_some_and(|open| peer.by_hand.added.contains(&open.settings.name));
         if let Some(relay) = path.relay.filter(|_| !path.opened_here) {
             let known = self.relays.iter().find(|known| *known.public_key.as_bytes() == relay.0);
             let key = || PublicKey::from_bytes(relay.0).to_string();
@@ -214,6 +236,9 @@ fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
             (core::PathState::Probing, _) => PathState::Probing,
             (core::PathState::Dead, _) => PathState::Dead,
         },
+        since_s: 0.0,
+        why: None,
+        added: false,
         local: path.address.local_ip.map(|ip| ip.to_string()),
         remote: Some(path.address.remote.to_string()),
         relays: relay_names(open, &keeping),

@@ -2,14 +2,14 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
-use psmc_core::SocketId;
+use psmc_core::{PeerId, SocketId};
 use psmc_net::ipip::{self, TunnelBind, Way};
 use psmc_net::udp::{BindError, UdpBind, source_address};
 use psmc_wire::ip::IPV4_HEADER_LEN;
 use thiserror::Error;
 
 use super::control::Control;
-use super::paths::{OpenError, local_end, resolve};
+use super::paths::{OpenError, local_end};
 use super::relays::Goal;
 use crate::config::{Encapsulation, PathSettings, TunnelEnd};
 
@@ -54,13 +54,13 @@ impl Control {
     }
 
     /// The tunnel of a path to this goal, if it has one; `relay` is where it goes if that is one of ours.
-    pub(super) async fn tunnel_of(
-        &self,
+    pub(super) fn tunnel_of(
+        &mut self,
         settings: &PathSettings,
-        socket: SocketId,
+        (owner, socket): (PeerId, SocketId),
         (goal, relay): (Goal, SocketAddr),
     ) -> Result<Option<TunnelBind>, OpenError> {
-        let end = self.tunnel_end(settings);
+        let end = self.tunnel_end(settings).cloned();
         if settings.encapsulation == Encapsulation::Udp && end.is_none() {
             return Ok(None);
         }
@@ -68,7 +68,7 @@ impl Control {
         let local_end = local_end(settings);
         let (inside, way) = match end {
             Some(end) => {
-                let address = v4(resolve(&end.address).await?)?;
+                let address = v4(self.address_of(&end.address, owner)?)?;
                 (end.inside, Way::Plain(*address.ip()))
             }
             None => {

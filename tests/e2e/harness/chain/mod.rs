@@ -158,7 +158,7 @@ impl Chain {
     pub(crate) fn alert(&self) {
         let (source, id) = (BY_HAND.to_owned(), "1".to_owned());
         let (kind, measured, service) = (AlertKind::Rate, Measured::default(), SERVICE.to_owned());
-        self.order(&Request::Alert { source, id, service, kind, measured });
+        self.order(&Request::Alert { source, id, service, kind, measured, lasts: None });
     }
 
     /// Somebody ends what is done about it.
@@ -174,7 +174,7 @@ impl Chain {
     pub(crate) fn coordinator(&self) -> Option<Status> {
         match local::ask(&self.socket("coordinator"), &Request::Status).ok()? {
             Answer::Status(status) => Some(*status),
-            Answer::Events { .. } | Answer::Done | Answer::Refused { .. } => None,
+            Answer::Events { .. } | Answer::Done | Answer::NotOpen | Answer::Refused { .. } => None,
         }
     }
 
@@ -182,7 +182,7 @@ impl Chain {
     pub(crate) fn events(&self) -> Vec<String> {
         match local::ask(&self.socket("coordinator"), &Request::Events { count: 100 }) {
             Ok(Answer::Events { events }) => events.into_iter().map(|event| event.text).collect(),
-            Ok(Answer::Status(_) | Answer::Done | Answer::Refused { .. }) | Err(_) => Vec::new(),
+            Ok(Answer::Status(_) | Answer::Done | Answer::NotOpen | Answer::Refused { .. }) | Err(_) => Vec::new(),
         }
     }
 

@@ -144,6 +144,23 @@ pub fn path_config(link: usize) -> PathConfig {
 }
 
 /// The outer address of an end on a link.
+/// What an end is told of the other one.
+pub fn peer_config(end: usize, setup: Setup) -> PeerConfig {
+    PeerConfig {
+        name: ["hq", "van"][end].to_owned(),
+        allowed_ips: vec![format!("10.77.0.{}/32", end + 1).parse().expect("a prefix")],
+        can_dial: setup.can_dial[end],
+        smaller_key: end == VAN,
+        scheduler: setup.scheduler,
+        bad_path_rule: setup.bad_path_rule,
+        reorder: setup.reorder,
+        ordered_udp: setup.ordered_udp,
+        udp_rate_limit: setup.udp_rate_limits[end],
+        repair: setup.repair,
+        keepalive: Duration::from_secs(10),
+    }
+}
+
 pub fn address(link: usize, end: usize) -> SocketAddr {
     let ip = Ipv4Addr::new(10, 1, link as u8, end as u8 + 1);
     SocketAddr::new(IpAddr::V4(ip), 5115)
@@ -207,20 +224,7 @@ impl World {
                 if i == 0 { seed.wrapping_mul(2).wrapping_add(index as u8) } else { 0 }
             }),
         });
-        let config = PeerConfig {
-            name: ["hq", "van"][index].to_owned(),
-            allowed_ips: vec![format!("10.77.0.{}/32", index + 1).parse().expect("a prefix")],
-            can_dial: setup.can_dial[index],
-            smaller_key: index == VAN,
-            scheduler: setup.scheduler,
-            bad_path_rule: setup.bad_path_rule,
-            reorder: setup.reorder,
-            ordered_udp: setup.ordered_udp,
-            udp_rate_limit: setup.udp_rate_limits[index],
-            repair: setup.repair,
-            keepalive: Duration::from_secs(10),
-        };
-        let peer = site.add_peer(config, now).expect("free prefixes");
+        let peer = site.add_peer(peer_config(index, setup), now).expect("free prefixes");
         End { site, peer, events: Vec::new(), delivered: Vec::new(), dials: 0, dial_at: None }
     }
 

@@ -23,7 +23,7 @@ pub(super) fn run(command: ResolveCommand) -> Result<(), CliError> {
     match command {
         ResolveCommand::Check { file } => check(&file),
         ResolveCommand::Run(args) => {
-            logging::init(args.log_format, args.log.as_deref())?;
+            let _log = logging::init(args.log_format, args.log.as_deref())?;
             let config = Config::load(&args.file)?;
             Ok(daemon::run(config, Arc::new(ControlSockets), &args.file).map_err(DnsError::Resolver)?)
         }

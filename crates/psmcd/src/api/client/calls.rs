@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{Client, ClientError};
 use crate::api::{
-    PeerPaths, PeerReport, PeerRoutes, RegisterSpec, RegistrationStatus, Request, Response, RouteSpec,
-    Status, WaitFor,
+    PeerPaths, PeerReport, PeerRoutes, RegisterSpec, RegistrationStatus, ReloadReport, Request, Response,
+    RouteSpec, Status, WaitFor,
 };
 
 /// A set of routes as a client gives it.
@@ -114,10 +114,25 @@ impl Client {
         self.order(&Request::PeerRemove { name: name.to_owned() })
     }
 
+    /// Has the configuration read again.
+    pub fn reload(&mut self) -> Result<ReloadReport, ClientError> {
+        let Response::Reloaded(report) = self.ask(&Request::Reload)? else { return wrong() };
+        Ok(report)
+    }
+
     /// Asks for something that has no other answer than that it is done.
     pub fn order(&mut self, request: &Request) -> Result<(), ClientError> {
         let Response::Ok = self.ask(request)? else { return wrong() };
         Ok(())
+    }
+
+    /// The same for something of which there may be more to say.
+    pub fn order_noted(&mut self, request: &Request) -> Result<Option<String>, ClientError> {
+        let response = self.ask(request)?;
+        if let Response::Noted { note } = response {
+            return Ok(Some(note));
+        }
+        if response == Response::Ok { Ok(None) } else { wrong() }
     }
 }
 

@@ -6,11 +6,12 @@ use std::time::Duration;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tracing::debug;
 
 use super::Call;
-use crate::api::frame::{self, FrameError};
+use crate::api::frame::{self, FrameError, MAX_RESPONSE};
 use crate::api::{Request, Response};
 
 /// How long a client may be silent. `psmc watch` asks every second.
@@ -32,7 +33,7 @@ pub(super) async fn serve(mut stream: UnixStream, calls: mpsc::Sender<Call>) {
             Ok(Ok(None)) | Err(_) => return,
             Ok(Err(error)) => (Response::error(error), true),
         };
-        if !send(&mut write, &response).await || end {
+        if !send(&mut write, response).await || end {
             return;
         }
     }
@@ -63,9 +64,13 @@ async fn within(limit: Duration, asked: impl Future<Output = Option<Response>>) 
 }
 
 /// Whether the client has taken the response.
-async fn send(write: &mut (impl AsyncWriteExt + Unpin), response: &Response) -> bool {
-    let line = frame::encode(response).or_else(|error| frame::encode(&Response::error(error)));
-    let Ok(line) = line else { return false };
+async fn send(write: &mut (impl AsyncWriteExt + Unpin), response: Response) -> bool {
+    // That of ten thousand peers takes its time.
+    let encoded = spawn_blocking(move || {
+        let encode = |response: &Response| frame::encode(response, MAX_RESPONSE);
+        encode(&response).or_else(|error| encode(&Response::error(error)))
+    });
+    let Ok(Ok(line)) = encoded.await else { return false };
     match timeout(WRITE, write.write_all(&line)).await {
         Ok(Ok(())) => true,
         Ok(Err(error)) => {

@@ -9,7 +9,7 @@ mod relay;
 mod site;
 mod treatment;
 
-use psmc_toml::{Complaint, Section, Source};
+use psmc_toml::{Complaint, FilePath, Section, Source};
 use toml::de::{DeTable, DeValue};
 
 pub(super) use class::ClassDraft;
@@ -19,7 +19,7 @@ pub(super) use relay::RelayDraft;
 pub(super) use site::SiteDraft;
 pub(super) use treatment::TreatmentDraft;
 
-const SECTIONS: &[&str] = &["site", "peer", "relay", "class"];
+const SECTIONS: &[&str] = &["site", "peer", "relay", "class", "include"];
 
 /// A whole file.
 pub(super) struct Draft {
@@ -39,7 +39,8 @@ impl Draft {
         let classes = file.tables("class", "[[class]]", out);
         // Those of a gateway may be added while it runs.
         let is_gateway = site.as_ref().is_some_and(|site| site.register.is_some() || site.has_listen);
-        if !file.has("peer") && !is_gateway {
+        let includes = include(root, out);
+        if !file.has("peer") && !is_gateway && !includes {
             out.push(no_peer());
         }
         Self {
@@ -49,6 +50,21 @@ impl Draft {
             classes: classes.into_iter().map(|(place, table)| ClassDraft::read(place, table, out)).collect(),
         }
     }
+}
+
+/// Whether the file includes others.
+fn include(root: &DeTable<'_>, out: &mut Vec<Complaint>) -> bool {
+    let Some((key, value)) = root.get_key_value("include") else { return false };
+    if let DeValue::Table(table) = value.get_ref() {
+        let section = Section::open("[include]", value.span(), table, &["folder"], out);
+        section.required::<FilePath>("folder", "where further files are", out);
+    } else {
+        out.push(
+            Complaint::new("a file includes one folder", "write [include], with single brackets")
+                .at(key.span()),
+        );
+    }
+    true
 }
 
 /// Where a key belongs that stands above all sections.

@@ -6,8 +6,8 @@
 mod steering;
 mod uplinks;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
@@ -16,9 +16,9 @@ use psmc_net::tun::{self, Tun, TunConfig};
 
 use super::DaemonError;
 use super::control::Control;
-use super::paths::{OpenError, resolve_all};
+use super::names::Names;
 use super::settings::tun_config;
-use crate::config::{Endpoint, PathSettings};
+use crate::config::PathSettings;
 pub(super) use steering::Numbers;
 use steering::View;
 
@@ -31,9 +31,6 @@ const LEAST_INTERVAL: Duration = Duration::from_millis(200);
 /// So many times in a row may what is to be made be refused: two seconds. The network may change while it is being looked at.
 const MAX_FAILURES: u32 = 10;
 
-/// Names are asked for again after this time. Between two changes of the network they hardly mean something else.
-const NAME_AGE: Duration = Duration::from_secs(30);
-
 /// What a site has made of the network.
 #[derive(Debug)]
 pub(super) struct Network {
@@ -44,8 +41,6 @@ pub(super) struct Network {
     looked_at: Option<Instant>,
     /// How many looks in a row have failed.
     failures: u32,
-    /// The addresses of endpoints, and since when they are known.
-    names: BTreeMap<Endpoint, (Instant, Vec<SocketAddr>)>,
     /// What was said of it already.
     said: BTreeSet<String>,
 }
@@ -58,7 +53,6 @@ impl Network {
             look_at: None,
             looked_at: None,
             failures: 0,
-            names: BTreeMap::new(),
             said: BTreeSet::new(),
         }
     }
@@ -76,7 +70,7 @@ impl Network {
     }
 
     /// Whether an event is of importance. A host with the routes of the whole Internet hears of many that are not.
-    fn is_concerned(&self, event: &NetworkEvent) -> bool {
+    fn is_concerned(&self, event: &NetworkEvent, names: &Names) -> bool {
         match event {
             NetworkEvent::Link(_) | NetworkEvent::AddressChanged { .. } | NetworkEvent::RoutingChanged => {
                 true
@@ -84,9 +78,8 @@ impl Network {
             NetworkEvent::RouteChanged { table, destination } => {
                 let is_ours = [self.numbers.table, self.numbers.back_table].contains(table);
                 let networks = self.view.networks.iter().filter(|net| net.prefix_len() > 0);
-                let mut remotes = self.names.values().flat_map(|(_, remotes)| remotes);
                 is_ours
-                    || remotes.any(|remote| destination.contains(&remote.ip()))
+                    || names.addresses().any(|remote| destination.contains(&remote.ip()))
                     || networks.into_iter().any(|net| net.contains(destination))
             }
         }
@@ -104,7 +97,7 @@ impl Network {
 impl Control {
     /// Takes note of a change.
     pub(super) fn note_network_event(&mut self, event: &NetworkEvent) {
-        if self.network.is_concerned(event) {
+        if self.network.is_concerned(event, &self.names) {
             self.network.note_change();
         }
     }
@@ -248,22 +241,6 @@ impl Control {
     async fn has_address(&self, interface: u32, address: Ipv4Addr) -> bool {
         let addresses = self.netlink.addresses(interface).await.unwrap_or_default();
         addresses.iter().any(|own| own.addr() == IpAddr::V4(address))
-    }
-
-    /// The addresses of an endpoint.
-    async fn addresses_of(&mut self, endpoint: &Endpoint) -> Result<Vec<SocketAddr>, OpenError> {
-        let known = self.network.names.get(endpoint).cloned();
-        if let Some((_, remotes)) = known.as_ref().filter(|(since, _)| since.elapsed() < NAME_AGE) {
-            return Ok(remotes.clone());
-        }
-        match (resolve_all(endpoint).await, known) {
-            (Ok(remotes), _) => {
-                self.network.names.insert(endpoint.clone(), (Instant::now(), remotes.clone()));
-                Ok(remotes)
-            }
-            (Err(_), Some((_, remotes))) => Ok(remotes),
-            (Err(error), None) => Err(error),
-        }
     }
 
     /// The way that the kernel sends datagrams of a path.

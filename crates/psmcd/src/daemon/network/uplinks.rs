@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use psmc_core::PeerId;
 use psmc_net::netlink::Uplink;
-use psmc_wire::PathId;
+use tokio::time::timeout;
 
 use crate::config::{Endpoint, Name, PathSettings};
 use crate::daemon::DaemonError;
@@ -47,6 +48,9 @@ pub(in crate::daemon) fn reached_by(uplink: &Uplink, remotes: &[SocketAddr]) -> 
     remotes.iter().copied().find(|remote| leads_to(uplink, remote))
 }
 
+/// Nothing else is done while it is asked for a prefix, which is only worth a word in a warning.
+const NAT64_PATIENCE: Duration = Duration::from_millis(300);
+
 impl Control {
     /// Opens the paths that uplinks which have come make possible, and ends those of uplinks that are gone.
     pub(super) async fn match_uplinks(&mut self) {
@@ -78,7 +82,7 @@ impl Control {
         peer: usize,
         endpoint: &Endpoint,
     ) -> Result<Vec<PathSettings>, OpenError> {
-        let remotes = self.addresses_of(endpoint).await?;
+        let remotes = self.addresses_of(endpoint, self.peers[peer].id)?;
         let uplinks = self.netlink.uplinks(&[self.tun_index]).await.map_err(DaemonError::from)?;
         let usable = uplinks.iter().filter(|uplink| reached_by(uplink, &remotes).is_some());
         let mut paths = uplink_settings(usable);
@@ -86,7 +90,7 @@ impl Control {
             self.add_way_by_routes(*remote, &mut paths).await;
         }
         if paths.is_empty() && !uplinks.is_empty() {
-            let prefix = nat64_prefix().await;
+            let prefix = timeout(NAT64_PATIENCE, nat64_prefix()).await.ok().flatten();
             self.network.say(no_common_version(&self.peers[peer].config.name, endpoint, &remotes, prefix));
         }
         let leading = |path| PathSettings { endpoint: Some(endpoint.clone()), ..path };
@@ -122,10 +126,12 @@ impl Control {
         let wanted: BTreeSet<Name> = wanted.iter().map(|path| path.name.clone()).collect();
         let links = self.netlink.link_names().await?;
         let mut closed = Vec::new();
+        let name_of = self.peers[peer].config.name.clone();
         for path in self.peers[peer].paths.iter_mut().filter(|path| path.is_automatic) {
             let fate = Fate::of(path, &wanted, &links);
             let is_idle = fate == Fate::Idle;
             if fate == Fate::Closed {
+                tracing::info!(peer = %name_of, path = %path.settings.name, "the uplink of a path is gone");
                 closed.push(path.id);
             } else if is_idle != path.is_idle {
                 path.is_idle = is_idle;
@@ -142,26 +148,14 @@ impl Control {
         Ok(())
     }
 
-    async fn end_path(&mut self, peer: usize, path: PathId) -> Result<(), DaemonError> {
-        let peer = &mut self.peers[peer];
-        let id = peer.id;
-        tracing::info!(peer = %peer.config.name, path = path.0, "the uplink of a path is gone");
-        peer.set_aside(path);
-        self.plane
-            .post(move |plane| {
-                // It may have been removed by the peer already.
-                let _ = plane.site.remove_path(id, path, Instant::now());
-            })
-            .await
-    }
-
     /// The address of an endpoint that is reached through `settings`' interface: of the version that it has.
     pub(in crate::daemon) async fn address_over(
         &mut self,
         endpoint: &Endpoint,
         settings: &PathSettings,
+        peer: PeerId,
     ) -> Result<SocketAddr, OpenError> {
-        let remotes = self.addresses_of(endpoint).await?;
+        let remotes = self.addresses_of(endpoint, peer)?;
         let local = settings.address.map(|address| address.get());
         if let Some(local) = local {
             let same = remotes.iter().find(|remote| remote.is_ipv4() == local.is_ipv4());

@@ -3,17 +3,23 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use psmc_core::PeerId;
 use psmc_net::keys::PublicKey;
 use psmc_toml::ValueError;
 use psmc_wire::relay::SignedGrant;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use super::registering::MAX_ADDED;
 use crate::config::{read_grant, read_grants};
 
 /// Most grants that can come at once: two for each relay, an old one and a new one.
 const MAX_LEARNED: usize = 2 * MAX_ADDED;
+
+/// A file that takes longer to read is on a disk that does not answer.
+const READ_TIME: Duration = Duration::from_secs(1);
 
 /// What grants came for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +34,7 @@ pub(in crate::daemon) enum GrantsFor {
 /// were learned. Clones are of the same ones.
 #[derive(Clone)]
 pub(in crate::daemon) struct Grants {
-    file: Option<PathBuf>,
+    file: Arc<Mutex<Option<PathBuf>>>,
     site: PublicKey,
     /// Those that came with what was learned while the site runs.
     learned: Arc<Mutex<BTreeMap<GrantsFor, Vec<SignedGrant>>>>,
@@ -39,12 +45,28 @@ pub(in crate::daemon) struct Grants {
 impl Grants {
     /// The grants of the site with this key.
     pub(in crate::daemon) fn new(file: Option<PathBuf>, site: PublicKey) -> Self {
-        Self { file, site, learned: Arc::default(), complaint: Arc::default() }
+        Self { file: Arc::new(Mutex::new(file)), site, learned: Arc::default(), complaint: Arc::default() }
     }
 
-    /// What to show to the relay with this key: of its grants the one that counts the longest.
-    pub(super) fn of(&self, relay: PublicKey) -> Option<SignedGrant> {
-        let read = self.file.as_deref().map_or_else(|| Ok(Vec::new()), read_grants);
+    /// Reads this file from now on.
+    pub(in crate::daemon) fn set_file(&self, file: Option<PathBuf>) {
+        *self.file.lock().unwrap_or_else(PoisonError::into_inner) = file;
+    }
+
+    /// What to show to the relay with this key, read beside all else; nothing if the file's disk does not answer.
+    pub(super) async fn read(&self, relay: PublicKey) -> Option<SignedGrant> {
+        let grants = self.clone();
+        let read = timeout(READ_TIME, spawn_blocking(move || grants.of(relay))).await;
+        if read.is_err() {
+            self.note(Some("the file of grants cannot be read in time: does its disk answer?"));
+        }
+        read.ok().and_then(Result::ok).flatten()
+    }
+
+    /// Of the grants for the relay with this key the one that counts the longest.
+    fn of(&self, relay: PublicKey) -> Option<SignedGrant> {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let read = file.as_deref().map_or_else(|| Ok(Vec::new()), read_grants);
         self.note(read.as_ref().err().map(|error| error.reason()));
         let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
         let is_for = |grant: &SignedGrant| {

@@ -36,8 +36,8 @@ impl Link {
         let stream = Box::new(secured.stream);
         let mut link =
             Self { relay: relay.clone(), stream, messages: MessageReader::default(), next_request: 0 };
-        let hello =
-            Hello { version: VERSION, name: caller.name.clone(), grant: caller.grants.of(relay.public_key) };
+        let grant = caller.grants.read(relay.public_key).await;
+        let hello = Hello { version: VERSION, name: caller.name.clone(), grant };
         link.send(&Message::Hello(hello)).await?;
         Ok(link)
     }

@@ -10,7 +10,7 @@ use super::grants::GrantsFor;
 use super::reach::LocalEnd;
 use super::registration::{Registration, RegistrationSpec, Standing, Uplink};
 use crate::api::{RegisterSpec, RegistrationStatus};
-use crate::config::{InterfaceName, Relay};
+use crate::config::{InterfaceName, Name, Relay};
 use crate::daemon::control::Control;
 use crate::daemon::paths::LISTEN_SOCKET;
 use crate::daemon::routes::{endpoint, key, name_of};
@@ -43,12 +43,24 @@ impl Registered {
 impl Control {
     /// Registers with the relays that the configuration names for it, now and for good.
     pub(in crate::daemon) fn register(&mut self) {
+        self.register_anew(&BTreeSet::new());
+    }
+
+    /// Registers with the relays that the configuration names now, and leaves others. Those of `changed` are others than before.
+    pub(in crate::daemon) fn register_anew(&mut self, changed: &BTreeSet<Name>) {
         let names = &self.site.register;
-        let relays: Vec<_> =
+        let wanted: Vec<_> =
             self.relays.iter().filter(|relay| names.contains(&relay.name)).cloned().collect();
-        for relay in relays {
-            let uplink = Uplink { local_end: LocalEnd::default(), socket: LISTEN_SOCKET, bind: None };
-            self.start_registration(relay, uplink, None);
+        let is_wanted =
+            |name: &Name| !changed.contains(name) && wanted.iter().any(|relay| relay.name == *name);
+        self.registrations.retain(|known| known.added.is_some() || is_wanted(&known.registration.relay));
+        for relay in wanted {
+            let is_kept =
+                |known: &Registered| known.added.is_none() && known.registration.relay == relay.name;
+            if !self.registrations.iter().any(is_kept) {
+                let uplink = Uplink { local_end: LocalEnd::default(), socket: LISTEN_SOCKET, bind: None };
+                self.start_registration(relay, uplink, None);
+            }
         }
     }
 

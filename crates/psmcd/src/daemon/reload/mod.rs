@@ -1,0 +1,142 @@
+//! Reading the configuration again while the site runs.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | `diff` | what differs between what was read before and now |
+//! | `apply` | carries that out |
+//! | `paths` | the paths of one peer |
+//!
+//! What the file says is compared with what it said before, not with how things are: what people have changed while the site runs
+//! stays as long as the file says nothing new of it.
+
+mod apply;
+mod diff;
+mod paths;
+
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::DaemonError;
+use super::connections::TaskEnd;
+use super::control::Control;
+use super::requests::Refusal;
+use crate::api::{Call, ReloadReport, Response};
+use crate::config::{Config, ConfigError};
+
+/// A file that takes longer to read is on a disk that does not answer.
+const READ_TIME: Duration = Duration::from_secs(8);
+
+/// The configuration as it is now, and who wants to know what came of it.
+pub(super) struct Reread {
+    config: Result<Config, RereadError>,
+    call: Option<Call>,
+}
+
+/// Why the configuration could not be read again.
+#[derive(Debug, thiserror::Error)]
+enum RereadError {
+    /// It is wrong.
+    #[error("{0}")]
+    Wrong(#[from] ConfigError),
+    /// It does not come.
+    #[error(
+        "the configuration has not been read within {} s: does its disk answer?",
+        READ_TIME.as_secs()
+    )]
+    TimedOut,
+    /// A bug.
+    #[error("reading the configuration has failed; the log says why")]
+    Died,
+}
+
+impl Control {
+    /// Has the configuration read again, beside all else, and applied.
+    pub(super) fn reread(&mut self, call: Option<Call>) {
+        if std::mem::replace(&mut self.is_rereading, true) {
+            if let Some(call) = call {
+                call.respond(Response::error(
+                    "the configuration is being read already; try again in a moment",
+                ));
+            }
+            return;
+        }
+        self.supervisor.reloading();
+        let file = self.file.clone();
+        self.tasks.spawn(async move {
+            let read = timeout(READ_TIME, spawn_blocking(move || Config::load(&file))).await;
+            let config = match read {
+                Ok(Ok(config)) => config.map_err(RereadError::Wrong),
+                Ok(Err(_)) => Err(RereadError::Died),
+                Err(_) => Err(RereadError::TimedOut),
+            };
+            TaskEnd::Reread(Box::new(Reread { config, call }))
+        });
+    }
+
+    /// Applies the configuration, if it is right, and says what came of it.
+    pub(super) async fn on_reread(&mut self, reread: Reread) -> Result<(), DaemonError> {
+        self.is_rereading = false;
+        let applied = self.apply_reread(reread.config).await;
+        self.supervisor.ready();
+        let response = match applied {
+            Ok(report) => {
+                log_report(&report);
+                Response::Reloaded(report)
+            }
+            Err(Refusal::Said(response)) => response,
+            Err(Refusal::Later(endpoint)) => Response::error(format!("{endpoint} is being resolved")),
+            Err(Refusal::Ends(error)) => return Err(error),
+        };
+        if let Some(call) = reread.call {
+            call.respond(response);
+        }
+        Ok(())
+    }
+
+    async fn apply_reread(&mut self, config: Result<Config, RereadError>) -> Result<ReloadReport, Refusal> {
+        let applied = match config {
+            Ok(config) => self.apply(config).await,
+            Err(error) => {
+                log_refusal(&self.file, &error.summary());
+                return Err(Refusal::of(&error));
+            }
+        };
+        if let Err(Refusal::Said(Response::Error { message })) = &applied {
+            log_refusal(&self.file, message);
+        }
+        applied
+    }
+}
+
+impl RereadError {
+    /// The first thing that is wrong, in a line.
+    fn summary(&self) -> String {
+        let Self::Wrong(error) = self else { return self.to_string() };
+        let complaints = error.complaints();
+        let first = complaints.first().map(|complaint| complaint.reason()).unwrap_or_default();
+        match complaints.len() {
+            0 | 1 => first.to_owned(),
+            count => format!("{first}, and {} more complaints", count - 1),
+        }
+    }
+}
+
+fn log_refusal(file: &Path, error: &str) {
+    let file = file.display();
+    tracing::error!(%file, error, "the configuration is not applied, and all goes on as before: `psmc check` explains");
+}
+
+fn log_report(report: &ReloadReport) {
+    let ReloadReport { changes, restart, kept } = report;
+    let joined = |list: &[String]| list.join("; ");
+    tracing::info!(changes = joined(changes), kept = joined(kept), "configuration read again");
+    if !restart.is_empty() {
+        tracing::warn!(
+            settings = restart.join(", "),
+            "these settings of the configuration need a restart of psmcd: they are as they were"
+        );
+    }
+}

@@ -286,6 +286,10 @@ impl Session {
 
     /// Has what was in lost datagrams sent again, or gives its buffers back.
     pub(super) fn settle_lost(&mut self, index: usize, shared: &mut Shared) {
+        let path = &mut self.paths[index];
+        if path.offload.take_news() {
+            shared.events.push_back(Event::BatchesLost { peer: self.peer, path: path.id });
+        }
         for mut datagram in self.scratch.lost.datagrams.drain(..).rev() {
             let resent = datagram.packets.iter().filter(|packet| packet.role.is_resent()).count();
             self.paths[index].counters.resent_packets += resent as u64;

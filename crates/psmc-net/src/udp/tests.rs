@@ -17,7 +17,7 @@ fn port(address: &str) -> UdpPort {
 }
 
 fn to(remote: SocketAddr, contents: &[u8]) -> Transmit<'_> {
-    Transmit { remote, local_ip: None, ecn: Ecn::NotEct, segment_size: None, contents }
+    Transmit { remote, local_ip: None, ecn: Ecn::NotEct, segment_size: None, apart: false, contents }
 }
 
 /// Sends all of it, waiting where the socket asks to.

@@ -309,6 +309,13 @@ impl Control {
             Event::PathOpened { peer, path } => {
                 tracing::info!(peer = name(*peer), path = path.0, "path opened by the peer");
             }
+            Event::BatchesLost { peer, path } => {
+                tracing::warn!(
+                    peer = name(*peer),
+                    path = path.0,
+                    "large packets that the kernel or a device is to cut (GSO) are lost: datagrams are sent one by one"
+                );
+            }
             Event::PathMoved { peer, path } => {
                 tracing::info!(peer = name(*peer), path = path.0, "the peer's address on a path has changed");
             }

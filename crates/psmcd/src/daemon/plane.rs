@@ -353,7 +353,10 @@ impl Plane {
     /// address must not fill our memory. All others answer something that the control side has done itself.
     fn tell(&self, event: Event) {
         match event {
-            Event::PathChanged { .. } | Event::PathOpened { .. } | Event::PathMoved { .. } => {
+            Event::PathChanged { .. }
+            | Event::PathOpened { .. }
+            | Event::BatchesLost { .. }
+            | Event::PathMoved { .. } => {
                 // A full queue is the reason to drop it.
                 let _ = self.links.news.try_send(event);
             }

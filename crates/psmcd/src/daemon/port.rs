@@ -169,6 +169,7 @@ fn send_all(socket: &mut Socket, transmit: Transmit, contents: &[u8]) -> (Option
             local_ip: transmit.local_ip,
             ecn: transmit.ecn,
             segment_size: Some(transmit.segment_size),
+            apart: transmit.apart,
             contents: &contents[from..],
         };
         let Err(error) = socket.try_send(&batch) else {

@@ -20,6 +20,7 @@ mod plane;
 mod port;
 mod relays;
 mod requests;
+mod revival;
 mod routes;
 pub mod settings;
 mod status;

@@ -127,6 +127,15 @@ impl Envelope<'_> {
     }
 }
 
+impl SendFailure {
+    /// Whether the reason may be that the address to send from is not, or no longer, one of ours.
+    #[must_use]
+    pub fn may_be_of_source(&self) -> bool {
+        let Self::Unreachable(error) = self else { return false };
+        matches!(error.raw_os_error(), Some(EINVAL | EADDRNOTAVAIL))
+    }
+}
+
 impl From<io::Error> for SendError {
     fn from(error: io::Error) -> Self {
         Self { sent: 0, failure: SendFailure::from(error) }

@@ -1,5 +1,6 @@
 //! Control connections to peers: who calls, who is called, and what becomes of it.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,12 +18,15 @@ use super::dial::{DialError, Route, dial};
 use super::paths::{OpenPath, resolve};
 use super::peers::Peer;
 use super::relays::{BoxedStream, Goal, LocalEnd};
+use crate::config::Endpoint;
 use crate::error_chain;
 
 /// What a task of the control side came to.
 pub(super) enum TaskEnd {
     Dialed(PeerId, Result<Box<Secured<BoxedStream>>, DialError>),
     Disconnected(PeerId, ConnectionId, Result<(), FramingError>),
+    /// The addresses of a name, if there are any.
+    Found(Endpoint, Vec<SocketAddr>),
     Listener,
     Hearing,
     /// Only when the daemon ends.
@@ -46,7 +50,14 @@ impl Control {
         let leads_learned = self.peers[index].routes.lead_over_relays();
         routes.sort_by_key(|(is_learned, route)| (leads_learned && !is_learned, route.relays.len()));
         let mut routes: Vec<_> = routes.into_iter().map(|(_, route)| route).collect();
-        routes.dedup();
+        routes.extend(self.other_routes(index));
+        let mut seen = Vec::new();
+        routes.retain(|route| {
+            !seen.contains(route) && {
+                seen.push(route.clone());
+                true
+            }
+        });
         let endpoint = config.endpoint.clone().filter(|_| routes.is_empty() && !config.is_only_relayed());
         let superseded = Arc::new(Notify::new());
         self.dials.insert(peer, superseded.clone());
@@ -113,6 +124,7 @@ impl Control {
                 }
                 self.plane.post(move |plane| plane.site.handle_disconnected(id, Instant::now())).await
             }
+            TaskEnd::Found(endpoint, addresses) => self.on_found(&endpoint, &addresses).await,
             TaskEnd::Kept => {
                 self.keepers -= 1;
                 Ok(())

@@ -25,6 +25,7 @@ use super::paths::LISTEN_SOCKET;
 use super::peers::Peer;
 use super::plane::{self, Notice, PlaneHandle, Started};
 use super::relays::{BoxedStream, Callers, Grants, LOOK_INTERVAL, Looks, Registered};
+use super::revival::Revivals;
 use super::routes::{self, Waiter};
 use super::settings::{site_config, tun_config};
 use super::tunnels::Bind;
@@ -52,6 +53,8 @@ pub(super) struct Control {
     pub(super) grants: Grants,
     /// How good paths were that may get another relay.
     pub(super) looks: Looks,
+    /// What is tried for paths that do not answer.
+    pub(super) revivals: Revivals,
     /// The relays at which this site is a gateway.
     pub(super) registrations: Vec<Registered>,
     /// Shakes hands with peers that call.
@@ -117,6 +120,7 @@ impl Control {
             relays,
             tunnel_ends,
             looks: Looks::default(),
+            revivals: Revivals::default(),
             registrations: Vec::new(),
             acceptor,
             allowed,
@@ -224,6 +228,7 @@ impl Control {
                 _ = retry.tick(), if self.retry_paths => self.retry_paths().await,
                 _ = look.tick() => {
                     self.look_at_paths().await?;
+                    self.revive().await?;
                     self.fit_interface().await?;
                 }
                 _ = self.route_looks.tick(), if watches_routes => self.look_at_routes().await?,
@@ -271,8 +276,12 @@ impl Control {
                 None => {}
             }
         }
+        if let Event::PathMoved { peer, path } = event {
+            self.on_moved(*peer, *path).await?;
+        }
         self.log_event(event);
-        if let Event::PathChanged { state: PathState::Active, .. } = event {
+        if let Event::PathChanged { peer, path, state: PathState::Active } = event {
+            self.on_answer(*peer, *path).await?;
             self.fit_interface().await?;
         }
         Ok(())
@@ -330,8 +339,8 @@ impl Control {
         };
         peer.retire_path(path);
         let forgotten = peer.retired.extract_if(.., |retired| retired.id == path);
-        let sockets: Vec<_> = forgotten.map(|path| path.socket).collect();
-        for socket in sockets.into_iter().filter(|&socket| socket != LISTEN_SOCKET) {
+        let sockets: Vec<_> = forgotten.flat_map(|path| path.sockets()).collect();
+        for socket in sockets {
             self.plane.post(move |plane| plane.close_port(socket)).await?;
         }
         Ok(())

@@ -290,6 +290,7 @@ impl Plane {
                 Sent::Yes => {}
                 Sent::Dropped => self.counters.send_drops += 1,
                 Sent::TooBig(refused) => self.site.handle_refused(&refused, Instant::now()),
+                Sent::SourceGone(gone) => self.site.handle_source_gone(&gone),
             }
             for _ in 0..READS_PER_TURN {
                 let now = Instant::now();
@@ -338,6 +339,7 @@ impl Plane {
                 Some(Sent::Dropped) | None => self.counters.send_drops += 1,
                 // Probes of the datagram size end so, too: that is no loss.
                 Some(Sent::TooBig(refused)) => self.site.handle_refused(&refused, now),
+                Some(Sent::SourceGone(gone)) => self.site.handle_source_gone(&gone),
             }
         }
         self.interface.deliver(&mut self.site, false);

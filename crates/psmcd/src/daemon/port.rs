@@ -20,6 +20,8 @@ pub(super) enum Sent {
     Dropped,
     /// At least a part was dropped, because these datagrams are larger than the interface takes.
     TooBig(Transmit),
+    /// What could be sent was sent, but from another address: the one asked for is none of this machine's.
+    SourceGone(Transmit),
 }
 
 /// A batch that waits for room in the socket.
@@ -163,10 +165,11 @@ impl Port {
 fn send_all(socket: &mut Socket, transmit: Transmit, contents: &[u8]) -> (Option<usize>, Sent) {
     let mut from = 0;
     let mut outcome = Sent::Yes;
+    let mut local_ip = transmit.local_ip;
     while from < contents.len() {
         let batch = udp::Transmit {
             remote: transmit.remote,
-            local_ip: transmit.local_ip,
+            local_ip,
             ecn: transmit.ecn,
             segment_size: Some(transmit.segment_size),
             apart: transmit.apart,
@@ -178,6 +181,10 @@ fn send_all(socket: &mut Socket, transmit: Transmit, contents: &[u8]) -> (Option
         from += error.sent;
         match error.failure {
             SendFailure::WouldBlock => return (Some(from), outcome),
+            failure if local_ip.is_some() && failure.may_be_of_source() => {
+                local_ip = None;
+                outcome = Sent::SourceGone(transmit);
+            }
             SendFailure::TooBig => {
                 let len = transmit.segment_size.min(contents.len() - from);
                 outcome = Sent::TooBig(Transmit { segment_size: len, ..transmit });

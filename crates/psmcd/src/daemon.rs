@@ -13,6 +13,7 @@ mod dial;
 mod farewell;
 mod fitting;
 mod interface;
+mod joined;
 mod links;
 mod paths;
 mod peers;

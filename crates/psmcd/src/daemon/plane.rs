@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::mem;
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -294,6 +295,8 @@ impl Plane {
             }
             for _ in 0..READS_PER_TURN {
                 let now = Instant::now();
+                let mut joined = port.joined;
+                let mut refused = self.site.refusals().of_strangers();
                 let received = port.recv(&mut self.received, |meta, datagram| {
                     let origin = DatagramOrigin {
                         socket,
@@ -302,7 +305,11 @@ impl Plane {
                         ecn: meta.ecn,
                     };
                     self.site.handle_datagram(datagram, &origin, now);
+                    let before = mem::replace(&mut refused, self.site.refusals().of_strangers());
+                    joined.note(meta.remote, meta.was_joined, refused != before);
                 });
+                port.joined = joined;
+                port.judge_joined(now);
                 match received {
                     Some(Ok(count)) => self.counters.batches.udp_received.add(1, count),
                     Some(Err(error)) => {

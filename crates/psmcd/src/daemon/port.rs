@@ -3,12 +3,14 @@
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
 
 use psmc_core::{SocketId, Transmit};
 use psmc_net::ipip::TunnelPort;
 use psmc_net::poller::Poller;
 use psmc_net::udp::{self, RecvBatch, RecvMeta, SendError, SendFailure, UdpPort};
 
+use super::joined::{Advice, Joined};
 use super::tunnels::{Bind, PortError};
 
 /// What became of a batch.
@@ -43,6 +45,7 @@ pub(super) struct Port {
     /// Whether there may be something to be received.
     due: bool,
     stalled: Option<Stalled>,
+    pub(super) joined: Joined,
 }
 
 impl Socket {
@@ -73,7 +76,7 @@ impl AsFd for Socket {
 impl Port {
     /// The place of a socket that is not there.
     pub(super) fn empty(id: SocketId) -> Self {
-        Self { id, socket: None, due: false, stalled: None }
+        Self { id, socket: None, due: false, stalled: None, joined: Joined::default() }
     }
 
     /// Opens a socket, of which the poller tells by its number.
@@ -121,6 +124,21 @@ impl Port {
                 self.due = is_full && received.is_ok();
                 Some(received)
             }
+        }
+    }
+
+    /// Has datagrams taken one by one if those that arrive joined are garbage, and tries again later.
+    pub(super) fn judge_joined(&mut self, now: Instant) {
+        let Some(Socket::Udp(port)) = &self.socket else { return };
+        let Some(advice) = self.joined.advice(now) else { return };
+        if advice == Advice::Stop {
+            tracing::warn!(
+                socket = self.id.0,
+                "datagrams that the kernel or a device has joined (GRO) are garbage: they are taken one by one for a while"
+            );
+        }
+        if let Err(error) = port.set_joins_arriving(advice == Advice::TryAgain) {
+            tracing::debug!(%error, "joining on arrival cannot be changed");
         }
     }
 

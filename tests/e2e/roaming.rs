@@ -9,7 +9,7 @@ use crate::steadily::steadily;
 const INTERVAL: Duration = Duration::from_millis(5);
 
 /// How long it takes until a stream flows again, at most.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What may be lost beyond what is on its way: what leaves between the loss of one address and the discovery of the other.
 const SLACK: usize = 4;

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Family, Plan, Relay, Site, Stream, Tunnel, VAN};
+use crate::harness::{End, Family, HQ, Plan, Relay, Site, Stream, Tunnel, VAN, wait_for};
 use crate::steadily::steadily;
 
 /// How often a stream sends.
 const INTERVAL: Duration = Duration::from_millis(5);
 
 /// How long it takes until a stream flows again, at most.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What may be lost beyond what is on its way: what leaves between the loss of one address and the discovery of the other.
 const SLACK: usize = 4;
@@ -19,7 +19,7 @@ fn hardly_anything_is_lost_when_the_address_of_the_van_changes() {
     steadily(|| {
         for family in [Family::V4, Family::V6] {
             let tunnel = Tunnel::start(Plan { links: 1, family, ..Plan::default() });
-            let lost = lost_during(&tunnel, || change_address(&tunnel.van, family));
+            let lost = lost_during(&tunnel, || change_address(&tunnel.van, VAN, family));
             println!("another address, {family:?}: lost {lost:?} packets of the van and of hq");
             assert!(lost.iter().all(|&lost| lost <= SLACK), "{lost:?}");
         }
@@ -58,16 +58,44 @@ fn lost_during(tunnel: &Tunnel, happen: impl FnOnce()) -> [usize; 2] {
     streams.map(|stream| stream.finish().lost().len())
 }
 
+/// Nobody tells the van: it has to hear the headquarters, which answer from an address that they have.
+#[test]
+fn the_van_follows_when_the_address_of_the_headquarters_changes() {
+    for family in [Family::V4, Family::V6] {
+        let tunnel = Tunnel::start(Plan { links: 1, family, ..Plan::default() });
+        let lost = lost_during(&tunnel, || change_address(&tunnel.hq, HQ, family));
+        println!("another address of hq, {family:?}: lost {lost:?} packets of the van and of hq");
+    }
+}
+
+/// What a router remembers of the van's port leads nowhere any more, and the van's own probes keep that alive.
+#[test]
+fn a_local_port_that_leads_nowhere_is_left_for_another() {
+    let tunnel = Tunnel::start(Plan { links: 1, ..Plan::default() });
+    let remote = |site: &Site| site.peer().paths.first().and_then(|path| path.remote.clone());
+    let before = remote(&tunnel.hq).expect("hq knows where the van is");
+    let port = before.rsplit(':').next().expect("a port");
+    let lost = lost_during(&tunnel, || {
+        let rule = "add table ip stale; add chain ip stale in { type filter hook input priority 0; }; \
+                    add rule ip stale in udp sport";
+        tunnel.hq.run(&["nft", &format!("{rule} {port} drop")]);
+    });
+    println!("a port that leads nowhere: lost {lost:?} packets of the van and of hq");
+    let is_left = || remote(&tunnel.hq).filter(|now| *now != before);
+    wait_for("another port of the van", PATIENCE, is_left);
+}
+
 /// A new address comes and the old one goes.
-fn change_address(van: &Site, family: Family) {
-    let interface = VAN.link(1);
+fn change_address(site: &Site, end: End, family: Family) {
+    let interface = end.link(1);
+    let old = end.outer(1, family);
     let (new, old) = match family {
-        Family::V4 => ("10.200.1.77/24", "10.200.1.1/24"),
-        Family::V6 => ("fd00:200:1::77/64", "fd00:200:1::1/64"),
+        Family::V4 => ("10.200.1.77/24", format!("{old}/24")),
+        Family::V6 => ("fd00:200:1::77/64", format!("{old}/64")),
     };
     // Else the kernel removes all addresses of a subnet with the first one.
     let keep_others = format!("net.ipv4.conf.{interface}.promote_secondaries");
-    van.namespace.sysctl(&keep_others, "1").unwrap();
-    van.run(&["ip", "address", "add", new, "dev", &interface, "nodad"]);
-    van.run(&["ip", "address", "del", old, "dev", &interface]);
+    site.namespace.sysctl(&keep_others, "1").unwrap();
+    site.run(&["ip", "address", "add", new, "dev", &interface, "nodad"]);
+    site.run(&["ip", "address", "del", &old, "dev", &interface]);
 }

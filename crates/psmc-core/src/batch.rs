@@ -29,6 +29,8 @@ pub struct Transmit {
     pub segment_size: usize,
     /// How many datagrams.
     pub segments: usize,
+    /// Whether each has to be given to the kernel by itself: somebody below loses what it is to cut.
+    pub apart: bool,
 }
 
 /// The bytes of a batch. One is enough for a driver: it is filled, sent and filled again.
@@ -41,6 +43,7 @@ pub struct Batch {
     max_segments: usize,
     ecn: Ecn,
     closed: bool,
+    apart: bool,
 }
 
 impl Batch {
@@ -55,6 +58,7 @@ impl Batch {
             max_segments: max_segments.clamp(1, MAX_SEGMENTS),
             ecn: Ecn::NotEct,
             closed: false,
+            apart: false,
         }
     }
 
@@ -89,9 +93,20 @@ impl Batch {
         self.ecn == ecn
     }
 
+    /// Whether its datagrams have to leave one by one.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.apart
+    }
+
+    /// Has its datagrams leave one by one.
+    pub(crate) fn part(&mut self) {
+        self.apart = true;
+    }
+
     /// Empties the batch.
     pub(crate) fn clear(&mut self) {
-        (self.len, self.segment_size, self.segments, self.closed) = (0, 0, 0, false);
+        (self.len, self.segment_size, self.segments) = (0, 0, 0);
+        (self.closed, self.apart) = (false, false);
     }
 
     /// Room for the next datagram, of at most `max` bytes, or `None` if the batch is complete. Without a

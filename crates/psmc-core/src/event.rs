@@ -64,6 +64,14 @@ pub enum Event {
         /// The path.
         path: PathId,
     },
+    /// What left on a path in batches did not arrive, and what left alone did: datagrams leave one by one from here on. Told
+    /// once for each network under the path.
+    BatchesLost {
+        /// The peer.
+        peer: PeerId,
+        /// The path.
+        path: PathId,
+    },
     /// The peer's address on a path has changed.
     PathMoved {
         /// The peer.

@@ -46,7 +46,7 @@ pub use path::{EcnState, EcnStatus, PathAddress, PathCounters, PathState, Via};
 pub use reorder::{AdaptiveBuffer, ReorderCounters, ReorderPolicy};
 pub use repair::{RepairCounters, RepairKind, UnknownRepair};
 pub use scheduler::{SchedulerKind, UnknownScheduler};
-pub use session::{ConnectionId, DatagramOrigin, MAX_PATHS, PathError, Refusal, SessionCounters};
+pub use session::{ConnectionId, DatagramOrigin, MAX_PATHS, PathError, Refusal, SessionCounters, SilentPath};
 pub use site::{PeerError, Site};
 pub use split::AssemblyCounters;
 pub use status::{PathStatus, PeerStatus, RefusalCounters};

@@ -11,6 +11,7 @@ mod liveness;
 mod losses;
 mod marking;
 mod mtu;
+mod offload;
 pub(crate) mod pacer;
 mod received;
 pub(crate) mod rtt;
@@ -51,6 +52,7 @@ use liveness::Liveness;
 use losses::Losses;
 use marking::Marking;
 use mtu::PathMtu;
+use offload::Offload;
 pub(crate) use pacer::BURST;
 use pacer::Pacer;
 use received::Received;
@@ -141,6 +143,7 @@ pub(crate) struct Path {
     /// Whether probes tell as much as data would.
     scrutiny: bool,
     pub(crate) mtu: PathMtu,
+    pub(crate) offload: Offload,
 }
 
 impl Path {
@@ -192,6 +195,7 @@ impl Path {
             keepalive,
             scrutiny: false,
             mtu: PathMtu::new(max_datagram, headers, now),
+            offload: Offload::default(),
         }
     }
 
@@ -352,8 +356,10 @@ impl Path {
         self.restart(now);
     }
 
-    /// Seeks the size of datagrams anew: for another address, or with other headers in front of them.
+    /// Seeks the size of datagrams anew: for another address, or with other headers in front of them. What becomes of batches
+    /// on the way is open again, too.
     fn refit(&mut self, now: Instant) {
+        self.offload = Offload::default();
         self.mtu.restart(self.datagram_ceiling(), mtu::headers_to(self.address.remote), now);
     }
 

@@ -20,7 +20,7 @@ use psmc_wire::ids::BUCKETS;
 use psmc_wire::{Bucket, FlowSeq, Incarnation, PathId};
 
 pub use control::ConnectionId;
-pub use paths::PathError;
+pub use paths::{PathError, SilentPath};
 pub use receive::{DatagramOrigin, Refusal};
 
 use crate::classify::QuicFlows;

@@ -3,7 +3,7 @@
 mod reconfigure;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use psmc_wire::control::Message;
@@ -24,7 +24,7 @@ use crate::congestion::CongestionConfig;
 use crate::event::{Event, PeerId};
 use crate::path::{PathAddress, Via};
 use crate::scheduler::SchedulerKind;
-use crate::session::{ConnectionId, DatagramOrigin, PathError, Refusal, Session};
+use crate::session::{ConnectionId, DatagramOrigin, PathError, Refusal, Session, SilentPath};
 use crate::shared::Shared;
 use crate::status::{PeerStatus, RefusalCounters};
 
@@ -332,6 +332,41 @@ impl Site {
             session.on_refused(transmit, now);
             self.busy.insert(peer);
         }
+    }
+
+    /// A batch could not leave from the address from which it should: that is none of this machine's any more. What follows
+    /// leaves from whatever address leads to the peer, until the peer is heard at another one.
+    pub fn handle_source_gone(&mut self, transmit: &Transmit) {
+        for (&peer, session) in &mut self.peers {
+            session.on_source_gone(transmit);
+            self.busy.insert(peer);
+        }
+    }
+
+    /// An address of this machine is gone. Peers that have called there are told where they are answered from.
+    pub fn handle_address_gone(&mut self, gone: IpAddr, now: Instant) {
+        for (&peer, session) in &mut self.peers {
+            session.on_address_gone(gone, now);
+            self.busy.insert(peer);
+        }
+    }
+
+    /// The addresses of this machine at which peers call on the paths that they have opened.
+    #[must_use]
+    pub fn called_addresses(&self) -> BTreeSet<IpAddr> {
+        self.peers.values().flat_map(Session::called_addresses).collect()
+    }
+
+    /// The paths that this site has opened and that do not answer, though their links are up and nothing else is waited for.
+    #[must_use]
+    pub fn silent_paths(&self) -> Vec<SilentPath> {
+        self.peers.values().flat_map(Session::silent_paths).collect()
+    }
+
+    /// Where the datagrams of a path go at the moment.
+    #[must_use]
+    pub fn path_address(&self, peer: PeerId, path: PathId) -> Option<PathAddress> {
+        self.peers.get(&peer)?.path_address(path)
     }
 
     /// The network says (ICMP) that it has not delivered a datagram to `remote`, of which `front` is the front: somebody on the

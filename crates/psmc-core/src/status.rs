@@ -29,6 +29,12 @@ impl RefusalCounters {
         Refusal::ALL.into_iter().zip(self.counts)
     }
 
+    /// How many datagrams were refused that nobody has proved to have sent.
+    #[must_use]
+    pub fn of_strangers(&self) -> u64 {
+        self.iter().filter(|(refusal, _)| refusal.is_of_strangers()).map(|(_, count)| count).sum()
+    }
+
     /// How often this one happened.
     #[must_use]
     pub fn get(&self, refusal: Refusal) -> u64 {

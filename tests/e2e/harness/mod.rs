@@ -21,7 +21,7 @@ pub(crate) use bulk::Bulk;
 pub(crate) use chain::{Chain, RELAYS, SERVICE, hidden_line, known_line, operators, relay_address};
 pub(crate) use download::download;
 pub(crate) use iperf::iperf;
-pub(crate) use plan::{Dials, Family, HQ, Plan, VAN, path_name};
+pub(crate) use plan::{Dials, End, Family, HQ, Plan, VAN, path_name};
 pub(crate) use poll::wait_for;
 pub(crate) use relay::{Forgeries, Relay, Towards};
 pub(crate) use relays::{

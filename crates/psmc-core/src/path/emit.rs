@@ -77,6 +77,20 @@ impl Path {
             batch.commit(len);
             self.on_sent(len, content, ecn, now);
         }
+        self.join(batch, now);
+    }
+
+    /// Decides whether the kernel gets a batch as one packet.
+    fn join(&mut self, batch: &mut Batch, now: Instant) {
+        if batch.segments() < 2 {
+            return;
+        }
+        if self.offload.joins(now) {
+            let bytes = u16::try_from(batch.contents().len()).unwrap_or(u16::MAX);
+            self.sent.note_batch(batch.segments(), bytes);
+        } else {
+            batch.part();
+        }
     }
 
     /// The ECN codepoint of what leaves now. Only data tries whether the network takes marks: of what nobody acknowledges
@@ -119,6 +133,7 @@ impl Path {
             bytes: size,
             ack_eliciting: false,
             is_ect: false,
+            batch: 0,
             queue_us: 0,
             snapshot,
             packets: Vec::new(),
@@ -242,6 +257,7 @@ impl Path {
             bytes,
             ack_eliciting: content.eliciting && expected,
             is_ect,
+            batch: 0,
             queue_us,
             snapshot,
             packets: content.packets,

@@ -45,6 +45,8 @@ pub(crate) struct SentDatagram {
     pub(crate) ack_eliciting: bool,
     /// Whether it left as ECT(0).
     pub(crate) is_ect: bool,
+    /// The bytes of the batch in which the kernel has got it, 0 if it left alone.
+    pub(crate) batch: u16,
     /// How long it was expected to stand before the bottleneck, in microseconds, or [`UNKNOWN_QUEUE`].
     pub(crate) queue_us: u32,
     pub(crate) snapshot: Snapshot,
@@ -109,6 +111,13 @@ impl Sent {
             self.recycle(datagram.packets);
             self.log.push_back(None);
             self.trim();
+        }
+    }
+
+    /// The last `count` datagrams have left as one packet, a batch of so many bytes.
+    pub(crate) fn note_batch(&mut self, count: usize, bytes: u16) {
+        for datagram in self.log.iter_mut().rev().take(count).flatten() {
+            datagram.batch = bytes;
         }
     }
 

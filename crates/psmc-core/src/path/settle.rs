@@ -6,6 +6,7 @@ use psmc_wire::PacketNumber;
 use psmc_wire::frame::{AckFrame, AckHeader};
 
 use super::Path;
+use super::losses::Losses;
 use super::marking::EcnCounts;
 use super::received::MAX_ACK_DELAY;
 use super::sent::{NeverSent, SentDatagram, Settled, UNKNOWN_QUEUE};
@@ -45,6 +46,7 @@ impl Path {
         self.losses.note(0, acked.datagrams.len(), now);
         for datagram in &acked.datagrams {
             self.mtu.on_arrived(datagram.bytes, datagram.sent_at);
+            self.offload.on_arrived(datagram.batch, datagram.sent_at);
         }
         let mut queued = None;
         if let Some(sent_at) = largest_sent_at {
@@ -151,13 +153,25 @@ impl Path {
             self.losses.note_provoked(provoked);
             self.losses.note(count - provoked, count - provoked, now);
         }
+        let mut batches_vanish = false;
         for datagram in &lost.datagrams[before..] {
+            batches_vanish |= self.offload.on_lost(datagram.batch, datagram.sent_at, now);
             self.mtu.on_lost(datagram.bytes, datagram.sent_at);
             if datagram.is_ect {
                 self.marking.on_lost(datagram.sent_at);
             }
         }
         self.mtu.judge(now);
+        if batches_vanish {
+            self.acquit(now);
+        }
+    }
+
+    /// What was lost was lost because it left in batches: that says nothing of the path.
+    fn acquit(&mut self, now: Instant) {
+        self.governor.on_restart(now);
+        self.rates.on_restart(now);
+        self.losses = Losses::default();
     }
 
     /// The round trip by which losses are judged (RFC 9002 §6.1.2).

@@ -1,6 +1,6 @@
 //! Paths that come, change and go.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use psmc_wire::control::PathInfo;
@@ -13,7 +13,7 @@ use super::receive::Refusal;
 use super::{MAX_PATHS, Session};
 use crate::config::PathConfig;
 use crate::congestion::CongestionConfig;
-use crate::event::Event;
+use crate::event::{Event, PeerId};
 use crate::path::{Path, PathAddress, PathState};
 use crate::scheduler::SchedulerKind;
 use crate::shared::Shared;
@@ -36,6 +36,19 @@ pub enum PathError {
     /// The path is about to be removed.
     #[error("the path is being removed")]
     Closing,
+}
+
+/// A path that does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SilentPath {
+    /// To whom it leads.
+    pub peer: PeerId,
+    /// The path.
+    pub path: PathId,
+    /// Where its datagrams go.
+    pub address: PathAddress,
+    /// The round trip that it had when it answered.
+    pub rtt: Option<Duration>,
 }
 
 impl Session {
@@ -265,6 +278,58 @@ impl Session {
         for path in self.paths.iter_mut().filter(|path| same(path.address)) {
             path.mtu.on_refused(transmit.segment_size, now);
         }
+    }
+
+    /// The source address of a batch is gone.
+    pub(crate) fn on_source_gone(&mut self, transmit: &crate::Transmit) {
+        let gone =
+            PathAddress { socket: transmit.socket, local_ip: transmit.local_ip, remote: transmit.remote };
+        for index in 0..self.paths.len() {
+            if self.paths[index].address == gone {
+                self.paths[index].address.local_ip = None;
+            }
+        }
+    }
+
+    /// An address of this machine is gone: the peer is to hear soon from where this site answers. Its own paths leave from
+    /// whatever address there is, and need not.
+    pub(crate) fn on_address_gone(&mut self, gone: IpAddr, now: Instant) {
+        for index in 0..self.paths.len() {
+            let path = &self.paths[index];
+            if !path.opened_here && path.address.local_ip == Some(gone) {
+                self.paths[index].address.local_ip = None;
+                self.paths[index].liveness.probe_now(now);
+            }
+        }
+    }
+
+    /// The addresses at which the peer calls.
+    pub(crate) fn called_addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let called = self.paths.iter().filter(|path| !path.opened_here);
+        called.filter_map(|path| path.address.local_ip)
+    }
+
+    /// Paths of this site's own that could answer and do not.
+    pub(crate) fn silent_paths(&self) -> impl Iterator<Item = SilentPath> + '_ {
+        let is_silent = |path: &&Path| {
+            path.opened_here
+                && matches!(path.state(), PathState::Probing | PathState::Dead)
+                && path.liveness.link_is_up()
+                && !path.first_hop.is_awaited()
+                && path.usage.effective() != PathUse::Closed
+        };
+        let describe = |path: &Path| SilentPath {
+            peer: self.peer,
+            path: path.id,
+            address: path.address,
+            rtt: path.rtt.smoothed(),
+        };
+        self.paths.iter().filter(is_silent).map(describe)
+    }
+
+    /// Where the datagrams of a path go.
+    pub(crate) fn path_address(&self, id: PathId) -> Option<PathAddress> {
+        self.path_index(id).map(|index| self.paths[index].address)
     }
 
     /// The network says that it has not delivered the datagram to `remote` with this header. What the path has on its way is

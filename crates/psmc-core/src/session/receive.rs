@@ -14,7 +14,7 @@ use super::Session;
 use crate::batch::SocketId;
 use crate::classify;
 use crate::event::Event;
-use crate::path::{Arrival, PathAddress};
+use crate::path::{Arrival, PathAddress, PathState};
 use crate::reorder;
 use crate::repair::repair_time;
 use crate::session::Waiting;
@@ -203,8 +203,10 @@ impl Session {
         now: Instant,
     ) {
         let path = &mut self.paths[index];
-        // What arrives at a socket that the path has left was sent before it did.
-        let left_behind = path.opened_here && origin.socket != path.address.socket;
+        // What arrives at a socket that the path has left was sent before it did; unless the path is silent, and the peer has
+        // moved: then that is all that is heard of it.
+        let is_silent = matches!(path.state(), PathState::Probing | PathState::Dead);
+        let left_behind = path.opened_here && origin.socket != path.address.socket && !is_silent;
         let stays = shared.hidden || !path.follows_peer();
         let left_behind = left_behind || (stays && origin.remote != path.address.remote);
         if packet_number < path.received.window.expected() || left_behind {
@@ -286,6 +288,10 @@ impl Session {
 
     /// Has what was in lost datagrams sent again, or gives its buffers back.
     pub(super) fn settle_lost(&mut self, index: usize, shared: &mut Shared) {
+        let path = &mut self.paths[index];
+        if path.offload.take_news() {
+            shared.events.push_back(Event::BatchesLost { peer: self.peer, path: path.id });
+        }
         for mut datagram in self.scratch.lost.datagrams.drain(..).rev() {
             let resent = datagram.packets.iter().filter(|packet| packet.role.is_resent()).count();
             self.paths[index].counters.resent_packets += resent as u64;

@@ -116,6 +116,7 @@ impl Session {
             ecn: batch.ecn(),
             segment_size: batch.segment_size(),
             segments: batch.segments(),
+            apart: batch.is_apart(),
         }
     }
 

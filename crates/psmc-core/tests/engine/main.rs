@@ -2,6 +2,7 @@
 //!
 //! One program: each of several would be checked and linked by itself, with a world of its own.
 
+mod batches;
 mod bottlenecks;
 mod ecn;
 mod evil_relays;

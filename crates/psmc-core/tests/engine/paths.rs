@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use psmc_core::{CongestionConfig, Event, PathState, SchedulerKind, SocketId};
+use psmc_core::{CongestionConfig, Event, PathAddress, PathState, SchedulerKind, SocketId};
 use psmc_wire::PathId;
 
 use crate::world::{self, HQ, Link, TCP, VAN, World, packet, path_config};
@@ -571,4 +571,22 @@ fn regression_a_link_that_becomes_slow_is_not_taken_for_dead() {
         world.flow_numbers(HQ, 1).into_iter().eq(0..sent),
         "all arrive soon, for none takes the link that is slow now"
     );
+}
+
+/// A site tries another socket for a path that is silent. Meanwhile the peer, which has moved, is heard at the old one.
+#[test]
+fn a_silent_path_is_heard_where_it_last_answered() {
+    let mut world = World::connected(vec![Link::new(10), Link::new(10)], SchedulerKind::Earliest);
+    world.links[1].cut();
+    let van = &mut world.ends[VAN];
+    let path = van.site.path_by_name(van.peer, "link0").expect("it is open");
+    let elsewhere = PathAddress { socket: SocketId(1), local_ip: None, remote: world::address(1, HQ) };
+    van.site.rebind_path(van.peer, path, elsewhere, world.now).expect("it is open");
+    assert!(van.site.silent_paths().iter().any(|silent| silent.path == path && silent.address == elsewhere));
+    world.send(HQ, &packet(HQ, TCP, 1, 0, 100));
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.path_states(VAN)["link0"], PathState::Active);
+    let van = &world.ends[VAN];
+    assert_eq!(van.site.path_address(van.peer, path).map(|at| at.socket), Some(SocketId(0)));
+    assert!(van.site.silent_paths().iter().all(|silent| silent.path != path));
 }

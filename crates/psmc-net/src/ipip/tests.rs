@@ -52,8 +52,14 @@ async fn receive(port: &mut TunnelPort, count: usize) -> Vec<(SocketAddr, Vec<u8
 }
 
 async fn send(port: &mut TunnelPort, remote: SocketAddr, segment: usize, contents: &[u8]) {
-    let transmit =
-        Transmit { remote, local_ip: None, ecn: Ecn::NotEct, segment_size: Some(segment), contents };
+    let transmit = Transmit {
+        remote,
+        local_ip: None,
+        ecn: Ecn::NotEct,
+        segment_size: Some(segment),
+        apart: false,
+        contents,
+    };
     port.try_send(&transmit).unwrap();
 }
 
@@ -101,6 +107,7 @@ async fn what_is_larger_than_the_interface_takes_is_refused_and_the_rest_is_sent
         local_ip: None,
         ecn: Ecn::NotEct,
         segment_size: Some(1453),
+        apart: false,
         contents: &contents,
     };
     let error = one.try_send(&transmit).unwrap_err();

@@ -89,7 +89,7 @@ impl TunnelPort {
     fn deliver(&mut self, mut deliver: impl FnMut(RecvMeta, &mut [u8])) {
         for packet in self.received.packets() {
             if let Some((remote, datagram)) = self.bind.datagram_of(packet) {
-                deliver(RecvMeta { remote, local_ip: None, ecn: Ecn::NotEct }, datagram);
+                deliver(RecvMeta { remote, local_ip: None, ecn: Ecn::NotEct, was_joined: false }, datagram);
             }
         }
     }

@@ -19,7 +19,9 @@ pub enum TlsError {
     #[error("the connection broke")]
     Io(#[source] io::Error),
     /// The handshake took too long.
-    #[error("no tls handshake within {HANDSHAKE_TIMEOUT:?}: is it a psmc site that answers there?")]
+    #[error(
+        "connected, but no tls handshake within {HANDSHAKE_TIMEOUT:?}: packets are lost on the way, or the other end hangs"
+    )]
     TimedOut,
     /// A dialer whose key is not allowed here. The key is claimed: nothing has proved yet that the dialer owns it.
     #[error("unknown key {key}: to let it in, add a [[peer]] with this public_key")]

@@ -1,4 +1,5 @@
-//! TCP connections as the control channel wants them: without delay, and soon aware of a dead peer.
+//! TCP connections as the control channel wants them: without delay, in packets that every network carries, and soon aware of
+//! a dead peer.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -61,6 +62,8 @@ pub enum TcpError {
 /// Connects to `remote` within `timeout`, through one interface if `bind_interface` names one, and from the
 /// address `local` if there is one. The connection is dead after 5 s without an answer.
 ///
+/// Its packets have 1280 bytes at most in either direction, so that it works where larger ones vanish and nobody says so.
+///
 /// # Errors
 /// [`TcpError`].
 pub async fn connect_tcp(
@@ -76,7 +79,7 @@ pub async fn connect_tcp(
         .map_err(|source| TcpError::Connect { remote, source })
 }
 
-/// Listens on `address`; on both IPv4 and IPv6 if that is `[::]`.
+/// Listens on `address`; on both IPv4 and IPv6 if that is `[::]`. Connections inherit the small packets of [`connect_tcp`].
 ///
 /// # Errors
 /// [`TcpError::Listen`].
@@ -94,6 +97,7 @@ pub(super) fn tune(socket: SockRef<'_>) -> io::Result<()> {
         .with_interval(KEEPALIVE_INTERVAL)
         .with_retries(KEEPALIVE_PROBES);
     socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_mss(MAX_SEGMENT)?;
     socket.set_tcp_keepalive(&keepalive)?;
     socket.set_tcp_user_timeout(Some(USER_TIMEOUT))
 }
@@ -136,10 +140,18 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
         socket.set_only_v6(false)?;
     }
     socket.set_nonblocking(true)?;
+    // Before it listens: the answer to a SYN tells the other end.
+    socket.set_tcp_mss(MAX_SEGMENT)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     TcpListener::from_std(socket.into())
 }
+
+/// The most that a TCP segment carries (`TCP_MAXSEG`, tcp(7)): a packet of IPv6's least MTU, 1280 bytes (RFC 8200 §5), less the
+/// headers of IPv6 and TCP. A ClientHello with a post-quantum key has more than 1400 bytes, and whoever waits for the first of
+/// the system's own remedies (RFC 4821, off by default) waits longer than the handshake may take. What a control
+/// connection carries is small, so that short segments cost it nothing.
+const MAX_SEGMENT: u32 = 1280 - 40 - 20;
 
 /// Silence until the first keepalive probe: short, because a control connection decides which paths are used.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
@@ -211,6 +223,22 @@ mod tests {
         drop(listener);
         let nobody = connect(None, None, to).await.unwrap_err();
         assert!(matches!(nobody, TcpError::Connect { remote, .. } if remote == to), "{nobody}");
+    }
+
+    /// Either end alone sees to it, whatever the other one is.
+    #[tokio::test]
+    async fn packets_are_small_in_both_directions_whichever_end_is_ours() {
+        for (ip, name) in [("127.0.0.1", "IPv4"), ("::1", "IPv6")] {
+            let ours = listen_tcp(any_port(ip)).unwrap();
+            let theirs = std::net::TcpListener::bind(any_port(ip)).unwrap();
+            let dialled = connect(None, None, theirs.local_addr().unwrap()).await.unwrap();
+            let accepted = theirs.accept().unwrap().0;
+            let dialler = TcpStream::connect(ours.local_addr().unwrap()).await.unwrap();
+            let answered = ours.accept().await.unwrap().0;
+            let sends = [SockRef::from(&dialled), (&accepted).into(), (&dialler).into(), (&answered).into()]
+                .map(|socket| socket.tcp_mss().unwrap());
+            assert!(sends.iter().all(|&bytes| bytes <= MAX_SEGMENT), "{name}: {sends:?}");
+        }
     }
 
     #[test]

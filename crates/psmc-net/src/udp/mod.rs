@@ -128,6 +128,14 @@ impl UdpPort {
         self.socket.poll_writable(cx)
     }
 
+    /// Has datagrams of one sender joined on arrival, as they are at first, or taken one by one.
+    ///
+    /// # Errors
+    /// Where the kernel does not know of joining (Linux 5.0).
+    pub fn set_joins_arriving(&self, joins: bool) -> io::Result<()> {
+        Ok(setsockopt(self.socket.get(), sockopt::UdpGroSegment, &joins)?)
+    }
+
     fn register(socket: Socket) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;

@@ -15,6 +15,9 @@ use super::{Ecn, UdpPort};
 /// Bytes per buffer: an offloaded read joins datagrams up to the size of the largest IP packet.
 const BUFFER_SIZE: usize = 64 << 10;
 
+/// A datagram that is longer came in no frame by itself: those called jumbo have up to 9216 bytes.
+const LARGEST_FRAME: usize = 9216;
+
 /// How many ICMP errors one call skips: each costs a system call, and a peer's router can send any number of them.
 const MAX_ERRORS: usize = 8;
 
@@ -31,6 +34,8 @@ pub struct RecvMeta {
     pub local_ip: Option<IpAddr>,
     /// Its congestion mark.
     pub ecn: Ecn,
+    /// Whether the kernel or a device had joined it with others.
+    pub was_joined: bool,
 }
 
 /// The buffers of [`UdpPort::poll_recv`], allocated once, and what the last call put there.
@@ -145,6 +150,8 @@ impl From<&quinn_udp::RecvMeta> for RecvMeta {
         Self {
             remote: canonical(meta.addr),
             local_ip: meta.dst_ip.map(|ip| ip.to_canonical()),
+            // Where it is not said of what size the pieces are, they arrive as one.
+            was_joined: meta.stride < meta.len || meta.len > LARGEST_FRAME,
             ecn: match meta.ecn {
                 None => Ecn::NotEct,
                 Some(EcnCodepoint::Ect1) => Ecn::Ect1,

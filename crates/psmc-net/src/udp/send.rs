@@ -32,6 +32,8 @@ pub struct Transmit<'a> {
     pub ecn: Ecn,
     /// Cut `contents` into datagrams of this many bytes, of which the last may be shorter; `None` is one datagram.
     pub segment_size: Option<usize>,
+    /// Whether each datagram is given to the kernel by itself.
+    pub apart: bool,
     /// The bytes. Nothing is sent when there are none.
     pub contents: &'a [u8],
 }
@@ -80,7 +82,8 @@ impl UdpPort {
             control: Control::new(to_v4, transmit.ecn, transmit.local_ip),
         };
         let segment_size = transmit.segment_size.unwrap_or(transmit.contents.len()).max(1);
-        let segments_per_write = (MAX_WRITE / segment_size).clamp(1, MAX_SEGMENTS);
+        let most = if transmit.apart { 1 } else { MAX_SEGMENTS };
+        let segments_per_write = (MAX_WRITE / segment_size).clamp(1, most);
         let in_chunks_of = segment_size * segments_per_write;
         in_turn(transmit.contents, in_chunks_of, |chunk| envelope.send_segments(chunk, segment_size))
     }
@@ -121,6 +124,15 @@ impl Envelope<'_> {
         }
         // A datagram is sent as a whole or not at all, so its length says nothing new.
         self.port.socket.get().sendmsg(&message, 0).map(drop)
+    }
+}
+
+impl SendFailure {
+    /// Whether the reason may be that the address to send from is not, or no longer, one of ours.
+    #[must_use]
+    pub fn may_be_of_source(&self) -> bool {
+        let Self::Unreachable(error) = self else { return false };
+        matches!(error.raw_os_error(), Some(EINVAL | EADDRNOTAVAIL))
     }
 }
 

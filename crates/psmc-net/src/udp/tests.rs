@@ -17,7 +17,7 @@ fn port(address: &str) -> UdpPort {
 }
 
 fn to(remote: SocketAddr, contents: &[u8]) -> Transmit<'_> {
-    Transmit { remote, local_ip: None, ecn: Ecn::NotEct, segment_size: None, contents }
+    Transmit { remote, local_ip: None, ecn: Ecn::NotEct, segment_size: None, apart: false, contents }
 }
 
 /// Sends all of it, waiting where the socket asks to.
@@ -74,6 +74,22 @@ async fn segments_arrive_over_ipv4() {
 #[tokio::test]
 async fn segments_arrive_over_ipv6() {
     segments_arrive("[::1]:0", "[::1]:0", "::1").await;
+}
+
+/// Over loopback what the kernel gets as one arrives as one.
+#[tokio::test]
+async fn joining_can_be_left_at_either_end() {
+    let (mut sender, receiver) = (port("127.0.0.1:0"), port("127.0.0.1:0"));
+    let contents = [7; 10_000];
+    for (apart, joins) in [(false, true), (true, true), (false, false), (false, true)] {
+        receiver.set_joins_arriving(joins).unwrap();
+        let transmit = Transmit { segment_size: Some(1000), apart, ..to(receiver.local_addr(), &contents) };
+        send(&mut sender, &transmit).await.unwrap();
+        let received = receive(&receiver, 10).await;
+        let is_right =
+            |(meta, bytes): &(RecvMeta, Vec<u8>)| meta.was_joined == (joins && !apart) && bytes.len() == 1000;
+        assert!(received.len() == 10 && received.iter().all(is_right), "{apart} {joins}: {received:?}");
+    }
 }
 
 #[tokio::test]

@@ -109,6 +109,7 @@ impl Run {
                 local_ip: to.local_ip,
                 ecn: Ecn::NotEct,
                 segment_size: Some(self.segment),
+                apart: false,
                 contents: &self.bytes[at..],
             };
             let Err(error) = port.try_send(&transmit) else {

@@ -150,7 +150,15 @@ async fn what_arrives_joined_reaches_the_worker_that_it_belongs_to() {
     let port = UdpPort::bind(&UdpBind { address: "127.0.0.1:0".parse().unwrap(), interface: None }).unwrap();
     let segment_size = Some(HOP_HEADER_LEN + 500);
     let (remote, contents) = (relay.address, &joined[..]);
-    port.try_send(&Transmit { remote, local_ip: None, ecn: Ecn::NotEct, segment_size, contents }).unwrap();
+    port.try_send(&Transmit {
+        remote,
+        local_ip: None,
+        ecn: Ecn::NotEct,
+        segment_size,
+        apart: false,
+        contents,
+    })
+    .unwrap();
     for ((_, far), expected) in ends.iter().zip(expected) {
         for datagram in expected {
             assert_eq!(far.receive().0, datagram);

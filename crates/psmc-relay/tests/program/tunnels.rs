@@ -29,6 +29,7 @@ async fn send(port: &mut TunnelPort, relay: &Relay, datagram: &[u8]) {
         local_ip: None,
         ecn: Ecn::NotEct,
         segment_size: None,
+        apart: false,
         contents: datagram,
     };
     port.try_send(&transmit).unwrap();

@@ -217,6 +217,7 @@ impl Engine {
             | Event::PathChanged { .. }
             | Event::PathOpened { .. }
             | Event::HopWanted { .. }
+            | Event::BatchesLost { .. }
             | Event::PathMoved { .. } => {}
         }
     }

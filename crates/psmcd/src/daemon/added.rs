@@ -4,7 +4,6 @@ use psmc_toml::ValueError;
 
 use super::DaemonError;
 use super::control::Control;
-use super::paths::LISTEN_SOCKET;
 use super::peers::{EnterError, Peer};
 use super::relays::GrantsFor;
 use super::requests::Refusal;
@@ -59,8 +58,8 @@ impl Control {
         if let Some(dial) = self.dials.remove(&id) {
             dial.notify_one();
         }
-        let sockets = peer.paths.iter().chain(&peer.retired).map(|path| path.socket);
-        let sockets: Vec<_> = sockets.filter(|&socket| socket != LISTEN_SOCKET).collect();
+        let sockets: Vec<_> =
+            peer.paths.iter().chain(&peer.retired).flat_map(|path| path.sockets()).collect();
         let removed = self.plane.call(move |plane| {
             plane.site.remove_peer(id);
             sockets.into_iter().for_each(|socket| plane.close_port(socket));

@@ -29,6 +29,8 @@ pub(super) enum TaskEnd {
     Resolved(Endpoint, Vec<SocketAddr>),
     /// The configuration has been read again.
     Reread(Box<Reread>),
+    /// The addresses of a name, if there are any.
+    Found(Endpoint, Vec<SocketAddr>),
     Listener,
     Hearing,
     /// Only when the daemon ends.
@@ -52,7 +54,14 @@ impl Control {
         let leads_learned = self.peers[index].routes.lead_over_relays();
         routes.sort_by_key(|(is_learned, route)| (leads_learned && !is_learned, route.relays.len()));
         let mut routes: Vec<_> = routes.into_iter().map(|(_, route)| route).collect();
-        routes.dedup();
+        routes.extend(self.other_routes(index));
+        let mut seen = Vec::new();
+        routes.retain(|route| {
+            !seen.contains(route) && {
+                seen.push(route.clone());
+                true
+            }
+        });
         let endpoint = config.endpoint.clone().filter(|_| routes.is_empty() && !config.is_only_relayed());
         let superseded = Arc::new(Notify::new());
         self.dials.insert(peer, superseded.clone());
@@ -121,6 +130,7 @@ impl Control {
             }
             TaskEnd::Resolved(endpoint, addresses) => self.on_resolved(endpoint, addresses).await,
             TaskEnd::Reread(reread) => self.on_reread(*reread).await,
+            TaskEnd::Found(endpoint, addresses) => self.on_found(&endpoint, &addresses).await,
             TaskEnd::Kept => {
                 self.keepers -= 1;
                 Ok(())

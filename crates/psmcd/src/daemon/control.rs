@@ -29,6 +29,7 @@ use super::paths::LISTEN_SOCKET;
 use super::peers::Peer;
 use super::plane::{self, News, Notice, PlaneHandle, Started};
 use super::relays::{BoxedStream, Callers, Grants, LOOK_INTERVAL, Looks, Registered};
+use super::revival::Revivals;
 use super::routes::{self, Waiter};
 use super::settings::{site_config, tun_config};
 use super::supervisor::Supervisor;
@@ -58,6 +59,8 @@ pub(super) struct Control {
     pub(super) grants: Grants,
     /// How good paths were that may get another relay.
     pub(super) looks: Looks,
+    /// What is tried for paths that do not answer.
+    pub(super) revivals: Revivals,
     /// The relays at which this site is a gateway.
     pub(super) registrations: Vec<Registered>,
     /// Shakes hands with peers that call.
@@ -143,6 +146,7 @@ impl Control {
             relays,
             tunnel_ends,
             looks: Looks::default(),
+            revivals: Revivals::default(),
             registrations: Vec::new(),
             acceptor,
             allowed,
@@ -270,6 +274,7 @@ impl Control {
                 _ = look.tick() => {
                     self.end_waiting_calls();
                     self.look_at_paths().await?;
+                    self.revive().await?;
                     self.explain_paths().await?;
                     self.look_at_forwarding().await?;
                     self.fit_interface().await?;
@@ -328,8 +333,12 @@ impl Control {
                 None => {}
             }
         }
+        if let Event::PathMoved { peer, path } = event {
+            self.on_moved(*peer, *path).await?;
+        }
         self.log_news(news);
-        if let Event::PathChanged { state: PathState::Active, .. } = event {
+        if let Event::PathChanged { peer, path, state: PathState::Active } = event {
+            self.on_answer(*peer, *path).await?;
             self.fit_interface().await?;
         }
         Ok(())
@@ -359,6 +368,7 @@ impl Control {
             Event::PathChanged { .. }
             | Event::PathOpened { .. }
             | Event::PathMoved { .. }
+            | Event::BatchesLost { .. }
             | Event::Dial(_)
             | Event::Hangup(_)
             | Event::PathForgotten { .. }
@@ -400,6 +410,7 @@ impl Control {
         let path = name.as_deref();
         if let Event::PathChanged { peer, .. }
         | Event::PathOpened { peer, .. }
+        | Event::BatchesLost { peer, .. }
         | Event::PathMoved { peer, .. } = event
             && let Some(index) = self.peer_index(*peer)
             && self.peers[index].path_lines.note(Instant::now()).is_none()
@@ -422,6 +433,13 @@ impl Control {
                     "the peer's address on a path has changed"
                 );
             }
+            Event::BatchesLost { peer, .. } => {
+                tracing::warn!(
+                    peer = self.name_of(*peer),
+                    path,
+                    "large packets that the kernel or a device is to cut (GSO) are lost: datagrams are sent one by one"
+                );
+            }
             Event::Connected { .. }
             | Event::Closed { .. }
             | Event::Dial(_)
@@ -442,8 +460,8 @@ impl Control {
         };
         peer.retire_path(path);
         let forgotten = peer.retired.extract_if(.., |retired| retired.id == path);
-        let sockets: Vec<_> = forgotten.map(|path| path.socket).collect();
-        for socket in sockets.into_iter().filter(|&socket| socket != LISTEN_SOCKET) {
+        let sockets: Vec<_> = forgotten.flat_map(|path| path.sockets()).collect();
+        for socket in sockets {
             self.plane.post(move |plane| plane.close_port(socket)).await?;
         }
         Ok(())

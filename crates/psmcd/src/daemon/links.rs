@@ -19,7 +19,10 @@ impl Control {
         match event {
             NetworkEvent::Link(link) if link.index == self.tun_index => Ok(()),
             NetworkEvent::Link(link) => self.on_link(&link).await,
-            NetworkEvent::AddressChanged { .. } => self.refresh_unbound().await,
+            NetworkEvent::AddressChanged { .. } => {
+                self.look_at_called_addresses().await?;
+                self.refresh_unbound().await
+            }
             NetworkEvent::RouteChanged { .. } | NetworkEvent::RoutingChanged => Ok(()),
         }
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use psmc_core::{PathConfig, PathError, PeerError, SocketId};
+use psmc_core::{PathAddress, PathConfig, PathError, PeerError, SocketId};
 use psmc_net::ipip::{TunnelBind, Way};
 use psmc_net::netlink::{Netlink, Uplink};
 use psmc_net::udp::UdpBind;
@@ -89,6 +89,8 @@ pub(super) struct OpenPath {
     tunnel: Option<TunnelBind>,
     /// The relay of the learned route over which it leads, if it does.
     pub(super) learned: Option<Relay>,
+    /// The socket that it had when it last answered, which is kept while others are tried.
+    pub(super) home: SocketId,
     /// The index of the interface that the socket was bound to; another one under the same name is another link.
     pub(super) interface_index: Option<u32>,
     /// Whether it was opened because there was an uplink.
@@ -111,7 +113,36 @@ impl OpenPath {
     pub(super) fn bind(&self) -> Option<Bind> {
         match &self.tunnel {
             Some(tunnel) => Some(Bind::Tunnel(tunnel.clone())),
-            None => bind_of(&self.settings, self.remote).map(Bind::Udp),
+            None => {
+                let any = || UdpBind { address: unspecified(self.remote), interface: None };
+                let bind = bind_of(&self.settings, self.remote);
+                bind.or_else(|| (self.socket != LISTEN_SOCKET).then(any)).map(Bind::Udp)
+            }
+        }
+    }
+
+    /// Has it lead to this address, through this socket.
+    pub(super) fn lead_to(&mut self, remote: SocketAddr, socket: SocketId) {
+        self.socket = socket;
+        self.remote = remote;
+        if self.keeper.is_none() {
+            self.goal = Goal::Address(remote);
+        }
+    }
+
+    /// Its sockets: one, or two while it does not answer.
+    pub(super) fn sockets(&self) -> impl Iterator<Item = SocketId> + use<> {
+        [self.socket, self.home].into_iter().filter(|&socket| socket != LISTEN_SOCKET)
+    }
+
+    /// Its peer was heard at this address. What listens there for connections does so at the port that it always had, whatever
+    /// a NAT made of that of datagrams.
+    pub(super) fn note_address(&mut self, address: PathAddress) {
+        let PathAddress { socket, remote, .. } = address;
+        self.socket = socket;
+        self.remote = remote;
+        if let (Goal::Address(goal), None) = (&mut self.goal, &self.keeper) {
+            goal.set_ip(remote.ip());
         }
     }
 
@@ -291,6 +322,7 @@ impl Control {
             keeper,
             tunnel,
             learned,
+            home: socket,
             interface_index,
             is_automatic: false,
             is_idle: false,

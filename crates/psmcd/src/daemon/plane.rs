@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::mem;
 use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
@@ -315,9 +316,12 @@ impl Plane {
                 Sent::Yes => {}
                 Sent::Dropped => self.counters.send_drops += 1,
                 Sent::TooBig(refused) => self.site.handle_refused(&refused, Instant::now()),
+                Sent::SourceGone(gone) => self.site.handle_source_gone(&gone),
             }
             for _ in 0..READS_PER_TURN {
                 let now = Instant::now();
+                let mut joined = port.joined;
+                let mut refused = self.site.refusals().of_strangers();
                 let received = port.recv(&mut self.received, |meta, datagram| {
                     let origin = DatagramOrigin {
                         socket,
@@ -326,7 +330,11 @@ impl Plane {
                         ecn: meta.ecn,
                     };
                     self.site.handle_datagram(datagram, &origin, now);
+                    let before = mem::replace(&mut refused, self.site.refusals().of_strangers());
+                    joined.note(meta.remote, meta.was_joined, refused != before);
                 });
+                port.joined = joined;
+                port.judge_joined(now);
                 match received {
                     Some(Ok(count)) => self.counters.batches.udp_received.add(1, count),
                     Some(Err(error)) => {
@@ -363,6 +371,7 @@ impl Plane {
                 Some(Sent::Dropped) | None => self.counters.send_drops += 1,
                 // Probes of the datagram size end so, too: that is no loss.
                 Some(Sent::TooBig(refused)) => self.site.handle_refused(&refused, now),
+                Some(Sent::SourceGone(gone)) => self.site.handle_source_gone(&gone),
             }
         }
         self.interface.deliver(&mut self.site, false);
@@ -380,6 +389,7 @@ impl Plane {
         match event {
             Event::PathChanged { peer, path, .. }
             | Event::PathOpened { peer, path }
+            | Event::BatchesLost { peer, path }
             | Event::PathMoved { peer, path } => {
                 let label = self.site.path_label(peer, path);
                 let (path, remote) = label.map(|(name, remote)| (name.to_owned(), remote)).unzip();

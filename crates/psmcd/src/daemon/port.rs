@@ -3,12 +3,14 @@
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
 
 use psmc_core::{SocketId, Transmit};
 use psmc_net::ipip::TunnelPort;
 use psmc_net::poller::Poller;
 use psmc_net::udp::{self, RecvBatch, RecvMeta, SendError, SendFailure, UdpPort};
 
+use super::joined::{Advice, Joined};
 use super::tunnels::{Bind, PortError};
 
 /// What became of a batch.
@@ -20,6 +22,8 @@ pub(super) enum Sent {
     Dropped,
     /// At least a part was dropped, because these datagrams are larger than the interface takes.
     TooBig(Transmit),
+    /// What could be sent was sent, but from another address: the one asked for is none of this machine's.
+    SourceGone(Transmit),
 }
 
 /// A batch that waits for room in the socket.
@@ -41,6 +45,7 @@ pub(super) struct Port {
     /// Whether there may be something to be received.
     due: bool,
     stalled: Option<Stalled>,
+    pub(super) joined: Joined,
 }
 
 impl Socket {
@@ -71,7 +76,7 @@ impl AsFd for Socket {
 impl Port {
     /// The place of a socket that is not there.
     pub(super) fn empty(id: SocketId) -> Self {
-        Self { id, socket: None, due: false, stalled: None }
+        Self { id, socket: None, due: false, stalled: None, joined: Joined::default() }
     }
 
     /// Opens a socket, of which the poller tells by its number.
@@ -122,6 +127,21 @@ impl Port {
         }
     }
 
+    /// Has datagrams taken one by one if those that arrive joined are garbage, and tries again later.
+    pub(super) fn judge_joined(&mut self, now: Instant) {
+        let Some(Socket::Udp(port)) = &self.socket else { return };
+        let Some(advice) = self.joined.advice(now) else { return };
+        if advice == Advice::Stop {
+            tracing::warn!(
+                socket = self.id.0,
+                "datagrams that the kernel or a device has joined (GRO) are garbage: they are taken one by one for a while"
+            );
+        }
+        if let Err(error) = port.set_joins_arriving(advice == Advice::TryAgain) {
+            tracing::debug!(%error, "joining on arrival cannot be changed");
+        }
+    }
+
     /// Sends a batch. One that the socket has no room for is kept; while one is kept, others are dropped.
     pub(super) fn send(&mut self, transmit: Transmit, contents: &[u8], poller: &Poller) -> Sent {
         if self.stalled.is_some() {
@@ -163,12 +183,14 @@ impl Port {
 fn send_all(socket: &mut Socket, transmit: Transmit, contents: &[u8]) -> (Option<usize>, Sent) {
     let mut from = 0;
     let mut outcome = Sent::Yes;
+    let mut local_ip = transmit.local_ip;
     while from < contents.len() {
         let batch = udp::Transmit {
             remote: transmit.remote,
-            local_ip: transmit.local_ip,
+            local_ip,
             ecn: transmit.ecn,
             segment_size: Some(transmit.segment_size),
+            apart: transmit.apart,
             contents: &contents[from..],
         };
         let Err(error) = socket.try_send(&batch) else {
@@ -177,6 +199,10 @@ fn send_all(socket: &mut Socket, transmit: Transmit, contents: &[u8]) -> (Option
         from += error.sent;
         match error.failure {
             SendFailure::WouldBlock => return (Some(from), outcome),
+            failure if local_ip.is_some() && failure.may_be_of_source() => {
+                local_ip = None;
+                outcome = Sent::SourceGone(transmit);
+            }
             SendFailure::TooBig => {
                 let len = transmit.segment_size.min(contents.len() - from);
                 outcome = Sent::TooBig(Transmit { segment_size: len, ..transmit });

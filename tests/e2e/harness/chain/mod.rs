@@ -182,7 +182,9 @@ impl Chain {
     pub(crate) fn events(&self) -> Vec<String> {
         match local::ask(&self.socket("coordinator"), &Request::Events { count: 100 }) {
             Ok(Answer::Events { events }) => events.into_iter().map(|event| event.text).collect(),
-            Ok(Answer::Status(_) | Answer::Done | Answer::NotOpen | Answer::Refused { .. }) | Err(_) => Vec::new(),
+            Ok(Answer::Status(_) | Answer::Done | Answer::NotOpen | Answer::Refused { .. }) | Err(_) => {
+                Vec::new()
+            }
         }
     }
 

@@ -59,6 +59,10 @@ pub struct Link {
     pub longest_wait: Duration,
     /// Datagrams that were marked.
     pub marked: u64,
+    /// Whether what the kernel is to cut into datagrams vanishes.
+    pub loses_batches: bool,
+    /// How much of that was sent.
+    pub batches: u64,
     /// Whether each direction lets anything through.
     pub passes: [bool; 2],
     /// The address that the far end sees instead of the van's own: a NAT that may change its mind.
@@ -86,6 +90,8 @@ impl Link {
             marks_beyond: None,
             longest_wait: Duration::ZERO,
             marked: 0,
+            loses_batches: false,
+            batches: 0,
             passes: [true; 2],
             nat: None,
             carried_bytes: [0; 2],

@@ -423,6 +423,11 @@ impl World {
             };
             let SocketAddr::V4(to) = transmit.remote else { panic!("all addresses are IPv4") };
             assert_eq!(usize::from(to.ip().octets()[2]), link, "sent into the wrong link");
+            let is_batch = transmit.segments > 1 && !transmit.apart;
+            self.links[link].batches += u64::from(is_batch);
+            if is_batch && self.links[link].loses_batches {
+                continue;
+            }
             let mut honest = Vec::new();
             let to = transmit.remote;
             for datagram in self.batch.contents().chunks(transmit.segment_size).filter(|_| !self.udp_blocked)
@@ -485,6 +490,7 @@ impl World {
             | Event::PathOpened { .. }
             | Event::PathForgotten { .. }
             | Event::HopWanted { .. }
+            | Event::BatchesLost { .. }
             | Event::PathMoved { .. } => {}
         }
         self.ends[end].events.push(event);

@@ -105,6 +105,7 @@ fn udp_checksums(host: &mut Host, runtime: &Runtime, count: usize, payload: [u8;
         local_ip: None,
         ecn: Ecn::NotEct,
         segment_size: Some(2),
+        apart: false,
         contents: &payload.repeat(count),
     };
     let (mut pool, mut out) = (pool(), Vec::new());

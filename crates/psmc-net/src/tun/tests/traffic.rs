@@ -119,6 +119,7 @@ fn udp_segments_are_cut_and_joined() {
             local_ip: None,
             ecn: Ecn::Ect0,
             segment_size: Some(1200),
+            apart: false,
             contents: &contents,
         };
         let mut traffic = Traffic::default();

@@ -147,11 +147,7 @@ impl Control {
         Ok(())
     }
 
-    async fn enter_new_peer(
-        &mut self,
-        peer: config::Peer,
-        report: &mut ReloadReport,
-    ) -> Result<(), Refusal> {
+    async fn enter_new_peer(&mut self, peer: config::Peer, report: &mut ReloadReport) -> Result<(), Refusal> {
         let name = peer.name.clone();
         match self.enter_peer(peer, false).await {
             Ok(()) => {}

@@ -76,7 +76,11 @@ impl Control {
     }
 
     /// Ends a path, which may be opened again in another way.
-    pub(in crate::daemon) async fn end_path(&mut self, index: usize, path: PathId) -> Result<(), DaemonError> {
+    pub(in crate::daemon) async fn end_path(
+        &mut self,
+        index: usize,
+        path: PathId,
+    ) -> Result<(), DaemonError> {
         let peer = &mut self.peers[index];
         let id = peer.id;
         peer.set_aside(path);

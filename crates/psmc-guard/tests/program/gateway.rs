@@ -82,7 +82,8 @@ fn answer(told: &mut Told, request: &Request) -> Response {
             told.peers.retain(|peer| peer != name);
             Response::Ok
         }
-        other @ (Request::PathList { .. }
+        other @ (Request::Reload
+        | Request::PathList { .. }
         | Request::PathAdd { .. }
         | Request::PathRemove { .. }
         | Request::PathSet { .. }

@@ -9,6 +9,9 @@ use std::sync::OnceLock;
 
 use socket2::SockRef;
 
+/// What is missing where a socket must not be marked.
+const MISSING_RIGHT: &str = "to mark its packets takes root, or the capability CAP_NET_ADMIN";
+
 static MARK: OnceLock<NonZeroU32> = OnceLock::new();
 
 /// Has every socket that this crate opens from now on carry `mark`. The first call counts.
@@ -22,5 +25,9 @@ pub fn set(mark: NonZeroU32) {
 /// # Errors
 /// Those of the system: most often, that `CAP_NET_ADMIN` is missing.
 pub fn apply(socket: SockRef<'_>) -> io::Result<()> {
-    MARK.get().map_or(Ok(()), |mark| socket.set_mark(mark.get()))
+    let marked = MARK.get().map_or(Ok(()), |mark| socket.set_mark(mark.get()));
+    marked.map_err(|error| {
+        let is_refused = error.kind() == io::ErrorKind::PermissionDenied;
+        if is_refused { io::Error::new(error.kind(), MISSING_RIGHT) } else { error }
+    })
 }

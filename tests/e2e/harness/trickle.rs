@@ -33,8 +33,9 @@ impl Trickle {
         // Nothing is sent again for the mere reason that a busy machine is late: neither as a probe (RFC 8985 §7), nor because
         // a timer of a fifth of a second has ended (RFC 6298).
         from.namespace.sysctl("net/ipv4/tcp_early_retrans", "0").unwrap();
-        let route = from.run(&["ip", "route", "show", "match", &address.ip().to_string()]);
-        let route = route.lines().last().unwrap();
+        // Routes into the tunnel are in a table of the site's own.
+        let routes = from.run(&["ip", "route", "show", "table", "all", "match", &address.ip().to_string()]);
+        let route = routes.lines().rfind(|route| route.contains("dev psmc")).expect("there is a route");
         let change = ["ip", "route", "change"].into_iter().chain(route.split_whitespace());
         from.run(&change.chain(["rto_min", RTO_MIN]).collect::<Vec<_>>());
         let listener = to.namespace.run(|| TcpListener::bind(address)).unwrap();

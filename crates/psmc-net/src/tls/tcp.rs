@@ -50,13 +50,18 @@ pub enum TcpError {
         timeout: Duration,
     },
     /// Nothing can listen there.
-    #[error("cannot listen on {address}: `ss -ltnp` shows who does")]
+    #[error("cannot listen on {address}{}", who_does(source))]
     Listen {
         /// The address and port.
         address: SocketAddr,
         /// What the system said.
         source: io::Error,
     },
+}
+
+/// What helps where somebody else listens.
+fn who_does(error: &io::Error) -> &'static str {
+    if error.kind() == io::ErrorKind::AddrInUse { ": `ss -ltnp` shows who does" } else { "" }
 }
 
 /// Connects to `remote` within `timeout`, through one interface if `bind_interface` names one, and from the

@@ -108,6 +108,11 @@ pub(crate) trait Controller: Send + std::fmt::Debug {
     /// Bytes per second at which to send.
     fn pacing_rate(&self) -> u64;
 
+    /// Bytes that may leave at once after a pause, however little that is in a moment at the pacing rate.
+    fn burst(&self) -> u64 {
+        0
+    }
+
     /// What the path is believed to deliver, bytes per second; `None` before the first sample.
     fn bandwidth(&self) -> Option<u64>;
 

@@ -122,6 +122,8 @@ pub(crate) struct Path {
     pub(crate) carried_use: Option<PathUseFrame>,
     /// Whether acknowledgements of this path are carried by another one.
     pub(crate) ack_travels_elsewhere: bool,
+    /// Whether all that waits in the session is for this path.
+    is_alone: bool,
     governor: Governor,
     feedback: Feedback,
     rates: RateSampler,
@@ -160,6 +162,7 @@ impl Path {
         let max_datagram = mtu::ceiling(config.mtu, headers);
         Self {
             id,
+            is_alone: false,
             governor: Governor::new(config.congestion.build(max_datagram, None), config.max_rate),
             config,
             opened_here,

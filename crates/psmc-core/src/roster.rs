@@ -333,6 +333,11 @@ impl Roster {
         for (index, note) in self.notes.iter().enumerate() {
             self.candidates.set(index, note.rank.is_some() && note.rank == best);
         }
+        let alone = self.candidates.only();
+        for (index, path) in self.paths.iter_mut().enumerate() {
+            path.set_alone(alone == Some(index));
+        }
+        self.changed = Places::first(self.paths.len());
         self.service = None;
     }
 }

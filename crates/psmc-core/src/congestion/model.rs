@@ -295,6 +295,16 @@ impl Controller for Model {
         rate.max(LEAST_DATAGRAMS_PER_S * self.datagram_size).min(self.max_rate)
     }
 
+    /// What TCP sends in its slow start comes in bursts, each twice as long as the one before. Spread over the round trip they would look
+    /// as if they had met a queue, for which HyStart ends a slow start (Ha and Rhee 2011). Nothing is known of the path in its first
+    /// flight; and where delays vary acknowledgements come in bursts of their own.
+    fn burst(&self) -> u64 {
+        let first_flight = INITIAL_DATAGRAMS * self.datagram_size;
+        let is_steady = self.jitter() < self.base_rtt() / STEADY_PART;
+        let is_due = self.phase == Phase::Startup && is_steady;
+        if is_due { self.window().saturating_sub(first_flight) } else { 0 }
+    }
+
     fn bandwidth(&self) -> Option<u64> {
         self.filter.max().map(|rate| rate.min(self.max_rate))
     }
@@ -331,6 +341,9 @@ const STARTUP_ROUNDS: u32 = 3;
 
 /// One round to send more, one to see it delivered.
 const PROBE_ROUNDS: u32 = 2;
+
+/// Where successive datagrams differ by a larger part of the round trip, acknowledgements come in bursts that no sender made.
+const STEADY_PART: u32 = 64;
 
 /// On a slow path so many packets are late because hosts are.
 const LATE_DATAGRAMS: u64 = 2;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::pacer::Pacer;
+use super::pacer::{Pace, Pacer};
 use super::{Path, mtu, on_wire};
 use crate::coupling::{Feedback, Share};
 
@@ -14,14 +14,14 @@ pub(crate) struct Allowance {
     /// What may still be in flight, those included.
     window: u64,
     pacer: Pacer,
-    rate: u64,
+    pace: Pace,
 }
 
 impl Allowance {
     /// Whether a packet of `bytes` could leave at once.
     pub(crate) fn admits(&self, bytes: usize, now: Instant) -> bool {
         let waiting = self.outbox + on_wire(bytes);
-        waiting <= self.window && self.pacer.admits(waiting, now, self.rate)
+        waiting <= self.window && self.pacer.admits(waiting, now, self.pace)
     }
 }
 
@@ -31,7 +31,7 @@ impl Path {
         let takes_more = self.sent.has_room() && !self.is_full();
         let window = if takes_more { self.window() } else { 0 };
         let window = window.saturating_sub(self.sent.inflight_bytes());
-        Allowance { outbox: self.outbox_bytes, window, pacer: self.pacer, rate: self.pacing_rate() }
+        Allowance { outbox: self.outbox_bytes, window, pacer: self.pacer, pace: self.pace() }
     }
 
     /// Whether a packet of `bytes` could leave at once.
@@ -46,7 +46,19 @@ impl Path {
 
     /// Bytes per second at which data may leave.
     pub(crate) fn pacing_rate(&self) -> u64 {
-        self.governor.limits().pacing_rate
+        self.pace().rate
+    }
+
+    /// How data may leave. What one path does not take at once another one may, and earlier: only where there is no other the bursts of
+    /// a sender inside leave as they come.
+    pub(super) fn pace(&self) -> Pace {
+        let pace = self.governor.limits().pace;
+        if self.is_alone { pace } else { pace.rate.into() }
+    }
+
+    /// All that waits in the session is for this path from now on, or is not.
+    pub(crate) fn set_alone(&mut self, is_alone: bool) {
+        self.is_alone = is_alone;
     }
 
     /// The path's estimated rate, in bytes per second.

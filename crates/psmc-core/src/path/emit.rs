@@ -125,7 +125,7 @@ impl Path {
         self.mtu.on_probe_sent(number, patience, now);
         self.counters.tx_packets += 1;
         self.counters.tx_bytes += u64::from(size);
-        self.pacer.on_sent(size.into(), self.pacing_rate(), now);
+        self.pacer.on_sent(size.into(), self.pace(), now);
         // That it is lost says nothing: neither of congestion nor of the path's life. So nobody waits for it here.
         let snapshot = self.rates.on_sent(now, self.sent.inflight_bytes());
         self.sent.push(SentDatagram {
@@ -239,8 +239,8 @@ impl Path {
         let mut queue_us = 0;
         if content.eliciting {
             self.only_answered_since = None;
-            let rate = self.pacing_rate();
-            self.pacer.on_sent(u64::from(bytes), rate, now);
+            let pace = self.pace();
+            self.pacer.on_sent(u64::from(bytes), pace, now);
             self.last_eliciting_at = Some(now);
             let standing = self.bottleneck.on_sent(u64::from(bytes), self.forwarding_rate(), now);
             let known = (!self.is_finding_rate()).then_some(standing);

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::pacer::Pace;
 use crate::congestion::{AckSample, Controller};
 use crate::coupling::Share;
 
@@ -23,8 +24,8 @@ pub(super) struct Governor {
 pub(super) struct Limits {
     /// Bytes that may be in flight.
     pub(super) window: u64,
-    /// Bytes per second at which data may leave.
-    pub(super) pacing_rate: u64,
+    /// How data may leave.
+    pub(super) pace: Pace,
     /// The path's estimated rate, in bytes per second.
     pub(super) bandwidth: Option<u64>,
 }
@@ -117,13 +118,19 @@ impl Governor {
 
     /// Something has changed: what is allowed may be different.
     fn settle(&mut self) {
-        let (window, rate, bandwidth) = match self.share {
-            Some(Share { window, pacing_rate, bandwidth }) => (window, pacing_rate, Some(bandwidth)),
-            None => (self.controller.window(), self.controller.pacing_rate(), self.controller.bandwidth()),
+        let (window, pace, bandwidth) = match self.share {
+            Some(Share { window, pacing_rate, bandwidth }) => (window, pacing_rate.into(), Some(bandwidth)),
+            None => {
+                let controller = &self.controller;
+                // Who says how fast a path may be used has a reason, which may be a policer.
+                let burst = if self.ceiling == u64::MAX { controller.burst() } else { 0 };
+                let pace = Pace { rate: controller.pacing_rate(), burst };
+                (controller.window(), pace, controller.bandwidth())
+            }
         };
         self.limits = Limits {
             window,
-            pacing_rate: rate.clamp(1, self.ceiling),
+            pace: Pace { rate: pace.rate.clamp(1, self.ceiling), ..pace },
             bandwidth: bandwidth.map(|rate| rate.min(self.ceiling)),
         };
     }

@@ -4,12 +4,27 @@ use std::time::{Duration, Instant};
 
 use crate::batch::MAX_BATCH_BYTES;
 
+/// How a path is paced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pace {
+    /// Bytes per second; 0 counts as 1.
+    pub(crate) rate: u64,
+    /// Bytes that may leave at once after a pause, where that is more than the bucket holds by itself.
+    pub(crate) burst: u64,
+}
+
+impl From<u64> for Pace {
+    fn from(rate: u64) -> Self {
+        Self { rate, burst: 0 }
+    }
+}
+
 /// A token bucket.
 ///
 /// Ask [`admits`](Self::admits) whether a packet may go now, or [`ready_at`](Self::ready_at) when it may, and report what
 /// went with [`on_sent`](Self::on_sent). Packets that may not wait (acknowledgements,
 /// probes) are reported all the same: they take the bucket into debt, and data waits for them.
-/// The rate is an argument each time, since the congestion controller owns it; 0 counts as 1 byte/s.
+/// The pace is an argument each time, since the congestion controller owns it.
 ///
 /// **Batches.** Once the bucket is empty nothing more may go until it holds what leaves in [`BATCH_NANOS`], or a batch of
 /// the largest size: the kernel takes many datagrams for little more than the price of one. Where that is less than a
@@ -36,50 +51,53 @@ impl Pacer {
         Self { credit: USUAL_BURST * UNIT, filled: now, datagram, exhausted: false }
     }
 
-    /// When `bytes` may be sent at `rate` (bytes/s): `now`, or later. A batch larger than the bucket may go
-    /// when the bucket is full.
-    pub(crate) fn ready_at(&self, now: Instant, bytes: u64, rate: u64) -> Instant {
-        let missing = self.wanted(bytes, rate).min(self.burst(rate)) - self.credit_at(now, rate);
+    /// When `bytes` may be sent at that pace: `now`, or later. A batch larger than the bucket may go when the bucket is full.
+    pub(crate) fn ready_at(&self, now: Instant, bytes: u64, pace: impl Into<Pace>) -> Instant {
+        let pace = pace.into();
+        let missing = self.wanted(bytes, pace).min(self.burst(pace)) - self.credit_at(now, pace);
         let Ok(missing) = u64::try_from(missing) else { return now };
         // The bucket may have been looked at later than `now`: then it fills from there.
-        self.filled.max(now) + Duration::from_nanos(missing.div_ceil(rate.max(1))).min(LONGEST_WAIT)
+        self.filled.max(now) + Duration::from_nanos(missing.div_ceil(pace.rate.max(1))).min(LONGEST_WAIT)
     }
 
-    /// Whether `bytes` may be sent now at `rate` (bytes/s).
-    pub(crate) fn admits(&self, bytes: u64, now: Instant, rate: u64) -> bool {
+    /// Whether `bytes` may be sent now at that pace.
+    pub(crate) fn admits(&self, bytes: u64, now: Instant, pace: impl Into<Pace>) -> bool {
+        let pace = pace.into();
         // As a rule there is no need to know how much the bucket has filled.
-        let wanted = self.wanted(bytes, rate);
-        wanted <= self.credit.min(self.burst(rate)) || wanted <= self.credit_at(now, rate)
+        let wanted = self.wanted(bytes, pace);
+        wanted <= self.credit.min(self.burst(pace)) || wanted <= self.credit_at(now, pace)
     }
 
-    /// `bytes` were sent now at `rate` (bytes/s).
-    pub(crate) fn on_sent(&mut self, bytes: u64, rate: u64, now: Instant) {
-        let credit = self.credit_at(now, rate);
+    /// `bytes` were sent now at that pace.
+    pub(crate) fn on_sent(&mut self, bytes: u64, pace: impl Into<Pace>, now: Instant) {
+        let pace = pace.into();
+        let credit = self.credit_at(now, pace);
         self.credit = credit.saturating_sub(in_units(bytes));
         self.filled = self.filled.max(now);
-        let refills = self.exhausted && credit < batch(rate);
+        let refills = self.exhausted && credit < batch(pace.rate);
         self.exhausted = refills || self.credit < self.datagram;
     }
 
     /// What must be in the bucket for `bytes` to go.
-    fn wanted(&self, bytes: u64, rate: u64) -> i64 {
+    fn wanted(&self, bytes: u64, pace: Pace) -> i64 {
         let bytes = in_units(bytes);
-        if self.exhausted { bytes.max(batch(rate)) } else { bytes }
+        if self.exhausted { bytes.max(batch(pace.rate)) } else { bytes }
     }
 
     /// What is in the bucket as of `now`.
-    fn credit_at(&self, now: Instant, rate: u64) -> i64 {
-        let burst = self.burst(rate);
+    fn credit_at(&self, now: Instant, pace: Pace) -> i64 {
+        let burst = self.burst(pace);
         if now <= self.filled {
             return self.credit.min(burst);
         }
         let nanos = u64::try_from((now - self.filled).as_nanos()).unwrap_or(u64::MAX);
-        self.credit.saturating_add(brought(rate.max(1), nanos)).min(burst)
+        self.credit.saturating_add(brought(pace.rate.max(1), nanos)).min(burst)
     }
 
-    fn burst(&self, rate: u64) -> i64 {
+    fn burst(&self, Pace { rate, burst }: Pace) -> i64 {
         let most = brought(rate, LATE_NANOS).clamp(USUAL_BURST * UNIT, MAX_BURST * UNIT);
-        brought(rate, BURST_NANOS).min(most).max(MIN_BURST_DATAGRAMS * self.datagram)
+        let usual = brought(rate, BURST_NANOS).min(most).max(MIN_BURST_DATAGRAMS * self.datagram);
+        usual.max(in_units(burst).min(MAX_BURST * UNIT))
     }
 }
 

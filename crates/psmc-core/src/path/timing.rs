@@ -65,7 +65,7 @@ impl Path {
     pub(crate) fn room_at(&self, bytes: u64, now: Instant) -> Option<Instant> {
         let takes_data = self.rank().is_some() && !self.first_hop.is_awaited() && self.window_is_open();
         let bytes = (self.outbox_bytes + bytes).max(MIN_PACED);
-        takes_data.then(|| self.pacer.ready_at(now, bytes, self.pacing_rate())).filter(|&at| at > now)
+        takes_data.then(|| self.pacer.ready_at(now, bytes, self.pace())).filter(|&at| at > now)
     }
 
     /// When a datagram should leave.
@@ -100,7 +100,7 @@ impl Path {
     /// When the first packet that waits in the path may leave.
     fn data_at(&self, now: Instant) -> Option<Instant> {
         let front = self.outbox.front().filter(|_| self.rank().is_some() && self.window_is_open())?;
-        Some(self.pacer.ready_at(now, on_wire(front.packet.len()), self.pacing_rate()))
+        Some(self.pacer.ready_at(now, on_wire(front.packet.len()), self.pace()))
     }
 
     /// Whether frames of this path travel on another one, or should, because this one doesn't work in our direction.

@@ -104,17 +104,15 @@ fn is_regular(metadata: &Metadata) -> io::Result<()> {
 }
 
 fn explained(path: &Path, error: &io::Error) -> String {
-    let remedy = match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            "have the coordinator run with the group that may read it and search its directory, or change their modes"
-        }
-        io::ErrorKind::NotFound => {
-            "does Suricata run, and write there? Its suricata.yaml says where, in outputs: eve-log"
-        }
-        io::ErrorKind::InvalidInput => {
-            "have Suricata write a file: in suricata.yaml, eve-log with filetype: regular"
-        }
-        _ => "look at its disk",
+    let kind = error.kind();
+    let remedy = if kind == io::ErrorKind::PermissionDenied {
+        "have the coordinator run with the group that may read it and search its directory, or change their modes"
+    } else if kind == io::ErrorKind::NotFound {
+        "does Suricata run, and write there? Its suricata.yaml says where, in outputs: eve-log"
+    } else if kind == io::ErrorKind::InvalidInput {
+        "have Suricata write a file: in suricata.yaml, eve-log with filetype: regular"
+    } else {
+        "look at its disk"
     };
     format!("cannot read {}: {error}; {remedy}", path.display())
 }

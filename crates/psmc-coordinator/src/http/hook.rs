@@ -49,7 +49,7 @@ struct Raised {
 
 impl Handler for Hook {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
-        if let Err(answer) = authorize(request.headers(), &self.token) {
+        if let Some(answer) = refusal(request.headers(), &self.token) {
             return answer;
         }
         let path = request.uri().path().to_owned();
@@ -106,9 +106,9 @@ impl Hook {
 }
 
 /// Says why somebody may not do anything, if that is so (RFC 9110, section 11.6.1; RFC 6750, section 3).
-fn authorize(headers: &HeaderMap, token: &str) -> Result<(), Answer> {
+fn refusal(headers: &HeaderMap, token: &str) -> Option<Answer> {
     let (challenge, reason) = match shown(headers) {
-        Some(shown) if verify_slices_are_equal(shown, token.as_bytes()).is_ok() => return Ok(()),
+        Some(shown) if verify_slices_are_equal(shown, token.as_bytes()).is_ok() => return None,
         Some(_) => (r#"Bearer realm="psmc-coordinator", error="invalid_token""#, "the token is wrong\n"),
         None => {
             let reason = "the header `Authorization: Bearer TOKEN` is missing, or has another form\n";
@@ -117,7 +117,7 @@ fn authorize(headers: &HeaderMap, token: &str) -> Result<(), Answer> {
     };
     let mut answer = text(StatusCode::UNAUTHORIZED, reason);
     answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
-    Err(answer)
+    Some(answer)
 }
 
 /// The token that a request shows. The scheme is compared without regard to case, and followed by one space or more (RFC 9110,
@@ -164,7 +164,7 @@ mod tests {
     fn who_is_not_let_in_is_told_how_to_be() {
         let mut headers = HeaderMap::new();
         let challenge = |headers: &HeaderMap| {
-            let answer = authorize(headers, "right").unwrap_err();
+            let answer = refusal(headers, "right").unwrap();
             assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
             answer.headers()[WWW_AUTHENTICATE].to_str().unwrap().to_owned()
         };
@@ -172,6 +172,6 @@ mod tests {
         headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer wrong"));
         assert!(challenge(&headers).ends_with(r#"error="invalid_token""#));
         headers.insert(AUTHORIZATION, HeaderValue::from_static("bearer  right"));
-        assert!(authorize(&headers, "right").is_ok());
+        assert!(refusal(&headers, "right").is_none());
     }
 }

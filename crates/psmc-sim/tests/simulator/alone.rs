@@ -112,7 +112,8 @@ fn delays_that_vary_from_the_start_are_no_others() {
 #[test]
 fn what_chance_loses_is_sent_as_well() {
     for (path, least) in [((20, 25, 20, 2.0), 0.79), ((15, 30, 25, 2.0), 0.75), ((40, 15, 5, 10.0), 0.80)] {
-        let [mean, _] = carried_of(path, 1..=12);
+        // Of a dozen beginnings the mean is off by four hundredths.
+        let [mean, _] = carried_of(path, 1..=48);
         assert!(mean > least, "{path:?}: {mean}");
     }
 }

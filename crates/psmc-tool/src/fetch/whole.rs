@@ -74,12 +74,12 @@ impl Stream<'_> {
         show: &mut dyn FnMut(&View<'_>),
     ) -> Result<Streamed, FetchError> {
         tokio::select! {
-            result = self.from_any(sha256, show) => result,
+            result = self.fetch_from_any(sha256, show) => result,
             () = stop => Err(FetchError::Interrupted),
         }
     }
 
-    async fn from_any(
+    async fn fetch_from_any(
         &mut self,
         sha256: Option<&str>,
         show: &mut dyn FnMut(&View<'_>),
@@ -88,7 +88,7 @@ impl Stream<'_> {
             if !self.mirrors[index].is_streamed() {
                 continue;
             }
-            match self.from_one(index, sha256, show).await {
+            match self.fetch_from_one(index, sha256, show).await {
                 Ok(streamed) => return Ok(streamed),
                 Err(Failure::Fetch(error)) => return Err(error),
                 Err(Failure::Mirror(_)) => self.mirrors[index].leave(self.clock.now()),
@@ -97,7 +97,7 @@ impl Stream<'_> {
         Err(FetchError::AllFailed(report::problems(self.mirrors)))
     }
 
-    async fn from_one(
+    async fn fetch_from_one(
         &mut self,
         index: usize,
         sha256: Option<&str>,
@@ -217,7 +217,7 @@ struct Sink {
 
 enum Way {
     Straight(Writer),
-    Decompressed(MultiGzDecoder<Writer>),
+    Decompressed(Box<MultiGzDecoder<Writer>>),
 }
 
 /// The end of the part.
@@ -230,8 +230,11 @@ struct Writer {
 impl Sink {
     fn new(part: &Part, is_decoded: bool) -> Self {
         let writer = Writer { part: part.clone(), at: 0, failure: None };
-        let way =
-            if is_decoded { Way::Decompressed(MultiGzDecoder::new(writer)) } else { Way::Straight(writer) };
+        let way = if is_decoded {
+            Way::Decompressed(Box::new(MultiGzDecoder::new(writer)))
+        } else {
+            Way::Straight(writer)
+        };
         Self { sent: Context::new(&SHA256), way }
     }
 

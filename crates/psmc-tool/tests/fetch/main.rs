@@ -304,7 +304,7 @@ fn mirrors_are_asked_by_all_interfaces_at_once() {
         let place = Place::new();
         let url = "http://192.0.2.1/pub/file.bin".to_owned();
         let ways = ["--interface", "up0", "--interface", "up1", "--interface", "10.0.1.2"];
-        let (report, output) = place.fetch(&[url.clone()], &ways).await;
+        let (report, output) = place.fetch(std::slice::from_ref(&url), &ways).await;
         assert!(output.status.success() && fs::read(place.file()).unwrap() == content, "{report:#}");
         for (mirror, way) in ["up0", "up1", "10.0.1.2"].into_iter().enumerate() {
             assert!(

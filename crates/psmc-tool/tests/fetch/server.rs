@@ -236,7 +236,7 @@ impl State {
         let changed = match self.manner {
             Manner::ChangesAfter(requests) => number >= requests,
             Manner::OtherVersion => true,
-            Manner::Balanced => number % 2 > 0,
+            Manner::Balanced => !number.is_multiple_of(2),
             _ => false,
         };
         let day = if changed { "Tue, 02 Jan 2024" } else { "Mon, 01 Jan 2024" };

@@ -135,11 +135,11 @@ impl Control {
         let (ready, accepted) = mpsc::channel(MAX_ACCEPTED);
         let tls_counters = Arc::new(Counters::default());
         let allowed = AllowedKeys::default();
-        let acceptor = Acceptor::new(&identity, allowed.clone());
         let (callers, called) = mpsc::channel(MAX_ACCEPTED);
-        let fitting = site.mtu.is_none().then(Fitting::new);
         let mut control = Self {
             grants: Grants::new(site.grants_file.clone(), identity.public()),
+            fitting: site.mtu.is_none().then(Fitting::new),
+            acceptor: Acceptor::new(&identity, allowed.clone()),
             site,
             identity,
             peers: Vec::new(),
@@ -148,7 +148,6 @@ impl Control {
             looks: Looks::default(),
             revivals: Revivals::default(),
             registrations: Vec::new(),
-            acceptor,
             allowed,
             dials: BTreeMap::new(),
             waiters: Vec::new(),
@@ -158,7 +157,6 @@ impl Control {
             netlink,
             tun_name,
             tun_index,
-            fitting,
             network: Network::new(numbers),
             next_socket: LISTEN_SOCKET.0,
             retry_paths: false,
@@ -184,10 +182,7 @@ impl Control {
             terminate,
             hangup,
         };
-        if let Err(error) = control.set_up(peers).await {
-            control.stop_steering().await;
-            return Err(error);
-        }
+        control.set_up(peers).await?;
         // Not before its peers are known: who calls early is kept waiting, and not refused.
         if let Some(listener) = listener {
             control.listen(listener, ready);
@@ -203,7 +198,16 @@ impl Control {
         });
     }
 
+    /// Enters the peers and opens their paths; rules and routes are taken back if that fails.
     async fn set_up(&mut self, peers: Vec<config::Peer>) -> Result<(), DaemonError> {
+        let done = self.enter_peers(peers).await;
+        if done.is_err() {
+            self.stop_steering().await;
+        }
+        done
+    }
+
+    async fn enter_peers(&mut self, peers: Vec<config::Peer>) -> Result<(), DaemonError> {
         let listen = Bind::Udp(UdpBind { address: self.site.bind_address(), interface: None });
         self.plane.call(move |plane| plane.open_port(LISTEN_SOCKET, &listen)).await??;
         for peer in peers {

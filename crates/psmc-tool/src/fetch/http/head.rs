@@ -318,9 +318,10 @@ mod tests {
 
     #[test]
     fn a_server_says_when_to_come_back() {
-        let after = |value: &str| match head(503, &[("retry-after", value)]).unwrap_err() {
-            MirrorError::Status { after, .. } => after,
-            other => panic!("{other}"),
+        let after = |value: &str| {
+            let error = head(503, &[("retry-after", value)]).unwrap_err();
+            let MirrorError::Status { after, .. } = error else { panic!("{error}") };
+            after
         };
         assert_eq!(after("7"), Some(Duration::from_secs(7)));
         assert_eq!(after("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO), "that is over");

@@ -9,7 +9,7 @@ use hickory_proto::serialize::binary::{
 
 use super::{Field, Malformed, layout};
 
-/// Data of a type from its bytes, in which no name is compressed. Whatever the bytes are, [`bytes_of`] yields them again.
+/// Data of a type from its bytes, in which no name is compressed. Whatever the bytes are, `bytes_of` yields them again.
 #[must_use]
 pub fn data_of(kind: RecordType, bytes: Vec<u8>) -> RData {
     match (kind, &bytes[..]) {

@@ -16,7 +16,7 @@ use super::paths::OpenError;
 use crate::api::{Call, Response};
 use crate::config::{Endpoint, Host};
 
-/// Questions to the system's resolver at a time. Each of them has a thread, and may take half a minute.
+/// Names that are looked up at a time. Each takes sockets, a few for each uplink, and some seconds if nobody answers.
 const MAX_QUESTIONS: usize = 32;
 
 /// An answer is used for so long: all paths of a peer are opened with the same, and a name that moves is followed soon.

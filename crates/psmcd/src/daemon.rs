@@ -122,6 +122,7 @@ async fn serve(config: Config, file: &Path) -> Result<(), DaemonError> {
     let outcome = control.run().await;
     // However it ends: rules outlive the interface that they lead into.
     control.stop_steering().await;
+    control.into_server().close().await;
     outcome
 }
 

@@ -11,6 +11,7 @@ use psmc_net::local::{self, SocketFile};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
 use tracing::warn;
 
 use super::frame::{self, MAX_RESPONSE};
@@ -21,6 +22,9 @@ pub use psmc_net::local::BindError;
 
 /// Most clients at once: more people and scripts than look at one machine, and at most 16 MiB of unfinished lines.
 pub const MAX_CLIENTS: usize = 16;
+
+/// How long clients have to take their last response when the daemon ends.
+const LAST_WORD: Duration = Duration::from_millis(100);
 
 /// How long to wait after `accept` failed, which it does for want of descriptors or memory: they do not come back at once.
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(200);
@@ -60,6 +64,17 @@ impl Server {
         Ok(Self { calls, listener: tokio::spawn(accept_all(listener, sender)), _file: file })
     }
 
+    /// Ends: whoever still waits for a response is told that the daemon is shutting down, if all that held the
+    /// [`Call`]s is dropped.
+    pub async fn close(mut self) {
+        self.calls.close();
+        while let Ok(call) = self.calls.try_recv() {
+            drop(call);
+        }
+        // One that does not read its response does not hold up the end.
+        drop(timeout(LAST_WORD, &mut self.listener).await);
+    }
+
     /// The next request. `None` only if the task that accepts clients has died of a bug. May be cancelled without loss.
     pub async fn next_call(&mut self) -> Option<Call> {
         self.calls.recv().await
@@ -84,14 +99,18 @@ impl Call {
     }
 }
 
-/// Accepts clients for ever. The tasks that serve them end with this one.
+/// Accepts clients until nobody takes calls any more, and then waits for their tasks to end. Those end with this one.
 async fn accept_all(listener: UnixListener, calls: mpsc::Sender<Call>) {
     let places = Arc::new(Semaphore::new(MAX_CLIENTS));
     let mut clients = JoinSet::new();
     let mut reserve = Reserve::new();
     let mut is_failing = false;
     loop {
-        match listener.accept().await {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = calls.closed() => break,
+        };
+        match accepted {
             Ok((stream, _)) => {
                 is_failing = false;
                 admit(stream, &places, &calls, &mut clients);
@@ -108,6 +127,7 @@ async fn accept_all(listener: UnixListener, calls: mpsc::Sender<Call>) {
         while clients.try_join_next().is_some() {}
         reserve.fill();
     }
+    while clients.join_next().await.is_some() {}
 }
 
 fn admit(stream: UnixStream, places: &Arc<Semaphore>, calls: &mpsc::Sender<Call>, clients: &mut JoinSet<()>) {

@@ -290,6 +290,11 @@ impl Control {
         self.say_goodbye().await
     }
 
+    /// Drops all but the control socket, where those whose calls were dropped are to be told.
+    pub(super) fn into_server(self) -> Server {
+        self.server
+    }
+
     /// Tells the supervisor that this loop goes round, and that the data plane does.
     async fn beat(&mut self) -> Result<(), DaemonError> {
         let lives = self.supervisor.beat();

@@ -23,12 +23,16 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// How long a client may take to read a response.
 const WRITE: Duration = Duration::from_secs(5);
 
-/// Serves a client until it leaves, is silent for too long, or breaks the protocol.
+/// Serves a client until it leaves, is silent for too long, or breaks the protocol, or until nobody answers any more.
 pub(super) async fn serve(mut stream: UnixStream, calls: mpsc::Sender<Call>) {
     let (read, mut write) = stream.split();
     let mut read = BufReader::new(read);
     loop {
-        let (response, end) = match timeout(IDLE, frame::read_line(&mut read)).await {
+        let line = tokio::select! {
+            line = timeout(IDLE, frame::read_line(&mut read)) => line,
+            () = calls.closed() => return,
+        };
+        let (response, end) = match line {
             Ok(Ok(Some(line))) => answer(&line, &calls).await,
             Ok(Ok(None)) | Err(_) => return,
             Ok(Err(error)) => (Response::error(error), true),

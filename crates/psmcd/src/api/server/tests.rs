@@ -91,6 +91,28 @@ async fn a_dropped_call_is_answered_all_the_same() {
 }
 
 #[tokio::test]
+async fn whoever_waits_is_told_of_the_end_and_who_does_not_read_delays_it_not() {
+    let site = site();
+    let mut server = Server::bind(&site.path).unwrap();
+    let line = b"{\"version\":1,\"op\":\"status\"}\n";
+    let connect = || UnixStream::connect(&site.path);
+    let (silent, asking, queued) =
+        (connect().await.unwrap(), connect().await.unwrap(), connect().await.unwrap());
+    let asked = tokio::spawn(ask(asking, line));
+    let call = server.next_call().await.unwrap();
+    let waits = tokio::spawn(ask(queued, line));
+    tokio::task::yield_now().await;
+    let close = tokio::spawn(server.close());
+    drop(call);
+    close.await.unwrap();
+    assert!(asked.await.unwrap().contains("shutting down"));
+    let word = waits.await.unwrap();
+    assert!(word.is_empty() || word.contains("shutting down"), "{word}");
+    assert_eq!(ask(silent, line).await, "");
+    assert!(!site.path.exists());
+}
+
+#[tokio::test]
 async fn nonsense_is_answered_with_an_error() {
     let site = site();
     serve_ok(Server::bind(&site.path).unwrap());

@@ -17,6 +17,9 @@ pub enum ZoneError {
     /// There is no SOA record at its top, or several.
     #[error("a zone has one SOA record, at its top; this one has {0}")]
     Soa(usize),
+    /// A SOA record below its top.
+    #[error("{0} has a SOA record: only the top of a zone has one (RFC 1035 §5.2)")]
+    SoaBelow(String),
     /// There is no NS record at its top.
     #[error("the zone has no NS record at its top: add one for each of its name servers")]
     NoNameServer,
@@ -106,6 +109,10 @@ impl Zone {
         let soa = soa.clone();
         if !top.is_some_and(|node| node.contains_key(&RecordType::NS)) {
             return Err(ZoneError::NoNameServer);
+        }
+        let below = nodes.iter().find(|(name, node)| **name != origin && node.contains_key(&RecordType::SOA));
+        if let Some((name, _)) = below {
+            return Err(ZoneError::SoaBelow(name.to_string()));
         }
         if let Some((name, _)) = nodes.iter().find(|(_, node)| has_crowded_alias(node)) {
             return Err(ZoneError::BesideAlias(name.to_string()));

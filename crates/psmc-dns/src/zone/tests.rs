@@ -148,6 +148,12 @@ fn names_below_a_dname_go_elsewhere() {
 }
 
 #[test]
+fn only_the_top_of_a_zone_has_a_soa_record() {
+    let below = zone("sub SOA ns h 1 2 3 4 5\n");
+    assert_eq!(below.unwrap_err(), ZoneError::SoaBelow("sub.example.com.".to_owned()));
+}
+
+#[test]
 fn denial_comes_with_proof() {
     let signed = signed();
     let proofs = |text: &str, kind| {

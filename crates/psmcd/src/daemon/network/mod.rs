@@ -121,6 +121,7 @@ impl Control {
                 self.network.note_change();
             }
         }
+        self.names.ask_soon();
         self.match_uplinks().await;
         Ok(())
     }

@@ -48,7 +48,8 @@ fn own_key(draft: &Draft, out: &mut Vec<Complaint>) {
     }
     let relays = draft.relays.iter().filter_map(|relay| relay.public_key.as_ref());
     for key in peers.chain(relays).filter(|key| private.is_bytes_of(key.get_ref())) {
-        let reason = "this is also given as the private key of this site: one of the two is in the wrong place";
+        let reason =
+            "this is also given as the private key of this site: one of the two is in the wrong place";
         let remedy = "the private key is what `psmc genkey` has printed here, this one what `psmc pubkey` prints there";
         out.push(Complaint::new(reason, remedy).at(key.span()).about_secret());
     }

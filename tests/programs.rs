@@ -39,3 +39,16 @@ fn units_find_the_programs_where_the_readme_puts_them() {
     }
     assert!(programs > 5, "{programs}");
 }
+
+/// A table of what works is worth as much as the tests that it names.
+#[test]
+fn tests_that_the_documentation_names_are_there() {
+    let page = fs::read_to_string("docs/TROUBLESHOOTING.md").expect("the page is here");
+    let mut named = 0;
+    for (module, test) in page.split('`').filter_map(|words| words.split_once("::")) {
+        let text = fs::read_to_string(format!("tests/e2e/{module}.rs")).expect("a module of tests");
+        assert!(text.contains(&format!("fn {test}()")), "there is no {module}::{test}");
+        named += 1;
+    }
+    assert!(named > 20, "{named}");
+}

@@ -125,3 +125,21 @@ fn two_hosts_with_one_key_are_found_out() {
         (tunnel.van.log().contains(called) || twin.log().contains(called)).then_some(())
     });
 }
+
+/// To whoever calls, a peer behind a NAT is a machine that drops everything.
+#[test]
+fn who_cannot_be_reached_at_all_is_said_to_need_a_relay() {
+    let mut tunnel = Tunnel::prepare(Plan { links: 1, ..Plan::default() });
+    let nat =
+        "table inet nat { chain in { type filter hook input priority 0; meta l4proto { tcp, udp } drop; }; }";
+    tunnel.hq.run(&["nft", nat]);
+    tunnel.hq.start();
+    tunnel.van.start();
+    let van = &tunnel.van;
+    let error = wait_for("an error", PATIENCE, || {
+        van.try_status()?.peers.remove(0).control.last_error.filter(|error| error.contains("no answer from"))
+    });
+    assert!(error.contains("firewall") && error.contains("NAT") && error.contains("relay"), "{error}");
+    let text = String::from_utf8(van.psmc(&["status"]).stdout).unwrap();
+    assert!(text.contains(&error), "{text}");
+}

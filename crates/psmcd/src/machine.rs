@@ -13,10 +13,7 @@ use crate::config::{Config, Peer, Site, TunnelAddress};
 /// All that a person should know before psmcd is started here with this configuration. To be called outside of a runtime.
 #[must_use]
 pub fn notices(config: &Config) -> Vec<String> {
-    let mut notices = Vec::new();
-    if config.site.private_key.may_be_public() {
-        notices.push(PUBLIC_KEY.to_owned());
-    }
+    let mut notices: Vec<String> = of_key(&config.site).into_iter().collect();
     notices.extend(open_files::most().ok().and_then(|most| too_few_files(config, most)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     // Who may not ask the kernel is not the one who starts psmcd.
@@ -27,8 +24,13 @@ pub fn notices(config: &Config) -> Vec<String> {
 }
 
 /// What to say of a private key that could be a public one as well.
-const PUBLIC_KEY: &str = "the private key has the form of a public key, as one in sixteen has that `psmc genkey` did not make: \
-    see that no public key was put in its place";
+fn of_key(site: &Site) -> Option<String> {
+    site.private_key.may_be_public().then(|| {
+        "the private key has the form of a public key, as one in sixteen has that `psmc genkey` did not make: see that no public \
+         key was put in its place"
+            .to_owned()
+    })
+}
 
 /// What to say if so many open files are less than the configuration may need.
 pub(crate) fn too_few_files(config: &Config, most: u64) -> Option<String> {
@@ -161,6 +163,17 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+
+    #[test]
+    fn a_private_key_that_may_be_a_public_one_is_warned_of() {
+        let text = include_str!("../../psmc-tool/tests/check/good/minimal.toml");
+        let parse = |text: &str| Config::parse(text, Path::new("van.toml")).unwrap();
+        assert_eq!(of_key(&parse(text).site), None);
+        let public = parse(text).site.private_key.public().to_string();
+        let private = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+        let said = of_key(&parse(&text.replace(private, &public)).site).unwrap();
+        assert!(said.contains("form of a public key"), "{said}");
+    }
 
     #[test]
     fn a_limit_that_is_too_low_is_named_with_what_is_needed() {

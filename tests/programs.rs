@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 #[test]
@@ -12,4 +14,41 @@ fn programs_print_their_name_and_version() {
         let expected = format!("{name} {}\n", env!("CARGO_PKG_VERSION"));
         assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{name}: {output:?}");
     }
+}
+
+/// systemd looks for a program without a path in `/usr/local/bin`, too, where the README puts them.
+#[test]
+fn units_find_the_programs_where_the_readme_puts_them() {
+    let mut programs = 0;
+    for entry in fs::read_dir("packaging").expect("the units are here") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_none_or(|extension| extension != "service") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("a unit");
+        for command in text.lines().filter(|line| line.starts_with("Exec")) {
+            let (_, command) = command.split_once('=').expect("a setting");
+            let program = command.split(' ').next().expect("a program");
+            if program.starts_with('/') {
+                assert!(Path::new(program).exists() && !program.contains("psmc"), "{path:?}: {command}");
+            } else {
+                assert!(common::program(program).exists(), "{path:?}: {command}");
+                programs += 1;
+            }
+        }
+    }
+    assert!(programs > 5, "{programs}");
+}
+
+/// A table of what works is worth as much as the tests that it names.
+#[test]
+fn tests_that_the_documentation_names_are_there() {
+    let page = fs::read_to_string("docs/TROUBLESHOOTING.md").expect("the page is here");
+    let mut named = 0;
+    for (module, test) in page.split('`').filter_map(|words| words.split_once("::")) {
+        let text = fs::read_to_string(format!("tests/e2e/{module}.rs")).expect("a module of tests");
+        assert!(text.contains(&format!("fn {test}()")), "there is no {module}::{test}");
+        named += 1;
+    }
+    assert!(named > 20, "{named}");
 }

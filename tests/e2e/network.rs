@@ -1,10 +1,11 @@
 //! Uplinks that come and go, routes that are anything, and what others do to the tunnel's interface.
 
+use std::fs;
 use std::time::Duration;
 
 use psmcd::api::PathState;
 
-use crate::harness::{Plan, Site, Tunnel, wait_for};
+use crate::harness::{Family, NameServer, Plan, Site, Tunnel, VAN, wait_for};
 
 /// For what takes half a second: a small machine is busy at times.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -14,6 +15,12 @@ const ENDPOINT: &str = "203.0.113.5";
 
 /// Nobody's address: only a tunnel with a default route leads there.
 const BEYOND: &str = "198.51.100.7";
+
+/// The same over IPv6.
+const ENDPOINT_V6: &str = "2001:db8::5";
+
+/// A name server on the Internet.
+const NAME_SERVER: &str = "198.51.100.53";
 
 /// The van's datagrams and connections to the headquarters that leave by the tunnel's own interface are dropped and counted.
 const OWN_PACKETS: &str = "table inet own { chain out { type filter hook output priority 0; \
@@ -41,8 +48,8 @@ fn prepare(allowed_ips: &str) -> Tunnel {
             other.key.public(),
         ));
     }
-    for address in [ENDPOINT, BEYOND] {
-        hq.run(&["ip", "address", "add", &format!("{address}/32"), "dev", "lo"]);
+    for address in [ENDPOINT, BEYOND, NAME_SERVER, ENDPOINT_V6] {
+        hq.run(&["ip", "address", "add", address, "dev", "lo"]);
     }
     tunnel
 }
@@ -158,8 +165,82 @@ fn a_full_tunnel_carries_nothing_of_itself_and_leaves_nothing_behind() {
     let is_foreign = |line: &&str| !own.iter().any(|word| line.contains(word));
     let expected: Vec<_> = during.lines().filter(is_foreign).collect();
     assert_eq!(after.lines().collect::<Vec<_>>(), expected);
-    let counted = tunnel.van.run(&["nft", "list", "table", "inet", "own"]);
+    assert_carries_nothing_of_itself(&tunnel.van);
+}
+
+fn assert_carries_nothing_of_itself(van: &Site) {
+    let counted = van.run(&["nft", "list", "table", "inet", "own"]);
     assert!(counted.contains("counter packets 0 bytes 0"), "the tunnel carried itself: {counted}");
+}
+
+/// Changes the van's configuration, whose text must have `from`.
+fn edit(van: &Site, from: &str, to: &str) {
+    let text = fs::read_to_string(van.file("toml")).unwrap();
+    assert!(text.contains(from), "no {from} in {text}");
+    van.configure(&text.replace(from, to));
+}
+
+#[test]
+fn a_full_tunnel_may_have_a_path_without_an_interface() {
+    let mut tunnel = prepare("\"0.0.0.0/0\"");
+    tunnel.van.run(&["nft", OWN_PACKETS]);
+    let endpoint = format!("endpoint = \"{ENDPOINT}:5115\"\n");
+    edit(&tunnel.van, &endpoint, &format!("{endpoint}\n[[peer.path]]\nname = \"any\"\n"));
+    assert!(tunnel.van.check().contains("by the routing table"));
+    uplink(&tunnel, 1);
+    tunnel.hq.start();
+    tunnel.van.start();
+    wait_for_paths(&tunnel.van, &["any"]);
+    wait_until_reached(&tunnel.van, BEYOND);
+    assert_carries_nothing_of_itself(&tunnel.van);
+}
+
+/// The first uplink has IPv4 only, the second one IPv6 only, and nobody knows the name before there is one.
+#[test]
+fn a_name_is_looked_up_outside_of_the_tunnel_and_reached_by_uplinks_of_either_version() {
+    let mut tunnel = prepare("\"0.0.0.0/0\", \"::/0\"");
+    tunnel.van.run(&["nft", OWN_PACKETS]);
+    edit(&tunnel.van, ENDPOINT, "hq.example");
+    let addresses = [ENDPOINT, ENDPOINT_V6].map(|address| address.parse().unwrap());
+    let _server = NameServer::start(&tunnel.hq, NAME_SERVER, &addresses);
+    tunnel.hq.start();
+    tunnel.van.start_with_name_server(NAME_SERVER);
+    let why = wait_for("a reason", PATIENCE, || tunnel.van.try_status()?.peers.remove(0).waiting.pop());
+    assert!(why.why.contains("hq.example"), "{why:?}");
+    for (number, without) in [(1, Family::V6), (2, Family::V4)] {
+        tunnel.lay(number);
+        let address = VAN.outer(number, without).to_string();
+        let length = if without == Family::V4 { 24 } else { 64 };
+        tunnel.van.run(&["ip", "address", "del", &format!("{address}/{length}"), "dev", &VAN.link(number)]);
+    }
+    add_route(&tunnel.van, "v1", 1);
+    tunnel.van.run(&["ip", "-6", "route", "add", "default", "via", "fd00:200:2::2", "dev", "v2"]);
+    wait_for_paths(&tunnel.van, &["v1", "v2"]);
+    wait_until_reached(&tunnel.van, BEYOND);
+    assert_carries_nothing_of_itself(&tunnel.van);
+    assert!(tunnel.van.terminate().success());
+}
+
+#[test]
+fn an_uplink_of_the_other_version_only_is_said_to_be_one() {
+    let mut tunnel = prepare("\"10.77.0.1/32\"");
+    tunnel.lay(1);
+    tunnel.van.run(&["ip", "-6", "route", "add", "default", "via", "fd00:200:1::2", "dev", "v1"]);
+    tunnel.van.start();
+    let said = format!("the endpoint {ENDPOINT}:5115 has no IPv6 address");
+    wait_for("a word about it", PATIENCE, || tunnel.van.log().contains(&said).then_some(()));
+}
+
+#[test]
+fn an_uplink_in_the_network_of_the_tunnel_is_named_by_check_and_log() {
+    let mut tunnel = prepare("\"10.77.0.1/32\"");
+    uplink(&tunnel, 1);
+    let said = "the uplink v1 has the address 10.77.0.9/24, in the tunnel's own network";
+    assert!(!tunnel.van.check().contains(said));
+    tunnel.van.run(&["ip", "address", "add", "10.77.0.9/24", "dev", "v1"]);
+    assert!(tunnel.van.check().contains(said), "{}", tunnel.van.check());
+    tunnel.van.start();
+    wait_for("a word of the log", PATIENCE, || tunnel.van.log().contains(said).then_some(()));
 }
 
 #[test]

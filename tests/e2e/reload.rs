@@ -1,13 +1,15 @@
 //! The configuration is read again while the tunnel carries traffic.
 
 use std::fs;
-use std::process::Output;
+use std::os::unix::fs::MetadataExt;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use psmc_net::keys::PrivateKey;
 use psmcd::api::{PathState, PathStatus};
 
+use crate::common::program;
 use crate::harness::{Family, Plan, Site, Trickle, Tunnel, VAN, path_name, wait_for};
 
 /// For what takes no time to speak of.
@@ -174,6 +176,67 @@ fn what_was_changed_by_hand_stays_and_is_told_apart() {
     assert!(text.contains("peer hq: scheduler") && text.contains(&format!("path {second} of hq")), "{text}");
     van.wait_for_path(&second, &[PathState::Active], PATIENCE);
     assert_eq!(van.peer().scheduler, "wrr");
+}
+
+#[test]
+fn what_was_added_by_hand_is_kept_on_request() {
+    let mut tunnel = Tunnel::start(Plan::default());
+    let van = &tunnel.van;
+    edit(van, &[("[site]", "# The van of the fleet.\n[site]")]);
+    let before = fs::read_to_string(van.file("toml")).unwrap();
+    let endpoint = format!("[{}]:5115", tunnel.hq.end.outer(1, Family::V6));
+    van.psmc_ok(&["path", "add", "hq", "extra", "--interface", &VAN.link(1), "--endpoint", &endpoint]);
+    van.psmc_ok(&["path", "set", "hq", "extra", "--weight", "7"]);
+    let key = PrivateKey::generate().public().to_string();
+    van.psmc_ok(&["peer", "add", "bus", "--public-key", &key, "--allowed-ips", "10.99.0.0/24"]);
+    van.wait_for_path("extra", &[PathState::Active], PATIENCE);
+    let id = path(van, "extra").id;
+
+    for (disk, words) in [(READ_ONLY, "Read-only file system"), (FULL, "No space left on device")] {
+        let output = save_with(van, disk);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            !output.status.success() && text.contains("nothing is saved") && text.contains(words),
+            "{text}"
+        );
+        assert_eq!(fs::read_to_string(van.file("toml")).unwrap(), before);
+    }
+    let output = van.psmc(&["reload", "--save"]);
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(
+        output.status.success() && text.contains("path extra of hq\n") && text.contains("peer bus\n"),
+        "{text}"
+    );
+    assert!(!text.contains("by hand"), "{text}");
+    let after = fs::read_to_string(van.file("toml")).unwrap();
+    assert!(after.starts_with(before.trim_end()), "{after}");
+    assert_eq!(fs::metadata(van.file("toml")).unwrap().mode() & 0o777, 0o600);
+    let extra = path(van, "extra");
+    assert_eq!((extra.id, extra.added, extra.weight), (id, false, 7), "it is the same path");
+    assert!(reloaded(van).contains("nothing new"));
+
+    tunnel.van.kill();
+    tunnel.van.start();
+    tunnel.van.wait_for_path("extra", &[PathState::Active], PATIENCE);
+    assert_eq!(path(&tunnel.van, "extra").weight, 7);
+    assert!(tunnel.van.status().peers.iter().any(|peer| peer.name == "bus" && !peer.added));
+}
+
+/// Nothing can be written in the folder of the configuration.
+const READ_ONLY: &str = "mount --bind \"$1\" \"$1\" && mount -o remount,ro,bind \"$1\" && mkdir -p /run/psmc && \
+    mount -t tmpfs none /run/psmc && mkdir /run/psmc/x && mount --bind \"$1\" /run/psmc/x";
+
+/// The folder is on a disk that has no room.
+const FULL: &str = "mkdir -p /run/psmc && mount -t tmpfs none /run/psmc && mkdir /run/psmc/x && \
+    mount --bind \"$1\" /run/psmc/x && mount -t tmpfs -o size=16k none \"$1\" && cp -p /run/psmc/x/van.toml \"$1\" && \
+    { cat /dev/zero > \"$1/rest\" 2> /dev/null || true; }";
+
+/// `psmc reload --save` where the folder of the configuration is like that, and the socket elsewhere.
+fn save_with(site: &Site, disk: &str) -> Output {
+    let script = format!("{disk} && exec \"$2\" --socket /run/psmc/x/van.sock reload --save");
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", &script, "sh"]).arg(site.file("toml").parent().unwrap());
+    command.arg(program("psmc")).output().unwrap()
 }
 
 /// A site that knows no peers' names waits for nothing but them.

@@ -2,7 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{End, Family, HQ, Plan, Relay, Site, Stream, Tunnel, VAN, wait_for};
+use psmcd::api::PathState;
+
+use crate::harness::{
+    End, Family, HQ, NameServer, Plan, Relay, Site, Stream, Tunnel, VAN, path_name, wait_for,
+};
 use crate::steadily::steadily;
 
 /// How often a stream sends.
@@ -66,6 +70,40 @@ fn the_van_follows_when_the_address_of_the_headquarters_changes() {
         let lost = lost_during(&tunnel, || change_address(&tunnel.hq, HQ, family));
         println!("another address of hq, {family:?}: lost {lost:?} packets of the van and of hq");
     }
+}
+
+/// The headquarters have another address after a power cut, and tell nobody but the name server, which knew nothing at first.
+#[test]
+fn the_van_follows_the_name_of_the_headquarters() {
+    let endpoint = Some("hq.example:5115".to_owned());
+    let mut tunnel = Tunnel::prepare(Plan { links: 1, endpoint, ..Plan::default() });
+    let (path, server) = (path_name(VAN, 1), HQ.outer(1, Family::V4));
+    // Nobody who calls there is answered: a name server, and no site.
+    tunnel.hq.run(&["ip", "address", "add", "10.200.1.53/24", "dev", &HQ.link(1)]);
+    let names = NameServer::start(&tunnel.hq, "10.200.1.53", &[]);
+    tunnel.hq.start();
+    tunnel.van.start_with_name_server("10.200.1.53");
+    let waiting = |site: &Site| site.try_status()?.peers.remove(0).waiting.pop();
+    let why = wait_for("a name without an address", PATIENCE, || {
+        waiting(&tunnel.van).filter(|waiting| waiting.since_s > 2.0)
+    });
+    assert!(why.why.contains("cannot resolve `hq.example:5115`"), "{why:?}");
+    names.set(&[server]);
+    tunnel.van.wait_for_path(&path, &[PathState::Active], PATIENCE);
+
+    let stream = Stream::start(&tunnel.van, &tunnel.hq, INTERVAL);
+    tunnel.hq.kill();
+    change_address(&tunnel.hq, HQ, Family::V4);
+    tunnel.hq.start();
+    let moved = Instant::now();
+    names.set(&["10.200.1.77".parse().unwrap()]);
+    wait_for("a path to the other address", PATIENCE, || {
+        let path = tunnel.van.path(&path)?;
+        (path.state == PathState::Active && path.remote? == "10.200.1.77:5115").then_some(())
+    });
+    println!("the van follows the name {:.1?} after it has moved", moved.elapsed());
+    stream.finish();
+    assert_eq!(tunnel.van.log().matches("cannot open a path").count(), 1, "{}", tunnel.van.log());
 }
 
 /// What a router remembers of the van's port leads nowhere any more, and the van's own probes keep that alive.

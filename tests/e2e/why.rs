@@ -69,7 +69,13 @@ fn a_network_behind_a_site_that_forwards_nothing_is_found_out() {
     let tunnel = Tunnel::start(Plan { links: 1, ..Plan::default() });
     let (van, hq) = (&tunnel.van, &tunnel.hq);
     hq.run(&["ip", "addr", "add", "192.168.10.1/24", "dev", &hq.end.link(1)]);
+    hq.run(&["sysctl", "-qw", "net.ipv4.ip_forward=1"]);
+    assert!(!hq.check().contains("ip_forward"), "{}", hq.check());
     hq.run(&["sysctl", "-qw", "net.ipv4.ip_forward=0"]);
+    let checked = hq.check();
+    for part in ["on this machine", "192.168.10.0/24", "net.ipv4.ip_forward=1"] {
+        assert!(checked.contains(part), "no {part} in {checked}");
+    }
     let text = fs::read_to_string(van.file("toml")).unwrap();
     van.configure(&text.replace("[\"10.77.0.1/32\"", "[\"192.168.10.0/24\", \"10.77.0.1/32\""));
     van.psmc_ok(&["reload"]);
@@ -82,4 +88,58 @@ fn a_network_behind_a_site_that_forwards_nothing_is_found_out() {
     });
     assert!(notice.contains("192.168.10.7") && notice.contains("net.ipv4.ip_forward"), "{notice}");
     assert!(hq.log().contains("net.ipv4.ip_forward"), "{}", hq.log());
+}
+
+/// As when a laptop is closed: nobody says goodbye, and the connection stays.
+#[test]
+fn a_peer_that_stands_still_is_said_to_be_unheard() {
+    let tunnel = Tunnel::start(Plan::default());
+    let hq = &tunnel.hq;
+    tunnel.van.while_stopped(|_| {
+        // An idle peer is asked when it has been silent for a keepalive's time.
+        let peer = wait_for("paths that are dead", PATIENCE, || {
+            let peer = hq.try_status()?.peers.remove(0);
+            peer.paths.iter().all(|path| path.state == PathState::Dead).then_some(peer)
+        });
+        assert_eq!((peer.state, peer.paths.len()), (PeerState::Down, 2));
+        assert!(peer.heard_s > Some(3.0), "{peer:?}");
+        for path in &peer.paths {
+            let why = path.why.as_deref().unwrap_or_default();
+            assert!(why.contains("nothing heard from"), "{path:?}");
+        }
+        let text = String::from_utf8(hq.psmc(&["status"]).stdout).unwrap();
+        assert!(text.contains("peer van: down, nothing heard for "), "{text}");
+    });
+    tunnel.wait_until_up();
+    tunnel.ping(Family::V4);
+}
+
+#[test]
+fn two_hosts_with_one_key_are_found_out() {
+    let tunnel = Tunnel::start(Plan { links: 1, ..Plan::default() });
+    let twin = tunnel.start_twin_of_van();
+    let said = "the same key is in use at";
+    wait_for("a word of the called site", PATIENCE, || tunnel.hq.log().contains(said).then_some(()));
+    let called = "another host calls the peer with this site's key";
+    wait_for("a word of a calling site", PATIENCE, || {
+        (tunnel.van.log().contains(called) || twin.log().contains(called)).then_some(())
+    });
+}
+
+/// To whoever calls, a peer behind a NAT is a machine that drops everything.
+#[test]
+fn who_cannot_be_reached_at_all_is_said_to_need_a_relay() {
+    let mut tunnel = Tunnel::prepare(Plan { links: 1, ..Plan::default() });
+    let nat =
+        "table inet nat { chain in { type filter hook input priority 0; meta l4proto { tcp, udp } drop; }; }";
+    tunnel.hq.run(&["nft", nat]);
+    tunnel.hq.start();
+    tunnel.van.start();
+    let van = &tunnel.van;
+    let error = wait_for("an error", PATIENCE, || {
+        van.try_status()?.peers.remove(0).control.last_error.filter(|error| error.contains("no answer from"))
+    });
+    assert!(error.contains("firewall") && error.contains("NAT") && error.contains("relay"), "{error}");
+    let text = String::from_utf8(van.psmc(&["status"]).stdout).unwrap();
+    assert!(text.contains(&error), "{text}");
 }

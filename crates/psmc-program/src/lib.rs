@@ -5,11 +5,13 @@
 //! | [`cli`] | commands that all of them have |
 //! | [`logging`] | what goes to standard error |
 //! | [`metrics`] | what Prometheus is told |
+//! | [`open_files`] | how many files it may have open |
 //! | [`status`] | a local socket that says how a program is |
 
 pub mod cli;
 pub mod logging;
 pub mod metrics;
+pub mod open_files;
 pub mod status;
 
 /// An error with all its causes, in one line.

@@ -17,6 +17,7 @@ pub struct Complaint {
     remedy: String,
     place: Option<Mark>,
     related: Option<Mark>,
+    is_about_secret: bool,
 }
 
 /// A stretch of the file, in bytes, and what is to be said beside it.
@@ -29,12 +30,19 @@ struct Mark {
 impl Complaint {
     /// A complaint about the file as a whole.
     pub fn new(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { reason: reason.into(), remedy: remedy.into(), place: None, related: None }
+        Self {
+            reason: reason.into(),
+            remedy: remedy.into(),
+            place: None,
+            related: None,
+            is_about_secret: false,
+        }
     }
 
     /// A complaint about a value at `span`.
     pub fn of_value(error: &ValueError, span: Range<usize>) -> Self {
-        Self::new(error.reason(), error.remedy()).at(span)
+        let complaint = Self::new(error.reason(), error.remedy()).at(span);
+        if error.is_about_secret() { complaint.about_secret() } else { complaint }
     }
 
     /// Points at the place that has to change.
@@ -47,6 +55,12 @@ impl Complaint {
     pub fn because_of(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
         self.related = Some(Mark { span, label: Some(label.into()) });
         self
+    }
+
+    /// What is at its place may be a secret, and is not to be shown.
+    #[must_use]
+    pub fn about_secret(self) -> Self {
+        Self { is_about_secret: true, ..self }
     }
 
     /// What is wrong.
@@ -117,8 +131,10 @@ pub struct ConfigError {
 
 impl ConfigError {
     /// The complaints must not be empty.
-    pub fn new(source: Source, mut complaints: Vec<Complaint>) -> Self {
+    pub fn new(mut source: Source, mut complaints: Vec<Complaint>) -> Self {
         debug_assert!(!complaints.is_empty(), "an error without a complaint helps nobody");
+        let secrets = complaints.iter().filter(|complaint| complaint.is_about_secret);
+        secrets.filter_map(Complaint::span).for_each(|secret| source.blot(secret));
         complaints.sort_by_key(|complaint| complaint.span().map(|span| span.start));
         Self { source: Box::new(source), complaints }
     }

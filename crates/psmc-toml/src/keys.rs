@@ -13,9 +13,20 @@ impl FromStr for PublicKeyText {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        text.parse().map(Self).map_err(|_| ValueError::new(why_no_key("public", text), PUBLIC_REMEDY))
+        let key: PublicKey =
+            text.parse().map_err(|_| ValueError::new(why_no_key("public", text), PUBLIC_REMEDY))?;
+        if key.has_private_key() {
+            Ok(Self(key))
+        } else {
+            Err(ValueError::new(NO_KEY, NO_KEY_REMEDY).about_secret())
+        }
     }
 }
+
+/// A private key in the place of a public one, or a public one that was spoilt.
+const NO_KEY: &str = "this is no public key: it is a private one, or was spoilt";
+
+const NO_KEY_REMEDY: &str = "copy what `psmc pubkey` prints on the other site; if a private key stood here, others may have read it: make another one there";
 
 impl Setting for PublicKeyText {
     const FORM: Form = Form::Text;

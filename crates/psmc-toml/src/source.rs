@@ -108,6 +108,12 @@ impl Source {
         }
     }
 
+    /// Has this stretch of the text not be shown.
+    pub(crate) fn blot(&mut self, secret: Range<usize>) {
+        let hidden = hidden(&self.shown[secret.clone()]);
+        self.shown.replace_range(secret, &hidden);
+    }
+
     /// The file that a place of the text is in: its path, and where its text begins and ends.
     pub(crate) fn part(&self, place: usize) -> (&str, Range<usize>) {
         let next = self.parts.partition_point(|(start, _)| *start <= place);
@@ -219,11 +225,16 @@ fn blotted(line: &str, secret: &str) -> String {
         return line.to_owned();
     };
     let (open, value) = line.split_at(start);
-    let hidden = value.chars().map(|c| match c {
+    open.to_owned() + &hidden(value)
+}
+
+/// As long as the text, with all replaced but quotes and white space.
+fn hidden(text: &str) -> String {
+    let hidden = text.chars().map(|c| match c {
         '"' | '\'' | ' ' | '\t' | '\r' | '\n' => c.to_string(),
         _ => "*".repeat(c.len_utf8()),
     });
-    open.chars().map(String::from).chain(hidden).collect()
+    hidden.collect()
 }
 
 /// Where the value of the key `secret` starts in a line, if it has one.

@@ -124,7 +124,7 @@ fn class(name: &str, tx_packets: u64, waiting: u64) -> ClassStatus {
 fn peer() -> PeerStatus {
     PeerStatus {
         name: "hq".to_owned(),
-        public_key: "hNe1z9E7X7hJcNTlKzdpRZhLmd3ypUhw8zPbqkhX6SM=".to_owned(),
+        public_key: "Wr25hYcZ+LpWAmV9UsHFlkYynPzniCWtPa/Hrx5z6cc=".to_owned(),
         state: PeerState::Connected,
         control: ControlStatus { connected: true, since_s: 754.0, last_error: None },
         allowed_ips: vec!["10.77.0.1/32".to_owned(), "192.168.10.0/24".to_owned()],
@@ -262,7 +262,7 @@ async fn a_peer_is_changed_as_the_user_says() {
 }
 
 /// Two public keys.
-const KEY: &str = "hNe1z9E7X7hJcNTlKzdpRZhLmd3ypUhw8zPbqkhX6SM=";
+const KEY: &str = "Wr25hYcZ+LpWAmV9UsHFlkYynPzniCWtPa/Hrx5z6cc=";
 const OTHER: &str = "A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=";
 
 #[tokio::test]

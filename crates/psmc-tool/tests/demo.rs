@@ -33,6 +33,13 @@ impl Scratch {
         Self(tempfile::tempdir().unwrap())
     }
 
+    /// One that belongs to an ordinary user.
+    fn for_nobody() -> Self {
+        let scratch = Self::new();
+        chown(scratch.0.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        scratch
+    }
+
     fn demo(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.args(["demo", "--json"]).env("TMPDIR", self.0.path());
@@ -42,6 +49,22 @@ impl Scratch {
 
     fn is_empty(&self) -> bool {
         fs::read_dir(self.0.path()).unwrap().next().is_none()
+    }
+}
+
+/// A directory into which everybody can look, unlike root's target directory.
+struct Shared(TempDir);
+
+impl Shared {
+    fn new() -> Self {
+        let shared = Self(tempfile::tempdir().unwrap());
+        fs::set_permissions(shared.0.path(), Permissions::from_mode(0o755)).unwrap();
+        fs::copy(psmc(), shared.program()).unwrap();
+        shared
+    }
+
+    fn program(&self) -> PathBuf {
+        self.0.path().join("psmc")
     }
 }
 
@@ -173,16 +196,30 @@ fn resolvers_go_on_to_ask_a_flooded_root_name_server() {
 #[test]
 fn an_ordinary_user_sees_the_same() {
     steadily(|| {
-        let (scratch, shared) = (Scratch::new(), tempfile::tempdir().unwrap());
-        chown(scratch.0.path(), Some(NOBODY), Some(NOBODY)).unwrap();
-        fs::set_permissions(shared.path(), Permissions::from_mode(0o755)).unwrap();
-        // Nobody else can look into root's target directory.
-        let program = shared.path().join("psmc");
-        fs::copy(psmc(), &program).unwrap();
-        let mut demo = scratch.demo(&program);
+        let (scratch, shared) = (Scratch::for_nobody(), Shared::new());
+        let mut demo = scratch.demo(&shared.program());
         assert_good(&watched(demo.uid(NOBODY).gid(NOBODY)));
         assert!(scratch.is_empty());
     });
+}
+
+/// As on a system whose udev gives the device to root alone.
+#[test]
+fn a_user_who_may_not_open_the_tun_device_is_told_at_once() {
+    let (scratch, shared) = (Scratch::for_nobody(), Shared::new());
+    let script = "mknod \"$1/tun\" c 10 200 && chmod 600 \"$1/tun\" && mount --bind \"$1/tun\" /dev/net/tun && \
+        exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$2\" demo";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, "sh"]).arg(shared.0.path()).arg(shared.program());
+    let output = command.env("TMPDIR", scratch.0.path()).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]), "{stderr}");
+    assert!(
+        stderr.contains("cannot open /dev/net/tun") && stderr.contains("chmod 666 /dev/net/tun"),
+        "{stderr}"
+    );
+    assert!(!stderr.contains("measuring"), "before anything was done: {stderr}");
+    assert!(scratch.is_empty());
 }
 
 #[test]

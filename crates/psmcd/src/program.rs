@@ -8,8 +8,9 @@ use clap::Parser;
 
 use crate::config::{Config, ConfigError};
 use crate::daemon::{self, DaemonError};
-use crate::error_chain;
+use crate::{error_chain, machine};
 use psmc_program::logging::{self, LogError, LogFormat};
+use psmc_program::open_files;
 
 /// Run one site of a multipath tunnel, in the foreground
 #[derive(Debug, Parser)]
@@ -60,6 +61,9 @@ pub fn main() -> ExitCode {
 pub fn run(arguments: &Arguments) -> Result<(), ProgramError> {
     let _log = logging::init(arguments.log_format, arguments.log.as_deref())?;
     let config = Config::load(&arguments.config)?;
+    if let Some(notice) = open_files::raise().ok().and_then(|most| machine::too_few_files(&config, most)) {
+        tracing::warn!("{notice}");
+    }
     Ok(daemon::run(config, &arguments.config)?)
 }
 

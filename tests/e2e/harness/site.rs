@@ -214,6 +214,15 @@ impl Site {
         assert!(output.status.success(), "psmc {args:?}: {output:?}");
     }
 
+    /// What `psmc check` says of the configuration on this host.
+    pub(crate) fn check(&self) -> String {
+        let mut command = Command::new(program("psmc"));
+        command.arg("check").arg(self.file("toml"));
+        let output = self.namespace.run(|| command.output()).unwrap();
+        assert!(output.status.success(), "psmc check: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// Runs a program of the system on this host, and returns what became of it.
     pub(crate) fn try_run(&self, args: &[&str]) -> Output {
         let mut command = Command::new("timeout");

@@ -1,5 +1,6 @@
 //! Both sites, and the links between them.
 
+use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::panicking;
 use std::time::Duration;
@@ -24,6 +25,10 @@ const QUEUE: Queue = Queue::Delay(Duration::from_millis(50));
 /// How much of a log a failed test shows.
 const LOG_LINES: usize = 60;
 
+/// Another van, and the number of its link at the headquarters.
+const TWIN: End = End { name: "twin", inside: 2, outside: 3, interface: 'v' };
+const TWIN_LINK: u8 = 9;
+
 /// Only one tunnel at a time: the tests measure.
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -38,7 +43,7 @@ pub(crate) struct Tunnel {
     pub(crate) van: Site,
     pub(crate) hq: Site,
     pub(crate) plan: Plan,
-    _directory: TempDir,
+    directory: TempDir,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -53,7 +58,7 @@ impl Tunnel {
             let peer = (other.end, &other.key.public());
             site.configure(&plan.file(site.end, &site.key, peer, directory.path()));
         }
-        let tunnel = Self { van, hq, plan, _directory: directory, _alone: alone };
+        let tunnel = Self { van, hq, plan, directory, _alone: alone };
         for link in 1..=tunnel.plan.links {
             tunnel.lay(link);
         }
@@ -97,6 +102,21 @@ impl Tunnel {
         if let Some(mbit) = self.plan.mbit {
             site.namespace.shape(&name, mbit * 1_000_000, BURST, QUEUE).unwrap();
         }
+    }
+
+    /// Another host with the van's key and configuration, and a link of its own to the headquarters; its daemon runs.
+    pub(crate) fn start_twin_of_van(&self) -> Site {
+        let mut twin = Site::new(TWIN, self.directory.path());
+        let (inside, outside) = (TWIN.link(1), HQ.link(TWIN_LINK));
+        link_pair(&twin.namespace, &inside, &self.hq.namespace, &outside).unwrap();
+        let address = TWIN.outer(1, Family::V4);
+        twin.namespace.add_address(&inside, IpNet::new(address, 24).unwrap()).unwrap();
+        self.hq.run(&["ip", "route", "add", &address.to_string(), "dev", &outside]);
+        let text = fs::read_to_string(self.van.file("toml")).unwrap();
+        let [own, other] = [&twin, &self.van].map(|site| site.file("sock").display().to_string());
+        twin.configure(&text.replace(&other, &own));
+        twin.start();
+        twin
     }
 
     /// The names of all paths.

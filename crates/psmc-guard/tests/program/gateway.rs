@@ -91,7 +91,8 @@ fn answer(told: &mut Told, request: &Request) -> Response {
         | Request::PeerWait { .. }
         | Request::RoutesSet { .. }
         | Request::RoutesClear { .. }
-        | Request::RoutesList { .. }) => Response::error(format!("{other:?} is nothing for a guard")),
+        | Request::RoutesList { .. }
+        | Request::Additions) => Response::error(format!("{other:?} is nothing for a guard")),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The long-term keys by which sites and relays know each other: Ed25519 (RFC 8032), written as base64.
 //!
 //! Both kinds are 32 bytes, so 44 characters of standard base64 with padding, as WireGuard writes its keys.
-//! Nothing tells a private key from a public one; only the place where it stands does.
+//! Nothing in its form tells a private key from a public one. But of 32 random bytes only one in sixteen are a public key, and
+//! those are never made a private key here: [`PublicKey::has_private_key`] tells the two apart.
 
 mod file;
 
@@ -12,6 +13,7 @@ use aws_lc_rs::rand;
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use curve25519_dalek::edwards::CompressedEdwardsY;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -43,13 +45,18 @@ pub enum KeyError {
 pub struct PrivateKey(Zeroizing<[u8; KEY_LEN]>);
 
 impl PrivateKey {
-    /// A new key from the system's randomness.
+    /// A new key from the system's randomness, which nobody can mistake for a public one.
     ///
     /// # Panics
     /// If the system has no randomness to give: no key is safe on such a machine.
     #[must_use]
     pub fn generate() -> Self {
-        Self(Zeroizing::new(random_seed()))
+        loop {
+            let key = Self(Zeroizing::new(random_seed()));
+            if !key.may_be_public() {
+                return key;
+            }
+        }
     }
 
     /// The key of a seed: as secret as the seed is. For keys that must come out the same each time.
@@ -78,6 +85,19 @@ impl PrivateKey {
         // Every string of 32 bytes is a seed (RFC 8032 §5.1.5), and has a public key of 32 bytes.
         let pair = Ed25519KeyPair::from_seed_unchecked(&*self.0).expect("32 bytes are a seed");
         PublicKey(pair.public_key().as_ref().try_into().expect("an Ed25519 public key has 32 bytes"))
+    }
+
+    /// Whether these bytes could be a public key as well, put in the place of a private one by mistake. One in sixteen keys that
+    /// were not made by [`generate`](Self::generate) could.
+    #[must_use]
+    pub fn may_be_public(&self) -> bool {
+        PublicKey(*self.0).has_private_key()
+    }
+
+    /// Whether these bytes are that public key.
+    #[must_use]
+    pub fn is_bytes_of(&self, key: &PublicKey) -> bool {
+        *self.0 == key.0
     }
 
     /// The signature of `message`.
@@ -118,6 +138,14 @@ impl PublicKey {
     #[must_use]
     pub const fn from_bytes(bytes: [u8; KEY_LEN]) -> Self {
         Self(bytes)
+    }
+
+    /// Whether a private key can belong to it: it encodes, in the one way that there is, a point of the group that the base point
+    /// generates (RFC 8032 §5.1.2, §5.1.3, §5.1.5).
+    #[must_use]
+    pub fn has_private_key(&self) -> bool {
+        let Some(point) = CompressedEdwardsY(self.0).decompress() else { return false };
+        point.compress().0 == self.0 && !point.is_small_order() && point.is_torsion_free()
     }
 
     /// Whether the owner of this key has signed `message`.
@@ -208,6 +236,25 @@ mod tests {
         let (a, b) = (PrivateKey::generate(), PrivateKey::generate());
         assert_ne!(a.public(), b.public());
         assert_eq!(PrivateKey::from_base64(&a.to_base64()).unwrap().public(), a.public());
+    }
+
+    #[test]
+    fn private_keys_are_told_from_public_ones() {
+        for _ in 0..100 {
+            let key = PrivateKey::generate();
+            assert!(key.public().has_private_key() && !key.may_be_public());
+        }
+        let key = PrivateKey::from_base64(PUBLIC).unwrap();
+        assert!(key.may_be_public() && key.is_bytes_of(&PUBLIC.parse().unwrap()));
+        // The identity; the same with a sign that it cannot have; the order of the field, which is another way to write 0.
+        let mut one = [0; KEY_LEN];
+        one[0] = 1;
+        let (mut signed, mut order) = (one, [0xff; KEY_LEN]);
+        signed[31] = 0x80;
+        (order[0], order[31]) = (0xed, 0x7f);
+        for bytes in [one, signed, order] {
+            assert!(!PublicKey::from_bytes(bytes).has_private_key(), "{bytes:?}");
+        }
     }
 
     #[test]

@@ -42,7 +42,9 @@ pub enum TcpError {
         source: io::Error,
     },
     /// Nothing came back from the remote end.
-    #[error("no answer from {remote} within {timeout:?}: is a firewall in the way?")]
+    #[error(
+        "no answer from {remote} within {timeout:?}: is a firewall or a NAT in the way? A relay leads around both"
+    )]
     TimedOut {
         /// The remote end.
         remote: SocketAddr,

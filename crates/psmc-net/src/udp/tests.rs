@@ -120,9 +120,33 @@ async fn a_local_address_that_is_gone_spoils_nothing_else() {
     let failure = send(&mut sender, &bad).await.unwrap_err();
     assert!(matches!(failure, SendFailure::Unreachable(_)), "{failure:?}");
     send(&mut sender, &good).await.unwrap();
-    assert!(
-        receive(&receiver, 3).await.iter().all(|(meta, bytes)| meta.ecn == Ecn::Ce && bytes.len() == 1000)
-    );
+    let received = receive(&receiver, 3).await;
+    assert!(received.iter().all(|(meta, bytes)| meta.ecn == Ecn::Ce && bytes.len() == 1000));
+    assert!(received.iter().all(|(meta, _)| meta.was_joined), "offload goes on after EINVAL");
+}
+
+/// Where a device cannot compute checksums, for which older kernels refuse offload (EIO), datagrams leave one by one; by another
+/// device those of the same socket leave joined.
+#[tokio::test]
+async fn a_device_without_offload_costs_no_other_its_own() {
+    let (a, b) = (Namespace::new().expect("this test needs root"), Namespace::new().unwrap());
+    for (link, net) in [("first", 1), ("second", 2)] {
+        link_pair(&a, link, &b, link).unwrap();
+        for (host, last) in [(&a, 1), (&b, 2)] {
+            host.add_address(link, format!("10.0.{net}.{last}/24").parse().unwrap()).unwrap();
+        }
+    }
+    a.disable_offloads("first").unwrap();
+    let [mut sender, receiver] = [&a, &b].map(|host| host.run(|| port("0.0.0.0:0")));
+    let contents = [7; 10_000];
+    for (net, joined) in [(1, false), (2, true), (1, false), (2, true)] {
+        let remote = SocketAddr::from(([10, 0, net, 2], receiver.local_addr().port()));
+        let transmit = Transmit { segment_size: Some(1000), ..to(remote, &contents) };
+        send(&mut sender, &transmit).await.unwrap();
+        let received = receive(&receiver, 10).await;
+        let is_right = |(meta, bytes): &(RecvMeta, Vec<u8>)| meta.was_joined == joined && bytes.len() == 1000;
+        assert!(received.len() == 10 && received.iter().all(is_right), "{net}: {received:?}");
+    }
 }
 
 #[tokio::test]

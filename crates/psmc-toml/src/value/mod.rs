@@ -39,12 +39,24 @@ pub use whole::Whole;
 pub struct ValueError {
     reason: String,
     remedy: String,
+    is_about_secret: bool,
 }
 
 impl ValueError {
     /// Says what is wrong (`reason`, naming the text) and what to do about it (`remedy`).
     pub fn new(reason: impl Display, remedy: impl Display) -> Self {
-        Self { reason: reason.to_string(), remedy: remedy.to_string() }
+        Self { reason: reason.to_string(), remedy: remedy.to_string(), is_about_secret: false }
+    }
+
+    /// The text may be a secret, which must not reach a terminal or a log.
+    #[must_use]
+    pub fn about_secret(self) -> Self {
+        Self { is_about_secret: true, ..self }
+    }
+
+    /// Whether the text may be a secret.
+    pub(crate) fn is_about_secret(&self) -> bool {
+        self.is_about_secret
     }
 
     /// What is wrong.

@@ -87,7 +87,11 @@ pub(super) enum Command {
     /// What has changed is applied without losing a packet: peers and their keys, networks, paths, weights, relays, classes. What
     /// needs a restart is named, and so is what was changed by hand while the daemon ran: that stays. A file that is wrong
     /// changes nothing; then the exit status is 1.
-    Reload,
+    Reload {
+        /// Write peers and paths that were added while it ran into the configuration first; all else in it stays as it is
+        #[arg(long)]
+        save: bool,
+    },
     /// List, add, remove or change the paths of a running daemon
     ///
     /// Changes last until the daemon ends; write them into its configuration to keep them.

@@ -44,6 +44,8 @@ enum CliError {
     CoordinatorKey(#[source] psmcd::config::ValueError),
     #[error("{0}")]
     Client(#[from] ClientError),
+    #[error("{}", crate::error_chain(.0))]
+    Save(#[from] reload::SaveError),
     #[error("the time is over, and what was waited for has not come")]
     NotYet,
     #[error("{0}")]
@@ -84,7 +86,7 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Pubkey => keys::pubkey(),
         Command::Grant(args) => grant::run(&args),
         Command::Status { json } => status::run(&mut connect(&psmc.target)?, json),
-        Command::Reload => reload::run(&mut connect(&psmc.target)?),
+        Command::Reload { save } => reload::run(&mut connect(&psmc.target)?, save),
         Command::Path { command } => path(&mut connect(&psmc.target)?, command),
         Command::Peer { command } => peer::run(&mut connect(&psmc.target)?, command),
         Command::Routes(args) => routes::run(&mut connect(&psmc.target)?, args),

@@ -114,7 +114,8 @@ impl Client {
             | Response::Peer(_)
             | Response::Routes(_)
             | Response::Registrations(_)
-            | Response::Reloaded(_)) => Ok(response),
+            | Response::Reloaded(_)
+            | Response::Additions(_)) => Ok(response),
         }
     }
 }

@@ -20,7 +20,10 @@ mod status;
 
 pub use client::{Client, ClientError, RouteSet};
 pub use frame::{FrameError, MAX_LINE, MAX_RESPONSE, VERSION};
-pub use request::{MAX_WAIT, PathSpec, RateLimit, ReloadReport, Request, Response, WantedState};
+pub use request::{
+    AddedPath, Additions, MAX_WAIT, PathSpec, PeerSpec, RateLimit, ReloadReport, Request, Response,
+    WantedState,
+};
 pub use routes::{
     Carrier, PeerReport, PeerRoutes, RegisterSpec, RouteSpec, RouteStatus, RoutesStatus, WaitFor,
 };

@@ -1,6 +1,7 @@
 //! Requests and responses.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -130,6 +131,8 @@ pub enum Request {
     /// Reads the configuration again and applies what has changed; answered with [`Response::Reloaded`], or with an error if
     /// the file is wrong: then nothing is changed.
     Reload,
+    /// What was added while the daemon ran, and the file that does not have it; answered with [`Response::Additions`].
+    Additions,
 }
 
 /// The longest time that a client may wait for something: shorter than firewalls and people forget.
@@ -145,6 +148,7 @@ impl Request {
             Self::PeerWait { timeout_ms, .. } => Duration::from_millis(*timeout_ms).min(MAX_WAIT),
             Self::Reload => RELOAD_TIME,
             Self::Status
+            | Self::Additions
             | Self::PathList { .. }
             | Self::PathAdd { .. }
             | Self::PathRemove { .. }
@@ -184,6 +188,8 @@ pub enum Response {
     Registrations(Vec<RegistrationStatus>),
     /// To [`Request::Reload`].
     Reloaded(ReloadReport),
+    /// To [`Request::Additions`].
+    Additions(Additions),
     /// It could not be done.
     Error {
         /// Why, and what to do about it, for a person to read.
@@ -209,6 +215,43 @@ pub struct ReloadReport {
     pub kept: Vec<String>,
 }
 
+/// What was added while the daemon ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Additions {
+    /// The daemon's configuration, as an absolute path.
+    pub file: PathBuf,
+    /// Peers.
+    pub peers: Vec<PeerSpec>,
+    /// Paths.
+    pub paths: Vec<AddedPath>,
+}
+
+/// A peer that was added.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerSpec {
+    /// What it is called here.
+    pub name: String,
+    /// Its public key, base64.
+    pub public_key: String,
+    /// The networks behind it.
+    pub allowed_ips: Vec<String>,
+    /// Where it is reached, `host:port`; absent if it is the one to call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+}
+
+/// A path that was added.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddedPath {
+    /// The name of its peer.
+    pub peer: String,
+    /// What it is.
+    pub path: PathSpec,
+    /// Whether the file lists other paths of the peer. Where it lists none there is one over every uplink, and a listed one would
+    /// be the only one.
+    pub is_among_others: bool,
+}
+
 /// A limit on a path's rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -220,15 +263,23 @@ pub enum RateLimit {
 }
 
 impl RateLimit {
+    /// The rate, if there is a limit.
+    ///
+    /// # Errors
+    /// If the configuration would refuse it, too.
+    pub fn rate(self) -> Result<Option<Rate>, ValueError> {
+        match self {
+            Self::None => Ok(None),
+            Self::BitsPerSecond(bits) => Rate::from_bits_per_second(bits).map(Some),
+        }
+    }
+
     /// What is so called, of which a fixed rate is this limit.
     ///
     /// # Errors
     /// If there is no such thing, or no rate to be fixed.
     pub fn congestion(limit: Option<Self>, name: &str) -> Result<PathCongestion, ValueError> {
-        let rate = match limit {
-            Some(Self::BitsPerSecond(bits)) => Some(Rate::from_bits_per_second(bits)?),
-            Some(Self::None) | None => None,
-        };
+        let rate = limit.map(Self::rate).transpose()?.flatten();
         PathCongestion::new(name.parse()?, rate).ok_or_else(|| {
             ValueError::new(
                 "a fixed rate is wanted, but it is not said which",
@@ -318,6 +369,29 @@ impl PathSpec {
     }
 }
 
+impl PathSpec {
+    /// What describes this path of a peer with this `endpoint`.
+    pub(crate) fn of(settings: &PathSettings, endpoint: Option<&Endpoint>) -> Self {
+        let own = settings.endpoint.as_ref().filter(|own| Some(*own) != endpoint);
+        let congestion = match settings.congestion {
+            PathCongestion::Model => None,
+            PathCongestion::Cubic => Some("cubic"),
+            PathCongestion::Fixed(_) => Some("fixed"),
+        };
+        Self {
+            name: settings.name.to_string(),
+            interface: settings.interface.as_ref().map(ToString::to_string),
+            address: settings.address.map(|address| address.get()),
+            relays: settings.relays.iter().map(ToString::to_string).collect(),
+            endpoint: own.map(ToString::to_string),
+            weight: (settings.weight != Weight::default()).then_some(settings.weight.get()),
+            max_rate_bits_per_second: settings.max_rate.map(|rate| rate.bits_per_second()),
+            mtu: settings.mtu.map(|mtu| mtu.get()),
+            congestion: congestion.map(str::to_owned),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -339,8 +413,10 @@ mod tests {
         let fixed = PathSpec { congestion: Some("fixed".to_owned()), ..spec.clone() };
         assert!(fixed.settings(Some(&peer)).is_err());
         let fixed = PathSpec { max_rate_bits_per_second: Some(20_000_000), ..fixed };
-        let congestion = fixed.settings(Some(&peer)).unwrap().congestion;
-        assert_eq!(congestion, PathCongestion::Fixed("20mbit".parse().unwrap()));
+        let settings = fixed.settings(Some(&peer)).unwrap();
+        assert_eq!(settings.congestion, PathCongestion::Fixed("20mbit".parse().unwrap()));
+        assert_eq!(PathSpec::of(&settings, Some(&peer)), fixed);
+        assert_eq!(PathSpec::of(&settings, None).endpoint.as_deref(), Some("hq:5115"));
         assert!(PathSpec { name: "a/b".to_owned(), ..spec }.settings(Some(&peer)).is_err());
     }
 }

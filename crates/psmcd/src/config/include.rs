@@ -35,6 +35,18 @@ pub(super) fn extend(source: &mut Source) -> Result<(), ConfigError> {
     Ok(())
 }
 
+/// The files that make up a configuration: the one at `path` first, then those that it includes.
+///
+/// # Errors
+/// If it cannot be read, or is no TOML.
+pub fn files_of(path: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+    let source = Source::read(&DIALECT, path)?;
+    let folder = source.look(folder)?.map(|(folder, _)| source.directory().join(folder));
+    // A folder that cannot be read is complained about where its files are.
+    let included = folder.and_then(|folder| files_in(&folder).ok()).unwrap_or_default();
+    Ok(std::iter::once(path.to_owned()).chain(included).collect())
+}
+
 /// The folder that a file includes, and where that stands.
 fn folder(root: &DeTable<'_>) -> Option<(PathBuf, std::ops::Range<usize>)> {
     let DeValue::Table(include) = root.get("include")?.get_ref() else { return None };

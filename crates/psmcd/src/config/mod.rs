@@ -21,6 +21,7 @@ use psmc_toml::{Dialect, Source};
 
 pub use grants::grant_text;
 pub(crate) use grants::{read_grant, read_grants};
+pub use include::files_of;
 pub use model::{
     Class, Config, PathCongestion, PathSettings, Paths, Peer, Relay, Reordering, Site, Treatment, TunnelEnd,
 };

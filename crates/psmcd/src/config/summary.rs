@@ -44,10 +44,7 @@ impl Config {
         writeln!(f, "  control      {}", site.control_socket)?;
         let files = self.open_files();
         if files > USUAL_FILES {
-            writeln!(
-                f,
-                "  open files   up to {files}: `LimitNOFILE=` in its unit, or `ulimit -n`, has to allow as many"
-            )?;
+            writeln!(f, "  open files   up to {files}")?;
         }
         if !site.classes.is_empty() {
             let names: Vec<_> = site.classes.iter().map(|class| &class.name).collect();

@@ -8,6 +8,7 @@ use super::peers::{EnterError, Peer};
 use super::relays::GrantsFor;
 use super::requests::Refusal;
 use super::routes::key;
+use crate::api::{AddedPath, Additions, PathSpec, PeerSpec};
 use crate::config::{self, AllowedNet, Endpoint, Keepalive, Name, Paths};
 
 /// Most peers that can be added: with so many the status of a site still fits into a line.
@@ -35,6 +36,20 @@ impl Control {
         tracing::info!(peer = %name, "peer added");
         self.open_configured_paths(self.peers.len() - 1).await;
         Ok(())
+    }
+
+    /// What was added, as it would stand in the configuration.
+    pub(super) fn additions(&self) -> Additions {
+        // Of a relative path nobody else knows where it begins.
+        let file = std::path::absolute(&self.file).unwrap_or_else(|_| self.file.clone());
+        let added = self.peers.iter().filter(|peer| peer.is_added).map(|peer| &peer.config);
+        let peers = added.map(|peer| PeerSpec {
+            name: peer.name.to_string(),
+            public_key: peer.public_key.to_string(),
+            allowed_ips: peer.allowed_ips.iter().map(|allowed| allowed.net().to_string()).collect(),
+            endpoint: peer.endpoint.as_ref().map(ToString::to_string),
+        });
+        Additions { file, peers: peers.collect(), paths: self.peers.iter().flat_map(added_paths).collect() }
     }
 
     /// Removes a peer that was added, with all that belongs to it.
@@ -126,6 +141,15 @@ impl Control {
         }
         Ok(())
     }
+}
+
+fn added_paths(peer: &Peer) -> impl Iterator<Item = AddedPath> {
+    let added = peer.paths.iter().filter(|path| peer.by_hand.added.contains(&path.settings.name));
+    added.map(|path| AddedPath {
+        peer: peer.config.name.to_string(),
+        path: PathSpec::of(&path.settings, peer.config.endpoint.as_ref()),
+        is_among_others: matches!(peer.config.paths, Paths::Listed(_)),
+    })
 }
 
 impl From<DaemonError> for Refusal {

@@ -26,11 +26,10 @@ use crate::error_chain;
 pub(super) enum TaskEnd {
     Dialed(PeerId, Result<Box<Secured<BoxedStream>>, DialError>),
     Disconnected(PeerId, ConnectionId, Result<(), FramingError>),
+    /// The addresses of a name, if there are any.
     Resolved(Endpoint, Vec<SocketAddr>),
     /// The configuration has been read again.
     Reread(Box<Reread>),
-    /// The addresses of a name, if there are any.
-    Found(Endpoint, Vec<SocketAddr>),
     Listener,
     Hearing,
     /// Only when the daemon ends.
@@ -130,7 +129,6 @@ impl Control {
             }
             TaskEnd::Resolved(endpoint, addresses) => self.on_resolved(endpoint, addresses).await,
             TaskEnd::Reread(reread) => self.on_reread(*reread).await,
-            TaskEnd::Found(endpoint, addresses) => self.on_found(&endpoint, &addresses).await,
             TaskEnd::Kept => {
                 self.keepers -= 1;
                 Ok(())

@@ -3,12 +3,11 @@
 //! Nothing in the configuration says that there are such networks: peers know it. So what comes out of the tunnel is looked at, now
 //! and then.
 
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::DaemonError;
 use super::control::Control;
-use crate::config::TunnelAddress;
+use crate::machine::{forwarding_sysctl, forwards_nothing, is_inside};
 
 /// Where an inner packet goes to, as far as one host is meant.
 pub(super) fn destination(packet: &[u8]) -> Option<IpAddr> {
@@ -24,22 +23,6 @@ pub(super) fn destination(packet: &[u8]) -> Option<IpAddr> {
     is_one.then_some(address)
 }
 
-/// The sysctl that has the kernel forward packets to addresses of this family.
-fn sysctl(address: IpAddr) -> &'static str {
-    if address.is_ipv4() { "net.ipv4.ip_forward" } else { "net.ipv6.conf.all.forwarding" }
-}
-
-/// Whether the kernel forwards nothing to such an address. What cannot be read is taken to be right.
-fn is_off(address: IpAddr) -> bool {
-    let file = format!("/proc/sys/{}", sysctl(address).replace('.', "/"));
-    fs::read_to_string(file).is_ok_and(|text| text.trim() == "0")
-}
-
-/// Whether an address is in a network of the tunnel's interface; the kernel needs not forward what goes there.
-fn is_inside(address: IpAddr, own: &[TunnelAddress]) -> bool {
-    own.iter().any(|own| own.net().contains(&address))
-}
-
 impl Control {
     /// Finds out whether packets get lost here because the kernel does not forward. To be called every second.
     pub(super) async fn look_at_forwarding(&mut self) -> Result<(), DaemonError> {
@@ -48,8 +31,8 @@ impl Control {
         let Some(address) = seen.filter(|address| !is_inside(*address, &self.site.addresses)) else {
             return Ok(());
         };
-        let notice = (is_off(address) && !self.is_own(address).await).then(|| {
-            let sysctl = sysctl(address);
+        let notice = (forwards_nothing(address) && !self.is_own(address).await).then(|| {
+            let sysctl = forwarding_sysctl(address);
             format!(
                 "packets for {address} come out of the tunnel, and this machine forwards none: run `sysctl -w {sysctl}=1`, and \
                  write that into /etc/sysctl.d, if there is a network behind it"

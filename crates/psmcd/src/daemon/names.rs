@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use psmc_core::PeerId;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use super::DaemonError;
 use super::connections::TaskEnd;
@@ -22,8 +23,16 @@ const MAX_QUESTIONS: usize = 32;
 /// An answer is used for so long: all paths of a peer are opened with the same, and a name that moves is followed soon.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// That there is no answer is believed for so long: a little less than the time after which paths are tried again.
+/// After the first question without an answer the next one waits for so long: a little less than the time after which paths are
+/// tried again. Then twice as long each time, [`DOUBLINGS`] times at most: who has repaired a name should see that soon.
 const FAILED: Duration = Duration::from_millis(900);
+const DOUBLINGS: u32 = 2;
+
+/// An answer that takes longer is none: it is asked for again.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What nobody has wanted to know for so long is forgotten.
+const KEPT: Duration = Duration::from_secs(3600);
 
 /// A client waits no longer for a resolver. `psmc` itself would wait a little longer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -38,10 +47,25 @@ pub(super) struct Names {
     places: Arc<Semaphore>,
 }
 
-/// What the resolver said, and when.
+/// What the resolver said when it last answered, if it ever did.
+#[derive(Debug, Default)]
 struct Known {
     addresses: Vec<SocketAddr>,
-    at: Instant,
+    /// How often it has not answered since.
+    failures: u32,
+    /// When it is to be asked again, should somebody want to know.
+    ask_at: Option<Instant>,
+}
+
+impl Known {
+    fn learn(&mut self, addresses: &[SocketAddr], now: Instant) {
+        if addresses.is_empty() {
+            self.ask_at = Some(now + FAILED * (1 << self.failures.min(DOUBLINGS)));
+            self.failures += 1;
+        } else {
+            *self = Self { addresses: addresses.to_vec(), failures: 0, ask_at: Some(now + FRESH) };
+        }
+    }
 }
 
 struct WaitingCall {
@@ -63,12 +87,18 @@ impl Names {
         self.known.values().flat_map(|known| &known.addresses)
     }
 
-    /// What is known of a name; `None` if it has to be asked for. No address means that there is none.
-    fn find(&mut self, endpoint: &Endpoint, now: Instant) -> Option<&[SocketAddr]> {
-        let is_fresh =
-            |known: &mut Known| now < known.at + if known.addresses.is_empty() { FAILED } else { FRESH };
-        self.known.retain(|_, known| is_fresh(known));
-        self.known.get(endpoint).map(|known| known.addresses.as_slice())
+    /// What is known of a name; `None` if it has to be asked for. No address means that there is none. As long as nobody answers
+    /// the last answer counts.
+    fn find(&self, endpoint: &Endpoint, now: Instant) -> Option<&[SocketAddr]> {
+        let known = self.known.get(endpoint).filter(|known| known.ask_at.is_some_and(|at| now < at));
+        known.map(|known| known.addresses.as_slice())
+    }
+
+    /// The network is another one: who has not answered may do so now.
+    pub(super) fn ask_soon(&mut self) {
+        for known in self.known.values_mut().filter(|known| known.failures > 0) {
+            (known.failures, known.ask_at) = (0, None);
+        }
     }
 
     fn take_calls(&mut self, which: impl Fn(&WaitingCall) -> bool) -> Vec<Call> {
@@ -124,12 +154,16 @@ impl Control {
     }
 
     fn ask_for(&mut self, endpoint: &Endpoint, peer: PeerId) {
-        let waiting = self.names.asked.entry(endpoint.clone()).or_default();
-        let is_asked = !waiting.is_empty();
-        waiting.insert(peer);
-        if is_asked {
+        self.ask(endpoint);
+        self.names.asked.entry(endpoint.clone()).or_default().insert(peer);
+    }
+
+    /// Asks for the addresses of a name, whatever is known of it, unless that is under way.
+    pub(super) fn ask(&mut self, endpoint: &Endpoint) {
+        if self.names.asked.contains_key(endpoint) {
             return;
         }
+        self.names.asked.insert(endpoint.clone(), BTreeSet::new());
         let (places, endpoint) = (self.names.places.clone(), endpoint.clone());
         self.tasks.spawn(async move {
             let addresses = look_up(places, endpoint.clone()).await;
@@ -145,7 +179,10 @@ impl Control {
     ) -> Result<(), DaemonError> {
         let waiting = self.names.asked.remove(&endpoint).unwrap_or_default();
         let calls = self.names.take_calls(|waiting| waiting.endpoint == endpoint);
-        self.names.known.insert(endpoint, Known { addresses, at: Instant::now() });
+        let now = Instant::now();
+        self.names.known.retain(|_, known| known.ask_at.is_none_or(|at| now < at + KEPT));
+        self.names.known.entry(endpoint.clone()).or_default().learn(&addresses, now);
+        self.tell_silent_paths(&endpoint, &addresses).await?;
         for peer in waiting {
             if let Some(index) = self.peer_index(peer) {
                 self.open_configured_paths(index).await;
@@ -162,7 +199,7 @@ impl Control {
 async fn look_up(places: Arc<Semaphore>, endpoint: Endpoint) -> Vec<SocketAddr> {
     let Host::Dns(name) = endpoint.host else { return Vec::new() };
     let Ok(_place) = places.acquire_owned().await else { return Vec::new() };
-    lookup(name.as_str(), endpoint.port.get()).await
+    timeout(ANSWER_TIMEOUT, lookup(name.as_str(), endpoint.port.get())).await.unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -175,8 +212,9 @@ mod tests {
         let endpoint = |name: &str| format!("{name}:5115").parse::<Endpoint>().unwrap();
         let mut names = Names::default();
         let address = SocketAddr::from(([192, 0, 2, 1], 5115));
-        names.known.insert(endpoint("hq"), Known { addresses: vec![address], at: start });
-        names.known.insert(endpoint("nowhere"), Known { addresses: Vec::new(), at: start });
+        for (name, addresses) in [("hq", &[address][..]), ("nowhere", &[])] {
+            names.known.entry(endpoint(name)).or_default().learn(addresses, start);
+        }
         for (name, after, expected) in [
             ("hq", Duration::ZERO, Some(&[address][..])),
             ("nowhere", Duration::ZERO, Some(&[][..])),
@@ -187,5 +225,26 @@ mod tests {
         ] {
             assert_eq!(names.find(&endpoint(name), start + after), expected, "{name} after {after:?}");
         }
+        names.ask_soon();
+        assert_eq!(names.find(&endpoint("nowhere"), start), None, "the network has changed");
+        assert!(names.find(&endpoint("hq"), start).is_some());
+    }
+
+    #[test]
+    fn a_name_is_asked_for_as_long_as_it_has_no_answer_and_the_last_one_counts_meanwhile() {
+        let (mut now, mut known) = (Instant::now(), Known::default());
+        let address = SocketAddr::from(([192, 0, 2, 1], 5115));
+        known.learn(&[address], now);
+        let mut waits = Vec::new();
+        for _ in 0..5 {
+            known.learn(&[], now);
+            assert_eq!(known.addresses, [address]);
+            let ask_at = known.ask_at.unwrap();
+            waits.push((ask_at - now).as_millis());
+            now = ask_at;
+        }
+        assert_eq!(waits, [900, 1800, 3600, 3600, 3600]);
+        known.learn(&[address], now);
+        assert_eq!(known.ask_at, Some(now + FRESH));
     }
 }

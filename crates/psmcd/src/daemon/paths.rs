@@ -199,18 +199,13 @@ fn unspecified(remote: SocketAddr) -> SocketAddr {
     }
 }
 
-/// The first address of an endpoint.
+/// The first address of an endpoint: one to which a route leads, if there is any.
 pub(super) async fn resolve(endpoint: &Endpoint) -> Result<SocketAddr, OpenError> {
-    Ok(resolve_all(endpoint).await?[0])
-}
-
-/// The addresses of an endpoint, of which there is one at least, the one to which a route leads first.
-pub(super) async fn resolve_all(endpoint: &Endpoint) -> Result<Vec<SocketAddr>, OpenError> {
-    let found = match &endpoint.host {
-        Host::Ip(ip) => vec![SocketAddr::new(*ip, endpoint.port.get())],
-        Host::Dns(name) => lookup(name.as_str(), endpoint.port.get()).await,
+    let first = match &endpoint.host {
+        Host::Ip(ip) => Some(SocketAddr::new(*ip, endpoint.port.get())),
+        Host::Dns(name) => lookup(name.as_str(), endpoint.port.get()).await.first().copied(),
     };
-    Some(found).filter(|found| !found.is_empty()).ok_or_else(|| OpenError::Unresolved(endpoint.clone()))
+    first.ok_or_else(|| OpenError::Unresolved(endpoint.clone()))
 }
 
 /// A path for each of these uplinks.
@@ -264,36 +259,10 @@ impl Control {
         if self.site.is_hidden && relays.is_empty() {
             return Err(OpenError::WouldShow);
         }
-        let to = self.peers[peer].id;
-        // All names that it needs are asked for at the same time.
-        let next = relays.first().map(|relay| self.address_of(&relay.address, to));
-        let goal = match &settings.endpoint {
-            Some(endpoint) if relays.is_empty() => {
-                Goal::Address(self.address_over(endpoint, &settings, to).await?)
-            }
-            Some(endpoint) => Goal::Address(self.address_of(endpoint, to)?),
-            None => Goal::Gateway(self.peers[peer].config.public_key),
-        };
-        let remote = match (relays.first(), goal) {
-            (Some(relay), _) => {
-                next.transpose()?;
-                self.address_over(&relay.address, &settings, to).await?
-            }
-            (None, Goal::Address(address)) => address,
-            (None, Goal::Gateway(_)) => return Err(OpenError::Nowhere),
-        };
-        let mut mtu = link_mtu(&self.netlink, &settings).await;
+        let (goal, remote) = self.destination(peer, &settings, relays.first()).await?;
         let socket = self.new_socket();
-        let tunnel = self.tunnel_of(&settings, (to, socket), (goal, remote))?;
-        if tunnel.is_some() {
-            mtu = mtu.saturating_sub(TUNNEL_HEADER);
-        }
-        let needed =
-            usize::from(self.site.mtu.map_or(InnerMtu::FITTED_LEAST, InnerMtu::get)) + TUNNEL_OVERHEAD;
-        if usize::from(mtu) < needed {
-            let path = settings.name.as_str();
-            tracing::info!(path, mtu, needed, "full-size packets travel in parts on this path");
-        }
+        let tunnel = self.tunnel_of(&settings, (self.peers[peer].id, socket), (goal, remote))?;
+        let mtu = self.room(&settings, tunnel.is_some()).await;
         let interface_index = self.interface_index(&settings).await;
         let bind = match &tunnel {
             Some(tunnel) => Some(Bind::Tunnel(tunnel.clone())),
@@ -308,11 +277,12 @@ impl Control {
         };
         let id = self.open_in_plane(peer, opening).await?;
         self.peers[peer].removed.remove(&settings.name);
-        let wrapped = tunnel.as_ref().map(|tunnel| (goal, *tunnel.local.ip()));
-        let is_trusted = learned.is_some() && self.believes_relays(peer);
-        let spares = if learned.is_some() { Spares::none() } else { self.peers[peer].spares.clone() };
-        let keeper = (!relays.is_empty())
-            .then(|| self.keep_relays(peer, id, &settings, Lead { relays, spares, wrapped, is_trusted }));
+        let keeper = (!relays.is_empty()).then(|| {
+            let wrapped = tunnel.as_ref().map(|tunnel| (goal, *tunnel.local.ip()));
+            let is_trusted = learned.is_some() && self.believes_relays(peer);
+            let spares = if learned.is_some() { Spares::none() } else { self.peers[peer].spares.clone() };
+            self.keep_relays(peer, id, &settings, Lead { relays, spares, wrapped, is_trusted })
+        });
         self.peers[peer].paths.push(OpenPath {
             id,
             settings,
@@ -330,6 +300,44 @@ impl Control {
         // The kernel may have to be told that answers come this way.
         self.network.note_change();
         Ok(())
+    }
+
+    /// Where a path to this peer leads in the end, and where its datagrams go first: to the relay next to this site, if there is one.
+    async fn destination(
+        &mut self,
+        peer: usize,
+        settings: &PathSettings,
+        relay: Option<&Relay>,
+    ) -> Result<(Goal, SocketAddr), OpenError> {
+        let to = self.peers[peer].id;
+        let Some(relay) = relay else {
+            let endpoint = settings.endpoint.as_ref().ok_or(OpenError::Nowhere)?;
+            let remote = self.address_over(endpoint, settings, to).await?;
+            return Ok((Goal::Address(remote), remote));
+        };
+        // Both names are asked for at the same time.
+        let next = self.address_of(&relay.address, to);
+        let goal = match &settings.endpoint {
+            Some(endpoint) => Goal::Address(self.address_of(endpoint, to)?),
+            None => Goal::Gateway(self.peers[peer].config.public_key),
+        };
+        next?;
+        Ok((goal, self.address_over(&relay.address, settings, to).await?))
+    }
+
+    /// How large the IP packets of a path may be.
+    async fn room(&self, settings: &PathSettings, is_in_tunnel: bool) -> u16 {
+        let mut mtu = link_mtu(&self.netlink, settings).await;
+        if is_in_tunnel {
+            mtu = mtu.saturating_sub(TUNNEL_HEADER);
+        }
+        let needed =
+            usize::from(self.site.mtu.map_or(InnerMtu::FITTED_LEAST, InnerMtu::get)) + TUNNEL_OVERHEAD;
+        if usize::from(mtu) < needed {
+            let path = settings.name.as_str();
+            tracing::info!(path, mtu, needed, "full-size packets travel in parts on this path");
+        }
+        mtu
     }
 
     async fn open_in_plane(&self, peer: usize, opening: Opening) -> Result<PathId, OpenError> {

@@ -16,7 +16,7 @@ use super::routes::Routes;
 use super::settings::peer_config;
 use super::twins::Callers;
 use super::waiting::Waiting;
-use crate::config::{self, Name, Scheduler};
+use crate::config::{self, Name, PathSettings, Scheduler};
 
 /// Lines of the log in a minute about the connections of one peer: what a bad line brings. More are those of a fault that repeats
 /// itself.
@@ -85,6 +85,15 @@ impl Peer {
             self.on_standby.remove(&id);
             self.by_hand.added.remove(&path.settings.name);
             self.retired.push(path);
+        }
+    }
+
+    /// A path has other settings by hand. Those of one of the configuration are what that says.
+    pub(super) fn note_settings(&mut self, id: PathId, change: impl FnOnce(&mut PathSettings)) {
+        let Self { paths, by_hand, .. } = self;
+        let path = paths.iter_mut().find(|path| path.id == id);
+        if let Some(path) = path.filter(|path| by_hand.added.contains(&path.settings.name)) {
+            change(&mut path.settings);
         }
     }
 

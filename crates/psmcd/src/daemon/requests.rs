@@ -13,7 +13,7 @@ use super::routes::NewRoutes;
 use super::settings::congestion_config;
 use super::why::Why;
 use crate::api::{Call, PathSpec, PeerPaths, RateLimit, Request, Response, WantedState};
-use crate::config::{Endpoint, PathCongestion, Scheduler, ValueError};
+use crate::config::{Endpoint, PathCongestion, Rate, Scheduler, ValueError, Weight};
 
 /// Why something that was asked for is not done.
 pub(super) enum Refusal {
@@ -84,6 +84,8 @@ impl Control {
             Request::PathRemove { peer, path } => self.close_path(self.find_peer(&peer)?, &path).await?,
             Request::PathSet { peer, path, weight, max_rate, state, congestion } => {
                 let congestion = congestion.map(|name| RateLimit::congestion(max_rate, &name)).transpose()?;
+                let weight = weight.map(|weight| weight.to_string().parse()).transpose()?;
+                let max_rate = max_rate.map(RateLimit::rate).transpose()?;
                 let index = self.find_peer(&peer)?;
                 self.set_path(index, path, (weight, max_rate), state, congestion).await?;
             }
@@ -106,6 +108,7 @@ impl Control {
                 return Ok(Response::Routes(self.learned_routes(peer.as_deref())));
             }
             Request::RegisterSet { relays, grants } => self.set_registrations(&relays, &grants)?,
+            Request::Additions => return Ok(Response::Additions(self.additions())),
             Request::RegisterList => return Ok(Response::Registrations(self.registration_statuses())),
         }
         Ok(Response::Ok)
@@ -158,19 +161,17 @@ impl Control {
         &mut self,
         peer: usize,
         name: String,
-        (weight, max_rate): (Option<u16>, Option<RateLimit>),
+        (weight, max_rate): (Option<Weight>, Option<Option<Rate>>),
         state: Option<WantedState>,
         congestion: Option<PathCongestion>,
     ) -> Result<(), OpenError> {
         let id = self.peers[peer].id;
-        let max_rate = max_rate.map(|limit| match limit {
-            RateLimit::None => None,
-            RateLimit::BitsPerSecond(bits) => Some(bits),
-        });
+        let (new_weight, new_rate) =
+            (weight.map(Weight::get), max_rate.map(|rate| rate.map(|rate| rate.bits_per_second())));
         let changed = self.plane.call(move |plane| {
             let site = &mut plane.site;
             let path: PathId = site.path_by_name(id, &name).ok_or(PathError::Unknown)?;
-            site.reconfigure_path(id, path, weight, max_rate)?;
+            site.reconfigure_path(id, path, new_weight, new_rate)?;
             if let Some(congestion) = congestion {
                 site.set_congestion(id, path, congestion_config(congestion))?;
             }
@@ -181,6 +182,11 @@ impl Control {
         });
         let changed: Result<PathId, PeerError> = changed.await?;
         let path = changed?;
+        self.peers[peer].note_settings(path, |settings| {
+            settings.weight = weight.unwrap_or(settings.weight);
+            settings.max_rate = max_rate.unwrap_or(settings.max_rate);
+            settings.congestion = congestion.unwrap_or(settings.congestion);
+        });
         if let Some(state) = state {
             self.peers[peer].note_standby(path, state == WantedState::Standby);
         }

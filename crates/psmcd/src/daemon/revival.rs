@@ -15,16 +15,13 @@ use std::time::{Duration, Instant};
 use psmc_core::{PathAddress, PeerId, SilentPath, SocketId};
 use psmc_net::udp::source_address;
 use psmc_wire::PathId;
-use tokio::time::timeout;
 
 use super::DaemonError;
-use super::connections::TaskEnd;
 use super::control::Control;
 use super::dial::Route;
-use super::lookup::lookup;
 use super::paths::{LISTEN_SOCKET, OpenPath, bind_port, local_end};
 use super::relays::Goal;
-use crate::config::{Endpoint, Host, PathSettings};
+use crate::config::{Endpoint, PathSettings};
 
 /// A path may be silent for so long before anything is tried: most come back by themselves. This and the times below are a little
 /// short of whole seconds, for paths are looked at each second.
@@ -46,15 +43,10 @@ const LEAST_ROUND_TRIPS: u32 = 3;
 /// A name is asked for no more often: resolvers keep answers, and have others to serve.
 const ASK_INTERVAL: Duration = Duration::from_millis(1900);
 
-/// An answer that takes longer is none: it is asked for again.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
-
 /// What is being tried, and for which paths.
 #[derive(Debug, Default)]
 pub(super) struct Revivals {
     trials: BTreeMap<(PeerId, PathId), Trial>,
-    /// The endpoints whose addresses are asked for at the moment.
-    asked: BTreeSet<Endpoint>,
 }
 
 /// What was tried for one path since it fell silent.
@@ -150,7 +142,10 @@ impl Control {
             let trial = trials.entry((silent.peer, silent.path)).or_insert_with(|| Trial::new(remote, now));
             trial.remote = remote;
             if let Some(endpoint) = endpoint.filter(|_| trial.asks(now)) {
-                self.ask(endpoint);
+                match endpoint.socket_addr() {
+                    Some(address) => self.tell_silent_paths(&endpoint, &[address]).await?,
+                    None => self.ask(&endpoint),
+                }
             }
             self.take_turn(&silent, now).await?;
         }
@@ -170,24 +165,12 @@ impl Control {
         if remote == before { Ok(()) } else { self.dial_unless_connected(silent.peer).await }
     }
 
-    /// Asks for the addresses of an endpoint, in a task of its own.
-    fn ask(&mut self, endpoint: Endpoint) {
-        if !self.revivals.asked.insert(endpoint.clone()) {
-            return;
-        }
-        self.tasks.spawn(async move {
-            let addresses = timeout(ANSWER_TIMEOUT, addresses(&endpoint)).await.unwrap_or_default();
-            TaskEnd::Found(endpoint, addresses)
-        });
-    }
-
     /// An endpoint has these addresses; none if nobody says.
-    pub(super) async fn on_found(
+    pub(super) async fn tell_silent_paths(
         &mut self,
         endpoint: &Endpoint,
         addresses: &[SocketAddr],
     ) -> Result<(), DaemonError> {
-        self.revivals.asked.remove(endpoint);
         let now = Instant::now();
         let mut moved = BTreeSet::new();
         for (peer, path) in self.revivals.trials.keys().copied().collect::<Vec<_>>() {
@@ -327,14 +310,6 @@ fn usable(settings: &PathSettings, addresses: &[SocketAddr]) -> Vec<SocketAddr> 
 fn is_local(address: IpAddr) -> bool {
     let bound = UdpSocket::bind((address, 0));
     !bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
-}
-
-/// All addresses of an endpoint.
-async fn addresses(endpoint: &Endpoint) -> Vec<SocketAddr> {
-    match &endpoint.host {
-        Host::Ip(ip) => vec![SocketAddr::new(*ip, endpoint.port.get())],
-        Host::Dns(name) => lookup(name.as_str(), endpoint.port.get()).await,
-    }
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{Client, ClientError};
 use crate::api::{
-    PeerPaths, PeerReport, PeerRoutes, RegisterSpec, RegistrationStatus, ReloadReport, Request, Response,
-    RouteSpec, Status, WaitFor,
+    Additions, PeerPaths, PeerReport, PeerRoutes, RegisterSpec, RegistrationStatus, ReloadReport, Request,
+    Response, RouteSpec, Status, WaitFor,
 };
 
 /// A set of routes as a client gives it.
@@ -118,6 +118,12 @@ impl Client {
     pub fn reload(&mut self) -> Result<ReloadReport, ClientError> {
         let Response::Reloaded(report) = self.ask(&Request::Reload)? else { return wrong() };
         Ok(report)
+    }
+
+    /// What was added while the daemon ran.
+    pub fn additions(&mut self) -> Result<Additions, ClientError> {
+        let Response::Additions(additions) = self.ask(&Request::Additions)? else { return wrong() };
+        Ok(additions)
     }
 
     /// Asks for something that has no other answer than that it is done.

@@ -1,6 +1,5 @@
 //! Names and keys stand for one thing each.
 
-use psmc_net::keys::PublicKey;
 use psmc_toml::Complaint;
 use toml::Spanned;
 
@@ -38,14 +37,20 @@ fn unique_keys(draft: &Draft, out: &mut Vec<Complaint>) {
     });
 }
 
+/// No key of somebody else is this site's own, or its private key.
 fn own_key(draft: &Draft, out: &mut Vec<Complaint>) {
-    let Some(own) = draft.site.as_ref().and_then(|site| site.private_key.as_ref()).map(|key| key.public())
-    else {
-        return;
-    };
-    let same = |key: &&Spanned<PublicKey>| *key.get_ref() == own;
-    for key in draft.peers.iter().filter_map(|peer| peer.public_key.as_ref()).filter(same) {
+    let Some(private) = draft.site.as_ref().and_then(|site| site.private_key.as_ref()) else { return };
+    let own = private.public();
+    let peers = draft.peers.iter().filter_map(|peer| peer.public_key.as_ref());
+    for key in peers.clone().filter(|key| *key.get_ref() == own) {
         let remedy = "run `psmc pubkey` on the other site, with the private key of that site";
         out.push(Complaint::new("this is the public key of this site itself", remedy).at(key.span()));
+    }
+    let relays = draft.relays.iter().filter_map(|relay| relay.public_key.as_ref());
+    for key in peers.chain(relays).filter(|key| private.is_bytes_of(key.get_ref())) {
+        let reason =
+            "this is also given as the private key of this site: one of the two is in the wrong place";
+        let remedy = "the private key is what `psmc genkey` has printed here, this one what `psmc pubkey` prints there";
+        out.push(Complaint::new(reason, remedy).at(key.span()).about_secret());
     }
 }

@@ -19,6 +19,7 @@ use super::control::Control;
 use super::names::Names;
 use super::settings::tun_config;
 use crate::config::PathSettings;
+use crate::machine::{is_strict, of_uplinks};
 pub(super) use steering::Numbers;
 use steering::View;
 
@@ -120,6 +121,7 @@ impl Control {
                 self.network.note_change();
             }
         }
+        self.names.ask_soon();
         self.match_uplinks().await;
         Ok(())
     }
@@ -264,34 +266,13 @@ impl Control {
                  peer's that you want, leave that network, or have one of the two renumbered"
             ));
         }
-        let own: Vec<IpNet> = self.site.addresses.iter().map(|address| address.net().trunc()).collect();
-        let is_called = self.peers.iter().any(|peer| peer.config.endpoint.is_none());
-        for (position, uplink) in self.netlink.uplinks(&[self.tun_index]).await?.iter().enumerate() {
-            let is_used_for_answers = position == 0 && !self.network.view.is_full_v4();
-            if is_called && !is_used_for_answers && is_strict(&uplink.name) {
-                self.network.say(strict_filter(&uplink.name));
-            }
-            let addresses = self.netlink.addresses(uplink.index).await?;
-            for address in
-                addresses.iter().filter(|address| own.iter().any(|net| net.contains(&address.addr())))
-            {
-                self.network.say(format!(
-                    "the uplink {} has the address {address}, in the tunnel's own network: hosts of that network are \
-                     reached through the tunnel only if a peer has them in its allowed_ips; choose other `addresses`",
-                    uplink.name
-                ));
-            }
+        let uplinks = self.netlink.uplinks(&[self.tun_index]).await?;
+        let peers: Vec<_> = self.peers.iter().map(|peer| &peer.config).collect();
+        for notice in of_uplinks(&self.netlink, &uplinks, &self.site, &peers).await? {
+            self.network.say(notice);
         }
         Ok(())
     }
-}
-
-/// What a person has to know whose peers are not heard over an uplink.
-fn strict_filter(interface: &str) -> String {
-    format!(
-        "rp_filter is strict on {interface}: datagrams of peers that dial in over it are dropped by the kernel, unless it would \
-         answer by it; `sysctl -w net.ipv4.conf.{interface}.rp_filter=2` lets them in"
-    )
 }
 
 /// From where to where answers on this way come, if they do over IPv4.
@@ -302,14 +283,4 @@ fn back(way: KernelWay) -> Option<(Ipv4Addr, Hop)> {
         IpAddr::V6(_) => None,
     });
     Some((source, Hop { interface: way.interface, gateway }))
-}
-
-/// Whether the kernel lets packets in by this interface only if it would send those back by it (RFC 3704, section 2.2): the
-/// greater one of two settings counts, and 2 is loose.
-fn is_strict(interface: &str) -> bool {
-    let filter = |name: &str| -> u8 {
-        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"));
-        text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
-    };
-    filter("all").max(filter(interface)) == 1
 }

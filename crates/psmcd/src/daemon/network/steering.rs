@@ -137,11 +137,6 @@ impl View {
         hops.into_iter().map(|(to, hops)| (to, RouteWay::Hops(hops))).collect()
     }
 
-    /// Whether a peer has the default route of IPv4.
-    pub(in crate::daemon) fn is_full_v4(&self) -> bool {
-        self.networks.iter().any(|net| net.prefix_len() == 0 && net.addr().is_ipv4())
-    }
-
     /// The networks of peers that are local, too, so that nothing of them goes through the tunnel.
     pub(in crate::daemon) fn hidden(&self) -> BTreeSet<IpNet> {
         self.networks.intersection(&self.local).copied().filter(|net| net.prefix_len() > 0).collect()

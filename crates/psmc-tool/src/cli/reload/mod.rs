@@ -1,9 +1,17 @@
 //! `psmc reload`
 
+mod edit;
+mod save;
+
 use super::{CliError, output};
 use psmcd::api::{Client, ReloadReport};
+pub(super) use save::SaveError;
 
-pub(super) fn run(client: &mut Client) -> Result<(), CliError> {
+pub(super) fn run(client: &mut Client, saves: bool) -> Result<(), CliError> {
+    if saves {
+        let saved = save::save(&client.additions()?)?;
+        output::print(&saved.to_string())?;
+    }
     let report = client.reload()?;
     Ok(output::print(&text(&report))?)
 }

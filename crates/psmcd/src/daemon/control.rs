@@ -213,7 +213,7 @@ impl Control {
         for peer in peers {
             self.add_peer(peer).await?;
         }
-        self.steer().await?;
+        self.steer_now().await;
         for peer in 0..self.peers.len() {
             self.open_configured_paths(peer).await;
         }

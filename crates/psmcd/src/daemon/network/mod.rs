@@ -121,7 +121,7 @@ impl Control {
             }
         }
         self.match_uplinks().await;
-        Ok(())
+        self.rest_without_address().await
     }
 
     async fn mend(&mut self) -> Result<(), DaemonError> {
@@ -223,7 +223,7 @@ impl Control {
         let elsewhere = main.into_iter().filter(|route| route.interface != self.tun_index);
         let local = elsewhere.map(|route| route.destination.trunc()).filter(is_near).collect();
         let mut view = View { tun: self.tun_index, networks, local, ..View::default() };
-        for path in self.peers.iter().flat_map(|peer| &peer.paths).filter(|path| !path.is_idle) {
+        for path in self.peers.iter().flat_map(|peer| &peer.paths).filter(|path| path.may_be_used()) {
             let way = self.way_of(&path.settings, path.remote.ip()).await;
             if let (Some(way), IpAddr::V4(remote)) = (way, path.remote.ip())
                 && let Some((source, hop)) = back(way)

@@ -132,18 +132,20 @@ impl Control {
             let is_idle = fate == Fate::Idle;
             if fate == Fate::Closed {
                 tracing::info!(peer = %name_of, path = %path.settings.name, "the uplink of a path is gone");
-                closed.push(path.id);
+                closed.push((path.id, path.sockets()));
             } else if is_idle != path.is_idle {
                 path.is_idle = is_idle;
-                let (socket, name) = (path.socket, path.settings.name.as_str());
+                let (socket, name, up) = (path.socket, path.settings.name.as_str(), path.may_be_used());
                 tracing::info!(path = name, uplink = !is_idle, "the uplink of a path has changed");
-                self.plane
-                    .post(move |plane| plane.site.handle_link(socket, !is_idle, Instant::now()))
-                    .await?;
+                self.plane.post(move |plane| plane.site.handle_link(socket, up, Instant::now())).await?;
             }
         }
-        for path in closed {
+        for (path, sockets) in closed {
             self.end_path(peer, path).await?;
+            // What has become of its interface has nothing to do with it.
+            for socket in sockets {
+                self.plane.post(move |plane| plane.close_port(socket)).await?;
+            }
         }
         Ok(())
     }

@@ -28,7 +28,7 @@ const LOG_LINES: usize = 60;
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Waits until no other test runs.
-pub(super) fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     // A test that failed leaves nothing behind.
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -168,7 +168,7 @@ impl Sequence {
         let mut chance = Chance::new(seed);
         let pauses = [0, 0, 30, 100, 300, 800].map(Duration::from_millis);
         Self {
-            is_full: seed % 2 == 0,
+            is_full: seed.is_multiple_of(2),
             named: chance.one_of(&[&FAMILIES[..], &FAMILIES[..1], &FAMILIES[1..]]),
             changes: (0..CHANGES).map(|_| (chance.one_of(&pauses), chance.change())).collect(),
         }

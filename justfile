@@ -72,6 +72,10 @@ fuzz TARGET SECONDS="60":
 scenarios COUNT="10000":
     PROPTEST_CASES={{ COUNT }} cargo test --release -p psmc-sim --test simulator scenarios
 
+# Plays sequences of changes of the network by chance with the real programs, and captures all packets: `just upheavals 17`. Needs root.
+upheavals SEEDS="1-60":
+    PSMC_TEST_SEEDS={{ SEEDS }} cargo test --test e2e upheavals::traffic -- --nocapture
+
 # Writes the corpus seeds anew after a deliberate change of the wire format; read the diff.
 seeds:
     UPDATE_SEEDS=1 cargo test --test corpus

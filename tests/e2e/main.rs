@@ -34,4 +34,5 @@ mod stalls;
 mod strangers;
 mod traffic;
 mod tunnels;
+mod upheavals;
 mod why;

@@ -1,6 +1,7 @@
 //! Uplinks that come and go, routes that are anything, and what others do to the tunnel's interface.
 
 use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
 use psmcd::api::PathState;
@@ -269,6 +270,20 @@ fn what_others_undo_is_made_again() {
         wait_until_reached(van, BEYOND);
     }
     assert!(van.log().contains("was deleted, and is made again"));
+}
+
+#[test]
+fn a_daemon_starts_although_its_interface_is_set_down_meanwhile() {
+    let mut tunnel = prepare("\"0.0.0.0/0\"");
+    uplink(&tunnel, 1);
+    tunnel.hq.start();
+    let again_and_again = "yes link set psmc0 down | head -n 20000 | ip -force -batch - 2> /dev/null";
+    let van = &mut tunnel.van;
+    let mut meddler = van.namespace.spawn(Command::new("sh").args(["-c", again_and_again])).unwrap();
+    van.start();
+    // It has failed where there was no interface yet.
+    let _ = meddler.wait().unwrap();
+    wait_until_reached(van, BEYOND);
 }
 
 #[test]

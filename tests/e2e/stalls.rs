@@ -4,12 +4,15 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
+use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Family, Plan, Site, Tunnel, wait_for};
+use psmcd::api::PathState;
+
+use crate::harness::{Family, Plan, Relayed, Site, Tunnel, VAN, path_name, wait_for};
 
 /// For what takes no time to speak of.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -17,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What people take for an answer at once, and for an end without delay, on a machine that does much else meanwhile.
 const AT_ONCE: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_secs(4);
+
+/// Routes of a host that a daemon for routing gives some.
+const MANY_ROUTES: u32 = 5000;
 
 fn answers_at_once(site: &Site) {
     let start = Instant::now();
@@ -146,6 +152,86 @@ fn a_supervisor_is_told_of_the_start_the_life_and_the_end() {
         last = String::from_utf8(text[..len].to_vec()).unwrap();
     }
     assert_eq!(last, "STOPPING=1");
+}
+
+/// Routes in number, and rules that come and go, so that the network is looked at as often as it may be.
+struct Flood {
+    changes: Child,
+    writer: JoinHandle<()>,
+}
+
+impl Flood {
+    fn start(site: &Site) -> Self {
+        let mut command = Command::new("ip");
+        command.args(["-force", "-batch", "-"]).stdin(Stdio::piped()).stderr(Stdio::null());
+        let mut changes = site.namespace.spawn(&mut command).unwrap();
+        let mut input = changes.stdin.take().unwrap();
+        let link = site.end.link(1);
+        let writer = spawn(move || {
+            for number in 0_u32.. {
+                let [_, second, third, fourth] = (number % MANY_ROUTES).to_be_bytes();
+                let route = format!("198.{}.{third}.{fourth}/32 dev {link}", 18 + second);
+                let lines = if number < MANY_ROUTES {
+                    format!("route add {route}\n")
+                } else {
+                    format!("route del {route}\nrule add pref 9\nroute add {route}\nrule del pref 9\n")
+                };
+                // It fails once nobody reads any more.
+                let Ok(()) = input.write_all(lines.as_bytes()) else { return };
+            }
+        });
+        Self { changes, writer }
+    }
+
+    fn finish(mut self) {
+        self.changes.kill().unwrap();
+        self.changes.wait().unwrap();
+        self.writer.join().unwrap();
+    }
+}
+
+#[test]
+fn a_flood_of_routes_holds_up_nothing() {
+    let mut tunnel = Tunnel::start(Plan { links: 1, ..Plan::default() });
+    let flood = Flood::start(&tunnel.van);
+    let count = |site: &Site| site.run(&["ip", "route"]).lines().count();
+    wait_for("many routes", PATIENCE, || (count(&tunnel.van) > MANY_ROUTES as usize).then_some(()));
+    for _ in 0..20 {
+        answers_at_once(&tunnel.van);
+        tunnel.ping(Family::V4);
+    }
+    // Of all that happens, what counts is seen.
+    tunnel.van.run(&["ip", "address", "flush", "dev", "psmc0"]);
+    wait_for("addresses", PATIENCE, || {
+        tunnel.van.run(&["ip", "-4", "-brief", "address"]).contains("10.77.0.2").then_some(())
+    });
+    ends_soon(&mut tunnel.van);
+    tunnel.van.start();
+    tunnel.wait_until_up();
+    tunnel.ping(Family::V4);
+    flood.finish();
+}
+
+#[test]
+fn a_relay_that_stands_still_holds_up_nothing_else() {
+    let mut relayed = Relayed::prepare_with(Plan { links: 1, ..Plan::default() }, 2, None);
+    let direct = path_name(VAN, 1);
+    relayed.start("", &(Relayed::path(&[0]) + &Relayed::path(&[1])));
+    for path in [direct.as_str(), "r0", "r1"] {
+        relayed.tunnel.van.wait_for_path(path, &[PathState::Active], PATIENCE);
+    }
+    relayed.halt(0);
+    answers_at_once(&relayed.tunnel.van);
+    relayed.tunnel.ping(Family::V4);
+    ends_soon(&mut relayed.tunnel.van);
+    // Nor is a relay waited for that has never said anything.
+    relayed.tunnel.van.start();
+    for path in [direct.as_str(), "r1"] {
+        relayed.tunnel.van.wait_for_path(path, &[PathState::Active], PATIENCE);
+    }
+    answers_at_once(&relayed.tunnel.van);
+    relayed.tunnel.ping(Family::V4);
+    ends_soon(&mut relayed.tunnel.van);
 }
 
 /// A configuration on a disk that does not answer: here a pipe that nobody writes to.

@@ -17,6 +17,7 @@ mod traces;
 mod trickle;
 mod tunnel;
 mod tunnel_end;
+mod wiretap;
 
 pub(crate) use bulk::Bulk;
 pub(crate) use chain::{Chain, RELAYS, SERVICE, hidden_line, known_line, operators, relay_address};
@@ -35,5 +36,6 @@ pub(crate) use stream::{Deliveries, Stream, udp_arrives};
 pub(crate) use tap::{Tap, contains};
 pub(crate) use traces::{Traces, source, ttl};
 pub(crate) use trickle::Trickle;
-pub(crate) use tunnel::Tunnel;
+pub(crate) use tunnel::{Tunnel, alone};
 pub(crate) use tunnel_end::TunnelEnd;
+pub(crate) use wiretap::Wiretap;

@@ -9,6 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use ipnet::Ipv4Net;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_net::netns::{Namespace, Queue, link_pair};
 use tempfile::TempDir;
@@ -245,6 +247,12 @@ impl Relayed {
     /// Kills a relay, without a word.
     pub(crate) fn kill(&mut self, relay: usize) {
         self.relays[relay].kill();
+    }
+
+    /// Has a relay stand still, with its connections open.
+    pub(crate) fn halt(&self, relay: usize) {
+        let process = self.relays[relay].process.as_ref().expect("the relay runs");
+        kill(Pid::from_raw(i32::try_from(process.id()).unwrap()), Signal::SIGSTOP).unwrap();
     }
 
     /// Starts a relay once more.

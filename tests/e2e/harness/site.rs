@@ -54,9 +54,8 @@ impl Site {
 
     /// Starts the daemon, for which these variables are set.
     pub(crate) fn start_with_environment(&mut self, variables: &[(&str, &str)]) {
-        let level = std::env::var("PSMC_TEST_LOG").unwrap_or_else(|_| "info".to_owned());
         let mut command = self.psmcd();
-        command.args(["--log", &level]).envs(variables.iter().copied());
+        command.args(["--log", &log_level()]).envs(variables.iter().copied());
         self.spawn(command, self.log_file());
     }
 
@@ -85,15 +84,22 @@ impl Site {
 
     /// Starts the daemon, for which this is the only name server.
     pub(crate) fn start_with_name_server(&mut self, address: &str) {
-        let resolv_conf = self.file("resolv.conf");
-        fs::write(&resolv_conf, format!("nameserver {address}\n")).unwrap();
+        fs::write(self.file("resolv.conf"), format!("nameserver {address}\n")).unwrap();
+        self.start_with_file("/etc/resolv.conf", "resolv.conf");
+    }
+
+    /// Starts the daemon, for which `place` is the [`file`](Self::file) of that extension.
+    pub(crate) fn start_with_file(&mut self, place: &str, extension: &str) {
         let mut command = Command::new("unshare");
-        let script = "mount --bind \"$1\" /etc/resolv.conf && exec \"$2\" --config \"$3\"";
+        let script = "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"";
         command
             .args(["-m", "sh", "-c", script, "sh"])
-            .arg(resolv_conf)
+            .arg(self.file(extension))
+            .arg(place)
             .arg(program("psmcd"))
-            .arg(self.file("toml"));
+            .arg("--config")
+            .arg(self.file("toml"))
+            .args(["--log", &log_level()]);
         self.spawn(command, self.log_file());
     }
 
@@ -246,6 +252,10 @@ impl Drop for Site {
             drop(daemon.wait());
         }
     }
+}
+
+fn log_level() -> String {
+    std::env::var("PSMC_TEST_LOG").unwrap_or_else(|_| "info".to_owned())
 }
 
 fn pid(child: &Child) -> Pid {

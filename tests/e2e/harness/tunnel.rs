@@ -33,7 +33,7 @@ const TWIN_LINK: u8 = 9;
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Waits until no other test runs.
-pub(super) fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     // A test that failed leaves nothing behind.
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }

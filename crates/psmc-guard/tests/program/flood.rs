@@ -90,7 +90,7 @@ fn assert_soon(samples: u64, stalls: Stalls) {
     assert!(stalls.left_of(samples) <= f64::from(SAMPLES), "{samples}, {stalls:?}");
 }
 
-fn relay() -> RelayOffer {
+pub(crate) fn relay() -> RelayOffer {
     RelayOffer {
         name: "fra1".to_owned(),
         address: "198.51.100.7:5115".parse().unwrap(),
@@ -99,7 +99,7 @@ fn relay() -> RelayOffer {
     }
 }
 
-fn mitigation(stage: Stage, relays: Vec<RelayOffer>) -> Message {
+pub(crate) fn mitigation(stage: Stage, relays: Vec<RelayOffer>) -> Message {
     let service = NAME.to_owned();
     Message::Mitigation(Mitigation { id: 1, service, stage, relays, expires: u64::MAX, is_last: true })
 }

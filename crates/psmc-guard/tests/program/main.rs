@@ -9,6 +9,7 @@ mod defence;
 mod flood;
 mod gateway;
 mod reload;
+mod stalls;
 #[path = "../../../../tests/common/steadily.rs"]
 mod steadily;
 mod world;

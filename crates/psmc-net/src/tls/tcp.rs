@@ -10,6 +10,7 @@ use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::mark;
+use crate::udp::source_address;
 
 /// Why there is no TCP connection, or no listener.
 #[derive(Debug, Error)]
@@ -79,6 +80,9 @@ pub async fn connect_tcp(
     remote: SocketAddr,
     timeout: Duration,
 ) -> Result<TcpStream, TcpError> {
+    if local.is_none() {
+        has_source(bind_interface, remote).map_err(|source| TcpError::Connect { remote, source })?;
+    }
     let socket = prepare(bind_interface, local, remote)?;
     tokio::time::timeout(timeout, socket.connect(remote))
         .await
@@ -115,6 +119,14 @@ pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
         IpAddr::V4(ip) => SocketAddr::new(ip.into(), address.port()),
         // As it was: a new address would lose its scope.
         IpAddr::V6(_) => address,
+    }
+}
+
+/// Sees to it that the kernel would not choose an address in the tunnel. Of all else it complains when it is asked to connect.
+fn has_source(bind_interface: Option<&str>, remote: SocketAddr) -> io::Result<()> {
+    match source_address(bind_interface, remote) {
+        Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => Err(error),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

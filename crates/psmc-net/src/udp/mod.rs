@@ -18,8 +18,8 @@ use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use quinn_udp::{UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use crate::mark;
 use crate::watched::Watched;
+use crate::{inside, mark};
 
 pub use group::Group;
 pub use psmc_wire::ip::Ecn;
@@ -161,7 +161,8 @@ impl AsFd for UdpPort {
 /// The address of ours from which datagrams to `remote` leave, through `interface` if there is one. Nothing is sent.
 ///
 /// # Errors
-/// When there is no route, or no such interface.
+/// When there is no route, or no such interface; [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if only the tunnel has an
+/// address.
 pub fn source_address(interface: Option<&str>, remote: SocketAddr) -> io::Result<IpAddr> {
     let socket = open_as(remote)?;
     if let Some(interface) = interface {
@@ -169,7 +170,7 @@ pub fn source_address(interface: Option<&str>, remote: SocketAddr) -> io::Result
     }
     socket.connect(&remote.into())?;
     let local = socket.local_addr()?.as_socket();
-    local.map(|local| local.ip()).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    inside::outside(local.ok_or(io::ErrorKind::AddrNotAvailable)?.ip())
 }
 
 /// A socket that sends to `remote` and receives from there only, through `interface` if there is one, and never blocks.

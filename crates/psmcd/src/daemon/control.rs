@@ -129,6 +129,7 @@ impl Control {
         let identity = Identity::new(&site.private_key);
         let numbers = Numbers::of(identity.public());
         psmc_net::mark::set(numbers.mark);
+        psmc_net::inside::set(site.addresses.iter().map(|address| address.net().addr()).collect());
         let listener = if site.is_hidden { None } else { Some(listen_tcp(site.bind_address())?) };
         let Started { handle: plane, notices, news, tun_name, tun_index } =
             plane::start(site_config(&site), tun_config(&site)).await?;
@@ -213,7 +214,7 @@ impl Control {
         for peer in peers {
             self.add_peer(peer).await?;
         }
-        self.steer().await?;
+        self.steer_now().await;
         for peer in 0..self.peers.len() {
             self.open_configured_paths(peer).await;
         }

@@ -1,5 +1,6 @@
 //! Interfaces and addresses that come and go under the paths.
 
+use std::mem;
 use std::time::Instant;
 
 use psmc_net::netlink::{LinkState, NetworkEvent};
@@ -20,6 +21,7 @@ impl Control {
             NetworkEvent::Link(link) if link.index == self.tun_index => Ok(()),
             NetworkEvent::Link(link) => self.on_link(&link).await,
             NetworkEvent::AddressChanged { .. } => {
+                self.rest_without_address().await?;
                 self.look_at_called_addresses().await?;
                 self.refresh_unbound().await
             }
@@ -40,7 +42,9 @@ impl Control {
             path.is_idle &= !up;
             if up {
                 path.interface_index = Some(link.index);
+                path.has_no_address = path.lacks_address();
             }
+            let up = up && path.may_be_used();
             let (socket, bind) = (path.socket, path.bind());
             let follow = move |plane: &mut Plane| match bind {
                 Some(bind) if up && !(known && plane.is_open(socket)) => {
@@ -51,6 +55,54 @@ impl Control {
             self.plane.post(follow).await?;
         }
         Ok(())
+    }
+
+    /// Has paths rest whose interface has no address: the kernel would have them come from one in the tunnel. They lead to another of
+    /// their peer's addresses, if there is one that they can reach from an address that they have.
+    pub(super) async fn rest_without_address(&mut self) -> Result<(), DaemonError> {
+        let (mut resting, mut back, mut lost) = (Vec::new(), Vec::new(), Vec::new());
+        for peer in &mut self.peers {
+            for path in &mut peer.paths {
+                let lacks = path.lacks_address();
+                match (mem::replace(&mut path.has_no_address, lacks), lacks) {
+                    (false, true) => resting.push((path.socket, path.sockets())),
+                    (true, false) => {
+                        back.push((path.interface_index, path.socket, path.bind(), path.may_be_used()));
+                    }
+                    (true, true) | (false, false) => {}
+                }
+                if lacks && !path.is_idle {
+                    lost.push((peer.id, path.id));
+                }
+            }
+        }
+        for (socket, sockets) in resting {
+            let rest = move |plane: &mut Plane| {
+                plane.site.handle_link(socket, false, Instant::now());
+                // What is still to be sent goes nowhere.
+                sockets.for_each(|socket| plane.close_port(socket));
+            };
+            self.plane.post(rest).await?;
+        }
+        for (index, socket, bind, may_be_used) in back {
+            let up = may_be_used && self.is_up(index).await?;
+            let wake = move |plane: &mut Plane| {
+                bind.into_iter().for_each(|bind| log_bind(bind_port(plane, socket, &bind)));
+                if !up {
+                    plane.site.handle_link(socket, false, Instant::now());
+                }
+            };
+            self.plane.post(wake).await?;
+        }
+        for path in lost {
+            self.ask_for_another(path);
+        }
+        Ok(())
+    }
+
+    async fn is_up(&self, index: Option<u32>) -> Result<bool, DaemonError> {
+        let Some(index) = index else { return Ok(false) };
+        Ok(self.netlink.link_state(index).await?.is_some_and(|link| link.up))
     }
 
     /// A path that is bound to a link by a name waits for another link, once that one is called otherwise.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use psmc_core::{PathAddress, PathConfig, PathError, PeerError, SocketId};
 use psmc_net::ipip::{TunnelBind, Way};
 use psmc_net::netlink::{Netlink, Uplink};
-use psmc_net::udp::UdpBind;
+use psmc_net::udp::{UdpBind, source_address};
 use psmc_wire::PathId;
 use thiserror::Error;
 
@@ -97,6 +97,8 @@ pub(super) struct OpenPath {
     pub(super) is_automatic: bool,
     /// Whether it rests because its uplink leads nowhere.
     pub(super) is_idle: bool,
+    /// Whether it rests because its interface has no address.
+    pub(super) has_no_address: bool,
 }
 
 /// What the plane needs to open a path.
@@ -106,6 +108,8 @@ struct Opening {
     is_relayed: bool,
     /// Whether it carries data only when no other path can.
     stands_by: bool,
+    /// Whether its interface has no address.
+    has_no_address: bool,
 }
 
 impl OpenPath {
@@ -168,6 +172,16 @@ impl OpenPath {
         interface.or_else(|| Some(local?.to_string())).unwrap_or_else(|| "default".to_owned())
     }
 
+    /// Whether it may be used if its link is up.
+    pub(super) fn may_be_used(&self) -> bool {
+        !(self.is_idle || self.has_no_address)
+    }
+
+    /// Whether its interface has no address, so that the kernel would take one in the tunnel.
+    pub(super) fn lacks_address(&self) -> bool {
+        self.tunnel.is_none() && lacks_address(&self.settings, self.remote)
+    }
+
     pub(super) fn uses_interface(&self, name: &str) -> bool {
         self.settings.interface.as_ref().is_some_and(|interface| interface.as_str() == name)
     }
@@ -189,6 +203,15 @@ fn bind_of(settings: &PathSettings, remote: SocketAddr) -> Option<UdpBind> {
     let interface = interface.as_ref().map(|name| name.as_str().to_owned());
     (interface.is_some() || address.is_some())
         .then_some(UdpBind { address: SocketAddr::new(ip, 0), interface })
+}
+
+/// Whether the interface of these settings has no address to send to `remote` from but those in the tunnel.
+pub(super) fn lacks_address(settings: &PathSettings, remote: SocketAddr) -> bool {
+    let LocalEnd { interface, local } = local_end(settings);
+    let source = source_address(interface.as_deref(), remote);
+    interface.is_some()
+        && local.is_none()
+        && source.is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
 }
 
 /// The unspecified address of the same family.
@@ -269,11 +292,13 @@ impl Control {
             None => bind_of(&settings, remote).map(Bind::Udp),
         };
         let socket = if bind.is_some() { socket } else { LISTEN_SOCKET };
+        let has_no_address = tunnel.is_none() && lacks_address(&settings, remote);
         let opening = Opening {
             config: path_config(&settings, socket, remote, mtu),
             bind,
             is_relayed: !relays.is_empty(),
             stands_by: learned.is_some() && !self.peers[peer].routes.lead_over_relays(),
+            has_no_address,
         };
         let id = self.open_in_plane(peer, opening).await?;
         self.peers[peer].removed.remove(&settings.name);
@@ -296,6 +321,7 @@ impl Control {
             interface_index,
             is_automatic: false,
             is_idle: false,
+            has_no_address,
         });
         // The kernel may have to be told that answers come this way.
         self.network.note_change();
@@ -342,7 +368,7 @@ impl Control {
 
     async fn open_in_plane(&self, peer: usize, opening: Opening) -> Result<PathId, OpenError> {
         let to = self.peers[peer].id;
-        let Opening { config, bind, is_relayed, stands_by } = opening;
+        let Opening { config, bind, is_relayed, stands_by, has_no_address } = opening;
         let (name, socket) = (config.name.clone(), config.socket);
         let opened = self.plane.call(move |plane| {
             let now = Instant::now();
@@ -353,6 +379,10 @@ impl Control {
             };
             if stands_by {
                 plane.site.set_standby(to, id, true, now)?;
+            }
+            if has_no_address {
+                plane.site.handle_link(socket, false, now);
+                return Ok((id, Ok(())));
             }
             Ok((id, bind.map_or(Ok(()), |bind| bind_port(plane, socket, &bind))))
         });

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use psmc_core::{Batch, ConnectionId, DatagramOrigin, Event, MAX_SEGMENTS, Site, SiteConfig, SocketId};
 use psmc_net::poller::{Poller, Wakeup};
-use psmc_net::tun::{Tun, TunConfig};
+use psmc_net::tun::{Tun, TunConfig, TunError};
 use psmc_net::udp::RecvBatch;
 use psmc_wire::control::Message;
 use tokio::sync::{mpsc, oneshot};
@@ -33,6 +33,9 @@ const PAUSE: Duration = Duration::from_micros(10);
 
 /// What the poller calls the tunnel's interface; it calls sockets by their numbers, which are smaller.
 const INTERFACE: u64 = 1 << 32;
+
+/// How often the TUN device is made at most: who deletes it once is a person, who does it each time wants it gone.
+const ATTEMPTS: usize = 3;
 
 /// Events for the log that wait to be written.
 const MAX_NEWS: usize = 1024;
@@ -139,9 +142,16 @@ fn run_thread(site: SiteConfig, tun: TunConfig, links: Links, ready: Ready) {
     }
 }
 
-/// Makes the TUN device, for which a runtime is needed, but not for using it.
-fn create(tun: TunConfig) -> Result<Tun, DaemonError> {
-    Ok(super::runtime()?.block_on(Tun::create(tun))?)
+/// Makes the TUN device, for which a runtime is needed, but not for using it. Somebody may delete it before it is set up.
+fn create(config: TunConfig) -> Result<Tun, DaemonError> {
+    let runtime = super::runtime()?;
+    for _ in 1..ATTEMPTS {
+        match runtime.block_on(Tun::create(config.clone())) {
+            Err(TunError::SetUp(_)) => {}
+            made => return Ok(made?),
+        }
+    }
+    Ok(runtime.block_on(Tun::create(config))?)
 }
 
 /// A way to post jobs that does not keep the plane alive.

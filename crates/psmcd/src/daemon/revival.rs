@@ -19,7 +19,7 @@ use psmc_wire::PathId;
 use super::DaemonError;
 use super::control::Control;
 use super::dial::Route;
-use super::paths::{LISTEN_SOCKET, OpenPath, bind_port, local_end};
+use super::paths::{LISTEN_SOCKET, OpenPath, bind_port, lacks_address, local_end};
 use super::relays::Goal;
 use crate::config::{Endpoint, PathSettings};
 
@@ -157,6 +157,9 @@ impl Control {
         let (is_first, before) = (trial.turns == 0, trial.remote);
         let is_from_home = trial.turns % 2 == 1;
         let Some(remote) = trial.turn(silent.rtt, now) else { return Ok(()) };
+        if self.own_path(silent.peer, silent.path).is_some_and(|path| lacks_address(&path.settings, remote)) {
+            return Ok(());
+        }
         if let Some(path) = self.own_path(silent.peer, silent.path).filter(|_| is_first) {
             let path = path.settings.name.as_str();
             tracing::info!(path, %remote, "no answer: other local ports and addresses are tried from here on");
@@ -171,6 +174,7 @@ impl Control {
         endpoint: &Endpoint,
         addresses: &[SocketAddr],
     ) -> Result<(), DaemonError> {
+        self.lead_elsewhere(endpoint, addresses).await?;
         let now = Instant::now();
         let mut moved = BTreeSet::new();
         for (peer, path) in self.revivals.trials.keys().copied().collect::<Vec<_>>() {
@@ -266,15 +270,58 @@ impl Control {
         self.plane
             .post(move |plane| {
                 let bound = bind.map_or(Ok(()), |bind| bind_port(plane, socket, &bind));
-                if let Err(error) = bound {
-                    tracing::debug!(error = crate::error_chain(&error), "no other port for a silent path");
-                }
-                let address = PathAddress { socket, local_ip: None, remote };
+                let (address, now) = (PathAddress { socket, local_ip: None, remote }, Instant::now());
                 // A path that was removed meanwhile needs no address.
-                let _ = plane.site.rebind_path(peer, path, address, Instant::now());
+                let _ = plane.site.rebind_path(peer, path, address, now);
+                match bound {
+                    // It may have rested.
+                    Ok(()) => plane.site.handle_link(socket, true, now),
+                    Err(error) => {
+                        tracing::debug!(
+                            error = crate::error_chain(&error),
+                            "no other port for a silent path"
+                        );
+                    }
+                }
             })
             .await?;
         self.close_ports(left).await
+    }
+
+    /// Asks where a path could lead whose interface has no address for where it leads: to another of its peer's addresses.
+    pub(super) fn ask_for_another(&mut self, (peer, path): (PeerId, PathId)) {
+        let endpoint = self.own_path(peer, path).and_then(|open| direct_endpoint(open).cloned());
+        if let Some(endpoint) = endpoint.filter(|endpoint| endpoint.socket_addr().is_none()) {
+            self.ask(&endpoint);
+        }
+    }
+
+    /// Leads paths whose interfaces have no address for where they lead to the first of these for which they have one.
+    async fn lead_elsewhere(
+        &mut self,
+        endpoint: &Endpoint,
+        addresses: &[SocketAddr],
+    ) -> Result<(), DaemonError> {
+        let mut led = Vec::new();
+        for peer in &self.peers {
+            let rest = |open: &&OpenPath| open.has_no_address && !open.is_idle;
+            for open in peer.paths.iter().filter(rest).filter(|open| direct_endpoint(open) == Some(endpoint))
+            {
+                let has_source = |remote: &&SocketAddr| has_source(&open.settings, **remote);
+                led.extend(addresses.iter().find(has_source).map(|remote| ((peer.id, open.id), *remote)));
+            }
+        }
+        for ((peer, path), remote) in led {
+            if let Some(open) = self.own_path(peer, path) {
+                open.has_no_address = false;
+                let path = open.settings.name.as_str();
+                tracing::info!(path, %remote, "the interface has no address for where the path has led: it leads elsewhere");
+            }
+            self.revivals.trials.insert((peer, path), Trial::new(remote, Instant::now()));
+            self.lead_to((peer, path), remote, false).await?;
+            self.dial_unless_connected(peer).await?;
+        }
+        Ok(())
     }
 
     async fn dial_unless_connected(&mut self, peer: PeerId) -> Result<(), DaemonError> {
@@ -300,10 +347,13 @@ fn usable(settings: &PathSettings, addresses: &[SocketAddr]) -> Vec<SocketAddr> 
     let local = settings.address.map(|address| address.get());
     let may_reach = |address: &&SocketAddr| local.is_none_or(|local| local.is_ipv4() == address.is_ipv4());
     let all: Vec<_> = addresses.iter().filter(may_reach).copied().collect();
-    let interface = local_end(settings).interface;
-    let has_route = |address: &&SocketAddr| source_address(interface.as_deref(), **address).is_ok();
-    let reached: Vec<_> = all.iter().filter(has_route).copied().collect();
+    let reached: Vec<_> = all.iter().filter(|address| has_source(settings, **address)).copied().collect();
     if reached.is_empty() { all } else { reached }
+}
+
+/// Whether there is a way to the address, and an address to send from.
+fn has_source(settings: &PathSettings, remote: SocketAddr) -> bool {
+    source_address(local_end(settings).interface.as_deref(), remote).is_ok()
 }
 
 /// Whether an address is this machine's, as far as can be told.

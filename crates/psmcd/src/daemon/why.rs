@@ -19,6 +19,8 @@ pub(super) enum Why {
     NoInterface(String),
     /// Its socket cannot be bound, or its interface is down.
     LinkDown { interface: Option<String>, address: Option<IpAddr> },
+    /// Its interface has no address for where it leads.
+    NoAddress { interface: String, remote: IpAddr },
     /// There are no keys to ask the peer with.
     NoKeys,
     /// A relay on its way does not serve.
@@ -58,6 +60,9 @@ impl Why {
         let interface = open.and_then(|open| open.settings.interface.as_ref()).map(ToString::to_string);
         if !path.link_up {
             return Some(match interface {
+                Some(interface) if open.is_some_and(|open| open.has_no_address) => {
+                    Self::NoAddress { interface, remote: path.address.remote.ip() }
+                }
                 Some(name) if open.is_some_and(|open| open.interface_index.is_none()) => {
                     Self::NoInterface(name)
                 }
@@ -90,7 +95,7 @@ impl Why {
     /// Whether somebody has to do something about it.
     pub(super) fn needs_help(&self) -> bool {
         match self {
-            Self::NoInterface(_) | Self::NoAnswer { .. } => true,
+            Self::NoInterface(_) | Self::NoAddress { .. } | Self::NoAnswer { .. } => true,
             Self::Removed | Self::LinkDown { .. } | Self::NoKeys | Self::Relay(_) | Self::Silent { .. } => {
                 false
             }
@@ -114,6 +119,9 @@ impl fmt::Display for Why {
                     Some(address) => write!(f, ", or {address} is none of its addresses"),
                     None => Ok(()),
                 }
+            }
+            Self::NoAddress { interface, remote } => {
+                write!(f, "its interface {interface} has no address from which {remote} could be reached")
             }
             Self::NoKeys => f.write_str("it waits for the control connection, which yields the keys"),
             Self::Relay(error) => f.write_str(error),

@@ -5,10 +5,11 @@
 
 mod steering;
 mod uplinks;
+mod watch;
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ipnet::IpNet;
 use psmc_net::netlink::{Changes, Hop, KernelWay, NetworkEvent};
@@ -16,18 +17,13 @@ use psmc_net::tun::{self, Tun, TunConfig};
 
 use super::DaemonError;
 use super::control::Control;
-use super::names::Names;
+use super::peers::Peer;
 use super::settings::tun_config;
-use crate::config::PathSettings;
+use crate::config::{Endpoint, PathSettings};
 use crate::machine::{is_strict, of_uplinks};
 pub(super) use steering::Numbers;
 use steering::View;
-
-/// After a change others are waited for so long: an uplink comes up with a link, addresses and routes.
-const SETTLE: Duration = Duration::from_millis(50);
-
-/// The network is looked at no more often: to ask the kernel for all its routes may take a while.
-const LEAST_INTERVAL: Duration = Duration::from_millis(200);
+use watch::{Watch, is_concerned};
 
 /// So many times in a row may what is to be made be refused: two seconds. The network may change while it is being looked at.
 const MAX_FAILURES: u32 = 10;
@@ -37,9 +33,7 @@ const MAX_FAILURES: u32 = 10;
 pub(super) struct Network {
     pub(super) numbers: Numbers,
     view: View,
-    /// When to look at it again.
-    look_at: Option<Instant>,
-    looked_at: Option<Instant>,
+    watch: Watch,
     /// How many looks in a row have failed.
     failures: u32,
     /// What was said of it already.
@@ -48,42 +42,17 @@ pub(super) struct Network {
 
 impl Network {
     pub(super) fn new(numbers: Numbers) -> Self {
-        Self {
-            numbers,
-            view: View::default(),
-            look_at: None,
-            looked_at: None,
-            failures: 0,
-            said: BTreeSet::new(),
-        }
+        Self { numbers, view: View::default(), watch: Watch::default(), failures: 0, said: BTreeSet::new() }
     }
 
     /// When it is to be looked at, if it has changed.
     pub(super) fn look_at(&self) -> Option<Instant> {
-        self.look_at
+        self.watch.look_at()
     }
 
     /// Has it looked at in a moment.
     pub(super) fn note_change(&mut self) {
-        let now = Instant::now();
-        let earliest = self.looked_at.map_or(now, |at| at + LEAST_INTERVAL);
-        self.look_at.get_or_insert((now + SETTLE).max(earliest));
-    }
-
-    /// Whether an event is of importance. A host with the routes of the whole Internet hears of many that are not.
-    fn is_concerned(&self, event: &NetworkEvent, names: &Names) -> bool {
-        match event {
-            NetworkEvent::Link(_) | NetworkEvent::AddressChanged { .. } | NetworkEvent::RoutingChanged => {
-                true
-            }
-            NetworkEvent::RouteChanged { table, destination } => {
-                let is_ours = [self.numbers.table, self.numbers.back_table].contains(table);
-                let networks = self.view.networks.iter().filter(|net| net.prefix_len() > 0);
-                is_ours
-                    || names.addresses().any(|remote| destination.contains(&remote.ip()))
-                    || networks.into_iter().any(|net| net.contains(destination))
-            }
-        }
+        self.watch.note_change(Instant::now());
     }
 
     /// Says something once.
@@ -98,9 +67,18 @@ impl Network {
 impl Control {
     /// Takes note of a change.
     pub(super) fn note_network_event(&mut self, event: &NetworkEvent) {
-        if self.network.is_concerned(event, &self.names) {
+        let Network { numbers, view, .. } = &self.network;
+        if is_concerned(event, *numbers, view, self.remotes()) {
             self.network.note_change();
         }
+    }
+
+    /// Where paths lead, and could.
+    fn remotes(&self) -> impl Iterator<Item = IpAddr> {
+        let of_peer = |peer: &Peer| peer.config.endpoint.as_ref().and_then(Endpoint::socket_addr);
+        let of_peers = self.peers.iter().filter_map(of_peer);
+        let of_paths = self.peers.iter().flat_map(|peer| &peer.paths).map(|path| path.remote);
+        self.names.addresses().copied().chain(of_peers).chain(of_paths).map(|remote| remote.ip())
     }
 
     /// Does what follows from the network as it is.
@@ -108,8 +86,7 @@ impl Control {
     /// # Errors
     /// When something is missing that the site can't do without, and that cannot be made again.
     pub(super) async fn look_at_network(&mut self) -> Result<(), DaemonError> {
-        self.network.look_at = None;
-        self.network.looked_at = Some(Instant::now());
+        self.network.watch.begin(Instant::now());
         match self.mend().await {
             Ok(()) => self.network.failures = 0,
             Err(error) => {
@@ -123,7 +100,7 @@ impl Control {
         }
         self.names.ask_soon();
         self.match_uplinks().await;
-        Ok(())
+        self.rest_without_address().await
     }
 
     async fn mend(&mut self) -> Result<(), DaemonError> {
@@ -225,7 +202,7 @@ impl Control {
         let elsewhere = main.into_iter().filter(|route| route.interface != self.tun_index);
         let local = elsewhere.map(|route| route.destination.trunc()).filter(is_near).collect();
         let mut view = View { tun: self.tun_index, networks, local, ..View::default() };
-        for path in self.peers.iter().flat_map(|peer| &peer.paths).filter(|path| !path.is_idle) {
+        for path in self.peers.iter().flat_map(|peer| &peer.paths).filter(|path| path.may_be_used()) {
             let way = self.way_of(&path.settings, path.remote.ip()).await;
             if let (Some(way), IpAddr::V4(remote)) = (way, path.remote.ip())
                 && let Some((source, hop)) = back(way)

@@ -12,11 +12,11 @@ use crate::config::{Endpoint, Name, PathSettings};
 use crate::daemon::DaemonError;
 use crate::daemon::control::Control;
 use crate::daemon::lookup::lookup;
-use crate::daemon::paths::{OpenError, OpenPath, uplink_settings};
+use crate::daemon::paths::{OpenError, uplink_settings};
 
 /// What becomes of a path that was opened because there was an uplink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+pub(super) enum Fate {
     /// It is used.
     Used,
     /// It is kept, without being used: its link is there, and leads nowhere just now.
@@ -26,8 +26,7 @@ enum Fate {
 }
 
 impl Fate {
-    fn of(path: &OpenPath, wanted: &BTreeSet<Name>, links: &BTreeSet<String>) -> Self {
-        let settings = &path.settings;
+    pub(super) fn of(settings: &PathSettings, wanted: &BTreeSet<Name>, links: &BTreeSet<String>) -> Self {
         let has_link =
             settings.interface.as_ref().is_some_and(|interface| links.contains(interface.as_str()));
         match (wanted.contains(&settings.name), has_link) {
@@ -128,22 +127,24 @@ impl Control {
         let mut closed = Vec::new();
         let name_of = self.peers[peer].config.name.clone();
         for path in self.peers[peer].paths.iter_mut().filter(|path| path.is_automatic) {
-            let fate = Fate::of(path, &wanted, &links);
+            let fate = Fate::of(&path.settings, &wanted, &links);
             let is_idle = fate == Fate::Idle;
             if fate == Fate::Closed {
                 tracing::info!(peer = %name_of, path = %path.settings.name, "the uplink of a path is gone");
-                closed.push(path.id);
+                closed.push((path.id, path.sockets()));
             } else if is_idle != path.is_idle {
                 path.is_idle = is_idle;
-                let (socket, name) = (path.socket, path.settings.name.as_str());
+                let (socket, name, up) = (path.socket, path.settings.name.as_str(), path.may_be_used());
                 tracing::info!(path = name, uplink = !is_idle, "the uplink of a path has changed");
-                self.plane
-                    .post(move |plane| plane.site.handle_link(socket, !is_idle, Instant::now()))
-                    .await?;
+                self.plane.post(move |plane| plane.site.handle_link(socket, up, Instant::now())).await?;
             }
         }
-        for path in closed {
+        for (path, sockets) in closed {
             self.end_path(peer, path).await?;
+            // What has become of its interface has nothing to do with it.
+            for socket in sockets {
+                self.plane.post(move |plane| plane.close_port(socket)).await?;
+            }
         }
         Ok(())
     }

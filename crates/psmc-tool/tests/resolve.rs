@@ -1,4 +1,4 @@
-//! `psmc dns resolve` reads its file anew while it runs, in a namespace. Needs root.
+//! `psmc dns resolve` as a program, in a namespace: its file is read anew, and the system's file is written. Needs root.
 
 #![expect(clippy::unwrap_used, reason = "what fails here is a failed test")]
 
@@ -27,15 +27,28 @@ impl Drop for Resolver {
 
 impl Resolver {
     fn start(namespace: &Namespace, directory: &Path) -> Self {
+        Self::start_by(namespace, directory, Command::new(env!("CARGO_BIN_EXE_psmc")))
+    }
+
+    /// Starts it by a command that takes its arguments.
+    fn start_by(namespace: &Namespace, directory: &Path, mut command: Command) -> Self {
         let log = File::create(directory.join("log")).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_psmc"));
         command.current_dir(directory).args(["dns", "resolve", "run", "local.toml"]);
         command.stdout(log.try_clone().unwrap()).stderr(log);
         Self(namespace.spawn(&mut command).unwrap())
     }
 
     fn hang_up(&self) {
-        let sent = Command::new("kill").args(["-HUP", &self.0.id().to_string()]).status();
+        self.signal("-HUP");
+    }
+
+    fn terminate(&mut self) {
+        self.signal("-TERM");
+        assert!(self.0.wait().unwrap().success());
+    }
+
+    fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([signal, &self.0.id().to_string()]).status();
         assert!(sent.unwrap().success());
     }
 }
@@ -87,4 +100,30 @@ fn a_service_comes_at_a_hangup_and_a_file_that_is_wrong_changes_nothing() {
     wait_for("it complains", || log().contains("all stays as it is"));
     assert!(log().contains("nonsense"), "{}", log());
     assert_eq!(services(directory), Some(1));
+}
+
+/// As every container has its `/etc/resolv.conf`: no file can take the place of one that is mounted.
+#[test]
+fn a_file_that_is_mounted_is_written_into_and_put_back() {
+    const EARLIER: &str = "search example.com\nnameserver 192.0.2.1\n";
+    let namespace = Namespace::new().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let [mounted, place] = ["mounted", "resolv.conf"].map(|name| directory.join(name));
+    fs::write(&mounted, EARLIER).unwrap();
+    fs::write(&place, "").unwrap();
+    write(directory, &format!("[system]\nresolv_conf = \"{}\"\n", place.display()));
+    let mut command = Command::new("unshare");
+    let script = "mount --bind mounted resolv.conf; exec \"$0\" \"$@\"";
+    command.args(["--mount", "sh", "-ec", script, env!("CARGO_BIN_EXE_psmc")]);
+    let mut resolver = Resolver::start_by(&namespace, directory, command);
+    let text = || fs::read_to_string(&mounted).unwrap();
+    wait_for("the resolver is written in", || text().contains("\nnameserver 127.0.0.54\n"));
+    assert!(text().ends_with("search example.com\n"), "{}", text());
+    wait_for("it is up", || services(directory) == Some(0));
+    resolver.terminate();
+    assert_eq!(text(), EARLIER);
+    assert_eq!(fs::read_to_string(&place).unwrap(), "", "outside of the mount nothing has changed");
+    let is_left = |name: &str| directory.join(name).exists();
+    assert!(!is_left("resolv.conf.new"), "nothing is left behind");
 }

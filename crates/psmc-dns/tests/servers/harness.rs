@@ -175,15 +175,20 @@ pub(crate) fn service_key() -> PrivateKey {
     PrivateKey::from_seed([1; 32])
 }
 
-/// Routes through these relays, for ten minutes.
+/// Routes to www.example.com through these relays, for ten minutes.
 pub(crate) fn routes(serial: u64, relays: &[&str]) -> RouteSet {
+    routes_to("www.example.com.", serial, relays)
+}
+
+/// Routes to another service.
+pub(crate) fn routes_to(service: &str, serial: u64, relays: &[&str]) -> RouteSet {
     let relay = |ip: &&str| Relay {
         address: format!("{ip}:5115").parse().unwrap(),
         key: PrivateKey::from_seed([7; 32]).public(),
         gateway: None,
     };
     let validity = Validity { serial, expires_s: unix_now() + 600 };
-    RouteSet::new(&name("www.example.com."), validity, relays.iter().map(relay).collect()).unwrap()
+    RouteSet::new(&name(service), validity, relays.iter().map(relay).collect()).unwrap()
 }
 
 /// Servers, and the patience for a busy machine.

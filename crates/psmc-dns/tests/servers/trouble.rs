@@ -18,7 +18,9 @@ use psmc_net::netns::Namespace;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::harness::{KEY, bind, bind_with, knot, name, routes, service_key, target};
+use crate::harness::{
+    KEY, bind, bind_with, bind_with_records, knot, name, routes, routes_to, service_key, target,
+};
 
 fn change() -> Change {
     Change::publish(routes(1, &["192.0.2.7"]), &service_key(), None, true, 10).unwrap()
@@ -59,6 +61,21 @@ fn bind_refuses_in_words_that_help() {
                  zone \"fixed.example\" { type primary; file \"fixed\"; };";
     let _bind = bind_with(&namespace, "127.0.0.1", zones);
     refusals(&namespace);
+}
+
+#[test]
+fn an_alias_is_said_to_be_one() {
+    let namespace = Namespace::new().unwrap();
+    let zones = "zone \"example.com\" { type primary; file \"zone\"; allow-update { key up; }; };";
+    let _bind = bind_with_records(&namespace, "127.0.0.1", zones, "alias CNAME www\n");
+    let routes = routes_to("alias.example.com.", 1, &["192.0.2.7"]);
+    let change = Change::publish(routes, &service_key(), None, true, 10).unwrap();
+    let target = target(&["127.0.0.1"]);
+    let report = namespace.block_on(|| run(&target, &change, Mode::Change)).unwrap();
+    let [server] = &report.servers[..] else { panic!("{report:?}") };
+    let error = server.error.as_deref().unwrap();
+    assert!(error.contains("the name is an alias of www.example.com"), "{error}");
+    assert_eq!((server.ok, server.attempts), (false, 1), "{error}");
 }
 
 #[test]

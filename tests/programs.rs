@@ -45,7 +45,10 @@ fn units_find_the_programs_where_the_readme_puts_them() {
 fn tests_that_the_documentation_names_are_there() {
     let page = fs::read_to_string("docs/TROUBLESHOOTING.md").expect("the page is here");
     let mut named = 0;
-    for (module, test) in page.split('`').filter_map(|words| words.split_once("::")) {
+    // An IPv6 address has the same colons.
+    let tests = page.split('`').filter_map(|words| words.split_once("::"));
+    for (module, test) in tests.filter(|(module, _)| module.starts_with(|first: char| first.is_alphabetic()))
+    {
         let text = fs::read_to_string(format!("tests/e2e/{module}.rs")).expect("a module of tests");
         assert!(text.contains(&format!("fn {test}()")), "there is no {module}::{test}");
         named += 1;

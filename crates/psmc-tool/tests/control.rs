@@ -8,8 +8,8 @@ use std::process::Output;
 
 use psmcd::api::{
     Batches, Carrier, ClassStatus, ControlStatus, PathEcn, PathSpec, PathState, PathStatus, PeerPaths,
-    PeerReport, PeerRoutes, PeerState, PeerStatus, RateLimit, RegisterSpec, Request, Response, RouteSpec,
-    RouteStatus, RoutesStatus, Server, SiteStatus, Status, WaitFor, WaitingPath, WantedState,
+    PeerReport, PeerRoutes, PeerSpec, PeerState, PeerStatus, RateLimit, RegisterSpec, Request, Response,
+    RouteSpec, RouteStatus, RoutesStatus, Server, SiteStatus, Status, WaitFor, WaitingPath, WantedState,
 };
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -318,12 +318,12 @@ async fn routes_are_shown_with_their_paths() {
 async fn peers_come_and_go_and_are_waited_for_as_the_user_says() {
     let mut daemon = Daemon::new();
     let add = ["peer", "add", "hq", "--public-key", KEY, "--allowed-ips", "10.77.0.1/32,fd77::1/128"];
-    let expected = Request::PeerAdd {
+    let expected = Request::PeerAdd(PeerSpec {
         name: "hq".to_owned(),
         public_key: KEY.to_owned(),
         allowed_ips: vec!["10.77.0.1/32".to_owned(), "fd77::1/128".to_owned()],
         endpoint: None,
-    };
+    });
     assert_eq!(daemon.asked(&add).await, expected);
     let remove = daemon.asked(&["peer", "remove", "hq"]).await;
     assert_eq!(remove, Request::PeerRemove { name: "hq".to_owned() });

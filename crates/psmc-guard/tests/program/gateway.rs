@@ -74,8 +74,8 @@ fn answer(told: &mut Told, request: &Request) -> Response {
             Response::Ok
         }
         Request::RegisterList => Response::Registrations(told.relays.iter().map(registered).collect()),
-        Request::PeerAdd { name, .. } => {
-            told.peers.push(name.clone());
+        Request::PeerAdd(peer) => {
+            told.peers.push(peer.name.clone());
             Response::Ok
         }
         Request::PeerRemove { name } => {

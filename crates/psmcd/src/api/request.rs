@@ -63,17 +63,7 @@ pub enum Request {
         scheduler: String,
     },
     /// Adds a peer, until the daemon ends; answered with [`Response::Ok`].
-    PeerAdd {
-        /// What it is called here.
-        name: String,
-        /// Its public key, base64.
-        public_key: String,
-        /// The networks behind it.
-        allowed_ips: Vec<String>,
-        /// Where it is reached, `host:port`; absent if it is the one to call.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        endpoint: Option<String>,
-    },
+    PeerAdd(PeerSpec),
     /// Removes a peer that was added while the daemon ran; answered with [`Response::Ok`].
     PeerRemove {
         /// Its name.
@@ -154,7 +144,7 @@ impl Request {
             | Self::PathRemove { .. }
             | Self::PathSet { .. }
             | Self::PeerSet { .. }
-            | Self::PeerAdd { .. }
+            | Self::PeerAdd(_)
             | Self::PeerRemove { .. }
             | Self::RoutesSet { .. }
             | Self::RoutesClear { .. }
@@ -226,7 +216,7 @@ pub struct Additions {
     pub paths: Vec<AddedPath>,
 }
 
-/// A peer that was added.
+/// A peer that is added, or was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerSpec {
     /// What it is called here.
@@ -367,9 +357,7 @@ impl PathSpec {
             mtu: self.mtu.map(|mtu| mtu.to_string().parse()).transpose()?,
         })
     }
-}
 
-impl PathSpec {
     /// What describes this path of a peer with this `endpoint`.
     pub(crate) fn of(settings: &PathSettings, endpoint: Option<&Endpoint>) -> Self {
         let own = settings.endpoint.as_ref().filter(|own| Some(*own) != endpoint);

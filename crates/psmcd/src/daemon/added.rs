@@ -14,17 +14,9 @@ use crate::config::{self, AllowedNet, Endpoint, Keepalive, Name, Paths};
 /// Most peers that can be added: with so many the status of a site still fits into a line.
 const MAX_ADDED: usize = 256;
 
-/// A peer as a client describes it.
-pub(super) struct NewPeer {
-    pub(super) name: String,
-    pub(super) public_key: String,
-    pub(super) allowed_ips: Vec<String>,
-    pub(super) endpoint: Option<String>,
-}
-
 impl Control {
     /// Adds a peer until the daemon ends.
-    pub(super) async fn add_new_peer(&mut self, new: &NewPeer) -> Result<(), Refusal> {
+    pub(super) async fn add_new_peer(&mut self, new: &PeerSpec) -> Result<(), Refusal> {
         let config = self.checked(new)?;
         let name = config.name.clone();
         match self.enter_peer(config, true).await {
@@ -84,7 +76,7 @@ impl Control {
     }
 
     /// The peer as the configuration would have it, if it fits to those that there are.
-    fn checked(&self, new: &NewPeer) -> Result<config::Peer, ValueError> {
+    fn checked(&self, new: &PeerSpec) -> Result<config::Peer, ValueError> {
         if self.peers.iter().filter(|peer| peer.is_added).count() >= MAX_ADDED {
             let reason = format!("{MAX_ADDED} peers have been added already");
             return Err(ValueError::new(reason, "remove some, or write them into the configuration"));

@@ -6,7 +6,6 @@ use psmc_core::{PathError, PeerError};
 use psmc_wire::PathId;
 
 use super::DaemonError;
-use super::added::NewPeer;
 use super::control::Control;
 use super::paths::OpenError;
 use super::routes::NewRoutes;
@@ -92,9 +91,7 @@ impl Control {
             Request::PeerSet { peer, scheduler } => {
                 self.set_scheduler(self.find_peer(&peer)?, scheduler.parse()?).await?;
             }
-            Request::PeerAdd { name, public_key, allowed_ips, endpoint } => {
-                self.add_new_peer(&NewPeer { name, public_key, allowed_ips, endpoint }).await?;
-            }
+            Request::PeerAdd(peer) => self.add_new_peer(&peer).await?,
             Request::PeerRemove { name } => self.remove_added_peer(self.find_peer(&name)?).await?,
             Request::PeerWait { .. } | Request::Reload => unreachable!("they are answered later"),
             Request::RoutesSet { peer, routes, expires, serial, policy, grants } => {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{Client, ClientError};
 use crate::api::{
-    Additions, PeerPaths, PeerReport, PeerRoutes, RegisterSpec, RegistrationStatus, ReloadReport, Request,
-    Response, RouteSpec, Status, WaitFor,
+    Additions, PeerPaths, PeerReport, PeerRoutes, PeerSpec, RegisterSpec, RegistrationStatus, ReloadReport,
+    Request, Response, RouteSpec, Status, WaitFor,
 };
 
 /// A set of routes as a client gives it.
@@ -101,12 +101,12 @@ impl Client {
         allowed_ips: &[String],
         endpoint: Option<&str>,
     ) -> Result<(), ClientError> {
-        self.order(&Request::PeerAdd {
+        self.order(&Request::PeerAdd(PeerSpec {
             name: name.to_owned(),
             public_key: public_key.to_owned(),
             allowed_ips: allowed_ips.to_vec(),
             endpoint: endpoint.map(str::to_owned),
-        })
+        }))
     }
 
     /// Removes a peer that was added while the daemon ran.

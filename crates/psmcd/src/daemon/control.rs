@@ -120,16 +120,14 @@ impl Control {
     /// Makes everything that a site needs; what fails is undone by being dropped.
     pub(super) async fn start(config: Config, file: PathBuf) -> Result<Self, DaemonError> {
         // Before anything takes time: without somebody who listens they end the process.
-        let hangup = signals(SignalKind::hangup())?;
-        let terminate = [signals(SignalKind::terminate())?, signals(SignalKind::interrupt())?];
+        let [hangup, terminate, interrupt] = all_signals()?;
         let Config { site, peers, relays, tunnel_ends } = config;
         let server = Server::bind(site.control_socket.as_path())?;
         let link_events = LinkEvents::open().await?;
         let netlink = Netlink::new()?;
         let identity = Identity::new(&site.private_key);
         let numbers = Numbers::of(identity.public());
-        psmc_net::mark::set(numbers.mark);
-        psmc_net::inside::set(site.addresses.iter().map(|address| address.net().addr()).collect());
+        keep_outside(&site, &numbers);
         let listener = if site.is_hidden { None } else { Some(listen_tcp(site.bind_address())?) };
         let Started { handle: plane, notices, news, tun_name, tun_index } =
             plane::start(site_config(&site), tun_config(&site)).await?;
@@ -180,7 +178,7 @@ impl Control {
             keepers: 0,
             link_events,
             server,
-            terminate,
+            terminate: [terminate, interrupt],
             hangup,
         };
         control.set_up(peers).await?;
@@ -502,6 +500,19 @@ async fn until(at: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at.into()).await,
         None => std::future::pending().await,
     }
+}
+
+/// SIGHUP, SIGTERM and SIGINT.
+fn all_signals() -> Result<[Signal; 3], DaemonError> {
+    let [hangup, terminate, interrupt] =
+        [SignalKind::hangup(), SignalKind::terminate(), SignalKind::interrupt()].map(signals);
+    Ok([hangup?, terminate?, interrupt?])
+}
+
+/// Has nothing that this process sends by itself go through the tunnel, nor come from an address in it.
+fn keep_outside(site: &config::Site, numbers: &Numbers) {
+    psmc_net::mark::set(numbers.mark);
+    psmc_net::inside::set(site.addresses.iter().map(|address| address.net().addr()).collect());
 }
 
 pub(super) fn signals(kind: SignalKind) -> Result<Signal, DaemonError> {

@@ -27,12 +27,13 @@ const LAYERS: &[(&str, Layer)] = &[
     ("psmc-select", Layer::Machines),
     ("psmc-sim", Layer::Machines),
     ("psmc-net", Layer::Edge),
+    ("psmc-testbed", Layer::Edge),
     ("psmc", Layer::Programs),
     ("psmc-coordinator", Layer::Programs),
     ("psmc-dns", Layer::Programs),
     ("psmc-lab", Layer::Programs),
     ("psmc-guard", Layer::Programs),
-    ("psmc-program", Layer::Programs),
+    ("psmc-service", Layer::Programs),
     ("psmc-relay", Layer::Programs),
     ("psmc-signal", Layer::Programs),
     ("psmc-toml", Layer::Programs),
@@ -153,7 +154,8 @@ fn may_use(layer: Layer, graph: &Graph, dependency: &str) -> bool {
     match (layer, layer_of(dependency)) {
         (Layer::Programs, _) | (Layer::Machines | Layer::Edge, Some(Layer::Wire)) => true,
         (Layer::Machines, Some(below)) => below == Layer::Machines,
-        (Layer::Wire | Layer::Edge, Some(_)) | (Layer::Wire | Layer::Machines | Layer::Edge, None) => false,
+        (Layer::Edge, Some(below)) => below == Layer::Edge,
+        (Layer::Wire, Some(_)) | (Layer::Wire | Layer::Machines | Layer::Edge, None) => false,
     }
 }
 

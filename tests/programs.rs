@@ -1,7 +1,5 @@
 //! The programs are there, and say who they are.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -9,8 +7,10 @@ use std::process::Command;
 #[test]
 fn programs_print_their_name_and_version() {
     for name in ["psmcd", "psmc"] {
-        let output =
-            Command::new(common::program(name)).arg("--version").output().expect("the program starts");
+        let output = Command::new(psmc_testbed::programs::program(name))
+            .arg("--version")
+            .output()
+            .expect("the program starts");
         let expected = format!("{name} {}\n", env!("CARGO_PKG_VERSION"));
         assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{name}: {output:?}");
     }
@@ -32,7 +32,7 @@ fn units_find_the_programs_where_the_readme_puts_them() {
             if program.starts_with('/') {
                 assert!(Path::new(program).exists() && !program.contains("psmc"), "{path:?}: {command}");
             } else {
-                assert!(common::program(program).exists(), "{path:?}: {command}");
+                assert!(psmc_testbed::programs::program(program).exists(), "{path:?}: {command}");
                 programs += 1;
             }
         }

@@ -1,15 +1,11 @@
 //! `docs/TUTORIAL.md`, done as a reader would: every file written, every command typed, in order, in an empty directory.
 
-mod common;
-#[path = "common/steadily.rs"]
-mod steadily;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::program;
-use steadily::steadily;
+use psmc_testbed::programs::program;
+use psmc_testbed::steadily::steadily;
 
 const PAGE: &str = include_str!("../docs/TUTORIAL.md");
 

@@ -20,7 +20,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use clap::Parser;
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 
 use args::Common;
 use measure::{Figures, measure};

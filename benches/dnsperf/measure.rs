@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 
 use crate::programs;
 use crate::zone::Load;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use hickory_proto::op::{Message, Query, ResponseCode};
 use hickory_proto::rr::{Name, RecordType};
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 
 use crate::programs::{self, Program, on_path};
 use crate::zone::Zone;

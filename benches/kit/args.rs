@@ -36,7 +36,7 @@ impl Common {
 
 /// Runs a benchmark of that name, which makes network namespaces.
 pub(crate) fn run(name: &str, benchmark: impl FnOnce() -> Result<(), Box<dyn Error>>) -> ExitCode {
-    let outcome = if psmc_net::netns::is_privileged() {
+    let outcome = if psmc_testbed::netns::is_privileged() {
         benchmark()
     } else {
         Err("run it as root, for it makes network namespaces".into())

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 
 /// A running program, which ends when the value is dropped.
 pub(crate) struct Program(pub(crate) Child);

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use nix::sys::socket::{setsockopt, sockopt};
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 
 use crate::load::Load;
 

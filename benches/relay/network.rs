@@ -8,7 +8,7 @@ use std::process::Command;
 
 use ipnet::{IpNet, Ipv4Net};
 use nix::unistd::Pid;
-use psmc_net::netns::{Namespace, link_pair};
+use psmc_testbed::netns::{Namespace, link_pair};
 
 use crate::cpu;
 use crate::kit::programs;

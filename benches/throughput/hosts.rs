@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 
 use ipnet::IpNet;
-use psmc_net::netns::{Namespace, link_pair};
+use psmc_testbed::netns::{Namespace, link_pair};
 
 use crate::kit::programs::{self, Program};
 

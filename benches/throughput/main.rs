@@ -12,8 +12,6 @@ mod null;
 mod report;
 mod tunnels;
 
-#[path = "../../tests/common/mod.rs"]
-mod common;
 #[path = "../kit/mod.rs"]
 mod kit;
 
@@ -87,7 +85,7 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), Box<dyn Error>> {
-    if !psmc_net::netns::is_privileged() {
+    if !psmc_testbed::netns::is_privileged() {
         return Err("run it as root, for it makes network namespaces".into());
     }
     let tunnels = chosen(&args.only)?;

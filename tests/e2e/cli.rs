@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::program;
 use crate::harness::{Plan, Site, Tunnel, wait_for};
+use psmc_testbed::programs::program;
 
 #[test]
 fn status_as_json_has_all_that_is_documented() {

@@ -12,7 +12,7 @@ use psmcd::api::PathState;
 use crate::harness::{
     Forgeries, Plan, Relay, Site, Stranger, Stream, Towards, Tunnel, VAN, path_name, wait_for,
 };
-use crate::steadily::steadily;
+use psmc_testbed::steadily::steadily;
 
 /// How often a stream sends.
 const INTERVAL: Duration = Duration::from_millis(5);

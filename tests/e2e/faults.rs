@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use psmcd::api::PathState;
 
 use crate::harness::{Bulk, HQ, Plan, Site, Stream, Tunnel, VAN, path_name, wait_for};
-use crate::steadily::steadily;
+use psmc_testbed::steadily::steadily;
 
 /// How long one path may take to come up while another one is dead: little more than it takes without.
 const UP_WITHIN: Duration = Duration::from_secs(2);

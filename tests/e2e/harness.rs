@@ -6,7 +6,6 @@ mod download;
 mod iperf;
 mod name_server;
 mod plan;
-mod poll;
 mod relay;
 mod relays;
 mod site;
@@ -25,7 +24,7 @@ pub(crate) use download::download;
 pub(crate) use iperf::iperf;
 pub(crate) use name_server::NameServer;
 pub(crate) use plan::{Dials, End, Family, HQ, Plan, VAN, path_name};
-pub(crate) use poll::wait_for;
+pub(crate) use psmc_testbed::poll::wait_for;
 pub(crate) use relay::{Forgeries, Relay, Towards};
 pub(crate) use relays::{
     Relayed, allow, hq_address, hq_interface, met_address, seen_address, van_address, van_interface,

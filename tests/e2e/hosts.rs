@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
-use psmc_net::netns::{Namespace, link_pair};
+use psmc_testbed::netns::{Namespace, link_pair};
 
 use crate::harness::{Family, Plan, Site, Tunnel};
 

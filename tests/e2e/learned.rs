@@ -4,12 +4,12 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use psmc_net::keys::PrivateKey;
-use psmc_net::netns::Queue;
-use psmc_net::stalls::StallWatch;
+use psmc_testbed::netns::Queue;
+use psmc_testbed::stalls::StallWatch;
 use psmcd::api::{Carrier, PathState, RoutesStatus};
 
 use crate::harness::{Bulk, Family, HQ, Plan, Relayed, Site, Stream, Trickle, VAN, path_name, wait_for};
-use crate::steadily::steadily;
+use psmc_testbed::steadily::steadily;
 
 /// For what takes no time to speak of, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);

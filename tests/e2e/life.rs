@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::harness::{Dials, Family, Plan, Site, Stream, Tunnel, wait_for};
-use crate::steadily::steadily;
+use psmc_testbed::steadily::steadily;
 
 /// How often a stream sends.
 const INTERVAL: Duration = Duration::from_millis(10);

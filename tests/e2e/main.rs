@@ -6,11 +6,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot prepare its hosts has failed")]
 
-#[path = "../common/mod.rs"]
-mod common;
-#[path = "../common/steadily.rs"]
-mod steadily;
-
 mod harness;
 
 mod chain;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use psmc_net::stalls::{StallWatch, Stalls};
+use psmc_testbed::stalls::{StallWatch, Stalls};
 use psmcd::api::PathStatus;
 
 use crate::harness::{
     Bulk, Family, Plan, Site, Tunnel, VAN, download, iperf, path_name, udp_arrives, wait_for,
 };
-use crate::steadily::steadily;
+use psmc_testbed::steadily::steadily;
 
 /// The longest time without a byte over TCP when a link becomes narrow.
 const MAX_GAP: Duration = Duration::from_secs(1);

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use psmc_dns::resolver::status::Status;
 use psmcd::api::PathState;
 
-use crate::common::program;
 use crate::harness::{Family, Relayed, Site, wait_for};
+use psmc_testbed::programs::program;
 
 /// For what takes no time to speak of.
 const PATIENCE: Duration = Duration::from_secs(30);

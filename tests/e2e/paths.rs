@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::harness::{Bulk, Deliveries, HQ, Plan, Stream, Tunnel, VAN, path_name, wait_for};
-use crate::steadily::steadily;
+use psmc_testbed::steadily::steadily;
 
 /// The longest time without a byte over TCP around such a change.
 const MAX_GAP: Duration = Duration::from_secs(1);

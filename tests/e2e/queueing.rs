@@ -1,9 +1,9 @@
 //! What happens to packets while they wait for a path.
 
-use psmc_net::stalls::StallWatch;
+use psmc_testbed::stalls::StallWatch;
 
 use crate::harness::{Family, Plan, Tunnel, iperf};
-use crate::steadily::steadily;
+use psmc_testbed::steadily::steadily;
 
 /// Bytes of UDP's payload, and with the headers of UDP and IPv4.
 const LENGTH: u64 = 1200;

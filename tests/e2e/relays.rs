@@ -8,7 +8,7 @@ use psmcd::api::PathState;
 use crate::harness::{
     Bulk, Family, Relayed, Site, Tap, contains, hq_interface, seen_address, van_address, wait_for,
 };
-use crate::steadily::steadily;
+use psmc_testbed::steadily::steadily;
 
 /// For what takes no time to speak of.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -9,8 +9,8 @@ use nix::sys::signal::Signal;
 use psmc_net::keys::PrivateKey;
 use psmcd::api::{PathState, PathStatus};
 
-use crate::common::program;
 use crate::harness::{Family, Plan, Site, Trickle, Tunnel, VAN, path_name, wait_for};
+use psmc_testbed::programs::program;
 
 /// For what takes no time to speak of.
 const PATIENCE: Duration = Duration::from_secs(10);

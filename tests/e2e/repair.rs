@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::harness::{Plan, Stream, Tunnel, wait_for};
-use crate::steadily::steadily;
+use psmc_testbed::steadily::steadily;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

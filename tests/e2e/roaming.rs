@@ -7,7 +7,7 @@ use psmcd::api::PathState;
 use crate::harness::{
     End, Family, HQ, NameServer, Plan, Relay, Site, Stream, Tunnel, VAN, path_name, wait_for,
 };
-use crate::steadily::steadily;
+use psmc_testbed::steadily::steadily;
 
 /// How often a stream sends.
 const INTERVAL: Duration = Duration::from_millis(5);

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::harness::{Family, Plan, Tunnel, download, iperf, udp_arrives};
-use crate::steadily::steadily;
+use psmc_testbed::steadily::steadily;
 
 /// How much is downloaded, in bytes: what even a debug build carries in some seconds.
 const DOWNLOAD: usize = 1 << 30;

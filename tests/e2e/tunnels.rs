@@ -4,8 +4,8 @@ use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use psmc_net::netns::Namespace;
 use psmc_net::packet::{ETHERNET_HEADER, PacketPort};
+use psmc_testbed::netns::Namespace;
 use psmcd::api::PathState;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -13,7 +13,7 @@ use crate::harness::{
     Bulk, Family, Relayed, Site, allow, hq_address, met_address, seen_address, van_address, van_interface,
     wait_for,
 };
-use crate::steadily::steadily;
+use psmc_testbed::steadily::steadily;
 
 /// For what takes no time to speak of.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use nix::sys::signal::Signal;
-use psmc_net::netns::link_pair;
-use psmc_net::stalls::StallWatch;
+use psmc_testbed::netns::link_pair;
+use psmc_testbed::stalls::StallWatch;
 use tempfile::TempDir;
 
 use crate::harness::{Family, HQ, Site, VAN, Wiretap, alone};

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Raised, Tunnel, make_key};
-use crate::common::program;
 use crate::hosts::{Host, Hosts, uplink};
 use crate::kit::programs::{Program, path_and_version};
+use psmc_testbed::programs::program;
 
 /// The port on which the daemons listen.
 const PORT: u16 = 5115;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use psmc_program::logging::{self, LogError, LogFormat};
+use psmc_service::logging::{self, LogError, LogFormat};
 use psmc_signal::{AlertKind, Measured};
 use psmc_toml::ConfigError;
 

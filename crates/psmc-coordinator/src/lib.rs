@@ -41,4 +41,4 @@ pub fn now() -> Moment {
     Moment(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
 }
 
-pub(crate) use psmc_program::error_chain;
+pub(crate) use psmc_service::error_chain;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use psmc_program::cli::{ShowError, StatusArgs};
-use psmc_program::logging::{self, LogError, LogFormat};
+use psmc_service::cli::{ShowError, StatusArgs};
+use psmc_service::logging::{self, LogError, LogFormat};
 use psmc_toml::ConfigError;
 
 use crate::config::{Config, RUN_DIR};

@@ -28,7 +28,7 @@ use crate::server::{Contents, MAX_CONNECTIONS, Server, serve_tcp, serve_tls, ser
 use crate::status::Status;
 use crate::store::{Store, StoreError};
 use host::{Running, host};
-use psmc_program::status::StatusSocket;
+use psmc_service::status::StatusSocket;
 use reload::{Fixed, Reloader};
 
 /// How often it is looked whether signatures are due: they are made days before they expire.

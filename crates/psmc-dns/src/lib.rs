@@ -27,4 +27,4 @@ pub mod update;
 pub mod wire;
 pub mod zone;
 
-pub(crate) use psmc_program::error_chain;
+pub(crate) use psmc_service::error_chain;

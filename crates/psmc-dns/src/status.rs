@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use psmc_program::status::StatusError;
+use psmc_service::status::StatusError;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -64,5 +64,5 @@ impl Status {
 /// # Errors
 /// [`StatusError`].
 pub fn ask<T: DeserializeOwned>(path: &Path) -> Result<T, StatusError> {
-    psmc_program::status::ask("psmc-dns", path)
+    psmc_service::status::ask("psmc-dns", path)
 }

@@ -212,7 +212,7 @@ fn nft(arguments: &[&str], script: &str) -> Result<Output, DefenceError> {
 
 #[cfg(test)]
 mod tests {
-    use psmc_net::netns::Namespace;
+    use psmc_testbed::netns::Namespace;
 
     use super::*;
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use psmc_net::local;
 use psmc_net::tls::Identity;
-use psmc_program::metrics::MetricsError;
-use psmc_program::status::StatusSocket;
+use psmc_service::metrics::MetricsError;
+use psmc_service::status::StatusSocket;
 use psmc_signal::connection::{self, Event, Link, Options};
 use psmc_signal::{Message, Role};
 use thiserror::Error;
@@ -128,7 +128,7 @@ async fn tell(
             let questions = questions.clone();
             async move { ask(questions).await.as_ref().map(metrics) }
         };
-        tellers.spawn(psmc_program::metrics::serve(address, report).await?);
+        tellers.spawn(psmc_service::metrics::serve(address, report).await?);
     }
     Ok(tellers)
 }

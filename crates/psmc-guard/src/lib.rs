@@ -29,4 +29,4 @@ pub mod status;
 pub mod store;
 pub mod watch;
 
-pub(crate) use psmc_program::error_chain;
+pub(crate) use psmc_service::error_chain;

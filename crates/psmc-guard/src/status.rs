@@ -8,12 +8,12 @@ pub use model::{Attack, Counts, Engine, MitigationStatus, RelayStatus, Service, 
 
 use std::path::Path;
 
-use psmc_program::status::StatusError;
+use psmc_service::status::StatusError;
 
 /// Asks the guard whose socket is at `path`.
 ///
 /// # Errors
 /// [`StatusError`].
 pub fn ask(path: &Path) -> Result<Status, StatusError> {
-    psmc_program::status::ask("psmc-guard", path)
+    psmc_service::status::ask("psmc-guard", path)
 }

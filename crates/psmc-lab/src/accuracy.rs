@@ -25,9 +25,9 @@ mod stream;
 use std::io;
 use std::time::Duration;
 
-use psmc_net::netns::NetnsError;
 use psmc_net::packet::PacketError;
 use psmc_sim::link::LinkConfig;
+use psmc_testbed::netns::NetnsError;
 use serde::Serialize;
 
 use crate::emulator::EmulatorError;

@@ -27,9 +27,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use psmc_net::netns::{Namespace, NetnsError};
 use psmc_net::packet::PacketError;
 use psmc_sim::link::{LinkConfig, LinkCounters};
+use psmc_testbed::netns::{Namespace, NetnsError};
 
 use crate::scenario::LinkId;
 use worker::{Command, Worker};

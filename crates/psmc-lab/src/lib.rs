@@ -36,4 +36,4 @@ pub mod site;
 mod spread;
 pub mod traffic;
 
-pub(crate) use psmc_program::error_chain;
+pub(crate) use psmc_service::error_chain;

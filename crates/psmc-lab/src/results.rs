@@ -1,6 +1,6 @@
 //! What a run or a simulation of a scenario has measured: the same in both cases, as JSON, a table and plots show it.
 
-use psmc_net::stalls::Stalls;
+use psmc_testbed::stalls::Stalls;
 use serde::{Deserialize, Serialize};
 
 /// All results of a scenario. Units are in the names: `_mbps` 10^6 bit/s, `_ms` milliseconds, `_s` seconds.

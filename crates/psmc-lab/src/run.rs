@@ -29,8 +29,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use psmc_net::netns::{enter_user_namespace, is_privileged};
-use psmc_net::stalls::{StallWatch, Stalls};
+use psmc_testbed::netns::{enter_user_namespace, is_privileged};
+use psmc_testbed::stalls::{StallWatch, Stalls};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;

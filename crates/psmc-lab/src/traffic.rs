@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 use tokio::sync::watch;
 use tokio::time::sleep;
 

@@ -1,17 +1,12 @@
 //! The same scenario in real time and simulated: on five networks the goodput agrees. Needs root, like every lab.
 
-#[path = "../../../tests/common/mod.rs"]
-mod common;
-#[path = "../../../tests/common/steadily.rs"]
-mod steadily;
-
 use std::path::Path;
 
 use psmc_lab::results::{Results, StallResult};
 use psmc_lab::run::{RunOptions, run};
 use psmc_lab::scenario::Scenario;
 use psmc_lab::sim::simulate;
-use steadily::steadily;
+use psmc_testbed::steadily::steadily;
 
 /// How far the simulated goodput may be from the real one.
 const TOLERANCE: f64 = 0.10;
@@ -52,7 +47,7 @@ const UNEVEN: &str = "\
 #[test]
 fn real_time_and_virtual_time_agree_in_goodput() {
     steadily(|| {
-        let programs = common::program("psmcd").parent().map(Path::to_owned);
+        let programs = psmc_testbed::programs::program("psmcd").parent().map(Path::to_owned);
         let options = RunOptions { quiet: true, programs, ..RunOptions::default() };
         let mut apart = Vec::new();
         for (name, network, traffic) in PROFILES {

@@ -3,16 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot read what it gets has failed")]
 
-#[path = "../../../tests/common/mod.rs"]
-mod common;
-#[path = "../../../tests/common/steadily.rs"]
-mod steadily;
-
 use std::process::{Command, Output};
 
-use psmc_net::stalls::StallWatch;
+use psmc_testbed::stalls::StallWatch;
+use psmc_testbed::steadily::steadily;
 use serde_json::Value;
-use steadily::steadily;
 
 /// As docs/LAB.md has them, in alphabetical order.
 const COLUMNS: [&str; 16] = [
@@ -84,7 +79,7 @@ const EXPERIMENTS: [&str; 45] = [
 
 /// Runs the tool, with the daemon of this workspace beside it.
 fn psmc_lab(arguments: &[&str]) -> Output {
-    common::program("psmcd");
+    psmc_testbed::programs::program("psmcd");
     Command::new(env!("CARGO_BIN_EXE_psmc-lab")).args(arguments).output().unwrap()
 }
 

@@ -1,6 +1,6 @@
-//! The Linux edge of PSMC: keys and TLS, the TUN device, UDP, raw and packet sockets, netlink, network namespaces.
+//! The Linux edge of PSMC: keys and TLS, the TUN device, UDP, raw and packet sockets, netlink.
 //!
-//! Nothing here knows the protocol beyond its bytes. The only crate in which `unsafe` may stand.
+//! Nothing here knows the protocol beyond its bytes. `unsafe` may stand here and in `psmc-testbed` only.
 pub mod aead;
 pub mod framing;
 pub mod icmp;
@@ -11,11 +11,9 @@ pub mod listen;
 pub mod local;
 pub mod mark;
 pub mod netlink;
-pub mod netns;
 pub mod packet;
 pub mod poller;
 pub mod priority;
-pub mod stalls;
 pub mod tls;
 pub mod tun;
 pub mod udp;

@@ -259,8 +259,9 @@ impl Netlink {
         }
     }
 
-    /// The underlying handle, for requests that only one other module makes.
-    pub(crate) fn handle(&self) -> &Handle {
+    /// The underlying handle, for requests that have no method here.
+    #[must_use]
+    pub fn handle(&self) -> &Handle {
         &self.handle
     }
 
@@ -289,7 +290,7 @@ impl Drop for Netlink {
 }
 
 /// Turns an error of `rtnetlink` into ours, saying what was attempted.
-pub(crate) fn refused(action: impl FnOnce() -> String) -> impl FnOnce(rtnetlink::Error) -> NetlinkError {
+pub fn refused(action: impl FnOnce() -> String) -> impl FnOnce(rtnetlink::Error) -> NetlinkError {
     move |error| {
         let (action, source) = (action(), into_io(error));
         if source.kind() == io::ErrorKind::PermissionDenied {

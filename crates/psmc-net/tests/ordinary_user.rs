@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use nix::sys::prctl::set_dumpable;
 use nix::unistd::{Gid, Uid, getuid, setgid, setgroups, setuid};
-use psmc_net::netns::{Namespace, enter_user_namespace, is_privileged, link_pair};
 use psmc_net::tun::{Tun, TunConfig};
+use psmc_testbed::netns::{Namespace, enter_user_namespace, is_privileged, link_pair};
 
 const NOBODY: u32 = 65534;
 

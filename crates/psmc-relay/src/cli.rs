@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-use psmc_program::cli::ShowError;
-use psmc_program::logging::{self, LogError, LogFormat};
+use psmc_service::cli::ShowError;
+use psmc_service::logging::{self, LogError, LogFormat};
 use psmc_toml::{ConfigError, RELAY_RUN_DIR};
 
 use crate::config::Config;

@@ -16,4 +16,4 @@ pub mod relay;
 pub mod status;
 mod worker;
 
-pub(crate) use psmc_program::error_chain;
+pub(crate) use psmc_service::error_chain;

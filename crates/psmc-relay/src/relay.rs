@@ -24,8 +24,8 @@ use crate::config::{Config, Tunnel};
 use crate::control::{self, Hub, Streams};
 use crate::status::{Observer, metrics};
 use crate::worker::{self, Errors, Handle, Network, Tunnels, WorkerDied};
-use psmc_program::metrics::MetricsError;
-use psmc_program::status::StatusSocket;
+use psmc_service::metrics::MetricsError;
+use psmc_service::status::StatusSocket;
 
 /// Datagrams that wait at most, of all sessions of a worker: 64 MiB of full-size ones.
 const MAX_WAITING: usize = 32_768;
@@ -98,7 +98,7 @@ async fn serve(config: &Config, file: &Path) -> Result<(), RelayError> {
             let observer = observer.clone();
             async move { Some(metrics(&observer.status().await.ok()?)) }
         };
-        tasks.spawn(psmc_program::metrics::serve(address, report).await?);
+        tasks.spawn(psmc_service::metrics::serve(address, report).await?);
     }
     let status = StatusSocket::bind(config.control_socket.as_path())?;
     tasks.spawn(status.serve(move || {

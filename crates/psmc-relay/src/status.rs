@@ -12,12 +12,12 @@ pub(crate) use observer::Observer;
 
 use std::path::Path;
 
-use psmc_program::status::StatusError;
+use psmc_service::status::StatusError;
 
 /// Asks the relay whose socket is at `path`.
 ///
 /// # Errors
 /// [`StatusError`].
 pub fn ask(path: &Path) -> Result<Status, StatusError> {
-    psmc_program::status::ask("psmc-relay", path)
+    psmc_service::status::ask("psmc-relay", path)
 }

@@ -29,7 +29,7 @@ use crate::fetch::FetchError;
 pub(crate) use programs::Program;
 
 use args::{Command, PathCommand, Psmc, Target};
-use psmc_program::logging::LogError;
+use psmc_service::logging::LogError;
 use psmcd::api::{Client, ClientError};
 use psmcd::config::ConfigError;
 

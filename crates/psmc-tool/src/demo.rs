@@ -33,7 +33,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use psmc_net::keys::PrivateKey;
-use psmc_net::netns::{enter_user_namespace, is_privileged};
+use psmc_testbed::netns::{enter_user_namespace, is_privileged};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 

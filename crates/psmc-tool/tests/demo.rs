@@ -2,9 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot run the demonstration has failed")]
 
-#[path = "../../../tests/common/steadily.rs"]
-mod steadily;
-
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -14,9 +11,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use psmc_net::stalls::{StallWatch, Stalls};
+use psmc_testbed::stalls::{StallWatch, Stalls};
+use psmc_testbed::steadily::steadily;
 use serde_json::Value;
-use steadily::steadily;
 use tempfile::TempDir;
 
 const NOBODY: u32 = 65534;

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
 use psmc_net::keys::PrivateKey;
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 use serde_json::Value;
 
 /// How long BIND may take to come up on a busy machine.

@@ -14,4 +14,4 @@ pub mod daemon;
 pub mod machine;
 pub mod program;
 
-pub use psmc_program::error_chain;
+pub use psmc_service::error_chain;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
 use psmc_net::netlink::{Netlink, NetlinkError, Uplink};
-use psmc_program::open_files;
+use psmc_service::open_files;
 
 use crate::config::{Config, Peer, Site, TunnelAddress};
 

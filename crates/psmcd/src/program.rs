@@ -9,8 +9,8 @@ use clap::Parser;
 use crate::config::{Config, ConfigError};
 use crate::daemon::{self, DaemonError};
 use crate::{error_chain, machine};
-use psmc_program::logging::{self, LogError, LogFormat};
-use psmc_program::open_files;
+use psmc_service::logging::{self, LogError, LogFormat};
+use psmc_service::open_files;
 
 /// Run one site of a multipath tunnel, in the foreground
 #[derive(Debug, Parser)]

@@ -23,16 +23,16 @@ use ipnet::{IpNet, Ipv4Net};
 use psmc_coordinator::local::{self, Answer, BY_HAND, Request};
 use psmc_coordinator::status::Status;
 use psmc_net::keys::PublicKey;
-use psmc_net::netns::{Namespace, Queue, link_pair};
 use psmc_signal::{AlertKind, Measured};
+use psmc_testbed::netns::{Namespace, Queue, link_pair};
 use psmcd::api::{PathState, PeerState};
 use tempfile::TempDir;
 
 use super::plan::{End, HQ, PORT, VAN};
 use super::tunnel::alone;
 use super::{Site, Tap, wait_for};
-use crate::common::program;
 use files::Keys;
+use psmc_testbed::programs::program;
 
 /// The service's name.
 pub(crate) const SERVICE: &str = "www.example.com";

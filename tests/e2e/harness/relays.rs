@@ -12,12 +12,12 @@ use ipnet::Ipv4Net;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use psmc_net::keys::{PrivateKey, PublicKey};
-use psmc_net::netns::{Namespace, Queue, link_pair};
+use psmc_testbed::netns::{Namespace, Queue, link_pair};
 use tempfile::TempDir;
 
 use super::plan::PORT;
 use super::{Plan, Site, Tap, Tunnel, TunnelEnd, wait_for};
-use crate::common::program;
+use psmc_testbed::programs::program;
 
 /// How long a relay may take to start.
 const PATIENCE: Duration = Duration::from_secs(10);

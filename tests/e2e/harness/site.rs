@@ -11,12 +11,12 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use psmc_net::keys::PrivateKey;
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 use psmcd::api::{Client, PathState, PathStatus, PeerStatus, Status};
 
 use super::plan::{End, Family};
 use super::wait_for;
-use crate::common::program;
+use psmc_testbed::programs::program;
 
 /// How long a program of the system may take.
 const PROGRAM_TIMEOUT: &str = "60";

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use psmc_net::keys::{PrivateKey, PublicKey};
-use psmc_net::netns::{Namespace, link_pair};
 use psmc_net::tls::tcp::connect_tcp;
 use psmc_net::tls::{Dialer, Identity, TlsError};
+use psmc_testbed::netns::{Namespace, link_pair};
 use tokio::io::AsyncWriteExt;
 
 use super::Site;

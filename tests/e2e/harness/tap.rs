@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
-use psmc_net::netns::Namespace;
 use psmc_net::packet::PacketPort;
+use psmc_testbed::netns::Namespace;
 
 /// The longest frame of an interface without offloading.
 const LARGEST_FRAME: usize = 2048;

@@ -6,7 +6,7 @@ use std::thread::panicking;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use psmc_net::netns::{Queue, link_pair};
+use psmc_testbed::netns::{Queue, link_pair};
 use psmcd::api::PathState;
 use tempfile::TempDir;
 

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
-use psmc_net::netns::Namespace;
 use psmc_net::packet::{ETHERNET_HEADER, PacketPort};
+use psmc_testbed::netns::Namespace;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// The largest packet here.

@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, LinkAddr, SockFlag, SockProtocol, SockType, recvfrom, setsockopt, socket, sockopt,
 };
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 use socket2::Socket;
 
 use super::plan::PORT;

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use psmc_net::netns::{Namespace, link_pair};
 use psmc_signal::connection::Event;
 use psmc_signal::{Message, Mitigation, Role, Stage};
+use psmc_testbed::netns::{Namespace, link_pair};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -218,7 +218,7 @@ impl Host {
         );
         let file = format!("co{number}.toml");
         write(path, &file, &place.file(path, RELAYS, service, &tls));
-        let program = crate::common::program("psmc-coordinator");
+        let program = psmc_testbed::programs::program("psmc-coordinator");
         let coordinator = run(&namespace, path, &program, place.name, &["--config", &file]);
         let socket = path.join(if number == 1 { "co.sock".to_owned() } else { format!("co{number}.sock") });
         Self { coordinator: Some(coordinator), _etcd: etcd, socket, namespace }

@@ -4,8 +4,8 @@ use std::fs;
 use std::io::Write as _;
 use std::process::Command;
 
-use crate::common::program;
 use crate::harness::Bed;
+use psmc_testbed::programs::program;
 
 const LINE: &str = "{\"event_type\":\"alert\",\"dest_ip\":\"203.0.113.5\",\"alert\":{\"signature_id\":7}}\n";
 

@@ -9,18 +9,18 @@ use hickory_proto::rr::Name;
 use psmc_dns::routes::{AltRecord, RouteSet};
 use psmc_dns::update::{Patience, Target, TsigKey, published, unix_now};
 use psmc_net::keys::{PrivateKey, PublicKey};
-use psmc_net::netns::Namespace;
 use psmc_net::tls::Identity;
 use psmc_signal::connection::{Coordinator as Address, Event, Link, Options};
 use psmc_signal::{Alert, AlertKind, Measured, Message, Role};
+use psmc_testbed::netns::Namespace;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::program;
 use crate::parts::{
     KEY, Place, Running, SERVICE, coordinator_key, relay_key, service_key, spawn, start_dns, start_relay,
     write, write_keys,
 };
+use psmc_testbed::programs::program;
 
 /// For what takes no time to speak of, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

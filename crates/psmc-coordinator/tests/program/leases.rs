@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::common::program;
 use crate::harness::Bed;
 use crate::parts::SERVICE;
+use psmc_testbed::programs::program;
 
 /// A process that does nothing until its standard input is closed.
 fn idle() -> Child {

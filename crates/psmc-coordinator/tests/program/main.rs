@@ -6,9 +6,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot prepare its hosts has failed")]
 
-#[path = "../../../../tests/common/mod.rs"]
-mod common;
-
 mod harness;
 mod parts;
 

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use psmc_net::keys::PrivateKey;
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 
-use crate::common::program;
+use psmc_testbed::programs::program;
 
 /// What whoever raises alerts by HTTP has to show.
 pub(crate) const TOKEN: &str = "0123456789abcdef";

@@ -23,7 +23,7 @@ use super::resolving::{Current, Fixed, Resolving};
 use super::system::{Integration, SystemError};
 use super::tunnels::Tunnels;
 use super::upstream::TlsError;
-use psmc_program::status::StatusSocket;
+use psmc_service::status::StatusSocket;
 
 /// Why the resolver could not start.
 #[derive(Debug, Error)]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use psmc_dns::routes::{RouteSet, Validity};
 use psmc_dns::update::{Change, Mode, run, unix_now};
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 use rusqlite::Connection;
 
 use crate::harness::{DYNAMIC, KEY, dig, name, ours, ours_in, routes, service_key, target, until};

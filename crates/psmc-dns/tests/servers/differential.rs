@@ -14,7 +14,7 @@ use std::sync::Arc;
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::{Name, Record, RecordType};
 use psmc_dns::zone::read_zone_text;
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 
 use crate::harness::{Program, ZONE, name, ours, text_of, write};
 use crate::resolving::{RESOLVER, Resolving};

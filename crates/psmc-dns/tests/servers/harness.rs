@@ -10,7 +10,7 @@ use hickory_proto::rr::Name;
 use psmc_dns::routes::{Relay, RouteSet, Validity};
 use psmc_dns::update::{Patience, Server, Target, TsigKey, unix_now};
 use psmc_net::keys::PrivateKey;
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 use tempfile::TempDir;
 
 /// The secret that servers and updaters share, named `up.`.

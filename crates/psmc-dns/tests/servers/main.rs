@@ -13,8 +13,6 @@ mod resolve;
 mod resolving;
 mod routes;
 mod serving;
-#[path = "../../../../tests/common/steadily.rs"]
-mod steadily;
 mod storm;
 mod third;
 mod told;

@@ -6,14 +6,14 @@ use std::process::Command;
 use psmc_dns::routes::{RouteSet, Validity};
 use psmc_dns::update::{Change, unix_now};
 use psmc_net::keys::PrivateKey;
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 
 use crate::harness::{
     DYNAMIC, KEY, Program, ZONE, dig, name, ours, routes, service_key, target, text_of, until, write,
 };
 use crate::reroute::done;
 use crate::serving::update;
-use crate::steadily::steadily;
+use psmc_testbed::steadily::steadily;
 
 /// Changes the configuration, and waits until the server says that it has read it so many times.
 fn reload(program: &Program, change: impl Fn(String) -> String, times: usize) {

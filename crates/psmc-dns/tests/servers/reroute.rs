@@ -4,7 +4,7 @@ use hickory_proto::rr::RData;
 use psmc_dns::routes::{AltRecord, GroupKey, GroupTag};
 use psmc_dns::update::{Change, Mode, Report, Scope, Target, published, run};
 use psmc_net::keys::PrivateKey;
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 
 use crate::harness::{bind, dig, knot, name, routes, service_key, target, text_of};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hickory_proto::op::{Message, Query};
 use hickory_proto::rr::RecordType;
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 
 use crate::harness::{DYNAMIC, bind_with_records, knot, name, ours, until};
 use crate::resolving::{RESOLVER, Resolving, service};

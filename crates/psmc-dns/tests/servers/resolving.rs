@@ -14,7 +14,7 @@ use psmc_dns::resolver::tunnels::{
 };
 use psmc_dns::status::ask;
 use psmc_net::keys::PrivateKey;
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot};
 

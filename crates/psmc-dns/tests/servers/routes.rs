@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use psmc_dns::routes::{GroupKey, RouteSet};
 use psmc_dns::update::{Change, Mode, Scope, run};
 use psmc_net::keys::PrivateKey;
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 
 use crate::harness::{bind, bind_with_records, name, routes, service_key, target, until};
 use crate::resolving::{Resolving, service};

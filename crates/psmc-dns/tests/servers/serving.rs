@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use psmc_dns::update::{Change, Mode, run};
 use psmc_net::keys::PrivateKey;
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 
 use crate::harness::{
     DYNAMIC, Program, bind, bind_with, dig, knot, ours, ours_in, routes, service_key, target, text_of, until,

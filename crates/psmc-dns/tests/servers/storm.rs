@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use hickory_proto::op::{Message, OpCode, Query};
 use hickory_proto::rr::RecordType;
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 
 use crate::harness::{name, ours, text_of};
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use psmc_dns::update::Change;
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 use serde_json::{Value, json};
 
 use crate::harness::{DYNAMIC, KEY, bind, dig, knot, ours, routes, service_key, target};

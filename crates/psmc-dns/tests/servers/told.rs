@@ -7,11 +7,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use psmc_dns::routes::AltRecord;
 use psmc_net::keys::PrivateKey;
-use psmc_net::netns::Namespace;
 use psmc_net::tls::tcp::listen_tcp;
 use psmc_net::tls::{Acceptor, AllowedKeys, Identity};
 use psmc_signal::connection::Greeting;
 use psmc_signal::{ALPN, Message, Role, Routes};
+use psmc_testbed::netns::Namespace;
 use tokio::sync::mpsc;
 
 use crate::harness::{bind, routes, service_key, until, write};

@@ -14,7 +14,7 @@ use psmc_dns::update::{
     Change, Mode, Patience, ServerReport, Target, TsigKey, published, run, run_all, unix_now,
 };
 use psmc_net::keys::PrivateKey;
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

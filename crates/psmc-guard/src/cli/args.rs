@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use psmc_program::cli::StatusArgs;
+use psmc_service::cli::StatusArgs;
 
 /// The guard of a gateway: finds floods, tells the coordinator, and has psmcd do what it says.
 #[derive(Debug, Parser)]

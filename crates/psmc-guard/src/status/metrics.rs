@@ -1,6 +1,6 @@
 //! The status as Prometheus has it.
 
-use psmc_program::metrics::{Kind, Metrics};
+use psmc_service::metrics::{Kind, Metrics};
 use psmc_signal::Measured;
 
 use super::{Service, Status};

@@ -5,11 +5,11 @@ use std::sync::mpsc as sync;
 use std::thread::{self, JoinHandle};
 
 use psmc_net::keys::{PrivateKey, PublicKey};
-use psmc_net::netns::Namespace;
 use psmc_net::tls::tcp::listen_tcp;
 use psmc_net::tls::{Acceptor, AllowedKeys, Identity};
 use psmc_signal::connection::Greeting;
 use psmc_signal::{ALPN, Message};
+use psmc_testbed::netns::Namespace;
 use tokio::sync::mpsc;
 
 use crate::world::PATIENCE;

@@ -8,15 +8,15 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use psmc_guard::status::{Attack, Status};
-use psmc_net::netns::Namespace;
 use psmc_net::packet::PacketPort;
-use psmc_net::stalls::{StallWatch, Stalls};
 use psmc_signal::{AlertKind, Client, Message, Mitigation, RelayOffer, Stage};
+use psmc_testbed::netns::Namespace;
+use psmc_testbed::stalls::{StallWatch, Stalls};
 
 use crate::coordinator::Coordinator;
 use crate::gateway::Gateway;
-use crate::steadily::steadily;
 use crate::world::{LINE, NAME, SERVICE, World, coordinator_section, wait_for};
+use psmc_testbed::steadily::steadily;
 
 /// Samples from the first one with a flood in it to the alarm: five above the limit, and a first one that has only a
 /// little of the flood.

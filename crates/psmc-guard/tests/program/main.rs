@@ -10,6 +10,4 @@ mod flood;
 mod gateway;
 mod reload;
 mod stalls;
-#[path = "../../../../tests/common/steadily.rs"]
-mod steadily;
 mod world;

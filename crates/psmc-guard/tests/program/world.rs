@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use psmc_guard::status::{Status, ask};
 use psmc_net::keys::{PrivateKey, PublicKey};
-use psmc_net::netns::{Namespace, Queue, link_pair};
+use psmc_testbed::netns::{Namespace, Queue, link_pair};
 use tempfile::TempDir;
 
 /// The service's address, on the gateway.

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use psmc_net::netns::Namespace;
 use psmc_net::packet::{ETHERNET_HEADER, PacketPort};
 use psmc_sim::link::LinkConfig;
+use psmc_testbed::netns::Namespace;
 
 use super::AccuracyError;
 use super::rattan::{self, Rattan};

@@ -11,10 +11,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 
 use nix::sched::{CloneFlags, setns};
-use psmc_net::netns::Namespace;
 use psmc_net::packet::PacketPort;
 use psmc_net::priority::prefer_this_thread_and_its_children;
 use psmc_sim::link::{LinkConfig, Loss, Rate};
+use psmc_testbed::netns::Namespace;
 
 use super::AccuracyError;
 use super::course::MAX_FRAME;

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
-use psmc_net::netns::NamespaceId;
+use psmc_testbed::netns::NamespaceId;
 use serde::{Deserialize, Serialize};
 
 /// What a lab says about itself. Its file has one such object in a line; the last whole one counts, so that a lab may
@@ -52,7 +52,7 @@ fn boot_id() -> io::Result<String> {
 
 /// Namespaces as pairs of numbers.
 mod ids {
-    use psmc_net::netns::NamespaceId;
+    use psmc_testbed::netns::NamespaceId;
     use serde::{Deserialize, Deserializer, Serializer};
 
     pub(super) fn serialize<S: Serializer>(ids: &[NamespaceId], serializer: S) -> Result<S::Ok, S::Error> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use psmc_net::netns::NamespaceId;
+use psmc_testbed::netns::NamespaceId;
 
 /// How often processes are looked for. They may start others while they are being killed, but not this often: each time
 /// all those that were found are dead already.
@@ -54,7 +54,7 @@ fn end(pid: u32) {
 mod tests {
     use std::process::Command;
 
-    use psmc_net::netns::Namespace;
+    use psmc_testbed::netns::Namespace;
 
     use super::*;
 

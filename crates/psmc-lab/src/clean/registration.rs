@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use psmc_net::netns::NamespaceId;
+use psmc_testbed::netns::NamespaceId;
 
 use super::entry::Entry;
 use super::inhabitants;

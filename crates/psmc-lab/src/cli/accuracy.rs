@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use psmc_net::netns::{enter_user_namespace, is_privileged};
+use psmc_testbed::netns::{enter_user_namespace, is_privileged};
 
 use super::{CliError, output};
 use crate::accuracy::{measure, table};

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-use psmc_net::netns::{Namespace, link_pair};
 use psmc_net::packet::{ETHERNET_HEADER, PacketPort, VLAN_TAG};
 use psmc_sim::link::LinkConfig;
+use psmc_testbed::netns::{Namespace, link_pair};
 
 use super::capture::Log;
 use super::counters::Board;

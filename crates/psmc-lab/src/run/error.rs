@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use psmc_net::netns::{NetnsError, UserNamespaceError};
+use psmc_testbed::netns::{NetnsError, UserNamespaceError};
 
 use crate::clean::RegisterError;
 use crate::emulator::EmulatorError;

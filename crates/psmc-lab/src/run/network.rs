@@ -8,8 +8,8 @@ mod nat;
 use std::sync::{Arc, Mutex};
 
 use ipnet::IpNet;
-use psmc_net::netns::{Namespace, NamespaceId, NetnsError};
 use psmc_sim::link::LinkCounters;
+use psmc_testbed::netns::{Namespace, NamespaceId, NetnsError};
 
 use super::RunError;
 use crate::emulator::Emulator;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 
 use super::RunError;
 

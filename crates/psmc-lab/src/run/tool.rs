@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::{Child, Command, Output, Stdio};
 
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 
 use super::RunError;
 

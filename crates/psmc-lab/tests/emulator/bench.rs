@@ -7,9 +7,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use psmc_lab::emulator::{Emulator, Health, Plan};
 use psmc_lab::scenario::LinkId;
-use psmc_net::netns::Namespace;
 use psmc_net::packet::{ETHERNET_HEADER, PacketPort};
 use psmc_sim::link::{LinkConfig, LinkCounters};
+use psmc_testbed::netns::Namespace;
 
 use crate::NEEDS_ROOT;
 

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use psmc_net::packet::ETHERNET_HEADER;
-use psmc_net::stalls::StallWatch;
 use psmc_sim::link::{Discipline, DropReason, LinkConfig, Loss, Probability, QueueLimit, Rate};
+use psmc_testbed::stalls::StallWatch;
 
 use crate::bench::{Arrival, Bench, frames, numbers};
-use crate::steadily::steadily;
+use psmc_testbed::steadily::steadily;
 
 fn chance(chance: f64) -> Probability {
     Probability::new(chance).unwrap()

@@ -9,8 +9,6 @@ mod captures;
 mod changes;
 mod effects;
 mod hosts;
-#[path = "../../../../tests/common/steadily.rs"]
-mod steadily;
 
 /// What a test without root says.
 const NEEDS_ROOT: &str = "this test needs root, for it makes network namespaces";

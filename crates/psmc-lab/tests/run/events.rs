@@ -2,8 +2,8 @@
 
 use psmc_lab::results::{Results, Sample};
 
-use crate::steadily::steadily;
 use crate::{DEEP, joined_by, late, results, tolerated};
+use psmc_testbed::steadily::steadily;
 
 /// A stream that the link has room for.
 const STREAM: &str = r#"

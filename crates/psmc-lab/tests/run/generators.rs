@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use psmc_lab::results::{Results, TrafficResult};
 
-use crate::steadily::steadily;
 use crate::{DEEP, joined_by, late, results, tolerated};
+use psmc_testbed::steadily::steadily;
 
 /// Payload that a link of 20 Mbit/s carries: more than what is left after a slow start, less than the link has.
 const FULL: Range<f64> = 14.0..20.0;

@@ -13,8 +13,8 @@ use nix::unistd::Pid;
 use psmc_lab::results::Results;
 use tempfile::TempDir;
 
-use crate::steadily::steadily;
 use crate::{joined_by, tolerated};
+use psmc_testbed::steadily::steadily;
 
 /// How long a lab may take to start or to end: a busy machine takes its time.
 const PATIENCE: Duration = Duration::from_secs(20);

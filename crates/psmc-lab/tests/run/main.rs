@@ -2,14 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot prepare its scenario has failed")]
 
-#[path = "../../../../tests/common/mod.rs"]
-mod common;
 mod events;
 mod generators;
 mod life;
 mod programs;
-#[path = "../../../../tests/common/steadily.rs"]
-mod steadily;
 mod tunnels;
 
 use std::ops::Range;
@@ -61,5 +57,5 @@ fn quiet() -> RunOptions {
 
 /// With the programs of this workspace.
 fn with_programs() -> RunOptions {
-    RunOptions { programs: common::program("psmcd").parent().map(Path::to_owned), ..quiet() }
+    RunOptions { programs: psmc_testbed::programs::program("psmcd").parent().map(Path::to_owned), ..quiet() }
 }

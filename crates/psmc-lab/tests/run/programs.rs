@@ -4,8 +4,8 @@ use std::fs;
 
 use psmc_lab::run::RunOptions;
 
-use crate::steadily::steadily;
 use crate::{joined_by, quiet, results, try_run};
+use psmc_testbed::steadily::steadily;
 
 fn program(name: &str, command: &str, more: &str) -> String {
     format!("[[program]]\nname = \"{name}\"\nhost = \"a\"\ncommand = ['sh', '-c', '{command}']\n{more}\n")

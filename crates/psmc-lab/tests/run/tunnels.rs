@@ -1,7 +1,7 @@
 //! Tunnels between hosts.
 
-use crate::steadily::steadily;
 use crate::{joined_by, tolerated, try_run, with_programs};
+use psmc_testbed::steadily::steadily;
 
 #[test]
 fn a_tunnel_uses_both_links() {

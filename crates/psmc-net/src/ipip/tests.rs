@@ -9,8 +9,8 @@ use psmc_wire::ip::TunnelledUdp;
 use tokio::time::timeout;
 
 use super::*;
-use crate::netns::{Namespace, link_pair};
 use crate::udp::{Ecn, SendFailure, Transmit};
+use psmc_testbed::netns::{Namespace, link_pair};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 

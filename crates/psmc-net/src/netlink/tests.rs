@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::*;
-use crate::netns::{Namespace, NetnsError, link_pair};
+use psmc_testbed::netns::{Namespace, NetnsError, link_pair};
 
 /// Two namespaces with links `a1`–`b1` and `a2`–`b2`, of which the first is looked at.
 fn pair() -> (Namespace, Namespace) {

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use nix::poll::{PollFd, PollFlags, poll};
 
 use super::*;
-use crate::netns::{Namespace, link_pair};
+use psmc_testbed::netns::{Namespace, link_pair};
 
 const PATIENCE_MS: u16 = 5000;
 const MAX_FRAME: usize = ETHERNET_HEADER + VLAN_TAG + 1500;

@@ -10,8 +10,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
 use super::*;
-use crate::netns::Namespace;
 use crate::udp::{Ecn, Transmit, UdpBind, UdpPort};
+use psmc_testbed::netns::Namespace;
 
 mod traffic;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::*;
-use crate::netns::{Namespace, link_pair};
+use psmc_testbed::netns::{Namespace, link_pair};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use psmc_program::cli::StatusArgs;
+use psmc_service::cli::StatusArgs;
 
 /// The PSMC relay: hands datagrams and control streams on, and can read neither.
 #[derive(Debug, Parser)]

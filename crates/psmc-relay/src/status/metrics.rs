@@ -1,6 +1,6 @@
 //! What Prometheus is told.
 
-use psmc_program::metrics::{Kind, Metrics};
+use psmc_service::metrics::{Kind, Metrics};
 
 use super::Status;
 use super::tunnels::add_tunnels;

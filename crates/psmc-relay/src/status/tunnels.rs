@@ -1,7 +1,7 @@
 //! What plain tunnels have done, for status and metrics.
 
 use psmc_core::relay::{PlainCounters, PlainStatus, PlainWay};
-use psmc_program::metrics::{Kind, Metrics};
+use psmc_service::metrics::{Kind, Metrics};
 use psmc_wire::ids::KeyBytes;
 
 use super::metrics::number;

@@ -11,10 +11,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use psmc_net::keys::PrivateKey;
-use psmc_net::netns::Namespace;
 use psmc_net::tls::TlsError;
 use psmc_net::tls::tcp::connect_tcp;
 use psmc_relay::status::{Status, ask};
+use psmc_testbed::netns::Namespace;
 use psmc_wire::PacketNumber;
 use psmc_wire::datagram::Marks;
 use psmc_wire::hop::{HOP_HEADER_LEN, Hop, write_hop_header};

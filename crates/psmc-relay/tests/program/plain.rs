@@ -7,8 +7,8 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::process::Command;
 
 use psmc_net::keys::PrivateKey;
-use psmc_net::netns::{Namespace, link_pair};
 use psmc_net::tls::tcp::connect_tcp;
+use psmc_testbed::netns::{Namespace, link_pair};
 use psmc_wire::relay::Message;
 use socket2::{Domain, Protocol, Socket, Type};
 

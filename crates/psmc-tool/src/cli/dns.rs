@@ -14,7 +14,7 @@ use psmc_dns::update::{
     self, Change, Report, Scope, ServerReport, Target, TsigKeyError, UpdateError, published, unix_now,
 };
 use psmc_net::keys::{KeyFileError, read_private_key};
-use psmc_program::status::StatusError;
+use psmc_service::status::StatusError;
 use serde::Serialize;
 use tokio::runtime::Builder;
 

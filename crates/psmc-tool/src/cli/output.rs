@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use psmc_program::logging::is_styled;
+use psmc_service::logging::is_styled;
 
 use super::CliError;
 

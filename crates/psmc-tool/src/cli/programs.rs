@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use psmc_program::logging;
+use psmc_service::logging;
 use psmcd::program::Arguments;
 
 use super::CliError;

@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use psmc_net::netns::{NetnsError, UserNamespaceError};
 use psmc_net::packet::PacketError;
+use psmc_testbed::netns::{NetnsError, UserNamespaceError};
 
 use psmcd::api::ClientError;
 

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use ipnet::Ipv4Net;
-use psmc_net::netns::{Namespace, NetnsError, Queue, link_pair};
+use psmc_testbed::netns::{Namespace, NetnsError, Queue, link_pair};
 
 use psmcd::config::Encapsulation;
 

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use psmc_net::keys::PrivateKey;
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 use tokio::time::sleep;
 
 use super::DemoError;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest::{Context, Digest, SHA256};
 use aws_lc_rs::rand;
-use psmc_net::netns::NetnsError;
+use psmc_testbed::netns::NetnsError;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::spawn_blocking;

@@ -14,7 +14,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use psmc_net::netns::{Namespace, link_pair};
+use psmc_testbed::netns::{Namespace, link_pair};
 use serde_json::Value;
 use server::{AUTHORITY, Manner, Server};
 use tempfile::TempDir;

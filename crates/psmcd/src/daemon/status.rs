@@ -76,7 +76,7 @@ impl Control {
             ("control_overflowed", read(&tls.overflowed)),
             ("control_accept_errors", read(&tls.accept_errors)),
             ("control_malformed", self.malformed_messages),
-            ("log_lines_lost", psmc_program::logging::dropped()),
+            ("log_lines_lost", psmc_service::logging::dropped()),
             ("tun_drops", plane.tun_drops),
             ("send_drops", plane.send_drops),
         ];

@@ -1,6 +1,6 @@
 use std::process::{Child, Command, Stdio};
 
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 use tempfile::TempDir;
 
 use super::*;

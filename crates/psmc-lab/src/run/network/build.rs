@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use psmc_net::netlink::NetlinkError;
-use psmc_net::netns::{Namespace, NetnsError};
+use psmc_testbed::netns::{Namespace, NetnsError};
 
 use super::{Hosts, Network, failed, multipath, nat};
 use crate::emulator::{Emulator, Plan};

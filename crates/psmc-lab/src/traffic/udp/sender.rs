@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use nix::sys::prctl::set_timerslack;
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 
 use super::{HEADER, Header};
 use crate::measure::Tally;

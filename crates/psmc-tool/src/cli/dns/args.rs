@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use hickory_proto::rr::Name;
 use psmc_dns::routes::{MAX_LIFETIME_S, Relay};
 use psmc_dns::update::{Mode, Patience, Server, Target, TsigKey};
-use psmc_program::logging::LogFormat;
+use psmc_service::logging::LogFormat;
 
 use super::DnsError;
 

@@ -13,7 +13,7 @@ use psmc_dns::resolver::tunnels::{
 use psmc_dns::routes::Relay;
 use psmc_dns::status::ask;
 use psmc_dns::update::unix_now;
-use psmc_program::logging;
+use psmc_service::logging;
 use psmcd::api::{Client, ClientError, PeerReport, RouteSet, RouteSpec, RouteStatus, WaitFor};
 
 use super::args::ResolveCommand;

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use psmc_net::netns::Namespace;
 use psmc_net::packet::{PacketError, PacketPort};
+use psmc_testbed::netns::Namespace;
 use serde::Serialize;
 
 use super::files::PORT;

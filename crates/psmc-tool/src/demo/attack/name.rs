@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hickory_proto::op::{Message, Query};
 use hickory_proto::rr::{Name, RData, RecordType};
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 
 use super::files::RESOLVER;
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net};
-use psmc_net::netns::{Namespace, NetnsError, Queue, link_pair};
+use psmc_testbed::netns::{Namespace, NetnsError, Queue, link_pair};
 
 /// The clients.
 pub(super) const CLIENTS: [&str; 2] = ["home", "office"];

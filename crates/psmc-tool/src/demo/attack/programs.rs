@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use psmc_coordinator::local::{Answer, Request};
 use psmc_coordinator::status::Status as CoordinatorStatus;
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 use psmcd::api::{Client, PeerState, PeerStatus};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;

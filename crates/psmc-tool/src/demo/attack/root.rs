@@ -19,7 +19,7 @@ mod report;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, sleep_until};
 

@@ -5,7 +5,7 @@ use std::process::Child;
 use std::time::Instant;
 
 use psmc_net::keys::{PrivateKey, PublicKey};
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 use tokio::time::sleep;
 
 use super::{PATIENCE, POLL, directory, end, file, spawn};

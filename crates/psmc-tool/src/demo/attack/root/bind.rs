@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 use tokio::time::sleep;
 
 use super::questions::{Questions, name as question_name};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hickory_proto::op::{Message, Query, ResponseCode};
 use hickory_proto::rr::{Name, RecordType};
-use psmc_net::netns::Namespace;
+use psmc_testbed::netns::Namespace;
 use tokio::net::UdpSocket;
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 

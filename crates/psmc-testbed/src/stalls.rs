@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-use crate::priority::prefer_this_thread;
+use psmc_net::priority::prefer_this_thread;
 
 /// How long a thread sleeps at a time. What is shorter than that may pass unseen.
 const MOMENT: Duration = Duration::from_millis(5);

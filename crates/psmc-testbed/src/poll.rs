@@ -10,7 +10,7 @@ const INTERVAL: Duration = Duration::from_millis(5);
 ///
 /// # Panics
 /// When there is none within `patience`; `what` says what was waited for.
-pub(crate) fn wait_for<T>(what: &str, patience: Duration, mut ask: impl FnMut() -> Option<T>) -> T {
+pub fn wait_for<T>(what: &str, patience: Duration, mut ask: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
         if let Some(answer) = ask() {

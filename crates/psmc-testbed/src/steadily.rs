@@ -2,7 +2,7 @@
 
 use std::panic::{RefUnwindSafe, catch_unwind, resume_unwind};
 
-use psmc_net::stalls::StallWatch;
+use crate::stalls::StallWatch;
 
 /// How often a test is done at most.
 const ATTEMPTS: usize = 3;
@@ -14,7 +14,7 @@ const LITTLE: f64 = 0.05;
 ///
 /// # Panics
 /// If it fails on a machine that runs, or every time.
-pub(crate) fn steadily(test: impl Fn() + RefUnwindSafe) {
+pub fn steadily(test: impl Fn() + RefUnwindSafe) {
     for _ in 1..ATTEMPTS {
         let watch = StallWatch::start().expect("a test may have a thread");
         let Err(failure) = catch_unwind(&test) else { return };

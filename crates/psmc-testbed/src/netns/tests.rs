@@ -217,7 +217,7 @@ fn an_interface_takes_its_mtu() {
     let (a, b) = (namespace(), namespace());
     link_pair(&a, "left", &b, "right").unwrap();
     a.set_mtu("left", 9000).unwrap();
-    let mtu = a.block_on(|| async { crate::netlink::Netlink::new().unwrap().link_mtu("left").await });
+    let mtu = a.block_on(|| async { psmc_net::netlink::Netlink::new().unwrap().link_mtu("left").await });
     assert_eq!(mtu.unwrap().unwrap(), 9000);
 }
 
@@ -229,7 +229,7 @@ fn without_arp_nobody_is_asked_for() {
     a.disable_ipv6().unwrap();
     a.add_address("left", "10.0.0.1/24".parse().unwrap()).unwrap();
     a.disable_arp("left").unwrap();
-    let mut port = b.run(|| crate::packet::PacketPort::open("right", 1514)).unwrap();
+    let mut port = b.run(|| psmc_net::packet::PacketPort::open("right", 1514)).unwrap();
     a.run(|| UdpSocket::bind("10.0.0.1:0").unwrap().send_to(b"x", "10.0.0.2:9")).unwrap();
     let frame = port.recv().expect("the datagram, at once");
     assert_eq!(frame.bytes()[12..14], [8, 0]);

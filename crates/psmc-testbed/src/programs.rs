@@ -1,4 +1,4 @@
-//! What the tests and benchmarks of the real programs share.
+//! The programs of this workspace, for tests and benchmarks of the real ones.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use std::sync::OnceLock;
 
 /// The path of the program `name` of this workspace, up to date, and built with the profile of this test.
 ///
-/// Cargo tells a test the programs of its own package only (`CARGO_BIN_EXE_*`), and this package has none.
+/// Cargo tells a test the programs of its own package only (`CARGO_BIN_EXE_*`).
 /// So the first call in a process has cargo build them all, which is a matter of a moment when they are fresh.
 ///
 /// # Panics
 /// If the programs don't compile, or `name` is none of them.
-pub(crate) fn program(name: &str) -> PathBuf {
+pub fn program(name: &str) -> PathBuf {
     static PROGRAMS: OnceLock<BTreeMap<String, PathBuf>> = OnceLock::new();
     let programs = PROGRAMS.get_or_init(build_programs);
     let path = programs.get(name);

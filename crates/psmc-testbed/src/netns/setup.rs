@@ -11,7 +11,7 @@ use rtnetlink::packet_route::link::{InfoData, InfoVeth};
 use rtnetlink::{LinkUnspec, LinkVeth};
 
 use super::{Namespace, NetnsError};
-use crate::netlink::{Netlink, NetlinkError, refused};
+use psmc_net::netlink::{Netlink, NetlinkError, refused};
 
 /// IPv6 duplicate address detection keeps an address unusable for a second; nobody else is in a namespace of ours.
 const NO_DUPLICATE_DETECTION: [&str; 2] =

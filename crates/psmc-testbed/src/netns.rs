@@ -21,7 +21,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 
-use crate::netlink::NetlinkError;
+use psmc_net::netlink::NetlinkError;
 
 pub use identity::NamespaceId;
 pub use privilege::{UserNamespaceError, enter_user_namespace, is_privileged};

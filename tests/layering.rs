@@ -29,6 +29,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("psmc-net", Layer::Edge),
     ("psmc-testbed", Layer::Edge),
     ("psmc", Layer::Programs),
+    ("psmc-api", Layer::Programs),
     ("psmc-coordinator", Layer::Programs),
     ("psmc-dns", Layer::Programs),
     ("psmc-lab", Layer::Programs),

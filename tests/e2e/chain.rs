@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use psmcd::api::PathState;
+use psmc_api::PathState;
 
 use crate::harness::{
     Bulk, Chain, Family, RELAYS, SERVICE, Site, Tap, Traces, Trickle, download, hidden_line, known_line,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-use psmcd::api::PathState;
+use psmc_api::PathState;
 
 use crate::harness::{
     Forgeries, Plan, Relay, Site, Stranger, Stream, Towards, Tunnel, VAN, path_name, wait_for,

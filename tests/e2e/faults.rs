@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use psmcd::api::PathState;
+use psmc_api::PathState;
 
 use crate::harness::{Bulk, HQ, Plan, Site, Stream, Tunnel, VAN, path_name, wait_for};
 use psmc_testbed::steadily::steadily;

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
+use psmc_api::PathState;
 use psmc_net::keys::PrivateKey;
-use psmcd::api::PathState;
 
 use crate::harness::{
     Bulk, Family, Relayed, Site, Tap, Traces, allow, download, hq_address, hq_interface, ttl, van_interface,

@@ -3,10 +3,10 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use psmc_api::{Carrier, PathState, RoutesStatus};
 use psmc_net::keys::PrivateKey;
 use psmc_testbed::netns::Queue;
 use psmc_testbed::stalls::StallWatch;
-use psmcd::api::{Carrier, PathState, RoutesStatus};
 
 use crate::harness::{Bulk, Family, HQ, Plan, Relayed, Site, Stream, Trickle, VAN, path_name, wait_for};
 use psmc_testbed::steadily::steadily;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use psmc_api::PathStatus;
 use psmc_testbed::stalls::{StallWatch, Stalls};
-use psmcd::api::PathStatus;
 
 use crate::harness::{
     Bulk, Family, Plan, Site, Tunnel, VAN, download, iperf, path_name, udp_arrives, wait_for,

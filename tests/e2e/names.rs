@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use psmc_api::PathState;
 use psmc_dns::resolver::status::Status;
-use psmcd::api::PathState;
 
 use crate::harness::{Family, Relayed, Site, wait_for};
 use psmc_testbed::programs::program;

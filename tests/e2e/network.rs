@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-use psmcd::api::PathState;
+use psmc_api::PathState;
 
 use crate::harness::{Family, NameServer, Plan, Site, Tunnel, VAN, wait_for};
 

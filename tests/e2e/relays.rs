@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use psmcd::api::PathState;
+use psmc_api::PathState;
 
 use crate::harness::{
     Bulk, Family, Relayed, Site, Tap, contains, hq_interface, seen_address, van_address, wait_for,

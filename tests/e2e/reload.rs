@@ -6,8 +6,8 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use psmc_api::{PathState, PathStatus};
 use psmc_net::keys::PrivateKey;
-use psmcd::api::{PathState, PathStatus};
 
 use crate::harness::{Family, Plan, Site, Trickle, Tunnel, VAN, path_name, wait_for};
 use psmc_testbed::programs::program;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use psmcd::api::PathState;
+use psmc_api::PathState;
 
 use crate::harness::{
     End, Family, HQ, NameServer, Plan, Relay, Site, Stream, Tunnel, VAN, path_name, wait_for,

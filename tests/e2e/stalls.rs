@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use psmcd::api::PathState;
+use psmc_api::PathState;
 
 use crate::harness::{Family, Plan, Relayed, Site, Tunnel, VAN, path_name, wait_for};
 

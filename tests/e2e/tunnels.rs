@@ -4,9 +4,9 @@ use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
+use psmc_api::PathState;
 use psmc_net::packet::{ETHERNET_HEADER, PacketPort};
 use psmc_testbed::netns::Namespace;
-use psmcd::api::PathState;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::harness::{

@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
+use psmc_api::{PathState, PeerState};
 use psmc_net::keys::PrivateKey;
-use psmcd::api::{PathState, PeerState};
 
 use crate::harness::{Family, Plan, Tunnel, VAN, path_name, wait_for};
 

@@ -5,18 +5,19 @@ mod renew;
 mod text;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 use psmc_service::logging::{self, LogError, LogFormat};
+use psmc_service::socket::{ClientError, Protocol, only_socket};
 use psmc_signal::{AlertKind, Measured};
 use psmc_toml::ConfigError;
 
 use self::args::{Args, ClientAction, Command, Socket};
 use crate::config::Config;
 use crate::daemon::{self, DaemonError};
-use crate::local::{Answer, AskError, BY_HAND, Request, ask};
+use crate::local::{Answer, BY_HAND, Coordinator, Request, ask};
 
 /// Where control sockets are where nothing else is said.
 const RUN_DIR: &str = "/run/psmc-coordinator";
@@ -29,9 +30,7 @@ enum CliError {
     #[error(transparent)]
     Daemon(#[from] DaemonError),
     #[error(transparent)]
-    Ask(#[from] AskError),
-    #[error("there is not one coordinator in {RUN_DIR}, but {0}: say which by --socket PATH")]
-    WhichSocket(usize),
+    Ask(#[from] ClientError),
     #[error(transparent)]
     Process(#[from] renew::NoProcess),
     #[error(transparent)]
@@ -125,22 +124,16 @@ fn show(socket: &Socket, request: &Request, json: bool) -> Result<(), CliError> 
         }
         (Answer::Status(status), false) => text::status(status),
         (Answer::Events { events }, false) => text::events(events),
-        (Answer::Done | Answer::NotOpen | Answer::Refused { .. }, _) => String::new(),
+        (Answer::Done | Answer::NotOpen | Answer::Error { .. }, _) => String::new(),
     };
     print(&text)
 }
 
 /// The socket that was named, or the only one that there is.
-fn path_of(socket: &Socket) -> Result<PathBuf, CliError> {
-    if let Some(path) = &socket.socket {
-        return Ok(path.clone());
-    }
-    let entries = std::fs::read_dir(RUN_DIR).into_iter().flatten().filter_map(Result::ok);
-    let is_socket = |path: &PathBuf| path.extension().is_some_and(|end| end == "sock");
-    let sockets: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_socket).collect();
-    match sockets.as_slice() {
-        [only] => Ok(only.clone()),
-        several => Err(CliError::WhichSocket(several.len())),
+fn path_of(socket: &Socket) -> Result<PathBuf, ClientError> {
+    match &socket.socket {
+        Some(path) => Ok(path.clone()),
+        None => only_socket(Coordinator::PROGRAM, Path::new(RUN_DIR)),
     }
 }
 

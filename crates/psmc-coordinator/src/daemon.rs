@@ -1,25 +1,27 @@
 //! The program: it listens, decides, and acts until it is told to stop.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use psmc_net::local;
+use psmc_net::local::BindError;
 use psmc_net::tls::tcp::{TcpError, listen_tcp};
 use psmc_net::tls::{Acceptor, AllowedKeys, Counters, Identity, Listener};
+use psmc_service::daemon::{self, Daemon, Order, SystemError};
+use psmc_service::http::{self, HttpError};
+use psmc_service::metrics as prometheus;
+use psmc_service::socket::Server;
 use thiserror::Error;
-use tokio::runtime::Builder;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::config::Config;
 use crate::engine::{End, Engine, Input, MAX_WAITING};
-use crate::http::{self, Hook, HttpError, Metrics};
-use crate::local::ControlSocket;
+use crate::http::{Hook, metrics};
+use crate::local;
 use crate::seat::{Seat, Standby, Standing, Term};
 use crate::signal::{Door, known_keys, serve};
+use crate::status::Status;
 use crate::store::StoreError;
 use crate::suricata::{self, Eve};
 
@@ -37,18 +39,13 @@ pub enum DaemonError {
     Store(#[from] StoreError),
     /// The local control socket cannot be had.
     #[error("cannot make the control socket")]
-    ControlSocket(#[from] local::BindError),
+    ControlSocket(#[from] BindError),
     /// The address for alerts or metrics cannot be had.
     #[error(transparent)]
     Http(#[from] HttpError),
     /// The operating system refused something basic.
-    #[error("cannot start: {what}")]
-    System {
-        /// What was refused.
-        what: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    System(#[from] SystemError),
 }
 
 /// Runs a coordinator until SIGTERM or SIGINT. At SIGHUP `file` is read anew.
@@ -56,13 +53,11 @@ pub enum DaemonError {
 /// # Errors
 /// [`DaemonError`] if something that it cannot do without is missing.
 pub fn run(config: Config, file: &Path) -> Result<(), DaemonError> {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|source| DaemonError::System { what: "the asynchronous runtime", source })?;
-    runtime.block_on(work(Arc::new(config), file))
+    daemon::run(work(Arc::new(config), file))
 }
 
 async fn work(config: Arc<Config>, file: &Path) -> Result<(), DaemonError> {
+    let daemon = Daemon::new(file, Config::load)?;
     let seat = Seat::open(&config)?;
     let mut tasks = JoinSet::new();
     let (inputs, mut received) = mpsc::channel(MAX_WAITING);
@@ -79,12 +74,12 @@ async fn work(config: Arc<Config>, file: &Path) -> Result<(), DaemonError> {
     let (current, configs) = watch::channel(config.clone());
     let door = Door { config: configs.clone(), standing: watched.clone(), engine: inputs.clone() };
     tasks.spawn(serve(door, accepted));
-    let socket = ControlSocket::bind(config.control_socket.as_path(), inputs.clone(), seat.store())?;
-    tasks.spawn(socket.serve());
+    let socket = Server::bind(config.control_socket.as_path())?;
+    tasks.spawn(local::serve(socket, inputs.clone(), seat.store()));
     let eve = Eve::of(&config);
     listen_to_others(&configs, &inputs, &eve, &mut tasks).await?;
-    let hangups = on_signal(SignalKind::hangup())?;
-    tasks.spawn(reload_at(hangups, file.to_owned(), current, allowed, inputs.clone()));
+    daemon.is_up();
+    let reloads = Reloads { current, allowed, engine: inputs.clone() };
     tracing::info!(name = %config.name, %address, "the coordinator is up");
     let program = Program {
         config: configs,
@@ -99,7 +94,7 @@ async fn work(config: Arc<Config>, file: &Path) -> Result<(), DaemonError> {
     let mut term = None;
     tokio::select! {
         ended = program.run(&mut received, &mut term) => ended?,
-        ended = stopped() => ended?,
+        () = reloads.obey(daemon) => {}
     }
     if let Some(term) = term {
         term.resign().await;
@@ -181,7 +176,12 @@ async fn listen_to_others(
         tasks.spawn(http::serve(hook.address, handler).await?);
     }
     if let Some(address) = config.metrics {
-        tasks.spawn(http::serve(address, Metrics { engine: engine.clone() }).await?);
+        let engine = engine.clone();
+        let report = move || {
+            let engine = engine.clone();
+            async move { status(&engine).await.as_ref().map(metrics) }
+        };
+        tasks.spawn(prometheus::serve(address, report).await?);
     }
     if let Some(path) = &config.eve_file {
         tasks.spawn(suricata::follow(path.clone(), eve.clone(), configs.clone(), engine.clone()));
@@ -189,47 +189,35 @@ async fn listen_to_others(
     Ok(())
 }
 
-/// Ready when the coordinator is told to stop.
-async fn stopped() -> Result<(), DaemonError> {
-    let mut terminate = on_signal(SignalKind::terminate())?;
-    let mut interrupt = on_signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
+/// What the engine says of itself, unless it has ended.
+async fn status(engine: &mpsc::Sender<Input>) -> Option<Status> {
+    let (asker, status) = oneshot::channel();
+    engine.send(Input::Status(asker)).await.ok()?;
+    status.await.ok()
 }
 
-fn on_signal(kind: SignalKind) -> Result<Signal, DaemonError> {
-    signal(kind).map_err(|source| DaemonError::System { what: "signal handlers", source })
-}
-
-/// Goes by the file as it is at each SIGHUP, if it is right.
-async fn reload_at(
-    mut hangups: Signal,
-    file: PathBuf,
+/// What goes by another file.
+struct Reloads {
     current: watch::Sender<Arc<Config>>,
     allowed: AllowedKeys,
     engine: mpsc::Sender<Input>,
-) {
-    while hangups.recv().await.is_some() {
-        let config = match Config::load(&file) {
-            Ok(config) => config,
-            Err(error) => {
-                tracing::error!("the file cannot be used, all stays as it is:\n{error}");
-                continue;
+}
+
+impl Reloads {
+    /// Goes by the file whenever it has changed, until the coordinator is told to end.
+    async fn obey(self, mut daemon: Daemon<Config>) {
+        while let Order::Reload(config) = daemon.next().await {
+            let (config, differs) = config.within(&self.current.borrow());
+            for setting in differs {
+                tracing::warn!(setting, "is as it was: it takes a restart to change it");
             }
-        };
-        let (config, differs) = config.within(&current.borrow());
-        for setting in differs {
-            tracing::warn!(setting, "is as it was: it takes a restart to change it");
-        }
-        let config = Arc::new(config);
-        allowed.replace(known_keys(&config));
-        current.send_replace(config.clone());
-        tracing::info!(relays = config.relays.len(), services = config.services.len(), "read the file anew");
-        if engine.send(Input::Configured(config)).await.is_err() {
-            return;
+            let config = Arc::new(config);
+            self.allowed.replace(known_keys(&config));
+            self.current.send_replace(config.clone());
+            let (relays, services) = (config.relays.len(), config.services.len());
+            tracing::info!(relays, services, "read the file anew");
+            // An engine that has ended needs no file.
+            let _ = self.engine.send(Input::Configured(config)).await;
         }
     }
 }

@@ -29,16 +29,12 @@ pub mod status;
 pub mod store;
 pub mod suricata;
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use mitigation::Moment;
 
 /// The time of the world.
 #[must_use]
 pub fn now() -> Moment {
-    // A clock before 1970 is wrong by more than any expiry forgives.
-    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Moment(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
+    Moment(u64::try_from(psmc_service::clock::since_1970().as_millis()).unwrap_or(u64::MAX))
 }
 
 pub(crate) use psmc_service::error_chain;

@@ -1,52 +1,25 @@
-//! The local socket: a request as a line of JSON, an answer as JSON, and the end.
+//! What can be asked of a coordinator on its control socket.
 
-use std::io::{self, Read, Write};
-use std::net::Shutdown;
-use std::os::unix::net::UnixStream as BlockingStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use psmc_net::local::{BindError, SocketFile, bind};
+use psmc_service::socket::{Call, Client, ClientError, Protocol, Reply, Server};
 use psmc_signal::{Alert, AlertKind, Measured};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::time::{sleep, timeout};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 
 use crate::engine::{Input, Order, OrderError};
 use crate::status::Status;
 use crate::store::{Event, Store};
-
-/// Clients that are served at a time.
-const MAX_CLIENTS: usize = 16;
-
-/// Clients that wait to be served.
-const MAX_WAITING: u32 = 16;
-
-/// The longest request, in bytes: an alert's.
-const MAX_REQUEST: u64 = 16 * 1024;
-
-/// How long a client may take in all.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long a tool waits for an answer: longer than the coordinator lets itself take.
-const READ_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// How long to wait after `accept` failed, which it does for want of descriptors: they do not come back at once.
-const ACCEPT_BACK_OFF: Duration = Duration::from_millis(200);
-
-/// The longest answer, in bytes: ten thousand events, or clients.
-const MAX_ANSWER: u64 = 1 << 26;
 
 /// What alerts of the local socket are called where nothing else is said.
 pub const BY_HAND: &str = "person";
 
 /// What somebody on this machine wants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "request", rename_all = "kebab-case")]
+#[serde(tag = "op", rename_all = "snake_case")]
 pub enum Request {
     /// To know how things are.
     Status,
@@ -112,7 +85,7 @@ pub enum Request {
 
 /// What is answered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(tag = "answer", rename_all = "kebab-case")]
+#[serde(tag = "result", content = "value", rename_all = "snake_case")]
 pub enum Answer {
     /// How things are.
     Status(Box<Status>),
@@ -125,65 +98,53 @@ pub enum Answer {
     Done,
     /// There is no such alert that could go on: it was cleared, or has lapsed.
     NotOpen,
-    /// It is not done, and why.
-    Refused {
-        /// Why, for people.
-        reason: String,
+    /// It is not done.
+    Error {
+        /// Why, for a person to read.
+        message: String,
     },
 }
 
-/// The coordinator's end of the socket.
-pub(crate) struct ControlSocket {
-    listener: UnixListener,
-    engine: mpsc::Sender<Input>,
-    store: Arc<dyn Store>,
-    _file: SocketFile,
+/// The protocol of the coordinator.
+#[derive(Clone, Copy, Debug)]
+pub enum Coordinator {}
+
+impl Protocol for Coordinator {
+    const PROGRAM: &'static str = "psmc-coordinator";
+    type Request = Request;
+    type Response = Answer;
 }
 
-impl ControlSocket {
-    /// Makes the socket, which only the coordinator's user may connect to.
-    pub(crate) fn bind(
-        path: &Path,
-        engine: mpsc::Sender<Input>,
-        store: Arc<dyn Store>,
-    ) -> Result<Self, BindError> {
-        let (listener, file) = bind(path, MAX_WAITING)?;
-        Ok(Self { listener, engine, store, _file: file })
+impl Reply for Answer {
+    fn refusal(message: String) -> Self {
+        Self::Error { message }
     }
 
-    /// Answers all who come.
-    pub(crate) async fn serve(self) {
-        let room = Arc::new(Semaphore::new(MAX_CLIENTS));
-        loop {
-            // The semaphore is never closed.
-            let Ok(permit) = room.clone().acquire_owned().await else { return };
-            match self.listener.accept().await {
-                Ok((client, _)) => {
-                    let (engine, store) = (self.engine.clone(), self.store.clone());
-                    tokio::spawn(async move {
-                        let _permit = permit;
-                        // A client that goes away or says nothing has only itself to blame.
-                        let _ = timeout(TIMEOUT, answer(client, &engine, &*store)).await;
-                    });
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept on the control socket");
-                    sleep(ACCEPT_BACK_OFF).await;
-                }
-            }
+    fn granted(self) -> Result<Self, String> {
+        match self {
+            Self::Error { message } => Err(message),
+            granted @ (Self::Status(_) | Self::Events { .. } | Self::Done | Self::NotOpen) => Ok(granted),
         }
     }
 }
 
-async fn answer(mut client: UnixStream, engine: &mpsc::Sender<Input>, store: &dyn Store) -> io::Result<()> {
-    let mut text = Vec::new();
-    (&mut client).take(MAX_REQUEST).read_to_end(&mut text).await?;
-    let answer = match serde_json::from_slice::<Request>(&text) {
-        Ok(request) => carry_out(request, engine, store).await,
-        Err(error) => Answer::Refused { reason: format!("this is no request: {error}") },
-    };
-    client.write_all(&serde_json::to_vec(&answer)?).await?;
-    client.shutdown().await
+/// Answers all who come.
+pub(crate) async fn serve(
+    mut socket: Server<Coordinator>,
+    engine: mpsc::Sender<Input>,
+    store: Arc<dyn Store>,
+) {
+    // As many as there are clients at most.
+    let mut answers = JoinSet::new();
+    while let Some(call) = socket.next_call().await {
+        while answers.try_join_next().is_some() {}
+        answers.spawn(answer(call, engine.clone(), store.clone()));
+    }
+}
+
+async fn answer(call: Call<Coordinator>, engine: mpsc::Sender<Input>, store: Arc<dyn Store>) {
+    let answer = carry_out(call.request().clone(), &engine, &*store).await;
+    call.respond(answer);
 }
 
 async fn carry_out(request: Request, engine: &mpsc::Sender<Input>, store: &dyn Store) -> Answer {
@@ -197,7 +158,7 @@ async fn carry_out(request: Request, engine: &mpsc::Sender<Input>, store: &dyn S
         }
         Request::Events { count } => match store.events(count).await {
             Ok(events) => Answer::Events { events },
-            Err(error) => Answer::Refused { reason: crate::error_chain(&error) },
+            Err(error) => Answer::refusal(crate::error_chain(&error)),
         },
         Request::Alert { source, id, service, kind, measured, lasts } => {
             let alert = Alert { id, service, target: None, kind, measured, usual: Measured::default() };
@@ -223,51 +184,19 @@ async fn order(order: Order, engine: &mpsc::Sender<Input>) -> Answer {
     match result.await {
         Ok(Ok(())) => Answer::Done,
         Ok(Err(OrderError::NotOpen(_))) => Answer::NotOpen,
-        Ok(Err(error)) => Answer::Refused { reason: error.to_string() },
+        Ok(Err(error)) => Answer::refusal(error.to_string()),
         Err(_) => ended(),
     }
 }
 
 fn ended() -> Answer {
-    Answer::Refused { reason: "the coordinator is about to end".to_owned() }
-}
-
-/// Why a request was not met.
-#[derive(Debug, Error)]
-pub enum AskError {
-    /// Nobody answers at the socket.
-    #[error("no psmc-coordinator answers on {}: does it run, and as this user?", path.display())]
-    NotRunning {
-        /// The socket's path.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The conversation failed.
-    #[error("the coordinator has not answered: look at its log")]
-    NoAnswer(#[from] io::Error),
-    /// The answer says something else than it should.
-    #[error("this is not the answer of a coordinator: install the same release on both sides")]
-    Malformed(#[from] serde_json::Error),
-    /// It is not done.
-    #[error("{0}")]
-    Refused(String),
+    Answer::refusal("the coordinator is about to end".to_owned())
 }
 
 /// Asks the coordinator whose socket is at `path`.
 ///
 /// # Errors
-/// [`AskError`].
-pub fn ask(path: &Path, request: &Request) -> Result<Answer, AskError> {
-    let mut stream = BlockingStream::connect(path)
-        .map_err(|source| AskError::NotRunning { path: path.to_owned(), source })?;
-    stream.set_read_timeout(Some(READ_TIMEOUT))?;
-    stream.write_all(&serde_json::to_vec(request)?)?;
-    stream.shutdown(Shutdown::Write)?;
-    let mut answer = Vec::new();
-    stream.take(MAX_ANSWER).read_to_end(&mut answer)?;
-    match serde_json::from_slice(&answer)? {
-        Answer::Refused { reason } => Err(AskError::Refused(reason)),
-        answer @ (Answer::Status(_) | Answer::Events { .. } | Answer::Done | Answer::NotOpen) => Ok(answer),
-    }
+/// [`ClientError`].
+pub fn ask(path: &Path, request: &Request) -> Result<Answer, ClientError> {
+    Client::<Coordinator>::connect(path)?.ask(request)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -10,7 +10,7 @@ use psmc_service::cli::{ShowError, StatusArgs};
 use psmc_service::logging::{self, LogError, LogFormat};
 use psmc_toml::ConfigError;
 
-use crate::config::{Config, RUN_DIR};
+use crate::config::Config;
 use crate::daemon::{self, DaemonError};
 use crate::status::Status;
 
@@ -85,7 +85,7 @@ fn run(command: Command) -> Result<(), CliError> {
             let _log = logging::init(LogFormat::Text, log.as_deref())?;
             Ok(daemon::run(Config::load(&file)?, &file)?)
         }
-        Command::Status(asked) => Ok(asked.show("psmc-dns", Path::new(RUN_DIR), describe)?),
+        Command::Status(asked) => Ok(asked.show(describe)?),
     }
 }
 

@@ -16,8 +16,6 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::interval;
@@ -28,7 +26,8 @@ use crate::server::{Contents, MAX_CONNECTIONS, Server, serve_tcp, serve_tls, ser
 use crate::status::Status;
 use crate::store::{Store, StoreError};
 use host::{Running, host};
-use psmc_service::status::StatusSocket;
+use psmc_service::daemon::{self, Daemon, Order, SystemError};
+use psmc_service::socket;
 use reload::{Fixed, Reloader};
 
 /// How often it is looked whether signatures are due: they are made days before they expire.
@@ -73,13 +72,8 @@ pub enum DaemonError {
     #[error("reading the database failed")]
     Task(#[from] JoinError),
     /// The operating system refused something basic.
-    #[error("cannot start: {what}")]
-    System {
-        /// What was refused.
-        what: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    System(#[from] SystemError),
 }
 
 /// Runs a server until SIGTERM or SIGINT. At SIGHUP it reads its `file` anew: zones, keys and certificates.
@@ -87,13 +81,11 @@ pub enum DaemonError {
 /// # Errors
 /// [`DaemonError`] if something that it cannot do without is missing.
 pub fn run(config: Config, file: &Path) -> Result<(), DaemonError> {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|source| DaemonError::System { what: "the asynchronous runtime", source })?;
-    runtime.block_on(serve(config, file))
+    daemon::run(serve(config, file))
 }
 
 async fn serve(config: Config, file: &Path) -> Result<(), DaemonError> {
+    let mut daemon = Daemon::new(file, Config::load)?;
     let fixed = Fixed::of(&config);
     let store = Arc::new(open_store(&config.database)?);
     let hosted = config.zones.into_iter().map(|zone| host(zone, None, &store));
@@ -125,20 +117,14 @@ async fn serve(config: Config, file: &Path) -> Result<(), DaemonError> {
     tasks.spawn(renew_signatures(server.clone()));
     let (name, started, told) = (config.name.to_string(), Instant::now(), server.clone());
     let report = move || Some(Status::of(&told, name.clone(), started.elapsed().as_secs()));
-    let status = StatusSocket::bind(config.control_socket.as_path())?;
-    tasks.spawn(status.serve(move || ready(report())));
+    let socket = socket::Server::bind(config.control_socket.as_path())?;
+    tasks.spawn(socket.tell(move || ready(report())));
     let running = hosted.into_iter().map(|hosted| Running::new(&server, hosted)).collect();
     let mut reloader = Reloader { server, running, certificate, fixed };
-    let on = |kind| signal(kind).map_err(|source| DaemonError::System { what: "signal handlers", source });
-    let mut hangups = on(SignalKind::hangup())?;
-    let (mut terminate, mut interrupt) = (on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
+    daemon.is_up();
     tracing::info!(name = %config.name, "the server is up");
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
-            _ = hangups.recv() => reloader.reload(file).await,
-        }
+    while let Order::Reload(config) = daemon.next().await {
+        reloader.reload(config).await;
     }
     tracing::info!("the server stops");
     Ok(())
@@ -147,7 +133,7 @@ async fn serve(config: Config, file: &Path) -> Result<(), DaemonError> {
 fn open_store(path: &Path) -> Result<Store, DaemonError> {
     if let Some(directory) = path.parent() {
         let made = std::fs::create_dir_all(directory);
-        made.map_err(|source| DaemonError::System { what: "the directory of the database", source })?;
+        made.map_err(SystemError::of("the directory of the database"))?;
     }
     Ok(Store::open(path)?)
 }

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use psmc_service::status::StatusError;
-use serde::de::DeserializeOwned;
+use psmc_service::socket::{Client, ClientError, Report, StatusOf};
 use serde::{Deserialize, Serialize};
 
 use crate::server::{Counts, Role, Server};
@@ -36,6 +35,11 @@ pub struct ZoneStatus {
     pub primary: Option<String>,
 }
 
+impl Report for Status {
+    const PROGRAM: &'static str = "psmc-dns";
+    const DIRECTORY: &'static str = crate::config::RUN_DIR;
+}
+
 impl Status {
     /// That of a server of this name, which has been up for so many seconds.
     pub(crate) fn of(server: &Server, name: String, uptime_s: u64) -> Self {
@@ -62,7 +66,7 @@ impl Status {
 /// Asks the program whose socket is at `path` for its status.
 ///
 /// # Errors
-/// [`StatusError`].
-pub fn ask<T: DeserializeOwned>(path: &Path) -> Result<T, StatusError> {
-    psmc_service::status::ask("psmc-dns", path)
+/// [`ClientError`].
+pub fn ask<T: Report>(path: &Path) -> Result<T, ClientError> {
+    Client::<StatusOf<T>>::connect(path)?.status()
 }

@@ -4,7 +4,6 @@ mod args;
 mod status;
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -12,7 +11,7 @@ use psmc_service::cli::ShowError;
 use psmc_service::logging::{self, LogError, LogFormat};
 use psmc_toml::ConfigError;
 
-use crate::config::{Config, RUN_DIR};
+use crate::config::Config;
 use crate::guard::{self, GuardError};
 use args::{Args, Command};
 
@@ -53,9 +52,7 @@ fn run(args: &Args) -> Result<(), CliError> {
                 .map_err(ShowError::from)?;
             Ok(())
         }
-        (Some(Command::Status(asked)), _) => {
-            Ok(asked.show("psmc-guard", Path::new(RUN_DIR), status::describe)?)
-        }
+        (Some(Command::Status(asked)), _) => Ok(asked.show(status::describe)?),
         (None, Some(file)) => {
             let _log = logging::init(LogFormat::Text, args.log.as_deref())?;
             Ok(guard::run(Config::load(file)?, file)?)

@@ -1,18 +1,17 @@
 //! The program: threads that watch and that move psmcd, and the engine between them.
 
-use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use psmc_net::local;
 use psmc_net::tls::Identity;
-use psmc_service::metrics::MetricsError;
-use psmc_service::status::StatusSocket;
+use psmc_service::clock::unix_seconds;
+use psmc_service::daemon::{self, Daemon, Order, SystemError};
+use psmc_service::http::HttpError;
+use psmc_service::socket::Server;
 use psmc_signal::connection::{self, Event, Link, Options};
 use psmc_signal::{Message, Role};
 use thiserror::Error;
-use tokio::runtime::Builder;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
@@ -49,15 +48,10 @@ pub enum GuardError {
     ControlSocket(#[from] local::BindError),
     /// Metrics can't be had.
     #[error("cannot serve metrics")]
-    Metrics(#[from] MetricsError),
+    Metrics(#[from] HttpError),
     /// The operating system refused something basic.
-    #[error("cannot start: {what}")]
-    System {
-        /// What was refused.
-        what: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    System(#[from] SystemError),
 }
 
 /// Runs a guard until SIGTERM or SIGINT. At SIGHUP it reads its `file` anew.
@@ -65,8 +59,7 @@ pub enum GuardError {
 /// # Errors
 /// [`GuardError`] if something that the guard can't do without is missing.
 pub fn run(config: Config, file: &Path) -> Result<(), GuardError> {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    runtime.map_err(system("the asynchronous runtime"))?.block_on(serve(config, file))
+    daemon::run(serve(config, file))
 }
 
 /// What whoever answers `questions` says; nothing if nobody does.
@@ -77,14 +70,11 @@ async fn ask(questions: mpsc::Sender<oneshot::Sender<Status>>) -> Option<Status>
 }
 
 async fn serve(mut config: Config, file: &Path) -> Result<(), GuardError> {
-    let (mut terminate, mut interrupt, mut hangup) = (
-        on_signal(SignalKind::terminate())?,
-        on_signal(SignalKind::interrupt())?,
-        on_signal(SignalKind::hangup())?,
-    );
+    let mut daemon = Daemon::new(file, Config::load)?;
     let mut guard = Guard::start(&config)?;
     let (asked, mut questions) = mpsc::channel(MAX_QUESTIONS);
     let _tellers = tell(&config, &asked).await?;
+    daemon.is_up();
     tracing::info!(name = %config.name, "the guard is up");
     let mut seconds = interval(Duration::from_secs(1));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -97,14 +87,14 @@ async fn serve(mut config: Config, file: &Path) -> Result<(), GuardError> {
             Some(seen) = guard.hand.next() => guard.engine.handle_gateway(seen),
             _ = seconds.tick() => guard.handle_second(),
             Some(question) = questions.recv() => guard.answer(&config, question),
-            Some(()) = hangup.recv() => {
-                if let Some(new) = read_anew(file, &config) {
+            order = daemon.next() => match order {
+                Order::Stop => break,
+                Order::Reload(new) if may_follow(&new, &config) => {
                     guard = guard.reload(&new)?;
                     config = new;
                 }
-            }
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
+                Order::Reload(_) => {}
+            },
         }
         guard.flush();
     }
@@ -119,9 +109,9 @@ async fn tell(
     asked: &mpsc::Sender<oneshot::Sender<Status>>,
 ) -> Result<JoinSet<()>, GuardError> {
     let mut tellers = JoinSet::new();
-    let status = StatusSocket::bind(config.control_socket.as_path())?;
+    let socket = Server::bind(config.control_socket.as_path())?;
     let questions = asked.clone();
-    tellers.spawn(status.serve(move || ask(questions.clone())));
+    tellers.spawn(socket.tell(move || ask(questions.clone())));
     if let Some(address) = config.metrics {
         let questions = asked.clone();
         let report = move || {
@@ -133,23 +123,19 @@ async fn tell(
     Ok(tellers)
 }
 
-/// The file as it is now, unless it cannot be used.
-fn read_anew(file: &Path, present: &Config) -> Option<Config> {
-    let config = Config::load(file).map_err(|error| {
-        tracing::error!("the file cannot be used, all stays as it is:\n{error}");
-    });
-    let config = config.ok()?;
+/// Whether a guard that runs can go by another file.
+fn may_follow(config: &Config, present: &Config) -> bool {
     let lasting = |config: &Config| {
         (config.name.clone(), config.private_key.public(), config.control_socket.clone(), config.metrics)
     };
-    if lasting(&config) != lasting(present) || config.state_file != present.state_file {
+    let may_follow = lasting(config) == lasting(present) && config.state_file == present.state_file;
+    if !may_follow {
         tracing::error!(
             "all stays as it is: for another name, private_key_file, state_file, control_socket or metrics \
              the guard has to be started anew"
         );
-        return None;
     }
-    Some(config)
+    may_follow
 }
 
 /// The engine, and all that it moves.
@@ -172,13 +158,13 @@ impl Guard {
             tracing::error!(error = crate::error_chain(&error), "begins without knowing what is usual");
             State::default()
         });
-        let engine = Engine::new(config, state, unix_time());
+        let engine = Engine::new(config, state, unix_seconds());
         let wanted = engine.wanted();
         Ok(Self {
             watcher: Watcher::start(&config.interfaces, &config.services)?,
             hand: hand(config, None, wanted.clone())?,
             link: link(config),
-            keeper: Keeper::start(store).map_err(system("the thread that keeps the state"))?,
+            keeper: Keeper::start(store).map_err(SystemError::of("the thread that keeps the state"))?,
             engine,
             wanted,
             attacks: 0,
@@ -197,7 +183,7 @@ impl Guard {
                 return Ok(self);
             }
         };
-        let engine = Engine::new(config, self.engine.state(), unix_time());
+        let engine = Engine::new(config, self.engine.state(), unix_seconds());
         let wanted = engine.wanted();
         let hand = hand(config, self.hand.hand_over(), wanted.clone())?;
         tracing::info!(services = config.services.len(), "read the file anew");
@@ -217,7 +203,7 @@ impl Guard {
     }
 
     fn handle_second(&mut self) {
-        self.engine.handle_second(unix_time());
+        self.engine.handle_second(unix_seconds());
         let attacks = self.engine.attacks();
         if attacks != self.attacks || self.kept.elapsed() >= KEEP_EVERY {
             self.attacks = attacks;
@@ -257,7 +243,7 @@ impl Guard {
             public_key: config.private_key.public().to_string(),
             uptime_s: self.started.elapsed().as_secs(),
             watch: self.watcher.status(),
-            engine: self.engine.status(unix_time()),
+            engine: self.engine.status(unix_seconds()),
             defence: None,
         };
         let defended = config.defence.nftables.then(|| config.name.clone());
@@ -273,7 +259,8 @@ impl Guard {
 fn hand(config: &Config, defence: Option<Defence>, wanted: Wanted) -> Result<Hand, GuardError> {
     let defence = self::defence(config, defence)?;
     let socket = config.gateway.as_ref().map(|socket| socket.as_path().to_owned());
-    Hand::start(socket, config.lines.clone(), defence, wanted).map_err(system("the thread that moves psmcd"))
+    let hand = Hand::start(socket, config.lines.clone(), defence, wanted);
+    Ok(hand.map_err(SystemError::of("the thread that moves psmcd"))?)
 }
 
 fn defence(config: &Config, present: Option<Defence>) -> Result<Option<Defence>, DefenceError> {
@@ -316,17 +303,4 @@ async fn next_event(link: &mut Option<Link>) -> Event {
         Some(link) => link.next().await,
         None => std::future::pending().await,
     }
-}
-
-/// Seconds since 1970.
-fn unix_time() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
-fn on_signal(kind: SignalKind) -> Result<Signal, GuardError> {
-    signal(kind).map_err(system("signal handlers"))
-}
-
-fn system(what: &'static str) -> impl Fn(io::Error) -> GuardError {
-    move |source| GuardError::System { what, source }
 }

@@ -8,12 +8,17 @@ pub use model::{Attack, Counts, Engine, MitigationStatus, RelayStatus, Service, 
 
 use std::path::Path;
 
-use psmc_service::status::StatusError;
+use psmc_service::socket::{Client, ClientError, Report, StatusOf};
+
+impl Report for Status {
+    const PROGRAM: &'static str = "psmc-guard";
+    const DIRECTORY: &'static str = crate::config::RUN_DIR;
+}
 
 /// Asks the guard whose socket is at `path`.
 ///
 /// # Errors
-/// [`StatusError`].
-pub fn ask(path: &Path) -> Result<Status, StatusError> {
-    psmc_service::status::ask("psmc-guard", path)
+/// [`ClientError`].
+pub fn ask(path: &Path) -> Result<Status, ClientError> {
+    Client::<StatusOf<Status>>::connect(path)?.status()
 }

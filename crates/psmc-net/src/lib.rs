@@ -14,6 +14,7 @@ pub mod netlink;
 pub mod packet;
 pub mod poller;
 pub mod priority;
+pub mod retry;
 pub mod tls;
 pub mod tun;
 pub mod udp;

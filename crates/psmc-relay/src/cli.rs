@@ -4,13 +4,12 @@ mod args;
 mod status;
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 use psmc_service::cli::ShowError;
 use psmc_service::logging::{self, LogError, LogFormat};
-use psmc_toml::{ConfigError, RELAY_RUN_DIR};
+use psmc_toml::ConfigError;
 
 use crate::config::Config;
 use crate::relay::{self, RelayError};
@@ -53,9 +52,7 @@ fn run(args: &Args) -> Result<(), CliError> {
                 .map_err(ShowError::from)?;
             Ok(())
         }
-        (Some(Command::Status(asked)), _) => {
-            Ok(asked.show("psmc-relay", Path::new(RELAY_RUN_DIR), status::describe)?)
-        }
+        (Some(Command::Status(asked)), _) => Ok(asked.show(status::describe)?),
         (None, Some(file)) => {
             let _log = logging::init(LogFormat::Text, args.log.as_deref())?;
             Ok(relay::run(&Config::load(file)?, file)?)

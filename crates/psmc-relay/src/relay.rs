@@ -1,6 +1,5 @@
 //! The program: workers that move datagrams, and a control side on the main thread.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,8 +14,6 @@ use psmc_net::tls::{Acceptor, AllowedKeys, Counters, Identity, Listener, Secured
 use psmc_net::udp::{BindError, Group, UdpBind, UdpPort};
 use psmc_wire::relay::ALPN;
 use thiserror::Error;
-use tokio::runtime::Builder;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -24,8 +21,10 @@ use crate::config::{Config, Tunnel};
 use crate::control::{self, Hub, Streams};
 use crate::status::{Observer, metrics};
 use crate::worker::{self, Errors, Handle, Network, Tunnels, WorkerDied};
-use psmc_service::metrics::MetricsError;
-use psmc_service::status::StatusSocket;
+use psmc_service::daemon::{self, Daemon, Order, SystemError};
+use psmc_service::http::HttpError;
+use psmc_service::metrics as prometheus;
+use psmc_service::socket::Server;
 
 /// Datagrams that wait at most, of all sessions of a worker: 64 MiB of full-size ones.
 const MAX_WAITING: usize = 32_768;
@@ -57,15 +56,10 @@ pub enum RelayError {
     ControlSocket(#[from] local::BindError),
     /// The address for metrics can't be had.
     #[error("cannot serve metrics")]
-    Metrics(#[from] MetricsError),
+    Metrics(#[from] HttpError),
     /// The operating system refused something basic.
-    #[error("cannot start: {what}")]
-    System {
-        /// What was refused.
-        what: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    System(#[from] SystemError),
     /// A worker has ended by itself.
     #[error(transparent)]
     WorkerDied(#[from] WorkerDied),
@@ -76,13 +70,11 @@ pub enum RelayError {
 /// # Errors
 /// [`RelayError`] if something that the relay can't do without is missing.
 pub fn run(config: &Config, file: &Path) -> Result<(), RelayError> {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|source| RelayError::System { what: "the asynchronous runtime", source })?;
-    runtime.block_on(serve(config, file))
+    daemon::run(serve(config, file))
 }
 
 async fn serve(config: &Config, file: &Path) -> Result<(), RelayError> {
+    let daemon = Daemon::new(file, Config::load)?;
     let total = Arc::new(Limiter::new(config.max_rate.map(psmc_toml::Rate::bits_per_second)));
     let address = config.listen.socket_addr();
     let (workers, data_port) = start_workers(config, address, &total).await?;
@@ -98,10 +90,10 @@ async fn serve(config: &Config, file: &Path) -> Result<(), RelayError> {
             let observer = observer.clone();
             async move { Some(metrics(&observer.status().await.ok()?)) }
         };
-        tasks.spawn(psmc_service::metrics::serve(address, report).await?);
+        tasks.spawn(prometheus::serve(address, report).await?);
     }
-    let status = StatusSocket::bind(config.control_socket.as_path())?;
-    tasks.spawn(status.serve(move || {
+    let socket = Server::bind(config.control_socket.as_path())?;
+    tasks.spawn(socket.tell(move || {
         let observer = observer.clone();
         async move { observer.status().await.ok() }
     }));
@@ -110,12 +102,11 @@ async fn serve(config: &Config, file: &Path) -> Result<(), RelayError> {
     let allowed = allowed_keys(config);
     let acceptor = Acceptor::for_protocol(&Identity::new(&config.private_key), allowed.clone(), ALPN);
     tasks.spawn(Listener::run(listener, acceptor, ready, handshakes));
-    let hangups = on_signal(SignalKind::hangup())?;
+    daemon.is_up();
     tracing::info!(name = %config.name, %address, "the relay is up");
     tokio::select! {
         () = serve_sites(accepted, hub.clone(), streams) => {}
-        ended = stopped() => ended?,
-        failed = reload_at(hangups, file, &hub, &allowed) => failed?,
+        ended = obey(daemon, &hub, &allowed) => ended?,
     }
     tracing::info!("the relay stops");
     Ok(())
@@ -158,8 +149,8 @@ async fn start_workers(
             let errors = (number == TUNNELS_WORKER).then(Errors::open).flatten();
             Ok::<_, RelayError>(Network { port: port?, tunnels: open_tunnels(plain)?, errors })
         };
-        let (handle, started) = worker::start(engine, strays, sockets)
-            .map_err(|source| RelayError::System { what: "the thread of a worker", source })?;
+        let (handle, started) =
+            worker::start(engine, strays, sockets).map_err(SystemError::of("the thread of a worker"))?;
         port = started.await.map_err(|_| WorkerDied)??;
         workers.push(handle);
     }
@@ -189,31 +180,21 @@ fn allowed_keys(config: &Config) -> AllowedKeys {
     }
 }
 
-/// Serves others, and by other tunnels, at each SIGHUP, if the file is right; ends only when something is broken.
-async fn reload_at(
-    mut hangups: Signal,
-    file: &Path,
-    hub: &Hub,
-    allowed: &AllowedKeys,
-) -> Result<(), RelayError> {
-    while hangups.recv().await.is_some() {
-        match Config::load(file) {
-            Ok(config) => {
-                // Whether it takes grants is decided at the start, and with it who shakes hands.
-                if !hub.takes_grants() {
-                    allowed.replace(config.sites.iter().map(|site| site.public_key).collect());
-                }
-                hub.reload(&config.sites).await?;
-                if !hub.reload_tunnels(&config.tunnels).await? {
-                    tracing::error!(
-                        "the [[tunnel]] sections count from the next start, with the right CAP_NET_RAW: the relay takes no IP-in-IP"
-                    );
-                }
-                let (sites, tunnels) = (config.sites.len(), config.tunnels.len());
-                tracing::info!(sites, tunnels, "read the file anew");
-            }
-            Err(error) => tracing::error!("the file cannot be used, all stays as it is:\n{error}"),
+/// Serves others, and by other tunnels, whenever the file has changed, until it is told to end.
+async fn obey(mut daemon: Daemon<Config>, hub: &Hub, allowed: &AllowedKeys) -> Result<(), RelayError> {
+    while let Order::Reload(config) = daemon.next().await {
+        // Whether it takes grants is decided at the start, and with it who shakes hands.
+        if !hub.takes_grants() {
+            allowed.replace(config.sites.iter().map(|site| site.public_key).collect());
         }
+        hub.reload(&config.sites).await?;
+        if !hub.reload_tunnels(&config.tunnels).await? {
+            tracing::error!(
+                "the [[tunnel]] sections count from the next start, with the right CAP_NET_RAW: the relay takes no IP-in-IP"
+            );
+        }
+        let (sites, tunnels) = (config.sites.len(), config.tunnels.len());
+        tracing::info!(sites, tunnels, "read the file anew");
     }
     Ok(())
 }
@@ -244,19 +225,4 @@ async fn serve_sites(
             }
         }
     }
-}
-
-/// Ready when the relay is told to stop.
-async fn stopped() -> Result<(), RelayError> {
-    let (mut terminate, mut interrupt) =
-        (on_signal(SignalKind::terminate())?, on_signal(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
-}
-
-fn on_signal(kind: SignalKind) -> Result<Signal, RelayError> {
-    signal(kind).map_err(|source| RelayError::System { what: "signal handlers", source })
 }

@@ -12,12 +12,17 @@ pub(crate) use observer::Observer;
 
 use std::path::Path;
 
-use psmc_service::status::StatusError;
+use psmc_service::socket::{Client, ClientError, Report, StatusOf};
+
+impl Report for Status {
+    const PROGRAM: &'static str = "psmc-relay";
+    const DIRECTORY: &'static str = psmc_toml::RELAY_RUN_DIR;
+}
 
 /// Asks the relay whose socket is at `path`.
 ///
 /// # Errors
-/// [`StatusError`].
-pub fn ask(path: &Path) -> Result<Status, StatusError> {
-    psmc_service::status::ask("psmc-relay", path)
+/// [`ClientError`].
+pub fn ask(path: &Path) -> Result<Status, ClientError> {
+    Client::<StatusOf<Status>>::connect(path)?.status()
 }

@@ -3,16 +3,24 @@
 //! | module | what it has |
 //! |---|---|
 //! | [`cli`] | commands that all of them have |
+//! | [`clock`] | the time of the world, and waits that grow |
+//! | [`daemon`] | runtime, signals, the file that is read again |
+//! | [`http`] | short answers by HTTP |
 //! | [`logging`] | what goes to standard error |
 //! | [`metrics`] | what Prometheus is told |
 //! | [`open_files`] | how many files it may have open |
-//! | [`status`] | a local socket that says how a program is |
+//! | [`socket`] | the local control socket: one protocol for all |
+//! | [`supervisor`] | what systemd is told |
 
 pub mod cli;
+pub mod clock;
+pub mod daemon;
+pub mod http;
 pub mod logging;
 pub mod metrics;
 pub mod open_files;
-pub mod status;
+pub mod socket;
+pub mod supervisor;
 
 /// An error with all its causes, in one line.
 #[must_use]

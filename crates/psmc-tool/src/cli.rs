@@ -29,8 +29,8 @@ use crate::fetch::FetchError;
 pub(crate) use programs::Program;
 
 use args::{Command, PathCommand, Psmc, Target};
+use psmc_api::{Client, ClientError};
 use psmc_service::logging::LogError;
-use psmcd::api::{Client, ClientError};
 use psmcd::config::ConfigError;
 
 /// Why a command failed. The text is all that the user gets to see.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Output;
 
-use psmcd::api::{
+use psmc_api::{
     Batches, Carrier, ClassStatus, ControlStatus, PathEcn, PathSpec, PathState, PathStatus, PeerPaths,
     PeerReport, PeerRoutes, PeerSpec, PeerState, PeerStatus, RateLimit, RegisterSpec, Request, Response,
     RouteSpec, RouteStatus, RoutesStatus, Server, SiteStatus, Status, WaitFor, WaitingPath, WantedState,

@@ -26,7 +26,6 @@ pub use model::{
     Class, Config, PathCongestion, PathSettings, Paths, Peer, Relay, Reordering, Site, Treatment, TunnelEnd,
 };
 pub use psmc_toml::{Complaint, ConfigError};
-pub(crate) use value::RUN_DIR;
 pub use value::{
     AllowedNet, BindAddress, BufferFactor, BufferPackets, BufferTimeout, ClampMss, ClassPriority,
     ClassWeight, Congestion, DnsName, Dscp, Encapsulation, Endpoint, Host, InnerMtu, InterfaceName,

@@ -30,8 +30,8 @@ mod requests;
 mod revival;
 mod routes;
 pub mod settings;
+mod specs;
 mod status;
-mod supervisor;
 mod tunnels;
 mod twins;
 mod undelivered;
@@ -43,6 +43,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use psmc_net::local;
 use psmc_net::netlink::NetlinkError;
 use psmc_net::tls::tcp::TcpError;
 use psmc_net::tun::TunError;
@@ -50,7 +51,6 @@ use thiserror::Error;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::SignalKind;
 
-use crate::api;
 use crate::config::Config;
 use control::{Control, signals};
 pub use tunnels::PortError;
@@ -69,7 +69,7 @@ pub enum DaemonError {
     Tcp(#[from] TcpError),
     /// The local control socket can't be had.
     #[error("cannot make the control socket")]
-    ControlSocket(#[from] api::BindError),
+    ControlSocket(#[from] local::BindError),
     /// The kernel doesn't let us see or change its network configuration.
     #[error("cannot configure the network")]
     Netlink(#[from] NetlinkError),

@@ -3,12 +3,10 @@
 //! | module | what it has |
 //! |---|---|
 //! | [`config`] | the TOML file of a site, and all its checks |
-//! | [`api`] | the control socket: messages, framing, both sides |
 //! | [`machine`] | what is in the way of a configuration on this machine |
 //! | [`daemon`] | the daemon |
 //! | [`program`] | its command line |
 
-pub mod api;
 pub mod config;
 pub mod daemon;
 pub mod machine;

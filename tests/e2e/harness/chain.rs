@@ -20,12 +20,12 @@ use std::sync::MutexGuard;
 use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net};
+use psmc_api::{PathState, PeerState};
 use psmc_coordinator::local::{self, Answer, BY_HAND, Request};
 use psmc_coordinator::status::Status;
 use psmc_net::keys::PublicKey;
 use psmc_signal::{AlertKind, Measured};
 use psmc_testbed::netns::{Namespace, Queue, link_pair};
-use psmcd::api::{PathState, PeerState};
 use tempfile::TempDir;
 
 use super::plan::{End, HQ, PORT, VAN};
@@ -174,7 +174,7 @@ impl Chain {
     pub(crate) fn coordinator(&self) -> Option<Status> {
         match local::ask(&self.socket("coordinator"), &Request::Status).ok()? {
             Answer::Status(status) => Some(*status),
-            Answer::Events { .. } | Answer::Done | Answer::NotOpen | Answer::Refused { .. } => None,
+            Answer::Events { .. } | Answer::Done | Answer::NotOpen | Answer::Error { .. } => None,
         }
     }
 
@@ -182,7 +182,7 @@ impl Chain {
     pub(crate) fn events(&self) -> Vec<String> {
         match local::ask(&self.socket("coordinator"), &Request::Events { count: 100 }) {
             Ok(Answer::Events { events }) => events.into_iter().map(|event| event.text).collect(),
-            Ok(Answer::Status(_) | Answer::Done | Answer::NotOpen | Answer::Refused { .. }) | Err(_) => {
+            Ok(Answer::Status(_) | Answer::Done | Answer::NotOpen | Answer::Error { .. }) | Err(_) => {
                 Vec::new()
             }
         }

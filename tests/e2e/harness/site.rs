@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use psmc_api::{Client, PathState, PathStatus, PeerStatus, Status};
 use psmc_net::keys::PrivateKey;
 use psmc_testbed::netns::Namespace;
-use psmcd::api::{Client, PathState, PathStatus, PeerStatus, Status};
 
 use super::plan::{End, Family};
 use super::wait_for;

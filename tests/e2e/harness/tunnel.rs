@@ -6,8 +6,8 @@ use std::thread::panicking;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use psmc_api::PathState;
 use psmc_testbed::netns::{Queue, link_pair};
-use psmcd::api::PathState;
 use tempfile::TempDir;
 
 use super::Site;

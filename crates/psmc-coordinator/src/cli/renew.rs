@@ -4,7 +4,9 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::local::{Answer, AskError, Request, ask};
+use psmc_service::socket::ClientError;
+
+use crate::local::{Answer, Request, ask};
 
 /// How long such an alert counts after the program has ended, in seconds: long enough for a coordinator to be replaced by
 /// another, short enough for whoever pays for the relays.
@@ -66,14 +68,14 @@ pub(super) fn keep(socket: &Path, alert: &Request, process: u32) -> Result<(), N
 }
 
 /// `counts` says whether the alert would still count by its last renewal.
-fn next(then: Then, answer: &Result<Answer, AskError>, counts: bool) -> Then {
+fn next(then: Then, answer: &Result<Answer, ClientError>, counts: bool) -> Then {
     match answer {
         Ok(Answer::Done) => Then::Renew,
         // It was not for want of renewals.
         Ok(Answer::NotOpen) if counts => Then::End,
         Ok(Answer::NotOpen) => Then::Raise,
         // What is refused for good, such as an unknown service, may be there after the next reading of the file.
-        Ok(Answer::Status(_) | Answer::Events { .. } | Answer::Refused { .. }) | Err(_) => then,
+        Ok(Answer::Status(_) | Answer::Events { .. } | Answer::Error { .. }) | Err(_) => then,
     }
 }
 
@@ -111,7 +113,7 @@ mod tests {
 
     #[test]
     fn an_alert_that_was_cleared_is_not_raised_again() {
-        let no_answer = || Err(AskError::Refused("nobody leads".to_owned()));
+        let no_answer = || Err(ClientError::Refused("nobody leads".to_owned()));
         assert_eq!(next(Then::Raise, &no_answer(), false), Then::Raise);
         assert_eq!(next(Then::Raise, &Ok(Answer::Done), true), Then::Renew);
         assert_eq!(next(Then::Renew, &no_answer(), true), Then::Renew);

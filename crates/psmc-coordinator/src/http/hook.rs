@@ -8,12 +8,12 @@ use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, StatusCode};
 use percent_encoding::percent_decode_str;
+use psmc_service::http::{Answer, Handler, only, text};
 use psmc_signal::Alert;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Answer, Handler, only, text};
 use crate::engine::{Input, Order, OrderError};
 
 /// What alerts of the hook are called.

@@ -1,109 +1,69 @@
-//! Metrics for Prometheus, in its text format (version 0.0.4).
+//! What Prometheus is told.
 
-use std::fmt::Write as _;
-
-use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::{Method, Request, StatusCode};
+use psmc_service::metrics::{Kind, Metrics};
 use psmc_signal::Stage;
-use tokio::sync::{mpsc, oneshot};
 
-use super::{Answer, Handler, only, text};
-use crate::engine::Input;
 use crate::status::{EveStatus, Status};
 
-/// What tells metrics.
-pub(crate) struct Metrics {
-    pub(crate) engine: mpsc::Sender<Input>,
-}
-
-impl Handler for Metrics {
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
-        if request.uri().path() != "/metrics" {
-            return text(StatusCode::NOT_FOUND, "metrics are at /metrics\n");
-        }
-        // hyper leaves out the body that HEAD does not want (RFC 9110, section 9.3.2).
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return only(&[Method::GET, Method::HEAD]);
-        }
-        let (asker, status) = oneshot::channel();
-        // Where the engine has ended, so has the other end of `status`.
-        let _ = self.engine.send(Input::Status(asker)).await;
-        let Ok(status) = status.await else {
-            return text(StatusCode::SERVICE_UNAVAILABLE, "the coordinator is about to end\n");
-        };
-        let mut answer = text(StatusCode::OK, written(&status));
-        let kind = HeaderValue::from_static("text/plain; version=0.0.4");
-        answer.headers_mut().insert(CONTENT_TYPE, kind);
-        answer
-    }
-}
-
-fn suricata(eve: &EveStatus, out: &mut String) {
-    for (name, kind, help, value) in [
-        ("readable", "gauge", "Whether Suricata's events can be read.", u64::from(eve.error.is_none())),
-        ("lines_total", "counter", "Lines of events that were read.", eve.lines),
-        ("alerts_total", "counter", "Alerts about services in them.", eve.alerts),
-        ("unreadable_lines_total", "counter", "Lines that are no JSON, or too long.", eve.unreadable),
-        ("rotations_total", "counter", "How often another file had the name.", eve.rotations),
-    ] {
-        // Writing to a string does not fail.
-        let _ = writeln!(
-            out,
-            "# HELP psmc_coordinator_suricata_{name} {help}\n# TYPE psmc_coordinator_suricata_{name} {kind}\n\
-             psmc_coordinator_suricata_{name} {value}"
-        );
-    }
-}
-
-fn written(status: &Status) -> String {
-    let mut out = String::new();
+/// The status, as Prometheus reads it.
+pub(crate) fn metrics(status: &Status) -> Metrics {
+    let mut out = Metrics::new("psmc_coordinator");
     let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     let (counts, handshakes) = (&status.counts, &status.handshakes);
-    for (name, kind, help, value) in [
-        ("uptime_seconds", "gauge", "Time since the start.", status.uptime_s),
-        ("leads", "gauge", "Whether it decides, and does not stand by.", u64::from(status.leads)),
-        ("gateways", "gauge", "Gateways that are connected.", count(status.gateways)),
-        ("clients", "gauge", "Clients that are connected.", count(status.clients)),
-        ("kept", "gauge", "Whether what happens is kept.", u64::from(status.not_kept.is_none())),
-        ("alerts_total", "counter", "Alerts taken.", counts.alerts),
-        ("told_total", "counter", "Routes that connected clients were told.", counts.told),
-        ("not_told_total", "counter", "Routes that connected clients were not told.", counts.not_told),
-        ("refused_total", "counter", "Messages that were not the sender's to send.", counts.refused),
-        (
-            "relays_reported_total",
-            "counter",
-            "Relays that were reported and replaced.",
-            counts.relays_reported,
-        ),
-        ("publish_failures_total", "counter", "Updates that failed.", counts.publish_failures),
-        ("handshakes_total", "counter", "Handshakes that succeeded.", handshakes.accepted),
-        ("unknown_keys_total", "counter", "Dialers with unknown keys.", handshakes.unknown_key),
+    for (name, help, value) in [
+        ("uptime_seconds", "Time since the start.", status.uptime_s),
+        ("leads", "Whether it decides, and does not stand by.", u64::from(status.leads)),
+        ("gateways", "Gateways that are connected.", count(status.gateways)),
+        ("clients", "Clients that are connected.", count(status.clients)),
+        ("kept", "Whether what happens is kept.", u64::from(status.not_kept.is_none())),
     ] {
-        // Writing to a string does not fail.
-        let _ = writeln!(
-            out,
-            "# HELP psmc_coordinator_{name} {help}\n# TYPE psmc_coordinator_{name} {kind}\npsmc_coordinator_{name} {value}"
-        );
+        out.one(name, Kind::Gauge, help, number(value));
+    }
+    for (name, help, value) in [
+        ("alerts_total", "Alerts taken.", counts.alerts),
+        ("told_total", "Routes that connected clients were told.", counts.told),
+        ("not_told_total", "Routes that connected clients were not told.", counts.not_told),
+        ("refused_total", "Messages that were not the sender's to send.", counts.refused),
+        ("relays_reported_total", "Relays that were reported and replaced.", counts.relays_reported),
+        ("publish_failures_total", "Updates that failed.", counts.publish_failures),
+        ("handshakes_total", "Handshakes that succeeded.", handshakes.accepted),
+        ("unknown_keys_total", "Dialers with unknown keys.", handshakes.unknown_key),
+    ] {
+        out.one(name, Kind::Counter, help, number(value));
     }
     if let Some(eve) = &status.suricata {
-        suricata(eve, &mut out);
+        add_suricata(eve, &mut out);
     }
-    out.push_str(
-        "# HELP psmc_coordinator_relay_up Whether a relay answers.\n# TYPE psmc_coordinator_relay_up gauge\n",
-    );
-    for relay in &status.relays {
-        let _ =
-            writeln!(out, "psmc_coordinator_relay_up{{relay=\"{}\"}} {}", relay.name, u8::from(relay.alive));
-    }
-    out.push_str(
-        "# HELP psmc_coordinator_mitigated Whether something is done for a service.\n\
-         # TYPE psmc_coordinator_mitigated gauge\n",
-    );
-    for service in &status.services {
+    let relays = status.relays.iter();
+    let up = relays.map(|relay| (vec![("relay", relay.name.as_str())], flag(relay.alive)));
+    out.many("relay_up", Kind::Gauge, "Whether a relay answers.", up);
+    let mitigated = status.services.iter().map(|service| {
         let active = !matches!(service.stage, Stage::Withdrawn | Stage::Prepared);
-        let _ =
-            writeln!(out, "psmc_coordinator_mitigated{{service=\"{}\"}} {}", service.name, u8::from(active));
-    }
+        (vec![("service", service.name.as_str())], flag(active))
+    });
+    out.many("mitigated", Kind::Gauge, "Whether something is done for a service.", mitigated);
     out
+}
+
+fn add_suricata(eve: &EveStatus, out: &mut Metrics) {
+    let help = "Whether Suricata's events can be read.";
+    out.one("suricata_readable", Kind::Gauge, help, flag(eve.error.is_none()));
+    for (name, help, value) in [
+        ("suricata_lines_total", "Lines of events that were read.", eve.lines),
+        ("suricata_alerts_total", "Alerts about services in them.", eve.alerts),
+        ("suricata_unreadable_lines_total", "Lines that are no JSON, or too long.", eve.unreadable),
+        ("suricata_rotations_total", "How often another file had the name.", eve.rotations),
+    ] {
+        out.one(name, Kind::Counter, help, number(value));
+    }
+}
+
+fn flag(is_so: bool) -> f64 {
+    f64::from(u8::from(is_so))
+}
+
+/// A count as Prometheus has it.
+#[expect(clippy::cast_precision_loss, reason = "exact up to nine million billion")]
+fn number(value: u64) -> f64 {
+    value as f64
 }

@@ -1,7 +1,7 @@
 //! Reading the configuration anew while the server runs.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use psmc_toml::SocketPath;
@@ -47,15 +47,8 @@ pub(super) struct Reloader {
 }
 
 impl Reloader {
-    /// Reads the file. One that is wrong changes nothing; a zone that cannot be had stays as it is.
-    pub(super) async fn reload(&mut self, file: &Path) {
-        let config = match Config::load(file) {
-            Ok(config) => config,
-            Err(error) => {
-                tracing::error!("the file cannot be used, all stays as it is:\n{error}");
-                return;
-            }
-        };
+    /// Goes by another file. A zone that cannot be had stays as it is.
+    pub(super) async fn reload(&mut self, config: Config) {
         if Fixed::of(&config) != self.fixed {
             tracing::warn!(
                 "name, listen, database, rate_limit and control_socket take a restart: they stay as they are"

@@ -12,8 +12,6 @@ use psmc_net::listen::{AnsweringSocket, is_for_v6_only, listen_tcp};
 use psmc_net::local;
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio::runtime::Builder;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
@@ -23,7 +21,9 @@ use super::resolving::{Current, Fixed, Resolving};
 use super::system::{Integration, SystemError};
 use super::tunnels::Tunnels;
 use super::upstream::TlsError;
-use psmc_service::status::StatusSocket;
+use psmc_service::daemon::{self, Daemon, Order};
+use psmc_service::socket::Server;
+use psmc_service::supervisor::Supervisor;
 
 /// Why the resolver could not start.
 #[derive(Debug, Error)]
@@ -58,13 +58,8 @@ pub enum ResolveError {
     #[error("cannot make the control socket")]
     ControlSocket(#[from] local::BindError),
     /// The operating system refused something basic.
-    #[error("cannot start: {what}")]
-    Basic {
-        /// What was refused.
-        what: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Basic(#[from] daemon::SystemError),
 }
 
 /// Runs a resolver until SIGTERM or SIGINT. At SIGHUP it reads its `file` anew: upstream servers, services, coordinator.
@@ -72,43 +67,17 @@ pub enum ResolveError {
 /// # Errors
 /// [`ResolveError`] if something that it cannot do without is missing.
 pub fn run(config: Config, tunnels: Arc<dyn Tunnels>, file: &Path) -> Result<(), ResolveError> {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|source| ResolveError::Basic { what: "the asynchronous runtime", source })?;
-    let ended = runtime.block_on(async {
-        let on =
-            |kind| signal(kind).map_err(|source| ResolveError::Basic { what: "signal handlers", source });
-        let hangups = on(SignalKind::hangup())?;
-        let (mut terminate, mut interrupt) = (on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
+    daemon::run(async {
+        let mut daemon = Daemon::new(file, Config::load)?;
+        let (read, configs) = mpsc::channel(1);
         let stopped = async {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
+            while let Order::Reload(config) = daemon.next().await {
+                // Whoever no longer takes it is about to end.
+                let _ = read.send(config).await;
             }
         };
-        let (read, configs) = mpsc::channel(1);
-        tokio::select! {
-            ended = serve(config, tunnels, stopped, configs) => ended,
-            () = read_anew(hangups, file, read) => Ok(()),
-        }
-    });
-    // Whoever asks psmcd at this moment waits for an answer that nobody needs.
-    runtime.shutdown_background();
-    ended
-}
-
-/// Reads the file at each SIGHUP, and hands on what is right. Ends when nobody wants it any more.
-async fn read_anew(mut hangups: Signal, file: &Path, read: mpsc::Sender<Config>) {
-    while hangups.recv().await.is_some() {
-        match Config::load(file) {
-            Ok(config) => {
-                if read.send(config).await.is_err() {
-                    return;
-                }
-            }
-            Err(error) => tracing::error!("the file cannot be used, all stays as it is:\n{error}"),
-        }
-    }
+        serve(config, tunnels, stopped, configs).await
+    })
 }
 
 /// Resolves until `stopped` is ready, at last by the newest of `configs`. It is up as soon as its control socket is there.
@@ -138,13 +107,14 @@ pub async fn serve(
         let (resolver, name) = (resolver.clone(), name.clone());
         move || Some(resolver.get().status(name.clone(), started.elapsed().as_secs()))
     };
-    let status = StatusSocket::bind(fixed.control_socket.as_path())?;
-    tasks.spawn(status.serve(move || ready(report())));
+    let socket = Server::bind(fixed.control_socket.as_path())?;
+    tasks.spawn(socket.tell(move || ready(report())));
     // From here on the machine's questions come here; when this is dropped they no longer do.
     let integration = system.map(|system| Integration::begin(&system, &fixed.listen)).transpose()?;
     if let Some(integration) = &integration {
         tasks.spawn(integration.watch());
     }
+    Supervisor::from_environment().ready();
     tracing::info!(name, services = resolver.get().services.len(), "the resolver is up");
     tokio::pin!(stopped);
     loop {

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use hickory_proto::op::{Message, MessageType, OpCode, ResponseCode};
 use psmc_net::listen::AnsweringSocket;
+use psmc_net::retry::Retry;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::Resolver;
 use super::question::Question;
@@ -29,9 +30,6 @@ const MAX_QUESTIONS: usize = 1000;
 /// How long a connection may be silent, and a client may take to read a response (RFC 7766 §6.2.3).
 const IDLE: Duration = Duration::from_secs(10);
 
-/// How long to wait after `accept` or `recv` failed, which they do for want of memory or descriptors.
-const BACK_OFF: Duration = Duration::from_millis(200);
-
 /// The longest request: there is one question in it, and a few options.
 const MAX_REQUEST: usize = 4096;
 
@@ -39,12 +37,12 @@ const MAX_REQUEST: usize = 4096;
 pub(super) async fn serve_udp(current: Arc<Current>, socket: AnsweringSocket) {
     let (socket, room) = (Arc::new(socket), Arc::new(Semaphore::new(MAX_DATAGRAMS)));
     let mut buffer = vec![0; MAX_REQUEST];
+    let mut retry = Retry::new("receive datagrams");
     loop {
         let (length, from) = match socket.recv_from(&mut buffer).await {
             Ok(received) => received,
             Err(error) => {
-                tracing::debug!(%error, "cannot receive");
-                sleep(BACK_OFF).await;
+                retry.after(&error).await;
                 continue;
             }
         };
@@ -65,6 +63,7 @@ pub(super) async fn serve_udp(current: Arc<Current>, socket: AnsweringSocket) {
 
 /// Serves connections, as many at a time as `room` has permits.
 pub(super) async fn serve_tcp(current: Arc<Current>, listener: TcpListener, room: Arc<Semaphore>) {
+    let mut retry = Retry::new("accept connections");
     loop {
         match listener.accept().await {
             Ok((stream, from)) => match room.clone().try_acquire_owned() {
@@ -73,10 +72,7 @@ pub(super) async fn serve_tcp(current: Arc<Current>, listener: TcpListener, room
                 }
                 Err(_) => current.get().counters.overloaded(),
             },
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept connections");
-                sleep(BACK_OFF).await;
-            }
+            Err(error) => retry.after(&error).await,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use psmc_service::socket::Report;
 use serde::{Deserialize, Serialize};
 
 use super::{Counts, RoutesStatus, ServiceStatus, UpstreamStatus};
@@ -25,6 +26,11 @@ pub struct Status {
     pub upstreams: Vec<UpstreamStatus>,
     /// The services.
     pub services: Vec<ServiceStatus>,
+}
+
+impl Report for Status {
+    const PROGRAM: &'static str = "psmc-dns";
+    const DIRECTORY: &'static str = crate::config::RUN_DIR;
 }
 
 impl Status {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use psmc_net::listen::{AnsweringSocket, Asker};
+use psmc_net::retry::Retry;
 use tokio::io::{self, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::limit::{Limiter, Verdict};
@@ -26,9 +27,6 @@ const IDLE: Duration = Duration::from_secs(10);
 /// How long a TLS handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 
-/// How long to wait after `accept` or `recv` failed, which they do for want of memory or descriptors.
-const BACK_OFF: Duration = Duration::from_millis(200);
-
 /// The longest request in a datagram.
 const MAX_DATAGRAM: usize = 65_535;
 
@@ -38,12 +36,12 @@ pub async fn serve_udp(server: Arc<Server>, socket: AnsweringSocket, per_second:
     let mut limiter = Limiter::new(per_second);
     let (slow, started) = (Arc::new(Semaphore::new(MAX_SLOW)), Instant::now());
     let mut buffer = vec![0; MAX_DATAGRAM];
+    let mut retry = Retry::new("receive datagrams");
     loop {
         let (length, from) = match socket.recv_from(&mut buffer).await {
             Ok(received) => received,
             Err(error) => {
-                tracing::debug!(%error, "cannot receive");
-                sleep(BACK_OFF).await;
+                retry.after(&error).await;
                 continue;
             }
         };
@@ -105,8 +103,11 @@ fn cut_off(request: &[u8]) -> Vec<Vec<u8>> {
 
 /// Serves connections, as many at a time as `room` has permits.
 pub async fn serve_tcp(server: Arc<Server>, listener: TcpListener, room: Arc<Semaphore>) {
+    let mut retry = Retry::new("accept connections");
     loop {
-        let Some((stream, from, permit)) = accept(&server, &listener, &room).await else { continue };
+        let Some((stream, from, permit)) = accept(&server, &listener, &room, &mut retry).await else {
+            continue;
+        };
         let server = server.clone();
         tokio::spawn(async move {
             converse(&server, stream, from).await;
@@ -122,8 +123,11 @@ pub async fn serve_tls(
     acceptor: watch::Receiver<TlsAcceptor>,
     room: Arc<Semaphore>,
 ) {
+    let mut retry = Retry::new("accept connections");
     loop {
-        let Some((stream, from, permit)) = accept(&server, &listener, &room).await else { continue };
+        let Some((stream, from, permit)) = accept(&server, &listener, &room, &mut retry).await else {
+            continue;
+        };
         let (server, acceptor) = (server.clone(), acceptor.borrow().clone());
         tokio::spawn(async move {
             match timeout(HANDSHAKE, acceptor.accept(stream)).await {
@@ -140,6 +144,7 @@ async fn accept(
     server: &Server,
     listener: &TcpListener,
     room: &Arc<Semaphore>,
+    retry: &mut Retry,
 ) -> Option<(tokio::net::TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     match listener.accept().await {
         Ok((stream, from)) => {
@@ -152,8 +157,7 @@ async fn accept(
             Some((stream, from, permit))
         }
         Err(error) => {
-            tracing::warn!(%error, "cannot accept connections");
-            sleep(BACK_OFF).await;
+            retry.after(&error).await;
             None
         }
     }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use psmcd::api::{Client, ClientError, RegistrationStatus};
+use psmc_api::{Client, ClientError, RegistrationStatus};
 
 use super::Seen;
 use super::silent::Silence;

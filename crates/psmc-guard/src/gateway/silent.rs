@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use psmcd::api::{PathState, PeerStatus, Status};
+use psmc_api::{PathState, PeerStatus, Status};
 
 /// So many peers have to be silent through a relay while other ways to them work. One alone may be the attacker's, who can
 /// keep silent wherever he likes.

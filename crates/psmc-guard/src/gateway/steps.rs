@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use psmc_api::{RegisterSpec, Status};
 use psmc_signal::Client;
-use psmcd::api::{RegisterSpec, Status};
 
 use crate::config::Line;
 use crate::duty::{Registration, Wanted};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use psmcd::api::{PathState, PathStatus, Status};
+use psmc_api::{PathState, PathStatus, Status};
 
 use crate::detect::{Sample, Signal};
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use psmcd::api::{RegisterSpec, RegistrationStatus, Request, Response, Server, Status};
+use psmc_api::{RegisterSpec, RegistrationStatus, Request, Response, Server, Status};
 use serde_json::json;
 use tokio::sync::oneshot;
 

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use psmc_api::{PathState, PathStatus, PeerStatus, Status};
 use psmc_net::keys::PrivateKey;
-use psmcd::api::{PathState, PathStatus, PeerStatus, Status};
 
 use super::RunError;
 use super::network::Network;

@@ -14,7 +14,7 @@ use psmc_dns::update::{
     self, Change, Report, Scope, ServerReport, Target, TsigKeyError, UpdateError, published, unix_now,
 };
 use psmc_net::keys::{KeyFileError, read_private_key};
-use psmc_service::status::StatusError;
+use psmc_service::socket::ClientError;
 use serde::Serialize;
 use tokio::runtime::Builder;
 
@@ -43,7 +43,7 @@ pub(in crate::cli) enum DnsError {
     #[error(transparent)]
     Resolver(#[from] ResolveError),
     #[error(transparent)]
-    Status(#[from] StatusError),
+    Status(#[from] ClientError),
 }
 
 pub(super) fn run(command: DnsCommand) -> Result<(), CliError> {

@@ -2,7 +2,7 @@
 
 use super::args::{MaxRate, PathAddArgs, PathSetArgs, StateArg};
 use super::{CliError, output, table};
-use psmcd::api::{Client, PathSpec, PeerPaths, RateLimit, Request, WantedState};
+use psmc_api::{Client, PathSpec, PeerPaths, RateLimit, Request, WantedState};
 use psmcd::config::{Name, Rate, Weight};
 
 pub(super) fn list(client: &mut Client, peer: Option<Name>, json: bool) -> Result<(), CliError> {

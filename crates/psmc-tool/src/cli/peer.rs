@@ -5,7 +5,7 @@ use psmc_net::keys::PublicKey;
 
 use super::grant::Life;
 use super::{CliError, output};
-use psmcd::api::{Client, PeerReport, Request, WaitFor};
+use psmc_api::{Client, PeerReport, Request, WaitFor};
 use psmcd::config::{AllowedNet, Endpoint, Name, Scheduler};
 
 #[derive(Debug, Subcommand)]

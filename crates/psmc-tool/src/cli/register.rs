@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 
 use super::routes::relay_text;
 use super::{CliError, output};
-use psmcd::api::{Client, RegisterSpec, RegistrationStatus};
+use psmc_api::{Client, RegisterSpec, RegistrationStatus};
 use psmcd::config::{InterfaceName, ValueError};
 
 #[derive(Debug, Args)]

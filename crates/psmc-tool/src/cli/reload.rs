@@ -4,7 +4,7 @@ mod edit;
 mod save;
 
 use super::{CliError, output};
-use psmcd::api::{Client, ReloadReport};
+use psmc_api::{Client, ReloadReport};
 pub(super) use save::SaveError;
 
 pub(super) fn run(client: &mut Client, saves: bool) -> Result<(), CliError> {

@@ -10,7 +10,7 @@ use psmc_net::keys::PublicKey;
 
 use super::grant::Life;
 use super::{CliError, output, units};
-use psmcd::api::{Carrier, Client, PeerRoutes, RouteSet, RouteSpec, RouteStatus, RoutesStatus};
+use psmc_api::{Carrier, Client, PeerRoutes, RouteSet, RouteSpec, RouteStatus, RoutesStatus};
 use psmcd::config::{Name, RoutePolicy, ValueError};
 
 #[derive(Debug, Args)]

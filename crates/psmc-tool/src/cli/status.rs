@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::units::{age, bytes, rate_mbps};
 use super::{CliError, output, register, routes, table};
-use psmcd::api::{
+use psmc_api::{
     Batches, Calls, ClassStatus, Client, PathEcn, PathStatus, PeerState, PeerStatus, SiteStatus, Status,
 };
 

@@ -4,7 +4,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
 use super::units::{bytes, duration_ms, rate_mbps};
-use psmcd::api::PathStatus;
+use psmc_api::PathStatus;
 
 const HEADER: [&str; 10] =
     ["PATH", "STATE", "INTERFACE", "LOCAL", "REMOTE", "RTT", "LOSS", "RATE", "SENT", "RECEIVED"];

@@ -7,7 +7,7 @@ use std::time::Duration;
 use psmc_net::packet::PacketError;
 use psmc_testbed::netns::{NetnsError, UserNamespaceError};
 
-use psmcd::api::ClientError;
+use psmc_api::ClientError;
 
 /// Why the demonstration failed.
 #[derive(Debug, thiserror::Error)]

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::expected;
 use super::network::{Cut, Links};
 use super::transfer::Transfer;
-use psmcd::api::{PathState, PathStatus};
+use psmc_api::{PathState, PathStatus};
 
 /// When TCP and the tunnel have found their speed, after the start of the transfer and after a link has come back.
 const SETTLED: Duration = Duration::from_secs(2);

@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use super::DemoError;
 use super::network::Network;
 use crate::cli::Program;
-use psmcd::api::{Client, ClientError, PathState, PathStatus, PeerStatus, Status};
+use psmc_api::{Client, ClientError, PathState, PathStatus, PeerStatus, Status};
 
 pub(super) use directory::{Directory, write_private};
 pub(super) use file::HQ_INSIDE;

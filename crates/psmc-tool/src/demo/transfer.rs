@@ -22,7 +22,7 @@ use super::sites::{HQ_INSIDE, Relays, Sites};
 use super::tcp::{self, Flow};
 use super::view::{Frame, Lane, View};
 use super::{DemoError, expected};
-use psmcd::api::PathStatus;
+use psmc_api::PathStatus;
 
 /// When the fastest link is cut: by then TCP has been at full speed for some seconds.
 const CUT_AT: Duration = Duration::from_secs(5);

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use crate::cli::units;
-use psmcd::api::PathState;
+use psmc_api::PathState;
 
 /// How often a terminal is redrawn: often enough to look alive, and seldom enough to be read.
 const TERMINAL_INTERVAL: Duration = Duration::from_millis(200);

@@ -23,7 +23,6 @@ pub use mss::ClampMss;
 pub(super) use net::InsideAddress;
 pub use net::{AllowedNet, BindAddress, TunnelAddress};
 pub use number::{InnerMtu, Keepalive, LinkMtu, Weight};
-pub(crate) use psmc_toml::RUN_DIR;
 pub(super) use psmc_toml::Switch;
 pub use psmc_toml::{InterfaceName, Listen, Name, Port, Rate, SocketPath, ValueError};
 pub use routes::RoutePolicy;

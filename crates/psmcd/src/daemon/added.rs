@@ -8,8 +8,9 @@ use super::peers::{EnterError, Peer};
 use super::relays::GrantsFor;
 use super::requests::Refusal;
 use super::routes::key;
-use crate::api::{AddedPath, Additions, PathSpec, PeerSpec};
+use super::specs;
 use crate::config::{self, AllowedNet, Endpoint, Keepalive, Name, Paths};
+use psmc_api::{AddedPath, Additions, PeerSpec};
 
 /// Most peers that can be added: with so many the status of a site still fits into a line.
 const MAX_ADDED: usize = 256;
@@ -139,7 +140,7 @@ fn added_paths(peer: &Peer) -> impl Iterator<Item = AddedPath> {
     let added = peer.paths.iter().filter(|path| peer.by_hand.added.contains(&path.settings.name));
     added.map(|path| AddedPath {
         peer: peer.config.name.to_string(),
-        path: PathSpec::of(&path.settings, peer.config.endpoint.as_ref()),
+        path: specs::spec(&path.settings, peer.config.endpoint.as_ref()),
         is_among_others: matches!(peer.config.paths, Paths::Listed(_)),
     })
 }

@@ -12,6 +12,7 @@ use psmc_net::netlink::{LinkEvents, Netlink};
 use psmc_net::tls::tcp::listen_tcp;
 use psmc_net::tls::{Acceptor, AllowedKeys, Counters, Identity, Listener, Secured};
 use psmc_net::udp::UdpBind;
+use psmc_service::supervisor::Supervisor;
 use psmc_wire::PathId;
 use psmc_wire::control::{CloseReason, Message};
 use tokio::net::TcpListener;
@@ -32,12 +33,11 @@ use super::relays::{BoxedStream, Callers, Grants, LOOK_INTERVAL, Looks, Register
 use super::revival::Revivals;
 use super::routes::{self, Waiter};
 use super::settings::{site_config, tun_config};
-use super::supervisor::Supervisor;
 use super::tunnels::Bind;
 use super::undelivered::Hearing;
 use super::unused::Unused;
-use crate::api::Server;
 use crate::config::{self, Config, Name};
+use psmc_api::Server;
 
 /// Accepted connections that wait to be taken over.
 const MAX_ACCEPTED: usize = 64;

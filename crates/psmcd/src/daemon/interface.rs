@@ -12,7 +12,7 @@ use psmc_net::tun::Tun;
 use psmc_wire::PacketBuf;
 
 use super::forwarding::destination;
-use crate::api::Calls;
+use psmc_api::Calls;
 
 /// Packets that are read before they are passed on: enough to make batches, few enough that nothing waits long, and
 /// that they are in the processor's cache still. Four reads of a bulk transfer bring as many.

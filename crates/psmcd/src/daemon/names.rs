@@ -14,8 +14,8 @@ use super::connections::TaskEnd;
 use super::control::Control;
 use super::lookup::lookup;
 use super::paths::OpenError;
-use crate::api::{Call, Response};
 use crate::config::{Endpoint, Host};
+use psmc_api::{Call, Response};
 
 /// Names that are looked up at a time. Each takes sockets, a few for each uplink, and some seconds if nobody answers.
 const MAX_QUESTIONS: usize = 32;

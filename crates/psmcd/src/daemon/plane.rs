@@ -19,7 +19,7 @@ use super::DaemonError;
 use super::interface::Interface;
 use super::port::{Port, Sent};
 use super::tunnels::{Bind, PortError};
-use crate::api::Batches;
+use psmc_api::Batches;
 
 /// Jobs that wait for the plane; a full queue makes the control side wait, never the plane.
 const MAX_JOBS: usize = 256;

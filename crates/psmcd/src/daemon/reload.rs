@@ -23,8 +23,8 @@ use super::DaemonError;
 use super::connections::TaskEnd;
 use super::control::Control;
 use super::requests::Refusal;
-use crate::api::{Call, ReloadReport, Response};
 use crate::config::{Config, ConfigError};
+use psmc_api::{Call, ReloadReport, Response};
 
 /// Files that take longer to read are on a disk that does not answer: ten thousand take half a second of CPU time, on a busy machine
 /// some seconds.

@@ -10,9 +10,10 @@ use super::control::Control;
 use super::paths::OpenError;
 use super::routes::NewRoutes;
 use super::settings::congestion_config;
+use super::specs;
 use super::why::Why;
-use crate::api::{Call, PathSpec, PeerPaths, RateLimit, Request, Response, WantedState};
 use crate::config::{Endpoint, PathCongestion, Rate, Scheduler, ValueError, Weight};
+use psmc_api::{Call, PathSpec, PeerPaths, Request, Response, WantedState};
 
 /// Why something that was asked for is not done.
 pub(super) enum Refusal {
@@ -82,9 +83,9 @@ impl Control {
             Request::PathAdd { peer, path } => return self.add_path(&peer, &path).await,
             Request::PathRemove { peer, path } => self.close_path(self.find_peer(&peer)?, &path).await?,
             Request::PathSet { peer, path, weight, max_rate, state, congestion } => {
-                let congestion = congestion.map(|name| RateLimit::congestion(max_rate, &name)).transpose()?;
+                let congestion = congestion.map(|name| specs::congestion(max_rate, &name)).transpose()?;
                 let weight = weight.map(|weight| weight.to_string().parse()).transpose()?;
-                let max_rate = max_rate.map(RateLimit::rate).transpose()?;
+                let max_rate = max_rate.map(specs::rate).transpose()?;
                 let index = self.find_peer(&peer)?;
                 self.set_path(index, path, (weight, max_rate), state, congestion).await?;
             }
@@ -137,7 +138,7 @@ impl Control {
 
     async fn add_path(&mut self, peer: &str, spec: &PathSpec) -> Result<Response, Refusal> {
         let index = self.find_peer(peer)?;
-        let settings = spec.settings(self.peers[index].config.endpoint.as_ref())?;
+        let settings = specs::settings(&spec, self.peers[index].config.endpoint.as_ref())?;
         let name = settings.name.clone();
         self.open_path(index, settings).await?;
         let peer = &mut self.peers[index];

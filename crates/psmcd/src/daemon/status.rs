@@ -16,7 +16,7 @@ use super::peers::Peer;
 use super::plane::PlaneCounters;
 use super::relays::{Keeper, Keeping};
 use super::why::{Known, Why};
-use crate::api::{
+use psmc_api::{
     ClassStatus, ControlStatus, PathEcn, PathState, PathStatus, PeerState, PeerStatus, SiteStatus, Status,
 };
 

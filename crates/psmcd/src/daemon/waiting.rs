@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::paths::OpenError;
-use crate::api::WaitingPath;
 use crate::config::Name;
+use psmc_api::WaitingPath;
 
 /// Those of one peer, by name. What has no name are all of them: how many there will be is not known yet.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use psmcd::api::PathStatus;
+use psmc_api::PathStatus;
 use tokio::task::spawn_blocking;
 
 use super::ticks;

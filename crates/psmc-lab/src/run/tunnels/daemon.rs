@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use psmcd::api::{Client, ClientError, Status};
+use psmc_api::{Client, ClientError, Status};
 
 use super::{PATIENCE, Patience};
 use crate::run::RunError;

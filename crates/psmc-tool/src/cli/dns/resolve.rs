@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use psmc_api::{Client, ClientError, PeerReport, RouteSet, RouteSpec, RouteStatus, WaitFor};
 use psmc_dns::resolver::config::Config;
 use psmc_dns::resolver::daemon;
 use psmc_dns::resolver::status::Status;
@@ -14,7 +15,6 @@ use psmc_dns::routes::Relay;
 use psmc_dns::status::ask;
 use psmc_dns::update::unix_now;
 use psmc_service::logging;
-use psmcd::api::{Client, ClientError, PeerReport, RouteSet, RouteSpec, RouteStatus, WaitFor};
 
 use super::args::ResolveCommand;
 use super::{CliError, DnsError, output};

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, Value, value};
 
+use psmc_api::{PathSpec, PeerSpec};
 use psmc_toml::rate_text;
-use psmcd::api::{PathSpec, PeerSpec};
 
 /// Adds a peer at the end of a file. Returns whether that can be done: not where peers are written as a list in brackets.
 pub(super) fn add_peer(document: &mut DocumentMut, peer: &PeerSpec) -> bool {

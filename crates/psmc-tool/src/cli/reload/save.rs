@@ -14,8 +14,8 @@ use tempfile::NamedTempFile;
 use toml_edit::{DocumentMut, Table};
 
 use super::edit::{add_path, add_peer, find_peer};
+use psmc_api::Additions;
 use psmc_toml::ConfigError;
-use psmcd::api::Additions;
 use psmcd::config::{Config, files_of};
 
 /// Why nothing was saved.

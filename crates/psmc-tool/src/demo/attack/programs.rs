@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use psmc_api::{Client, PeerState, PeerStatus};
 use psmc_coordinator::local::{Answer, Request};
 use psmc_coordinator::status::Status as CoordinatorStatus;
 use psmc_testbed::netns::Namespace;
-use psmcd::api::{Client, PeerState, PeerStatus};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -189,7 +189,7 @@ impl Sockets {
         let socket = self.of("coordinator");
         aside(move || match psmc_coordinator::local::ask(&socket, &Request::Status) {
             Ok(Answer::Status(status)) => Some(*status),
-            Ok(Answer::Events { .. } | Answer::Done | Answer::NotOpen | Answer::Refused { .. }) | Err(_) => {
+            Ok(Answer::Events { .. } | Answer::Done | Answer::NotOpen | Answer::Error { .. }) | Err(_) => {
                 None
             }
         })

@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use psmc_api::{Carrier, PathState, PathStatus, PeerStatus};
 use psmc_signal::Stage;
-use psmcd::api::{Carrier, PathState, PathStatus, PeerStatus};
 use tokio::time::sleep;
 
 use super::AFTERWARDS;

@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use psmcd::api::PathEcn;
+use psmc_api::PathEcn;
 
 use super::*;
 use crate::demo::deliveries::Deliveries;

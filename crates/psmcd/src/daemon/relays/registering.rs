@@ -9,11 +9,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use super::grants::GrantsFor;
 use super::reach::LocalEnd;
 use super::registration::{Registration, RegistrationSpec, Standing, Uplink};
-use crate::api::{RegisterSpec, RegistrationStatus};
 use crate::config::{InterfaceName, Name, Relay};
 use crate::daemon::control::Control;
 use crate::daemon::paths::LISTEN_SOCKET;
 use crate::daemon::routes::{endpoint, key, name_of};
+use psmc_api::{RegisterSpec, RegistrationStatus};
 
 /// Most relays that can be named while the site runs: as many as one mitigation has for all groups of clients.
 pub(super) const MAX_ADDED: usize = 1024;

@@ -8,13 +8,13 @@ use psmc_net::keys::PublicKey;
 use tokio::task::yield_now;
 
 use super::diff::{changed_relays, changed_settings, needs_restart};
-use crate::api::{ReloadReport, Response};
 use crate::config::{self, Config, Name};
 use crate::daemon::DaemonError;
 use crate::daemon::control::Control;
 use crate::daemon::peers::{EnterError, Peer};
 use crate::daemon::requests::Refusal;
 use crate::daemon::settings::{classes, peer_config};
+use psmc_api::{ReloadReport, Response};
 
 /// The peers before and after.
 struct Plan {

@@ -7,13 +7,13 @@ use psmc_core::PathError;
 use psmc_wire::PathId;
 
 use super::diff::PathChange;
-use crate::api::ReloadReport;
 use crate::config::{self, Name, PathSettings, Paths};
 use crate::daemon::DaemonError;
 use crate::daemon::control::Control;
 use crate::daemon::paths::OpenPath;
 use crate::daemon::peers::Peer;
 use crate::daemon::settings::congestion_config;
+use psmc_api::ReloadReport;
 
 impl Control {
     /// Changes, ends and opens the paths of a peer, whose configuration was `before`. Paths that were added by hand and those

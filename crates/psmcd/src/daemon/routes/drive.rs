@@ -8,12 +8,12 @@ use psmc_wire::PathId;
 
 use super::policy::Way;
 use super::set::{self, LearnedSet, Wanted};
-use crate::api::{Carrier, PeerRoutes, RouteSpec, RouteStatus, RoutesStatus};
 use crate::config::{PathSettings, Paths, RoutePolicy, ValueError};
 use crate::daemon::DaemonError;
 use crate::daemon::control::Control;
 use crate::daemon::paths::{OpenError, OpenPath, uplink_settings};
 use crate::daemon::relays::GrantsFor;
+use psmc_api::{Carrier, PeerRoutes, RouteSpec, RouteStatus, RoutesStatus};
 
 /// Direct paths are probed this often while there are others: even where hardly anything is sent a flood shows at once.
 const PROBE_INTERVAL: Duration = Duration::from_millis(100);

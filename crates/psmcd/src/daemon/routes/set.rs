@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use psmc_net::keys::PublicKey;
 use psmc_toml::{PublicKeyText, ValueError};
 
-use crate::api::RouteSpec;
 use crate::config::{Encapsulation, Endpoint, Host, Name, PathSettings, Relay};
+use psmc_api::RouteSpec;
 
 /// Most relays of a set, as many as a set in DNS has.
 const MAX_ROUTES: usize = 16;

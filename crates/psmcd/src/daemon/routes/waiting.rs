@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use psmc_core::PeerId;
 
-use crate::api::{Call, PeerReport, Response, WaitFor};
 use crate::daemon::control::Control;
+use psmc_api::{Call, PeerReport, Response, WaitFor};
 
 /// Clients that may wait at a time: half of those there can be, so that there is room for who asks for something else.
-const MAX_WAITERS: usize = crate::api::MAX_CLIENTS / 2;
+const MAX_WAITERS: usize = psmc_service::socket::MAX_CLIENTS / 2;
 
 /// A client whose answer comes later.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! The daemon's side of the control socket.
+//! The program's side.
 
 mod connection;
 mod reserve;
@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use psmc_net::local::{self, SocketFile};
+use psmc_net::retry::Retry;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
-use tracing::warn;
 
 use super::frame::{self, MAX_RESPONSE};
-use super::{Request, Response};
+use super::{Protocol, Reply};
 use reserve::Reserve;
 
 pub use psmc_net::local::BindError;
@@ -26,29 +26,26 @@ pub const MAX_CLIENTS: usize = 16;
 /// How long clients have to take their last response when the daemon ends.
 const LAST_WORD: Duration = Duration::from_millis(100);
 
-/// How long to wait after `accept` failed, which it does for want of descriptors or memory: they do not come back at once.
-const ACCEPT_BACK_OFF: Duration = Duration::from_millis(200);
-
 /// The control socket of a daemon.
 ///
 /// Call [`bind`](Self::bind) once, within a tokio runtime, and [`next_call`](Self::next_call) for as long as the daemon
 /// lives. Dropping it disconnects the clients and removes the socket. Clients are served by tasks of their own: however
 /// slow or mad one is, `next_call` does not wait for it.
 #[derive(Debug)]
-pub struct Server {
-    calls: mpsc::Receiver<Call>,
+pub struct Server<P: Protocol> {
+    calls: mpsc::Receiver<Call<P>>,
     listener: JoinHandle<()>,
     _file: SocketFile,
 }
 
 /// A request that waits for its response. Dropping it tells the client that the daemon could not answer.
 #[derive(Debug)]
-pub struct Call {
-    request: Request,
-    responder: oneshot::Sender<Response>,
+pub struct Call<P: Protocol> {
+    request: P::Request,
+    responder: oneshot::Sender<P::Response>,
 }
 
-impl Server {
+impl<P: Protocol> Server<P> {
     /// Makes the socket, readable by its owner only, and its directory if that is missing.
     ///
     /// # Errors
@@ -76,53 +73,46 @@ impl Server {
     }
 
     /// The next request. `None` only if the task that accepts clients has died of a bug. May be cancelled without loss.
-    pub async fn next_call(&mut self) -> Option<Call> {
+    pub async fn next_call(&mut self) -> Option<Call<P>> {
         self.calls.recv().await
     }
 }
 
-impl Drop for Server {
+impl<P: Protocol> Drop for Server<P> {
     fn drop(&mut self) {
         self.listener.abort();
     }
 }
 
-impl Call {
+impl<P: Protocol> Call<P> {
     /// What is asked for.
-    pub fn request(&self) -> &Request {
+    #[must_use]
+    pub fn request(&self) -> &P::Request {
         &self.request
     }
 
     /// Answers. A client that has gone away meanwhile is no error.
-    pub fn respond(self, response: Response) {
+    pub fn respond(self, response: P::Response) {
         drop(self.responder.send(response));
     }
 }
 
 /// Accepts clients until nobody takes calls any more, and then waits for their tasks to end. Those end with this one.
-async fn accept_all(listener: UnixListener, calls: mpsc::Sender<Call>) {
+async fn accept_all<P: Protocol>(listener: UnixListener, calls: mpsc::Sender<Call<P>>) {
     let places = Arc::new(Semaphore::new(MAX_CLIENTS));
     let mut clients = JoinSet::new();
     let mut reserve = Reserve::new();
-    let mut is_failing = false;
+    let mut retry = Retry::new("accept clients on the control socket");
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = calls.closed() => break,
         };
         match accepted {
-            Ok((stream, _)) => {
-                is_failing = false;
-                admit(stream, &places, &calls, &mut clients);
-            }
+            Ok((stream, _)) => admit(stream, &places, &calls, &mut clients),
             // Whoever wants to know why nothing goes on any more is let in.
             Err(error) if reserve.makes_room(&error) => continue,
-            Err(error) => {
-                if !std::mem::replace(&mut is_failing, true) {
-                    warn!(%error, "cannot accept a client on the control socket; it is tried again and again");
-                }
-                tokio::time::sleep(ACCEPT_BACK_OFF).await;
-            }
+            Err(error) => retry.after(&error).await,
         }
         while clients.try_join_next().is_some() {}
         reserve.fill();
@@ -130,9 +120,14 @@ async fn accept_all(listener: UnixListener, calls: mpsc::Sender<Call>) {
     while clients.join_next().await.is_some() {}
 }
 
-fn admit(stream: UnixStream, places: &Arc<Semaphore>, calls: &mpsc::Sender<Call>, clients: &mut JoinSet<()>) {
+fn admit<P: Protocol>(
+    stream: UnixStream,
+    places: &Arc<Semaphore>,
+    calls: &mpsc::Sender<Call<P>>,
+    clients: &mut JoinSet<()>,
+) {
     let Ok(place) = Arc::clone(places).try_acquire_owned() else {
-        return turn_away(&stream);
+        return turn_away::<P>(&stream);
     };
     let calls = calls.clone();
     clients.spawn(async move {
@@ -142,8 +137,9 @@ fn admit(stream: UnixStream, places: &Arc<Semaphore>, calls: &mpsc::Sender<Call>
 }
 
 /// Says why, as far as the empty buffer of a new connection takes it, which is all of it.
-fn turn_away(stream: &UnixStream) {
-    let response = Response::error(format!("{MAX_CLIENTS} clients are connected already; close one of them"));
+fn turn_away<P: Protocol>(stream: &UnixStream) {
+    let response =
+        P::Response::refusal(format!("{MAX_CLIENTS} clients are connected already; close one of them"));
     if let Ok(line) = frame::encode(&response, MAX_RESPONSE) {
         drop(stream.try_write(&line));
     }

@@ -11,8 +11,8 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use super::Call;
-use crate::api::frame::{self, FrameError, MAX_RESPONSE};
-use crate::api::{Request, Response};
+use crate::socket::frame::{self, FrameError, MAX_RESPONSE};
+use crate::socket::{Protocol, Reply};
 
 /// How long a client may be silent. `psmc watch` asks every second.
 const IDLE: Duration = Duration::from_secs(60);
@@ -24,7 +24,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 const WRITE: Duration = Duration::from_secs(5);
 
 /// Serves a client until it leaves, is silent for too long, or breaks the protocol, or until nobody answers any more.
-pub(super) async fn serve(mut stream: UnixStream, calls: mpsc::Sender<Call>) {
+pub(super) async fn serve<P: Protocol>(mut stream: UnixStream, calls: mpsc::Sender<Call<P>>) {
     let (read, mut write) = stream.split();
     let mut read = BufReader::new(read);
     loop {
@@ -35,7 +35,7 @@ pub(super) async fn serve(mut stream: UnixStream, calls: mpsc::Sender<Call>) {
         let (response, end) = match line {
             Ok(Ok(Some(line))) => answer(&line, &calls).await,
             Ok(Ok(None)) | Err(_) => return,
-            Ok(Err(error)) => (Response::error(error), true),
+            Ok(Err(error)) => (refuse::<P>(&error), true),
         };
         if !send(&mut write, response).await || end {
             return;
@@ -44,13 +44,13 @@ pub(super) async fn serve(mut stream: UnixStream, calls: mpsc::Sender<Call>) {
 }
 
 /// The response to a line, and whether it shall be the last.
-async fn answer(line: &[u8], calls: &mpsc::Sender<Call>) -> (Response, bool) {
+async fn answer<P: Protocol>(line: &[u8], calls: &mpsc::Sender<Call<P>>) -> (P::Response, bool) {
     let request = match frame::decode(line) {
         Ok(request) => request,
-        Err(error @ FrameError::Version { .. }) => return (Response::error(error), true),
-        Err(error) => return (Response::error(error), false),
+        Err(error @ FrameError::Version { .. }) => return (refuse::<P>(&error), true),
+        Err(error) => return (refuse::<P>(&error), false),
     };
-    let limit = ANSWER + Request::patience(&request);
+    let limit = ANSWER + P::patience(&request);
     let (responder, response) = oneshot::channel();
     let asked = async {
         calls.send(Call { request, responder }).await.ok()?;
@@ -59,21 +59,18 @@ async fn answer(line: &[u8], calls: &mpsc::Sender<Call>) -> (Response, bool) {
     (within(limit, asked).await, false)
 }
 
-async fn within(limit: Duration, asked: impl Future<Output = Option<Response>>) -> Response {
+async fn within<R: Reply>(limit: Duration, asked: impl Future<Output = Option<R>>) -> R {
     match timeout(limit, asked).await {
         Ok(Some(response)) => response,
-        Ok(None) => Response::error("the daemon is shutting down"),
-        Err(_) => Response::error(format!("the daemon has not answered within {} s", limit.as_secs())),
+        Ok(None) => R::refusal("the daemon is shutting down".to_owned()),
+        Err(_) => R::refusal(format!("the daemon has not answered within {} s", limit.as_secs())),
     }
 }
 
 /// Whether the client has taken the response.
-async fn send(write: &mut (impl AsyncWriteExt + Unpin), response: Response) -> bool {
+async fn send(write: &mut (impl AsyncWriteExt + Unpin), response: impl Reply) -> bool {
     // That of ten thousand peers takes its time.
-    let encoded = spawn_blocking(move || {
-        let encode = |response: &Response| frame::encode(response, MAX_RESPONSE);
-        encode(&response).or_else(|error| encode(&Response::error(error)))
-    });
+    let encoded = spawn_blocking(move || encode(&response));
     let Ok(Ok(line)) = encoded.await else { return false };
     match timeout(WRITE, write.write_all(&line)).await {
         Ok(Ok(())) => true,
@@ -86,4 +83,14 @@ async fn send(write: &mut (impl AsyncWriteExt + Unpin), response: Response) -> b
             false
         }
     }
+}
+
+/// A response as a line, or why it is none.
+fn encode<R: Reply>(response: &R) -> Result<Vec<u8>, FrameError> {
+    let line = frame::encode(response, MAX_RESPONSE);
+    line.or_else(|error| frame::encode(&R::refusal(error.to_string()), MAX_RESPONSE))
+}
+
+fn refuse<P: Protocol>(error: &FrameError) -> P::Response {
+    P::Response::refusal(error.to_string())
 }

@@ -1,11 +1,16 @@
 //! What can be asked of a daemon, as calls.
 
+use std::path::Path;
 use std::time::Duration;
 
-use super::{Client, ClientError};
-use crate::api::{
-    Additions, PeerPaths, PeerReport, PeerRoutes, PeerSpec, RegisterSpec, RegistrationStatus, ReloadReport,
-    Request, Response, RouteSpec, Status, WaitFor,
+use psmc_service::socket::{self, Protocol, only_socket};
+use psmc_toml::{Name, RUN_DIR, SocketPath};
+
+pub use psmc_service::socket::ClientError;
+
+use crate::{
+    Additions, PeerPaths, PeerReport, PeerRoutes, PeerSpec, Psmcd, RegisterSpec, RegistrationStatus,
+    ReloadReport, Request, Response, RouteSpec, Status, WaitFor,
 };
 
 /// A set of routes as a client gives it.
@@ -21,6 +26,44 @@ pub struct RouteSet<'a> {
     pub policy: Option<&'a str>,
     /// What may be shown to the relays, as `psmc grant` prints it.
     pub grants: &'a [String],
+}
+
+/// A connection to a daemon. It blocks: a tool has nothing else to do.
+#[derive(Debug)]
+pub struct Client(socket::Client<Psmcd>);
+
+impl Client {
+    /// Connects to the socket at `path`.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn connect(path: &Path) -> Result<Self, ClientError> {
+        socket::Client::connect(path).map(Self)
+    }
+
+    /// Connects to the daemon of a site, by its name.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn connect_to_site(name: &Name) -> Result<Self, ClientError> {
+        Self::connect(SocketPath::of_site(name).as_path())
+    }
+
+    /// Connects to the only daemon of this machine.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn connect_to_only_site() -> Result<Self, ClientError> {
+        Self::connect(&only_socket(Psmcd::PROGRAM, Path::new(RUN_DIR))?)
+    }
+
+    /// Asks, and waits for the response.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the daemon answers with [`Response::Error`].
+    pub fn ask(&mut self, request: &Request) -> Result<Response, ClientError> {
+        self.0.ask(request)
+    }
 }
 
 /// All of these fail with what [`Client::ask`] fails with.
@@ -62,7 +105,7 @@ impl Client {
         Ok(routes)
     }
 
-    /// Waits, [`MAX_WAIT`](crate::api::MAX_WAIT) at most, and says how it stands with a peer by then.
+    /// Waits, [`MAX_WAIT`](crate::MAX_WAIT) at most, and says how it stands with a peer by then.
     pub fn wait_for_peer(
         &mut self,
         peer: &str,
@@ -143,5 +186,5 @@ impl Client {
 }
 
 fn wrong<T>() -> Result<T, ClientError> {
-    Err(ClientError::WrongAnswer)
+    Err(ClientError::WrongAnswer { program: Psmcd::PROGRAM })
 }

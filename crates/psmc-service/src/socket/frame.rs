@@ -12,8 +12,8 @@ pub const VERSION: u32 = 1;
 /// Longest line with a request in bytes, its end included.
 pub const MAX_LINE: usize = 1 << 20;
 
-/// Longest line with a response. The status of ten thousand peers with three paths each has a quarter of it.
-pub const MAX_RESPONSE: usize = 256 << 20;
+/// Longest line with a response: that of a relay with a million sessions, with a kilobyte of text each.
+pub const MAX_RESPONSE: usize = 1 << 30;
 
 /// Why a line could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +32,7 @@ pub enum FrameError {
     Malformed(#[source] serde_json::Error),
     /// The other side is older or newer.
     #[error(
-        "the other side speaks version {theirs} of the control protocol, this one {VERSION}; install the same release of psmc and psmcd"
+        "the other side speaks version {theirs} of the control protocol, this one {VERSION}; install the same release on both sides"
     )]
     Version {
         /// The other's version.
@@ -96,27 +96,30 @@ fn complete(line: Vec<u8>, longest: usize) -> Result<Option<Vec<u8>>, FrameError
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::Test;
+    use super::super::{Reply, StatusRequest, StatusResponse};
     use super::*;
-    use crate::api::{Request, Response};
 
     #[test]
     fn messages_survive_the_wire() {
-        let request = Request::PathRemove { peer: "hq".to_owned(), path: "lte".to_owned() };
-        let line = encode(&request, MAX_LINE).unwrap();
-        assert_eq!(line, b"{\"version\":1,\"op\":\"path_remove\",\"peer\":\"hq\",\"path\":\"lte\"}\n");
-        assert_eq!(decode::<Request>(&line).unwrap(), request);
+        let line = encode(&StatusRequest::Status, MAX_LINE).unwrap();
+        assert_eq!(line, b"{\"version\":1,\"op\":\"status\"}\n");
+        assert_eq!(decode::<StatusRequest>(&line).unwrap(), StatusRequest::Status);
 
-        for response in [Response::Ok, Response::error("no"), Response::Paths(Vec::new())] {
-            assert_eq!(decode::<Response>(&encode(&response, MAX_RESPONSE).unwrap()).unwrap(), response);
+        for response in [StatusResponse::Status(Test { number: 7 }), StatusResponse::refusal("no".to_owned())]
+        {
+            let line = encode(&response, MAX_RESPONSE).unwrap();
+            assert_eq!(decode::<StatusResponse<Test>>(&line).unwrap(), response);
         }
     }
 
     #[test]
     fn another_version_is_named_before_the_message_is_read() {
-        let error = decode::<Request>(b"{\"version\":2,\"op\":\"dance\"}\n").unwrap_err();
+        let error = decode::<StatusRequest>(b"{\"version\":2,\"op\":\"dance\"}\n").unwrap_err();
         assert!(matches!(error, FrameError::Version { theirs: 2 }));
-        assert!(matches!(decode::<Request>(b"{\"op\":\"status\"}\n"), Err(FrameError::Malformed(_))));
-        assert!(matches!(decode::<Request>(b"\n"), Err(FrameError::Malformed(_))));
+        for line in ["{\"op\":\"status\"}\n", "\n"] {
+            assert!(matches!(decode::<StatusRequest>(line.as_bytes()), Err(FrameError::Malformed(_))));
+        }
     }
 
     #[tokio::test]
@@ -124,7 +127,7 @@ mod tests {
         let read = |mut bytes: &[u8]| read_line_blocking(&mut bytes);
         let long = vec![b'x'; MAX_LINE + 5];
         assert!(matches!(read_line(&mut long.as_slice()).await, Err(FrameError::TooLong(MAX_LINE))));
-        let long = Response::error(String::from_utf8(long).unwrap());
+        let long = StatusResponse::<Test>::refusal(String::from_utf8(long).unwrap());
         assert!(matches!(encode(&long, MAX_LINE), Err(FrameError::TooLong(MAX_LINE))));
         assert!(encode(&long, MAX_RESPONSE).is_ok());
         assert!(matches!(read(b""), Ok(None)));

@@ -1,4 +1,4 @@
-//! What systemd is told (sd_notify(3)): that the site runs, that it is alive, that it reads its configuration again.
+//! What systemd is told (sd_notify(3)): that a program runs, that it is alive, that it reads its configuration again.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Beats in the time after which the supervisor takes the site for stuck: one that is late does no harm.
+/// Beats in the time after which the supervisor takes a program for stuck: one that is late does no harm.
 const BEATS: u32 = 4;
 
 /// Where there is no watchdog the loop beats all the same, for nobody.
@@ -14,16 +14,17 @@ const IDLE: Duration = Duration::from_secs(3600);
 
 /// The supervisor, if there is one. Telling it never waits.
 #[derive(Debug)]
-pub(super) struct Supervisor {
+pub struct Supervisor {
     socket: Option<(UnixDatagram, SocketAddr)>,
     watchdog: Option<Duration>,
-    /// Whether the data plane has answered since it was last asked.
-    plane_lives: Arc<AtomicBool>,
+    /// Whether the other thread has answered since it was last asked.
+    other_lives: Arc<AtomicBool>,
 }
 
 impl Supervisor {
     /// The one that the environment names.
-    pub(super) fn from_environment() -> Self {
+    #[must_use]
+    pub fn from_environment() -> Self {
         let variable = |name| std::env::var(name).ok();
         let is_meant = variable("WATCHDOG_PID").is_none_or(|pid| pid == std::process::id().to_string());
         let watchdog = variable("WATCHDOG_USEC").and_then(|micros| micros.parse().ok());
@@ -34,37 +35,39 @@ impl Supervisor {
     }
 
     fn new(address: Option<&str>, watchdog: Option<Duration>) -> Self {
-        let plane_lives = Arc::new(AtomicBool::new(true));
-        Self { socket: address.and_then(connect), watchdog, plane_lives }
+        let other_lives = Arc::new(AtomicBool::new(true));
+        Self { socket: address.and_then(connect), watchdog, other_lives }
     }
 
     /// How often to beat.
-    pub(super) fn interval(&self) -> Duration {
+    #[must_use]
+    pub fn interval(&self) -> Duration {
         self.watchdog.map_or(IDLE, |watchdog| watchdog / BEATS).max(Duration::from_millis(1))
     }
 
-    /// The site runs, or runs again as it should.
-    pub(super) fn ready(&self) {
+    /// The program runs, or runs again as it should.
+    pub fn ready(&self) {
         self.tell("READY=1");
     }
 
     /// The configuration is being read again.
-    pub(super) fn reloading(&self) {
+    pub fn reloading(&self) {
         self.tell("RELOADING=1");
     }
 
-    /// The site is about to end.
-    pub(super) fn stopping(&self) {
+    /// The program is about to end.
+    pub fn stopping(&self) {
         self.tell("STOPPING=1");
     }
 
-    /// The loop has come round. To be called by the loop itself, so that one that is stuck is found out; and so is a data plane that
-    /// has not set what this returns since the last time.
-    pub(super) fn beat(&self) -> Arc<AtomicBool> {
-        if self.plane_lives.swap(false, Ordering::Relaxed) {
+    /// The loop has come round. To be called by the loop itself, so that one that is stuck is found out; and so is another thread
+    /// that has not set what this returns since the last time.
+    #[must_use = "a thread that is to live has to set it"]
+    pub fn beat(&self) -> Arc<AtomicBool> {
+        if self.other_lives.swap(false, Ordering::Relaxed) {
             self.tell("WATCHDOG=1");
         }
-        self.plane_lives.clone()
+        self.other_lives.clone()
     }
 
     fn tell(&self, what: &str) {
@@ -91,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_supervisor_hears_of_a_loop_that_goes_round_and_of_a_plane_that_answers() {
+    fn a_supervisor_hears_of_a_loop_that_goes_round_and_of_a_thread_that_answers() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notify");
         let listener = UnixDatagram::bind(&path).unwrap();
@@ -104,12 +107,12 @@ mod tests {
         };
         supervisor.ready();
         assert_eq!(heard().as_deref(), Some("READY=1"));
-        let plane = supervisor.beat();
+        let other = supervisor.beat();
         assert_eq!(heard().as_deref(), Some("WATCHDOG=1"));
-        supervisor.beat();
-        assert_eq!(heard(), None, "the plane has not answered");
-        plane.store(true, Ordering::Relaxed);
-        supervisor.beat();
+        let _ = supervisor.beat();
+        assert_eq!(heard(), None, "the other thread has not answered");
+        other.store(true, Ordering::Relaxed);
+        let _ = supervisor.beat();
         assert_eq!(heard().as_deref(), Some("WATCHDOG=1"));
     }
 
@@ -117,7 +120,7 @@ mod tests {
     fn without_a_supervisor_nobody_is_told() {
         let supervisor = Supervisor::new(None, None);
         supervisor.ready();
-        supervisor.beat();
+        let _ = supervisor.beat();
         assert_eq!(supervisor.interval(), IDLE);
     }
 }

@@ -5,7 +5,10 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
 use super::*;
-use crate::api::MAX_LINE;
+use crate::socket::tests::Test;
+use crate::socket::{MAX_LINE, StatusOf, StatusRequest, StatusResponse};
+
+type Server = super::Server<StatusOf<Test>>;
 
 struct Site {
     directory: TempDir,
@@ -18,11 +21,11 @@ fn site() -> Site {
     Site { directory, path }
 }
 
-/// Serves `Ok` to everything, until the test ends.
-fn serve_ok(mut server: Server) {
+/// Says 7 to everything, until the test ends.
+fn serve_seven(mut server: Server) {
     tokio::spawn(async move {
         while let Some(call) = server.next_call().await {
-            call.respond(Response::Ok);
+            call.respond(StatusResponse::Status(Test { number: 7 }));
         }
     });
 }
@@ -73,11 +76,11 @@ async fn requests_are_answered_in_order() {
     let site = site();
     let mut server = Server::bind(&site.path).unwrap();
     let stream = UnixStream::connect(&site.path).await.unwrap();
-    let asked = tokio::spawn(ask(stream, b"{\"version\":1,\"op\":\"path_list\",\"peer\":\"hq\"}\n"));
+    let asked = tokio::spawn(ask(stream, b"{\"version\":1,\"op\":\"status\"}\n"));
     let call = server.next_call().await.unwrap();
-    assert_eq!(*call.request(), Request::PathList { peer: Some("hq".to_owned()) });
-    call.respond(Response::Paths(Vec::new()));
-    assert_eq!(asked.await.unwrap(), "{\"version\":1,\"result\":\"paths\",\"value\":[]}\n");
+    assert_eq!(*call.request(), StatusRequest::Status);
+    call.respond(StatusResponse::Status(Test { number: 1 }));
+    assert_eq!(asked.await.unwrap(), "{\"version\":1,\"result\":\"status\",\"value\":{\"number\":1}}\n");
 }
 
 #[tokio::test]
@@ -116,7 +119,7 @@ async fn whoever_waits_is_told_of_the_end_and_who_does_not_read_delays_it_not() 
 #[tokio::test]
 async fn nonsense_is_answered_with_an_error() {
     let site = site();
-    serve_ok(Server::bind(&site.path).unwrap());
+    serve_seven(Server::bind(&site.path).unwrap());
     let mut endless = vec![b'x'; MAX_LINE];
     endless.push(b'\n');
     for (line, expected) in [
@@ -133,7 +136,7 @@ async fn nonsense_is_answered_with_an_error() {
 #[tokio::test]
 async fn one_client_too_many_is_told_so() {
     let site = site();
-    serve_ok(Server::bind(&site.path).unwrap());
+    serve_seven(Server::bind(&site.path).unwrap());
     let mut clients = Vec::new();
     for _ in 0..MAX_CLIENTS {
         let mut stream = UnixStream::connect(&site.path).await.unwrap();
@@ -148,7 +151,7 @@ async fn one_client_too_many_is_told_so() {
     let again = async {
         loop {
             let stream = UnixStream::connect(&site.path).await.unwrap();
-            if ask(stream, b"{\"version\":1,\"op\":\"status\"}\n").await.contains("\"ok\"") {
+            if ask(stream, b"{\"version\":1,\"op\":\"status\"}\n").await.contains("\"status\"") {
                 return;
             }
         }

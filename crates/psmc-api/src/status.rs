@@ -49,7 +49,7 @@ pub struct Calls {
 
 impl Calls {
     /// So many calls have carried so many packets.
-    pub(crate) fn add(&mut self, calls: usize, packets: usize) {
+    pub fn add(&mut self, calls: usize, packets: usize) {
         self.calls += calls as u64;
         self.packets += packets as u64;
     }

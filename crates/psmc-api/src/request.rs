@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use super::routes::{PeerReport, PeerRoutes, RegisterSpec, RouteSpec, WaitFor};
 use super::status::{PeerPaths, RegistrationStatus, Status};
-use crate::config::{Encapsulation, Endpoint, PathCongestion, PathSettings, Rate, ValueError, Weight};
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -189,6 +188,7 @@ pub enum Response {
 
 impl Response {
     /// A refusal in words.
+    #[must_use]
     pub fn error(message: impl std::fmt::Display) -> Self {
         Self::Error { message: message.to_string() }
     }
@@ -252,33 +252,6 @@ pub enum RateLimit {
     BitsPerSecond(u64),
 }
 
-impl RateLimit {
-    /// The rate, if there is a limit.
-    ///
-    /// # Errors
-    /// If the configuration would refuse it, too.
-    pub fn rate(self) -> Result<Option<Rate>, ValueError> {
-        match self {
-            Self::None => Ok(None),
-            Self::BitsPerSecond(bits) => Rate::from_bits_per_second(bits).map(Some),
-        }
-    }
-
-    /// What is so called, of which a fixed rate is this limit.
-    ///
-    /// # Errors
-    /// If there is no such thing, or no rate to be fixed.
-    pub fn congestion(limit: Option<Self>, name: &str) -> Result<PathCongestion, ValueError> {
-        let rate = limit.map(Self::rate).transpose()?.flatten();
-        PathCongestion::new(name.parse()?, rate).ok_or_else(|| {
-            ValueError::new(
-                "a fixed rate is wanted, but it is not said which",
-                "give it with --max-rate RATE",
-            )
-        })
-    }
-}
-
 /// What a person wants a path to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -318,93 +291,4 @@ pub struct PathSpec {
     /// How its rate is found: `model`, `cubic`, or `fixed` at the rate that is the most it may send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
-}
-
-impl PathSpec {
-    /// The path as the configuration would have it, with the peer's `endpoint` where it has none of its own.
-    ///
-    /// # Errors
-    /// The first value that the configuration would refuse, too.
-    pub fn settings(&self, endpoint: Option<&Endpoint>) -> Result<PathSettings, ValueError> {
-        let own = self.endpoint.as_deref().map(str::parse::<Endpoint>).transpose()?;
-        let endpoint = own.or_else(|| endpoint.cloned());
-        if endpoint.is_none() && self.relays.is_empty() {
-            let reason =
-                format!("the path \"{}\" leads nowhere: neither it nor its peer has an endpoint", self.name);
-            let remedy = "give it one with --endpoint HOST:PORT, or --relays if the peer registers with them";
-            return Err(ValueError::new(reason, remedy));
-        }
-        let max_rate = self.max_rate_bits_per_second.map(Rate::from_bits_per_second).transpose()?;
-        let congestion = self.congestion.as_deref().map(str::parse).transpose()?.unwrap_or_default();
-        let congestion = PathCongestion::new(congestion, max_rate).ok_or_else(|| {
-            let reason = format!("the path \"{}\" has a fixed rate, but it is not said which", self.name);
-            ValueError::new(reason, "give it with --max-rate RATE")
-        })?;
-        Ok(PathSettings {
-            name: self.name.parse()?,
-            interface: self.interface.as_deref().map(str::parse).transpose()?,
-            address: self.address.map(|address| address.to_string().parse()).transpose()?,
-            endpoint,
-            relays: self.relays.iter().map(|name| name.parse()).collect::<Result<_, _>>()?,
-            encapsulation: Encapsulation::Udp,
-            weight: self
-                .weight
-                .map(|weight| weight.to_string().parse::<Weight>())
-                .transpose()?
-                .unwrap_or_default(),
-            max_rate,
-            congestion,
-            mtu: self.mtu.map(|mtu| mtu.to_string().parse()).transpose()?,
-        })
-    }
-
-    /// What describes this path of a peer with this `endpoint`.
-    pub(crate) fn of(settings: &PathSettings, endpoint: Option<&Endpoint>) -> Self {
-        let own = settings.endpoint.as_ref().filter(|own| Some(*own) != endpoint);
-        let congestion = match settings.congestion {
-            PathCongestion::Model => None,
-            PathCongestion::Cubic => Some("cubic"),
-            PathCongestion::Fixed(_) => Some("fixed"),
-        };
-        Self {
-            name: settings.name.to_string(),
-            interface: settings.interface.as_ref().map(ToString::to_string),
-            address: settings.address.map(|address| address.get()),
-            relays: settings.relays.iter().map(ToString::to_string).collect(),
-            endpoint: own.map(ToString::to_string),
-            weight: (settings.weight != Weight::default()).then_some(settings.weight.get()),
-            max_rate_bits_per_second: settings.max_rate.map(|rate| rate.bits_per_second()),
-            mtu: settings.mtu.map(|mtu| mtu.get()),
-            congestion: congestion.map(str::to_owned),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_spec_is_checked_like_the_file() {
-        let peer: Endpoint = "hq:5115".parse().unwrap();
-        let spec = PathSpec { name: "lte".to_owned(), weight: Some(3), ..PathSpec::default() };
-        let settings = spec.settings(Some(&peer)).unwrap();
-        assert_eq!((settings.endpoint, settings.weight.get()), (Some(peer.clone()), 3));
-
-        assert!(spec.settings(None).is_err());
-        let relayed = PathSpec { relays: vec!["fra1".to_owned()], ..spec.clone() };
-        assert_eq!(relayed.settings(None).unwrap().endpoint, None);
-        assert!(PathSpec { weight: Some(0), ..spec.clone() }.settings(Some(&peer)).is_err());
-        assert!(
-            PathSpec { max_rate_bits_per_second: Some(0), ..spec.clone() }.settings(Some(&peer)).is_err()
-        );
-        let fixed = PathSpec { congestion: Some("fixed".to_owned()), ..spec.clone() };
-        assert!(fixed.settings(Some(&peer)).is_err());
-        let fixed = PathSpec { max_rate_bits_per_second: Some(20_000_000), ..fixed };
-        let settings = fixed.settings(Some(&peer)).unwrap();
-        assert_eq!(settings.congestion, PathCongestion::Fixed("20mbit".parse().unwrap()));
-        assert_eq!(PathSpec::of(&settings, Some(&peer)), fixed);
-        assert_eq!(PathSpec::of(&settings, None).endpoint.as_deref(), Some("hq:5115"));
-        assert!(PathSpec { name: "a/b".to_owned(), ..spec }.settings(Some(&peer)).is_err());
-    }
 }

@@ -1,0 +1,73 @@
+//! What can be asked of psmcd on its control socket, and a client.
+//!
+//! The lines are those of [`psmc_service::socket`]; [`Psmcd`] says what is in them:
+//!
+//! ```json
+//! {"version":1,"op":"path_list","peer":"hq"}
+//! {"version":1,"result":"paths","value":[{"peer":"hq","paths":[]}]}
+//! ```
+//!
+//! The types here hold plain numbers and texts with their units in their names, and are converted at the edge of the daemon.
+
+mod client;
+mod request;
+mod routes;
+mod status;
+
+use std::time::Duration;
+
+use psmc_service::socket::{self, Protocol, Reply};
+
+pub use client::{Client, ClientError, RouteSet};
+pub use request::{
+    AddedPath, Additions, MAX_WAIT, PathSpec, PeerSpec, RateLimit, ReloadReport, Request, Response,
+    WantedState,
+};
+pub use routes::{
+    Carrier, PeerReport, PeerRoutes, RegisterSpec, RouteSpec, RouteStatus, RoutesStatus, WaitFor,
+};
+pub use status::{
+    Batches, Calls, ClassStatus, ControlStatus, PathEcn, PathState, PathStatus, PeerPaths, PeerState,
+    PeerStatus, RegistrationStatus, SiteStatus, Status, WaitingPath,
+};
+
+/// The protocol of psmcd.
+#[derive(Clone, Copy, Debug)]
+pub enum Psmcd {}
+
+/// psmcd's side of the socket.
+pub type Server = socket::Server<Psmcd>;
+
+/// A request that waits for psmcd's response.
+pub type Call = socket::Call<Psmcd>;
+
+impl Protocol for Psmcd {
+    const PROGRAM: &'static str = "psmcd";
+    type Request = Request;
+    type Response = Response;
+
+    fn patience(request: &Request) -> Duration {
+        request.patience()
+    }
+}
+
+impl Reply for Response {
+    fn refusal(message: String) -> Self {
+        Self::Error { message }
+    }
+
+    fn granted(self) -> Result<Self, String> {
+        match self {
+            Self::Error { message } => Err(message),
+            granted @ (Self::Ok
+            | Self::Noted { .. }
+            | Self::Status(_)
+            | Self::Paths(_)
+            | Self::Peer(_)
+            | Self::Routes(_)
+            | Self::Registrations(_)
+            | Self::Reloaded(_)
+            | Self::Additions(_)) => Ok(granted),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The time of the world, and waits that grow.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The time since 1970; nothing where the clock is before that, which is wrong by more than any expiry forgives.
+#[must_use]
+pub fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// The same in whole seconds.
+#[must_use]
+pub fn unix_seconds() -> u64 {
+    since_1970().as_secs()
+}
+
+/// Exponential back-off: each wait is twice as long as the one before, up to the longest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    first: Duration,
+    longest: Duration,
+    next: Duration,
+}
+
+impl Backoff {
+    /// Begins with `first`.
+    #[must_use]
+    pub const fn new(first: Duration, longest: Duration) -> Self {
+        Self { first, longest, next: first }
+    }
+
+    /// How long to wait this time.
+    pub fn wait(&mut self) -> Duration {
+        let wait = self.next;
+        self.next = (wait * 2).min(self.longest);
+        wait
+    }
+
+    /// Begins anew, for what was tried has succeeded.
+    pub fn reset(&mut self) {
+        self.next = self.first;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_the_longest() {
+        let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(5));
+        let waits: Vec<u64> = (0..5).map(|_| backoff.wait().as_secs()).collect();
+        assert_eq!(waits, [1, 2, 4, 5, 5]);
+        backoff.reset();
+        assert_eq!(backoff.wait(), Duration::from_secs(1));
+    }
+}

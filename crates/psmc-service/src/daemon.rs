@@ -1,0 +1,178 @@
+//! A daemon from its start to its end: its runtime, signals, the file that it reads again, and what its supervisor is told.
+
+use std::future::pending;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use psmc_toml::ConfigError;
+use thiserror::Error;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::timeout;
+
+use crate::supervisor::Supervisor;
+
+/// Files that take longer to read are on a disk that does not answer: ten thousand sections take half a second of CPU time, on a
+/// busy machine some seconds.
+const READ_TIME: Duration = Duration::from_secs(20);
+
+/// The operating system refused something basic.
+#[derive(Debug, Error)]
+#[error("cannot start: {what}")]
+pub struct SystemError {
+    /// What was refused.
+    pub what: &'static str,
+    /// What the system said.
+    pub source: io::Error,
+}
+
+impl SystemError {
+    /// For `map_err`: what was refused.
+    pub fn of(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self { what, source }
+    }
+}
+
+/// Runs a daemon on a runtime of the calling thread. What still blocks another thread when it ends is not waited for.
+///
+/// # Errors
+/// Those of `main`, and [`SystemError`] without a runtime.
+pub fn run<E: From<SystemError>>(main: impl Future<Output = Result<(), E>>) -> Result<(), E> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(SystemError::of("the asynchronous runtime"))?;
+    let outcome = runtime.block_on(main);
+    runtime.shutdown_background();
+    outcome
+}
+
+/// The signals that daemons obey. Without somebody who listens they end the process, so this is what a daemon makes first.
+#[derive(Debug)]
+pub struct Signals {
+    hangup: Signal,
+    stop: [Signal; 2],
+}
+
+impl Signals {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// [`SystemError`] if the system does not let it.
+    pub fn listen() -> Result<Self, SystemError> {
+        let on = |kind| signal(kind).map_err(SystemError::of("signal handlers"));
+        let stop = [on(SignalKind::terminate())?, on(SignalKind::interrupt())?];
+        Ok(Self { hangup: on(SignalKind::hangup())?, stop })
+    }
+
+    /// Ready at SIGTERM and SIGINT. May be cancelled without loss.
+    pub async fn stopped(&mut self) {
+        stopped(&mut self.stop).await;
+    }
+
+    /// Ready at SIGHUP. May be cancelled without loss.
+    pub async fn hung_up(&mut self) {
+        hung_up(&mut self.hangup).await;
+    }
+}
+
+async fn stopped([terminate, interrupt]: &mut [Signal; 2]) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+async fn hung_up(hangup: &mut Signal) {
+    if hangup.recv().await.is_none() {
+        pending::<()>().await;
+    }
+}
+
+/// What a daemon that runs has to do.
+#[derive(Debug)]
+pub enum Order<C> {
+    /// Go by this configuration.
+    Reload(C),
+    /// End.
+    Stop,
+}
+
+/// What tells a daemon what to do: signals, and its file, which is read beside all else.
+#[derive(Debug)]
+pub struct Daemon<C> {
+    signals: Signals,
+    supervisor: Supervisor,
+    file: PathBuf,
+    load: fn(&Path) -> Result<C, ConfigError>,
+    reading: Option<JoinHandle<Result<C, ConfigError>>>,
+    is_reloading: bool,
+}
+
+impl<C: Send + 'static> Daemon<C> {
+    /// Of the daemon whose `file` was read by `load`.
+    ///
+    /// # Errors
+    /// [`SystemError`] if the system does not let it hear signals.
+    pub fn new(file: &Path, load: fn(&Path) -> Result<C, ConfigError>) -> Result<Self, SystemError> {
+        Ok(Self {
+            signals: Signals::listen()?,
+            supervisor: Supervisor::from_environment(),
+            file: file.to_owned(),
+            load,
+            reading: None,
+            is_reloading: false,
+        })
+    }
+
+    /// The daemon runs. To be called once.
+    pub fn is_up(&self) {
+        self.supervisor.ready();
+    }
+
+    /// What to do next. A file that is wrong, or does not come, is said in the log and changes nothing. Whoever asks again has done
+    /// what was ordered before. May be cancelled without loss.
+    pub async fn next(&mut self) -> Order<C> {
+        if std::mem::take(&mut self.is_reloading) {
+            self.supervisor.ready();
+        }
+        loop {
+            tokio::select! {
+                () = stopped(&mut self.signals.stop) => {
+                    self.supervisor.stopping();
+                    return Order::Stop;
+                }
+                () = hung_up(&mut self.signals.hangup), if self.reading.is_none() => self.read(),
+                read = finished(&mut self.reading) => {
+                    self.reading = None;
+                    if let Some(config) = read {
+                        self.is_reloading = true;
+                        return Order::Reload(config);
+                    }
+                    self.supervisor.ready();
+                }
+            }
+        }
+    }
+
+    fn read(&mut self) {
+        self.supervisor.reloading();
+        let (file, load) = (self.file.clone(), self.load);
+        self.reading = Some(spawn_blocking(move || load(&file)));
+    }
+}
+
+/// What is read at last, unless it cannot be used. Ready when it is, and never if nothing is being read.
+async fn finished<C>(reading: &mut Option<JoinHandle<Result<C, ConfigError>>>) -> Option<C> {
+    let Some(reading) = reading else { return pending().await };
+    match timeout(READ_TIME, reading).await {
+        Ok(Ok(Ok(config))) => return Some(config),
+        Ok(Ok(Err(error))) => tracing::error!("the file cannot be used, all stays as it is:\n{error}"),
+        Ok(Err(error)) => tracing::error!(%error, "reading the file has failed, all stays as it is"),
+        Err(_) => tracing::error!(
+            "the file has not been read within {} s, all stays as it is: does its disk answer?",
+            READ_TIME.as_secs()
+        ),
+    }
+    None
+}

@@ -1,0 +1,114 @@
+//! Paths as they are asked for over the control socket, and as the configuration would have them.
+
+use psmc_api::{PathSpec, RateLimit};
+
+use crate::config::{Encapsulation, Endpoint, PathCongestion, PathSettings, Rate, ValueError, Weight};
+
+/// The rate, if there is a limit.
+///
+/// # Errors
+/// If the configuration would refuse it, too.
+pub(super) fn rate(limit: RateLimit) -> Result<Option<Rate>, ValueError> {
+    match limit {
+        RateLimit::None => Ok(None),
+        RateLimit::BitsPerSecond(bits) => Rate::from_bits_per_second(bits).map(Some),
+    }
+}
+
+/// What is so called, of which a fixed rate is this limit.
+///
+/// # Errors
+/// If there is no such thing, or no rate to be fixed.
+pub(super) fn congestion(limit: Option<RateLimit>, name: &str) -> Result<PathCongestion, ValueError> {
+    let rate = limit.map(rate).transpose()?.flatten();
+    PathCongestion::new(name.parse()?, rate).ok_or_else(|| {
+        ValueError::new("a fixed rate is wanted, but it is not said which", "give it with --max-rate RATE")
+    })
+}
+
+/// The path as the configuration would have it, with the peer's `endpoint` where it has none of its own.
+///
+/// # Errors
+/// The first value that the configuration would refuse, too.
+pub(super) fn settings(spec: &PathSpec, endpoint: Option<&Endpoint>) -> Result<PathSettings, ValueError> {
+    let own = spec.endpoint.as_deref().map(str::parse::<Endpoint>).transpose()?;
+    let endpoint = own.or_else(|| endpoint.cloned());
+    if endpoint.is_none() && spec.relays.is_empty() {
+        let reason =
+            format!("the path \"{}\" leads nowhere: neither it nor its peer has an endpoint", spec.name);
+        let remedy = "give it one with --endpoint HOST:PORT, or --relays if the peer registers with them";
+        return Err(ValueError::new(reason, remedy));
+    }
+    let max_rate = spec.max_rate_bits_per_second.map(Rate::from_bits_per_second).transpose()?;
+    let congestion = spec.congestion.as_deref().map(str::parse).transpose()?.unwrap_or_default();
+    let congestion = PathCongestion::new(congestion, max_rate).ok_or_else(|| {
+        let reason = format!("the path \"{}\" has a fixed rate, but it is not said which", spec.name);
+        ValueError::new(reason, "give it with --max-rate RATE")
+    })?;
+    Ok(PathSettings {
+        name: spec.name.parse()?,
+        interface: spec.interface.as_deref().map(str::parse).transpose()?,
+        address: spec.address.map(|address| address.to_string().parse()).transpose()?,
+        endpoint,
+        relays: spec.relays.iter().map(|name| name.parse()).collect::<Result<_, _>>()?,
+        encapsulation: Encapsulation::Udp,
+        weight: spec
+            .weight
+            .map(|weight| weight.to_string().parse::<Weight>())
+            .transpose()?
+            .unwrap_or_default(),
+        max_rate,
+        congestion,
+        mtu: spec.mtu.map(|mtu| mtu.to_string().parse()).transpose()?,
+    })
+}
+
+/// What describes this path of a peer with this `endpoint`.
+pub(super) fn spec(settings: &PathSettings, endpoint: Option<&Endpoint>) -> PathSpec {
+    let own = settings.endpoint.as_ref().filter(|own| Some(*own) != endpoint);
+    let congestion = match settings.congestion {
+        PathCongestion::Model => None,
+        PathCongestion::Cubic => Some("cubic"),
+        PathCongestion::Fixed(_) => Some("fixed"),
+    };
+    PathSpec {
+        name: settings.name.to_string(),
+        interface: settings.interface.as_ref().map(ToString::to_string),
+        address: settings.address.map(|address| address.get()),
+        relays: settings.relays.iter().map(ToString::to_string).collect(),
+        endpoint: own.map(ToString::to_string),
+        weight: (settings.weight != Weight::default()).then_some(settings.weight.get()),
+        max_rate_bits_per_second: settings.max_rate.map(|rate| rate.bits_per_second()),
+        mtu: settings.mtu.map(|mtu| mtu.get()),
+        congestion: congestion.map(str::to_owned),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spec_is_checked_like_the_file() {
+        let peer: Endpoint = "hq:5115".parse().unwrap();
+        let spec = PathSpec { name: "lte".to_owned(), weight: Some(3), ..PathSpec::default() };
+        let read = settings(&spec, Some(&peer)).unwrap();
+        assert_eq!((read.endpoint, read.weight.get()), (Some(peer.clone()), 3));
+
+        assert!(settings(&spec, None).is_err());
+        let relayed = PathSpec { relays: vec!["fra1".to_owned()], ..spec.clone() };
+        assert_eq!(settings(&relayed, None).unwrap().endpoint, None);
+        assert!(settings(&PathSpec { weight: Some(0), ..spec.clone() }, Some(&peer)).is_err());
+        assert!(
+            settings(&PathSpec { max_rate_bits_per_second: Some(0), ..spec.clone() }, Some(&peer)).is_err()
+        );
+        let fixed = PathSpec { congestion: Some("fixed".to_owned()), ..spec.clone() };
+        assert!(settings(&fixed, Some(&peer)).is_err());
+        let fixed = PathSpec { max_rate_bits_per_second: Some(20_000_000), ..fixed };
+        let read = settings(&fixed, Some(&peer)).unwrap();
+        assert_eq!(read.congestion, PathCongestion::Fixed("20mbit".parse().unwrap()));
+        assert_eq!(super::spec(&read, Some(&peer)), fixed);
+        assert_eq!(super::spec(&read, None).endpoint.as_deref(), Some("hq:5115"));
+        assert!(settings(&PathSpec { name: "a/b".to_owned(), ..spec }, Some(&peer)).is_err());
+    }
+}

@@ -6,8 +6,12 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 default:
     @just --list
 
-# Everything that CI runs: formatting, lints, licences, documentation, tests. Needs root, like the tests.
-check: check-fmt clippy deny doc test
+# Everything that CI runs: subjects of commits, formatting, lints, licences, documentation, tests. Needs root, like the tests.
+check: check-subjects check-fmt clippy deny doc test
+
+# Fails where the subject of a commit is longer than 72 characters or not `area: imperative`.
+check-subjects:
+    .ci/subjects
 
 # Formats all code.
 fmt:

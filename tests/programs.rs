@@ -1,5 +1,6 @@
 //! The programs are there, and say who they are.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -38,6 +39,46 @@ fn units_find_the_programs_where_the_readme_puts_them() {
         }
     }
     assert!(programs > 5, "{programs}");
+}
+
+/// systemd drops a unit from a cycle, and with it what should have come first (systemd.unit(5)).
+#[test]
+fn no_unit_waits_for_itself() {
+    let mut before: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for entry in fs::read_dir("packaging").expect("the units are here") {
+        let path = entry.expect("an entry").path();
+        let Some(name) =
+            path.file_name().and_then(|name| name.to_str()).filter(|name| name.ends_with(".service"))
+        else {
+            continue;
+        };
+        for line in fs::read_to_string(&path).expect("a unit").lines() {
+            let Some((order, others)) = line.split_once('=') else { continue };
+            for other in others.split(' ').map(str::to_owned) {
+                assert!(order != "After" || !other.contains("@."), "{name}: which instance is {other}?");
+                match order {
+                    "Before" => before.entry(name.to_owned()).or_default().insert(other),
+                    "After" => before.entry(other).or_default().insert(name.to_owned()),
+                    _ => false,
+                };
+            }
+        }
+    }
+    assert!(reached(&before, "psmc-dns-resolve@.service").contains("nss-lookup.target"));
+    for unit in before.keys() {
+        assert!(!reached(&before, unit).contains(unit.as_str()), "{unit} waits for itself");
+    }
+}
+
+/// All units that wait for one.
+fn reached<'a>(before: &'a BTreeMap<String, BTreeSet<String>>, from: &'a str) -> BTreeSet<&'a str> {
+    let mut reached = BTreeSet::new();
+    let mut next = vec![from];
+    while let Some(unit) = next.pop() {
+        let later = before.get(unit).into_iter().flatten();
+        next.extend(later.map(String::as_str).filter(|later| reached.insert(*later)));
+    }
+    reached
 }
 
 /// A table of what works is worth as much as the tests that it names.

@@ -14,6 +14,7 @@ mod listener;
 use std::fs::{self, File, Permissions};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::MutexGuard;
@@ -84,8 +85,18 @@ struct Relay {
     program: Option<Program>,
 }
 
-/// A program, which is killed on drop.
-struct Program(Child);
+/// A program, which is killed on drop, and the socket on which it tells that it is ready (sd_notify(3)).
+struct Program(Child, UnixDatagram);
+
+impl Program {
+    /// Waits until it says so.
+    fn wait_until_ready(&self, name: &str) {
+        self.1.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut text = [0; 64];
+        let length = self.1.recv(&mut text).unwrap_or_else(|error| panic!("{name} is not ready: {error}"));
+        assert_eq!(&text[..length], b"READY=1", "{name}");
+    }
+}
 
 impl Drop for Program {
     fn drop(&mut self) {
@@ -125,18 +136,17 @@ impl Chain {
             let started = self.run(&self.relays[place].namespace, name, "psmc-relay", &["--config"]);
             self.relays[place].program = Some(started);
         }
-        self.add(self.run(&self.ops, "name-server", "psmc-dns", &["serve"]));
+        self.programs.push(self.run(&self.ops, "name-server", "psmc-dns", &["serve"]));
         self.hq.start();
-        self.wait_for_sockets(&[&RELAYS[..], &["name-server", HQ.name]].concat());
-        self.add(self.run(&self.ops, "coordinator", "psmc-coordinator", &["--config"]));
-        self.wait_for_sockets(&["coordinator"]);
-        self.add(self.run(&self.hq.namespace, "guard", "psmc-guard", &["--config"]));
+        self.wait_for_sockets(&[HQ.name]);
+        self.programs.push(self.run(&self.ops, "coordinator", "psmc-coordinator", &["--config"]));
+        self.programs.push(self.run(&self.hq.namespace, "guard", "psmc-guard", &["--config"]));
         self.clients.iter_mut().for_each(Site::start);
-        self.wait_for_sockets(&[&CLIENTS[..], &["guard"]].concat());
+        self.wait_for_sockets(&CLIENTS);
         for (place, client) in CLIENTS.into_iter().enumerate() {
             let name = format!("{client}-dns");
             let host = &self.clients[place].namespace;
-            self.add(self.run(host, &name, "psmc", &["dns", "resolve", "run"]));
+            self.programs.push(self.run(host, &name, "psmc", &["dns", "resolve", "run"]));
         }
         wait_for("everybody", PATIENCE, || {
             let status = self.coordinator()?;
@@ -315,18 +325,19 @@ impl Chain {
         }
     }
 
-    /// Starts a program with its file, which is called `name`.
+    /// Starts a program with its file, which is called `name`, and waits until it is ready.
     fn run(&self, host: &Namespace, name: &str, what: &str, words: &[&str]) -> Program {
         let path = self.directory.path();
         let log = File::create(path.join(name).with_extension("log")).unwrap();
         let mut command = Command::new(program(what));
         command.args(words).arg(path.join(name).with_extension("toml")).current_dir(path);
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-        Program(host.spawn(&mut command).unwrap())
-    }
-
-    fn add(&mut self, program: Program) {
-        self.programs.push(program);
+        let notified = path.join(name).with_extension("notify");
+        let ready = UnixDatagram::bind(&notified).unwrap();
+        command.env("NOTIFY_SOCKET", &notified);
+        let program = Program(host.spawn(&mut command).unwrap(), ready);
+        program.wait_until_ready(name);
+        program
     }
 
     fn socket(&self, name: &str) -> std::path::PathBuf {

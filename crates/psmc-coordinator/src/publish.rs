@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use psmc_dns::routes::{AltRecord, GroupKey, GroupTag, Relay, RouteError, RouteSet, Validity};
 use psmc_dns::update::{Change, Mode, Patience, Scope, Server, Target, run_all};
+use psmc_service::clock::Backoff;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -131,7 +132,7 @@ async fn keep(
     mut wanted: watch::Receiver<Wanted>,
     news: mpsc::Sender<Input>,
 ) {
-    let mut pause = FIRST_PAUSE;
+    let mut pause = Backoff::new(FIRST_PAUSE, LAST_PAUSE);
     // Ends when the engine does.
     while wanted.changed().await.is_ok() {
         loop {
@@ -148,16 +149,16 @@ async fn keep(
                 return;
             }
             if !failed {
-                pause = FIRST_PAUSE;
+                pause.reset();
                 break;
             }
             tokio::select! {
-                () = sleep(pause) => pause = (pause * 2).min(LAST_PAUSE),
+                () = sleep(pause.wait()) => {}
                 changed = wanted.wait_for(|newer| newer.serial != now.serial) => {
                     if changed.is_err() {
                         return;
                     }
-                    pause = FIRST_PAUSE;
+                    pause.reset();
                 }
             }
         }

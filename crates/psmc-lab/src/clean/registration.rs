@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use psmc_service::clock::since_1970;
 use psmc_testbed::netns::NamespaceId;
 
 use super::entry::Entry;
@@ -97,6 +97,6 @@ impl Drop for Registration {
 fn unique() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = since_1970();
     format!("{}-{}-{count}", std::process::id(), now.as_millis())
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use psmc_core::relay::{AddError, Added, Address, Inside, Leg, Limiter, SessionSpec, worker_of};
 use psmc_net::keys::{PublicKey, random_seed};
+use psmc_service::clock::unix_seconds;
 use psmc_wire::Label;
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::relay::{
@@ -77,16 +78,17 @@ impl Hub {
         }
         match &hello.grant {
             Some(grant) => self.admit_granted(bytes, &hello.name, grant),
-            None => {
-                self.members().get(&bytes).filter(|member| member.counts_at(unix_time())).cloned().ok_or_else(
-                    || {
-                        Denied::new(
-                            Refusal::Grant,
-                            "no grant, and the relay does not know this key: add an [[allow]] for it",
-                        )
-                    },
-                )
-            }
+            None => self
+                .members()
+                .get(&bytes)
+                .filter(|member| member.counts_at(unix_seconds()))
+                .cloned()
+                .ok_or_else(|| {
+                    Denied::new(
+                        Refusal::Grant,
+                        "no grant, and the relay does not know this key: add an [[allow]] for it",
+                    )
+                }),
         }
     }
 
@@ -100,7 +102,7 @@ impl Hub {
         if grant.site != key || grant.relay.0 != *self.key.as_bytes() {
             return Err(denied("the grant is for another site, or for another relay"));
         }
-        let now = unix_time();
+        let now = unix_seconds();
         if grant.expires_s < now {
             return Err(denied("the grant has expired: ask the coordinator for another"));
         }
@@ -214,7 +216,7 @@ impl Hub {
 
     /// Whether a site may still make sessions and streams.
     pub(crate) fn check_grant(member: &Member) -> Result<(), Denied> {
-        if member.counts_at(unix_time()) {
+        if member.counts_at(unix_seconds()) {
             return Ok(());
         }
         Err(Denied::new(Refusal::Grant, "the grant has expired: say hello again, with another"))
@@ -325,9 +327,4 @@ pub(crate) fn welcome(hub: &Hub, member: &Member) -> Message {
         max_rate: member.rate(),
         name: hub.name.clone(),
     })
-}
-
-/// Seconds since 1970.
-fn unix_time() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }

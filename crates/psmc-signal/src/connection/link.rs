@@ -9,6 +9,7 @@ use psmc_net::framing::Framed;
 use psmc_net::keys::{PublicKey, random_seed};
 use psmc_net::tls::tcp::connect_tcp;
 use psmc_net::tls::{Dialer, Identity};
+use psmc_service::clock::Backoff;
 use psmc_wire::control::{LENGTH_LEN, MAX_MESSAGE};
 use thiserror::Error;
 use tokio::net::TcpStream;
@@ -170,15 +171,14 @@ async fn dial(
     mut outgoing: mpsc::Receiver<Message>,
     events: &mpsc::Sender<Event>,
 ) -> Result<Infallible, Unheard> {
-    let mut pause = FIRST_PAUSE;
+    let mut pause = Backoff::new(FIRST_PAUSE, LAST_PAUSE);
     loop {
         if let Some((coordinator, channel)) = race(&options, events).await? {
-            pause = FIRST_PAUSE;
+            pause.reset();
             let error = serve(coordinator, channel, &mut outgoing, events).await;
             say_down(coordinator, &error, events).await?;
         }
-        sleep(jittered(pause)).await;
-        pause = (pause * 2).min(LAST_PAUSE);
+        sleep(jittered(pause.wait())).await;
     }
 }
 

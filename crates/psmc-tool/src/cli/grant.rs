@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use clap::Args;
 use psmc_net::keys::{PrivateKey, PublicKey};
+use psmc_service::clock::unix_seconds;
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::relay::{Grant, SignedGrant};
 
@@ -75,8 +76,7 @@ impl FromStr for Life {
 /// Prints a grant.
 pub(super) fn run(args: &GrantArgs) -> Result<(), CliError> {
     let coordinator = psmc_toml::read_key_file(&args.coordinator).map_err(CliError::CoordinatorKey)?;
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let grant = sign(args, &coordinator, since.as_secs());
+    let grant = sign(args, &coordinator, unix_seconds());
     Ok(output::print(&format!("{}\n", grant_text(&grant)))?)
 }
 

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::str::FromStr;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use psmc_net::keys::PublicKey;
+use psmc_service::clock::{since_1970, unix_seconds};
 
 use super::grant::Life;
 use super::{CliError, output, units};
@@ -98,7 +98,7 @@ pub(super) fn run(client: &mut Client, args: RoutesArgs) -> Result<(), CliError>
 }
 
 fn set(client: &mut Client, args: RoutesSetArgs) -> Result<(), CliError> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = since_1970();
     let routes: Vec<_> = args.relays.into_iter().map(|route| route.0).collect();
     let set = RouteSet {
         routes: &routes,
@@ -131,7 +131,7 @@ fn text(peers: &[PeerRoutes]) -> String {
 
 /// Learned routes in a line.
 pub(super) fn summary(routes: &RoutesStatus) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now = unix_seconds();
     let count = match routes.routes.len() {
         0 => "no learned routes".to_owned(),
         1 => "1 learned route".to_owned(),

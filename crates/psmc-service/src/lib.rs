@@ -6,13 +6,17 @@
 //! | [`logging`] | what goes to standard error |
 //! | [`metrics`] | what Prometheus is told |
 //! | [`open_files`] | how many files it may have open |
+//! | [`output`] | what goes to standard output |
 //! | [`status`] | a local socket that says how a program is |
+//! | [`units`] | quantities for people |
 
 pub mod cli;
 pub mod logging;
 pub mod metrics;
 pub mod open_files;
+pub mod output;
 pub mod status;
+pub mod units;
 
 /// An error with all its causes, in one line.
 #[must_use]

@@ -6,7 +6,6 @@ mod dns;
 mod fetch;
 mod grant;
 mod keys;
-pub(crate) mod output;
 mod path;
 mod peer;
 mod programs;
@@ -17,9 +16,8 @@ mod select;
 mod status;
 mod table;
 mod topology;
-pub(crate) mod units;
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -29,7 +27,8 @@ use crate::fetch::FetchError;
 pub(crate) use programs::Program;
 
 use args::{Command, PathCommand, Psmc, Target};
-use psmc_service::logging::LogError;
+use psmc_service::logging::{LogError, is_styled};
+use psmc_service::{output, units};
 use psmcd::api::{Client, ClientError};
 use psmcd::config::ConfigError;
 
@@ -76,7 +75,7 @@ enum CliError {
 
 /// Runs the tool `psmc` with the arguments of the process.
 pub fn psmc() -> ExitCode {
-    output::finish(run(Psmc::parse()))
+    finish(run(Psmc::parse()))
 }
 
 fn run(psmc: Psmc) -> Result<(), CliError> {
@@ -116,4 +115,20 @@ fn connect(target: &Target) -> Result<Client, ClientError> {
         (None, Some(name)) => Client::connect_to_site(name),
         (None, None) => Client::connect_to_only_site(),
     }
+}
+
+/// The exit code of a command, after its error, if any, has been shown.
+fn finish(result: Result<(), CliError>) -> ExitCode {
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
+    };
+    let text = if let CliError::Config(error) = &error {
+        error.render(is_styled())
+    } else if let CliError::Daemon(error) = &error {
+        error.render(is_styled())
+    } else {
+        format!("error: {}\n", crate::error_chain(&error))
+    };
+    drop(io::stderr().write_all(text.as_bytes()));
+    ExitCode::FAILURE
 }

@@ -37,8 +37,8 @@ use psmc_testbed::netns::{enter_user_namespace, is_privileged};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::cli::output;
 use network::{Links, Network, RELAYS, links};
+use psmc_service::output;
 use report::Report;
 use sites::{Directory, Relays, Sites};
 use view::View;

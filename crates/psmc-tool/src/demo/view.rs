@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use crate::cli::units;
+use psmc_service::units;
 use psmcd::api::PathState;
 
 /// How often a terminal is redrawn: often enough to look alive, and seldom enough to be read.

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use crate::cli::units::{age, bytes, rate_mbps};
 use crate::fetch::View;
+use psmc_service::units::{age, bytes, rate_mbps};
 
 /// Over what time the rate is that is shown.
 const SPAN: Duration = Duration::from_secs(3);

@@ -6,8 +6,8 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
-use crate::cli::units::{bytes, rate_mbps};
 use crate::fetch::{Mirror, Outcome, Wanted};
+use psmc_service::units::{bytes, rate_mbps};
 
 /// A download for people and programs. Units are in the names.
 #[derive(Debug, Serialize)]

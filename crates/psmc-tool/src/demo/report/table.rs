@@ -4,7 +4,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
 use super::{PathReport, Report};
-use crate::cli::units;
+use psmc_service::units;
 
 /// A line of a table.
 type Row = [String; 3];

@@ -1,7 +1,8 @@
 //! Quantities for people.
 
 /// Bytes, in powers of 1000.
-pub(crate) fn bytes(number: u64) -> String {
+#[must_use]
+pub fn bytes(number: u64) -> String {
     const UNITS: [(&str, u64); 5] = [
         ("PB", 1_000_000_000_000_000),
         ("TB", 1_000_000_000_000),
@@ -17,17 +18,20 @@ pub(crate) fn bytes(number: u64) -> String {
 }
 
 /// Milliseconds.
-pub(crate) fn duration_ms(ms: f64) -> String {
+#[must_use]
+pub fn duration_ms(ms: f64) -> String {
     if ms < 10.0 { format!("{ms:.2} ms") } else { format!("{ms:.1} ms") }
 }
 
 /// Megabits per second.
-pub(super) fn rate_mbps(mbps: f64) -> String {
+#[must_use]
+pub fn rate_mbps(mbps: f64) -> String {
     if mbps < 1000.0 { format!("{mbps:.1} Mbit/s") } else { format!("{:.2} Gbit/s", mbps / 1000.0) }
 }
 
 /// Seconds, in the two largest units that fit.
-pub(super) fn age(seconds: f64) -> String {
+#[must_use]
+pub fn age(seconds: f64) -> String {
     let whole = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default().as_secs();
     let (days, hours, minutes) = (whole / 86400, whole / 3600 % 24, whole / 60 % 60);
     match (days, hours, minutes) {

@@ -31,6 +31,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("psmc", Layer::Programs),
     ("psmc-coordinator", Layer::Programs),
     ("psmc-dns", Layer::Programs),
+    ("psmc-fetch", Layer::Programs),
     ("psmc-lab", Layer::Programs),
     ("psmc-guard", Layer::Programs),
     ("psmc-service", Layer::Programs),

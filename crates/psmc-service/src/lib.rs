@@ -7,6 +7,7 @@
 //! | [`metrics`] | what Prometheus is told |
 //! | [`open_files`] | how many files it may have open |
 //! | [`output`] | what goes to standard output |
+//! | [`programs`] | where other programs are |
 //! | [`status`] | a local socket that says how a program is |
 //! | [`units`] | quantities for people |
 
@@ -15,6 +16,7 @@ pub mod logging;
 pub mod metrics;
 pub mod open_files;
 pub mod output;
+pub mod programs;
 pub mod status;
 pub mod units;
 

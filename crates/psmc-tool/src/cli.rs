@@ -3,9 +3,9 @@
 mod args;
 mod check;
 mod dns;
-mod fetch;
 mod grant;
 mod keys;
+mod other;
 mod path;
 mod peer;
 mod programs;
@@ -23,7 +23,6 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::demo::DemoError;
-use crate::fetch::FetchError;
 pub(crate) use programs::Program;
 
 use args::{Command, PathCommand, Psmc, Target};
@@ -49,10 +48,8 @@ enum CliError {
     NotYet,
     #[error("{0}")]
     Select(#[from] select::SelectError),
-    #[error("{0}")]
-    FetchArgs(#[from] fetch::FetchArgsError),
-    #[error("{0}")]
-    Fetch(#[from] FetchError),
+    #[error("{}", crate::error_chain(.0))]
+    Other(#[from] other::OtherError),
     #[error(transparent)]
     Dns(#[from] dns::DnsError),
     #[error("{0}")]
@@ -91,7 +88,7 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Routes(args) => routes::run(&mut connect(&psmc.target)?, args),
         Command::Register(args) => register::run(&mut connect(&psmc.target)?, args),
         Command::Select(args) => select::run(&args),
-        Command::Fetch(args) => fetch::run(&args),
+        Command::Fetch(args) => Ok(other::run("psmc-fetch", &args)?),
         Command::Dns { command } => dns::run(command),
         Command::Topology(args) => topology::run(&args),
         Command::Demo(args) => Ok(crate::demo::run(&args)?),

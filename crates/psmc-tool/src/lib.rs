@@ -4,12 +4,10 @@
 //! |---|---|
 //! | [`cli`] | the command line |
 //! | [`demo`] | `psmc demo` |
-//! | `fetch` | `psmc fetch`: one file from several mirrors |
 //! | [`topology`] | networks in files, for `psmc select` |
 
 pub mod cli;
 pub mod demo;
-mod fetch;
 pub mod topology;
 
-pub(crate) use psmcd::error_chain;
+pub(crate) use psmc_service::error_chain;

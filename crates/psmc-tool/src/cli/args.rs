@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::dns::DnsCommand;
-use super::fetch::FetchArgs;
 use super::grant::GrantArgs;
+use super::other::OtherArgs;
 use super::peer::PeerCommand;
 use super::programs::Program;
 use super::register::RegisterArgs;
@@ -118,13 +118,8 @@ pub(super) enum Command {
     /// formats and the algorithms.
     Select(Box<SelectArgs>),
     /// Fetch one file from several mirrors at once
-    ///
-    /// Each mirror gives parts of the file, as many as it can. One that fails costs no more than its share; what has
-    /// arrived stays when the program ends early, and the same command goes on with it.
-    #[command(after_help = "\
-Example:
-  psmc fetch https://one.example/big.iso https://two.example/pub/big.iso --sha256 9f86…")]
-    Fetch(FetchArgs),
+    #[command(disable_help_flag = true)]
+    Fetch(OtherArgs),
     /// Keep names working: alternate routes of services, in DNS
     Dns {
         #[command(subcommand)]
@@ -255,6 +250,16 @@ mod tests {
     #[test]
     fn the_definitions_are_consistent() {
         Psmc::command().debug_assert();
+    }
+
+    #[test]
+    fn other_programs_get_their_arguments_as_they_are() {
+        let parsed = Psmc::try_parse_from(["psmc", "fetch", "--help", "--socket", "a", "-o", "b", "--", "c"]);
+        let Command::Fetch(args) = parsed.unwrap().command else { panic!("another command") };
+        assert_eq!(
+            format!("{args:?}"),
+            r#"OtherArgs { args: ["--help", "--socket", "a", "-o", "b", "--", "c"] }"#
+        );
     }
 
     #[test]

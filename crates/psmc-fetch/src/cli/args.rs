@@ -1,15 +1,22 @@
-//! The arguments of `psmc fetch`.
+//! The arguments of `psmc-fetch`.
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::Parser;
 
 use super::FetchArgsError;
-use crate::fetch::{Url, Via, Wanted};
+use crate::{Url, Via, Wanted};
 
-/// What stands behind `psmc fetch`.
-#[derive(Debug, Args)]
-pub(in crate::cli) struct FetchArgs {
+/// Fetch one file from several mirrors at once
+///
+/// Each mirror gives parts of the file, as many as it can. One that fails costs no more than its share; what has
+/// arrived stays when the program ends early, and the same command goes on with it.
+#[derive(Debug, Parser)]
+#[command(name = "psmc-fetch", version)]
+#[command(after_help = "\
+Example:
+  psmc fetch https://one.example/big.iso https://two.example/pub/big.iso --sha256 9f86…")]
+pub(super) struct FetchArgs {
     /// Where the same file is: http:// or https://
     #[arg(required = true, value_name = "URL")]
     urls: Vec<Url>,
@@ -62,18 +69,17 @@ fn sha256(text: &str) -> Result<String, &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::CommandFactory;
 
     use super::*;
 
-    #[derive(Parser)]
-    struct Tool {
-        #[command(flatten)]
-        args: FetchArgs,
+    #[test]
+    fn the_definitions_are_consistent() {
+        FetchArgs::command().debug_assert();
     }
 
     fn wanted(words: &[&str]) -> Result<Wanted, FetchArgsError> {
-        Tool::parse_from(["fetch"].iter().chain(words)).args.wanted()
+        FetchArgs::parse_from(["psmc-fetch"].iter().chain(words)).wanted()
     }
 
     #[test]
@@ -90,8 +96,8 @@ mod tests {
     fn hashes_are_checked_before_anything_is_fetched() {
         assert_eq!(sha256(&"Ab".repeat(32)), Ok("ab".repeat(32)));
         assert!(sha256("ab").is_err() && sha256(&"xy".repeat(32)).is_err());
-        assert!(Tool::try_parse_from(["fetch", "http://a/b", "--sha256", "ab"]).is_err());
-        assert!(Tool::try_parse_from(["fetch", "ftp://a/b"]).is_err());
-        assert!(Tool::try_parse_from(["fetch"]).is_err());
+        assert!(FetchArgs::try_parse_from(["psmc-fetch", "http://a/b", "--sha256", "ab"]).is_err());
+        assert!(FetchArgs::try_parse_from(["psmc-fetch", "ftp://a/b"]).is_err());
+        assert!(FetchArgs::try_parse_from(["psmc-fetch"]).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What `psmc fetch` prints in the end.
+//! What `psmc-fetch` prints in the end.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
-use crate::fetch::{Mirror, Outcome, Wanted};
+use crate::{Mirror, Outcome, Wanted};
 use psmc_service::units::{bytes, rate_mbps};
 
 /// A download for people and programs. Units are in the names.

@@ -161,8 +161,8 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::Ranges;
     use super::*;
+    use crate::plan::Ranges;
 
     #[test]
     fn a_name_as_long_as_can_be_leaves_room_for_the_files_beside_it() {

@@ -1,7 +1,8 @@
-//! One file from several mirrors at once, by byte ranges (PSMC ch. V, section 7).
+//! `psmc-fetch`: one file from several mirrors at once, by byte ranges (PSMC ch. V, section 7).
 //!
 //! | module | what it has |
 //! |---|---|
+//! | [`cli`] | the command line |
 //! | [`plan`] | which connection fetches which bytes: a state machine without I/O |
 //! | [`http`] | requests, redirects, TLS, and what the heads of answers say |
 //! | [`probe`], [`census`] | what mirrors offer, and which version of the file most of them have |
@@ -11,6 +12,7 @@
 //! | [`part`], [`journal`], [`saver`] | the file while it is fetched, and what a later run needs to go on |
 
 mod census;
+pub mod cli;
 mod download;
 mod error;
 mod gather;
@@ -42,6 +44,8 @@ pub(crate) use mirror::Mirror;
 use part::Part;
 use plan::Ranges;
 use whole::Stream;
+
+pub(crate) use psmc_service::error_chain;
 
 /// What is wanted.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! `psmc fetch` from servers that do not all behave.
+//! `psmc-fetch` from servers that do not all behave.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot prepare its servers has failed")]
 
@@ -59,8 +59,8 @@ impl Place {
     }
 
     fn command(&self, urls: &[String], more: &[&str]) -> Command {
-        let mut tool = Command::new(env!("CARGO_BIN_EXE_psmc"));
-        tool.arg("fetch").args(urls).args(more).arg("--json").current_dir(self.directory.path());
+        let mut tool = Command::new(env!("CARGO_BIN_EXE_psmc-fetch"));
+        tool.args(urls).args(more).arg("--json").current_dir(self.directory.path());
         tool.kill_on_drop(true);
         tool
     }

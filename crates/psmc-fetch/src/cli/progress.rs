@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use crate::fetch::View;
+use crate::View;
 use psmc_service::units::{age, bytes, rate_mbps};
 
 /// Over what time the rate is that is shown.

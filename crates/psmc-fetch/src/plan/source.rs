@@ -28,7 +28,7 @@ const ASSUMED: f64 = 256.0 * 1024.0;
 
 /// Which parts of the file a source can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::fetch) enum Serves {
+pub(crate) enum Serves {
     /// Any, by byte ranges.
     Parts,
     /// Only all of it from its beginning; what comes before the part that is wanted is thrown away.
@@ -53,11 +53,11 @@ pub(super) enum State {
 
 /// What of the bytes that have arrived counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::fetch) struct Taken {
+pub(crate) struct Taken {
     /// Those that the source was to fetch; what comes after them is to be thrown away.
-    pub(in crate::fetch) range: Range<u64>,
+    pub(crate) range: Range<u64>,
     /// Whether it has nothing to fetch any more.
-    pub(in crate::fetch) is_last: bool,
+    pub(crate) is_last: bool,
 }
 
 /// The bytes that are a source's to fetch.

@@ -5,21 +5,21 @@ use std::ops::Range;
 
 /// A set of bytes as ranges that neither overlap nor touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::fetch) struct Ranges {
+pub(crate) struct Ranges {
     /// Ends by starts.
     ends: BTreeMap<u64, u64>,
 }
 
 impl Ranges {
     /// The whole of a file.
-    pub(in crate::fetch) fn whole(length: u64) -> Self {
+    pub(crate) fn whole(length: u64) -> Self {
         let mut ranges = Self::default();
         ranges.insert(0..length);
         ranges
     }
 
     /// Adds bytes, whether they are in it or not.
-    pub(in crate::fetch) fn insert(&mut self, range: Range<u64>) {
+    pub(crate) fn insert(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
         }
@@ -34,7 +34,7 @@ impl Ranges {
     }
 
     /// Takes away bytes, whether they are in it or not.
-    pub(in crate::fetch) fn remove(&mut self, range: Range<u64>) {
+    pub(crate) fn remove(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
         }
@@ -51,24 +51,24 @@ impl Ranges {
     }
 
     /// The bytes of a file that are not in it.
-    pub(in crate::fetch) fn missing_of(&self, length: u64) -> Self {
+    pub(crate) fn missing_of(&self, length: u64) -> Self {
         let mut missing = Self::whole(length);
         self.iter().for_each(|range| missing.remove(range));
         missing
     }
 
     /// The first of them.
-    pub(in crate::fetch) fn first(&self) -> Option<Range<u64>> {
+    pub(crate) fn first(&self) -> Option<Range<u64>> {
         self.iter().next()
     }
 
     /// In the order of the file.
-    pub(in crate::fetch) fn iter(&self) -> impl Iterator<Item = Range<u64>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Range<u64>> {
         self.ends.iter().map(|(start, end)| *start..*end)
     }
 
     /// How many bytes there are.
-    pub(in crate::fetch) fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.iter().map(|range| range.end - range.start).sum()
     }
 

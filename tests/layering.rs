@@ -30,6 +30,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("psmc-testbed", Layer::Edge),
     ("psmc", Layer::Programs),
     ("psmc-coordinator", Layer::Programs),
+    ("psmc-demo", Layer::Programs),
     ("psmc-dns", Layer::Programs),
     ("psmc-fetch", Layer::Programs),
     ("psmc-lab", Layer::Programs),

@@ -7,16 +7,18 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// A program is not installed.
+/// Programs are not installed.
 #[derive(Debug, Error)]
 #[error(
-    "there is no {name}: install it in {}, beside this program, or on the PATH (`cargo build{RELEASE} --bin {name}` builds it)",
-    beside.display()
+    "there is no {}: install it in {}, beside this program, or on the PATH (`cargo build{RELEASE} --bin {}` builds it)",
+    names.join(", no "),
+    beside.display(),
+    names.join(" --bin ")
 )]
 pub struct NotInstalled {
-    /// Its name.
-    pub name: String,
-    /// The directory of the program that looked for it.
+    /// Their names.
+    pub names: Vec<String>,
+    /// The directory of the program that looked for them.
     pub beside: PathBuf,
 }
 
@@ -29,7 +31,18 @@ const RELEASE: &str = if cfg!(debug_assertions) { "" } else { " --release" };
 /// [`NotInstalled`].
 pub fn find(name: &str) -> Result<PathBuf, NotInstalled> {
     let beside = own_directory();
-    find_in(&beside, name).ok_or_else(|| NotInstalled { name: name.to_owned(), beside })
+    find_in(&beside, name).ok_or_else(|| NotInstalled { names: vec![name.to_owned()], beside })
+}
+
+/// Whether all of these programs are where [`find`] looks.
+///
+/// # Errors
+/// [`NotInstalled`], with all that are missing.
+pub fn require(names: &[&str]) -> Result<(), NotInstalled> {
+    let beside = own_directory();
+    let missing = names.iter().filter(|name| find_in(&beside, name).is_none());
+    let names: Vec<_> = missing.map(|name| (*name).to_owned()).collect();
+    if names.is_empty() { Ok(()) } else { Err(NotInstalled { names, beside }) }
 }
 
 /// The file of the program `name`: the one in `beside`, or else the first one on the PATH.
@@ -75,5 +88,8 @@ mod tests {
         let text = find("psmc-none").unwrap_err().to_string();
         assert!(text.starts_with("there is no psmc-none: install it in /"), "{text}");
         assert!(text.contains("--bin psmc-none`"), "{text}");
+        let text = require(&["psmc-none", "sh", "psmc-nil"]).unwrap_err().to_string();
+        assert!(text.starts_with("there is no psmc-none, no psmc-nil: install"), "{text}");
+        assert!(text.contains("--bin psmc-none --bin psmc-nil`"), "{text}");
     }
 }

@@ -8,7 +8,6 @@ mod keys;
 mod other;
 mod path;
 mod peer;
-mod programs;
 mod register;
 mod reload;
 mod routes;
@@ -21,9 +20,6 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-
-use crate::demo::DemoError;
-pub(crate) use programs::Program;
 
 use args::{Command, PathCommand, Psmc, Target};
 use psmc_service::logging::{LogError, is_styled};
@@ -53,18 +49,6 @@ enum CliError {
     #[error(transparent)]
     Dns(#[from] dns::DnsError),
     #[error("{0}")]
-    Demo(#[from] DemoError),
-    #[error("{}", crate::error_chain(.0))]
-    Relay(#[from] psmc_relay::relay::RelayError),
-    #[error("{}", crate::error_chain(.0))]
-    NameServer(#[from] psmc_dns::daemon::DaemonError),
-    #[error("{}", crate::error_chain(.0))]
-    Guard(#[from] psmc_guard::guard::GuardError),
-    #[error("{}", crate::error_chain(.0))]
-    Coordinator(#[from] psmc_coordinator::daemon::DaemonError),
-    #[error("{0}")]
-    Daemon(#[from] psmcd::program::ProgramError),
-    #[error("{0}")]
     Log(#[from] LogError),
     #[error("cannot print the result: {0}")]
     Output(#[from] io::Error),
@@ -91,8 +75,7 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Fetch(args) => Ok(other::run("psmc-fetch", &args)?),
         Command::Dns { command } => dns::run(command),
         Command::Topology(args) => topology::run(&args),
-        Command::Demo(args) => Ok(crate::demo::run(&args)?),
-        Command::Run { program, args } => programs::run(program, &args),
+        Command::Demo(args) => Ok(other::run("psmc-demo", &args)?),
     }
 }
 
@@ -120,8 +103,6 @@ fn finish(result: Result<(), CliError>) -> ExitCode {
         return ExitCode::SUCCESS;
     };
     let text = if let CliError::Config(error) = &error {
-        error.render(is_styled())
-    } else if let CliError::Daemon(error) = &error {
         error.render(is_styled())
     } else {
         format!("error: {}\n", crate::error_chain(&error))

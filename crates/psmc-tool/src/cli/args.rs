@@ -8,14 +8,11 @@ use super::dns::DnsCommand;
 use super::grant::GrantArgs;
 use super::other::OtherArgs;
 use super::peer::PeerCommand;
-use super::programs::Program;
 use super::register::RegisterArgs;
 use super::routes::RoutesArgs;
 use super::select::SelectArgs;
 use super::topology::TopologyArgs;
-use crate::demo::DemoArgs;
 use psmcd::config::{BindAddress, Congestion, Endpoint, InterfaceName, LinkMtu, Name, Rate, Weight};
-use psmcd::program::Arguments;
 
 /// Control a multipath tunnel, and make its keys
 #[derive(Debug, Parser)]
@@ -133,15 +130,8 @@ pub(super) enum Command {
     #[command(verbatim_doc_comment)]
     Topology(TopologyArgs),
     /// Show the whole thing on this one machine: two sites, several paths, one of them cut
-    Demo(DemoArgs),
-    /// Run one of the other programs in the foreground: for the demo, which must not need another one than this
-    #[command(hide = true)]
-    Run {
-        /// Which
-        program: Program,
-        #[command(flatten)]
-        args: Arguments,
-    },
+    #[command(disable_help_flag = true)]
+    Demo(OtherArgs),
 }
 
 #[derive(Debug, Subcommand)]

@@ -41,7 +41,7 @@ test *ARGS:
 
 # Shows it all on this machine: sites, paths, a transfer, a path cut while it runs. Needs root.
 demo:
-    cargo run --release --bin psmc -- demo
+    cargo run --release --bin psmc-demo
 
 # Goodput beside the competitors on the PATH, in alternating runs: `just bench --runs 3 --json`. Needs root.
 bench *ARGS:

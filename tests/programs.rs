@@ -7,7 +7,7 @@ use std::process::Command;
 
 #[test]
 fn programs_print_their_name_and_version() {
-    for name in ["psmcd", "psmc"] {
+    for name in ["psmcd", "psmc", "psmc-demo", "psmc-fetch"] {
         let output = Command::new(psmc_testbed::programs::program(name))
             .arg("--version")
             .output()

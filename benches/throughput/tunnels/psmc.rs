@@ -8,7 +8,7 @@ use std::process::Command;
 use super::{Raised, Tunnel, make_key};
 use crate::hosts::{Host, Hosts, uplink};
 use crate::kit::programs::{Program, path_and_version};
-use psmc_testbed::programs::program;
+use psmc_testbed::programs::installed_program;
 
 /// The port on which the daemons listen.
 const PORT: u16 = 5115;
@@ -36,12 +36,12 @@ impl Tunnel for Psmc {
     }
 
     fn origin(&self) -> String {
-        path_and_version(&program("psmcd"))
+        path_and_version(&installed_program("psmcd"))
     }
 
     fn raise(&self, hosts: &Hosts) -> Result<Raised, Box<dyn Error>> {
         let directory = tempfile::tempdir()?;
-        let tool = program("psmc");
+        let tool = installed_program("psmc");
         let make_key = |host: &Host| make_key(&tool, &key_file(directory.path(), host));
         let (client_key, server_key) = (make_key(&hosts.client)?, make_key(&hosts.server)?);
 
@@ -90,5 +90,5 @@ fn path(host: &Host, link: usize) -> String {
 fn start(directory: &Path, host: &Host, configuration: &str) -> Result<Program, Box<dyn Error>> {
     let file = directory.join(host.name).with_extension("toml");
     fs::write(&file, configuration)?;
-    host.start(Command::new(program("psmcd")).args(["--log", "warn", "--config"]).arg(file))
+    host.start(Command::new(installed_program("psmcd")).args(["--log", "warn", "--config"]).arg(file))
 }

@@ -9,6 +9,9 @@
 //! | [`logging`] | what goes to standard error |
 //! | [`metrics`] | what Prometheus is told |
 //! | [`open_files`] | how many files it may have open |
+//! | [`output`] | what goes to standard output |
+//! | [`programs`] | where other programs are |
+//! | [`units`] | quantities for people |
 //! | [`socket`] | the local control socket: one protocol for all |
 //! | [`supervisor`] | what systemd is told |
 
@@ -19,8 +22,11 @@ pub mod http;
 pub mod logging;
 pub mod metrics;
 pub mod open_files;
+pub mod output;
+pub mod programs;
 pub mod socket;
 pub mod supervisor;
+pub mod units;
 
 /// An error with all its causes, in one line.
 #[must_use]

@@ -13,15 +13,34 @@ use std::sync::OnceLock;
 /// # Panics
 /// If the programs don't compile, or `name` is none of them.
 pub fn program(name: &str) -> PathBuf {
-    static PROGRAMS: OnceLock<BTreeMap<String, PathBuf>> = OnceLock::new();
-    let programs = PROGRAMS.get_or_init(build_programs);
+    static PROGRAMS: OnceLock<Programs> = OnceLock::new();
+    path_of(name, PROGRAMS.get_or_init(|| build_programs(None)))
+}
+
+/// The path of the program `name`, as it is installed: benchmarks are of that one, whatever their own profile is.
+///
+/// # Panics
+/// As [`program`].
+pub fn installed_program(name: &str) -> PathBuf {
+    static PROGRAMS: OnceLock<Programs> = OnceLock::new();
+    path_of(name, PROGRAMS.get_or_init(|| build_programs(Some(INSTALLED))))
+}
+
+/// The path of each program, by its name.
+type Programs = BTreeMap<String, PathBuf>;
+
+/// The profile with which programs are built that are installed.
+const INSTALLED: &str = "dist";
+
+fn path_of(name: &str, programs: &Programs) -> PathBuf {
     let path = programs.get(name);
     path.unwrap_or_else(|| panic!("no program {name} among {:?}", programs.keys())).clone()
 }
 
-fn build_programs() -> BTreeMap<String, PathBuf> {
+/// Builds them with this profile, or with that of this test.
+fn build_programs(profile: Option<&str>) -> Programs {
     let this_test = std::env::current_exe().expect("Linux knows the path of a running program");
-    let (target_dir, profile) = target_dir_and_profile(&this_test);
+    let (target_dir, profile_of_test) = target_dir_and_profile(&this_test);
     let output = Command::new(env!("CARGO"))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .args(["build", "--workspace", "--bins"])
@@ -29,7 +48,7 @@ fn build_programs() -> BTreeMap<String, PathBuf> {
         // A test among the targets adds the features that dev-dependencies ask for, as in `cargo test`. Without
         // it cargo would build half of the dependencies a second time.
         .args(["--test", "layering"])
-        .args(["--profile", profile])
+        .args(["--profile", profile.unwrap_or(profile_of_test)])
         .arg("--target-dir")
         .arg(target_dir)
         .stderr(Stdio::inherit())

@@ -3,13 +3,11 @@
 mod args;
 mod check;
 mod dns;
-mod fetch;
 mod grant;
 mod keys;
-pub(crate) mod output;
+mod other;
 mod path;
 mod peer;
-mod programs;
 mod register;
 mod reload;
 mod routes;
@@ -17,20 +15,16 @@ mod select;
 mod status;
 mod table;
 mod topology;
-pub(crate) mod units;
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::demo::DemoError;
-use crate::fetch::FetchError;
-pub(crate) use programs::Program;
-
 use args::{Command, PathCommand, Psmc, Target};
 use psmc_api::{Client, ClientError};
-use psmc_service::logging::LogError;
+use psmc_service::logging::{LogError, is_styled};
+use psmc_service::{output, units};
 use psmcd::config::ConfigError;
 
 /// Why a command failed. The text is all that the user gets to see.
@@ -50,24 +44,10 @@ enum CliError {
     NotYet,
     #[error("{0}")]
     Select(#[from] select::SelectError),
-    #[error("{0}")]
-    FetchArgs(#[from] fetch::FetchArgsError),
-    #[error("{0}")]
-    Fetch(#[from] FetchError),
+    #[error("{}", crate::error_chain(.0))]
+    Other(#[from] other::OtherError),
     #[error(transparent)]
     Dns(#[from] dns::DnsError),
-    #[error("{0}")]
-    Demo(#[from] DemoError),
-    #[error("{}", crate::error_chain(.0))]
-    Relay(#[from] psmc_relay::relay::RelayError),
-    #[error("{}", crate::error_chain(.0))]
-    NameServer(#[from] psmc_dns::daemon::DaemonError),
-    #[error("{}", crate::error_chain(.0))]
-    Guard(#[from] psmc_guard::guard::GuardError),
-    #[error("{}", crate::error_chain(.0))]
-    Coordinator(#[from] psmc_coordinator::daemon::DaemonError),
-    #[error("{0}")]
-    Daemon(#[from] psmcd::program::ProgramError),
     #[error("{0}")]
     Log(#[from] LogError),
     #[error("cannot print the result: {0}")]
@@ -76,7 +56,7 @@ enum CliError {
 
 /// Runs the tool `psmc` with the arguments of the process.
 pub fn psmc() -> ExitCode {
-    output::finish(run(Psmc::parse()))
+    finish(run(Psmc::parse()))
 }
 
 fn run(psmc: Psmc) -> Result<(), CliError> {
@@ -92,11 +72,10 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Routes(args) => routes::run(&mut connect(&psmc.target)?, args),
         Command::Register(args) => register::run(&mut connect(&psmc.target)?, args),
         Command::Select(args) => select::run(&args),
-        Command::Fetch(args) => fetch::run(&args),
+        Command::Fetch(args) => Ok(other::run("psmc-fetch", &args)?),
         Command::Dns { command } => dns::run(command),
         Command::Topology(args) => topology::run(&args),
-        Command::Demo(args) => Ok(crate::demo::run(&args)?),
-        Command::Run { program, args } => programs::run(program, &args),
+        Command::Demo(args) => Ok(other::run("psmc-demo", &args)?),
     }
 }
 
@@ -116,4 +95,18 @@ fn connect(target: &Target) -> Result<Client, ClientError> {
         (None, Some(name)) => Client::connect_to_site(name),
         (None, None) => Client::connect_to_only_site(),
     }
+}
+
+/// The exit code of a command, after its error, if any, has been shown.
+fn finish(result: Result<(), CliError>) -> ExitCode {
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
+    };
+    let text = if let CliError::Config(error) = &error {
+        error.render(is_styled())
+    } else {
+        format!("error: {}\n", crate::error_chain(&error))
+    };
+    drop(io::stderr().write_all(text.as_bytes()));
+    ExitCode::FAILURE
 }

@@ -2,11 +2,11 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
+
+use psmc_service::programs::{find_in, is_executable, own_directory};
 
 use super::network::Network;
 use super::process::{Process, end, exit_code, new_log, tail};
@@ -27,8 +27,7 @@ pub(super) struct Finder {
 
 impl Finder {
     pub(super) fn new(options: &RunOptions) -> Self {
-        let beside = || Some(env::current_exe().ok()?.parent()?.to_owned());
-        Self { beside: options.programs.clone().or_else(beside).unwrap_or_default() }
+        Self { beside: options.programs.clone().unwrap_or_else(own_directory) }
     }
 
     /// Where programs look for others: what they start is found where they themselves are.
@@ -41,12 +40,10 @@ impl Finder {
 
     /// The file of a program. `wanted_by` says who wants it, for the message.
     pub(super) fn find(&self, name: &str, wanted_by: &str) -> Result<PathBuf, RunError> {
-        let path = env::var_os("PATH").unwrap_or_default();
-        let mut places = std::iter::once(self.beside.clone()).chain(env::split_paths(&path));
         let found = if name.contains('/') {
             Some(PathBuf::from(name)).filter(|file| is_executable(file))
         } else {
-            places.find_map(|place| Some(place.join(name)).filter(|file| is_executable(file)))
+            find_in(&self.beside, name)
         };
         found.ok_or_else(|| RunError::NoSuchProgram {
             name: name.to_owned(),
@@ -54,10 +51,6 @@ impl Finder {
             beside: self.beside.clone(),
         })
     }
-}
-
-fn is_executable(file: &Path) -> bool {
-    fs::metadata(file).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 /// All programs of a scenario, whether they run or not. Its methods block.
@@ -176,20 +169,9 @@ const GRACE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::path::Path;
 
-    #[test]
-    fn our_own_programs_come_first() {
-        let directory = tempfile::tempdir().unwrap();
-        let beside = directory.path().to_owned();
-        let finder = Finder { beside: beside.clone() };
-        let sh = beside.join("sh");
-        assert_ne!(finder.find("sh", "").unwrap(), sh);
-        fs::write(&sh, "").unwrap();
-        assert_ne!(finder.find("sh", "").unwrap(), sh, "it cannot be executed");
-        fs::set_permissions(&sh, fs::Permissions::from_mode(0o755)).unwrap();
-        assert_eq!(finder.find("sh", "").unwrap(), sh);
-    }
+    use super::*;
 
     #[test]
     fn a_path_is_taken_as_it_is() {

@@ -5,17 +5,14 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::dns::DnsCommand;
-use super::fetch::FetchArgs;
 use super::grant::GrantArgs;
+use super::other::OtherArgs;
 use super::peer::PeerCommand;
-use super::programs::Program;
 use super::register::RegisterArgs;
 use super::routes::RoutesArgs;
 use super::select::SelectArgs;
 use super::topology::TopologyArgs;
-use crate::demo::DemoArgs;
 use psmcd::config::{BindAddress, Congestion, Endpoint, InterfaceName, LinkMtu, Name, Rate, Weight};
-use psmcd::program::Arguments;
 
 /// Control a multipath tunnel, and make its keys
 #[derive(Debug, Parser)]
@@ -118,13 +115,8 @@ pub(super) enum Command {
     /// formats and the algorithms.
     Select(Box<SelectArgs>),
     /// Fetch one file from several mirrors at once
-    ///
-    /// Each mirror gives parts of the file, as many as it can. One that fails costs no more than its share; what has
-    /// arrived stays when the program ends early, and the same command goes on with it.
-    #[command(after_help = "\
-Example:
-  psmc fetch https://one.example/big.iso https://two.example/pub/big.iso --sha256 9f86…")]
-    Fetch(FetchArgs),
+    #[command(disable_help_flag = true)]
+    Fetch(OtherArgs),
     /// Keep names working: alternate routes of services, in DNS
     Dns {
         #[command(subcommand)]
@@ -138,15 +130,8 @@ Example:
     #[command(verbatim_doc_comment)]
     Topology(TopologyArgs),
     /// Show the whole thing on this one machine: two sites, several paths, one of them cut
-    Demo(DemoArgs),
-    /// Run one of the other programs in the foreground: for the demo, which must not need another one than this
-    #[command(hide = true)]
-    Run {
-        /// Which
-        program: Program,
-        #[command(flatten)]
-        args: Arguments,
-    },
+    #[command(disable_help_flag = true)]
+    Demo(OtherArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -255,6 +240,16 @@ mod tests {
     #[test]
     fn the_definitions_are_consistent() {
         Psmc::command().debug_assert();
+    }
+
+    #[test]
+    fn other_programs_get_their_arguments_as_they_are() {
+        let parsed = Psmc::try_parse_from(["psmc", "fetch", "--help", "--socket", "a", "-o", "b", "--", "c"]);
+        let Command::Fetch(args) = parsed.unwrap().command else { panic!("another command") };
+        assert_eq!(
+            format!("{args:?}"),
+            r#"OtherArgs { args: ["--help", "--socket", "a", "-o", "b", "--", "c"] }"#
+        );
     }
 
     #[test]

@@ -21,7 +21,6 @@ use tokio::runtime::Builder;
 use super::{CliError, output};
 pub(super) use args::{DnsCommand, RerouteCommand};
 use args::{PublishArgs, RefreshArgs, SigningArgs, TargetArgs, WithdrawArgs};
-pub(super) use resolve::ControlSockets;
 
 /// Why routes were not changed everywhere.
 #[derive(Debug, thiserror::Error)]

@@ -43,7 +43,7 @@ fn check(file: &Path) -> Result<(), CliError> {
 /// Whichever psmcd a service's tunnel names, over its control socket. Each call has a connection of its own, so that one
 /// that waits holds up no other.
 #[derive(Debug)]
-pub(in crate::cli) struct ControlSockets;
+struct ControlSockets;
 
 impl Tunnels for ControlSockets {
     fn set(&self, tunnel: &Tunnel, routes: &TunnelRoutes) -> Result<(), TunnelError> {

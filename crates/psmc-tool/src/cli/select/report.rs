@@ -8,7 +8,7 @@ use psmc_select::{Bandwidth, Network};
 use serde::Serialize;
 
 use super::plan::{Change, Plan, Planned};
-use crate::cli::units::{duration_ms, rate_mbps};
+use psmc_service::units::{duration_ms, rate_mbps};
 
 /// A plan for programs.
 #[derive(Debug, Serialize)]

@@ -1,0 +1,7 @@
+//! The program `psmc-demo`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    psmc_demo::cli::main()
+}

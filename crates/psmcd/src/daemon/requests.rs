@@ -138,7 +138,7 @@ impl Control {
 
     async fn add_path(&mut self, peer: &str, spec: &PathSpec) -> Result<Response, Refusal> {
         let index = self.find_peer(peer)?;
-        let settings = specs::settings(&spec, self.peers[index].config.endpoint.as_ref())?;
+        let settings = specs::settings(spec, self.peers[index].config.endpoint.as_ref())?;
         let name = settings.name.clone();
         self.open_path(index, settings).await?;
         let peer = &mut self.peers[index];

@@ -15,8 +15,8 @@ use crate::update::TsigKey;
 use crate::zone::{Zone, ZoneSigner};
 
 pub(crate) use draft::RUN_DIR;
-pub(crate) use value::Address;
-pub use value::Domain;
+pub(crate) use value::ADDRESS;
+pub use value::DOMAIN;
 
 /// A whole file.
 #[derive(Debug)]

@@ -7,7 +7,6 @@ use psmc_toml::{Complaint, Name, nearest};
 use toml::Spanned;
 
 use crate::scenario::draft::{Draft, TrafficDraft, TunnelDraft};
-use crate::scenario::value::Reference;
 
 /// Everything in a file that has a name.
 pub(super) struct Directory {
@@ -35,12 +34,8 @@ impl Directory {
     /// Collects the names of a file, and complains about those that stand for two things.
     pub(super) fn of(draft: &Draft, out: &mut Vec<Complaint>) -> Self {
         let before = out.len();
-        let links =
-            draft.links.iter().map(|link| link.name.as_ref().map(|name| spanned(name, &name.get_ref().0)));
-        let tunnels = draft
-            .tunnels
-            .iter()
-            .map(|tunnel| tunnel.name.as_ref().map(|name| spanned(name, &name.get_ref().0)));
+        let links = draft.links.iter().map(|link| own(link.name.as_ref()));
+        let tunnels = draft.tunnels.iter().map(|tunnel| own(tunnel.name.as_ref()));
         let programs = draft.programs.iter().map(|program| own(program.name.as_ref()));
         let traffic = draft.traffic.iter().map(|traffic| own(traffic.name.as_ref()));
         let hosts = draft.hosts.iter().map(|host| own(host.name.as_ref()));
@@ -48,7 +43,7 @@ impl Directory {
         let captures = draft
             .links
             .iter()
-            .map(|link| link.capture.as_ref().map(|path| spanned(path, &path.get_ref().0.display())));
+            .map(|link| link.capture.as_ref().map(|path| spanned(path, &path.get_ref().display())));
         unique("captures", captures, out);
         unique("programs", programs.clone(), out);
         unique("streams of traffic", traffic.clone(), out);
@@ -73,7 +68,7 @@ fn sites(tunnel: &TunnelDraft) -> [Option<Spanned<String>>; 2] {
     [0, 1].map(|end| {
         let name = tunnel.name.as_ref()?;
         let host = &tunnel.between.as_ref()?[end];
-        Some(spanned(name, &format!("{}.{}", name.get_ref().0, host.get_ref())))
+        Some(spanned(name, &format!("{}.{}", name.get_ref(), host.get_ref())))
     })
 }
 
@@ -147,8 +142,8 @@ impl Names {
     }
 
     /// The index of what is referred to.
-    pub(super) fn find(&self, name: &Spanned<Reference>) -> Option<usize> {
-        self.get(&name.get_ref().0)
+    pub(super) fn find(&self, name: &Spanned<String>) -> Option<usize> {
+        self.get(name.get_ref())
     }
 
     /// What one of these things is called.
@@ -160,11 +155,11 @@ impl Names {
 /// A complaint that there is no `kind` of this name; `candidates` are the names that there are.
 pub(super) fn unknown<'a>(
     kind: &str,
-    name: &Spanned<Reference>,
+    name: &Spanned<String>,
     candidates: impl Iterator<Item = &'a str>,
 ) -> Complaint {
     let candidates: Vec<&str> = candidates.filter(|name| !name.is_empty()).collect();
-    let text = &name.get_ref().0;
+    let text = name.get_ref();
     let remedy = match (nearest(text, &candidates), candidates.as_slice()) {
         (Some(near), _) => format!("did you mean \"{near}\"?"),
         (None, []) => format!("there is none; add one that is called \"{text}\""),

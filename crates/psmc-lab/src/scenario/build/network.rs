@@ -44,10 +44,10 @@ impl Network {
             draft.links.iter().zip(configs).zip(&ends).zip(&addresses?.links)
         {
             links.push(Link {
-                name: link.name.as_ref()?.get_ref().0.to_string(),
+                name: link.name.as_ref()?.get_ref().to_string(),
                 ends: ends_with(ends.as_ref()?, addresses),
                 directions: config,
-                capture: link.capture.as_ref().map(|path| path.get_ref().0.clone()),
+                capture: link.capture.as_ref().map(|path| path.get_ref().clone()),
             });
         }
         let nat_of = |host: usize| nats.get(host).copied().flatten();
@@ -117,7 +117,7 @@ impl Network {
     fn given_routes(&self, id: HostId, host: &HostDraft, out: &mut Vec<Complaint>) -> Vec<Route> {
         let mut routes = Vec::new();
         for route in &host.routes {
-            let (to, via) = (route.to.get_ref().0, route.via.get_ref().0);
+            let (to, via) = (*route.to.get_ref(), *route.via.get_ref());
             let neighbours = self.ports[id.0].iter().flat_map(|port| &self.far_end(*port).addresses);
             let neighbours: Vec<IpAddr> = neighbours.map(IpNet::addr).collect();
             if !neighbours.contains(&via) {

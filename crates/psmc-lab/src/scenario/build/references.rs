@@ -5,7 +5,6 @@ use toml::Spanned;
 
 use super::names::{Directory, Names, unknown};
 use crate::scenario::draft::{ActionDraft, Destination, Draft, SubjectDraft};
-use crate::scenario::value::Reference;
 
 /// Complains about every name that nothing has. Afterwards a name that is not found needs no complaint.
 pub(super) fn check(draft: &Draft, directory: &Directory, out: &mut Vec<Complaint>) {
@@ -45,11 +44,11 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    fn one_of(&mut self, names: &Names, name: &Spanned<Reference>) {
+    fn one_of(&mut self, names: &Names, name: &Spanned<String>) {
         self.one_of_both(names.kind(), [names, names], name);
     }
 
-    fn one_of_both(&mut self, kind: &str, names: [&Names; 2], name: &Spanned<Reference>) {
+    fn one_of_both(&mut self, kind: &str, names: [&Names; 2], name: &Spanned<String>) {
         if names.iter().all(|names| names.find(name).is_none()) {
             let all = if std::ptr::eq(names[0], names[1]) { &names[..1] } else { &names[..] };
             let candidates = all.iter().flat_map(|names| names.list()).map(String::as_str);
@@ -90,6 +89,6 @@ impl Checker<'_> {
     }
 }
 
-fn reference(name: &Spanned<psmc_toml::Name>) -> Spanned<Reference> {
-    Spanned::new(name.span(), Reference(name.get_ref().to_string()))
+fn reference(name: &Spanned<psmc_toml::Name>) -> Spanned<String> {
+    Spanned::new(name.span(), name.get_ref().to_string())
 }

@@ -7,7 +7,6 @@ use psmc_toml::Complaint;
 use toml::Spanned;
 
 use crate::scenario::draft::Header;
-use crate::scenario::value::Time;
 
 /// When the scenario ends, and where the file says so.
 pub(super) struct End {
@@ -21,8 +20,8 @@ impl End {
     }
 
     /// The time, or a complaint that the scenario is over by then.
-    pub(super) fn within(&self, time: &Spanned<Time>, out: &mut Vec<Complaint>) -> Duration {
-        let given = time.get_ref().0;
+    pub(super) fn within(&self, time: &Spanned<Duration>, out: &mut Vec<Complaint>) -> Duration {
+        let given = *time.get_ref();
         if given > self.at {
             let reason = format!("the scenario ends after {:?}, before that", self.at);
             let remedy = "choose an earlier time, or a longer `duration` in [scenario]";
@@ -38,8 +37,8 @@ impl End {
     /// From when to when something lasts: all of the time, unless the file says otherwise.
     pub(super) fn span(
         &self,
-        start: Option<&Spanned<Time>>,
-        stop: Option<&Spanned<Time>>,
+        start: Option<&Spanned<Duration>>,
+        stop: Option<&Spanned<Duration>>,
         out: &mut Vec<Complaint>,
     ) -> [Duration; 2] {
         let from = start.map_or(Duration::ZERO, |start| self.within(start, out));

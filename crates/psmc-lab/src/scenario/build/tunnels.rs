@@ -30,7 +30,7 @@ pub(super) fn sites(
     }
     let networks = |end: usize| {
         let networks = draft.networks.iter().flat_map(move |networks| &networks[end]);
-        networks.map(|network| network.get_ref().0).collect()
+        networks.map(|network| *network.get_ref()).collect()
     };
     let addresses = addresses?;
     let end = |end: usize| {
@@ -54,7 +54,7 @@ pub(super) fn tunnel(
         router.every_path(draft, out)
     };
     distinct(draft, out);
-    let name = draft.name.as_ref().map(|name| name.get_ref().0.to_string());
+    let name = draft.name.as_ref().map(|name| name.get_ref().to_string());
     let settings = draft.settings.iter().map(SettingDraft::pair).collect();
     Tunnel { name: name.unwrap_or_default(), ends: sites, paths, settings }
 }
@@ -112,7 +112,7 @@ impl Router<'_> {
             return None;
         }
         let endpoint = match &draft.endpoint {
-            Some(given) => self.given_endpoint(link, given.get_ref().0, given, out)?,
+            Some(given) => self.given_endpoint(link, *given.get_ref(), given, out)?,
             None => self.endpoint(link).or_else(|| {
                 let reason =
                     format!("the link \"{}\" does not lead to \"{}\"", self.name(link), self.host(1));
@@ -189,7 +189,7 @@ fn distinct(draft: &TunnelDraft, out: &mut Vec<Complaint>) {
     for path in &draft.paths {
         let (name, place) = match &path.name {
             Some(name) => (name.get_ref().as_str(), name.span()),
-            None => (path.link.get_ref().0.as_str(), path.link.span()),
+            None => (path.link.get_ref().as_str(), path.link.span()),
         };
         if let Some(first) = seen.insert(name, place.clone()) {
             let reason = format!("two paths of this tunnel are called \"{name}\"");

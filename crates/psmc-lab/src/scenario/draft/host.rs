@@ -1,13 +1,16 @@
 //! `[[host]]`
 
+use std::net::IpAddr;
 use std::ops::Range;
 
-use psmc_toml::{Complaint, Name, Section};
+use ipnet::IpNet;
+use psmc_toml::{Complaint, NAME, Name, Section};
 use toml::Spanned;
 use toml::de::DeTable;
 
 use super::read::tables_in_list;
-use crate::scenario::value::{Ip, NatKindName, Prefix, Reference};
+use crate::scenario::model::NatKind;
+use crate::scenario::value::{IP, PREFIX, REFERENCE};
 
 const KEYS: &[&str] = &["name", "nat", "routes"];
 
@@ -20,14 +23,14 @@ pub(in crate::scenario) struct HostDraft {
 
 /// `nat = { … }`, with both of its values right.
 pub(in crate::scenario) struct NatDraft {
-    pub(in crate::scenario) kind: NatKindName,
-    pub(in crate::scenario) outside: Spanned<Reference>,
+    pub(in crate::scenario) kind: NatKind,
+    pub(in crate::scenario) outside: Spanned<String>,
 }
 
 /// One of `routes`, with both of its values right.
 pub(in crate::scenario) struct RouteDraft {
-    pub(in crate::scenario) to: Spanned<Prefix>,
-    pub(in crate::scenario) via: Spanned<Ip>,
+    pub(in crate::scenario) to: Spanned<IpNet>,
+    pub(in crate::scenario) via: Spanned<IpAddr>,
 }
 
 impl HostDraft {
@@ -35,18 +38,19 @@ impl HostDraft {
         let section = Section::open("[[host]]", place, table, KEYS, out);
         Self {
             place: section.place(),
-            name: section.required("name", "as the links call it", out),
-            nat: section.table("nat", out).and_then(|(place, table)| NatDraft::read(place, table, out)),
+            name: section.required_at("name", NAME, "as the links call it", out),
+            nat: section
+                .section("nat", "`nat`", &["kind", "outside"], out)
+                .and_then(|section| NatDraft::read(&section, out)),
             routes: routes(&section, out),
         }
     }
 }
 
 impl NatDraft {
-    fn read(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Option<Self> {
-        let section = Section::open("`nat`", place, table, &["kind", "outside"], out);
-        let kind = section.required("kind", "or \"endpoint-independent\"", out).map(Spanned::into_inner);
-        let outside = section.required("outside", "the link towards the outside", out);
+    fn read(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Self> {
+        let kind = section.required("kind", NatKind::KIND, "or \"endpoint-independent\"", out);
+        let outside = section.required_at("outside", REFERENCE, "the link towards the outside", out);
         Some(Self { kind: kind?, outside: outside? })
     }
 }
@@ -60,8 +64,8 @@ fn routes(section: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<RouteDraft> {
 impl RouteDraft {
     fn read(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Option<Self> {
         let section = Section::open("a route", place, table, &["to", "via"], out);
-        let to = section.required("to", "the network that it leads to", out);
-        let via = section.required("via", "the address of the next hop", out);
+        let to = section.required_at("to", PREFIX, "the network that it leads to", out);
+        let via = section.required_at("via", IP, "the address of the next hop", out);
         Some(Self { to: to?, via: via? })
     }
 }

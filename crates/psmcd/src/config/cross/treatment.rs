@@ -37,8 +37,8 @@ fn useful(own: &TreatmentDraft, whole: &TreatmentDraft, out: &mut Vec<Complaint>
         let Some(place) = place.filter(|_| policy != owner) else {
             continue;
         };
-        let reason = format!("`{key}` means nothing with reorder = \"{policy}\"");
-        let remedy = format!("remove it, or set reorder = \"{owner}\" in the same section");
+        let reason = format!("`{key}` means nothing with reorder = \"{}\"", policy.as_str());
+        let remedy = format!("remove it, or set reorder = \"{}\" in the same section", owner.as_str());
         out.push(Complaint::new(reason, remedy).at(place));
     }
 }
@@ -46,11 +46,12 @@ fn useful(own: &TreatmentDraft, whole: &TreatmentDraft, out: &mut Vec<Complaint>
 /// Complains if `own` asks for a rule that the scheduler of `whole` cannot heed.
 fn comparable(own: &TreatmentDraft, whole: &TreatmentDraft, out: &mut Vec<Complaint>) {
     let scheduler = whole.scheduler.unwrap_or_default();
-    let Some(rule) = own.bad_path_rule.as_ref().filter(|switch| switch.get_ref().0) else {
+    let Some(rule) = own.bad_path_rule.as_ref().filter(|switch| *switch.get_ref()) else {
         return;
     };
-    if !scheduler.kind().heeds_bad_path_rule() {
-        let reason = format!("with scheduler = \"{scheduler}\" bad paths cannot be told from good ones");
+    if !scheduler.heeds_bad_path_rule() {
+        let reason =
+            format!("with scheduler = \"{}\" bad paths cannot be told from good ones", scheduler.name());
         let remedy = "remove it, or choose the scheduler \"wrr-adaptive\" or \"earliest\"";
         out.push(Complaint::new(reason, remedy).at(rule.span()));
     }

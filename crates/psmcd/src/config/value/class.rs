@@ -14,21 +14,26 @@ pub(in crate::config) const DSCP: Kind<u8> = Kind::text_or_number("\"EF\"", |tex
         "DF" | "BE" => Some(0),
         name => class_selector(name).or_else(|| assured(name)),
     };
-    named.or_else(|| text.parse().ok().filter(|number| *number < 64)).ok_or_else(|| {
+    named.or_else(|| digits(text).filter(|number| *number < 64)).ok_or_else(|| {
         let remedy = "write a name such as \"EF\", \"CS1\" or \"AF41\", or a number from 0 to 63";
         ValueError::new(format!("{text:?} is no DSCP"), remedy)
     })
 });
 
+/// A number without a sign, which `parse` would take.
+fn digits(text: &str) -> Option<u8> {
+    text.parse().ok().filter(|_| !text.starts_with('+'))
+}
+
 /// `CS0` to `CS7` (RFC 2474 §4.2.2).
 fn class_selector(name: &str) -> Option<u8> {
-    let number: u8 = name.strip_prefix("CS")?.parse().ok()?;
+    let number = digits(name.strip_prefix("CS")?)?;
     (number < 8).then_some(number * 8)
 }
 
 /// `AF11` to `AF43`: class and drop precedence (RFC 2597 §6).
 fn assured(name: &str) -> Option<u8> {
-    let number: u8 = name.strip_prefix("AF")?.parse().ok()?;
+    let number = digits(name.strip_prefix("AF")?)?;
     let (class, precedence) = (number / 10, number % 10);
     ((1..=4).contains(&class) && (1..=3).contains(&precedence)).then_some(class * 8 + precedence * 2)
 }
@@ -80,7 +85,7 @@ mod tests {
         for (text, number) in numbers {
             assert_eq!(DSCP.read(text), Ok(number), "{text}");
         }
-        for bad in ["", "64", "CS8", "AF14", "AF51", "AF1", "CS", "expedited", "-1"] {
+        for bad in ["", "64", "CS8", "AF14", "AF51", "AF1", "CS", "CS+1", "AF+41", "+46", "expedited", "-1"] {
             assert!(DSCP.read(bad).is_err(), "{bad:?}");
         }
     }

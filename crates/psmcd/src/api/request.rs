@@ -385,6 +385,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_limit_is_checked_like_the_file() {
+        assert_eq!(RateLimit::None.rate(), Ok(None));
+        for bits in [0, 15_999, u64::MAX] {
+            let limit = RateLimit::BitsPerSecond(bits);
+            assert!(limit.rate().is_err() && RateLimit::congestion(Some(limit), "fixed").is_err(), "{bits}");
+        }
+        assert!(RateLimit::congestion(Some(RateLimit::None), "fixed").is_err());
+    }
+
+    #[test]
     fn a_spec_is_checked_like_the_file() {
         let peer: Endpoint = "hq:5115".parse().unwrap();
         let spec = PathSpec { name: "lte".to_owned(), weight: Some(3), ..PathSpec::default() };
@@ -394,7 +404,9 @@ mod tests {
         assert!(spec.settings(None).is_err());
         let relayed = PathSpec { relays: vec!["fra1".to_owned()], ..spec.clone() };
         assert_eq!(relayed.settings(None).unwrap().endpoint, None);
-        assert!(PathSpec { weight: Some(0), ..spec.clone() }.settings(Some(&peer)).is_err());
+        for weight in [0, 60_000] {
+            assert!(PathSpec { weight: Some(weight), ..spec.clone() }.settings(Some(&peer)).is_err());
+        }
         assert!(
             PathSpec { max_rate_bits_per_second: Some(0), ..spec.clone() }.settings(Some(&peer)).is_err()
         );

@@ -50,10 +50,16 @@ pub const KEY_FILE: Kind<PathBuf> = Kind::text("\"/etc/psmc/van.key\"", |text| m
 });
 
 impl Section<'_> {
-    /// The private key in the file that must be named here.
-    pub fn private_key(&self, key: &str, source: &Source, out: &mut Vec<Complaint>) -> Option<PrivateKey> {
+    /// The private key in the file that must be named here. `example` is the path of one, in quotes.
+    pub fn private_key(
+        &self,
+        key: &str,
+        example: &'static str,
+        source: &Source,
+        out: &mut Vec<Complaint>,
+    ) -> Option<PrivateKey> {
         let remedy = "and make that file with `umask 077; psmc genkey > FILE`";
-        let file = self.required_at(key, KEY_FILE, remedy, out)?;
+        let file = self.required_at(key, KEY_FILE.like(example), remedy, out)?;
         source.read_beside(&file, read_key_file, out)
     }
 }

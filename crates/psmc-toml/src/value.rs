@@ -12,7 +12,8 @@ use std::fmt::Display;
 
 pub use kind::{Form, Kind, SWITCH, choose, whole, within};
 pub use name::{
-    FILE, INTERFACE, InterfaceName, MAX_INTERFACE_LEN, NAME, Name, RELAY_RUN_DIR, RUN_DIR, SOCKET, SocketPath,
+    FILE, INTERFACE, InterfaceName, MAX_INTERFACE_LEN, NAME, Name, RELAY_RUN_DIR, RUN_DIR, SOCKET,
+    SocketPath, socket_path,
 };
 pub use nearest::nearest;
 pub use net::{LISTEN, Listen, Port, host_address, parse_net};

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use psmc_toml::{
-    Complaint, FILE, Kind, LISTEN, NAME, SOCKET, Section, Source, ValueError, describe, remedy_for, whole,
+    Complaint, FILE, Kind, LISTEN, NAME, Section, Source, ValueError, describe, remedy_for, whole,
 };
 use toml::de::DeTable;
 
-use super::value::{LOCAL_ADDRESS, STORE};
+use super::value::{LOCAL_ADDRESS, SOCKET, STORE};
 use super::{Config, EVERYONE, Group, Hook, Leases, StoreAddress, etcd, people, service};
 
 const FILE_KEYS: &[&str] =
@@ -49,7 +49,8 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
     let services = service::services(&file, source, &known, out);
     let eve_file = match file.section("suricata", "[suricata]", &["eve_file"], out) {
         Some(section) => {
-            Some(source.beside(section.required("eve_file", FILE, "the file of its eve-log", out)?))
+            let kind = FILE.like("\"/var/log/suricata/eve.json\"");
+            Some(source.beside(section.required("eve_file", kind, "the file of its eve-log", out)?))
         }
         None => None,
     };
@@ -65,7 +66,7 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
     }
     let section = file.section("coordinator", "[coordinator]", COORDINATOR_KEYS, out)?;
     let name = section.required("name", NAME, "what you call this coordinator", out);
-    let key = section.private_key("private_key_file", source, out);
+    let key = section.private_key("private_key_file", "\"/etc/psmc-coordinator/co1.key\"", source, out);
     let listen = section.optional("listen", LISTEN, out);
     let store = section.optional("store", STORE, out);
     let hook = hook(&section, source, out);
@@ -126,7 +127,7 @@ fn beside(source: &Source, store: StoreAddress) -> StoreAddress {
 /// `None` if there are complaints.
 fn hook(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<Option<Hook>> {
     let address = section.optional_at("hook", LOCAL_ADDRESS, out);
-    let file = section.optional_at("hook_token_file", FILE, out);
+    let file = section.optional_at("hook_token_file", FILE.like("\"/etc/psmc-coordinator/hook.token\""), out);
     match (address, file) {
         (None, None) => Some(None),
         (Some(address), Some(file)) => {

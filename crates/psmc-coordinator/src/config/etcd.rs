@@ -20,9 +20,10 @@ pub(super) fn tls(
     out: &mut Vec<Complaint>,
 ) -> Option<Arc<ClientConfig>> {
     let remedy = "the certificate that has signed those of the members";
-    let ca = section.required_at("ca_file", FILE, remedy, out);
-    let shown = section.optional_at("certificate_file", FILE, out);
-    let key = section.optional_at("private_key_file", FILE, out);
+    let ca = section.required_at("ca_file", FILE.like("\"/etc/psmc-coordinator/ca.pem\""), remedy, out);
+    let shown = section.optional_at("certificate_file", FILE.like("\"/etc/psmc-coordinator/co1.pem\""), out);
+    let key =
+        section.optional_at("private_key_file", FILE.like("\"/etc/psmc-coordinator/co1-etcd.key\""), out);
     let roots = ca.and_then(|file| source.read_beside(&file, roots, out))?;
     let identity = match (shown, key) {
         (None, None) => None,

@@ -76,7 +76,7 @@ pub(super) fn groups(file: &Section<'_>, source: &Source, out: &mut Vec<Complain
 
 fn group(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<Group> {
     let name = section.required("name", NAME, "what you call this group", out);
-    let key = match section.optional_at("key_file", FILE, out) {
+    let key = match section.optional_at("key_file", FILE.like("\"/etc/psmc-coordinator/staff.key\""), out) {
         None => None,
         Some(file) => Some(Arc::new(GroupKey::new(&source.read_beside(&file, read_key_file, out)?))),
     };

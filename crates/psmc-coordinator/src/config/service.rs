@@ -81,7 +81,7 @@ fn service(
 ) -> Option<Service> {
     let name = section.required("name", DOMAIN, "the name by which clients know it", out);
     let zone = section.optional_at("zone", DOMAIN, out);
-    let key = section.private_key("key_file", source, out);
+    let key = section.private_key("key_file", "\"/etc/psmc-coordinator/www.key\"", source, out);
     let gateway = section.optional("gateway", PUBLIC_KEY, out);
     let site = section.optional("site", PUBLIC_KEY, out);
     let addresses = section.list("addresses", PREFIX, out).unwrap_or_default();
@@ -151,7 +151,7 @@ fn dns(
     out: &mut Vec<Complaint>,
 ) -> Option<(Vec<Server>, Option<TsigKey>)> {
     let servers = section.list("servers", NAME_SERVER, out).unwrap_or_default();
-    let key = match section.optional_at("tsig_key_file", FILE, out) {
+    let key = match section.optional_at("tsig_key_file", FILE.like("\"/etc/psmc-coordinator/up.key\""), out) {
         None => None,
         Some(file) => Some(source.read_beside(&file, read_tsig_key, out)?),
     };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 use psmc_dns::update::Server;
-use psmc_toml::{Kind, ValueError, parse_net};
+use psmc_toml::{Kind, SocketPath, ValueError, parse_net, socket_path};
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::store::Member;
@@ -122,3 +122,8 @@ pub(super) const PREFIX: Kind<IpNet> =
         Ok(ip) => Ok(ip.into()),
         Err(_) => parse_net(text).map(|net| net.trunc()),
     });
+
+/// The path of its control socket.
+pub(super) const SOCKET: Kind<SocketPath> = Kind::text("\"/run/psmc-coordinator/co1.sock\"", |text| {
+    socket_path(text, "/run/psmc-coordinator/co1.sock")
+});

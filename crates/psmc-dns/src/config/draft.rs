@@ -5,13 +5,11 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use hickory_proto::rr::Name as DomainName;
-use psmc_toml::{
-    Complaint, FILE, KEY_FILE, NAME, SOCKET, Section, SocketPath, Source, ValueError, read_key_file,
-};
+use psmc_toml::{Complaint, FILE, KEY_FILE, NAME, Section, SocketPath, Source, ValueError, read_key_file};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::value::{ADDRESS, DOMAIN, KEY_OR_ADDRESS, KeyOrAddress, PER_SECOND};
+use super::value::{ADDRESS, DOMAIN, KEY_OR_ADDRESS, KeyOrAddress, PER_SECOND, SOCKET};
 use super::{Config, Content, TlsConfig, ZoneConfig, ip_of};
 use crate::error_chain;
 use crate::server::{Access, Secondary};
@@ -54,7 +52,7 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
     let section = file.section("server", "[server]", SERVER_KEYS, out)?;
     let name = section.required("name", NAME, "what you call this server", out);
     let listen = listen(&section, out);
-    let database = section.optional("database", FILE, out);
+    let database = section.optional("database", FILE.like("\"/var/lib/psmc-dns/zones.db\""), out);
     let rate_limit = section.optional("rate_limit", PER_SECOND, out);
     let socket = section.optional("control_socket", SOCKET, out);
     let name = name?;
@@ -86,7 +84,8 @@ fn listen(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Vec<SocketA
 
 fn tls(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<TlsConfig> {
     let path = |key: &str, out: &mut Vec<Complaint>| {
-        let file = section.required_at(key, FILE, "a file in the format PEM", out)?;
+        let kind = FILE.like("\"/etc/psmc-dns/ns1.pem\"");
+        let file = section.required_at(key, kind, "a file in the format PEM", out)?;
         let path = source.beside(file.get_ref());
         if !path.is_file() {
             let reason = format!("there is no file {}", path.display());
@@ -105,7 +104,7 @@ fn tls(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Opti
 
 fn key(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<TsigKey> {
     let remedy = "what `tsig-keygen -a hmac-sha256 NAME` prints";
-    let file = section.required_at("file", FILE, remedy, out)?;
+    let file = section.required_at("file", FILE.like("\"/etc/psmc-dns/up.key\""), remedy, out)?;
     source.read_beside(&file, read_tsig_key, out)
 }
 
@@ -150,11 +149,12 @@ impl Reader<'_> {
         origin: Option<&DomainName>,
         out: &mut Vec<Complaint>,
     ) -> Option<Content> {
-        let file = section.optional_at("file", FILE, out);
+        let file = section.optional_at("file", FILE.like("\"example.com.zone\""), out);
         let updaters = section.list_at("update", DOMAIN, out).map(Spanned::into_inner).unwrap_or_default();
         let updaters = updaters.iter().filter_map(|name| self.known(name.get_ref(), name.span(), out));
         let updaters: Vec<_> = updaters.map(|key| key.name().clone()).collect();
-        let signer = section.optional_at("signing_key_file", KEY_FILE, out);
+        let signer =
+            section.optional_at("signing_key_file", KEY_FILE.like("\"/etc/psmc-dns/sign.key\""), out);
         let signer = signer.and_then(|file| self.source.read_beside(&file, read_key_file, out));
         let (file, origin) = (file?, origin?);
         let read = |path: &Path| {

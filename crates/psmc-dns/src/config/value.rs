@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use hickory_proto::rr::Name;
-use psmc_toml::{Kind, ValueError, within};
+use psmc_toml::{Kind, SocketPath, ValueError, socket_path, within};
 
 /// An address, with the port of DNS where it has none.
 pub(crate) const ADDRESS: Kind<SocketAddr> = Kind::text("\"192.0.2.53\"", |text| {
@@ -42,3 +42,7 @@ pub(super) const PER_SECOND: Kind<u32> = Kind::number("1000", |text| {
     let reason = format_args!("{text} is no number of responses");
     within(text, 1..=1_000_000, reason, "write a number from 1 to 1000000")
 });
+
+/// The path of its control socket.
+pub(super) const SOCKET: Kind<SocketPath> =
+    Kind::text("\"/run/psmc-dns/ns1.sock\"", |text| socket_path(text, "/run/psmc-dns/ns1.sock"));

@@ -7,8 +7,8 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::value::{
-    BITS, ENDPOINT, FACTOR, LOCAL_ADDRESS, PER_SECOND, SECONDS, SERVICE_NAME, SERVICE_PORT, SHARE,
-    STATE_FILE, TARGET,
+    BITS, ENDPOINT, FACTOR, LOCAL_ADDRESS, OWN_SOCKET, PER_SECOND, SECONDS, SERVICE_NAME, SERVICE_PORT,
+    SHARE, STATE_FILE, TARGET,
 };
 use super::{Config, Coordinator, Defence, Line, Service};
 use crate::detect::{Policy, Sample, Signal};
@@ -82,14 +82,14 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
 /// All that `[guard]` says; the other sections are empty.
 fn guard(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<Config> {
     let name = section.required("name", NAME, "what you call this guard", out);
-    let private_key = section.private_key("private_key_file", source, out);
+    let private_key = section.private_key("private_key_file", "\"/etc/psmc-guard/hq.key\"", source, out);
     let remedy = r#"add interfaces = ["eth0"], those by which the services are reached"#;
     let interfaces = section.some_of("interfaces", INTERFACE, remedy, out);
     let gateway = section.optional("gateway", SOCKET, out);
     let signal_interface = section.optional("signal_interface", INTERFACE, out);
     let signal_address = section.optional("signal_address", LOCAL_ADDRESS, out);
     let state_file = section.optional("state_file", STATE_FILE, out).map(|file| source.beside(file));
-    let control_socket = section.optional("control_socket", SOCKET, out);
+    let control_socket = section.optional("control_socket", OWN_SOCKET, out);
     let metrics = section.optional("metrics", ENDPOINT, out);
     let name = name?;
     Some(Config {

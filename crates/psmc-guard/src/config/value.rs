@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use psmc_toml::{Kind, Port, ValueError, bits_per_second, parse_net, within};
+use psmc_toml::{Kind, Port, SocketPath, ValueError, bits_per_second, parse_net, socket_path, within};
 
 /// A name of DNS, in lower case and without the dot at the end.
 pub(super) const SERVICE_NAME: Kind<String> = Kind::text("\"www.example.com\"", |text| {
@@ -88,3 +88,7 @@ pub(super) const SHARE: Kind<f64> = Kind::decimal("0.2", |text| {
     let remedy = "write a number between 0 and 1, such as 0.2";
     share.ok_or_else(|| ValueError::new(format!("{text} is no share of packets"), remedy))
 });
+
+/// The path of its control socket.
+pub(super) const OWN_SOCKET: Kind<SocketPath> =
+    Kind::text("\"/run/psmc-guard/hq.sock\"", |text| socket_path(text, "/run/psmc-guard/hq.sock"));

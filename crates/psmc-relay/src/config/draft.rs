@@ -3,12 +3,10 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use psmc_toml::{
-    Complaint, LISTEN, NAME, PUBLIC_KEY, RATE, SOCKET, SWITCH, Section, SocketPath, Source, repeated,
-};
+use psmc_toml::{Complaint, LISTEN, NAME, PUBLIC_KEY, RATE, SWITCH, Section, SocketPath, Source, repeated};
 use toml::de::DeTable;
 
-use super::value::{METRICS_ADDRESS, NETWORK, SESSIONS, WORKERS};
+use super::value::{METRICS_ADDRESS, NETWORK, SESSIONS, SOCKET, WORKERS};
 use super::{Config, Networks, Site, tunnels, value};
 
 const RELAY_KEYS: &[&str] = &[
@@ -65,12 +63,12 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
 /// All that `[relay]` says; the other sections are empty.
 fn relay(file: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<Config> {
     if !file.has("relay") {
-        let remedy = r#"add [relay] with name = "fra1" and private_key_file = "/etc/psmc/fra1.key""#;
+        let remedy = r#"add [relay] with name = "fra1" and private_key_file = "/etc/psmc-relay/fra1.key""#;
         out.push(Complaint::new("the file has no [relay], which says who this machine is", remedy));
     }
     let section = file.only_section("relay", "[relay]", RELAY_KEYS, "a file describes one relay", out)?;
     let name = section.required("name", NAME, "what you call this relay", out);
-    let private_key = section.private_key("private_key_file", source, out);
+    let private_key = section.private_key("private_key_file", "\"/etc/psmc-relay/fra1.key\"", source, out);
     let control_socket = section.optional("control_socket", SOCKET, out);
     let config = Config {
         listen: section.optional("listen", LISTEN, out).unwrap_or_default(),

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net};
-use psmc_toml::{Kind, ValueError, parse_net, within};
+use psmc_toml::{Kind, SocketPath, ValueError, parse_net, socket_path, within};
 
 /// How many sessions. A million that are in use have a gigabyte of state: more than one machine serves.
 pub(super) const SESSIONS: Kind<u32> = Kind::number("1000", |text| {
@@ -67,3 +67,7 @@ pub(super) const METRICS_ADDRESS: Kind<SocketAddr> = Kind::text("\"127.0.0.1:911
     let remedy = "write a local address and a port, such as \"127.0.0.1:9115\" or \"[::1]:9115\"";
     text.parse().map_err(|_| ValueError::new(format!("{text:?} is no address and port"), remedy))
 });
+
+/// The path of its control socket.
+pub(super) const SOCKET: Kind<SocketPath> =
+    Kind::text("\"/run/psmc-relay/fra1.sock\"", |text| socket_path(text, "/run/psmc-relay/fra1.sock"));

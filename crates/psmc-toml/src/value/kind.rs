@@ -74,6 +74,11 @@ impl<T> Kind<T> {
         Self { form: Form::Decimal, example, read }
     }
 
+    /// The same kind with another example: one that fits where it stands.
+    pub const fn like(self, example: &'static str) -> Self {
+        Self { example, ..self }
+    }
+
     /// Makes a value of a text, without its quotes.
     ///
     /// # Errors

@@ -153,17 +153,24 @@ impl FromStr for SocketPath {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        if !text.starts_with('/') || text.ends_with('/') || text.contains('\0') {
-            let remedy = "write where the socket shall be, from the root, such as \"/run/psmc/van.sock\"";
-            return Err(ValueError::new(format!("{text:?} is not the absolute path of a file"), remedy));
-        }
-        if text.len() > MAX_SOCKET_LEN {
-            let reason =
-                format!("the path is {} bytes long, a socket's can have {MAX_SOCKET_LEN}", text.len());
-            return Err(ValueError::new(reason, "choose a shorter one"));
-        }
-        Ok(Self(text.into()))
+        socket_path(text, "/run/psmc/van.sock")
     }
+}
+
+/// A [`SocketPath`] that is refused with this example.
+///
+/// # Errors
+/// If the text is no absolute path, or too long.
+pub fn socket_path(text: &str, example: &str) -> Result<SocketPath, ValueError> {
+    if !text.starts_with('/') || text.ends_with('/') || text.contains('\0') {
+        let remedy = format!("write where the socket shall be, from the root, such as {example:?}");
+        return Err(ValueError::new(format!("{text:?} is not the absolute path of a file"), remedy));
+    }
+    if text.len() > MAX_SOCKET_LEN {
+        let reason = format!("the path is {} bytes long, a socket's can have {MAX_SOCKET_LEN}", text.len());
+        return Err(ValueError::new(reason, "choose a shorter one"));
+    }
+    Ok(SocketPath(text.into()))
 }
 
 #[cfg(test)]

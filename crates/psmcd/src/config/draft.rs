@@ -58,7 +58,7 @@ impl Draft {
         let include =
             file.only_section("include", "[include]", &["folder"], "a file includes one folder", out);
         if let Some(section) = include {
-            section.required("folder", FILE, "where further files are", out);
+            section.required("folder", FILE.like("\"/etc/psmc/van.d\""), "where further files are", out);
         }
         // Those of a gateway may be added while it runs.
         let is_gateway = site.as_ref().is_some_and(|site| site.register.is_some() || site.has_listen);

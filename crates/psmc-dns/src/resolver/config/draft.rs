@@ -10,7 +10,7 @@ use psmc_toml::{
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::value::{COORDINATOR_ADDRESSES, IP, MIB, ROUTING_DOMAIN, UPSTREAM, WAIT_MS};
+use super::value::{COORDINATOR_ADDRESSES, IP, MIB, OWN_SOCKET, ROUTING_DOMAIN, UPSTREAM, WAIT_MS};
 use super::{Config, CoordinatorConfig};
 use crate::config::{ADDRESS, DOMAIN, RUN_DIR};
 use crate::resolver::service::ServiceConfig;
@@ -35,6 +35,8 @@ const SERVICE_KEYS: &[&str] =
 const COORDINATOR_KEYS: &[&str] = &["address", "public_key", "private_key_file"];
 
 const SYSTEM_KEYS: &[&str] = &["resolv_conf", "resolved_link", "domains"];
+
+const MY_KEY_FILE: Kind<PathBuf> = KEY_FILE.like("\"/etc/psmc-dns/my.key\"");
 
 /// Upstream servers at most: a question can be put to all of them.
 const MAX_UPSTREAM: usize = 8;
@@ -73,11 +75,13 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
     let listen = some_of(&section, "listen", ADDRESS, "the addresses where it is asked", out);
     let upstream = some_of(&section, "upstream", UPSTREAM, "the name servers that it asks", out);
     let passed_on = section.list("pass_on", DOMAIN, out).unwrap_or_default();
-    let ca_file = section.optional_at("ca_file", FILE, out).map(|path| existing(&path, source, out));
+    let ca_file = section
+        .optional_at("ca_file", FILE.like("\"/etc/psmc-dns/ca.pem\""), out)
+        .map(|path| existing(&path, source, out));
     let cache_mib = section.optional("cache_mib", MIB, out).unwrap_or(USUAL_MIB);
     let wait = section.optional("wait_ms", WAIT_MS, out).unwrap_or(USUAL_WAIT_MS);
-    let directory = section.optional("state_directory", FILE, out);
-    let socket = section.optional("control_socket", SOCKET, out);
+    let directory = section.optional("state_directory", FILE.like("\"/var/lib/psmc-dns/local\""), out);
+    let socket = section.optional("control_socket", OWN_SOCKET, out);
     let (name, listen, upstream) = (name?, listen?, upstream?);
     if upstream.len() > MAX_UPSTREAM {
         out.push(Complaint::new(
@@ -118,7 +122,7 @@ fn service(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> 
     let name = section.required("name", DOMAIN, "the service's name in DNS", out);
     let remedy = "the key of the service's site, as in psmcd's [[peer]]";
     let key = section.required("public_key", PUBLIC_KEY, remedy, out);
-    let group_key = section.optional_at("group_key_file", KEY_FILE, out);
+    let group_key = section.optional_at("group_key_file", MY_KEY_FILE, out);
     let group_key = group_key.map(|file| source.read_beside(&file, read_key_file, out));
     let peer = section.required("peer", NAME, "what psmcd's configuration calls it", out);
     let socket = section.required("socket", SOCKET, "psmcd's control socket", out);
@@ -141,13 +145,13 @@ fn coordinator(
 ) -> Option<CoordinatorConfig> {
     let addresses = section.required("address", COORDINATOR_ADDRESSES, "where it takes connections", out);
     let public_key = section.required("public_key", PUBLIC_KEY, "the coordinator's key", out);
-    let file = section.required_at("private_key_file", KEY_FILE, "this client's key", out);
+    let file = section.required_at("private_key_file", MY_KEY_FILE, "this client's key", out);
     let private_key = file.and_then(|file| source.read_beside(&file, read_key_file, out));
     Some(CoordinatorConfig { addresses: addresses?, public_key: public_key?, private_key: private_key? })
 }
 
 fn system(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<SystemConfig> {
-    let path = section.optional("resolv_conf", FILE, out);
+    let path = section.optional("resolv_conf", FILE.like("\"/etc/resolv.conf\""), out);
     let link = section.optional("resolved_link", INTERFACE, out);
     let domains = section.list("domains", ROUTING_DOMAIN, out);
     if section.has("resolv_conf") == section.has("resolved_link") {

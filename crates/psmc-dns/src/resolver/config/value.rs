@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use psmc_toml::{Kind, ValueError, whole};
+use psmc_toml::{Kind, SocketPath, ValueError, socket_path, whole};
 
 use crate::config::ADDRESS;
 use crate::resolver::upstream::{Transport, UpstreamAddress};
@@ -61,3 +61,7 @@ pub(super) const MIB: Kind<u32> = Kind::number("10", |text| whole(text, 1..=4096
 
 /// How long an answer waits for the tunnel, in milliseconds.
 pub(super) const WAIT_MS: Kind<u32> = Kind::number("10", |text| whole(text, 0..=10_000));
+
+/// The path of its control socket.
+pub(super) const OWN_SOCKET: Kind<SocketPath> =
+    Kind::text("\"/run/psmc-dns/local.sock\"", |text| socket_path(text, "/run/psmc-dns/local.sock"));

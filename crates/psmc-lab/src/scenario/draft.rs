@@ -8,7 +8,6 @@ mod event;
 mod files;
 mod host;
 mod link;
-mod program;
 mod read;
 mod settings;
 mod traffic;
@@ -25,9 +24,8 @@ use super::value::{SEED, TIME, TITLE};
 
 pub(super) use check::{CheckDraft, SubjectDraft};
 pub(super) use event::{ActionDraft, EventDraft, FloodDraft};
-pub(super) use host::{HostDraft, NatDraft};
+pub(super) use host::{HostDraft, NatDraft, ProgramDraft};
 pub(super) use link::LinkDraft;
-pub(super) use program::ProgramDraft;
 pub(super) use settings::{DisciplineDraft, LinkSettings, RedDraft};
 pub(super) use traffic::{Destination, TrafficDraft};
 pub(super) use tunnel::{PathDraft, SettingDraft, TunnelDraft};

@@ -3,8 +3,8 @@
 use psmc_toml::Complaint;
 use toml::Spanned;
 
+use super::limits::End;
 use super::names::Directory;
-use super::times::End;
 use crate::scenario::draft::{CheckDraft, SubjectDraft, TrafficDraft};
 use crate::scenario::model::{Check, LinkId, Metric, ProgramId, Subject, TrafficId, TrafficKind};
 

@@ -9,10 +9,10 @@ use psmc_toml::Complaint;
 use toml::Spanned;
 
 use super::directions;
+use super::limits::End;
 use super::names::Directory;
 use super::network::Network;
 use super::reach::Map;
-use super::times::End;
 use super::traffic::Target;
 use crate::scenario::draft::{ActionDraft, EventDraft, FloodDraft, LinkSettings};
 use crate::scenario::model::{Action, Event, HostId, LinkId, ProgramId, TunnelId};

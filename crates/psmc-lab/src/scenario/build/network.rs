@@ -1,4 +1,4 @@
-//! Hosts, links and the routes between them.
+//! Hosts, links and the routes between them, and network address translation.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,11 +10,10 @@ use super::addresses::{Addresses, Pair};
 use super::directions;
 use super::limits;
 use super::names::{Directory, listed};
-use super::nats;
 use super::routes;
 use super::uplinks::Demands;
-use crate::scenario::draft::{Draft, HostDraft, LinkDraft};
-use crate::scenario::model::{Host, HostId, Link, LinkEnd, LinkId, Route};
+use crate::scenario::draft::{Draft, HostDraft, LinkDraft, NatDraft};
+use crate::scenario::model::{Host, HostId, Link, LinkEnd, LinkId, Nat, Route};
 
 /// What packets move on, but for the tunnels.
 pub(super) struct Network {
@@ -36,8 +35,7 @@ impl Network {
     ) -> Option<Self> {
         let configs: Vec<_> = draft.links.iter().map(|link| directions::of_link(link, out)).collect();
         let ends: Vec<_> = draft.links.iter().map(|link| ends(link, directory, out)).collect();
-        let nats: Vec<_> =
-            draft.hosts.iter().map(|host| nats::nat(host, draft, directory, &ends, out)).collect();
+        let nats: Vec<_> = draft.hosts.iter().map(|host| nat(host, draft, directory, &ends, out)).collect();
         has_links(draft, &ends, directory, out);
         let mut links = Vec::new();
         for (((link, config), ends), addresses) in
@@ -172,5 +170,39 @@ fn has_links(draft: &Draft, ends: &[Option<[HostId; 2]>], directory: &Directory,
             Complaint::new(format!("no link leads to the host \"{}\"", name.get_ref()), remedy)
                 .at(name.span()),
         );
+    }
+}
+
+/// The NAT of a host; `None` if it has none, or one that was complained about.
+fn nat(
+    host: &HostDraft,
+    draft: &Draft,
+    directory: &Directory,
+    ends: &[Option<[HostId; 2]>],
+    out: &mut Vec<Complaint>,
+) -> Option<Nat> {
+    let nat = host.nat.as_ref()?;
+    let name = host.name.as_ref()?.get_ref();
+    let outside = LinkId(directory.links.find(&nat.outside)?);
+    let id = HostId(directory.hosts.get(name.as_str())?);
+    let has_links = ends.iter().flatten().flatten().any(|end| *end == id);
+    if has_links && ends.get(outside.0).copied().flatten().is_some_and(|ends| !ends.contains(&id)) {
+        let reason = format!("the link \"{}\" does not lead to \"{name}\"", nat.outside.get_ref());
+        let remedy = "name the link of this host that leads to the outside";
+        out.push(Complaint::new(reason, remedy).at(nat.outside.span()));
+    }
+    ipv4_only(nat, &draft.links[outside.0], out);
+    Some(Nat { kind: nat.kind, outside })
+}
+
+/// Hardly anybody translates IPv6, and neither does the lab.
+fn ipv4_only(nat: &NatDraft, outside: &LinkDraft, out: &mut Vec<Complaint>) {
+    let mut addresses = outside.addresses.iter().flatten().flatten();
+    if let Some(v6) = addresses.find(|address| address.get_ref().addr().is_ipv6()) {
+        let complaint = Complaint::new(
+            format!("a NAT translates IPv4 only, and the link \"{}\" has IPv6", nat.outside.get_ref()),
+            "give both ends of that link IPv4 addresses only, or leave the NAT out",
+        );
+        out.push(complaint.at(nat.outside.span()).because_of(v6.span(), "an IPv6 address"));
     }
 }

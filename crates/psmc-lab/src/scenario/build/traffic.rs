@@ -6,9 +6,9 @@ use ipnet::IpNet;
 use psmc_toml::Complaint;
 use toml::Spanned;
 
+use super::limits::End;
 use super::names::{Directory, listed};
 use super::reach::{Lost, Map};
-use super::times::End;
 use crate::scenario::draft::{Destination, ProgramDraft, TrafficDraft};
 use crate::scenario::model::{HostId, Program, Traffic, TrafficKind, Tunnel};
 

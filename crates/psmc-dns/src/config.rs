@@ -15,8 +15,8 @@ use crate::update::TsigKey;
 use crate::zone::{Zone, ZoneSigner};
 
 pub(crate) use draft::RUN_DIR;
-pub(crate) use value::Address;
-pub use value::Domain;
+pub(crate) use value::ADDRESS;
+pub use value::DOMAIN;
 
 /// A whole file.
 #[derive(Debug)]
@@ -164,7 +164,7 @@ static DIALECT: Dialect = Dialect {
     kind: "a name server's configuration",
     // Ten thousand zones have a quarter of it.
     max_mib: 8,
-    missing_remedy: "check the path; configurations are usually kept in /etc/psmc",
+    missing_remedy: "check the path; configurations are usually kept in /etc/psmc-dns",
     secret_key: None,
     section: "[server]",
     sections: "[[zone]]",

@@ -45,7 +45,7 @@ static DIALECT: Dialect = Dialect {
     kind: "a relay's configuration",
     // The largest sensible one, ten thousand sites, has a quarter of it.
     max_mib: 8,
-    missing_remedy: "check the path; configurations are usually kept in /etc/psmc",
+    missing_remedy: "check the path; configurations are usually kept in /etc/psmc-relay",
     secret_key: Some("private_key"),
     section: "[relay]",
     sections: "[[allow]] or [[tunnel]]",

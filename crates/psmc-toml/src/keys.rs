@@ -1,59 +1,31 @@
 //! Keys as they stand in files.
 
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
-use crate::{Form, Setting, ValueError, describe, remedy_for};
 use psmc_net::keys::{KeyFileError, PrivateKey, PublicKey, read_private_key};
 
+use crate::{Complaint, Kind, Section, Source, ValueError, describe, remedy_for};
+
 /// A public key as base64.
-pub struct PublicKeyText(pub PublicKey);
+pub const PUBLIC_KEY: Kind<PublicKey> = Kind::text("\"…\"", |text| {
+    let key: PublicKey =
+        text.parse().map_err(|_| ValueError::new(why_no_key("public", text), PUBLIC_REMEDY))?;
+    if key.has_private_key() { Ok(key) } else { Err(ValueError::new(NO_KEY, NO_KEY_REMEDY).about_secret()) }
+});
 
-impl FromStr for PublicKeyText {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let key: PublicKey =
-            text.parse().map_err(|_| ValueError::new(why_no_key("public", text), PUBLIC_REMEDY))?;
-        if key.has_private_key() {
-            Ok(Self(key))
-        } else {
-            Err(ValueError::new(NO_KEY, NO_KEY_REMEDY).about_secret())
-        }
-    }
-}
+const PUBLIC_REMEDY: &str =
+    "copy what `psmc pubkey` prints on the other site: 44 characters, the last of them =";
 
 /// A private key in the place of a public one, or a public one that was spoilt.
 const NO_KEY: &str = "this is no public key: it is a private one, or was spoilt";
 
 const NO_KEY_REMEDY: &str = "copy what `psmc pubkey` prints on the other site; if a private key stood here, others may have read it: make another one there";
 
-impl Setting for PublicKeyText {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"…\"";
-}
-
-const PUBLIC_REMEDY: &str =
-    "copy what `psmc pubkey` prints on the other site: 44 characters, the last of them =";
-
 /// A private key as base64.
-pub struct PrivateKeyText(pub PrivateKey);
-
-impl FromStr for PrivateKeyText {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        const REMEDY: &str = "put in what `psmc genkey` prints: 44 characters, the last of them =";
-        PrivateKey::from_base64(text)
-            .map(Self)
-            .map_err(|_| ValueError::new(why_no_key("private", text), REMEDY))
-    }
-}
-
-impl Setting for PrivateKeyText {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"…\"";
-}
+pub const PRIVATE_KEY: Kind<PrivateKey> = Kind::text("\"…\"", |text| {
+    let remedy = "put in what `psmc genkey` prints: 44 characters, the last of them =";
+    PrivateKey::from_base64(text).map_err(|_| ValueError::new(why_no_key("private", text), remedy))
+});
 
 /// Tells the ways apart in which a key can be spoilt, without repeating the key, which may be secret.
 fn why_no_key(kind: &str, text: &str) -> String {
@@ -72,22 +44,24 @@ fn why_no_key(kind: &str, text: &str) -> String {
 const ENCODED_LEN: usize = 44;
 
 /// The path of a private key's file.
-pub struct KeyFile(pub PathBuf);
+pub const KEY_FILE: Kind<PathBuf> = Kind::text("\"/etc/psmc/van.key\"", |text| match text {
+    "" => Err(ValueError::new("the path of the private key is empty", "name the file that holds it")),
+    _ => Ok(text.into()),
+});
 
-impl FromStr for KeyFile {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        match text {
-            "" => Err(ValueError::new("the path of the private key is empty", "name the file that holds it")),
-            _ => Ok(Self(text.into())),
-        }
+impl Section<'_> {
+    /// The private key in the file that must be named here. `example` is the path of one, in quotes.
+    pub fn private_key(
+        &self,
+        key: &str,
+        example: &'static str,
+        source: &Source,
+        out: &mut Vec<Complaint>,
+    ) -> Option<PrivateKey> {
+        let remedy = "and make that file with `umask 077; psmc genkey > FILE`";
+        let file = self.required_at(key, KEY_FILE.like(example), remedy, out)?;
+        source.read_beside(&file, read_key_file, out)
     }
-}
-
-impl Setting for KeyFile {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"/etc/psmc/van.key\"";
 }
 
 /// Reads a private key from its file, which only its owner may be able to read.

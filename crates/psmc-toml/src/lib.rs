@@ -8,22 +8,24 @@
 //! | [`Source`] | the text of a file; [`Source::check`] runs the stages |
 //! | [`Dialect`] | what is particular to one kind of file: its examples, its limits, its secrets |
 //! | [`Section`] | a table of the file, whose keys are read one by one |
-//! | [`Setting`] | a value that can stand in a file: parsed from text, or refused with a [`ValueError`] |
+//! | [`Kind`] | a kind of value that can stand in a file: how TOML writes one, and what makes it of a text, or refuses it with a [`ValueError`]; [`choice!`](choice) makes one of words |
 //! | [`Complaint`], [`ConfigError`] | what is wrong, and how it is shown |
 
 mod complaint;
 mod keys;
+mod repeated;
 mod section;
 mod source;
 mod syntax;
 mod value;
 
 pub use complaint::{Complaint, ConfigError};
-pub use keys::{KeyFile, PrivateKeyText, PublicKeyText, read_key_file};
+pub use keys::{KEY_FILE, PRIVATE_KEY, PUBLIC_KEY, read_key_file};
+pub use repeated::repeated;
 pub use section::{Section, kind_of, read};
 pub use source::{Dialect, Source, describe, remedy_for};
 pub use value::{
-    FilePath, Form, InterfaceName, Listen, MAX_INTERFACE_LEN, Name, Port, RATE_REMEDY, RELAY_RUN_DIR,
-    RUN_DIR, Rate, Setting, SocketPath, Switch, ValueError, Whole, bits_per_second, choose, host_address,
-    nearest, number_and_unit, parse_net, rate_text, scaled,
+    FILE, Form, INTERFACE, InterfaceName, Kind, LISTEN, Listen, MAX_INTERFACE_LEN, NAME, Name, Port, RATE,
+    RATE_REMEDY, RELAY_RUN_DIR, RUN_DIR, Rate, SOCKET, SWITCH, SocketPath, ValueError, bits_per_second,
+    choose, host_address, nearest, number_and_unit, parse_net, rate_text, scaled, socket_path, whole, within,
 };

@@ -5,7 +5,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::{Complaint, Form, Setting, ValueError, nearest};
+use crate::{Complaint, Form, Kind, ValueError, nearest};
 
 /// A section, such as `[site]` or one `[[peer]]`.
 pub struct Section<'a> {
@@ -67,39 +67,117 @@ impl<'a> Section<'a> {
     }
 
     /// A value that may be left out.
-    pub fn optional<T: Setting>(&self, key: &str, out: &mut Vec<Complaint>) -> Option<Spanned<T>> {
-        read(key, self.table.get(key)?, out)
+    pub fn optional<T>(&self, key: &str, kind: Kind<T>, out: &mut Vec<Complaint>) -> Option<T> {
+        self.optional_at(key, kind, out).map(Spanned::into_inner)
+    }
+
+    /// The same, with its place.
+    pub fn optional_at<T>(&self, key: &str, kind: Kind<T>, out: &mut Vec<Complaint>) -> Option<Spanned<T>> {
+        read(key, self.table.get(key)?, kind, out)
     }
 
     /// A value that must be there. `remedy` says how to come by one.
-    pub fn required<T: Setting>(
+    pub fn required<T>(&self, key: &str, kind: Kind<T>, remedy: &str, out: &mut Vec<Complaint>) -> Option<T> {
+        self.required_at(key, kind, remedy, out).map(Spanned::into_inner)
+    }
+
+    /// The same, with its place.
+    pub fn required_at<T>(
         &self,
         key: &str,
+        kind: Kind<T>,
         remedy: &str,
         out: &mut Vec<Complaint>,
     ) -> Option<Spanned<T>> {
         if !self.has(key) {
-            out.push(self.missing(key, &format!("add {key} = {}, {remedy}", T::EXAMPLE)));
+            out.push(self.missing(key, &format!("add {key} = {}, {remedy}", kind.example)));
         }
-        self.optional(key, out)
+        self.optional_at(key, kind, out)
     }
 
     /// A list of values, which may be left out. Faulty values are left out of the result.
-    pub fn list<T: Setting>(&self, key: &str, out: &mut Vec<Complaint>) -> Option<Spanned<Vec<Spanned<T>>>> {
+    pub fn list<T>(&self, key: &str, kind: Kind<T>, out: &mut Vec<Complaint>) -> Option<Vec<T>> {
+        let list = self.list_at(key, kind, out)?.into_inner();
+        Some(list.into_iter().map(Spanned::into_inner).collect())
+    }
+
+    /// The same, with the places of the list and of each value.
+    pub fn list_at<T>(
+        &self,
+        key: &str,
+        kind: Kind<T>,
+        out: &mut Vec<Complaint>,
+    ) -> Option<Spanned<Vec<Spanned<T>>>> {
         let value = self.table.get(key)?;
         let Some(elements) = value.get_ref().as_array() else {
-            let remedy = format!("put it in brackets: {key} = [{}]", T::EXAMPLE);
+            let remedy = format!("put it in brackets: {key} = [{}]", kind.example);
             out.push(Complaint::new(format!("`{key}` is a list"), remedy).at(value.span()));
             return None;
         };
-        let values = elements.iter().filter_map(|element| read(key, element, out)).collect();
+        let values = elements.iter().filter_map(|element| read(key, element, kind, out)).collect();
         Some(Spanned::new(value.span(), values))
     }
 
-    /// Whether a list has no values at all, not even wrong ones.
-    pub fn is_empty_list(&self, key: &str) -> bool {
-        let elements = self.table.get(key).and_then(|value| value.get_ref().as_array());
-        elements.is_some_and(|elements| elements.is_empty())
+    /// A list of values, of which there must be one at least. `remedy` says how to come by one.
+    pub fn some_of<T>(
+        &self,
+        key: &str,
+        kind: Kind<T>,
+        remedy: &str,
+        out: &mut Vec<Complaint>,
+    ) -> Option<Vec<T>> {
+        if !self.has(key) || self.empty_list(key).is_some() {
+            out.push(self.missing(key, remedy));
+        }
+        self.list(key, kind, out)
+    }
+
+    /// Where a list stands that has no values at all, not even wrong ones.
+    pub fn empty_list(&self, key: &str) -> Option<Range<usize>> {
+        let list = self.table.get(key)?;
+        list.get_ref().as_array()?.is_empty().then(|| list.span())
+    }
+
+    /// The sections of a kind below this one, such as `[[peer.path]]`, opened: `header` is how the file writes theirs.
+    pub fn sections(
+        &self,
+        key: &str,
+        header: &'static str,
+        keys: &'static [&'static str],
+        out: &mut Vec<Complaint>,
+    ) -> Vec<Section<'a>> {
+        let tables = self.tables(key, header, out);
+        tables.into_iter().map(|(place, table)| Section::open(header, place, table, keys, out)).collect()
+    }
+
+    /// The section below this one, or the table in braces after `key =`, opened: `title` is what complaints call it.
+    pub fn section(
+        &self,
+        key: &str,
+        title: &'static str,
+        keys: &'static [&'static str],
+        out: &mut Vec<Complaint>,
+    ) -> Option<Section<'a>> {
+        let (place, table) = self.table(key, out)?;
+        Some(Section::open(title, place, table, keys, out))
+    }
+
+    /// The section of which a file has one, opened. `reason` says so to whoever gives it double brackets.
+    pub fn only_section(
+        &self,
+        key: &str,
+        header: &'static str,
+        keys: &'static [&'static str],
+        reason: &str,
+        out: &mut Vec<Complaint>,
+    ) -> Option<Section<'a>> {
+        let (name, value) = self.table.get_key_value(key)?;
+        let DeValue::Table(table) = value.get_ref() else {
+            let remedy = format!("write {header}, with single brackets");
+            out.push(Complaint::new(reason, remedy).at(name.span()));
+            return None;
+        };
+        Some(Section::open(header, value.span(), table, keys, out))
     }
 
     /// The sections of a kind, `[[key]]`, below this one. `header` is how the file writes their header.
@@ -150,22 +228,22 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A value as a `T`, or a complaint. `key` is what the complaint calls it.
-pub fn read<T: Setting>(
+/// A value of a kind, or a complaint. `key` is what the complaint calls it.
+pub fn read<T>(
     key: &str,
     value: &Spanned<DeValue<'_>>,
+    kind: Kind<T>,
     out: &mut Vec<Complaint>,
 ) -> Option<Spanned<T>> {
-    let parsed = plain_text::<T>(key, value.get_ref()).and_then(|text| text.parse::<T>());
-    parsed
-        .map(|parsed| Spanned::new(value.span(), parsed))
+    let read = plain_text(key, value.get_ref(), kind.form, kind.example).and_then(|text| kind.read(&text));
+    read.map(|read| Spanned::new(value.span(), read))
         .map_err(|error| out.push(Complaint::of_value(&error, value.span())))
         .ok()
 }
 
-/// The text of a value, without its quotes, if it has the form that `T` asks for.
-fn plain_text<T: Setting>(key: &str, value: &DeValue<'_>) -> Result<String, ValueError> {
-    match (value, T::FORM) {
+/// The text of a value, without its quotes, if it has this form.
+fn plain_text(key: &str, value: &DeValue<'_>, form: Form, example: &str) -> Result<String, ValueError> {
+    match (value, form) {
         (DeValue::String(text), Form::Text | Form::TextOrNumber) => Ok(text.to_string()),
         (DeValue::Integer(number), Form::Number | Form::TextOrNumber | Form::Decimal) => {
             Ok(number.to_string())
@@ -174,7 +252,7 @@ fn plain_text<T: Setting>(key: &str, value: &DeValue<'_>) -> Result<String, Valu
         (DeValue::Boolean(value), Form::Boolean) => Ok(value.to_string()),
         (_, form) => {
             let reason = format!("`{key}` takes {}, not {}", form.in_words(), kind_of(value));
-            Err(ValueError::new(reason, format!("write it like {}", T::EXAMPLE)))
+            Err(ValueError::new(reason, format!("write it like {example}")))
         }
     }
 }

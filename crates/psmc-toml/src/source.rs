@@ -6,9 +6,10 @@ use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use toml::Spanned;
 use toml::de::DeTable;
 
-use crate::{Complaint, ConfigError, syntax};
+use crate::{Complaint, ConfigError, ValueError, syntax};
 
 /// What is particular to one kind of file.
 ///
@@ -156,6 +157,22 @@ impl Source {
     /// The directory that the file is in.
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// Where a path of the file leads: relative ones start at its directory.
+    pub fn beside(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.directory.join(path)
+    }
+
+    /// What `read` makes of the file at a path that stands in this one; or a complaint, if it cannot.
+    pub fn read_beside<T>(
+        &self,
+        path: &Spanned<PathBuf>,
+        read: impl FnOnce(&Path) -> Result<T, ValueError>,
+        out: &mut Vec<Complaint>,
+    ) -> Option<T> {
+        let read = read(&self.beside(path.get_ref()));
+        read.map_err(|error| out.push(Complaint::of_value(&error, path.span()))).ok()
     }
 
     /// The file's path, as the user gave it.

@@ -1,37 +1,23 @@
-//! The values that files are made of. Each type holds only what is legal, and says what is wrong otherwise.
+//! The values that files are made of. What reads one refuses what is not legal, and says what is wrong with it.
 //!
 //! The same parsers serve files and command lines, so both give the same answer to the same mistake.
 
-mod choice;
-mod file_path;
-mod limit;
-mod listen;
+mod kind;
 mod name;
 mod nearest;
 mod net;
-mod port;
-mod quantity;
 mod rate;
-mod socket_path;
-mod switch;
-mod whole;
 
 use std::fmt::Display;
-use std::str::FromStr;
 
-pub use choice::choose;
-pub use file_path::FilePath;
-pub use limit::Rate;
-pub use listen::Listen;
-pub use name::{InterfaceName, MAX_INTERFACE_LEN, Name};
+pub use kind::{Form, Kind, SWITCH, choose, whole, within};
+pub use name::{
+    FILE, INTERFACE, InterfaceName, MAX_INTERFACE_LEN, NAME, Name, RELAY_RUN_DIR, RUN_DIR, SOCKET,
+    SocketPath, socket_path,
+};
 pub use nearest::nearest;
-pub use net::{host_address, parse_net};
-pub use port::Port;
-pub use quantity::{number_and_unit, scaled};
-pub use rate::{RATE_REMEDY, bits_per_second, rate_text};
-pub use socket_path::{RELAY_RUN_DIR, RUN_DIR, SocketPath};
-pub use switch::Switch;
-pub use whole::Whole;
+pub use net::{LISTEN, Listen, Port, host_address, parse_net};
+pub use rate::{RATE, RATE_REMEDY, Rate, bits_per_second, number_and_unit, rate_text, scaled};
 
 /// Why a text is not the value it should be, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,27 +54,4 @@ impl ValueError {
     pub fn remedy(&self) -> &str {
         &self.remedy
     }
-}
-
-/// How TOML writes a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// In quotes.
-    Text,
-    /// A whole number, without quotes.
-    Number,
-    /// Either of the two.
-    TextOrNumber,
-    /// A number, whole or not, without quotes.
-    Decimal,
-    /// `true` or `false`, without quotes.
-    Boolean,
-}
-
-/// A value that can stand in a file.
-pub trait Setting: FromStr<Err = ValueError> {
-    /// How TOML writes it.
-    const FORM: Form;
-    /// One as it stands in a file, its quotes included.
-    const EXAMPLE: &'static str;
 }

@@ -3,15 +3,14 @@
 //! [`Config::load`] either gives a configuration in which every value is legal and all of them fit together, or a
 //! [`ConfigError`] with *everything* that is wrong with the file: where, why, and what to do about it.
 //!
-//! The file passes three stages: TOML to drafts, in which each value is checked by itself (`draft`, `value`); checks between the values (`cross`); drafts to the [`Config`] (`build`).
+//! The file passes three stages: TOML to drafts, in which each value is checked by itself (`draft`, `value`); checks between the values (`cross`);
+//! drafts to the [`Config`] (`draft` again, and `model`).
 
-mod build;
 mod cross;
 mod draft;
 mod grants;
 mod include;
 mod model;
-mod needs;
 mod summary;
 mod value;
 
@@ -23,14 +22,14 @@ pub use grants::grant_text;
 pub(crate) use grants::{read_grant, read_grants};
 pub use include::files_of;
 pub use model::{
-    Class, Config, PathCongestion, PathSettings, Paths, Peer, Relay, Reordering, Site, Treatment, TunnelEnd,
+    Class, Config, PathCongestion, PathSettings, Paths, Peer, Relay, Site, Treatment, TunnelEnd,
 };
+pub use psmc_core::SchedulerKind;
 pub use psmc_toml::{Complaint, ConfigError};
 pub use value::{
-    AllowedNet, BindAddress, BufferFactor, BufferPackets, BufferTimeout, ClampMss, ClassPriority,
-    ClassWeight, Congestion, DnsName, Dscp, Encapsulation, Endpoint, Host, InnerMtu, InterfaceName,
-    Keepalive, LinkMtu, Listen, Name, Port, PortRange, Protocol, Rate, Repair, RoutePolicy, Scheduler,
-    SocketPath, TunnelAddress, ValueError, Weight,
+    AllowedNet, BindAddress, Congestion, DEFAULT_KEEPALIVE, DnsName, Encapsulation, Endpoint,
+    FITTED_LEAST_MTU, FITTED_MOST_MTU, Host, InterfaceName, LinkMtu, Listen, Name, Port, Rate, RoutePolicy,
+    SCHEDULER, SocketPath, ValueError, Weight,
 };
 
 /// Most paths that one peer can have. Nobody has sixty-four uplinks, and every path costs probes and an anti-replay window.
@@ -60,7 +59,7 @@ impl Config {
         source.check(|root, source, out| {
             let draft = draft::Draft::read(root, source, out);
             cross::check(&draft, out);
-            build::config(draft)
+            draft.build()
         })
     }
 }

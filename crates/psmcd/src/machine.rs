@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use psmc_net::netlink::{Netlink, NetlinkError, Uplink};
 use psmc_service::open_files;
 
-use crate::config::{Config, Peer, Site, TunnelAddress};
+use crate::config::{Config, Peer, Site};
 
 /// All that a person should know before psmcd is started here with this configuration. To be called outside of a runtime.
 #[must_use]
@@ -76,8 +76,8 @@ pub(crate) async fn of_uplinks(
 }
 
 /// Whether an address is in a network of the tunnel's interface.
-pub(crate) fn is_inside(address: IpAddr, own: &[TunnelAddress]) -> bool {
-    own.iter().any(|own| own.net().contains(&address))
+pub(crate) fn is_inside(address: IpAddr, own: &[IpNet]) -> bool {
+    own.iter().any(|own| own.contains(&address))
 }
 
 fn uplink_inside(name: &str, address: IpNet) -> String {

@@ -2,21 +2,17 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::ops::Range;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use psmc_net::keys::PrivateKey;
 use psmc_toml::{
-    Complaint, FilePath, KeyFile, Listen, Name, Section, SocketPath, Source, ValueError, Whole, describe,
-    read_key_file, remedy_for,
+    Complaint, FILE, Kind, LISTEN, NAME, Section, Source, ValueError, describe, remedy_for, whole,
 };
-use toml::Spanned;
 use toml::de::DeTable;
 
-use super::value::LocalAddress;
+use super::value::{LOCAL_ADDRESS, SOCKET, STORE};
 use super::{Config, EVERYONE, Group, Hook, Leases, StoreAddress, etcd, people, service};
 
 const FILE_KEYS: &[&str] =
@@ -51,32 +47,32 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
     let known = groups.clone().unwrap_or_default();
     let clients = people::clients(&file, &known, out);
     let services = service::services(&file, source, &known, out);
-    let eve_file = match file.table("suricata", out) {
-        Some((place, table)) => Some(eve_file(place, table, source, out)?),
+    let eve_file = match file.section("suricata", "[suricata]", &["eve_file"], out) {
+        Some(section) => {
+            let kind = FILE.like("\"/var/log/suricata/eve.json\"");
+            Some(source.beside(section.required("eve_file", kind, "the file of its eve-log", out)?))
+        }
         None => None,
     };
-    let leases = match file.table("leases", out) {
-        Some((place, table)) => leases(place, table, out),
-        None => LEASES,
-    };
-    let etcd_tls = match file.table("etcd", out) {
-        Some((place, table)) => Some(etcd::tls(place, table, source, out)?),
+    let leases = file.section("leases", "[leases]", LEASE_KEYS, out);
+    let leases = leases.map_or(LEASES, |section| leases_in(&section, out));
+    let etcd_tls = match file.section("etcd", "[etcd]", etcd::KEYS, out) {
+        Some(section) => Some(etcd::tls(&section, source, out)?),
         None => None,
     };
     if !file.has("coordinator") {
         let remedy = "add [coordinator] with name = \"co1\" and private_key_file = \"co1.key\"";
         out.push(Complaint::new("the file has no [coordinator], which says who it is", remedy));
     }
-    let (place, table) = file.table("coordinator", out)?;
-    let section = Section::open("[coordinator]", place, table, COORDINATOR_KEYS, out);
-    let name = section.required::<Name>("name", "what you call this coordinator", out);
-    let key = private_key(&section, "private_key_file", source, out);
-    let listen = section.optional::<Listen>("listen", out).map(Spanned::into_inner);
-    let store = section.optional::<StoreAddress>("store", out).map(Spanned::into_inner);
+    let section = file.section("coordinator", "[coordinator]", COORDINATOR_KEYS, out)?;
+    let name = section.required("name", NAME, "what you call this coordinator", out);
+    let key = section.private_key("private_key_file", "\"/etc/psmc-coordinator/co1.key\"", source, out);
+    let listen = section.optional("listen", LISTEN, out);
+    let store = section.optional("store", STORE, out);
     let hook = hook(&section, source, out);
-    let metrics = section.optional::<LocalAddress>("metrics", out).map(|address| address.into_inner().0);
-    let socket = section.optional::<SocketPath>("control_socket", out).map(Spanned::into_inner);
-    let name = name?.into_inner();
+    let metrics = section.optional("metrics", LOCAL_ADDRESS, out);
+    let socket = section.optional("control_socket", SOCKET, out);
+    let name = name?;
     let usual_store = || StoreAddress::Sqlite(format!("{STATE_DIR}/{name}.db").into());
     Some(Config {
         private_key: Arc::new(key?),
@@ -105,11 +101,12 @@ const LEASES: Leases = Leases {
     command: Duration::from_hours(1),
 };
 
-fn leases(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Leases {
-    let section = Section::open("[leases]", place, table, &["gateway", "hook", "suricata", "command"], out);
+const LEASE_KEYS: &[&str] = &["gateway", "hook", "suricata", "command"];
+
+fn leases_in(section: &Section<'_>, out: &mut Vec<Complaint>) -> Leases {
+    const SECONDS: Kind<u32> = Kind::number("10", |text| whole(text, 10..=604_800));
     let mut lease = |key, usual| {
-        let seconds = section.optional::<Whole<10, 604_800>>(key, out);
-        seconds.map_or(usual, |seconds| Duration::from_secs(seconds.into_inner().0.into()))
+        section.optional(key, SECONDS, out).map_or(usual, |seconds| Duration::from_secs(seconds.into()))
     };
     Leases {
         gateway: lease("gateway", LEASES.gateway),
@@ -122,34 +119,20 @@ fn leases(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) ->
 /// The same with a path that is taken from the file's directory.
 fn beside(source: &Source, store: StoreAddress) -> StoreAddress {
     match store {
-        StoreAddress::Sqlite(path) => StoreAddress::Sqlite(source.directory().join(path)),
+        StoreAddress::Sqlite(path) => StoreAddress::Sqlite(source.beside(path)),
         StoreAddress::Etcd { .. } => store,
     }
 }
 
-/// The key in the file that `key` names.
-pub(super) fn private_key(
-    section: &Section<'_>,
-    key: &str,
-    source: &Source,
-    out: &mut Vec<Complaint>,
-) -> Option<PrivateKey> {
-    let remedy = "and make that file with `umask 077; psmc genkey > FILE`";
-    let file = section.required::<KeyFile>(key, remedy, out)?;
-    let path = source.directory().join(&file.get_ref().0);
-    read_key_file(&path).map_err(|error| out.push(Complaint::of_value(&error, file.span()))).ok()
-}
-
 /// `None` if there are complaints.
 fn hook(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<Option<Hook>> {
-    let address = section.optional::<LocalAddress>("hook", out);
-    let file = section.optional::<FilePath>("hook_token_file", out);
+    let address = section.optional_at("hook", LOCAL_ADDRESS, out);
+    let file = section.optional_at("hook_token_file", FILE.like("\"/etc/psmc-coordinator/hook.token\""), out);
     match (address, file) {
         (None, None) => Some(None),
         (Some(address), Some(file)) => {
-            let token = read_token(&source.directory().join(&file.get_ref().0));
-            let token = token.map_err(|error| out.push(Complaint::of_value(&error, file.span()))).ok()?;
-            Some(Some(Hook { address: address.into_inner().0, token }))
+            let token = source.read_beside(&file, read_token, out)?;
+            Some(Some(Hook { address: address.into_inner(), token }))
         }
         (Some(address), None) => {
             let remedy = "add hook_token_file = \"hook.token\", a file with a long random word, such as \
@@ -189,15 +172,4 @@ fn read_token(path: &Path) -> Result<String, ValueError> {
         ));
     }
     Ok(token.to_owned())
-}
-
-fn eve_file(
-    place: Range<usize>,
-    table: &DeTable<'_>,
-    source: &Source,
-    out: &mut Vec<Complaint>,
-) -> Option<std::path::PathBuf> {
-    let section = Section::open("[suricata]", place, table, &["eve_file"], out);
-    let file = section.required::<FilePath>("eve_file", "the file of its eve-log", out)?;
-    Some(source.directory().join(file.into_inner().0))
 }

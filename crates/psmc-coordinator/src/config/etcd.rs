@@ -1,41 +1,36 @@
 //! Reading `[etcd]`: the certificates for the cluster that keeps the state.
 
-use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use psmc_toml::{Complaint, FilePath, Section, Source, ValueError};
+use psmc_toml::{Complaint, FILE, Section, Source, ValueError};
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
-use toml::Spanned;
-use toml::de::DeTable;
 
 use crate::error_chain;
 
-const ETCD_KEYS: &[&str] = &["ca_file", "certificate_file", "private_key_file"];
+pub(super) const KEYS: &[&str] = &["ca_file", "certificate_file", "private_key_file"];
 
 /// TLS to the members, and what this side shows; `None` if there are complaints.
 pub(super) fn tls(
-    place: Range<usize>,
-    table: &DeTable<'_>,
+    section: &Section<'_>,
     source: &Source,
     out: &mut Vec<Complaint>,
 ) -> Option<Arc<ClientConfig>> {
-    let section = Section::open("[etcd]", place, table, ETCD_KEYS, out);
-    let ca =
-        section.required::<FilePath>("ca_file", "the certificate that has signed those of the members", out);
-    let shown = section.optional::<FilePath>("certificate_file", out);
-    let key = section.optional::<FilePath>("private_key_file", out);
-    let path = |file: &Spanned<FilePath>| source.directory().join(&file.get_ref().0);
-    let roots = ca.and_then(|file| taken(roots(&path(&file)), &file, out))?;
+    let remedy = "the certificate that has signed those of the members";
+    let ca = section.required_at("ca_file", FILE.like("\"/etc/psmc-coordinator/ca.pem\""), remedy, out);
+    let shown = section.optional_at("certificate_file", FILE.like("\"/etc/psmc-coordinator/co1.pem\""), out);
+    let key =
+        section.optional_at("private_key_file", FILE.like("\"/etc/psmc-coordinator/co1-etcd.key\""), out);
+    let roots = ca.and_then(|file| source.read_beside(&file, roots, out))?;
     let identity = match (shown, key) {
         (None, None) => None,
         (Some(shown), Some(key)) => {
-            let certificates = taken(certificates(&path(&shown)), &shown, out);
-            let private = taken(private_key(&path(&key)), &key, out);
-            Some((certificates?, private?, shown))
+            let certificates = source.read_beside(&shown, certificates, out);
+            let private = source.read_beside(&key, private_key, out);
+            Some((certificates?, private?))
         }
         (Some(one), None) | (None, Some(one)) => {
             let remedy = "name certificate_file and private_key_file, both or none";
@@ -49,7 +44,7 @@ pub(super) fn tls(
         .map(|builder| builder.with_root_certificates(roots));
     let config = match (setup, identity) {
         (Ok(builder), None) => Ok(builder.with_no_client_auth()),
-        (Ok(builder), Some((certificates, key, _))) => builder.with_client_auth_cert(certificates, key),
+        (Ok(builder), Some((certificates, key))) => builder.with_client_auth_cert(certificates, key),
         (Err(error), _) => Err(error),
     };
     let complaint = |error: rustls::Error| {
@@ -59,10 +54,6 @@ pub(super) fn tls(
         );
     };
     config.map(Arc::new).map_err(complaint).ok()
-}
-
-fn taken<T>(result: Result<T, ValueError>, file: &Spanned<FilePath>, out: &mut Vec<Complaint>) -> Option<T> {
-    result.map_err(|error| out.push(Complaint::of_value(&error, file.span()))).ok()
 }
 
 fn roots(path: &Path) -> Result<RootCertStore, ValueError> {
@@ -82,7 +73,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ValueError>
     Ok(found)
 }
 
-fn private_key(path: &PathBuf) -> Result<PrivateKeyDer<'static>, ValueError> {
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, ValueError> {
     PrivateKeyDer::from_pem_file(path).map_err(|error| unusable(path, &error))
 }
 

@@ -4,13 +4,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use psmc_dns::routes::GroupKey;
-use psmc_toml::{Complaint, FilePath, Name, PublicKeyText, Rate, Section, Source, Whole};
+use psmc_toml::{
+    Complaint, FILE, Kind, NAME, Name, PUBLIC_KEY, RATE, Rate, Section, Source, read_key_file, repeated,
+    whole,
+};
 use toml::Spanned;
-use toml::de::DeTable;
 
-use super::value::{Endpoint, Prefix};
+use super::value::{ENDPOINT, PREFIX};
 use super::{Client, Group, Relay};
-use psmc_toml::read_key_file;
 
 const RELAY_KEYS: &[&str] = &["name", "address", "public_key", "capacity", "latency_ms"];
 
@@ -24,102 +25,82 @@ const CAPACITY_BITS: u64 = 100_000_000;
 /// Clients of a coordinator at most: the lists that gateways get of them fit into what waits to be sent.
 const MAX_CLIENTS: usize = 2048;
 
+/// How far a relay is from clients.
+const LATENCY_MS: Kind<u32> = Kind::number("10", |text| whole(text, 0..=10_000));
+
 /// The relays; `None` if there are complaints.
 pub(super) fn relays(file: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Vec<Relay>> {
-    let tables = file.tables("relay", "[[relay]]", out);
-    let relays: Vec<_> = tables.into_iter().map(|(place, table)| relay(place, table, out)).collect();
+    let sections = file.sections("relay", "[[relay]]", RELAY_KEYS, out);
+    let relays = all(&sections, |section| relay(section, out));
     if !file.has("relay") {
+        let reason = "there would be nothing to lead clients through: the file has no [[relay]]";
         let remedy = "add [[relay]] with name, address and public_key, one for each";
-        out.push(Complaint::new(
-            "there would be nothing to lead clients through: the file has no [[relay]]",
-            remedy,
-        ));
+        out.push(Complaint::new(reason, remedy));
         return None;
     }
-    let relays: Vec<Found<Relay>> = relays.into_iter().collect::<Option<_>>()?;
-    no_two_alike(&relays, "relays", "name", |relay| relay.name.clone(), out);
+    let relays = relays?;
+    no_two_alike(&relays, "relays", "name", |relay| &relay.name, out);
     no_two_alike(&relays, "relays", "public key", |relay| relay.public_key, out);
     no_two_alike(&relays, "relays", "address", |relay| relay.address, out);
-    Some(relays.into_iter().map(|found| found.value).collect())
+    Some(values(relays))
 }
 
-fn relay(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Option<Found<Relay>> {
-    let section = Section::open("[[relay]]", place.clone(), table, RELAY_KEYS, out);
-    let name = section.required::<Name>("name", "what you call this relay", out);
-    let address = section.required::<Endpoint>("address", "where it takes UDP and TCP", out);
-    let key = section.required::<PublicKeyText>("public_key", "what `psmc pubkey` prints there", out);
-    let capacity = section.optional::<Rate>("capacity", out).map(Spanned::into_inner);
-    let latency = section.optional::<Whole<0, 10_000>>("latency_ms", out);
-    let value = Relay {
-        name: name?.into_inner().to_string(),
-        address: address?.into_inner().0,
-        public_key: key?.into_inner().0,
+fn relay(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Relay> {
+    let name = section.required("name", NAME, "what you call this relay", out);
+    let address = section.required("address", ENDPOINT, "where it takes UDP and TCP", out);
+    let key = section.required("public_key", PUBLIC_KEY, "what `psmc pubkey` prints there", out);
+    let capacity = section.optional("capacity", RATE, out);
+    let latency_ms = section.optional("latency_ms", LATENCY_MS, out);
+    Some(Relay {
+        name: name?.to_string(),
+        address: address?,
+        public_key: key?,
         capacity: capacity.or_else(|| Rate::from_bits_per_second(CAPACITY_BITS).ok())?,
-        latency_ms: latency.map(|latency| latency.into_inner().0),
-    };
-    Some(Found { value, place })
+        latency_ms,
+    })
 }
 
 /// The groups; `None` if there are complaints.
 pub(super) fn groups(file: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<Vec<Group>> {
-    let tables = file.tables("group", "[[group]]", out);
-    let groups: Vec<_> = tables.into_iter().map(|(place, table)| group(place, table, source, out)).collect();
-    let groups: Vec<Found<Group>> = groups.into_iter().collect::<Option<_>>()?;
-    no_two_alike(&groups, "groups", "name", |group| group.name.clone(), out);
+    let sections = file.sections("group", "[[group]]", GROUP_KEYS, out);
+    let groups = all(&sections, |section| group(section, source, out))?;
+    no_two_alike(&groups, "groups", "name", |group| &group.name, out);
     let open = groups.iter().filter(|group| group.value.key.is_none());
     for second in open.skip(1) {
         let remedy = "give it a key_file: a secret of `psmc genkey` that its clients have as well";
         let reason = "only one group can do without a key: everyone reads what is not sealed";
         out.push(Complaint::new(reason, remedy).at(second.place.clone()));
     }
-    Some(groups.into_iter().map(|found| found.value).collect())
+    Some(values(groups))
 }
 
-fn group(
-    place: Range<usize>,
-    table: &DeTable<'_>,
-    source: &Source,
-    out: &mut Vec<Complaint>,
-) -> Option<Found<Group>> {
-    let section = Section::open("[[group]]", place.clone(), table, GROUP_KEYS, out);
-    let name = section.required::<Name>("name", "what you call this group", out);
-    let key = match section.optional::<FilePath>("key_file", out) {
+fn group(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<Group> {
+    let name = section.required("name", NAME, "what you call this group", out);
+    let key = match section.optional_at("key_file", FILE.like("\"/etc/psmc-coordinator/staff.key\""), out) {
         None => None,
-        Some(file) => {
-            let key = read_key_file(&source.directory().join(&file.get_ref().0));
-            let key = key.map_err(|error| out.push(Complaint::of_value(&error, file.span()))).ok()?;
-            Some(Arc::new(GroupKey::new(&key)))
-        }
+        Some(file) => Some(Arc::new(GroupKey::new(&source.read_beside(&file, read_key_file, out)?))),
     };
-    Some(Found { value: Group { name: name?.into_inner().to_string(), key }, place })
+    Some(Group { name: name?.to_string(), key })
 }
 
 /// The clients; `None` if there are complaints.
 pub(super) fn clients(file: &Section<'_>, groups: &[Group], out: &mut Vec<Complaint>) -> Option<Vec<Client>> {
-    let tables = file.tables("client", "[[client]]", out);
-    let clients: Vec<_> =
-        tables.into_iter().map(|(place, table)| client(place, table, groups, out)).collect();
-    let clients: Vec<Found<Client>> = clients.into_iter().collect::<Option<_>>()?;
-    no_two_alike(&clients, "clients", "name", |client| client.name.clone(), out);
+    let sections = file.sections("client", "[[client]]", CLIENT_KEYS, out);
+    let clients = all(&sections, |section| client(section, groups, out))?;
+    no_two_alike(&clients, "clients", "name", |client| &client.name, out);
     no_two_alike(&clients, "clients", "public key", |client| client.public_key, out);
     if let Some(beyond) = clients.get(MAX_CLIENTS) {
         let remedy = "let sites share a client's tunnel, or run a second coordinator for the others";
         let reason = format!("there are {} clients, more than {MAX_CLIENTS}", clients.len());
         out.push(Complaint::new(reason, remedy).at(beyond.place.clone()));
     }
-    Some(clients.into_iter().map(|found| found.value).collect())
+    Some(values(clients))
 }
 
-fn client(
-    place: Range<usize>,
-    table: &DeTable<'_>,
-    groups: &[Group],
-    out: &mut Vec<Complaint>,
-) -> Option<Found<Client>> {
-    let section = Section::open("[[client]]", place.clone(), table, CLIENT_KEYS, out);
-    let name = section.required::<Name>("name", "what you call this client", out);
-    let key = section.required::<PublicKeyText>("public_key", "what `psmc pubkey` prints there", out);
-    let ips = section.list::<Prefix>("allowed_ips", out);
+fn client(section: &Section<'_>, groups: &[Group], out: &mut Vec<Complaint>) -> Option<Client> {
+    let name = section.required("name", NAME, "what you call this client", out);
+    let key = section.required("public_key", PUBLIC_KEY, "what `psmc pubkey` prints there", out);
+    let ips = section.list("allowed_ips", PREFIX, out);
     if !section.has("allowed_ips") {
         let remedy = "add allowed_ips = [\"10.77.0.2/32\"], its addresses in the tunnel";
         out.push(section.missing("allowed_ips", remedy));
@@ -131,16 +112,10 @@ fn client(
             None
         }
         (true, _) => {
-            section.optional::<Name>("group", out).and_then(|group| known_group(&group, groups, out))
+            section.optional_at("group", NAME, out).and_then(|group| known_group(&group, groups, out))
         }
     };
-    let value = Client {
-        name: name?.into_inner().to_string(),
-        public_key: key?.into_inner().0,
-        group: group?,
-        allowed_ips: ips?.into_inner().into_iter().map(|prefix| prefix.into_inner().0).collect(),
-    };
-    Some(Found { value, place })
+    Some(Client { name: name?.to_string(), public_key: key?, group: group?, allowed_ips: ips? })
 }
 
 /// The name of a group, if there is one of that name.
@@ -164,19 +139,31 @@ pub(super) struct Found<T> {
     pub(super) place: Range<usize>,
 }
 
+/// What `read` makes of all of them, with their places; `None` if there are complaints about one.
+pub(super) fn all<T>(
+    sections: &[Section<'_>],
+    mut read: impl FnMut(&Section<'_>) -> Option<T>,
+) -> Option<Vec<Found<T>>> {
+    let found = |section: &Section<'_>| Some(Found { value: read(section)?, place: section.place() });
+    let all: Vec<_> = sections.iter().map(found).collect();
+    all.into_iter().collect()
+}
+
+pub(super) fn values<T>(all: Vec<Found<T>>) -> Vec<T> {
+    all.into_iter().map(|found| found.value).collect()
+}
+
 /// Complains about each of which an earlier one has the same.
-pub(super) fn no_two_alike<T, K: PartialEq>(
-    all: &[Found<T>],
+pub(super) fn no_two_alike<'a, T, K: Ord>(
+    all: &'a [Found<T>],
     kind: &str,
     what: &str,
-    key: impl Fn(&T) -> K,
+    key: impl Fn(&'a T) -> K,
     out: &mut Vec<Complaint>,
 ) {
-    for (index, this) in all.iter().enumerate() {
-        if let Some(other) = all[..index].iter().find(|other| key(&other.value) == key(&this.value)) {
-            let complaint =
-                Complaint::new(format!("two {kind} have the same {what}"), "correct one, or remove it");
-            out.push(complaint.at(this.place.clone()).because_of(other.place.clone(), "the first"));
-        }
+    for (this, first) in repeated(all, |found| key(&found.value)) {
+        let complaint =
+            Complaint::new(format!("two {kind} have the same {what}"), "correct one, or remove it");
+        out.push(complaint.at(this.place.clone()).because_of(first.place.clone(), "the first"));
     }
 }

@@ -1,19 +1,16 @@
 //! Reading services.
 
-use std::ops::Range;
+use std::path::Path;
 use std::time::Duration;
 
 use hickory_proto::rr::Name as DomainName;
-use psmc_dns::config::Domain;
+use psmc_dns::config::DOMAIN;
 use psmc_dns::update::{Server, TsigKey};
-use psmc_net::keys::PublicKey;
-use psmc_toml::{Complaint, FilePath, Name, PublicKeyText, Rate, Section, Source, Switch, Whole};
+use psmc_toml::{Complaint, FILE, Kind, NAME, PUBLIC_KEY, RATE, SWITCH, Section, Source, ValueError, whole};
 use toml::Spanned;
-use toml::de::DeTable;
 
-use super::draft::private_key;
-use super::people::{Found, known_group, no_two_alike};
-use super::value::{NameServer, Prefix};
+use super::people::{all, known_group, no_two_alike, values};
+use super::value::{NAME_SERVER, PREFIX};
 use super::{Group, Service};
 use crate::error_chain;
 
@@ -48,6 +45,15 @@ const TTL_S: u32 = 10;
 /// How long an attack must be over where the file says nothing, in seconds: attackers pause to see what happens.
 const HOLD_S: u32 = 60;
 
+const PER_GROUP: Kind<u32> = Kind::number("10", |text| whole(text, 1..=16));
+
+/// Shorter ones would have to be renewed all the time; longer ones can be replayed for as long (docs/DNS.md).
+const LIFETIME: Kind<u32> = Kind::number("10", |text| whole(text, 30..=604_800));
+
+const TTL: Kind<u32> = Kind::number("10", |text| whole(text, 1..=3600));
+
+const HOLD: Kind<u32> = Kind::number("10", |text| whole(text, 1..=86_400));
+
 /// The services; `None` if there are complaints.
 pub(super) fn services(
     file: &Section<'_>,
@@ -55,73 +61,68 @@ pub(super) fn services(
     groups: &[Group],
     out: &mut Vec<Complaint>,
 ) -> Option<Vec<Service>> {
-    let tables = file.tables("service", "[[service]]", out);
-    let services: Vec<_> =
-        tables.into_iter().map(|(place, table)| service(place, table, source, groups, out)).collect();
+    let sections = file.sections("service", "[[service]]", SERVICE_KEYS, out);
+    let services = all(&sections, |section| service(section, source, groups, out));
     if !file.has("service") {
         let remedy = "add [[service]] with name = \"www.example.com\" and key_file = \"www.key\"";
         out.push(Complaint::new("there would be nobody to help: the file has no [[service]]", remedy));
         return None;
     }
-    let services: Vec<Found<Service>> = services.into_iter().collect::<Option<_>>()?;
-    no_two_alike(&services, "services", "name", |service| service.name.clone(), out);
-    Some(services.into_iter().map(|found| found.value).collect())
+    let services = services?;
+    no_two_alike(&services, "services", "name", |service| &service.name, out);
+    Some(values(services))
 }
 
 fn service(
-    place: Range<usize>,
-    table: &DeTable<'_>,
+    section: &Section<'_>,
     source: &Source,
     groups: &[Group],
     out: &mut Vec<Complaint>,
-) -> Option<Found<Service>> {
-    let section = Section::open("[[service]]", place.clone(), table, SERVICE_KEYS, out);
-    let name = section.required::<Domain>("name", "the name by which clients know it", out);
-    let zone = section.optional::<Domain>("zone", out);
-    let key = private_key(&section, "key_file", source, out);
-    let (gateway, site) = (public_key(&section, "gateway", out), public_key(&section, "site", out));
-    let addresses = section.list::<Prefix>("addresses", out).map(Spanned::into_inner).unwrap_or_default();
-    let admitted = admitted(&section, groups, out);
-    let (servers, tsig_key) = dns(&section, source, out)?;
-    let number = |value: Option<u32>, usual| value.unwrap_or(usual);
-    let per_group = section.optional::<Whole<1, 16>>("relays_per_group", out).map(|n| n.into_inner().0);
-    let rate = section.optional::<Rate>("relay_rate", out).map(Spanned::into_inner);
-    // Shorter ones would have to be renewed all the time; longer ones can be replayed for as long (docs/DNS.md).
-    let lifetime = section.optional::<Whole<30, 604_800>>("lifetime", out).map(|n| n.into_inner().0);
-    let ttl = section.optional::<Whole<1, 3600>>("ttl", out).map(|n| n.into_inner().0);
-    let hold = section.optional::<Whole<1, 86_400>>("hold", out).map(|n| n.into_inner().0);
-    let mut switch = |key| section.optional::<Switch>(key, out).is_some_and(|value| value.into_inner().0);
-    let (svcb, prepare) = (switch("svcb"), switch("prepare"));
-    let name = name?.into_inner().0;
-    let value = Service {
+) -> Option<Service> {
+    let name = section.required("name", DOMAIN, "the name by which clients know it", out);
+    let zone = section.optional_at("zone", DOMAIN, out);
+    let key = section.private_key("key_file", "\"/etc/psmc-coordinator/www.key\"", source, out);
+    let gateway = section.optional("gateway", PUBLIC_KEY, out);
+    let site = section.optional("site", PUBLIC_KEY, out);
+    let addresses = section.list("addresses", PREFIX, out).unwrap_or_default();
+    let admitted = admitted(section, groups, out);
+    let (servers, tsig_key) = dns(section, source, out)?;
+    let relays_per_group = section.optional("relays_per_group", PER_GROUP, out).unwrap_or(RELAYS_PER_GROUP);
+    let relay_rate = section.optional("relay_rate", RATE, out);
+    let lifetime = section.optional("lifetime", LIFETIME, out).unwrap_or(LIFETIME_S);
+    let ttl_s = section.optional("ttl", TTL, out).unwrap_or(TTL_S);
+    let hold = section.optional("hold", HOLD, out).unwrap_or(HOLD_S);
+    let svcb = section.optional("svcb", SWITCH, out).unwrap_or(false);
+    let prepare = section.optional("prepare", SWITCH, out).unwrap_or(false);
+    let name = name?;
+    Some(Service {
         zone: zone_of(&name, zone, out)?,
         key: key?,
         gateway,
         site,
-        addresses: addresses.into_iter().map(|prefix| prefix.into_inner().0).collect(),
+        addresses,
         groups: admitted?,
         servers,
         tsig_key,
-        relays_per_group: number(per_group, RELAYS_PER_GROUP) as usize,
-        relay_rate: rate,
-        lifetime: Duration::from_secs(number(lifetime, LIFETIME_S).into()),
-        ttl_s: number(ttl, TTL_S),
+        relays_per_group: relays_per_group as usize,
+        relay_rate,
+        lifetime: Duration::from_secs(lifetime.into()),
+        ttl_s,
         svcb,
         prepare,
-        hold: Duration::from_secs(number(hold, HOLD_S).into()),
+        hold: Duration::from_secs(hold.into()),
         name,
-    };
-    Some(Found { value, place })
-}
-
-fn public_key(section: &Section<'_>, key: &str, out: &mut Vec<Complaint>) -> Option<PublicKey> {
-    section.optional::<PublicKeyText>(key, out).map(|key| key.into_inner().0)
+    })
 }
 
 /// The zone that was named, or the name without its first label.
-fn zone_of(name: &DomainName, zone: Option<Spanned<Domain>>, out: &mut Vec<Complaint>) -> Option<DomainName> {
+fn zone_of(
+    name: &DomainName,
+    zone: Option<Spanned<DomainName>>,
+    out: &mut Vec<Complaint>,
+) -> Option<DomainName> {
     let Some(zone) = zone else { return Some(name.base_name()) };
-    let (place, zone) = (zone.span(), zone.into_inner().0);
+    let (place, zone) = (zone.span(), zone.into_inner());
     if zone.zone_of(name) {
         return Some(zone);
     }
@@ -132,12 +133,12 @@ fn zone_of(name: &DomainName, zone: Option<Spanned<Domain>>, out: &mut Vec<Compl
 
 /// The groups that are named, or else all that there are.
 fn admitted(section: &Section<'_>, groups: &[Group], out: &mut Vec<Complaint>) -> Option<Vec<Group>> {
-    if section.is_empty_list("groups") {
+    if section.empty_list("groups").is_some() {
         let remedy = "name groups in it, or leave `groups` out for all of them";
         out.push(Complaint::new("nobody would be told of the service's relays", remedy).at(section.place()));
         return None;
     }
-    let Some(named) = section.list::<Name>("groups", out) else { return Some(groups.to_vec()) };
+    let Some(named) = section.list_at("groups", NAME, out) else { return Some(groups.to_vec()) };
     let named: Vec<_> = named.into_inner().iter().map(|group| known_group(group, groups, out)).collect();
     let named: Vec<String> = named.into_iter().collect::<Option<_>>()?;
     Some(groups.iter().filter(|group| named.contains(&group.name)).cloned().collect())
@@ -149,18 +150,10 @@ fn dns(
     source: &Source,
     out: &mut Vec<Complaint>,
 ) -> Option<(Vec<Server>, Option<TsigKey>)> {
-    let servers = section.list::<NameServer>("servers", out).map(Spanned::into_inner).unwrap_or_default();
-    let servers: Vec<Server> = servers.into_iter().map(|server| server.into_inner().0).collect();
-    let key = match section.optional::<FilePath>("tsig_key_file", out) {
+    let servers = section.list("servers", NAME_SERVER, out).unwrap_or_default();
+    let key = match section.optional_at("tsig_key_file", FILE.like("\"/etc/psmc-coordinator/up.key\""), out) {
         None => None,
-        Some(file) => {
-            let complain = |error| {
-                let remedy = "make it with `tsig-keygen -a hmac-sha256 NAME`";
-                Complaint::new(error_chain(&error), remedy).at(file.span())
-            };
-            let key = TsigKey::read(&source.directory().join(&file.get_ref().0));
-            Some(key.map_err(|error| out.push(complain(error))).ok()?)
-        }
+        Some(file) => Some(source.read_beside(&file, read_tsig_key, out)?),
     };
     if !servers.is_empty() && key.is_none() {
         let remedy = "add tsig_key_file = \"up.key\", what `tsig-keygen -a hmac-sha256 NAME` prints";
@@ -168,4 +161,9 @@ fn dns(
         return None;
     }
     Some((servers, key))
+}
+
+fn read_tsig_key(path: &Path) -> Result<TsigKey, ValueError> {
+    let remedy = "make it with `tsig-keygen -a hmac-sha256 NAME`";
+    TsigKey::read(path).map_err(|error| ValueError::new(error_chain(&error), remedy))
 }

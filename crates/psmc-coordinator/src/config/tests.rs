@@ -124,6 +124,24 @@ fn each_mistake_is_told() {
 }
 
 #[test]
+fn remedies_name_files_of_the_coordinator() {
+    let remedies = |text: &str| {
+        let error = parse(text).unwrap_err();
+        error.complaints().iter().map(|complaint| complaint.remedy().to_owned()).collect::<Vec<_>>()
+    };
+    for (text, path) in [
+        ("[coordinator]\nname = \"co1\"\n", "private_key_file = \"/etc/psmc-coordinator/co1.key\""),
+        ("[coordinator]\ncontrol_socket = \"x\"\n", "such as \"/run/psmc-coordinator/co1.sock\""),
+        ("[etcd]\n", "ca_file = \"/etc/psmc-coordinator/ca.pem\""),
+        ("[suricata]\n", "eve_file = \"/var/log/suricata/eve.json\""),
+    ] {
+        let told = remedies(text);
+        assert!(told.iter().any(|remedy| remedy.contains(path)), "{path} is not in {told:?}");
+        assert!(told.iter().all(|remedy| !remedy.contains("/psmc/")), "{told:?}");
+    }
+}
+
+#[test]
 fn no_two_are_alike() {
     let relay = |name: &str, ip: u8, seed| {
         format!(

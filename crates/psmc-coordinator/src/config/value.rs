@@ -3,11 +3,10 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use ipnet::IpNet;
 use psmc_dns::update::Server;
-use psmc_toml::{Form, Setting, ValueError, parse_net};
+use psmc_toml::{Kind, SocketPath, ValueError, parse_net, socket_path};
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::store::Member;
@@ -27,7 +26,7 @@ pub enum StoreAddress {
 }
 
 /// What begins the names of keys in etcd where nothing else is said.
-const PREFIX: &str = "psmc-coordinator";
+const KEY_PREFIX: &str = "psmc-coordinator";
 
 /// etcd's port for clients.
 const ETCD_PORT: u16 = 2379;
@@ -44,27 +43,27 @@ impl fmt::Display for StoreAddress {
     }
 }
 
-impl FromStr for StoreAddress {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
+/// A [`StoreAddress`].
+pub(super) const STORE: Kind<StoreAddress> = Kind::text(
+    "\"sqlite:/var/lib/psmc-coordinator/co1.db\"",
+    |text| {
         if let Some(cluster) = text.strip_prefix("etcd://") {
             return etcd(cluster);
         }
         match text.split_once(':') {
-            Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
+            Some(("sqlite", path)) if !path.is_empty() => Ok(StoreAddress::Sqlite(path.into())),
             Some(_) | None => Err(ValueError::new(
                 format!("{text:?} is nowhere to keep state"),
                 "write \"sqlite:\" and the path of a file, \"sqlite:/var/lib/psmc-coordinator/co1.db\", or \"etcd://\" and \
                  the members of a cluster, \"etcd://10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379\"",
             )),
         }
-    }
-}
+    },
+);
 
 /// `HOST:PORT,…/PREFIX`, of which ports and the prefix may be missing.
 fn etcd(text: &str) -> Result<StoreAddress, ValueError> {
-    let (members, prefix) = text.split_once('/').unwrap_or((text, PREFIX));
+    let (members, prefix) = text.split_once('/').unwrap_or((text, KEY_PREFIX));
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
     let prefix = prefix.trim_end_matches('/');
     if prefix.is_empty() || !prefix.chars().all(is_plain) {
@@ -94,93 +93,37 @@ fn member(text: &str) -> Result<Member, ValueError> {
     }
 }
 
-impl Setting for StoreAddress {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"sqlite:/var/lib/psmc-coordinator/co1.db\"";
-}
-
 /// An address and port that others are reached at.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Endpoint(pub(super) SocketAddr);
-
-impl FromStr for Endpoint {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let address = text.parse::<SocketAddr>().ok();
-        let reached = |address: &SocketAddr| address.port() != 0 && !address.ip().is_unspecified();
-        address.filter(reached).map(Self).ok_or_else(|| {
-            let remedy = "write an address and a port: \"198.51.100.7:5115\" or \"[2001:db8::7]:5115\"";
-            ValueError::new(format!("{text:?} is no address with a port"), remedy)
-        })
-    }
-}
-
-impl Setting for Endpoint {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"198.51.100.7:5115\"";
-}
+pub(super) const ENDPOINT: Kind<SocketAddr> = Kind::text("\"198.51.100.7:5115\"", |text| {
+    let reached = |address: &SocketAddr| address.port() != 0 && !address.ip().is_unspecified();
+    text.parse().ok().filter(reached).ok_or_else(|| {
+        let remedy = "write an address and a port: \"198.51.100.7:5115\" or \"[2001:db8::7]:5115\"";
+        ValueError::new(format!("{text:?} is no address with a port"), remedy)
+    })
+});
 
 /// An address and port of this machine, which has to be named: there is no encryption.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LocalAddress(pub(super) SocketAddr);
-
-impl FromStr for LocalAddress {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        text.parse().map(Self).map_err(|_| {
-            ValueError::new(
-                format!("{text:?} is no address with a port"),
-                "write one such as \"127.0.0.1:8117\"",
-            )
-        })
-    }
-}
-
-impl Setting for LocalAddress {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"127.0.0.1:8117\"";
-}
+pub(super) const LOCAL_ADDRESS: Kind<SocketAddr> = Kind::text("\"127.0.0.1:8117\"", |text| {
+    let remedy = "write one such as \"127.0.0.1:8117\"";
+    text.parse().map_err(|_| ValueError::new(format!("{text:?} is no address with a port"), remedy))
+});
 
 /// A name server that takes updates.
-#[derive(Clone, Debug)]
-pub(super) struct NameServer(pub(super) Server);
-
-impl FromStr for NameServer {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        text.parse().map(Self).map_err(|_| {
-            ValueError::new(
-                format!("{text:?} is not the address of a name server"),
-                "write an address, with a port if it is not 53; after a comma, others by which the same server is reached",
-            )
-        })
-    }
-}
-
-impl Setting for NameServer {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"192.0.2.53\"";
-}
+pub(super) const NAME_SERVER: Kind<Server> = Kind::text("\"192.0.2.53\"", |text| {
+    text.parse().map_err(|_| {
+        let remedy = "write an address, with a port if it is not 53; after a comma, others by which the same server is reached";
+        ValueError::new(format!("{text:?} is not the address of a name server"), remedy)
+    })
+});
 
 /// An address, or a network.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Prefix(pub(super) IpNet);
+pub(super) const PREFIX: Kind<IpNet> =
+    Kind::text("\"203.0.113.10/32\"", |text| match text.parse::<IpAddr>() {
+        Ok(ip) => Ok(ip.into()),
+        Err(_) => parse_net(text).map(|net| net.trunc()),
+    });
 
-impl FromStr for Prefix {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        match text.parse::<IpAddr>() {
-            Ok(ip) => Ok(Self(ip.into())),
-            Err(_) => parse_net(text).map(|net| Self(net.trunc())),
-        }
-    }
-}
-
-impl Setting for Prefix {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"203.0.113.10/32\"";
-}
+/// The path of its control socket.
+pub(super) const SOCKET: Kind<SocketPath> = Kind::text("\"/run/psmc-coordinator/co1.sock\"", |text| {
+    socket_path(text, "/run/psmc-coordinator/co1.sock")
+});

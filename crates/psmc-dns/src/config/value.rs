@@ -1,55 +1,27 @@
 //! Values that only a name server's file has.
 
 use std::net::{IpAddr, SocketAddr};
-use std::str::FromStr;
 
 use hickory_proto::rr::Name;
-use psmc_toml::{Form, Setting, ValueError};
+use psmc_toml::{Kind, SocketPath, ValueError, socket_path, within};
 
 /// An address, with the port of DNS where it has none.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Address(pub(crate) SocketAddr);
-
-impl FromStr for Address {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let plain = || text.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, 53));
-        let address = text.parse().ok().or_else(plain).filter(|address: &SocketAddr| address.port() != 0);
-        address.map(Self).ok_or_else(|| {
-            let remedy =
-                "write an address, and a port if it is not 53: \"192.0.2.53\" or \"[2001:db8::53]:5353\"";
-            ValueError::new(format!("{text:?} is no address"), remedy)
-        })
-    }
-}
-
-impl Setting for Address {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"192.0.2.53\"";
-}
+pub(crate) const ADDRESS: Kind<SocketAddr> = Kind::text("\"192.0.2.53\"", |text| {
+    let plain = || text.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, 53));
+    let address = text.parse().ok().or_else(plain).filter(|address: &SocketAddr| address.port() != 0);
+    let remedy = "write an address, and a port if it is not 53: \"192.0.2.53\" or \"[2001:db8::53]:5353\"";
+    address.ok_or_else(|| ValueError::new(format!("{text:?} is no address"), remedy))
+});
 
 /// The name of a zone, a service or a key: absolute, in lower case.
-#[derive(Clone, Debug)]
-pub struct Domain(pub Name);
-
-impl FromStr for Domain {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let parsed = Name::from_utf8(text).ok().filter(|name| !text.is_empty() && !name.is_wildcard());
-        let mut name = parsed.map(|name| name.to_lowercase()).ok_or_else(|| {
-            ValueError::new(format!("{text:?} is no domain name"), "write a name such as \"example.com\"")
-        })?;
-        name.set_fqdn(true);
-        Ok(Self(name))
-    }
-}
-
-impl Setting for Domain {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"example.com\"";
-}
+pub const DOMAIN: Kind<Name> = Kind::text("\"example.com\"", |text| {
+    let parsed = Name::from_utf8(text).ok().filter(|name| !text.is_empty() && !name.is_wildcard());
+    let mut name = parsed.map(|name| name.to_lowercase()).ok_or_else(|| {
+        ValueError::new(format!("{text:?} is no domain name"), "write a name such as \"example.com\"")
+    })?;
+    name.set_fqdn(true);
+    Ok(name)
+});
 
 /// Whoever may fetch a zone: by the name of a key, or by an address.
 #[derive(Clone, Debug)]
@@ -58,37 +30,19 @@ pub(super) enum KeyOrAddress {
     Address(IpAddr),
 }
 
-impl FromStr for KeyOrAddress {
-    type Err = ValueError;
+/// A [`KeyOrAddress`].
+pub(super) const KEY_OR_ADDRESS: Kind<KeyOrAddress> =
+    Kind::text("\"192.0.2.54\"", |text| match text.parse::<IpAddr>() {
+        Ok(ip) => Ok(KeyOrAddress::Address(ip.to_canonical())),
+        Err(_) => DOMAIN.read(text).map(KeyOrAddress::Key),
+    });
 
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        match text.parse::<IpAddr>() {
-            Ok(ip) => Ok(Self::Address(ip.to_canonical())),
-            Err(_) => text.parse::<Domain>().map(|name| Self::Key(name.0)),
-        }
-    }
-}
+/// Responses in a second.
+pub(super) const PER_SECOND: Kind<u32> = Kind::number("1000", |text| {
+    let reason = format_args!("{text} is no number of responses");
+    within(text, 1..=1_000_000, reason, "write a number from 1 to 1000000")
+});
 
-impl Setting for KeyOrAddress {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"192.0.2.54\"";
-}
-
-/// Responses in a second: 1 to a million.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PerSecond(pub(super) u32);
-
-impl FromStr for PerSecond {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        text.parse().ok().filter(|number| (1..=1_000_000).contains(number)).map(Self).ok_or_else(|| {
-            ValueError::new(format!("{text} is no number of responses"), "write a number from 1 to 1000000")
-        })
-    }
-}
-
-impl Setting for PerSecond {
-    const FORM: Form = Form::Number;
-    const EXAMPLE: &'static str = "1000";
-}
+/// The path of its control socket.
+pub(super) const SOCKET: Kind<SocketPath> =
+    Kind::text("\"/run/psmc-dns/ns1.sock\"", |text| socket_path(text, "/run/psmc-dns/ns1.sock"));

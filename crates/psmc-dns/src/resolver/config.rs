@@ -119,7 +119,7 @@ static DIALECT: Dialect = Dialect {
     kind: "a resolver's configuration",
     // A thousand services have a quarter of it.
     max_mib: 1,
-    missing_remedy: "check the path; configurations are usually kept in /etc/psmc",
+    missing_remedy: "check the path; configurations are usually kept in /etc/psmc-dns",
     secret_key: None,
     section: "[resolver]",
     sections: "[[service]]",

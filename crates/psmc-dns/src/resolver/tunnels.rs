@@ -2,10 +2,9 @@
 
 use std::fmt::Debug;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
-use psmc_toml::{Form, Name, Setting, ValueError, choose};
+use psmc_toml::{Kind, Name, choose};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -35,18 +34,11 @@ impl Policy {
     }
 }
 
-impl FromStr for Policy {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        choose("policy", [Self::PreferDirect, Self::PreferIndirect, Self::OnFailure], Self::as_str, text)
-    }
-}
-
-impl Setting for Policy {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"prefer-direct\"";
-}
+/// A [`Policy`].
+pub(super) const POLICY: Kind<Policy> = Kind::text("\"prefer-direct\"", |text| {
+    let all = [Policy::PreferDirect, Policy::PreferIndirect, Policy::OnFailure];
+    choose("policy", all, Policy::as_str, text)
+});
 
 /// A peer of a psmcd.
 #[derive(Clone, Debug, PartialEq, Eq)]

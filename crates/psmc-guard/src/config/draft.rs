@@ -1,20 +1,14 @@
 //! Reading the file, section by section.
 
-use std::ops::Range;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use psmc_net::keys::PrivateKey;
-use psmc_toml::{
-    Complaint, InterfaceName, KeyFile, Name, PublicKeyText, Section, SocketPath, Source, Switch,
-    read_key_file,
-};
+use psmc_toml::{Complaint, INTERFACE, NAME, PUBLIC_KEY, SOCKET, SWITCH, Section, Source, repeated};
 use toml::Spanned;
 use toml::de::DeTable;
 
 use super::value::{
-    Bits, Endpoint, Factor, FilePath, LocalAddress, PerSecond, Seconds, ServiceName, ServicePort, Share,
-    Target,
+    BITS, ENDPOINT, FACTOR, LOCAL_ADDRESS, OWN_SOCKET, PER_SECOND, SECONDS, SERVICE_NAME, SERVICE_PORT,
+    SHARE, STATE_FILE, TARGET,
 };
 use super::{Config, Coordinator, Defence, Line, Service};
 use crate::detect::{Policy, Sample, Signal};
@@ -36,6 +30,8 @@ const GUARD_KEYS: &[&str] = &[
     "metrics",
 ];
 
+const SERVICE_KEYS: &[&str] = &["name", "targets", "ports", "limit"];
+
 const LIMIT_KEYS: &[&str] = &["packets", "bits", "syns", "new_sources", "loss"];
 
 /// Where the state of guards is kept that have no place of their own.
@@ -50,9 +46,11 @@ const MAX_SERVICES: usize = 256;
 /// The configuration that a file describes; `None` if there are complaints.
 pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<Config> {
     let file = Section::open("the top of a file", 0..0, root, SECTIONS, out);
-    let coordinators = each(file.tables("coordinator", "[[coordinator]]", out), out, coordinator);
-    let lines = each(file.tables("line", "[[line]]", out), out, line);
-    let services = file.tables("service", "[[service]]", out);
+    let coordinators = file.sections("coordinator", "[[coordinator]]", &["address", "public_key"], out);
+    let coordinators = coordinators.iter().filter_map(|section| coordinator(section, out)).collect();
+    let lines = file.sections("line", "[[line]]", &["interface", "address"], out);
+    let lines: Vec<Line> = lines.iter().filter_map(|section| line(section, out)).collect();
+    let services = file.sections("service", "[[service]]", SERVICE_KEYS, out);
     if !file.has("service") {
         let remedy = r#"add [[service]] with name = "www.example.com" and targets = ["203.0.113.10"]"#;
         out.push(Complaint::new("the guard would protect nothing: the file has no [[service]]", remedy));
@@ -62,50 +60,38 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
             format!("{} services are more than the {MAX_SERVICES} that one guard watches", services.len());
         out.push(Complaint::new(reason, "let several guards share them, or join services to prefixes"));
     }
-    let defence = match file.table("defence", out) {
-        Some((place, table)) => defence(place, table, &lines, out),
+    let defence = match file.section("defence", "[defence]", &["nftables", "relays"], out) {
+        Some(section) => defence(&section, &lines, out),
         None => Defence::default(),
     };
-    let Some((place, table)) = file.table("guard", out) else {
+    let Some(section) = file.section("guard", "[guard]", GUARD_KEYS, out) else {
         if !file.has("guard") {
             let remedy = r#"add [guard] with name = "hq", private_key_file and interfaces = ["eth0"]"#;
             out.push(Complaint::new("the file has no [guard], which says who this is", remedy));
         }
         return None;
     };
-    let section = Section::open("[guard]", place, table, GUARD_KEYS, out);
     let policy = policy(&section, out);
-    let services = each(services, out, |place, table, out| service(place, table, &policy, out));
+    let services: Vec<Spanned<Service>> =
+        services.iter().filter_map(|section| service(section, &policy, out)).collect();
     no_two_alike(&services, out);
     let services = services.into_iter().map(Spanned::into_inner).collect();
     guard(&section, source, out).map(|config| Config { coordinators, services, lines, defence, ..config })
 }
 
-fn each<'a, T>(
-    tables: Vec<(Range<usize>, &'a DeTable<'a>)>,
-    out: &mut Vec<Complaint>,
-    read: impl Fn(Range<usize>, &'a DeTable<'a>, &mut Vec<Complaint>) -> Option<T>,
-) -> Vec<T> {
-    tables.into_iter().filter_map(|(place, table)| read(place, table, out)).collect()
-}
-
 /// All that `[guard]` says; the other sections are empty.
 fn guard(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<Config> {
-    let name = plain(section.required::<Name>("name", "what you call this guard", out));
-    let private_key = private_key(section, source, out);
-    let interfaces = section.list::<InterfaceName>("interfaces", out);
-    if !section.has("interfaces") || section.is_empty_list("interfaces") {
-        let remedy = r#"add interfaces = ["eth0"], those by which the services are reached"#;
-        out.push(section.missing("interfaces", remedy));
-    }
-    let gateway = plain(section.optional::<SocketPath>("gateway", out));
-    let signal_interface = plain(section.optional::<InterfaceName>("signal_interface", out));
-    let signal_address = plain(section.optional::<LocalAddress>("signal_address", out));
-    let state_file = plain(section.optional::<FilePath>("state_file", out));
-    let control_socket = plain(section.optional::<SocketPath>("control_socket", out));
-    let metrics = plain(section.optional::<Endpoint>("metrics", out));
+    let name = section.required("name", NAME, "what you call this guard", out);
+    let private_key = section.private_key("private_key_file", "\"/etc/psmc-guard/hq.key\"", source, out);
+    let remedy = r#"add interfaces = ["eth0"], those by which the services are reached"#;
+    let interfaces = section.some_of("interfaces", INTERFACE, remedy, out);
+    let gateway = section.optional("gateway", SOCKET, out);
+    let signal_interface = section.optional("signal_interface", INTERFACE, out);
+    let signal_address = section.optional("signal_address", LOCAL_ADDRESS, out);
+    let state_file = section.optional("state_file", STATE_FILE, out).map(|file| source.beside(file));
+    let control_socket = section.optional("control_socket", OWN_SOCKET, out);
+    let metrics = section.optional("metrics", ENDPOINT, out);
     let name = name?;
-    let state_file = state_file.map(|file| source.directory().join(file.0));
     Some(Config {
         state_file: state_file.unwrap_or_else(|| PathBuf::from(STATE_DIR).join(format!("{name}.json"))),
         control_socket: match control_socket {
@@ -115,11 +101,11 @@ fn guard(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Op
         },
         name,
         private_key: private_key?,
-        interfaces: interfaces?.into_inner().into_iter().map(Spanned::into_inner).collect(),
+        interfaces: interfaces?,
         gateway,
         signal_interface,
-        signal_address: signal_address.map(|address| address.0),
-        metrics: metrics.map(|address| address.0),
+        signal_address,
+        metrics,
         coordinators: Vec::new(),
         services: Vec::new(),
         lines: Vec::new(),
@@ -127,108 +113,66 @@ fn guard(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Op
     })
 }
 
-fn private_key(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<PrivateKey> {
-    let remedy = "and make that file with `umask 077; psmc genkey > FILE`";
-    let file = section.required::<KeyFile>("private_key_file", remedy, out)?;
-    let path = source.directory().join(&file.get_ref().0);
-    read_key_file(&path).map_err(|error| out.push(Complaint::of_value(&error, file.span()))).ok()
-}
-
 /// How all services are judged that say nothing else.
 fn policy(section: &Section<'_>, out: &mut Vec<Complaint>) -> Policy {
     let default = Policy::default();
-    let seconds = |value: Option<Spanned<Seconds>>, default| {
-        plain(value).map_or(default, |seconds| Duration::from_secs(seconds.0.into()))
-    };
     Policy {
-        factor: plain(section.optional::<Factor>("factor", out)).map_or(default.factor, |factor| factor.0),
-        learning: seconds(section.optional("learning", out), default.learning),
-        calm: seconds(section.optional("calm", out), default.calm),
+        factor: section.optional("factor", FACTOR, out).unwrap_or(default.factor),
+        learning: section.optional("learning", SECONDS, out).unwrap_or(default.learning),
+        calm: section.optional("calm", SECONDS, out).unwrap_or(default.calm),
         fixed: default.fixed,
     }
 }
 
-fn coordinator(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Option<Coordinator> {
-    let section = Section::open("[[coordinator]]", place, table, &["address", "public_key"], out);
-    let address = section.required::<Endpoint>("address", "where it takes guards", out);
-    let public_key = section.required::<PublicKeyText>("public_key", "what `psmc pubkey` prints there", out);
-    Some(Coordinator { address: plain(address)?.0, public_key: plain(public_key)?.0 })
+fn coordinator(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Coordinator> {
+    let address = section.required("address", ENDPOINT, "where it takes guards", out);
+    let public_key = section.required("public_key", PUBLIC_KEY, "what `psmc pubkey` prints there", out);
+    Some(Coordinator { address: address?, public_key: public_key? })
 }
 
-fn line(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Option<Line> {
-    let section = Section::open("[[line]]", place, table, &["interface", "address"], out);
-    let interface = section.required::<InterfaceName>("interface", "that of the hidden line", out);
-    let address = plain(section.optional::<LocalAddress>("address", out));
-    Some(Line { interface: plain(interface)?, address: address.map(|address| address.0) })
+fn line(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Line> {
+    let interface = section.required("interface", INTERFACE, "that of the hidden line", out);
+    let address = section.optional("address", LOCAL_ADDRESS, out);
+    Some(Line { interface: interface?, address })
 }
 
-fn service(
-    place: Range<usize>,
-    table: &DeTable<'_>,
-    policy: &Policy,
-    out: &mut Vec<Complaint>,
-) -> Option<Spanned<Service>> {
-    let section = Section::open("[[service]]", place, table, &["name", "targets", "ports", "limit"], out);
-    let name = section.required::<ServiceName>("name", "as DNS has it", out);
-    let targets = section.list::<Target>("targets", out);
-    if !section.has("targets") || section.is_empty_list("targets") {
-        out.push(section.missing("targets", r#"add targets = ["203.0.113.10"], its addresses"#));
-    }
-    let ports = section.list::<ServicePort>("ports", out);
-    let fixed =
-        section.table("limit", out).map_or_else(Sample::default, |(place, table)| limits(place, table, out));
+fn service(section: &Section<'_>, policy: &Policy, out: &mut Vec<Complaint>) -> Option<Spanned<Service>> {
+    let name = section.required_at("name", SERVICE_NAME, "as DNS has it", out);
+    let remedy = r#"add targets = ["203.0.113.10"], its addresses"#;
+    let targets = section.some_of("targets", TARGET, remedy, out);
+    let ports = section.list("ports", SERVICE_PORT, out).unwrap_or_default();
+    let limit = section.section("limit", "`limit`", LIMIT_KEYS, out);
+    let fixed = limit.map_or_else(Sample::default, |section| limits(&section, out));
     let name = name?;
-    let span = name.span();
-    let service = Service {
-        name: name.into_inner().0,
-        targets: targets?.into_inner().into_iter().map(|target| target.into_inner().0).collect(),
-        ports: ports.map_or_else(Vec::new, |ports| {
-            ports.into_inner().into_iter().map(|port| port.into_inner().0).collect()
-        }),
-        policy: Policy { fixed, ..policy.clone() },
-    };
-    Some(Spanned::new(span, service))
+    let policy = Policy { fixed, ..policy.clone() };
+    Some(Spanned::new(name.span(), Service { name: name.into_inner(), targets: targets?, ports, policy }))
 }
 
-fn limits(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Sample {
-    let section = Section::open("`limit`", place, table, LIMIT_KEYS, out);
+fn limits(section: &Section<'_>, out: &mut Vec<Complaint>) -> Sample {
     let limits = Signal::ALL.into_iter().filter_map(|signal| {
-        let key = signal.name();
-        let limit = match signal {
-            Signal::Packets | Signal::Syns | Signal::NewSources => {
-                plain(section.optional::<PerSecond>(key, out))?.0
-            }
-            Signal::Bits => plain(section.optional::<Bits>(key, out))?.0,
-            Signal::Loss => plain(section.optional::<Share>(key, out))?.0,
+        let kind = match signal {
+            Signal::Packets | Signal::Syns | Signal::NewSources => PER_SECOND,
+            Signal::Bits => BITS,
+            Signal::Loss => SHARE,
         };
-        Some((signal, limit))
+        Some((signal, section.optional(signal.name(), kind, out)?))
     });
     limits.collect()
 }
 
-fn defence(place: Range<usize>, table: &DeTable<'_>, lines: &[Line], out: &mut Vec<Complaint>) -> Defence {
-    let section = Section::open("[defence]", place, table, &["nftables", "relays"], out);
-    let nftables = plain(section.optional::<Switch>("nftables", out)).is_some_and(|switch| switch.0);
+fn defence(section: &Section<'_>, lines: &[Line], out: &mut Vec<Complaint>) -> Defence {
+    let nftables = section.optional("nftables", SWITCH, out).unwrap_or(false);
     if nftables && lines.is_empty() {
         let remedy = r#"add [[line]] with interface = "eth1", by which nothing but relays may come"#;
         out.push(Complaint::new("there is no hidden line to be defended", remedy).at(section.place()));
     }
-    let relays = section.list::<Target>("relays", out).map_or_else(Vec::new, Spanned::into_inner);
-    Defence { nftables, relays: relays.into_iter().map(|relay| relay.into_inner().0).collect() }
+    Defence { nftables, relays: section.list("relays", TARGET, out).unwrap_or_default() }
 }
 
 fn no_two_alike(services: &[Spanned<Service>], out: &mut Vec<Complaint>) {
-    for (index, this) in services.iter().enumerate() {
-        if let Some(other) =
-            services[..index].iter().find(|other| other.get_ref().name == this.get_ref().name)
-        {
-            let reason = format!("there are two services {}", this.get_ref().name);
-            let complaint = Complaint::new(reason, "list all targets in one of them").at(this.span());
-            out.push(complaint.because_of(other.span(), "the first"));
-        }
+    for (this, first) in repeated(services, |service| &service.get_ref().name) {
+        let reason = format!("there are two services {}", this.get_ref().name);
+        let complaint = Complaint::new(reason, "list all targets in one of them").at(this.span());
+        out.push(complaint.because_of(first.span(), "the first"));
     }
-}
-
-fn plain<T>(value: Option<Spanned<T>>) -> Option<T> {
-    value.map(Spanned::into_inner)
 }

@@ -6,13 +6,9 @@ mod directions;
 mod events;
 mod limits;
 mod names;
-mod nats;
 mod network;
 mod reach;
-mod references;
 mod routes;
-mod settings;
-mod times;
 mod traffic;
 mod tunnels;
 mod uplinks;
@@ -23,10 +19,10 @@ use psmc_toml::{Complaint, Source};
 
 use self::addresses::Addresses;
 use self::events::Timeline;
+use self::limits::End;
 use self::names::Directory;
 use self::network::Network;
 use self::reach::Map;
-use self::times::End;
 use self::uplinks::Demands;
 use super::draft::Draft;
 use super::model::{Check, Scenario, Sites, Traffic, Tunnel, TunnelId};
@@ -35,7 +31,7 @@ use super::model::{Check, Scenario, Sites, Traffic, Tunnel, TunnelId};
 pub(super) fn scenario(draft: &Draft, source: &Source, out: &mut Vec<Complaint>) -> Option<Scenario> {
     limits::check(draft, out)?;
     let directory = Directory::of(draft, out);
-    references::check(draft, &directory, out);
+    names::check_references(draft, &directory, out);
     let end = End::of(&draft.header);
     let addresses = Addresses::of(draft, out);
     let network = Network::of(draft, &directory, addresses.as_ref(), out);
@@ -104,7 +100,7 @@ fn world(
         let before = out.len();
         let tunnel = tunnels::tunnel(draft, sites, directory, &network, out);
         if out.len() == before {
-            settings::check(draft, TunnelId(index), &tunnel, &network.hosts, &network.links, out);
+            tunnels::check_settings(draft, TunnelId(index), &tunnel, &network.hosts, &network.links, out);
         }
         tunnels.push(tunnel);
     }

@@ -8,7 +8,6 @@ mod event;
 mod files;
 mod host;
 mod link;
-mod program;
 mod read;
 mod settings;
 mod traffic;
@@ -21,13 +20,12 @@ use psmc_toml::{Complaint, Section, Source};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::value::{Time, Title, Whole};
+use super::value::{SEED, TIME, TITLE};
 
 pub(super) use check::{CheckDraft, SubjectDraft};
 pub(super) use event::{ActionDraft, EventDraft, FloodDraft};
-pub(super) use host::{HostDraft, NatDraft};
+pub(super) use host::{HostDraft, NatDraft, ProgramDraft};
 pub(super) use link::LinkDraft;
-pub(super) use program::ProgramDraft;
 pub(super) use settings::{DisciplineDraft, LinkSettings, RedDraft};
 pub(super) use traffic::{Destination, TrafficDraft};
 pub(super) use tunnel::{PathDraft, SettingDraft, TunnelDraft};
@@ -122,25 +120,26 @@ impl Header {
             seed: Self::SEED,
             sample: Self::SAMPLE,
         };
-        if file.value("scenario").is_some_and(|value| value.get_ref().is_array()) {
-            let complaint =
-                Complaint::new("a file is one scenario", "write [scenario], with single brackets");
-            out.push(complaint.at(file.key_place("scenario").unwrap_or_default()));
-        } else if let Some((place, table)) = file.table("scenario", out) {
-            header.fill(&Section::open("[scenario]", place, table, Self::KEYS, out), out);
+        let is_list = file.value("scenario").is_some_and(|value| value.get_ref().is_array());
+        let section = if is_list {
+            file.only_section("scenario", "[scenario]", Self::KEYS, "a file is one scenario", out)
+        } else {
+            file.section("scenario", "[scenario]", Self::KEYS, out)
+        };
+        if let Some(section) = section {
+            header.fill(&section, out);
         }
         header
     }
 
     fn fill(&mut self, section: &Section<'_>, out: &mut Vec<Complaint>) {
-        self.name = section.optional::<Title>("name", out).map(|name| name.into_inner().0);
-        let seed = section.optional::<Whole<0, { i64::MAX as u64 }>>("seed", out);
-        self.seed = seed.map_or(Self::SEED, |seed| seed.get_ref().get());
-        if let Some(duration) = section.optional::<Time>("duration", out) {
+        self.name = section.optional("name", TITLE, out);
+        self.seed = section.optional("seed", SEED, out).unwrap_or(Self::SEED);
+        if let Some(duration) = section.optional_at("duration", TIME, out) {
             self.duration = at_least(Self::LEAST_DURATION, "a scenario", &duration, out);
             self.duration_place = Some(duration.span());
         }
-        if let Some(sample) = section.optional::<Time>("sample", out) {
+        if let Some(sample) = section.optional_at("sample", TIME, out) {
             self.sample = at_least(Self::LEAST_SAMPLE, "an interval", &sample, out);
         }
         if self.duration > self.sample * Self::MAX_SAMPLES {
@@ -165,8 +164,8 @@ impl Header {
 }
 
 /// The time, or a complaint that it is too short.
-fn at_least(least: Duration, what: &str, time: &Spanned<Time>, out: &mut Vec<Complaint>) -> Duration {
-    let given = time.get_ref().0;
+fn at_least(least: Duration, what: &str, time: &Spanned<Duration>, out: &mut Vec<Complaint>) -> Duration {
+    let given = *time.get_ref();
     if given < least {
         let reason = format!("{what} of {given:?} is too short");
         out.push(Complaint::new(reason, format!("choose {least:?} or more")).at(time.span()));

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use psmc_sim::link::LinkConfig;
+use psmc_toml::choice;
 
 /// The index of a host in [`Scenario::hosts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,13 +101,14 @@ pub struct Nat {
     pub outside: LinkId,
 }
 
-/// How a NAT maps and filters (RFC 4787).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NatKind {
-    /// One outside port for an inside address and port, whatever the destination; anybody may answer.
-    EndpointIndependent,
-    /// Another one for each destination; only that destination may answer.
-    Symmetric,
+choice! {
+    /// How a NAT maps and filters (RFC 4787).
+    pub enum NatKind: "kind of NAT", such as "symmetric" {
+        /// One outside port for an inside address and port, whatever the destination; anybody may answer.
+        EndpointIndependent = "endpoint-independent",
+        /// Another one for each destination; only that destination may answer.
+        Symmetric = "symmetric",
+    }
 }
 
 /// A link between two hosts: an interface at each, with a name of its own.
@@ -338,23 +340,24 @@ pub enum Subject {
     Program(ProgramId),
 }
 
-/// What is measured. Units as in the names of the results.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Metric {
-    /// Mbit/s of payload (traffic), or of IP packets (links).
-    Goodput,
-    /// Bytes of payload.
-    Bytes,
-    /// Percent of the datagrams, requests or packets.
-    Loss,
-    /// The longest time without a delivery, in ms.
-    LongestGap,
-    /// Round trip or response time, in ms: the median.
-    RttMedian,
-    /// Round trip or response time, in ms: the 99th percentile.
-    Rtt99,
-    /// The exit status of a program.
-    ExitStatus,
+choice! {
+    /// What is measured, by the key of the file. Units as in the names of the results.
+    pub enum Metric: "metric", such as "goodput" {
+        /// Mbit/s of payload (traffic), or of IP packets (links).
+        Goodput = "goodput",
+        /// Bytes of payload.
+        Bytes = "bytes",
+        /// Percent of the datagrams, requests or packets.
+        Loss = "loss",
+        /// The longest time without a delivery, in ms.
+        LongestGap = "longest_gap",
+        /// Round trip or response time, in ms: the median.
+        RttMedian = "rtt_median",
+        /// Round trip or response time, in ms: the 99th percentile.
+        Rtt99 = "rtt_99",
+        /// The exit status of a program.
+        ExitStatus = "exit_status",
+    }
 }
 
 /// A bound on a value.

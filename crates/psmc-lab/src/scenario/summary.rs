@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display};
 
-use super::model::{Host, Link, NatKind, Program, Scenario, Traffic, Tunnel};
+use super::model::{Host, Link, Program, Scenario, Traffic, Tunnel};
 use super::words::{direction_in_words, kind_in_words, listed, time};
 
 impl Scenario {
@@ -30,11 +30,8 @@ impl Scenario {
     fn write_host(&self, host: &Host, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "host {}", host.name)?;
         if let Some(nat) = host.nat {
-            let kind = match nat.kind {
-                NatKind::EndpointIndependent => "endpoint-independent",
-                NatKind::Symmetric => "symmetric",
-            };
-            writeln!(f, "  NAT         {kind}, outside is {}", self.links[nat.outside.0].name)?;
+            let (kind, outside) = (nat.kind.as_str(), &self.links[nat.outside.0].name);
+            writeln!(f, "  NAT         {kind}, outside is {outside}")?;
         }
         host.routes.iter().try_for_each(|route| writeln!(f, "  route       {} via {}", route.to, route.via))
     }

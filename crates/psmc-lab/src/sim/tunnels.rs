@@ -6,7 +6,7 @@ use std::time::Duration;
 use psmc_core::{PathConfig, PathState, SiteConfig, SocketId};
 use psmc_net::keys::PrivateKey;
 use psmc_sim::{HostId, Identity, LinkId, PathSetup, PeerSetup, SiteId, SiteSetup, World};
-use psmcd::config::{Config, InnerMtu, PathSettings, Paths, Peer};
+use psmcd::config::{Config, FITTED_LEAST_MTU, PathSettings, Paths, Peer};
 use psmcd::daemon::settings::{path_config, peer_config, site_config};
 
 use super::SimError;
@@ -82,7 +82,7 @@ fn setup(
     let config = config.map_err(|source| SimError::Settings { tunnel: tunnel.name.clone(), source })?;
     // The world has chance of its own.
     // Nor does anybody fit the interface's MTU to the paths while it runs.
-    let mtu = config.site.mtu.map_or(InnerMtu::FITTED_LEAST, InnerMtu::get);
+    let mtu = config.site.mtu.unwrap_or(FITTED_LEAST_MTU);
     let engine = SiteConfig { seed: [0; 32], mtu, ..site_config(&config.site) };
     let identity = |end| Identity(2 * id.0 as u64 + end as u64);
     let peers = config.peers.iter().map(|peer| PeerSetup {
@@ -95,7 +95,7 @@ fn setup(
         host: HostId(tunnel.ends[end].host.0),
         identity: identity(end),
         config: engine,
-        addresses: config.site.addresses.iter().map(|address| address.net()).collect(),
+        addresses: config.site.addresses.clone(),
         listen: site.port(),
         peers: peers.collect(),
     })

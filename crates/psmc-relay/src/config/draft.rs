@@ -3,15 +3,11 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use psmc_net::keys::{PrivateKey, PublicKey};
-use psmc_toml::{
-    Complaint, KeyFile, Name, PublicKeyText, Rate, Section, SocketPath, Source, Switch, read_key_file,
-};
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use psmc_toml::{Complaint, LISTEN, NAME, PUBLIC_KEY, RATE, SWITCH, Section, SocketPath, Source, repeated};
+use toml::de::DeTable;
 
-use super::value::{IdleSeconds, MetricsAddress, Network, Sessions, Workers};
-use super::{Config, Networks, Site, tunnels};
+use super::value::{METRICS_ADDRESS, NETWORK, SESSIONS, SOCKET, WORKERS};
+use super::{Config, Networks, Site, tunnels, value};
 
 const RELAY_KEYS: &[&str] = &[
     "name",
@@ -42,12 +38,10 @@ const IDLE: Duration = Duration::from_secs(60);
 /// The configuration that a file describes; `None` if there are complaints.
 pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<Config> {
     let file = Section::open("the top of a file", 0..0, root, &["relay", "allow", "tunnel"], out);
-    let allow = file.tables("allow", "[[allow]]", out);
-    let sites: Vec<Option<SiteDraft>> =
-        allow.into_iter().map(|(place, table)| site(place, table, out)).collect();
-    let sites: Vec<SiteDraft> = sites.into_iter().flatten().collect();
+    let allowed = file.sections("allow", "[[allow]]", SITE_KEYS, out);
+    let sites: Vec<SiteDraft> = allowed.iter().filter_map(|section| site(section, out)).collect();
     no_two_alike(&sites, out);
-    let config = relay(root, &file, source, out);
+    let config = relay(&file, source, out);
     let sites: Vec<Site> = sites.into_iter().map(|draft| draft.site).collect();
     let tunnels = tunnels::read(&file, &sites, out);
     let by_key = file.has("allow") || config.as_ref().is_none_or(|config| config.coordinator.is_some());
@@ -66,70 +60,42 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
     Some(Config { sites, tunnels, ..config? })
 }
 
-fn relay(
-    root: &DeTable<'_>,
-    file: &Section<'_>,
-    source: &Source,
-    out: &mut Vec<Complaint>,
-) -> Option<Config> {
-    let Some((key, value)) = root.get_key_value("relay") else {
-        if !file.has("relay") {
-            let remedy = r#"add [relay] with name = "fra1" and private_key_file = "/etc/psmc/fra1.key""#;
-            out.push(Complaint::new("the file has no [relay], which says who this machine is", remedy));
-        }
-        return None;
-    };
-    let DeValue::Table(table) = value.get_ref() else {
-        let complaint = Complaint::new("a file describes one relay", "write [relay], with single brackets");
-        out.push(complaint.at(key.span()));
-        return None;
-    };
-    let section = Section::open("[relay]", value.span(), table, RELAY_KEYS, out);
-    let name = section.required::<Name>("name", "what you call this relay", out).map(Spanned::into_inner);
-    let private_key = private_key(&section, source, out);
-    let listen = section.optional("listen", out).map(Spanned::into_inner).unwrap_or_default();
-    let coordinator = public_key(section.optional("coordinator", out));
-    let workers = section.optional::<Workers>("workers", out).map_or(1, |workers| workers.into_inner().0);
-    let max_sessions = sessions(section.optional("max_sessions", out), MAX_SESSIONS);
-    let max_rate = section.optional::<Rate>("max_rate", out).map(Spanned::into_inner);
-    let idle = section.optional::<IdleSeconds>("idle", out);
-    let metrics = section.optional::<MetricsAddress>("metrics", out).map(|address| address.into_inner().0);
-    let destinations = destinations(&section, out);
-    let ipip = section.optional::<Switch>("ipip", out).is_none_or(|ipip| ipip.into_inner().0);
-    let socket = section.optional::<SocketPath>("control_socket", out).map(Spanned::into_inner);
-    let name = name?;
-    Some(Config {
-        control_socket: socket.unwrap_or_else(|| SocketPath::of_relay(&name)),
-        name,
+/// All that `[relay]` says; the other sections are empty.
+fn relay(file: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<Config> {
+    if !file.has("relay") {
+        let remedy = r#"add [relay] with name = "fra1" and private_key_file = "/etc/psmc-relay/fra1.key""#;
+        out.push(Complaint::new("the file has no [relay], which says who this machine is", remedy));
+    }
+    let section = file.only_section("relay", "[relay]", RELAY_KEYS, "a file describes one relay", out)?;
+    let name = section.required("name", NAME, "what you call this relay", out);
+    let private_key = section.private_key("private_key_file", "\"/etc/psmc-relay/fra1.key\"", source, out);
+    let control_socket = section.optional("control_socket", SOCKET, out);
+    let config = Config {
+        listen: section.optional("listen", LISTEN, out).unwrap_or_default(),
+        coordinator: section.optional("coordinator", PUBLIC_KEY, out),
+        workers: section.optional("workers", WORKERS, out).unwrap_or(1),
+        max_sessions: section.optional("max_sessions", SESSIONS, out).unwrap_or(MAX_SESSIONS),
+        max_rate: section.optional("max_rate", RATE, out),
+        idle: section.optional("idle", value::IDLE, out).unwrap_or(IDLE),
+        destinations: destinations(&section, out),
+        ipip: section.optional("ipip", SWITCH, out).unwrap_or(true),
+        metrics: section.optional("metrics", METRICS_ADDRESS, out),
+        control_socket: control_socket.or_else(|| name.as_ref().map(SocketPath::of_relay))?,
+        name: name?,
         private_key: private_key?,
-        listen,
-        coordinator,
-        workers,
-        max_sessions,
-        max_rate,
-        idle: idle.map_or(IDLE, |idle| Duration::from_secs(idle.into_inner().0.into())),
-        destinations,
-        ipip,
-        metrics,
         sites: Vec::new(),
         tunnels: Vec::new(),
-    })
+    };
+    Some(config)
 }
 
 fn destinations(section: &Section<'_>, out: &mut Vec<Complaint>) -> Networks {
-    let Some(list) = section.list::<Network>("destinations", out) else { return Networks::default() };
-    if section.is_empty_list("destinations") {
+    let Some(list) = section.list("destinations", NETWORK, out) else { return Networks::default() };
+    if let Some(place) = section.empty_list("destinations") {
         let remedy = "name networks, or leave `destinations` out for every public address";
-        out.push(Complaint::new("the relay could lead nowhere", remedy).at(list.span()));
+        out.push(Complaint::new("the relay could lead nowhere", remedy).at(place));
     }
-    Networks::Listed(list.into_inner().into_iter().map(|network| network.into_inner().0).collect())
-}
-
-fn private_key(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<PrivateKey> {
-    let remedy = "and make that file with `umask 077; psmc genkey > FILE`";
-    let file = section.required::<KeyFile>("private_key_file", remedy, out)?;
-    let path = source.directory().join(&file.get_ref().0);
-    read_key_file(&path).map_err(|error| out.push(Complaint::of_value(&error, file.span()))).ok()
+    Networks::Listed(list)
 }
 
 /// A site, and where what tells it from others stands.
@@ -139,41 +105,29 @@ struct SiteDraft {
     key_at: Range<usize>,
 }
 
-fn site(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Option<SiteDraft> {
-    let section = Section::open("[[allow]]", place, table, SITE_KEYS, out);
-    let name = section.required::<Name>("name", "what you call this site", out);
-    let key = section.required::<PublicKeyText>("public_key", "what `psmc pubkey` prints there", out);
-    let max_sessions = sessions(section.optional("max_sessions", out), MAX_SESSIONS_OF_SITE);
-    let max_rate = section.optional("max_rate", out).map(Spanned::into_inner);
-    let session_rate = section.optional("session_rate", out).map(Spanned::into_inner);
-    let gateway = section.optional::<Switch>("gateway", out).is_some_and(|gateway| gateway.into_inner().0);
+fn site(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<SiteDraft> {
+    let name = section.required_at("name", NAME, "what you call this site", out);
+    let key = section.required_at("public_key", PUBLIC_KEY, "what `psmc pubkey` prints there", out);
+    let max_sessions = section.optional("max_sessions", SESSIONS, out).unwrap_or(MAX_SESSIONS_OF_SITE);
+    let max_rate = section.optional("max_rate", RATE, out);
+    let session_rate = section.optional("session_rate", RATE, out);
+    let gateway = section.optional("gateway", SWITCH, out).unwrap_or(false);
     let (name, key) = (name?, key?);
     let (name_at, key_at) = (name.span(), key.span());
-    let (name, public_key) = (name.into_inner(), key.into_inner().0);
+    let (name, public_key) = (name.into_inner(), key.into_inner());
     let site = Site { name, public_key, max_sessions, max_rate, session_rate, gateway };
     Some(SiteDraft { site, name_at, key_at })
 }
 
-fn sessions(value: Option<Spanned<Sessions>>, default: u32) -> u32 {
-    value.map_or(default, |sessions| sessions.into_inner().0)
-}
-
-fn public_key(value: Option<Spanned<PublicKeyText>>) -> Option<PublicKey> {
-    value.map(|key| key.into_inner().0)
-}
-
 fn no_two_alike(sites: &[SiteDraft], out: &mut Vec<Complaint>) {
-    for (index, this) in sites.iter().enumerate() {
-        let earlier = || sites[..index].iter();
-        if let Some(other) = earlier().find(|other| other.site.name == this.site.name) {
-            let reason = format!("there are two sites {}", this.site.name);
-            let complaint = Complaint::new(reason, "give one of them another name").at(this.name_at.clone());
-            out.push(complaint.because_of(other.name_at.clone(), "the first"));
-        }
-        if let Some(other) = earlier().find(|other| other.site.public_key == this.site.public_key) {
-            let remedy = "remove one of them, or correct its key";
-            let complaint = Complaint::new("this key is another site's, too", remedy).at(this.key_at.clone());
-            out.push(complaint.because_of(other.key_at.clone(), "here"));
-        }
+    for (this, first) in repeated(sites, |draft| &draft.site.name) {
+        let reason = format!("there are two sites {}", this.site.name);
+        let complaint = Complaint::new(reason, "give one of them another name").at(this.name_at.clone());
+        out.push(complaint.because_of(first.name_at.clone(), "the first"));
+    }
+    for (this, first) in repeated(sites, |draft| draft.site.public_key) {
+        let remedy = "remove one of them, or correct its key";
+        let complaint = Complaint::new("this key is another site's, too", remedy).at(this.key_at.clone());
+        out.push(complaint.because_of(first.key_at.clone(), "here"));
     }
 }

@@ -8,13 +8,11 @@ use ipnet::Ipv4Net;
 use psmc_core::relay::{PlainEnd, PlainOuter, PlainPair};
 use psmc_net::keys::PublicKey;
 use psmc_net::udp::route_mtu;
-use psmc_toml::{Complaint, Name, Rate, Section};
+use psmc_toml::{Complaint, NAME, Name, RATE, Rate, Section};
 use psmc_wire::ids::KeyBytes;
-use toml::Spanned;
-use toml::de::DeTable;
 
 use super::Site;
-use super::value::{HostV4, NetworkV4};
+use super::value::{HOST_V4, NETWORK_V4};
 
 const KEYS: &[&str] = &[
     "name",
@@ -149,27 +147,20 @@ struct Draft {
 
 /// The tunnels that a file describes, which lists these sites.
 pub(super) fn read(file: &Section<'_>, sites: &[Site], out: &mut Vec<Complaint>) -> Vec<Tunnel> {
-    let sections = file.tables("tunnel", "[[tunnel]]", out);
-    let drafts: Vec<Option<Draft>> =
-        sections.into_iter().map(|(place, table)| tunnel(place, table, sites, out)).collect();
-    let drafts: Vec<Draft> = drafts.into_iter().flatten().collect();
+    let sections = file.sections("tunnel", "[[tunnel]]", KEYS, out);
+    let drafts: Vec<Draft> = sections.iter().filter_map(|section| tunnel(section, sites, out)).collect();
     check_each(&drafts, out);
     check_pairs(&drafts, out);
     drafts.into_iter().map(|draft| draft.tunnel).collect()
 }
 
-fn tunnel(
-    place: Range<usize>,
-    table: &DeTable<'_>,
-    sites: &[Site],
-    out: &mut Vec<Complaint>,
-) -> Option<Draft> {
-    let section = Section::open("[[tunnel]]", place.clone(), table, KEYS, out);
-    let name = section.required::<Name>("name", "what you call this tunnel", out).map(Spanned::into_inner);
-    let left = end(&section, ["left", "left_site", "left_inside", "left_local"], sites, out);
-    let right = end(&section, ["right", "right_site", "right_inside", "right_local"], sites, out);
-    let max_rate = section.optional::<Rate>("max_rate", out).map(Spanned::into_inner);
-    Some(Draft { tunnel: Tunnel { name: name?, max_rate, ends: [left?, right?] }, place })
+fn tunnel(section: &Section<'_>, sites: &[Site], out: &mut Vec<Complaint>) -> Option<Draft> {
+    let name = section.required("name", NAME, "what you call this tunnel", out);
+    let left = end(section, ["left", "left_site", "left_inside", "left_local"], sites, out);
+    let right = end(section, ["right", "right_site", "right_inside", "right_local"], sites, out);
+    let max_rate = section.optional("max_rate", RATE, out);
+    let tunnel = Tunnel { name: name?, max_rate, ends: [left?, right?] };
+    Some(Draft { tunnel, place: section.place() })
 }
 
 fn end(
@@ -179,14 +170,13 @@ fn end(
     out: &mut Vec<Complaint>,
 ) -> Option<TunnelEnd> {
     let outer = outer(section, [address, site], sites, out);
-    let local = section.optional::<HostV4>(local, out).map(|local| local.into_inner().0);
-    if !section.has(inside) || section.is_empty_list(inside) {
+    let local = section.optional(local, HOST_V4, out);
+    if !section.has(inside) || section.empty_list(inside).is_some() {
         let remedy = format!("add {inside} = [\"10.1.0.0/16\"], the addresses behind that end");
         let reason = format!("nothing could pass: `{inside}` is missing");
         out.push(Complaint::new(reason, remedy).at(section.key_place(inside).unwrap_or(section.place())));
     }
-    let networks = section.list::<NetworkV4>(inside, out)?.into_inner();
-    let inside = networks.into_iter().map(|network| network.into_inner().0).collect();
+    let inside = section.list(inside, NETWORK_V4, out)?;
     Some(TunnelEnd { outer: outer?, local, inside })
 }
 
@@ -199,7 +189,7 @@ fn outer(
 ) -> Option<Outer> {
     if !section.has(site) {
         let what = format!("the outer address of that end; or `{site}`, a site that registers from there");
-        return Some(Outer::Address(section.required::<HostV4>(address, &what, out)?.into_inner().0));
+        return section.required(address, HOST_V4, &what, out).map(Outer::Address);
     }
     if section.has(address) {
         let reason =
@@ -208,7 +198,7 @@ fn outer(
         out.push(complaint.at(section.key_place(site).unwrap_or(section.place())));
         return None;
     }
-    let name = section.optional::<Name>(site, out)?;
+    let name = section.optional_at(site, NAME, out)?;
     let Some(listed) = sites.iter().find(|listed| listed.name == *name.get_ref()) else {
         let remedy = format!(
             "add [[allow]] with name = \"{}\" and its public_key, or correct the name",

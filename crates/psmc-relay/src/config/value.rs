@@ -1,141 +1,57 @@
 //! Values that only a relay's file has.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::str::FromStr;
+use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net};
-use psmc_toml::{Form, Setting, ValueError, parse_net};
+use psmc_toml::{Kind, SocketPath, ValueError, parse_net, socket_path, within};
 
-/// How many sessions: 1 to a million.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sessions(pub(super) u32);
+/// How many sessions. A million that are in use have a gigabyte of state: more than one machine serves.
+pub(super) const SESSIONS: Kind<u32> = Kind::number("1000", |text| {
+    let reason = format_args!("{text} is no number of sessions");
+    within(text, 1..=1_000_000, reason, "write a number from 1 to 1000000")
+});
 
-impl Sessions {
-    /// A million sessions that are in use have a gigabyte of state: more than one machine serves.
-    const MAX: u32 = 1_000_000;
-}
+/// How many workers.
+pub(super) const WORKERS: Kind<u8> = Kind::number("2", |text| {
+    let remedy = "write a number from 1 to 64: as many as the relay shall use processors";
+    within(text, 1..=64, format_args!("{text} is no number of workers"), remedy)
+});
 
-impl FromStr for Sessions {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        text.parse().ok().filter(|number| (1..=Self::MAX).contains(number)).map(Self).ok_or_else(|| {
-            ValueError::new(format!("{text} is no number of sessions"), "write a number from 1 to 1000000")
-        })
-    }
-}
-
-impl Setting for Sessions {
-    const FORM: Form = Form::Number;
-    const EXAMPLE: &'static str = "1000";
-}
-
-/// How many workers: 1 to 64.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Workers(pub(super) u8);
-
-impl FromStr for Workers {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        text.parse().ok().filter(|number| (1..=64).contains(number)).map(Self).ok_or_else(|| {
-            let remedy = "write a number from 1 to 64: as many as the relay shall use processors";
-            ValueError::new(format!("{text} is no number of workers"), remedy)
-        })
-    }
-}
-
-impl Setting for Workers {
-    const FORM: Form = Form::Number;
-    const EXAMPLE: &'static str = "2";
-}
-
-/// A time in seconds: 1 s to a day.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct IdleSeconds(pub(super) u32);
-
-impl FromStr for IdleSeconds {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        text.parse().ok().filter(|seconds| (1..=86_400).contains(seconds)).map(Self).ok_or_else(|| {
-            let remedy = "write seconds, from 1 to 86400, which is a day; a site needs some ten to come back over another uplink";
-            ValueError::new(format!("sessions cannot be kept for {text} s"), remedy)
-        })
-    }
-}
-
-impl Setting for IdleSeconds {
-    const FORM: Form = Form::Number;
-    const EXAMPLE: &'static str = "60";
-}
+/// After what time an unused session is forgotten, in seconds: up to a day.
+pub(super) const IDLE: Kind<Duration> = Kind::number("60", |text| {
+    let reason = format_args!("sessions cannot be kept for {text} s");
+    let remedy = "write seconds, from 1 to 86400, which is a day; a site needs some ten to come back over another uplink";
+    within(text, 1..=86_400, reason, remedy).map(Duration::from_secs)
+});
 
 /// A network that the relay may lead to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Network(pub(super) IpNet);
-
-impl FromStr for Network {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        parse_net(text).map(|network| Self(network.trunc()))
-    }
-}
-
-impl Setting for Network {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"203.0.113.0/24\"";
-}
+pub(super) const NETWORK: Kind<IpNet> =
+    Kind::text("\"203.0.113.0/24\"", |text| parse_net(text).map(|network| network.trunc()));
 
 /// The IPv4 address of one host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct HostV4(pub(super) Ipv4Addr);
-
-impl FromStr for HostV4 {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let remedy = "write the IPv4 address of a host, such as \"203.0.113.5\"";
-        let address =
-            text.parse().map_err(|_| ValueError::new(format!("{text:?} is no IPv4 address"), remedy))?;
-        if is_no_host(Ipv4Net::from(address)) {
-            return Err(ValueError::new(format!("{address} is no host's address"), remedy));
-        }
-        Ok(Self(address))
+pub(super) const HOST_V4: Kind<Ipv4Addr> = Kind::text("\"203.0.113.5\"", |text| {
+    let remedy = "write the IPv4 address of a host, such as \"203.0.113.5\"";
+    let address =
+        text.parse().map_err(|_| ValueError::new(format!("{text:?} is no IPv4 address"), remedy))?;
+    if is_no_host(Ipv4Net::from(address)) {
+        return Err(ValueError::new(format!("{address} is no host's address"), remedy));
     }
-}
-
-impl Setting for HostV4 {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"203.0.113.5\"";
-}
+    Ok(address)
+});
 
 /// A network of IPv4 hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NetworkV4(pub(super) Ipv4Net);
-
-impl FromStr for NetworkV4 {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let remedy = "write a network of IPv4 hosts, such as \"10.1.0.0/16\"";
-        let IpNet::V4(network) = parse_net(text)?.trunc() else {
-            return Err(ValueError::new(
-                format!("{text} is not of IPv4, and the tunnels carry nothing else"),
-                remedy,
-            ));
-        };
-        if is_no_host(network) {
-            return Err(ValueError::new(format!("not all of {network} are hosts' addresses"), remedy));
-        }
-        Ok(Self(network))
+pub(super) const NETWORK_V4: Kind<Ipv4Net> = Kind::text("\"10.1.0.0/16\"", |text| {
+    let remedy = "write a network of IPv4 hosts, such as \"10.1.0.0/16\"";
+    let IpNet::V4(network) = parse_net(text)?.trunc() else {
+        let reason = format!("{text} is not of IPv4, and the tunnels carry nothing else");
+        return Err(ValueError::new(reason, remedy));
+    };
+    if is_no_host(network) {
+        return Err(ValueError::new(format!("not all of {network} are hosts' addresses"), remedy));
     }
-}
-
-impl Setting for NetworkV4 {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"10.1.0.0/16\"";
-}
+    Ok(network)
+});
 
 /// Whether there are addresses among these that no host sends from over a link: of this network (0.0.0.0/8), loopback,
 /// multicast, and those beyond (RFC 6890).
@@ -147,21 +63,11 @@ fn is_no_host(network: Ipv4Net) -> bool {
 }
 
 /// A local address and port for metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct MetricsAddress(pub(super) SocketAddr);
+pub(super) const METRICS_ADDRESS: Kind<SocketAddr> = Kind::text("\"127.0.0.1:9115\"", |text| {
+    let remedy = "write a local address and a port, such as \"127.0.0.1:9115\" or \"[::1]:9115\"";
+    text.parse().map_err(|_| ValueError::new(format!("{text:?} is no address and port"), remedy))
+});
 
-impl FromStr for MetricsAddress {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        text.parse().map(Self).map_err(|_| {
-            let remedy = "write a local address and a port, such as \"127.0.0.1:9115\" or \"[::1]:9115\"";
-            ValueError::new(format!("{text:?} is no address and port"), remedy)
-        })
-    }
-}
-
-impl Setting for MetricsAddress {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"127.0.0.1:9115\"";
-}
+/// The path of its control socket.
+pub(super) const SOCKET: Kind<SocketPath> =
+    Kind::text("\"/run/psmc-relay/fra1.sock\"", |text| socket_path(text, "/run/psmc-relay/fra1.sock"));

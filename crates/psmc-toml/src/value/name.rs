@@ -1,15 +1,22 @@
-//! Names of sites, peers, paths and relays, and of network interfaces.
+//! Names of sites, peers, paths and relays, of network interfaces, and of files.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::{Form, Setting, ValueError};
+use super::{Kind, ValueError};
 
 /// Longest name: it must fit, with a directory and a suffix, into the 107 bytes of a socket's path.
 const MAX_NAME_LEN: usize = 32;
 
 /// Longest name of an interface: `IFNAMSIZ` of the kernel, less the zero at the end.
 pub const MAX_INTERFACE_LEN: usize = 15;
+
+/// A [`Name`].
+pub const NAME: Kind<Name> = Kind::text("\"van\"", str::parse);
+
+/// An [`InterfaceName`].
+pub const INTERFACE: Kind<InterfaceName> = Kind::text("\"wlan0\"", str::parse);
 
 /// The name of a site, a peer, a path or a relay: 1 to 32 letters, digits, `_`, `.` and `-`, of which the first is a
 /// letter or a digit. It is safe as a file name and as an argument on a command line.
@@ -50,11 +57,6 @@ impl FromStr for Name {
         }
         Ok(Self(text.to_owned()))
     }
-}
-
-impl Setting for Name {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"van\"";
 }
 
 fn is_name_char(c: char) -> bool {
@@ -102,9 +104,73 @@ impl FromStr for InterfaceName {
     }
 }
 
-impl Setting for InterfaceName {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"wlan0\"";
+/// The path of a file.
+pub const FILE: Kind<PathBuf> = Kind::text("\"/etc/psmc/up.key\"", |text| match text {
+    "" => Err(ValueError::new("the path is empty", "name a file")),
+    _ => Ok(text.into()),
+});
+
+/// Most bytes in the path of a socket: `sun_path` of `struct sockaddr_un`, less the zero at the end.
+const MAX_SOCKET_LEN: usize = 107;
+
+/// The directory of the control sockets of sites that have no place of their own.
+pub const RUN_DIR: &str = "/run/psmc";
+
+/// The same for relays, which run as a user of their own.
+pub const RELAY_RUN_DIR: &str = "/run/psmc-relay";
+
+/// A [`SocketPath`].
+pub const SOCKET: Kind<SocketPath> = Kind::text("\"/run/psmc/van.sock\"", str::parse);
+
+/// The path of a control socket: absolute, and at most 107 bytes long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocketPath(PathBuf);
+
+impl SocketPath {
+    /// `/run/psmc/<name>.sock`.
+    pub fn of_site(name: &Name) -> Self {
+        Self(Path::new(RUN_DIR).join(format!("{name}.sock")))
+    }
+
+    /// `/run/psmc-relay/<name>.sock`.
+    pub fn of_relay(name: &Name) -> Self {
+        Self(Path::new(RELAY_RUN_DIR).join(format!("{name}.sock")))
+    }
+
+    /// The path.
+    pub fn as_path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl fmt::Display for SocketPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display().fmt(f)
+    }
+}
+
+impl FromStr for SocketPath {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        socket_path(text, "/run/psmc/van.sock")
+    }
+}
+
+/// A [`SocketPath`] that is refused with this example.
+///
+/// # Errors
+/// If the text is no absolute path, or too long.
+pub fn socket_path(text: &str, example: &str) -> Result<SocketPath, ValueError> {
+    if !text.starts_with('/') || text.ends_with('/') || text.contains('\0') {
+        let remedy = format!("write where the socket shall be, from the root, such as {example:?}");
+        return Err(ValueError::new(format!("{text:?} is not the absolute path of a file"), remedy));
+    }
+    if text.len() > MAX_SOCKET_LEN {
+        let reason = format!("the path is {} bytes long, a socket's can have {MAX_SOCKET_LEN}", text.len());
+        return Err(ValueError::new(reason, "choose a shorter one"));
+    }
+    Ok(SocketPath(text.into()))
 }
 
 #[cfg(test)]

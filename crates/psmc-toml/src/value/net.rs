@@ -1,10 +1,13 @@
-//! Addresses and networks.
+//! Addresses, networks, and ports.
 
-use std::net::IpAddr;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU16;
+use std::str::FromStr;
 
 use ipnet::IpNet;
 
-use super::ValueError;
+use super::{Kind, ValueError};
 
 /// An address that a host can have, with the length of its network's prefix. `remedy` is for one that none can have.
 pub fn host_address(text: &str, remedy: &str) -> Result<IpNet, ValueError> {
@@ -59,4 +62,111 @@ fn is_network_address(net: IpNet) -> bool {
 
 fn is_broadcast_address(net: IpNet) -> bool {
     matches!(net, IpNet::V4(_)) && has_network_address(net) && net.addr() == net.broadcast()
+}
+
+/// A UDP or TCP port; never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Port(NonZeroU16);
+
+impl Port {
+    /// The port on which a site listens unless it is told another.
+    pub const DEFAULT: Self = Self(NonZeroU16::new(5115).expect("5115 is not 0"));
+
+    /// The number.
+    pub fn get(self) -> u16 {
+        self.0.get()
+    }
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Port {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        text.parse().map(Self).map_err(|_| {
+            let reason = format!("{text:?} is not a port");
+            ValueError::new(
+                reason,
+                format!("a port is a number from 1 to 65535; PSMC's own is {}", Self::DEFAULT),
+            )
+        })
+    }
+}
+
+/// A [`Listen`].
+pub const LISTEN: Kind<Listen> = Kind::text_or_number("5115", str::parse);
+
+/// Where a site listens: UDP for data, TCP for control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// The local address; `None` is every one, of both families.
+    pub address: Option<IpAddr>,
+    /// The port.
+    pub port: Port,
+}
+
+impl Listen {
+    /// The address to bind: `[::]` for every one, which takes IPv4 as well on a dual-stack socket.
+    pub fn socket_addr(self) -> SocketAddr {
+        SocketAddr::new(self.address.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)), self.port.get())
+    }
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self { address: None, port: Port::DEFAULT }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.address {
+            None => write!(f, "port {} of every address", self.port),
+            Some(_) => self.socket_addr().fmt(f),
+        }
+    }
+}
+
+impl FromStr for Listen {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        if text.bytes().all(|b| b.is_ascii_digit()) {
+            return Ok(Self { address: None, port: text.parse()? });
+        }
+        let address: SocketAddr = text.parse().map_err(|_| {
+            let remedy = "write a port, 5115, or a local address and a port, \"192.0.2.7:5115\" or \"[2001:db8::7]:5115\"";
+            ValueError::new(format!("{text:?} is nothing to listen on"), remedy)
+        })?;
+        let port = address.port().to_string().parse()?;
+        let ip = address.ip();
+        Ok(Self { address: (ip != IpAddr::V6(Ipv6Addr::UNSPECIFIED)).then_some(ip), port })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_hold() {
+        assert!("0".parse::<Port>().is_err() && "65536".parse::<Port>().is_err());
+        assert_eq!("65535".parse::<Port>().unwrap().get(), 65535);
+    }
+
+    #[test]
+    fn listening_on_one_or_every_address() {
+        assert_eq!("5115".parse::<Listen>().unwrap(), Listen::default());
+        assert_eq!("[::]:5115".parse::<Listen>().unwrap(), Listen::default());
+        let one = "192.0.2.7:99".parse::<Listen>().unwrap();
+        assert_eq!(one.socket_addr().to_string(), "192.0.2.7:99");
+        for bad in ["", "0", "65536", ":5115", "192.0.2.7", "192.0.2.7:0", "hq:5115"] {
+            assert!(bad.parse::<Listen>().is_err(), "{bad:?}");
+        }
+    }
 }

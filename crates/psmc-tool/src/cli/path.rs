@@ -28,7 +28,7 @@ pub(super) fn add(client: &mut Client, args: PathAddArgs) -> Result<(), CliError
         weight: args.weight.map(Weight::get),
         max_rate_bits_per_second: args.max_rate.map(Rate::bits_per_second),
         mtu: args.mtu.map(|mtu| mtu.get()),
-        congestion: args.congestion.map(|congestion| congestion.to_string()),
+        congestion: args.congestion.map(|congestion| congestion.as_str().to_owned()),
     };
     if let Some(note) = client.order_noted(&Request::PathAdd { peer: args.peer.to_string(), path })? {
         output::warn(&note);
@@ -53,7 +53,7 @@ pub(super) fn set(client: &mut Client, args: PathSetArgs) -> Result<(), CliError
             StateArg::Active => WantedState::Active,
             StateArg::Standby => WantedState::Standby,
         }),
-        congestion: args.congestion.map(|congestion| congestion.to_string()),
+        congestion: args.congestion.map(|congestion| congestion.as_str().to_owned()),
     };
     Ok(client.order(&request)?)
 }

@@ -6,7 +6,7 @@ use psmc_net::keys::PublicKey;
 use super::grant::Life;
 use super::{CliError, output};
 use psmc_api::{Client, PeerReport, Request, WaitFor};
-use psmcd::config::{AllowedNet, Endpoint, Name, Scheduler};
+use psmcd::config::{AllowedNet, Endpoint, Name, SCHEDULER, SchedulerKind};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum PeerCommand {
@@ -30,8 +30,8 @@ pub(super) struct PeerSetArgs {
     /// The peer
     peer: Name,
     /// Which path takes a packet: earliest, wrr, wrr-adaptive, flow, redundant or backup
-    #[arg(long, value_name = "NAME")]
-    scheduler: Scheduler,
+    #[arg(long, value_name = "NAME", value_parser = |text: &str| SCHEDULER.read(text))]
+    scheduler: SchedulerKind,
 }
 
 #[derive(Debug, Args)]
@@ -73,7 +73,7 @@ enum WaitArg {
 pub(super) fn run(client: &mut Client, command: PeerCommand) -> Result<(), CliError> {
     match command {
         PeerCommand::Set(PeerSetArgs { peer, scheduler }) => {
-            let (peer, scheduler) = (peer.to_string(), scheduler.as_str().to_owned());
+            let (peer, scheduler) = (peer.to_string(), scheduler.name().to_owned());
             Ok(client.order(&Request::PeerSet { peer, scheduler })?)
         }
         PeerCommand::Add(PeerAddArgs { peer, public_key, allowed_ips, endpoint }) => {

@@ -1,25 +1,38 @@
-//! What the file says, value by value, before the values are compared with each other.
+//! What the file says, value by value, before the values are compared with each other; and, once they were, the
+//! configuration that they make.
 //!
 //! A draft holds what could be read: `None` stands for what is absent and for what was complained about.
 
-mod class;
-mod path;
 mod peer;
-mod relay;
 mod site;
 mod treatment;
 
-use psmc_toml::{Complaint, FilePath, Section, Source};
-use toml::de::{DeTable, DeValue};
+use std::ops::Range;
 
-pub(super) use class::ClassDraft;
-pub(super) use path::PathDraft;
-pub(super) use peer::PeerDraft;
-pub(super) use relay::RelayDraft;
+use psmc_net::keys::PublicKey;
+use psmc_toml::{Complaint, FILE, Kind, NAME, Name, PUBLIC_KEY, Section, Source};
+use toml::Spanned;
+use toml::de::DeTable;
+
+use super::model::{Class, Config, Relay, TunnelEnd};
+use super::value::{
+    ALLOWED_NET, CLASS_WEIGHT, DSCP, Endpoint, INSIDE_ADDRESS, PORTS, PRIORITY, PROTOCOL, RELAY_ADDRESS,
+    REPAIR,
+};
+
+pub(super) use peer::{PathDraft, PeerDraft};
 pub(super) use site::SiteDraft;
 pub(super) use treatment::TreatmentDraft;
 
 const SECTIONS: &[&str] = &["site", "peer", "relay", "class", "include"];
+
+const RELAY_KEYS: &[&str] = &["name", "address", "public_key", "inside"];
+
+const CLASS_KEYS: &[&str] =
+    &["name", "dscp", "protocol", "ports", "from", "to", "priority", "weight", "repair"];
+
+/// The keys that say which packets belong to a class.
+const MATCHES: [&str; 5] = ["dscp", "protocol", "ports", "from", "to"];
 
 /// A whole file.
 pub(super) struct Draft {
@@ -33,38 +46,48 @@ impl Draft {
     /// Reads a file, and complains about every value that is wrong by itself.
     pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>) -> Self {
         let file = Section::open_with_hints("the top of a file", 0..0, root, SECTIONS, hint, out);
-        let site = site(root, &file, source, out);
-        let peers = file.tables("peer", "[[peer]]", out);
-        let relays = file.tables("relay", "[[relay]]", out);
-        let classes = file.tables("class", "[[class]]", out);
+        if !file.has("site") {
+            let remedy = r#"add [site] with name = "van", private_key_file = "/etc/psmc/van.key" and addresses = ["10.77.0.2/24"]"#;
+            out.push(Complaint::new("the file has no [site], which says who this machine is", remedy));
+        }
+        let site = file.only_section("site", "[site]", site::KEYS, "a file describes one site", out);
+        let site = site.map(|section| SiteDraft::read(&section, source, out));
+        let peers = file.sections("peer", "[[peer]]", peer::KEYS, out);
+        let relays = file.sections("relay", "[[relay]]", RELAY_KEYS, out);
+        let classes = file.sections("class", "[[class]]", CLASS_KEYS, out);
+        let include =
+            file.only_section("include", "[include]", &["folder"], "a file includes one folder", out);
+        if let Some(section) = include {
+            section.required("folder", FILE.like("\"/etc/psmc/van.d\""), "where further files are", out);
+        }
         // Those of a gateway may be added while it runs.
         let is_gateway = site.as_ref().is_some_and(|site| site.register.is_some() || site.has_listen);
-        let includes = include(root, out);
-        if !file.has("peer") && !is_gateway && !includes {
+        if !file.has("peer") && !is_gateway && file.key_place("include").is_none() {
             out.push(no_peer());
         }
         Self {
             site,
-            peers: peers.into_iter().map(|(place, table)| PeerDraft::read(place, table, out)).collect(),
-            relays: relays.into_iter().map(|(place, table)| RelayDraft::read(place, table, out)).collect(),
-            classes: classes.into_iter().map(|(place, table)| ClassDraft::read(place, table, out)).collect(),
+            peers: peers.iter().map(|section| PeerDraft::read(section, out)).collect(),
+            relays: relays.iter().map(|section| RelayDraft::read(section, out)).collect(),
+            classes: classes.iter().map(|section| ClassDraft::read(section, out)).collect(),
         }
     }
-}
 
-/// Whether the file includes others.
-fn include(root: &DeTable<'_>, out: &mut Vec<Complaint>) -> bool {
-    let Some((key, value)) = root.get_key_value("include") else { return false };
-    if let DeValue::Table(table) = value.get_ref() {
-        let section = Section::open("[include]", value.span(), table, &["folder"], out);
-        section.required::<FilePath>("folder", "where further files are", out);
-    } else {
-        out.push(
-            Complaint::new("a file includes one folder", "write [include], with single brackets")
-                .at(key.span()),
-        );
+    /// The configuration, unless it lacks what was complained about.
+    pub(super) fn build(self) -> Option<Config> {
+        let site = self.site?;
+        let (treatment, networks) = (site.treatment.clone(), site.networks());
+        let peers = self.peers.into_iter().map(|peer| peer.build(&treatment, &networks));
+        let peers = peers.collect::<Option<_>>()?;
+        let (ends, relays): (Vec<_>, Vec<_>) = self.relays.into_iter().partition(|relay| relay.is_tunnel_end);
+        let classes = self.classes.into_iter().map(|draft| draft.class).collect::<Option<_>>()?;
+        Some(Config {
+            site: site.build(classes)?,
+            peers,
+            relays: relays.into_iter().map(RelayDraft::relay).collect::<Option<_>>()?,
+            tunnel_ends: ends.into_iter().map(RelayDraft::tunnel_end).collect::<Option<_>>()?,
+        })
     }
-    true
 }
 
 /// Where a key belongs that stands above all sections.
@@ -83,25 +106,87 @@ fn no_peer() -> Complaint {
     )
 }
 
-fn site(
-    root: &DeTable<'_>,
-    file: &Section<'_>,
-    source: &Source,
-    out: &mut Vec<Complaint>,
-) -> Option<SiteDraft> {
-    let Some((key, value)) = root.get_key_value("site") else {
-        if file.has("site") {
-            return None;
+/// `[[relay]]`
+pub(super) struct RelayDraft {
+    pub(super) name: Option<Spanned<Name>>,
+    pub(super) address: Option<Spanned<Endpoint>>,
+    pub(super) public_key: Option<Spanned<PublicKey>>,
+    /// The address by which a machine without a key knows this site.
+    inside: Option<std::net::Ipv4Addr>,
+    /// Whether it is such a machine: an end of a tunnel, and no relay of ours.
+    pub(super) is_tunnel_end: bool,
+}
+
+impl RelayDraft {
+    fn read(section: &Section<'_>, out: &mut Vec<Complaint>) -> Self {
+        let is_tunnel_end = section.has("inside");
+        if is_tunnel_end && section.has("public_key") {
+            let reason =
+                "a machine that only unwraps IP-in-IP has no key, and a relay of PSMC needs no `inside`";
+            let remedy = "leave `inside` out if `psmc-relay` runs there, and `public_key` if not";
+            out.push(Complaint::new(reason, remedy).at(section.place()));
         }
-        let remedy = r#"add [site] with name = "van", private_key_file = "/etc/psmc/van.key" and addresses = ["10.77.0.2/24"]"#;
-        out.push(Complaint::new("the file has no [site], which says who this machine is", remedy));
-        return None;
-    };
-    let DeValue::Table(table) = value.get_ref() else {
-        out.push(
-            Complaint::new("a file describes one site", "write [site], with single brackets").at(key.span()),
-        );
-        return None;
-    };
-    Some(SiteDraft::read(value.span(), table, source, out))
+        Self {
+            name: section.required_at("name", NAME, "what the paths call this relay", out),
+            address: section.required_at("address", RELAY_ADDRESS, "where the relay is reached", out),
+            public_key: if is_tunnel_end {
+                None
+            } else {
+                section.required_at("public_key", PUBLIC_KEY, "the key of the relay", out)
+            },
+            inside: section.optional("inside", INSIDE_ADDRESS, out),
+            is_tunnel_end,
+        }
+    }
+
+    fn relay(self) -> Option<Relay> {
+        Some(Relay {
+            name: self.name?.into_inner(),
+            address: self.address?.into_inner(),
+            public_key: self.public_key?.into_inner(),
+        })
+    }
+
+    fn tunnel_end(self) -> Option<TunnelEnd> {
+        let (name, address) = (self.name?.into_inner(), self.address?.into_inner());
+        Some(TunnelEnd { name, address, inside: self.inside? })
+    }
+}
+
+/// `[[class]]`
+pub(super) struct ClassDraft {
+    pub(super) place: Range<usize>,
+    pub(super) name: Option<Spanned<Name>>,
+    /// The class, if it has a name.
+    class: Option<Class>,
+    /// Where the file says which packets belong to it, right or wrong.
+    pub(super) matches: Option<Range<usize>>,
+}
+
+impl ClassDraft {
+    fn read(section: &Section<'_>, out: &mut Vec<Complaint>) -> Self {
+        let name = section.required_at("name", NAME, "what you call these packets", out);
+        let dscp = some_if_any(section, "dscp", DSCP, out);
+        let protocols = some_if_any(section, "protocol", PROTOCOL, out);
+        let ports = some_if_any(section, "ports", PORTS, out);
+        let from = some_if_any(section, "from", ALLOWED_NET, out);
+        let to = some_if_any(section, "to", ALLOWED_NET, out);
+        let priority = section.optional("priority", PRIORITY, out);
+        let weight = section.optional("weight", CLASS_WEIGHT, out);
+        let repair = section.optional("repair", REPAIR, out);
+        let matches = MATCHES.iter().find_map(|key| section.key_place(key));
+        let class = name.as_ref().map(|name| name.get_ref().clone());
+        let class =
+            class.map(|name| Class { name, dscp, protocols, ports, from, to, priority, weight, repair });
+        Self { place: section.place(), name, class, matches }
+    }
+}
+
+/// The values of a list, which must not be empty if it is there: it would mean any, or none.
+fn some_if_any<T>(section: &Section<'_>, key: &str, kind: Kind<T>, out: &mut Vec<Complaint>) -> Vec<T> {
+    if let Some(place) = section.empty_list(key) {
+        let remedy = format!("name some, such as {key} = [{}], or remove the key for any", kind.example);
+        out.push(Complaint::new(format!("`{key}` lists nothing"), remedy).at(place));
+    }
+    section.list(key, kind, out).unwrap_or_default()
 }

@@ -1,15 +1,17 @@
 //! A checked configuration.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use ipnet::IpNet;
+use psmc_core::{ClampMss, Priority, ReorderPolicy, RepairKind, SchedulerKind};
 use psmc_net::keys::{PrivateKey, PublicKey};
 
 use super::value::{
-    AllowedNet, BindAddress, BufferFactor, BufferPackets, BufferTimeout, ClampMss, ClassPriority,
-    ClassWeight, Congestion, Dscp, Encapsulation, Endpoint, InnerMtu, InterfaceName, Keepalive, LinkMtu,
-    Listen, Name, PortRange, Protocol, Rate, Repair, RoutePolicy, Scheduler, SocketPath, TunnelAddress,
-    Weight,
+    AllowedNet, BindAddress, Congestion, Encapsulation, Endpoint, InterfaceName, LinkMtu, Listen, Name, Rate,
+    RoutePolicy, SocketPath, Weight,
 };
 
 /// The configuration of a site. Every value in it is legal, and they fit together: names and keys are unique, no two
@@ -26,6 +28,36 @@ pub struct Config {
     pub tunnel_ends: Vec<TunnelEnd>,
 }
 
+/// Descriptors that every site has: its interface, sockets, timers, clients, the log, and those that are kept in reserve.
+const OWN: usize = 96;
+
+/// Calls of which it is not known yet whose they are (`psmc_net::tls::Listener`).
+const STRANGERS: usize = 512;
+
+/// Uplinks of a machine that opens a path over each: as many as most have.
+const UPLINKS: usize = 4;
+
+impl Config {
+    /// How many files and sockets psmcd may have open at the same time with this configuration, at most.
+    #[must_use]
+    pub fn open_files(&self) -> usize {
+        let strangers = if self.site.is_hidden { 0 } else { STRANGERS };
+        let peers: usize = self.peers.iter().map(open_files_of).sum();
+        // A call through a relay has a connection of its own.
+        OWN + strangers + 2 * self.site.register.len() + peers
+    }
+}
+
+fn open_files_of(peer: &Peer) -> usize {
+    let paths = match &peer.paths {
+        Paths::Listed(paths) => paths.iter().map(|path| 1 + path.relays.len()).sum(),
+        Paths::EveryUplink if peer.endpoint.is_some() => UPLINKS,
+        Paths::EveryUplink => 0,
+    };
+    // Two control connections while one takes over from the other.
+    2 + paths
+}
+
 /// This machine, `[site]`.
 #[derive(Debug)]
 pub struct Site {
@@ -33,8 +65,8 @@ pub struct Site {
     pub name: Name,
     /// Its secret.
     pub private_key: PrivateKey,
-    /// Its addresses inside the tunnel; at least one, none twice.
-    pub addresses: Vec<TunnelAddress>,
+    /// Its addresses inside the tunnel, with the lengths of their networks' prefixes; at least one, none twice.
+    pub addresses: Vec<IpNet>,
     /// Where it is reached from outside, unless it is [hidden](Self::is_hidden).
     pub listen: Listen,
     /// The relays at which it registers, so that peers reach it there, beside those that it is told of while it runs.
@@ -46,7 +78,7 @@ pub struct Site {
     /// The name of its TUN interface; `None` leaves it to the kernel (`psmc%d`).
     pub interface: Option<InterfaceName>,
     /// The MTU of its TUN interface; `None` fits it to the paths.
-    pub mtu: Option<InnerMtu>,
+    pub mtu: Option<u16>,
     /// What becomes of the MSS of TCP connections through the tunnel.
     pub clamp_mss: ClampMss,
     /// Its traffic classes, beside those that every site has, or in place of them.
@@ -74,22 +106,22 @@ impl Site {
 pub struct Class {
     /// Its name. One of a class that every site has changes that one.
     pub name: Name,
-    /// Code points, of which the packet has one.
-    pub dscp: Vec<Dscp>,
+    /// Code points, below 64, of which the packet has one.
+    pub dscp: Vec<u8>,
     /// Protocols, of which the packet has one.
-    pub protocols: Vec<Protocol>,
+    pub protocols: Vec<u8>,
     /// Ports, of which the packet has one at either end.
-    pub ports: Vec<PortRange>,
+    pub ports: Vec<RangeInclusive<u16>>,
     /// Networks that the packet may come from.
     pub from: Vec<AllowedNet>,
     /// Networks that the packet may go to.
     pub to: Vec<AllowedNet>,
     /// Whether it goes before others.
-    pub priority: Option<ClassPriority>,
-    /// Its share.
-    pub weight: Option<ClassWeight>,
+    pub priority: Option<Priority>,
+    /// Its share: 1 to 100.
+    pub weight: Option<u16>,
     /// How what paths lose of it is made good, if not as its peer is configured.
-    pub repair: Option<Repair>,
+    pub repair: Option<RepairKind>,
 }
 
 /// The other end of a tunnel, `[[peer]]`.
@@ -104,7 +136,7 @@ pub struct Peer {
     /// Where it is reached; `None` if it is the one to call.
     pub endpoint: Option<Endpoint>,
     /// How often an idle path says that it is alive.
-    pub keepalive: Keepalive,
+    pub keepalive: Duration,
     /// What is done with its packets.
     pub treatment: Treatment,
     /// The most that plain UDP may have, in either direction.
@@ -135,41 +167,15 @@ impl Peer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Treatment {
     /// Which path carries a packet.
-    pub scheduler: Scheduler,
+    pub scheduler: SchedulerKind,
     /// How order is restored.
-    pub reorder: Reordering,
+    pub reorder: ReorderPolicy,
     /// How losses are made good.
-    pub repair: Repair,
+    pub repair: RepairKind,
     /// Whether plain UDP is put in order, too.
     pub ordered_udp: bool,
     /// Whether a path that delivers less than a tenth of the others' average is set aside.
     pub bad_path_rule: bool,
-}
-
-/// How the receiver restores the order of a flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reordering {
-    /// It waits for a missing packet only as long as it can still come.
-    #[default]
-    Deadline,
-    /// It waits until the buffer of a flow is full, or for some time.
-    Fixed {
-        /// How long at most.
-        timeout: BufferTimeout,
-        /// How many packets fill the buffer.
-        packets: BufferPackets,
-    },
-    /// It waits until a buffer is full that is as large as the paths differ (the literature's double buffer).
-    Adaptive {
-        /// The size is so many times the lower limit at first.
-        factor: BufferFactor,
-        /// The least lower limit of a new buffer.
-        least: BufferPackets,
-        /// The upper limit of a new buffer.
-        most: BufferPackets,
-    },
-    /// It delivers packets as they arrive.
-    Off,
 }
 
 /// The ways to a peer.

@@ -2,8 +2,10 @@
 
 use std::fmt::{self, Display};
 
-use super::model::{Config, PathCongestion, PathSettings, Paths, Peer, Reordering, Treatment, TunnelEnd};
-use super::value::{ClampMss, Encapsulation};
+use psmc_core::{AdaptiveBuffer, ClampMss, ReorderPolicy};
+
+use super::model::{Config, PathCongestion, PathSettings, Paths, Peer, Treatment, TunnelEnd};
+use super::value::{Encapsulation, clamp_mss_in_words};
 
 /// So many files and sockets may be open where nobody has said anything else.
 const USUAL_FILES: usize = 1024;
@@ -35,11 +37,11 @@ impl Config {
         }
         let name = site.interface.as_ref().map_or("the next free psmc0, psmc1, …", |name| name.as_str());
         match site.mtu {
-            Some(mtu) => writeln!(f, "  interface    {name}, MTU {}", mtu.get())?,
+            Some(mtu) => writeln!(f, "  interface    {name}, MTU {mtu}")?,
             None => writeln!(f, "  interface    {name}, MTU as the paths have room")?,
         }
         if site.clamp_mss != ClampMss::default() {
-            writeln!(f, "  MSS of TCP   {}", site.clamp_mss)?;
+            writeln!(f, "  MSS of TCP   {}", clamp_mss_in_words(site.clamp_mss))?;
         }
         writeln!(f, "  control      {}", site.control_socket)?;
         let files = self.open_files();
@@ -81,7 +83,7 @@ fn write_peer(peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if let Some(rate) = peer.udp_rate_limit {
         writeln!(f, "  plain UDP    at most {rate}")?;
     }
-    writeln!(f, "  keepalive    every {} s", peer.keepalive.get().as_secs())?;
+    writeln!(f, "  keepalive    every {} s", peer.keepalive.as_secs())?;
     if !peer.spare_relays.is_empty() {
         writeln!(f, "  spare relays {}", joined(&peer.spare_relays))?;
     }
@@ -99,19 +101,21 @@ fn write_peer(peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 fn write_treatment(treatment: &Treatment, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let rule = if treatment.bad_path_rule { " without bad paths" } else { "" };
-    write!(f, "  scheduler    {}{rule}, reorder ", treatment.scheduler)?;
+    write!(f, "  scheduler    {}{rule}, reorder ", treatment.scheduler.name())?;
     match treatment.reorder {
-        Reordering::Deadline => write!(f, "deadline")?,
-        Reordering::Fixed { timeout, packets } => write!(f, "fixed: {packets} packets, {timeout}")?,
-        Reordering::Adaptive { factor, least, most } => {
+        ReorderPolicy::Deadline => write!(f, "deadline")?,
+        ReorderPolicy::Fixed { timeout, packets } => {
+            write!(f, "fixed: {packets} packets, {} ms", timeout.as_millis())?;
+        }
+        ReorderPolicy::Adaptive(AdaptiveBuffer { factor, least, most, .. }) => {
             write!(f, "adaptive: {factor} times the least, {least} to {most} packets at first")?;
         }
-        Reordering::Off => write!(f, "off")?,
+        ReorderPolicy::Off => write!(f, "off")?,
     }
     if treatment.ordered_udp {
         write!(f, ", plain UDP too")?;
     }
-    writeln!(f, ", repair {}", treatment.repair)
+    writeln!(f, ", repair {}", treatment.repair.name())
 }
 
 fn write_path(path: &PathSettings, peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,5 +1,7 @@
 use std::path::Path;
 
+use psmc_core::{ReorderPolicy, SchedulerKind};
+
 use super::*;
 
 const RIGHT: &str = include_str!("../../../psmc-tool/tests/check/good/everything.toml");
@@ -38,9 +40,9 @@ fn defaults_are_what_the_documentation_says() {
     assert_eq!(site.control_socket.to_string(), "/run/psmc/van.sock");
     assert_eq!(
         (peer.treatment.scheduler, peer.treatment.reorder),
-        (Scheduler::Earliest, Reordering::Deadline)
+        (SchedulerKind::Earliest, ReorderPolicy::Deadline)
     );
-    assert_eq!((peer.keepalive.get().as_secs(), &peer.paths), (10, &Paths::EveryUplink));
+    assert_eq!((peer.keepalive.as_secs(), &peer.paths), (10, &Paths::EveryUplink));
     assert_eq!(peer.allowed_ips, ["10.77.0.0/24".parse().unwrap()]);
 }
 
@@ -48,10 +50,10 @@ fn defaults_are_what_the_documentation_says() {
 fn a_peer_inherits_and_overrides() {
     let config = Config::parse(RIGHT, Path::new("van.toml")).unwrap();
     let [van, exit] = config.peers.as_slice() else { panic!("two peers") };
-    assert_eq!((van.treatment.scheduler, van.treatment.reorder), (Scheduler::Wrr, Reordering::Off));
+    assert_eq!((van.treatment.scheduler, van.treatment.reorder), (SchedulerKind::Wrr, ReorderPolicy::Off));
     assert_eq!(
         (exit.treatment.scheduler, exit.treatment.reorder),
-        (Scheduler::Redundant, Reordering::Deadline)
+        (SchedulerKind::Redundant, ReorderPolicy::Deadline)
     );
     let Paths::Listed(paths) = &exit.paths else { panic!("listed paths") };
     assert_eq!(paths[0].endpoint.as_ref().unwrap().to_string(), "203.0.113.9:5115");

@@ -1,28 +1,23 @@
-//! The values a configuration is made of. Each type holds only what is legal, and says what is wrong otherwise.
+//! The values a configuration is made of: for each a [`Kind`](psmc_toml::Kind), which refuses what is not legal, and says
+//! what is wrong with it.
 //!
-//! The same parsers serve the file and the command line, so both give the same answer to the same mistake.
+//! Values that the command line takes, too, are types with a `FromStr`, so both give the same answer to the same mistake.
 
-mod buffer;
 mod choice;
 mod class;
 mod endpoint;
-mod grants_file;
-mod mss;
 mod net;
 mod number;
-mod routes;
 
-pub use buffer::{BufferFactor, BufferPackets, BufferTimeout};
-pub(super) use choice::Reorder;
-pub use choice::{Congestion, Encapsulation, Repair, Scheduler};
-pub use class::{ClassPriority, ClassWeight, Dscp, PortRange, Protocol};
-pub(super) use endpoint::RelayAddress;
+pub(super) use choice::{CLAMP_MSS, PRIORITY, REPAIR, Reorder, clamp_mss_in_words};
+pub use choice::{Congestion, Encapsulation, RoutePolicy, SCHEDULER};
+pub(super) use class::{CLASS_WEIGHT, DSCP, PORTS, PROTOCOL};
 pub use endpoint::{DnsName, Endpoint, Host};
-pub(super) use grants_file::GrantsFile;
-pub use mss::ClampMss;
-pub(super) use net::InsideAddress;
-pub use net::{AllowedNet, BindAddress, TunnelAddress};
-pub use number::{InnerMtu, Keepalive, LinkMtu, Weight};
-pub(super) use psmc_toml::Switch;
+pub(super) use endpoint::{ENDPOINT, RELAY_ADDRESS};
+pub(super) use net::{ALLOWED_NET, BIND_ADDRESS, INSIDE_ADDRESS, TUNNEL_ADDRESS};
+pub use net::{AllowedNet, BindAddress};
+pub(super) use number::{
+    BUFFER_FACTOR, BUFFER_PACKETS, BUFFER_TIMEOUT, FIXED_BUFFER, INNER_MTU, KEEPALIVE, LINK_MTU, WEIGHT,
+};
+pub use number::{DEFAULT_KEEPALIVE, FITTED_LEAST_MTU, FITTED_MOST_MTU, LinkMtu, Weight};
 pub use psmc_toml::{InterfaceName, Listen, Name, Port, Rate, SocketPath, ValueError};
-pub use routes::RoutePolicy;

@@ -9,7 +9,7 @@ use super::relays::GrantsFor;
 use super::requests::Refusal;
 use super::routes::key;
 use super::specs;
-use crate::config::{self, AllowedNet, Endpoint, Keepalive, Name, Paths};
+use crate::config::{self, AllowedNet, DEFAULT_KEEPALIVE, Endpoint, Name, Paths};
 use psmc_api::{AddedPath, Additions, PeerSpec};
 
 /// Most peers that can be added: with so many the status of a site still fits into a line.
@@ -105,7 +105,7 @@ impl Control {
             public_key,
             allowed_ips,
             endpoint,
-            keepalive: Keepalive::default(),
+            keepalive: DEFAULT_KEEPALIVE,
             treatment: self.site.treatment,
             udp_rate_limit: None,
             paths: Paths::EveryUplink,
@@ -126,7 +126,7 @@ impl Control {
                 return Err(ValueError::new(reason, "a smaller network inside it may be this one's"));
             }
             let net = network.net();
-            let is_own = |own: &crate::config::TunnelAddress| own.addr() == net.addr();
+            let is_own = |own: &ipnet::IpNet| own.addr() == net.addr();
             if net.prefix_len() == net.max_prefix_len() && self.site.addresses.iter().any(is_own) {
                 let reason = format!("{network} is the address of this site itself");
                 return Err(ValueError::new(reason, "give the address of the other site"));

@@ -512,7 +512,7 @@ fn all_signals() -> Result<[Signal; 3], DaemonError> {
 /// Has nothing that this process sends by itself go through the tunnel, nor come from an address in it.
 fn keep_outside(site: &config::Site, numbers: &Numbers) {
     psmc_net::mark::set(numbers.mark);
-    psmc_net::inside::set(site.addresses.iter().map(|address| address.net().addr()).collect());
+    psmc_net::inside::set(site.addresses.iter().map(ipnet::IpNet::addr).collect());
 }
 
 pub(super) fn signals(kind: SignalKind) -> Result<Signal, DaemonError> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::DaemonError;
 use super::control::Control;
-use crate::config::InnerMtu;
+use crate::config::{FITTED_LEAST_MTU, FITTED_MOST_MTU};
 
 /// The paths have had less room for so long when the MTU follows.
 const SHRINK_AFTER: Duration = Duration::from_secs(60);
@@ -28,7 +28,7 @@ pub(super) struct Fitting {
 impl Fitting {
     /// As the interface is made.
     pub(super) fn new() -> Self {
-        Self { mtu: InnerMtu::FITTED_LEAST, too_large_since: None, told_at: None }
+        Self { mtu: FITTED_LEAST_MTU, too_large_since: None, told_at: None }
     }
 
     /// What the interface was fitted to.
@@ -45,7 +45,7 @@ impl Fitting {
     fn fit(&mut self, room: usize, now: Instant) -> Option<u16> {
         self.told_at = Some(now);
         let room = u16::try_from(room).unwrap_or(u16::MAX);
-        let room = room.clamp(InnerMtu::FITTED_LEAST, InnerMtu::FITTED_MOST);
+        let room = room.clamp(FITTED_LEAST_MTU, FITTED_MOST_MTU);
         if room < self.mtu {
             let since = *self.too_large_since.get_or_insert(now);
             if now.saturating_duration_since(since) < SHRINK_AFTER {

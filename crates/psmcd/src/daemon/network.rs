@@ -194,7 +194,7 @@ impl Control {
     async fn view(&self) -> Result<View, DaemonError> {
         let of_peers =
             self.peers.iter().flat_map(|peer| &peer.config.allowed_ips).map(|allowed| allowed.net());
-        let own = self.site.addresses.iter().map(|address| address.net());
+        let own = self.site.addresses.iter().copied();
         let own = own.filter(|net| net.prefix_len() < net.max_prefix_len());
         let networks: BTreeSet<IpNet> = of_peers.chain(own).map(|net| net.trunc()).collect();
         let main = self.netlink.main_routes().await?;

@@ -20,7 +20,9 @@ use super::plane::Plane;
 use super::relays::{Goal, Keeper, Lead, LocalEnd, Spares};
 use super::settings::path_config;
 use super::tunnels::{Bind, PortError, TUNNEL_HEADER};
-use crate::config::{Endpoint, Host, InnerMtu, MAX_CHAIN, Name, PathSettings, Relay, TUNNEL_OVERHEAD};
+use crate::config::{
+    Endpoint, FITTED_LEAST_MTU, Host, MAX_CHAIN, Name, PathSettings, Relay, TUNNEL_OVERHEAD,
+};
 
 /// The socket on the listening port, used by paths that are bound to nothing.
 pub(super) const LISTEN_SOCKET: SocketId = SocketId(0);
@@ -357,8 +359,7 @@ impl Control {
         if is_in_tunnel {
             mtu = mtu.saturating_sub(TUNNEL_HEADER);
         }
-        let needed =
-            usize::from(self.site.mtu.map_or(InnerMtu::FITTED_LEAST, InnerMtu::get)) + TUNNEL_OVERHEAD;
+        let needed = usize::from(self.site.mtu.unwrap_or(FITTED_LEAST_MTU)) + TUNNEL_OVERHEAD;
         if usize::from(mtu) < needed {
             let path = settings.name.as_str();
             tracing::info!(path, mtu, needed, "full-size packets travel in parts on this path");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use psmc_core::{PeerError, PeerId};
+use psmc_core::{PeerError, PeerId, SchedulerKind};
 use psmc_wire::PathId;
 use thiserror::Error;
 
@@ -16,7 +16,7 @@ use super::routes::Routes;
 use super::settings::peer_config;
 use super::twins::Callers;
 use super::waiting::Waiting;
-use crate::config::{self, Name, PathSettings, Scheduler};
+use crate::config::{self, Name, PathSettings};
 
 /// Lines of the log in a minute about the connections of one peer: what a bad line brings. More are those of a fault that repeats
 /// itself.
@@ -62,7 +62,7 @@ pub(super) struct ByHand {
     /// Paths that were added.
     pub(super) added: BTreeSet<Name>,
     /// Which path takes a packet.
-    pub(super) scheduler: Option<Scheduler>,
+    pub(super) scheduler: Option<SchedulerKind>,
 }
 
 impl Peer {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use psmc_core::{PathError, PeerError};
+use psmc_core::{PathError, PeerError, SchedulerKind};
 use psmc_wire::PathId;
 
 use super::DaemonError;
@@ -12,7 +12,7 @@ use super::routes::NewRoutes;
 use super::settings::congestion_config;
 use super::specs;
 use super::why::Why;
-use crate::config::{Endpoint, PathCongestion, Rate, Scheduler, ValueError, Weight};
+use crate::config::{Endpoint, PathCongestion, Rate, SCHEDULER, ValueError, Weight};
 use psmc_api::{Call, PathSpec, PeerPaths, Request, Response, WantedState};
 
 /// Why something that was asked for is not done.
@@ -90,7 +90,7 @@ impl Control {
                 self.set_path(index, path, (weight, max_rate), state, congestion).await?;
             }
             Request::PeerSet { peer, scheduler } => {
-                self.set_scheduler(self.find_peer(&peer)?, scheduler.parse()?).await?;
+                self.set_scheduler(self.find_peer(&peer)?, SCHEDULER.read(&scheduler)?).await?;
             }
             Request::PeerAdd(peer) => self.add_new_peer(&peer).await?,
             Request::PeerRemove { name } => self.remove_added_peer(self.find_peer(&name)?).await?,
@@ -112,9 +112,9 @@ impl Control {
         Ok(Response::Ok)
     }
 
-    async fn set_scheduler(&mut self, peer: usize, scheduler: Scheduler) -> Result<(), OpenError> {
-        let (id, kind) = (self.peers[peer].id, scheduler.kind());
-        let changed = self.plane.call(move |plane| plane.site.set_scheduler(id, kind)).await?;
+    async fn set_scheduler(&mut self, peer: usize, scheduler: SchedulerKind) -> Result<(), OpenError> {
+        let id = self.peers[peer].id;
+        let changed = self.plane.call(move |plane| plane.site.set_scheduler(id, scheduler)).await?;
         self.peers[peer].by_hand.scheduler = Some(scheduler);
         Ok(changed?)
     }

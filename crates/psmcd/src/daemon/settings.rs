@@ -2,26 +2,23 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use psmc_core::{
-    AdaptiveBuffer, ClassConfig, ClassMatch, CongestionConfig, PathConfig, PeerConfig, Priority,
-    ReorderPolicy, SiteConfig, SocketId,
-};
+use psmc_core::{ClassConfig, ClassMatch, CongestionConfig, PathConfig, PeerConfig, SiteConfig, SocketId};
 use psmc_net::keys::{PublicKey, random_seed};
 use psmc_net::tun::TunConfig;
 
-use crate::config::{self, InnerMtu};
+use crate::config::{self, FITTED_LEAST_MTU, FITTED_MOST_MTU};
 
 /// What the engine is told about this site.
 #[must_use]
 pub fn site_config(site: &config::Site) -> SiteConfig {
     SiteConfig {
         name: site.name.to_string(),
-        mtu: site.mtu.map_or(InnerMtu::FITTED_MOST, InnerMtu::get),
+        mtu: site.mtu.unwrap_or(FITTED_MOST_MTU),
         aead: psmc_net::aead::preferred(),
         hidden: site.is_hidden,
         classes: classes(&site.classes),
-        clamp_mss: site.clamp_mss.setting(),
-        broadcasts: site.addresses.iter().filter_map(|address| broadcast(address.net())).collect(),
+        clamp_mss: site.clamp_mss,
+        broadcasts: site.addresses.iter().filter_map(|address| broadcast(*address)).collect(),
         seed: random_seed(),
     }
 }
@@ -57,26 +54,18 @@ pub(super) fn classes(configured: &[config::Class]) -> Vec<ClassConfig> {
 fn changed_class(base: ClassConfig, class: &config::Class) -> ClassConfig {
     let networks = |list: &[config::AllowedNet]| list.iter().map(|network| network.net()).collect();
     let packets = ClassMatch {
-        dscp: class.dscp.iter().map(|dscp| 1 << dscp.get()).fold(0, |set, bit: u64| set | bit),
-        protocols: class.protocols.iter().map(|protocol| protocol.get()).collect(),
-        ports: class.ports.iter().map(config::PortRange::get).collect(),
+        dscp: class.dscp.iter().map(|dscp| 1 << dscp).fold(0, |set, bit: u64| set | bit),
+        protocols: class.protocols.clone(),
+        ports: class.ports.clone(),
         sources: networks(&class.from),
         destinations: networks(&class.to),
     };
     ClassConfig {
         name: class.name.to_string(),
         packets: if packets == ClassMatch::default() { base.packets } else { packets },
-        priority: class.priority.map_or(base.priority, priority),
-        weight: class.weight.map_or(base.weight, config::ClassWeight::get),
-        repair: class.repair.map(config::Repair::kind).or(base.repair),
-    }
-}
-
-fn priority(priority: config::ClassPriority) -> Priority {
-    match priority {
-        config::ClassPriority::High => Priority::High,
-        config::ClassPriority::Normal => Priority::Normal,
-        config::ClassPriority::Low => Priority::Low,
+        priority: class.priority.unwrap_or(base.priority),
+        weight: class.weight.unwrap_or(base.weight),
+        repair: class.repair.or(base.repair),
     }
 }
 
@@ -84,8 +73,8 @@ fn priority(priority: config::ClassPriority) -> Priority {
 pub(super) fn tun_config(site: &config::Site) -> TunConfig {
     TunConfig {
         name: site.interface.as_ref().map(|name| name.as_str().to_owned()),
-        mtu: site.mtu.map_or(InnerMtu::FITTED_LEAST, InnerMtu::get),
-        addresses: site.addresses.iter().map(|address| address.net()).collect(),
+        mtu: site.mtu.unwrap_or(FITTED_LEAST_MTU),
+        addresses: site.addresses.clone(),
         // They are in this site's own table.
         routes_networks: false,
     }
@@ -100,13 +89,13 @@ pub fn peer_config(peer: &config::Peer, own_key: PublicKey) -> PeerConfig {
         allowed_ips: peer.allowed_ips.iter().map(|allowed| allowed.net()).collect(),
         can_dial: peer.endpoint.is_some() || listed,
         smaller_key: own_key < peer.public_key,
-        scheduler: peer.treatment.scheduler.kind(),
+        scheduler: peer.treatment.scheduler,
         bad_path_rule: peer.treatment.bad_path_rule,
-        reorder: reorder_policy(peer.treatment.reorder),
+        reorder: peer.treatment.reorder,
         ordered_udp: peer.treatment.ordered_udp,
         udp_rate_limit: peer.udp_rate_limit.map(|rate| rate.bits_per_second()),
-        repair: peer.treatment.repair.kind(),
-        keepalive: peer.keepalive.get(),
+        repair: peer.treatment.repair,
+        keepalive: peer.keepalive,
     }
 }
 
@@ -138,25 +127,11 @@ pub(super) fn congestion_config(congestion: config::PathCongestion) -> Congestio
     }
 }
 
-fn reorder_policy(reorder: config::Reordering) -> ReorderPolicy {
-    match reorder {
-        config::Reordering::Deadline => ReorderPolicy::Deadline,
-        config::Reordering::Fixed { timeout, packets } => {
-            ReorderPolicy::Fixed { timeout: timeout.get(), packets: packets.get() }
-        }
-        config::Reordering::Adaptive { factor, least, most } => ReorderPolicy::Adaptive(AdaptiveBuffer {
-            factor: factor.get(),
-            least: least.get(),
-            most: most.get(),
-            ..AdaptiveBuffer::default()
-        }),
-        config::Reordering::Off => ReorderPolicy::Off,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+
+    use psmc_core::Priority;
 
     use super::*;
 

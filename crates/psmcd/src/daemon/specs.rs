@@ -89,6 +89,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_limit_is_checked_like_the_file() {
+        assert_eq!(rate(RateLimit::None), Ok(None));
+        for bits in [0, 15_999, u64::MAX] {
+            let limit = RateLimit::BitsPerSecond(bits);
+            assert!(rate(limit).is_err() && congestion(Some(limit), "fixed").is_err(), "{bits}");
+        }
+        assert!(congestion(Some(RateLimit::None), "fixed").is_err());
+    }
+
+    #[test]
     fn a_spec_is_checked_like_the_file() {
         let peer: Endpoint = "hq:5115".parse().unwrap();
         let spec = PathSpec { name: "lte".to_owned(), weight: Some(3), ..PathSpec::default() };
@@ -98,7 +108,9 @@ mod tests {
         assert!(settings(&spec, None).is_err());
         let relayed = PathSpec { relays: vec!["fra1".to_owned()], ..spec.clone() };
         assert_eq!(settings(&relayed, None).unwrap().endpoint, None);
-        assert!(settings(&PathSpec { weight: Some(0), ..spec.clone() }, Some(&peer)).is_err());
+        for weight in [0, 60_000] {
+            assert!(settings(&PathSpec { weight: Some(weight), ..spec.clone() }, Some(&peer)).is_err());
+        }
         assert!(
             settings(&PathSpec { max_rate_bits_per_second: Some(0), ..spec.clone() }, Some(&peer)).is_err()
         );

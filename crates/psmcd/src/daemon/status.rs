@@ -55,7 +55,7 @@ impl Control {
             name: self.site.name.to_string(),
             public_key: self.identity.public().to_string(),
             interface: self.tun_name.clone(),
-            addresses: self.site.addresses.iter().map(|address| address.net().to_string()).collect(),
+            addresses: self.site.addresses.iter().map(ToString::to_string).collect(),
             listen: self.listening(),
             registered: self.registration_statuses(),
             notices: self.forwarding.iter().cloned().collect(),

@@ -1,23 +1,21 @@
 //! Reading the file, section by section.
 
-use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use psmc_net::keys::PrivateKey;
 use psmc_toml::{
-    Complaint, FilePath, InterfaceName, KeyFile, Name, PublicKeyText, Section, Setting, SocketPath, Source,
-    Whole, read_key_file,
+    Complaint, FILE, INTERFACE, KEY_FILE, Kind, NAME, PUBLIC_KEY, SOCKET, Section, SocketPath, Source,
+    read_key_file,
 };
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::value::{CoordinatorAddresses, Ip, RoutingDomain, Upstream};
+use super::value::{COORDINATOR_ADDRESSES, IP, MIB, OWN_SOCKET, ROUTING_DOMAIN, UPSTREAM, WAIT_MS};
 use super::{Config, CoordinatorConfig};
-use crate::config::{Address, Domain, RUN_DIR};
+use crate::config::{ADDRESS, DOMAIN, RUN_DIR};
 use crate::resolver::service::ServiceConfig;
 use crate::resolver::system::SystemConfig;
-use crate::resolver::tunnels::{Policy, Tunnel};
+use crate::resolver::tunnels::{POLICY, Tunnel};
 
 const RESOLVER_KEYS: &[&str] = &[
     "name",
@@ -38,6 +36,8 @@ const COORDINATOR_KEYS: &[&str] = &["address", "public_key", "private_key_file"]
 
 const SYSTEM_KEYS: &[&str] = &["resolv_conf", "resolved_link", "domains"];
 
+const MY_KEY_FILE: Kind<PathBuf> = KEY_FILE.like("\"/etc/psmc-dns/my.key\"");
+
 /// Upstream servers at most: a question can be put to all of them.
 const MAX_UPSTREAM: usize = 8;
 
@@ -45,44 +45,43 @@ const MAX_UPSTREAM: usize = 8;
 const MAX_SERVICES: usize = 256;
 
 /// Memory for answers where the file says nothing, in MiB: some 20,000 names.
-const CACHE_MIB: u32 = 32;
+const USUAL_MIB: u32 = 32;
 
 /// How long an answer waits for the tunnel where the file says nothing, in milliseconds.
-const WAIT_MS: u32 = 1000;
+const USUAL_WAIT_MS: u32 = 1000;
 
 /// The configuration that a file describes; `None` if there are complaints.
 pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<Config> {
     const SECTIONS: &[&str] = &["resolver", "service", "coordinator", "system"];
     let file = Section::open("the top of a file", 0..0, root, SECTIONS, out);
-    let tables = file.tables("service", "[[service]]", out);
-    if tables.len() > MAX_SERVICES {
-        let reason = format!("there are {} services", tables.len());
+    let services = file.sections("service", "[[service]]", SERVICE_KEYS, out);
+    if services.len() > MAX_SERVICES {
+        let reason = format!("there are {} services", services.len());
         out.push(Complaint::new(reason, format!("{MAX_SERVICES} are the most that a resolver watches")));
     }
-    let services: Vec<_> =
-        tables.into_iter().map(|(place, table)| service(place, table, source, out)).collect();
-    let coordinator =
-        file.table("coordinator", out).map(|(place, table)| coordinator(place, table, source, out));
-    let system = file.table("system", out).map(|(place, table)| system(place, table, source, out));
+    let services: Vec<_> = services.iter().map(|section| service(section, source, out)).collect();
+    let coordinator = file.section("coordinator", "[coordinator]", COORDINATOR_KEYS, out);
+    let coordinator = coordinator.map(|section| self::coordinator(&section, source, out));
+    let system = file.section("system", "[system]", SYSTEM_KEYS, out);
+    let system = system.map(|section| self::system(&section, source, out));
     if !file.has("resolver") {
         let remedy =
             r#"add [resolver] with name = "local", listen = ["127.0.0.54"] and upstream = ["192.0.2.53"]"#;
-        out.push(Complaint::new(
-            "the file has no [resolver], which says where it listens and whom it asks",
-            remedy,
-        ));
+        let reason = "the file has no [resolver], which says where it listens and whom it asks";
+        out.push(Complaint::new(reason, remedy));
     }
-    let (place, table) = file.table("resolver", out)?;
-    let section = Section::open("[resolver]", place, table, RESOLVER_KEYS, out);
-    let name = section.required::<Name>("name", "what you call this resolver", out).map(Spanned::into_inner);
-    let listen = some_of::<Address>(&section, "listen", "the addresses where it is asked", out);
-    let upstream = some_of::<Upstream>(&section, "upstream", "the name servers that it asks", out);
-    let passed_on = section.list::<Domain>("pass_on", out).map(Spanned::into_inner).unwrap_or_default();
-    let ca_file = section.optional::<FilePath>("ca_file", out).map(|path| existing(&path, source, out));
-    let cache = section.optional::<Whole<1, 4096>>("cache_mib", out).map_or(CACHE_MIB, |n| n.into_inner().0);
-    let wait = section.optional::<Whole<0, 10_000>>("wait_ms", out).map_or(WAIT_MS, |n| n.into_inner().0);
-    let directory = section.optional::<FilePath>("state_directory", out).map(|path| path.into_inner().0);
-    let socket = section.optional::<SocketPath>("control_socket", out).map(Spanned::into_inner);
+    let section = file.section("resolver", "[resolver]", RESOLVER_KEYS, out)?;
+    let name = section.required("name", NAME, "what you call this resolver", out);
+    let listen = some_of(&section, "listen", ADDRESS, "the addresses where it is asked", out);
+    let upstream = some_of(&section, "upstream", UPSTREAM, "the name servers that it asks", out);
+    let passed_on = section.list("pass_on", DOMAIN, out).unwrap_or_default();
+    let ca_file = section
+        .optional_at("ca_file", FILE.like("\"/etc/psmc-dns/ca.pem\""), out)
+        .map(|path| existing(&path, source, out));
+    let cache_mib = section.optional("cache_mib", MIB, out).unwrap_or(USUAL_MIB);
+    let wait = section.optional("wait_ms", WAIT_MS, out).unwrap_or(USUAL_WAIT_MS);
+    let directory = section.optional("state_directory", FILE.like("\"/var/lib/psmc-dns/local\""), out);
+    let socket = section.optional("control_socket", OWN_SOCKET, out);
     let (name, listen, upstream) = (name?, listen?, upstream?);
     if upstream.len() > MAX_UPSTREAM {
         out.push(Complaint::new(
@@ -95,13 +94,13 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
     Some(Config {
         control_socket: socket.unwrap_or(usual),
         name,
-        listen: listen.into_iter().map(|address| address.0).collect(),
-        upstream: upstream.into_iter().map(|upstream| upstream.0).collect(),
-        passed_on: passed_on.into_iter().map(|name| name.into_inner().0).collect(),
+        listen,
+        upstream,
+        passed_on,
         ca_file: whole(ca_file)?,
-        cache_mib: cache,
+        cache_mib,
         patience: Duration::from_millis(wait.into()),
-        state_directory: source.directory().join(directory),
+        state_directory: source.beside(directory),
         services: distinct(services, out)?,
         coordinator: whole(coordinator)?,
         system: whole(system)?,
@@ -109,76 +108,52 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
 }
 
 /// A list that must have something in it.
-fn some_of<T: Setting>(
+fn some_of<T>(
     section: &Section<'_>,
     key: &str,
+    kind: Kind<T>,
     what: &str,
     out: &mut Vec<Complaint>,
 ) -> Option<Vec<T>> {
-    if !section.has(key) || section.is_empty_list(key) {
-        out.push(section.missing(key, &format!("add {key} = [{}], {what}", T::EXAMPLE)));
-    }
-    let list = section.list::<T>(key, out)?.into_inner();
-    Some(list.into_iter().map(Spanned::into_inner).collect())
+    section.some_of(key, kind, &format!("add {key} = [{}], {what}", kind.example), out)
 }
 
-fn service(
-    place: Range<usize>,
-    table: &DeTable<'_>,
-    source: &Source,
-    out: &mut Vec<Complaint>,
-) -> Option<ServiceConfig> {
-    let section = Section::open("[[service]]", place, table, SERVICE_KEYS, out);
-    let name = section.required::<Domain>("name", "the service's name in DNS", out);
-    let key = section.required::<PublicKeyText>(
-        "public_key",
-        "the key of the service's site, as in psmcd's [[peer]]",
-        out,
-    );
-    let group_key =
-        section.optional::<KeyFile>("group_key_file", out).map(|file| private_key(&file, source, out));
-    let peer = section.required::<Name>("peer", "what psmcd's configuration calls it", out);
-    let socket = section.required::<SocketPath>("socket", "psmcd's control socket", out);
-    let policy = section.optional::<Policy>("policy", out).map(Spanned::into_inner);
-    let addresses = section.list::<Ip>("addresses", out).map(Spanned::into_inner).unwrap_or_default();
+fn service(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<ServiceConfig> {
+    let name = section.required("name", DOMAIN, "the service's name in DNS", out);
+    let remedy = "the key of the service's site, as in psmcd's [[peer]]";
+    let key = section.required("public_key", PUBLIC_KEY, remedy, out);
+    let group_key = section.optional_at("group_key_file", MY_KEY_FILE, out);
+    let group_key = group_key.map(|file| source.read_beside(&file, read_key_file, out));
+    let peer = section.required("peer", NAME, "what psmcd's configuration calls it", out);
+    let socket = section.required("socket", SOCKET, "psmcd's control socket", out);
+    let policy = section.optional("policy", POLICY, out);
+    let addresses = section.list("addresses", IP, out).unwrap_or_default();
     Some(ServiceConfig {
-        name: name?.into_inner().0,
-        public_key: key?.into_inner().0,
+        name: name?,
+        public_key: key?,
         group_key: whole(group_key)?,
-        tunnel: Tunnel { socket: socket?.get_ref().as_path().to_owned(), peer: peer?.into_inner() },
+        tunnel: Tunnel { socket: socket?.as_path().to_owned(), peer: peer? },
         policy,
-        addresses: addresses.into_iter().map(|ip| ip.into_inner().0).collect(),
+        addresses,
     })
 }
 
 fn coordinator(
-    place: Range<usize>,
-    table: &DeTable<'_>,
+    section: &Section<'_>,
     source: &Source,
     out: &mut Vec<Complaint>,
 ) -> Option<CoordinatorConfig> {
-    let section = Section::open("[coordinator]", place, table, COORDINATOR_KEYS, out);
-    let address = section.required::<CoordinatorAddresses>("address", "where it takes connections", out);
-    let public_key = section.required::<PublicKeyText>("public_key", "the coordinator's key", out);
-    let file = section.required::<KeyFile>("private_key_file", "this client's key", out);
-    let private_key = file.map(|file| private_key(&file, source, out));
-    Some(CoordinatorConfig {
-        addresses: address?.into_inner().0,
-        public_key: public_key?.into_inner().0,
-        private_key: private_key??,
-    })
+    let addresses = section.required("address", COORDINATOR_ADDRESSES, "where it takes connections", out);
+    let public_key = section.required("public_key", PUBLIC_KEY, "the coordinator's key", out);
+    let file = section.required_at("private_key_file", MY_KEY_FILE, "this client's key", out);
+    let private_key = file.and_then(|file| source.read_beside(&file, read_key_file, out));
+    Some(CoordinatorConfig { addresses: addresses?, public_key: public_key?, private_key: private_key? })
 }
 
-fn system(
-    place: Range<usize>,
-    table: &DeTable<'_>,
-    source: &Source,
-    out: &mut Vec<Complaint>,
-) -> Option<SystemConfig> {
-    let section = Section::open("[system]", place, table, SYSTEM_KEYS, out);
-    let path = section.optional::<FilePath>("resolv_conf", out);
-    let link = section.optional::<InterfaceName>("resolved_link", out);
-    let domains = section.list::<RoutingDomain>("domains", out).map(Spanned::into_inner);
+fn system(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<SystemConfig> {
+    let path = section.optional("resolv_conf", FILE.like("\"/etc/resolv.conf\""), out);
+    let link = section.optional("resolved_link", INTERFACE, out);
+    let domains = section.list("domains", ROUTING_DOMAIN, out);
     if section.has("resolv_conf") == section.has("resolved_link") {
         let remedy = "write resolved_link = \"psmc0\" where systemd-resolved runs, else resolv_conf = \"/etc/resolv.conf\"";
         out.push(Complaint::new("[system] takes one of two ways", remedy).at(section.place()));
@@ -188,11 +163,10 @@ fn system(
         if let Some(place) = section.key_place("domains") {
             out.push(Complaint::new("a resolv.conf serves all domains", "remove `domains`").at(place));
         }
-        return Some(SystemConfig::ResolvConf(source.directory().join(path.into_inner().0)));
+        return Some(SystemConfig::ResolvConf(source.beside(path)));
     }
-    let domains = domains.map(|list| list.into_iter().map(|domain| domain.into_inner().0).collect());
     Some(SystemConfig::Resolved {
-        link: link?.get_ref().as_str().to_owned(),
+        link: link?.as_str().to_owned(),
         domains: domains.unwrap_or_else(|| vec!["~.".to_owned()]),
         program: "resolvectl".into(),
     })
@@ -210,13 +184,8 @@ fn distinct(services: Vec<Option<ServiceConfig>>, out: &mut Vec<Complaint>) -> O
     Some(services)
 }
 
-fn private_key(file: &Spanned<KeyFile>, source: &Source, out: &mut Vec<Complaint>) -> Option<PrivateKey> {
-    let key = read_key_file(&source.directory().join(&file.get_ref().0));
-    key.map_err(|error| out.push(Complaint::of_value(&error, file.span()))).ok()
-}
-
-fn existing(file: &Spanned<FilePath>, source: &Source, out: &mut Vec<Complaint>) -> Option<PathBuf> {
-    let path = source.directory().join(&file.get_ref().0);
+fn existing(file: &Spanned<PathBuf>, source: &Source, out: &mut Vec<Complaint>) -> Option<PathBuf> {
+    let path = source.beside(file.get_ref());
     if !path.is_file() {
         let reason = format!("there is no file {}", path.display());
         out.push(Complaint::new(reason, "correct the path").at(file.span()));

@@ -9,7 +9,6 @@ use psmc_toml::Complaint;
 use toml::Spanned;
 
 use crate::scenario::draft::Draft;
-use crate::scenario::value::HostAddress;
 
 /// The addresses of both ends.
 pub(super) type Pair = [Vec<IpNet>; 2];
@@ -38,7 +37,7 @@ impl Addresses {
         disjoint(&mut given, out);
         let routed = draft.tunnels.iter().flat_map(|tunnel| tunnel.networks.iter().flatten().flatten());
         let taken: Vec<IpNet> =
-            given.iter().map(|(net, _, _)| *net).chain(routed.map(|network| network.get_ref().0)).collect();
+            given.iter().map(|(net, _, _)| *net).chain(routed.map(|network| *network.get_ref())).collect();
         let mut for_links = free(&taken, (0..LINK_NETWORKS).map(link_network));
         let mut for_tunnels = free(&taken, (0..TUNNEL_NETWORKS).map(tunnel_network));
         let mut for_tunnels_v6 = free(&taken, (0..TUNNEL_NETWORKS).map(tunnel_network_v6));
@@ -54,13 +53,13 @@ impl Addresses {
     }
 }
 
-fn plain(addresses: &[Vec<Spanned<HostAddress>>; 2]) -> Pair {
-    [0, 1].map(|end| addresses[end].iter().map(|address| address.get_ref().0).collect())
+fn plain(addresses: &[Vec<Spanned<IpNet>>; 2]) -> Pair {
+    [0, 1].map(|end| addresses[end].iter().map(|address| *address.get_ref()).collect())
 }
 
 /// Each address has another one at the far end in its network, and none stands twice.
 fn ends_meet(
-    addresses: &[Vec<Spanned<HostAddress>>; 2],
+    addresses: &[Vec<Spanned<IpNet>>; 2],
     index: usize,
     given: &mut Vec<Given>,
     out: &mut Vec<Complaint>,
@@ -70,7 +69,7 @@ fn ends_meet(
     for (end, address) in
         [0, 1].into_iter().flat_map(|end| addresses[end].iter().map(move |address| (end, address)))
     {
-        let net = address.get_ref().0;
+        let net = *address.get_ref();
         if let Some(first) = seen.insert(net.addr(), address.span()) {
             let complaint = Complaint::new(
                 format!("the address {} is given twice", net.addr()),
@@ -78,7 +77,7 @@ fn ends_meet(
             );
             out.push(complaint.at(address.span()).because_of(first, "here already"));
         }
-        if !addresses[1 - end].iter().any(|other| other.get_ref().0.trunc() == net.trunc()) {
+        if !addresses[1 - end].iter().any(|other| other.get_ref().trunc() == net.trunc()) {
             out.push(no_partner(net, address.span()));
         }
         networks.entry(net.trunc()).or_insert_with(|| address.span());

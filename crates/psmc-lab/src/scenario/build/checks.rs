@@ -3,8 +3,8 @@
 use psmc_toml::Complaint;
 use toml::Spanned;
 
+use super::limits::End;
 use super::names::Directory;
-use super::times::End;
 use crate::scenario::draft::{CheckDraft, SubjectDraft, TrafficDraft};
 use crate::scenario::model::{Check, LinkId, Metric, ProgramId, Subject, TrafficId, TrafficKind};
 
@@ -21,8 +21,8 @@ pub(super) fn checks(
     let measured = measured(subject, traffic);
     for (metric, _) in &draft.bounds {
         if let Some(measured) = measured.filter(|measured| !measured.contains(metric.get_ref())) {
-            let names: Vec<&str> = measured.iter().map(|metric| name(*metric)).collect();
-            let reason = format!("{} has no `{}`", kind(subject, traffic), name(*metric.get_ref()));
+            let names: Vec<&str> = measured.iter().map(|metric| metric.as_str()).collect();
+            let reason = format!("{} has no `{}`", kind(subject, traffic), metric.get_ref().as_str());
             out.push(Complaint::new(reason, format!("it has {}", names.join(", "))).at(metric.span()));
         }
         whole(metric, draft, out);
@@ -89,18 +89,5 @@ fn whole(metric: &Spanned<Metric>, draft: &CheckDraft, out: &mut Vec<Complaint>)
     if let (Metric::ExitStatus, Some([from, _])) = (metric.get_ref(), &draft.window) {
         let complaint = Complaint::new("an exit status has no time", "remove `between`");
         out.push(complaint.at(from.span()));
-    }
-}
-
-/// As the file calls it.
-fn name(metric: Metric) -> &'static str {
-    match metric {
-        Metric::Goodput => "goodput",
-        Metric::Bytes => "bytes",
-        Metric::Loss => "loss",
-        Metric::LongestGap => "longest_gap",
-        Metric::RttMedian => "rtt_median",
-        Metric::Rtt99 => "rtt_99",
-        Metric::ExitStatus => "exit_status",
     }
 }

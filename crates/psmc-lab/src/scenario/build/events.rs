@@ -3,19 +3,20 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use psmc_sim::link::{LinkConfig, Rate};
 use psmc_toml::Complaint;
 use toml::Spanned;
 
 use super::directions;
+use super::limits::End;
 use super::names::Directory;
 use super::network::Network;
 use super::reach::Map;
-use super::times::End;
 use super::traffic::Target;
 use crate::scenario::draft::{ActionDraft, EventDraft, FloodDraft, LinkSettings};
 use crate::scenario::model::{Action, Event, HostId, LinkId, ProgramId, TunnelId};
-use crate::scenario::value::{Direction, HostAddress, Reference};
+use crate::scenario::value::Direction;
 
 /// What events refer to, and what they have made of the links so far.
 pub(super) struct Timeline<'a> {
@@ -35,7 +36,7 @@ impl<'a> Timeline<'a> {
     /// The events of a file in the order of time; those at the same time in that of the file.
     pub(super) fn events(mut self, drafts: &[EventDraft], out: &mut Vec<Complaint>) -> Option<Vec<Event>> {
         let mut order: Vec<&EventDraft> = drafts.iter().collect();
-        order.sort_by_key(|draft| draft.at.as_ref().map(|at| at.get_ref().0));
+        order.sort_by_key(|draft| draft.at.as_ref().map(|at| *at.get_ref()));
         let events: Vec<_> = order.into_iter().map(|draft| self.event(draft, out)).collect();
         events.into_iter().collect()
     }
@@ -70,7 +71,7 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    fn link(&self, name: &Spanned<Reference>) -> Option<LinkId> {
+    fn link(&self, name: &Spanned<String>) -> Option<LinkId> {
         self.directory.links.find(name).map(LinkId)
     }
 
@@ -121,7 +122,7 @@ impl<'a> Timeline<'a> {
     /// A program, or the site of a tunnel at a host, `vpn.van`.
     fn running(
         &self,
-        name: &Spanned<Reference>,
+        name: &Spanned<String>,
         program: fn(ProgramId) -> Action,
         site: fn(TunnelId, usize) -> Action,
     ) -> Option<Action> {
@@ -133,9 +134,9 @@ impl<'a> Timeline<'a> {
 
     fn roam(
         &self,
-        host: &Spanned<Reference>,
-        link: &Spanned<Reference>,
-        addresses: &[Spanned<HostAddress>],
+        host: &Spanned<String>,
+        link: &Spanned<String>,
+        addresses: &[Spanned<IpNet>],
         out: &mut Vec<Complaint>,
     ) -> Option<Action> {
         let id = self.directory.hosts.find(host).map(HostId);
@@ -143,20 +144,20 @@ impl<'a> Timeline<'a> {
         let network = self.map?.network;
         let ends = &network.links.get(link_id.0)?.ends;
         let Some(end) = ends.iter().position(|end| end.host == id) else {
-            let reason = format!("\"{}\" is at no end of \"{}\"", host.get_ref().0, link.get_ref().0);
+            let reason = format!("\"{}\" is at no end of \"{}\"", host.get_ref(), link.get_ref());
             out.push(Complaint::new(reason, "name the host and a link of its own").at(link.span()));
             return None;
         };
         for address in addresses {
             fits(address, network, link_id, end, out);
         }
-        Some(Action::Roam(id, link_id, addresses.iter().map(|address| address.get_ref().0).collect()))
+        Some(Action::Roam(id, link_id, addresses.iter().map(|address| *address.get_ref()).collect()))
     }
 
     fn flood(&self, draft: &FloodDraft, at: Duration, out: &mut Vec<Complaint>) -> Option<Action> {
         let hosts = [&draft.from, &draft.to].map(|host| self.directory.hosts.find(host).map(HostId));
         if let Some(duration) =
-            draft.duration.as_ref().filter(|duration| at + duration.get_ref().0 > self.end.at)
+            draft.duration.as_ref().filter(|duration| at + *duration.get_ref() > self.end.at)
         {
             let complaint = Complaint::new(
                 "the flood outlasts the scenario",
@@ -185,14 +186,8 @@ fn directions_of(direction: Option<Direction>) -> std::ops::Range<usize> {
 }
 
 /// A new address is in a network of the link, and nobody's.
-fn fits(
-    address: &Spanned<HostAddress>,
-    network: &Network,
-    link: LinkId,
-    end: usize,
-    out: &mut Vec<Complaint>,
-) {
-    let net = address.get_ref().0;
+fn fits(address: &Spanned<IpNet>, network: &Network, link: LinkId, end: usize, out: &mut Vec<Complaint>) {
+    let net = *address.get_ref();
     let far = &network.links[link.0].ends[1 - end];
     let shared = far.addresses.iter().find(|other| other.trunc() == net.trunc());
     let complaint = match shared {

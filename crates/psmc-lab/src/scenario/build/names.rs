@@ -6,8 +6,7 @@ use std::ops::Range;
 use psmc_toml::{Complaint, Name, nearest};
 use toml::Spanned;
 
-use crate::scenario::draft::{Draft, TrafficDraft, TunnelDraft};
-use crate::scenario::value::Reference;
+use crate::scenario::draft::{ActionDraft, Destination, Draft, SubjectDraft, TrafficDraft, TunnelDraft};
 
 /// Everything in a file that has a name.
 pub(super) struct Directory {
@@ -35,12 +34,8 @@ impl Directory {
     /// Collects the names of a file, and complains about those that stand for two things.
     pub(super) fn of(draft: &Draft, out: &mut Vec<Complaint>) -> Self {
         let before = out.len();
-        let links =
-            draft.links.iter().map(|link| link.name.as_ref().map(|name| spanned(name, &name.get_ref().0)));
-        let tunnels = draft
-            .tunnels
-            .iter()
-            .map(|tunnel| tunnel.name.as_ref().map(|name| spanned(name, &name.get_ref().0)));
+        let links = draft.links.iter().map(|link| own(link.name.as_ref()));
+        let tunnels = draft.tunnels.iter().map(|tunnel| own(tunnel.name.as_ref()));
         let programs = draft.programs.iter().map(|program| own(program.name.as_ref()));
         let traffic = draft.traffic.iter().map(|traffic| own(traffic.name.as_ref()));
         let hosts = draft.hosts.iter().map(|host| own(host.name.as_ref()));
@@ -48,7 +43,7 @@ impl Directory {
         let captures = draft
             .links
             .iter()
-            .map(|link| link.capture.as_ref().map(|path| spanned(path, &path.get_ref().0.display())));
+            .map(|link| link.capture.as_ref().map(|path| spanned(path, &path.get_ref().display())));
         unique("captures", captures, out);
         unique("programs", programs.clone(), out);
         unique("streams of traffic", traffic.clone(), out);
@@ -73,7 +68,7 @@ fn sites(tunnel: &TunnelDraft) -> [Option<Spanned<String>>; 2] {
     [0, 1].map(|end| {
         let name = tunnel.name.as_ref()?;
         let host = &tunnel.between.as_ref()?[end];
-        Some(spanned(name, &format!("{}.{}", name.get_ref().0, host.get_ref())))
+        Some(spanned(name, &format!("{}.{}", name.get_ref(), host.get_ref())))
     })
 }
 
@@ -147,8 +142,8 @@ impl Names {
     }
 
     /// The index of what is referred to.
-    pub(super) fn find(&self, name: &Spanned<Reference>) -> Option<usize> {
-        self.get(&name.get_ref().0)
+    pub(super) fn find(&self, name: &Spanned<String>) -> Option<usize> {
+        self.get(name.get_ref())
     }
 
     /// What one of these things is called.
@@ -158,13 +153,9 @@ impl Names {
 }
 
 /// A complaint that there is no `kind` of this name; `candidates` are the names that there are.
-pub(super) fn unknown<'a>(
-    kind: &str,
-    name: &Spanned<Reference>,
-    candidates: impl Iterator<Item = &'a str>,
-) -> Complaint {
+fn unknown<'a>(kind: &str, name: &Spanned<String>, candidates: impl Iterator<Item = &'a str>) -> Complaint {
     let candidates: Vec<&str> = candidates.filter(|name| !name.is_empty()).collect();
-    let text = &name.get_ref().0;
+    let text = name.get_ref();
     let remedy = match (nearest(text, &candidates), candidates.as_slice()) {
         (Some(near), _) => format!("did you mean \"{near}\"?"),
         (None, []) => format!("there is none; add one that is called \"{text}\""),
@@ -180,4 +171,91 @@ pub(super) fn listed<T: ToString>(values: impl ExactSizeIterator<Item = T>) -> S
     let shown: Vec<String> = values.take(SHOWN).map(|value| value.to_string()).collect();
     let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
     shown.join(", ") + &tail
+}
+
+/// Complains about every name that nothing has. Afterwards a name that is not found needs no complaint.
+pub(super) fn check_references(draft: &Draft, directory: &Directory, out: &mut Vec<Complaint>) {
+    let mut checker = Checker { directory, out };
+    let Directory { hosts, links, programs, traffic, .. } = directory;
+    draft
+        .hosts
+        .iter()
+        .filter_map(|host| host.nat.as_ref())
+        .for_each(|nat| checker.one_of(links, &nat.outside));
+    for tunnel in &draft.tunnels {
+        tunnel
+            .between
+            .iter()
+            .flatten()
+            .for_each(|host| checker.one_of(hosts, &spanned(host, host.get_ref())));
+        tunnel.paths.iter().for_each(|path| checker.one_of(links, &path.link));
+    }
+    draft
+        .programs
+        .iter()
+        .filter_map(|program| program.host.as_ref())
+        .for_each(|host| checker.one_of(hosts, host));
+    for stream in &draft.traffic {
+        [&stream.from, &stream.to].into_iter().flatten().for_each(|host| checker.one_of(hosts, host));
+        stream.destination.iter().for_each(|destination| checker.destination(destination));
+    }
+    draft.events.iter().filter_map(|event| event.action.as_ref()).for_each(|action| checker.action(action));
+    for subject in draft.checks.iter().filter_map(|check| check.subject.as_ref()) {
+        match subject {
+            SubjectDraft::Traffic(name) => checker.one_of(traffic, name),
+            SubjectDraft::Link(name, _) => checker.one_of(links, name),
+            SubjectDraft::Program(name) => checker.one_of(programs, name),
+        }
+    }
+}
+
+struct Checker<'a> {
+    directory: &'a Directory,
+    out: &'a mut Vec<Complaint>,
+}
+
+impl Checker<'_> {
+    fn one_of(&mut self, names: &Names, name: &Spanned<String>) {
+        self.one_of_both(names.kind(), [names, names], name);
+    }
+
+    fn one_of_both(&mut self, kind: &str, names: [&Names; 2], name: &Spanned<String>) {
+        if names.iter().all(|names| names.find(name).is_none()) {
+            let all = if std::ptr::eq(names[0], names[1]) { &names[..1] } else { &names[..] };
+            let candidates = all.iter().flat_map(|names| names.list()).map(String::as_str);
+            self.out.push(unknown(kind, name, candidates));
+        }
+    }
+
+    fn destination(&mut self, destination: &Destination) {
+        match destination {
+            Destination::Via(name) => {
+                let names = [&self.directory.tunnels, &self.directory.links];
+                self.one_of_both("tunnel or link", names, name);
+            }
+            Destination::Any | Destination::Address(_) => {}
+        }
+    }
+
+    fn action(&mut self, action: &ActionDraft) {
+        let Directory { hosts, links, programs, sites, .. } = self.directory;
+        match action {
+            ActionDraft::Cut(link)
+            | ActionDraft::BlackHole(link, _)
+            | ActionDraft::Restore(link)
+            | ActionDraft::Change(link, ..) => self.one_of(links, link),
+            ActionDraft::Kill(name) | ActionDraft::Restart(name) => {
+                self.one_of_both("program or site", [programs, sites], name);
+            }
+            ActionDraft::Roam { host, link, .. } => {
+                self.one_of(hosts, host);
+                self.one_of(links, link);
+            }
+            ActionDraft::Flood(flood) => {
+                self.one_of(hosts, &flood.from);
+                self.one_of(hosts, &flood.to);
+                self.destination(&flood.destination);
+            }
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Hosts, links and the routes between them.
+//! Hosts, links and the routes between them, and network address translation.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,11 +10,10 @@ use super::addresses::{Addresses, Pair};
 use super::directions;
 use super::limits;
 use super::names::{Directory, listed};
-use super::nats;
 use super::routes;
 use super::uplinks::Demands;
-use crate::scenario::draft::{Draft, HostDraft, LinkDraft};
-use crate::scenario::model::{Host, HostId, Link, LinkEnd, LinkId, Route};
+use crate::scenario::draft::{Draft, HostDraft, LinkDraft, NatDraft};
+use crate::scenario::model::{Host, HostId, Link, LinkEnd, LinkId, Nat, Route};
 
 /// What packets move on, but for the tunnels.
 pub(super) struct Network {
@@ -36,18 +35,17 @@ impl Network {
     ) -> Option<Self> {
         let configs: Vec<_> = draft.links.iter().map(|link| directions::of_link(link, out)).collect();
         let ends: Vec<_> = draft.links.iter().map(|link| ends(link, directory, out)).collect();
-        let nats: Vec<_> =
-            draft.hosts.iter().map(|host| nats::nat(host, draft, directory, &ends, out)).collect();
+        let nats: Vec<_> = draft.hosts.iter().map(|host| nat(host, draft, directory, &ends, out)).collect();
         has_links(draft, &ends, directory, out);
         let mut links = Vec::new();
         for (((link, config), ends), addresses) in
             draft.links.iter().zip(configs).zip(&ends).zip(&addresses?.links)
         {
             links.push(Link {
-                name: link.name.as_ref()?.get_ref().0.to_string(),
+                name: link.name.as_ref()?.get_ref().to_string(),
                 ends: ends_with(ends.as_ref()?, addresses),
                 directions: config,
-                capture: link.capture.as_ref().map(|path| path.get_ref().0.clone()),
+                capture: link.capture.as_ref().map(|path| path.get_ref().clone()),
             });
         }
         let nat_of = |host: usize| nats.get(host).copied().flatten();
@@ -117,7 +115,7 @@ impl Network {
     fn given_routes(&self, id: HostId, host: &HostDraft, out: &mut Vec<Complaint>) -> Vec<Route> {
         let mut routes = Vec::new();
         for route in &host.routes {
-            let (to, via) = (route.to.get_ref().0, route.via.get_ref().0);
+            let (to, via) = (*route.to.get_ref(), *route.via.get_ref());
             let neighbours = self.ports[id.0].iter().flat_map(|port| &self.far_end(*port).addresses);
             let neighbours: Vec<IpAddr> = neighbours.map(IpNet::addr).collect();
             if !neighbours.contains(&via) {
@@ -172,5 +170,39 @@ fn has_links(draft: &Draft, ends: &[Option<[HostId; 2]>], directory: &Directory,
             Complaint::new(format!("no link leads to the host \"{}\"", name.get_ref()), remedy)
                 .at(name.span()),
         );
+    }
+}
+
+/// The NAT of a host; `None` if it has none, or one that was complained about.
+fn nat(
+    host: &HostDraft,
+    draft: &Draft,
+    directory: &Directory,
+    ends: &[Option<[HostId; 2]>],
+    out: &mut Vec<Complaint>,
+) -> Option<Nat> {
+    let nat = host.nat.as_ref()?;
+    let name = host.name.as_ref()?.get_ref();
+    let outside = LinkId(directory.links.find(&nat.outside)?);
+    let id = HostId(directory.hosts.get(name.as_str())?);
+    let has_links = ends.iter().flatten().flatten().any(|end| *end == id);
+    if has_links && ends.get(outside.0).copied().flatten().is_some_and(|ends| !ends.contains(&id)) {
+        let reason = format!("the link \"{}\" does not lead to \"{name}\"", nat.outside.get_ref());
+        let remedy = "name the link of this host that leads to the outside";
+        out.push(Complaint::new(reason, remedy).at(nat.outside.span()));
+    }
+    ipv4_only(nat, &draft.links[outside.0], out);
+    Some(Nat { kind: nat.kind, outside })
+}
+
+/// Hardly anybody translates IPv6, and neither does the lab.
+fn ipv4_only(nat: &NatDraft, outside: &LinkDraft, out: &mut Vec<Complaint>) {
+    let mut addresses = outside.addresses.iter().flatten().flatten();
+    if let Some(v6) = addresses.find(|address| address.get_ref().addr().is_ipv6()) {
+        let complaint = Complaint::new(
+            format!("a NAT translates IPv4 only, and the link \"{}\" has IPv6", nat.outside.get_ref()),
+            "give both ends of that link IPv4 addresses only, or leave the NAT out",
+        );
+        out.push(complaint.at(nat.outside.span()).because_of(v6.span(), "an IPv6 address"));
     }
 }

@@ -6,12 +6,11 @@ use ipnet::IpNet;
 use psmc_toml::Complaint;
 use toml::Spanned;
 
+use super::limits::End;
 use super::names::{Directory, listed};
 use super::reach::{Lost, Map};
-use super::times::End;
 use crate::scenario::draft::{Destination, ProgramDraft, TrafficDraft};
 use crate::scenario::model::{HostId, Program, Traffic, TrafficKind, Tunnel};
-use crate::scenario::value::Reference;
 
 pub(super) fn program(
     draft: &ProgramDraft,
@@ -66,7 +65,7 @@ pub(super) fn traffic(
 pub(super) struct Target<'a> {
     pub(super) directory: &'a Directory,
     pub(super) hosts: [HostId; 2],
-    pub(super) places: [&'a Spanned<Reference>; 2],
+    pub(super) places: [&'a Spanned<String>; 2],
 }
 
 impl Target<'_> {
@@ -86,7 +85,7 @@ impl Target<'_> {
         match destination? {
             Destination::Via(name) => self.via(name, map, out),
             Destination::Address(address) => {
-                let (ip, map) = (address.get_ref().0, map?);
+                let (ip, map) = (*address.get_ref(), map?);
                 if !self.own(map).contains(&ip) {
                     let reason = format!("{ip} is no address of {}", self.name(1));
                     let remedy = format!("its addresses are {}", listed(self.own(map).iter()));
@@ -100,13 +99,8 @@ impl Target<'_> {
     }
 
     /// The receiver's address in a tunnel, or on a link.
-    fn via(
-        &self,
-        name: &Spanned<Reference>,
-        map: Option<&Map<'_>>,
-        out: &mut Vec<Complaint>,
-    ) -> Option<IpAddr> {
-        let text = &name.get_ref().0;
+    fn via(&self, name: &Spanned<String>, map: Option<&Map<'_>>, out: &mut Vec<Complaint>) -> Option<IpAddr> {
+        let text = name.get_ref();
         let (tunnel, link) = (self.directory.tunnels.get(text), self.directory.links.get(text));
         let map = map?;
         let address = match (tunnel, link) {
@@ -208,7 +202,7 @@ impl Target<'_> {
     }
 
     fn name(&self, index: usize) -> &str {
-        &self.places[index].get_ref().0
+        self.places[index].get_ref()
     }
 }
 

@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::ops::Range;
+use std::path::Path;
 
 use ipnet::IpNet;
+use psmc_net::keys::PrivateKey;
 use psmc_toml::Complaint;
+use psmcd::config::Config;
 use toml::{Spanned, Value};
 
 use super::addresses::Pair;
@@ -12,7 +16,8 @@ use super::names::{Directory, listed};
 use super::network::Network;
 use super::reach::{Lost, Map};
 use crate::scenario::draft::{PathDraft, SettingDraft, TunnelDraft};
-use crate::scenario::model::{HostId, LinkId, Sites, Tunnel, TunnelEnd, TunnelPath};
+use crate::scenario::model::{Host, HostId, Link, LinkId, Sites, Tunnel, TunnelEnd, TunnelId, TunnelPath};
+use crate::site::{Text, port};
 
 /// Both sites of a tunnel. `None` if they were complained about.
 pub(super) fn sites(
@@ -30,7 +35,7 @@ pub(super) fn sites(
     }
     let networks = |end: usize| {
         let networks = draft.networks.iter().flat_map(move |networks| &networks[end]);
-        networks.map(|network| network.get_ref().0).collect()
+        networks.map(|network| *network.get_ref()).collect()
     };
     let addresses = addresses?;
     let end = |end: usize| {
@@ -54,7 +59,7 @@ pub(super) fn tunnel(
         router.every_path(draft, out)
     };
     distinct(draft, out);
-    let name = draft.name.as_ref().map(|name| name.get_ref().0.to_string());
+    let name = draft.name.as_ref().map(|name| name.get_ref().to_string());
     let settings = draft.settings.iter().map(SettingDraft::pair).collect();
     Tunnel { name: name.unwrap_or_default(), ends: sites, paths, settings }
 }
@@ -112,7 +117,7 @@ impl Router<'_> {
             return None;
         }
         let endpoint = match &draft.endpoint {
-            Some(given) => self.given_endpoint(link, given.get_ref().0, given, out)?,
+            Some(given) => self.given_endpoint(link, *given.get_ref(), given, out)?,
             None => self.endpoint(link).or_else(|| {
                 let reason =
                     format!("the link \"{}\" does not lead to \"{}\"", self.name(link), self.host(1));
@@ -189,7 +194,7 @@ fn distinct(draft: &TunnelDraft, out: &mut Vec<Complaint>) {
     for path in &draft.paths {
         let (name, place) = match &path.name {
             Some(name) => (name.get_ref().as_str(), name.span()),
-            None => (path.link.get_ref().0.as_str(), path.link.span()),
+            None => (path.link.get_ref().as_str(), path.link.span()),
         };
         if let Some(first) = seen.insert(name, place.clone()) {
             let reason = format!("two paths of this tunnel are called \"{name}\"");
@@ -197,4 +202,70 @@ fn distinct(draft: &TunnelDraft, out: &mut Vec<Complaint>) {
             out.push(Complaint::new(reason, remedy).at(place).because_of(first, "the other one"));
         }
     }
+}
+
+/// What the lab puts into the configurations itself.
+const OURS: [&str; 7] =
+    ["name", "private_key", "private_key_file", "addresses", "listen", "interface", "control_socket"];
+
+/// Complains about everything that `psmcd` would complain of, at the places of this file.
+pub(super) fn check_settings(
+    draft: &TunnelDraft,
+    id: TunnelId,
+    tunnel: &Tunnel,
+    hosts: &[Host],
+    links: &[Link],
+    out: &mut Vec<Complaint>,
+) {
+    if set_what_is_ours(draft, out) {
+        return;
+    }
+    for end in [0, 1] {
+        let names = [0, 1].map(|end| hosts[tunnel.ends[end].host.0].name.as_str());
+        let links: Vec<&str> = tunnel.paths.iter().map(|path| links[path.link.0].name.as_str()).collect();
+        let text = Text { tunnel, end, names, links: &links, port: port(id) };
+        let (own, peer) = (PrivateKey::generate(), PrivateKey::generate().public());
+        let text = text.write(&own, &peer, Path::new("/run/psmc/lab.sock"));
+        let Err(error) = Config::parse(&text, Path::new("site.toml")) else { continue };
+        out.extend(error.complaints().iter().map(|complaint| translated(complaint, &text, draft)));
+        // The other end would say the same again.
+        return;
+    }
+}
+
+fn set_what_is_ours(draft: &TunnelDraft, out: &mut Vec<Complaint>) -> bool {
+    let ours = |setting: &&SettingDraft| OURS.contains(&setting.key.get_ref().as_str());
+    let mut found = false;
+    for setting in draft.settings.iter().filter(ours) {
+        let reason = format!("the lab sets `{}` of psmcd itself", setting.key.get_ref());
+        out.push(Complaint::new(reason, "remove it").at(setting.key.span()));
+        found = true;
+    }
+    found
+}
+
+/// A complaint about the configuration as one about the scenario.
+fn translated(complaint: &Complaint, text: &str, draft: &TunnelDraft) -> Complaint {
+    let place = complaint.span().and_then(|span| place(&span, text, draft));
+    let words = |text: &str| text.replace("[site]", "`settings`").replace("[[peer.path]]", "[[tunnel.path]]");
+    match place {
+        Some(place) => Complaint::new(words(complaint.reason()), words(complaint.remedy())).at(place),
+        None => {
+            let reason = format!("psmcd would not take this tunnel: {}", complaint.reason());
+            Complaint::new(reason, complaint.remedy()).at(draft.place.clone())
+        }
+    }
+}
+
+/// Where the scenario has the setting that stands at `span` in the configuration.
+fn place(span: &Range<usize>, text: &str, draft: &TunnelDraft) -> Option<Range<usize>> {
+    let before = text.get(..span.start)?;
+    let line = before.rfind('\n').map_or(0, |end| end + 1);
+    let key = text[line..].split('=').next()?.trim().trim_matches('"');
+    let settings = match before.matches("[[peer.path]]").count() {
+        0 => &draft.settings,
+        number => &draft.paths.get(number - 1)?.settings,
+    };
+    let setting = settings.iter().find(|setting| setting.key.get_ref() == key)?;
+    Some(if span.start == line { setting.key.span() } else { setting.value.span() })
 }

@@ -3,25 +3,25 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use psmc_toml::{Complaint, Section, Setting, kind_of, read};
+use psmc_toml::{Complaint, Kind, Section, kind_of, read};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::read::pair;
 use crate::scenario::model::{Bound, Metric};
-use crate::scenario::value::{Direction, Integer, Percent, Reference, Size, StreamRate, Time};
+use crate::scenario::value::{Direction, EXIT_STATUS, PERCENT, REFERENCE, SIZE, STREAM_RATE, TIME};
 
 const SUBJECTS: [&str; 3] = ["traffic", "link", "program"];
 
-/// What can be measured, and how the file calls it.
-const METRICS: [(&str, Metric); 7] = [
-    ("goodput", Metric::Goodput),
-    ("bytes", Metric::Bytes),
-    ("loss", Metric::Loss),
-    ("longest_gap", Metric::LongestGap),
-    ("rtt_median", Metric::RttMedian),
-    ("rtt_99", Metric::Rtt99),
-    ("exit_status", Metric::ExitStatus),
+/// What can be measured.
+const METRICS: [Metric; 7] = [
+    Metric::Goodput,
+    Metric::Bytes,
+    Metric::Loss,
+    Metric::LongestGap,
+    Metric::RttMedian,
+    Metric::Rtt99,
+    Metric::ExitStatus,
 ];
 
 const KEYS: &[&str] = &[
@@ -44,13 +44,13 @@ pub(in crate::scenario) struct CheckDraft {
     pub(in crate::scenario) subject: Option<SubjectDraft>,
     /// One or more, with the place of their key.
     pub(in crate::scenario) bounds: Vec<(Spanned<Metric>, Bound)>,
-    pub(in crate::scenario) window: Option<[Spanned<Time>; 2]>,
+    pub(in crate::scenario) window: Option<[Spanned<Duration>; 2]>,
 }
 
 pub(in crate::scenario) enum SubjectDraft {
-    Traffic(Spanned<Reference>),
-    Link(Spanned<Reference>, Direction),
-    Program(Spanned<Reference>),
+    Traffic(Spanned<String>),
+    Link(Spanned<String>, Direction),
+    Program(Spanned<String>),
 }
 
 impl CheckDraft {
@@ -60,14 +60,14 @@ impl CheckDraft {
             place: section.place(),
             subject: subject(&section, out),
             bounds: bounds(&section, out),
-            window: pair(&section, "between", r#"["2s", "8s"]"#, out),
+            window: pair(&section, "between", TIME, r#"["2s", "8s"]"#, out),
         }
     }
 }
 
 fn subject(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<SubjectDraft> {
     let given: Vec<_> = SUBJECTS.into_iter().filter(|subject| section.has(subject)).collect();
-    let direction = section.optional::<Direction>("direction", out);
+    let direction = section.optional("direction", Direction::KIND, out);
     let [subject] = given.as_slice() else {
         let reason =
             if given.is_empty() { "the check looks at nothing" } else { "a check looks at one thing" };
@@ -78,21 +78,22 @@ fn subject(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<SubjectDra
     if let Some(place) = section.key_place("direction").filter(|_| *subject != "link") {
         out.push(Complaint::new("only links have directions", "remove it").at(place));
     }
-    let name = section.optional(subject, out)?;
+    let name = section.optional_at(subject, REFERENCE, out)?;
     Some(match *subject {
         "traffic" => SubjectDraft::Traffic(name),
-        "link" => SubjectDraft::Link(name, direction.map_or(Direction::Forward, Spanned::into_inner)),
+        "link" => SubjectDraft::Link(name, direction.unwrap_or(Direction::Forward)),
         _ => SubjectDraft::Program(name),
     })
 }
 
 fn bounds(section: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<(Spanned<Metric>, Bound)> {
-    let given = METRICS.into_iter().filter(|(key, _)| section.has(key)).collect::<Vec<_>>();
+    let given = METRICS.into_iter().filter(|metric| section.has(metric.as_str())).collect::<Vec<_>>();
     if given.is_empty() {
         let remedy = r#"add what must hold, such as goodput = { at_least = "80mbit" }"#;
         out.push(Complaint::new("the check asks for nothing", remedy).at(section.place()));
     }
-    let bound = |(key, metric): (&'static str, Metric)| {
+    let bound = |metric: Metric| {
+        let key = metric.as_str();
         let place = section.key_place(key)?;
         Some((Spanned::new(place, metric), bound(key, metric, section.value(key)?, out)?))
     };
@@ -155,23 +156,24 @@ fn between(metric: Metric, value: &Spanned<DeValue<'_>>, out: &mut Vec<Complaint
 /// A value in the unit of the metric.
 fn number(metric: Metric, key: &str, value: &Spanned<DeValue<'_>>, out: &mut Vec<Complaint>) -> Option<f64> {
     match metric {
-        Metric::Goodput => converted(key, value, out, |rate: StreamRate| as_f64(rate.0) / 1e6),
-        Metric::Bytes => converted(key, value, out, |size: Size| as_f64(size.0)),
-        Metric::Loss => converted(key, value, out, |chance: Percent| chance.0.get() * 100.0),
+        Metric::Goodput => converted(key, value, STREAM_RATE, out, |rate| as_f64(rate) / 1e6),
+        Metric::Bytes => converted(key, value, SIZE, out, as_f64),
+        Metric::Loss => converted(key, value, PERCENT, out, |chance| chance.get() * 100.0),
         Metric::LongestGap | Metric::RttMedian | Metric::Rtt99 => {
-            converted(key, value, out, |time: Time| milliseconds(time.0))
+            converted(key, value, TIME, out, milliseconds)
         }
-        Metric::ExitStatus => converted(key, value, out, |status: Integer| f64::from(status.0)),
+        Metric::ExitStatus => converted(key, value, EXIT_STATUS, out, f64::from),
     }
 }
 
-fn converted<T: Setting>(
+fn converted<T>(
     key: &str,
     value: &Spanned<DeValue<'_>>,
+    kind: Kind<T>,
     out: &mut Vec<Complaint>,
     convert: impl Fn(T) -> f64,
 ) -> Option<f64> {
-    read::<T>(key, value, out).map(|value| convert(value.into_inner()))
+    read(key, value, kind, out).map(|value| convert(value.into_inner()))
 }
 
 fn milliseconds(time: Duration) -> f64 {

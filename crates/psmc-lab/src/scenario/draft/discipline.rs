@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use psmc_sim::link::Probability;
-use psmc_toml::{Complaint, Section, read as read_value};
+use psmc_toml::{Complaint, SWITCH, Section, read as read_value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::scenario::value::{DisciplineName, Flag, Percent, Size, Time, Weight};
+use crate::scenario::value::{DisciplineName, PERCENT, SIZE, TIME, WEIGHT};
 
 /// What a queue does before it is full, as the file says it.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub(super) fn read(
 ) -> Option<Spanned<DisciplineDraft>> {
     let draft = match value.get_ref().as_table() {
         Some(table) => with_settings(value, table, out)?,
-        None => with_defaults(read_value::<DisciplineName>("discipline", value, out)?.into_inner()),
+        None => with_defaults(read_value("discipline", value, DisciplineName::KIND, out)?.into_inner()),
     };
     Some(Spanned::new(value.span(), draft))
 }
@@ -63,10 +63,9 @@ fn with_settings(
     const EXAMPLE: &str = r#"{ codel = { target = "5ms" } }"#;
     let section = Section::open("`discipline`", value.span(), table, &["red", "codel"], out);
     let (name, _) = only_one(&section, table, EXAMPLE, out)?;
-    let (place, settings) = section.table(name, out)?;
     match name {
-        "red" => red(&Section::open("`red`", place, settings, RED_KEYS, out), out),
-        "codel" => Some(codel(&Section::open("`codel`", place, settings, CODEL_KEYS, out), out)),
+        "red" => red(&section.section(name, "`red`", RED_KEYS, out)?, out),
+        "codel" => Some(codel(&section.section(name, "`codel`", CODEL_KEYS, out)?, out)),
         _ => None,
     }
 }
@@ -75,9 +74,8 @@ const RED_KEYS: &[&str] = &["min", "max", "probability", "weight", "ecn"];
 const CODEL_KEYS: &[&str] = &["target", "interval", "ecn"];
 
 fn red(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<DisciplineDraft> {
-    let min = section.optional::<Size>("min", out);
-    let max = section.optional::<Size>("max", out);
-    let bytes = |size: &Option<Spanned<Size>>| size.as_ref().map(|size| size.get_ref().0);
+    let min = section.optional_at("min", SIZE, out);
+    let max = section.optional_at("max", SIZE, out);
     if let (Some(low), Some(high)) = (&min, &max)
         && low.get_ref() >= high.get_ref()
     {
@@ -87,29 +85,25 @@ fn red(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<DisciplineDraf
         out.push(complaint.because_of(high.span(), "`max`"));
         return None;
     }
-    let probability = section.optional::<Percent>("probability", out);
     Some(DisciplineDraft::Red(RedDraft {
-        min: bytes(&min),
-        max: bytes(&max),
-        probability: probability.map_or_else(red_probability, |chance| chance.get_ref().0),
-        weight: section.optional::<Weight>("weight", out).map_or(RED_WEIGHT, |weight| weight.get_ref().0),
+        min: min.map(Spanned::into_inner),
+        max: max.map(Spanned::into_inner),
+        probability: section.optional("probability", PERCENT, out).unwrap_or_else(red_probability),
+        weight: section.optional("weight", WEIGHT, out).unwrap_or(RED_WEIGHT),
         ecn: ecn(section, out),
     }))
 }
 
 fn codel(section: &Section<'_>, out: &mut Vec<Complaint>) -> DisciplineDraft {
-    let time = |key: &str, default: Duration, out: &mut Vec<Complaint>| {
-        section.optional::<Time>(key, out).map_or(default, |time| time.get_ref().0)
-    };
     DisciplineDraft::CoDel {
-        target: time("target", CODEL_TARGET, out),
-        interval: time("interval", CODEL_INTERVAL, out),
+        target: section.optional("target", TIME, out).unwrap_or(CODEL_TARGET),
+        interval: section.optional("interval", TIME, out).unwrap_or(CODEL_INTERVAL),
         ecn: ecn(section, out),
     }
 }
 
 fn ecn(section: &Section<'_>, out: &mut Vec<Complaint>) -> bool {
-    section.optional::<Flag>("ecn", out).is_some_and(|flag| flag.get_ref().0)
+    section.optional("ecn", SWITCH, out).unwrap_or(false)
 }
 
 /// The only key of a table that names one of several kinds, and its value.

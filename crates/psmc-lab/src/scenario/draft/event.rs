@@ -3,14 +3,15 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use psmc_toml::{Complaint, Section, Source, kind_of};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::read::joined;
 use super::settings::{self, LinkSettings};
-use super::traffic::{Destination, UdpPayload};
-use crate::scenario::value::{Direction, HostAddress, Reference, StreamRate, Time};
+use super::traffic::Destination;
+use crate::scenario::value::{Direction, HOST_ADDRESS, REFERENCE, STREAM_RATE, TIME, UDP_PAYLOAD};
 
 /// The actions, of which an event has one. Each is a key of its own.
 const ACTIONS: [&str; 8] = ["cut", "black_hole", "restore", "change", "kill", "restart", "roam", "flood"];
@@ -22,34 +23,34 @@ const CHANGE_KEYS: &[&str] =
 
 pub(in crate::scenario) struct EventDraft {
     pub(in crate::scenario) place: Range<usize>,
-    pub(in crate::scenario) at: Option<Spanned<Time>>,
+    pub(in crate::scenario) at: Option<Spanned<Duration>>,
     pub(in crate::scenario) action: Option<ActionDraft>,
 }
 
 pub(in crate::scenario) enum ActionDraft {
-    Cut(Spanned<Reference>),
+    Cut(Spanned<String>),
     /// In one direction or in both.
-    BlackHole(Spanned<Reference>, Option<Direction>),
-    Restore(Spanned<Reference>),
-    Change(Spanned<Reference>, Option<Direction>, Box<LinkSettings>),
-    Kill(Spanned<Reference>),
-    Restart(Spanned<Reference>),
+    BlackHole(Spanned<String>, Option<Direction>),
+    Restore(Spanned<String>),
+    Change(Spanned<String>, Option<Direction>, Box<LinkSettings>),
+    Kill(Spanned<String>),
+    Restart(Spanned<String>),
     Roam {
-        host: Spanned<Reference>,
-        link: Spanned<Reference>,
-        addresses: Vec<Spanned<HostAddress>>,
+        host: Spanned<String>,
+        link: Spanned<String>,
+        addresses: Vec<Spanned<IpNet>>,
     },
     Flood(FloodDraft),
 }
 
 pub(in crate::scenario) struct FloodDraft {
-    pub(in crate::scenario) from: Spanned<Reference>,
-    pub(in crate::scenario) to: Spanned<Reference>,
+    pub(in crate::scenario) from: Spanned<String>,
+    pub(in crate::scenario) to: Spanned<String>,
     pub(in crate::scenario) destination: Destination,
     pub(in crate::scenario) rate: u64,
     pub(in crate::scenario) payload: usize,
     /// Until the end of the scenario if `None`.
-    pub(in crate::scenario) duration: Option<Spanned<Time>>,
+    pub(in crate::scenario) duration: Option<Spanned<Duration>>,
 }
 
 impl EventDraft {
@@ -67,7 +68,7 @@ impl EventDraft {
         let section = Section::open_with_hints(title, place, table, keys, hint, out);
         Self {
             place: section.place(),
-            at: section.required("at", "the time since the start of the scenario", out),
+            at: section.required_at("at", TIME, "the time since the start of the scenario", out),
             action: only_action(&section, out).and_then(|action| self::action(action, &section, source, out)),
         }
     }
@@ -108,7 +109,7 @@ fn action(
         "flood" => flood(section, out),
         _ => {
             let settings = (action == "change").then(|| LinkSettings::of(section, source, out));
-            let target = section.optional::<Reference>(action, out)?;
+            let target = section.optional_at(action, REFERENCE, out)?;
             Some(match (action, settings) {
                 ("cut", _) => ActionDraft::Cut(target),
                 ("black_hole", _) => ActionDraft::BlackHole(target, direction),
@@ -124,7 +125,7 @@ fn action(
 }
 
 fn direction(action: &str, section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Direction> {
-    let direction = section.optional("direction", out)?;
+    let direction = section.optional_at("direction", Direction::KIND, out)?;
     if !matches!(action, "black_hole" | "change") {
         let reason = format!("`{action}` has no direction");
         let remedy = "remove it; `black_hole` and `change` can be of one direction of a link";
@@ -137,16 +138,16 @@ fn roam(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<ActionDraft> 
     const KEYS: &[&str] = &["host", "link", "addresses"];
     const EXAMPLE: &str = r#"{ host = "van", link = "lte", addresses = ["10.2.0.9/24"] }"#;
     let section = in_braces("roam", EXAMPLE, KEYS, section, out)?;
-    let host = section.required("host", "the host that moves", out);
-    let link = section.required("link", "the link on which its addresses change", out);
+    let host = section.required_at("host", REFERENCE, "the host that moves", out);
+    let link = section.required_at("link", REFERENCE, "the link on which its addresses change", out);
     if !section.has("addresses") {
         out.push(section.missing("addresses", r#"add addresses = ["10.2.0.9/24"], the new ones"#));
     }
-    if section.is_empty_list("addresses") {
+    if section.empty_list("addresses").is_some() {
         let complaint = Complaint::new("the host would have no address", r#"put one in: ["10.2.0.9/24"]"#);
         out.push(complaint.at(section.key_place("addresses").unwrap_or_else(|| section.place())));
     }
-    let addresses = section.list("addresses", out).map(Spanned::into_inner);
+    let addresses = section.list_at("addresses", HOST_ADDRESS, out).map(Spanned::into_inner);
     Some(ActionDraft::Roam { host: host?, link: link?, addresses: addresses? })
 }
 
@@ -154,18 +155,18 @@ fn flood(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<ActionDraft>
     const KEYS: &[&str] = &["from", "to", "via", "address", "rate", "payload", "duration"];
     const EXAMPLE: &str = r#"{ from = "van", to = "hq", rate = "20mbit" }"#;
     let section = in_braces("flood", EXAMPLE, KEYS, section, out)?;
-    let from = section.required("from", "the host that sends", out);
-    let to = section.required("to", "the host that is flooded", out);
+    let from = section.required_at("from", REFERENCE, "the host that sends", out);
+    let to = section.required_at("to", REFERENCE, "the host that is flooded", out);
     let destination = Destination::read(&section, out);
-    let rate = section.required::<StreamRate>("rate", "of its payload", out);
-    let payload = section.optional::<UdpPayload>("payload", out);
+    let rate = section.required("rate", STREAM_RATE, "of its payload", out);
+    let payload = section.optional("payload", UDP_PAYLOAD, out);
     Some(ActionDraft::Flood(FloodDraft {
-        duration: section.optional("duration", out),
+        duration: section.optional_at("duration", TIME, out),
         from: from?,
         to: to?,
         destination: destination?,
-        rate: rate?.get_ref().0,
-        payload: payload.map_or(1200, |payload| payload.get_ref().size()),
+        rate: rate?,
+        payload: payload.unwrap_or(1200),
     }))
 }
 
@@ -190,6 +191,6 @@ fn in_braces<'a>(
 impl FloodDraft {
     /// How long it lasts, if it begins at `at` in a scenario of this duration.
     pub(in crate::scenario) fn duration(&self, at: Duration, of_scenario: Duration) -> Duration {
-        self.duration.as_ref().map_or_else(|| of_scenario.saturating_sub(at), |duration| duration.get_ref().0)
+        self.duration.as_ref().map_or_else(|| of_scenario.saturating_sub(at), |duration| *duration.get_ref())
     }
 }

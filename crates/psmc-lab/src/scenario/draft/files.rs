@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use psmc_sim::link::Trace;
 use psmc_toml::{Complaint, describe, remedy_for};
 use toml::Spanned;
 
-use crate::scenario::value::{FilePath, Time};
+use crate::scenario::value::TIME;
 
 /// Largest file that is read. A trace of a day at 10 Mbit/s has 72 million lines, and nobody records one.
 const MAX_SIZE: u64 = 64 << 20;
 
 /// A trace of delivery opportunities, in the format of Mahimahi.
 pub(super) fn trace(
-    path: &Spanned<FilePath>,
+    path: &Spanned<PathBuf>,
     directory: &Path,
     out: &mut Vec<Complaint>,
 ) -> Option<Arc<Trace>> {
     let text = text(path, directory, out)?;
     let trace = Trace::parse(&text).map_err(|error| {
-        let reason = format!("{} is no trace: {error}", path.get_ref().0.display());
+        let reason = format!("{} is no trace: {error}", path.get_ref().display());
         let remedy =
             "it takes a line for each packet that can leave: milliseconds from the start, not decreasing";
         out.push(Complaint::new(reason, remedy).at(path.span()));
@@ -33,13 +33,13 @@ pub(super) fn trace(
 
 /// Delays, a line each.
 pub(super) fn delays(
-    path: &Spanned<FilePath>,
+    path: &Spanned<PathBuf>,
     directory: &Path,
     out: &mut Vec<Complaint>,
 ) -> Option<Arc<[Duration]>> {
     let text = text(path, directory, out)?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let shown = path.get_ref().0.display();
+    let shown = path.get_ref().display();
     let mut delays = Vec::new();
     for (index, line) in lines {
         let Some(delay) = delay(line.trim()) else {
@@ -62,12 +62,12 @@ const DELAYS_REMEDY: &str =
 fn delay(line: &str) -> Option<Duration> {
     let with_unit =
         if line.ends_with(|c: char| c.is_ascii_digit()) { format!("{line}ms") } else { line.to_owned() };
-    with_unit.parse::<Time>().ok().map(|time| time.0)
+    TIME.read(&with_unit).ok()
 }
 
 /// The text of a file. Relative paths start at the scenario's directory.
-fn text(path: &Spanned<FilePath>, directory: &Path, out: &mut Vec<Complaint>) -> Option<String> {
-    let shown = path.get_ref().0.display();
+fn text(path: &Spanned<PathBuf>, directory: &Path, out: &mut Vec<Complaint>) -> Option<String> {
+    let shown = path.get_ref().display();
     let failed = |error: io::Error| {
         if error.kind() == io::ErrorKind::InvalidData {
             let remedy = "check the path: it should have a number in each line";
@@ -75,7 +75,7 @@ fn text(path: &Spanned<FilePath>, directory: &Path, out: &mut Vec<Complaint>) ->
         }
         Complaint::new(format!("cannot read {shown}: {}", describe(&error)), remedy_for(&error))
     };
-    let text = read(&directory.join(&path.get_ref().0))
+    let text = read(&directory.join(path.get_ref()))
         .map_err(|error| out.push(failed(error).at(path.span())))
         .ok()?;
     if text.len() as u64 > MAX_SIZE {

@@ -1,13 +1,17 @@
-//! `[[host]]`
+//! `[[host]]` and `[[program]]`
 
+use std::net::IpAddr;
 use std::ops::Range;
+use std::time::Duration;
 
-use psmc_toml::{Complaint, Name, Section};
+use ipnet::IpNet;
+use psmc_toml::{Complaint, NAME, Name, SWITCH, Section};
 use toml::Spanned;
 use toml::de::DeTable;
 
 use super::read::tables_in_list;
-use crate::scenario::value::{Ip, NatKindName, Prefix, Reference};
+use crate::scenario::model::NatKind;
+use crate::scenario::value::{ARGUMENT, IP, PREFIX, REFERENCE, TIME};
 
 const KEYS: &[&str] = &["name", "nat", "routes"];
 
@@ -20,14 +24,14 @@ pub(in crate::scenario) struct HostDraft {
 
 /// `nat = { … }`, with both of its values right.
 pub(in crate::scenario) struct NatDraft {
-    pub(in crate::scenario) kind: NatKindName,
-    pub(in crate::scenario) outside: Spanned<Reference>,
+    pub(in crate::scenario) kind: NatKind,
+    pub(in crate::scenario) outside: Spanned<String>,
 }
 
 /// One of `routes`, with both of its values right.
 pub(in crate::scenario) struct RouteDraft {
-    pub(in crate::scenario) to: Spanned<Prefix>,
-    pub(in crate::scenario) via: Spanned<Ip>,
+    pub(in crate::scenario) to: Spanned<IpNet>,
+    pub(in crate::scenario) via: Spanned<IpAddr>,
 }
 
 impl HostDraft {
@@ -35,18 +39,19 @@ impl HostDraft {
         let section = Section::open("[[host]]", place, table, KEYS, out);
         Self {
             place: section.place(),
-            name: section.required("name", "as the links call it", out),
-            nat: section.table("nat", out).and_then(|(place, table)| NatDraft::read(place, table, out)),
+            name: section.required_at("name", NAME, "as the links call it", out),
+            nat: section
+                .section("nat", "`nat`", &["kind", "outside"], out)
+                .and_then(|section| NatDraft::read(&section, out)),
             routes: routes(&section, out),
         }
     }
 }
 
 impl NatDraft {
-    fn read(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Option<Self> {
-        let section = Section::open("`nat`", place, table, &["kind", "outside"], out);
-        let kind = section.required("kind", "or \"endpoint-independent\"", out).map(Spanned::into_inner);
-        let outside = section.required("outside", "the link towards the outside", out);
+    fn read(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Self> {
+        let kind = section.required("kind", NatKind::KIND, "or \"endpoint-independent\"", out);
+        let outside = section.required_at("outside", REFERENCE, "the link towards the outside", out);
         Some(Self { kind: kind?, outside: outside? })
     }
 }
@@ -60,8 +65,51 @@ fn routes(section: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<RouteDraft> {
 impl RouteDraft {
     fn read(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Option<Self> {
         let section = Section::open("a route", place, table, &["to", "via"], out);
-        let to = section.required("to", "the network that it leads to", out);
-        let via = section.required("via", "the address of the next hop", out);
+        let to = section.required_at("to", PREFIX, "the network that it leads to", out);
+        let via = section.required_at("via", IP, "the address of the next hop", out);
         Some(Self { to: to?, via: via? })
     }
+}
+
+const PROGRAM_KEYS: &[&str] = &["name", "host", "command", "start", "stop", "output"];
+
+pub(in crate::scenario) struct ProgramDraft {
+    pub(in crate::scenario) place: Range<usize>,
+    pub(in crate::scenario) name: Option<Spanned<Name>>,
+    pub(in crate::scenario) host: Option<Spanned<String>>,
+    pub(in crate::scenario) command: Vec<String>,
+    pub(in crate::scenario) start: Option<Spanned<Duration>>,
+    pub(in crate::scenario) stop: Option<Spanned<Duration>>,
+    pub(in crate::scenario) output: bool,
+}
+
+impl ProgramDraft {
+    pub(super) fn read(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Self {
+        let section = Section::open("[[program]]", place, table, PROGRAM_KEYS, out);
+        Self {
+            place: section.place(),
+            name: section.required_at("name", NAME, "what events and checks call it", out),
+            host: section.required_at("host", REFERENCE, "the host that it runs on", out),
+            command: command(&section, out),
+            start: section.optional_at("start", TIME, out),
+            stop: section.optional_at("stop", TIME, out),
+            output: section.optional("output", SWITCH, out).unwrap_or(false),
+        }
+    }
+}
+
+fn command(section: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<String> {
+    const EXAMPLE: &str = r#"add command = ["iperf3", "-s"], the program and its arguments"#;
+    if !section.has("command") {
+        out.push(section.missing("command", EXAMPLE));
+    }
+    let Some(words) = section.list_at("command", ARGUMENT, out) else {
+        return Vec::new();
+    };
+    let named = words.get_ref().first().is_some_and(|program| !program.get_ref().is_empty());
+    if section.empty_list("command").is_some() || (!named && !words.get_ref().is_empty()) {
+        let remedy = r#"put in the program and its arguments: ["iperf3", "-s"]"#;
+        out.push(Complaint::new("the command names no program", remedy).at(words.span()));
+    }
+    words.into_inner().into_iter().map(Spanned::into_inner).collect()
 }

@@ -1,14 +1,16 @@
 //! `[[link]]`
 
 use std::ops::Range;
+use std::path::PathBuf;
 
-use psmc_toml::{Complaint, Name, Section, Source};
+use ipnet::IpNet;
+use psmc_toml::{Complaint, NAME, Name, Section, Source};
 use toml::Spanned;
 use toml::de::DeTable;
 
 use super::read::{joined, pair, pair_of_lists};
 use super::settings::{self, LinkSettings};
-use crate::scenario::value::{FilePath, HostAddress, LinkName};
+use crate::scenario::value::{FILE, HOST_ADDRESS, LINK_NAME};
 
 const OWN_KEYS: [&str; 6] = ["name", "between", "addresses", "capture", "forward", "back"];
 
@@ -16,12 +18,12 @@ const KEYS: &[&str] = &joined::<{ OWN_KEYS.len() + settings::KEYS.len() }>(&OWN_
 
 pub(in crate::scenario) struct LinkDraft {
     pub(in crate::scenario) place: Range<usize>,
-    pub(in crate::scenario) name: Option<Spanned<LinkName>>,
+    pub(in crate::scenario) name: Option<Spanned<Name>>,
     pub(in crate::scenario) between: Option<[Spanned<Name>; 2]>,
-    pub(in crate::scenario) addresses: Option<[Vec<Spanned<HostAddress>>; 2]>,
+    pub(in crate::scenario) addresses: Option<[Vec<Spanned<IpNet>>; 2]>,
     /// Whether the file gives addresses, right or wrong.
     pub(in crate::scenario) has_addresses: bool,
-    pub(in crate::scenario) capture: Option<Spanned<FilePath>>,
+    pub(in crate::scenario) capture: Option<Spanned<PathBuf>>,
     /// For both directions, and what is different for one of them.
     pub(in crate::scenario) settings: LinkSettings,
     pub(in crate::scenario) directions: [Option<LinkSettings>; 2],
@@ -37,11 +39,16 @@ impl LinkDraft {
         let section = Section::open_with_hints("[[link]]", place, table, KEYS, hint, out);
         Self {
             place: section.place(),
-            name: section.required("name", "what you call it; its interfaces get this name", out),
+            name: section.required_at(
+                "name",
+                LINK_NAME,
+                "what you call it; its interfaces get this name",
+                out,
+            ),
             between: between(&section, "the hosts at its ends", out),
             addresses: addresses(&section, out),
             has_addresses: section.has("addresses"),
-            capture: section.optional("capture", out),
+            capture: section.optional_at("capture", FILE, out),
             settings: LinkSettings::of(&section, source, out),
             directions: ["forward", "back"].map(|key| direction(&section, key, source, out)),
         }
@@ -58,12 +65,12 @@ pub(super) fn between(
     if !section.has("between") {
         out.push(section.missing("between", &format!("add between = {EXAMPLE}, {remedy}")));
     }
-    pair(section, "between", EXAMPLE, out)
+    pair(section, "between", NAME, EXAMPLE, out)
 }
 
-fn addresses(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<[Vec<Spanned<HostAddress>>; 2]> {
+fn addresses(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<[Vec<Spanned<IpNet>>; 2]> {
     const EXAMPLE: &str = r#"["10.1.0.1/24", "10.1.0.2/24"], the first host's and the second's"#;
-    pair_of_lists(section, "addresses", EXAMPLE, out)
+    pair_of_lists(section, "addresses", HOST_ADDRESS, EXAMPLE, out)
 }
 
 fn direction(

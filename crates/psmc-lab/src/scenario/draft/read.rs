@@ -2,33 +2,35 @@
 
 use std::ops::Range;
 
-use psmc_toml::{Complaint, Section, Setting, kind_of, read};
+use psmc_toml::{Complaint, Kind, Section, kind_of, read};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// A list of exactly two values, the first of which is the first host's.
-pub(super) fn pair<T: Setting>(
+pub(super) fn pair<T>(
     section: &Section<'_>,
     key: &str,
+    kind: Kind<T>,
     example: &str,
     out: &mut Vec<Complaint>,
 ) -> Option<[Spanned<T>; 2]> {
     let [first, second] = two(section, key, example, out)?;
-    let (first, second) = (read(key, first, out), read(key, second, out));
+    let (first, second) = (read(key, first, kind, out), read(key, second, kind, out));
     Some([first?, second?])
 }
 
 /// The same, where each of the two is a value or a list of values. `None` also where one of them is wrong.
-pub(super) fn pair_of_lists<T: Setting>(
+pub(super) fn pair_of_lists<T>(
     section: &Section<'_>,
     key: &str,
+    kind: Kind<T>,
     example: &str,
     out: &mut Vec<Complaint>,
 ) -> Option<[Vec<Spanned<T>>; 2]> {
     let before = out.len();
     let lists = two(section, key, example, out)?.map(|value| match value.get_ref().as_array() {
-        Some(elements) => elements.iter().filter_map(|element| read(key, element, out)).collect(),
-        None => read(key, value, out).into_iter().collect(),
+        Some(elements) => elements.iter().filter_map(|element| read(key, element, kind, out)).collect(),
+        None => read(key, value, kind, out).into_iter().collect(),
     });
     (out.len() == before).then_some(lists)
 }

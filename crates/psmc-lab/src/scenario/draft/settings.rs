@@ -4,13 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use psmc_sim::link::{Jitter, Loss, Probability, QueueLimit, Rate};
-use psmc_toml::{Complaint, Section, Source, kind_of, read};
+use psmc_toml::{Complaint, SWITCH, Section, Source, kind_of, read};
 use toml::Spanned;
 use toml::de::DeValue;
 
 use super::discipline;
 use super::files;
-use crate::scenario::value::{FilePath, Flag, LinkRate, Percent, Queue, Time, Whole};
+use crate::scenario::value::{FILE, LINK_RATE, MTU, PERCENT, QUEUE, TIME};
 
 pub(in crate::scenario) use super::discipline::{DisciplineDraft, RedDraft};
 
@@ -45,36 +45,28 @@ pub(in crate::scenario) struct LinkSettings {
     pub(in crate::scenario) mtu: Option<usize>,
 }
 
-/// Bytes of an IP packet: from the datagram that every host must accept (RFC 791 §3.1) to the usual jumbo frame.
-type Mtu = Whole<576, 9000>;
-
 impl LinkSettings {
     pub(super) fn of(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Self {
-        let percent = |key: &str, out: &mut Vec<Complaint>| {
-            section.optional::<Percent>(key, out).map(|chance| chance.get_ref().0)
-        };
         Self {
             rate: rate(section, source, out),
-            delay: section.optional::<Time>("delay", out).map(|delay| delay.get_ref().0),
+            delay: section.optional("delay", TIME, out),
             jitter: section.value("jitter").and_then(|value| jitter(value, source, out)),
-            reordering: section.optional::<Flag>("reordering", out).map(|flag| flag.get_ref().0),
-            reorder: percent("reorder", out),
+            reordering: section.optional("reordering", SWITCH, out),
+            reorder: section.optional("reorder", PERCENT, out),
             loss: section.value("loss").and_then(|value| loss(value, out)),
-            duplicate: percent("duplicate", out),
-            corrupt: percent("corrupt", out),
-            queue: section
-                .optional::<Queue>("queue", out)
-                .map(|queue| Spanned::new(queue.span(), queue.get_ref().0)),
+            duplicate: section.optional("duplicate", PERCENT, out),
+            corrupt: section.optional("corrupt", PERCENT, out),
+            queue: section.optional_at("queue", QUEUE, out),
             discipline: section.value("discipline").and_then(|value| discipline::read(value, out)),
-            mtu: section.optional::<Mtu>("mtu", out).map(|mtu| mtu.get_ref().size()),
+            mtu: section.optional("mtu", MTU, out),
         }
     }
 }
 
 /// `rate` or `trace`, not both.
 fn rate(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<Rate> {
-    let rate = section.optional::<LinkRate>("rate", out);
-    let trace = section.optional::<FilePath>("trace", out);
+    let rate = section.optional("rate", LINK_RATE, out);
+    let trace = section.optional_at("trace", FILE, out);
     if let (Some(rate), Some(trace)) = (section.key_place("rate"), section.key_place("trace")) {
         let complaint = Complaint::new(
             "the link has a rate and a trace, which is a rate of its own",
@@ -84,7 +76,7 @@ fn rate(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Opt
         return None;
     }
     match (rate, trace) {
-        (Some(rate), _) => Some(Rate::Fixed(rate.get_ref().0)),
+        (Some(rate), _) => Some(Rate::Fixed(rate)),
         (None, Some(path)) => files::trace(&path, source.directory(), out).map(Rate::Trace),
         (None, None) => None,
     }
@@ -106,11 +98,11 @@ fn jitter(value: &Spanned<DeValue<'_>>, source: &Source, out: &mut Vec<Complaint
 }
 
 fn time(key: &str, value: &Spanned<DeValue<'_>>, out: &mut Vec<Complaint>) -> Option<Duration> {
-    read::<Time>(key, value, out).map(|time| time.get_ref().0)
+    read(key, value, TIME, out).map(Spanned::into_inner)
 }
 
 fn samples(value: &Spanned<DeValue<'_>>, directory: &Path, out: &mut Vec<Complaint>) -> Option<Jitter> {
-    let path = read::<FilePath>("file", value, out)?;
+    let path = read("file", value, FILE, out)?;
     files::delays(&path, directory, out).map(Jitter::Samples)
 }
 
@@ -121,7 +113,7 @@ fn loss(value: &Spanned<DeValue<'_>>, out: &mut Vec<Complaint>) -> Option<Loss> 
         return bursts(&Section::open("`loss`", value.span(), table, KEYS, out), out);
     }
     if value.get_ref().is_str() {
-        return read::<Percent>("loss", value, out).map(|chance| Loss::Random(chance.get_ref().0));
+        return read("loss", value, PERCENT, out).map(|chance| Loss::Random(chance.into_inner()));
     }
     let reason =
         format!("`loss` takes a text in quotes or a table in braces, not {}", kind_of(value.get_ref()));
@@ -131,15 +123,12 @@ fn loss(value: &Spanned<DeValue<'_>>, out: &mut Vec<Complaint>) -> Option<Loss> 
 }
 
 fn bursts(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Loss> {
-    let percent = |key: &str, default: Probability, out: &mut Vec<Complaint>| {
-        section.optional::<Percent>(key, out).map_or(default, |chance| chance.get_ref().0)
-    };
-    let to_bad = section.required::<Percent>("to_bad", "the chance per packet that a burst begins", out);
-    let to_good = section.required::<Percent>("to_good", "the chance per packet that it ends", out);
+    let to_bad = section.required("to_bad", PERCENT, "the chance per packet that a burst begins", out);
+    let to_good = section.required("to_good", PERCENT, "the chance per packet that it ends", out);
     Some(Loss::GilbertElliott {
-        loss_good: percent("loss_good", Probability::ZERO, out),
-        loss_bad: percent("loss_bad", Probability::ONE, out),
-        to_bad: to_bad?.get_ref().0,
-        to_good: to_good?.get_ref().0,
+        loss_good: section.optional("loss_good", PERCENT, out).unwrap_or(Probability::ZERO),
+        loss_bad: section.optional("loss_bad", PERCENT, out).unwrap_or(Probability::ONE),
+        to_bad: to_bad?,
+        to_good: to_good?,
     })
 }

@@ -1,15 +1,17 @@
 //! `[[tunnel]]`
 
+use std::net::IpAddr;
 use std::ops::Range;
 
-use psmc_toml::{Complaint, Name, Section};
+use ipnet::IpNet;
+use psmc_toml::{Complaint, NAME, Name, Section};
 use toml::Spanned;
 use toml::Value;
 use toml::de::{DeTable, DeValue};
 
 use super::link::between;
 use super::read::pair_of_lists;
-use crate::scenario::value::{HostAddress, Ip, LinkName, Prefix, Reference};
+use crate::scenario::value::{HOST_ADDRESS, IP, LINK_NAME, PREFIX, REFERENCE};
 
 const KEYS: &[&str] = &["name", "between", "addresses", "networks", "paths", "path", "settings"];
 
@@ -20,12 +22,12 @@ const PATH_SETTINGS: &[&str] = &["weight", "max_rate", "congestion", "mtu"];
 
 pub(in crate::scenario) struct TunnelDraft {
     pub(in crate::scenario) place: Range<usize>,
-    pub(in crate::scenario) name: Option<Spanned<LinkName>>,
+    pub(in crate::scenario) name: Option<Spanned<Name>>,
     pub(in crate::scenario) between: Option<[Spanned<Name>; 2]>,
-    pub(in crate::scenario) addresses: Option<[Vec<Spanned<HostAddress>>; 2]>,
+    pub(in crate::scenario) addresses: Option<[Vec<Spanned<IpNet>>; 2]>,
     /// Whether the file gives addresses, right or wrong.
     pub(in crate::scenario) has_addresses: bool,
-    pub(in crate::scenario) networks: Option<[Vec<Spanned<Prefix>>; 2]>,
+    pub(in crate::scenario) networks: Option<[Vec<Spanned<IpNet>>; 2]>,
     /// Whether the file says by which paths it goes, right or wrong.
     pub(in crate::scenario) has_paths: bool,
     pub(in crate::scenario) paths: Vec<PathDraft>,
@@ -35,8 +37,8 @@ pub(in crate::scenario) struct TunnelDraft {
 /// One of `paths`, or `[[tunnel.path]]`.
 pub(in crate::scenario) struct PathDraft {
     pub(in crate::scenario) name: Option<Spanned<Name>>,
-    pub(in crate::scenario) link: Spanned<Reference>,
-    pub(in crate::scenario) endpoint: Option<Spanned<Ip>>,
+    pub(in crate::scenario) link: Spanned<String>,
+    pub(in crate::scenario) endpoint: Option<Spanned<IpAddr>>,
     pub(in crate::scenario) settings: Vec<SettingDraft>,
 }
 
@@ -51,11 +53,22 @@ impl TunnelDraft {
         let section = Section::open("[[tunnel]]", place, table, KEYS, out);
         Self {
             place: section.place(),
-            name: section.required("name", "what you call it; its interfaces get this name", out),
+            name: section.required_at(
+                "name",
+                LINK_NAME,
+                "what you call it; its interfaces get this name",
+                out,
+            ),
             between: between(&section, "the hosts at its ends; the first one dials", out),
-            addresses: pair_of_lists(&section, "addresses", r#"["10.77.0.2/24", "10.77.0.1/24"]"#, out),
+            addresses: pair_of_lists(
+                &section,
+                "addresses",
+                HOST_ADDRESS,
+                r#"["10.77.0.2/24", "10.77.0.1/24"]"#,
+                out,
+            ),
             has_addresses: section.has("addresses"),
-            networks: pair_of_lists(&section, "networks", r#"[[], ["192.168.10.0/24"]]"#, out),
+            networks: pair_of_lists(&section, "networks", PREFIX, r#"[[], ["192.168.10.0/24"]]"#, out),
             has_paths: section.has("paths") || section.has("path"),
             paths: paths(&section, out),
             settings: section.table("settings", out).map(|(_, table)| all(table, out)).unwrap_or_default(),
@@ -71,13 +84,12 @@ fn paths(section: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<PathDraft> {
         out.push(complaint.at(list).because_of(sections, "and here"));
         return Vec::new();
     }
-    if section.is_empty_list("paths") {
-        let place = section.key_place("paths").unwrap_or_default();
+    if let Some(place) = section.empty_list("paths").and_then(|_| section.key_place("paths")) {
         let remedy =
             r#"name the links by which it goes, such as ["dsl", "lte"], or leave it out for every link"#;
         out.push(Complaint::new("a tunnel needs a path", remedy).at(place));
     }
-    let links = section.list::<Reference>("paths", out).map(Spanned::into_inner).unwrap_or_default();
+    let links = section.list_at("paths", REFERENCE, out).map(Spanned::into_inner).unwrap_or_default();
     let plain = |link| PathDraft { name: None, link, endpoint: None, settings: Vec::new() };
     let sections = section.tables("path", "[[tunnel.path]]", out);
     let sections = sections.into_iter().filter_map(|(place, table)| PathDraft::read(place, table, out));
@@ -87,9 +99,9 @@ fn paths(section: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<PathDraft> {
 impl PathDraft {
     fn read(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Option<Self> {
         let section = Section::open("[[tunnel.path]]", place, table, PATH_KEYS, out);
-        let name = section.optional("name", out);
-        let link = section.required("link", "the link by which it leaves the first host", out);
-        let endpoint = section.optional("endpoint", out);
+        let name = section.optional_at("name", NAME, out);
+        let link = section.required_at("link", REFERENCE, "the link by which it leaves the first host", out);
+        let endpoint = section.optional_at("endpoint", IP, out);
         let passed = table.iter().filter(|(key, _)| PATH_SETTINGS.contains(&key.get_ref().as_ref()));
         let settings = passed.filter_map(|(key, value)| SettingDraft::read(key, value, out)).collect();
         Some(Self { name, link: link?, endpoint, settings })

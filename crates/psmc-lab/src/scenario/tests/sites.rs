@@ -78,8 +78,8 @@ fn the_first_one_has_the_paths() {
 fn settings_go_where_they_belong() {
     let scenario = right(SCENARIO);
     for config in configs(&scenario, Path::new("/tmp")) {
-        assert_eq!(config.peers[0].treatment.scheduler.as_str(), "redundant");
-        assert_eq!(config.peers[0].keepalive.get().as_secs(), 25);
+        assert_eq!(config.peers[0].treatment.scheduler.name(), "redundant");
+        assert_eq!(config.peers[0].keepalive.as_secs(), 25);
         assert_eq!(config.site.interface.as_ref().map(|name| name.as_str()), Some("vpn"));
     }
 }

@@ -1,120 +1,65 @@
 //! Numbers.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use psmc_toml::{Form, Setting, ValueError};
+use psmc_sim::link::Probability;
+use psmc_toml::{Kind, ValueError, number_and_unit, within};
 
-/// A whole number from `MIN` to `MAX`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::scenario) struct Whole<const MIN: u64, const MAX: u64>(u64);
-
-impl<const MIN: u64, const MAX: u64> Whole<MIN, MAX> {
-    /// The number.
-    pub(in crate::scenario) fn get(self) -> u64 {
-        self.0
-    }
-
-    /// The number, for what is counted in memory.
-    pub(in crate::scenario) fn size(self) -> usize {
-        usize::try_from(self.0).unwrap_or(usize::MAX)
-    }
+/// A whole number in a range.
+fn bounded<T: FromStr + PartialOrd + Display>(text: &str, range: RangeInclusive<T>) -> Result<T, ValueError> {
+    let remedy = format!("choose {} to {}", range.start(), range.end());
+    within(text, range, format_args!("{text} is out of range"), remedy)
 }
 
-impl<const MIN: u64, const MAX: u64> FromStr for Whole<MIN, MAX> {
-    type Err = ValueError;
+/// Where all chance comes from.
+pub(in crate::scenario) const SEED: Kind<u64> =
+    Kind::number("4", |text| bounded(text, 0..=i64::MAX.unsigned_abs()));
 
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let number = text.parse().ok().filter(|number| (MIN..=MAX).contains(number));
-        number.map(Self).ok_or_else(|| {
-            ValueError::new(format!("{text} is out of range"), format!("choose {MIN} to {MAX}"))
-        })
-    }
-}
+/// Bytes of an IP packet: from the datagram that every host must accept (RFC 791 §3.1) to the usual jumbo frame.
+pub(in crate::scenario) const MTU: Kind<usize> = Kind::number("4", |text| bounded(text, 576..=9000));
 
-impl<const MIN: u64, const MAX: u64> Setting for Whole<MIN, MAX> {
-    const FORM: Form = Form::Number;
-    const EXAMPLE: &'static str = "4";
-}
+/// More connections between two hosts than a thousand measure the kernel instead of the network.
+pub(in crate::scenario) const FLOWS: Kind<usize> = Kind::number("4", |text| bounded(text, 1..=1000));
 
-/// Any whole number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
-pub(in crate::scenario) struct Integer(pub(in crate::scenario) i32);
+/// Bytes of a UDP datagram over IPv4, after the number and the time that the generator puts first.
+pub(in crate::scenario) const UDP_PAYLOAD: Kind<usize> = Kind::number("4", |text| bounded(text, 16..=65_507));
 
-impl FromStr for Integer {
-    type Err = ValueError;
+/// Bytes of an echo request over IPv4, after the time that the generator puts first.
+pub(in crate::scenario) const PING_PAYLOAD: Kind<usize> = Kind::number("4", |text| bounded(text, 8..=65_507));
 
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        text.parse().map(Self).map_err(|_| {
-            ValueError::new(format!("{text} is no exit status"), "a program ends with a number from 0 to 255")
-        })
-    }
-}
-
-impl Setting for Integer {
-    const FORM: Form = Form::Number;
-    const EXAMPLE: &'static str = "0";
-}
+/// What a program says when it ends.
+pub(in crate::scenario) const EXIT_STATUS: Kind<i32> = Kind::number("0", |text| {
+    let remedy = "a program ends with a number from 0 to 255";
+    text.parse().map_err(|_| ValueError::new(format!("{text} is no exit status"), remedy))
+});
 
 /// How many a second: more than 0, up to a million.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::scenario) struct Frequency(pub(in crate::scenario) f64);
-
-impl FromStr for Frequency {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let number = text.parse().ok().filter(|number: &f64| *number > 0.0 && *number <= 1e6);
-        number.map(Self).ok_or_else(|| {
-            ValueError::new(format!("{text} is out of range"), "choose how many a second, up to 1000000")
-        })
-    }
-}
-
-impl Setting for Frequency {
-    const FORM: Form = Form::Decimal;
-    const EXAMPLE: &'static str = "20";
-}
+pub(in crate::scenario) const FREQUENCY: Kind<f64> = Kind::decimal("20", |text| {
+    let remedy = "choose how many a second, up to 1000000";
+    positive(text, 1e6).ok_or_else(|| ValueError::new(format!("{text} is out of range"), remedy))
+});
 
 /// A weight: more than 0, up to 1.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::scenario) struct Weight(pub(in crate::scenario) f64);
+pub(in crate::scenario) const WEIGHT: Kind<f64> = Kind::decimal("0.002", |text| {
+    let remedy = "choose more than 0 and at most 1: the smaller, the longer the time it averages over";
+    positive(text, 1.0).ok_or_else(|| ValueError::new(format!("{text} is no weight of an average"), remedy))
+});
 
-impl FromStr for Weight {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let number = text.parse().ok().filter(|number: &f64| *number > 0.0 && *number <= 1.0);
-        number.map(Self).ok_or_else(|| {
-            let remedy =
-                "choose more than 0 and at most 1: the smaller, the longer the time it averages over";
-            ValueError::new(format!("{text} is no weight of an average"), remedy)
-        })
-    }
+fn positive(text: &str, most: f64) -> Option<f64> {
+    text.parse().ok().filter(|number| *number > 0.0 && *number <= most)
 }
 
-impl Setting for Weight {
-    const FORM: Form = Form::Decimal;
-    const EXAMPLE: &'static str = "0.002";
-}
-
-/// True or false.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::scenario) struct Flag(pub(in crate::scenario) bool);
-
-impl FromStr for Flag {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        text.parse()
-            .map(Self)
-            .map_err(|_| ValueError::new(format!("{text:?} is neither true nor false"), "choose one"))
-    }
-}
-
-impl Setting for Flag {
-    const FORM: Form = Form::Boolean;
-    const EXAMPLE: &'static str = "true";
-}
+/// A chance, written in percent.
+pub(in crate::scenario) const PERCENT: Kind<Probability> = Kind::text("\"0.5%\"", |text| {
+    let (number, unit) = number_and_unit(text);
+    let chance = number.parse().ok().and_then(|percent: f64| Probability::new(percent / 100.0));
+    chance.filter(|_| unit == "%").ok_or_else(|| {
+        let remedy = "write 0 to 100 and a percent sign, such as \"0.5%\"";
+        ValueError::new(format!("{text:?} is not a chance in percent"), remedy)
+    })
+});
 
 #[cfg(test)]
 mod tests {
@@ -122,14 +67,23 @@ mod tests {
 
     #[test]
     fn bounds_hold() {
-        assert_eq!("1".parse::<Whole<1, 4>>().unwrap().get(), 1);
-        assert!("0".parse::<Whole<1, 4>>().is_err() && "5".parse::<Whole<1, 4>>().is_err());
-        assert!("-1".parse::<Whole<0, 4>>().is_err());
+        assert_eq!(bounded("1", 1..=4), Ok(1));
+        assert!(bounded("0", 1..=4_u64).is_err() && bounded("5", 1..=4_u64).is_err());
+        assert!(bounded("-1", 0..=4_u64).is_err());
         for bad in ["0", "-1", "NaN", "inf", "1e7"] {
-            assert!(bad.parse::<Frequency>().is_err(), "{bad}");
-            assert!(bad.parse::<Weight>().is_err(), "{bad}");
+            assert!(FREQUENCY.read(bad).is_err(), "{bad}");
+            assert!(WEIGHT.read(bad).is_err(), "{bad}");
         }
-        assert_eq!("0.5".parse(), Ok(Frequency(0.5)));
-        assert!("1.5".parse::<Weight>().is_err());
+        assert_eq!(FREQUENCY.read("0.5"), Ok(0.5));
+        assert!(WEIGHT.read("1.5").is_err());
+    }
+
+    #[test]
+    fn chances_are_in_percent() {
+        assert_eq!(PERCENT.read("0.5%").unwrap().get(), 0.005);
+        assert_eq!(PERCENT.read("100 %").unwrap().get(), 1.0);
+        for bad in ["", "%", "1", "101%", "-1%", "1.2.3%", "1percent"] {
+            assert!(PERCENT.read(bad).is_err(), "{bad:?}");
+        }
     }
 }

@@ -42,7 +42,7 @@ fn unique_networks(peers: &[PeerDraft], out: &mut Vec<Complaint>) {
 /// A peer that names no networks gets those of the tunnel, which works for one peer only.
 fn defaults(draft: &Draft, site: &SiteDraft, out: &mut Vec<Complaint>) {
     let has_room = site.addresses.iter().any(|address| {
-        let net = address.get_ref().net();
+        let net = address.get_ref();
         net.prefix_len() < net.max_prefix_len()
     });
     let reason = match draft.peers.as_slice() {
@@ -76,7 +76,7 @@ fn endpoints_inside(site: &SiteDraft, peer: &PeerDraft, out: &mut Vec<Complaint>
         let Some(ip) = ip_of(endpoint.get_ref()) else {
             continue;
         };
-        if let Some(own) = site.addresses.iter().find(|address| address.get_ref().net().contains(&ip)) {
+        if let Some(own) = site.addresses.iter().find(|address| address.get_ref().contains(&ip)) {
             let remedy = "write the address at which the other site is reached without the tunnel";
             let complaint = Complaint::new(format!("the endpoint {ip} is inside the tunnel"), remedy);
             out.push(complaint.at(endpoint.span()).because_of(own.span(), "the network of the tunnel"));

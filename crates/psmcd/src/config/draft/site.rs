@@ -3,16 +3,19 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
+use ipnet::IpNet;
+use psmc_core::ClampMss;
 use psmc_net::keys::PrivateKey;
-use psmc_toml::{Complaint, KeyFile, PrivateKeyText, Section, Source, read_key_file};
+use psmc_toml::{
+    Complaint, INTERFACE, InterfaceName, KEY_FILE, Kind, LISTEN, Listen, NAME, Name, PRIVATE_KEY, SOCKET,
+    Section, SocketPath, Source, ValueError, read_key_file,
+};
 use toml::Spanned;
-use toml::de::DeTable;
 
 use super::TreatmentDraft;
 use crate::config::grants::read_grants;
-use crate::config::value::{
-    ClampMss, GrantsFile, InnerMtu, InterfaceName, Listen, Name, SocketPath, TunnelAddress,
-};
+use crate::config::model::{Class, Site};
+use crate::config::value::{AllowedNet, CLAMP_MSS, INNER_MTU, TUNNEL_ADDRESS};
 
 pub(super) const KEYS: &[&str] = &[
     "name",
@@ -40,80 +43,94 @@ pub(super) const KEYS: &[&str] = &[
 
 const MAKE_A_KEY: &str = "make the file with `umask 077; psmc genkey > FILE`";
 
+/// The path of a file of grants.
+const GRANTS_FILE: Kind<PathBuf> = Kind::text("\"/etc/psmc/van.grants\"", |text| match text {
+    "" => Err(ValueError::new("the path of the grants is empty", "name the file that holds them")),
+    _ => Ok(text.into()),
+});
+
 pub(in crate::config) struct SiteDraft {
-    pub(in crate::config) name: Option<Spanned<Name>>,
+    name: Option<Name>,
     pub(in crate::config) private_key: Option<PrivateKey>,
-    pub(in crate::config) addresses: Vec<Spanned<TunnelAddress>>,
-    pub(in crate::config) listen: Listen,
+    pub(in crate::config) addresses: Vec<Spanned<IpNet>>,
+    listen: Listen,
     /// Whether the file says where to listen.
     pub(in crate::config) has_listen: bool,
     pub(in crate::config) register: Option<Spanned<Vec<Spanned<Name>>>>,
-    pub(in crate::config) grants_file: Option<PathBuf>,
-    pub(in crate::config) interface: Option<InterfaceName>,
-    pub(in crate::config) mtu: Option<InnerMtu>,
-    pub(in crate::config) clamp_mss: ClampMss,
+    grants_file: Option<PathBuf>,
+    interface: Option<InterfaceName>,
+    mtu: Option<u16>,
+    clamp_mss: ClampMss,
     pub(in crate::config) treatment: TreatmentDraft,
-    pub(in crate::config) control_socket: Option<SocketPath>,
+    control_socket: Option<SocketPath>,
 }
 
 impl SiteDraft {
-    pub(super) fn read(
-        place: Range<usize>,
-        table: &DeTable<'_>,
-        source: &Source,
-        out: &mut Vec<Complaint>,
-    ) -> Self {
-        let section = Section::open("[site]", place, table, KEYS, out);
+    pub(super) fn read(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Self {
         Self {
-            name: section.required("name", "the name of this machine among its peers", out),
-            private_key: private_key(&section, source, out),
-            addresses: addresses(&section, out),
-            listen: section.optional("listen", out).map(Spanned::into_inner).unwrap_or_default(),
+            name: section.required("name", NAME, "the name of this machine among its peers", out),
+            private_key: private_key(section, source, out),
+            addresses: addresses(section, out),
+            listen: section.optional("listen", LISTEN, out).unwrap_or_default(),
             has_listen: section.has("listen"),
-            register: section.list("register", out),
-            grants_file: grants_file(&section, source, out),
-            interface: section.optional("interface", out).map(Spanned::into_inner),
-            mtu: section.optional("mtu", out).map(Spanned::into_inner),
-            clamp_mss: section.optional("clamp_mss", out).map(Spanned::into_inner).unwrap_or_default(),
-            treatment: TreatmentDraft::read(&section, out),
-            control_socket: section.optional("control_socket", out).map(Spanned::into_inner),
+            register: section.list_at("register", NAME, out),
+            grants_file: grants_file(section, source, out),
+            interface: section.optional("interface", INTERFACE, out),
+            mtu: section.optional("mtu", INNER_MTU, out),
+            clamp_mss: section.optional("clamp_mss", CLAMP_MSS, out).unwrap_or_default(),
+            treatment: TreatmentDraft::read(section, out),
+            control_socket: section.optional("control_socket", SOCKET, out),
         }
+    }
+
+    /// What peers are sent that name no networks.
+    pub(super) fn networks(&self) -> Vec<AllowedNet> {
+        self.addresses.iter().map(|address| AllowedNet::around(*address.get_ref())).collect()
+    }
+
+    pub(super) fn build(self, classes: Vec<Class>) -> Option<Site> {
+        let name = self.name?;
+        Some(Site {
+            control_socket: self.control_socket.unwrap_or_else(|| SocketPath::of_site(&name)),
+            name,
+            private_key: self.private_key?,
+            addresses: self.addresses.into_iter().map(Spanned::into_inner).collect(),
+            listen: self.listen,
+            is_hidden: self.register.is_some() && !self.has_listen,
+            register: super::peer::names(self.register),
+            grants_file: self.grants_file,
+            interface: self.interface,
+            mtu: self.mtu,
+            clamp_mss: self.clamp_mss,
+            treatment: self.treatment.build(),
+            classes,
+        })
     }
 }
 
-fn addresses(section: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<Spanned<TunnelAddress>> {
+fn addresses(section: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<Spanned<IpNet>> {
     const REMEDY: &str = r#"add addresses = ["10.77.0.2/24"], the addresses of this site inside the tunnel"#;
     if !section.has("addresses") {
         out.push(section.missing("addresses", REMEDY));
     }
-    let Some(list) = section.list::<TunnelAddress>("addresses", out) else {
-        return Vec::new();
-    };
-    if section.is_empty_list("addresses") {
+    if let Some(place) = section.empty_list("addresses") {
         let complaint =
             Complaint::new("a site needs an address inside the tunnel", r#"put one in: ["10.77.0.2/24"]"#);
-        out.push(complaint.at(list.span()));
+        out.push(complaint.at(place));
     }
-    list.into_inner()
+    section.list_at("addresses", TUNNEL_ADDRESS, out).map(Spanned::into_inner).unwrap_or_default()
 }
 
 /// The file of grants, if what stands in it is right by now: it may be another one later, but rarely a better one.
 fn grants_file(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<PathBuf> {
-    let file = section.optional::<GrantsFile>("grants_file", out)?;
-    let path = source.directory().join(&file.get_ref().0);
-    match read_grants(&path) {
-        Ok(_) => Some(path),
-        Err(error) => {
-            out.push(Complaint::of_value(&error, file.span()));
-            None
-        }
-    }
+    let file = section.optional_at("grants_file", GRANTS_FILE, out)?;
+    source.read_beside(&file, |path| read_grants(path).map(|_| path.to_owned()), out)
 }
 
 /// The site's key: in the file itself, or in one of its own.
 fn private_key(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<PrivateKey> {
-    let file = section.optional::<KeyFile>("private_key_file", out);
-    let inline = section.optional::<PrivateKeyText>("private_key", out);
+    let file = section.optional_at("private_key_file", KEY_FILE, out);
+    let inline = section.optional("private_key", PRIVATE_KEY, out);
     match (section.key_place("private_key_file"), section.key_place("private_key")) {
         (Some(first), Some(second)) => {
             let complaint = Complaint::new(
@@ -125,9 +142,9 @@ fn private_key(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>)
         }
         (None, Some(place)) => {
             complain_if_readable(source, place, out);
-            inline.map(|key| key.into_inner().0)
+            inline
         }
-        (Some(_), None) => key_in(&file?, source, out),
+        (Some(_), None) => source.read_beside(&file?, read_key_file, out),
         (None, None) => {
             if !section.has("private_key") && !section.has("private_key_file") {
                 let remedy = format!(r#"add private_key_file = "/etc/psmc/van.key"; {MAKE_A_KEY}"#);
@@ -143,9 +160,4 @@ fn complain_if_readable(source: &Source, place: Range<usize>, out: &mut Vec<Comp
         let reason = "this file holds the private key, and other users can read it";
         out.push(Complaint::new(reason, format!("run `chmod 600 {}`", source.path())).at(place));
     }
-}
-
-fn key_in(file: &Spanned<KeyFile>, source: &Source, out: &mut Vec<Complaint>) -> Option<PrivateKey> {
-    let path = source.directory().join(&file.get_ref().0);
-    read_key_file(&path).map_err(|error| out.push(Complaint::of_value(&error, file.span()))).ok()
 }

@@ -1,39 +1,44 @@
 //! How packets are treated: what a `[[peer]]` says of it, or else its `[site]`.
 
-use psmc_toml::{Complaint, Section};
+use std::time::Duration;
+
+use psmc_core::{AdaptiveBuffer, ReorderPolicy, RepairKind, SchedulerKind};
+use psmc_toml::{Complaint, SWITCH, Section};
 use toml::Spanned;
 
-use crate::config::model::{Reordering, Treatment};
-use crate::config::value::{BufferFactor, BufferPackets, BufferTimeout, Reorder, Repair, Scheduler, Switch};
+use crate::config::model::Treatment;
+use crate::config::value::{
+    BUFFER_FACTOR, BUFFER_PACKETS, BUFFER_TIMEOUT, FIXED_BUFFER, REPAIR, Reorder, SCHEDULER,
+};
 
 /// The keys of a treatment.
 #[derive(Clone, Debug, Default)]
 pub(in crate::config) struct TreatmentDraft {
-    pub(in crate::config) scheduler: Option<Scheduler>,
+    pub(in crate::config) scheduler: Option<SchedulerKind>,
     pub(in crate::config) reorder: Option<Reorder>,
-    pub(in crate::config) reorder_timeout: Option<Spanned<BufferTimeout>>,
-    pub(in crate::config) reorder_packets: Option<Spanned<BufferPackets>>,
-    pub(in crate::config) reorder_factor: Option<Spanned<BufferFactor>>,
-    pub(in crate::config) reorder_least: Option<Spanned<BufferPackets>>,
-    pub(in crate::config) reorder_most: Option<Spanned<BufferPackets>>,
-    pub(in crate::config) repair: Option<Repair>,
-    pub(in crate::config) ordered_udp: Option<Switch>,
-    pub(in crate::config) bad_path_rule: Option<Spanned<Switch>>,
+    pub(in crate::config) reorder_timeout: Option<Spanned<Duration>>,
+    pub(in crate::config) reorder_packets: Option<Spanned<u16>>,
+    pub(in crate::config) reorder_factor: Option<Spanned<u16>>,
+    pub(in crate::config) reorder_least: Option<Spanned<u16>>,
+    pub(in crate::config) reorder_most: Option<Spanned<u16>>,
+    pub(in crate::config) repair: Option<RepairKind>,
+    pub(in crate::config) ordered_udp: Option<bool>,
+    pub(in crate::config) bad_path_rule: Option<Spanned<bool>>,
 }
 
 impl TreatmentDraft {
     pub(super) fn read(section: &Section<'_>, out: &mut Vec<Complaint>) -> Self {
         Self {
-            scheduler: section.optional("scheduler", out).map(Spanned::into_inner),
-            reorder: section.optional("reorder", out).map(Spanned::into_inner),
-            reorder_timeout: section.optional("reorder_timeout", out),
-            reorder_packets: section.optional("reorder_packets", out),
-            reorder_factor: section.optional("reorder_factor", out),
-            reorder_least: section.optional("reorder_least", out),
-            reorder_most: section.optional("reorder_most", out),
-            repair: section.optional("repair", out).map(Spanned::into_inner),
-            ordered_udp: section.optional("ordered_udp", out).map(Spanned::into_inner),
-            bad_path_rule: section.optional("bad_path_rule", out),
+            scheduler: section.optional("scheduler", SCHEDULER, out),
+            reorder: section.optional("reorder", Reorder::KIND, out),
+            reorder_timeout: section.optional_at("reorder_timeout", BUFFER_TIMEOUT, out),
+            reorder_packets: section.optional_at("reorder_packets", BUFFER_PACKETS, out),
+            reorder_factor: section.optional_at("reorder_factor", BUFFER_FACTOR, out),
+            reorder_least: section.optional_at("reorder_least", BUFFER_PACKETS, out),
+            reorder_most: section.optional_at("reorder_most", BUFFER_PACKETS, out),
+            repair: section.optional("repair", REPAIR, out),
+            ordered_udp: section.optional("ordered_udp", SWITCH, out),
+            bad_path_rule: section.optional_at("bad_path_rule", SWITCH, out),
         }
     }
 
@@ -61,27 +66,27 @@ impl TreatmentDraft {
             scheduler: self.scheduler.unwrap_or_default(),
             reorder: self.reordering(),
             repair: self.repair.unwrap_or_default(),
-            ordered_udp: self.ordered_udp.is_some_and(|switch| switch.0),
-            bad_path_rule: self.bad_path_rule.is_some_and(|switch| switch.get_ref().0),
+            ordered_udp: self.ordered_udp.unwrap_or(false),
+            bad_path_rule: self.bad_path_rule.is_some_and(Spanned::into_inner),
         }
     }
 
-    fn reordering(&self) -> Reordering {
-        let packets = |given: &Option<Spanned<BufferPackets>>, default| {
-            given.as_ref().map_or(default, |packets| *packets.get_ref())
-        };
+    fn reordering(&self) -> ReorderPolicy {
+        let given = |number: &Option<Spanned<u16>>| number.as_ref().map(|number| *number.get_ref());
+        let usual = AdaptiveBuffer::default();
         match self.reorder.unwrap_or_default() {
-            Reorder::Deadline => Reordering::Deadline,
-            Reorder::Off => Reordering::Off,
-            Reorder::Fixed => Reordering::Fixed {
-                timeout: self.reorder_timeout.as_ref().map(|ms| *ms.get_ref()).unwrap_or_default(),
-                packets: packets(&self.reorder_packets, BufferPackets::FIXED),
+            Reorder::Deadline => ReorderPolicy::Deadline,
+            Reorder::Off => ReorderPolicy::Off,
+            Reorder::Fixed => ReorderPolicy::Fixed {
+                timeout: self.reorder_timeout.as_ref().map_or(FIXED_BUFFER.0, |time| *time.get_ref()),
+                packets: given(&self.reorder_packets).unwrap_or(FIXED_BUFFER.1),
             },
-            Reorder::Adaptive => Reordering::Adaptive {
-                factor: self.reorder_factor.as_ref().map(|factor| *factor.get_ref()).unwrap_or_default(),
-                least: packets(&self.reorder_least, BufferPackets::LEAST),
-                most: packets(&self.reorder_most, BufferPackets::MOST),
-            },
+            Reorder::Adaptive => ReorderPolicy::Adaptive(AdaptiveBuffer {
+                factor: given(&self.reorder_factor).unwrap_or(usual.factor),
+                least: given(&self.reorder_least).unwrap_or(usual.least),
+                most: given(&self.reorder_most).unwrap_or(usual.most),
+                ..usual
+            }),
         }
     }
 }

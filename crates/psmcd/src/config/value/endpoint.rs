@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-use psmc_toml::{Form, Setting, ValueError};
+use psmc_toml::{Kind, ValueError};
 
 use super::Port;
 
@@ -96,27 +96,13 @@ impl FromStr for Endpoint {
     }
 }
 
+/// An [`Endpoint`].
+pub(in crate::config) const ENDPOINT: Kind<Endpoint> = Kind::text("\"203.0.113.5:5115\"", str::parse);
+
 /// Where a relay is reached: an endpoint whose port may be left out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::config) struct RelayAddress(pub(in crate::config) Endpoint);
-
-impl FromStr for RelayAddress {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        text.parse().or_else(|error| format!("{text}:{}", Port::DEFAULT).parse().map_err(|_| error)).map(Self)
-    }
-}
-
-impl Setting for RelayAddress {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"198.51.100.7:5115\"";
-}
-
-impl Setting for Endpoint {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"203.0.113.5:5115\"";
-}
+pub(in crate::config) const RELAY_ADDRESS: Kind<Endpoint> = Kind::text("\"198.51.100.7:5115\"", |text| {
+    text.parse().or_else(|error| format!("{text}:{}", Port::DEFAULT).parse().map_err(|_| error))
+});
 
 fn no_port(text: &str, with_port: &str) -> ValueError {
     let remedy = format!("add the port that is listened on there, such as \"{with_port}\"");

@@ -5,47 +5,20 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
 use ipnet::IpNet;
-use psmc_toml::{Form, Setting, ValueError, host_address, parse_net};
+use psmc_toml::{Kind, ValueError, host_address, parse_net};
 
 /// An address of the site inside the tunnel, with the length of its network's prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TunnelAddress(IpNet);
-
-impl TunnelAddress {
-    /// The address and its prefix length; the host bits are those of the address.
-    pub fn net(self) -> IpNet {
-        self.0
-    }
-
-    /// The address alone.
-    pub fn addr(self) -> IpAddr {
-        self.0.addr()
-    }
-}
-
-impl fmt::Display for TunnelAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl FromStr for TunnelAddress {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let remedy = "choose an address for this site from a private network, such as \"10.77.0.2/24\"";
-        host_address(text, remedy).map(Self)
-    }
-}
-
-impl Setting for TunnelAddress {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"10.77.0.2/24\"";
-}
+pub(in crate::config) const TUNNEL_ADDRESS: Kind<IpNet> = Kind::text("\"10.77.0.2/24\"", |text| {
+    let remedy = "choose an address for this site from a private network, such as \"10.77.0.2/24\"";
+    host_address(text, remedy)
+});
 
 /// A network whose addresses a peer may use inside the tunnel; its host bits are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AllowedNet(IpNet);
+
+/// An [`AllowedNet`].
+pub(in crate::config) const ALLOWED_NET: Kind<AllowedNet> = Kind::text("\"192.168.10.0/24\"", str::parse);
 
 impl AllowedNet {
     /// The network.
@@ -54,8 +27,8 @@ impl AllowedNet {
     }
 
     /// The network that an address of the tunnel lies in.
-    pub(in crate::config) fn around(address: TunnelAddress) -> Self {
-        Self(address.0.trunc())
+    pub(in crate::config) fn around(address: IpNet) -> Self {
+        Self(address.trunc())
     }
 }
 
@@ -82,14 +55,12 @@ impl FromStr for AllowedNet {
     }
 }
 
-impl Setting for AllowedNet {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"192.168.10.0/24\"";
-}
-
 /// A local address to send from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BindAddress(IpAddr);
+
+/// A [`BindAddress`].
+pub(in crate::config) const BIND_ADDRESS: Kind<BindAddress> = Kind::text("\"192.0.2.7\"", str::parse);
 
 impl BindAddress {
     /// The address; neither unspecified nor multicast.
@@ -120,35 +91,17 @@ impl FromStr for BindAddress {
     }
 }
 
-impl Setting for BindAddress {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"192.0.2.7\"";
-}
-
 /// The address that a machine which unwraps IP-in-IP knows this site by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) struct InsideAddress(pub(in crate::config) Ipv4Addr);
-
-impl FromStr for InsideAddress {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        const REMEDY: &str =
-            "write the IPv4 address for which that machine has a tunnel to this site, such as \"10.9.0.2\"";
-        let ip = text
-            .parse::<Ipv4Addr>()
-            .map_err(|_| ValueError::new(format!("{text:?} is not an IPv4 address"), REMEDY))?;
-        if ip.is_unspecified() || ip.is_multicast() || ip.is_broadcast() {
-            return Err(ValueError::new(format!("no site has the address {ip}"), REMEDY));
-        }
-        Ok(Self(ip))
+pub(in crate::config) const INSIDE_ADDRESS: Kind<Ipv4Addr> = Kind::text("\"10.9.0.2\"", |text| {
+    let remedy =
+        "write the IPv4 address for which that machine has a tunnel to this site, such as \"10.9.0.2\"";
+    let ip: Ipv4Addr =
+        text.parse().map_err(|_| ValueError::new(format!("{text:?} is not an IPv4 address"), remedy))?;
+    if ip.is_unspecified() || ip.is_multicast() || ip.is_broadcast() {
+        return Err(ValueError::new(format!("no site has the address {ip}"), remedy));
     }
-}
-
-impl Setting for InsideAddress {
-    const FORM: Form = Form::Text;
-    const EXAMPLE: &'static str = "\"10.9.0.2\"";
-}
+    Ok(ip)
+});
 
 #[cfg(test)]
 mod tests {
@@ -158,7 +111,7 @@ mod tests {
     fn tunnel_addresses_are_hosts() {
         for good in ["10.77.0.2/24", "10.77.0.0/31", "10.77.0.1/32", "fd77::2/64", "fd77::/127", "fd77::/128"]
         {
-            assert_eq!(good.parse::<TunnelAddress>().unwrap().to_string(), good);
+            assert_eq!(TUNNEL_ADDRESS.read(good).unwrap().to_string(), good);
         }
         for bad in [
             "",
@@ -170,7 +123,7 @@ mod tests {
             "224.0.0.1/24",
             "::1/128",
         ] {
-            assert!(bad.parse::<TunnelAddress>().is_err(), "{bad:?}");
+            assert!(TUNNEL_ADDRESS.read(bad).is_err(), "{bad:?}");
         }
     }
 

@@ -1,20 +1,20 @@
 //! Numbers with bounds.
 
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use psmc_toml::{Form, Setting, ValueError};
+use psmc_toml::{Kind, ValueError, within};
 
-/// The share of a path in the `wrr` scheduler: 1 to 1000.
+/// The share of a path in the `wrr` scheduler: 1 to 1000. That is more than any two useful links differ, and keeps a round
+/// of the scheduler short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Weight(u16);
 
-impl Weight {
-    /// What weights may be. 1000 to 1 is more than any two useful links differ, and keeps a round of the scheduler short.
-    const RANGE: RangeInclusive<u16> = 1..=1000;
+/// A [`Weight`].
+pub(in crate::config) const WEIGHT: Kind<Weight> = Kind::number("2", str::parse);
 
+impl Weight {
     /// The number.
     pub fn get(self) -> u16 {
         self.0
@@ -37,67 +37,21 @@ impl FromStr for Weight {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        bounded(text, &Self::RANGE).map(Self).ok_or_else(|| {
-            let remedy =
-                "weights go from 1 to 1000; a path of weight 2 gets twice the packets of one of weight 1";
-            ValueError::new(format!("{text} is not a weight"), remedy)
-        })
+        let remedy =
+            "weights go from 1 to 1000; a path of weight 2 gets twice the packets of one of weight 1";
+        within(text, 1..=1000, format_args!("{text} is not a weight"), remedy).map(Self)
     }
 }
 
-impl Setting for Weight {
-    const FORM: Form = Form::Number;
-    const EXAMPLE: &'static str = "2";
-}
-
-/// The MTU of the TUN interface in bytes: 1280 to 65000.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct InnerMtu(u16);
-
-impl InnerMtu {
-    /// The smallest: what IPv6 asks of every link (RFC 8200 §5).
-    pub const LEAST: u16 = 1280;
-
-    /// What an interface has at least that is fitted to its paths: a full-size packet then fits, sealed, into an Ethernet
-    /// frame, PPPoE's or an LTE link's, whatever the IP version of the network.
-    pub const FITTED_LEAST: u16 = 1400;
-
-    /// What such an interface has at most: what hosts, and the networks behind them, are used to.
-    pub const FITTED_MOST: u16 = 1500;
-
-    /// Up to a TUN's 65535 less room for offload headers.
-    const RANGE: RangeInclusive<u16> = Self::LEAST..=65000;
-
-    /// Bytes.
-    pub fn get(self) -> u16 {
-        self.0
-    }
-}
-
-impl FromStr for InnerMtu {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        bounded(text, &Self::RANGE).map(Self).ok_or_else(|| {
-            let remedy = "choose 1280 to 65000 bytes, or leave it out to have it fitted to the paths";
-            ValueError::new(format!("{text} is no MTU for the tunnel"), remedy)
-        })
-    }
-}
-
-impl Setting for InnerMtu {
-    const FORM: Form = Form::Number;
-    const EXAMPLE: &'static str = "1400";
-}
-
-/// The MTU of an outer link, in bytes of an IP packet: 1280 to 65535.
+/// The MTU of an outer link, in bytes of an IP packet: from what every path is taken to carry (RFC 8200 §5, RFC 8899
+/// §5.1.2) to the largest packet that IP has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkMtu(u16);
 
-impl LinkMtu {
-    /// From what every path is taken to carry (RFC 8200 §5, RFC 8899 §5.1.2) to the largest packet that IP has.
-    const RANGE: RangeInclusive<u16> = 1280..=65535;
+/// A [`LinkMtu`].
+pub(in crate::config) const LINK_MTU: Kind<LinkMtu> = Kind::number("1500", str::parse);
 
+impl LinkMtu {
     /// Bytes.
     pub fn get(self) -> u16 {
         self.0
@@ -108,61 +62,60 @@ impl FromStr for LinkMtu {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        bounded(text, &Self::RANGE).map(Self).ok_or_else(|| {
-            let remedy = "choose 1280 to 65535 bytes, or leave it out to take the interface's";
-            ValueError::new(format!("{text} is no MTU for a path"), remedy)
-        })
+        let remedy = "choose 1280 to 65535 bytes, or leave it out to take the interface's";
+        within(text, 1280..=65535, format_args!("{text} is no MTU for a path"), remedy).map(Self)
     }
 }
 
-impl Setting for LinkMtu {
-    const FORM: Form = Form::Number;
-    const EXAMPLE: &'static str = "1500";
-}
+/// The MTU of the TUN interface in bytes: from what IPv6 asks of every link (RFC 8200 §5) up to a TUN's 65535 less room for
+/// offload headers.
+pub(in crate::config) const INNER_MTU: Kind<u16> = Kind::number("1400", |text| {
+    let remedy = "choose 1280 to 65000 bytes, or leave it out to have it fitted to the paths";
+    within(text, 1280..=65000, format_args!("{text} is no MTU for the tunnel"), remedy)
+});
 
-/// How often an idle path says that it is alive: every 1 to 120 seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Keepalive(Duration);
+/// The MTU that an interface has at least that is fitted to its paths: a full-size packet then fits, sealed, into an
+/// Ethernet frame, PPPoE's or an LTE link's, whatever the IP version of the network.
+pub const FITTED_LEAST_MTU: u16 = 1400;
 
-impl Keepalive {
-    /// In seconds. "A NAT UDP mapping timer MUST NOT expire in less than two minutes" (RFC 4787, REQ-5): a longer
-    /// silence would lose the mapping.
-    const RANGE: RangeInclusive<u16> = 1..=120;
+/// What such an interface has at most: what hosts, and the networks behind them, are used to.
+pub const FITTED_MOST_MTU: u16 = 1500;
 
-    /// The time between two signs of life.
-    pub fn get(self) -> Duration {
-        self.0
-    }
-}
+/// How often an idle path says that it is alive. "A NAT UDP mapping timer MUST NOT expire in less than two minutes" (RFC
+/// 4787, REQ-5): a longer silence would lose the mapping.
+pub(in crate::config) const KEEPALIVE: Kind<Duration> = Kind::text_or_number("\"10s\"", |text| {
+    let digits = text.strip_suffix('s').unwrap_or(text).trim_end();
+    let remedy = "choose 1 to 120 seconds, written 10 or \"10s\"; NATs forget a path that is silent longer";
+    let seconds = within(digits, 1..=120, format_args!("{text:?} is no keepalive interval"), remedy);
+    seconds.map(Duration::from_secs)
+});
 
-impl Default for Keepalive {
-    /// 10 s: within the 30 s of the strictest common NATs even when two in a row are lost.
-    fn default() -> Self {
-        Self(Duration::from_secs(10))
-    }
-}
+/// Within the 30 s of the strictest common NATs even when two in a row are lost.
+pub const DEFAULT_KEEPALIVE: Duration = Duration::from_secs(10);
 
-impl FromStr for Keepalive {
-    type Err = ValueError;
+/// How long a buffer of fixed size holds a packet. After a second a sender's retransmission timer runs out at the latest
+/// (RFC 6298 §2.4).
+pub(in crate::config) const BUFFER_TIMEOUT: Kind<Duration> = Kind::text_or_number("\"50ms\"", |text| {
+    let digits = text.strip_suffix("ms").unwrap_or(text).trim_end();
+    let remedy = "choose 1 to 1000 milliseconds, written 50 or \"50ms\"";
+    let ms = within(digits, 1..=1000, format_args!("{text:?} is no time to hold a packet"), remedy);
+    ms.map(Duration::from_millis)
+});
 
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let digits = text.strip_suffix('s').unwrap_or(text).trim_end();
-        bounded(digits, &Self::RANGE).map(|s| Self(Duration::from_secs(s.into()))).ok_or_else(|| {
-            let remedy =
-                "choose 1 to 120 seconds, written 10 or \"10s\"; NATs forget a path that is silent longer";
-            ValueError::new(format!("{text:?} is no keepalive interval"), remedy)
-        })
-    }
-}
+/// A size of a buffer, in packets. 4096 is the most that the engine waits for in one flow.
+pub(in crate::config) const BUFFER_PACKETS: Kind<u16> = Kind::number("20", |text| {
+    within(text, 1..=4096, format_args!("{text} is no size for a buffer"), "choose 1 to 4096 packets")
+});
 
-impl Setting for Keepalive {
-    const FORM: Form = Form::TextOrNumber;
-    const EXAMPLE: &'static str = "\"10s\"";
-}
+/// How many times its lower limit an adaptive buffer is large at first. Below 1 it would be smaller than its lower limit;
+/// beyond 16 it would never be full.
+pub(in crate::config) const BUFFER_FACTOR: Kind<u16> = Kind::number("2", |text| {
+    within(text, 1..=16, format_args!("{text} is no factor for a buffer"), "choose 1 to 16; usual is 2")
+});
 
-fn bounded(text: &str, range: &RangeInclusive<u16>) -> Option<u16> {
-    text.parse().ok().filter(|n| range.contains(n))
-}
+/// What a buffer of fixed size has where the file does not say: half of the shortest retransmission timeout that Linux has,
+/// and the middle of the sizes that the literature found to be equally good (PSMC, fig. 4.6b).
+pub(in crate::config) const FIXED_BUFFER: (Duration, u16) = (Duration::from_millis(100), 20);
 
 #[cfg(test)]
 mod tests {
@@ -171,19 +124,28 @@ mod tests {
     #[test]
     fn bounds_hold() {
         assert!("0".parse::<Weight>().is_err() && "1001".parse::<Weight>().is_err());
-        assert!("1279".parse::<InnerMtu>().is_err() && "65001".parse::<InnerMtu>().is_err());
+        assert!(INNER_MTU.read("1279").is_err() && INNER_MTU.read("65001").is_err());
         assert!("1279".parse::<LinkMtu>().is_err() && "65536".parse::<LinkMtu>().is_err());
+        assert!(BUFFER_PACKETS.read("0").is_err() && BUFFER_PACKETS.read("4097").is_err());
+        assert!(BUFFER_FACTOR.read("0").is_err() && BUFFER_FACTOR.read("17").is_err());
         assert_eq!("1000".parse::<Weight>().unwrap().get(), 1000);
-        assert_eq!("1280".parse::<InnerMtu>().unwrap().get(), 1280);
+        assert_eq!(INNER_MTU.read("1280"), Ok(1280));
+        assert_eq!(BUFFER_PACKETS.read("4096"), Ok(4096));
     }
 
     #[test]
-    fn keepalive_with_and_without_its_unit() {
+    fn times_with_and_without_their_units() {
         for text in ["25", "25s", "25 s"] {
-            assert_eq!(text.parse::<Keepalive>().unwrap().get(), Duration::from_secs(25));
+            assert_eq!(KEEPALIVE.read(text), Ok(Duration::from_secs(25)));
         }
         for bad in ["0", "121", "25m", "s", "", "-1"] {
-            assert!(bad.parse::<Keepalive>().is_err(), "{bad:?}");
+            assert!(KEEPALIVE.read(bad).is_err(), "{bad:?}");
+        }
+        for text in ["50", "50ms", "50 ms"] {
+            assert_eq!(BUFFER_TIMEOUT.read(text), Ok(Duration::from_millis(50)));
+        }
+        for bad in ["0", "1001", "50s", "ms", "", "-1"] {
+            assert!(BUFFER_TIMEOUT.read(bad).is_err(), "{bad:?}");
         }
     }
 }

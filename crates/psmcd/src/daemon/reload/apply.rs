@@ -85,7 +85,7 @@ impl Control {
             self.plane.post(move |plane| plane.site.set_classes(classes)).await?;
         }
         if note("clamp_mss", self.site.clamp_mss != now.clamp_mss) {
-            let clamp_mss = now.clamp_mss.setting();
+            let clamp_mss = now.clamp_mss;
             self.plane.post(move |plane| plane.site.set_clamp_mss(clamp_mss)).await?;
         }
         if note("grants_file", self.site.grants_file != now.grants_file) {
@@ -182,7 +182,7 @@ impl Control {
             report.changes.push(format!("peer {}: {}", peer.config.name, settings.join(", ")));
             let mut engine = peer_config(&peer.config, self.identity.public());
             if let Some(scheduler) = peer.by_hand.scheduler {
-                engine.scheduler = scheduler.kind();
+                engine.scheduler = scheduler;
             }
             let changed =
                 self.plane.call(move |plane| plane.site.reconfigure_peer(id, engine, Instant::now())).await?;
@@ -214,7 +214,7 @@ impl Control {
                     .map(|path| format!("path {path} of {name}, which was added by hand")),
             );
             if let Some(scheduler) = peer.by_hand.scheduler {
-                kept.push(format!("scheduler {scheduler} of {name}, which was set by hand"));
+                kept.push(format!("scheduler {} of {name}, which was set by hand", scheduler.name()));
             }
             let is_listed = |path: &&Name| lists(&peer.config.paths, path);
             let removed = peer.removed.iter().filter(is_listed);

@@ -245,7 +245,7 @@ impl Control {
             peer.routes.asked.clear();
         }
         let id = peer.id;
-        let keepalive = peer.config.keepalive.get();
+        let keepalive = peer.config.keepalive;
         let is_tried = !learned.is_empty() && peer.routes.way() == Way::Learned;
         let interval = match (learned.is_empty(), is_tried) {
             (true, _) => keepalive,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use psmc_net::keys::PublicKey;
-use psmc_toml::{PublicKeyText, ValueError};
+use psmc_toml::{PUBLIC_KEY, ValueError};
 
 use crate::config::{Encapsulation, Endpoint, Host, Name, PathSettings, Relay};
 use psmc_api::RouteSpec;
@@ -74,7 +74,7 @@ fn relay(spec: &RouteSpec, peer: PublicKey, known: &[Relay]) -> Result<Relay, Va
 
 /// A public key as text.
 pub(in crate::daemon) fn key(text: &str) -> Result<PublicKey, ValueError> {
-    Ok(text.parse::<PublicKeyText>()?.0)
+    PUBLIC_KEY.read(text)
 }
 
 /// What a relay is called that has no name.

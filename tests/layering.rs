@@ -37,6 +37,8 @@ const LAYERS: &[(&str, Layer)] = &[
     ("psmc-guard", Layer::Programs),
     ("psmc-service", Layer::Programs),
     ("psmc-relay", Layer::Programs),
+    ("psmc-resolver", Layer::Programs),
+    ("psmc-routes", Layer::Programs),
     ("psmc-signal", Layer::Programs),
     ("psmc-toml", Layer::Programs),
     ("psmc-tool", Layer::Programs),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use psmc_dns::resolver::status::Status;
+use psmc_resolver::status::{Status, ask};
 use psmcd::api::PathState;
 
 use crate::harness::{Family, Relayed, Site, wait_for};
@@ -82,7 +82,7 @@ impl Names {
     }
 
     fn status(&self) -> Option<Status> {
-        psmc_dns::status::ask(&self.directory.join("local.sock")).ok()
+        psmc_resolver::status::ask(&self.directory.join("local.sock")).ok()
     }
 }
 

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use psmc_routes::setting::RUN_DIR;
 use psmc_service::cli::{ShowError, StatusArgs};
 use psmc_service::logging::{self, LogError, LogFormat};
 use psmc_toml::ConfigError;
 
-use crate::config::{Config, RUN_DIR};
+use crate::config::Config;
 use crate::daemon::{self, DaemonError};
 use crate::status::Status;
 

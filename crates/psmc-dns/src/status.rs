@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use psmc_service::status::StatusError;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::server::{Counts, Role, Server};
@@ -59,10 +58,10 @@ impl Status {
     }
 }
 
-/// Asks the program whose socket is at `path` for its status.
+/// Asks the server whose socket is at `path`.
 ///
 /// # Errors
 /// [`StatusError`].
-pub fn ask<T: DeserializeOwned>(path: &Path) -> Result<T, StatusError> {
+pub fn ask(path: &Path) -> Result<Status, StatusError> {
     psmc_service::status::ask("psmc-dns", path)
 }

@@ -3,6 +3,7 @@
 //! | module | what it has |
 //! |---|---|
 //! | [`cli`] | commands that all of them have |
+//! | [`counters!`] | numbers that only rise |
 //! | [`logging`] | what goes to standard error |
 //! | [`metrics`] | what Prometheus is told |
 //! | [`open_files`] | how many files it may have open |
@@ -12,6 +13,7 @@
 //! | [`units`] | quantities for people |
 
 pub mod cli;
+mod counters;
 pub mod logging;
 pub mod metrics;
 pub mod open_files;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use psmc_dns::routes::GroupKey;
+use psmc_routes::GroupKey;
 use psmc_toml::{Complaint, FilePath, Name, PublicKeyText, Rate, Section, Source, Whole};
 use toml::Spanned;
 use toml::de::DeTable;

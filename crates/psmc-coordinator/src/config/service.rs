@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use hickory_proto::rr::Name as DomainName;
-use psmc_dns::config::Domain;
-use psmc_dns::update::{Server, TsigKey};
 use psmc_net::keys::PublicKey;
+use psmc_routes::setting::Domain;
+use psmc_routes::update::{Server, TsigKey};
 use psmc_toml::{Complaint, FilePath, Name, PublicKeyText, Rate, Section, Source, Switch, Whole};
 use toml::Spanned;
 use toml::de::DeTable;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use ipnet::IpNet;
-use psmc_dns::update::Server;
+use psmc_routes::update::Server;
 use psmc_toml::{Form, Setting, ValueError, parse_net};
 use tokio_rustls::rustls::pki_types::ServerName;
 

@@ -32,6 +32,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("psmc-coordinator", Layer::Programs),
     ("psmc-demo", Layer::Programs),
     ("psmc-dns", Layer::Programs),
+    ("psmc-experiments", Layer::Programs),
     ("psmc-fetch", Layer::Programs),
     ("psmc-lab", Layer::Programs),
     ("psmc-guard", Layer::Programs),

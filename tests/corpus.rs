@@ -11,8 +11,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use hickory_proto::rr::Name;
-use psmc_dns::routes::{AltRecord, Relay, RouteSet, Validity};
 use psmc_net::keys::PrivateKey;
+use psmc_routes::{AltRecord, Relay, RouteSet, Validity};
 use psmc_wire::control::{CloseReason, Hello, Message, PathInfo, PathVia, VERSION};
 use psmc_wire::crypto::{Aead, TAG_LEN};
 use psmc_wire::datagram::{Header, Marks};

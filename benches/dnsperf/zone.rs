@@ -4,9 +4,9 @@ use std::error::Error;
 use std::fmt::Write;
 
 use hickory_proto::rr::Name;
-use psmc_dns::routes::{AltRecord, Relay, RouteSet, Validity};
-use psmc_dns::update::unix_now;
 use psmc_net::keys::PrivateKey;
+use psmc_routes::update::unix_now;
+use psmc_routes::{AltRecord, Relay, RouteSet, Validity};
 
 /// Services in the zone.
 const SERVICES: u32 = 1000;

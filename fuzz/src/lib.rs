@@ -8,10 +8,10 @@ use std::path::Path;
 
 use hickory_proto::rr::{Name, RecordData, RecordType};
 use hickory_proto::serialize::binary::BinEncodable;
-use psmc_dns::routes::{AltRecord, svcb_records, svcb_routes};
-use psmc_dns::wire::{read_message, read_record};
 use psmc_dns::zone::{Delta, Zone, read_zone_text};
 use psmc_lab::scenario::Scenario;
+use psmc_routes::wire::{read_message, read_record};
+use psmc_routes::{AltRecord, svcb_records, svcb_routes};
 use psmc_wire::PacketNumber;
 use psmc_wire::control::{self, LENGTH_LEN, Message};
 use psmc_wire::datagram::{DATAGRAM_OVERHEAD, HEADER_LEN, Header, split_timestamp};

@@ -7,7 +7,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use psmc_api::PathState;
-use psmc_dns::resolver::status::Status;
+use psmc_resolver::status::{Status, ask};
 
 use crate::harness::{Family, Relayed, Site, wait_for};
 use psmc_testbed::programs::program;
@@ -82,7 +82,7 @@ impl Names {
     }
 
     fn status(&self) -> Option<Status> {
-        psmc_dns::status::ask(&self.directory.join("local.sock")).ok()
+        ask(&self.directory.join("local.sock")).ok()
     }
 }
 

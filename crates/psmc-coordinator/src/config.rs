@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use hickory_proto::rr::Name as DomainName;
 use ipnet::IpNet;
-use psmc_dns::routes::GroupKey;
-use psmc_dns::update::{Server, TsigKey};
 use psmc_net::keys::{PrivateKey, PublicKey};
+use psmc_routes::GroupKey;
+use psmc_routes::update::{Server, TsigKey};
 use psmc_toml::{ConfigError, Dialect, Listen, Name, Rate, SocketPath, Source};
 use tokio_rustls::rustls::ClientConfig;
 

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use psmc_dns::routes::{AltRecord, GroupKey, GroupTag, Relay, RouteError, RouteSet, Validity};
-use psmc_dns::update::{Change, Mode, Patience, Scope, Server, Target, run_all};
+use psmc_routes::update::{Change, Mode, Patience, Scope, Server, Target, run_all};
+use psmc_routes::{AltRecord, GroupKey, GroupTag, Relay, RouteError, RouteSet, Validity};
 use psmc_service::clock::Backoff;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;

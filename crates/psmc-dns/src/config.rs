@@ -8,15 +8,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use hickory_proto::rr::Name as DomainName;
+use psmc_routes::update::TsigKey;
 use psmc_toml::{ConfigError, Dialect, Name, SocketPath, Source};
 
 use crate::server::{Access, Secondary};
-use crate::update::TsigKey;
 use crate::zone::{Zone, ZoneSigner};
-
-pub(crate) use draft::RUN_DIR;
-pub(crate) use value::ADDRESS;
-pub use value::DOMAIN;
 
 /// A whole file.
 #[derive(Debug)]

@@ -18,20 +18,17 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use psmc_routes::update::unix_now;
 use tokio::sync::Semaphore;
 
 use crate::store::Store;
-use crate::update::unix_now;
 
 pub use contents::Contents;
 pub use counters::{Counters, Counts};
 pub use hosted::{Access, Hosted, Paused, Role, Secondary};
 pub use listen::{MAX_CONNECTIONS, serve_tcp, serve_tls, serve_udp};
-pub(crate) use listen::{read_message, write_message};
 pub use notify::tell_secondaries;
 pub use secondary::follow_primary;
-
-pub(crate) use respond::malformed;
 
 use hosted::Outcome;
 use replay::Replays;

@@ -37,7 +37,7 @@ pub struct ZoneStatus {
 
 impl Report for Status {
     const PROGRAM: &'static str = "psmc-dns";
-    const DIRECTORY: &'static str = crate::config::RUN_DIR;
+    const DIRECTORY: &'static str = psmc_routes::setting::RUN_DIR;
 }
 
 impl Status {
@@ -63,10 +63,10 @@ impl Status {
     }
 }
 
-/// Asks the program whose socket is at `path` for its status.
+/// Asks the server whose socket is at `path`.
 ///
 /// # Errors
 /// [`ClientError`].
-pub fn ask<T: Report>(path: &Path) -> Result<T, ClientError> {
-    Client::<StatusOf<T>>::connect(path)?.status()
+pub fn ask(path: &Path) -> Result<Status, ClientError> {
+    Client::<StatusOf<Status>>::connect(path)?.status()
 }

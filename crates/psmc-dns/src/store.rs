@@ -9,8 +9,8 @@ use hickory_proto::serialize::binary::BinEncodable;
 use rusqlite::{Connection, Transaction, params};
 use thiserror::Error;
 
-use crate::wire::read_record;
 use crate::zone::{Delta, Zone, ZoneError};
+use psmc_routes::wire::read_record;
 
 /// How long another program may keep the database, such as a backup.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);

@@ -6,9 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use psmc_service::output::print;
 use psmc_toml::ConfigError;
 
-use crate::cli::output::print;
 use crate::error_chain;
 use crate::report::{self, ReportError};
 use crate::results::Results;
@@ -17,14 +17,14 @@ use crate::scenario::Scenario;
 use crate::sim::{SimError, simulate};
 
 /// Runs scenarios, and tells its user about those that it cannot run.
-pub(crate) trait Runner {
+pub trait Runner {
     /// What the scenario, given as a file would hold it, has measured; `None` if that is not to be had.
     fn run(&mut self, name: &str, scenario: &str) -> Option<Results>;
 }
 
 /// What the user can say about the scenarios that are run.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct BenchArgs {
+pub struct BenchArgs {
     /// Leave each scenario, its results and its logs in this directory
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -39,7 +39,7 @@ pub(crate) struct BenchArgs {
 
 /// Runs scenarios for real, shows on standard error how far it is, and goes on when one fails.
 #[derive(Debug)]
-pub(crate) struct Bench {
+pub struct Bench {
     args: BenchArgs,
     /// How many there are, if that is known.
     total: Option<usize>,
@@ -113,22 +113,26 @@ impl BenchArgs {
 
 impl Bench {
     /// For so many scenarios, if that is known.
-    pub(crate) fn new(args: &BenchArgs, total: Option<usize>) -> Self {
+    #[must_use]
+    pub fn new(args: &BenchArgs, total: Option<usize>) -> Self {
         Self { args: args.clone(), total, started: 0, failed: 0, interrupted: false }
     }
 
     /// Whether there is anything to report: some scenarios were run, and the user did not end it.
-    pub(crate) fn has_results(&self) -> bool {
+    #[must_use]
+    pub fn has_results(&self) -> bool {
         self.started > 0 && !self.args.print_scenario && !self.interrupted
     }
 
     /// Whether scenarios are shown rather than run.
-    pub(crate) fn prints_only(&self) -> bool {
+    #[must_use]
+    pub fn prints_only(&self) -> bool {
         self.args.print_scenario
     }
 
     /// Whether every scenario that was asked for has results.
-    pub(crate) fn is_complete(&self) -> bool {
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
         self.failed == 0 && !self.interrupted
     }
 }

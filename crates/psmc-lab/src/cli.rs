@@ -3,19 +3,19 @@
 mod accuracy;
 mod check;
 mod clean;
-mod experiment;
-mod matrix;
 mod networks;
-pub(crate) mod output;
 mod run;
 mod sim;
 
 use std::error::Error;
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use psmc_service::logging::is_styled;
+use psmc_service::output;
 
+use crate::error_chain;
 use crate::scenario::ConfigError;
 
 /// Try networks on this machine: real programs on links as slow, far and lossy as told, or all of it simulated
@@ -47,12 +47,8 @@ enum Command {
     Sim(sim::SimArgs),
     /// Remove what labs that were killed have left behind
     Clean,
-    /// Measure one flow over two paths on ten profiles: through the tunnel, by each path alone, by MPTCP
-    Matrix(matrix::Args),
     /// Measure one flow over many networks, drawn by chance or recorded: through the tunnel, and over the best link alone
     Networks(networks::Args),
-    /// Reproduce a table or a figure of the documents that PSMC comes from
-    Experiment(experiment::Args),
 }
 
 /// Why a command failed. The text is all that the user gets to see.
@@ -79,7 +75,7 @@ impl CliError {
 /// Runs the tool with the arguments of the process. To be called before the process starts its second thread: an
 /// ordinary user needs a user namespace, which a process with several threads cannot enter.
 pub fn psmc_lab() -> ExitCode {
-    output::finish(execute(Lab::parse()))
+    finish(execute(Lab::parse()))
 }
 
 /// Exits with 0 if all is well, with 1 also if everything ran but a check does not hold.
@@ -90,8 +86,20 @@ fn execute(lab: Lab) -> Result<ExitCode, CliError> {
         Command::Run(args) => run::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Clean => clean::run(),
-        Command::Matrix(args) => matrix::run(&args),
         Command::Networks(args) => networks::run(&args),
-        Command::Experiment(args) => experiment::run(&args),
     }
+}
+
+/// The exit code of a command, after its error, if any, has been shown.
+fn finish(result: Result<ExitCode, CliError>) -> ExitCode {
+    result.unwrap_or_else(|error| {
+        let text = if let CliError::Scenario(error) = &error {
+            error.render(is_styled())
+        } else {
+            format!("error: {}\n", error_chain(&error))
+        };
+        // If standard error is gone there is nobody left to tell.
+        drop(io::stderr().write_all(text.as_bytes()));
+        ExitCode::FAILURE
+    })
 }

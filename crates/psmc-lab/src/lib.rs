@@ -7,6 +7,8 @@
 //! | [`accuracy`] | how exact those are on this machine |
 //! | [`site`] | the configurations of `psmcd` at both ends of a tunnel |
 //! | [`cli`] | the tool `psmc-lab` |
+//! | [`bench`] | scenarios that programs write, run one after another; [`spread`] what came of several runs |
+//! | [`headers`] | what headers take of packets |
 //! | [`run`] | a scenario in real time, with real programs |
 //! | [`sim`] | a scenario in virtual time |
 //! | [`traffic`] | traffic in real time: generators and sinks in namespaces |
@@ -17,14 +19,12 @@
 //! | [`report`] | results as tables, JSON and plots |
 
 pub mod accuracy;
-mod bench;
+pub mod bench;
 pub mod checks;
 pub mod clean;
 pub mod cli;
 pub mod emulator;
-mod experiment;
-mod headers;
-mod matrix;
+pub mod headers;
 pub mod measure;
 mod networks;
 pub mod report;
@@ -33,7 +33,7 @@ pub mod run;
 pub mod scenario;
 pub mod sim;
 pub mod site;
-mod spread;
+pub mod spread;
 pub mod traffic;
 
 pub(crate) use psmc_service::error_chain;

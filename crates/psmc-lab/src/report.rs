@@ -1,7 +1,7 @@
 //! Results for people and for programs: tables, JSON, plots.
 
 mod figures;
-pub(crate) mod grid;
+pub mod grid;
 pub mod plot;
 mod table;
 #[cfg(test)]
@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::cli::output;
 use crate::results::Results;
+use psmc_service::output;
 
 pub(crate) use figures::cumulated;
 pub use table::table;
@@ -70,7 +70,10 @@ pub fn write_plots(results: &Results, directory: &Path) -> Result<Vec<PathBuf>, 
 }
 
 /// Writes a plot that was drawn.
-pub(crate) fn write_svg(path: &Path, svg: Result<String, plot::DrawError>) -> Result<PathBuf, ReportError> {
+///
+/// # Errors
+/// If it was not drawn, or cannot be written.
+pub fn write_svg(path: &Path, svg: Result<String, plot::DrawError>) -> Result<PathBuf, ReportError> {
     let svg = svg.map_err(|source| ReportError::Draw { name: path.display().to_string(), source })?;
     fs::write(path, svg).map_err(|source| ReportError::Write { path: path.to_owned(), source })?;
     Ok(path.to_owned())

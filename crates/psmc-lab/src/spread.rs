@@ -2,16 +2,19 @@
 
 /// The median of all runs, and between what they lay.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Spread {
-    pub(crate) low: f64,
+pub struct Spread {
+    /// The least.
+    pub low: f64,
     /// The mean of the two in the middle if the number of values is even.
-    pub(crate) median: f64,
-    pub(crate) high: f64,
+    pub median: f64,
+    /// The most.
+    pub high: f64,
 }
 
 impl Spread {
     /// `None` if there are no values.
-    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+    #[must_use]
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<_> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
         let middle = values.len() / 2;
@@ -22,18 +25,21 @@ impl Spread {
     }
 
     /// The least and the most.
-    pub(crate) fn range(self) -> (f64, f64) {
+    #[must_use]
+    pub fn range(self) -> (f64, f64) {
         (self.low, self.high)
     }
 
     /// `None` if one is missing as well.
-    pub(crate) fn of_all(values: impl IntoIterator<Item = Option<f64>>) -> Option<Self> {
+    #[must_use]
+    pub fn of_all(values: impl IntoIterator<Item = Option<f64>>) -> Option<Self> {
         values.into_iter().collect::<Option<Vec<_>>>().and_then(Self::of)
     }
 }
 
 /// The median of all values; `None` if one is missing, or there are none.
-pub(crate) fn median(values: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
+#[must_use]
+pub fn median(values: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
     Spread::of_all(values).map(|spread| spread.median)
 }
 

@@ -6,6 +6,7 @@
 //! | [`clock`] | the time of the world, and waits that grow |
 //! | [`daemon`] | runtime, signals, the file that is read again |
 //! | [`http`] | short answers by HTTP |
+//! | [`counters!`] | numbers that only rise |
 //! | [`logging`] | what goes to standard error |
 //! | [`metrics`] | what Prometheus is told |
 //! | [`open_files`] | how many files it may have open |
@@ -17,6 +18,7 @@
 
 pub mod cli;
 pub mod clock;
+mod counters;
 pub mod daemon;
 pub mod http;
 pub mod logging;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use psmc_dns::routes::GroupKey;
+use psmc_routes::GroupKey;
 use psmc_toml::{
     Complaint, FILE, Kind, NAME, Name, PUBLIC_KEY, RATE, Rate, Section, Source, read_key_file, repeated,
     whole,

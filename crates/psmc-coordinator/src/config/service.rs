@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use hickory_proto::rr::Name as DomainName;
-use psmc_dns::config::DOMAIN;
-use psmc_dns::update::{Server, TsigKey};
+use psmc_routes::setting::DOMAIN;
+use psmc_routes::update::{Server, TsigKey};
 use psmc_toml::{Complaint, FILE, Kind, NAME, PUBLIC_KEY, RATE, SWITCH, Section, Source, ValueError, whole};
 use toml::Spanned;
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use ipnet::IpNet;
-use psmc_dns::update::Server;
+use psmc_routes::update::Server;
 use psmc_toml::{Kind, SocketPath, ValueError, parse_net, socket_path};
 use tokio_rustls::rustls::pki_types::ServerName;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use psmc_dns::routes::{Relay, RouteError, Validity};
-use psmc_dns::update::{Change, Scope};
+use psmc_routes::update::{Change, Scope};
+use psmc_routes::{Relay, RouteError, Validity};
 
 use super::{Engine, Input};
 use crate::config::Group;

@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use psmc_dns::routes::{AltRecord, GroupKey};
-use psmc_dns::update::unix_now;
 use psmc_net::framing::{MessageReader, write_message};
 use psmc_net::tls::tcp::connect_tcp;
 use psmc_net::tls::{Dialer, Identity};
+use psmc_routes::update::unix_now;
+use psmc_routes::{AltRecord, GroupKey};
 use psmc_signal::{Message, RelayOffer, Role, Stage};
 use psmc_wire::relay::{ALPN, Hello, Message as RelayMessage, RequestId, SignedGrant, VERSION};
 

@@ -6,10 +6,10 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use hickory_proto::rr::Name;
-use psmc_dns::routes::{AltRecord, RouteSet};
-use psmc_dns::update::{Patience, Target, TsigKey, published, unix_now};
 use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_net::tls::Identity;
+use psmc_routes::update::{Patience, Target, TsigKey, published, unix_now};
+use psmc_routes::{AltRecord, RouteSet};
 use psmc_signal::connection::{Coordinator as Address, Event, Link, Options};
 use psmc_signal::{Alert, AlertKind, Measured, Message, Role};
 use psmc_testbed::netns::Namespace;

@@ -5,15 +5,16 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use hickory_proto::rr::Name as DomainName;
+use psmc_routes::setting::{ADDRESS, DOMAIN, RUN_DIR};
+use psmc_routes::update::TsigKey;
 use psmc_toml::{Complaint, FILE, KEY_FILE, NAME, Section, SocketPath, Source, ValueError, read_key_file};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::value::{ADDRESS, DOMAIN, KEY_OR_ADDRESS, KeyOrAddress, PER_SECOND, SOCKET};
+use super::value::{KEY_OR_ADDRESS, KeyOrAddress, PER_SECOND, SOCKET};
 use super::{Config, Content, TlsConfig, ZoneConfig, ip_of};
 use crate::error_chain;
 use crate::server::{Access, Secondary};
-use crate::update::TsigKey;
 use crate::zone::{ZoneSigner, read_zone_file};
 
 const SERVER_KEYS: &[&str] = &["name", "listen", "database", "rate_limit", "control_socket"];
@@ -28,9 +29,6 @@ const RATE_LIMIT: u32 = 1000;
 
 /// Where zones that change are kept where the file says nothing.
 const DATABASE: &str = "/var/lib/psmc-dns/zones.db";
-
-/// The directory of control sockets.
-pub(crate) const RUN_DIR: &str = "/run/psmc-dns";
 
 /// The configuration that a file describes; `None` if there are complaints.
 pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<Config> {

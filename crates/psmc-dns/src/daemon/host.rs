@@ -9,8 +9,8 @@ use super::DaemonError;
 use crate::config::{Content, ZoneConfig};
 use crate::server::{Hosted, Role, Server, follow_primary, tell_secondaries};
 use crate::store::{Store, StoreError};
-use crate::update::unix_now;
 use crate::zone::{Delta, Zone};
+use psmc_routes::update::unix_now;
 
 /// A zone that is served, and what is done for it: others are told, its primary is followed. That ends with the value.
 pub(super) struct Running {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hickory_proto::rr::{Name, RecordType};
 
 use super::Hosted;
-use crate::update::TsigKey;
+use psmc_routes::update::TsigKey;
 
 /// Zones and keys, which the configuration replaces together.
 #[derive(Debug, Default)]

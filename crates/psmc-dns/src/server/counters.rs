@@ -1,6 +1,6 @@
 //! What the server has done.
 
-crate::counters::counters! {
+psmc_service::counters! {
     /// Questions that were answered.
     answered,
     /// Updates that changed a zone.

@@ -8,8 +8,8 @@ use tokio::sync::{Mutex, MutexGuard, Notify};
 
 use super::transfer::{History, whole};
 use crate::store::{Store, StoreError};
-use crate::update::TsigKey;
 use crate::zone::{Refusal, Zone, ZoneSigner};
+use psmc_routes::update::TsigKey;
 
 /// How a zone is kept.
 #[derive(Debug)]

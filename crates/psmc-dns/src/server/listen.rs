@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use psmc_net::listen::{AnsweringSocket, Asker};
 use psmc_net::retry::Retry;
-use tokio::io::{self, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use psmc_routes::wire::{read_stream, write_stream};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
@@ -166,31 +167,16 @@ async fn accept(
 /// Responds to one request after the other, until the client has nothing more to say.
 async fn converse(server: &Server, mut stream: impl AsyncRead + AsyncWrite + Unpin, from: SocketAddr) {
     loop {
-        let Ok(Ok(request)) = timeout(IDLE, read_message(&mut stream)).await else { return };
+        let Ok(Ok(request)) = timeout(IDLE, read_stream(&mut stream)).await else { return };
         let responses = server.respond(&request, from, Transport::Stream).await;
         if responses.is_empty() {
             return;
         }
         for response in responses {
-            match timeout(IDLE, write_message(&mut stream, &response)).await {
+            match timeout(IDLE, write_stream(&mut stream, &response)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) | Err(_) => return,
             }
         }
     }
-}
-
-/// A message behind its length (RFC 1035 §4.2.2).
-pub(crate) async fn read_message(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
-    let length = stream.read_u16().await?;
-    let mut message = vec![0; length.into()];
-    stream.read_exact(&mut message).await?;
-    Ok(message)
-}
-
-/// The same the other way.
-pub(crate) async fn write_message(stream: &mut (impl AsyncWrite + Unpin), message: &[u8]) -> io::Result<()> {
-    let length = u16::try_from(message.len()).map_err(io::Error::other)?;
-    stream.write_all(&[&length.to_be_bytes(), message].concat()).await?;
-    stream.flush().await
 }

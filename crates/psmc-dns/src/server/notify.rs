@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::{Hosted, Secondary, Server};
-use crate::update::unix_now;
-use crate::wire::read_message;
+use psmc_routes::update::unix_now;
+use psmc_routes::wire::read_message;
 
 /// How long a secondary may take to confirm the first time; it doubles with each.
 const FIRST_WAIT: Duration = Duration::from_millis(250);

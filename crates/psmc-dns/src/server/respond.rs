@@ -5,19 +5,16 @@ use std::sync::Arc;
 
 use hickory_proto::op::{Edns, Message, MessageType, OpCode, ResponseCode};
 use hickory_proto::rr::{DNSClass, Name, RData, RecordType};
+use psmc_routes::update::unix_now;
+use psmc_routes::wire::{MAX_UDP_LEN, malformed, read_message};
 
 use super::hosted::{Hosted, Outcome, Role};
 use super::transfer::portions;
 use super::tsig::{self, Session};
 use super::{Contents, Server, Transport};
-use crate::update::unix_now;
-use crate::wire::{Malformed, read_message};
 
 /// What a UDP response holds without EDNS (RFC 1035 §4.2.1).
 const PLAIN_UDP_LEN: usize = 512;
-
-/// What a UDP response holds at most, so that it is not fragmented anywhere (the DNS flag day of 2020).
-const MAX_UDP_LEN: u16 = 1232;
 
 /// The length of a header, without which there is nothing to respond to.
 const HEADER_LEN: usize = 12;
@@ -252,24 +249,6 @@ fn response_to(request: &Message, code: ResponseCode) -> Message {
     response.metadata.response_code = code;
     response.queries.clone_from(&request.queries);
     response
-}
-
-/// A response to what cannot be parsed: its header is all that is known of it, and that it has EDNS where only an option is
-/// wrong.
-pub(crate) fn malformed(bytes: &[u8], error: Malformed) -> Option<Vec<u8>> {
-    let [id_high, id_low, high, low] = *bytes.first_chunk()?;
-    let op_code = OpCode::from_u8(high >> 3 & 0x0f);
-    let mut response =
-        Message::error_msg(u16::from_be_bytes([id_high, id_low]), op_code, ResponseCode::FormErr);
-    let is_question = op_code == OpCode::Query;
-    response.metadata.recursion_desired = is_question && high & 0x01 != 0;
-    response.metadata.checking_disabled = is_question && low & 0x10 != 0;
-    if let Malformed::Option(_) = error {
-        let mut edns = Edns::new();
-        edns.set_max_payload(MAX_UDP_LEN);
-        response.set_edns(edns);
-    }
-    response.to_vec().ok()
 }
 
 fn add_edns(request: &Message, response: &mut Message) {

@@ -14,11 +14,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Server;
 use super::hosted::{Hosted, Role};
-use super::listen::{read_message, write_message};
 use crate::store::StoreError;
-use crate::update::{TsigKey, unix_now};
-use crate::wire::read_message as parse;
 use crate::zone::{Zone, ZoneError};
+use psmc_routes::update::{TsigKey, unix_now};
+use psmc_routes::wire::{read_message, read_stream, write_stream};
 
 /// How long a primary may take for each message.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -174,11 +173,11 @@ async fn fetch(
         Some(key) => Some(key.sign(&mut message).ok_or(FetchError::Malformed)?),
         None => None,
     };
-    write_message(stream, &message.to_vec().map_err(|_| FetchError::Malformed)?).await?;
+    write_stream(stream, &message.to_vec().map_err(|_| FetchError::Malformed)?).await?;
     let mut records: Vec<Record> = Vec::new();
     loop {
-        let bytes = timeout(PATIENCE, read_message(stream)).await.map_err(|_| FetchError::Silent)??;
-        let incoming = parse(&bytes).map_err(|_| FetchError::Malformed)?;
+        let bytes = timeout(PATIENCE, read_stream(stream)).await.map_err(|_| FetchError::Silent)??;
+        let incoming = read_message(&bytes).map_err(|_| FetchError::Malformed)?;
         if let Some(conversation) = &mut conversation
             && !conversation.accept(&incoming, &bytes, unix_now())
         {

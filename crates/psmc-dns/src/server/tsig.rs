@@ -5,8 +5,8 @@ use hickory_proto::rr::rdata::tsig::{TSIG, TsigError, make_tsig_record};
 use hickory_proto::rr::{Name, TSigner};
 use hickory_proto::serialize::binary::BinEncodable;
 
-use crate::update::TsigKey;
-use crate::wire::{Incoming, is_request_signed};
+use psmc_routes::update::TsigKey;
+use psmc_routes::wire::{Incoming, is_request_signed};
 
 /// Who has signed a request, and what its responses are signed with.
 pub(super) struct Session {

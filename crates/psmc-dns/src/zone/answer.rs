@@ -9,7 +9,7 @@ use hickory_proto::serialize::binary::BinDecodable;
 
 use super::denial::is_hash;
 use super::{Node, Set, Zone};
-use crate::wire::bytes_of;
+use psmc_routes::wire::bytes_of;
 
 /// Aliases that are followed within a zone: more is a loop, or might as well be one.
 const MAX_ALIASES: usize = 8;

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::denial::Hashed;
 use super::file::is_meta;
-use crate::wire::{canonical_bytes, type_covered};
+use psmc_routes::wire::{canonical_bytes, type_covered};
 
 /// Why records are no zone.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 
 use super::denial::is_hash;
 use super::{Node, Set, Zone};
-use crate::wire::{canonical_bytes, data_of};
+use psmc_routes::wire::{canonical_bytes, data_of};
 
 /// How long signatures count. They are made anew every [`RENEWAL`], so secondaries may be cut off for the difference.
 const LIFETIME: Duration = Duration::from_secs(14 * 24 * 3600);

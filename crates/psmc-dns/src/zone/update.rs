@@ -10,7 +10,7 @@ use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordData, RecordType, S
 use super::data::insert;
 use super::file::is_meta;
 use super::{Node, Set, Zone};
-use crate::wire::canonical_bytes;
+use psmc_routes::wire::canonical_bytes;
 
 /// Why an update was not carried out: nothing of it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use psmc_dns::routes::{RouteSet, Validity};
-use psmc_dns::update::{Change, Mode, run, unix_now};
+use psmc_routes::update::{Change, Mode, run, unix_now};
+use psmc_routes::{RouteSet, Validity};
 use psmc_testbed::netns::Namespace;
 use rusqlite::Connection;
 
@@ -58,7 +58,7 @@ fn a_server_that_fails_in_the_middle_of_a_burst_has_done_nothing_by_halves() {
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
     });
     let attempts = reports.iter().map(|report| report.servers[0].attempts).max();
-    assert!(reports.iter().all(psmc_dns::update::Report::is_complete), "{reports:?}");
+    assert!(reports.iter().all(psmc_routes::update::Report::is_complete), "{reports:?}");
     assert!(attempts > Some(1), "{reports:?}");
     let served = zone(&namespace);
     for number in 0..SERVICES {

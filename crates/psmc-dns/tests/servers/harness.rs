@@ -7,9 +7,9 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use hickory_proto::rr::Name;
-use psmc_dns::routes::{Relay, RouteSet, Validity};
-use psmc_dns::update::{Patience, Server, Target, TsigKey, unix_now};
 use psmc_net::keys::PrivateKey;
+use psmc_routes::update::{Patience, Server, Target, TsigKey, unix_now};
+use psmc_routes::{Relay, RouteSet, Validity};
 use psmc_testbed::netns::Namespace;
 use tempfile::TempDir;
 

@@ -3,9 +3,9 @@
 use std::fs;
 use std::process::Command;
 
-use psmc_dns::routes::{RouteSet, Validity};
-use psmc_dns::update::{Change, unix_now};
 use psmc_net::keys::PrivateKey;
+use psmc_routes::update::{Change, unix_now};
+use psmc_routes::{RouteSet, Validity};
 use psmc_testbed::netns::Namespace;
 
 use crate::harness::{

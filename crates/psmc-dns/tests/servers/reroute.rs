@@ -1,14 +1,14 @@
 //! Routes are published, read, refreshed and withdrawn, on each kind of server.
 
 use hickory_proto::rr::RData;
-use psmc_dns::routes::{AltRecord, GroupKey, GroupTag};
-use psmc_dns::update::{Change, Mode, Report, Scope, Target, published, run};
 use psmc_net::keys::PrivateKey;
+use psmc_routes::update::{Change, Mode, Report, Scope, Target, published, run};
+use psmc_routes::{AltRecord, GroupKey, GroupTag};
 use psmc_testbed::netns::Namespace;
 
 use crate::harness::{bind, dig, knot, name, routes, service_key, target, text_of};
 
-fn publish(set: psmc_dns::routes::RouteSet, group: Option<&GroupKey>) -> Change {
+fn publish(set: psmc_routes::RouteSet, group: Option<&GroupKey>) -> Change {
     Change::publish(set, &service_key(), group, group.is_none(), 10).unwrap()
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn life_of_routes(namespace: &Namespace) {
 
     let (records, svcb) = alt(namespace, &target);
     let [AltRecord::Open(signed)] = &records[..] else { panic!("{records:?}") };
-    let (key, now) = (service_key().public(), psmc_dns::update::unix_now());
+    let (key, now) = (service_key().public(), psmc_routes::update::unix_now());
     assert_eq!(signed.verify(&key, now, 1), Ok(&set));
     assert!(svcb);
 

@@ -6,14 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
-use psmc_dns::resolver::config::Config;
-use psmc_dns::resolver::daemon::serve;
-use psmc_dns::resolver::status::Status;
-use psmc_dns::resolver::tunnels::{
-    FailedRelay, Tunnel, TunnelError, TunnelRoutes, TunnelState, Tunnels, Until,
-};
-use psmc_dns::status::ask;
 use psmc_net::keys::PrivateKey;
+use psmc_resolver::config::Config;
+use psmc_resolver::daemon::serve;
+use psmc_resolver::status::{Status, ask};
+use psmc_resolver::tunnels::{FailedRelay, Tunnel, TunnelError, TunnelRoutes, TunnelState, Tunnels, Until};
 use psmc_testbed::netns::Namespace;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot};
@@ -122,7 +119,7 @@ impl Resolving {
         });
         let (namespace, stop, thread) = (namespace.clone(), Some(stop), Some(thread));
         let resolving = Self { namespace, stop, configs, thread, psmcd, directory };
-        while ask::<Status>(Path::new(&socket(resolving.directory.path()))).is_err() {
+        while ask(Path::new(&socket(resolving.directory.path()))).is_err() {
             assert!(!resolving.thread.as_ref().unwrap().is_finished(), "the resolver has ended");
             sleep(Duration::from_millis(10));
         }

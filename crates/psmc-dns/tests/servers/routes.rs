@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use psmc_dns::routes::{GroupKey, RouteSet};
-use psmc_dns::update::{Change, Mode, Scope, run};
 use psmc_net::keys::PrivateKey;
+use psmc_routes::update::{Change, Mode, Scope, run};
+use psmc_routes::{GroupKey, RouteSet};
 use psmc_testbed::netns::Namespace;
 
 use crate::harness::{bind, bind_with_records, name, routes, service_key, target, until};
@@ -43,7 +43,7 @@ fn published_routes_reach_psmcd_and_the_answer_waits_for_them() {
         let given = &resolving.psmcd.peer().given[0];
         let relays: Vec<String> = given.relays.iter().map(|relay| relay.address.to_string()).collect();
         assert_eq!(relays, ["192.0.2.7:5115", "192.0.2.8:5115"]);
-        assert_eq!(given.policy.map(psmc_dns::resolver::tunnels::Policy::as_str), Some("on-failure"));
+        assert_eq!(given.policy.map(psmc_resolver::tunnels::Policy::as_str), Some("on-failure"));
     }
     let start = Instant::now();
     assert_eq!(resolving.short(&["www.example.com", "A"]), "203.0.113.5");
@@ -136,10 +136,10 @@ fn routes_outlive_their_name_servers_and_the_resolver_and_end_in_time() {
     let bind = bind(&namespace, "127.0.0.1");
     let mut set = routes(5, &["192.0.2.7"]);
     let lifetime = Duration::from_secs(12);
-    let ends = psmc_dns::update::unix_now() + lifetime.as_secs();
+    let ends = psmc_routes::update::unix_now() + lifetime.as_secs();
     set = RouteSet::new(
         set.service(),
-        psmc_dns::routes::Validity { serial: 5, expires_s: ends },
+        psmc_routes::Validity { serial: 5, expires_s: ends },
         set.relays().to_vec(),
     )
     .unwrap();
@@ -160,7 +160,7 @@ fn routes_outlive_their_name_servers_and_the_resolver_and_end_in_time() {
     assert_eq!(second.short(&["www.example.com", "A"]), "203.0.113.5");
     assert_eq!(serials(&second), "[5]");
     until("1 time cleared", || format!("{} time cleared", second.psmcd.peer().cleared));
-    assert!(psmc_dns::update::unix_now() >= ends);
+    assert!(psmc_routes::update::unix_now() >= ends);
     until("no routes", || {
         if second.status().services[0].routes.is_none() { "no routes" } else { "routes" }.to_owned()
     });
@@ -229,6 +229,6 @@ fn what_psmcd_refuses_is_told_and_tried_again() {
     resolving.psmcd.peer().refuses = false;
     until("[5]", || serials(&resolving));
     // A psmcd that was started anew gets them again.
-    resolving.psmcd.peer().state = psmc_dns::resolver::tunnels::TunnelState::default();
+    resolving.psmcd.peer().state = psmc_resolver::tunnels::TunnelState::default();
     until("[5, 5]", || serials(&resolving));
 }

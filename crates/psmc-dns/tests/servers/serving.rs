@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use psmc_dns::update::{Change, Mode, run};
 use psmc_net::keys::PrivateKey;
+use psmc_routes::update::{Change, Mode, run};
 use psmc_testbed::netns::Namespace;
 
 use crate::harness::{
@@ -211,7 +211,7 @@ fn a_flood_gets_no_more_than_its_share() {
 
 fn status(program: &Program) -> serde_json::Value {
     let socket = program.directory.path().join("sock");
-    let status: psmc_dns::status::Status = psmc_dns::status::ask(&socket).unwrap();
+    let status = psmc_dns::status::ask(&socket).unwrap();
     serde_json::to_value(status.counts).unwrap()
 }
 
@@ -232,7 +232,7 @@ fn a_recorded_update_is_not_carried_out_again() {
         message.add_authority(Record::from_rdata(name, 60, RData::A(A::new(203, 0, 113, 9))));
         let key = (0..32).collect();
         let signer = TSigner::new(key, TsigAlgorithm::HmacSha256, crate::harness::name("up."), 300).unwrap();
-        message.finalize(&signer, psmc_dns::update::unix_now()).unwrap();
+        message.finalize(&signer, psmc_routes::update::unix_now()).unwrap();
         let bytes = message.to_vec().unwrap();
         let send = || {
             let mut stream = std::net::TcpStream::connect("127.0.0.1:53").unwrap();

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use psmc_dns::update::Change;
+use psmc_routes::update::Change;
 use psmc_testbed::netns::Namespace;
 use serde_json::{Value, json};
 

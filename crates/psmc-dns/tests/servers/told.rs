@@ -5,10 +5,10 @@ use std::thread::spawn;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use psmc_dns::routes::AltRecord;
 use psmc_net::keys::PrivateKey;
 use psmc_net::tls::tcp::listen_tcp;
 use psmc_net::tls::{Acceptor, AllowedKeys, Identity};
+use psmc_routes::AltRecord;
 use psmc_signal::connection::Greeting;
 use psmc_signal::{ALPN, Message, Role, Routes};
 use psmc_testbed::netns::Namespace;

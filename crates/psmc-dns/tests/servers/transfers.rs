@@ -1,6 +1,6 @@
 //! Transfers between our server and Knot, both ways: signed, told of by signed notifications, and in parts.
 
-use psmc_dns::update::Change;
+use psmc_routes::update::Change;
 use psmc_testbed::netns::Namespace;
 
 use crate::harness::{DYNAMIC, Program, bind_with, dig, knot_with, ours, routes, service_key, target, until};

@@ -9,11 +9,11 @@ use hickory_proto::op::{Message, MessageType, ResponseCode};
 use hickory_proto::rr::TSigResponseContext;
 use hickory_proto::rr::rdata::tsig::{TsigAlgorithm, TsigError};
 use hickory_proto::rr::{Name, TSigner};
-use psmc_dns::routes::GroupKey;
-use psmc_dns::update::{
+use psmc_net::keys::PrivateKey;
+use psmc_routes::GroupKey;
+use psmc_routes::update::{
     Change, Mode, Patience, ServerReport, Target, TsigKey, published, run, run_all, unix_now,
 };
-use psmc_net::keys::PrivateKey;
 use psmc_testbed::netns::Namespace;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

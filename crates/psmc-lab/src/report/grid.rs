@@ -5,14 +5,14 @@ use comfy_table::{CellAlignment, Table};
 
 /// A table with a header. Columns in which no row has anything are left out.
 #[derive(Clone, Debug)]
-pub(crate) struct Grid {
+pub struct Grid {
     header: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
 }
 
 /// What stands in a row and a column.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Cell {
+pub enum Cell {
     /// Aligned to the left.
     Text(String),
     /// Aligned to the right, by the last digit.
@@ -23,18 +23,21 @@ pub(crate) enum Cell {
 
 impl Grid {
     /// A table without rows. Units stand in the header.
-    pub(crate) fn new(header: &[&'static str]) -> Self {
+    #[must_use]
+    pub fn new(header: &[&'static str]) -> Self {
         Self { header: header.to_vec(), rows: Vec::new() }
     }
 
     /// The same with these rows.
-    pub(crate) fn with_rows(mut self, rows: impl IntoIterator<Item = Vec<Cell>>) -> Self {
+    #[must_use]
+    pub fn with_rows(mut self, rows: impl IntoIterator<Item = Vec<Cell>>) -> Self {
         self.rows.extend(rows);
         self
     }
 
     /// Aligned by spaces; nothing at all if there is no row.
-    pub(crate) fn text(&self) -> String {
+    #[must_use]
+    pub fn text(&self) -> String {
         if self.rows.is_empty() {
             return String::new();
         }
@@ -54,7 +57,8 @@ impl Grid {
     }
 
     /// A table of GitHub's Markdown.
-    pub(crate) fn markdown(&self) -> String {
+    #[must_use]
+    pub fn markdown(&self) -> String {
         let columns = self.columns();
         let rule = columns.iter().map(|&column| if self.is_numeric(column) { "--:" } else { "---" });
         let header = markdown_row(columns.iter().map(|&column| self.header[column].to_owned()));
@@ -75,22 +79,26 @@ impl Grid {
 
 impl Cell {
     /// A text.
-    pub(crate) fn text(text: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
     /// A whole number.
-    pub(crate) fn count(number: impl std::fmt::Display) -> Self {
+    #[must_use]
+    pub fn count(number: impl std::fmt::Display) -> Self {
         Self::Number(number.to_string())
     }
 
     /// A number with so many decimals, if there is one.
-    pub(crate) fn fixed(number: impl Into<Option<f64>>, decimals: usize) -> Self {
+    #[must_use]
+    pub fn fixed(number: impl Into<Option<f64>>, decimals: usize) -> Self {
         number.into().map_or(Self::Absent, |number| Self::Number(format!("{number:.decimals$}")))
     }
 
     /// Between what the values of several runs lay, with so many decimals; nothing if they are all the same.
-    pub(crate) fn range(ends: Option<(f64, f64)>, decimals: usize) -> Self {
+    #[must_use]
+    pub fn range(ends: Option<(f64, f64)>, decimals: usize) -> Self {
         let several = ends.filter(|(low, high)| low < high);
         several
             .map_or(Self::Absent, |(low, high)| Self::Number(format!("{low:.decimals$}–{high:.decimals$}")))

@@ -9,7 +9,7 @@ use std::io;
 
 use plotters::drawing::DrawingAreaErrorKind;
 
-pub(crate) use bars::{Bar, Bars, Group, Panel};
+pub use bars::{Bar, Bars, Group, Panel};
 pub(crate) use figure::{Figure, Mark, Series, Shape};
 pub(crate) use palette::Pen;
 

@@ -8,12 +8,12 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hickory_proto::rr::{Name, RData};
-use psmc_dns::resolver::daemon::ResolveError;
-use psmc_dns::routes::{AltRecord, GroupKey, GroupTag, RouteError, RouteSet, SignedRoutes, Validity};
-use psmc_dns::update::{
+use psmc_net::keys::{KeyFileError, read_private_key};
+use psmc_resolver::daemon::ResolveError;
+use psmc_routes::update::{
     self, Change, Report, Scope, ServerReport, Target, TsigKeyError, UpdateError, published, unix_now,
 };
-use psmc_net::keys::{KeyFileError, read_private_key};
+use psmc_routes::{AltRecord, GroupKey, GroupTag, RouteError, RouteSet, SignedRoutes, Validity};
 use psmc_service::socket::ClientError;
 use serde::Serialize;
 use tokio::runtime::Builder;

@@ -13,7 +13,7 @@ use hickory_proto::serialize::binary::BinEncodable;
 use super::entry::{kind_of, name, time};
 use super::lexer::Word;
 use super::{location, parameters};
-use crate::wire::{Field, data_of, is_well_formed, layout};
+use psmc_routes::wire::{Field, data_of, is_well_formed, layout};
 
 /// The words of a record's data that are not read yet.
 pub(super) struct Words<'a> {

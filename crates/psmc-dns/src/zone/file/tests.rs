@@ -2,7 +2,7 @@ use hickory_proto::rr::{Name, Record};
 use proptest::prelude::*;
 
 use super::read_zone_text;
-use crate::wire::bytes_of;
+use psmc_routes::wire::bytes_of;
 
 fn read(text: &str) -> Result<Vec<Record>, (usize, String)> {
     read_zone_text(text.as_bytes(), &Name::from_ascii("example.test.").unwrap())

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hickory_proto::op::{Edns, Message, Query};
 use hickory_proto::rr::{Name, Record, RecordType};
 use hickory_proto::serialize::binary::BinEncodable;
-use psmc_dns::wire::read_message;
+use psmc_routes::wire::read_message;
 
 /// No test depends on this being short.
 const PATIENCE: Duration = Duration::from_secs(60);

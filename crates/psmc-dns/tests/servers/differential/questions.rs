@@ -100,7 +100,7 @@ fn answer(server: &str, question: &[u8]) -> String {
 }
 
 fn described(answer: &[u8]) -> String {
-    let message = psmc_dns::wire::read_message(answer).expect("an answer is well-formed").message;
+    let message = psmc_routes::wire::read_message(answer).expect("an answer is well-formed").message;
     let id = u16::from_be_bytes([answer[0], answer[1]]);
     let edns = message.edns.as_ref().map(|edns| (edns.version(), edns.flags().dnssec_ok));
     format!(

@@ -16,42 +16,54 @@ use super::palette::{INK, MESH, Pen};
 
 /// Panels one below the other, each with bars in groups.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Bars {
-    pub(crate) title: String,
+pub struct Bars {
+    /// What stands above it.
+    pub title: String,
     /// What the bars measure, with the unit.
-    pub(crate) axis: &'static str,
+    pub axis: &'static str,
     /// What the first bar of each group is, the second one, and so on.
-    pub(crate) keys: Vec<&'static str>,
-    pub(crate) panels: Vec<Panel>,
+    pub keys: Vec<&'static str>,
+    /// The panels, the first one on top.
+    pub panels: Vec<Panel>,
 }
 
 /// A row of groups.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Panel {
-    pub(crate) heading: String,
-    pub(crate) groups: Vec<Group>,
+pub struct Panel {
+    /// What stands above it.
+    pub heading: String,
+    /// The groups, from left to right.
+    pub groups: Vec<Group>,
 }
 
 /// Bars side by side; there may be gaps.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Group {
-    pub(crate) label: String,
-    pub(crate) bars: Vec<Option<Bar>>,
+pub struct Group {
+    /// What stands below it.
+    pub label: String,
+    /// The bars, from left to right.
+    pub bars: Vec<Option<Bar>>,
 }
 
 /// A value, and between what it varied.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Bar {
-    pub(crate) value: f64,
-    pub(crate) low: f64,
-    pub(crate) high: f64,
+pub struct Bar {
+    /// How long it is.
+    pub value: f64,
+    /// The least.
+    pub low: f64,
+    /// The most.
+    pub high: f64,
 }
 
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 impl Bars {
     /// The plot as the text of an SVG file.
-    pub(crate) fn svg(&self) -> Result<String, DrawError> {
+    ///
+    /// # Errors
+    /// If it cannot be drawn.
+    pub fn svg(&self) -> Result<String, DrawError> {
         let keys: Vec<_> = self
             .keys
             .iter()

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use hickory_proto::rr::Name;
-use psmc_dns::routes::{MAX_LIFETIME_S, Relay};
-use psmc_dns::update::{Mode, Patience, Server, Target, TsigKey};
+use psmc_routes::update::{Mode, Patience, Server, Target, TsigKey};
+use psmc_routes::{MAX_LIFETIME_S, Relay};
 use psmc_service::logging::LogFormat;
 
 use super::DnsError;

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use psmc_api::{Client, ClientError, PeerReport, RouteSet, RouteSpec, RouteStatus, WaitFor};
-use psmc_dns::resolver::config::Config;
-use psmc_dns::resolver::daemon;
-use psmc_dns::resolver::status::Status;
-use psmc_dns::resolver::tunnels::{
+use psmc_resolver::config::Config;
+use psmc_resolver::daemon;
+use psmc_resolver::status::ask;
+use psmc_resolver::tunnels::{
     FailedRelay, Policy, Tunnel, TunnelError, TunnelRoutes, TunnelState, Tunnels, Until,
 };
-use psmc_dns::routes::Relay;
-use psmc_dns::status::ask;
-use psmc_dns::update::unix_now;
+use psmc_routes::Relay;
+use psmc_routes::update::unix_now;
 use psmc_service::logging;
 
 use super::args::ResolveCommand;
@@ -28,7 +27,7 @@ pub(super) fn run(command: ResolveCommand) -> Result<(), CliError> {
             Ok(daemon::run(config, Arc::new(ControlSockets), &args.file).map_err(DnsError::Resolver)?)
         }
         ResolveCommand::Status { resolver, json } => {
-            let status: Status = ask(&resolver).map_err(DnsError::Status)?;
+            let status = ask(&resolver).map_err(DnsError::Status)?;
             let text = if json { output::json(&status)? } else { status.describe(unix_now()) };
             Ok(output::print(&text)?)
         }

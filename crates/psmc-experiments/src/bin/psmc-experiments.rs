@@ -1,0 +1,7 @@
+//! The program `psmc-experiments`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    psmc_experiments::cli::main()
+}

@@ -219,7 +219,7 @@ pub struct Additions {
 /// A peer that is added, or was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerSpec {
-    /// What it is called here.
+    /// The peer's name here.
     pub name: String,
     /// Its public key, base64.
     pub public_key: String,

@@ -24,16 +24,16 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Checks a configuration with its zone files and keys, and says what it means.
+    /// Checks a configuration, its zone files and keys, and prints a summary.
     Check {
         /// The file.
         file: PathBuf,
     },
-    /// Serves, in the foreground. At SIGHUP it reads the configuration anew.
+    /// Serves, in the foreground. SIGHUP reloads the configuration.
     Serve {
         /// The configuration.
         file: PathBuf,
-        /// What is logged: a level, such as debug, or a list of directives [default: RUST_LOG, or info].
+        /// Log level or directives: a level, such as debug, or a list of directives [default: RUST_LOG, or info].
         #[arg(long, value_name = "FILTER")]
         log: Option<String>,
     },

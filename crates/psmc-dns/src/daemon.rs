@@ -38,7 +38,7 @@ const RENEWAL_CHECK: Duration = Duration::from_secs(3600);
 pub enum DaemonError {
     /// An address cannot be had.
     #[error(
-        "cannot listen on {address} ({what}): is another name server there, and may this user have the port?"
+        "cannot listen on {address} ({what}): is another name server running, and may this user bind the port?"
     )]
     Listen {
         /// Which.
@@ -60,13 +60,13 @@ pub enum DaemonError {
         reason: String,
     },
     /// The certificate or its key cannot be read.
-    #[error("cannot read the certificate or the key of [tls]: both are files in the format PEM")]
+    #[error("cannot read the certificate or key of [tls]: both must be PEM files")]
     Pem(#[from] pem::Error),
     /// The certificate and the key are of no use.
-    #[error("cannot serve TLS with the certificate and the key of [tls]: are they of one another?")]
+    #[error("cannot use the certificate and key of [tls]: do they belong together?")]
     Tls(#[from] rustls::Error),
     /// The local control socket cannot be had.
-    #[error("cannot make the control socket")]
+    #[error("cannot create the control socket")]
     ControlSocket(#[from] local::BindError),
     /// Reading the database failed.
     #[error("reading the database failed")]
@@ -122,11 +122,11 @@ async fn serve(config: Config, file: &Path) -> Result<(), DaemonError> {
     let running = hosted.into_iter().map(|hosted| Running::new(&server, hosted)).collect();
     let mut reloader = Reloader { server, running, certificate, fixed };
     daemon.is_up();
-    tracing::info!(name = %config.name, "the server is up");
+    tracing::info!(name = %config.name, "server started");
     while let Order::Reload(config) = daemon.next().await {
         reloader.reload(config).await;
     }
-    tracing::info!("the server stops");
+    tracing::info!("server stopping");
     Ok(())
 }
 

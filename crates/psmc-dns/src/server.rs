@@ -104,7 +104,7 @@ impl Server {
     /// Makes the signatures of a zone anew that are due.
     pub async fn renew(&self, hosted: &Hosted) {
         if let Outcome::Failed(error) = hosted.renew(&self.store, unix_now()).await {
-            tracing::error!(zone = %hosted.origin(), error, "the zone is not signed anew");
+            tracing::error!(zone = %hosted.origin(), error, "re-signing the zone failed");
         }
     }
 

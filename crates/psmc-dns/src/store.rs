@@ -22,16 +22,16 @@ const VERSION: i64 = 1;
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// SQLite complains.
-    #[error("the database of zones cannot be used: check its path, its rights and the room on the disk")]
+    #[error("cannot use the zone database: check its path, its permissions and the free disk space")]
     Database(#[from] rusqlite::Error),
     /// It was made by a newer release.
-    #[error("the database of zones has the form {0}: it takes the release that made it")]
+    #[error("the zone database has schema version {0}: use the release that created it")]
     Version(i64),
     /// A record in it cannot be read.
     #[error("the database has a record of {0} that cannot be read: restore it from a backup")]
     Record(String),
     /// The records in it are no zone.
-    #[error("what the database has of {0} is no zone: restore it from a backup")]
+    #[error("the stored zone {0} is invalid: restore it from a backup")]
     Zone(String, #[source] ZoneError),
 }
 

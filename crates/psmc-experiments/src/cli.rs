@@ -22,7 +22,7 @@ struct Experiments {
 enum Command {
     /// Measure one flow over two paths on ten profiles: through the tunnel, by each path alone, by MPTCP
     Matrix(matrix::Args),
-    /// Reproduce a table or a figure of the documents that PSMC comes from
+    /// Reproduce a table or a figure of the publications that PSMC builds on
     Experiment(experiment::Args),
 }
 

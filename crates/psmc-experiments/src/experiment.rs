@@ -44,7 +44,7 @@ pub(crate) struct Experiment {
 pub(crate) struct Setup<'a> {
     /// What runs its scenarios.
     pub(crate) runner: &'a mut dyn Runner,
-    /// How long each run takes, if not as long as the experiment thinks best.
+    /// Duration of each run [default: chosen by the experiment].
     pub(crate) seconds: Option<u32>,
     /// Only rows whose label contains one of these; all if there is none.
     pub(crate) only: Vec<String>,

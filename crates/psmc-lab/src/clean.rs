@@ -32,7 +32,7 @@ pub struct Removed {
 
 /// Why a dead lab could not be cleaned up.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot clean up after the lab in {}", path.display())]
+#[error("cannot remove what the lab in {} left behind", path.display())]
 pub struct CleanError {
     /// What could not be read or removed.
     pub path: PathBuf,

@@ -18,7 +18,7 @@ use psmc_service::output;
 use crate::error_chain;
 use crate::scenario::ConfigError;
 
-/// Try networks on this machine: real programs on links as slow, far and lossy as told, or all of it simulated
+/// Emulate networks on this machine: real programs on links with given rate, delay and loss, or a simulation
 #[derive(Debug, Parser)]
 #[command(name = "psmc-lab", version, propagate_version = false, disable_help_subcommand = true)]
 struct Lab {
@@ -28,12 +28,12 @@ struct Lab {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check a scenario, and say what it means
+    /// Check a scenario, and print a summary
     ///
-    /// Prints everything that is wrong with the file, with line and remedy, and exits with 1; or what the file means, and
+    /// Prints everything that is wrong with the file, with line and remedy, and exits with 1; or a summary of the file, and
     /// exits with 0. Nothing is started or changed.
     Check(check::CheckArgs),
-    /// Measure how exact the emulator is on this machine, and how much it carries
+    /// Measure the accuracy and capacity of the emulator on this machine
     Accuracy(accuracy::Args),
     /// Run a scenario in real time, with real programs and packets
     ///
@@ -45,9 +45,9 @@ enum Command {
     /// The same links and the same engine on hosts that are simulated: it takes seconds, needs no privileges, and gives the
     /// same results each time. Exits with 0 if all checks hold.
     Sim(sim::SimArgs),
-    /// Remove what labs that were killed have left behind
+    /// Remove what killed labs left behind
     Clean,
-    /// Measure one flow over many networks, drawn by chance or recorded: through the tunnel, and over the best link alone
+    /// Measure one flow over many networks, random or recorded: through the tunnel, and over the best link alone
     Networks(networks::Args),
 }
 

@@ -135,7 +135,7 @@ async fn conduct(scenario: &Scenario, options: &RunOptions) -> Result<Results, R
 fn warning_of(stalls: &Stalls) -> Option<String> {
     (stalls.share > MUCH).then(|| {
         format!(
-            "the machine stood still for {:.0} % of the time, up to {:.0} ms at once: rates and times are not those of the network",
+            "the machine stalled for {:.0} % of the time, up to {:.0} ms at once: rates and times may be wrong",
             100.0 * stalls.share,
             1000.0 * stalls.longest.as_secs_f64()
         )

@@ -59,13 +59,13 @@ pub enum FramingError {
     #[error("closed by the peer")]
     Ended,
     /// The stream broke.
-    #[error("the connection broke")]
+    #[error("connection lost")]
     Broken(#[source] io::Error),
     /// The other side does not read.
     #[error("the peer does not read")]
     Stuck,
     /// The other side has sent what is no message.
-    #[error("the peer broke the protocol")]
+    #[error("protocol violation by the peer")]
     Malformed(#[source] Malformed),
 }
 

@@ -35,7 +35,7 @@ pub enum OpenError {
     )]
     Denied(#[source] io::Error),
     /// The interface does not exist, or may not be used.
-    #[error("cannot use interface {interface}: `ip link` lists those there are")]
+    #[error("cannot use interface {interface}: `ip link` lists the interfaces")]
     Interface {
         /// The interface asked for.
         interface: String,
@@ -43,7 +43,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// The kernel refused for another reason.
-    #[error("cannot make a raw socket for IP-in-IP")]
+    #[error("cannot create a raw socket for IP-in-IP")]
     Socket(#[source] io::Error),
 }
 

@@ -37,7 +37,7 @@ pub enum KeyError {
         found: usize,
     },
     /// The text has the right length, but does not decode to 32 bytes.
-    #[error("this is not base64 of {KEY_LEN} bytes: copy the key again, with the = at its end")]
+    #[error("not base64 of {KEY_LEN} bytes: copy the whole key, including the final =")]
     NotBase64,
 }
 

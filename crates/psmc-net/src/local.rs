@@ -13,7 +13,7 @@ use tracing::warn;
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// Another daemon is there.
-    #[error("another daemon answers on {}; stop it, or give this one another name or control_socket", path.display())]
+    #[error("another daemon is using {}; stop it, or choose another name or control_socket", path.display())]
     InUse {
         /// The socket's path.
         path: PathBuf,
@@ -33,7 +33,7 @@ pub enum BindError {
         source: io::Error,
     },
     /// The system refuses.
-    #[error("cannot make the control socket {}", path.display())]
+    #[error("cannot create the control socket {}", path.display())]
     Socket {
         /// The socket's path.
         path: PathBuf,

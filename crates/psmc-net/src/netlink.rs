@@ -41,7 +41,7 @@ pub enum NetlinkError {
     #[error("cannot open a netlink socket")]
     Open(#[source] io::Error),
     /// The name is that of no interface in this namespace.
-    #[error("there is no interface {name}: `ip link` lists those there are")]
+    #[error("no interface {name}: `ip link` lists the interfaces")]
     NoSuchLink {
         /// The name asked for.
         name: String,

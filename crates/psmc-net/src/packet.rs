@@ -33,7 +33,7 @@ const SEND_BUFFER: usize = 7 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum PacketError {
     /// The interface does not exist in this namespace.
-    #[error("there is no interface {interface}: `ip link` lists those there are")]
+    #[error("no interface {interface}: `ip link` lists the interfaces")]
     NoSuchInterface {
         /// The interface asked for.
         interface: String,

@@ -51,11 +51,11 @@ pub struct TunConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum TunError {
     /// The kernel has no TUN driver, or this container cannot see it.
-    #[error("there is no /dev/net/tun: run `modprobe tun`, or give the container that device")]
+    #[error("/dev/net/tun not found: run `modprobe tun`, or pass the device to the container")]
     NoDriver(#[source] io::Error),
     /// This process may not make one.
     #[error(
-        "not allowed to make a TUN device: run as root, or give the program CAP_NET_ADMIN \
+        "not permitted to create a TUN device: run as root, or give the program CAP_NET_ADMIN \
          (`setcap cap_net_admin+ep`) and the container /dev/net/tun"
     )]
     Denied(#[source] io::Error),

@@ -43,7 +43,9 @@ pub struct UdpBind {
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// The address is not ours, or its port is taken.
-    #[error("cannot listen on UDP {address}: `ip address` shows the addresses, `ss -ulpn` who has the port")]
+    #[error(
+        "cannot listen on UDP {address}: `ip address` shows the addresses, `ss -ulpn` shows which program uses the port"
+    )]
     Address {
         /// The address asked for.
         address: SocketAddr,
@@ -51,7 +53,7 @@ pub enum BindError {
         source: io::Error,
     },
     /// The interface does not exist, or may not be used.
-    #[error("cannot use interface {interface}: `ip link` lists those there are")]
+    #[error("cannot use interface {interface}: `ip link` lists the interfaces")]
     Interface {
         /// The interface asked for.
         interface: String,

@@ -30,7 +30,7 @@ use psmc_service::supervisor::Supervisor;
 pub enum ResolveError {
     /// An address cannot be had.
     #[error(
-        "cannot listen on {address} ({what}): is another resolver there, and may this user have the port?"
+        "cannot listen on {address} ({what}): is another resolver running, and may this user bind the port?"
     )]
     Listen {
         /// Which.
@@ -55,7 +55,7 @@ pub enum ResolveError {
     #[error(transparent)]
     System(#[from] SystemError),
     /// The local control socket cannot be had.
-    #[error("cannot make the control socket")]
+    #[error("cannot create the control socket")]
     ControlSocket(#[from] local::BindError),
     /// The operating system refused something basic.
     #[error(transparent)]
@@ -115,27 +115,27 @@ pub async fn serve(
         tasks.spawn(integration.watch());
     }
     Supervisor::from_environment().ready();
-    tracing::info!(name, services = resolver.get().services.len(), "the resolver is up");
+    tracing::info!(name, services = resolver.get().services.len(), "resolver started");
     tokio::pin!(stopped);
     loop {
         tokio::select! {
             () = &mut stopped => break,
-            () = failed(&mut tasks) => break tracing::error!("a part of the resolver has failed"),
-            () = failed(&mut resolving.tasks) => break tracing::error!("a part of the resolver has failed"),
+            () = failed(&mut tasks) => break tracing::error!("a task of the resolver has failed"),
+            () = failed(&mut resolving.tasks) => break tracing::error!("a task of the resolver has failed"),
             Some(config) = configs.recv() => match resolving.succeed(config, &tunnels, &fixed) {
                 Ok(newer) => {
                     resolver.replace(newer.resolver.clone());
                     resolving = newer;
-                    tracing::info!(services = resolver.get().services.len(), "read the file anew");
+                    tracing::info!(services = resolver.get().services.len(), "configuration reloaded");
                 }
                 Err(error) => {
                     let error = crate::error_chain(&error);
-                    tracing::error!(error, "the file cannot be used, all stays as it is");
+                    tracing::error!(error, "configuration not reloaded; the current one stays in force");
                 }
             },
         }
     }
-    tracing::info!("the resolver stops");
+    tracing::info!("resolver stopping");
     Ok(())
 }
 

@@ -114,7 +114,7 @@ impl Resolving {
     ) -> Result<Self, ResolveError> {
         if Fixed::of(&config) != *fixed {
             tracing::warn!(
-                "name, listen and control_socket take a restart, as [system] does: they stay as they are"
+                "name, listen and control_socket need a restart, as does [system]; they are unchanged"
             );
         }
         Self::new(config, tunnels, Some(self))

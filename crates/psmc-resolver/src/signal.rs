@@ -65,7 +65,7 @@ impl Listener {
             }
             Event::Down { coordinator, reason } => {
                 if !self.is_down {
-                    tracing::info!(%coordinator, reason, "no connection to the coordinator; routes come by DNS");
+                    tracing::info!(%coordinator, reason, "no connection to the coordinator; using DNS only");
                 }
                 self.is_down = true;
             }
@@ -94,12 +94,7 @@ impl Listener {
             let name = plain(name);
             for FailedRelay { key: relay, reason } in service.failed_relays(&self.resolver.shared).await {
                 if self.complaints.is_due(&name, &relay, now) {
-                    tracing::info!(
-                        service = name,
-                        relay,
-                        reason,
-                        "the coordinator is told of a relay that fails"
-                    );
+                    tracing::info!(service = name, relay, reason, "failed relay reported to the coordinator");
                     said.push(Message::RelayFailed { service: name.clone(), relay, reason });
                 }
             }

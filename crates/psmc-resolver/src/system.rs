@@ -33,7 +33,7 @@ pub enum SystemConfig {
 #[derive(Debug, Error)]
 pub enum SystemError {
     /// A resolv.conf has no ports.
-    #[error("{0} cannot stand in a resolv.conf, which has no ports: listen on port 53 of an address as well")]
+    #[error("resolv.conf cannot name {0}, because it has no ports: also listen on port 53 of an address")]
     Port(SocketAddr),
     /// A file cannot be read or written.
     #[error("cannot read or write {}", path.display())]
@@ -44,7 +44,7 @@ pub enum SystemError {
         source: io::Error,
     },
     /// resolvectl cannot be run, or complains.
-    #[error("`{command}` fails: {reason}")]
+    #[error("`{command}` failed: {reason}")]
     Resolvectl {
         /// What was run.
         command: String,

@@ -70,11 +70,11 @@ impl std::fmt::Display for UpstreamAddress {
 /// Why a server has not answered.
 #[derive(Debug, Error)]
 enum AskError {
-    #[error("the conversation failed")]
+    #[error("the exchange failed")]
     Io(#[from] io::Error),
-    #[error("it takes too long")]
+    #[error("timed out")]
     TooLong,
-    #[error("the answer makes no sense")]
+    #[error("invalid response")]
     Malformed,
 }
 

@@ -43,19 +43,19 @@ pub enum RouteError {
     #[error("{0} is not the address and port of a relay")]
     Address(std::net::SocketAddr),
     /// A name that cannot have routes.
-    #[error("{0} cannot be the name of a service: it takes an absolute host name")]
+    #[error("{0} is not a valid service name: use an absolute host name")]
     Service(String),
     /// The bytes end too early, or go on.
     #[error("the record's length does not fit its contents")]
     Length,
     /// A record of a form that this release does not know.
-    #[error("the record has the unknown form {0}: it takes a newer release")]
+    #[error("the record has the unknown form {0}: a newer release is needed")]
     Form(u8),
     /// An SVCB record that carries no route.
     #[error("the SVCB record is not an alternate route: {0}")]
     Svcb(&'static str),
     /// SVCB records of one set of which some are missing.
-    #[error("the SVCB records are not all there: {found} of {expected}")]
+    #[error("incomplete set of SVCB records: {found} of {expected}")]
     Incomplete {
         /// How many there are.
         found: usize,
@@ -72,10 +72,10 @@ pub enum RouteError {
     #[error("the routes expired {0} s ago")]
     Expired(u64),
     /// The set lasts longer than anything may.
-    #[error("the routes last {0} s, more than {MAX_LIFETIME_S}: a replay would, too")]
+    #[error("the routes' lifetime of {0} s exceeds the limit of {MAX_LIFETIME_S} s")]
     TooLong(u64),
     /// The client has seen a newer set.
-    #[error("the routes have the serial {found}, and {seen} was seen before")]
+    #[error("the routes have the serial {found}, lower than {seen}, which was already seen")]
     Replayed {
         /// The serial of these.
         found: u64,

@@ -5,8 +5,7 @@ use petgraph::visit::EdgeRef;
 use crate::Path;
 use crate::network::{ArcId, Network, NodeId};
 
-/// All paths from the source to the destination that visit no node twice; `None` if there are more than `most`, or if it takes
-/// too long to find out.
+/// All paths from the source to the destination that visit no node twice; `None` if there are more than `most`, or if it takes too long to find out.
 pub fn simple_paths(network: &Network, most: usize) -> Option<Vec<Path>> {
     let mut visited = vec![false; network.graph().node_count()];
     visited[network.source().index()] = true;

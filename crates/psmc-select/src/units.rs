@@ -22,7 +22,7 @@ pub enum QuantityError {
     #[error("is {0}; it cannot be negative")]
     Negative(f64),
     /// Beyond what sums over a whole network could hold.
-    #[error("is {0}; the most that makes sense is {1}")]
+    #[error("is {0}; the maximum is {1}")]
     TooLarge(f64, f64),
 }
 

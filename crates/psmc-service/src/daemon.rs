@@ -167,10 +167,14 @@ async fn finished<C>(reading: &mut Option<JoinHandle<Result<C, ConfigError>>>) -
     let Some(reading) = reading else { return pending().await };
     match timeout(READ_TIME, reading).await {
         Ok(Ok(Ok(config))) => return Some(config),
-        Ok(Ok(Err(error))) => tracing::error!("the file cannot be used, all stays as it is:\n{error}"),
-        Ok(Err(error)) => tracing::error!(%error, "reading the file has failed, all stays as it is"),
+        Ok(Ok(Err(error))) => {
+            tracing::error!("configuration not reloaded; the current one stays in force:\n{error}")
+        }
+        Ok(Err(error)) => {
+            tracing::error!(%error, "reading the file has failed, and the configuration is not reloaded; the current one stays in force")
+        }
         Err(_) => tracing::error!(
-            "the file has not been read within {} s, all stays as it is: does its disk answer?",
+            "configuration not reloaded; the current one stays in force: timed out after {} s reading the file: is its disk responding?",
             READ_TIME.as_secs()
         ),
     }

@@ -33,7 +33,7 @@ const MAX_HEAD: usize = 8 * 1024;
 
 /// Nothing can listen there.
 #[derive(Debug, Error)]
-#[error("cannot listen on {address}: `ss -ltnp` shows who does")]
+#[error("cannot listen on {address}: `ss -ltnp` shows which program does")]
 pub struct HttpError {
     /// The address and port.
     pub address: SocketAddr,

@@ -50,10 +50,10 @@ pub enum LogError {
         source: ParseError,
     },
     /// The system has no thread left.
-    #[error("no thread for the log")]
+    #[error("cannot start the logging thread")]
     NoThread(#[from] io::Error),
     /// Logging was set up before.
-    #[error("logging is set up already")]
+    #[error("logging is already initialised")]
     Twice(#[from] TryInitError),
 }
 

@@ -162,7 +162,7 @@ impl Reader<'_> {
         let zone = self.source.read_beside(&file, read, out)?;
         if zone.is_signed() && !updaters.is_empty() && signer.is_none() {
             let remedy = "add signing_key_file, so that it is signed here, or remove `update`";
-            let reason = "the zone file is signed, and what updates change would not be";
+            let reason = "the zone file is signed, but updates could not be signed";
             out.push(Complaint::new(reason, remedy).at(file.span()));
         }
         Some(Content::File { zone, updaters, signer: signer.map(ZoneSigner::new) })

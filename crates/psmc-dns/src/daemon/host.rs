@@ -62,7 +62,7 @@ pub(super) fn host(
             let is_newer = |kept: &Zone| SerialNumber::new(kept.serial()) > SerialNumber::new(zone.serial());
             let kept = kept.filter(|kept| !updaters.is_empty() || is_newer(kept));
             if let Some(kept) = &kept {
-                tracing::info!(zone = %origin, serial = kept.serial(), "the zone is taken from the database");
+                tracing::info!(zone = %origin, serial = kept.serial(), "zone loaded from the database");
             }
             let is_new = is_kept && kept.is_none();
             (Role::Primary { updaters, signer }, Some(kept.unwrap_or(zone)), is_kept, is_new)
@@ -92,7 +92,7 @@ pub(super) fn host(
         && before.delta(&after) != Delta::default()
     {
         let serial = after.serial();
-        tracing::warn!(zone = %origin, serial, "the records have changed and the serial number has not: secondaries will not fetch them");
+        tracing::warn!(zone = %origin, serial, "records changed without a new serial number: secondaries will not transfer them");
     }
     Ok(Arc::new(hosted))
 }
@@ -102,7 +102,7 @@ fn kept_of_primary(store: &Store, origin: &Name) -> Result<Option<Zone>, StoreEr
     match store.load(origin) {
         Err(error @ (StoreError::Record(_) | StoreError::Zone(..))) => {
             let error = crate::error_chain(&error);
-            tracing::warn!(zone = %origin, error, "the zone is fetched anew");
+            tracing::warn!(zone = %origin, error, "transferring the whole zone again");
             Ok(None)
         }
         other => other,

@@ -51,7 +51,7 @@ impl Reloader {
     pub(super) async fn reload(&mut self, config: Config) {
         if Fixed::of(&config) != self.fixed {
             tracing::warn!(
-                "name, listen, database, rate_limit and control_socket take a restart: they stay as they are"
+                "name, listen, database, rate_limit and control_socket need a restart; they are unchanged"
             );
         }
         if let Some(tls) = &config.tls {
@@ -64,7 +64,7 @@ impl Reloader {
         let number = zones.len();
         self.server.replace(Contents::new(zones.iter().cloned(), config.keys));
         self.running = zones.into_iter().map(|zone| Running::new(&self.server, zone)).collect();
-        tracing::info!(zones = number, "read the file anew");
+        tracing::info!(zones = number, "configuration reloaded");
     }
 
     fn renew_certificate(&self, tls: &TlsConfig) {
@@ -73,7 +73,7 @@ impl Reloader {
             (Ok(_), None) => {}
             (Err(error), _) => {
                 let error = error_chain(&error);
-                tracing::error!(error, "the certificate cannot be used: the one before stays");
+                tracing::error!(error, "cannot use the new certificate; the previous one stays in use");
             }
         }
     }
@@ -86,7 +86,7 @@ impl Reloader {
         succeed(config, old.clone(), self.server.store()).await.map_or_else(
             |error| {
                 let error = error_chain(&error);
-                tracing::error!(zone = %origin, error, "the zone stays as it is");
+                tracing::error!(zone = %origin, error, "zone not reloaded; the current version stays");
                 old
             },
             Some,

@@ -38,7 +38,7 @@ pub async fn tell_secondaries(server: Arc<Server>, hosted: Arc<Hosted>) {
             told.spawn(async move {
                 if !tell(&origin, &secondary, source).await {
                     let address = secondary.address;
-                    tracing::warn!(zone = %origin, serial, %address, "a secondary does not confirm the change");
+                    tracing::warn!(zone = %origin, serial, %address, "secondary did not acknowledge NOTIFY");
                 }
             });
         }

@@ -40,7 +40,7 @@ impl Server {
             Ok(session) => session,
             Err(refused) => {
                 self.counters.refused();
-                tracing::info!(%from, error = ?refused.error(), "a request is signed wrongly");
+                tracing::info!(%from, error = ?refused.error(), "request with an invalid TSIG");
                 return vec![refused.response(&request, now_s)];
             }
         };
@@ -128,7 +128,7 @@ impl Server {
         let Some(hosted) = hosted else { return with(ResponseCode::NotAuth) };
         if !hosted.access.admits(from.ip(), session.map(Session::key)) {
             self.counters.refused();
-            tracing::info!(%from, zone = %hosted.origin(), "no transfer: neither key nor address is allowed");
+            tracing::info!(%from, zone = %hosted.origin(), "transfer refused: neither key nor address is allowed");
             return with(ResponseCode::Refused);
         }
         let Some(zone) = hosted.served() else { return with(ResponseCode::ServFail) };
@@ -172,7 +172,7 @@ impl Server {
         };
         if !self.replays.is_new(session.mac(), unix_now()) {
             self.counters.refused();
-            tracing::warn!(%from, key = %session.key(), "an update is refused: it was seen before");
+            tracing::warn!(%from, key = %session.key(), "update refused: replay");
             return ResponseCode::Refused;
         }
         let outcome = loop {
@@ -195,7 +195,7 @@ impl Server {
             Outcome::Unchanged => ResponseCode::NoError,
             Outcome::Refused(refusal) => refusal.0,
             Outcome::Failed(error) => {
-                tracing::error!(zone = %hosted.origin(), error, "an update failed; nothing has changed");
+                tracing::error!(zone = %hosted.origin(), error, "update failed; the zone is unchanged");
                 ResponseCode::ServFail
             }
         }
@@ -211,7 +211,7 @@ impl Server {
         let Role::Primary { updaters, .. } = &hosted.role else { return Err(ResponseCode::NotAuth) };
         session.filter(|session| updaters.contains(session.key())).ok_or_else(|| {
             self.counters.refused();
-            tracing::info!(%from, zone = %hosted.origin(), "an update is refused: it is not signed with a key that may");
+            tracing::info!(%from, zone = %hosted.origin(), "update refused: key not authorised");
             ResponseCode::Refused
         })
     }
@@ -231,7 +231,7 @@ fn notified(
     let is_signed =
         session.is_some_and(|session| key.as_ref().is_some_and(|key| key.name() == session.key()));
     if !is_signed && primary.ip() != from.ip().to_canonical() {
-        tracing::info!(%from, zone = %hosted.origin(), "a notification is refused: it is not from the primary");
+        tracing::info!(%from, zone = %hosted.origin(), "NOTIFY refused: not from the primary");
         return response_to(request, ResponseCode::Refused);
     }
     hosted.notified.notify_one();

@@ -38,11 +38,11 @@ const NOTIFIED_WAIT: Duration = Duration::from_millis(100);
 /// Why a zone was not fetched.
 #[derive(Debug, Error)]
 enum FetchError {
-    #[error("no connection to the primary: does it run, and take TCP?")]
+    #[error("cannot connect to the primary: is it running, and reachable by TCP?")]
     Io(#[from] io::Error),
-    #[error("the primary says nothing for {} s", PATIENCE.as_secs())]
+    #[error("no response from the primary for {} s", PATIENCE.as_secs())]
     Silent,
-    #[error("the primary answers with what is no transfer")]
+    #[error("the primary's response is not a zone transfer")]
     Malformed,
     #[error("the primary's answer is not signed with the key of the zone")]
     Unsigned,
@@ -50,16 +50,16 @@ enum FetchError {
     Refused(ResponseCode),
     #[error(
         "the primary has the serial number {theirs}, which comes before {ours} that is here (RFC 1982): give it a higher one; \
-         otherwise the zone is fetched anew when it has expired here"
+         otherwise the zone is transferred again when it has expired here"
     )]
     WentBack { theirs: u32, ours: u32 },
-    #[error("what the primary sends is no zone")]
+    #[error("the primary sent an invalid zone")]
     Zone(#[from] ZoneError),
     #[error("the zone cannot be served: {0}")]
     Unservable(String),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("keeping the zone failed")]
+    #[error("cannot store the zone")]
     Task(#[from] tokio::task::JoinError),
 }
 
@@ -83,14 +83,14 @@ pub async fn follow_primary(server: Arc<Server>, hosted: Arc<Hosted>) {
             let left = times.expire.saturating_sub(confirmed.elapsed());
             wait = if result.is_ok() { times.refresh } else { times.retry.min(left) };
             if left.is_zero() {
-                tracing::error!(zone = %hosted.origin(), %primary, "the zone has expired: nothing came from its primary for too long");
+                tracing::error!(zone = %hosted.origin(), %primary, "zone expired: no contact with the primary");
                 hosted.expire();
                 wait = NOTIFIED_WAIT;
             }
         }
         if let Err(error) = result {
             let error = crate::error_chain(&error);
-            tracing::warn!(zone = %hosted.origin(), %primary, error, "the zone is not fetched");
+            tracing::warn!(zone = %hosted.origin(), %primary, error, "zone transfer failed");
         }
         tokio::select! {
             () = sleep(wait) => {}

@@ -27,7 +27,7 @@ pub enum ZoneError {
     #[error("{0} is outside of the zone")]
     Outside(String),
     /// Something beside a CNAME record.
-    #[error("{0} has a CNAME record and others: an alias stands alone")]
+    #[error("{0} has a CNAME record and others (RFC 1034 §3.6.2)")]
     BesideAlias(String),
     /// Several DNAME records at a name.
     #[error("{0} has several DNAME records: a name has one (RFC 6672 §2.4)")]

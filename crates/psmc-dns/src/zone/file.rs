@@ -43,7 +43,7 @@ pub enum ZoneFileError {
     #[error("the zone file {0} includes others, more than {MAX_DEPTH} deep: do they include each other?")]
     Depth(PathBuf),
     /// The records are no zone.
-    #[error("the zone file {path} is no zone")]
+    #[error("the zone file {path} does not contain a valid zone")]
     Zone {
         /// The file.
         path: PathBuf,

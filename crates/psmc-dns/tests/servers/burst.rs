@@ -50,7 +50,7 @@ fn a_server_that_fails_in_the_middle_of_a_burst_has_done_nothing_by_halves() {
         };
         let threads: Vec<_> = (0..SERVICES).map(publish).collect();
         until("failed", || {
-            let failed = program.log().contains("an update failed; nothing has changed");
+            let failed = program.log().contains("update failed; the zone is unchanged");
             if failed { "failed" } else { "waiting" }.to_owned()
         });
         assert_eq!(zone(&namespace).1, "1", "what was not confirmed is not served");

@@ -21,7 +21,7 @@ fn reload(program: &Program, change: impl Fn(String) -> String, times: usize) {
     let text = change(fs::read_to_string(&file).unwrap());
     fs::write(file, text).unwrap();
     program.hang_up();
-    until(&times.to_string(), || program.log().matches("read the file anew").count().to_string());
+    until(&times.to_string(), || program.log().matches("configuration reloaded").count().to_string());
 }
 
 fn short(namespace: &Namespace, words: &[&str]) -> String {
@@ -80,7 +80,7 @@ fn a_file_that_is_wrong_changes_nothing() {
     fs::write(&file, right.replace("update = [\"up\"]", "update = [\"nobody\"]")).unwrap();
     program.hang_up();
     until("said", || {
-        let said = program.log().contains("all stays as it is");
+        let said = program.log().contains("configuration not reloaded; the current one stays in force");
         if said { "said" } else { "silent" }.to_owned()
     });
     assert!(program.log().contains("there is no key nobody."), "{}", program.log());

@@ -198,7 +198,7 @@ fn the_routes_of_many_groups_take_one_connection() {
 #[test]
 fn what_is_not_the_servers_own_answer_is_no_answer() {
     for (answer, complaint) in [
-        (unsigned_yes as fn(&Message) -> Vec<u8>, "something else answers in the server's place"),
+        (unsigned_yes as fn(&Message) -> Vec<u8>, "something else may be answering instead of the server"),
         (clock_ahead, "s ahead of this machine's: set both by NTP"),
     ] {
         // A program that another test starts may hold the former listener for a moment longer.

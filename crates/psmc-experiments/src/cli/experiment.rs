@@ -18,10 +18,10 @@ pub(super) struct Args {
     /// List all there are
     #[arg(long, conflicts_with = "name")]
     list: bool,
-    /// How long each run takes, if not as long as the experiment thinks best
+    /// Duration of each run [default: chosen by the experiment]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: Option<u32>,
-    /// How often everything is measured, if not as often as the experiment thinks best: what is printed is the median
+    /// Number of repetitions [default: chosen by the experiment]: what is printed is the median
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: Option<u32>,
     /// Only rows whose name contains this, such as "direct, 20 kB/s"

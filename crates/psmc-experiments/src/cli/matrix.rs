@@ -29,7 +29,7 @@ pub(super) struct Args {
     /// How long each flow lasts
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
-    /// How often everything is measured: what is printed is the median
+    /// Number of repetitions; medians are printed
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
     /// Print a list of objects as JSON

@@ -13,7 +13,7 @@ pub fn table(accuracy: &Accuracy) -> String {
         Grid::new(&CAPACITY).with_rows(accuracy.capacity.iter().map(capacity)).text(),
         "\nThe rate of a link that is offered more:\n\n".to_owned(),
         Grid::new(&RATE).with_rows(accuracy.rate.iter().map(rate)).text(),
-        "\nWhat chance does, and where its true value lies with a confidence of 99 %:\n\n".to_owned(),
+        "\nRandom effects, with 99 % confidence intervals:\n\n".to_owned(),
         Grid::new(&CHANCE).with_rows(accuracy.chance.iter().map(chance)).text(),
         accuracy.warnings.iter().map(|warning| format!("warning: {warning}\n")).collect(),
     ];

@@ -17,7 +17,7 @@ pub(super) struct Args {
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
-    /// For how long each thing is measured
+    /// Duration of each measurement
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     seconds: Duration,
 }

@@ -24,13 +24,13 @@ The scenarios of one, for psmc-lab run and psmc-lab sim:
   psmc-lab networks --seeds 1234 --print-scenario"
 )]
 pub(super) struct Args {
-    /// Draw networks by chance, one for each of these seeds: 1000..1999 with both ends, single ones, several with commas
+    /// Generate random networks, one for each of these seeds: 1000..1999 with both ends, single ones, several with commas
     #[arg(long, value_name = "FIRST..LAST", group = "source")]
     seeds: Option<Numbers>,
-    /// Draw them from more: one to eight links, outages, changes of rate, losses in bursts, packets out of order
+    /// Generate them from a wider range: one to eight links, outages, changes of rate, losses in bursts, packets out of order
     #[arg(long, requires = "seeds")]
     wider: bool,
-    /// Take networks whose rates were recorded: a table with commas, a row for each second, with the columns `window` and one for
+    /// Take networks whose rates were recorded: a CSV table, one row per second, with the columns `window` and one for
     /// each network, in Mbit/s
     #[arg(long, value_name = "FILE", group = "source", requires = "links")]
     drive: Option<PathBuf>,
@@ -40,7 +40,7 @@ pub(super) struct Args {
     /// Which windows of the record; all that are long enough if left out
     #[arg(long, value_name = "FIRST..LAST", requires = "drive")]
     windows: Option<Numbers>,
-    /// A flood of UDP in the place of a flow of TCP: nothing but the tunnel decides what it gets
+    /// A UDP flood instead of a TCP flow, so that only the tunnel limits the goodput
     #[arg(long, conflicts_with = "inner")]
     flood: bool,
     /// The congestion control of the flow
@@ -61,7 +61,7 @@ pub(super) struct Args {
     /// Print the tables as Markdown
     #[arg(long)]
     markdown: bool,
-    /// Draw into an SVG file how what the tunnel gets is distributed
+    /// Plot the distribution of the tunnel's goodput into an SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     #[command(flatten)]

@@ -26,7 +26,7 @@ pub enum RunError {
     #[error("cannot watch the processors")]
     Stalls(#[source] io::Error),
     /// A program is nowhere to be found.
-    #[error("there is no program \"{name}\"{wanted_by}: it is neither in {} nor on the PATH", beside.display())]
+    #[error("program \"{name}\"{wanted_by} not found: neither in {} nor in PATH", beside.display())]
     NoSuchProgram {
         /// Its name.
         name: String,
@@ -123,6 +123,6 @@ pub enum RunError {
         logs: String,
     },
     /// A signal came.
-    #[error("stopped; everything that the lab made is removed")]
+    #[error("stopped; everything that the lab created has been removed")]
     Interrupted,
 }

@@ -12,7 +12,7 @@ pub enum SimError {
     #[error("{}", list(.0))]
     Unsupported(Vec<String>),
     /// `psmcd` would not take what the scenario says of a tunnel.
-    #[error("psmcd does not take the settings of tunnel \"{tunnel}\"")]
+    #[error("psmcd rejects the settings of tunnel \"{tunnel}\"")]
     Settings {
         /// The tunnel.
         tunnel: String,

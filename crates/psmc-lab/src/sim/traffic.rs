@@ -102,11 +102,11 @@ impl Record {
     fn error(&self, traffic: &Traffic) -> Option<String> {
         let (arrived, wanted) = (self.deliveries.bytes(), wanted(&traffic.kind));
         if self.broken {
-            return Some("the connection broke".to_owned());
+            return Some("connection lost".to_owned());
         }
         match wanted {
             Some(wanted) if !self.done => {
-                Some(format!("only {arrived} of {wanted} bytes had arrived when its time was up"))
+                Some(format!("timed out: only {arrived} of {wanted} bytes arrived"))
             }
             Some(_) => None,
             None => (arrived == 0 && !self.is_idle()).then(|| "nothing arrived".to_owned()),

@@ -11,7 +11,7 @@ pub enum TrafficError {
     #[error("cannot start")]
     Runtime(#[source] io::Error),
     /// The kernel does not know the congestion control.
-    #[error("this kernel has no congestion control \"{wanted}\"; it has {available}")]
+    #[error("this kernel does not support congestion control \"{wanted}\"; available: {available}")]
     CongestionControl {
         /// What was asked for.
         wanted: String,
@@ -43,10 +43,10 @@ pub enum TrafficError {
         waited: Duration,
     },
     /// A connection that stood is no more.
-    #[error("the connection broke")]
+    #[error("connection lost")]
     Broken(#[source] io::Error),
     /// Time was up.
-    #[error("only {arrived} of {wanted} bytes had arrived when its time was up")]
+    #[error("timed out: only {arrived} of {wanted} bytes arrived")]
     Incomplete {
         /// Bytes that arrived.
         arrived: u64,

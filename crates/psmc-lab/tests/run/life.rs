@@ -106,7 +106,7 @@ fn a_signal_ends_a_lab_and_all_that_it_has_started() {
         assert!(lab.is_gone());
         let mut text = String::new();
         std::io::Read::read_to_string(&mut lab.process.stderr.take().unwrap(), &mut text).unwrap();
-        assert_eq!(text, "error: stopped; everything that the lab made is removed\n");
+        assert_eq!(text, "error: stopped; everything that the lab created has been removed\n");
     }
 }
 

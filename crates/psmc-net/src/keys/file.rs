@@ -14,13 +14,13 @@ use super::{KeyError, PrivateKey};
 #[derive(Debug, Error)]
 pub enum KeyFileError {
     /// There is no such file.
-    #[error("there is no key file {path}: make one with `umask 077; psmc genkey > {path}`")]
+    #[error("key file {path} not found: create it with `umask 077; psmc genkey > {path}`")]
     Missing {
         /// The file.
         path: PathBuf,
     },
     /// The file is there but cannot be read.
-    #[error("cannot read the key file {path}: is it a file, and this user's?")]
+    #[error("cannot read the key file {path}: is it a regular file owned by this user?")]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -42,7 +42,7 @@ pub enum KeyFileError {
         path: PathBuf,
     },
     /// The file holds something else than one key.
-    #[error("the key file {path} holds no private key: it takes what `psmc genkey` prints, and nothing else")]
+    #[error("{path} is not a private key file: it must contain only the output of `psmc genkey`")]
     NotAKey {
         /// The file.
         path: PathBuf,

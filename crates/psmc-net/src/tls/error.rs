@@ -16,15 +16,15 @@ use crate::keys::PublicKey;
 #[derive(Debug, Error)]
 pub enum TlsError {
     /// The connection below broke or was closed.
-    #[error("the connection broke")]
+    #[error("connection lost")]
     Io(#[source] io::Error),
     /// The handshake took too long.
     #[error(
-        "connected, but no tls handshake within {HANDSHAKE_TIMEOUT:?}: packets are lost on the way, or the other end hangs"
+        "TLS handshake timed out after {HANDSHAKE_TIMEOUT:?}: packets are lost on the path, or the other end is stuck"
     )]
     TimedOut,
     /// A dialer whose key is not allowed here. The key is claimed: nothing has proved yet that the dialer owns it.
-    #[error("unknown key {key}: to let it in, add a [[peer]] with this public_key")]
+    #[error("unknown key {key}: to accept it, add a [[peer]] with this public_key")]
     UnknownKey {
         /// The key shown.
         key: PublicKey,
@@ -41,14 +41,14 @@ pub enum TlsError {
     },
     /// The other side does not accept the key shown here.
     #[error(
-        "the peer refuses this site's key: add what `psmc pubkey` prints here to the peer's configuration"
+        "the peer rejects this site's key: add what `psmc pubkey` prints here to the peer's configuration"
     )]
     KeyRefused,
     /// The other side speaks TLS, but not this protocol in this version.
-    #[error("the other side speaks another protocol than this one: do both run matching versions of psmc?")]
+    #[error("ALPN mismatch: do both sides run matching versions of PSMC?")]
     OtherProtocol,
     /// Anything else that TLS finds wrong; the source says what.
-    #[error("the tls handshake failed: is it a psmc site that answers there?")]
+    #[error("TLS handshake failed: is the other end a PSMC site?")]
     Handshake(#[source] rustls::Error),
 }
 

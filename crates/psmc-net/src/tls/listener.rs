@@ -145,7 +145,7 @@ impl Listener {
             && let Some(times) = self.strangers.note(*key, Instant::now())
         {
             let address = from.ip();
-            info!(%address, %key, times, "a site with an unknown key is refused: to let it in, add a [[peer]] with this public_key");
+            info!(%address, %key, times, "connection with an unknown key rejected: to accept it, add a [[peer]] with this public_key");
         }
         increment(match error {
             TlsError::UnknownKey { .. } => &self.counters.refused_unknown_key,
@@ -174,7 +174,7 @@ async fn accept(listener: &TcpListener, counters: &Counters) -> (TcpStream, Sock
                 increment(&counters.accept_errors);
                 if !concerns_one_connection(&error) {
                     if counters.may_complain(Instant::now()) {
-                        warn!(%error, "no control connections are accepted for now: are there file descriptors left (ulimit -n)?");
+                        warn!(%error, "cannot accept control connections: out of file descriptors (ulimit -n)?");
                     }
                     tokio::time::sleep(PAUSE).await;
                 }

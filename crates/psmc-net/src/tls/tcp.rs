@@ -19,7 +19,7 @@ pub enum TcpError {
     #[error("cannot prepare a tcp socket")]
     Socket(#[source] io::Error),
     /// The connection cannot be bound to the interface asked for.
-    #[error("cannot send through the interface {name}: `ip link` lists those there are")]
+    #[error("cannot send through the interface {name}: `ip link` lists the interfaces")]
     Interface {
         /// The interface.
         name: String,
@@ -27,7 +27,7 @@ pub enum TcpError {
         source: io::Error,
     },
     /// The connection cannot be bound to the local address asked for.
-    #[error("cannot send from {address}: `ip address` lists the addresses there are")]
+    #[error("cannot send from {address}: `ip address` lists the addresses")]
     Local {
         /// The local address.
         address: IpAddr,
@@ -35,7 +35,7 @@ pub enum TcpError {
         source: io::Error,
     },
     /// The remote end refused, or there is no way to it.
-    #[error("cannot connect to {remote}: does it listen, and is there a route?")]
+    #[error("cannot connect to {remote}: is it listening, and is there a route?")]
     Connect {
         /// The remote end.
         remote: SocketAddr,
@@ -44,7 +44,7 @@ pub enum TcpError {
     },
     /// Nothing came back from the remote end.
     #[error(
-        "no answer from {remote} within {timeout:?}: is a firewall or a NAT in the way? A relay leads around both"
+        "connection to {remote} timed out after {timeout:?}: is a firewall or NAT in the way? A relay avoids both"
     )]
     TimedOut {
         /// The remote end.
@@ -64,7 +64,7 @@ pub enum TcpError {
 
 /// What helps where somebody else listens.
 fn who_does(error: &io::Error) -> &'static str {
-    if error.kind() == io::ErrorKind::AddrInUse { ": `ss -ltnp` shows who does" } else { "" }
+    if error.kind() == io::ErrorKind::AddrInUse { ": `ss -ltnp` shows which program does" } else { "" }
 }
 
 /// Connects to `remote` within `timeout`, through one interface if `bind_interface` names one, and from the

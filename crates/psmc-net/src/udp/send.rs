@@ -60,7 +60,7 @@ pub enum SendFailure {
     TooBig,
     /// There is no way to the peer just now: no route, the link is down, a firewall forbids it, or the local
     /// address is gone. A hint that the path is down.
-    #[error("there is no way to the peer")]
+    #[error("no route to the peer")]
     Unreachable(#[source] io::Error),
     /// Any other error of the kernel.
     #[error("the kernel refused the datagram")]

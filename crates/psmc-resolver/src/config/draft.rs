@@ -57,7 +57,7 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
     let services = file.sections("service", "[[service]]", SERVICE_KEYS, out);
     if services.len() > MAX_SERVICES {
         let reason = format!("there are {} services", services.len());
-        out.push(Complaint::new(reason, format!("{MAX_SERVICES} are the most that a resolver watches")));
+        out.push(Complaint::new(reason, format!("the limit is {MAX_SERVICES}")));
     }
     let services: Vec<_> = services.iter().map(|section| service(section, source, out)).collect();
     let coordinator = file.section("coordinator", "[coordinator]", COORDINATOR_KEYS, out);
@@ -177,7 +177,7 @@ fn distinct(services: Vec<Option<ServiceConfig>>, out: &mut Vec<Complaint>) -> O
     let services: Vec<ServiceConfig> = services.into_iter().collect::<Option<_>>()?;
     for (index, service) in services.iter().enumerate() {
         if services[..index].iter().any(|other| other.name == service.name) {
-            let reason = format!("the service {} is there twice", service.name);
+            let reason = format!("duplicate service {}", service.name);
             out.push(Complaint::new(reason, "remove one of them"));
         }
     }

@@ -72,7 +72,7 @@ impl Keeper {
         let mut beliefs = Beliefs::new(service.clone(), key, group);
         let kept = file.read().unwrap_or_else(|error| {
             let error = crate::error_chain(&error);
-            tracing::warn!(%service, error, "what was kept of a service's routes cannot be used; going on without");
+            tracing::warn!(%service, error, "stored routes unusable; continuing without them");
             Kept::default()
         });
         beliefs.restore(kept.least, &kept.records, unix_now());
@@ -80,7 +80,7 @@ impl Keeper {
         if let Some(set) = beliefs.best(unix_now()) {
             // It was used, and may be by connections that do not ask for the name again.
             schedule.asked(Instant::now());
-            tracing::info!(%service, serial = set.validity().serial, "the service's last routes count still");
+            tracing::info!(%service, serial = set.validity().serial, "using the service's stored routes");
         }
         Self {
             shared,
@@ -188,7 +188,7 @@ impl Keeper {
     async fn told(&mut self, told: &Routes) {
         self.shared.counters.routes_told();
         let Some(record) = &told.record else {
-            tracing::info!(service = %self.service, "the coordinator takes the service's routes back");
+            tracing::info!(service = %self.service, "routes withdrawn by the coordinator");
             self.beliefs.withdraw();
             self.keep().await;
             return;
@@ -230,7 +230,7 @@ impl Keeper {
         if let Ok(Err(error)) = spawn_blocking(move || file.write(&kept)).await {
             self.shared.counters.routes_not_kept();
             let error = crate::error_chain(&error);
-            tracing::warn!(service = %self.service, error, "the service's routes count, but are lost at a restart");
+            tracing::warn!(service = %self.service, error, "routes in use, but not stored: they will be lost at a restart");
         }
     }
 
@@ -247,7 +247,7 @@ impl Keeper {
         }
         let Some(set) = self.beliefs.best(unix_now()).cloned() else {
             if self.handed.take().is_some() {
-                tracing::info!(service = %self.service, "the service has no alternate routes any more");
+                tracing::info!(service = %self.service, "no alternate routes left");
                 self.clear().await;
             }
             self.problem = None;
@@ -305,7 +305,7 @@ impl Keeper {
                 self.pauses = Some(now + HAND_AGAIN);
                 let error = error.to_string();
                 if self.problem.as_ref() != Some(&error) {
-                    tracing::warn!(service = %self.service, error, "psmcd does not take the service's routes");
+                    tracing::warn!(service = %self.service, error, "psmcd rejected the service's routes");
                 }
                 self.problem = Some(error);
             }
@@ -317,7 +317,7 @@ impl Keeper {
     async fn clear(&mut self) {
         let (tunnels, tunnel) = (self.shared.tunnels.clone(), self.tunnel.clone());
         if let Some(Err(error)) = self.shared.turns.call(move || tunnels.clear(&tunnel)).await {
-            tracing::info!(service = %self.service, %error, "psmcd is not told; it drops routes when they expire");
+            tracing::info!(service = %self.service, %error, "cannot notify psmcd; it drops the routes when they expire");
         }
     }
 

@@ -22,9 +22,9 @@ const MAX_LEN: u64 = 256 << 10;
 /// Why what was kept is of no use.
 #[derive(Debug, Error)]
 pub(super) enum KeptError {
-    #[error("cannot read or write {}: check the directory's rights and the room on the disk", path.display())]
+    #[error("cannot read or write {}: check the directory's permissions and the free disk space", path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("{} does not hold the routes of a service: it will be written anew", path.display())]
+    #[error("{} does not contain routes of a service: it will be rewritten", path.display())]
     Malformed { path: PathBuf },
 }
 
@@ -137,7 +137,7 @@ mod tests {
         let file = KeptFile::new(Path::new("/proc/no-such-directory"), &name("a."));
         let error = file.write(&Kept::default()).unwrap_err();
         assert!(
-            error.to_string().contains("check the directory's rights and the room on the disk"),
+            error.to_string().contains("check the directory's permissions and the free disk space"),
             "{error}"
         );
     }

@@ -89,7 +89,7 @@ impl Drop for ResolvConf {
     fn drop(&mut self) {
         if let Err(error) = self.undo() {
             let (path, backup) = (self.path.display(), self.backup.display());
-            tracing::error!(%error, "cannot put {path} back; what it was is in {backup}");
+            tracing::error!(%error, "cannot restore {path}; the original is in {backup}");
         }
     }
 }

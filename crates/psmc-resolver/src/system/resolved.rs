@@ -64,7 +64,9 @@ impl Resolved {
                 lock(&resolved.state).index = Some(index);
                 resolved.told.tell()?;
             }
-            None => tracing::info!(link, "the link is not there: systemd-resolved is told when it comes"),
+            None => {
+                tracing::info!(link, "link not present; systemd-resolved will be configured when it appears")
+            }
         }
         Ok(resolved)
     }
@@ -97,11 +99,11 @@ fn look(told: &Told, state: &Mutex<State>, index: impl Fn(&str) -> Option<u32>) 
     match told.tell() {
         Ok(()) => {
             state.index = found;
-            tracing::info!(link = told.link, "the link is there: systemd-resolved asks here for it");
+            tracing::info!(link = told.link, "systemd-resolved now queries this resolver for the link");
         }
         Err(error) if state.complained != found => {
             state.complained = found;
-            tracing::warn!(%error, link = told.link, "systemd-resolved is not told, which is tried again");
+            tracing::warn!(%error, link = told.link, "cannot configure systemd-resolved; retrying");
         }
         Err(_) => {}
     }

@@ -12,10 +12,10 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum TlsError {
     /// The file of certificates cannot be read.
-    #[error("cannot read the file of certificates (ca_file): it is a file in the format PEM")]
+    #[error("cannot read ca_file: it must be a PEM file")]
     File(#[source] pem::Error),
     /// A certificate in the file is none.
-    #[error("the file of certificates (ca_file) has one that cannot be used")]
+    #[error("ca_file contains an unusable certificate")]
     Certificate(#[source] rustls::Error),
     /// TLS cannot be set up.
     #[error("TLS cannot be set up")]

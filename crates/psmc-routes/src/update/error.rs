@@ -10,10 +10,10 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum UpdateError {
     /// There is no connection to be had.
-    #[error("cannot connect: does a name server run there, and does it take TCP?")]
+    #[error("cannot connect: is a name server running there, and reachable by TCP?")]
     Connect(#[source] io::Error),
     /// The connection broke.
-    #[error("the connection broke")]
+    #[error("connection lost")]
     Broken(#[source] io::Error),
     /// Nothing came in time.
     #[error("no answer within {0} ms")]
@@ -30,10 +30,12 @@ pub enum UpdateError {
     #[error("the server has another secret for the TSIG key: copy the secret again")]
     BadSignature,
     /// The clocks differ too much.
-    #[error("the server's clock is {0} s ahead of this machine's: set both by NTP; TSIG forgives 300 s")]
+    #[error("the server's clock is {0} s ahead of this machine's: set both by NTP; TSIG tolerates 300 s")]
     BadTime(i128),
     /// The answer is not signed with our key, or signed wrongly.
-    #[error("the answer is not signed with the TSIG key: something else answers in the server's place")]
+    #[error(
+        "the answer is not signed with the TSIG key: something else may be answering instead of the server"
+    )]
     Unsigned,
     /// The key may not do it.
     #[error(
@@ -48,20 +50,22 @@ pub enum UpdateError {
     NotAuthoritative,
     /// The name is an alias.
     #[error(
-        "the name is an alias of {0}, and beside an alias nothing can stand: publish routes of a name of its own, or for {0}"
+        "the name is an alias (CNAME) of {0}, and can have no other records: publish the routes under another name, or under {0}"
     )]
     Alias(Name),
     /// The name belongs to another zone.
-    #[error("the name is not in the zone: name the zone that has it")]
+    #[error("the name is not in the zone: specify the zone that contains it")]
     NotInZone,
     /// The server had trouble of its own.
-    #[error("the server failed (SERVFAIL): its log says why")]
+    #[error("the server failed (SERVFAIL): see its log")]
     ServerFailed,
     /// Anything else that it may say.
     #[error("the server answers {0}")]
     Other(ResponseCode),
     /// The server did not keep what it took.
-    #[error("the server has said yes, and does not serve the records: does another updater change them?")]
+    #[error(
+        "the server accepted the update but does not serve the records: is another updater changing them?"
+    )]
     NotServed,
 }
 

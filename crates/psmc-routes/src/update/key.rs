@@ -33,7 +33,7 @@ pub enum TsigKeyError {
         source: io::Error,
     },
     /// Every user of the machine can read the file.
-    #[error("every user can get at the TSIG key {path} (its mode is {mode:04o}): run `chmod o= {path}`")]
+    #[error("the TSIG key {path} is accessible to all users (mode {mode:04o}): run `chmod o= {path}`")]
     Exposed {
         /// The file.
         path: PathBuf,
@@ -42,7 +42,7 @@ pub enum TsigKeyError {
     },
     /// The text has another form.
     #[error(
-        "this is no TSIG key: it takes what `tsig-keygen -a hmac-sha256 NAME` prints, or hmac-sha256:NAME:SECRET"
+        "not a TSIG key: expected the output of `tsig-keygen -a hmac-sha256 NAME`, or hmac-sha256:NAME:SECRET"
     )]
     Form,
     /// The name is none.

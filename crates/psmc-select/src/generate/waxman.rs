@@ -5,7 +5,7 @@ use super::{Hosts, routers};
 use crate::dice::Dice;
 use crate::network::Draft;
 
-/// Routers strewn over a square, of which near ones are more likely to be joined.
+/// Routers placed at random in a square; nearby ones are more likely to be linked (Waxman).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Waxman {
     /// How many routers.

@@ -66,7 +66,7 @@ pub enum ProblemError {
     )]
     NoCandidates(String, String),
     /// A relay that is named is not there.
-    #[error("{0:?} is no relay of this network; correct the name")]
+    #[error("{0:?} is not a relay of this network; correct the name")]
     UnknownRelay(String),
     /// A relay is asked for that cannot be had.
     #[error("the relay {0:?} is required, but forbidden, too slow or out of reach; change one of the two")]

@@ -88,7 +88,7 @@ fn classes(draft: &Draft, out: &mut Vec<Complaint>) {
     let most = MAX_CLASSES - BUILT_IN.len();
     let added = draft.classes.iter().filter(|class| !BUILT_IN.contains(&name_of(class)));
     if let Some(surplus) = added.clone().nth(most) {
-        let reason = format!("there are {} classes, and {most} are the most", added.count());
+        let reason = format!("{} classes are configured; the limit is {most}", added.count());
         let remedy = "put packets that are treated alike into one class";
         out.push(Complaint::new(reason, remedy).at(surplus.place.clone()));
     }

@@ -70,7 +70,7 @@ fn foreign_sections(root: &DeTable<'_>) -> Vec<Complaint> {
     let complaint = |key: &toml::Spanned<std::borrow::Cow<'_, str>>| {
         let reason = format!("a file that is included has no {:?}", key.get_ref());
         let remedy =
-            "it can have [[peer]], [[relay]] and [[class]]; all else stands in the file that includes it";
+            "it can have [[peer]], [[relay]] and [[class]]; everything else belongs in the including file";
         Complaint::new(reason, remedy).at(key.span())
     };
     foreign.map(complaint).collect()

@@ -31,7 +31,7 @@ impl Config {
             writeln!(f, "  listens on   {}", site.listen)?;
         }
         if site.is_hidden && site.register.is_empty() {
-            writeln!(f, "  registers at relays that it is told of while it runs")?;
+            writeln!(f, "  registers with relays given at run time")?;
         } else if !site.register.is_empty() {
             writeln!(f, "  registers at {}", joined(&site.register))?;
         }

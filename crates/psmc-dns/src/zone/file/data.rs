@@ -53,7 +53,7 @@ fn unknown(length: &Word, hex: &[Word]) -> Result<Vec<u8>, String> {
     if length == Some(bytes.len()) {
         Ok(bytes)
     } else {
-        Err(format!("behind \\# stands the number of bytes, which is {}", bytes.len()))
+        Err(format!("\\# must be followed by the number of bytes, which is {}", bytes.len()))
     }
 }
 
@@ -133,7 +133,7 @@ impl<'a> Words<'a> {
 
     fn plain(&mut self) -> Result<&'a str, String> {
         let word = self.next()?;
-        word.plain().ok_or_else(|| format!("{:?} makes no sense", String::from_utf8_lossy(&word.text)))
+        word.plain().ok_or_else(|| format!("{:?} is invalid", String::from_utf8_lossy(&word.text)))
     }
 
     fn text(&mut self) -> Result<Vec<u8>, String> {
@@ -215,10 +215,7 @@ pub(super) fn push_text(text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
 
 /// Words as one, as long hexadecimal and base64 are written in several.
 fn joined(words: &[Word]) -> Result<String, String> {
-    words
-        .iter()
-        .map(|word| word.plain().ok_or_else(|| "it has a byte that makes no sense".to_owned()))
-        .collect()
+    words.iter().map(|word| word.plain().ok_or_else(|| "it contains an invalid byte".to_owned())).collect()
 }
 
 fn hex_bytes(digits: &str) -> Option<Vec<u8>> {

@@ -5,7 +5,7 @@ use crate::experiment::{Experiment, Figure, Row, SAME, Setup};
 
 pub(super) const EXPERIMENTS: &[Experiment] = &[Experiment {
     name: "psmc-fig-4.7",
-    what: "TCP over 5 paths of 2 Mb/s that lose packets by chance",
+    what: "TCP over 5 paths of 2 Mb/s with random loss",
     seed: "PSMC figure 4.7, whose points are not printed: after a loss, a window of (n − 1)/n of what it was is better \
            than a half, the more so the more is lost",
     how: "real time; one TCP flow with Reno for 9 s, of which the last 6 s count, with and without repair; links with \

@@ -111,10 +111,7 @@ impl<'a> Timeline<'a> {
         }
         if *configs == before {
             let remedy = r#"add what becomes different, such as rate = "5mbit""#;
-            out.push(
-                Complaint::new("the link is like that already: nothing would change", remedy)
-                    .at(place.clone()),
-            );
+            out.push(Complaint::new("the link already has these settings", remedy).at(place.clone()));
         }
         Some(Action::Change(link, Box::new(configs.clone())))
     }

@@ -63,7 +63,7 @@ fn at_most<T>(
     out: &mut Vec<Complaint>,
 ) {
     if let Some(first) = all.get(most) {
-        let reason = format!("the scenario has {} {things}, and {most} is the most", all.len());
+        let reason = format!("the scenario has {} {things}; the limit is {most}", all.len());
         out.push(Complaint::new(reason, "remove those from here on").at(place(first)));
     }
 }

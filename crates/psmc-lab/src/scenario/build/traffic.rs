@@ -53,7 +53,7 @@ pub(super) fn traffic(
         && !map.network.owners.contains_key(&address)
     {
         let complaint = Complaint::new(
-            "MPTCP takes several links by itself, and this stream goes through a tunnel",
+            "MPTCP uses the links directly, but this stream goes through a tunnel",
             "name a link in `via`, or remove `multipath`",
         );
         out.push(complaint.at(draft.place.clone()));
@@ -168,7 +168,7 @@ impl Target<'_> {
         let Err(lost) = map.both_ways(self.hosts[0], address) else { return Some(address) };
         let name = |host: HostId| self.directory.hosts.list()[host.0].as_str();
         let reason = match lost {
-            Lost::NoSuchAddress => format!("nobody has the address {address}"),
+            Lost::NoSuchAddress => format!("no host has the address {address}"),
             Lost::NoRoute(host) => {
                 format!("{} does not reach {address}: {} has no route", self.name(0), name(host))
             }
@@ -189,7 +189,7 @@ impl Target<'_> {
 
     fn way_out(&self, map: &Map<'_>) -> String {
         if map.network.hosts.iter().any(|host| host.nat.is_some()) {
-            return "a NAT lets nobody in: swap `from` and `to`, or join both by a tunnel that the one behind it dials".to_owned();
+            return "a NAT accepts no incoming connections: swap `from` and `to`, or join both by a tunnel that the one behind it dials".to_owned();
         }
         "add a link or a tunnel between them, or `routes` to the hosts on the way".to_owned()
     }

@@ -93,7 +93,7 @@ impl Router<'_> {
             let reason = format!("no link of \"{first}\" leads to \"{second}\", so the tunnel has no path");
             let has_nat = self.map.network.hosts.iter().any(|host| host.nat.is_some());
             let remedy = if has_nat {
-                "a NAT lets nobody in: put the host behind it first in `between`, or join them by links"
+                "a NAT accepts no incoming connections: put the host behind it first in `between`, or join them by links"
             } else {
                 "join them by links, over routers or without"
             };
@@ -251,7 +251,7 @@ fn translated(complaint: &Complaint, text: &str, draft: &TunnelDraft) -> Complai
     match place {
         Some(place) => Complaint::new(words(complaint.reason()), words(complaint.remedy())).at(place),
         None => {
-            let reason = format!("psmcd would not take this tunnel: {}", complaint.reason());
+            let reason = format!("psmcd rejects this tunnel: {}", complaint.reason());
             Complaint::new(reason, complaint.remedy()).at(draft.place.clone())
         }
     }

@@ -147,7 +147,7 @@ fn between(metric: Metric, value: &Spanned<DeValue<'_>>, out: &mut Vec<Complaint
     let (low, high) = (number(metric, "between", low, out)?, number(metric, "between", high, out)?);
     if low > high {
         let complaint =
-            Complaint::new("nothing is between these: the first is the larger one", "swap the two");
+            Complaint::new("empty interval: the lower bound exceeds the upper bound", "swap the two");
         out.push(complaint.at(value.span()));
     }
     Some(Bound::Between(low, high))

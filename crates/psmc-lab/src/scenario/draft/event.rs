@@ -88,7 +88,7 @@ fn only_action(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<&'stat
             out.push(Complaint::new("the event does nothing", remedy).at(section.place()));
         }
         [first, second, ..] => {
-            let reason = format!("an event is one thing, and this one has `{first}` and `{second}`");
+            let reason = format!("an event has one action; this one has `{first}` and `{second}`");
             let complaint =
                 Complaint::new(reason, "write an [[event]] for each; they may have the same time");
             out.push(complaint.at(section.key_place(second).unwrap_or_else(|| section.place())));

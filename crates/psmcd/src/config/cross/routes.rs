@@ -24,8 +24,7 @@ fn unique_addresses(site: &SiteDraft, out: &mut Vec<Complaint>) {
     let addresses: Vec<Spanned<IpAddr>> =
         site.addresses.iter().map(|address| Spanned::new(address.span(), address.get_ref().addr())).collect();
     for_each_repetition(&addresses, |address, place, first| {
-        let complaint =
-            Complaint::new(format!("the address {address} stands in the list twice"), "remove one");
+        let complaint = Complaint::new(format!("duplicate address {address}"), "remove one");
         out.push(complaint.at(place).because_of(first, "here already"));
     });
 }
@@ -33,7 +32,7 @@ fn unique_addresses(site: &SiteDraft, out: &mut Vec<Complaint>) {
 fn unique_networks(peers: &[PeerDraft], out: &mut Vec<Complaint>) {
     let networks = peers.iter().flat_map(|peer| peer.allowed_ips.iter().flatten());
     for_each_repetition(networks, |network, place, first| {
-        let reason = format!("the network {network} is given twice, so its packets have no one way to go");
+        let reason = format!("the network {network} belongs to two peers, so its route is ambiguous");
         let remedy = "keep it at one peer; a smaller network inside it may be another's";
         out.push(Complaint::new(reason, remedy).at(place).because_of(first, "here already"));
     });

@@ -26,7 +26,7 @@ pub(in crate::config) const CLAMP_MSS: Kind<ClampMss> = Kind::text_or_number("\"
     "auto" => Ok(ClampMss::Auto),
     "off" => Ok(ClampMss::Off),
     _ => {
-        let reason = format_args!("{text:?} is no way to clamp the MSS of TCP");
+        let reason = format_args!("{text:?} is not a valid clamp_mss value");
         let remedy = "write \"auto\", \"off\", or the largest MSS, 536 to 65495 bytes";
         within(text, 536..=65495, reason, remedy).map(ClampMss::To)
     }

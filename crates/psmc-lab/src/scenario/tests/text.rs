@@ -7,7 +7,7 @@ use psmc_toml::Complaint;
 
 use crate::scenario::Scenario;
 
-const RIGHT: &str = include_str!("../../../tests/check/good/everything.toml");
+const RIGHT: &str = include_str!("../../../tests/lab/check/good/everything.toml");
 
 /// Checks a text, and shows what it means or what is wrong with it. The files that it names are not there.
 fn check(text: &str) {

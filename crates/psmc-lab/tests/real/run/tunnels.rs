@@ -1,0 +1,37 @@
+//! Tunnels between hosts.
+
+use super::{joined_by, tolerated, try_run, with_programs};
+use psmc_testbed::steadily::steadily;
+
+#[test]
+fn a_tunnel_uses_both_links() {
+    steadily(|| {
+        let scenario = joined_by(&["dsl", "lte"])
+            + r#"
+[[tunnel]]
+name = "vpn"
+between = ["a", "b"]
+[[traffic]]
+name = "bulk"
+kind = "tcp"
+from = "a"
+to = "b"
+"#;
+        let results = try_run(&scenario, &with_programs()).unwrap();
+        let bulk = &results.traffic[0];
+        assert_eq!(bulk.error, None);
+        assert!(tolerated(&results, 22.0..40.0, 2.0).contains(&bulk.goodput_mbps), "{bulk:?}");
+        assert_eq!(results.paths.len(), 2);
+        // From a to b on each link.
+        for (path, link) in results.paths.iter().zip(results.links.iter().step_by(2)) {
+            let sent: f64 = path.sent_series_mbps.iter().map(|sample| sample.value).sum();
+            let mean = sent / path.sent_series_mbps.len() as f64;
+            // A sample that is late has what came meanwhile.
+            assert!(
+                tolerated(&results, 0.7..1.3, 0.1).contains(&(mean / link.rate_mbps)),
+                "{path:?} {link:?}"
+            );
+            assert!(path.rtt_series_ms.len() > 10, "{path:?}");
+        }
+    });
+}

@@ -26,7 +26,7 @@ pub enum RunError {
     #[error("cannot watch the processors")]
     Stalls(#[source] io::Error),
     /// A program is nowhere to be found.
-    #[error("program \"{name}\"{wanted_by} not found: neither in {} nor in PATH", beside.display())]
+    #[error("program \"{name}\"{wanted_by}, is neither in {} nor on the PATH", beside.display())]
     NoSuchProgram {
         /// Its name.
         name: String,

@@ -1,7 +1,5 @@
 //! `psmc dns reroute` with the real BIND, in a namespace. Needs root, and the Debian package bind9.
 
-#![expect(clippy::unwrap_used, reason = "what fails here is a failed test")]
-
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

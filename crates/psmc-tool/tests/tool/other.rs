@@ -1,7 +1,5 @@
 //! Commands of `psmc` that are programs of their own.
 
-#![expect(clippy::unwrap_used, reason = "what fails here is a failed test")]
-
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

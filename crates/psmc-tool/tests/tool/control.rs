@@ -1,7 +1,5 @@
 //! `psmc` talking to a daemon that does as it is told.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot prepare its daemon has failed")]
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Output;

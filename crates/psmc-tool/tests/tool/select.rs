@@ -1,7 +1,5 @@
 //! `psmc select` on the examples of docs/SELECTION.md, and on files that are wrong.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot prepare its files has failed")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -18,26 +18,20 @@
 //! | module | what it has |
 //! |---|---|
 //! | `network` | the namespaces and lines |
-//! | `programs`, `files` | the programs of all of them, and their configurations |
-//! | `name` | what the clients' resolvers answer |
-//! | `download` | the clients' downloads |
-//! | `flood` | what the attacker sends |
+//! | `programs`, `files` | the programs of all of them, what they say, and their configurations |
+//! | `traffic` | the clients' questions and downloads, and what the attacker sends |
 //! | `hiding` | whether clients see where the hidden lines are |
-//! | `told` | what guard and coordinator say |
 //! | `watch` | when what happened |
 //! | `report` | what is printed at the end |
 //! | `root` | `psmc demo --root`: the same network and programs, with a root name server behind the line |
 
-mod download;
 mod files;
-mod flood;
 mod hiding;
-mod name;
 mod network;
 mod programs;
 mod report;
 mod root;
-mod told;
+mod traffic;
 mod watch;
 
 use std::time::{Duration, Instant};
@@ -46,16 +40,15 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, sleep_until};
 
 use super::DemoError;
-use super::sites::{Directory, POLL};
+use super::launch::{Directory, POLL};
 use super::view::View;
-use download::Downloads;
 use files::PORT;
-use flood::Flood;
 use hiding::{Hiding, HidingReport};
-use network::{CLIENTS, LINE_MBPS, Network};
+use network::{AttackNetwork, CLIENTS, LINE_MBPS};
 use programs::Programs;
 pub(super) use report::AttackReport;
 pub(super) use root::demonstrate as demonstrate_root;
+use traffic::{Downloads, Flood};
 use watch::{Progress, Watch};
 
 /// The service's name.
@@ -88,7 +81,7 @@ pub(super) async fn demonstrate(keep: Option<&std::path::Path>) -> Result<Attack
         "{SERVICE} behind a line of {LINE_MBPS} Mbit/s and two more that nobody knows; four relays; clients {}",
         CLIENTS.join(" and ")
     ));
-    let network = Network::new()?;
+    let network = AttackNetwork::new()?;
     let hiding = Hiding::start(&network)?;
     let mut programs = Programs::start(&network, SERVICE, directory.path()).await?;
     let set_up = programs.wait_until_up().await?;
@@ -150,7 +143,7 @@ struct Victim {
 
 /// Has relays fail that the clients use, and says so a while later. None does if they use none.
 async fn fail_relays(
-    network: &Network,
+    network: &AttackNetwork,
     programs: &mut Programs,
     started: Instant,
     progress: &Progress,
@@ -184,7 +177,7 @@ async fn relay_in_use(programs: &Programs, failed: &[Victim]) -> Option<String> 
 }
 
 async fn run_flood(
-    network: &Network,
+    network: &AttackNetwork,
     started: Instant,
     may_end: oneshot::Receiver<()>,
 ) -> Result<Flood, DemoError> {

@@ -8,24 +8,20 @@
 //! | module | what it has |
 //! |---|---|
 //! | [`cli`] | the command line |
-//! | `network` | the namespaces and the links, and how one is cut |
+//! | `network` | the namespaces and the links, how one is cut, and what the tunnel could carry at best |
+//! | `launch` | how programs are started and ended, and where their files are |
 //! | `sites` | the daemons and relays: keys, configuration, start, status |
-//! | `programs` | what is started |
-//! | `expected` | what the tunnel could carry at best |
-//! | `tcp` | TCP flows between the hosts |
+//! | `tcp` | TCP flows between the hosts, and what arrived when: rates and gaps |
 //! | `transfer` | the file, and the script of what happens meanwhile |
-//! | `deliveries` | what arrived when: rates and gaps |
 //! | `attack` | `psmc demo --attack` and `--root`: other scripts, with a network and programs of their own |
 //! | `view` | what is shown while it runs |
 //! | `report` | what is printed at the end |
 
 mod attack;
 pub mod cli;
-mod deliveries;
 mod error;
-mod expected;
+mod launch;
 mod network;
-mod programs;
 mod report;
 mod sites;
 mod tcp;
@@ -41,10 +37,11 @@ use psmc_testbed::netns::{enter_user_namespace, is_privileged};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
+use launch::Directory;
 use network::{Links, Network, RELAYS, links};
 use psmc_service::output;
 use report::Report;
-use sites::{Directory, Relays, Sites};
+use sites::{Relays, Sites};
 use view::View;
 
 pub use error::DemoError;
@@ -100,7 +97,7 @@ pub fn run(args: &DemoArgs) -> Result<(), DemoError> {
 /// Runs it, prints the report, and says whether what arrived is what was sent.
 async fn show(args: &DemoArgs) -> Result<bool, DemoError> {
     if args.attack || args.root {
-        programs::require_others()?;
+        launch::require_others()?;
     }
     if args.attack {
         let report = attack::demonstrate(args.keep.as_deref()).await?;

@@ -1,24 +1,16 @@
-//! What is printed at the end.
-
-mod table;
-
-pub(super) use table::aligned;
+//! What is printed at the end, for people and for programs.
 
 use std::ops::Range;
 use std::time::Duration;
 
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
-use super::expected;
-use super::network::{Cut, Links};
+use super::network::{Cut, Links, best_goodput};
 use super::transfer::Transfer;
 use psmc_api::{PathState, PathStatus};
-
-/// When TCP and the tunnel have found their speed, after the start of the transfer and after a link has come back.
-const SETTLED: Duration = Duration::from_secs(2);
-
-/// The share of the speed before the cut at which the tunnel counts as recovered.
-const RECOVERED: f64 = 0.9;
+use psmc_service::units;
 
 /// The results. Units are in the names: `_mbps` 10^6 bit/s, `_ms` milliseconds, `_s` seconds.
 #[derive(Clone, Debug, Serialize)]
@@ -65,6 +57,9 @@ struct PathReport {
     state: PathState,
 }
 
+/// A line of a table.
+type Row = [String; 3];
+
 impl Report {
     /// `alone` is what one TCP flow got over each of the links.
     pub(super) fn new(
@@ -86,11 +81,11 @@ impl Report {
             sum_mbps: round(alone.iter().sum()),
             links_mbps: alone.into_iter().map(round).collect(),
             set_up_ms: ms(set_up),
-            expected_mbps: mbps(expected::goodput(links)),
+            expected_mbps: mbps(best_goodput(links)),
             aggregate_mbps: round(aggregate),
             cut_link: links[0].name,
             cut,
-            expected_during_cut_mbps: mbps(expected::goodput(&links[1..])),
+            expected_during_cut_mbps: mbps(best_goodput(&links[1..])),
             during_cut_mbps: round(deliveries.mbps(start..mended)),
             after_cut_mbps: round(deliveries.mbps(mended + SETTLED..end)),
             gap_before_ms: ms(deliveries.longest_gap(SETTLED..start)),
@@ -102,12 +97,86 @@ impl Report {
             hash_ok: transfer.hash_ok,
         }
     }
+
+    /// The results as tables.
+    pub(crate) fn table(&self) -> String {
+        let tables = [self.rates(), self.events(), self.sent()];
+        tables.map(|table| format!("\n{table}\n")).concat()
+    }
+
+    fn rates(&self) -> String {
+        let cut = self.cut_link;
+        let alone = self.links.iter().zip(&self.links_mbps).zip(&self.shaped_mbps);
+        let alone = alone.map(|((name, mbps), shaped)| {
+            rate(&format!("{name} alone"), *mbps, format!("of {shaped}, headers included"))
+        });
+        let tunnel = [
+            rate("sum of the links", self.sum_mbps, String::new()),
+            rate("tunnel", self.aggregate_mbps, of(self.aggregate_mbps, self.expected_mbps)),
+            rate(
+                &format!("tunnel while {cut} is cut"),
+                self.during_cut_mbps,
+                of(self.during_cut_mbps, self.expected_during_cut_mbps),
+            ),
+            rate(
+                &format!("tunnel with {cut} back"),
+                self.after_cut_mbps,
+                of(self.after_cut_mbps, self.expected_mbps),
+            ),
+        ];
+        aligned(["ONE TCP FLOW", "MBIT/S", ""], alone.chain(tunnel))
+    }
+
+    fn events(&self) -> String {
+        let recovered = match self.recovered_ms {
+            Some(ms) => format!("{ms:.0} ms after {} came back", self.cut_link),
+            None => "no".to_owned(),
+        };
+        let hash = if self.hash_ok { "right" } else { "WRONG" };
+        format!(
+            "longest gap   {:.1} ms after the cut, {:.1} ms before it\nrecovered     {recovered}\n\
+             file          {} in {:.1} s, its SHA-256 is {hash}",
+            self.gap_ms,
+            self.gap_before_ms,
+            units::bytes(self.bytes),
+            self.duration_s
+        )
+    }
+
+    fn sent(&self) -> String {
+        aligned(["PATH", "SENT", "STATE"], self.paths.iter().map(PathReport::row))
+    }
 }
 
 impl PathReport {
     fn new(path: &PathStatus) -> Self {
         Self { name: path.name.clone(), bytes: path.tx_bytes, state: path.state }
     }
+
+    fn row(&self) -> Row {
+        [self.name.clone(), units::bytes(self.bytes), self.state.to_string()]
+    }
+}
+
+fn rate(what: &str, mbps: f64, remark: String) -> Row {
+    [what.to_owned(), format!("{mbps:.1}"), remark]
+}
+
+fn of(mbps: f64, possible: f64) -> String {
+    format!("{:.1} % of the possible {possible:.1}", mbps / possible * 100.0)
+}
+
+/// A table, its second column aligned by the last digit.
+pub(crate) fn aligned(header: [&str; 3], rows: impl Iterator<Item = Row>) -> String {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(header).add_rows(rows);
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 3));
+        if index == 1 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.trim_fmt()
 }
 
 fn mbps(bits_per_second: u64) -> f64 {
@@ -123,5 +192,96 @@ pub(super) fn round(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }
 
+/// When TCP and the tunnel have found their speed, after the start of the transfer and after a link has come back.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// The share of the speed before the cut at which the tunnel counts as recovered.
+const RECOVERED: f64 = 0.9;
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::time::Instant;
+
+    use psmc_api::PathEcn;
+
+    use super::*;
+    use crate::tcp::Deliveries;
+
+    /// Twelve seconds of 80 Mbit/s, half of it while the link is cut, with a gap of 60 ms after the cut.
+    fn transfer() -> Transfer {
+        let start = Instant::now();
+        let mut deliveries = Deliveries::new(start);
+        let (cut, mended) = (5000, 8000);
+        for at in (1..=cut).chain(cut + 60..=12_000) {
+            let bytes = if (cut..mended).contains(&at) { 5_000 } else { 10_000 };
+            deliveries.add(start + Duration::from_millis(at), bytes);
+        }
+        Transfer {
+            deliveries,
+            cut: Duration::from_millis(cut)..Duration::from_millis(mended),
+            hash_ok: true,
+            paths: vec![path("dsl", PathState::Active), path("lte", PathState::Suspect)],
+        }
+    }
+
+    fn path(name: &str, state: PathState) -> PathStatus {
+        PathStatus {
+            name: name.to_owned(),
+            id: 0,
+            state,
+            since_s: 0.0,
+            why: None,
+            added: false,
+            local: None,
+            remote: None,
+            relays: Vec::new(),
+            ip_in_ip: false,
+            relay_error: None,
+            uplink: None,
+            interface: None,
+            weight: 1,
+            max_rate_mbps: None,
+            rtt_ms: None,
+            rtt_var_ms: None,
+            mtu: 1500,
+            loss_pct: 0.0,
+            ecn: PathEcn::Trying,
+            marked_pct: 0.0,
+            bottleneck: None,
+            rate_mbps: None,
+            tx_bytes: 41_234_567,
+            rx_bytes: 0,
+            tx_packets: 0,
+            rx_packets: 0,
+            lost_packets: 0,
+            undelivered: 0,
+        }
+    }
+
+    fn report() -> Report {
+        Report::new(
+            crate::network::DIRECT,
+            Cut::Down,
+            vec![38.204, 28.6, 19.1],
+            Duration::from_micros(312_345),
+            &transfer(),
+        )
+    }
+
+    #[test]
+    fn people_get_tables() {
+        insta::assert_snapshot!(report().table());
+    }
+
+    #[test]
+    fn scripts_get_one_object() {
+        insta::assert_snapshot!(serde_json::to_string_pretty(&report()).unwrap());
+    }
+
+    #[test]
+    fn a_failure_is_not_hidden() {
+        let report = Report { hash_ok: false, recovered_ms: None, ..report() };
+        let table = report.table();
+        assert!(table.contains("WRONG") && table.contains("recovered     no"), "{table}");
+    }
+}

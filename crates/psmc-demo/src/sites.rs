@@ -1,37 +1,22 @@
-//! The daemons of the two sites.
+//! The daemons of the two sites, and the relays between them.
 
-mod directory;
-mod file;
-mod relays;
+mod configuration;
 
-use std::fs::File;
-use std::io;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
-use psmc_net::keys::PrivateKey;
+use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_testbed::netns::Namespace;
 use tokio::time::sleep;
 
 use super::DemoError;
-use super::network::Network;
-use crate::programs::Program;
+use super::launch::{POLL, ProgramKind, UP_WITHIN, end, log_tail, spawn, write_private};
+use super::network::{Link, Network};
 use psmc_api::{Client, ClientError, PathState, PathStatus, PeerStatus, Status};
 
-pub(super) use directory::{Directory, write_private};
-pub(super) use file::HQ_INSIDE;
-pub(super) use relays::Relays;
-
-/// How long the tunnel may take to come up: far longer than it needs.
-pub(super) const PATIENCE: Duration = Duration::from_secs(15);
-
-/// How often it is looked whether it has, and so how exactly that time is known.
-pub(super) const POLL: Duration = Duration::from_millis(5);
-
-/// How much of a log is shown when something failed.
-const LOG_LINES: usize = 10;
+pub(super) use configuration::HQ_INSIDE;
 
 /// Both sites, running.
 pub(super) struct Sites {
@@ -60,9 +45,9 @@ impl Sites {
         directory: &Path,
     ) -> Result<Self, DemoError> {
         let hq_key = PrivateKey::generate();
-        let hq = file::hq(&hq_key, &van_key.public(), &directory.join("hq.sock"));
+        let hq = configuration::hq(&hq_key, &van_key.public(), &directory.join("hq.sock"));
         let socket = directory.join("van.sock");
-        let van = file::van(van_key, &hq_key.public(), network.links, relays, &socket);
+        let van = configuration::van(van_key, &hq_key.public(), network.links, relays, &socket);
         let mut hq = Site::start("hq", &network.hq, directory, &hq)?;
         // Who calls before anybody listens pauses before the next call: no part of the time that a tunnel takes.
         hq.wait_until_it_answers().await?;
@@ -74,7 +59,7 @@ impl Sites {
     /// Waits until the tunnel carries data over every path, and returns how long that took since the van's start.
     pub(super) async fn wait_until_up(&mut self) -> Result<Duration, DemoError> {
         let mut state = "the daemon is not reached yet".to_owned();
-        while self.started.elapsed() < PATIENCE {
+        while self.started.elapsed() < UP_WITHIN {
             self.check()?;
             // A daemon that has just started has no socket yet.
             if let Ok(status) = self.van.status().await {
@@ -86,7 +71,7 @@ impl Sites {
             sleep(POLL).await;
         }
         Err(DemoError::NotUp {
-            waited: PATIENCE,
+            waited: UP_WITHIN,
             state,
             logs: [&self.van, &self.hq].map(Site::log_tail).join("\n"),
         })
@@ -114,9 +99,9 @@ impl Site {
         configuration: &str,
     ) -> Result<Self, DemoError> {
         let file = directory.join(name).with_extension("toml");
-        directory::write_private(&file, configuration)?;
+        write_private(&file, configuration)?;
         let log = directory.join(name).with_extension("log");
-        let daemon = spawn(host, Program::Daemon, &file, &log)
+        let daemon = spawn(host, ProgramKind::Daemon, &file, &log)
             .map_err(|source| DemoError::Start { site: name.to_owned(), source })?;
         Ok(Self { name, daemon, log, socket: directory.join(name).with_extension("sock") })
     }
@@ -132,7 +117,7 @@ impl Site {
     }
 
     async fn wait_until_it_answers(&mut self) -> Result<(), DemoError> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + UP_WITHIN;
         loop {
             self.check()?;
             match self.status().await {
@@ -165,22 +150,93 @@ impl Drop for Site {
     }
 }
 
-/// Starts a program. A log goes on where it was.
-pub(super) fn spawn(host: &Namespace, program: Program, file: &Path, log: &Path) -> io::Result<Child> {
-    let mut command = program.command(file)?;
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    host.spawn(command.stderr(File::options().create(true).append(true).open(log)?))
+/// A relay at the end of each link that leads to one.
+pub(crate) struct Relays {
+    relays: Vec<Relay>,
 }
 
-pub(super) fn end(program: &mut Child) {
-    // Both fail only for one that has ended.
-    drop(program.kill());
-    drop(program.wait());
+/// One relay; it is killed on drop.
+struct Relay {
+    name: &'static str,
+    key: PublicKey,
+    program: Child,
+    file: PathBuf,
+    log: PathBuf,
+    socket: PathBuf,
 }
 
-pub(super) fn log_tail(log: &Path, site: &str) -> String {
-    let log = std::fs::read_to_string(log).unwrap_or_else(|error| error.to_string());
-    tail(&log, site)
+impl Relays {
+    /// Starts them, for a site with this key, and waits until they serve.
+    pub(crate) async fn start(
+        network: &Network,
+        directory: &Path,
+        site: &PublicKey,
+    ) -> Result<Self, DemoError> {
+        let links = network.hosts().filter(|(link, _)| link.to_relay.is_some());
+        let relays = links.map(|(link, host)| Relay::start(link, host, directory, site));
+        let relays = Self { relays: relays.collect::<Result<_, _>>()? };
+        for relay in &relays.relays {
+            relay.wait_until_it_answers().await?;
+        }
+        Ok(relays)
+    }
+
+    /// None.
+    #[cfg(test)]
+    pub(super) fn none() -> Self {
+        Self { relays: Vec::new() }
+    }
+
+    /// The key of the relay at the end of a link.
+    pub(super) fn key(&self, link: &Link) -> Option<&PublicKey> {
+        self.relays.iter().find(|relay| relay.name == link.name).map(|relay| &relay.key)
+    }
+
+    /// Kills the relay at the end of a link, without a word.
+    pub(crate) fn kill(&mut self, link: &Link) {
+        for relay in self.relays.iter_mut().filter(|relay| relay.name == link.name) {
+            end(&mut relay.program);
+        }
+    }
+
+    /// Starts the relay at the end of a link once more.
+    pub(crate) fn restart(&mut self, network: &Network, link: &Link) -> Result<(), DemoError> {
+        for relay in self.relays.iter_mut().filter(|relay| relay.name == link.name) {
+            relay.program = run_relay(relay.name, network.far(link), &relay.file, &relay.log)?;
+        }
+        Ok(())
+    }
+}
+
+impl Relay {
+    fn start(link: &Link, host: &Namespace, directory: &Path, site: &PublicKey) -> Result<Self, DemoError> {
+        let key = PrivateKey::generate();
+        let of_kind = |kind: &str| directory.join(link.name).with_extension(kind);
+        let (file, log, socket) = (of_kind("toml"), of_kind("log"), of_kind("sock"));
+        write_private(&of_kind("key"), key.to_base64().as_str())?;
+        write_private(&file, &configuration::relay(link, &of_kind("key"), site, &socket))?;
+        let program = run_relay(link.name, host, &file, &log)?;
+        Ok(Self { name: link.name, key: key.public(), program, file, log, socket })
+    }
+
+    async fn wait_until_it_answers(&self) -> Result<(), DemoError> {
+        let deadline = Instant::now() + UP_WITHIN;
+        while let Err(error) = psmc_relay::status::ask(&self.socket) {
+            if Instant::now() > deadline {
+                let log = log_tail(&self.log, self.name);
+                let error = psmc_service::error_chain(&error);
+                return Err(DemoError::Relay { relay: self.name, error, log });
+            }
+            sleep(POLL).await;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        end(&mut self.program);
+    }
 }
 
 fn paths(status: &Status) -> &[PathStatus] {
@@ -202,22 +258,7 @@ fn summary(status: &Status) -> String {
     status.peers.iter().map(of_peer).collect()
 }
 
-/// The last lines of a log, each with the name of its site.
-fn tail(log: &str, site: &str) -> String {
-    let lines: Vec<_> = log.lines().map(|line| format!("{site}: {line}")).collect();
-    lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_end_of_a_log_is_shown() {
-        assert_eq!(tail("", "van"), "");
-        assert_eq!(tail("a\nb\n", "van"), "van: a\nvan: b");
-        let long: String = (0..100).map(|line| format!("{line}\n")).collect();
-        let shown = tail(&long, "hq");
-        assert!(shown.starts_with("hq: 90\n") && shown.ends_with("\nhq: 99"), "{shown}");
-    }
+fn run_relay(name: &'static str, host: &Namespace, file: &Path, log: &Path) -> Result<Child, DemoError> {
+    spawn(host, ProgramKind::Relay, file, log)
+        .map_err(|source| DemoError::Start { site: name.to_owned(), source })
 }

@@ -16,12 +16,11 @@ use tokio::net::TcpStream;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, sleep_until};
 
-use super::deliveries::Deliveries;
-use super::network::{Cut, Links, Network};
+use super::DemoError;
+use super::network::{Cut, Links, Network, best_goodput};
 use super::sites::{HQ_INSIDE, Relays, Sites};
-use super::tcp::{self, Flow};
+use super::tcp::{self, Deliveries, Flow};
 use super::view::{Frame, Lane, View};
-use super::{DemoError, expected};
 use psmc_api::PathStatus;
 
 /// When the fastest link is cut: by then TCP has been at full speed for some seconds.
@@ -84,8 +83,8 @@ fn failed(source: io::Error) -> DemoError {
 
 /// As many bytes as the tunnel carries in [`LENGTH`] if it does its best.
 fn file_size(links: Links) -> u64 {
-    let whole = expected::goodput(links) * (LENGTH - CUT_FOR).as_secs();
-    let reduced = expected::goodput(&links[1..]) * CUT_FOR.as_secs();
+    let whole = best_goodput(links) * (LENGTH - CUT_FOR).as_secs();
+    let reduced = best_goodput(&links[1..]) * CUT_FOR.as_secs();
     (whole + reduced) / 8
 }
 

@@ -1,7 +1,5 @@
 //! The command line of `psmc-fetch`.
 
-mod args;
-mod progress;
 mod report;
 
 use std::future::Future;
@@ -13,10 +11,44 @@ use clap::Parser;
 use psmc_service::{error_chain, output};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{FetchError, Outcome, View, Wanted};
-use args::FetchArgs;
-use progress::Progress;
-use report::Report;
+use crate::{FetchError, Fetched, Url, Via, View, Wanted};
+use report::{Progress, Report};
+
+/// Fetch one file from several mirrors at once
+///
+/// Each mirror gives parts of the file, as many as it can. One that fails costs no more than its share; what has
+/// arrived stays when the program ends early, and the same command goes on with it.
+#[derive(Debug, Parser)]
+#[command(name = "psmc-fetch", version)]
+#[command(after_help = "\
+Example:
+  psmc fetch https://one.example/big.iso https://two.example/pub/big.iso --sha256 9f86…")]
+struct FetchArgs {
+    /// Where the same file is: http:// or https://
+    #[arg(required = true, value_name = "URL")]
+    urls: Vec<Url>,
+    /// What the file is to be called [default: as in the first URL]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The SHA-256 that the file must have, in hexadecimal digits
+    #[arg(long, value_name = "HEX", value_parser = sha256)]
+    sha256: Option<String>,
+    /// Connect by this interface, or from this address of this machine; given several times, by all of them at once
+    #[arg(long, value_name = "NAME")]
+    interface: Vec<Via>,
+    /// Connections to each mirror, by each interface
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16))]
+    connections: u8,
+    /// Throw away what an interrupted run has left
+    #[arg(long)]
+    restart: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
+}
 
 /// Why nothing was fetched. The text is all that the user gets to see.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +59,15 @@ enum CliError {
     Fetch(#[from] FetchError),
     #[error("cannot print the result: {0}")]
     Output(#[from] io::Error),
+}
+
+/// Why nothing can be fetched as it was asked for.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum FetchArgsError {
+    #[error("the URL {0} names no file; say with --output what the file is to be called")]
+    NoName(String),
+    #[error("{} is a directory; name a file in it with --output", .0.display())]
+    Directory(PathBuf),
 }
 
 /// Runs `psmc-fetch` with the arguments of the process.
@@ -57,7 +98,7 @@ fn run(args: &FetchArgs) -> Result<(), CliError> {
     Ok(outcome.result?)
 }
 
-async fn fetch(wanted: &Wanted, is_quiet: bool) -> io::Result<Outcome> {
+async fn fetch(wanted: &Wanted, is_quiet: bool) -> io::Result<Fetched> {
     let stop = stop()?;
     let mut progress = Progress::default();
     let is_shown = io::stderr().is_terminal() && !is_quiet;
@@ -83,11 +124,61 @@ fn stop() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Why nothing can be fetched as it was asked for.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-enum FetchArgsError {
-    #[error("the URL {0} names no file; say with --output what the file is to be called")]
-    NoName(String),
-    #[error("{} is a directory; name a file in it with --output", .0.display())]
-    Directory(PathBuf),
+impl FetchArgs {
+    fn wanted(&self) -> Result<Wanted, FetchArgsError> {
+        let named = || self.urls.first().and_then(Url::file_name).map(PathBuf::from);
+        let first = || self.urls.first().map_or_else(String::new, Url::to_string);
+        let output = self.output.clone().or_else(named).ok_or_else(|| FetchArgsError::NoName(first()))?;
+        if output.is_dir() {
+            return Err(FetchArgsError::Directory(output));
+        }
+        Ok(Wanted {
+            urls: self.urls.clone(),
+            ways: self.interface.clone(),
+            output,
+            sha256: self.sha256.clone(),
+            connections: usize::from(self.connections),
+            restart: self.restart,
+        })
+    }
+}
+
+fn sha256(text: &str) -> Result<String, &'static str> {
+    let is_sound = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_sound { Ok(text.to_ascii_lowercase()) } else { Err("a SHA-256 has 64 hexadecimal digits") }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        FetchArgs::command().debug_assert();
+    }
+
+    fn wanted(words: &[&str]) -> Result<Wanted, FetchArgsError> {
+        FetchArgs::parse_from(["psmc-fetch"].iter().chain(words)).wanted()
+    }
+
+    #[test]
+    fn the_first_url_names_the_file() {
+        let output = |words| wanted(words).map(|wanted| wanted.output);
+        assert_eq!(output(&["http://a/b/c.iso", "http://d/e"]), Ok(PathBuf::from("c.iso")));
+        assert_eq!(output(&["http://a/b", "-o", "f"]), Ok(PathBuf::from("f")));
+        assert_eq!(output(&["http://a/a%20b"]), Ok(PathBuf::from("a b")));
+        assert_eq!(output(&["http://a/"]), Err(FetchArgsError::NoName("http://a/".to_owned())));
+        assert!(matches!(output(&["http://a/b", "-o", "/"]), Err(FetchArgsError::Directory(_))));
+    }
+
+    #[test]
+    fn hashes_are_checked_before_anything_is_fetched() {
+        assert_eq!(sha256(&"Ab".repeat(32)), Ok("ab".repeat(32)));
+        assert!(sha256("ab").is_err() && sha256(&"xy".repeat(32)).is_err());
+        assert!(FetchArgs::try_parse_from(["psmc-fetch", "http://a/b", "--sha256", "ab"]).is_err());
+        assert!(FetchArgs::try_parse_from(["psmc-fetch", "ftp://a/b"]).is_err());
+        assert!(FetchArgs::try_parse_from(["psmc-fetch"]).is_err());
+    }
 }

@@ -9,17 +9,15 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
-use super::error::FetchError;
-use super::gather::Gathering;
+use super::FetchError;
 use super::http::{Connector, MirrorError, Proof, Version};
-use super::journal::Journal;
+use super::journal::{Journal, Saver};
 use super::lane::{Job, Lane, News, What};
 use super::mirror::Mirror;
 use super::part::Part;
 use super::plan::{Order, Plan, Ranges, Serves, SourceId, Why};
-use super::probe::Offer;
-use super::saver::Saver;
-use super::{Clock, View, report};
+use super::probe::{Gathering, Offer};
+use super::{Clock, View, mirror};
 
 /// How much news may wait while the disk is slow: a few megabytes. Then mirrors wait.
 const NEWS: usize = 64;
@@ -138,7 +136,7 @@ impl<'a> Download<'a> {
                 return Ok(());
             }
             if self.gathering.is_over() && self.mirrors.iter().all(|mirror| !mirror.stayed()) {
-                return Err(FetchError::AllFailed(report::problems(self.mirrors)));
+                return Err(FetchError::AllFailed(mirror::problems(self.mirrors)));
             }
             let now = self.clock.now();
             let timeout = self.plan.poll_timeout(now).unwrap_or(now + SAVE);

@@ -7,7 +7,7 @@ use hyper::body::Bytes;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::http::{Answer, Client, Connector, MirrorError, Part, Proof, Url, Version, Via};
+use super::http::{Answer, Client, Connector, MirrorError, Piece, Proof, Url, Version, Via};
 use super::plan::{Serves, SourceId};
 use super::probe::is_decoded;
 
@@ -114,7 +114,7 @@ impl Worker {
 
     /// Keeps the connection if its answer is over.
     async fn end(&mut self, mut answer: Answer) {
-        let is_over = !matches!(answer.head.part, Part::Whole) && matches!(answer.bytes().await, Ok(None));
+        let is_over = !matches!(answer.head.part, Piece::Whole) && matches!(answer.bytes().await, Ok(None));
         if !is_over {
             self.client.close();
         }
@@ -142,15 +142,15 @@ impl Job {
             return Err(MirrorError::Changed(Version { modified: head.modified.clone(), ..now }.to_string()));
         }
         match (&head.part, self.serves) {
-            (Part::Range(got), _) if got.start == self.range.start && got.end <= self.range.end => {
+            (Piece::Range(got), _) if got.start == self.range.start && got.end <= self.range.end => {
                 Ok((0, got.end - got.start))
             }
-            (Part::Range(_), _) => Err(MirrorError::WrongPart),
-            (Part::Whole, Serves::Whole) if is_decoded(url, head)? => {
+            (Piece::Range(_), _) => Err(MirrorError::WrongPart),
+            (Piece::Whole, Serves::Whole) if is_decoded(url, head)? => {
                 Err(MirrorError::Coding(head.coding.to_string()))
             }
-            (Part::Whole, Serves::Whole) => Ok((self.range.start, self.range.end - self.range.start)),
-            (Part::Whole, Serves::Parts) => Err(MirrorError::NoParts),
+            (Piece::Whole, Serves::Whole) => Ok((self.range.start, self.range.end - self.range.start)),
+            (Piece::Whole, Serves::Parts) => Err(MirrorError::NoParts),
         }
     }
 }

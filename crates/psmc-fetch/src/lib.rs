@@ -5,17 +5,14 @@
 //! | [`cli`] | the command line |
 //! | [`plan`] | which connection fetches which bytes: a state machine without I/O |
 //! | [`http`] | requests, redirects, TLS, and what the heads of answers say |
-//! | [`probe`], [`census`] | what mirrors offer, and which version of the file most of them have |
+//! | [`probe`] | what mirrors offer, and which version of the file most of them have |
 //! | [`lane`] | connections, as tasks |
 //! | [`download`] | what joins them |
 //! | [`whole`] | the file in one answer, where it cannot be had in parts |
-//! | [`part`], [`journal`], [`saver`] | the file while it is fetched, and what a later run needs to go on |
+//! | [`part`], [`journal`] | the file while it is fetched, and what a later run needs to go on |
 
-mod census;
 pub mod cli;
 mod download;
-mod error;
-mod gather;
 mod http;
 mod journal;
 mod lane;
@@ -23,11 +20,10 @@ mod mirror;
 mod part;
 mod plan;
 mod probe;
-mod report;
-mod saver;
 mod whole;
 
 use std::future::Future;
+use std::io;
 use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -36,13 +32,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use download::{Chosen, Download};
-pub(crate) use error::FetchError;
-use gather::Gathering;
 use http::{Connector, Proof, Version};
 pub(crate) use http::{Url, Via};
 pub(crate) use mirror::Mirror;
 use part::Part;
 use plan::Ranges;
+use probe::Gathering;
 use whole::Stream;
 
 pub(crate) use psmc_service::error_chain;
@@ -78,7 +73,7 @@ pub(crate) struct View<'a> {
 
 /// What came of it.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct Fetched {
     /// Of the file, in bytes, if it is known.
     pub(crate) length: Option<u64>,
     /// What of it was there before.
@@ -92,15 +87,44 @@ pub(crate) struct Outcome {
     pub(crate) result: Result<(), FetchError>,
 }
 
+/// Why there is no file. Mirrors that fail are no reason as long as one works.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FetchError {
+    #[error("{} exists; remove it, or name another file with --output", .0.display())]
+    Exists(PathBuf),
+    #[error("{} is in use; does another psmc fetch it?", .0.display())]
+    InUse(PathBuf),
+    #[error("{} is too long a name for this file system; name a shorter one with --output", .0.display())]
+    TooLong(PathBuf),
+    #[error("cannot write {}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("no mirror has the file:\n{0}")]
+    NoMirror(String),
+    #[error("all mirrors have failed; run the same command again to go on with what has arrived:\n{0}")]
+    AllFailed(String),
+    #[error(
+        "the mirrors disagree about the file, and none of these versions is at more of them than another; give only \
+         mirrors of the one that you want:\n{0}"
+    )]
+    Disagree(String),
+    #[error(
+        "the file is not the one you want: its SHA-256 is {found}. It is kept as {}; if the mirrors are wrong, add \
+         --restart to fetch it anew from others", part.display()
+    )]
+    Hash { found: String, part: PathBuf },
+    #[error("interrupted; run the same command again to go on")]
+    Interrupted,
+}
+
 /// Fetches a file, and ends when it is there, when that is not possible, or with `stop`.
 pub(crate) async fn fetch(
     wanted: &Wanted,
     stop: impl Future<Output = ()>,
     show: &mut dyn FnMut(&View<'_>),
-) -> Outcome {
+) -> Fetched {
     let stop = pin!(stop);
     let mirrors = mirrors(wanted);
-    let mut outcome = Outcome {
+    let mut fetched = Fetched {
         length: None,
         resumed: 0,
         mirrors,
@@ -108,8 +132,8 @@ pub(crate) async fn fetch(
         notes: Vec::new(),
         result: Ok(()),
     };
-    outcome.result = outcome.run(wanted, stop, show).await;
-    outcome
+    fetched.result = fetched.run(wanted, stop, show).await;
+    fetched
 }
 
 /// Each of them by each way.
@@ -120,7 +144,7 @@ fn mirrors(wanted: &Wanted) -> Vec<Mirror> {
     wanted.urls.iter().flat_map(by_all).collect()
 }
 
-impl Outcome {
+impl Fetched {
     async fn run(
         &mut self,
         wanted: &Wanted,
@@ -155,7 +179,7 @@ impl Outcome {
                 self.elapsed = clock.now();
                 result
             }
-            None => Err(FetchError::NoMirror(report::problems(&self.mirrors))),
+            None => Err(FetchError::NoMirror(mirror::problems(&self.mirrors))),
         };
         match result {
             Err(FetchError::AllFailed(_) | FetchError::NoMirror(_))
@@ -196,9 +220,9 @@ impl Outcome {
             }
         }
         let versions: Vec<_> = votes.iter().map(|(_, version)| *version).collect();
-        match census::choose(&versions, proof) {
+        match probe::choose(&versions, proof) {
             Ok(version) => Ok(version.cloned()),
-            Err(()) => Err(FetchError::Disagree(report::versions(&self.mirrors))),
+            Err(()) => Err(FetchError::Disagree(mirror::versions(&self.mirrors))),
         }
     }
 

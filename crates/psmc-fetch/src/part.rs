@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest::{Context, SHA256, digest};
 
-use super::error::FetchError;
+use super::FetchError;
 use super::journal::Journal;
 
 /// `FILE.part`, and `FILE.part.json` beside it, until `FILE` is whole. Clones are of the same file.

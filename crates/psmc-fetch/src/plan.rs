@@ -8,7 +8,6 @@
 //!
 //! At any time each byte of the file has arrived, or is free, or belongs to one source.
 
-mod meter;
 mod ranges;
 mod source;
 #[cfg(test)]

@@ -1,19 +1,16 @@
-//! What a mirror has to offer, found out before anything is asked of it.
+//! What mirrors have to offer: all are asked at once before anything is fetched, and most of them are right.
 
+use std::future::pending;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::http::{Answer, Client, Coding, Connector, Head, MirrorError, Part, Url, Version, Via};
+use super::http::{Answer, Client, Coding, Connector, Head, MirrorError, Piece, Proof, Url, Version, Via};
+use super::mirror::Mirror;
 use super::plan::Serves;
-
-/// A mirror that takes longer is of no use.
-const ANSWER: Duration = Duration::from_secs(10);
-
-/// How long it is left alone after each failure, if it does not say itself how long it wants to be.
-const RESTS: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(6)];
 
 /// What a mirror offers.
 #[derive(Clone, Debug)]
@@ -34,12 +31,69 @@ pub(super) enum Offered {
     Nothing,
 }
 
+/// Mirrors that have not answered yet.
+#[derive(Debug)]
+pub(super) struct Gathering {
+    probes: JoinSet<(usize, Result<Offer, MirrorError>)>,
+}
+
+impl Gathering {
+    pub(super) fn start(connector: &Arc<Connector>, mirrors: &[Mirror]) -> Self {
+        let mut probes = JoinSet::new();
+        for (index, mirror) in mirrors.iter().enumerate() {
+            let (connector, url, via) = (Arc::clone(connector), mirror.url.clone(), mirror.via.clone());
+            probes.spawn(async move { (index, probe(connector, url, via).await) });
+        }
+        Self { probes }
+    }
+
+    /// Until there is enough to decide which version of the file is meant: all have answered, or one has some time ago.
+    pub(super) async fn settle(&mut self, mirrors: &mut [Mirror]) {
+        while !mirrors.iter().any(|mirror| mirror.offer.is_some()) && !self.is_over() {
+            self.note_next(mirrors).await;
+        }
+        let others = async {
+            while !self.is_over() {
+                self.note_next(mirrors).await;
+            }
+        };
+        // Those that are late join later.
+        drop(timeout(GRACE, others).await);
+    }
+
+    /// The next mirror that has answered: with an offer, or it is of no use. Never ready when all have.
+    pub(super) async fn next(&mut self) -> (usize, Result<Offer, MirrorError>) {
+        match self.probes.join_next().await {
+            Some(Ok(answer)) => answer,
+            // A probe that panics is a bug, of which the user has been told: its mirror has not answered.
+            Some(Err(_)) | None => pending().await,
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.probes.is_empty()
+    }
+
+    async fn note_next(&mut self, mirrors: &mut [Mirror]) {
+        let (index, answer) = self.next().await;
+        match answer {
+            Ok(offer) => mirrors[index].offer = Some(offer),
+            Err(error) => mirrors[index].refuse(&error),
+        }
+    }
+}
+
+/// The version that most mirrors have: the first of those that agree with it. `Err` if two are equally frequent.
+pub(super) fn choose<'a>(versions: &[&'a Version], proof: Proof) -> Result<Option<&'a Version>, ()> {
+    let votes = |version: &Version| versions.iter().filter(|other| proof.agree(version, other)).count();
+    let Some(most) = versions.iter().map(|version| votes(version)).max() else { return Ok(None) };
+    let mut winners = versions.iter().filter(|version| votes(version) == most);
+    let Some(first) = winners.next() else { return Ok(None) };
+    if winners.all(|other| proof.agree(first, other)) { Ok(Some(first)) } else { Err(()) }
+}
+
 /// Asks a mirror for the first byte of its file, several times if need be.
-pub(super) async fn probe(
-    connector: Arc<Connector>,
-    url: Url,
-    via: Option<Via>,
-) -> Result<Offer, MirrorError> {
+async fn probe(connector: Arc<Connector>, url: Url, via: Option<Via>) -> Result<Offer, MirrorError> {
     for rest in RESTS {
         match attempt(&connector, &url, via.as_ref()).await {
             Err(error) if !error.is_lasting() && !error.is_about_the_interface() => {
@@ -64,10 +118,10 @@ async fn attempt(connector: &Arc<Connector>, url: &Url, via: Option<&Via>) -> Re
     };
     let Answer { url: target, head, .. } = answer;
     let file = match (&head.part, head.version()) {
-        (Part::Range(Range { start: 0, end: 1 }), Some(version)) => Offered::Version(version, Serves::Parts),
-        (Part::Range(Range { start: 0, end: 1 }), None) => measured(connector, &target, via, &head).await?,
-        (Part::Range(_), _) => return Err(MirrorError::WrongPart),
-        (Part::Whole, version) => whole(&target, &head, version)?,
+        (Piece::Range(Range { start: 0, end: 1 }), Some(version)) => Offered::Version(version, Serves::Parts),
+        (Piece::Range(Range { start: 0, end: 1 }), None) => measured(connector, &target, via, &head).await?,
+        (Piece::Range(_), _) => return Err(MirrorError::WrongPart),
+        (Piece::Whole, version) => whole(&target, &head, version)?,
     };
     Ok(Offer { target, file })
 }
@@ -109,12 +163,6 @@ pub(super) fn is_decoded(url: &Url, head: &Head) -> Result<bool, MirrorError> {
     }
 }
 
-/// How the names of compressed files end.
-const COMPRESSED: &[&str] = &[
-    ".gz", ".tgz", ".taz", ".svgz", ".z", ".bz2", ".tbz", ".tbz2", ".xz", ".txz", ".lzma", ".br", ".zst",
-    ".tzst",
-];
-
 async fn ask(
     connector: &Arc<Connector>,
     url: &Url,
@@ -123,4 +171,46 @@ async fn ask(
 ) -> Result<Answer, MirrorError> {
     let mut client = Client::new(Arc::clone(connector), via.cloned());
     timeout(ANSWER, client.get(url, range)).await.map_err(|_| MirrorError::Silent)?
+}
+
+/// A mirror that takes longer is of no use.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// How long it is left alone after each failure, if it does not say itself how long it wants to be.
+const RESTS: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(6)];
+
+/// When one mirror has answered, the others have so much time to say something else about the file. Later ones may join, if
+/// they have the same.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How the names of compressed files end.
+const COMPRESSED: &[&str] = &[
+    ".gz", ".tgz", ".taz", ".svgz", ".z", ".bz2", ".tbz", ".tbz2", ".xz", ".txz", ".lzma", ".br", ".zst",
+    ".tzst",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(length: u64, modified: Option<&str>) -> Version {
+        Version { length, modified: modified.map(str::to_owned), etag: None }
+    }
+
+    #[test]
+    fn most_mirrors_are_right() {
+        let (old, new) = (version(1, Some("old")), version(2, Some("new")));
+        let choose = |versions: &[&Version]| choose(versions, Proof::Words).map(Option::<&Version>::cloned);
+        assert_eq!(choose(&[&old, &new, &new]), Ok(Some(new.clone())));
+        assert_eq!(choose(&[&old, &new]), Err(()));
+        assert_eq!(choose(&[&old]), Ok(Some(old.clone())));
+        assert_eq!(choose(&[]), Ok(None));
+    }
+
+    #[test]
+    fn a_known_hash_makes_times_unimportant() {
+        let (old, new) = (version(1, Some("old")), version(1, Some("new")));
+        assert_eq!(choose(&[&old, &new], Proof::Words), Err(()));
+        assert_eq!(choose(&[&old, &new], Proof::Hash), Ok(Some(&old)));
+    }
 }

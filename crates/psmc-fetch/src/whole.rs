@@ -11,12 +11,12 @@ use aws_lc_rs::digest::{Context, SHA256};
 use flate2::write::MultiGzDecoder;
 use tokio::time::{sleep, timeout};
 
-use super::error::FetchError;
-use super::http::{Answer, Client, Connector, MirrorError, Part as Piece};
+use super::FetchError;
+use super::http::{Answer, Client, Connector, MirrorError, Piece};
 use super::mirror::Mirror;
 use super::part::{Part, hex};
 use super::probe::is_decoded;
-use super::{Clock, View, report};
+use super::{Clock, View, mirror};
 
 /// How often a mirror is asked: all that has arrived is lost each time.
 const ATTEMPTS: u32 = 3;
@@ -94,7 +94,7 @@ impl Stream<'_> {
                 Err(Failure::Mirror(_)) => self.mirrors[index].leave(self.clock.now()),
             }
         }
-        Err(FetchError::AllFailed(report::problems(self.mirrors)))
+        Err(FetchError::AllFailed(mirror::problems(self.mirrors)))
     }
 
     async fn fetch_from_one(

@@ -1,31 +1,27 @@
 //! The command line of `psmc`.
 
 mod args;
-mod check;
 mod dns;
-mod grant;
 mod keys;
-mod other;
-mod path;
 mod peer;
-mod register;
 mod reload;
 mod routes;
 mod select;
 mod status;
-mod table;
-mod topology;
 
 use std::io::{self, Write};
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{self, ExitCode};
 
 use clap::Parser;
 
-use args::{Command, PathCommand, Psmc, Target};
+use args::{Command, OtherArgs, Psmc, Target};
 use psmc_api::{Client, ClientError};
 use psmc_service::logging::{LogError, is_styled};
+use psmc_service::programs::{self, NotInstalled};
 use psmc_service::{output, units};
-use psmcd::config::ConfigError;
+use psmcd::config::{Config, ConfigError};
 
 /// Why a command failed. The text is all that the user gets to see.
 #[derive(Debug, thiserror::Error)]
@@ -45,13 +41,22 @@ enum CliError {
     #[error("{0}")]
     Select(#[from] select::SelectError),
     #[error("{}", crate::error_chain(.0))]
-    Other(#[from] other::OtherError),
+    Other(#[from] OtherError),
     #[error(transparent)]
     Dns(#[from] dns::DnsError),
     #[error("{0}")]
     Log(#[from] LogError),
     #[error("cannot print the result: {0}")]
     Output(#[from] io::Error),
+}
+
+/// Why a program does not run.
+#[derive(Debug, thiserror::Error)]
+enum OtherError {
+    #[error(transparent)]
+    NotInstalled(#[from] NotInstalled),
+    #[error("cannot run {program}")]
+    Exec { program: &'static str, source: io::Error },
 }
 
 /// Runs the tool `psmc` with the arguments of the process.
@@ -61,30 +66,21 @@ pub fn psmc() -> ExitCode {
 
 fn run(psmc: Psmc) -> Result<(), CliError> {
     match psmc.command {
-        Command::Check { file } => check::run(&file),
+        Command::Check { file } => check(&file),
         Command::Genkey => keys::genkey(),
         Command::Pubkey => keys::pubkey(),
-        Command::Grant(args) => grant::run(&args),
+        Command::Grant(args) => keys::grant(&args),
         Command::Status { json } => status::run(&mut connect(&psmc.target)?, json),
         Command::Reload { save } => reload::run(&mut connect(&psmc.target)?, save),
-        Command::Path { command } => path(&mut connect(&psmc.target)?, command),
+        Command::Path { command } => peer::run_path(&mut connect(&psmc.target)?, command),
         Command::Peer { command } => peer::run(&mut connect(&psmc.target)?, command),
         Command::Routes(args) => routes::run(&mut connect(&psmc.target)?, args),
-        Command::Register(args) => register::run(&mut connect(&psmc.target)?, args),
+        Command::Register(args) => routes::register(&mut connect(&psmc.target)?, args),
         Command::Select(args) => select::run(&args),
-        Command::Fetch(args) => Ok(other::run("psmc-fetch", &args)?),
+        Command::Fetch(args) => Ok(become_program("psmc-fetch", &args)?),
         Command::Dns { command } => dns::run(command),
-        Command::Topology(args) => topology::run(&args),
-        Command::Demo(args) => Ok(other::run("psmc-demo", &args)?),
-    }
-}
-
-fn path(client: &mut Client, command: PathCommand) -> Result<(), CliError> {
-    match command {
-        PathCommand::List { peer, json } => path::list(client, peer, json),
-        PathCommand::Add(args) => path::add(client, args),
-        PathCommand::Remove { peer, path } => path::remove(client, peer, path),
-        PathCommand::Set(args) => path::set(client, args),
+        Command::Topology(args) => select::make_network(&args),
+        Command::Demo(args) => Ok(become_program("psmc-demo", &args)?),
     }
 }
 
@@ -95,6 +91,24 @@ fn connect(target: &Target) -> Result<Client, ClientError> {
         (None, Some(name)) => Client::connect_to_site(name),
         (None, None) => Client::connect_to_only_site(),
     }
+}
+
+/// Runs `psmc check`.
+fn check(file: &Path) -> Result<(), CliError> {
+    let config = Config::load(file)?;
+    let mut text = format!("{} is right. It means:\n\n{}", file.display(), config.summary());
+    let notices = psmcd::machine::notices(&config);
+    if !notices.is_empty() {
+        text += "\non this machine\n";
+        text.extend(notices.iter().map(|notice| format!("  attention    {notice}\n")));
+    }
+    Ok(output::print(&text)?)
+}
+
+/// Has `program` take the place of this process, so that signals and its exit status need nobody to hand them on.
+fn become_program(program: &'static str, args: &OtherArgs) -> Result<(), OtherError> {
+    let source = process::Command::new(programs::find(program)?).args(&args.args).exec();
+    Err(OtherError::Exec { program, source })
 }
 
 /// The exit code of a command, after its error, if any, has been shown.

@@ -16,7 +16,7 @@ use psmc_testbed::netns::Namespace;
 use serde::Serialize;
 
 use super::files::PORT;
-use super::network::{CLIENTS, LINES, Network, RELAYS, line_address, relay_address};
+use super::network::{AttackNetwork, CLIENTS, LINES, RELAYS, line_address, relay_address};
 
 /// The interface by which a host is joined to the others.
 const INTERFACE: &str = "wan";
@@ -102,7 +102,7 @@ struct Trace {
 
 impl Hiding {
     /// Begins to look.
-    pub(super) fn start(network: &Network) -> Result<Self, PacketError> {
+    pub(super) fn start(network: &AttackNetwork) -> Result<Self, PacketError> {
         let ended = Arc::new(AtomicBool::new(false));
         let clients = network.clients.iter().map(|client| watch(client, AtClient::new(), &ended));
         let clients = clients.collect::<Result<_, _>>()?;

@@ -35,7 +35,7 @@ const QUEUE: Queue = Queue::Delay(Duration::from_millis(50));
 const BURST: u32 = 16_000;
 
 /// All hosts.
-pub(super) struct Network {
+pub(super) struct AttackNetwork {
     inet: Namespace,
     /// The routers at the lines' ends.
     gateways: [Namespace; 3],
@@ -47,7 +47,7 @@ pub(super) struct Network {
     pub(super) attacker: Namespace,
 }
 
-impl Network {
+impl AttackNetwork {
     /// Makes all hosts and lines.
     pub(super) fn new() -> Result<Self, NetnsError> {
         let host = Namespace::new;

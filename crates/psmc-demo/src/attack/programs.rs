@@ -1,21 +1,24 @@
-//! The programs of all hosts.
+//! The programs of all hosts, and what guard and coordinator tell of themselves, as far as it is looked at.
 
+use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use psmc_service::socket::{Client as StatusClient, Report, StatusOf};
+use psmc_signal::Stage;
 use psmc_testbed::netns::Namespace;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::files::{self, Keys};
-use super::network::{CLIENTS, Network, RELAYS};
-use super::told::{CoordinatorStatus, GuardStatus, ask};
+use super::network::{AttackNetwork, CLIENTS, RELAYS};
 use crate::DemoError;
-use crate::programs::Program as Kind;
-use crate::sites::{PATIENCE, POLL, end, log_tail, spawn, write_private};
+use crate::launch::{POLL, ProgramKind, UP_WITHIN, end, log_tail, spawn, write_private};
 use psmc_api::{Client, PeerState, PeerStatus};
 
 /// All programs, running.
@@ -38,9 +41,42 @@ pub(super) struct Sockets {
     directory: PathBuf,
 }
 
+/// A guard's status.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct GuardStatus {
+    services: Vec<GuardedService>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct GuardedService {
+    attack: Option<Value>,
+}
+
+/// A coordinator's status.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct CoordinatorStatus {
+    /// Gateways that are connected.
+    gateways: usize,
+    /// Clients that are connected.
+    clients: usize,
+    pub(super) services: Vec<ServiceStatus>,
+}
+
+/// A service of a coordinator's.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ServiceStatus {
+    pub(super) stage: Stage,
+    /// The relays of each group of clients, by their names.
+    pub(super) routes: BTreeMap<String, Vec<String>>,
+}
+
 impl Programs {
     /// Writes all configurations, for a service of this name, and starts all programs, each when those that it needs answer.
-    pub(super) async fn start(network: &Network, service: &str, directory: &Path) -> Result<Self, DemoError> {
+    pub(super) async fn start(
+        network: &AttackNetwork,
+        service: &str,
+        directory: &Path,
+    ) -> Result<Self, DemoError> {
         let keys = Keys::generate();
         for (name, text) in keys.files().chain([("example.com.zone".to_owned(), files::zone(service))]) {
             write_private(&directory.join(name), &text)?;
@@ -48,28 +84,33 @@ impl Programs {
         let started = Instant::now();
         let mut programs = Self { all: Vec::new(), directory: directory.to_owned(), started };
         for (name, host) in RELAYS.into_iter().zip(&network.relays) {
-            programs.add(host, Kind::Relay, name, &files::relay(name, &keys, directory))?;
+            programs.add(host, ProgramKind::Relay, name, &files::relay(name, &keys, directory))?;
         }
-        programs.add(&network.ops, Kind::NameServer, "name-server", &files::name_server(directory))?;
-        programs.add(&network.site, Kind::Daemon, "site", &files::site(directory))?;
+        programs.add(&network.ops, ProgramKind::NameServer, "name-server", &files::name_server(directory))?;
+        programs.add(&network.site, ProgramKind::Daemon, "site", &files::site(directory))?;
         programs.wait_for_sockets().await?;
         programs.add(
             &network.ops,
-            Kind::Coordinator,
+            ProgramKind::Coordinator,
             "coordinator",
             &files::coordinator(service, &keys, directory),
         )?;
         programs.wait_for_sockets().await?;
-        programs.add(&network.site, Kind::Guard, "guard", &files::guard(service, &keys, directory))?;
+        programs.add(&network.site, ProgramKind::Guard, "guard", &files::guard(service, &keys, directory))?;
         programs.wait_for_sockets().await?;
         for (place, host) in network.clients.iter().enumerate() {
             let site = files::client(place, service, &keys.site.public(), directory);
-            programs.add(host, Kind::Daemon, CLIENTS[place], &site)?;
+            programs.add(host, ProgramKind::Daemon, CLIENTS[place], &site)?;
         }
         programs.wait_for_sockets().await?;
         for (place, host) in network.clients.iter().enumerate() {
             let name = format!("{}-dns", CLIENTS[place]);
-            programs.add(host, Kind::Resolver, &name, &files::resolver(place, service, &keys, directory))?;
+            programs.add(
+                host,
+                ProgramKind::Resolver,
+                &name,
+                &files::resolver(place, service, &keys, directory),
+            )?;
         }
         programs.wait_for_sockets().await?;
         Ok(programs)
@@ -79,7 +120,7 @@ impl Programs {
     pub(super) async fn wait_until_up(&mut self) -> Result<Duration, DemoError> {
         let sockets = self.sockets();
         let mut state = "nothing answers yet".to_owned();
-        while self.started.elapsed() < PATIENCE {
+        while self.started.elapsed() < UP_WITHIN {
             self.check()?;
             let (peers, coordinator) = (sockets.peers().await, sockets.coordinator().await);
             let connected = |peer: &Option<PeerStatus>| {
@@ -97,7 +138,7 @@ impl Programs {
             sleep(POLL).await;
         }
         let logs = self.all.iter().map(|program| log_tail(&program.log, &program.name)).collect::<Vec<_>>();
-        Err(DemoError::NotUp { waited: PATIENCE, state, logs: logs.join("\n") })
+        Err(DemoError::NotUp { waited: UP_WITHIN, state, logs: logs.join("\n") })
     }
 
     /// Fails if a program has ended.
@@ -126,7 +167,7 @@ impl Programs {
     fn add(
         &mut self,
         host: &Namespace,
-        kind: Kind,
+        kind: ProgramKind,
         name: &str,
         configuration: &str,
     ) -> Result<(), DemoError> {
@@ -141,7 +182,7 @@ impl Programs {
 
     /// Waits until every program can be asked.
     async fn wait_for_sockets(&mut self) -> Result<(), DemoError> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + UP_WITHIN;
         for index in 0..self.all.len() {
             let socket = self.directory.join(&self.all[index].name).with_extension("sock");
             while UnixStream::connect(&socket).is_err() {
@@ -149,7 +190,7 @@ impl Programs {
                 if Instant::now() > deadline {
                     let Program { name, log, .. } = &self.all[index];
                     let state = format!("{name} does not answer");
-                    return Err(DemoError::NotUp { waited: PATIENCE, state, logs: log_tail(log, name) });
+                    return Err(DemoError::NotUp { waited: UP_WITHIN, state, logs: log_tail(log, name) });
                 }
                 sleep(POLL).await;
             }
@@ -197,4 +238,26 @@ impl Sockets {
 /// Those who ask block, and what else is going on must not wait for them.
 async fn aside<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static) -> T {
     spawn_blocking(ask).await.unwrap_or_else(|panic| resume_unwind(panic.into_panic()))
+}
+
+impl Report for GuardStatus {
+    const PROGRAM: &'static str = "psmc-guard";
+    const DIRECTORY: &'static str = "/run/psmc-guard";
+}
+
+impl Report for CoordinatorStatus {
+    const PROGRAM: &'static str = "psmc-coordinator";
+    const DIRECTORY: &'static str = "/run/psmc-coordinator";
+}
+
+impl GuardStatus {
+    /// Whether it has found an attack.
+    pub(super) fn has_found(&self) -> bool {
+        self.services.iter().any(|service| service.attack.is_some())
+    }
+}
+
+/// Asks the program whose socket this is. One that refuses to answer has no status.
+fn ask<T: Report>(socket: &Path) -> Option<T> {
+    StatusClient::<StatusOf<T>>::connect(socket).ok()?.status().ok()
 }

@@ -9,8 +9,8 @@ use super::hiding::HidingReport;
 use super::network::{CLIENTS, LINE_MBPS, RELAYS, relay_address};
 use super::watch::Seen;
 use super::{Failure, Story, Victim};
-use crate::deliveries::Deliveries;
 use crate::report::{aligned, ms, round};
+use crate::tcp::Deliveries;
 
 /// When TCP has found its speed.
 const SETTLED: Duration = Duration::from_secs(2);

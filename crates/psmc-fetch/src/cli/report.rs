@@ -1,13 +1,55 @@
-//! What `psmc-fetch` prints in the end.
+//! What `psmc-fetch` shows: how far it is, in a line, and in the end what came of it.
 
+use std::io::{self, Write};
 use std::time::Duration;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
-use crate::{Mirror, Outcome, Wanted};
-use psmc_service::units::{bytes, rate_mbps};
+use crate::{Fetched, Mirror, View, Wanted};
+use psmc_service::units::{age, bytes, rate_mbps};
+
+/// How far a download was some moments ago.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    seen: Vec<(Duration, u64)>,
+}
+
+impl Progress {
+    /// Shows the line instead of the one before.
+    pub(super) fn show(&mut self, view: &View<'_>) {
+        let line = self.line(view);
+        // If standard error is gone there is nobody left to show it to.
+        drop(write!(io::stderr(), "\r\x1b[K{line}"));
+    }
+
+    /// Leaves no line behind.
+    pub(super) fn end(&self) {
+        if !self.seen.is_empty() {
+            drop(write!(io::stderr(), "\r\x1b[K"));
+        }
+    }
+
+    fn line(&mut self, view: &View<'_>) -> String {
+        self.seen.retain(|(at, _)| *at + SPAN >= view.elapsed);
+        self.seen.push((view.elapsed, view.arrived));
+        let (since, before) = self.seen[0];
+        let seconds = view.elapsed.saturating_sub(since).as_secs_f64();
+        let rate = if seconds > 0.0 { (view.arrived - before) as f64 / seconds } else { 0.0 };
+        let working = view.mirrors.iter().filter(|mirror| mirror.stayed()).count();
+        let from =
+            format!("{} from {working} of {} mirrors", rate_mbps(rate * 8.0 / 1e6), view.mirrors.len());
+        let Some(length) = view.length else { return format!("{}, {from}", bytes(view.arrived)) };
+        let percent = if length == 0 { 100 } else { percent(view.arrived, length) };
+        let left = if rate > 0.0 { age((length - view.arrived) as f64 / rate) } else { "?".to_owned() };
+        format!("{percent} % of {}, {from}, {left} left", bytes(length))
+    }
+}
+
+fn percent(part: u64, whole: u64) -> u128 {
+    u128::from(part) * 100 / u128::from(whole)
+}
 
 /// A download for people and programs. Units are in the names.
 #[derive(Debug, Serialize)]
@@ -46,7 +88,7 @@ struct MirrorReport {
 }
 
 impl Report {
-    pub(super) fn new(wanted: &Wanted, outcome: &Outcome) -> Self {
+    pub(super) fn new(wanted: &Wanted, outcome: &Fetched) -> Self {
         let mirror = |mirror: &Mirror| MirrorReport {
             url: mirror.url().to_string(),
             interface: mirror.via().map(ToString::to_string),
@@ -120,4 +162,30 @@ fn mbps(bytes: u64, time: Duration) -> f64 {
 /// To three decimals: no more of a measurement means anything.
 fn round(number: f64) -> f64 {
     (number * 1e3).round() / 1e3
+}
+
+/// Over what time the rate is that is shown.
+const SPAN: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_that_of_the_last_seconds() {
+        let view = |seconds, arrived| View {
+            length: Some(100_000_000),
+            arrived,
+            mirrors: &[],
+            elapsed: Duration::from_secs(seconds),
+        };
+        let mut progress = Progress::default();
+        let first = progress.line(&view(0, 0));
+        assert_eq!(first, "0 % of 100.0 MB, 0.0 Mbit/s from 0 of 0 mirrors, ? left");
+        progress.line(&view(10, 1_000_000));
+        let line = progress.line(&view(12, 21_000_000));
+        assert_eq!(line, "21 % of 100.0 MB, 80.0 Mbit/s from 0 of 0 mirrors, 7 s left");
+        let line = progress.line(&View { length: None, ..view(12, 21_000_000) });
+        assert_eq!(line, "21.0 MB, 80.0 Mbit/s from 0 of 0 mirrors");
+    }
 }

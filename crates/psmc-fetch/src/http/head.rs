@@ -10,7 +10,7 @@ use hyper::header::{
 };
 use hyper::{Response, StatusCode};
 
-use super::error::MirrorError;
+use super::MirrorError;
 
 /// What a mirror says of the file: by that it is known whether it is still the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(crate) enum Proof {
 
 /// Which part of the file an answer has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum Piece {
     /// These bytes.
     Range(Range<u64>),
     /// All of it, whatever was asked for.
@@ -56,7 +56,7 @@ pub(crate) enum Coding {
 /// The head of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    pub(crate) part: Part,
+    pub(crate) part: Piece,
     /// Of the whole file, in bytes, if the answer says so.
     pub(crate) length: Option<u64>,
     pub(crate) modified: Option<String>,
@@ -76,20 +76,20 @@ impl Head {
             (
                 StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE,
                 Some(ContentRange { total: Some(0), .. }),
-            ) => (Part::Whole, Some(0)),
+            ) => (Piece::Whole, Some(0)),
             (StatusCode::PARTIAL_CONTENT, Some(ContentRange { range: Some(range), total })) => {
                 if content_length.is_some_and(|length| length != range.end - range.start) {
                     return Err(MirrorError::WrongPart);
                 }
-                (Part::Range(range), total)
+                (Piece::Range(range), total)
             }
             (StatusCode::PARTIAL_CONTENT, _) => return Err(MirrorError::WrongPart),
-            (StatusCode::OK, _) => (Part::Whole, content_length),
+            (StatusCode::OK, _) => (Piece::Whole, content_length),
             (status, _) => return Err(MirrorError::Status { status, after: retry_after(headers) }),
         };
         let coding = Coding::of(headers);
         // A part of what was compressed on the way is a part of nothing.
-        if matches!(part, Part::Range(_)) && coding != Coding::Identity && content_length.is_none() {
+        if matches!(part, Piece::Range(_)) && coding != Coding::Identity && content_length.is_none() {
             return Err(MirrorError::Coding(coding.to_string()));
         }
         let has_end = content_length.is_some() || headers.contains_key(TRANSFER_ENCODING);
@@ -233,12 +233,12 @@ mod tests {
     #[test]
     fn parts_and_lengths_are_found() {
         let part = head(206, &[("content-range", "bytes 5-9/100"), ("etag", "\"x\"")]).unwrap();
-        assert_eq!((part.part, part.length), (Part::Range(5..10), Some(100)));
+        assert_eq!((part.part, part.length), (Piece::Range(5..10), Some(100)));
         assert_eq!(part.etag.as_deref(), Some("\"x\""));
         let whole = head(200, &[("content-length", "7")]).unwrap();
-        assert_eq!((whole.part, whole.length), (Part::Whole, Some(7)));
+        assert_eq!((whole.part, whole.length), (Piece::Whole, Some(7)));
         let unknown = head(206, &[("content-range", "bytes 0-0/*")]).unwrap();
-        assert_eq!((unknown.part, unknown.length), (Part::Range(0..1), None));
+        assert_eq!((unknown.part, unknown.length), (Piece::Range(0..1), None));
         assert_eq!(head(200, &[]).unwrap().length, None);
     }
 
@@ -252,7 +252,7 @@ mod tests {
             (206, "bytes 0-4/0"),
         ] {
             let empty = head(status, &[("content-range", range)]).unwrap();
-            assert_eq!((empty.part, empty.length), (Part::Whole, Some(0)), "{status} {range}");
+            assert_eq!((empty.part, empty.length), (Piece::Whole, Some(0)), "{status} {range}");
         }
     }
 
@@ -262,7 +262,7 @@ mod tests {
             ["Bytes 5-9/100", "BYTES 5-9/100", "bytes=5-9/100", "bytes: 5-9/100", "bytes\t5 - 9 / 100"]
         {
             let part = head(206, &[("content-range", range)]).unwrap();
-            assert_eq!((part.part, part.length), (Part::Range(5..10), Some(100)), "{range}");
+            assert_eq!((part.part, part.length), (Piece::Range(5..10), Some(100)), "{range}");
         }
     }
 
@@ -290,7 +290,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_header_is_too_much(range in "(bytes|Bytes)?[ =]?[0-9*]{0,21}-?[0-9*]{0,21}/?[0-9*]{0,21}") {
-            if let Ok(Head { part: Part::Range(range), length, .. }) = head(206, &[("content-range", &range)]) {
+            if let Ok(Head { part: Piece::Range(range), length, .. }) = head(206, &[("content-range", &range)]) {
                 prop_assert!(range.start < range.end && length.is_none_or(|length| range.end <= length));
             }
         }
@@ -313,7 +313,7 @@ mod tests {
         let part = [("content-range", "bytes 5-9/100"), ("content-encoding", "gzip")];
         assert!(matches!(head(206, &part), Err(MirrorError::Coding(_))));
         let stored = [part[0], part[1], ("content-length", "5")];
-        assert_eq!(head(206, &stored).unwrap().part, Part::Range(5..10), "a file that is stored so");
+        assert_eq!(head(206, &stored).unwrap().part, Piece::Range(5..10), "a file that is stored so");
     }
 
     #[test]
@@ -336,7 +336,7 @@ mod tests {
 
     fn said(version: &Version) -> Head {
         Head {
-            part: Part::Whole,
+            part: Piece::Whole,
             length: Some(version.length),
             modified: version.modified.clone(),
             etag: version.etag.clone(),

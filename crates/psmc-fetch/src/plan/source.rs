@@ -1,30 +1,7 @@
-//! A source of bytes, as the plan sees it: a connection to a mirror.
+//! A source of bytes, as the plan sees it: a connection to a mirror; and how fast it is.
 
 use std::ops::Range;
 use std::time::Duration;
-
-use super::meter::Meter;
-
-/// After so long without a byte a source has stalled, if it is not known to answer late.
-const STALL: Duration = Duration::from_secs(5);
-
-/// It has stalled in any case after so many times what its first byte took the last time.
-const STALL_LATENCIES: u32 = 5;
-
-/// How long a source that has failed is left alone at first. It doubles with each failure.
-const REST: Duration = Duration::from_millis(500);
-
-/// It is asked again after this time at the latest: people wait.
-const LONGEST_REST: Duration = Duration::from_secs(15);
-
-/// So many failures in succession without anything worth mentioning, and it is given up: a minute and a half in all.
-const MOST_FAILURES: u32 = 8;
-
-/// What counts as something worth mentioning: a source that breaks off after so much is slow, but it works.
-const WORTH: u64 = 64 << 10;
-
-/// Until a source has been measured it is taken to carry so many bytes per second.
-const ASSUMED: f64 = 256.0 * 1024.0;
 
 /// Which parts of the file a source can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,5 +164,107 @@ impl Source {
 
     fn patience(&self) -> Duration {
         self.latency.map_or(STALL, |latency| STALL.max(latency * STALL_LATENCIES))
+    }
+}
+
+/// The rate of a source over the time in which something was asked of it. What is long ago counts less and less.
+#[derive(Clone, Debug, Default)]
+struct Meter {
+    bytes: f64,
+    seconds: f64,
+    /// Up to when both are counted, while something is asked of it.
+    counted: Option<Duration>,
+}
+
+impl Meter {
+    /// Something is asked.
+    fn start(&mut self, now: Duration) {
+        self.counted = Some(now);
+    }
+
+    /// Bytes have arrived.
+    fn add(&mut self, bytes: u64, now: Duration) {
+        self.advance(now);
+        self.bytes += bytes as f64;
+    }
+
+    /// Nothing is asked any more.
+    fn stop(&mut self, now: Duration) {
+        self.advance(now);
+        self.counted = None;
+    }
+
+    /// In bytes per second; `None` if nothing is known.
+    fn rate(&self, now: Duration) -> Option<f64> {
+        let mut meter = self.clone();
+        meter.advance(now);
+        (meter.seconds > 0.0 && meter.bytes > 0.0).then(|| meter.bytes / meter.seconds)
+    }
+
+    fn advance(&mut self, now: Duration) {
+        let Some(counted) = self.counted else { return };
+        let kept = (-now.saturating_sub(counted).as_secs_f64() / MEMORY).exp();
+        self.bytes *= kept;
+        self.seconds = self.seconds * kept + MEMORY * (1.0 - kept);
+        self.counted = Some(now.max(counted));
+    }
+}
+
+/// After so long without a byte a source has stalled, if it is not known to answer late.
+const STALL: Duration = Duration::from_secs(5);
+
+/// It has stalled in any case after so many times what its first byte took the last time.
+const STALL_LATENCIES: u32 = 5;
+
+/// How long a source that has failed is left alone at first. It doubles with each failure.
+const REST: Duration = Duration::from_millis(500);
+
+/// It is asked again after this time at the latest: people wait.
+const LONGEST_REST: Duration = Duration::from_secs(15);
+
+/// So many failures in succession without anything worth mentioning, and it is given up: a minute and a half in all.
+const MOST_FAILURES: u32 = 8;
+
+/// What counts as something worth mentioning: a source that breaks off after so much is slow, but it works.
+const WORTH: u64 = 64 << 10;
+
+/// Until a source has been measured it is taken to carry so many bytes per second.
+const ASSUMED: f64 = 256.0 * 1024.0;
+
+/// Over what time bytes are averaged, in seconds: long enough for several round trips, short enough that a source that
+/// has fallen silent soon looks slow.
+const MEMORY: f64 = 2.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn after(seconds: u32) -> Meter {
+        let mut meter = Meter::default();
+        meter.start(Duration::ZERO);
+        for number in 1..=seconds * 100 {
+            meter.add(1000, SECOND * number / 100);
+        }
+        meter
+    }
+
+    #[test]
+    fn a_steady_rate_is_seen_from_the_start() {
+        for seconds in [1, 10] {
+            let rate = after(seconds).rate(SECOND * seconds).unwrap();
+            assert!((rate / 100_000.0 - 1.0).abs() < 0.01, "{rate} after {seconds} s");
+        }
+        assert_eq!(Meter::default().rate(SECOND), None);
+    }
+
+    #[test]
+    fn silence_counts_if_something_is_asked() {
+        let mut meter = after(4);
+        let slow = meter.rate(SECOND * 8).unwrap();
+        assert!(slow < 20_000.0, "{slow}");
+        meter.stop(SECOND * 4);
+        assert_eq!(meter.rate(SECOND * 4), meter.rate(SECOND * 100));
     }
 }

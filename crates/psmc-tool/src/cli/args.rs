@@ -1,18 +1,18 @@
-//! What can stand on the command lines.
+//! What can stand on the command line, and what several commands have there.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 use super::dns::DnsCommand;
-use super::grant::GrantArgs;
-use super::other::OtherArgs;
-use super::peer::PeerCommand;
-use super::register::RegisterArgs;
-use super::routes::RoutesArgs;
-use super::select::SelectArgs;
-use super::topology::TopologyArgs;
-use psmcd::config::{BindAddress, Congestion, Endpoint, InterfaceName, LinkMtu, Name, Rate, Weight};
+use super::keys::GrantArgs;
+use super::peer::{PathCommand, PeerCommand};
+use super::routes::{RegisterArgs, RoutesArgs};
+use super::select::{SelectArgs, TopologyArgs};
+use psmcd::config::{Name, ValueError};
 
 /// Control a multipath tunnel, and make its keys
 #[derive(Debug, Parser)]
@@ -134,102 +134,45 @@ pub(super) enum Command {
     Demo(OtherArgs),
 }
 
-#[derive(Debug, Subcommand)]
-pub(super) enum PathCommand {
-    /// List the paths
-    List {
-        /// Only those to this peer
-        peer: Option<Name>,
-        /// Print them as JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Add a path
-    Add(PathAddArgs),
-    /// Remove a path
-    Remove {
-        /// The peer that it leads to
-        peer: Name,
-        /// Its name
-        path: Name,
-    },
-    /// Change a path
-    Set(PathSetArgs),
-}
-
+/// What a command is told that is a program of its own, all of it for the program.
 #[derive(Debug, Args)]
-pub(super) struct PathAddArgs {
-    /// The peer that it leads to
-    pub(super) peer: Name,
-    /// Its name
-    pub(super) path: Name,
-    /// The interface that it must leave by, such as wlan0
-    #[arg(long, value_name = "NAME")]
-    pub(super) interface: Option<InterfaceName>,
-    /// The local address that it sends from
-    #[arg(long, value_name = "IP")]
-    pub(super) address: Option<BindAddress>,
-    /// The relays that it leads through, the nearest first, as the daemon's configuration names them
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    pub(super) relays: Vec<Name>,
-    /// Where it leads, if not to the peer's own endpoint
-    #[arg(long, value_name = "HOST:PORT")]
-    pub(super) endpoint: Option<Endpoint>,
-    /// Its share in the scheduler wrr, 1 to 1000
-    #[arg(long, value_name = "N")]
-    pub(super) weight: Option<Weight>,
-    /// The most it may send, such as 20mbit
-    #[arg(long, value_name = "RATE")]
-    pub(super) max_rate: Option<Rate>,
-    /// The MTU of its link in bytes, if not the interface's
-    #[arg(long, value_name = "BYTES")]
-    pub(super) mtu: Option<LinkMtu>,
-    /// How its rate is found: model, cubic, or fixed (at --max-rate)
-    #[arg(long, value_name = "NAME")]
-    pub(super) congestion: Option<Congestion>,
+pub(super) struct OtherArgs {
+    /// Its own arguments; `--help` names them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    pub(super) args: Vec<OsString>,
 }
 
-#[derive(Debug, Args)]
-#[command(group(clap::ArgGroup::new("change").required(true).multiple(true).args(["weight", "max_rate", "state", "congestion"])))]
-pub(super) struct PathSetArgs {
-    /// The peer that it leads to
-    pub(super) peer: Name,
-    /// Its name
-    pub(super) path: Name,
-    /// Its share in the scheduler wrr, 1 to 1000
-    #[arg(long, value_name = "N")]
-    pub(super) weight: Option<Weight>,
-    /// The most it may send, such as 20mbit, or none for no limit
-    #[arg(long, value_name = "RATE")]
-    pub(super) max_rate: Option<MaxRate>,
-    /// Whether it carries data, or waits until no other can
-    #[arg(long)]
-    pub(super) state: Option<StateArg>,
-    /// How this site finds its rate: model, cubic, or fixed (at --max-rate)
-    #[arg(long, value_name = "NAME")]
-    pub(super) congestion: Option<Congestion>,
-}
-
-/// A limit, or none.
+/// For how long a grant or a route counts, or somebody waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MaxRate {
-    None,
-    Limit(Rate),
-}
+pub(super) struct Life(pub(super) Duration);
 
-impl std::str::FromStr for MaxRate {
-    type Err = psmcd::config::ValueError;
+impl FromStr for Life {
+    type Err = ValueError;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "none" { Ok(Self::None) } else { text.parse().map(Self::Limit) }
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let wrong = |reason: &str| {
+            ValueError::new(format!("{text:?} {reason}"), "write a number and a unit: 90m, 12h, 7d")
+        };
+        let (number, unit) = text.split_at(text.trim_end_matches(|c: char| !c.is_ascii_digit()).len());
+        let number: u64 = number.parse().map_err(|_| wrong("is no time"))?;
+        let seconds = match unit {
+            "s" => 1,
+            "m" => 60,
+            "h" => 3600,
+            "d" => 86_400,
+            _ => return Err(wrong("has no unit that is known")),
+        };
+        let life = Duration::from_secs(number.saturating_mul(seconds));
+        match life {
+            Duration::ZERO => Err(wrong("is over at once")),
+            life if life > MAX_LIFE => Err(wrong("is longer than a year")),
+            life => Ok(Self(life)),
+        }
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum StateArg {
-    Active,
-    Standby,
-}
+/// A grant that lasts longer is none that one would call short-lived; an `[[allow]]` does as well.
+const MAX_LIFE: Duration = Duration::from_secs(366 * 86_400);
 
 #[cfg(test)]
 mod tests {
@@ -256,5 +199,14 @@ mod tests {
     fn setting_nothing_is_refused() {
         assert!(Psmc::try_parse_from(["psmc", "path", "set", "hq", "lte"]).is_err());
         assert!(Psmc::try_parse_from(["psmc", "path", "set", "hq", "lte", "--max-rate", "none"]).is_ok());
+    }
+
+    #[test]
+    fn a_time_has_a_unit_and_an_end() {
+        assert_eq!("90m".parse::<Life>().unwrap().0, Duration::from_secs(5400));
+        assert_eq!("7d".parse::<Life>().unwrap().0, Duration::from_secs(7 * 86_400));
+        for wrong in ["", "h", "7", "7w", "-1h", "0s", "1000d", "99999999999999999999h"] {
+            assert!(wrong.parse::<Life>().is_err(), "{wrong}");
+        }
     }
 }

@@ -134,7 +134,7 @@ async fn carry_out(
     let text = if args.json {
         let (serial, expires_s) = (validity.map(|v| v.serial), validity.map(|v| v.expires_s));
         let service = args.service.to_string();
-        output::json(&Outcome {
+        output::json(&RerouteReport {
             service,
             serial,
             expires_s,
@@ -156,7 +156,7 @@ async fn carry_out(
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Outcome<'a> {
+struct RerouteReport<'a> {
     service: String,
     serial: Option<u64>,
     expires_s: Option<u64>,

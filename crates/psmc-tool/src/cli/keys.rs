@@ -1,16 +1,20 @@
-//! `psmc genkey` and `psmc pubkey`
+//! `psmc genkey`, `psmc pubkey`, and `psmc grant`: keys, and what a key signs.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
-use psmc_net::keys::PrivateKey;
+use clap::Args;
+use psmc_net::keys::{PrivateKey, PublicKey};
+use psmc_service::clock::unix_seconds;
+use psmc_wire::ids::KeyBytes;
+use psmc_wire::relay::{Grant, SignedGrant};
 
+use super::args::Life;
 use super::{CliError, output};
-
-/// More than a private key and its line end ever have; more is something else, however long.
-const MAX_INPUT: u64 = 256;
+use psmcd::config::{Rate, grant_text};
 
 /// Why standard input is no private key. It does not repeat the input, which may be secret.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +67,57 @@ fn read_key(input: impl Read) -> Result<PrivateKey, KeyInputError> {
     }
 }
 
+#[derive(Debug, Args)]
+pub(super) struct GrantArgs {
+    /// The file with the coordinator's private key, whose public key the relay's configuration names
+    #[arg(long, value_name = "FILE")]
+    coordinator: PathBuf,
+    /// The public key of the relay
+    #[arg(long, value_name = "KEY")]
+    relay: PublicKey,
+    /// The public key of the site that may use it
+    #[arg(long, value_name = "KEY")]
+    holder: PublicKey,
+    /// For how long it counts, such as 12h or 7d
+    #[arg(long = "for", default_value = "24h", value_name = "TIME")]
+    life: Life,
+    /// How many sessions the site may have at a time: a path needs one at each relay
+    #[arg(long, default_value_t = SESSIONS, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    sessions: u16,
+    /// What all of them may carry in each direction, such as 20mbit
+    #[arg(long, value_name = "RATE")]
+    max_rate: Option<Rate>,
+    /// The site may be a gateway
+    #[arg(long)]
+    gateway: bool,
+}
+
+/// Prints a grant.
+pub(super) fn grant(args: &GrantArgs) -> Result<(), CliError> {
+    let coordinator = psmc_toml::read_key_file(&args.coordinator).map_err(CliError::CoordinatorKey)?;
+    let grant = sign(args, &coordinator, unix_seconds());
+    Ok(output::print(&format!("{}\n", grant_text(&grant)))?)
+}
+
+fn sign(args: &GrantArgs, coordinator: &PrivateKey, now_s: u64) -> SignedGrant {
+    let grant = Grant {
+        relay: KeyBytes(*args.relay.as_bytes()),
+        site: KeyBytes(*args.holder.as_bytes()),
+        expires_s: now_s + args.life.0.as_secs(),
+        sessions: args.sessions,
+        max_rate: args.max_rate.map(Rate::bits_per_second),
+        gateway: args.gateway,
+    };
+    let signature = coordinator.sign(&grant.signed_bytes());
+    SignedGrant { grant, signature }
+}
+
+/// More than a private key and its line end ever have; more is something else, however long.
+const MAX_INPUT: u64 = 256;
+
+/// Sessions that a site needs for a few peers and paths, as an `[[allow]]` gives it.
+const SESSIONS: u16 = 64;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,5 +135,24 @@ mod tests {
         let key = PrivateKey::generate();
         let line = format!("{}\r\n", *key.to_base64());
         assert_eq!(read_key(line.as_bytes()).unwrap().public(), key.public());
+    }
+
+    #[test]
+    fn a_grant_says_what_was_asked_for_and_bears_the_coordinators_signature() {
+        let [coordinator, relay, site] = [(); 3].map(|()| PrivateKey::generate());
+        let args = GrantArgs {
+            coordinator: PathBuf::new(),
+            relay: relay.public(),
+            holder: site.public(),
+            life: "2h".parse().unwrap(),
+            sessions: 3,
+            max_rate: Some("20mbit".parse().unwrap()),
+            gateway: true,
+        };
+        let SignedGrant { grant, signature } = sign(&args, &coordinator, 1000);
+        assert!(coordinator.public().has_signed(&grant.signed_bytes(), &signature));
+        assert_eq!((grant.relay.0, grant.site.0), (*relay.public().as_bytes(), *site.public().as_bytes()));
+        assert_eq!((grant.expires_s, grant.sessions), (8200, 3));
+        assert_eq!((grant.max_rate, grant.gateway), (Some(20_000_000), true));
     }
 }

@@ -1,12 +1,18 @@
-//! `psmc peer`
+//! `psmc peer` and `psmc path`: the peers of a running daemon, and the paths to them.
+
+use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
 use psmc_net::keys::PublicKey;
 
-use super::grant::Life;
+use super::args::Life;
+use super::status::{path_reasons, path_table};
 use super::{CliError, output};
-use psmc_api::{Client, PeerReport, Request, WaitFor};
-use psmcd::config::{AllowedNet, Endpoint, Name, SCHEDULER, SchedulerKind};
+use psmc_api::{Client, PathSpec, PeerPaths, PeerReport, RateLimit, Request, WaitFor, WantedState};
+use psmcd::config::{
+    AllowedNet, BindAddress, Congestion, Endpoint, InterfaceName, LinkMtu, Name, Rate, SCHEDULER,
+    SchedulerKind, ValueError, Weight,
+};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum PeerCommand {
@@ -70,6 +76,103 @@ enum WaitArg {
     Trouble,
 }
 
+#[derive(Debug, Subcommand)]
+pub(super) enum PathCommand {
+    /// List the paths
+    List {
+        /// Only those to this peer
+        peer: Option<Name>,
+        /// Print them as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Add a path
+    Add(PathAddArgs),
+    /// Remove a path
+    Remove {
+        /// The peer that it leads to
+        peer: Name,
+        /// Its name
+        path: Name,
+    },
+    /// Change a path
+    Set(PathSetArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PathAddArgs {
+    /// The peer that it leads to
+    peer: Name,
+    /// Its name
+    path: Name,
+    /// The interface that it must leave by, such as wlan0
+    #[arg(long, value_name = "NAME")]
+    interface: Option<InterfaceName>,
+    /// The local address that it sends from
+    #[arg(long, value_name = "IP")]
+    address: Option<BindAddress>,
+    /// The relays that it leads through, the nearest first, as the daemon's configuration names them
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    relays: Vec<Name>,
+    /// Where it leads, if not to the peer's own endpoint
+    #[arg(long, value_name = "HOST:PORT")]
+    endpoint: Option<Endpoint>,
+    /// Its share in the scheduler wrr, 1 to 1000
+    #[arg(long, value_name = "N")]
+    weight: Option<Weight>,
+    /// The most it may send, such as 20mbit
+    #[arg(long, value_name = "RATE")]
+    max_rate: Option<Rate>,
+    /// The MTU of its link in bytes, if not the interface's
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<LinkMtu>,
+    /// How its rate is found: model, cubic, or fixed (at --max-rate)
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<Congestion>,
+}
+
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("change").required(true).multiple(true).args(["weight", "max_rate", "state", "congestion"])))]
+pub(super) struct PathSetArgs {
+    /// The peer that it leads to
+    peer: Name,
+    /// Its name
+    path: Name,
+    /// Its share in the scheduler wrr, 1 to 1000
+    #[arg(long, value_name = "N")]
+    weight: Option<Weight>,
+    /// The most it may send, such as 20mbit, or none for no limit
+    #[arg(long, value_name = "RATE")]
+    max_rate: Option<MaxRate>,
+    /// Whether it carries data, or waits until no other can
+    #[arg(long)]
+    state: Option<StateArg>,
+    /// How this site finds its rate: model, cubic, or fixed (at --max-rate)
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<Congestion>,
+}
+
+/// A limit, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MaxRate {
+    None,
+    Limit(Rate),
+}
+
+impl FromStr for MaxRate {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "none" { Ok(Self::None) } else { text.parse().map(Self::Limit) }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum StateArg {
+    Active,
+    Standby,
+}
+
 pub(super) fn run(client: &mut Client, command: PeerCommand) -> Result<(), CliError> {
     match command {
         PeerCommand::Set(PeerSetArgs { peer, scheduler }) => {
@@ -103,4 +206,66 @@ fn text(report: &PeerReport) -> String {
     let direct = if report.direct_well { "well" } else { "not well" };
     let up = report.learned_up;
     format!("peer {}: {usable}; direct paths {direct}; paths over learned routes {up}\n", report.peer)
+}
+
+pub(super) fn run_path(client: &mut Client, command: PathCommand) -> Result<(), CliError> {
+    match command {
+        PathCommand::List { peer, json } => list_paths(client, peer, json),
+        PathCommand::Add(args) => add_path(client, args),
+        PathCommand::Remove { peer, path } => remove_path(client, peer, path),
+        PathCommand::Set(args) => set_path(client, args),
+    }
+}
+
+fn list_paths(client: &mut Client, peer: Option<Name>, json: bool) -> Result<(), CliError> {
+    let paths = client.paths(peer.as_ref().map(Name::as_str))?;
+    let text = if json { output::json(&paths)? } else { paths_text(&paths) };
+    Ok(output::print(&text)?)
+}
+
+fn paths_text(peers: &[PeerPaths]) -> String {
+    let peers = peers
+        .iter()
+        .map(|peer| format!("peer {}\n{}{}", peer.peer, path_table(&peer.paths), path_reasons(&peer.paths)));
+    peers.collect::<Vec<_>>().join("\n")
+}
+
+fn add_path(client: &mut Client, args: PathAddArgs) -> Result<(), CliError> {
+    let path = PathSpec {
+        name: args.path.to_string(),
+        interface: args.interface.map(|name| name.to_string()),
+        address: args.address.map(|address| address.get()),
+        relays: args.relays.iter().map(ToString::to_string).collect(),
+        endpoint: args.endpoint.map(|endpoint| endpoint.to_string()),
+        weight: args.weight.map(Weight::get),
+        max_rate_bits_per_second: args.max_rate.map(Rate::bits_per_second),
+        mtu: args.mtu.map(|mtu| mtu.get()),
+        congestion: args.congestion.map(|congestion| congestion.as_str().to_owned()),
+    };
+    if let Some(note) = client.order_noted(&Request::PathAdd { peer: args.peer.to_string(), path })? {
+        output::warn(&note);
+    }
+    Ok(())
+}
+
+fn remove_path(client: &mut Client, peer: Name, path: Name) -> Result<(), CliError> {
+    Ok(client.order(&Request::PathRemove { peer: peer.to_string(), path: path.to_string() })?)
+}
+
+fn set_path(client: &mut Client, args: PathSetArgs) -> Result<(), CliError> {
+    let request = Request::PathSet {
+        peer: args.peer.to_string(),
+        path: args.path.to_string(),
+        weight: args.weight.map(Weight::get),
+        max_rate: args.max_rate.map(|limit| match limit {
+            MaxRate::None => RateLimit::None,
+            MaxRate::Limit(rate) => RateLimit::BitsPerSecond(rate.bits_per_second()),
+        }),
+        state: args.state.map(|state| match state {
+            StateArg::Active => WantedState::Active,
+            StateArg::Standby => WantedState::Standby,
+        }),
+        congestion: args.congestion.map(|congestion| congestion.as_str().to_owned()),
+    };
+    Ok(client.order(&request)?)
 }

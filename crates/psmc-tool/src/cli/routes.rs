@@ -1,17 +1,20 @@
-//! `psmc routes`
+//! `psmc routes` and `psmc register`: relays that a running daemon has learned, and those at which it is a gateway.
 
 use std::fmt::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
 use psmc_net::keys::PublicKey;
 use psmc_service::clock::{since_1970, unix_seconds};
 
-use super::grant::Life;
+use super::args::Life;
 use super::{CliError, output, units};
-use psmc_api::{Carrier, Client, PeerRoutes, RouteSet, RouteSpec, RouteStatus, RoutesStatus};
-use psmcd::config::{Name, RoutePolicy, ValueError};
+use psmc_api::{
+    Carrier, Client, PeerRoutes, RegisterSpec, RegistrationStatus, RouteSet, RouteSpec, RouteStatus,
+    RoutesStatus,
+};
+use psmcd::config::{InterfaceName, Name, RoutePolicy, ValueError};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -73,8 +76,53 @@ impl FromStr for RouteText {
     }
 }
 
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct RegisterArgs {
+    #[command(subcommand)]
+    command: Option<RegisterCommand>,
+    /// Print them as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum RegisterCommand {
+    /// Register with these relays, beside those of the configuration, in place of those that were named before
+    Set(RegisterSetArgs),
+}
+
+#[derive(Debug, Args)]
+struct RegisterSetArgs {
+    /// A relay and its public key: 198.51.100.7:5115=KEY; may be given several times, and not at all to leave all. Behind a
+    /// comma, the local address or the interface by which this site registers there
+    #[arg(long = "relay", value_name = "ADDRESS:PORT=KEY[,UPLINK]")]
+    relays: Vec<RegisterText>,
+    /// What may be shown to the relays: a line that `psmc grant` prints; may be given several times
+    #[arg(long = "grant", value_name = "LINE")]
+    grants: Vec<String>,
+}
+
+/// A relay as a person writes it.
+#[derive(Clone, Debug)]
+struct RegisterText(RegisterSpec);
+
+impl FromStr for RegisterText {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let (address, public_key, uplink) = relay_text(text)?;
+        let local = uplink.and_then(|text| text.parse::<IpAddr>().ok());
+        let interface = match (uplink, local) {
+            (Some(name), None) => Some(name.parse::<InterfaceName>()?.to_string()),
+            (Some(_), Some(_)) | (None, _) => None,
+        };
+        Ok(Self(RegisterSpec { address, public_key: public_key.to_string(), local, interface }))
+    }
+}
+
 /// `ADDRESS:PORT=KEY`, and what stands behind a comma.
-pub(super) fn relay_text(text: &str) -> Result<(SocketAddr, PublicKey, Option<&str>), ValueError> {
+fn relay_text(text: &str) -> Result<(SocketAddr, PublicKey, Option<&str>), ValueError> {
     let remedy = "write address, port and public key, such as 198.51.100.7:5115=KEY";
     let wrong = |reason: String| ValueError::new(reason, remedy);
     let (address, rest) = text.split_once('=').ok_or_else(|| wrong(format!("{text:?} has no key")))?;
@@ -112,14 +160,14 @@ fn set(client: &mut Client, args: RoutesSetArgs) -> Result<(), CliError> {
 
 fn show(client: &mut Client, peer: Option<&Name>, json: bool) -> Result<(), CliError> {
     let routes = client.routes(peer.map(Name::as_str))?;
-    let text = if json { output::json(&routes)? } else { text(&routes) };
+    let text = if json { output::json(&routes)? } else { routes_text(&routes) };
     Ok(output::print(&text)?)
 }
 
-fn text(peers: &[PeerRoutes]) -> String {
+fn routes_text(peers: &[PeerRoutes]) -> String {
     let mut text = String::new();
     for peer in peers {
-        let _ = writeln!(text, "peer {}: {}", peer.peer, summary(&peer.routes));
+        let _ = writeln!(text, "peer {}: {}", peer.peer, routes_summary(&peer.routes));
         for RouteStatus { relay, address, public_key, paths, failed } in &peer.routes.routes {
             let paths = if paths.is_empty() { "no path".to_owned() } else { paths.join(", ") };
             let failed = failed.as_ref().map(|why| format!("  ({why})")).unwrap_or_default();
@@ -130,7 +178,7 @@ fn text(peers: &[PeerRoutes]) -> String {
 }
 
 /// Learned routes in a line.
-pub(super) fn summary(routes: &RoutesStatus) -> String {
+pub(super) fn routes_summary(routes: &RoutesStatus) -> String {
     let now = unix_seconds();
     let count = match routes.routes.len() {
         0 => "no learned routes".to_owned(),
@@ -153,4 +201,33 @@ pub(super) fn summary(routes: &RoutesStatus) -> String {
         text.push_str(", the direct way is not well");
     }
     text
+}
+
+pub(super) fn register(client: &mut Client, args: RegisterArgs) -> Result<(), CliError> {
+    let Some(RegisterCommand::Set(set)) = args.command else {
+        let relays = client.registrations()?;
+        let text = if args.json { output::json(&relays)? } else { registrations_text(&relays) };
+        return Ok(output::print(&text)?);
+    };
+    let relays: Vec<_> = set.relays.into_iter().map(|relay| relay.0).collect();
+    Ok(client.set_registrations(&relays, &set.grants)?)
+}
+
+fn registrations_text(relays: &[RegistrationStatus]) -> String {
+    let mut text = String::new();
+    for relay in relays {
+        let _ = writeln!(text, "{}", registration_summary(relay));
+    }
+    if relays.is_empty() { "no relays\n".to_owned() } else { text }
+}
+
+/// A registration in a line.
+pub(super) fn registration_summary(registration: &RegistrationStatus) -> String {
+    let RegistrationStatus { relay, registered, error, added, public_key: _ } = registration;
+    let added = if added.is_some() { " (added)" } else { "" };
+    match (registered, error) {
+        (true, _) => format!("{relay}{added}"),
+        (false, Some(error)) => format!("{relay}{added}: not yet: {error}"),
+        (false, None) => format!("{relay}{added}: not yet"),
+    }
 }

@@ -1,9 +1,12 @@
-//! `psmc select`
+//! `psmc select`, and `psmc topology`, which makes networks to try it on
 
 mod args;
 mod plan;
 mod report;
 
+use std::io;
+
+use psmc_select::generate::{TransitStub, Waxman};
 use psmc_select::{
     Answer, Budget, Chromosomes, Draft, DraftNode, Genetic, Hysteresis, Network, NetworkError, Pool, Problem,
     ProblemError, QuantityError, Selection, best, exact, fastest_disjoint_paths, genetic, local,
@@ -12,11 +15,11 @@ use psmc_select::{
 
 use super::{CliError, output};
 use crate::topology::{self, TopologyError};
-use args::{Algorithm, EndArgs, ObjectiveArg, Routes};
+use args::{Algorithm, EndArgs, Model, ObjectiveArg, Routes};
 use plan::{Clock, Plan};
 use report::Report;
 
-pub(super) use args::SelectArgs;
+pub(super) use args::{SelectArgs, TopologyArgs};
 
 /// Why nothing was selected.
 #[derive(Debug, thiserror::Error)]
@@ -159,6 +162,17 @@ impl EndArgs {
         }
         draft.direct |= self.direct;
     }
+}
+
+/// Runs `psmc topology`.
+pub(super) fn make_network(args: &TopologyArgs) -> Result<(), CliError> {
+    let (nodes, relays, uplinks) = (args.nodes as usize, args.relays as usize, args.uplinks as usize);
+    let draft = match args.model {
+        Model::TransitStub => TransitStub { uplinks, ..TransitStub::new(nodes, relays) }.generate(args.seed),
+        Model::Waxman => Waxman { uplinks, ..Waxman::new(nodes, relays) }.generate(args.seed),
+    };
+    let text = topology::to_toml(&draft).map_err(io::Error::other)?;
+    Ok(output::print(&text)?)
 }
 
 /// To choose from more takes longer than anybody waits; and then there are relays, of which fewer lead anywhere.

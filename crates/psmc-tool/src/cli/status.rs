@@ -1,10 +1,13 @@
-//! `psmc status`
+//! `psmc status`, and the tables of paths that it has in common with `psmc path`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::units::{age, bytes, rate_mbps};
-use super::{CliError, output, register, routes, table};
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+
+use super::units::{age, bytes, duration_ms, rate_mbps};
+use super::{CliError, output, routes};
 use psmc_api::{
     Batches, Calls, ClassStatus, Client, PathEcn, PathStatus, PeerState, PeerStatus, SiteStatus, Status,
 };
@@ -96,7 +99,7 @@ fn write_site(site: &SiteStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "  attention    {notice}")?;
     }
     for relay in &site.registered {
-        writeln!(out, "  gateway at   {}", register::summary(relay))?;
+        writeln!(out, "  gateway at   {}", routes::registration_summary(relay))?;
     }
     Ok(())
 }
@@ -110,7 +113,7 @@ fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
     writeln!(out, "  scheduler    {}", peer.scheduler)?;
     if let Some(routes) = &peer.routes {
-        writeln!(out, "  routes       {}", routes::summary(routes))?;
+        writeln!(out, "  routes       {}", routes::routes_summary(routes))?;
     }
     writeln!(out, "  control      {}", control(peer))?;
     if let (Some(epoch), Some(key_age)) = (peer.epoch, peer.key_age_s) {
@@ -131,8 +134,8 @@ fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     write_shared_uplinks(&peer.paths, out)?;
     write_bottlenecks(&peer.paths, out)?;
     write_marks(&peer.paths, out)?;
-    out.write_str(&table::paths(&peer.paths))?;
-    out.write_str(&table::reasons(&peer.paths))?;
+    out.write_str(&path_table(&peer.paths))?;
+    out.write_str(&path_reasons(&peer.paths))?;
     for path in &peer.waiting {
         let since = age(path.since_s);
         match &path.name {
@@ -222,3 +225,63 @@ fn counts(counters: &BTreeMap<String, u64>) -> Option<String> {
         counted.map(|(name, count)| format!("{count} {}", name.replace('_', " "))).collect();
     (!counted.is_empty()).then(|| counted.join(", "))
 }
+
+/// A table of paths, indented, with a header.
+pub(super) fn path_table(paths: &[PathStatus]) -> String {
+    if paths.is_empty() {
+        return "  no paths\n".to_owned();
+    }
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(HEADER).add_rows(paths.iter().map(path_row));
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((2, 0));
+        if NUMBERS.contains(&index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    format!("{}\n", table.trim_fmt())
+}
+
+/// Why paths carry no data, one in a line, where that can be said.
+pub(super) fn path_reasons(paths: &[PathStatus]) -> String {
+    let line = |path: &PathStatus| {
+        let why = path.why.as_ref().or(path.relay_error.as_ref())?;
+        Some(format!("  path {}: {} ({why})\n", path.name, path.state))
+    };
+    let added = paths.iter().filter(|path| path.added).map(|path| path.name.as_str()).collect::<Vec<_>>();
+    let added = (!added.is_empty()).then(|| format!("  added while psmcd runs: {}\n", added.join(", ")));
+    paths.iter().filter_map(line).chain(added).collect()
+}
+
+fn path_row(path: &PathStatus) -> [String; HEADER.len()] {
+    let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    [
+        path.name.clone(),
+        path.state.to_string(),
+        or_dash(&path.interface),
+        or_dash(&path.local),
+        remote(path),
+        or_dash(&path.rtt_ms.map(duration_ms)),
+        format!("{:.1} %", path.loss_pct),
+        or_dash(&path.rate_mbps.map(rate_mbps)),
+        bytes(path.tx_bytes),
+        bytes(path.rx_bytes),
+    ]
+}
+
+/// Where a path leads, and through which relays.
+fn remote(path: &PathStatus) -> String {
+    let address = path.remote.as_deref().unwrap_or("-");
+    if path.relays.is_empty() {
+        address.to_owned()
+    } else {
+        let wrapped = if path.ip_in_ip { ", IP-in-IP" } else { "" };
+        format!("{address} ({}{wrapped})", path.relays.join(", "))
+    }
+}
+
+const HEADER: [&str; 10] =
+    ["PATH", "STATE", "INTERFACE", "LOCAL", "REMOTE", "RTT", "LOSS", "RATE", "SENT", "RECEIVED"];
+
+/// The columns of numbers, which are aligned by their last digit.
+const NUMBERS: std::ops::Range<usize> = 5..10;

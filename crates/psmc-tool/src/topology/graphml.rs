@@ -3,8 +3,7 @@
 use psmc_select::Draft;
 use roxmltree::{Document, Node};
 
-use super::Malformed;
-use super::attributes::{Attributes, add_link, add_node, set_graph};
+use super::{Attributes, Malformed, add_link, add_node, set_graph};
 
 pub(super) fn parse(text: &str) -> Result<Draft, Malformed> {
     let document = Document::parse(text)?;

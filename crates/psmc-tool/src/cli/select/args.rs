@@ -1,4 +1,4 @@
-//! The arguments of `psmc select`.
+//! The arguments of `psmc select` and `psmc topology`.
 
 use std::path::PathBuf;
 
@@ -231,6 +231,33 @@ impl SelectArgs {
             forbidden: limits.forbid.clone(),
         })
     }
+}
+
+/// What stands behind `psmc topology`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TopologyArgs {
+    /// How the routers are joined
+    pub(super) model: Model,
+    /// How many routers
+    #[arg(long, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(super) nodes: u32,
+    /// How many relays besides, each at a router
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    pub(super) relays: u32,
+    /// By how many links the source and the destination are joined to routers
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    pub(super) uplinks: u32,
+    /// With the same seed the network is the same
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(super) seed: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Model {
+    /// Transit domains, with stub domains at their routers, as GT-ITM does
+    TransitStub,
+    /// Routers strewn over a square, of which near ones are more likely to be joined
+    Waxman,
 }
 
 /// From 0 up to, but without, 1.

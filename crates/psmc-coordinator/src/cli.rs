@@ -1,6 +1,5 @@
-//! The command line of `psmc-coordinator`.
+//! The command line of `psmc-coordinator`, and its arguments.
 
-mod args;
 mod renew;
 mod text;
 
@@ -8,13 +7,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, Subcommand, ValueEnum};
 use psmc_service::logging::{self, LogError, LogFormat};
 use psmc_service::socket::{ClientError, Protocol, only_socket};
 use psmc_signal::{AlertKind, Measured};
 use psmc_toml::ConfigError;
 
-use self::args::{Args, ClientAction, Command, Socket};
 use crate::config::Config;
 use crate::daemon::{self, DaemonError};
 use crate::local::{Answer, BY_HAND, Coordinator, Request, ask};
@@ -139,4 +137,156 @@ fn path_of(socket: &Socket) -> Result<PathBuf, ClientError> {
 
 fn print(text: &str) -> Result<(), CliError> {
     Ok(io::stdout().write_all(text.as_bytes())?)
+}
+
+/// The PSMC coordinator: leads clients around an attack.
+#[derive(Debug, Parser)]
+#[command(version, arg_required_else_help = true)]
+struct Args {
+    /// Run with this configuration, in the foreground
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// What is logged: a level, such as debug, or a list of directives [default: RUST_LOG, or info]
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+/// Where the coordinator is asked.
+#[derive(Debug, clap::Args)]
+struct Socket {
+    /// The coordinator's control socket [default: the only one in /run/psmc-coordinator]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+/// What was measured, per second.
+#[derive(Debug, clap::Args)]
+struct Rates {
+    /// Packets per second
+    #[arg(long, value_name = "NUMBER")]
+    packets: Option<f64>,
+    /// Bits per second
+    #[arg(long, value_name = "NUMBER")]
+    bits: Option<f64>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Check a configuration with its keys, and say what it means
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+    /// Show relays, services and what is done for them
+    Status {
+        #[command(flatten)]
+        socket: Socket,
+        /// As JSON, for tools
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what has happened, the latest first
+    Events {
+        #[command(flatten)]
+        socket: Socket,
+        /// As JSON, for tools
+        #[arg(long)]
+        json: bool,
+        /// How many at most
+        #[arg(long, default_value_t = 100, value_name = "N")]
+        count: u32,
+    },
+    /// Say that a service is attacked, or, with --clear, no more
+    Alert {
+        #[command(flatten)]
+        socket: Socket,
+        /// The service's name, or one of its addresses
+        service: String,
+        /// The attack is over
+        #[arg(long)]
+        clear: bool,
+        /// Which alert, where there can be several
+        #[arg(long)]
+        id: Option<String>,
+        /// Who says so
+        #[arg(long)]
+        source: Option<String>,
+        /// What it is about
+        #[arg(long)]
+        kind: Option<Kind>,
+        /// For how long it counts unless it is renewed [default: as the configuration says]
+        #[arg(long, value_name = "SECONDS", conflicts_with = "clear", value_parser = clap::value_parser!(u64).range(1..=604_800))]
+        lasts: Option<u64>,
+        /// Go on renewing it for as long as this process runs, and nobody clears it
+        #[arg(long = "while", value_name = "PID", conflicts_with = "clear")]
+        process: Option<u32>,
+        #[command(flatten)]
+        measured: Rates,
+    },
+    /// Have relays kept ready for a service
+    Prepare {
+        #[command(flatten)]
+        socket: Socket,
+        /// The service's name
+        service: String,
+    },
+    /// End whatever is done for a service
+    Withdraw {
+        #[command(flatten)]
+        socket: Socket,
+        /// The service's name
+        service: String,
+    },
+    /// Say which clients misbehave
+    Client {
+        #[command(subcommand)]
+        action: ClientAction,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum ClientAction {
+    /// Tell a client nothing any more, and have gateways shut it out
+    Block {
+        #[command(flatten)]
+        socket: Socket,
+        /// The client's name
+        client: String,
+    },
+    /// Trust it again
+    Unblock {
+        #[command(flatten)]
+        socket: Socket,
+        /// The client's name
+        client: String,
+    },
+}
+
+/// What an alert can be about.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Kind {
+    /// Too many packets or bytes
+    Rate,
+    /// Too many new TCP connections
+    Syn,
+    /// Too many new sources
+    NewSources,
+    /// Packets are lost
+    Loss,
+    /// Anything else
+    Other,
+}
+
+impl From<Kind> for AlertKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Rate => Self::Rate,
+            Kind::Syn => Self::Syn,
+            Kind::NewSources => Self::NewSources,
+            Kind::Loss => Self::Loss,
+            Kind::Other => Self::Other,
+        }
+    }
 }

@@ -2,7 +2,6 @@
 //! started.
 
 mod draft;
-mod etcd;
 mod people;
 mod service;
 #[cfg(test)]

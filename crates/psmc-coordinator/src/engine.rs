@@ -1,11 +1,8 @@
 //! Everything that happens, in one order: what comes in changes the state, the state is kept, who waits is answered, and what
 //! follows is done.
 
-mod clients;
 mod gateways;
 mod input;
-mod observe;
-mod orders;
 mod perform;
 mod reload;
 mod sessions;
@@ -15,21 +12,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use psmc_net::tls::{Counters as HandshakeCounters, Identity};
+use psmc_signal::{Role, Stage};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::config::{Config, Service};
-use crate::mitigation::{Action, Life, Moment, Policy, RelayInfo, Relays, State};
+pub(crate) use gateways::SOURCE as GATEWAY;
+pub use input::{Input, MAX_ID, Order, OrderError, not_leading};
+
+use crate::config::{self, Config, Service};
+use crate::mitigation::{Action, Life, Moment, Policy, RelayInfo, RelayPool, State};
 use crate::now;
 use crate::publish::{GroupRoutes, Published, Publisher};
 use crate::relay::{self, Limit};
-use crate::status::Counts;
+use crate::status::{Counts, Handshakes, RelayStatus, ServerStatus, ServiceStatus, Status};
 use crate::store::{Batch, Contents, Event, Store, StoreError};
 use crate::suricata::Eve;
-
-pub(crate) use gateways::SOURCE as GATEWAY;
-pub use input::{Input, MAX_ID, Order, OrderError, not_leading};
 use sessions::Sessions;
 
 /// What waits to be looked at, at most. Who has more to say waits.
@@ -64,7 +62,7 @@ pub struct Engine {
     config: Arc<Config>,
     store: Arc<dyn Store>,
     lives: BTreeMap<String, Life>,
-    relays: Relays,
+    relays: RelayPool,
     limits: BTreeMap<String, watch::Sender<Limit>>,
     /// What was wrong with a relay last.
     relay_errors: BTreeMap<String, String>,
@@ -123,7 +121,7 @@ impl Engine {
             .iter()
             .map(|service| (service.title(), Publisher::start(service, inputs, &mut tasks)))
             .collect();
-        let mut relays = Relays::new(config.relays.iter().map(relay_info));
+        let mut relays = RelayPool::new(config.relays.iter().map(relay_info));
         let lives = lives(&config, &contents, &mut relays);
         let mut engine = Self {
             lives,
@@ -304,7 +302,7 @@ fn relay_info(relay: &crate::config::Relay) -> RelayInfo {
     }
 }
 
-fn lives(config: &Config, contents: &Contents, relays: &mut Relays) -> BTreeMap<String, Life> {
+fn lives(config: &Config, contents: &Contents, relays: &mut RelayPool) -> BTreeMap<String, Life> {
     let now = now();
     let mut lives = BTreeMap::new();
     for service in &config.services {
@@ -330,4 +328,69 @@ fn policy(service: &Service) -> Policy {
 #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53 bit/s")]
 fn mbps(bits: u64) -> f64 {
     bits as f64 / 1e6
+}
+
+impl Engine {
+    /// All there is to know.
+    fn status(&self) -> Status {
+        Status {
+            name: self.config.name.to_string(),
+            uptime_s: self.started.elapsed().as_secs(),
+            leads: true,
+            leader: Some(self.config.name.to_string()),
+            gateways: self.sessions.count(Role::Gateway),
+            clients: self.sessions.count(Role::Client),
+            blocked: self.blocked.iter().cloned().collect(),
+            not_kept: self.not_kept.clone(),
+            suricata: self.eve.status(),
+            counts: self.counts.clone(),
+            handshakes: Handshakes::of(&self.handshakes),
+            relays: self.config.relays.iter().map(|relay| self.relay_status(relay)).collect(),
+            services: self.config.services.iter().map(|service| self.service_status(service)).collect(),
+        }
+    }
+
+    fn relay_status(&self, relay: &config::Relay) -> RelayStatus {
+        RelayStatus {
+            name: relay.name.clone(),
+            address: relay.address,
+            alive: self.relays.is_alive(&relay.name),
+            rtt_ms: self.relays.rtt_ms(&relay.name),
+            serves: self.relays.user(&relay.name).map(str::to_owned),
+            limit_bits_per_second: self.limits.get(&relay.name).and_then(|limit| *limit.borrow()),
+            error: self.relay_errors.get(&relay.name).cloned(),
+        }
+    }
+
+    fn service_status(&self, service: &Service) -> ServiceStatus {
+        let name = service.title();
+        let state = self.lives.get(&name).map(|life| life.state().clone()).unwrap_or_default();
+        let has_gateway = service.gateway.is_some_and(|key| !self.sessions.of_gateway(key).is_empty());
+        let took = state.requested.zip(state.published).filter(|_| state.stage != Stage::Withdrawn);
+        let servers = self.published.values().filter(|published| published.service == name);
+        ServiceStatus {
+            mitigation: state.id,
+            stage: state.stage,
+            alerts: state.alerts.clone(),
+            relays: state.relays.clone(),
+            ready: state.ready.clone(),
+            routes: state.routes.clone(),
+            serial: state.serial,
+            expires: state.expires,
+            requested: state.requested,
+            published: state.published,
+            published_after_ms: took.map(|(from, to)| to.0.saturating_sub(from.0)),
+            gateway_connected: has_gateway,
+            servers: servers
+                .map(|published| ServerStatus {
+                    server: published.server.clone(),
+                    serial: published.serial,
+                    current: published.result.is_ok() && published.serial == state.serial,
+                    took_ms: published.result.as_ref().ok().map(|took| took.as_secs_f64() * 1000.0),
+                    error: published.result.as_ref().err().cloned(),
+                })
+                .collect(),
+            name,
+        }
+    }
 }

@@ -1,7 +1,244 @@
 //! HTTP: alerts in, metrics out.
+//!
+//! `POST /alerts` with an alert as the signal channel has it, and `POST /alerts/ID/clear`; what Prometheus is told.
 
-mod hook;
-mod metrics;
+use std::time::Duration;
 
-pub(crate) use hook::{HOOK, Hook};
-pub(crate) use metrics::metrics;
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use hyper::{Method, Request, StatusCode};
+use percent_encoding::percent_decode_str;
+use psmc_service::http::{Answer, Handler, only, text};
+use psmc_service::metrics::{Kind, Metrics};
+use psmc_signal::{Alert, Stage};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::engine::{Input, Order, OrderError};
+use crate::status::{EveStatus, Status};
+
+/// What alerts of the hook are called.
+pub(crate) const HOOK: &str = "hook";
+
+/// The longest body, in bytes.
+const MAX_BODY: usize = 16 * 1024;
+
+/// The longest time for which an alert counts, in seconds: a week.
+const MAX_LEASE: u32 = 604_800;
+
+/// What takes alerts.
+pub(crate) struct Hook {
+    pub(crate) token: String,
+    pub(crate) engine: mpsc::Sender<Input>,
+}
+
+/// The body of `POST /alerts/ID/clear`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cleared {
+    service: String,
+}
+
+/// The body of `POST /alerts`.
+#[derive(Deserialize)]
+struct Raised {
+    #[serde(flatten)]
+    alert: Alert,
+    /// For how many seconds it counts unless it is raised again.
+    lasts: Option<u32>,
+}
+
+impl Handler for Hook {
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        if let Some(answer) = refusal(request.headers(), &self.token) {
+            return answer;
+        }
+        let path = request.uri().path().to_owned();
+        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+        match parts.as_slice() {
+            ["alerts"] | ["alerts", _, "clear"] if request.method() != Method::POST => only(&[Method::POST]),
+            ["alerts"] => match body::<Raised>(request).await {
+                Ok(Raised { alert, lasts }) => {
+                    let lasts = lasts.map(|seconds| Duration::from_secs(seconds.clamp(1, MAX_LEASE).into()));
+                    let order = Order::Alert { source: HOOK.to_owned(), alert: Box::new(alert), lasts };
+                    self.carry_out(order).await
+                }
+                Err(answer) => answer,
+            },
+            ["alerts", id, "clear"] => {
+                // An id is whatever its source likes, so that a part of a path has it encoded (RFC 3986, section 2.1).
+                let Ok(id) = percent_decode_str(id).decode_utf8().map(String::from) else {
+                    return text(StatusCode::BAD_REQUEST, "the id in the path is no UTF-8\n");
+                };
+                match body::<Cleared>(request).await {
+                    Ok(Cleared { service }) => {
+                        self.carry_out(Order::Clear { source: HOOK.to_owned(), id, service }).await
+                    }
+                    Err(answer) => answer,
+                }
+            }
+            _ => text(StatusCode::NOT_FOUND, "alerts are taken by POST at /alerts and /alerts/ID/clear\n"),
+        }
+    }
+}
+
+impl Hook {
+    async fn carry_out(&self, order: Order) -> Answer {
+        let (done, result) = oneshot::channel();
+        let ended = || text(StatusCode::SERVICE_UNAVAILABLE, "the coordinator is about to end\n");
+        if self.engine.send(Input::Order { order, done }).await.is_err() {
+            return ended();
+        }
+        match result.await {
+            Ok(Ok(())) => text(StatusCode::OK, "noted\n"),
+            Ok(Err(error)) => {
+                let status = match error {
+                    OrderError::UnknownService(_)
+                    | OrderError::UnknownClient(_)
+                    | OrderError::NotOpen(_)
+                    | OrderError::Id => StatusCode::UNPROCESSABLE_ENTITY,
+                    OrderError::NotLeading(_) | OrderError::NotKept(_) => StatusCode::SERVICE_UNAVAILABLE,
+                };
+                text(status, format!("{error}\n"))
+            }
+            Err(_) => ended(),
+        }
+    }
+}
+
+/// Says why somebody may not do anything, if that is so (RFC 9110, section 11.6.1; RFC 6750, section 3).
+fn refusal(headers: &HeaderMap, token: &str) -> Option<Answer> {
+    let (challenge, reason) = match shown(headers) {
+        Some(shown) if verify_slices_are_equal(shown, token.as_bytes()).is_ok() => return None,
+        Some(_) => (r#"Bearer realm="psmc-coordinator", error="invalid_token""#, "the token is wrong\n"),
+        None => {
+            let reason = "the header `Authorization: Bearer TOKEN` is missing, or has another form\n";
+            (r#"Bearer realm="psmc-coordinator""#, reason)
+        }
+    };
+    let mut answer = text(StatusCode::UNAUTHORIZED, reason);
+    answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    Some(answer)
+}
+
+/// The token that a request shows. The scheme is compared without regard to case, and followed by one space or more (RFC 9110,
+/// sections 11.1 and 11.4). Who compares the token takes a time that does not tell how much of a guess was right.
+fn shown(headers: &HeaderMap) -> Option<&[u8]> {
+    let (scheme, rest) = headers.get(AUTHORIZATION)?.as_bytes().split_at_checked("Bearer".len())?;
+    let token = rest.trim_ascii();
+    let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer") && rest.starts_with(b" ");
+    is_bearer.then_some(token)
+}
+
+async fn body<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T, Answer> {
+    let collected = Limited::new(request.into_body(), MAX_BODY).collect().await;
+    let bytes =
+        collected.map_err(|_| text(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long, or broken\n"))?;
+    let bytes = bytes.to_bytes();
+    // Some clients write a byte order mark, which may be passed over (RFC 8259, section 8.1).
+    serde_json::from_slice(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes)).map_err(|error| {
+        text(StatusCode::BAD_REQUEST, format!("the body is not what it should be: {error}\n"))
+    })
+}
+
+/// The status, as Prometheus reads it.
+pub(crate) fn metrics(status: &Status) -> Metrics {
+    let mut out = Metrics::new("psmc_coordinator");
+    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    let (counts, handshakes) = (&status.counts, &status.handshakes);
+    for (name, help, value) in [
+        ("uptime_seconds", "Time since the start.", status.uptime_s),
+        ("leads", "Whether it decides, and does not stand by.", u64::from(status.leads)),
+        ("gateways", "Gateways that are connected.", count(status.gateways)),
+        ("clients", "Clients that are connected.", count(status.clients)),
+        ("kept", "Whether what happens is kept.", u64::from(status.not_kept.is_none())),
+    ] {
+        out.one(name, Kind::Gauge, help, number(value));
+    }
+    for (name, help, value) in [
+        ("alerts_total", "Alerts taken.", counts.alerts),
+        ("told_total", "Routes that connected clients were told.", counts.told),
+        ("not_told_total", "Routes that connected clients were not told.", counts.not_told),
+        ("refused_total", "Messages that were not the sender's to send.", counts.refused),
+        ("relays_reported_total", "Relays that were reported and replaced.", counts.relays_reported),
+        ("publish_failures_total", "Updates that failed.", counts.publish_failures),
+        ("handshakes_total", "Handshakes that succeeded.", handshakes.accepted),
+        ("unknown_keys_total", "Dialers with unknown keys.", handshakes.unknown_key),
+    ] {
+        out.one(name, Kind::Counter, help, number(value));
+    }
+    if let Some(eve) = &status.suricata {
+        add_suricata(eve, &mut out);
+    }
+    let relays = status.relays.iter();
+    let up = relays.map(|relay| (vec![("relay", relay.name.as_str())], flag(relay.alive)));
+    out.many("relay_up", Kind::Gauge, "Whether a relay answers.", up);
+    let mitigated = status.services.iter().map(|service| {
+        let active = !matches!(service.stage, Stage::Withdrawn | Stage::Prepared);
+        (vec![("service", service.name.as_str())], flag(active))
+    });
+    out.many("mitigated", Kind::Gauge, "Whether something is done for a service.", mitigated);
+    out
+}
+
+fn add_suricata(eve: &EveStatus, out: &mut Metrics) {
+    let help = "Whether Suricata's events can be read.";
+    out.one("suricata_readable", Kind::Gauge, help, flag(eve.error.is_none()));
+    for (name, help, value) in [
+        ("suricata_lines_total", "Lines of events that were read.", eve.lines),
+        ("suricata_alerts_total", "Alerts about services in them.", eve.alerts),
+        ("suricata_unreadable_lines_total", "Lines that are no JSON, or too long.", eve.unreadable),
+        ("suricata_rotations_total", "How often another file had the name.", eve.rotations),
+    ] {
+        out.one(name, Kind::Counter, help, number(value));
+    }
+}
+
+fn flag(is_so: bool) -> f64 {
+    f64::from(u8::from(is_so))
+}
+
+/// A count as Prometheus has it.
+#[expect(clippy::cast_precision_loss, reason = "exact up to nine million billion")]
+fn number(value: u64) -> f64 {
+    value as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_found_in_any_spelling_of_the_scheme() {
+        let found = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, HeaderValue::from_static(value));
+            shown(&headers).map(|token| String::from_utf8(token.to_vec()).unwrap())
+        };
+        for right in ["Bearer abc", "bearer abc", "BEARER abc", "Bearer   abc", "Bearer abc "] {
+            assert_eq!(found(right).as_deref(), Some("abc"), "{right}");
+        }
+        for wrong in ["", "Bearer", "Bearerabc", "Basic abc", "abc"] {
+            assert_eq!(found(wrong), None, "{wrong}");
+        }
+        assert_eq!(shown(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn who_is_not_let_in_is_told_how_to_be() {
+        let mut headers = HeaderMap::new();
+        let challenge = |headers: &HeaderMap| {
+            let answer = refusal(headers, "right").unwrap();
+            assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
+            answer.headers()[WWW_AUTHENTICATE].to_str().unwrap().to_owned()
+        };
+        assert_eq!(challenge(&headers), r#"Bearer realm="psmc-coordinator""#);
+        headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer wrong"));
+        assert!(challenge(&headers).ends_with(r#"error="invalid_token""#));
+        headers.insert(AUTHORIZATION, HeaderValue::from_static("bearer  right"));
+        assert!(refusal(&headers, "right").is_none());
+    }
+}

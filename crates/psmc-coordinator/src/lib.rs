@@ -17,7 +17,6 @@ pub mod cli;
 pub mod config;
 pub mod daemon;
 pub mod engine;
-pub mod grant;
 pub mod http;
 pub mod local;
 pub mod mitigation;

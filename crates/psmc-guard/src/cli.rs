@@ -1,19 +1,19 @@
-//! The command line of `psmc-guard`.
+//! The command line of `psmc-guard`: its arguments, and what `psmc-guard status` says.
 
-mod args;
-mod status;
-
+use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
-use psmc_service::cli::ShowError;
+use clap::{Parser, Subcommand};
+use psmc_service::cli::{ShowError, StatusArgs};
 use psmc_service::logging::{self, LogError, LogFormat};
+use psmc_signal::Measured;
 use psmc_toml::ConfigError;
 
 use crate::config::Config;
 use crate::guard::{self, GuardError};
-use args::{Args, Command};
+use crate::status::{MitigationStatus, Service, Status};
 
 /// Why a command failed. The text is all that the user gets to see.
 #[derive(Debug, thiserror::Error)]
@@ -52,11 +52,119 @@ fn run(args: &Args) -> Result<(), CliError> {
                 .map_err(ShowError::from)?;
             Ok(())
         }
-        (Some(Command::Status(asked)), _) => Ok(asked.show(status::describe)?),
+        (Some(Command::Status(asked)), _) => Ok(asked.show(describe)?),
         (None, Some(file)) => {
             let _log = logging::init(LogFormat::Text, args.log.as_deref())?;
             Ok(guard::run(Config::load(file)?, file)?)
         }
         (None, None) => Err(CliError::NoConfig),
     }
+}
+
+/// The guard of a gateway: finds floods, tells the coordinator, and has psmcd do what it says.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Args {
+    /// The configuration of the guard to run.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// What is logged: a level, such as debug, or a list of directives [default: RUST_LOG, or info].
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Checks a configuration, and says what it means.
+    Check {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Shows what a running guard sees and does.
+    Status(StatusArgs),
+}
+
+fn describe(status: &Status) -> String {
+    let (engine, watch) = (&status.engine, &status.watch);
+    let mut text = format!("guard {}, up {} s: ", status.name, status.uptime_s);
+    match (&engine.coordinator, &engine.coordinator_error) {
+        (Some(coordinator), _) => line(&mut text, &format!("coordinator {coordinator}")),
+        (None, error) => {
+            let why = error.as_deref().unwrap_or("for no known reason");
+            line(&mut text, &format!("no coordinator: {why}"));
+        }
+    }
+    let (seen, estimated) = (watch.packets, watch.packets_estimated);
+    line(&mut text, &format!("looked at {seen} packets, and estimated {estimated} more"));
+    for interface in &watch.blind {
+        line(&mut text, &format!("cannot watch {interface}: it is down or gone"));
+    }
+    if let Some(error) = &engine.gateway_error {
+        line(&mut text, &format!("psmcd does not do what it should: {error}"));
+    }
+    engine.services.iter().for_each(|service| text.push_str(&service_text(service)));
+    engine.mitigations.iter().for_each(|mitigation| text.push_str(&mitigation_text(mitigation)));
+    if !engine.mitigations.is_empty() {
+        line(&mut text, &format!("through relays: {}", measured_text(&engine.through_relays)));
+    }
+    if !engine.clients.is_empty() {
+        line(&mut text, &format!("lets in {}", engine.clients.join(", ")));
+    }
+    if let Some(counters) = &status.defence {
+        let counters: Vec<String> = counters.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        line(&mut text, &format!("hidden lines, packets: {}", counters.join(", ")));
+    }
+    text
+}
+
+fn service_text(service: &Service) -> String {
+    let attack = service.attack.as_ref().map_or_else(
+        || "calm".to_owned(),
+        |attack| {
+            let noted = if attack.noted { "" } else { ", which no coordinator has noted" };
+            format!("under attack ({:?}) for {:.1} s{noted}", attack.kind, attack.age_s)
+        },
+    );
+    let mut text = format!("service {}: {attack}\n", service.name);
+    for (what, measured) in
+        [("now", &service.measured), ("usual", &service.usual), ("limits", &service.limits)]
+    {
+        line(&mut text, &format!("  {what:<7}{}", measured_text(measured)));
+    }
+    text
+}
+
+fn mitigation_text(mitigation: &MitigationStatus) -> String {
+    let MitigationStatus { id, service, stage, expires_in_s, relays } = mitigation;
+    let mut text = format!("mitigation {id} of {service}: {stage:?}, ends in {expires_in_s} s\n");
+    for relay in relays {
+        let state = match (&relay.error, relay.registered) {
+            (_, true) => "registered".to_owned(),
+            (Some(error), false) => format!("not registered: {error}"),
+            (None, false) => "not registered yet".to_owned(),
+        };
+        line(&mut text, &format!("  {} at {}: {state}", relay.name, relay.address));
+    }
+    text
+}
+
+fn measured_text(measured: &Measured) -> String {
+    let values = [
+        (measured.packets, "packets/s", 1.0),
+        (measured.bits, "Mb/s", 1e-6),
+        (measured.syns, "SYNs/s", 1.0),
+        (measured.new_sources, "new sources/s", 1.0),
+        (measured.loss, "% lost", 100.0),
+    ];
+    let known =
+        values.into_iter().filter_map(|(value, unit, scale)| Some(format!("{:.1} {unit}", value? * scale)));
+    let known: Vec<String> = known.collect();
+    if known.is_empty() { "not known yet".to_owned() } else { known.join(", ") }
+}
+
+fn line(text: &mut String, words: &str) {
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "{words}");
 }

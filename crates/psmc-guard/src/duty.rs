@@ -2,8 +2,6 @@
 //!
 //! A state machine without I/O. What was asked stays, with and without a connection, until it is withdrawn or expires.
 
-mod clients;
-mod placement;
 #[cfg(test)]
 mod tests;
 
@@ -12,9 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use psmc_signal::parts::Parts;
 use psmc_signal::{Client, Message, Mitigation, RelayOffer, Stage};
 use serde::{Deserialize, Serialize};
-
-use clients::ClientLists;
-use placement::Placement;
 
 /// Mitigations at a time: more than one for each service that a guard can have.
 const MAX_MITIGATIONS: usize = 512;
@@ -254,5 +249,97 @@ impl Duty {
         self.placement.place(&keys);
         self.failed.retain(|key| keys.contains(key));
         self.ready.retain(|id, _| self.mitigations.contains_key(id));
+    }
+}
+
+/// Clients of all services at most: psmcd has a peer for each.
+const MAX_CLIENTS: usize = 10_000;
+
+/// Lists that have come in full, and those of which parts are missing.
+#[derive(Debug, Default)]
+struct ClientLists {
+    lists: BTreeMap<String, Vec<Client>>,
+    parts: BTreeMap<String, (u64, Vec<Client>)>,
+}
+
+impl ClientLists {
+    fn new(lists: BTreeMap<String, Vec<Client>>) -> Self {
+        Self { lists, parts: BTreeMap::new() }
+    }
+
+    /// Takes a part of a list. A part of another revision begins anew.
+    fn handle_part(
+        &mut self,
+        service: &str,
+        revision: u64,
+        clients: Vec<Client>,
+        is_last: bool,
+    ) -> Result<(), String> {
+        let (_, mut list) =
+            self.parts.remove(service).filter(|(begun, _)| *begun == revision).unwrap_or_default();
+        let others = self.lists.iter().filter(|(name, _)| *name != service).map(|(_, list)| list.len());
+        let waiting = self.parts.values().map(|(_, list)| list.len());
+        let count = others.chain(waiting).sum::<usize>() + list.len() + clients.len();
+        if count > MAX_CLIENTS {
+            return Err(format!("{count} clients are more than the {MAX_CLIENTS} that a gateway lets in"));
+        }
+        list.extend(clients);
+        if is_last {
+            self.lists.insert(service.to_owned(), list);
+        } else {
+            self.parts.insert(service.to_owned(), (revision, list));
+        }
+        Ok(())
+    }
+
+    /// The rest of what has begun will not come.
+    fn forget_parts(&mut self) {
+        self.parts.clear();
+    }
+
+    fn remove(&mut self, service: &str) {
+        self.lists.remove(service);
+    }
+
+    /// All of them by name. Services of one gateway can share clients.
+    fn all(&self) -> BTreeMap<String, Client> {
+        let clients = self.lists.values().flatten();
+        clients.map(|client| (client.name.clone(), client.clone())).collect()
+    }
+
+    fn by_service(&self) -> BTreeMap<String, Vec<Client>> {
+        self.lists.clone()
+    }
+}
+
+/// Spreads relays over lines: each new one gets the line with the fewest, and keeps it.
+#[derive(Debug)]
+struct Placement {
+    lines: usize,
+    placed: BTreeMap<String, usize>,
+}
+
+impl Placement {
+    fn new(lines: usize) -> Self {
+        Self { lines, placed: BTreeMap::new() }
+    }
+
+    /// Places these relays, and no others.
+    fn place(&mut self, keys: &BTreeSet<String>) {
+        self.placed.retain(|key, _| keys.contains(key));
+        for key in keys {
+            if let Some(line) = self.emptiest() {
+                self.placed.entry(key.clone()).or_insert(line);
+            }
+        }
+    }
+
+    fn line_of(&self, key: &str) -> Option<usize> {
+        self.placed.get(key).copied()
+    }
+
+    fn emptiest(&self) -> Option<usize> {
+        let load = |line: &usize| self.placed.values().filter(|placed| *placed == line).count();
+        (0..self.lines).min_by_key(load)
     }
 }

@@ -1,9 +1,8 @@
 //! What a guard does, without clock and I/O: it finds attacks, tells the coordinator, and remembers what that asks for.
 
-mod alerts;
-mod status;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -17,7 +16,7 @@ use crate::duty::{Duty, Wanted};
 use crate::gateway::Seen;
 use crate::status::Counts;
 use crate::store::{ServiceState, State};
-use alerts::Alerts;
+use told::Alerts;
 
 /// Messages that wait to be sent at most: more than are due at any one time.
 const MAX_MESSAGES: usize = 1024;

@@ -15,7 +15,7 @@ use psmc_toml::InterfaceName;
 
 use crate::config::Service;
 use crate::detect::{Sample, Signal};
-use packet::{Arrival, Link};
+use packet::{Link, PacketHead};
 use sources::SourceMemory;
 
 /// Bytes of a packet that are looked at: Ethernet, IPv6 with a few extension headers, TCP.
@@ -31,7 +31,7 @@ const MAX_PACKETS: u32 = 50_000;
 #[derive(Debug)]
 pub struct Observer {
     lines: Vec<Line>,
-    services: Vec<Watched>,
+    services: Vec<Metered>,
     seen: u64,
     missed: u64,
 }
@@ -44,7 +44,7 @@ struct Line {
 }
 
 #[derive(Debug)]
-struct Watched {
+struct Metered {
     service: Service,
     sources: SourceMemory,
     /// Of the port that is being emptied.
@@ -71,7 +71,7 @@ impl Observer {
             let port = PacketPort::open(interface.as_str(), HEAD)?;
             lines.push(Line { interface: interface.clone(), link: link_of(interface), port: Some(port) });
         }
-        Ok(Self { lines, services: services.iter().map(Watched::new).collect(), seen: 0, missed: 0 })
+        Ok(Self { lines, services: services.iter().map(Metered::new).collect(), seen: 0, missed: 0 })
     }
 
     /// What has arrived since the last call, which was `elapsed` ago, for each service in the order of the configuration.
@@ -124,20 +124,20 @@ impl Observer {
 }
 
 /// Takes what waits in the ring of a port, and says how many packets that were.
-fn empty(port: &mut PacketPort, link: Link, services: &mut [Watched]) -> u32 {
+fn empty(port: &mut PacketPort, link: Link, services: &mut [Metered]) -> u32 {
     let mut seen = 0;
     while seen < MAX_PACKETS
         && let Some(frame) = port.recv()
     {
         seen += 1;
-        if let Some(arrival) = Arrival::parse(link, frame.bytes()) {
+        if let Some(arrival) = PacketHead::parse(link, frame.bytes()) {
             count(&arrival, services);
         }
     }
     seen
 }
 
-fn count(arrival: &Arrival, services: &mut [Watched]) {
+fn count(arrival: &PacketHead, services: &mut [Metered]) {
     for watched in services.iter_mut().filter(|watched| watched.service.is_meant(arrival)) {
         watched.count(arrival);
     }
@@ -161,18 +161,18 @@ fn link_of(interface: &InterfaceName) -> Link {
 
 impl Service {
     /// Whether a packet is for it. What has no port, such as ICMP and later fragments, is for all ports.
-    fn is_meant(&self, arrival: &Arrival) -> bool {
+    fn is_meant(&self, arrival: &PacketHead) -> bool {
         self.targets.iter().any(|target| target.contains(&arrival.destination))
             && (self.ports.is_empty() || arrival.port.is_none_or(|port| self.ports.contains(&port)))
     }
 }
 
-impl Watched {
+impl Metered {
     fn new(service: &Service) -> Self {
         Self { service: service.clone(), sources: SourceMemory::new(), tally: Tally::default() }
     }
 
-    fn count(&mut self, arrival: &Arrival) {
+    fn count(&mut self, arrival: &PacketHead) {
         self.tally.packets += 1.0;
         self.tally.bytes += f64::from(arrival.length);
         self.tally.syns += f64::from(u8::from(arrival.is_syn));
@@ -208,8 +208,8 @@ mod tests {
     use super::*;
     use crate::detect::Policy;
 
-    fn watched(targets: &[&str], ports: &[u16]) -> Watched {
-        Watched::new(&Service {
+    fn watched(targets: &[&str], ports: &[u16]) -> Metered {
+        Metered::new(&Service {
             name: "www.example.com".to_owned(),
             targets: targets.iter().map(|target| target.parse().unwrap()).collect(),
             ports: ports.to_vec(),
@@ -217,9 +217,9 @@ mod tests {
         })
     }
 
-    fn arrival(destination: &str, port: Option<u16>) -> Arrival {
+    fn arrival(destination: &str, port: Option<u16>) -> PacketHead {
         let destination = destination.parse().unwrap();
-        Arrival { source: Source::V4([192, 0, 2, 1]), destination, port, length: 100, is_syn: true }
+        PacketHead { source: Source::V4([192, 0, 2, 1]), destination, port, length: 100, is_syn: true }
     }
 
     #[test]

@@ -1,19 +1,18 @@
-//! The command line of `psmc-relay`.
+//! The command line of `psmc-relay`: its arguments, and what `psmc-relay status` says.
 
-mod args;
-mod status;
-
+use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
-use psmc_service::cli::ShowError;
+use clap::{Parser, Subcommand};
+use psmc_service::cli::{ShowError, StatusArgs};
 use psmc_service::logging::{self, LogError, LogFormat};
-use psmc_toml::ConfigError;
+use psmc_toml::{ConfigError, rate_text};
 
 use crate::config::Config;
 use crate::relay::{self, RelayError};
-use args::{Args, Command};
+use crate::status::{Session, Status, Tunnel, TunnelPackets, TunnelWay, Way};
 
 /// Why a command failed. The text is all that the user gets to see.
 #[derive(Debug, thiserror::Error)]
@@ -52,11 +51,167 @@ fn run(args: &Args) -> Result<(), CliError> {
                 .map_err(ShowError::from)?;
             Ok(())
         }
-        (Some(Command::Status(asked)), _) => Ok(asked.show(status::describe)?),
+        (Some(Command::Status(asked)), _) => Ok(asked.show(describe)?),
         (None, Some(file)) => {
             let _log = logging::init(LogFormat::Text, args.log.as_deref())?;
             Ok(relay::run(&Config::load(file)?, file)?)
         }
         (None, None) => Err(CliError::NoConfig),
     }
+}
+
+/// The PSMC relay: hands datagrams and control streams on, and can read neither.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Args {
+    /// The configuration of the relay to run.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// What is logged: a level, such as debug, or a list of directives [default: RUST_LOG, or info].
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Checks a configuration, and says what it means.
+    Check {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Shows what a running relay does.
+    Status(StatusArgs),
+}
+
+fn describe(status: &Status) -> String {
+    let mut text = String::new();
+    let (moved, refused) = (&status.datagrams, &status.refused);
+    let all_refused = [
+        ("malformed", refused.malformed),
+        ("of unknown label", refused.unknown_label),
+        ("replayed", refused.replayed),
+        ("forged", refused.forged),
+        ("misaddressed", refused.misaddressed),
+        ("in circles", refused.too_many_hops),
+        ("without an address", refused.no_address),
+        ("too long", refused.too_long),
+        ("in full queues", refused.queue_full),
+        ("to keep queues short", refused.dropped.iter().sum()),
+    ];
+    let refused: Vec<String> = all_refused
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(reason, count)| format!("{count} {reason}"))
+        .collect();
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "relay {}, up {} s: {} sessions, {} gateways, {} streams\n\
+         received {} datagrams, sent {}, not taken by the network {}\n\
+         refused {}\n\
+         too long for a link on their way: {}\n",
+        status.name,
+        status.uptime_s,
+        status.sessions.len(),
+        status.gateways,
+        status.streams,
+        moved.received,
+        moved.sent,
+        moved.send_drops,
+        if refused.is_empty() { "none".to_owned() } else { refused.join(", ") },
+        status.heard_too_big.map_or_else(
+            || "cannot be told without CAP_NET_RAW".to_owned(),
+            |heard| format!("{heard}, as routers said by ICMP")
+        ),
+    );
+    for site in &status.sites {
+        let _ = writeln!(
+            text,
+            "site {}: {} of {} sessions, {}",
+            site.name,
+            site.sessions,
+            site.max_sessions,
+            rate(site.rate_bits_per_second)
+        );
+    }
+    for session in &status.sessions {
+        text.push_str(&session_text(session));
+    }
+    if !status.tunnels.is_empty() {
+        text.push_str(&tunnels_text(&status.tunnels, &status.tunnel_packets));
+    }
+    text
+}
+
+fn tunnels_text(tunnels: &[Tunnel], packets: &TunnelPackets) -> String {
+    let mut text = String::new();
+    for tunnel in tunnels {
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "tunnel {}, {}\n  to the left end  {}\n  to the right end {}",
+            tunnel.name,
+            rate(tunnel.rate_bits_per_second),
+            tunnel_way_text(&tunnel.to_left),
+            tunnel_way_text(&tunnel.to_right),
+        );
+    }
+    let refused: Vec<String> = packets
+        .refused()
+        .iter()
+        .map(|(reason, count)| format!("{count} {}", reason.replace('_', " ")))
+        .collect();
+    let _ = writeln!(
+        text,
+        "in tunnels: refused {}; cut {}; ICMP errors sent {}, heard {} of too long packets and {} others",
+        refused.join(", "),
+        packets.cut,
+        packets.errors_sent,
+        packets.heard_too_big,
+        packets.heard_unreachable,
+    );
+    text
+}
+
+fn tunnel_way_text(way: &TunnelWay) -> String {
+    let dropped: u64 = way.dropped.iter().sum();
+    let end = match (&way.site, &way.address) {
+        (None, address) => address.clone().unwrap_or_default(),
+        (Some(site), Some(address)) => format!("{address}, where {site} is"),
+        (Some(site), None) => format!("({site} is not registered)"),
+    };
+    format!(
+        "{end}: {} packets, {} bytes, {} waiting, {dropped} dropped, up to {} bytes each",
+        way.packets, way.bytes, way.waiting, way.path_mtu,
+    )
+}
+
+fn session_text(session: &Session) -> String {
+    format!(
+        "session {} of {}, {}, unused for {} s\n  to the far end  {}\n  to the near end {}\n",
+        session.id,
+        session.site,
+        rate(session.rate_bits_per_second),
+        session.idle_s,
+        way_text(&session.to_far),
+        way_text(&session.to_near),
+    )
+}
+
+fn way_text(way: &Way) -> String {
+    let dropped: u64 = way.dropped.iter().sum();
+    let tunnel = way.tunnel.as_ref().map(|end| format!(" in IP-in-IP to {end}")).unwrap_or_default();
+    format!(
+        "{}{tunnel}: {} datagrams, {} bytes, {} waiting, {dropped} dropped",
+        way.address.as_deref().unwrap_or("(not known yet)"),
+        way.datagrams,
+        way.bytes,
+        way.waiting,
+    )
+}
+
+fn rate(bits_per_second: Option<u64>) -> String {
+    bits_per_second.map_or_else(|| "no limit".to_owned(), rate_text)
 }

@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use crate::config::{Config, Tunnel};
 use crate::control::{self, Hub, Streams};
 use crate::status::{Observer, metrics};
-use crate::worker::{self, Errors, Handle, Network, Tunnels, WorkerDied};
+use crate::worker::{self, Errors, Handle, Sockets, TunnelSocket, WorkerDied};
 use psmc_service::daemon::{self, Daemon, Order, SystemError};
 use psmc_service::http::HttpError;
 use psmc_service::metrics as prometheus;
@@ -47,7 +47,7 @@ pub enum RelayError {
     Udp(#[from] BindError),
     /// There are `[[tunnel]]` sections, and IP-in-IP can't be had.
     #[error("cannot serve the file's [[tunnel]] sections")]
-    Tunnels(#[source] OpenError),
+    TunnelSocket(#[source] OpenError),
     /// The TCP port can't be had.
     #[error("cannot accept control connections")]
     Tcp(#[from] TcpError),
@@ -147,7 +147,7 @@ async fn start_workers(
                 _ => UdpPort::bind_in_group(&bind, group, number),
             };
             let errors = (number == TUNNELS_WORKER).then(Errors::open).flatten();
-            Ok::<_, RelayError>(Network { port: port?, tunnels: open_tunnels(plain)?, errors })
+            Ok::<_, RelayError>(Sockets { port: port?, tunnels: open_tunnels(plain)?, errors })
         };
         let (handle, started) =
             worker::start(engine, strays, sockets).map_err(SystemError::of("the thread of a worker"))?;
@@ -158,12 +158,12 @@ async fn start_workers(
 }
 
 /// The socket for IP-in-IP, if it is wanted and the relay may have it.
-fn open_tunnels(plain: Option<PlainTunnelsConfig>) -> Result<Option<Tunnels>, RelayError> {
+fn open_tunnels(plain: Option<PlainTunnelsConfig>) -> Result<Option<TunnelSocket>, RelayError> {
     let Some(plain) = plain else { return Ok(None) };
     let is_needed = !plain.pairs.is_empty();
-    match Tunnels::open(PlainTunnels::new(plain)) {
+    match TunnelSocket::open(PlainTunnels::new(plain)) {
         Ok(tunnels) => Ok(Some(tunnels)),
-        Err(error) if is_needed => Err(RelayError::Tunnels(error)),
+        Err(error) if is_needed => Err(RelayError::TunnelSocket(error)),
         Err(error) => {
             let error = crate::error_chain(&error);
             tracing::info!(error, "the relay takes datagrams by UDP only");

@@ -2,13 +2,10 @@
 //!
 //! Nothing on it ever waits for the control side, which asks for things by jobs.
 
-mod errors;
 mod moderation;
 mod neighbours;
 mod outbox;
-mod plain;
-mod processor;
-mod tunnels;
+mod raw;
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -23,10 +20,9 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
-use self::moderation::Moderation;
-use self::neighbours::Strays;
+use self::moderation::{Moderation, Processor};
+use self::neighbours::Exchange;
 use self::outbox::Outbox;
-use self::processor::Processor;
 
 /// Jobs that wait for a worker; a full queue makes the control side wait, never the worker.
 const MAX_JOBS: usize = 256;
@@ -68,15 +64,14 @@ pub(crate) struct Moved {
     pub(crate) heard_too_big: u64,
 }
 
-pub(crate) use self::errors::Errors;
 pub(crate) use self::neighbours::{LABEL_BYTE, neighbours};
-pub(crate) use self::tunnels::Tunnels;
+pub(crate) use self::raw::{Errors, TunnelSocket};
 
 /// The sockets of a worker.
-pub(crate) struct Network {
+pub(crate) struct Sockets {
     pub(crate) port: UdpPort,
     /// For IP-in-IP: of the first worker only, and if the relay may have it.
-    pub(crate) tunnels: Option<Tunnels>,
+    pub(crate) tunnels: Option<TunnelSocket>,
     /// For ICMP errors: of the first worker only, and if the relay may have it.
     pub(crate) errors: Option<Errors>,
 }
@@ -85,11 +80,11 @@ pub(crate) struct Network {
 pub(crate) struct Worker {
     pub(crate) relay: Relay,
     pub(crate) moved: Moved,
-    network: Network,
+    sockets: Sockets,
     received: RecvBatch,
     wrapped: ipip::RecvBatch,
     outbox: Outbox,
-    strays: Strays,
+    strays: Exchange,
     moderation: Moderation,
     processor: Processor,
     jobs: mpsc::Receiver<Job>,
@@ -111,8 +106,8 @@ pub struct WorkerDied;
 /// Starts a worker on a thread of its own. `sockets` makes its sockets there, within the worker's runtime.
 pub(crate) fn start<E: Send + 'static>(
     config: RelayConfig,
-    strays: Strays,
-    sockets: impl FnOnce() -> Result<Network, E> + Send + 'static,
+    strays: Exchange,
+    sockets: impl FnOnce() -> Result<Sockets, E> + Send + 'static,
 ) -> std::io::Result<(Handle, oneshot::Receiver<Result<u16, E>>)> {
     let (sender, jobs) = mpsc::channel(MAX_JOBS);
     let (ready, started) = oneshot::channel();
@@ -124,8 +119,8 @@ pub(crate) fn start<E: Send + 'static>(
 
 fn run<E>(
     config: &RelayConfig,
-    strays: Strays,
-    sockets: impl FnOnce() -> Result<Network, E>,
+    strays: Exchange,
+    sockets: impl FnOnce() -> Result<Sockets, E>,
     jobs: mpsc::Receiver<Job>,
     ready: oneshot::Sender<Result<u16, E>>,
 ) {
@@ -135,16 +130,16 @@ fn run<E>(
         Err(error) => return tracing::error!(%error, "cannot make the runtime of a worker"),
     };
     runtime.block_on(async {
-        let network = match sockets() {
-            Ok(network) => network,
+        let sockets = match sockets() {
+            Ok(sockets) => sockets,
             // Whoever waits for the answer has gone only if the whole relay is ending.
             Err(error) => return drop(ready.send(Err(error))),
         };
-        let number = network.port.local_addr().port();
+        let number = sockets.port.local_addr().port();
         let mut worker = Worker {
             relay: Relay::new(config),
             moved: Moved::default(),
-            network,
+            sockets,
             received: RecvBatch::new(),
             wrapped: ipip::RecvBatch::new(),
             outbox: Outbox::new(),
@@ -188,12 +183,12 @@ impl Drop for Handle {
 impl Worker {
     /// Whether there can be sessions in IP-in-IP.
     pub(crate) fn has_tunnels(&self) -> bool {
-        self.network.tunnels.is_some()
+        self.sockets.tunnels.is_some()
     }
 
     /// The plain tunnels as they stand, in the order of the file, and what went no further.
     pub(crate) fn plain_status(&self, now: Instant) -> (Vec<PlainStatus>, PlainCounters) {
-        self.network.tunnels.as_ref().map(|tunnels| tunnels.plain_status(now)).unwrap_or_default()
+        self.sockets.tunnels.as_ref().map(|tunnels| tunnels.plain_status(now)).unwrap_or_default()
     }
 
     /// Moves datagrams until there is nothing to do; ready when the control side has let go.
@@ -243,7 +238,7 @@ impl Worker {
     fn poll_port(&mut self, cx: &mut Context<'_>) -> bool {
         let mut progress = false;
         for _ in 0..READS_PER_TURN {
-            match self.network.port.poll_recv(cx, &mut self.received) {
+            match self.sockets.port.poll_recv(cx, &mut self.received) {
                 Poll::Ready(Ok(_)) => progress = true,
                 Poll::Ready(Err(error)) => {
                     tracing::debug!(%error, "cannot receive");
@@ -260,7 +255,7 @@ impl Worker {
                 if let Some(owner) = self.strays.owner_elsewhere(datagram) {
                     self.strays.hand_over(owner, datagram, from, &mut self.moved);
                 } else if let Some((to, bytes)) = self.relay.handle_datagram(datagram, from, now) {
-                    self.outbox.push(to, bytes, &mut self.network, &mut self.moved);
+                    self.outbox.push(to, bytes, &mut self.sockets, &mut self.moved);
                 }
             }
             // What is there need not wait for the call that would say that there is no more.
@@ -272,8 +267,8 @@ impl Worker {
     }
 
     fn flush(&mut self) {
-        self.outbox.flush(&self.network.port, &mut self.moved);
-        if let Some(tunnels) = &mut self.network.tunnels {
+        self.outbox.flush(&self.sockets.port, &mut self.moved);
+        if let Some(tunnels) = &mut self.sockets.tunnels {
             tunnels.flush(&mut self.moved);
         }
     }
@@ -286,7 +281,7 @@ impl Worker {
             progress = true;
             let handled = self.relay.handle_datagram(datagram.packet_mut(), from, Instant::now());
             if let Some((to, bytes)) = handled {
-                self.outbox.push(to, bytes, &mut self.network, &mut self.moved);
+                self.outbox.push(to, bytes, &mut self.sockets, &mut self.moved);
             }
             self.strays.recycle(datagram);
         }
@@ -299,7 +294,7 @@ impl Worker {
         if self.next_timeout() > now {
             return self.arm_timer(cx);
         }
-        if let Some(tunnels) = &mut self.network.tunnels {
+        if let Some(tunnels) = &mut self.sockets.tunnels {
             tunnels.send_waiting(MAX_WAITED_PER_TURN, now, &mut self.moved);
         }
         self.relay.handle_timeout(now);
@@ -307,14 +302,14 @@ impl Worker {
             let Some((to, buffer, bytes)) = self.relay.poll_waiting(now) else {
                 return self.arm_timer(cx);
             };
-            self.outbox.push(to, &buffer.packet()[bytes], &mut self.network, &mut self.moved);
+            self.outbox.push(to, &buffer.packet()[bytes], &mut self.sockets, &mut self.moved);
             self.relay.recycle(buffer);
         }
         true
     }
 
     fn next_timeout(&self) -> Instant {
-        let of_tunnels = self.network.tunnels.as_ref().and_then(Tunnels::poll_timeout);
+        let of_tunnels = self.sockets.tunnels.as_ref().and_then(TunnelSocket::poll_timeout);
         let of_relay = self.relay.poll_timeout();
         of_tunnels.map_or(of_relay, |at| at.min(of_relay))
     }

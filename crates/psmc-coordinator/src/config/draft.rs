@@ -12,8 +12,8 @@ use psmc_toml::{
 };
 use toml::de::DeTable;
 
-use super::value::{LOCAL_ADDRESS, SOCKET, STORE};
-use super::{Config, EVERYONE, Group, Hook, Leases, StoreAddress, etcd, people, service};
+use super::value::{ETCD_KEYS, LOCAL_ADDRESS, SOCKET, STORE, etcd_tls};
+use super::{Config, EVERYONE, Group, Hook, Leases, StoreAddress, people, service};
 
 const FILE_KEYS: &[&str] =
     &["coordinator", "etcd", "suricata", "leases", "relay", "group", "client", "service"];
@@ -56,8 +56,8 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
     };
     let leases = file.section("leases", "[leases]", LEASE_KEYS, out);
     let leases = leases.map_or(LEASES, |section| leases_in(&section, out));
-    let etcd_tls = match file.section("etcd", "[etcd]", etcd::KEYS, out) {
-        Some(section) => Some(etcd::tls(&section, source, out)?),
+    let etcd_tls = match file.section("etcd", "[etcd]", ETCD_KEYS, out) {
+        Some(section) => Some(etcd_tls(&section, source, out)?),
         None => None,
     };
     if !file.has("coordinator") {

@@ -7,8 +7,8 @@ use psmc_net::keys::PublicKey;
 use psmc_signal::{Client, Message, Mitigation, RelayOffer, Role, Stage};
 
 use super::{Engine, Order};
-use crate::grant::Granted;
 use crate::now;
+use crate::relay::Granted;
 use crate::signal::{Joined, SessionId};
 
 /// What alerts of a gateway are called.

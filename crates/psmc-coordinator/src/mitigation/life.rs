@@ -1,24 +1,15 @@
-//! The state machine of one service.
+//! The state machine of one service: which relays it has, and whether that helps.
 //!
-//! | module | what it has |
-//! |---|---|
-//! | `course` | when it begins and when it ends |
-//! | `reserve` | which relays it has |
-//! | `publish` | what clients are told, and when |
-//! | `effect` | whether it helps |
+//! `course` has when it begins and when it ends, and what clients are told.
 
 mod course;
-mod effect;
-mod publish;
-mod reserve;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use psmc_signal::Stage;
+use psmc_signal::{Measured, Stage};
 
-use self::reserve::REFILL_EVERY;
-use super::{Moment, OpenAlert, Relays, State};
+use super::{Moment, OpenAlert, RelayPool, State};
 
 /// How long sources have to renew their alerts after a start.
 const RENEW_WITHIN: Duration = Duration::from_mins(1);
@@ -96,7 +87,7 @@ pub struct Life {
 impl Life {
     /// Goes on from what was stored.
     #[must_use]
-    pub fn resume(policy: Policy, state: State, relays: &mut Relays, now: Moment) -> Self {
+    pub fn resume(policy: Policy, state: State, relays: &mut RelayPool, now: Moment) -> Self {
         let mut life = Self {
             policy,
             state,
@@ -137,7 +128,7 @@ impl Life {
 
     /// Goes on by another policy, and with the relays that there are, of which it has those that it had. Routes that are
     /// published are published anew, for what they say may have changed.
-    pub fn handle_policy(&mut self, policy: Policy, relays: &mut Relays, now: Moment) {
+    pub fn handle_policy(&mut self, policy: Policy, relays: &mut RelayPool, now: Moment) {
         self.policy = policy;
         let groups = &self.policy.groups;
         let not_admitted = self.state.relays.iter().filter(|(group, _)| !groups.contains(group));
@@ -163,7 +154,7 @@ impl Life {
     }
 
     /// Does what is due.
-    pub fn handle_timeout(&mut self, relays: &mut Relays, now: Moment) {
+    pub fn handle_timeout(&mut self, relays: &mut RelayPool, now: Moment) {
         let is_due = |time: Option<Moment>| time.is_some_and(|time| time <= now);
         let lapsed: Vec<_> = self.state.alerts.extract_if(.., |open| open.until <= now).collect();
         for OpenAlert { source, alert, .. } in &lapsed {
@@ -232,3 +223,136 @@ impl Life {
         self.actions.push_back(Action::Note(text));
     }
 }
+
+impl Life {
+    /// A relay does not do its work: another takes its place at once.
+    pub fn handle_relay_failed(&mut self, relay: &str, why: &str, relays: &mut RelayPool, now: Moment) {
+        if !self.state.all_relays().any(|ours| ours == relay) {
+            return;
+        }
+        self.note(format!("the relay {relay} has failed: {why}"));
+        relays.shun(relay, now);
+        self.give_back(relay, relays);
+        self.request(relays, now);
+    }
+
+    /// A relay that did not answer does, or another service has given one back: there may be one for this service.
+    pub fn handle_relay_found(&mut self, now: Moment) {
+        if self.lacks_relays() {
+            self.refill = Some(now);
+        }
+    }
+
+    /// Takes relays where any are missing, and tells the gateway.
+    fn request(&mut self, relays: &mut RelayPool, now: Moment) {
+        let groups = self.policy.groups.clone();
+        for (place, group) in groups.iter().enumerate() {
+            let have = self.state.relays.get(group).map_or(0, Vec::len);
+            let wanted = self.policy.relays_per_group.saturating_sub(have);
+            // The groups that are still to be served get as many.
+            let share = relays.count_free(now).div_ceil(groups.len() - place);
+            self.take(group, wanted.min(share), relays, now);
+        }
+        self.refill = self.lacks_relays().then_some(now + REFILL_EVERY);
+        self.actions.push_back(Action::TellGateway);
+        self.wait_for_gateways(now);
+    }
+
+    fn take(&mut self, group: &str, count: usize, relays: &mut RelayPool, now: Moment) {
+        let taken = relays.take(&self.policy.service, count, self.policy.relay_mbps, now);
+        if taken.is_empty() {
+            return;
+        }
+        self.note(format!("{group} gets {}", taken.join(", ")));
+        let caps = taken.iter().map(|relay| Action::Cap { relay: relay.clone(), serves: true });
+        self.actions.extend(caps);
+        self.state.relays.entry(group.to_owned()).or_default().extend(taken);
+    }
+
+    fn give_back(&mut self, relay: &str, relays: &mut RelayPool) {
+        relays.release(relay);
+        self.state.ready.remove(relay);
+        self.state.relays.values_mut().for_each(|group| group.retain(|ours| ours != relay));
+        self.actions.push_back(Action::Cap { relay: relay.to_owned(), serves: false });
+    }
+
+    fn lacks_relays(&self) -> bool {
+        let full = |group: &String| {
+            self.state.relays.get(group).is_some_and(|relays| relays.len() >= self.policy.relays_per_group)
+        };
+        let is_wanted = match self.state.stage {
+            Stage::Prepared | Stage::Requested | Stage::Active | Stage::Effective | Stage::Ineffective => {
+                true
+            }
+            Stage::Expiring | Stage::Withdrawn => false,
+        };
+        is_wanted && !self.policy.groups.iter().all(full)
+    }
+
+    /// Groups and relays may have left the configuration.
+    fn forget_what_is_gone(&mut self, relays: &RelayPool) {
+        let groups = &self.policy.groups;
+        for map in [&mut self.state.relays, &mut self.state.routes] {
+            map.retain(|group, _| groups.contains(group));
+            map.values_mut().for_each(|of_group| of_group.retain(|relay| relays.has(relay)));
+        }
+        self.state.ready.retain(|relay| relays.has(relay));
+    }
+}
+
+/// How often it is looked for relays that are missing.
+const REFILL_EVERY: Duration = Duration::from_secs(1);
+
+impl Life {
+    /// A gateway says how the service fares.
+    pub fn handle_report(&mut self, through_relays: &Measured, relays: &mut RelayPool, now: Moment) {
+        let is_watched = matches!(self.state.stage, Stage::Active | Stage::Effective | Stage::Ineffective);
+        let carries = |rate: Option<f64>| rate.is_some_and(|rate| rate > 0.0);
+        let loses = through_relays.loss.is_some_and(|loss| loss >= BAD_LOSS);
+        let is_used =
+            carries(through_relays.packets) || carries(through_relays.bits) || through_relays.loss.is_some();
+        if !is_watched || !is_used {
+            return;
+        }
+        (self.reached, self.missed) = if loses { (0, self.missed + 1) } else { (self.reached + 1, 0) };
+        if self.reached == REPORTS_TO_BELIEVE && self.state.stage != Stage::Effective {
+            self.enter(Stage::Effective);
+        }
+        if self.missed >= REPORTS_TO_DOUBT {
+            if self.state.stage != Stage::Ineffective {
+                self.enter(Stage::Ineffective);
+            }
+            if self.exchange_after <= now {
+                self.exchange(relays, now);
+            }
+        }
+    }
+
+    /// Other relays in the place of those that do not help, as far as there are any.
+    fn exchange(&mut self, relays: &mut RelayPool, now: Moment) {
+        self.exchange_after = now + EXCHANGE_EVERY;
+        self.missed = 0;
+        let old: Vec<String> = self.state.all_relays().cloned().collect();
+        let spare = relays.count_free(now);
+        for relay in old.iter().take(spare) {
+            relays.shun(relay, now);
+            self.give_back(relay, relays);
+        }
+        if spare > 0 {
+            self.note("other relays are tried".to_owned());
+            self.request(relays, now);
+        }
+    }
+}
+
+/// The share of lost packets through relays at which a service is not reached as it should be.
+const BAD_LOSS: f64 = 0.2;
+
+/// Reports in a row, one a second, that say the relays help.
+const REPORTS_TO_BELIEVE: u32 = 3;
+
+/// Reports in a row that say they do not: longer than a path takes to find its rate.
+const REPORTS_TO_DOUBT: u32 = 5;
+
+/// How often relays are exchanged for others: clients need time to find the new ones.
+const EXCHANGE_EVERY: Duration = Duration::from_secs(15);

@@ -11,8 +11,6 @@ mod parts;
 
 mod attack;
 mod cluster;
-mod crash;
-mod eve;
+mod continuity;
 mod leases;
-mod reload;
 mod strangers;

@@ -11,9 +11,9 @@ pub(super) enum Link {
     Ip,
 }
 
-/// A packet that has arrived.
+/// The head of a packet that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Arrival {
+pub(super) struct PacketHead {
     /// Who sent it: an IPv4 address, or the first half of an IPv6 address, of which one host has all the second halves.
     pub(super) source: Source,
     /// To whom.
@@ -45,7 +45,7 @@ const WITH_PORTS: [u8; 4] = [TCP, 17, 33, 132];
 /// Extension headers of IPv6 that are walked over: more than any honest packet has.
 const MAX_EXTENSIONS: usize = 8;
 
-impl Arrival {
+impl PacketHead {
     /// Reads what a link gives; `None` if it is not IP, or cut off before the addresses.
     pub(super) fn parse(link: Link, bytes: &[u8]) -> Option<Self> {
         match link {
@@ -161,50 +161,50 @@ mod tests {
 
     #[test]
     fn a_syn_is_seen() {
-        let arrival = Arrival::parse(Link::Ethernet, &frame(0x02, 0)).unwrap();
+        let arrival = PacketHead::parse(Link::Ethernet, &frame(0x02, 0)).unwrap();
         assert_eq!(arrival.source, Source::V4([192, 0, 2, 1]));
         assert_eq!(arrival.destination.to_string(), "203.0.113.9");
         assert_eq!((arrival.port, arrival.length, arrival.is_syn), (Some(443), 60, true));
-        assert!(!Arrival::parse(Link::Ethernet, &frame(0x12, 0)).unwrap().is_syn);
-        let fragment = Arrival::parse(Link::Ethernet, &frame(0x02, 9)).unwrap();
+        assert!(!PacketHead::parse(Link::Ethernet, &frame(0x12, 0)).unwrap().is_syn);
+        let fragment = PacketHead::parse(Link::Ethernet, &frame(0x02, 9)).unwrap();
         assert_eq!((fragment.port, fragment.is_syn), (None, false));
     }
 
     #[test]
     fn tags_and_bare_packets_are_read() {
         let plain = frame(0x02, 0);
-        let expected = Arrival::parse(Link::Ethernet, &plain);
+        let expected = PacketHead::parse(Link::Ethernet, &plain);
         let tagged = [&plain[..12], &[0x88, 0xa8, 0, 1, 0x81, 0, 0, 2], &plain[12..]].concat();
-        assert_eq!(Arrival::parse(Link::Ethernet, &tagged), expected);
-        assert_eq!(Arrival::parse(Link::Ip, &plain[14..]), expected);
+        assert_eq!(PacketHead::parse(Link::Ethernet, &tagged), expected);
+        assert_eq!(PacketHead::parse(Link::Ip, &plain[14..]), expected);
     }
 
     #[test]
     fn ipv6_has_extensions() {
-        let arrival = Arrival::parse(Link::Ip, &v6(&[], TCP, 0x02)).unwrap();
+        let arrival = PacketHead::parse(Link::Ip, &v6(&[], TCP, 0x02)).unwrap();
         assert_eq!(arrival.source, Source::V6([0x20, 1, 0xd, 0xb8, 0, 0, 0, 1]));
         assert_eq!(arrival.destination.to_string(), "2001:db8::7");
         assert_eq!((arrival.port, arrival.length, arrival.is_syn), (Some(443), 140, true));
 
         let options = [TCP, 0, 0, 0, 0, 0, 0, 0];
-        assert_eq!(Arrival::parse(Link::Ip, &v6(&options, 60, 0x02)), Some(arrival));
+        assert_eq!(PacketHead::parse(Link::Ip, &v6(&options, 60, 0x02)), Some(arrival));
         let first_fragment = [TCP, 0, 0, 1, 0, 0, 0, 0];
-        assert_eq!(Arrival::parse(Link::Ip, &v6(&first_fragment, 44, 0x02)), Some(arrival));
+        assert_eq!(PacketHead::parse(Link::Ip, &v6(&first_fragment, 44, 0x02)), Some(arrival));
         let later_fragment = [TCP, 0, 0, 9, 0, 0, 0, 0];
-        let later = Arrival::parse(Link::Ip, &v6(&later_fragment, 44, 0x02)).unwrap();
+        let later = PacketHead::parse(Link::Ip, &v6(&later_fragment, 44, 0x02)).unwrap();
         assert_eq!((later.port, later.is_syn), (None, false));
     }
 
     proptest::proptest! {
         #[test]
         fn no_bytes_are_a_panic(bytes: Vec<u8>, is_ethernet: bool) {
-            let _ = Arrival::parse(if is_ethernet { Link::Ethernet } else { Link::Ip }, &bytes);
+            let _ = PacketHead::parse(if is_ethernet { Link::Ethernet } else { Link::Ip }, &bytes);
         }
 
         #[test]
         fn no_beginning_is_a_panic(length in 0_usize..80, extension: [u8; 8], first: u8) {
             let bytes = v6(&extension, first, 2);
-            let _ = Arrival::parse(Link::Ip, &bytes[..length.min(bytes.len())]);
+            let _ = PacketHead::parse(Link::Ip, &bytes[..length.min(bytes.len())]);
         }
     }
 }

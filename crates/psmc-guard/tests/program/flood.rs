@@ -13,8 +13,7 @@ use psmc_signal::{AlertKind, Client, Message, Mitigation, RelayOffer, Stage};
 use psmc_testbed::netns::Namespace;
 use psmc_testbed::stalls::{StallWatch, Stalls};
 
-use crate::coordinator::Coordinator;
-use crate::gateway::Gateway;
+use crate::parts::{Coordinator, Gateway};
 use crate::world::{LINE, NAME, SERVICE, World, coordinator_section, wait_for};
 use psmc_testbed::steadily::steadily;
 

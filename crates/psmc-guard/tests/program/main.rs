@@ -4,10 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot prepare its world has failed")]
 
-mod coordinator;
-mod defence;
 mod flood;
-mod gateway;
-mod reload;
-mod stalls;
+mod operation;
+mod parts;
 mod world;

@@ -12,7 +12,7 @@ use psmc_toml::{Complaint, NAME, Name, RATE, Rate, Section};
 use psmc_wire::ids::KeyBytes;
 
 use super::Site;
-use super::value::{HOST_V4, NETWORK_V4};
+use super::draft::{HOST_V4, NETWORK_V4};
 
 const KEYS: &[&str] = &[
     "name",

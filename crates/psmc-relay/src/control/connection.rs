@@ -1,23 +1,22 @@
-//! One connection of a site: requests and answers, until it ends or becomes a stream.
+//! One connection of a site: requests and answers, until it ends or becomes a stream, and what carries them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use psmc_net::framing::{close, write_message};
+use psmc_net::framing::{Framed, FramingError, MessageReader, Pace, close, write_message};
 use psmc_net::keys::PublicKey;
 use psmc_net::tls::Secured;
 use psmc_net::tls::tcp::connect_tcp;
 use psmc_wire::Malformed;
 use psmc_wire::relay::{Far, Message, Refusal, Refused, RequestId, Reserved, StreamId};
-use tokio::io::{ReadHalf, WriteHalf, split};
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf, split};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
 
-use super::framing::{End, Heard, Reader, write_all};
 use super::hub::{Hub, new_stream_id, welcome};
-use super::member::Member;
-use super::{ConnectionId, Denied, Stream, Streams};
+use super::{ConnectionId, Denied, Member, SiteStream, Streams};
 
 /// How long a site may take to say hello: as for a handshake.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
@@ -80,8 +79,8 @@ async fn converse(
     hub: &Hub,
     streams: &Streams,
     caller: Caller<'_>,
-    reader: Reader<ReadHalf<Stream>>,
-    writer: WriteHalf<Stream>,
+    reader: Reader<ReadHalf<SiteStream>>,
+    writer: WriteHalf<SiteStream>,
 ) -> Result<(), End> {
     let (answers, outgoing) = mpsc::channel(MAX_OUTGOING);
     let writing = write_all(writer, outgoing);
@@ -115,7 +114,7 @@ enum Greeting {
 async fn greet(
     hub: &Hub,
     key: PublicKey,
-    reader: &mut Reader<ReadHalf<Stream>>,
+    reader: &mut Reader<ReadHalf<SiteStream>>,
 ) -> Result<(Arc<Member>, OwnedSemaphorePermit), Greeting> {
     let first = timeout(HELLO_TIMEOUT, reader.next()).await;
     let first = first.map_err(|_| Greeting::Ended(End::Silent))?.map_err(Greeting::Ended)?;
@@ -133,9 +132,9 @@ async fn greet(
 async fn requests(
     hub: &Hub,
     caller: Caller<'_>,
-    mut reader: Reader<ReadHalf<Stream>>,
+    mut reader: Reader<ReadHalf<SiteStream>>,
     answers: mpsc::Sender<Message>,
-) -> Result<(Then, ReadHalf<Stream>), End> {
+) -> Result<(Then, ReadHalf<SiteStream>), End> {
     loop {
         let message = match reader.next().await? {
             Heard::Message(message) => message,
@@ -250,7 +249,7 @@ async fn connect(
     hub: &Hub,
     streams: &Streams,
     member: &Member,
-    (mut near, request): (Stream, RequestId),
+    (mut near, request): (SiteStream, RequestId),
     far: Far,
 ) -> Result<(), End> {
     if let Err(denied) = Hub::check_grant(member) {
@@ -298,7 +297,7 @@ async fn connect(
 async fn accept(
     hub: &Hub,
     member: &Member,
-    (mut stream, request): (Stream, RequestId),
+    (mut stream, request): (SiteStream, RequestId),
     offered: StreamId,
 ) -> Result<(), End> {
     let Some(place) = hub.gateways.accept(member.account.key(), offered) else {
@@ -311,7 +310,7 @@ async fn accept(
     Ok(())
 }
 
-async fn refuse(mut stream: Stream, request: RequestId, denied: Denied) -> Result<(), End> {
+async fn refuse(mut stream: SiteStream, request: RequestId, denied: Denied) -> Result<(), End> {
     write_message(&mut stream, &refused(request, &denied)).await?;
     close(stream).await;
     Err(End::Refused(denied.text))
@@ -333,4 +332,101 @@ fn answer(request: RequestId, outcome: Result<(), Denied>) -> Message {
 
 fn refused(request: RequestId, denied: &Denied) -> Message {
     Message::Refused(Refused { request, reason: denied.reason, text: denied.text.clone() })
+}
+
+/// Why a connection ended.
+#[derive(Debug, Error)]
+pub(crate) enum End {
+    /// Messages come or go no more.
+    #[error(transparent)]
+    Framing(#[from] FramingError),
+    /// What became of it, a stream, broke.
+    #[error("the stream broke")]
+    Stream(#[source] std::io::Error),
+    /// The site was refused.
+    #[error("refused: {0}")]
+    Refused(String),
+    /// The site said nothing.
+    #[error("the site did not say hello")]
+    Silent,
+}
+
+/// What a site has sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    Message(Message),
+    /// A request that cannot be read, or asks for what is none: it has an answer all the same, and harms no other.
+    Unreadable(RequestId, Malformed),
+}
+
+impl Framed for Heard {
+    fn decode(frame: &[u8]) -> Result<Self, Malformed> {
+        match Message::decode(frame) {
+            Ok(message) => Ok(Self::Message(message)),
+            Err(error) => {
+                Message::request_of(frame).map(|request| Self::Unreadable(request, error)).ok_or(error)
+            }
+        }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        if let Self::Message(message) = self {
+            message.encode(out);
+        }
+    }
+}
+
+/// Reads messages, no faster than they may come.
+pub(super) struct Reader<R> {
+    pub(super) stream: R,
+    messages: MessageReader,
+    pace: Pace,
+}
+
+impl<R: AsyncRead + Unpin> Reader<R> {
+    pub(super) fn new(stream: R) -> Self {
+        Self { stream, messages: MessageReader::default(), pace: Pace::new() }
+    }
+
+    /// The next message that this version knows.
+    pub(super) async fn next(&mut self) -> Result<Heard, End> {
+        loop {
+            let heard = self.messages.next(&mut self.stream).await?;
+            self.pace.wait().await;
+            if !matches!(heard, Heard::Message(Message::Unknown(_))) {
+                return Ok(heard);
+            }
+        }
+    }
+}
+
+/// Writes what comes from `outgoing` until that is closed, and gives the stream back.
+pub(super) async fn write_all<W: AsyncWrite + Unpin>(
+    mut writer: W,
+    mut outgoing: mpsc::Receiver<Message>,
+) -> Result<W, End> {
+    while let Some(message) = outgoing.recv().await {
+        write_message(&mut writer, &message).await?;
+    }
+    Ok(writer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn messages_arrive_one_by_one_and_unknown_ones_are_passed_over() {
+        let (sender, outgoing) = mpsc::channel(8);
+        let messages = [Message::Done(RequestId(1)), Message::Unknown(200), Message::Register(RequestId(2))];
+        for message in messages.clone() {
+            sender.send(message).await.unwrap();
+        }
+        drop(sender);
+        let bytes = write_all(Vec::new(), outgoing).await.unwrap();
+        let mut reader = Reader::new(bytes.as_slice());
+        assert_eq!(reader.next().await.unwrap(), Heard::Message(messages[0].clone()));
+        assert_eq!(reader.next().await.unwrap(), Heard::Message(messages[2].clone()));
+        assert!(matches!(reader.next().await, Err(End::Framing(FramingError::Ended))));
+    }
 }

@@ -16,10 +16,9 @@ use psmc_wire::relay::{
     StreamId, VERSION,
 };
 
-use super::gateways::Gateways;
-use super::member::Member;
+use super::streams::Gateways;
 use super::tunnels::ends_of;
-use super::{Denied, Ends, Stream};
+use super::{Denied, Member, SiteStream, Whereabouts};
 use crate::config::{Config, Networks, Site};
 use crate::relay::TUNNELS_WORKER;
 use crate::worker::{Handle, Worker, WorkerDied};
@@ -31,9 +30,9 @@ type FarEnd = (Option<Address>, Leg);
 pub(crate) struct Hub {
     pub(crate) name: String,
     pub(crate) data_port: u16,
-    pub(crate) gateways: Gateways<Stream>,
+    pub(crate) gateways: Gateways<SiteStream>,
     /// Shared with the worker that moves what is in tunnels.
-    pub(crate) ends: Arc<Ends>,
+    pub(crate) ends: Arc<Whereabouts>,
     key: PublicKey,
     coordinator: Option<PublicKey>,
     destinations: Networks,

@@ -2,8 +2,7 @@
 
 use psmc_service::metrics::{Kind, Metrics};
 
-use super::Status;
-use super::tunnels::add_tunnels;
+use super::{Status, TunnelWay};
 
 /// The status, as Prometheus reads it.
 pub(crate) fn metrics(status: &Status) -> Metrics {
@@ -75,4 +74,37 @@ fn add_sites(status: &Status, out: &mut Metrics) {
 #[expect(clippy::cast_precision_loss, reason = "exact up to nine million billion")]
 pub(super) fn number(value: u64) -> f64 {
     value as f64
+}
+
+/// Appends what Prometheus is told of plain tunnels, if there are any.
+fn add_tunnels(status: &Status, out: &mut Metrics) {
+    if status.tunnels.is_empty() {
+        return;
+    }
+    let mut of_ways = |name: &str, kind: Kind, help: &str, value: fn(&TunnelWay) -> u64| {
+        let ways = status.tunnels.iter().flat_map(|tunnel| {
+            [("left", &tunnel.to_left), ("right", &tunnel.to_right)]
+                .map(|(to, way)| (vec![("tunnel", tunnel.name.as_str()), ("to", to)], number(value(way))))
+        });
+        out.many(name, kind, help, ways);
+    };
+    let help = "Packets passed on between ends of tunnels.";
+    of_ways("tunnel_packets_total", Kind::Counter, help, |way| way.packets);
+    of_ways("tunnel_bytes_total", Kind::Counter, "Their bytes, without outer headers.", |way| way.bytes);
+    let help = "Packets dropped to keep queues short.";
+    of_ways("tunnel_queue_drops_total", Kind::Counter, help, |way| way.dropped.iter().sum());
+    let help = "What the way to an end takes.";
+    of_ways("tunnel_path_mtu_bytes", Kind::Gauge, help, |way| way.path_mtu.into());
+    let mut of_kinds = |name: &str, help: &str, kinds: &[(&str, u64)]| {
+        let values = kinds.iter().map(|(kind, value)| (vec![("kind", *kind)], number(*value)));
+        out.many(name, Kind::Counter, help, values);
+    };
+    let packets = &status.tunnel_packets;
+    of_kinds("tunnel_refused_packets_total", "Packets that went no further.", &packets.refused());
+    let errors = [
+        ("sent", packets.errors_sent),
+        ("heard_too_big", packets.heard_too_big),
+        ("heard_unreachable", packets.heard_unreachable),
+    ];
+    of_kinds("tunnel_icmp_errors_total", "ICMP errors about packets in tunnels.", &errors);
 }

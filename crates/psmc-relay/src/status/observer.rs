@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use psmc_core::relay::{LaneStatus, PlainCounters, PlainStatus, Refusals, SessionStatus};
+use psmc_core::relay::{LaneStatus, PlainCounters, PlainStatus, PlainWay, Refusals, SessionStatus};
 use psmc_net::keys::PublicKey;
 use psmc_net::tls::Counters;
 use psmc_wire::ids::KeyBytes;
 
-use super::{Datagrams, Refused, Session, Site, Status, Tunnel, TunnelPackets, Way};
+use super::{Datagrams, Refused, Session, Site, Status, Tunnel, TunnelPackets, TunnelWay, Way};
 use crate::control::{Hub, Streams};
 use crate::worker::{Moved, Worker, WorkerDied};
 
@@ -183,5 +183,70 @@ impl Refused {
         for (sum, count) in self.dropped.iter_mut().zip(dropped) {
             *sum += count;
         }
+    }
+}
+
+impl Tunnel {
+    pub(super) fn new(status: &PlainStatus, name_of: impl Fn(&KeyBytes) -> String) -> Self {
+        let [to_left, to_right] = status.ways.each_ref().map(|it| tunnel_way(it, &name_of));
+        Self { name: status.name.clone(), rate_bits_per_second: status.rate, to_left, to_right }
+    }
+}
+
+fn tunnel_way(way: &PlainWay, name_of: impl Fn(&KeyBytes) -> String) -> TunnelWay {
+    TunnelWay {
+        address: way.address.map(|address| address.to_string()),
+        site: way.site.as_ref().map(name_of),
+        path_mtu: way.path_mtu,
+        packets: way.packets,
+        bytes: way.bytes,
+        waiting: way.waiting,
+        dropped: way.dropped,
+    }
+}
+
+impl From<PlainCounters> for TunnelPackets {
+    fn from(counters: PlainCounters) -> Self {
+        let PlainCounters {
+            malformed,
+            misaddressed,
+            congested,
+            expired,
+            no_end,
+            too_big,
+            queue_full,
+            cut,
+            errors_sent,
+            heard_too_big,
+            heard_unreachable,
+        } = counters;
+        Self {
+            malformed,
+            misaddressed,
+            congested,
+            expired,
+            no_end,
+            too_big,
+            queue_full,
+            cut,
+            errors_sent,
+            heard_too_big,
+            heard_unreachable,
+        }
+    }
+}
+
+impl TunnelPackets {
+    /// Why packets went no further, and how many did.
+    pub(crate) fn refused(&self) -> [(&'static str, u64); 7] {
+        [
+            ("malformed", self.malformed),
+            ("misaddressed", self.misaddressed),
+            ("congested", self.congested),
+            ("expired", self.expired),
+            ("too_big", self.too_big),
+            ("queue_full", self.queue_full),
+            ("no_end", self.no_end),
+        ]
     }
 }

@@ -1,9 +1,8 @@
-//! When a worker lets a moment pass before it reads again, as network cards moderate their interrupts.
-//!
-//! Datagrams that come one by one, far apart, each cost a wake-up and a system call to read. At a high rate a pause too
-//! short to matter lets several arrive, which are then read at once and, where they go to one address, sent at once. Where
-//! other threads keep the processor, so that they wait anyway, a longer pause gathers more.
+//! When a worker lets a moment pass before it reads again, as network cards moderate their interrupts, and how long it has
+//! had to wait for a processor.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use super::Moved;
@@ -81,8 +80,39 @@ impl Moderation {
     }
 }
 
+/// Three numbers of twenty digits.
+const LONGEST: usize = 64;
+
+/// What the kernel counts of this thread.
+#[derive(Debug)]
+pub(super) struct Processor {
+    /// Not where the kernel does not count.
+    counts: Option<File>,
+}
+
+impl Processor {
+    /// That of the thread which calls this.
+    pub(super) fn of_this_thread() -> Self {
+        Self { counts: File::open("/proc/thread-self/schedstat").ok() }
+    }
+
+    /// For how long the thread could have run, in all, but something else did; zero where the kernel does not count.
+    pub(super) fn waited(&self) -> Duration {
+        let mut text = [0; LONGEST];
+        let read = self.counts.as_ref().and_then(|counts| counts.read_at(&mut text, 0).ok());
+        let text = str::from_utf8(&text[..read.unwrap_or(0)]).unwrap_or_default();
+        // After the time that it has run (Documentation/scheduler/sched-stats.rst).
+        let waited = text.split_ascii_whitespace().nth(1).and_then(|number| number.parse().ok());
+        Duration::from_nanos(waited.unwrap_or(0))
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+    use std::time::Instant;
+
     use super::*;
 
     fn moved(datagrams: u64, runs: u64) -> Moved {
@@ -151,5 +181,32 @@ mod tests {
         let pauses =
             [1001, 1002].map(|count| moderation.pause(&moved(count, count), Duration::default, later));
         assert_eq!(pauses, [None, None]);
+    }
+
+    #[test]
+    fn threads_that_share_too_few_processors_wait() {
+        let over = AtomicBool::new(false);
+        let threads = 2 * thread::available_parallelism().unwrap().get();
+        let waited = thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    while !over.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+            let counted = scope.spawn(|| {
+                let processor = Processor::of_this_thread();
+                let since = Instant::now();
+                while processor.waited().is_zero() && since.elapsed() < Duration::from_secs(60) {
+                    std::hint::spin_loop();
+                }
+                processor.waited()
+            });
+            let waited = counted.join().unwrap();
+            over.store(true, Ordering::Relaxed);
+            waited
+        });
+        assert!(!waited.is_zero());
     }
 }

@@ -23,7 +23,7 @@ pub(crate) const LABEL_BYTE: u16 = 7;
 type Stray = (Address, PacketBuf);
 
 /// A worker's connection to its neighbours.
-pub(crate) struct Strays {
+pub(crate) struct Exchange {
     worker: u8,
     incoming: mpsc::Receiver<Stray>,
     neighbours: Vec<mpsc::Sender<Stray>>,
@@ -31,9 +31,9 @@ pub(crate) struct Strays {
 }
 
 /// Connects so many workers with each other.
-pub(crate) fn neighbours(workers: u8) -> Vec<Strays> {
+pub(crate) fn neighbours(workers: u8) -> Vec<Exchange> {
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::channel(MAX_WAITING)).unzip();
-    let with = |(worker, incoming)| Strays {
+    let with = |(worker, incoming)| Exchange {
         worker,
         incoming,
         neighbours: senders.clone(),
@@ -42,7 +42,7 @@ pub(crate) fn neighbours(workers: u8) -> Vec<Strays> {
     (0..).zip(receivers).map(with).collect()
 }
 
-impl Strays {
+impl Exchange {
     /// Whose a datagram is, if it is another worker's.
     pub(super) fn owner_elsewhere(&self, datagram: &[u8]) -> Option<usize> {
         let workers = u8::try_from(self.neighbours.len()).unwrap_or(u8::MAX);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use psmc_core::relay::Address;
 use psmc_net::udp::{Ecn, SendFailure, Transmit, UdpPort};
 
-use super::{Moved, Network};
+use super::{Moved, Sockets};
 
 /// Addresses to which datagrams can be gathered at the same time. More would seldom find a second datagram for one of
 /// them before the first has to leave.
@@ -45,8 +45,8 @@ impl Outbox {
     }
 
     /// Adds a datagram. The run that it would have to join leaves now if it cannot.
-    pub(super) fn push(&mut self, to: Address, datagram: &[u8], network: &mut Network, moved: &mut Moved) {
-        if let (Some(tunnel), Some(tunnels)) = (to.tunnel, &mut network.tunnels) {
+    pub(super) fn push(&mut self, to: Address, datagram: &[u8], sockets: &mut Sockets, moved: &mut Moved) {
+        if let (Some(tunnel), Some(tunnels)) = (to.tunnel, &mut sockets.tunnels) {
             tunnels.push(&to, tunnel, datagram, moved);
             return;
         }
@@ -55,7 +55,7 @@ impl Outbox {
         if run.to.is_none() {
             self.begun.push(place);
         } else if !run.takes(to, datagram.len()) {
-            run.send(&network.port, moved);
+            run.send(&sockets.port, moved);
         }
         run.add(to, datagram);
     }
@@ -158,26 +158,26 @@ mod tests {
         socket
     }
 
-    async fn network() -> Network {
+    async fn sockets() -> Sockets {
         let bind = UdpBind { address: "127.0.0.1:0".parse().unwrap(), interface: None };
         let port = UdpPort::bind(&bind).unwrap();
-        Network { port, tunnels: None, errors: None }
+        Sockets { port, tunnels: None, errors: None }
     }
 
     #[tokio::test]
     async fn everything_arrives_as_it_was_however_it_was_grouped() {
         let (one, two) = (receiver(), receiver());
-        let mut network = network().await;
+        let mut sockets = sockets().await;
         let (mut outbox, mut moved) = (Outbox::new(), Moved::default());
         let lengths = [100, 100, 50, 100, 100, 200, 1400, 1400, 1400, 52];
         let mut expected = [Vec::new(), Vec::new()];
         for (index, length) in (0u8..).zip(lengths) {
             let whose = usize::from(index % 3 % 2);
             let datagram = vec![index; length];
-            outbox.push(address([&one, &two][whose]), &datagram, &mut network, &mut moved);
+            outbox.push(address([&one, &two][whose]), &datagram, &mut sockets, &mut moved);
             expected[whose].push(datagram);
         }
-        outbox.flush(&network.port, &mut moved);
+        outbox.flush(&sockets.port, &mut moved);
         for (socket, expected) in [&one, &two].into_iter().zip(expected) {
             for datagram in expected {
                 let mut buffer = [0; 2000];
@@ -191,13 +191,13 @@ mod tests {
 
     #[tokio::test]
     async fn what_the_network_does_not_take_is_counted() {
-        let mut network = network().await;
+        let mut sockets = sockets().await;
         let (mut outbox, mut moved) = (Outbox::new(), Moved::default());
         let nowhere = Address::of("[2001:db8::1]:9".parse().unwrap());
         for _ in 0..3 {
-            outbox.push(nowhere, &[0; 100], &mut network, &mut moved);
+            outbox.push(nowhere, &[0; 100], &mut sockets, &mut moved);
         }
-        outbox.flush(&network.port, &mut moved);
+        outbox.flush(&sockets.port, &mut moved);
         assert_eq!((moved.sent, moved.send_drops), (0, 3));
     }
 }

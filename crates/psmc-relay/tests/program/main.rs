@@ -4,12 +4,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot prepare its relay has failed")]
 
-mod chains;
 mod control;
-mod crowds;
 mod floods;
 mod forwarding;
-mod gateways;
 mod harness;
 mod plain;
 mod tunnels;

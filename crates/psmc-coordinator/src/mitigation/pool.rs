@@ -20,7 +20,7 @@ pub struct RelayInfo {
 
 /// All relays.
 #[derive(Debug)]
-pub struct Relays(BTreeMap<String, Relay>);
+pub struct RelayPool(BTreeMap<String, Relay>);
 
 #[derive(Debug)]
 struct Relay {
@@ -33,7 +33,7 @@ struct Relay {
     user: Option<String>,
 }
 
-impl Relays {
+impl RelayPool {
     /// Relays of which nobody knows yet whether they work.
     #[must_use]
     pub fn new(relays: impl IntoIterator<Item = RelayInfo>) -> Self {

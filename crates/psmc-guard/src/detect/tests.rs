@@ -10,14 +10,14 @@ use super::*;
 const TICK: Duration = Duration::from_millis(100);
 
 /// A service under test, with time in ticks.
-struct Watched {
+struct Trial {
     detector: ServiceDetector,
     begun: Option<u32>,
     over: Option<u32>,
     ticks: u32,
 }
 
-impl Watched {
+impl Trial {
     fn new(policy: Policy) -> Self {
         Self { detector: ServiceDetector::new(policy, |_| None), begun: None, over: None, ticks: 0 }
     }
@@ -61,7 +61,7 @@ fn jitter(tick: u32) -> f64 {
 
 #[test]
 fn a_flood_is_found_within_six_samples_and_its_end_too() {
-    let mut watched = Watched::used_to(2000.0);
+    let mut watched = Trial::used_to(2000.0);
     watched.run(20, |tick| visitors(20_000.0 * jitter(tick)));
     assert!(watched.begun.unwrap() < 6, "{:?}", watched.begun);
     assert_eq!(watched.detector.attack().unwrap().kind, AlertKind::Rate);
@@ -74,7 +74,7 @@ fn a_flood_is_found_within_six_samples_and_its_end_too() {
 
 #[test]
 fn nothing_is_learned_from_an_attack() {
-    let mut watched = Watched::used_to(2000.0);
+    let mut watched = Trial::used_to(2000.0);
     let before = watched.detector.learned(Signal::Packets);
     watched.run(3600, |_| visitors(50_000.0));
     let after = watched.detector.learned(Signal::Packets);
@@ -86,7 +86,7 @@ fn nothing_is_learned_from_an_attack() {
 
 #[test]
 fn twice_the_visitors_are_no_attack_and_a_crowd_that_grows_is_none() {
-    let mut watched = Watched::used_to(2000.0);
+    let mut watched = Trial::used_to(2000.0);
     watched.run(120, |tick| visitors(4000.0 * jitter(tick)));
     assert_eq!(watched.begun, None);
     // Ten times within half an hour.
@@ -96,7 +96,7 @@ fn twice_the_visitors_are_no_attack_and_a_crowd_that_grows_is_none() {
 
 #[test]
 fn a_day_and_a_night_are_no_attack() {
-    let mut watched = Watched::used_to(1000.0);
+    let mut watched = Trial::used_to(1000.0);
     // A day of 24 hours, from 200 to 3800 packets per second; one sample in a hundred stands for all.
     let day = 864_000;
     for tick in (0..2 * day).step_by(100) {
@@ -109,7 +109,7 @@ fn a_day_and_a_night_are_no_attack() {
 
 #[test]
 fn a_burst_is_no_attack_and_pulses_are() {
-    let mut watched = Watched::used_to(2000.0);
+    let mut watched = Trial::used_to(2000.0);
     watched.run(60, |tick| visitors(if tick < 3 { 100_000.0 } else { 2000.0 }));
     assert_eq!(watched.begun, None);
     // 200 ms of each second.
@@ -120,7 +120,7 @@ fn a_burst_is_no_attack_and_pulses_are() {
 
 #[test]
 fn a_flood_that_swells_is_found_before_it_is_large() {
-    let mut watched = Watched::used_to(2000.0);
+    let mut watched = Trial::used_to(2000.0);
     // From nothing to 100,000 packets per second within 100 s.
     watched.run(100, |tick| visitors(2000.0 + 100.0 * f64::from(tick)));
     let begun = watched.begun.unwrap();
@@ -129,7 +129,7 @@ fn a_flood_that_swells_is_found_before_it_is_large() {
 
 #[test]
 fn syns_of_few_bits_are_found() {
-    let mut watched = Watched::used_to(2000.0);
+    let mut watched = Trial::used_to(2000.0);
     // 500 SYNs of 60 bytes: 240 kb/s beside 8 Mb/s, and a quarter more packets.
     watched.run(10, |_| traffic(2500.0, 8e6 + 240e3, 550.0, 10.0));
     assert!(watched.begun.unwrap() < 6);
@@ -138,7 +138,7 @@ fn syns_of_few_bits_are_found() {
 
 #[test]
 fn new_sources_alone_are_found() {
-    let mut watched = Watched::used_to(2000.0);
+    let mut watched = Trial::used_to(2000.0);
     watched.run(10, |_| traffic(2500.0, 8e6, 50.0, 500.0));
     assert!(watched.begun.unwrap() < 6);
     assert_eq!(watched.detector.attack().unwrap().kind, AlertKind::NewSources);
@@ -146,7 +146,7 @@ fn new_sources_alone_are_found() {
 
 #[test]
 fn loss_is_an_attack_if_the_line_is_busy() {
-    let mut watched = Watched::used_to(2000.0);
+    let mut watched = Trial::used_to(2000.0);
     watched.detector.handle_loss(Some(0.4));
     watched.run(10, |_| visitors(500.0));
     assert_eq!(watched.begun, None);
@@ -161,7 +161,7 @@ fn loss_is_an_attack_if_the_line_is_busy() {
 #[test]
 fn what_is_fixed_counts_from_the_start() {
     let fixed = [(Signal::Bits, 9e6)].into_iter().collect();
-    let mut watched = Watched::new(Policy { fixed, ..Policy::default() });
+    let mut watched = Trial::new(Policy { fixed, ..Policy::default() });
     watched.run(10, |_| visitors(2000.0));
     assert_eq!(watched.begun, None);
     watched.run(10, |_| visitors(2500.0));
@@ -170,23 +170,23 @@ fn what_is_fixed_counts_from_the_start() {
 
 #[test]
 fn what_was_learned_survives() {
-    let before = Watched::used_to(2000.0);
+    let before = Trial::used_to(2000.0);
     let detector = ServiceDetector::new(Policy::default(), |signal| Some(before.detector.learned(signal)));
-    let mut watched = Watched { detector, ..Watched::new(Policy::default()) };
+    let mut watched = Trial { detector, ..Trial::new(Policy::default()) };
     watched.run(5, |_| visitors(20_000.0));
     assert!(watched.begun.unwrap() < 6);
 }
 
 #[test]
 fn a_busy_service_is_learned_before_it_is_judged() {
-    let mut watched = Watched::new(Policy::default());
+    let mut watched = Trial::new(Policy::default());
     watched.run(300, |tick| visitors(80_000.0 * jitter(tick)));
     assert_eq!(watched.begun, None);
 }
 
 #[test]
 fn a_late_sample_is_no_proof() {
-    let mut watched = Watched::used_to(2000.0);
+    let mut watched = Trial::used_to(2000.0);
     let change = watched.detector.handle_sample(&visitors(90_000.0), TICK * 30, true);
     assert_eq!(change, None);
 }
@@ -195,11 +195,11 @@ proptest! {
     /// Nothing below the floors, and nothing below twice the usual, is an attack, in whatever order.
     #[test]
     fn little_is_no_attack(values in proptest::collection::vec(0.0..1.0_f64, 1..400), usual in 100.0..50_000.0_f64) {
-        let mut watched = Watched::used_to(usual);
+        let mut watched = Trial::used_to(usual);
         watched.run(40, |tick| visitors(values[tick as usize % values.len()] * usual * 2.0));
         prop_assert_eq!(watched.begun, None);
         let floors = |share: f64| traffic(999.0 * share, 1.9e6 * share, 99.0 * share, 49.0 * share);
-        let mut silent = Watched::used_to(1.0);
+        let mut silent = Trial::used_to(1.0);
         silent.run(40, |tick| floors(values[tick as usize % values.len()]));
         prop_assert_eq!(silent.begun, None);
     }
@@ -207,7 +207,7 @@ proptest! {
     /// Ten times the usual is found within six samples, whatever is usual, and however it was learned.
     #[test]
     fn ten_times_is_always_found(usual in 500.0..200_000.0_f64, times in 10.0..1000.0_f64) {
-        let mut watched = Watched::used_to(usual);
+        let mut watched = Trial::used_to(usual);
         watched.run(2, |tick| visitors(usual * times * jitter(tick)));
         prop_assert!(watched.begun.is_some_and(|tick| tick < 6), "{:?}", watched.begun);
     }
@@ -215,7 +215,7 @@ proptest! {
     /// Whatever comes: an attack ends once it is calm, and begins only if there was none.
     #[test]
     fn attacks_take_turns(values in proptest::collection::vec(0.0..1e6_f64, 1..600)) {
-        let mut watched = Watched::used_to(1000.0);
+        let mut watched = Trial::used_to(1000.0);
         let mut is_attacked = false;
         for value in values {
             match watched.detector.handle_sample(&visitors(value), TICK, true) {

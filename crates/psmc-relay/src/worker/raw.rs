@@ -1,20 +1,23 @@
-//! IP-in-IP: the socket for it, what waits to leave by it, and sites whose datagrams come in it.
+//! What a worker does with raw sockets: sites whose datagrams come in IP-in-IP, plain tunnels between two ends that know
+//! nothing of the relay but its address, and ICMP errors about what the relay has sent.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use psmc_core::relay::{Address, PlainTunnels, Tunnel};
+use psmc_core::relay::{Address, Packets, PlainCounters, PlainPair, PlainStatus, PlainTunnels, Tunnel};
+use psmc_net::icmp::{IcmpPort, MAX_ERROR};
 use psmc_net::ipip::{IpIpPort, OpenError, SendBatch};
-use psmc_net::udp::SendFailure;
-use psmc_wire::ip::{Ipv4, TunnelledUdp, decapsulate};
+use psmc_net::udp::{SendFailure, route_mtu};
+use psmc_wire::ids::KeyBytes;
+use psmc_wire::ip::{IPV4_HEADER_LEN, Ipv4, TunnelledUdp, decapsulate, is_too_big_v4, is_too_big_v6};
 
-use super::plain::learn_link_mtu;
 use super::{Moved, READS_PER_TURN, Worker};
+use crate::config::link_mtu;
 
 /// The socket for all tunnels.
 #[derive(Debug)]
-pub(crate) struct Tunnels {
+pub(crate) struct TunnelSocket {
     pub(super) outgoing: Outgoing,
     pub(super) plain: PlainTunnels,
 }
@@ -28,7 +31,7 @@ pub(super) struct Outgoing {
     too_long_to: Option<Ipv4Addr>,
 }
 
-impl Tunnels {
+impl TunnelSocket {
     /// Opens the socket.
     pub(crate) fn open(plain: PlainTunnels) -> Result<Self, OpenError> {
         let outgoing = Outgoing { port: IpIpPort::open(None)?, batch: SendBatch::new(), too_long_to: None };
@@ -98,7 +101,7 @@ impl Worker {
     pub(super) fn poll_tunnels(&mut self, cx: &mut Context<'_>) -> bool {
         let mut progress = false;
         for _ in 0..READS_PER_TURN {
-            let Some(tunnels) = &self.network.tunnels else { break };
+            let Some(tunnels) = &self.sockets.tunnels else { break };
             match tunnels.outgoing.port.poll_recv(cx, &mut self.wrapped) {
                 Poll::Ready(Ok(_)) => progress = true,
                 Poll::Ready(Err(error)) => {
@@ -112,7 +115,7 @@ impl Worker {
             for packet in self.wrapped.packets() {
                 self.moved.received += 1;
                 self.moved.received_bytes += packet.len() as u64;
-                let tunnels = self.network.tunnels.as_mut();
+                let tunnels = self.sockets.tunnels.as_mut();
                 if tunnels.is_some_and(|tunnels| tunnels.handle_plain(packet, now, &mut self.moved)) {
                     continue;
                 }
@@ -121,7 +124,7 @@ impl Worker {
                     continue;
                 };
                 if let Some((to, bytes)) = self.relay.handle_datagram(datagram, from, now) {
-                    self.outbox.push(to, bytes, &mut self.network, &mut self.moved);
+                    self.outbox.push(to, bytes, &mut self.sockets, &mut self.moved);
                 }
             }
             if is_all {
@@ -152,6 +155,131 @@ fn addresses(to: &Address, tunnel: Tunnel) -> Option<TunnelledUdp> {
         Some(IpAddr::V6(_)) | None => Ipv4Addr::UNSPECIFIED,
     };
     Some(TunnelledUdp { tunnel_source, tunnel_destination: tunnel.end, source: tunnel.peer, destination })
+}
+
+/// What goes out, and is counted.
+struct Leaving<'a> {
+    outgoing: &'a mut Outgoing,
+    moved: &'a mut Moved,
+}
+
+impl Packets for Leaving<'_> {
+    fn push(&mut self, header: &[u8; IPV4_HEADER_LEN], inner: &[u8]) {
+        self.outgoing.push(header, inner, self.moved);
+    }
+}
+
+impl Worker {
+    /// Serves these pairs of plain tunnels from now on; false if it has no socket for any.
+    pub(crate) fn set_plain_tunnels(&mut self, pairs: Vec<PlainPair>, now: Instant) -> bool {
+        let Some(tunnels) = &mut self.sockets.tunnels else { return pairs.is_empty() };
+        tunnels.plain.reconfigure(pairs, now);
+        true
+    }
+
+    /// A site to which ends are left is there, or nowhere; false if a tunnel would lead into itself.
+    pub(crate) fn place_site(&mut self, site: KeyBytes, at: Option<Ipv4Addr>) -> bool {
+        let Some(tunnels) = &mut self.sockets.tunnels else { return true };
+        tunnels.plain.place_site(site, at.map(|address| (address, link_mtu(address))))
+    }
+}
+
+impl TunnelSocket {
+    /// Handles a packet if it comes from an end of a plain tunnel; says whether it does.
+    pub(super) fn handle_plain(&mut self, packet: &mut [u8], now: Instant, moved: &mut Moved) -> bool {
+        if !self.plain.claims(packet) {
+            return false;
+        }
+        self.plain.handle_packet(packet, now, &mut Leaving { outgoing: &mut self.outgoing, moved });
+        true
+    }
+
+    /// Handles an ICMP error if it is about what was sent through a plain tunnel.
+    pub(super) fn handle_error(&mut self, message: &[u8], now: Instant, moved: &mut Moved) {
+        self.plain.handle_error(message, now, &mut Leaving { outgoing: &mut self.outgoing, moved });
+    }
+
+    /// Sends what has waited long enough, but at most so many packets.
+    pub(super) fn send_waiting(&mut self, limit: usize, now: Instant, moved: &mut Moved) {
+        self.plain.handle_timeout(limit, now, &mut Leaving { outgoing: &mut self.outgoing, moved });
+    }
+
+    /// When something has waited long enough, if anything waits.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.plain.poll_timeout()
+    }
+
+    /// The plain tunnels as they stand, in the order of the file, and what went no further.
+    pub(crate) fn plain_status(&self, now: Instant) -> (Vec<PlainStatus>, PlainCounters) {
+        (self.plain.status(now).collect(), self.plain.counters)
+    }
+}
+
+/// The first link towards an end takes less than was known.
+pub(super) fn learn_link_mtu(plain: &mut PlainTunnels, end: Ipv4Addr) {
+    // Without a route nothing gets there, whatever its length.
+    if let Ok(mtu) = route_mtu(end) {
+        plain.set_link_mtu(end, mtu);
+    }
+}
+
+/// The sockets at which they arrive.
+#[derive(Debug)]
+pub(crate) struct Errors {
+    v4: IcmpPort,
+    /// Not where there is no IPv6.
+    v6: Option<IcmpPort>,
+    buffer: [u8; MAX_ERROR],
+}
+
+impl Errors {
+    /// Opens the sockets; `None` if the relay may not have them.
+    pub(crate) fn open() -> Option<Self> {
+        Some(Self { v4: IcmpPort::open_v4().ok()?, v6: IcmpPort::open_v6().ok(), buffer: [0; MAX_ERROR] })
+    }
+}
+
+impl Worker {
+    /// Whether the relay hears ICMP errors.
+    pub(crate) fn hears_errors(&self) -> bool {
+        self.sockets.errors.is_some()
+    }
+
+    /// Handles errors that have come; says whether there were any.
+    pub(super) fn poll_errors(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut progress = false;
+        for _ in 0..READS_PER_TURN {
+            let mut heard = false;
+            heard |= self.poll_error_v4(cx);
+            heard |= self.poll_error_v6(cx);
+            if !heard {
+                break;
+            }
+            progress = true;
+        }
+        progress
+    }
+
+    fn poll_error_v4(&mut self, cx: &mut Context<'_>) -> bool {
+        let own_port = self.sockets.port.local_addr().port();
+        let Some(errors) = &mut self.sockets.errors else { return false };
+        // A socket that fails says nothing any more; what is sent does not depend on it.
+        let Poll::Ready(Ok(length)) = errors.v4.poll_recv(cx, &mut errors.buffer) else { return false };
+        let message = &errors.buffer[..length];
+        self.moved.heard_too_big += u64::from(is_too_big_v4(message, own_port));
+        if let Some(tunnels) = &mut self.sockets.tunnels {
+            tunnels.handle_error(message, Instant::now(), &mut self.moved);
+        }
+        true
+    }
+
+    fn poll_error_v6(&mut self, cx: &mut Context<'_>) -> bool {
+        let own_port = self.sockets.port.local_addr().port();
+        let Some(Errors { v6: Some(port), buffer, .. }) = &mut self.sockets.errors else { return false };
+        let Poll::Ready(Ok(length)) = port.poll_recv(cx, buffer) else { return false };
+        self.moved.heard_too_big += u64::from(is_too_big_v6(&buffer[..length], own_port));
+        true
+    }
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ impl Workload {
         (Self { relay, now, from, datagrams: Vec::new() }, added)
     }
 
-    /// Has the relay hand all datagrams on.
+    /// Makes the relay hand all datagrams on.
     ///
     /// # Panics
     /// If it refuses one, for then something else would be measured.

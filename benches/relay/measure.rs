@@ -99,7 +99,7 @@ impl<'a> Loop<'a> {
         Ok(())
     }
 
-    /// Has what is on its way arrive.
+    /// Lets what is on its way arrive.
     fn drain(&mut self) -> Result<(), Box<dyn Error>> {
         while self.in_flight > 0 {
             self.receive()?;

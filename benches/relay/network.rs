@@ -53,7 +53,7 @@ impl Network {
         Ok(Self { near, middle, far, receiver })
     }
 
-    /// Has the far host receive on this core, by a thread, as a machine of its own would.
+    /// Makes the far host receive on this core, by a thread, as a machine of its own would.
     pub(crate) fn far_receives_on(&self, core: usize) -> Result<(), Box<dyn Error>> {
         cpu::pin_thread(self.receiver, core)
     }
@@ -87,7 +87,7 @@ fn receivers() -> Result<BTreeSet<Pid>, Box<dyn Error>> {
     Ok(found)
 }
 
-/// Has datagrams cross a link one by one, as they cross every wire, and be joined where they arrive, as cards and their
+/// Makes datagrams cross a link one by one, as they cross every wire, and be joined where they arrive, as cards and their
 /// drivers do. A veth would hand whole runs over, which no network does.
 fn like_a_card(host: &Namespace, interface: &str) -> Result<(), Box<dyn Error>> {
     let mut ethtool = Command::new("ethtool");

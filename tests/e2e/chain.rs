@@ -240,7 +240,7 @@ fn questions(world: &Chain) -> Vec<Vec<u8>> {
     said
 }
 
-/// Has everybody complain as far as they ever do: about closed ports, packets that are too large or have come too far, and
+/// Makes everybody complain as far as they ever do: about closed ports, packets that are too large or have come too far, and
 /// what is not understood; and asks which way packets go.
 fn provoke(world: &Chain) {
     let service = world.hq.inner(Family::V4);

@@ -115,7 +115,7 @@ fn forge_both_ways(forge: &(impl FnMut(&[u8], usize) -> Forgeries + Clone + Send
     }
 }
 
-/// Has the relay add what `forge` says; returns how much it has added.
+/// Makes the relay add what `forge` says; returns how much it has added.
 fn add(
     relay: &Relay,
     towards: Towards,

@@ -77,7 +77,7 @@ impl Fault {
     }
 }
 
-/// Has the headquarters lose what passes these hooks on link 1.
+/// Makes the headquarters lose what passes these hooks on link 1.
 fn drop_all(tunnel: &Tunnel, hooks: &[&str]) -> String {
     let interface = HQ.link(1);
     let chain = |hook: &&str| {

@@ -51,7 +51,7 @@ fn world() -> (Tunnel, Namespace) {
     (tunnel, host)
 }
 
-/// Has the van ask the host, which answers. Returns whom the host believes to have asked.
+/// Makes the van ask the host, which answers. Returns whom the host believes to have asked.
 fn ask(van: &Site, host: &Namespace) -> IpAddr {
     let server = host.run(|| UdpSocket::bind((HOST, 7))).unwrap();
     let client = van.namespace.run(|| UdpSocket::bind((van.inner(Family::V4), 0))).unwrap();

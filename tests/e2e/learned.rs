@@ -84,7 +84,7 @@ fn flooded(relays: usize, policy: &str) -> Relayed {
     world
 }
 
-/// Has both ends of the straight link lose so many per cent of what they receive; none any more at 0.
+/// Makes both ends of the straight link lose so many per cent of what they receive; none any more at 0.
 fn flood(world: &Relayed, percent: u8) {
     for (site, end) in [(&world.tunnel.van, VAN), (&world.tunnel.hq, HQ)] {
         drop(site.try_run(&["nft", "delete", "table", "inet", "flood"]));

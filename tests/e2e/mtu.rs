@@ -155,7 +155,7 @@ fn plan() -> Plan {
     Plan { scheduler: "wrr", mbit: Some(MBIT), ..Plan::default() }
 }
 
-/// Has the headquarters' interface take no longer packets, and drop those that come: for the van, the narrow place is
+/// Makes the headquarters' interface take no longer packets, and drop those that come: for the van, the narrow place is
 /// somewhere on the way. Batches are cut in front of the link, as they are in front of a real one.
 fn set_mtu(tunnel: &Tunnel, link: u8, mtu: u16) {
     let (van, hq) = (tunnel.van.end.link(link), tunnel.hq.end.link(link));

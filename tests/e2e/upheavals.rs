@@ -326,7 +326,7 @@ impl World {
         &self.names[usize::from(uplink) - 1]
     }
 
-    /// Has `ip` do that at the van. It may be impossible.
+    /// Runs `ip` with that at the van. It may be impossible.
     fn van(&self, words: &str) {
         ip(&self.van, words);
     }
@@ -645,7 +645,7 @@ fn seeds() -> (u64, u64) {
     (first.parse().unwrap(), last.parse().unwrap())
 }
 
-/// Has `ip` do that on a host. It may be impossible.
+/// Runs `ip` with that on a host. It may be impossible.
 fn ip(site: &Site, words: &str) {
     let all: Vec<_> = ["ip"].into_iter().chain(words.split_whitespace()).collect();
     drop(site.try_run(&all));

@@ -81,7 +81,7 @@ impl Client {
         Ok(paths)
     }
 
-    /// Has learned routes take the place of those before.
+    /// Replaces the learned routes.
     pub fn set_routes(&mut self, peer: &str, set: RouteSet<'_>) -> Result<(), ClientError> {
         self.order(&Request::RoutesSet {
             peer: peer.to_owned(),
@@ -121,7 +121,7 @@ impl Client {
         Ok(report)
     }
 
-    /// Has the site register with these relays, beside those of its configuration.
+    /// Registers the site with these relays, beside those of its configuration.
     pub fn set_registrations(
         &mut self,
         relays: &[RegisterSpec],
@@ -157,7 +157,7 @@ impl Client {
         self.order(&Request::PeerRemove { name: name.to_owned() })
     }
 
-    /// Has the configuration read again.
+    /// Reloads the configuration.
     pub fn reload(&mut self) -> Result<ReloadReport, ClientError> {
         let Response::Reloaded(report) = self.ask(&Request::Reload)? else { return wrong() };
         Ok(report)

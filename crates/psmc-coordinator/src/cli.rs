@@ -68,7 +68,7 @@ fn run(args: Args) -> Result<(), CliError> {
     match command {
         Command::Check { file } => {
             let config = Config::load(&file)?;
-            print(&format!("{} is right. It means:\n\n{}", file.display(), config.summary()))?;
+            print(&format!("{} is valid. Summary:\n\n{}", file.display(), config.summary()))?;
             for warning in config.warnings() {
                 print(&format!("\nwarning: {warning}\n"))?;
             }
@@ -139,14 +139,14 @@ fn print(text: &str) -> Result<(), CliError> {
     Ok(io::stdout().write_all(text.as_bytes())?)
 }
 
-/// The PSMC coordinator: leads clients around an attack.
+/// The PSMC coordinator: reroutes clients during an attack
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true)]
 struct Args {
     /// Run with this configuration, in the foreground
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// What is logged: a level, such as debug, or a list of directives [default: RUST_LOG, or info]
+    /// Log level or directives: a level, such as debug, or a list of directives [default: RUST_LOG, or info]
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
     #[command(subcommand)]
@@ -174,7 +174,7 @@ struct Rates {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check a configuration with its keys, and say what it means
+    /// Check a configuration and its keys, and print a summary
     Check {
         /// The file
         file: PathBuf,
@@ -187,59 +187,59 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show what has happened, the latest first
+    /// Show the event history, latest first
     Events {
         #[command(flatten)]
         socket: Socket,
         /// As JSON, for tools
         #[arg(long)]
         json: bool,
-        /// How many at most
+        /// Maximum number of events
         #[arg(long, default_value_t = 100, value_name = "N")]
         count: u32,
     },
-    /// Say that a service is attacked, or, with --clear, no more
+    /// Raise an alert for a service, or clear it with --clear
     Alert {
         #[command(flatten)]
         socket: Socket,
         /// The service's name, or one of its addresses
         service: String,
-        /// The attack is over
+        /// Clear the alert
         #[arg(long)]
         clear: bool,
-        /// Which alert, where there can be several
+        /// The alert's id, if there are several
         #[arg(long)]
         id: Option<String>,
-        /// Who says so
+        /// The alert's source
         #[arg(long)]
         source: Option<String>,
-        /// What it is about
+        /// The kind of attack
         #[arg(long)]
         kind: Option<Kind>,
-        /// For how long it counts unless it is renewed [default: as the configuration says]
+        /// Validity in seconds unless renewed [default: as the configuration says]
         #[arg(long, value_name = "SECONDS", conflicts_with = "clear", value_parser = clap::value_parser!(u64).range(1..=604_800))]
         lasts: Option<u64>,
-        /// Go on renewing it for as long as this process runs, and nobody clears it
+        /// Keep renewing it while this process runs, until it is cleared
         #[arg(long = "while", value_name = "PID", conflicts_with = "clear")]
         process: Option<u32>,
         #[command(flatten)]
         measured: Rates,
     },
-    /// Have relays kept ready for a service
+    /// Keep relays ready for a service
     Prepare {
         #[command(flatten)]
         socket: Socket,
         /// The service's name
         service: String,
     },
-    /// End whatever is done for a service
+    /// End the mitigation of a service
     Withdraw {
         #[command(flatten)]
         socket: Socket,
         /// The service's name
         service: String,
     },
-    /// Say which clients misbehave
+    /// Block or unblock clients
     Client {
         #[command(subcommand)]
         action: ClientAction,
@@ -248,14 +248,14 @@ enum Command {
 
 #[derive(Debug, Subcommand)]
 enum ClientAction {
-    /// Tell a client nothing any more, and have gateways shut it out
+    /// Block a client: no routes, no grants, and gateways reject it
     Block {
         #[command(flatten)]
         socket: Socket,
         /// The client's name
         client: String,
     },
-    /// Trust it again
+    /// Unblock a client
     Unblock {
         #[command(flatten)]
         socket: Socket,

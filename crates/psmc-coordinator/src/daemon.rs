@@ -38,7 +38,7 @@ pub enum DaemonError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The local control socket cannot be had.
-    #[error("cannot make the control socket")]
+    #[error("cannot create the control socket")]
     ControlSocket(#[from] BindError),
     /// The address for alerts or metrics cannot be had.
     #[error(transparent)]
@@ -80,7 +80,7 @@ async fn work(config: Arc<Config>, file: &Path) -> Result<(), DaemonError> {
     listen_to_others(&configs, &inputs, &eve, &mut tasks).await?;
     daemon.is_up();
     let reloads = Reloads { current, allowed, engine: inputs.clone() };
-    tracing::info!(name = %config.name, %address, "the coordinator is up");
+    tracing::info!(name = %config.name, %address, "coordinator started");
     let program = Program {
         config: configs,
         seat,
@@ -99,7 +99,7 @@ async fn work(config: Arc<Config>, file: &Path) -> Result<(), DaemonError> {
     if let Some(term) = term {
         term.resign().await;
     }
-    tracing::info!("the coordinator stops");
+    tracing::info!("coordinator stopping");
     Ok(())
 }
 
@@ -137,10 +137,10 @@ impl Program {
             tokio::select! {
                 // Before anything else is done.
                 biased;
-                () = taken.is_over() => tracing::warn!("the lease was not renewed: others may lead"),
+                () = taken.is_over() => tracing::warn!("leadership lost: the lease was not renewed in time"),
                 ended = self.lead(received) => match ended? {
                     End::Unheard => return Ok(()),
-                    End::Deposed => tracing::warn!("another coordinator leads"),
+                    End::Deposed => tracing::warn!("another coordinator is leading"),
                 }
             }
             self.standing.send_replace(Standing::StandsBy { leader: None, trouble: None });
@@ -209,13 +209,13 @@ impl Reloads {
         while let Order::Reload(config) = daemon.next().await {
             let (config, differs) = config.within(&self.current.borrow());
             for setting in differs {
-                tracing::warn!(setting, "is as it was: it takes a restart to change it");
+                tracing::warn!(setting, "changed setting needs a restart");
             }
             let config = Arc::new(config);
             self.allowed.replace(known_keys(&config));
             self.current.send_replace(config.clone());
             let (relays, services) = (config.relays.len(), config.services.len());
-            tracing::info!(relays, services, "read the file anew");
+            tracing::info!(relays, services, "configuration reloaded");
             // An engine that has ended needs no file.
             let _ = self.engine.send(Input::Configured(config)).await;
         }

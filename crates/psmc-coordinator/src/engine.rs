@@ -239,9 +239,9 @@ impl Engine {
         };
         match (&self.not_kept, &not_kept) {
             (before, Some(error)) if before.as_ref() != Some(error) => {
-                tracing::error!(error, "the state cannot be kept; it is tried again");
+                tracing::error!(error, "cannot store the state; retrying");
             }
-            (Some(_), None) => tracing::info!("the state is kept again"),
+            (Some(_), None) => tracing::info!("state stored again"),
             (None | Some(_), _) => {}
         }
         self.not_kept = not_kept;

@@ -88,7 +88,7 @@ impl Handler for Hook {
 impl Hook {
     async fn carry_out(&self, order: Order) -> Answer {
         let (done, result) = oneshot::channel();
-        let ended = || text(StatusCode::SERVICE_UNAVAILABLE, "the coordinator is about to end\n");
+        let ended = || text(StatusCode::SERVICE_UNAVAILABLE, "the coordinator is shutting down\n");
         if self.engine.send(Input::Order { order, done }).await.is_err() {
             return ended();
         }

@@ -36,7 +36,7 @@ pub enum Request {
         id: String,
         /// The service.
         service: String,
-        /// What it is about.
+        /// The kind of attack.
         kind: AlertKind,
         /// What was measured.
         measured: Measured,
@@ -190,7 +190,7 @@ async fn order(order: Order, engine: &mpsc::Sender<Input>) -> Answer {
 }
 
 fn ended() -> Answer {
-    Answer::refusal("the coordinator is about to end".to_owned())
+    Answer::refusal("the coordinator is shutting down".to_owned())
 }
 
 /// Asks the coordinator whose socket is at `path`.

@@ -55,11 +55,11 @@ enum RelayError {
     Framing(#[from] FramingError),
     #[error("no answer within {ANSWER_WITHIN:?}")]
     Silent,
-    #[error("it refuses: {}", .0.text)]
+    #[error("refused: {}", .0.text)]
     Refused(Refused),
-    #[error("it does not speak as relays do: do both run matching versions of psmc?")]
+    #[error("protocol error: do both sides run matching versions of PSMC?")]
     Protocol,
-    #[error("the coordinator ends")]
+    #[error("the coordinator is shutting down")]
     Ended,
 }
 

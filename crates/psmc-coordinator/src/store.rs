@@ -24,25 +24,27 @@ pub const MAX_EVENTS: u32 = 10_000;
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// SQLite complains.
-    #[error("the database cannot be used: check its path, its rights and the room on the disk")]
+    #[error("cannot use the database: check its path, its permissions and the free disk space")]
     Database(#[from] rusqlite::Error),
     /// Its directory cannot be made.
-    #[error("cannot make the directory of the database: check its path and its rights")]
+    #[error("cannot create the database directory: check its path and permissions")]
     Directory(#[source] std::io::Error),
     /// It was made by a newer release.
-    #[error("the database has the form {0}: it takes the release that made it")]
+    #[error("the database has schema version {0}: use the release that created it")]
     Version(i64),
     /// An entry cannot be read.
-    #[error("what is kept of {0} cannot be read: restore it from a backup, or move it away to begin anew")]
+    #[error(
+        "the stored state of {0} is unreadable: restore it from a backup, or move it away to start again"
+    )]
     Entry(String, #[source] serde_json::Error),
     /// Nothing is known of what etcd keeps.
     #[error(transparent)]
     Etcd(#[from] EtcdError),
     /// This coordinator does not lead any more: what was to be kept is not, or not for sure.
-    #[error("this coordinator does not lead any more")]
+    #[error("this coordinator is no longer the leader")]
     Deposed,
     /// The thread that waits for the disk has panicked.
-    #[error("the database was lost: look at the log for a panic before this")]
+    #[error("the database thread is gone: see the log for an earlier panic")]
     Lost,
 }
 

@@ -72,10 +72,10 @@ impl Eve {
         self.note(|status| {
             match &error {
                 Some(error) if status.error.as_ref() != Some(error) => {
-                    tracing::warn!("no alerts of Suricata are taken: {error}");
+                    tracing::warn!("cannot read Suricata's events: {error}");
                 }
                 None if status.error.is_some() => {
-                    tracing::info!(file = status.file, "alerts of Suricata are taken again");
+                    tracing::info!(file = status.file, "Suricata's events readable again");
                 }
                 Some(_) | None => {}
             }

@@ -98,7 +98,7 @@ impl Batch {
         self.apart
     }
 
-    /// Has its datagrams leave one by one.
+    /// Sets that its datagrams leave one by one.
     pub(crate) fn part(&mut self) {
         self.apart = true;
     }

@@ -256,12 +256,12 @@ impl Path {
         self.keepalive
     }
 
-    /// Has the path probed this often while it is idle.
+    /// Sets how often the path is probed while it is idle.
     pub(crate) fn set_keepalive(&mut self, interval: Duration) {
         self.keepalive = interval;
     }
 
-    /// Has probes tell as much as data would, or no more than that the path answers.
+    /// Sets whether probes tell as much as data would, or no more than that the path answers.
     pub(crate) fn set_scrutiny(&mut self, scrutiny: bool) {
         self.scrutiny = scrutiny;
     }
@@ -389,7 +389,7 @@ impl Path {
         self.governor.set_max_rate(self.config.max_rate);
     }
 
-    /// Has the rate of the path found in another way from now on. What was learnt about it so far is forgotten.
+    /// Sets how the rate of the path is found from now on. What was learnt about it so far is forgotten.
     pub(crate) fn set_congestion(&mut self, congestion: CongestionConfig) {
         if congestion != self.config.congestion {
             self.config.congestion = congestion;

@@ -247,7 +247,7 @@ impl Reorder {
             || self.slots > MAX_SLOTS
     }
 
-    /// Has `change` done to the sequence of `bucket`, and keeps the agendas right.
+    /// Applies `change` to the sequence of `bucket`, and keeps the agendas right.
     fn update<T>(
         &mut self,
         bucket: Bucket,

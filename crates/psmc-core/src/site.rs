@@ -200,7 +200,7 @@ impl Site {
         self.shared.relays.remove(&relay);
     }
 
-    /// Has the peer dialled anew, whatever connection there is: there are other ways to it than before. A site that did not
+    /// Dials the peer anew, whatever connection there is: there are other ways to it than before. A site that did not
     /// dial this peer does so from now on. Harmless while a dial is under way.
     ///
     /// # Errors
@@ -220,7 +220,7 @@ impl Site {
         self.with_peer(peer, |session, _| session.set_keepalive(path, interval))
     }
 
-    /// Has the probes of an idle path tell as much as data would: every other one is as large as a full datagram, and their
+    /// Makes the probes of an idle path tell as much as data would: every other one is as large as a full datagram, and their
     /// intervals differ, so that nothing that comes and goes at a pace of its own stays between them.
     ///
     /// # Errors
@@ -279,7 +279,7 @@ impl Site {
         self.with_peer(peer, |session, _| session.set_congestion(path, congestion))
     }
 
-    /// Has another scheduler choose the paths to a peer. No packet is lost.
+    /// Sets the scheduler of a peer. No packet is lost.
     ///
     /// # Errors
     /// [`PeerError`] if there is no such peer.

@@ -78,7 +78,7 @@ pub(super) async fn demonstrate(keep: Option<&std::path::Path>) -> Result<Attack
     let directory = Directory::new(keep)?;
     let mut view = View::new();
     view.note(&format!(
-        "{SERVICE} behind a line of {LINE_MBPS} Mbit/s and two more that nobody knows; four relays; clients {}",
+        "{SERVICE} behind a line of {LINE_MBPS} Mbit/s and two hidden ones; four relays; clients {}",
         CLIENTS.join(" and ")
     ));
     let network = AttackNetwork::new()?;
@@ -141,7 +141,7 @@ struct Victim {
     at: Duration,
 }
 
-/// Has relays fail that the clients use, and says so a while later. None does if they use none.
+/// Makes relays fail that the clients use, and says so a while later. None does if they use none.
 async fn fail_relays(
     network: &AttackNetwork,
     programs: &mut Programs,

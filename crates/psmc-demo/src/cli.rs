@@ -12,7 +12,7 @@ use psmcd::program::{Arguments, ProgramError};
 
 use crate::{DemoArgs, DemoError};
 
-/// Show the whole thing on this one machine: two sites, several paths, one of them cut
+/// Demonstrate PSMC on this machine: two sites, several paths, one of them cut
 #[derive(Debug, Parser)]
 #[command(name = "psmc-demo", version, propagate_version = false, disable_help_subcommand = true)]
 #[command(args_conflicts_with_subcommands = true, override_usage = "psmc-demo [OPTIONS]")]

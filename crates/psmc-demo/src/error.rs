@@ -121,7 +121,7 @@ pub enum DemoError {
     #[error("the file that arrived is not the file that was sent: its SHA-256 differs")]
     Corrupt,
     /// A signal came.
-    #[error("stopped; everything that the demo made is removed")]
+    #[error("stopped; everything that the demo created has been removed")]
     Interrupted,
     /// The results could not be printed.
     #[error("cannot print the results")]

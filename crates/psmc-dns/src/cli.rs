@@ -77,7 +77,7 @@ fn run(command: Command) -> Result<(), CliError> {
     match command {
         Command::Check { file } => {
             let config = Config::load(&file)?;
-            write!(io::stdout(), "{} is right. It means:\n\n{}", file.display(), config.summary())
+            write!(io::stdout(), "{} is valid. Summary:\n\n{}", file.display(), config.summary())
                 .map_err(ShowError::from)?;
             Ok(())
         }

@@ -17,17 +17,17 @@ use report::{Progress, Report};
 /// Fetch one file from several mirrors at once
 ///
 /// Each mirror gives parts of the file, as many as it can. One that fails costs no more than its share; what has
-/// arrived stays when the program ends early, and the same command goes on with it.
+/// arrived is kept if the program is interrupted; the same command resumes.
 #[derive(Debug, Parser)]
 #[command(name = "psmc-fetch", version)]
 #[command(after_help = "\
 Example:
   psmc fetch https://one.example/big.iso https://two.example/pub/big.iso --sha256 9f86…")]
 struct FetchArgs {
-    /// Where the same file is: http:// or https://
+    /// URLs of the same file, http:// or https://
     #[arg(required = true, value_name = "URL")]
     urls: Vec<Url>,
-    /// What the file is to be called [default: as in the first URL]
+    /// Name of the output file [default: as in the first URL]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The SHA-256 that the file must have, in hexadecimal digits
@@ -39,7 +39,7 @@ struct FetchArgs {
     /// Connections to each mirror, by each interface
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16))]
     connections: u8,
-    /// Throw away what an interrupted run has left
+    /// Discard the partial download of an interrupted run
     #[arg(long)]
     restart: bool,
     /// Print the result as JSON

@@ -32,13 +32,13 @@ pub(crate) enum MirrorError {
         "the system has no certificates to check {host} by; install ca-certificates, or set SSL_CERT_FILE"
     )]
     NoRoots { host: String },
-    #[error("it broke off")]
+    #[error("connection lost")]
     Broken(#[source] hyper::Error),
     #[error("it closed the connection before the end of its answer")]
     Short,
-    #[error("it did not answer in time")]
+    #[error("timed out waiting for a response")]
     Silent,
-    #[error("it sent nothing any more")]
+    #[error("stalled")]
     Stalled,
     #[error("it answered {status}{}", later(*after))]
     Status {
@@ -46,9 +46,9 @@ pub(crate) enum MirrorError {
         /// When it wants to be asked again, if it says so.
         after: Option<Duration>,
     },
-    #[error("it redirects, and does not say where to")]
+    #[error("redirect without a Location")]
     Nowhere,
-    #[error("it redirects to what is no address")]
+    #[error("redirect to an invalid URL")]
     Redirect(#[source] UrlError),
     #[error("it redirects from https to http, {0}, which is not followed; give that URL if you trust it")]
     Downgrade(String),
@@ -66,9 +66,9 @@ pub(crate) enum MirrorError {
     WrongPart,
     #[error("it sent all of the file instead of a part")]
     NoParts,
-    #[error("it sends the file in the coding {0}, though it was asked not to")]
+    #[error("it sent the unrequested content coding {0}")]
     Coding(String),
-    #[error("it serves another version of the file than before, or lies about it: {0}")]
+    #[error("its version of the file changed: {0}")]
     Changed(String),
     #[error("it serves another version of the file than the other mirrors: {0}")]
     Differs(String),

@@ -92,7 +92,7 @@ pub(crate) struct Fetched {
 pub(crate) enum FetchError {
     #[error("{} exists; remove it, or name another file with --output", .0.display())]
     Exists(PathBuf),
-    #[error("{} is in use; does another psmc fetch it?", .0.display())]
+    #[error("{} is in use; is another psmc downloading it?", .0.display())]
     InUse(PathBuf),
     #[error("{} is too long a name for this file system; name a shorter one with --output", .0.display())]
     TooLong(PathBuf),
@@ -100,10 +100,10 @@ pub(crate) enum FetchError {
     Write { path: PathBuf, source: io::Error },
     #[error("no mirror has the file:\n{0}")]
     NoMirror(String),
-    #[error("all mirrors have failed; run the same command again to go on with what has arrived:\n{0}")]
+    #[error("all mirrors have failed; run the same command again to resume:\n{0}")]
     AllFailed(String),
     #[error(
-        "the mirrors disagree about the file, and none of these versions is at more of them than another; give only \
+        "the mirrors have different versions of the file, and none has a majority; give only \
          mirrors of the one that you want:\n{0}"
     )]
     Disagree(String),
@@ -112,7 +112,7 @@ pub(crate) enum FetchError {
          --restart to fetch it anew from others", part.display()
     )]
     Hash { found: String, part: PathBuf },
-    #[error("interrupted; run the same command again to go on")]
+    #[error("interrupted; run the same command again to resume")]
     Interrupted,
 }
 

@@ -157,7 +157,7 @@ impl Mirror {
 
 /// What went wrong with each.
 pub(super) fn problems(mirrors: &[Mirror]) -> String {
-    let problem = |mirror: &Mirror| mirror.problem().unwrap_or("it did not answer in time").to_owned();
+    let problem = |mirror: &Mirror| mirror.problem().unwrap_or("timed out waiting for a response").to_owned();
     lines(mirrors, problem)
 }
 

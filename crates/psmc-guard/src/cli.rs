@@ -48,7 +48,7 @@ fn run(args: &Args) -> Result<(), CliError> {
     match (&args.command, &args.config) {
         (Some(Command::Check { file }), _) => {
             let config = Config::load(file)?;
-            write!(io::stdout(), "{} is right. It means:\n\n{}", file.display(), config.summary())
+            write!(io::stdout(), "{} is valid. Summary:\n\n{}", file.display(), config.summary())
                 .map_err(ShowError::from)?;
             Ok(())
         }
@@ -61,14 +61,14 @@ fn run(args: &Args) -> Result<(), CliError> {
     }
 }
 
-/// The guard of a gateway: finds floods, tells the coordinator, and has psmcd do what it says.
+/// The guard of a gateway: detects floods, alerts the coordinator, and configures psmcd accordingly.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
     /// The configuration of the guard to run.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// What is logged: a level, such as debug, or a list of directives [default: RUST_LOG, or info].
+    /// Log level or directives: a level, such as debug, or a list of directives [default: RUST_LOG, or info].
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
     #[command(subcommand)]
@@ -77,7 +77,7 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Checks a configuration, and says what it means.
+    /// Checks a configuration, and prints a summary.
     Check {
         /// The file.
         file: PathBuf,
@@ -102,7 +102,7 @@ fn describe(status: &Status) -> String {
         line(&mut text, &format!("cannot watch {interface}: it is down or gone"));
     }
     if let Some(error) = &engine.gateway_error {
-        line(&mut text, &format!("psmcd does not do what it should: {error}"));
+        line(&mut text, &format!("cannot configure psmcd: {error}"));
     }
     engine.services.iter().for_each(|service| text.push_str(&service_text(service)));
     engine.mitigations.iter().for_each(|mitigation| text.push_str(&mitigation_text(mitigation)));

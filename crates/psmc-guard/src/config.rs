@@ -257,7 +257,7 @@ mod tests {
         let defence = "[defence]\nnftables = true\n";
         assert_eq!(
             complaints(&format!("{GUARD}{SERVICE}{defence}")),
-            ["there is no hidden line to be defended"]
+            ["[defence] needs at least one [[line]]"]
         );
         let bad = "limit = { packets = 0, bits = \"0mbit\", loss = 1.5, sins = 1 }\nports = [0]\n";
         assert_eq!(complaints(&format!("{GUARD}{SERVICE}{bad}")).len(), 5);

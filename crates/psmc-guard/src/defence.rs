@@ -21,10 +21,10 @@ pub enum DefenceError {
     #[error("cannot run `nft`: install nftables, or leave `nftables` out of [defence]")]
     NoTool(#[source] io::Error),
     /// The kernel refuses.
-    #[error("nftables refuses the filter: {0}; it takes CAP_NET_ADMIN")]
+    #[error("nftables rejected the filter: {0} (CAP_NET_ADMIN is needed)")]
     Refused(String),
     /// The counters are not what they should be.
-    #[error("`nft -j` says something else than it should")]
+    #[error("unexpected output of `nft -j`")]
     Malformed(#[from] serde_json::Error),
 }
 
@@ -51,7 +51,7 @@ impl Defence {
         Ok(defence)
     }
 
-    /// Has the filter be for other interfaces and other relays, at no moment without it; those that were admitted still are.
+    /// Changes the filter to other interfaces and other relays, without a gap; those that were admitted still are.
     ///
     /// # Errors
     /// [`DefenceError`]; then there is none any more.
@@ -134,7 +134,10 @@ impl Defence {
 impl Drop for Defence {
     fn drop(&mut self) {
         if let Err(error) = nft(&["delete", "table", "inet", &self.table], "") {
-            tracing::warn!(error = crate::error_chain(&error), "the filter of the hidden lines stays");
+            tracing::warn!(
+                error = crate::error_chain(&error),
+                "cannot remove the filter of the hidden lines"
+            );
         }
     }
 }

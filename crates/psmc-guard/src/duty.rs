@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 /// Mitigations at a time: more than one for each service that a guard can have.
 const MAX_MITIGATIONS: usize = 512;
 
-/// Why a relay does not do its work that answers, for people.
-const SILENT: &str = "clients who come through others do not come through it any more";
+/// Why a relay that answers is said to have failed, for people.
+const SILENT: &str = "no client traffic through this relay, while clients arrive through others";
 
 /// What is to be so at the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -103,7 +103,7 @@ impl Engine {
         let messages = self.duty.handle_standing(&seen.standing);
         for message in &messages {
             if let Message::RelayFailed { relay, reason, .. } = message {
-                tracing::warn!(%relay, %reason, "a relay does not do its work");
+                tracing::warn!(%relay, %reason, "relay failed");
                 self.counts.relay_failures += 1;
             }
         }
@@ -113,7 +113,7 @@ impl Engine {
 
     /// A coordinator says welcome.
     pub fn handle_up(&mut self, coordinator: SocketAddr) {
-        tracing::info!(%coordinator, "a coordinator is there");
+        tracing::info!(%coordinator, "connected to the coordinator");
         self.link = LinkState::Up { coordinator };
         self.counts.connections += 1;
         self.outbox.clear();
@@ -125,9 +125,9 @@ impl Engine {
     /// There is no connection. What is asked for stays.
     pub fn handle_down(&mut self, coordinator: SocketAddr, reason: String) {
         match &self.link {
-            LinkState::Up { .. } => tracing::warn!(%coordinator, %reason, "the coordinator is gone"),
+            LinkState::Up { .. } => tracing::warn!(%coordinator, %reason, "coordinator connection lost"),
             LinkState::Down { reason: last } if *last != reason => {
-                tracing::info!(%coordinator, %reason, "no connection");
+                tracing::info!(%coordinator, %reason, "cannot connect to the coordinator");
             }
             LinkState::Down { .. } => {}
         }
@@ -141,7 +141,7 @@ impl Engine {
             Message::Mitigation(mitigation) if self.is_ours(&mitigation.service) => {
                 let (service, stage, relays) =
                     (&mitigation.service, mitigation.stage, mitigation.relays.len());
-                tracing::info!(%service, ?stage, relays, "a mitigation");
+                tracing::info!(%service, ?stage, relays, "mitigation updated");
                 self.duty.handle_mitigation(mitigation)
             }
             Message::Clients { service, revision, clients, is_last } if self.is_ours(&service) => {
@@ -167,7 +167,7 @@ impl Engine {
             | Message::Unknown => return false,
         };
         if let Err(reason) = outcome {
-            tracing::warn!(%reason, "the coordinator asks for what is not done");
+            tracing::warn!(%reason, "request of the coordinator rejected");
             self.counts.refused_messages += 1;
             return false;
         }
@@ -226,12 +226,12 @@ impl Engine {
             Change::Begun(kind) => {
                 let id = self.alerts.begin(service);
                 self.counts.attacks += 1;
-                tracing::warn!(%service, ?kind, %id, "an attack has begun");
+                tracing::warn!(%service, ?kind, %id, "attack detected");
             }
             Change::Over => {
                 self.alerts.end(service);
                 self.counts.attacks_over += 1;
-                tracing::info!(%service, "the attack is over");
+                tracing::info!(%service, "attack ended");
             }
         }
     }

@@ -44,7 +44,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Looks that wait to be seen.
 const QUEUE: usize = 16;
 
-/// Has psmcd, and the filter of the hidden lines, be as it is wanted. When it is dropped, psmcd stays as it is, and the
+/// Brings psmcd, and the filter of the hidden lines, into the wanted state. When it is dropped, psmcd stays as it is, and the
 /// filter goes.
 #[derive(Debug)]
 pub struct Hand {
@@ -268,8 +268,8 @@ impl Gateway {
     /// Trouble is told once, however long it lasts.
     fn log(&mut self, trouble: Option<&String>) {
         match (&self.logged, trouble) {
-            (None, Some(error)) => tracing::warn!(%error, "psmcd does not do what it should"),
-            (Some(_), None) => tracing::info!("psmcd does what it should"),
+            (None, Some(error)) => tracing::warn!(%error, "cannot configure psmcd"),
+            (Some(_), None) => tracing::info!("psmcd configured"),
             (Some(_), Some(_)) | (None, None) => {}
         }
         self.logged = trouble.cloned();

@@ -44,7 +44,7 @@ pub enum GuardError {
     #[error(transparent)]
     Defence(#[from] DefenceError),
     /// The local control socket can't be had.
-    #[error("cannot make the control socket")]
+    #[error("cannot create the control socket")]
     ControlSocket(#[from] local::BindError),
     /// Metrics can't be had.
     #[error("cannot serve metrics")]
@@ -75,7 +75,7 @@ async fn serve(mut config: Config, file: &Path) -> Result<(), GuardError> {
     let (asked, mut questions) = mpsc::channel(MAX_QUESTIONS);
     let _tellers = tell(&config, &asked).await?;
     daemon.is_up();
-    tracing::info!(name = %config.name, "the guard is up");
+    tracing::info!(name = %config.name, "guard started");
     let mut seconds = interval(Duration::from_secs(1));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
@@ -98,7 +98,7 @@ async fn serve(mut config: Config, file: &Path) -> Result<(), GuardError> {
         }
         guard.flush();
     }
-    tracing::info!("the guard stops; what psmcd was told stays until the guard is back");
+    tracing::info!("guard stopping; psmcd keeps its configuration until the guard returns");
     guard.keeper.keep(guard.engine.state());
     Ok(())
 }
@@ -131,7 +131,7 @@ fn may_follow(config: &Config, present: &Config) -> bool {
     let may_follow = lasting(config) == lasting(present) && config.state_file == present.state_file;
     if !may_follow {
         tracing::error!(
-            "all stays as it is: for another name, private_key_file, state_file, control_socket or metrics \
+            "configuration not reloaded; the current one stays in force: for another name, private_key_file, state_file, control_socket or metrics \
              the guard has to be started anew"
         );
     }
@@ -155,7 +155,7 @@ impl Guard {
     fn start(config: &Config) -> Result<Self, GuardError> {
         let store = Store::new(&config.state_file);
         let state = store.load().unwrap_or_else(|error| {
-            tracing::error!(error = crate::error_chain(&error), "begins without knowing what is usual");
+            tracing::error!(error = crate::error_chain(&error), "starting without learned limits");
             State::default()
         });
         let engine = Engine::new(config, state, unix_seconds());
@@ -179,14 +179,17 @@ impl Guard {
         let watcher = match Watcher::start(&config.interfaces, &config.services) {
             Ok(watcher) => watcher,
             Err(error) => {
-                tracing::error!(error = crate::error_chain(&error), "all stays as it is");
+                tracing::error!(
+                    error = crate::error_chain(&error),
+                    "configuration not reloaded; the current one stays in force"
+                );
                 return Ok(self);
             }
         };
         let engine = Engine::new(config, self.engine.state(), unix_seconds());
         let wanted = engine.wanted();
         let hand = hand(config, self.hand.hand_over(), wanted.clone())?;
-        tracing::info!(services = config.services.len(), "read the file anew");
+        tracing::info!(services = config.services.len(), "configuration reloaded");
         Ok(Self { engine, watcher, hand, link: link(config), wanted, attacks: 0, ..self })
     }
 
@@ -211,7 +214,7 @@ impl Guard {
         }
     }
 
-    /// Has done what the engine wants.
+    /// Carries out what the engine wants.
     fn flush(&mut self) {
         while let Some(message) = self.engine.poll_message() {
             self.send(message);
@@ -226,7 +229,7 @@ impl Guard {
     fn send(&self, message: Message) {
         let outcome = self.link.as_ref().map_or(Ok(()), |link| link.send(message));
         if let Err(error) = outcome {
-            tracing::warn!(%error, "the coordinator is not told");
+            tracing::warn!(%error, "cannot notify the coordinator");
         }
     }
 
@@ -285,7 +288,7 @@ fn link(config: &Config) -> Option<Link> {
         })
         .collect();
     if coordinators.is_empty() {
-        tracing::warn!("there is no [[coordinator]]: attacks are found, and nobody is told");
+        tracing::warn!("no [[coordinator]] configured: attacks are detected but not reported");
         return None;
     }
     Some(Link::open(Options {

@@ -70,7 +70,7 @@ pub struct Engine {
     pub mitigations: Vec<MitigationStatus>,
     /// Who is let in.
     pub clients: Vec<String>,
-    /// Why psmcd does not do what it should.
+    /// Why psmcd cannot be configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway_error: Option<String>,
     /// What arrives through relays.
@@ -99,7 +99,7 @@ pub struct Service {
 pub struct Attack {
     /// Its name.
     pub id: String,
-    /// What it is about.
+    /// The kind of attack.
     pub kind: AlertKind,
     /// How long it has been known.
     pub age_s: f64,
@@ -181,7 +181,7 @@ fn of_guard(status: &Status, out: &mut Metrics) {
     for (name, help, value) in [
         ("uptime_seconds", "Time since the start.", status.uptime_s),
         ("connected", "Whether a coordinator listens.", u64::from(is_connected)),
-        ("gateway_trouble", "Whether psmcd does not do what it should.", u64::from(is_in_trouble)),
+        ("gateway_trouble", "Whether psmcd cannot be configured.", u64::from(is_in_trouble)),
         ("clients", "Clients that are let in.", length(engine.clients.len())),
         ("blind_interfaces", "Interfaces that cannot be watched.", length(watch.blind.len())),
     ] {

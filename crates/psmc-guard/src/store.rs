@@ -52,7 +52,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// Something else is in it.
-    #[error("{} holds no state of a guard, and is kept as {}", path.display(), kept_as.display())]
+    #[error("{} does not contain a guard's state; moved to {}", path.display(), kept_as.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
@@ -99,9 +99,9 @@ impl Store {
         let outcome = write(&self.path, state);
         let path = self.path.display();
         match &outcome {
-            Ok(()) if self.failed => tracing::info!(%path, "the state can be kept again"),
+            Ok(()) if self.failed => tracing::info!(%path, "state file writable again"),
             Err(error) if !self.failed => {
-                tracing::error!(%error, %path, "cannot keep the state; what is learned is lost at the next start");
+                tracing::error!(%error, %path, "cannot write the state file; learned limits will be lost at the next start");
             }
             Ok(()) | Err(_) => {}
         }

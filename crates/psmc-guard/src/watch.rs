@@ -30,7 +30,7 @@ const QUEUE: usize = 32;
 #[derive(Debug, Error)]
 pub enum WatchError {
     /// An interface cannot.
-    #[error("cannot watch what arrives")]
+    #[error("cannot capture packets")]
     Packets(#[from] PacketError),
     /// The system gives no thread.
     #[error("cannot start the thread that watches")]
@@ -112,7 +112,7 @@ fn watch(mut observer: Observer, arrivals: &mpsc::Sender<Arrivals>, shared: &Sha
         ticks = ticks.wrapping_add(1);
         if ticks.is_multiple_of(REOPEN_EVERY) {
             for interface in observer.reopen() {
-                tracing::info!(%interface, "the interface is there again");
+                tracing::info!(%interface, "interface available again");
             }
         }
         report(&observer, is_lost, shared);
@@ -123,7 +123,7 @@ fn report(observer: &Observer, is_lost: bool, shared: &Shared) {
     let mut status = shared.status.lock().unwrap_or_else(PoisonError::into_inner);
     let blind: Vec<String> = observer.blind().map(ToString::to_string).collect();
     for interface in blind.iter().filter(|interface| !status.blind.contains(interface)) {
-        tracing::warn!(%interface, "the interface is down or gone: nothing is seen of it");
+        tracing::warn!(%interface, "interface down or removed: not watching");
     }
     let (packets, packets_estimated) = observer.packets();
     let samples_lost = status.samples_lost + u64::from(is_lost);

@@ -110,7 +110,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Has each contestant in turn measured on a link like `config`.
+    /// Measures each contestant in turn on a link like `config`.
     fn each<T>(
         &mut self,
         what: &str,

@@ -14,7 +14,7 @@ const MISSING_RIGHT: &str = "to mark its packets takes root, or the capability C
 
 static MARK: OnceLock<NonZeroU32> = OnceLock::new();
 
-/// Has every socket that this crate opens from now on carry `mark`. The first call counts.
+/// Sets the mark of every socket that this crate opens from now on. The first call counts.
 pub fn set(mark: NonZeroU32) {
     // A process is one site, and that has one mark.
     let _ = MARK.set(mark);

@@ -134,7 +134,7 @@ impl Netlink {
         Ok(link.attributes.iter().find_map(of).unwrap_or_default())
     }
 
-    /// Has interface `index` reach its neighbour `address` at `hardware_address` without asking, until it goes down.
+    /// Adds a permanent neighbour entry: interface `index` reaches `address` at `hardware_address` without asking, until it goes down.
     ///
     /// # Errors
     /// What the kernel says.
@@ -180,7 +180,7 @@ impl Netlink {
         self.set_link(message, || format!("set the MTU of interface {index} to {mtu}")).await
     }
 
-    /// Has interface `index` neither ask for nor answer with hardware addresses.
+    /// Disables ARP on interface `index`.
     ///
     /// # Errors
     /// What the kernel says.
@@ -189,14 +189,14 @@ impl Netlink {
         self.set_link(message, || format!("turn off ARP on interface {index}")).await
     }
 
-    /// Has the kernel keep so many packets for interface `index` that it can't take at the moment.
+    /// Sets the length of the transmit queue of interface `index`.
     pub(crate) async fn set_tx_queue_len(&self, index: u32, packets: u32) -> Result<(), NetlinkError> {
         let length = LinkAttribute::TxQueueLen(packets);
         let message = LinkUnspec::new_with_index(index).append_extra_attribute(length).build();
         self.set_link(message, || format!("give interface {index} a queue of {packets} packets")).await
     }
 
-    /// Has the kernel hand interface `index` packets of no more than `segments` segments.
+    /// Limits GSO packets handed to interface `index` to `segments` segments.
     pub(crate) async fn limit_segments(&self, index: u32, segments: usize) -> Result<(), NetlinkError> {
         let segments = u32::try_from(segments).unwrap_or(u32::MAX);
         let limit = LinkAttribute::GsoMaxSegs(segments);

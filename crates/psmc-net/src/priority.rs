@@ -12,7 +12,7 @@ const BEST_NICENESS: c_int = -20;
 /// By how much the kernel may wake a thread late so as to wake several at once; 0 means its default.
 const TIMER_SLACK_NANOSECONDS: u64 = 1;
 
-/// Has the kernel wake this thread as soon as it has something to do, even if others must stop for it. The threads and
+/// Makes the kernel wake this thread as soon as it has something to do, even if others must stop for it. The threads and
 /// programs that it starts are ordinary ones.
 ///
 /// Returns whether it does: for ordinary users it does not, and in some containers; the thread then gets as much as may be
@@ -25,13 +25,13 @@ pub fn prefer_this_thread() -> bool {
     }
 }
 
-/// Has the kernel end the pauses of this thread when they should end, and not up to 50 µs later.
+/// Makes the kernel end the sleeps of this thread when they should end, and not up to 50 µs later.
 pub fn wake_exactly() {
     // The kernel refuses only nonsense.
     let _ = set_timerslack(TIMER_SLACK_NANOSECONDS);
 }
 
-/// Has the kernel prefer this thread and all that it starts, programs included, to ordinary ones; says whether it does.
+/// Makes the kernel prefer this thread and all that it starts, programs included, to ordinary ones; says whether it does.
 pub fn prefer_this_thread_and_its_children() -> bool {
     set_policy(SCHED_FIFO)
 }

@@ -130,7 +130,7 @@ impl UdpPort {
         self.socket.poll_writable(cx)
     }
 
-    /// Has datagrams of one sender joined on arrival, as they are at first, or taken one by one.
+    /// Switches generic receive offload on, as it is at first, or off.
     ///
     /// # Errors
     /// Where the kernel does not know of joining (Linux 5.0).

@@ -47,7 +47,7 @@ fn run(args: &Args) -> Result<(), CliError> {
     match (&args.command, &args.config) {
         (Some(Command::Check { file }), _) => {
             let config = Config::load(file)?;
-            write!(io::stdout(), "{} is right. It means:\n\n{}", file.display(), config.summary())
+            write!(io::stdout(), "{} is valid. Summary:\n\n{}", file.display(), config.summary())
                 .map_err(ShowError::from)?;
             Ok(())
         }
@@ -60,14 +60,14 @@ fn run(args: &Args) -> Result<(), CliError> {
     }
 }
 
-/// The PSMC relay: hands datagrams and control streams on, and can read neither.
+/// The PSMC relay: forwards datagrams and control connections, and can read neither.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
     /// The configuration of the relay to run.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// What is logged: a level, such as debug, or a list of directives [default: RUST_LOG, or info].
+    /// Log level or directives: a level, such as debug, or a list of directives [default: RUST_LOG, or info].
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
     #[command(subcommand)]
@@ -76,7 +76,7 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Checks a configuration, and says what it means.
+    /// Checks a configuration, and prints a summary.
     Check {
         /// The file.
         file: PathBuf,

@@ -52,7 +52,7 @@ pub enum RelayError {
     #[error("cannot accept control connections")]
     Tcp(#[from] TcpError),
     /// The local control socket can't be had.
-    #[error("cannot make the control socket")]
+    #[error("cannot create the control socket")]
     ControlSocket(#[from] local::BindError),
     /// The address for metrics can't be had.
     #[error("cannot serve metrics")]
@@ -103,12 +103,12 @@ async fn serve(config: &Config, file: &Path) -> Result<(), RelayError> {
     let acceptor = Acceptor::for_protocol(&Identity::new(&config.private_key), allowed.clone(), ALPN);
     tasks.spawn(Listener::run(listener, acceptor, ready, handshakes));
     daemon.is_up();
-    tracing::info!(name = %config.name, %address, "the relay is up");
+    tracing::info!(name = %config.name, %address, "relay started");
     tokio::select! {
         () = serve_sites(accepted, hub.clone(), streams) => {}
         ended = obey(daemon, &hub, &allowed) => ended?,
     }
-    tracing::info!("the relay stops");
+    tracing::info!("relay stopping");
     Ok(())
 }
 
@@ -166,7 +166,7 @@ fn open_tunnels(plain: Option<PlainTunnelsConfig>) -> Result<Option<TunnelSocket
         Err(error) if is_needed => Err(RelayError::TunnelSocket(error)),
         Err(error) => {
             let error = crate::error_chain(&error);
-            tracing::info!(error, "the relay takes datagrams by UDP only");
+            tracing::info!(error, "IP-in-IP unavailable; UDP only");
             Ok(None)
         }
     }
@@ -194,7 +194,7 @@ async fn obey(mut daemon: Daemon<Config>, hub: &Hub, allowed: &AllowedKeys) -> R
             );
         }
         let (sites, tunnels) = (config.sites.len(), config.tunnels.len());
-        tracing::info!(sites, tunnels, "read the file anew");
+        tracing::info!(sites, tunnels, "configuration reloaded");
     }
     Ok(())
 }

@@ -100,7 +100,7 @@ pub(crate) struct Handle {
 
 /// The worker has ended, which it does only because of a bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a worker has stopped; the log says why")]
+#[error("a worker has stopped; see the log")]
 pub struct WorkerDied;
 
 /// Starts a worker on a thread of its own. `sockets` makes its sockets there, within the worker's runtime.
@@ -156,7 +156,7 @@ fn run<E>(
 }
 
 impl Handle {
-    /// Has the worker do something, and waits for the result.
+    /// Runs a job on the worker, and waits for its result.
     pub(crate) async fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Worker) -> T + Send + 'static,

@@ -69,7 +69,7 @@ enum Undo {
 }
 
 impl Integration {
-    /// Has the machine ask at these addresses.
+    /// Makes the machine use the resolver at these addresses.
     ///
     /// # Errors
     /// [`SystemError`]; nothing has changed then.

@@ -41,13 +41,13 @@ pub enum ConnectionError {
     #[error("the coordinator refuses: {0}")]
     Refused(String),
     /// The first message is none that begins a connection.
-    #[error("the other side does not begin as the signal channel begins")]
+    #[error("the other side does not speak the signal protocol")]
     Impolite,
     /// Nothing came for six seconds.
-    #[error("the other side is silent")]
+    #[error("timed out")]
     Silent,
     /// The coordinator took too long.
-    #[error("no welcome within {0:?}: is the line full?")]
+    #[error("no WELCOME within {0:?}: is the line congested?")]
     TimedOut(std::time::Duration),
     /// This side has nothing to say any more.
     #[error("closed here")]

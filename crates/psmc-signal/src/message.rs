@@ -66,7 +66,7 @@ pub struct Alert {
     /// The destination that is flooded, as address or prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// What it is about.
+    /// The kind of attack.
     pub kind: AlertKind,
     /// What was measured.
     #[serde(default)]
@@ -90,7 +90,7 @@ pub enum Stage {
     Effective,
     /// It is active, and the service is not reached as it should be.
     Ineffective,
-    /// The attack is over; routes last until they expire.
+    /// Clear the alert; routes last until they expire.
     Expiring,
     /// It is over.
     Withdrawn,
@@ -222,7 +222,7 @@ pub enum Message {
         /// What arrives through relays.
         through_relays: Measured,
     },
-    /// Gateway or client: a relay does not do its work.
+    /// Gateway or client: a relay has failed.
     RelayFailed {
         /// The service's name.
         service: String,

@@ -203,7 +203,7 @@ fn make_namespace() -> io::Result<OwnedFd> {
     Ok(File::open("/proc/thread-self/ns/net")?.into())
 }
 
-/// Has the kernel kill the child when the thread that starts it ends.
+/// Makes the kernel kill the child when the thread that starts it ends.
 fn die_with_parent(command: &mut Command) -> &mut Command {
     // SAFETY: between fork and exec only async-signal-safe functions may run; this is one system call.
     #[expect(unsafe_code, reason = "the only way to act between fork and exec")]

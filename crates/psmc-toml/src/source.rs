@@ -96,7 +96,7 @@ impl Source {
         self.shown.push_str(&other.shown);
     }
 
-    /// Has `look` look at the text before it is checked.
+    /// Passes the text to `look` before it is checked.
     ///
     /// # Errors
     /// If the text is no TOML.

@@ -60,7 +60,7 @@ fn explain(what: &str, line: &str, dialect: &Dialect) -> (String, String) {
         _ if line.contains(['“', '”', '‘', '’', '„']) => {
             ("these are not the quotes of a keyboard", r#"use plain ones: ""#.to_owned())
         }
-        "duplicate key" => ("this key or section stands in the file twice", "keep one of the two".to_owned()),
+        "duplicate key" => ("duplicate key or section", "keep one of the two".to_owned()),
         "unclosed table" => {
             ("the bracket of this section is not closed", format!("close it, as in {section}"))
         }

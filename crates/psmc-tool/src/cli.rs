@@ -36,7 +36,7 @@ enum CliError {
     Client(#[from] ClientError),
     #[error("{}", crate::error_chain(.0))]
     Save(#[from] reload::SaveError),
-    #[error("the time is over, and what was waited for has not come")]
+    #[error("timed out")]
     NotYet,
     #[error("{0}")]
     Select(#[from] select::SelectError),
@@ -96,7 +96,7 @@ fn connect(target: &Target) -> Result<Client, ClientError> {
 /// Runs `psmc check`.
 fn check(file: &Path) -> Result<(), CliError> {
     let config = Config::load(file)?;
-    let mut text = format!("{} is right. It means:\n\n{}", file.display(), config.summary());
+    let mut text = format!("{} is valid. Summary:\n\n{}", file.display(), config.summary());
     let notices = psmcd::machine::notices(&config);
     if !notices.is_empty() {
         text += "\non this machine\n";
@@ -105,7 +105,7 @@ fn check(file: &Path) -> Result<(), CliError> {
     Ok(output::print(&text)?)
 }
 
-/// Has `program` take the place of this process, so that signals and its exit status need nobody to hand them on.
+/// Replaces this process by `program`, so that signals and its exit status need nobody to hand them on.
 fn become_program(program: &'static str, args: &OtherArgs) -> Result<(), OtherError> {
     let source = process::Command::new(programs::find(program)?).args(&args.args).exec();
     Err(OtherError::Exec { program, source })

@@ -54,7 +54,7 @@ impl PacketBuf {
         self.storage.len().saturating_sub(HEADROOM)
     }
 
-    /// Has the buffer grow if it has no room for `capacity` bytes.
+    /// Grows the buffer if it has no room for `capacity` bytes.
     pub fn reserve(&mut self, capacity: usize) {
         if self.storage.len() < HEADROOM + capacity {
             self.storage.resize(HEADROOM + capacity, 0);

@@ -14,7 +14,7 @@ const PORT: u16 = 8080;
 /// Bytes that are made, sent and compared at once.
 const BLOCK: usize = 64 * 1024;
 
-/// Has curl on `client` fetch `bytes` bytes from `address` on `server`, and returns how long that took.
+/// Fetches with curl on `client` `bytes` bytes from `address` on `server`, and returns how long that took.
 ///
 /// # Panics
 /// If what arrives is not what was sent, to the last byte.

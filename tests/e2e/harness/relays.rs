@@ -179,7 +179,7 @@ impl Relayed {
         format!("[[peer.path]]\nname = \"{}\"\nrelays = {names:?}\n", names.join("-"))
     }
 
-    /// Has all relays serve others from now on, by their `[[allow]]` sections and `key = value` lines of `[relay]`.
+    /// Changes whom all relays serve from now on, by their `[[allow]]` sections and `key = value` lines of `[relay]`.
     pub(crate) fn serve(&mut self, relay: &str, allowed: &str) {
         for number in 0..self.relays.len() {
             self.relays[number].kill();

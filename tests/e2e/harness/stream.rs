@@ -142,7 +142,7 @@ fn receive(socket: &UdpSocket, size: usize, record: &Mutex<Deliveries>, stop: &A
     }
 }
 
-/// Has UDP at 10 Mbit/s, in payloads of `size` bytes, lose less than `enough` percent on its way to an address of a site.
+/// Checks that UDP at 10 Mbit/s, in payloads of `size` bytes, loses less than `enough` percent on its way to an address of a site.
 /// After a pause it goes on at that rate, where iperf3 makes up for what it has missed with a burst that no queue holds.
 pub(crate) fn udp_arrives(from: &Site, to: (&Site, IpAddr), size: u16, enough: f64) {
     let stream = Stream::of(size.into(), from, to, Duration::from_micros(u64::from(size) * 8 / 10));

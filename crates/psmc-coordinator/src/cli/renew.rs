@@ -17,7 +17,7 @@ const RENEWALS: u32 = 3;
 
 /// The process is none.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no process {0}, for whose time the alert could count")]
+#[error("no process {0} is running: --while needs the PID of a running process")]
 pub(super) struct NoProcess(u32);
 
 /// What is to be done after a coordinator was asked to have an alert go on.
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn an_alert_that_was_cleared_is_not_raised_again() {
-        let no_answer = || Err(ClientError::Refused("nobody leads".to_owned()));
+        let no_answer = || Err(ClientError::Refused("no coordinator is leading".to_owned()));
         assert_eq!(next(Then::Raise, &no_answer(), false), Then::Raise);
         assert_eq!(next(Then::Raise, &Ok(Answer::Done), true), Then::Renew);
         assert_eq!(next(Then::Renew, &no_answer(), true), Then::Renew);

@@ -14,7 +14,7 @@ pub(super) fn status(status: &Status) -> String {
             status.not_kept.as_ref().map_or_else(String::new, |why| format!("cannot lead: {why}\n"));
         let suricata = status.suricata.as_ref().map_or_else(String::new, of_suricata);
         let (name, up) = (&status.name, status.uptime_s);
-        return format!("coordinator {name}, up {up} s: stands by, {leader} leads\n{trouble}{suricata}");
+        return format!("coordinator {name}, up {up} s: standby, {leader} leads\n{trouble}{suricata}");
     }
     let (counts, handshakes) = (&status.counts, &status.handshakes);
     let mut text = format!(
@@ -58,7 +58,7 @@ fn of_suricata(eve: &EveStatus) -> String {
 fn of_relay(relay: &RelayStatus) -> String {
     let state = match (relay.alive, relay.rtt_ms, &relay.error) {
         (true, Some(rtt), _) => format!("answers in {rtt:.1} ms"),
-        (_, _, Some(error)) => format!("of no use: {error}"),
+        (_, _, Some(error)) => format!("unusable: {error}"),
         (_, _, None) => "has not answered yet".to_owned(),
     };
     let serves = relay.serves.as_ref().map_or_else(String::new, |service| format!(", serves {service}"));

@@ -62,7 +62,7 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
     };
     if !file.has("coordinator") {
         let remedy = "add [coordinator] with name = \"co1\" and private_key_file = \"co1.key\"";
-        out.push(Complaint::new("the file has no [coordinator], which says who it is", remedy));
+        out.push(Complaint::new("the file has no [coordinator] section", remedy));
     }
     let section = file.section("coordinator", "[coordinator]", COORDINATOR_KEYS, out)?;
     let name = section.required("name", NAME, "what you call this coordinator", out);
@@ -138,14 +138,14 @@ fn hook(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Opt
             let remedy = "add hook_token_file = \"hook.token\", a file with a long random word, such as \
                           `openssl rand -hex 32` prints";
             out.push(
-                Complaint::new("anybody could raise alerts: the hook has no token", remedy)
+                Complaint::new("the hook has no token: anybody could raise alerts", remedy)
                     .at(address.span()),
             );
             None
         }
         (None, Some(file)) => {
             let remedy = "add hook = \"127.0.0.1:8117\", or remove it";
-            out.push(Complaint::new("there is a token, but no hook that takes it", remedy).at(file.span()));
+            out.push(Complaint::new("hook_token_file is set, but hook is not", remedy).at(file.span()));
             None
         }
     }
@@ -159,7 +159,7 @@ fn read_token(path: &Path) -> Result<String, ValueError> {
     let file = File::open(path).map_err(unreadable)?;
     let mode = file.metadata().map_err(unreadable)?.permissions().mode() & 0o777;
     if mode & 0o007 != 0 {
-        let reason = format!("every user can get at the token {shown} (its mode is {mode:04o})");
+        let reason = format!("the token file {shown} is accessible to all users (mode {mode:04o})");
         return Err(ValueError::new(reason, format!("run `chmod o= {shown}`")));
     }
     let mut text = String::new();

@@ -68,7 +68,7 @@ pub(super) fn groups(file: &Section<'_>, source: &Source, out: &mut Vec<Complain
     let open = groups.iter().filter(|group| group.value.key.is_none());
     for second in open.skip(1) {
         let remedy = "give it a key_file: a secret of `psmc genkey` that its clients have as well";
-        let reason = "only one group can do without a key: everyone reads what is not sealed";
+        let reason = "only one group may have no key_file: unsealed routes are readable by everyone";
         out.push(Complaint::new(reason, remedy).at(second.place.clone()));
     }
     Some(values(groups))
@@ -91,7 +91,7 @@ pub(super) fn clients(file: &Section<'_>, groups: &[Group], out: &mut Vec<Compla
     no_two_alike(&clients, "clients", "public key", |client| client.public_key, out);
     if let Some(beyond) = clients.get(MAX_CLIENTS) {
         let remedy = "let sites share a client's tunnel, or run a second coordinator for the others";
-        let reason = format!("there are {} clients, more than {MAX_CLIENTS}", clients.len());
+        let reason = format!("{} clients are configured; the limit is {MAX_CLIENTS}", clients.len());
         out.push(Complaint::new(reason, remedy).at(beyond.place.clone()));
     }
     Some(values(clients))

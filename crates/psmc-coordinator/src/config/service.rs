@@ -65,7 +65,7 @@ pub(super) fn services(
     let services = all(&sections, |section| service(section, source, groups, out));
     if !file.has("service") {
         let remedy = "add [[service]] with name = \"www.example.com\" and key_file = \"www.key\"";
-        out.push(Complaint::new("there would be nobody to help: the file has no [[service]]", remedy));
+        out.push(Complaint::new("the file has no [[service]], so there is nothing to protect", remedy));
         return None;
     }
     let services = services?;
@@ -135,7 +135,7 @@ fn zone_of(
 fn admitted(section: &Section<'_>, groups: &[Group], out: &mut Vec<Complaint>) -> Option<Vec<Group>> {
     if section.empty_list("groups").is_some() {
         let remedy = "name groups in it, or leave `groups` out for all of them";
-        out.push(Complaint::new("nobody would be told of the service's relays", remedy).at(section.place()));
+        out.push(Complaint::new("no group would receive the service's relays", remedy).at(section.place()));
         return None;
     }
     let Some(named) = section.list_at("groups", NAME, out) else { return Some(groups.to_vec()) };

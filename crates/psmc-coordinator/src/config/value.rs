@@ -72,7 +72,7 @@ fn etcd(text: &str) -> Result<StoreAddress, ValueError> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
     let prefix = prefix.trim_end_matches('/');
     if prefix.is_empty() || !prefix.chars().all(is_plain) {
-        let remedy = "write a word behind the slash, such as \"etcd://10.0.0.1:2379/psmc\"";
+        let remedy = "write a name after the slash, such as \"etcd://10.0.0.1:2379/psmc\"";
         return Err(ValueError::new(format!("{prefix:?} begins no key's name in etcd"), remedy));
     }
     let members = members.split(',').map(member).collect::<Result<_, _>>()?;
@@ -156,7 +156,7 @@ pub(super) fn etcd_tls(
         }
         (Some(one), None) | (None, Some(one)) => {
             let remedy = "name certificate_file and private_key_file, both or none";
-            let reason = "a certificate is shown with the key that belongs to it";
+            let reason = "a client certificate needs its private key";
             out.push(Complaint::new(reason, remedy).at(one.span()));
             return None;
         }
@@ -201,5 +201,5 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, ValueError> {
 
 fn unusable(path: &Path, error: &dyn std::error::Error) -> ValueError {
     let reason = format!("{} cannot be used: {}", path.display(), error_chain(error));
-    ValueError::new(reason, "name a file in the format PEM that this user can read")
+    ValueError::new(reason, "name a readable PEM file")
 }

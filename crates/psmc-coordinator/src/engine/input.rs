@@ -19,22 +19,22 @@ use crate::status::Status;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OrderError {
     /// Nobody knows that service.
-    #[error("there is no service {0:?} here: `psmc-coordinator status` lists those there are")]
+    #[error("unknown service {0:?}: `psmc-coordinator status` lists the services")]
     UnknownService(String),
     /// Nobody knows that client.
-    #[error("there is no client {0:?} here: the configuration lists those there are")]
+    #[error("unknown client {0:?}: see the [[client]] sections of the configuration")]
     UnknownClient(String),
     /// A name that is too long to be kept.
     #[error("an alert's id has 1 to {MAX_ID} characters")]
     Id,
     /// There is no such alert to be renewed: it was cleared, or has lapsed.
-    #[error("the alert {0:?} is not open: raise it anew")]
+    #[error("alert {0:?} is not open: raise it again")]
     NotOpen(String),
     /// Another coordinator decides, or none; why, for people.
     #[error("{0}")]
     NotLeading(String),
     /// What was ordered is done, but could not be kept, so that a restart may forget it; why, for people.
-    #[error("it counts, but could not be kept, and may be forgotten: {0}")]
+    #[error("the alert is in force, but could not be stored and may be lost at a restart: {0}")]
     NotKept(String),
 }
 
@@ -43,9 +43,11 @@ pub enum OrderError {
 #[must_use]
 pub fn not_leading(leader: Option<&str>, trouble: Option<&str>) -> String {
     match (leader, trouble) {
-        (Some(leader), _) => format!("this coordinator stands by, and {leader} leads: ask there"),
-        (None, Some(trouble)) => format!("this coordinator stands by, and cannot lead: {trouble}"),
-        (None, None) => "this coordinator stands by, and nobody leads: try again in a moment".to_owned(),
+        (Some(leader), _) => format!("this coordinator is a standby; ask the leader, {leader}"),
+        (None, Some(trouble)) => format!("this coordinator is a standby and cannot become leader: {trouble}"),
+        (None, None) => {
+            "this coordinator is a standby, and there is no leader: try again in a moment".to_owned()
+        }
     }
 }
 
@@ -57,11 +59,11 @@ pub const MAX_ID: usize = 64;
 pub enum Order {
     /// A service is attacked.
     Alert {
-        /// Who says so: alerts of different sources are different, whatever their identifiers.
+        /// The alert's source: alerts of different sources are different, whatever their identifiers.
         source: String,
         /// What is said.
         alert: Box<Alert>,
-        /// For how long it counts unless it is renewed; as the configuration says for the source, if that is `None`.
+        /// Validity in seconds unless renewed; as the configuration says for the source, if that is `None`.
         lasts: Option<Duration>,
     },
     /// An attack goes on.
@@ -72,7 +74,7 @@ pub enum Order {
         id: String,
         /// The service's name.
         service: String,
-        /// For how long it counts unless it is renewed again, as above.
+        /// Validity in seconds unless renewed again, as above.
         lasts: Option<Duration>,
     },
     /// An attack is over.
@@ -185,14 +187,14 @@ impl Engine {
                 let is_news = !self.relays.is_alive(&relay);
                 self.relays.answers(&relay, rtt);
                 if is_news {
-                    tracing::info!(relay, "the relay answers");
+                    tracing::info!(relay, "relay reachable");
                     self.relay_errors.remove(&relay);
                     self.look_for_relays();
                 }
             }
             Err(error) => {
                 if self.relay_errors.get(&relay) != Some(&error) {
-                    tracing::warn!(relay, error, "the relay is of no use");
+                    tracing::warn!(relay, error, "relay unusable");
                 }
                 self.relays.is_silent(&relay);
                 let user = self.relays.user(&relay).map(str::to_owned);
@@ -216,7 +218,7 @@ impl Engine {
             Err(error) => {
                 self.counts.publish_failures += 1;
                 let (service, server) = (&published.service, &published.server);
-                tracing::warn!(service, server, error, "a name server is behind");
+                tracing::warn!(service, server, error, "name server not up to date");
             }
         }
         self.published.insert((published.service.clone(), published.server.clone()), published);

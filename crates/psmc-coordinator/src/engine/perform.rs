@@ -101,7 +101,7 @@ impl Engine {
         self.want(name, Wanted { serial, changes: vec![change] });
     }
 
-    /// Has name servers changed. Where there are none, clients are told by the signal channel alone.
+    /// Updates name servers. Where there are none, clients are told by the signal channel alone.
     fn want(&mut self, name: &str, wanted: Wanted) {
         let Some(publisher) = self.publishers.get(name) else { return };
         if !publisher.is_empty() {

@@ -71,7 +71,7 @@ impl Sessions {
     pub(super) fn send(&mut self, session: SessionId, message: Message) {
         let Some(joined) = self.all.get(&session) else { return };
         if joined.outgoing.try_send(message).is_err() {
-            tracing::debug!(key = %joined.key, "hung up: it does not take what it is told");
+            tracing::debug!(key = %joined.key, "closed: the peer does not read");
             self.all.remove(&session);
         }
     }
@@ -94,7 +94,7 @@ impl Sessions {
         self.all.remove(&session);
     }
 
-    /// Has something acknowledged once it is kept.
+    /// Acknowledges something once it is stored.
     pub(super) fn note(&mut self, session: SessionId, id: String) {
         self.notes.push((session, Message::Noted { id }));
     }
@@ -191,7 +191,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Somebody says that a relay does not do its work. A gateway is believed; clients are if there are two of them.
+    /// Somebody says that a relay has failed. A gateway is believed; clients are if there are two of them.
     pub(super) fn handle_complaint(
         &mut self,
         role: Role,

@@ -120,7 +120,7 @@ impl Life {
         life.renewal = Some(now);
         life.refill = Some(now + REFILL_EVERY);
         if life.state.is_under_way() {
-            life.note("goes on after a restart".to_owned());
+            life.note("continued after a restart".to_owned());
             life.wait_for_gateways(now);
         }
         life
@@ -158,7 +158,7 @@ impl Life {
         let is_due = |time: Option<Moment>| time.is_some_and(|time| time <= now);
         let lapsed: Vec<_> = self.state.alerts.extract_if(.., |open| open.until <= now).collect();
         for OpenAlert { source, alert, .. } in &lapsed {
-            self.note(format!("the alert {} of {source} lapses: it was not renewed", alert.id));
+            self.note(format!("alert {} from {source} expired: not renewed", alert.id));
         }
         if !lapsed.is_empty() {
             self.look_whether_all_is_clear(now);
@@ -339,7 +339,7 @@ impl Life {
             self.give_back(relay, relays);
         }
         if spare > 0 {
-            self.note("other relays are tried".to_owned());
+            self.note("trying other relays".to_owned());
             self.request(relays, now);
         }
     }

@@ -190,7 +190,7 @@ impl Etcd {
                 Ok(Err(error)) if error.is_final() => return Err(error.into()),
                 Ok(Err(error)) if !is_told => {
                     is_told = true;
-                    tracing::warn!(error = crate::error_chain(&error), "etcd is asked again");
+                    tracing::warn!(error = crate::error_chain(&error), "retrying etcd");
                 }
                 Ok(Err(_)) | Err(_) => {}
             }

@@ -97,7 +97,7 @@ fn clients_are_told_of_routes_that_end_soon_and_of_those_that_have_ended() {
 }
 
 impl Bed {
-    /// Has the file read anew, after this was done to it.
+    /// Reloads the file, after this was done to it.
     fn reload(&self, change: impl Fn(String) -> String) {
         let path = self.directory.path().join("co.toml");
         fs::write(&path, change(fs::read_to_string(&path).unwrap())).unwrap();
@@ -170,7 +170,7 @@ fn relays_clients_and_limits_change_while_a_mitigation_goes_on() {
     // What is wrong changes nothing, and says why.
     bed.reload(|text| text.replace("relays_per_group = 2", "relays_per_group = 200"));
     let started = Instant::now();
-    while !bed.log().contains("the file cannot be used, all stays as it is") {
+    while !bed.log().contains("configuration not reloaded; the current one stays in force") {
         assert!(started.elapsed() < PATIENCE, "{}", bed.log());
     }
     assert!(bed.log().contains("relays_per_group"));

@@ -100,7 +100,7 @@ fn fastnetmon(bed: &Bed) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// Has it call the script, and waits until that has ended.
+/// Makes it call the script, and waits until that has ended.
 fn call(fastnetmon: &mut Child, action: &str) {
     use std::io::{Read as _, Write as _};
     writeln!(fastnetmon.stdin.as_mut().unwrap(), "{action}").unwrap();

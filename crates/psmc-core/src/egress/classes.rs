@@ -51,7 +51,7 @@ impl ClassQueues {
         Self { classes, order, quantum, store: Store::default(), params: Params::new(mtu) }
     }
 
-    /// Has other classes, and gives what waits in those before, in the order in which it came.
+    /// Sets other classes, and gives what waits in those before, in the order in which it came.
     pub(super) fn replace(&mut self, configs: &[ClassConfig]) -> Vec<Queued> {
         let mut waiting = Vec::new();
         for class in &mut self.classes {

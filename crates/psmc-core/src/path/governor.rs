@@ -110,7 +110,7 @@ impl Governor {
         self.settle();
     }
 
-    /// Has another controller find the rate of the path. It begins anew.
+    /// Sets the controller that finds the rate of the path. It begins anew.
     pub(super) fn set_controller(&mut self, controller: Box<dyn Controller>) {
         self.controller = controller;
         self.settle();

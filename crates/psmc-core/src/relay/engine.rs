@@ -198,7 +198,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Has what goes to the near end of a session of `site` carry a hop header, for the relay that stands there.
+    /// Sets the hop header of what goes to the near end of a session of `site`, for the relay that stands there.
     ///
     /// # Errors
     /// [`NoSession`].

@@ -167,7 +167,7 @@ impl End {
         }
     }
 
-    /// Has datagrams to this side leave in another form.
+    /// Sets the form in which datagrams leave to this side.
     pub(super) fn set_leg(&mut self, leg: Leg) {
         if self.leg != leg {
             self.leg = leg;

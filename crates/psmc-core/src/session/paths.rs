@@ -243,13 +243,13 @@ impl Session {
         Ok(())
     }
 
-    /// Has the probes of a path tell as much as data would.
+    /// Makes the probes of a path tell as much as data would.
     pub(crate) fn set_scrutiny(&mut self, id: PathId, scrutiny: bool) -> Result<(), PathError> {
         self.path_mut(id).ok_or(PathError::Unknown)?.set_scrutiny(scrutiny);
         Ok(())
     }
 
-    /// Has another scheduler choose the paths from the next packet on. What has been given to paths leaves on them:
+    /// Sets the scheduler, from the next packet on. What has been given to paths leaves on them:
     /// their outboxes drain, and the receiver restores the order.
     pub(crate) fn set_scheduler(&mut self, kind: SchedulerKind) {
         if kind != self.config.scheduler {

@@ -286,7 +286,7 @@ impl Session {
         Ok(())
     }
 
-    /// Has what was in lost datagrams sent again, or gives its buffers back.
+    /// Sends again what was in lost datagrams, or gives its buffers back.
     pub(super) fn settle_lost(&mut self, index: usize, shared: &mut Shared) {
         let path = &mut self.paths[index];
         if path.offload.take_news() {
@@ -423,7 +423,7 @@ impl Session {
         (Duration::from_micros(spread + spread / SPREAD_GROWTH) + REORDER_SLACK).min(MAX_SPREAD)
     }
 
-    /// Has reordering begin a new sampling period if one is due.
+    /// Begins a new sampling period of reordering if one is due.
     fn sample_paths(&mut self, now: Instant) {
         if self.reorder.is_sample_due(now) {
             let slowest = self.paths.slowest();

@@ -9,7 +9,7 @@ use crate::world::{HQ, Link, TCP, VAN, World, packet};
 /// Bytes of an inner packet.
 const INNER: usize = 1400;
 
-/// Has hosts send as much as they would over a link of 40 Mb/s, a burst each 5 ms, for so many seconds. Returns what arrived
+/// Makes hosts send as much as they would over a link of 40 Mb/s, a burst each 5 ms, for so many seconds. Returns what arrived
 /// in the last one of them, in Mb/s.
 fn burst(world: &mut World, seconds: u32, next: &mut u32) -> f64 {
     let mut before = 0;

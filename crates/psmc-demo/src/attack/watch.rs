@@ -146,7 +146,7 @@ impl Watch {
         let is_over = self.seen.published.is_some() && matches!(stage, Stage::Withdrawn | Stage::Prepared);
         if is_over && self.seen.withdrawn.is_none() {
             self.seen.withdrawn = Some(now);
-            note(view, now, "the attack is over; the relays are withdrawn");
+            note(view, now, "attack ended; the relays are withdrawn");
         }
     }
 

@@ -77,7 +77,7 @@ impl Program {
         self.directory
     }
 
-    /// Has it read its configuration anew.
+    /// Makes it reload its configuration.
     pub(crate) fn hang_up(&self) {
         let sent = Command::new("kill").args(["-HUP", &self.child.0.id().to_string()]).status();
         assert!(sent.unwrap().success());

@@ -116,7 +116,7 @@ impl Report {
 
     /// For people, of a file that is there.
     pub(super) fn text(&self) -> String {
-        let checked = if self.sha256_checked { ", its hash is right" } else { "" };
+        let checked = if self.sha256_checked { ", SHA-256 verified" } else { "" };
         let resumed = match self.resumed_bytes {
             0 => String::new(),
             before => format!(", {} were there before", bytes(before)),

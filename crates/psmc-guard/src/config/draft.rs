@@ -69,7 +69,7 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
     let Some(section) = file.section("guard", "[guard]", GUARD_KEYS, out) else {
         if !file.has("guard") {
             let remedy = r#"add [guard] with name = "hq", private_key_file and interfaces = ["eth0"]"#;
-            out.push(Complaint::new("the file has no [guard], which says who this is", remedy));
+            out.push(Complaint::new("the file has no [guard] section", remedy));
         }
         return None;
     };
@@ -166,14 +166,14 @@ fn defence(section: &Section<'_>, lines: &[Line], out: &mut Vec<Complaint>) -> D
     let nftables = section.optional("nftables", SWITCH, out).unwrap_or(false);
     if nftables && lines.is_empty() {
         let remedy = r#"add [[line]] with interface = "eth1", by which nothing but relays may come"#;
-        out.push(Complaint::new("there is no hidden line to be defended", remedy).at(section.place()));
+        out.push(Complaint::new("[defence] needs at least one [[line]]", remedy).at(section.place()));
     }
     Defence { nftables, relays: section.list("relays", TARGET, out).unwrap_or_default() }
 }
 
 fn no_two_alike(services: &[Spanned<Service>], out: &mut Vec<Complaint>) {
     for (this, first) in repeated(services, |service| &service.get_ref().name) {
-        let reason = format!("there are two services {}", this.get_ref().name);
+        let reason = format!("duplicate service {}", this.get_ref().name);
         let complaint = Complaint::new(reason, "list all targets in one of them").at(this.span());
         out.push(complaint.because_of(first.span(), "the first"));
     }

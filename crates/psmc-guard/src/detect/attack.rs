@@ -27,7 +27,7 @@ struct State {
 /// An attack that goes on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attack {
-    /// What it is about.
+    /// The kind of attack.
     pub kind: AlertKind,
     /// For how long it has been known.
     pub age: Duration,

@@ -27,7 +27,7 @@ struct Said {
     is_noted: bool,
     /// How often it was said on this connection without an answer: each gets one, unless it could not be kept.
     unanswered: u32,
-    /// How many of the next answers are about the beginning, though the attack is over.
+    /// How many of the next answers are about the beginning, though the attack has ended.
     outdated: u32,
     /// Of an attack from before a restart, how long it may stay unseen.
     patience: Option<Duration>,
@@ -113,7 +113,7 @@ impl Alerts {
         self.ended.iter_mut().for_each(|(_, said)| said.is_said = false);
     }
 
-    /// What is to be said: name, service, and whether the attack is over.
+    /// What is to be said: name, service, and whether the attack has ended.
     pub(super) fn poll(&mut self) -> Option<(String, String, bool)> {
         let ended = self.ended.iter_mut().map(|(service, said)| (&*service, said, true));
         let standing = self.standing.iter_mut().map(|(service, said)| (service, said, false));

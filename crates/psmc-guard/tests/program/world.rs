@@ -52,7 +52,7 @@ impl World {
         wait_for("the guard", || ask(&self.socket()).ok());
     }
 
-    /// Has the guard read a file with these lines.
+    /// Makes the guard read a file with these lines.
     pub(crate) fn reload(&self, of_guard: &str, more: &str) {
         self.write_file(of_guard, more);
         let pid = self.guard_pid().to_string();

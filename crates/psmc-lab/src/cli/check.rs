@@ -16,7 +16,7 @@ pub(super) struct CheckArgs {
 
 pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, CliError> {
     let scenario = Scenario::load(&args.file)?;
-    let text = format!("{} is right. It means:\n\n{}", args.file.display(), scenario.summary());
+    let text = format!("{} is valid. Summary:\n\n{}", args.file.display(), scenario.summary());
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

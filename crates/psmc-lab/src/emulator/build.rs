@@ -66,7 +66,7 @@ impl Builder {
         Ok(id)
     }
 
-    /// Has all links carry packets.
+    /// Starts all links.
     ///
     /// # Errors
     /// [`EmulatorError::Thread`].

@@ -58,7 +58,7 @@ impl Log {
         self.current.as_ref().map(|chunk| chunk.begun + PATIENCE)
     }
 
-    /// Has written what is due by now, if anything is.
+    /// Writes what is due by now, if anything is.
     pub(super) fn flush_due(&mut self, now: Instant) {
         if self.deadline().is_some_and(|deadline| deadline <= now) {
             self.flush();

@@ -181,7 +181,7 @@ impl Wire {
         true
     }
 
-    /// Has the memory back of what the link has dropped; says whether it has dropped anything.
+    /// Takes back the memory of what the link has dropped; says whether it has dropped anything.
     fn clear_dropped(&mut self, direction: usize) -> bool {
         let link = &mut self.directions[direction].link;
         let dropped = iter::from_fn(|| link.poll_dropped());

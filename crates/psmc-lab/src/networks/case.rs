@@ -119,7 +119,7 @@ pub(super) fn share_inside() -> f64 {
 }
 
 impl Case {
-    /// Has its scenarios run; `None` if one of them has no results.
+    /// Runs its scenarios; `None` if one of them has no results.
     pub(super) fn measure(&self, flow: Flow, runner: &mut dyn Runner) -> Option<Entry> {
         // Each is run, so that all of them are shown if that is what the user wants.
         let results: Vec<_> =

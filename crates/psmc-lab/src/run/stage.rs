@@ -76,7 +76,7 @@ impl Stage {
         self.tunnels().open(&self.scenario, &self.network, &self.cancelled)
     }
 
-    /// Has [`open_tunnels`](Self::open_tunnels) give up.
+    /// Makes [`open_tunnels`](Self::open_tunnels) give up.
     pub(super) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }

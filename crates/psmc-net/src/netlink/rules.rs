@@ -40,7 +40,7 @@ pub enum Packets {
 }
 
 impl Netlink {
-    /// Has those rules that `is_ours` picks be exactly `wanted`.
+    /// Makes those rules that `is_ours` picks exactly `wanted`.
     ///
     /// # Errors
     /// What the kernel says.

@@ -281,7 +281,7 @@ fn after_every_sequence_of_changes_what_is_known_is_what_is() {
     .unwrap();
 }
 
-/// Has `ip` do all lines, of which some may be impossible.
+/// Runs all lines with `ip`, of which some may be impossible.
 fn happen(host: &Namespace, lines: &str) {
     let mut command = Command::new("ip");
     command.args(["-force", "-batch", "-"]).stdin(Stdio::piped()).stderr(Stdio::null());

@@ -14,7 +14,7 @@ use super::PacketPort;
 pub const SEND_BATCH: usize = 32;
 
 impl PacketPort {
-    /// Has the interface send these frames, in order, and returns how many it took.
+    /// Sends these frames through the interface, in order, and returns how many it took.
     ///
     /// A frame that is refused is skipped: all of them are while the interface is down or its peer is, single ones when
     /// they are longer than its MTU.

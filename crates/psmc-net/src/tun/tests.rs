@@ -93,7 +93,7 @@ fn what_comes_while_nobody_reads_waits() {
     });
 }
 
-/// Has the host send `count` datagrams with this payload over IPv6, and returns their UDP checksums.
+/// Makes the host send `count` datagrams with this payload over IPv6, and returns their UDP checksums.
 fn udp_checksums(host: &mut Host, runtime: &Runtime, count: usize, payload: [u8; 2]) -> Vec<[u8; 2]> {
     let bind = UdpBind { address: "[fd09::1]:5000".parse().unwrap(), interface: None };
     let socket = host.namespace.run(|| {

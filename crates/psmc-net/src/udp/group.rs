@@ -21,7 +21,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Has the kernel choose among all sockets that share this one's address, now and later.
+    /// Makes the kernel choose among all sockets that share this one's address, now and later.
     #[expect(unsafe_code, reason = "no crate of ours wraps this option")]
     pub(super) fn steer(self, socket: &Socket) -> io::Result<()> {
         // Offsets count from the first byte behind the UDP header; a load beyond the end ends the program with 0.

@@ -51,7 +51,7 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
     let by_key = file.has("allow") || config.as_ref().is_none_or(|config| config.coordinator.is_some());
     if !by_key && !file.has("tunnel") {
         out.push(Complaint::new(
-            "the relay would serve nobody: the file has neither [[allow]] nor [[tunnel]] nor a coordinator",
+            "the file has no [[allow]], no [[tunnel]] and no coordinator, so the relay would serve nobody",
             r#"add [[allow]] with name = "van" and public_key = "…", what `psmc pubkey` prints there"#,
         ));
     }

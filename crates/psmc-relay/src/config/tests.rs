@@ -67,7 +67,7 @@ fn everything_can_be_said() {
 fn what_is_wrong_is_said() {
     assert_eq!(
         complaints(RELAY),
-        ["the relay would serve nobody: the file has neither [[allow]] nor [[tunnel]] nor a coordinator"]
+        ["the file has no [[allow]], no [[tunnel]] and no coordinator, so the relay would serve nobody"]
     );
     assert!(complaints(&allow("van", 1))[0].contains("no [relay]"));
     let twice = format!("{RELAY}{}{}", allow("van", 1), allow("van", 1));

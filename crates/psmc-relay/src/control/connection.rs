@@ -67,7 +67,7 @@ pub(crate) async fn serve(
     let caller = Caller { member: &member, from, connection: hub.ends.next_connection() };
     let ended = tokio::select! {
         ended = converse(&hub, &streams, caller, reader, writer) => ended,
-        () = member.until_revoked() => Err(End::Refused("the site is not served any more".to_owned())),
+        () = member.until_revoked() => Err(End::Refused("the site is no longer allowed".to_owned())),
     };
     // Fails only when the relay is ending.
     let _ = hub.leave(&member, caller.connection).await;
@@ -341,13 +341,13 @@ pub(crate) enum End {
     #[error(transparent)]
     Framing(#[from] FramingError),
     /// What became of it, a stream, broke.
-    #[error("the stream broke")]
+    #[error("connection lost")]
     Stream(#[source] std::io::Error),
     /// The site was refused.
     #[error("refused: {0}")]
     Refused(String),
     /// The site said nothing.
-    #[error("the site did not say hello")]
+    #[error("no HELLO from the site")]
     Silent,
 }
 

@@ -15,7 +15,7 @@ use crate::config::{Tunnel, TunnelEnd};
 use crate::worker::WorkerDied;
 
 impl Hub {
-    /// Has packets pass by these plain tunnels from now on. False if the relay takes no IP-in-IP.
+    /// Sets the plain tunnels that packets may use. False if the relay takes no IP-in-IP.
     pub(crate) async fn reload_tunnels(&self, tunnels: &[Tunnel]) -> Result<bool, WorkerDied> {
         self.ends.leave_to(sites_of(tunnels));
         let pairs = tunnels.iter().map(Tunnel::pair).collect();
@@ -23,7 +23,7 @@ impl Hub {
             self.tunnels_worker().call(move |worker| worker.set_plain_tunnels(pairs, Instant::now())).await?;
         for site in self.ends.all() {
             if !self.place(site).await? {
-                tracing::error!("a tunnel would lead into itself: a site registers from inside it");
+                tracing::error!("routing loop: a site registers from inside its own tunnel");
             }
         }
         Ok(served)
@@ -49,7 +49,7 @@ impl Hub {
             let text = format!("the tunnel would lead into itself: {at} is behind one of its ends");
             return Err(Denied::new(Refusal::NotAllowed, text));
         }
-        tracing::info!(site = %member.name, %at, "an end of a tunnel has registered");
+        tracing::info!(site = %member.name, %at, "tunnel end registered");
         Ok(())
     }
 
@@ -57,7 +57,7 @@ impl Hub {
     pub(crate) async fn leave(&self, member: &Member, by: ConnectionId) -> Result<(), WorkerDied> {
         let site = member.account.key();
         if self.ends.leave(site, by) {
-            tracing::info!(site = %member.name, "an end of a tunnel is not registered any more");
+            tracing::info!(site = %member.name, "tunnel end no longer registered");
             self.place(site).await?;
         }
         Ok(())

@@ -118,7 +118,7 @@ impl Phase {
     }
 }
 
-/// Has something done, and says what the relay has done until all of it was handled.
+/// Does something, and says what the relay has done until all of it was handled.
 #[expect(clippy::cast_precision_loss, reason = "counts of a second")]
 fn phase(relay: &Relay, work: impl FnOnce()) -> Phase {
     let (before, ticks) = (relay.settled(), relay.cpu_ticks());

@@ -172,7 +172,7 @@ fn spawn(directory: &TempDir) -> Child {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
-    let first = lines.find_map(|line| line.ok().filter(|line| line.contains("the relay is up")));
+    let first = lines.find_map(|line| line.ok().filter(|line| line.contains("relay started")));
     assert!(first.is_some(), "the relay has not started");
     // What it says later is of interest when a test fails.
     std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| println!("relay: {line}")));

@@ -167,7 +167,7 @@ fn read_by_tshark(packets: &[Vec<u8>]) -> (String, usize) {
     (wrong, all)
 }
 
-/// Has the ends send what the cases say, and compares what comes out with them.
+/// Makes the ends send what the cases say, and compares what comes out with them.
 fn exchange(ends: &mut [End; 2], cases: &[Vec<String>]) {
     let index = |side: &str| usize::from(side == "right");
     let mut received = Vec::new();

@@ -66,7 +66,7 @@ pub(super) async fn track(
     }
 }
 
-/// Has psmcd wait if it has room for that, and else look. `None` when the program ends.
+/// Asks psmcd to wait if it has room for that, and otherwise polls it. `None` when the program ends.
 async fn ask(
     shared: &Shared,
     tunnel: &Tunnel,

@@ -72,13 +72,13 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SendError {
     /// Too many wait already.
-    #[error("{QUEUE} messages wait to be sent: the line is slow, or down")]
+    #[error("send queue full ({QUEUE} messages): the line is slow or down")]
     Full,
     /// The other side would not read it.
     #[error("the message has {0} bytes, more than the {MAX_MESSAGE} that may be sent: send it in parts")]
     TooLong(usize),
     /// The link was dropped.
-    #[error("the link is gone")]
+    #[error("connection lost")]
     Gone,
 }
 

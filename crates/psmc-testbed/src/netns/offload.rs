@@ -27,7 +27,7 @@ struct Value {
 }
 
 impl Namespace {
-    /// Has every packet pass the interface called `name` by itself and with its checksums complete.
+    /// Switches the offloads of the interface called `name` off: every packet passes by itself, with its checksums complete.
     ///
     /// Without checksum offload the kernel cuts what TCP, or a socket with `UDP_SEGMENT`, hands it at once before the
     /// interface sees it.

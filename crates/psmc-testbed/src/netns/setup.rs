@@ -68,7 +68,7 @@ impl Namespace {
         self.with_netlink(async |netlink| netlink.hardware_address(name).await)
     }
 
-    /// Has the interface called `name` reach its neighbour `address` at `hardware_address` without asking, until the
+    /// Adds a permanent neighbour entry: the interface called `name` reaches `address` at `hardware_address` without asking, until the
     /// interface goes down.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ impl Namespace {
         self.with_netlink(async |netlink| netlink.set_mtu(netlink.link_index(name).await?, mtu).await)
     }
 
-    /// Has the interface called `name` neither ask for nor answer with hardware addresses.
+    /// Disables ARP on the interface called `name`.
     ///
     /// # Errors
     /// [`NetnsError::Netlink`].

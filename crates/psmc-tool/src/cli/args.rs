@@ -14,7 +14,7 @@ use super::routes::{RegisterArgs, RoutesArgs};
 use super::select::{SelectArgs, TopologyArgs};
 use psmcd::config::{Name, ValueError};
 
-/// Control a multipath tunnel, and make its keys
+/// Control a multipath tunnel, and generate its keys
 #[derive(Debug, Parser)]
 #[command(name = "psmc", version, propagate_version = false, disable_help_subcommand = true)]
 #[command(after_help = "\
@@ -43,15 +43,15 @@ pub(super) struct Target {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Check a configuration, and say what it means
+    /// Check a configuration, and print a summary
     ///
-    /// Prints everything that is wrong with the file, with line and remedy, and exits with 1; or what the file means, and
+    /// Prints everything that is wrong with the file, with line and remedy, and exits with 1; or a summary of the file, and
     /// exits with 0. Nothing is started or changed.
     Check {
         /// The configuration of a site, in TOML
         file: PathBuf,
     },
-    /// Make a private key
+    /// Generate a private key
     ///
     /// Prints a new private key. Keep it in a file of its own, which nobody else can read:
     ///
@@ -65,7 +65,7 @@ pub(super) enum Command {
     ///   psmc pubkey < van.key
     #[command(verbatim_doc_comment)]
     Pubkey,
-    /// Sign a grant: the right of a site to use a relay, for some time
+    /// Sign a grant: a temporary permission for a site to use a relay
     ///
     /// Prints one line for the site's `grants_file`. Relays that name the coordinator's public key serve whoever has one,
     /// without an `[[allow]]`:
@@ -79,13 +79,13 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Have a running daemon read its configuration again
+    /// Make a running daemon reload its configuration
     ///
     /// What has changed is applied without losing a packet: peers and their keys, networks, paths, weights, relays, classes. What
-    /// needs a restart is named, and so is what was changed by hand while the daemon ran: that stays. A file that is wrong
+    /// needs a restart is reported; changes made at run time stay in force. An invalid file
     /// changes nothing; then the exit status is 1.
     Reload {
-        /// Write peers and paths that were added while it ran into the configuration first; all else in it stays as it is
+        /// First write peers and paths that were added at run time into the configuration; everything else in it is preserved
         #[arg(long)]
         save: bool,
     },
@@ -103,13 +103,13 @@ pub(super) enum Command {
         #[command(subcommand)]
         command: PeerCommand,
     },
-    /// Show, set or end the routes to peers that a running daemon has learned
+    /// Show, set or clear a running daemon's learned routes
     Routes(RoutesArgs),
-    /// Show or set the relays at which a running daemon is a gateway
+    /// Show or set the relays with which a running daemon is registered as a gateway
     ///
-    /// Those that are set count until the daemon ends, beside those of its configuration.
+    /// They apply until the daemon stops, in addition to those of its configuration.
     Register(RegisterArgs),
-    /// Select relays: which of many make the best connection together?
+    /// Select the relays that make the best connection together
     ///
     /// Reads a network with its relays, bandwidths and latencies, and prints the paths to use. docs/SELECTION.md has the
     /// formats and the algorithms.
@@ -117,19 +117,19 @@ pub(super) enum Command {
     /// Fetch one file from several mirrors at once
     #[command(disable_help_flag = true)]
     Fetch(OtherArgs),
-    /// Keep names working: alternate routes of services, in DNS
+    /// Publish and resolve alternate routes of services in DNS
     Dns {
         #[command(subcommand)]
         command: DnsCommand,
     },
-    /// Make a network by chance, to try `psmc select` on
+    /// Generate a random network for `psmc select`
     ///
     /// Prints it as TOML:
     ///
     ///   psmc topology transit-stub --nodes 200 --relays 20 > net.toml; psmc select net.toml
     #[command(verbatim_doc_comment)]
     Topology(TopologyArgs),
-    /// Show the whole thing on this one machine: two sites, several paths, one of them cut
+    /// Demonstrate PSMC on this machine: two sites, several paths, one of them cut
     #[command(disable_help_flag = true)]
     Demo(OtherArgs),
 }
@@ -164,7 +164,7 @@ impl FromStr for Life {
         };
         let life = Duration::from_secs(number.saturating_mul(seconds));
         match life {
-            Duration::ZERO => Err(wrong("is over at once")),
+            Duration::ZERO => Err(wrong("expires immediately")),
             life if life > MAX_LIFE => Err(wrong("is longer than a year")),
             life => Ok(Self(life)),
         }

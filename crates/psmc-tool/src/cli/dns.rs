@@ -31,13 +31,13 @@ pub(in crate::cli) enum DnsError {
     KeyFile(#[from] KeyFileError),
     #[error(transparent)]
     Routes(#[from] RouteError),
-    #[error("the name {0} is too long for _psmc in front of it")]
+    #[error("the name {0} is too long for the prefix _psmc")]
     NameTooLong(Name),
-    #[error("no server says which routes there are; publish them instead")]
+    #[error("no server returned the current routes; publish them instead")]
     NotRead(#[source] UpdateError),
     #[error("{0} has no routes for this group that the service has signed; publish some")]
     NothingToRefresh(Name),
-    #[error("{failed} of {all} servers have not got the change; run the command again when they are reached")]
+    #[error("{failed} of {all} servers were not updated; run the command again when they are reachable")]
     Incomplete { failed: usize, all: usize },
     #[error(transparent)]
     Resolver(#[from] ResolveError),

@@ -78,13 +78,13 @@ pub(super) struct GrantArgs {
     /// The public key of the site that may use it
     #[arg(long, value_name = "KEY")]
     holder: PublicKey,
-    /// For how long it counts, such as 12h or 7d
+    /// Validity, such as 12h or 7d
     #[arg(long = "for", default_value = "24h", value_name = "TIME")]
     life: Life,
     /// How many sessions the site may have at a time: a path needs one at each relay
     #[arg(long, default_value_t = SESSIONS, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     sessions: u16,
-    /// What all of them may carry in each direction, such as 20mbit
+    /// Rate limit over all its sessions, in each direction, such as 20mbit
     #[arg(long, value_name = "RATE")]
     max_rate: Option<Rate>,
     /// The site may be a gateway

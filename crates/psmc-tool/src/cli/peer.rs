@@ -25,9 +25,9 @@ pub(super) enum PeerCommand {
         /// The peer
         peer: Name,
     },
-    /// Wait until a path to a peer can carry data, or until its direct paths are not well
+    /// Wait until a path to a peer can carry data, or until its direct paths are unhealthy
     ///
-    /// Says how it stands by then. Exits with 0 if what was waited for has come, and with 1 if the time was over before.
+    /// Prints the state at the end. Exits with 0 if the condition was met, and with 1 if it timed out.
     Wait(PeerWaitArgs),
 }
 
@@ -42,7 +42,7 @@ pub(super) struct PeerSetArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct PeerAddArgs {
-    /// What it is called here
+    /// The peer's name here
     peer: Name,
     /// Its public key, which `psmc pubkey` prints there
     #[arg(long, value_name = "KEY")]
@@ -50,7 +50,7 @@ pub(super) struct PeerAddArgs {
     /// The networks behind it, such as 10.77.0.9/32
     #[arg(long, value_name = "NET,…", value_delimiter = ',', required = true)]
     allowed_ips: Vec<AllowedNet>,
-    /// Where it is reached, if it is not the one to call
+    /// Its endpoint, unless the peer dials
     #[arg(long, value_name = "HOST:PORT")]
     endpoint: Option<Endpoint>,
 }
@@ -105,28 +105,28 @@ pub(super) struct PathAddArgs {
     peer: Name,
     /// Its name
     path: Name,
-    /// The interface that it must leave by, such as wlan0
+    /// The interface to use, such as wlan0
     #[arg(long, value_name = "NAME")]
     interface: Option<InterfaceName>,
     /// The local address that it sends from
     #[arg(long, value_name = "IP")]
     address: Option<BindAddress>,
-    /// The relays that it leads through, the nearest first, as the daemon's configuration names them
+    /// The relays on the path, the nearest first, by their names in the daemon's configuration
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     relays: Vec<Name>,
-    /// Where it leads, if not to the peer's own endpoint
+    /// Its endpoint, if not the peer's
     #[arg(long, value_name = "HOST:PORT")]
     endpoint: Option<Endpoint>,
     /// Its share in the scheduler wrr, 1 to 1000
     #[arg(long, value_name = "N")]
     weight: Option<Weight>,
-    /// The most it may send, such as 20mbit
+    /// Maximum sending rate, such as 20mbit
     #[arg(long, value_name = "RATE")]
     max_rate: Option<Rate>,
     /// The MTU of its link in bytes, if not the interface's
     #[arg(long, value_name = "BYTES")]
     mtu: Option<LinkMtu>,
-    /// How its rate is found: model, cubic, or fixed (at --max-rate)
+    /// Congestion control: model, cubic, or fixed (at --max-rate)
     #[arg(long, value_name = "NAME")]
     congestion: Option<Congestion>,
 }
@@ -141,13 +141,13 @@ pub(super) struct PathSetArgs {
     /// Its share in the scheduler wrr, 1 to 1000
     #[arg(long, value_name = "N")]
     weight: Option<Weight>,
-    /// The most it may send, such as 20mbit, or none for no limit
+    /// Maximum sending rate, such as 20mbit, or none
     #[arg(long, value_name = "RATE")]
     max_rate: Option<MaxRate>,
-    /// Whether it carries data, or waits until no other can
+    /// Whether the path carries data (active) or is on standby
     #[arg(long)]
     state: Option<StateArg>,
-    /// How this site finds its rate: model, cubic, or fixed (at --max-rate)
+    /// Congestion control: model, cubic, or fixed (at --max-rate)
     #[arg(long, value_name = "NAME")]
     congestion: Option<Congestion>,
 }

@@ -25,10 +25,10 @@ use psmcd::config::{Config, files_of};
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SaveError {
     /// The configuration was wrong before.
-    #[error("nothing is saved, for the configuration is wrong as it is\n\n{0}")]
+    #[error("nothing saved: the configuration has errors\n\n{0}")]
     WasWrong(#[source] ConfigError),
     /// It would be wrong afterwards.
-    #[error("nothing is saved, for the configuration would be wrong\n\n{0}")]
+    #[error("nothing saved: the new configuration would have errors\n\n{0}")]
     WouldBeWrong(#[source] ConfigError),
     /// A file cannot be read.
     #[error("nothing is saved: cannot read {}", path.display())]
@@ -39,7 +39,7 @@ pub(super) enum SaveError {
         source: io::Error,
     },
     /// A file cannot be written.
-    #[error("nothing is saved, and all is as before: cannot write {}", path.display())]
+    #[error("nothing saved, nothing changed: cannot write {}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
@@ -75,17 +75,17 @@ pub(super) fn run(client: &mut Client, saves: bool) -> Result<(), CliError> {
 fn text(report: &ReloadReport) -> String {
     let ReloadReport { changes, restart, kept } = report;
     let mut text = if changes.is_empty() {
-        "The configuration has been read again: there is nothing new in it to be applied.\n".to_owned()
+        "Configuration reloaded: no changes.\n".to_owned()
     } else {
-        "The configuration has been read again. Applied:\n".to_owned()
+        "Configuration reloaded. Applied:\n".to_owned()
     };
     text.extend(changes.iter().map(|change| format!("  {change}\n")));
     if !kept.is_empty() {
-        text += "Kept, though the file does not say so:\n";
+        text += "Changes made at run time that remain in force:\n";
         text.extend(kept.iter().map(|kept| format!("  {kept}\n")));
     }
     if !restart.is_empty() {
-        text += &format!("As before, until psmcd is restarted:\n  {}\n", restart.join(", "));
+        text += &format!("Needs a restart of psmcd:\n  {}\n", restart.join(", "));
     }
     text
 }
@@ -203,7 +203,7 @@ fn folder_of(place: &Path) -> &Path {
     place.parent().unwrap_or(Path::new("/"))
 }
 
-/// Has the files take the places of the old ones, if the configuration is right with them.
+/// Replaces the old files, if the configuration is right with them.
 fn put_in_place(written: Vec<Written>, main: &Path) -> Result<(), SaveError> {
     if let Some(new) = written.iter().find(|written| written.path == main) {
         Config::load(new.file.path()).map_err(SaveError::WouldBeWrong)?;
@@ -220,7 +220,7 @@ impl fmt::Display for Saved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { written, left } = self;
         if written.is_empty() && left.is_empty() {
-            writeln!(f, "Nothing was added that the configuration does not have.")?;
+            writeln!(f, "Nothing to save: the configuration already contains everything.")?;
         }
         let mut before = None;
         for (file, what) in written {
@@ -246,13 +246,13 @@ mod tests {
         let report = ReloadReport {
             changes: vec!["path lte of hq".to_owned()],
             restart: vec!["listen".to_owned(), "mtu".to_owned()],
-            kept: vec!["path dsl of hq, which was added by hand".to_owned()],
+            kept: vec!["path dsl of hq, added at run time".to_owned()],
         };
         assert_eq!(
             text(&report),
-            "The configuration has been read again. Applied:\n  path lte of hq\n\
-             Kept, though the file does not say so:\n  path dsl of hq, which was added by hand\n\
-             As before, until psmcd is restarted:\n  listen, mtu\n"
+            "Configuration reloaded. Applied:\n  path lte of hq\n\
+             Changes made at run time that remain in force:\n  path dsl of hq, added at run time\n\
+             Needs a restart of psmcd:\n  listen, mtu\n"
         );
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct RoutesArgs {
 
 #[derive(Debug, Subcommand)]
 enum RoutesCommand {
-    /// Reach a peer over these relays, too, for some time, in place of those that were learned before
+    /// Also reach a peer over these relays for a limited time; replaces the previous set
     Set(RoutesSetArgs),
     /// End the learned routes to a peer
     Clear {
@@ -47,16 +47,16 @@ struct RoutesSetArgs {
     /// preferred one first. Behind a comma, the key under which the peer is registered
     #[arg(long = "relay", value_name = "ADDRESS:PORT=KEY[,GATEWAY]", required = true)]
     relays: Vec<RouteText>,
-    /// For how long they count, such as 10m or 1h
+    /// Validity, such as 10m or 1h
     #[arg(long = "for", value_name = "TIME")]
     life: Life,
-    /// When they are used: prefer-direct, prefer-indirect or on-failure; as configured if it is not said
+    /// When they are used: prefer-direct, prefer-indirect or on-failure; default: as configured
     #[arg(long, value_name = "NAME")]
     policy: Option<RoutePolicy>,
-    /// The number of the set, which must not fall; the milliseconds since 1970 if it is not said
+    /// Serial number of the set, which must not decrease [default: milliseconds since 1970]
     #[arg(long, value_name = "N")]
     serial: Option<u64>,
-    /// What may be shown to the relays: a line that `psmc grant` prints; may be given several times
+    /// A grant (a line printed by `psmc grant`); may be repeated
     #[arg(long = "grant", value_name = "LINE")]
     grants: Vec<String>,
 }
@@ -88,7 +88,7 @@ pub(super) struct RegisterArgs {
 
 #[derive(Debug, Subcommand)]
 enum RegisterCommand {
-    /// Register with these relays, beside those of the configuration, in place of those that were named before
+    /// Register with these relays, in addition to those of the configuration; replaces an earlier list
     Set(RegisterSetArgs),
 }
 
@@ -98,7 +98,7 @@ struct RegisterSetArgs {
     /// comma, the local address or the interface by which this site registers there
     #[arg(long = "relay", value_name = "ADDRESS:PORT=KEY[,UPLINK]")]
     relays: Vec<RegisterText>,
-    /// What may be shown to the relays: a line that `psmc grant` prints; may be given several times
+    /// A grant (a line printed by `psmc grant`); may be repeated
     #[arg(long = "grant", value_name = "LINE")]
     grants: Vec<String>,
 }
@@ -198,7 +198,7 @@ pub(super) fn routes_summary(routes: &RoutesStatus) -> String {
         let _ = write!(text, ", serial {serial}");
     }
     if !routes.direct_well {
-        text.push_str(", the direct way is not well");
+        text.push_str(", the direct path is unhealthy");
     }
     text
 }

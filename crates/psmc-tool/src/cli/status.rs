@@ -85,7 +85,7 @@ impl Kind {
 fn write_batches(batches: &Batches, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Batches { tun_read, tun_written, udp_received, udp_sent } = *batches;
     let mean = |Calls { calls, packets }: Calls| packets as f64 / calls.max(1) as f64;
-    writeln!(out, "\npackets in a system call, on average")?;
+    writeln!(out, "\naverage packets per system call")?;
     writeln!(out, "  interface    {:.1} read, {:.1} written", mean(tun_read), mean(tun_written))?;
     writeln!(out, "  network      {:.1} received, {:.1} sent", mean(udp_received), mean(udp_sent))
 }

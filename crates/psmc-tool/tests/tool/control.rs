@@ -297,7 +297,7 @@ async fn routes_are_shown_with_their_paths() {
             address: "198.51.100.7:5115".to_owned(),
             public_key: KEY.to_owned(),
             paths: vec!["alt-1".to_owned(), "alt-2".to_owned()],
-            failed: Some("nothing comes through it any more".to_owned()),
+            failed: Some("nothing received through it any more".to_owned()),
         }],
     };
     let routes = vec![PeerRoutes { peer: "hq".to_owned(), routes }];
@@ -306,8 +306,8 @@ async fn routes_are_shown_with_their_paths() {
     assert_eq!(
         String::from_utf8(output.stdout).unwrap(),
         format!(
-            "peer hq: 1 learned route, prefer-direct, serial 9, the direct way is not well\n  \
-             fra1  198.51.100.7:5115  {KEY}  alt-1, alt-2  (nothing comes through it any more)\n"
+            "peer hq: 1 learned route, prefer-direct, serial 9, the direct path is unhealthy\n  \
+             fra1  198.51.100.7:5115  {KEY}  alt-1, alt-2  (nothing received through it any more)\n"
         )
     );
 }

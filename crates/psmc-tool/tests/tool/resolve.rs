@@ -95,7 +95,7 @@ fn a_service_comes_at_a_hangup_and_a_file_that_is_wrong_changes_nothing() {
     write(directory, "nonsense = 1\n");
     resolver.hang_up();
     let log = || fs::read_to_string(directory.join("log")).unwrap();
-    wait_for("it complains", || log().contains("all stays as it is"));
+    wait_for("it complains", || log().contains("configuration not reloaded; the current one stays in force"));
     assert!(log().contains("nonsense"), "{}", log());
     assert_eq!(services(directory), Some(1));
 }

@@ -225,7 +225,7 @@ impl Control {
         Ok(())
     }
 
-    /// Has what the network says of undelivered datagrams heard, if this site may.
+    /// Listens to ICMP errors about undelivered datagrams, if this site may.
     fn hear(&mut self) {
         match Hearing::open() {
             Ok(hearing) => {

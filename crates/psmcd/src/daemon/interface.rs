@@ -49,13 +49,13 @@ impl Interface {
         Self { tun, due: false, reads: 1, burst: 0, incoming, outgoing, read, written, drops: 0, seen: None }
     }
 
-    /// Has another device take the place of one that was deleted.
+    /// Replaces a device that was deleted.
     pub(super) fn replace(&mut self, tun: Tun) {
         self.tun = tun;
         self.due = false;
     }
 
-    /// Has the poller tell, by that token, of what hosts send into the tunnel.
+    /// Registers the device with the poller under that token.
     pub(super) fn listen(&self, poller: &Poller, token: u64) -> io::Result<()> {
         poller.add(self.tun.as_fd(), token)
     }

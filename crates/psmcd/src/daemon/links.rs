@@ -57,7 +57,7 @@ impl Control {
         Ok(())
     }
 
-    /// Has paths rest whose interface has no address: the kernel would have them come from one in the tunnel. They lead to another of
+    /// Suspends paths whose interface has no address: the kernel would have them come from one in the tunnel. They lead to another of
     /// their peer's addresses, if there is one that they can reach from an address that they have.
     pub(super) async fn rest_without_address(&mut self) -> Result<(), DaemonError> {
         let (mut resting, mut back, mut lost) = (Vec::new(), Vec::new(), Vec::new());

@@ -50,7 +50,7 @@ impl Network {
         self.watch.look_at()
     }
 
-    /// Has it looked at in a moment.
+    /// Schedules a check of it.
     pub(super) fn note_change(&mut self) {
         self.watch.note_change(Instant::now());
     }

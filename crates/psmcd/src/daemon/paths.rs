@@ -127,7 +127,7 @@ impl OpenPath {
         }
     }
 
-    /// Has it lead to this address, through this socket.
+    /// Sets the destination, and the socket that is used.
     pub(super) fn lead_to(&mut self, remote: SocketAddr, socket: SocketId) {
         self.socket = socket;
         self.remote = remote;

@@ -161,7 +161,7 @@ pub(super) struct Poster {
 }
 
 impl Poster {
-    /// Has the plane do something, unless it has ended.
+    /// Runs a job on the plane, unless it has ended.
     pub(super) async fn post(&self, work: impl FnOnce(&mut Plane) + Send + 'static) {
         if let Some(jobs) = self.jobs.upgrade() {
             // It may end at any moment; then there is nothing left to be done.
@@ -177,7 +177,7 @@ impl PlaneHandle {
         Poster { jobs: self.jobs.as_ref().map_or_else(none, mpsc::Sender::downgrade) }
     }
 
-    /// Has the plane do something and waits for the result.
+    /// Runs a job on the plane and waits for its result.
     pub(super) async fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Plane) -> T + Send + 'static,
@@ -188,7 +188,7 @@ impl PlaneHandle {
         receiver.await.map_err(|_| DaemonError::PlaneDied)
     }
 
-    /// Has the plane do something.
+    /// Runs a job on the plane.
     pub(super) async fn post(
         &self,
         work: impl FnOnce(&mut Plane) + Send + 'static,
@@ -224,7 +224,7 @@ impl Plane {
         })
     }
 
-    /// Has another device take the place of one that was deleted.
+    /// Replaces a device that was deleted.
     ///
     /// # Errors
     /// Those of the poller.

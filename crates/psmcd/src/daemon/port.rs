@@ -127,7 +127,7 @@ impl Port {
         }
     }
 
-    /// Has datagrams taken one by one if those that arrive joined are garbage, and tries again later.
+    /// Switches receive offload off if joined datagrams arrive corrupt, and tries again later.
     pub(super) fn judge_joined(&mut self, now: Instant) {
         let Some(Socket::Udp(port)) = &self.socket else { return };
         let Some(advice) = self.joined.advice(now) else { return };

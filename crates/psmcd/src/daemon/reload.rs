@@ -54,7 +54,7 @@ enum RereadError {
 }
 
 impl Control {
-    /// Has the configuration read again, beside all else, and applied.
+    /// Reloads the configuration in the background, and applies it.
     pub(super) fn reread(&mut self, call: Option<Call>) {
         if std::mem::replace(&mut self.is_rereading, true) {
             if let Some(call) = call {

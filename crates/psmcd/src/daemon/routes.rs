@@ -113,7 +113,7 @@ impl Routes {
         self.left_out.push(Wanted { relay, settings });
     }
 
-    /// Has what was asked of the paths asked again.
+    /// Repeats what was asked of the paths.
     pub(super) fn ask_again(&mut self) {
         self.asked.clear();
     }

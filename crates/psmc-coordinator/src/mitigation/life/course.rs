@@ -25,7 +25,7 @@ impl Life {
             let since = open.since;
             *open = OpenAlert { source: source.to_owned(), alert, since, until, lasts_s, unconfirmed: false };
         } else {
-            self.note(format!("{source} raises the alert {}: {:?}", alert.id, alert.kind));
+            self.note(format!("alert {} raised by {source}: {:?}", alert.id, alert.kind));
             if self.state.alerts.len() >= MAX_ALERTS {
                 self.state.alerts.remove(0);
             }
@@ -72,7 +72,7 @@ impl Life {
         let before = self.state.alerts.len();
         self.state.alerts.retain(|open| open.source != source || open.alert.id != id);
         if self.state.alerts.len() < before {
-            self.note(format!("{source} clears the alert {id}"));
+            self.note(format!("alert {id} cleared by {source}"));
             self.look_whether_all_is_clear(now);
         }
     }
@@ -104,7 +104,7 @@ impl Life {
     pub fn handle_removal(&mut self, relays: &mut RelayPool, now: Moment) {
         self.policy.prepare = false;
         if self.state.stage != Stage::Withdrawn {
-            self.note("the configuration has this service no more".to_owned());
+            self.note("service removed from the configuration".to_owned());
             self.handle_withdraw(relays, now);
         }
     }

@@ -97,15 +97,15 @@ fn said(member: &Member, trouble: &Trouble) -> String {
 /// What is wrong with a member.
 #[derive(Debug, Error)]
 enum Trouble {
-    #[error("it cannot be reached")]
+    #[error("unreachable")]
     Tcp(#[source] io::Error),
-    #[error("no name for a certificate")]
+    #[error("not a valid server name for TLS")]
     Name(#[from] InvalidDnsNameError),
-    #[error("TLS fails: check [etcd], and the member's certificates")]
+    #[error("TLS handshake failed: check [etcd] and the member's certificates")]
     Tls(#[source] io::Error),
-    #[error("the connection breaks")]
+    #[error("connection lost")]
     Http(#[from] hyper::Error),
-    #[error("its answer breaks off, or is too long")]
+    #[error("truncated or oversized response")]
     Body(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("no answer within {ANSWER_WITHIN:?}")]
     Silent,
@@ -115,12 +115,12 @@ enum Trouble {
     )]
     NoSpace,
     #[error(
-        "its members differ in what they keep (alarm CORRUPT): restore the cluster, and then `etcdctl alarm disarm`"
+        "its members are inconsistent (alarm CORRUPT): restore the cluster, and then `etcdctl alarm disarm`"
     )]
     Corrupt,
-    #[error("it says {0}: {1}")]
+    #[error("error {0}: {1}")]
     Refused(StatusCode, String),
-    #[error("it does not answer as etcd's gateway does")]
+    #[error("unexpected response: not etcd's JSON gateway")]
     Malformed(#[from] serde_json::Error),
 }
 

@@ -87,7 +87,11 @@ impl Etcd {
                 .filter(|other| other.public_key != this.public_key)
             {
                 let (name, key) = (&other.name, &other.public_key);
-                tracing::error!(name, key, "the leader has another private key: give all of them the same");
+                tracing::error!(
+                    name,
+                    key,
+                    "the leader has a different private key: give all coordinators the same one"
+                );
             }
             let is_news = leader.send_if_modified(|known| {
                 let outlook = other.map(|other| other.map(|other| other.name));
@@ -97,8 +101,8 @@ impl Etcd {
             });
             if is_news {
                 match &*leader.borrow() {
-                    Ok(leader) => tracing::info!(leader, "stands by"),
-                    Err(error) => tracing::warn!(error, "stands by, and cannot lead"),
+                    Ok(leader) => tracing::info!(leader, "on standby"),
+                    Err(error) => tracing::warn!(error, "on standby, cannot become leader"),
                 }
             }
             sleep(LOOK_EVERY).await;
@@ -190,7 +194,7 @@ async fn renew(client: Client, lease: LeaseId, until: watch::Sender<Instant>) {
                     break;
                 }
                 Err(error) => {
-                    tracing::warn!(error = crate::error_chain(&error), "the lease is not renewed yet");
+                    tracing::warn!(error = crate::error_chain(&error), "lease not renewed; retrying");
                     sleep(PAUSE).await;
                 }
             }

@@ -204,7 +204,7 @@ fn a_burst_that_leaves_within_an_interval_loses_nothing() {
     assert_eq!(bench.queue.dropped(), 0);
 }
 
-/// Has so many packets come at first, and in each of the following milliseconds so many as this says; what has been dropped
+/// Makes so many packets come at first, and in each of the following milliseconds so many as this says; what has been dropped
 /// after each.
 fn drops(at_first: u32, then: impl Fn(u32) -> u32, milliseconds: u32) -> Vec<u64> {
     let mut bench = Bench::new(MTU);

@@ -152,13 +152,13 @@ impl World {
         van.site.lead_path(van.peer, path, via, self.now).expect("the path is the van's");
     }
 
-    /// Has the van believe the relay that the path leads to the peer.
+    /// Makes the van believe the relay that the path leads to the peer.
     pub fn trust_path(&mut self, path: PathId) {
         let van = &mut self.ends[VAN];
         van.site.trust_path(van.peer, path, self.now).expect("the path is the van's");
     }
 
-    /// Has the headquarters register with the relay in that link.
+    /// Makes the headquarters register with the relay in that link.
     pub fn register(&mut self, link: usize) {
         let remote = self.relays.relays[&link].address;
         let address = PathAddress { socket: HQ_SOCKET, local_ip: Some(address(link, HQ).ip()), remote };

@@ -30,7 +30,7 @@ impl Network {
         }
     }
 
-    /// Has every packet vanish in the directions that are true. Otherwise the link is what it was at the beginning.
+    /// Drops every packet in the directions that are true. Otherwise the link is what it was at the beginning.
     pub(in crate::run) fn black_hole(&self, link: LinkId, directions: [bool; 2]) {
         let plan = &self.scenario.links[link.0].directions;
         for (direction, _) in directions.iter().enumerate().filter(|(_, black)| **black) {

@@ -13,7 +13,7 @@ use crate::scenario::{HostId, LinkEnd, Scenario, Traffic, TrafficKind};
 /// The most subflows of a connection that the kernel allows.
 const SUBFLOWS: &str = "8";
 
-/// Has the kernel make a subflow from each link of every host that sends by MPTCP, and has the receivers take them.
+/// Makes the kernel open a subflow from each link of every host that sends by MPTCP, and has the receivers take them.
 pub(super) fn allow(network: &Network, scenario: &Scenario) -> Result<(), RunError> {
     let streams = scenario.traffic.iter().filter(|traffic| is_multipath(traffic));
     let hosts: BTreeSet<_> = streams.clone().flat_map(|traffic| [traffic.from, traffic.to]).collect();

@@ -40,7 +40,7 @@ async fn carry(a: &mut Tun, b: &mut Tun, traffic: &mut Traffic) {
     }
 }
 
-/// Has `client` and `server` talk, each in its namespace, until the client is done.
+/// Makes `client` and `server` talk, each in its namespace, until the client is done.
 fn talk(server: impl FnOnce() + Send + 'static, client: impl FnOnce() + Send + 'static) -> Traffic {
     let runtime = runtime();
     let (mut a, mut b) = (Host::new(1, &runtime), Host::new(2, &runtime));

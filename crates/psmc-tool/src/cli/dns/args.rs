@@ -25,7 +25,7 @@ pub(in crate::cli) enum DnsCommand {
     },
     /// Resolve names on this machine, with the alternate routes of services
     ///
-    /// A local resolver: it forwards questions, keeps answers, and sees to it that psmcd has the alternate routes of services
+    /// A local resolver: forwards queries, caches answers, and gives psmcd the alternate routes of services
     /// before their names are answered. docs/DNS.md says how it is set up.
     Resolve {
         #[command(subcommand)]
@@ -35,7 +35,7 @@ pub(in crate::cli) enum DnsCommand {
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum ResolveCommand {
-    /// Check a resolver's configuration, and say what it means
+    /// Check a resolver's configuration, and print a summary
     Check {
         /// The configuration, in TOML
         file: PathBuf,
@@ -58,7 +58,7 @@ pub(in crate::cli) enum ResolveCommand {
 pub(in crate::cli) struct ResolveArgs {
     /// The configuration, in TOML
     pub(super) file: PathBuf,
-    /// What is logged: a level, such as debug, or a list of directives [default: RUST_LOG, or info]
+    /// Log level or directives: a level, such as debug, or a list of directives [default: RUST_LOG, or info]
     #[arg(long, value_name = "FILTER")]
     pub(super) log: Option<String>,
     /// How a line of the log is written
@@ -74,7 +74,7 @@ Example:
   psmc dns reroute publish www.example.com --server 192.0.2.53 --tsig-key up.key --service-key www.key \\
     --relay 198.51.100.7:5115=y6s…= --relay 203.0.113.9:5115=Q1m…=")]
     Publish(PublishArgs),
-    /// Take them back
+    /// Withdraw the routes
     Withdraw(WithdrawArgs),
     /// Publish the same relays again, with a new expiry
     Refresh(RefreshArgs),
@@ -86,19 +86,19 @@ pub(super) struct TargetArgs {
     /// The service's name
     #[arg(value_name = "NAME", value_parser = absolute)]
     pub(super) service: Name,
-    /// The zone that has it [default: the name without its first label]
+    /// The zone that contains it [default: the name without its first label]
     #[arg(long, value_name = "NAME", value_parser = absolute)]
     zone: Option<Name>,
-    /// A name server of the zone that takes updates; ADDRESS[:PORT][,ANOTHER WAY TO IT…]; can stand many times
+    /// A name server of the zone that accepts updates, with alternative addresses after commas; may be repeated
     #[arg(long = "server", required = true, value_name = "ADDRESS")]
     servers: Vec<Server>,
     /// The file with the TSIG key, as `tsig-keygen` writes it
     #[arg(long, value_name = "FILE")]
     tsig_key: PathBuf,
-    /// How often each server is tried
+    /// Attempts per server
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     attempts: u32,
-    /// How long each try may take, in milliseconds
+    /// Timeout per attempt, in milliseconds
     #[arg(long, default_value_t = 2000, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=60_000))]
     timeout: u64,
     /// Change nothing, and print what would be sent, as `nsupdate` reads it
@@ -130,10 +130,10 @@ pub(super) struct SigningArgs {
     /// The file with the service's private key: that of the site that clients have as their peer
     #[arg(long, value_name = "FILE")]
     pub(super) service_key: PathBuf,
-    /// How long the routes count, in seconds
+    /// Validity of the routes, in seconds
     #[arg(long, default_value_t = 600, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=MAX_LIFETIME_S))]
     pub(super) lifetime: u64,
-    /// How long name servers may keep the records, in seconds
+    /// TTL of the records, in seconds
     #[arg(long, default_value_t = 10, value_name = "S")]
     pub(super) ttl: u32,
     /// The file with a group's key: only this group can read the routes

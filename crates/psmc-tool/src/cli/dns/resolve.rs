@@ -36,7 +36,7 @@ pub(super) fn run(command: ResolveCommand) -> Result<(), CliError> {
 
 fn check(file: &Path) -> Result<(), CliError> {
     let config = Config::load(file)?;
-    Ok(output::print(&format!("{} is right. It means:\n\n{}", file.display(), config.summary()))?)
+    Ok(output::print(&format!("{} is valid. Summary:\n\n{}", file.display(), config.summary()))?)
 }
 
 /// Whichever psmcd a service's tunnel names, over its control socket. Each call has a connection of its own, so that one

@@ -11,10 +11,10 @@ use psmc_select::{Constraints, Disjointness, JointnessBy, Latency, Objective, Pr
 pub(in crate::cli) struct SelectArgs {
     /// The network: .toml, .json, .graphml, .dot or .gv, or .hops
     pub(super) file: PathBuf,
-    /// What the selection is to be good at
+    /// Objective of the selection
     #[arg(long, default_value = "weighted", value_name = "NAME")]
     pub(super) objective: ObjectiveArg,
-    /// How to look for it
+    /// Search algorithm
     #[arg(long, default_value = "best", value_name = "NAME")]
     pub(super) algorithm: Algorithm,
     /// Which paths there are to choose from
@@ -26,19 +26,19 @@ pub(in crate::cli) struct SelectArgs {
     /// What counts where paths share links
     #[arg(long, default_value = "links", value_name = "WHAT")]
     joint_by: JointByArg,
-    /// How long it may take, in ms
+    /// Time limit, in ms
     #[arg(long, default_value_t = 1000, value_name = "MS", conflicts_with = "steps")]
     pub(super) time: u64,
-    /// How many steps it may take: with so many, the answer is the same every time
+    /// Step limit, for reproducible answers
     #[arg(long, value_name = "N")]
     pub(super) steps: Option<u64>,
-    /// Where heuristics begin
+    /// Seed of the heuristics
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(super) seed: u64,
     /// Relays that are in use, with commas between: print the least change that makes the selection good enough again
     #[arg(long, value_name = "NODES", value_delimiter = ',')]
     pub(super) running: Vec<String>,
-    /// The share of the best selection's worth that one that runs may lack before it is changed
+    /// Fraction by which the running selection may fall short of the best before it is changed
     #[arg(long, default_value_t = 0.1, value_name = "SHARE", value_parser = share, requires = "running")]
     pub(super) hysteresis: f64,
     /// Print it as JSON
@@ -55,7 +55,7 @@ pub(in crate::cli) struct SelectArgs {
 
 /// Where the paths lead.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What the file does not say")]
+#[command(next_help_heading = "Missing from the file")]
 pub(super) struct EndArgs {
     /// Where the paths begin
     #[arg(long, value_name = "NODE")]
@@ -114,7 +114,7 @@ struct LimitArgs {
 pub(super) enum ObjectiveArg {
     /// The most bandwidth, with the fewest paths
     Bandwidth,
-    /// The most bandwidth, with the least longest latency
+    /// The most bandwidth, then the lowest maximum latency
     Latency,
     /// The most bandwidth, with the least jointness
     Jointness,
@@ -256,7 +256,7 @@ pub(in crate::cli) struct TopologyArgs {
 pub(super) enum Model {
     /// Transit domains, with stub domains at their routers, as GT-ITM does
     TransitStub,
-    /// Routers strewn over a square, of which near ones are more likely to be joined
+    /// Routers placed at random in a square; nearby ones are more likely to be linked (Waxman)
     Waxman,
 }
 

@@ -27,7 +27,7 @@ impl Watch {
         self.look_at
     }
 
-    /// Has it looked at in a moment.
+    /// Schedules a check of it.
     pub(in crate::daemon) fn note_change(&mut self, now: Instant) {
         let earliest = self.looked_at.map_or(now, |at| at + LEAST_INTERVAL);
         self.look_at.get_or_insert((now + SETTLE).max(earliest));

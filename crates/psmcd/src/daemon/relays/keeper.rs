@@ -109,7 +109,7 @@ impl Keeper {
         (Self { commands, keeping, may_move }, work.run())
     }
 
-    /// Has the path led through a new session.
+    /// Moves the path to a new session.
     pub(in crate::daemon) fn renew(&self) {
         // It has ended only if the daemon is ending.
         let _ = self.commands.send(Command::Renew);

@@ -48,7 +48,7 @@ impl Control {
         Caller { identity: self.identity.clone(), name: self.site.name.to_string(), grants }
     }
 
-    /// Has the sessions of a path at its relays made and kept.
+    /// Reserves the sessions of a path at its relays, and keeps them.
     pub(in crate::daemon) fn keep_relays(
         &mut self,
         peer: usize,

@@ -34,7 +34,7 @@ struct Added {
 }
 
 impl Registered {
-    /// Has the relay asked whether it lives.
+    /// Asks the relay whether it is alive.
     pub(in crate::daemon) fn doubt(&self) {
         self.registration.doubt();
     }

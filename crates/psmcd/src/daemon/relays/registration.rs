@@ -103,7 +103,7 @@ impl Registration {
         (Self { relay, public_key, doubt, standing, _wanted }, work.run(unwanted))
     }
 
-    /// Has the relay asked whether it lives.
+    /// Asks the relay whether it is alive.
     pub(in crate::daemon) fn doubt(&self) {
         self.doubt.notify_one();
     }

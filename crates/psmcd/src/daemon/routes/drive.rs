@@ -35,7 +35,7 @@ pub(in crate::daemon) struct NewRoutes {
 }
 
 impl Control {
-    /// Has these routes take the place of those that were learned before.
+    /// Replaces the routes that were learned before.
     pub(in crate::daemon) fn set_routes(&mut self, peer: usize, new: NewRoutes) -> Result<(), ValueError> {
         let Some(last) = self.peers.get_mut(peer) else { return Ok(()) };
         if let Some(serial) = last.routes.serial.filter(|&serial| new.serial < serial) {
@@ -71,7 +71,7 @@ impl Control {
         self.look_soon();
     }
 
-    /// Has the paths that routes stand in for looked at as soon as possible.
+    /// Schedules a check of the paths that routes stand in for.
     pub(in crate::daemon) fn look_soon(&mut self) {
         self.route_looks.reset_immediately();
     }

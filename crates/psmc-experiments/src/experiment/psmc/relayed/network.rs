@@ -135,7 +135,7 @@ fn stream(name: &str, start: f64, stop: f64, rest: &str) -> String {
     format!("[[traffic]]\nname = \"{name}\"\nstart = \"{start:.2}s\"\nstop = \"{stop:.2}s\"\n{rest}\n")
 }
 
-/// Has the target send packets that are as large as those in the tunnel.
+/// Makes the target send packets that are as large as those in the tunnel.
 fn smaller_packets() -> String {
     let command = format!("[\"ip\", \"link\", \"set\", \"alternate\", \"mtu\", \"{TUNNEL_MTU}\"]");
     program("smaller-packets", "target", "0s", &command)

@@ -245,7 +245,7 @@ const PER_SECOND: Kind<f64> = Kind::decimal("20000", |text| {
 });
 
 /// So many bits per second.
-pub(super) const BITS: Kind<f64> = Kind::text("\"80mbit\"", |text| {
+const BITS: Kind<f64> = Kind::text("\"80mbit\"", |text| {
     let bits = bits_per_second(text)?;
     if bits == 0 {
         return Err(ValueError::new("every bit would be an attack", "write a rate, such as \"80mbit\""));

@@ -154,6 +154,6 @@ impl Usual {
 }
 
 /// How much of the way to its input an exponential average goes in a time.
-pub(super) fn share(elapsed: Duration, time_constant: Duration) -> f64 {
+fn share(elapsed: Duration, time_constant: Duration) -> f64 {
     -(-elapsed.as_secs_f64() / time_constant.as_secs_f64()).exp_m1()
 }

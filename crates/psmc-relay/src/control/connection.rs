@@ -353,7 +353,7 @@ pub(crate) enum End {
 
 /// What a site has sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+enum Heard {
     Message(Message),
     /// A request that cannot be read, or asks for what is none: it has an answer all the same, and harms no other.
     Unreadable(RequestId, Malformed),
@@ -377,19 +377,19 @@ impl Framed for Heard {
 }
 
 /// Reads messages, no faster than they may come.
-pub(super) struct Reader<R> {
-    pub(super) stream: R,
+struct Reader<R> {
+    stream: R,
     messages: MessageReader,
     pace: Pace,
 }
 
 impl<R: AsyncRead + Unpin> Reader<R> {
-    pub(super) fn new(stream: R) -> Self {
+    fn new(stream: R) -> Self {
         Self { stream, messages: MessageReader::default(), pace: Pace::new() }
     }
 
     /// The next message that this version knows.
-    pub(super) async fn next(&mut self) -> Result<Heard, End> {
+    async fn next(&mut self) -> Result<Heard, End> {
         loop {
             let heard = self.messages.next(&mut self.stream).await?;
             self.pace.wait().await;
@@ -401,7 +401,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
 }
 
 /// Writes what comes from `outgoing` until that is closed, and gives the stream back.
-pub(super) async fn write_all<W: AsyncWrite + Unpin>(
+async fn write_all<W: AsyncWrite + Unpin>(
     mut writer: W,
     mut outgoing: mpsc::Receiver<Message>,
 ) -> Result<W, End> {

@@ -18,13 +18,13 @@ use crate::config::link_mtu;
 /// The socket for all tunnels.
 #[derive(Debug)]
 pub(crate) struct TunnelSocket {
-    pub(super) outgoing: Outgoing,
-    pub(super) plain: PlainTunnels,
+    outgoing: Outgoing,
+    plain: PlainTunnels,
 }
 
 /// What leaves with the next flush, and by what.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+struct Outgoing {
     port: IpIpPort,
     batch: SendBatch,
     /// To whom a packet was longer than the first link takes, since somebody has asked.
@@ -56,7 +56,7 @@ impl TunnelSocket {
 }
 
 impl Outgoing {
-    pub(super) fn push(&mut self, headers: &[u8], payload: &[u8], moved: &mut Moved) {
+    fn push(&mut self, headers: &[u8], payload: &[u8], moved: &mut Moved) {
         if self.batch.is_full() {
             self.flush(moved);
         }
@@ -186,7 +186,7 @@ impl Worker {
 
 impl TunnelSocket {
     /// Handles a packet if it comes from an end of a plain tunnel; says whether it does.
-    pub(super) fn handle_plain(&mut self, packet: &mut [u8], now: Instant, moved: &mut Moved) -> bool {
+    fn handle_plain(&mut self, packet: &mut [u8], now: Instant, moved: &mut Moved) -> bool {
         if !self.plain.claims(packet) {
             return false;
         }
@@ -195,7 +195,7 @@ impl TunnelSocket {
     }
 
     /// Handles an ICMP error if it is about what was sent through a plain tunnel.
-    pub(super) fn handle_error(&mut self, message: &[u8], now: Instant, moved: &mut Moved) {
+    fn handle_error(&mut self, message: &[u8], now: Instant, moved: &mut Moved) {
         self.plain.handle_error(message, now, &mut Leaving { outgoing: &mut self.outgoing, moved });
     }
 
@@ -216,7 +216,7 @@ impl TunnelSocket {
 }
 
 /// The first link towards an end takes less than was known.
-pub(super) fn learn_link_mtu(plain: &mut PlainTunnels, end: Ipv4Addr) {
+fn learn_link_mtu(plain: &mut PlainTunnels, end: Ipv4Addr) {
     // Without a route nothing gets there, whatever its length.
     if let Ok(mtu) = route_mtu(end) {
         plain.set_link_mtu(end, mtu);

@@ -274,4 +274,4 @@ impl Life {
 const READY_WITHIN: Duration = Duration::from_millis(500);
 
 /// How many times routes are renewed while they count: two renewals may fail.
-pub(super) const RENEWALS: u32 = 3;
+const RENEWALS: u32 = 3;

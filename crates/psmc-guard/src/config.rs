@@ -252,7 +252,7 @@ mod tests {
         assert!(complaints(SERVICE)[0].contains("no [guard]"));
         assert_eq!(
             complaints(&format!("{GUARD}{SERVICE}{SERVICE}")),
-            ["there are two services www.example.com"]
+            ["duplicate service www.example.com"]
         );
         let defence = "[defence]\nnftables = true\n";
         assert_eq!(

@@ -13,16 +13,13 @@
 
 mod complaint;
 mod keys;
-mod repeated;
 mod section;
 mod source;
-mod syntax;
 mod value;
 
 pub use complaint::{Complaint, ConfigError};
 pub use keys::{KEY_FILE, PRIVATE_KEY, PUBLIC_KEY, read_key_file};
-pub use repeated::repeated;
-pub use section::{Section, kind_of, read};
+pub use section::{Section, kind_of, read, repeated};
 pub use source::{Dialect, Source, describe, remedy_for};
 pub use value::{
     FILE, Form, INTERFACE, InterfaceName, Kind, LISTEN, Listen, MAX_INTERFACE_LEN, NAME, Name, Port, RATE,

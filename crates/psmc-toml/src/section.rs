@@ -1,5 +1,7 @@
-//! Reading one section of the file: its keys, their form, their values.
+//! Reading one section of the file: its keys, their form, their values; and what several sections have twice.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 
 use toml::Spanned;
@@ -280,4 +282,17 @@ pub fn kind_of(value: &DeValue<'_>) -> &'static str {
         DeValue::Array(_) => "a list",
         DeValue::Table(_) => "a section",
     }
+}
+
+/// Each of `all` that has the same key as one before it, with the first that has it.
+pub fn repeated<T: Copy, K: Ord>(all: impl IntoIterator<Item = T>, key: impl Fn(T) -> K) -> Vec<(T, T)> {
+    let mut firsts = BTreeMap::new();
+    let mut found = Vec::new();
+    for this in all {
+        match firsts.entry(key(this)) {
+            Entry::Occupied(first) => found.push((this, *first.get())),
+            Entry::Vacant(place) => drop(place.insert(this)),
+        }
+    }
+    found
 }

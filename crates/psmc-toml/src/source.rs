@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use crate::{Complaint, ConfigError, ValueError, syntax};
+use crate::{Complaint, ConfigError, ValueError, complaint};
 
 /// What is particular to one kind of file.
 ///
@@ -105,7 +105,7 @@ impl Source {
         if errors.is_empty() {
             Ok(look(root.get_ref()))
         } else {
-            Err(ConfigError::new(self.clone(), syntax::complaints(self, &errors)))
+            Err(ConfigError::new(self.clone(), complaint::of_syntax(self, &errors)))
         }
     }
 
@@ -134,7 +134,7 @@ impl Source {
         let (root, errors) = DeTable::parse_recoverable(self.text());
         if !errors.is_empty() {
             // What the parser made of the rest is guesswork, and complaints about it would mislead.
-            let complaints = syntax::complaints(&self, &errors);
+            let complaints = complaint::of_syntax(&self, &errors);
             return Err(ConfigError::new(self, complaints));
         }
         let mut complaints = Vec::new();

@@ -95,7 +95,7 @@ fn each_mistake_is_told() {
         (String::new(), "the file has no [coordinator]"),
         (with("zone = \"example.org\"\n"), "is not in the zone"),
         (with("servers = [\"192.0.2.53\"]\n"), "has no `tsig_key_file`"),
-        (with("groups = []\n"), "nobody would be told"),
+        (with("groups = []\n"), "no group would receive"),
         (with("groups = [\"staff\"]\n"), "there is no group staff"),
         (with("relays_per_group = 17\n"), "out of bounds"),
         (with(&client), "has no `allowed_ips`"),

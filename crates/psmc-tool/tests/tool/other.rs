@@ -60,5 +60,5 @@ fn they_are_in_the_list_of_commands() {
     let own = alone();
     let text = String::from_utf8(run(own.path(), own.path(), &["--help"]).stdout).unwrap();
     assert!(text.contains("\n  fetch     Fetch one file from several mirrors at once\n"), "{text}");
-    assert!(text.contains("\n  demo      Show the whole thing on this one machine: "), "{text}");
+    assert!(text.contains("\n  demo      Demonstrate PSMC on this machine: "), "{text}");
 }

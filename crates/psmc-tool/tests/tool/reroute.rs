@@ -97,7 +97,7 @@ fn routes_are_published_refreshed_and_withdrawn() {
 
     let nobody = [&withdraw[..], &["--server", "127.0.0.9", "--attempts", "1"]].concat();
     let output = reroute(&namespace, directory, &nobody);
-    assert!(text(&output.stderr).contains("1 of 2 servers have not got the change"), "{output:?}");
+    assert!(text(&output.stderr).contains("1 of 2 servers were not updated"), "{output:?}");
     named.kill().unwrap();
     named.wait().unwrap();
 }

@@ -238,7 +238,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-    // Ends with the sender. What breaks the connection breaks the call, which tells.
+    // Ends with the sender. What breaks connection lost the call, which tells.
     tokio::spawn(connection);
     Ok(sender)
 }
@@ -267,6 +267,6 @@ mod tests {
         assert!(error(400, large).is_final());
         assert!(!error(503, r#"{"message":"etcdserver: no leader","code":14}"#).is_final());
         let text = crate::error_chain(&error(502, "<html>a proxy\n"));
-        assert_eq!(text, "etcd refuses, a:1 the last that was asked: it says 502 Bad Gateway: <html>a proxy");
+        assert_eq!(text, "etcd refuses, a:1 the last that was asked: error 502 Bad Gateway: <html>a proxy");
     }
 }

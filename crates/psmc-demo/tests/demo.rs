@@ -11,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use psmc_testbed::programs::program;
+use psmc_testbed::programs::{copy_program, program};
 use psmc_testbed::stalls::{StallWatch, Stalls};
 use psmc_testbed::steadily::steadily;
 use serde_json::Value;
@@ -57,7 +57,7 @@ impl Shared {
     fn new() -> Self {
         let shared = Self(tempfile::tempdir().unwrap());
         fs::set_permissions(shared.0.path(), Permissions::from_mode(0o755)).unwrap();
-        fs::copy(alone(), shared.program()).unwrap();
+        copy_program(&alone(), &shared.program());
         shared
     }
 

@@ -250,10 +250,7 @@ mod tests {
     fn what_is_wrong_is_said() {
         assert_eq!(complaints(GUARD), ["the guard would protect nothing: the file has no [[service]]"]);
         assert!(complaints(SERVICE)[0].contains("no [guard]"));
-        assert_eq!(
-            complaints(&format!("{GUARD}{SERVICE}{SERVICE}")),
-            ["duplicate service www.example.com"]
-        );
+        assert_eq!(complaints(&format!("{GUARD}{SERVICE}{SERVICE}")), ["duplicate service www.example.com"]);
         let defence = "[defence]\nnftables = true\n";
         assert_eq!(
             complaints(&format!("{GUARD}{SERVICE}{defence}")),

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use psmc_testbed::programs::program;
+use psmc_testbed::programs::{program, write_script};
 use serde_json::Value;
 
 use crate::harness::Bed;
@@ -89,8 +88,7 @@ done
 
 fn fastnetmon(bed: &Bed) -> Child {
     let path = bed.directory.path().join("fastnetmon");
-    fs::write(&path, FASTNETMON).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    write_script(&path, FASTNETMON);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/fastnetmon-notify.sh");
     let programs = Path::new(&program("psmc-coordinator")).parent().unwrap().to_owned();
     let path_of_programs = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());

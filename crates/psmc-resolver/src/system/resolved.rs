@@ -164,8 +164,9 @@ fn server(address: &SocketAddr) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, Permissions};
-    use std::os::unix::fs::PermissionsExt;
+    use std::fs;
+
+    use psmc_testbed::programs::write_script;
 
     use super::*;
 
@@ -177,8 +178,7 @@ mod tests {
             "#!/bin/sh\necho \"$@\" >> {}\nif [ \"$1 $2\" = \"domain bad\" ]; then echo no such link >&2; exit 1; fi\n",
             log.display()
         );
-        fs::write(&program, script).unwrap();
-        fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        write_script(&program, &script);
         program
     }
 

@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_report_says_what_is_otherwise_and_what_is_not() {
-        assert!(text(&ReloadReport::default()).ends_with("nothing new in it to be applied.\n"));
+        assert!(text(&ReloadReport::default()).ends_with("no changes.\n"));
         let report = ReloadReport {
             changes: vec!["path lte of hq".to_owned()],
             restart: vec!["listen".to_owned(), "mtu".to_owned()],

@@ -1,10 +1,9 @@
 //! Commands of `psmc` that are programs of their own.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use psmc_testbed::programs::{copy_program, write_script};
 use tempfile::TempDir;
 
 /// All of them.
@@ -13,15 +12,14 @@ const COMMANDS: &[&str] = &["demo", "fetch"];
 /// A `psmc` with nothing beside it.
 fn alone() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_psmc"), directory.path().join("psmc")).unwrap();
+    copy_program(Path::new(env!("CARGO_BIN_EXE_psmc")), &directory.path().join("psmc"));
     directory
 }
 
 /// A program that prints who and what it is told, and fails.
 fn put(directory: &Path, name: &str, word: &str) {
-    let file = directory.join(name);
-    fs::write(&file, format!("#!/bin/sh\necho {word} \"$@\"\nexit 7\n")).unwrap();
-    fs::set_permissions(file, Permissions::from_mode(0o755)).unwrap();
+    let text = format!("#!/bin/sh\necho {word} \"$@\"\nexit 7\n");
+    write_script(&directory.join(name), &text);
 }
 
 fn run(directory: &Path, path: &Path, words: &[&str]) -> Output {

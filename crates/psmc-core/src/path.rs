@@ -163,7 +163,7 @@ impl Path {
         Self {
             id,
             is_alone: false,
-            governor: Governor::new(config.congestion.build(max_datagram, None), config.max_rate),
+            governor: Governor::new(config.congestion.build(max_datagram), config.max_rate),
             config,
             opened_here,
             address,
@@ -393,7 +393,7 @@ impl Path {
     pub(crate) fn set_congestion(&mut self, congestion: CongestionConfig) {
         if congestion != self.config.congestion {
             self.config.congestion = congestion;
-            let controller = congestion.build(self.datagram_ceiling(), None);
+            let controller = congestion.build(self.datagram_ceiling());
             self.governor.set_controller(controller);
         }
     }

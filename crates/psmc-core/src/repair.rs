@@ -7,11 +7,9 @@ mod extras;
 mod history;
 mod plan;
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use psmc_wire::{Bucket, FlowSeq};
-use thiserror::Error;
 
 use coder::MAX_GROUP_AGE;
 pub(crate) use coder::{Coder, Repair};
@@ -106,11 +104,6 @@ pub struct RepairCounters {
     pub unsolved: u64,
 }
 
-/// A name that no kind of repair has.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("no kind of repair is called `{0}`: use auto, resend, duplicate, fec or off")]
-pub struct UnknownRepair(String);
-
 impl RepairKind {
     /// All of them, the default first.
     pub const ALL: [Self; 5] = [Self::Auto, Self::Resend, Self::Duplicate, Self::Fec, Self::Off];
@@ -125,15 +118,6 @@ impl RepairKind {
             Self::Fec => "fec",
             Self::Off => "off",
         }
-    }
-}
-
-impl FromStr for RepairKind {
-    type Err = UnknownRepair;
-
-    fn from_str(name: &str) -> Result<Self, UnknownRepair> {
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        found.ok_or_else(|| UnknownRepair(name.to_owned()))
     }
 }
 

@@ -8,10 +8,7 @@ mod flow;
 mod receive_ratio;
 mod wrr;
 
-use std::str::FromStr;
 use std::time::Instant;
-
-use thiserror::Error;
 
 use crate::egress::Queued;
 use crate::roster::{Places, Roster};
@@ -33,11 +30,6 @@ pub enum SchedulerKind {
     /// One path as long as it works, then the next by weight.
     Backup,
 }
-
-/// A name that no scheduler has.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("no scheduler is called `{0}`: use earliest, wrr, wrr-adaptive, flow, redundant or backup")]
-pub struct UnknownScheduler(String);
 
 impl SchedulerKind {
     /// All of them, the default first.
@@ -89,17 +81,6 @@ impl SchedulerKind {
             return Box::new(bad_paths::WithoutBadPaths::new(scheduler));
         }
         scheduler
-    }
-}
-
-impl FromStr for SchedulerKind {
-    type Err = UnknownScheduler;
-
-    fn from_str(name: &str) -> Result<Self, UnknownScheduler> {
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.name() == name)
-            .ok_or_else(|| UnknownScheduler(name.to_owned()))
     }
 }
 

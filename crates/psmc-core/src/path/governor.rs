@@ -140,3 +140,22 @@ impl Governor {
 fn bytes(max_rate: Option<u64>) -> u64 {
     max_rate.map_or(u64::MAX, |bits| (bits / 8).max(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::congestion::CongestionConfig;
+
+    #[test]
+    fn no_controller_exceeds_what_was_configured() {
+        let fixed = CongestionConfig::Fixed { rate: 80_000_000 };
+        for config in [CongestionConfig::Model, CongestionConfig::Cubic, fixed] {
+            let mut governor = Governor::new(config.build(1400), Some(16_000));
+            assert_eq!(governor.limits().pace, Pace { rate: 2000, burst: 0 }, "{config:?}");
+            governor.couple(Share { window: 1_000_000, pacing_rate: 1_000_000, bandwidth: 1_000_000 });
+            assert_eq!((governor.limits().pace.rate, governor.limits().bandwidth), (2000, Some(2000)));
+            governor.set_max_rate(None);
+            assert_eq!(governor.limits().pace.rate, 1_000_000);
+        }
+    }
+}

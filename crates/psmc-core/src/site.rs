@@ -17,14 +17,13 @@ use rand_core::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use thiserror::Error;
 
-use crate::batch::{Batch, SocketId, Transmit};
+use crate::batch::{Batch, PathAddress, SocketId, Transmit};
 use crate::classify;
-use crate::config::{PathConfig, PeerConfig, SiteConfig};
+use crate::config::{PathConfig, PeerConfig, SchedulerKind, SiteConfig};
 use crate::congestion::CongestionConfig;
-use crate::event::{Event, PeerId};
-use crate::path::{PathAddress, Via};
-use crate::scheduler::SchedulerKind;
-use crate::session::{ConnectionId, DatagramOrigin, PathError, Refusal, Session, SilentPath};
+use crate::event::{ConnectionId, Event, PeerId};
+use crate::path::Via;
+use crate::session::{DatagramOrigin, PathError, Refusal, Session, SilentPath};
 use crate::shared::Shared;
 use crate::status::{PeerStatus, RefusalCounters};
 

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use psmc_wire::PathId;
 
 use super::likeness::Queue;
-use super::{Feedback, Share, find, may_join};
+use super::{find, may_join};
 use crate::congestion::rate::RateSample;
 use crate::congestion::{AckSample, CongestionConfig, Controller};
-use crate::path::Path;
+use crate::path::{Feedback, Path, Share};
 use crate::roster::Roster;
 
 /// However little a path uses, this part of an equal share is left to it, so that it may show that it wants more.

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use super::pacer::Pace;
 use crate::congestion::{AckSample, Controller};
-use crate::coupling::Share;
 
 /// The path's own congestion controller, or the one of all paths behind its bottleneck; and what was configured.
 ///
@@ -17,6 +16,17 @@ pub(super) struct Governor {
     /// Bytes per second that were configured as the most.
     ceiling: u64,
     limits: Limits,
+}
+
+/// What a path of a group may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// Bytes in flight.
+    pub(crate) window: u64,
+    /// Bytes per second.
+    pub(crate) pacing_rate: u64,
+    /// What it is believed to deliver, bytes per second.
+    pub(crate) bandwidth: u64,
 }
 
 /// What a path may do.

@@ -11,11 +11,12 @@ use thiserror::Error;
 
 use super::receive::Refusal;
 use super::{MAX_PATHS, Session};
-use crate::config::PathConfig;
+use crate::batch::PathAddress;
+use crate::config::{PathConfig, SchedulerKind};
 use crate::congestion::CongestionConfig;
 use crate::event::{Event, PeerId};
-use crate::path::{Path, PathAddress, PathState};
-use crate::scheduler::SchedulerKind;
+use crate::path::{Path, PathState};
+use crate::scheduler;
 use crate::shared::Shared;
 
 /// Why a path was not added or changed.
@@ -254,7 +255,7 @@ impl Session {
     pub(crate) fn set_scheduler(&mut self, kind: SchedulerKind) {
         if kind != self.config.scheduler {
             self.config.scheduler = kind;
-            self.scheduler = kind.build(self.config.bad_path_rule);
+            self.scheduler = scheduler::build(kind, self.config.bad_path_rule);
             self.unplaced = None;
         }
     }

@@ -6,6 +6,7 @@ use psmc_wire::control::{Limits, Message};
 
 use super::Session;
 use crate::config::PeerConfig;
+use crate::scheduler;
 use crate::shared::Shared;
 
 impl Session {
@@ -15,7 +16,7 @@ impl Session {
         let before = std::mem::replace(&mut self.config, PeerConfig { allowed_ips, ..config });
         let config = &self.config;
         if (config.scheduler, config.bad_path_rule) != (before.scheduler, before.bad_path_rule) {
-            self.scheduler = config.scheduler.build(config.bad_path_rule);
+            self.scheduler = scheduler::build(config.scheduler, config.bad_path_rule);
             self.unplaced = None;
         }
         self.reorder.set_policy(config.reorder);

@@ -8,8 +8,9 @@ use psmc_wire::ids::KeyBytes;
 
 use super::receive::{DatagramOrigin, Refusal};
 use super::{MAX_PATHS, PathError, Session};
+use crate::batch::PathAddress;
 use crate::event::Event;
-use crate::path::{Path, PathAddress, Via};
+use crate::path::{Path, Via};
 use crate::shared::Shared;
 
 impl Session {

@@ -6,6 +6,12 @@
 //!
 //! Inside, every part owns what it decides about: a `Session` is everything between this site and one peer; a
 //! `Path` owns its congestion controller, round trip, losses, pacing and liveness, and emits its own datagrams.
+//!
+//! # Two sites in memory
+//!
+//! ```
+#![doc = include_str!("../examples/two_sites.rs")]
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -46,7 +52,9 @@ pub use mss::ClampMss;
 pub use path::{EcnState, EcnStatus, PathCounters, PathState, Via};
 pub use reorder::{AdaptiveBuffer, ReorderCounters, ReorderPolicy};
 pub use repair::RepairCounters;
-pub use session::{DatagramOrigin, MAX_PATHS, PathError, Refusal, SessionCounters, SilentPath};
+pub use session::{
+    DatagramOrigin, MAX_PATHS, PathError, PathHandle, PeerHandle, Refusal, SessionCounters, SilentPath,
+};
 pub use site::{PeerError, Site};
 pub use split::AssemblyCounters;
 pub use status::{PathStatus, PeerStatus, RefusalCounters};

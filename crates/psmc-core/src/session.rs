@@ -2,6 +2,7 @@
 
 mod control;
 mod establish;
+mod handle;
 mod mss;
 mod paths;
 mod receive;
@@ -18,6 +19,7 @@ use psmc_wire::frame::PathUseFrame;
 use psmc_wire::ids::BUCKETS;
 use psmc_wire::{Bucket, FlowSeq, Incarnation, PathId};
 
+pub use handle::{PathHandle, PeerHandle};
 pub use paths::{PathError, SilentPath};
 pub use receive::{DatagramOrigin, Refusal};
 

@@ -11,7 +11,7 @@ use crate::shared::Shared;
 
 impl Session {
     /// Treats packets as `config` says from now on. The prefixes stay: they are the site's to give.
-    pub(crate) fn reconfigure(&mut self, config: PeerConfig, shared: &mut Shared, now: Instant) {
+    pub(super) fn reconfigure(&mut self, config: PeerConfig, shared: &mut Shared, now: Instant) {
         let allowed_ips = std::mem::take(&mut self.config.allowed_ips);
         let before = std::mem::replace(&mut self.config, PeerConfig { allowed_ips, ..config });
         let config = &self.config;

@@ -84,7 +84,7 @@ impl Engine {
     fn add_path(&mut self, peer: PeerId, path: &PathSetup, stack: &mut Stack) -> Result<(), PeerError> {
         let socket = self.open_socket(path, stack);
         let config = PathConfig { socket, ..path.config.clone() };
-        self.site.add_path(peer, config, stack.now)?;
+        self.site.peer(peer)?.add_path(config, stack.now)?;
         if path.link.is_some_and(|link| !stack.network.is_up(link)) {
             self.site.handle_link(socket, false, stack.now);
         }

@@ -89,7 +89,9 @@ impl Control {
         self.plane
             .post(move |plane| {
                 // A peer that has just been removed is not dialled.
-                let _ = plane.site.redial(peer, Instant::now());
+                if let Ok(mut peer) = plane.site.peer(peer) {
+                    peer.redial(Instant::now());
+                }
             })
             .await
     }

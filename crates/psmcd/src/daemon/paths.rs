@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use psmc_core::{PathAddress, PathConfig, PathError, PeerError, SocketId};
+use psmc_core::{PathAddress, PathConfig, PeerError, SocketId};
 use psmc_net::ipip::{TunnelBind, Way};
 use psmc_net::netlink::{Netlink, Uplink};
 use psmc_net::udp::{UdpBind, source_address};
@@ -372,13 +372,11 @@ impl Control {
         let (name, socket) = (config.name.clone(), config.socket);
         let opened = self.plane.call(move |plane| {
             let now = Instant::now();
-            let id = if is_relayed {
-                plane.site.add_relayed_path(to, config, now)?
-            } else {
-                plane.site.add_path(to, config, now)?
-            };
+            let mut peer = plane.site.peer(to)?;
+            let id =
+                if is_relayed { peer.add_relayed_path(config, now)? } else { peer.add_path(config, now)? };
             if stands_by {
-                plane.site.set_standby(to, id, true, now)?;
+                peer.path(id)?.set_standby(true, now)?;
             }
             if has_no_address {
                 plane.site.handle_link(socket, false, now);
@@ -407,10 +405,12 @@ impl Control {
     pub(super) async fn close_path(&mut self, peer: usize, name: &str) -> Result<(), OpenError> {
         let (id, wanted) = (self.peers[peer].id, name.to_owned());
         let removed = self.plane.call(move |plane| {
-            let path = plane.site.path_by_name(id, &wanted).ok_or(PathError::Unknown)?;
-            plane.site.remove_path(id, path, Instant::now()).map(|()| path)
+            let mut path = plane.site.peer(id)?.path_named(&wanted)?;
+            path.remove(Instant::now())?;
+            Ok(path.id())
         });
-        let path = removed.await??;
+        let removed: Result<PathId, PeerError> = removed.await?;
+        let path = removed?;
         self.peers[peer].retire_path(path);
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use psmc_core::{PathError, PeerError};
+use psmc_core::PeerError;
 use psmc_wire::PathId;
 
 use super::DaemonError;
@@ -113,7 +113,10 @@ impl Control {
 
     async fn set_scheduler(&mut self, peer: usize, scheduler: Scheduler) -> Result<(), OpenError> {
         let (id, kind) = (self.peers[peer].id, scheduler.kind());
-        let changed = self.plane.call(move |plane| plane.site.set_scheduler(id, kind)).await?;
+        let changed = self
+            .plane
+            .call(move |plane| plane.site.peer(id).map(|mut peer| peer.set_scheduler(kind)))
+            .await?;
         self.peers[peer].by_hand.scheduler = Some(scheduler);
         Ok(changed?)
     }
@@ -166,16 +169,15 @@ impl Control {
         let (new_weight, new_rate) =
             (weight.map(Weight::get), max_rate.map(|rate| rate.map(|rate| rate.bits_per_second())));
         let changed = self.plane.call(move |plane| {
-            let site = &mut plane.site;
-            let path: PathId = site.path_by_name(id, &name).ok_or(PathError::Unknown)?;
-            site.reconfigure_path(id, path, new_weight, new_rate)?;
+            let mut path = plane.site.peer(id)?.path_named(&name)?;
+            path.reconfigure(new_weight, new_rate);
             if let Some(congestion) = congestion {
-                site.set_congestion(id, path, congestion_config(congestion))?;
+                path.set_congestion(congestion_config(congestion));
             }
             if let Some(state) = state {
-                site.set_standby(id, path, state == WantedState::Standby, Instant::now())?;
+                path.set_standby(state == WantedState::Standby, Instant::now())?;
             }
-            Ok(path)
+            Ok(path.id())
         });
         let changed: Result<PathId, PeerError> = changed.await?;
         let path = changed?;

@@ -272,7 +272,9 @@ impl Control {
                 let bound = bind.map_or(Ok(()), |bind| bind_port(plane, socket, &bind));
                 let (address, now) = (PathAddress { socket, local_ip: None, remote }, Instant::now());
                 // A path that was removed meanwhile needs no address.
-                let _ = plane.site.rebind_path(peer, path, address, now);
+                if let Some(mut path) = plane.path(peer, path) {
+                    path.rebind(address, now);
+                }
                 match bound {
                     // It may have rested.
                     Ok(()) => plane.site.handle_link(socket, true, now),

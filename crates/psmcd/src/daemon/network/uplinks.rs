@@ -67,9 +67,10 @@ impl Control {
         }
         self.plane
             .post(move |plane| {
-                if plane.site.status(id).is_some_and(|status| status.connected_since.is_none()) {
-                    // It is there: its state is.
-                    let _ = plane.site.redial(id, Instant::now());
+                if plane.site.status(id).is_some_and(|status| status.connected_since.is_none())
+                    && let Ok(mut peer) = plane.site.peer(id)
+                {
+                    peer.redial(Instant::now());
                 }
             })
             .await

@@ -184,8 +184,12 @@ impl Control {
             if let Some(scheduler) = peer.by_hand.scheduler {
                 engine.scheduler = scheduler.kind();
             }
-            let changed =
-                self.plane.call(move |plane| plane.site.reconfigure_peer(id, engine, Instant::now())).await?;
+            let changed = self
+                .plane
+                .call(move |plane| {
+                    plane.site.peer(id).map(|mut peer| peer.reconfigure(engine, Instant::now()))
+                })
+                .await?;
             // It is there: only this side removes peers.
             debug_assert!(changed.is_ok());
             let spares = self.spares(&self.peers[index].config);

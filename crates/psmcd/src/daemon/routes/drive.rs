@@ -225,7 +225,9 @@ impl Control {
         self.plane
             .post(move |plane| {
                 // It may have been removed by the peer already.
-                let _ = plane.site.remove_path(id, path, Instant::now());
+                if let Some(mut path) = plane.path(id, path) {
+                    let _ = path.remove(Instant::now());
+                }
             })
             .await
     }
@@ -256,12 +258,12 @@ impl Control {
             .post(move |plane| {
                 let now = Instant::now();
                 for (path, standby) in wishes {
-                    // One that is being removed has no use for it.
-                    let _ = plane.site.set_standby(id, path, standby, now);
                     let is_learned = learned.contains(&path);
-                    let interval = if is_learned { keepalive } else { interval };
-                    let _ = plane.site.set_keepalive(id, path, interval);
-                    let _ = plane.site.set_scrutiny(id, path, is_tried && !is_learned);
+                    let Some(mut path) = plane.path(id, path) else { continue };
+                    // One that is being removed has no use for it.
+                    let _ = path.set_standby(standby, now);
+                    path.set_keepalive(if is_learned { keepalive } else { interval });
+                    path.set_scrutiny(is_tried && !is_learned);
                 }
             })
             .await

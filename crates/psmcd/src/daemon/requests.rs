@@ -56,7 +56,7 @@ impl Control {
     /// Answers a request, or has it answered later.
     pub(super) async fn on_call(&mut self, call: Call) -> Result<(), DaemonError> {
         if let Request::PeerWait { peer, until, .. } = call.request().clone() {
-            self.wait(call, &peer, until);
+            self.routes.wait(call, &peer, until, &mut self.peers);
             return Ok(());
         }
         if *call.request() == Request::Reload {
@@ -66,7 +66,7 @@ impl Control {
         let response = match self.answer(call.request().clone()).await {
             Ok(response) | Err(Refusal::Said(response)) => response,
             Err(Refusal::Later(endpoint)) => {
-                self.answer_when_resolved(call, endpoint);
+                self.names.answer_when_resolved(call, endpoint);
                 return Ok(());
             }
             Err(Refusal::Ends(error)) => return Err(error),
@@ -80,33 +80,36 @@ impl Control {
             Request::Status => return Ok(Response::Status(Box::new(self.status().await?))),
             Request::PathList { peer } => return self.list_paths(peer.as_deref()).await,
             Request::PathAdd { peer, path } => return self.add_path(&peer, &path).await,
-            Request::PathRemove { peer, path } => self.close_path(self.find_peer(&peer)?, &path).await?,
+            Request::PathRemove { peer, path } => self.close_path(self.peers.find(&peer)?, &path).await?,
             Request::PathSet { peer, path, weight, max_rate, state, congestion } => {
                 let congestion = congestion.map(|name| RateLimit::congestion(max_rate, &name)).transpose()?;
                 let weight = weight.map(|weight| weight.to_string().parse()).transpose()?;
                 let max_rate = max_rate.map(RateLimit::rate).transpose()?;
-                let index = self.find_peer(&peer)?;
+                let index = self.peers.find(&peer)?;
                 self.set_path(index, path, (weight, max_rate), state, congestion).await?;
             }
             Request::PeerSet { peer, scheduler } => {
-                self.set_scheduler(self.find_peer(&peer)?, scheduler.parse()?).await?;
+                self.set_scheduler(self.peers.find(&peer)?, scheduler.parse()?).await?;
             }
             Request::PeerAdd(peer) => self.add_new_peer(&peer).await?,
-            Request::PeerRemove { name } => self.remove_added_peer(self.find_peer(&name)?).await?,
+            Request::PeerRemove { name } => self.remove_added_peer(self.peers.find(&name)?).await?,
             Request::PeerWait { .. } | Request::Reload => unreachable!("they are answered later"),
             Request::RoutesSet { peer, routes, expires, serial, policy, grants } => {
-                let index = self.find_peer(&peer)?;
+                let index = self.peers.find(&peer)?;
                 let policy = policy.map(|name| name.parse()).transpose()?;
                 self.set_routes(index, NewRoutes { routes, expires, serial, policy, grants })?;
             }
-            Request::RoutesClear { peer } => self.clear_routes(self.find_peer(&peer)?),
+            Request::RoutesClear { peer } => self.clear_routes(self.peers.find(&peer)?),
             Request::RoutesList { peer } => {
-                peer.as_deref().map(|name| self.find_peer(name)).transpose()?;
+                peer.as_deref().map(|name| self.peers.find(name)).transpose()?;
                 return Ok(Response::Routes(self.learned_routes(peer.as_deref())));
             }
-            Request::RegisterSet { relays, grants } => self.set_registrations(&relays, &grants)?,
+            Request::RegisterSet { relays, grants } => {
+                let Self { relays: owner, site, sockets, tasks, .. } = self;
+                owner.set_registrations((&relays, &grants), &site.register, sockets, tasks)?;
+            }
             Request::Additions => return Ok(Response::Additions(self.additions())),
-            Request::RegisterList => return Ok(Response::Registrations(self.registration_statuses())),
+            Request::RegisterList => return Ok(Response::Registrations(self.relays.registration_statuses())),
         }
         Ok(Response::Ok)
     }
@@ -121,17 +124,8 @@ impl Control {
         Ok(changed?)
     }
 
-    /// Where the peer of this name stands, or what to tell who thinks that there is one.
-    pub(super) fn find_peer(&self, name: &str) -> Result<usize, Response> {
-        let found = self.peers.iter().position(|peer| peer.config.name.as_str() == name);
-        found.ok_or_else(|| {
-            let names: Vec<_> = self.peers.iter().map(|peer| peer.config.name.as_str()).collect();
-            Response::error(format!("there is no peer `{name}`; this site has: {}", names.join(", ")))
-        })
-    }
-
     async fn list_paths(&self, peer: Option<&str>) -> Result<Response, Refusal> {
-        peer.map(|name| self.find_peer(name)).transpose()?;
+        peer.map(|name| self.peers.find(name)).transpose()?;
         let status = self.status().await?;
         let wanted = status.peers.into_iter().filter(|status| peer.is_none_or(|name| status.name == name));
         let paths = wanted.map(|status| PeerPaths { peer: status.name, paths: status.paths });
@@ -139,7 +133,7 @@ impl Control {
     }
 
     async fn add_path(&mut self, peer: &str, spec: &PathSpec) -> Result<Response, Refusal> {
-        let index = self.find_peer(peer)?;
+        let index = self.peers.find(peer)?;
         let settings = spec.settings(self.peers[index].config.endpoint.as_ref())?;
         let name = settings.name.clone();
         self.open_path(index, settings).await?;

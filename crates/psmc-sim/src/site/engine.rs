@@ -10,13 +10,13 @@ use psmc_core::{
 };
 
 use super::control::{Control, Notice, SETTINGS};
-use super::crypto::SimKeys;
-use super::setup::{PathSetup, PeerSetup, SiteSetup};
-use crate::ids::{HostId, LinkId, SiteId};
+use super::flights::SimKeys;
+use super::{PathSetup, PeerSetup, SiteSetup};
 use crate::packet::Packet;
 use crate::stack::{Stack, UdpSource};
+use crate::stack::{UdpOwner, UdpPort};
 use crate::transport::{Owner, Route, StreamId};
-use crate::udp::{UdpOwner, UdpPort};
+use crate::world::{HostId, LinkId, SiteId};
 
 /// The socket on the listening port, used by paths that are bound to nothing.
 const LISTEN_SOCKET: SocketId = SocketId(0);

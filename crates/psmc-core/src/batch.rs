@@ -14,6 +14,17 @@ pub const MAX_BATCH_BYTES: usize = 65_535 - 40 - 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId(pub u32);
 
+/// Where the datagrams of a path go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathAddress {
+    /// The socket they leave through.
+    pub socket: SocketId,
+    /// The source address, where the socket has several.
+    pub local_ip: Option<IpAddr>,
+    /// The peer's, or its NAT's.
+    pub remote: SocketAddr,
+}
+
 /// Where a batch goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {

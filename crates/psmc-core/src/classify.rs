@@ -10,7 +10,7 @@ mod class;
 mod quic;
 mod upper;
 
-pub use class::{ClassConfig, ClassMatch, DEFAULT_WEIGHT, MAX_CLASSES, Priority};
+pub use class::{ClassConfig, ClassMatch, DEFAULT_WEIGHT, MAX_CLASSES, Priority, RepairKind};
 pub(crate) use class::{ClassId, Classes};
 pub(crate) use quic::{QuicFlows, QuicHint};
 use upper::Upper;

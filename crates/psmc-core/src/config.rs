@@ -8,14 +8,11 @@ use psmc_wire::PathId;
 use psmc_wire::control::PathInfo;
 use psmc_wire::crypto::Aead;
 
-use crate::batch::SocketId;
-use crate::classify::ClassConfig;
+use crate::batch::{PathAddress, SocketId};
+use crate::classify::{ClassConfig, RepairKind};
 use crate::congestion::CongestionConfig;
 use crate::mss::ClampMss;
-use crate::path::PathAddress;
 use crate::reorder::ReorderPolicy;
-use crate::repair::RepairKind;
-use crate::scheduler::SchedulerKind;
 
 /// A site.
 #[derive(Clone, Debug)]
@@ -88,6 +85,61 @@ pub struct PathConfig {
     pub mtu: u16,
     /// How the rate of the path is found.
     pub congestion: CongestionConfig,
+}
+
+/// The schedulers there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum SchedulerKind {
+    /// The path on which the packet arrives first.
+    #[default]
+    Earliest,
+    /// Weighted round robin: bytes in proportion to the paths' weights.
+    Wrr,
+    /// Weighted round robin, with the paths' weights following what each of them delivers.
+    WrrAdaptive,
+    /// Every flow stays on one path.
+    Flow,
+    /// Every packet on every path.
+    Redundant,
+    /// One path as long as it works, then the next by weight.
+    Backup,
+}
+
+impl SchedulerKind {
+    /// All of them, the default first.
+    pub const ALL: [Self; 6] =
+        [Self::Earliest, Self::Wrr, Self::WrrAdaptive, Self::Flow, Self::Redundant, Self::Backup];
+
+    /// The name in configuration files and in the status.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Earliest => "earliest",
+            Self::Wrr => "wrr",
+            Self::WrrAdaptive => "wrr-adaptive",
+            Self::Flow => "flow",
+            Self::Redundant => "redundant",
+            Self::Backup => "backup",
+        }
+    }
+
+    /// Whether packets of one flow may take several paths, each of them for itself.
+    pub(crate) fn spreads_flows(self) -> bool {
+        match self {
+            Self::Earliest | Self::Wrr | Self::WrrAdaptive => true,
+            Self::Flow | Self::Redundant | Self::Backup => false,
+        }
+    }
+
+    /// Whether bad paths can be told from what this scheduler makes of them: it must fill every path when there
+    /// is a backlog. With strict turns all paths look like the slowest; others use some paths little or not at all.
+    #[must_use]
+    pub fn heeds_bad_path_rule(self) -> bool {
+        match self {
+            Self::Earliest | Self::WrrAdaptive => true,
+            Self::Wrr | Self::Flow | Self::Redundant | Self::Backup => false,
+        }
+    }
 }
 
 /// The outer MTU that is assumed of a path the peer has opened, if this site has opened none itself.

@@ -48,14 +48,12 @@ pub enum CongestionConfig {
 }
 
 impl CongestionConfig {
-    /// A controller for a path whose datagrams have at most `datagram_size` bytes, and which may never
-    /// send faster than `max_rate` bits per second.
-    pub(crate) fn build(&self, datagram_size: u16, max_rate: Option<u64>) -> Box<dyn Controller> {
-        let ceiling = max_rate.map_or(u64::MAX, |bits| bits / 8);
+    /// A controller for a path whose datagrams have at most `datagram_size` bytes.
+    pub(crate) fn build(&self, datagram_size: u16) -> Box<dyn Controller> {
         match *self {
-            Self::Model => Box::new(Model::with_ceiling(ceiling, datagram_size)),
-            Self::Cubic => Box::new(Cubic::new(ceiling, datagram_size)),
-            Self::Fixed { rate } => Box::new(Fixed::new(ceiling.min(rate / 8), datagram_size)),
+            Self::Model => Box::new(Model::new(datagram_size)),
+            Self::Cubic => Box::new(Cubic::new(datagram_size)),
+            Self::Fixed { rate } => Box::new(Fixed::new(rate / 8, datagram_size)),
         }
     }
 

@@ -11,41 +11,14 @@ mod group;
 mod likeness;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use psmc_wire::PathId;
 
-use crate::congestion::AckSample;
 use crate::path::{Path, PathState};
 use crate::roster::Roster;
 use group::Group;
 use likeness::{Length, Likeness, Queue, SLOT};
-
-/// What a path has learnt since it was last asked.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Feedback {
-    /// What its controller was told of the newest acknowledgement.
-    pub(crate) sample: AckSample,
-    /// How long the largest datagram in it took, offset by a constant, and about when it left the last queue, by our clock.
-    pub(crate) delay: Option<(Duration, Instant)>,
-    /// Bytes found lost.
-    pub(crate) lost: u64,
-    /// Whether datagrams were marked by routers (ECN).
-    pub(crate) marked: bool,
-    /// Whether there was nothing to send although the path would have taken it.
-    pub(crate) idle: bool,
-}
-
-/// What a path of a group may send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Share {
-    /// Bytes in flight.
-    pub(crate) window: u64,
-    /// Bytes per second.
-    pub(crate) pacing_rate: u64,
-    /// What it is believed to deliver, bytes per second.
-    pub(crate) bandwidth: u64,
-}
 
 /// Which paths of a session share bottlenecks.
 ///

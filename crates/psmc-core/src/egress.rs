@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 use psmc_wire::frame::{PART_OVERHEAD, Part};
 use psmc_wire::{Bucket, BufPool, FlowSeq, PacketBuf};
 
-use crate::classify::{ClassConfig, ClassId};
-use crate::repair::Role;
+use crate::classify::{ClassConfig, ClassId, RepairKind};
 use classes::ClassQueues;
 pub(crate) use codel::Service;
 
@@ -34,6 +33,39 @@ pub(crate) struct Queued {
     pub(crate) ordered: bool,
     pub(crate) role: Role,
     pub(crate) queued_at: Instant,
+}
+
+/// What is in a buffer that waits for a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// An inner packet, and how it is made good if it is lost.
+    Packet(RepairKind),
+    /// One more copy of an inner packet, and whether that is sent again if it is lost.
+    Copy { resent: bool },
+    /// A repair of a group of packets, whose first one has its place.
+    Repair,
+}
+
+impl Role {
+    /// Whether it is sent again when a path has lost it.
+    pub(crate) fn is_resent(self) -> bool {
+        matches!(self, Self::Packet(RepairKind::Auto | RepairKind::Resend))
+    }
+
+    /// Whether it is worth waiting for what is missing before it.
+    pub(crate) fn promises_more(self) -> bool {
+        self.is_resent() || self == Self::Copy { resent: true }
+    }
+
+    /// Whether it may travel in one datagram with others. A repair must not be lost with what it repairs; and of packets
+    /// that are repaired together no two, for repairs are counted as if each of them were lost by itself.
+    pub(crate) fn may_join(self, mut others: impl Iterator<Item = Self>) -> bool {
+        match self {
+            Self::Repair => false,
+            Self::Packet(RepairKind::Fec) => others.all(|other| other != self),
+            Self::Packet(_) | Self::Copy { .. } => true,
+        }
+    }
 }
 
 impl Queued {

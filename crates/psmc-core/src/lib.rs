@@ -6,6 +6,12 @@
 //!
 //! Inside, every part owns what it decides about: a `Session` is everything between this site and one peer; a
 //! `Path` owns its congestion controller, round trip, losses, pacing and liveness, and emits its own datagrams.
+//!
+//! # Two sites in memory
+//!
+//! ```
+#![doc = include_str!("../examples/two_sites.rs")]
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +23,7 @@ mod congestion;
 mod coupling;
 mod egress;
 mod event;
+mod keys;
 mod mss;
 mod path;
 pub mod relay;
@@ -35,18 +42,19 @@ mod status;
 mod token_bucket;
 mod windowed;
 
-pub use batch::{Batch, MAX_BATCH_BYTES, MAX_SEGMENTS, SocketId, Transmit};
-pub use classify::{ClassConfig, ClassMatch, DEFAULT_WEIGHT, MAX_CLASSES, Priority};
-pub use config::{PathConfig, PeerConfig, SiteConfig};
+pub use batch::{Batch, MAX_BATCH_BYTES, MAX_SEGMENTS, PathAddress, SocketId, Transmit};
+pub use classify::{ClassConfig, ClassMatch, DEFAULT_WEIGHT, MAX_CLASSES, Priority, RepairKind};
+pub use config::{PathConfig, PeerConfig, SchedulerKind, SiteConfig};
 pub use congestion::CongestionConfig;
 pub use egress::{ClassStatus, QueueCounters};
-pub use event::{Event, PeerId};
+pub use event::{ConnectionId, Event, PeerId};
 pub use mss::ClampMss;
-pub use path::{EcnState, EcnStatus, PathAddress, PathCounters, PathState, Via};
+pub use path::{EcnState, EcnStatus, PathCounters, PathState, Via};
 pub use reorder::{AdaptiveBuffer, ReorderCounters, ReorderPolicy};
-pub use repair::{RepairCounters, RepairKind};
-pub use scheduler::SchedulerKind;
-pub use session::{ConnectionId, DatagramOrigin, MAX_PATHS, PathError, Refusal, SessionCounters, SilentPath};
+pub use repair::RepairCounters;
+pub use session::{
+    DatagramOrigin, MAX_PATHS, PathError, PathHandle, PeerHandle, Refusal, SessionCounters, SilentPath,
+};
 pub use site::{PeerError, Site};
 pub use split::AssemblyCounters;
 pub use status::{PathStatus, PeerStatus, RefusalCounters};

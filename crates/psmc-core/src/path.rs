@@ -21,7 +21,7 @@ mod timing;
 mod usage;
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use psmc_wire::PathId;
@@ -29,21 +29,20 @@ use psmc_wire::control::PathInfo;
 use psmc_wire::datagram::DATAGRAM_OVERHEAD;
 use psmc_wire::frame::{DATA_OVERHEAD, PathStats, PathUse, PathUseFrame};
 
-pub(crate) use allowance::Allowance;
+pub(crate) use allowance::{Allowance, Feedback};
 pub(crate) use arrival::{Forecast, INITIAL_RTT, nanos};
+pub(crate) use governor::Share;
 pub use hop::Via;
 pub use liveness::PathState;
 pub use marking::{EcnState, EcnStatus};
 pub(crate) use received::Arrival;
 pub(crate) use sent::Settled;
 
-use crate::batch::SocketId;
+use crate::batch::PathAddress;
 use crate::config::PathConfig;
 use crate::congestion::CongestionConfig;
 use crate::congestion::rate::RateSampler;
-use crate::coupling::Feedback;
-use crate::egress::Queued;
-use crate::repair::Role;
+use crate::egress::{Queued, Role};
 use bottleneck::Bottleneck;
 use forward::ForwardDelay;
 use governor::Governor;
@@ -63,17 +62,6 @@ use usage::Usage;
 /// The most packets that wait in a path: for its pacer, having been given to it for good (`flow`, `redundant`), or until those given to it
 /// at the same moment have left.
 const MAX_OUTBOX: usize = 512;
-
-/// Where the datagrams of a path go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PathAddress {
-    /// The socket they leave through.
-    pub socket: SocketId,
-    /// The source address, where the socket has several.
-    pub local_ip: Option<IpAddr>,
-    /// The peer's, or its NAT's.
-    pub remote: SocketAddr,
-}
 
 /// What a path has carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -163,7 +151,7 @@ impl Path {
         Self {
             id,
             is_alone: false,
-            governor: Governor::new(config.congestion.build(max_datagram, None), config.max_rate),
+            governor: Governor::new(config.congestion.build(max_datagram), config.max_rate),
             config,
             opened_here,
             address,
@@ -393,7 +381,7 @@ impl Path {
     pub(crate) fn set_congestion(&mut self, congestion: CongestionConfig) {
         if congestion != self.config.congestion {
             self.config.congestion = congestion;
-            let controller = congestion.build(self.datagram_ceiling(), None);
+            let controller = congestion.build(self.datagram_ceiling());
             self.governor.set_controller(controller);
         }
     }

@@ -18,24 +18,6 @@ pub(crate) use decoder::{Decoder, Recovered};
 pub(crate) use extras::{Demand, Extra, Extras};
 pub(crate) use plan::PathReport;
 
-/// How a session makes good what its paths lose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum RepairKind {
-    /// What is lost is sent again, on the path where it arrives first. What paths carry that lose much is followed by
-    /// repairs, too, while there is room for them.
-    #[default]
-    Auto,
-    /// What is lost is sent again, and nothing else.
-    Resend,
-    /// Every packet leaves on two paths, if there are two; what both lose stays lost.
-    Duplicate,
-    /// Packets are followed by repairs, on other paths where there are some, from which the peer computes what is
-    /// lost (Reed-Solomon); what is beyond that stays lost.
-    Fec,
-    /// What is lost stays lost.
-    Off,
-}
-
 /// Where an inner packet belongs: its bucket, and its place in the order of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
@@ -54,39 +36,6 @@ impl Place {
     }
 }
 
-/// What is in a buffer that waits for a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// An inner packet, and how it is made good if it is lost.
-    Packet(RepairKind),
-    /// One more copy of an inner packet, and whether that is sent again if it is lost.
-    Copy { resent: bool },
-    /// A repair of a group of packets, whose first one has its place.
-    Repair,
-}
-
-impl Role {
-    /// Whether it is sent again when a path has lost it.
-    pub(crate) fn is_resent(self) -> bool {
-        matches!(self, Self::Packet(RepairKind::Auto | RepairKind::Resend))
-    }
-
-    /// Whether it is worth waiting for what is missing before it.
-    pub(crate) fn promises_more(self) -> bool {
-        self.is_resent() || self == Self::Copy { resent: true }
-    }
-
-    /// Whether it may travel in one datagram with others. A repair must not be lost with what it repairs; and of packets
-    /// that are repaired together no two, for repairs are counted as if each of them were lost by itself.
-    pub(crate) fn may_join(self, mut others: impl Iterator<Item = Self>) -> bool {
-        match self {
-            Self::Repair => false,
-            Self::Packet(RepairKind::Fec) => others.all(|other| other != self),
-            Self::Packet(_) | Self::Copy { .. } => true,
-        }
-    }
-}
-
 /// What repair has done for the packets of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepairCounters {
@@ -102,23 +51,6 @@ pub struct RepairCounters {
     pub recovered: u64,
     /// Groups of packets of which too much was lost.
     pub unsolved: u64,
-}
-
-impl RepairKind {
-    /// All of them, the default first.
-    pub const ALL: [Self; 5] = [Self::Auto, Self::Resend, Self::Duplicate, Self::Fec, Self::Off];
-
-    /// The name in configuration files and in the status.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Resend => "resend",
-            Self::Duplicate => "duplicate",
-            Self::Fec => "fec",
-            Self::Off => "off",
-        }
-    }
 }
 
 /// How long a receiver waits for what is sent again, `round_trip` being the longest of the live paths: until its

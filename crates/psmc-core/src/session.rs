@@ -2,7 +2,7 @@
 
 mod control;
 mod establish;
-pub(crate) mod keys;
+mod handle;
 mod mss;
 mod paths;
 mod receive;
@@ -19,7 +19,7 @@ use psmc_wire::frame::PathUseFrame;
 use psmc_wire::ids::BUCKETS;
 use psmc_wire::{Bucket, FlowSeq, Incarnation, PathId};
 
-pub use control::ConnectionId;
+pub use handle::{PathHandle, PeerHandle};
 pub use paths::{PathError, SilentPath};
 pub use receive::{DatagramOrigin, Refusal};
 
@@ -29,15 +29,15 @@ use crate::config::PeerConfig;
 use crate::coupling::Coupling;
 use crate::egress::{ClassStatus, EgressQueue};
 use crate::event::PeerId;
+use crate::keys::KeyRing;
 use crate::path::{Path, Settled, on_wire};
 use crate::reorder::{Reorder, ReorderCounters, ReorderLimits};
 use crate::repair::{Coder, Copies, Decoder, Extras, Recovered, RepairCounters};
 use crate::roster::Roster;
-use crate::scheduler::Scheduler;
+use crate::scheduler::{self, Scheduler};
 use crate::shared::Shared;
 use crate::split::{Assembly, AssemblyCounters};
 use control::Control;
-use keys::KeyRing;
 use psmc_wire::control::{PathInfo, PathVia};
 use udp_limit::UdpLimit;
 
@@ -204,7 +204,7 @@ impl Session {
             decoder: Decoder::default(),
             udp_limit: UdpLimit::new(config.udp_rate_limit),
             sequences: Sequences::default(),
-            scheduler: config.scheduler.build(config.bad_path_rule),
+            scheduler: scheduler::build(config.scheduler, config.bad_path_rule),
             coupling: Coupling::default(),
             assembly: Assembly::default(),
             reorder: Reorder::new(config.reorder, ReorderLimits::default()),

@@ -9,12 +9,11 @@ use psmc_wire::{BufPool, Incarnation, Label, PacketBuf};
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 
+use crate::batch::PathAddress;
 use crate::classify::Classes;
-use crate::event::{Event, PeerId};
+use crate::event::{ConnectionId, Event, PeerId};
 use crate::mss::ClampMss;
-use crate::path::PathAddress;
 use crate::routing::AllowedIps;
-use crate::session::ConnectionId;
 
 /// Site-wide state that a session works on.
 pub(crate) struct Shared {
@@ -59,5 +58,11 @@ impl Shared {
         for label in labels {
             self.labels.remove(&label);
         }
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("name", &self.name).finish_non_exhaustive()
     }
 }

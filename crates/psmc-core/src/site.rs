@@ -4,12 +4,11 @@ mod reconfigure;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use psmc_wire::control::Message;
 use psmc_wire::crypto::{KeySource, Role};
 use psmc_wire::datagram::Header;
-use psmc_wire::frame::PathUse;
 use psmc_wire::hop::{HopHeader, INNER};
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::{BufPool, PacketBuf, PathId};
@@ -17,14 +16,11 @@ use rand_core::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use thiserror::Error;
 
-use crate::batch::{Batch, SocketId, Transmit};
+use crate::batch::{Batch, PathAddress, SocketId, Transmit};
 use crate::classify;
-use crate::config::{PathConfig, PeerConfig, SiteConfig};
-use crate::congestion::CongestionConfig;
-use crate::event::{Event, PeerId};
-use crate::path::{PathAddress, Via};
-use crate::scheduler::SchedulerKind;
-use crate::session::{ConnectionId, DatagramOrigin, PathError, Refusal, Session, SilentPath};
+use crate::config::{PeerConfig, SiteConfig};
+use crate::event::{ConnectionId, Event, PeerId};
+use crate::session::{DatagramOrigin, PathError, PeerHandle, Refusal, Session, SilentPath};
 use crate::shared::Shared;
 use crate::status::{PeerStatus, RefusalCounters};
 
@@ -51,7 +47,8 @@ pub enum PeerError {
 /// The engine of a site.
 ///
 /// It does no I/O and reads no clock: a driver tells it what has happened, with the time at which it did, and
-/// carries out what it asks for. After any call of a `handle_*` method, and after adding or changing anything:
+/// carries out what it asks for. After any call of a `handle_*` method, and after adding or changing anything, be it by
+/// the handles of [`peer`](Self::peer) and [`path`](PeerHandle::path):
 ///
 /// 1. [`poll_packet`](Self::poll_packet) until `None`: deliver these inner packets, give the buffers back with
 ///    [`recycle`](Self::recycle);
@@ -62,6 +59,8 @@ pub enum PeerError {
 /// Many `handle_*` calls may come before one round of polls; that is what makes batches. Polling too often is
 /// harmless, and so is a timeout that comes early or twice. Time must not run backwards between calls; if it
 /// does, nothing worse happens than that things are done late.
+///
+/// The [front page](crate#two-sites-in-memory) has a driver of two sites.
 pub struct Site {
     peers: BTreeMap<PeerId, Session>,
     connections: BTreeMap<ConnectionId, PeerId>,
@@ -143,46 +142,14 @@ impl Site {
         self.busy.remove(&peer);
     }
 
-    /// Opens a path to a peer.
+    /// A peer, to be changed. Whatever it has to send because of that is polled next.
     ///
     /// # Errors
-    /// [`PeerError`] if there is no such peer, or it can't have this path.
-    pub fn add_path(&mut self, peer: PeerId, config: PathConfig, now: Instant) -> Result<PathId, PeerError> {
-        self.with_peer(peer, |session, shared| session.add_path(config, false, shared, now))
-    }
-
-    /// Opens a path to a peer that is to lead through relays. It is silent until [`lead_path`](Self::lead_path).
-    ///
-    /// # Errors
-    /// [`PeerError`] if there is no such peer, or it can't have this path.
-    pub fn add_relayed_path(
-        &mut self,
-        peer: PeerId,
-        config: PathConfig,
-        now: Instant,
-    ) -> Result<PathId, PeerError> {
-        self.with_peer(peer, |session, shared| session.add_path(config, true, shared, now))
-    }
-
-    /// Leads a path that this site has opened through a session that it has reserved at a relay. To be called for each
-    /// new session: after [`add_relayed_path`](Self::add_relayed_path), after [`Event::HopWanted`], when the relay has
-    /// forgotten the old one, and for another relay. The path is validated anew, and the peer is told.
-    ///
-    /// # Errors
-    /// [`PeerError`] if there is no such peer or path.
-    pub fn lead_path(&mut self, peer: PeerId, path: PathId, via: Via, now: Instant) -> Result<(), PeerError> {
-        self.with_peer(peer, |session, shared| session.lead_path(path, via, shared, now))
-    }
-
-    /// Has a path carry data before it has answered, because the relay through which it was just [led](Self::lead_path) says
-    /// that it reaches the peer. It has 300 ms to answer; if it does not, it is as it would have been without that word,
-    /// and what it has carried is sent again by other paths. Harmless for any other path, and while there is no connection, by
-    /// which the peer could have been told.
-    ///
-    /// # Errors
-    /// [`PeerError`] if there is no such peer or path.
-    pub fn trust_path(&mut self, peer: PeerId, path: PathId, now: Instant) -> Result<(), PeerError> {
-        self.with_peer(peer, |session, shared| session.trust_path(path, shared, now))
+    /// [`PeerError::Unknown`] if there is no such peer.
+    pub fn peer(&mut self, peer: PeerId) -> Result<PeerHandle<'_>, PeerError> {
+        let session = self.peers.get_mut(&peer).ok_or(PeerError::Unknown)?;
+        self.busy.insert(peer);
+        Ok(PeerHandle::new(session, &mut self.shared))
     }
 
     /// Says that this site has registered with a relay as a gateway, and where that takes its datagrams. To be called again
@@ -198,116 +165,6 @@ impl Site {
     /// Says that this site has left a relay at which it was a gateway. Paths through it go on as long as it leads them.
     pub fn leave_relay(&mut self, relay: KeyBytes) {
         self.shared.relays.remove(&relay);
-    }
-
-    /// Dials the peer anew, whatever connection there is: there are other ways to it than before. A site that did not
-    /// dial this peer does so from now on. Harmless while a dial is under way.
-    ///
-    /// # Errors
-    /// [`PeerError::Unknown`] if there is no such peer.
-    pub fn redial(&mut self, peer: PeerId, now: Instant) -> Result<(), PeerError> {
-        self.with_peer(peer, |session, _| {
-            session.redial(now);
-            Ok(())
-        })
-    }
-
-    /// Has a path probed this often while it is idle.
-    ///
-    /// # Errors
-    /// [`PeerError`] if there is no such peer or path.
-    pub fn set_keepalive(&mut self, peer: PeerId, path: PathId, interval: Duration) -> Result<(), PeerError> {
-        self.with_peer(peer, |session, _| session.set_keepalive(path, interval))
-    }
-
-    /// Makes the probes of an idle path tell as much as data would: every other one is as large as a full datagram, and their
-    /// intervals differ, so that nothing that comes and goes at a pace of its own stays between them.
-    ///
-    /// # Errors
-    /// [`PeerError`] if there is no such peer or path.
-    pub fn set_scrutiny(&mut self, peer: PeerId, path: PathId, scrutiny: bool) -> Result<(), PeerError> {
-        self.with_peer(peer, |session, _| session.set_scrutiny(path, scrutiny))
-    }
-
-    /// Removes a path without losing a packet: what is on its way still arrives, what waits goes elsewhere.
-    ///
-    /// # Errors
-    /// [`PeerError`] if there is no such peer or path.
-    pub fn remove_path(&mut self, peer: PeerId, path: PathId, now: Instant) -> Result<(), PeerError> {
-        self.with_peer(peer, |session, _| session.remove_path(path, now))
-    }
-
-    /// Makes a path a standby, or puts it back into use, at both ends.
-    ///
-    /// # Errors
-    /// [`PeerError`] if there is no such peer or path.
-    pub fn set_standby(
-        &mut self,
-        peer: PeerId,
-        path: PathId,
-        standby: bool,
-        now: Instant,
-    ) -> Result<(), PeerError> {
-        let usage = if standby { PathUse::Standby } else { PathUse::Available };
-        self.with_peer(peer, |session, _| session.set_use(path, usage, now))
-    }
-
-    /// Changes the weight of a path, or its greatest rate (`Some(None)`: unlimited), at both ends.
-    ///
-    /// # Errors
-    /// [`PeerError`] if there is no such peer or path.
-    pub fn reconfigure_path(
-        &mut self,
-        peer: PeerId,
-        path: PathId,
-        weight: Option<u16>,
-        max_rate: Option<Option<u64>>,
-    ) -> Result<(), PeerError> {
-        self.with_peer(peer, |session, shared| session.reconfigure_path(path, weight, max_rate, shared))
-    }
-
-    /// Has this site find the rate at which it sends on a path in another way. The peer's own way stays.
-    ///
-    /// # Errors
-    /// [`PeerError`] if there is no such peer or path.
-    pub fn set_congestion(
-        &mut self,
-        peer: PeerId,
-        path: PathId,
-        congestion: CongestionConfig,
-    ) -> Result<(), PeerError> {
-        self.with_peer(peer, |session, _| session.set_congestion(path, congestion))
-    }
-
-    /// Sets the scheduler of a peer. No packet is lost.
-    ///
-    /// # Errors
-    /// [`PeerError`] if there is no such peer.
-    pub fn set_scheduler(&mut self, peer: PeerId, kind: SchedulerKind) -> Result<(), PeerError> {
-        self.with_peer(peer, |session, _| {
-            session.set_scheduler(kind);
-            Ok(())
-        })
-    }
-
-    /// Gives a path another socket or destination.
-    ///
-    /// # Errors
-    /// [`PeerError`] if there is no such peer or path.
-    pub fn rebind_path(
-        &mut self,
-        peer: PeerId,
-        path: PathId,
-        address: PathAddress,
-        now: Instant,
-    ) -> Result<(), PeerError> {
-        self.with_peer(peer, |session, shared| session.rebind_path(path, address, shared, now))
-    }
-
-    /// The open path of that name.
-    #[must_use]
-    pub fn path_by_name(&self, peer: PeerId, name: &str) -> Option<PathId> {
-        self.peers.get(&peer)?.path_by_name(name)
     }
 
     /// What a path is called, and where it leads.
@@ -395,10 +252,9 @@ impl Site {
         keys: Box<dyn KeySource>,
         now: Instant,
     ) -> Result<(), PeerError> {
-        self.with_peer(peer, |session, shared| {
-            session.handle_connected(connection, role, keys, shared, now);
-            Ok(())
-        })?;
+        let session = self.peers.get_mut(&peer).ok_or(PeerError::Unknown)?;
+        session.handle_connected(connection, role, keys, &mut self.shared, now);
+        self.busy.insert(peer);
         self.connections.insert(connection, peer);
         Ok(())
     }
@@ -546,17 +402,6 @@ impl Site {
     #[must_use]
     pub fn status(&self, peer: PeerId) -> Option<PeerStatus> {
         self.peers.get(&peer).map(Session::status)
-    }
-
-    fn with_peer<T>(
-        &mut self,
-        peer: PeerId,
-        change: impl FnOnce(&mut Session, &mut Shared) -> Result<T, PathError>,
-    ) -> Result<T, PeerError> {
-        let session = self.peers.get_mut(&peer).ok_or(PeerError::Unknown)?;
-        let result = change(session, &mut self.shared);
-        self.busy.insert(peer);
-        Ok(result?)
     }
 
     fn refuse(&mut self, refusal: Refusal, packet: Option<PacketBuf>) {

@@ -9,8 +9,7 @@ use psmc_wire::frame::{PART_OVERHEAD, Part};
 pub(crate) use assembly::Assembly;
 pub use assembly::AssemblyCounters;
 
-use crate::egress::Queued;
-use crate::repair::Role;
+use crate::egress::{Queued, Role};
 
 /// Makes `first` fit where a whole packet has room for `room` bytes: what is too much is taken off its end and
 /// comes back as a part of its own, which may have to be cut again. `None` if `first` fits as it is, or is a repair, of

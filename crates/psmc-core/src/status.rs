@@ -6,10 +6,11 @@ use psmc_wire::PathId;
 use psmc_wire::frame::{PathStats, PathUse};
 use psmc_wire::ids::KeyBytes;
 
+use crate::batch::PathAddress;
+use crate::config::SchedulerKind;
 use crate::egress::ClassStatus;
-use crate::path::{EcnStatus, Path, PathAddress, PathCounters, PathState};
+use crate::path::{EcnStatus, Path, PathCounters, PathState};
 use crate::reorder::ReorderCounters;
-use crate::scheduler::SchedulerKind;
 use crate::session::{Refusal, Session, SessionCounters};
 use crate::split::AssemblyCounters;
 

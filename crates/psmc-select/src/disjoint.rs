@@ -4,13 +4,11 @@
 //! not: two disjoint paths of which one is to carry 2 and the other 1 are a flow of two commodities, and to find one is
 //! NP-complete. So this is branch and bound.
 
-mod bounds;
 mod walk;
 
-use crate::flow::{disjoint_paths, maximum_flow, most_disjoint_paths};
-use crate::network::Network;
+use crate::flow::{UnitFlow, disjoint_paths, maximum_flow, most_disjoint_paths};
+use crate::network::{ArcId, Network};
 use crate::{Bandwidth, Budget, Disjointness, Latency, Path};
-use bounds::Widths;
 use walk::{Aim, Walk};
 
 /// Disjoint paths, and how good others could be.
@@ -74,7 +72,7 @@ pub fn fastest_disjoint_paths(
     task.best = widest.paths;
     for size in task.sizes(count).filter(|_| most > Bandwidth::ZERO) {
         if task.most(size) >= most {
-            fastest = fastest.min(bounds::least_longest_latency(network, kind, size));
+            fastest = fastest.min(least_longest_latency(network, kind, size));
             task.fastest_of(size, most, budget);
         }
     }
@@ -153,4 +151,68 @@ fn sum(paths: &[Path]) -> Bandwidth {
 
 fn longest(paths: &[Path]) -> Latency {
     paths.iter().map(Path::latency).max().unwrap_or_default()
+}
+
+// What disjoint paths can be at best, in polynomial time.
+
+/// For each i the greatest width that i disjoint paths can have, all of them.
+///
+/// Of any disjoint paths the i-th widest is no wider than that: the first i are that wide. So sums of these widths bound
+/// what disjoint paths carry together.
+struct Widths(Vec<Bandwidth>);
+
+impl Widths {
+    /// Of up to `count` paths along arcs that are allowed.
+    fn new(network: &Network, kind: Disjointness, count: usize, allowed: impl Fn(ArcId) -> bool) -> Self {
+        let arcs = network.graph().edge_indices().filter(|arc| allowed(*arc));
+        let mut steps: Vec<_> = arcs.map(|arc| network.arc(arc).bandwidth).collect();
+        steps.sort_unstable_by(|a, b| b.cmp(a));
+        steps.dedup();
+        let mut widths = Vec::new();
+        let mut next = 0;
+        while widths.len() < count {
+            let wanted = widths.len() + 1;
+            let is_too_wide = |step: &Bandwidth| {
+                let wide = |arc| allowed(arc) && network.arc(arc).bandwidth >= *step;
+                disjoint_paths(network, kind, wanted, wide).len() < wanted
+            };
+            // More paths are not wider, so the search goes on from where it was.
+            next += steps[next..].partition_point(is_too_wide);
+            let Some(width) = steps.get(next) else { break };
+            widths.push(*width);
+        }
+        Self(widths)
+    }
+
+    /// How many disjoint paths there are, up to as many as were asked for.
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The width that so many paths can all have.
+    fn least(&self, count: usize) -> Bandwidth {
+        count.checked_sub(1).and_then(|last| self.0.get(last)).copied().unwrap_or_default()
+    }
+
+    /// A bound of what so many paths carry.
+    fn sum(&self, count: usize) -> Bandwidth {
+        self.sum_below(count, Bandwidth::from_bits_per_second(u64::MAX))
+    }
+
+    /// The same, if none is wider than `most`.
+    fn sum_below(&self, count: usize, most: Bandwidth) -> Bandwidth {
+        let widths = self.0.iter().take(count).map(|width| (*width).min(most).bits_per_second());
+        Bandwidth::from_bits_per_second(widths.sum())
+    }
+}
+
+/// A bound of the longest latency of so many disjoint paths: the mean of those whose sum is least.
+fn least_longest_latency(network: &Network, kind: Disjointness, count: usize) -> Latency {
+    let nanos = |arc| i64::try_from(network.arc(arc).latency.nanos()).unwrap_or(i64::MAX);
+    let mut flow = UnitFlow::new(network, kind, |arc| Some(nanos(arc)));
+    for _ in 0..count {
+        flow.augment();
+    }
+    let sum: Latency = flow.paths().iter().map(crate::Path::latency).sum();
+    Latency::from_nanos(sum.nanos().div_ceil(count.max(1) as u64))
 }

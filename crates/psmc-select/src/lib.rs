@@ -27,10 +27,8 @@ mod path;
 mod pool;
 mod problem;
 mod reselect;
-mod route;
 mod search;
 pub mod seed;
-mod simple;
 mod units;
 
 pub use disjoint::{DisjointPaths, fastest_disjoint_paths, widest_disjoint_paths};
@@ -39,10 +37,9 @@ pub use network::{
     Arc, ArcId, Draft, DraftLink, DraftNode, DraftRoute, Hop, LinkId, Network, NetworkError, Node, NodeId,
     Place, Trace, TraceError,
 };
-pub use path::{Disjointness, JointnessBy, Path};
+pub use path::{Disjointness, JointnessBy, Path, simple_paths};
 pub use pool::{Candidate, Pool};
 pub use problem::{Constraints, Objective, Problem, ProblemError, Score, Selection};
 pub use reselect::{Hysteresis, Reselection, reselect};
 pub use search::{Answer, Budget, Chromosomes, Genetic, Steps, best, exact, exact_of_size, genetic, local};
-pub use simple::simple_paths;
 pub use units::{Bandwidth, Latency, Price, QuantityError};

@@ -1,5 +1,11 @@
 //! A path: what it carries, how long it takes, what it shares with another.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use petgraph::Direction;
+use petgraph::visit::EdgeRef;
+
 use crate::network::{ArcId, LinkId, Network, NodeId};
 use crate::{Bandwidth, Latency};
 
@@ -107,5 +113,116 @@ impl Path {
 
     fn inner(&self) -> &[NodeId] {
         self.nodes.get(1..self.nodes.len().saturating_sub(1)).unwrap_or_default()
+    }
+}
+
+// All paths that there are.
+
+/// All paths from the source to the destination that visit no node twice; `None` if there are more than `most`, or if it takes
+/// too long to find out.
+pub fn simple_paths(network: &Network, most: usize) -> Option<Vec<Path>> {
+    let mut visited = vec![false; network.graph().node_count()];
+    visited[network.source().index()] = true;
+    let mut paths = Vec::new();
+    let mut arcs: Vec<ArcId> = Vec::new();
+    // For each node on the way the arcs by which to go on that were not tried. No recursion, for ways may be long.
+    let mut untried = vec![leaving(network, network.source())];
+    let mut steps = 0;
+    while let Some(next) = untried.last_mut() {
+        steps += 1;
+        if paths.len() > most || steps > MOST_STEPS {
+            return None;
+        }
+        let Some((arc, node)) = next.pop() else {
+            untried.pop();
+            if let Some(arc) = arcs.pop() {
+                visited[network.ends(arc).1.index()] = false;
+            }
+            continue;
+        };
+        if node == network.destination() {
+            paths.push(Path::new(network, [&arcs[..], &[arc]].concat()));
+        } else if !std::mem::replace(&mut visited[node.index()], true) {
+            arcs.push(arc);
+            untried.push(leaving(network, node));
+        }
+    }
+    Some(paths)
+}
+
+fn leaving(network: &Network, node: NodeId) -> Vec<(ArcId, NodeId)> {
+    network.graph().edges(node).map(|edge| (edge.id(), edge.target())).collect()
+}
+
+/// Less than a second. Where paths are few and dead ends many, a search through all of them may take for ever.
+const MOST_STEPS: u64 = 2_000_000;
+
+// How the network routes: along the fastest way, unless another was measured.
+
+/// The fastest ways between one node and all others (Dijkstra 1959), of equal ones the one with the fewest hops.
+///
+/// The ends of the paths are hosts: they forward nothing.
+pub(crate) struct Tree {
+    root: NodeId,
+    direction: Direction,
+    /// For each node the arc by which it is reached.
+    arcs: Vec<Option<ArcId>>,
+    /// What it cost to find them: arcs looked at and nodes taken from the queue.
+    pub(crate) steps: u64,
+}
+
+/// How far a node is: what is fastest, then what has the fewest hops.
+type Distance = (Latency, u32);
+
+impl Tree {
+    /// The ways from the source of the network, or to its destination.
+    pub(crate) fn new(network: &Network, direction: Direction) -> Self {
+        let root = match direction {
+            Direction::Outgoing => network.source(),
+            Direction::Incoming => network.destination(),
+        };
+        let nodes = network.graph().node_count();
+        let mut tree = Self { root, direction, arcs: vec![None; nodes], steps: 0 };
+        tree.grow(network);
+        tree
+    }
+
+    fn grow(&mut self, network: &Network) {
+        let mut distances: Vec<Option<Distance>> = vec![None; self.arcs.len()];
+        let mut queue = BinaryHeap::from([Reverse(((Latency::ZERO, 0), self.root))]);
+        distances[self.root.index()] = Some((Latency::ZERO, 0));
+        while let Some(Reverse((distance, node))) = queue.pop() {
+            self.steps += 1;
+            let is_end = node == network.source() || node == network.destination();
+            if distances[node.index()] != Some(distance) || (is_end && node != self.root) {
+                continue;
+            }
+            for edge in network.graph().edges_directed(node, self.direction) {
+                self.steps += 1;
+                let next = if self.direction == Direction::Outgoing { edge.target() } else { edge.source() };
+                let further = (distance.0 + edge.weight().latency, distance.1 + 1);
+                if distances[next.index()].is_none_or(|known| further < known) {
+                    distances[next.index()] = Some(further);
+                    self.arcs[next.index()] = Some(edge.id());
+                    queue.push(Reverse((further, next)));
+                }
+            }
+        }
+    }
+
+    /// The arcs between the root and a node, in the order of travel; `None` if there is no way.
+    pub(crate) fn way(&self, network: &Network, node: NodeId) -> Option<Vec<ArcId>> {
+        let mut arcs = Vec::new();
+        let mut at = node;
+        while at != self.root {
+            let arc = self.arcs[at.index()]?;
+            arcs.push(arc);
+            let ends = network.ends(arc);
+            at = if self.direction == Direction::Outgoing { ends.0 } else { ends.1 };
+        }
+        if self.direction == Direction::Outgoing {
+            arcs.reverse();
+        }
+        Some(arcs)
     }
 }

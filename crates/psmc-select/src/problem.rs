@@ -1,17 +1,14 @@
 //! The problem: what is wanted of a selection, and what it must keep to.
 
 mod constraints;
-mod objective;
 mod score;
 
 use crate::network::{LinkId, Network};
 use crate::{Bandwidth, Pool};
 
 pub use constraints::{Constraints, ProblemError};
-pub use objective::Objective;
-pub(crate) use objective::pairs;
-pub use score::Score;
-pub(crate) use score::rounded;
+pub use score::{Objective, Score};
+pub(crate) use score::{pairs, rounded};
 
 /// A pool, an objective and constraints. Whatever speaks of a set means candidates by number, in ascending order.
 #[derive(Clone, Debug)]

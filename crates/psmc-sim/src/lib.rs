@@ -16,19 +16,16 @@ pub mod link;
 pub mod overlay;
 
 mod agenda;
-mod ids;
 mod network;
 mod packet;
 mod site;
 mod stack;
 mod traffic;
 mod transport;
-mod udp;
 mod world;
 
-pub use ids::{HostId, LinkId, SiteId, TrafficId};
 pub use network::{LinkEnd, LinkSetup, NatKind};
 pub use site::{Identity, PathSetup, PeerSetup, SiteSetup};
 pub use traffic::{Observation, Seen, TrafficKind, TrafficSetup};
 pub use transport::CongestionControl;
-pub use world::World;
+pub use world::{HostId, LinkId, SiteId, TrafficId, World};

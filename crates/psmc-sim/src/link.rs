@@ -1,16 +1,11 @@
 //! One direction of a link, as a state machine.
 
-mod chance;
-mod clock;
 mod codel;
 mod config;
-mod counters;
-mod delay;
-mod loss;
 mod packet;
-mod policy;
 mod queue;
-mod red;
+#[cfg(test)]
+mod tests;
 mod trace;
 mod transmitter;
 mod wire;
@@ -19,15 +14,11 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 pub use config::{Discipline, Jitter, LinkConfig, Loss, Probability, QueueLimit, Rate};
-pub use counters::{DropReason, LinkCounters};
 pub use packet::{Arrival, PacketInfo};
+use queue::{Policy, Queue, Queued, Verdict};
 pub use trace::{Trace, TraceError};
-
-pub(crate) use chance::Dice;
-use clock::{Clock, Nanos};
-use policy::{Policy, Verdict};
-use queue::{Queue, Queued};
-use transmitter::Transmitter;
+use transmitter::{Clock, Nanos, Transmitter};
+pub(crate) use wire::Dice;
 use wire::{Flying, Wire};
 
 /// One direction of a link.
@@ -272,5 +263,66 @@ impl<P> Link<P> {
     }
 }
 
-#[cfg(test)]
-mod tests;
+// What a link tells of itself.
+
+/// Why a link has dropped a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DropReason {
+    /// By chance on the wire, as configured.
+    Loss,
+    /// The queue was full.
+    QueueFull,
+    /// The queue discipline thought it better.
+    Discipline,
+    /// It is longer than the MTU.
+    TooLong,
+    /// Nothing gets through.
+    BlackHole,
+}
+
+/// What a link has done so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// Packets that entered.
+    pub entered_packets: u64,
+    /// Their bytes.
+    pub entered_bytes: u64,
+    /// Packets that arrived, copies counted once.
+    pub carried_packets: u64,
+    /// Their bytes.
+    pub carried_bytes: u64,
+    /// Packets dropped for each [`DropReason`], in their order.
+    pub dropped: [u64; 5],
+    /// Packets that arrived with a mark of the queue discipline.
+    pub marked_packets: u64,
+    /// The longest time in the queue.
+    pub longest_queueing: Duration,
+}
+
+impl LinkCounters {
+    /// Packets dropped for this reason.
+    #[must_use]
+    pub fn dropped_for(&self, reason: DropReason) -> u64 {
+        self.dropped[reason as usize]
+    }
+
+    /// Packets dropped for any reason.
+    #[must_use]
+    pub fn dropped_packets(&self) -> u64 {
+        self.dropped.iter().sum()
+    }
+
+    fn entered(&mut self, len: usize) {
+        self.entered_packets += 1;
+        self.entered_bytes += len as u64;
+    }
+
+    fn carried(&mut self, len: usize) {
+        self.carried_packets += 1;
+        self.carried_bytes += len as u64;
+    }
+
+    fn dropped(&mut self, reason: DropReason) {
+        self.dropped[reason as usize] += 1;
+    }
+}

@@ -3,7 +3,6 @@
 mod cable;
 mod host;
 mod nat;
-mod routes;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -16,9 +15,9 @@ pub use cable::{LinkEnd, LinkSetup};
 pub use nat::NatKind;
 
 use crate::agenda::Agenda;
-use crate::ids::{HostId, LinkId, SiteId};
 use crate::link::{Arrival, LinkConfig, LinkCounters};
 use crate::packet::Packet;
+use crate::world::{HostId, LinkId, SiteId};
 use cable::{Cable, source_among};
 use host::{Hop, Host};
 use nat::Nat;

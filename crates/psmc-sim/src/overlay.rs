@@ -13,11 +13,8 @@
 
 mod lines;
 mod play;
-mod queue;
-mod script;
 #[cfg(test)]
 mod tests;
 
 pub use lines::{Line, Lines, NodeId};
-pub use play::play;
-pub use script::{Message, Script, StepId};
+pub use play::{Message, Script, StepId, play};

@@ -1,9 +1,7 @@
 //! Traffic: who sends it, who takes it, and what is seen of it.
 
-mod bulk;
-mod datagrams;
-mod ping;
-mod requests;
+mod packets;
+mod transfers;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -13,14 +11,12 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::agenda::Agenda;
-use crate::ids::{HostId, TrafficId};
 use crate::packet::Packet;
 use crate::stack::Stack;
 use crate::transport::{CongestionControl, StreamId};
-use bulk::Bulk;
-use datagrams::Datagrams;
-use ping::Ping;
-use requests::Requests;
+use crate::world::{HostId, TrafficId};
+use packets::{Datagrams, Ping};
+use transfers::{Bulk, Requests};
 
 /// The first port at which streams of traffic are taken; each has one of its own.
 const FIRST_PORT: u16 = 10_000;

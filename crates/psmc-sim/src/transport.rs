@@ -1,7 +1,6 @@
 //! TCP connections of all hosts.
 
 mod congestion;
-mod device;
 mod segment;
 mod sender;
 mod tcp;
@@ -17,9 +16,9 @@ pub use congestion::CongestionControl;
 pub(crate) use tcp::{Settings, Tcp};
 
 use crate::agenda::Agenda;
-use crate::ids::{HostId, LinkId, SiteId, TrafficId};
 use crate::network::Network;
 use crate::packet::Packet;
+use crate::world::{HostId, LinkId, SiteId, TrafficId};
 use tcp::{Birth, refusal};
 
 /// The first port for connections that nobody gave one (RFC 6335 §6).

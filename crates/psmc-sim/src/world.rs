@@ -1,4 +1,6 @@
 //! The world: hosts, links, sites and traffic in virtual time.
+//!
+//! What things of the world are called.
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -8,15 +10,13 @@ use psmc_core::{PeerError, PeerStatus};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::ids::{HostId, LinkId, SiteId, TrafficId};
 use crate::link::{LinkConfig, LinkCounters};
 use crate::network::{Delivery, LinkSetup, NatKind, Receiver};
 use crate::packet::{Content, Packet};
 use crate::site::{SiteSetup, Sites};
-use crate::stack::Stack;
+use crate::stack::{Stack, UdpOwner};
 use crate::traffic::{Observation, TrafficSetup, Traffics};
 use crate::transport::{Changed, Owner};
-use crate::udp::UdpOwner;
 
 /// Rounds of work at one moment after which the world is sure to spin: more than there are packets at a moment.
 const MAX_STANDSTILL: u64 = 100_000_000;
@@ -222,3 +222,19 @@ impl World {
         }
     }
 }
+
+/// A host, by the order in which it was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostId(pub usize);
+
+/// A link, by the order in which it was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LinkId(pub usize);
+
+/// A site, by the order in which it was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SiteId(pub usize);
+
+/// A stream of traffic, by the order in which it was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TrafficId(pub usize);

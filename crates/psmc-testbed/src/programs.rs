@@ -38,6 +38,29 @@ fn path_of(name: &str, programs: &Programs) -> PathBuf {
 }
 
 /// Builds them with this profile, or with that of this test.
+/// Makes a file that can be executed, with this text. Another process writes it: where this one does, a child that another test
+/// starts meanwhile has it open for writing for a moment, and the kernel executes no such file (ETXTBSY, execve(2)).
+///
+/// # Panics
+/// If it cannot be written.
+pub fn write_script(path: &Path, text: &str) {
+    let write = "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"";
+    run(Command::new("sh").args(["-c", write, "sh", text]).arg(path));
+}
+
+/// Copies a program, to be executed; by another process, as [`write_script`] does.
+///
+/// # Panics
+/// If it cannot be copied.
+pub fn copy_program(from: &Path, to: &Path) {
+    run(Command::new("cp").arg(from).arg(to));
+}
+
+fn run(command: &mut Command) {
+    let status = command.status().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(status.success(), "{command:?}");
+}
+
 fn build_programs(profile: Option<&str>) -> Programs {
     let this_test = std::env::current_exe().expect("Linux knows the path of a running program");
     let (target_dir, profile_of_test) = target_dir_and_profile(&this_test);

@@ -10,10 +10,9 @@
 use std::net::SocketAddr;
 
 use crate::crypto::Aead;
+use crate::fields::{self, Malformed, Reader};
 use crate::hop::Hop;
 use crate::ids::{Incarnation, KeyBytes, Label, PathId};
-use crate::reader::{Malformed, Reader};
-use crate::writer;
 
 /// The version of the protocol that this crate speaks.
 pub const VERSION: u16 = 1;
@@ -164,7 +163,7 @@ impl Message {
             Self::PathInfo(info) => encode_path_info(info, out),
             Self::Limits(limits) => {
                 out.push(LIMITS);
-                writer::rate(limits.udp_rate, out);
+                fields::rate(limits.udp_rate, out);
             }
             Self::PathVia(via) => encode_path_via(via, out),
             Self::Close(reason) => {
@@ -215,7 +214,7 @@ fn encode_hello(hello: &Hello, out: &mut Vec<u8>) {
         Aead::ChaCha20Poly1305 => 2,
     });
     out.extend(hello.mtu.to_be_bytes());
-    writer::short_str(&hello.name, out);
+    fields::short_str(&hello.name, out);
 }
 
 fn decode_path_info(reader: &mut Reader<'_>) -> Result<PathInfo, Malformed> {
@@ -247,16 +246,16 @@ fn encode_path_via(via: &PathVia, out: &mut Vec<u8>) {
     out.push(PATH_VIA);
     out.extend(via.path.0.to_be_bytes());
     out.extend(via.relay.0);
-    writer::address(via.address, out);
-    writer::hop(&via.hop, out);
+    fields::address(via.address, out);
+    fields::hop(&via.hop, out);
 }
 
 fn encode_path_info(info: &PathInfo, out: &mut Vec<u8>) {
     out.push(PATH_INFO);
     out.extend(info.path.0.to_be_bytes());
     out.extend(info.weight.to_be_bytes());
-    writer::rate(info.max_rate, out);
-    writer::short_str(&info.name, out);
+    fields::rate(info.max_rate, out);
+    fields::short_str(&info.name, out);
 }
 
 #[cfg(test)]

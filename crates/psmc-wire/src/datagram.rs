@@ -14,8 +14,8 @@
 //! ```
 
 use crate::crypto::{NONCE_LEN, TAG_LEN};
+use crate::fields::{Malformed, Reader};
 use crate::ids::{Label, PacketNumber, PathId};
-use crate::reader::{Malformed, Reader};
 
 /// Length in bytes of the header in front of the sealed part.
 pub const HEADER_LEN: usize = 12;

@@ -21,8 +21,8 @@ use std::fmt;
 use siphasher::sip::SipHasher24;
 
 use crate::datagram::{DATAGRAM_OVERHEAD, KIND_SESSION, Marks};
+use crate::fields::{Malformed, Reader};
 use crate::ids::{Label, PacketNumber};
-use crate::reader::{Malformed, Reader};
 
 /// Length in bytes of the header in front of the session's datagram.
 pub const HOP_HEADER_LEN: usize = 20;

@@ -8,15 +8,14 @@ pub mod buf;
 pub mod control;
 pub mod crypto;
 pub mod datagram;
+mod fields;
 pub mod frame;
 pub mod hop;
 pub mod ids;
 pub mod ip;
-mod reader;
 pub mod relay;
-mod writer;
 
 pub use buf::{BufPool, HEADROOM, PacketBuf};
+pub use fields::Malformed;
 pub use ids::{Bucket, FlowSeq, Incarnation, KeyBytes, Label, PacketNumber, PathId};
 pub use ip::transport::Checksum;
-pub use reader::Malformed;

@@ -6,7 +6,6 @@
 //! plane tells it by notices.
 
 mod added;
-mod connection;
 mod connections;
 mod control;
 mod dial;
@@ -32,6 +31,7 @@ mod routes;
 pub mod settings;
 mod specs;
 mod status;
+mod tasks;
 mod tunnels;
 mod twins;
 mod undelivered;
@@ -121,7 +121,7 @@ async fn serve(config: Config, file: &Path) -> Result<(), DaemonError> {
     let mut control = Control::start(config, file.to_owned()).await?;
     let outcome = control.run().await;
     // However it ends: rules outlive the interface that they lead into.
-    control.stop_steering().await;
+    control.network.stop_steering().await;
     control.into_server().close().await;
     outcome
 }

@@ -5,7 +5,6 @@ use std::ops::RangeInclusive;
 use ipnet::IpNet;
 
 use super::Classified;
-use crate::repair::RepairKind;
 
 /// The most classes of a site. CAKE, the queue discipline that has most, has eight; twice that leaves room.
 pub const MAX_CLASSES: usize = 16;
@@ -56,6 +55,41 @@ pub enum Priority {
     Normal,
     /// When nobody else has anything.
     Low,
+}
+
+/// How a session makes good what its paths lose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum RepairKind {
+    /// What is lost is sent again, on the path where it arrives first. What paths carry that lose much is followed by
+    /// repairs, too, while there is room for them.
+    #[default]
+    Auto,
+    /// What is lost is sent again, and nothing else.
+    Resend,
+    /// Every packet leaves on two paths, if there are two; what both lose stays lost.
+    Duplicate,
+    /// Packets are followed by repairs, on other paths where there are some, from which the peer computes what is
+    /// lost (Reed-Solomon); what is beyond that stays lost.
+    Fec,
+    /// What is lost stays lost.
+    Off,
+}
+
+impl RepairKind {
+    /// All of them, the default first.
+    pub const ALL: [Self; 5] = [Self::Auto, Self::Resend, Self::Duplicate, Self::Fec, Self::Off];
+
+    /// The name in configuration files and in the status.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Resend => "resend",
+            Self::Duplicate => "duplicate",
+            Self::Fec => "fec",
+            Self::Off => "off",
+        }
+    }
 }
 
 impl ClassConfig {

@@ -208,7 +208,7 @@ impl Contest {
         now: Instant,
     ) {
         if self.cubic.is_none() {
-            let mut cubic = Cubic::new(u64::MAX, u16::try_from(datagram_size).unwrap_or(u16::MAX));
+            let mut cubic = Cubic::new(u16::try_from(datagram_size).unwrap_or(u16::MAX));
             cubic.adopt(rate, round_trip, now);
             self.cubic = Some(cubic);
             (self.base, self.ended) = (Some(base), None);

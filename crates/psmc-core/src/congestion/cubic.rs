@@ -14,8 +14,6 @@ use super::{AckSample, Controller, bytes_in, percent, rate_over};
 #[derive(Debug)]
 pub(crate) struct Cubic {
     datagram_size: u64,
-    /// Configured limit, bytes per second.
-    max_rate: u64,
     /// `cwnd`
     window: f64,
     /// `ssthresh`
@@ -56,11 +54,10 @@ struct Round {
 }
 
 impl Cubic {
-    /// A controller that never sends faster than `max_rate` bytes per second.
-    pub(crate) fn new(max_rate: u64, datagram_size: u16) -> Self {
+    /// A controller that knows nothing of the path but the size of its datagrams.
+    pub(crate) fn new(datagram_size: u16) -> Self {
         Self {
             datagram_size: u64::from(datagram_size),
-            max_rate,
             window: INITIAL_WINDOW,
             threshold: f64::INFINITY,
             plateau: 0.0,
@@ -220,11 +217,11 @@ impl Controller for Cubic {
     fn pacing_rate(&self) -> u64 {
         let share = if self.in_slow_start() { 200 } else { 125 };
         let rate = percent(rate_over(self.window_bytes(), self.smoothed_rtt()), share);
-        rate.max(self.datagram_size).min(self.max_rate)
+        rate.max(self.datagram_size)
     }
 
     fn bandwidth(&self) -> Option<u64> {
-        self.delivered.max().map(|rate| rate.min(self.max_rate))
+        self.delivered.max()
     }
 
     fn adopt(&mut self, rate: u64, round_trip: Duration, now: Instant) {
@@ -237,7 +234,7 @@ impl Controller for Cubic {
 
     fn on_restart(&mut self, _now: Instant) {
         let size = u16::try_from(self.datagram_size).unwrap_or(u16::MAX);
-        *self = Self::new(self.max_rate, size);
+        *self = Self::new(size);
     }
 }
 

@@ -44,8 +44,6 @@ use super::{AckSample, Controller, bytes_in, percent, rate_over, span_of};
 #[derive(Debug)]
 pub(crate) struct Model {
     datagram_size: u64,
-    /// Configured limit, bytes per second.
-    max_rate: u64,
     phase: Phase,
     /// Rounds that ended in this phase, and when it began.
     phase_rounds: u32,
@@ -89,11 +87,10 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// A controller that never sends faster than `max_rate` bytes per second.
-    pub(crate) fn with_ceiling(max_rate: u64, datagram_size: u16) -> Self {
+    /// A controller that knows nothing of the path but the size of its datagrams.
+    pub(crate) fn new(datagram_size: u16) -> Self {
         Self {
             datagram_size: u64::from(datagram_size),
-            max_rate,
             phase: Phase::Startup,
             phase_rounds: 0,
             phase_began: None,
@@ -195,7 +192,7 @@ impl Model {
     /// The rate to reckon with: measured, or assumed before the first sample, and at most as configured.
     fn rate(&self) -> u64 {
         let assumed = INITIAL_DATAGRAMS * self.datagram_size * 1000 / INITIAL_SPREAD_MS;
-        self.filter.max().unwrap_or(assumed).min(self.max_rate)
+        self.filter.max().unwrap_or(assumed)
     }
 }
 
@@ -292,7 +289,7 @@ impl Controller for Model {
                 percent(self.sending_rate(), phase.pacing_percent(self.phase_rounds, self.has_queue, manner))
             }
         };
-        rate.max(LEAST_DATAGRAMS_PER_S * self.datagram_size).min(self.max_rate)
+        rate.max(LEAST_DATAGRAMS_PER_S * self.datagram_size)
     }
 
     /// What TCP sends in its slow start comes in bursts, each twice as long as the one before. Spread over the round trip they would look
@@ -306,7 +303,7 @@ impl Controller for Model {
     }
 
     fn bandwidth(&self) -> Option<u64> {
-        self.filter.max().map(|rate| rate.min(self.max_rate))
+        self.filter.max()
     }
 
     fn on_hint(&mut self, rate: u64) {
@@ -325,7 +322,7 @@ impl Controller for Model {
 
     fn on_restart(&mut self, _now: Instant) {
         let size = u16::try_from(self.datagram_size).unwrap_or(u16::MAX);
-        *self = Self::with_ceiling(self.max_rate, size);
+        *self = Self::new(size);
     }
 }
 

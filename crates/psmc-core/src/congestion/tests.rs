@@ -21,7 +21,7 @@ const fn micros(n: u64) -> Duration {
 }
 
 fn model(begins: Instant) -> Flow {
-    Flow::new(CongestionConfig::Model.build(1400, None), begins)
+    Flow::new(CongestionConfig::Model.build(1400), begins)
 }
 
 fn one_flow(link: Link) -> Sim {
@@ -252,26 +252,9 @@ fn an_idle_time_does_not_make_it_forget() {
 }
 
 #[test]
-fn never_exceeds_its_ceiling() {
-    let start = Instant::now();
-    let flow = Flow::new(CongestionConfig::Model.build(1400, Some(20 * MBIT)), start);
-    let mut sim = Sim::new(Link::new(100 * MBIT, micros(20_000)), vec![flow], start);
-    sim.run_until(1.0);
-    let measured = sim.run_until(5.0);
-    assert!((0.19..=0.2001).contains(&measured.utilisation), "{measured:?}");
-    assert_eq!(sim.flows[0].controller.bandwidth().map(|rate| rate <= 20 * MBIT / 8), Some(true));
-}
-
-#[test]
-fn the_smallest_rate_that_can_be_configured_is_kept() {
-    let controller = CongestionConfig::Model.build(1400, Some(16_000));
-    assert_eq!(controller.pacing_rate(), 2000);
-}
-
-#[test]
 fn the_fixed_rate_ignores_loss() {
     let start = Instant::now();
-    let flow = Flow::new(CongestionConfig::Fixed { rate: 50 * MBIT }.build(1400, None), start);
+    let flow = Flow::new(CongestionConfig::Fixed { rate: 50 * MBIT }.build(1400), start);
     let link = Link { loss: 200, ..Link::new(100 * MBIT, micros(100_000)) };
     let mut sim = Sim::new(link, vec![flow], start);
     sim.run_until(1.0);

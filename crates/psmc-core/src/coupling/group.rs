@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use psmc_wire::PathId;
 
 use super::likeness::Queue;
-use super::{Feedback, Share, find, may_join};
+use super::{find, may_join};
 use crate::congestion::rate::RateSample;
 use crate::congestion::{AckSample, CongestionConfig, Controller};
-use crate::path::Path;
+use crate::path::{Feedback, Path, Share};
 use crate::roster::Roster;
 
 /// However little a path uses, this part of an equal share is left to it, so that it may show that it wants more.
@@ -69,8 +69,8 @@ impl Group {
         let kind = first.map_or_else(CongestionConfig::default, |path| path.config.congestion);
         let size = first.map_or(0, Path::datagram_ceiling);
         let used: f64 = ids.iter().filter_map(|id| queues.get(id)).map(Queue::used).sum();
-        let mut controller = kind.build(size, None);
-        let group = Self { kind, controller: kind.build(size, None), members: Vec::new(), round_began: now }
+        let mut controller = kind.build(size);
+        let group = Self { kind, controller: kind.build(size), members: Vec::new(), round_began: now }
             .with_members(ids);
         let smoothed = group.round_trips(paths).smoothed;
         controller.adopt(bytes(used), smoothed, now);

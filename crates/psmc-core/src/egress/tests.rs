@@ -61,7 +61,7 @@ fn queued(bucket: u16, number: u32, len: usize, capacity: usize, now: Instant) -
         class: ClassId::default(),
         seq: None,
         ordered: true,
-        role: crate::repair::Role::Packet(crate::RepairKind::Auto),
+        role: crate::egress::Role::Packet(crate::RepairKind::Auto),
         queued_at: now,
     }
 }

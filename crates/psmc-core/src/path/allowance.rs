@@ -1,10 +1,26 @@
 //! How much a path may send: what its controller allows, or its share of what all behind its bottleneck may.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use super::governor::Share;
 use super::pacer::{Pace, Pacer};
 use super::{Path, mtu, on_wire};
-use crate::coupling::{Feedback, Share};
+use crate::congestion::AckSample;
+
+/// What a path has learnt since it was last asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Feedback {
+    /// What its controller was told of the newest acknowledgement.
+    pub(crate) sample: AckSample,
+    /// How long the largest datagram in it took, offset by a constant, and about when it left the last queue, by our clock.
+    pub(crate) delay: Option<(Duration, Instant)>,
+    /// Bytes found lost.
+    pub(crate) lost: u64,
+    /// Whether datagrams were marked by routers (ECN).
+    pub(crate) marked: bool,
+    /// Whether there was nothing to send although the path would have taken it.
+    pub(crate) idle: bool,
+}
 
 /// What a path may send, as long as it is not touched.
 #[derive(Clone, Copy, Debug)]

@@ -12,9 +12,8 @@ use super::timing::PING_INTERVAL;
 use super::{Path, PathState, on_wire};
 use crate::batch::Batch;
 use crate::clock::SessionClock;
-use crate::egress::Queued;
-use crate::repair::Role;
-use crate::session::keys::SealingKey;
+use crate::egress::{Queued, Role};
+use crate::keys::SealingKey;
 
 /// A datagram with room for at least this much behind a packet is worth being shared with the next one: a bare
 /// acknowledgement of an inner TCP flow has 40 to 60 bytes.

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use super::pacer::Pace;
 use crate::congestion::{AckSample, Controller};
-use crate::coupling::Share;
 
 /// The path's own congestion controller, or the one of all paths behind its bottleneck; and what was configured.
 ///
@@ -17,6 +16,17 @@ pub(super) struct Governor {
     /// Bytes per second that were configured as the most.
     ceiling: u64,
     limits: Limits,
+}
+
+/// What a path of a group may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// Bytes in flight.
+    pub(crate) window: u64,
+    /// Bytes per second.
+    pub(crate) pacing_rate: u64,
+    /// What it is believed to deliver, bytes per second.
+    pub(crate) bandwidth: u64,
 }
 
 /// What a path may do.
@@ -139,4 +149,23 @@ impl Governor {
 /// Bytes per second, 1 at least; any number without a limit.
 fn bytes(max_rate: Option<u64>) -> u64 {
     max_rate.map_or(u64::MAX, |bits| (bits / 8).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::congestion::CongestionConfig;
+
+    #[test]
+    fn no_controller_exceeds_what_was_configured() {
+        let fixed = CongestionConfig::Fixed { rate: 80_000_000 };
+        for config in [CongestionConfig::Model, CongestionConfig::Cubic, fixed] {
+            let mut governor = Governor::new(config.build(1400), Some(16_000));
+            assert_eq!(governor.limits().pace, Pace { rate: 2000, burst: 0 }, "{config:?}");
+            governor.couple(Share { window: 1_000_000, pacing_rate: 1_000_000, bandwidth: 1_000_000 });
+            assert_eq!((governor.limits().pace.rate, governor.limits().bandwidth), (2000, Some(2000)));
+            governor.set_max_rate(None);
+            assert_eq!(governor.limits().pace.rate, 1_000_000);
+        }
+    }
 }

@@ -9,7 +9,8 @@ use psmc_wire::datagram::Marks;
 use psmc_wire::hop::{HOP_HEADER_LEN, Hop, write_hop_header};
 use psmc_wire::ids::KeyBytes;
 
-use super::{Path, PathAddress};
+use super::Path;
+use crate::batch::PathAddress;
 
 /// A session at a relay, or at each relay of a chain, that a site has reserved for a path.
 #[derive(Clone, Debug, PartialEq, Eq)]

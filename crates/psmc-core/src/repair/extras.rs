@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use psmc_wire::{BufPool, PathId};
 
-use super::Role;
-use crate::egress::Queued;
+use crate::egress::{Queued, Role};
 
 /// What finds no room on another path in this time comes too late to be worth its bytes.
 const PATIENCE: Duration = Duration::from_millis(20);

@@ -5,8 +5,8 @@ use psmc_wire::frame::{Frame, FrameWriter, Frames, RepairFrame};
 use psmc_wire::{Bucket, BufPool, FlowSeq, PathId};
 
 use super::*;
-use crate::classify::ClassId;
-use crate::egress::Queued;
+use crate::classify::{ClassId, RepairKind};
+use crate::egress::{Queued, Role};
 
 const PATH: PathId = PathId(0);
 

@@ -6,6 +6,8 @@ use psmc_wire::Label;
 use psmc_wire::control::CloseReason;
 use psmc_wire::crypto::{KeySource, Role};
 
+use crate::event::ConnectionId;
+
 /// The first wait after a failed dial.
 const MIN_BACKOFF: Duration = Duration::from_millis(100);
 
@@ -37,10 +39,6 @@ const MAX_CONNECTIONS: usize = 4;
 /// If both sites dial at once, the connections come up within this time of each other. Both then go on with the
 /// one that the site with the smaller key has dialled (as BGP does by its identifiers, RFC 4271 §6.8).
 const COLLISION: Duration = Duration::from_secs(2);
-
-/// A control connection, numbered by the driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(pub u64);
 
 /// A connection that is up.
 pub(crate) struct Connection {

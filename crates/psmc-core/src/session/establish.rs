@@ -8,10 +8,10 @@ use psmc_wire::crypto::{Aead, KeySource, Role};
 use psmc_wire::frame::PathUse;
 
 use super::Session;
-use super::control::{ConnectionId, Hangup};
-use super::keys::NewKeys;
+use super::control::Hangup;
 use super::receive::Refusal;
-use crate::event::Event;
+use crate::event::{ConnectionId, Event};
+use crate::keys::NewKeys;
 use crate::path::Path;
 use crate::reorder::{Reorder, ReorderLimits};
 use crate::shared::Shared;

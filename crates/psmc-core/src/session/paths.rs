@@ -11,11 +11,12 @@ use thiserror::Error;
 
 use super::receive::Refusal;
 use super::{MAX_PATHS, Session};
-use crate::config::PathConfig;
+use crate::batch::PathAddress;
+use crate::config::{PathConfig, SchedulerKind};
 use crate::congestion::CongestionConfig;
 use crate::event::{Event, PeerId};
-use crate::path::{Path, PathAddress, PathState};
-use crate::scheduler::SchedulerKind;
+use crate::path::{Path, PathState};
+use crate::scheduler;
 use crate::shared::Shared;
 
 /// Why a path was not added or changed.
@@ -54,7 +55,7 @@ pub struct SilentPath {
 impl Session {
     /// Opens a path. It carries data as soon as the peer has answered on it. One that is to lead through a relay is
     /// silent before there is a session there.
-    pub(crate) fn add_path(
+    pub(super) fn add_path(
         &mut self,
         config: PathConfig,
         is_relayed: bool,
@@ -144,18 +145,13 @@ impl Session {
     }
 
     /// The id of the open path of that name.
-    pub(crate) fn path_by_name(&self, name: &str) -> Option<PathId> {
+    pub(super) fn path_by_name(&self, name: &str) -> Option<PathId> {
         let named = |path: &&Path| path.config.name == name && path.usage.effective() != PathUse::Closed;
         self.paths.iter().find(named).map(|path| path.id)
     }
 
-    /// Stops to use a path, and forgets it once nothing is on its way any more.
-    pub(crate) fn remove_path(&mut self, id: PathId, now: Instant) -> Result<(), PathError> {
-        self.set_use(id, PathUse::Closed, now)
-    }
-
     /// Asks both sides to use a path differently.
-    pub(crate) fn set_use(&mut self, id: PathId, usage: PathUse, now: Instant) -> Result<(), PathError> {
+    pub(super) fn set_use(&mut self, id: PathId, usage: PathUse, now: Instant) -> Result<(), PathError> {
         let path = self.path_mut(id).ok_or(PathError::Unknown)?;
         if path.usage.effective() == PathUse::Closed {
             return Err(PathError::Closing);
@@ -213,48 +209,32 @@ impl Session {
     }
 
     /// Changes the weight or the greatest rate of a path, at both ends.
-    pub(crate) fn reconfigure_path(
+    pub(super) fn reconfigure_path(
         &mut self,
-        id: PathId,
+        index: usize,
         weight: Option<u16>,
         max_rate: Option<Option<u64>>,
         shared: &mut Shared,
-    ) -> Result<(), PathError> {
-        self.path_mut(id).ok_or(PathError::Unknown)?.reconfigure(weight, max_rate);
+    ) {
+        let path = &mut self.paths[index];
+        path.reconfigure(weight, max_rate);
+        let id = path.id;
         self.replan();
         self.announce(id, shared);
-        Ok(())
     }
 
     /// Has this site find the rate at which it sends on a path in another way.
-    pub(crate) fn set_congestion(
-        &mut self,
-        id: PathId,
-        congestion: CongestionConfig,
-    ) -> Result<(), PathError> {
-        self.path_mut(id).ok_or(PathError::Unknown)?.set_congestion(congestion);
+    pub(super) fn set_congestion(&mut self, index: usize, congestion: CongestionConfig) {
+        self.paths[index].set_congestion(congestion);
         self.replan();
-        Ok(())
-    }
-
-    /// Has a path probed this often while it is idle.
-    pub(crate) fn set_keepalive(&mut self, id: PathId, interval: Duration) -> Result<(), PathError> {
-        self.path_mut(id).ok_or(PathError::Unknown)?.set_keepalive(interval);
-        Ok(())
-    }
-
-    /// Makes the probes of a path tell as much as data would.
-    pub(crate) fn set_scrutiny(&mut self, id: PathId, scrutiny: bool) -> Result<(), PathError> {
-        self.path_mut(id).ok_or(PathError::Unknown)?.set_scrutiny(scrutiny);
-        Ok(())
     }
 
     /// Sets the scheduler, from the next packet on. What has been given to paths leaves on them:
     /// their outboxes drain, and the receiver restores the order.
-    pub(crate) fn set_scheduler(&mut self, kind: SchedulerKind) {
+    pub(super) fn set_scheduler(&mut self, kind: SchedulerKind) {
         if kind != self.config.scheduler {
             self.config.scheduler = kind;
-            self.scheduler = kind.build(self.config.bad_path_rule);
+            self.scheduler = scheduler::build(kind, self.config.bad_path_rule);
             self.unplaced = None;
         }
     }
@@ -354,21 +334,19 @@ impl Session {
     }
 
     /// A path has got another socket or destination and must be validated anew.
-    pub(crate) fn rebind_path(
+    pub(super) fn rebind_path(
         &mut self,
-        id: PathId,
+        index: usize,
         address: PathAddress,
         shared: &mut Shared,
         now: Instant,
-    ) -> Result<(), PathError> {
-        let index = self.path_index(id).ok_or(PathError::Unknown)?;
+    ) {
         let path = &mut self.paths[index];
         let before = path.state();
         path.config.socket = address.socket;
         path.config.remote = address.remote;
         path.rebind(address, now);
         self.note_state(index, before, shared, now);
-        Ok(())
     }
 
     /// Draws the conclusions if the state of a path is not `before` any more.

@@ -11,10 +11,10 @@ use psmc_wire::ip::transport::{Checksum, ChecksumPlace};
 use psmc_wire::{Bucket, FlowSeq, PacketBuf, PacketNumber, PathId};
 
 use super::Session;
-use crate::batch::SocketId;
+use crate::batch::{PathAddress, SocketId};
 use crate::classify;
 use crate::event::Event;
-use crate::path::{Arrival, PathAddress, PathState};
+use crate::path::{Arrival, PathState};
 use crate::reorder;
 use crate::repair::repair_time;
 use crate::session::Waiting;

@@ -6,16 +6,17 @@ use psmc_wire::control::{Limits, Message};
 
 use super::Session;
 use crate::config::PeerConfig;
+use crate::scheduler;
 use crate::shared::Shared;
 
 impl Session {
     /// Treats packets as `config` says from now on. The prefixes stay: they are the site's to give.
-    pub(crate) fn reconfigure(&mut self, config: PeerConfig, shared: &mut Shared, now: Instant) {
+    pub(super) fn reconfigure(&mut self, config: PeerConfig, shared: &mut Shared, now: Instant) {
         let allowed_ips = std::mem::take(&mut self.config.allowed_ips);
         let before = std::mem::replace(&mut self.config, PeerConfig { allowed_ips, ..config });
         let config = &self.config;
         if (config.scheduler, config.bad_path_rule) != (before.scheduler, before.bad_path_rule) {
-            self.scheduler = config.scheduler.build(config.bad_path_rule);
+            self.scheduler = scheduler::build(config.scheduler, config.bad_path_rule);
             self.unplaced = None;
         }
         self.reorder.set_policy(config.reorder);

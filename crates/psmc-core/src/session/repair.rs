@@ -8,10 +8,10 @@ use psmc_wire::ip::transport::Checksum;
 
 use super::Session;
 use super::receive::{Inner, Refusal};
-use crate::classify::ClassId;
-use crate::egress::Queued;
+use crate::classify::{ClassId, RepairKind};
+use crate::egress::{Queued, Role};
 use crate::path::{Path, nanos};
-use crate::repair::{Demand, Extra, PathReport, Place, RECOVERY_TIME, RepairKind, Role};
+use crate::repair::{Demand, Extra, PathReport, Place, RECOVERY_TIME};
 use crate::roster::Places;
 use crate::shared::Shared;
 

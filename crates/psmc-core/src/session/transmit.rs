@@ -7,10 +7,9 @@ use psmc_wire::frame::FrameWriter;
 
 use super::Session;
 use crate::batch::{Batch, Transmit};
-use crate::classify::Classified;
-use crate::egress::{Queued, Service};
+use crate::classify::{Classified, RepairKind};
+use crate::egress::{Queued, Role, Service};
 use crate::path::{PathRank, PathState};
-use crate::repair::{RepairKind, Role};
 use crate::roster::Places;
 use crate::scheduler::{Choice, Waiting};
 use crate::shared::Shared;

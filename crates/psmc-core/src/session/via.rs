@@ -8,22 +8,24 @@ use psmc_wire::ids::KeyBytes;
 
 use super::receive::{DatagramOrigin, Refusal};
 use super::{MAX_PATHS, PathError, Session};
+use crate::batch::PathAddress;
 use crate::event::Event;
-use crate::path::{Path, PathAddress, Via};
+use crate::path::{Path, Via};
 use crate::shared::Shared;
 
 impl Session {
     /// Leads a path of this site through a session that was reserved at its relay, and tells the peer.
-    pub(crate) fn lead_path(
+    pub(super) fn lead_path(
         &mut self,
-        id: PathId,
+        index: usize,
         via: Via,
         shared: &mut Shared,
         now: Instant,
     ) -> Result<(), PathError> {
-        let index = self.path_index(id).filter(|&index| self.paths[index].opened_here);
-        let index = index.ok_or(PathError::Unknown)?;
-        let before = self.paths[index].state();
+        if !self.paths[index].opened_here {
+            return Err(PathError::Unknown);
+        }
+        let (id, before) = (self.paths[index].id, self.paths[index].state());
         self.paths[index].lead_through(via, now);
         self.note_state(index, before, shared, now);
         self.announce_via(id, shared);
@@ -32,20 +34,13 @@ impl Session {
 
     /// Takes a path that leads through a relay for one that works, on the word of that relay; unless the peer has not been
     /// told of the relay, for want of a connection.
-    pub(crate) fn trust_path(
-        &mut self,
-        id: PathId,
-        shared: &mut Shared,
-        now: Instant,
-    ) -> Result<(), PathError> {
-        let index = self.path_index(id).ok_or(PathError::Unknown)?;
+    pub(super) fn trust_path(&mut self, index: usize, shared: &mut Shared, now: Instant) {
         let is_told = self.control.current().is_some() && self.paths[index].first_hop.relay().is_some();
         if is_told {
             let before = self.paths[index].state();
             self.paths[index].liveness.trust();
             self.note_state(index, before, shared, now);
         }
-        Ok(())
     }
 
     /// Tells the peer through which relay a path leads, if it does and there is a connection.

@@ -1,33 +1,15 @@
 //! Settings that change while a site runs. No packet is lost by any of them.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
 
 use ipnet::IpNet;
 
 use super::{PeerError, Site};
 use crate::classify::{ClassConfig, Classes};
-use crate::config::PeerConfig;
 use crate::event::PeerId;
 use crate::mss::ClampMss;
 
 impl Site {
-    /// Treats a peer's packets as `config` says from now on. Its name, its key and its prefixes are not changed by that.
-    ///
-    /// # Errors
-    /// [`PeerError::Unknown`] if there is no such peer.
-    pub fn reconfigure_peer(
-        &mut self,
-        peer: PeerId,
-        config: PeerConfig,
-        now: Instant,
-    ) -> Result<(), PeerError> {
-        self.with_peer(peer, |session, shared| {
-            session.reconfigure(config, shared, now);
-            Ok(())
-        })
-    }
-
     /// Gives peers other prefixes, all of them at the same time: one that moves from a peer to another is never nobody's.
     ///
     /// # Errors

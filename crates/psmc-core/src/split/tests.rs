@@ -5,8 +5,8 @@ use psmc_wire::frame::DataFrame;
 use psmc_wire::{Bucket, Checksum, FlowSeq, PacketBuf};
 
 use super::*;
-use crate::classify::ClassId;
-use crate::repair::{RepairKind, Role};
+use crate::classify::{ClassId, RepairKind};
+use crate::egress::Role;
 
 fn bucket(number: u16) -> Bucket {
     Bucket::new(number).expect("a bucket")

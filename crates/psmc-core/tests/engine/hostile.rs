@@ -193,7 +193,7 @@ fn every_datagram_is_good_once_whatever_happens_later() {
     }
     let (path, now) = (world.status(VAN).paths[0].id, world.now);
     let van = &mut world.ends[VAN];
-    van.site.remove_path(van.peer, path, now).expect("the path is open");
+    van.path(path).remove(now).expect("the path is open");
     world.run_for(Duration::from_secs(5));
     for (_, to, datagram) in &tapped {
         let of_removed = Header::parse(datagram).expect("a datagram").path == path;

@@ -58,9 +58,9 @@ fn flow_id(flow: u32) -> u16 {
     u16::try_from(flow).expect("few flows")
 }
 
-fn path_of(world: &World, end: usize, name: &str) -> PathId {
-    let end = &world.ends[end];
-    end.site.path_by_name(end.peer, name).expect("the path is open")
+fn path_of(world: &mut World, end: usize, name: &str) -> PathId {
+    let end = &mut world.ends[end];
+    end.site.peer(end.peer).expect("the peer exists").path_named(name).expect("the path is open").id()
 }
 
 /// Bytes that an end has sent on each path.
@@ -91,18 +91,18 @@ fn adding_removing_weighing_and_standing_by_lose_nothing_and_keep_the_order() {
             let name = format!("link{round}");
             let end = round % 2;
             load.run(&mut world, ms(300));
-            let id = path_of(&world, end, &name);
+            let id = path_of(&mut world, end, &name);
             let (site, now) = (&mut world.ends[end], world.now);
-            site.site.set_standby(site.peer, id, true, now).expect("open");
+            site.path(id).set_standby(true, now).expect("open");
             load.run(&mut world, ms(300));
             let (site, now) = (&mut world.ends[end], world.now);
-            site.site.set_standby(site.peer, id, false, now).expect("open");
+            site.path(id).set_standby(false, now).expect("open");
             load.run(&mut world, ms(300));
             let (site, now) = (&mut world.ends[end], world.now);
-            site.site.reconfigure_path(site.peer, id, Some(3), None).expect("open");
+            site.path(id).reconfigure(Some(3), None);
             load.run(&mut world, ms(300));
             let site = &mut world.ends[end];
-            site.site.remove_path(site.peer, id, now).expect("open");
+            site.path(id).remove(now).expect("open");
             load.run(&mut world, ms(300));
             world.add_path(path_config(round)).expect("the name is free");
         }
@@ -113,9 +113,9 @@ fn adding_removing_weighing_and_standing_by_lose_nothing_and_keep_the_order() {
 #[test]
 fn regression_a_standby_path_stays_one_when_the_peer_restarts() {
     let mut world = World::connected(vec![Link::new(10), Link::new(20)], SchedulerKind::Wrr);
-    let (id, now) = (path_of(&world, VAN, "link1"), world.now);
+    let (id, now) = (path_of(&mut world, VAN, "link1"), world.now);
     let van = &mut world.ends[VAN];
-    van.site.set_standby(van.peer, id, true, now).expect("open");
+    van.path(id).set_standby(true, now).expect("open");
     world.run_for(ms(100));
     world.restart(HQ);
     world.run_for(ms(1000));
@@ -129,19 +129,19 @@ fn regression_a_standby_path_stays_one_when_the_peer_restarts() {
 #[test]
 fn regression_a_path_that_stood_by_for_long_is_in_full_use_at_once() {
     let mut world = World::connected(vec![Link::new(1), Link::new(1)], SchedulerKind::Earliest);
-    let (spare, now) = (path_of(&world, VAN, "link1"), world.now);
+    let (spare, now) = (path_of(&mut world, VAN, "link1"), world.now);
     for end in [VAN, HQ] {
         let site = &mut world.ends[end];
-        site.site.set_standby(site.peer, spare, true, now).expect("open");
+        site.path(spare).set_standby(true, now).expect("open");
     }
     let mut load = Load { next: 0 };
     for _ in 0..1000 {
         load.run(&mut world, Duration::from_micros(500));
         world.run_for(ms(10));
     }
-    let (carrier, now) = (path_of(&world, VAN, "link0"), world.now);
+    let (carrier, now) = (path_of(&mut world, VAN, "link0"), world.now);
     let van = &mut world.ends[VAN];
-    van.site.remove_path(van.peer, carrier, now).expect("open");
+    van.path(carrier).remove(now).expect("open");
     let start = world.now;
     load.run(&mut world, ms(500));
     for end in [VAN, HQ] {
@@ -159,9 +159,9 @@ fn weighted_round_robin_follows_the_weights_and_their_changes() {
     let mut load = Load { next: 0 };
     for weights in [[1, 1, 1], [1, 2, 5], [8, 1, 1]] {
         for (link, weight) in weights.into_iter().enumerate() {
-            let id = path_of(&world, VAN, &format!("link{link}"));
+            let id = path_of(&mut world, VAN, &format!("link{link}"));
             let van = &mut world.ends[VAN];
-            van.site.reconfigure_path(van.peer, id, Some(weight), None).expect("open");
+            van.path(id).reconfigure(Some(weight), None);
         }
         load.run(&mut world, ms(100));
         let before = [VAN, HQ].map(|end| sent_bytes(&world, end));
@@ -217,7 +217,7 @@ fn the_flow_scheduler_moves_only_what_must_move() {
     assert!(ids.iter().all(|&id| by_path(&before, id) >= 10), "flows are spread: {before:?}");
     let (gone, now) = (ids[1], world.now);
     let van = &mut world.ends[VAN];
-    van.site.remove_path(van.peer, gone, now).expect("open");
+    van.path(gone).remove(now).expect("open");
     world.run_for(ms(4000));
     let without = places(&mut world, 60);
     let stay = |(before, after): (&PathId, &PathId)| *before == gone || before == after;
@@ -225,7 +225,7 @@ fn the_flow_scheduler_moves_only_what_must_move() {
     world.add_path(path_config(1)).expect("the name is free");
     world.run_for(ms(100));
     let with = places(&mut world, 60);
-    let new = path_of(&world, VAN, "link1");
+    let new = path_of(&mut world, VAN, "link1");
     assert!(without.iter().zip(&with).all(|(before, after)| before == after || *after == new));
     assert!(by_path(&with, new) >= 10, "the new path gets its share");
 }
@@ -428,12 +428,12 @@ fn regression_a_dead_world_pins_no_memory() {
 #[test]
 fn a_path_goes_on_when_its_rate_is_found_in_another_way() {
     let mut world = World::connected(vec![Link::new(10).mbit(20)], SchedulerKind::Earliest);
-    let id = path_of(&world, VAN, "link0");
+    let id = path_of(&mut world, VAN, "link0");
     let (fixed, mut number) = (CongestionConfig::Fixed { rate: 2_000_000 }, 0);
     let ways = [CongestionConfig::Model, fixed, CongestionConfig::Cubic, fixed, CongestionConfig::Model];
     for way in ways {
         let van = &mut world.ends[VAN];
-        van.site.set_congestion(van.peer, id, way).expect("open");
+        van.path(id).set_congestion(way);
         let before = world.links[0].carried_bytes[VAN];
         for _ in 0..1000 {
             world.send(VAN, &packet(VAN, TCP, 1, number, 1000));
@@ -454,9 +454,9 @@ fn a_path_goes_on_when_its_rate_is_found_in_another_way() {
 fn regression_a_jumbo_packet_waits_for_the_pacer_not_for_an_accident() {
     let setup = world::Setup { mtu: 8_900, ..SchedulerKind::Earliest.into() };
     let mut world = World::connected(vec![Link::new(10)], setup);
-    let id = path_of(&world, VAN, "link0");
+    let id = path_of(&mut world, VAN, "link0");
     let van = &mut world.ends[VAN];
-    van.site.reconfigure_path(van.peer, id, None, Some(Some(1_000_000))).expect("open");
+    van.path(id).reconfigure(None, Some(Some(1_000_000)));
     let start = world.now;
     for number in 0..20 {
         world.send(VAN, &packet(VAN, TCP, 1, number, 8_900));
@@ -474,11 +474,11 @@ fn regression_a_jumbo_packet_waits_for_the_pacer_not_for_an_accident() {
 #[test]
 fn a_path_under_scrutiny_is_probed_at_changing_intervals_and_with_full_datagrams() {
     let mut world = World::connected(vec![Link::new(5), Link::new(5)], SchedulerKind::Earliest);
-    let (id, now) = (path_of(&world, VAN, "link1"), world.now);
+    let (id, now) = (path_of(&mut world, VAN, "link1"), world.now);
     let van = &mut world.ends[VAN];
-    van.site.set_standby(van.peer, id, true, now).expect("open");
-    van.site.set_keepalive(van.peer, id, ms(50)).expect("open");
-    van.site.set_scrutiny(van.peer, id, true).expect("open");
+    van.path(id).set_standby(true, now).expect("open");
+    van.path(id).set_keepalive(ms(50));
+    van.path(id).set_scrutiny(true);
     world.run_for(ms(500));
     let sent = |world: &World| {
         let path = world.status(VAN).paths[1].clone();
@@ -503,7 +503,7 @@ fn a_path_under_scrutiny_is_probed_at_changing_intervals_and_with_full_datagrams
     assert_eq!(world.status(VAN).paths[1].counters.lost_packets, 0);
 
     let van = &mut world.ends[VAN];
-    van.site.set_scrutiny(van.peer, id, false).expect("open");
+    van.path(id).set_scrutiny(false);
     let before = sent(&world);
     world.run_for(ms(1000));
     let after = sent(&world);
@@ -513,10 +513,10 @@ fn a_path_under_scrutiny_is_probed_at_changing_intervals_and_with_full_datagrams
 #[test]
 fn a_silence_counts_if_it_has_swallowed_something_and_not_if_that_was_late() {
     let mut world = World::connected(vec![Link::new(5), Link::new(5)], SchedulerKind::Earliest);
-    let (id, now) = (path_of(&world, VAN, "link1"), world.now);
+    let (id, now) = (path_of(&mut world, VAN, "link1"), world.now);
     let van = &mut world.ends[VAN];
-    van.site.set_standby(van.peer, id, true, now).expect("open");
-    van.site.set_keepalive(van.peer, id, ms(50)).expect("open");
+    van.path(id).set_standby(true, now).expect("open");
+    van.path(id).set_keepalive(ms(50));
     world.run_for(ms(500));
     let swallowed = |world: &World| {
         let counters = world.status(VAN).paths[1].counters;
@@ -579,9 +579,9 @@ fn a_silent_path_is_heard_where_it_last_answered() {
     let mut world = World::connected(vec![Link::new(10), Link::new(10)], SchedulerKind::Earliest);
     world.links[1].cut();
     let van = &mut world.ends[VAN];
-    let path = van.site.path_by_name(van.peer, "link0").expect("it is open");
+    let path = van.site.peer(van.peer).expect("it is there").path_named("link0").expect("it is open").id();
     let elsewhere = PathAddress { socket: SocketId(1), local_ip: None, remote: world::address(1, HQ) };
-    van.site.rebind_path(van.peer, path, elsewhere, world.now).expect("it is open");
+    van.path(path).rebind(elsewhere, world.now);
     assert!(van.site.silent_paths().iter().any(|silent| silent.path == path && silent.address == elsewhere));
     world.send(HQ, &packet(HQ, TCP, 1, 0, 100));
     world.run_for(Duration::from_secs(1));

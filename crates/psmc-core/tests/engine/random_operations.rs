@@ -9,7 +9,7 @@ use psmc_core::{PathAddress, PathConfig, PathState, PathStatus, RepairKind, Sche
 use psmc_wire::PathId;
 use psmc_wire::frame::PathUse;
 
-use crate::world::{End, HQ, Link, Setup, TCP, UDP, VAN, World, address, packet, path_config};
+use crate::world::{HQ, Link, Setup, TCP, UDP, VAN, World, address, packet, path_config};
 
 /// More would mean that the engine spins; a busy second of these worlds takes a few thousand.
 const MAX_ITERATIONS_PER_SECOND: u128 = 50_000;
@@ -240,17 +240,14 @@ impl Run {
             return;
         };
         let (works, now) = (self.works_without(id), self.world.now);
-        let End { site, peer, .. } = &mut self.world.ends[end];
-        let done = match change {
-            PathChange::Remove if works => site.remove_path(*peer, id, now),
-            PathChange::Remove => return,
-            PathChange::Standby(standby) => site.set_standby(*peer, id, standby, now),
-            PathChange::Weigh(weight) => site.reconfigure_path(*peer, id, Some(weight), None),
-            PathChange::LimitMbit(mbit) => {
-                site.reconfigure_path(*peer, id, None, Some(mbit.map(|mbit| mbit * 1_000_000)))
-            }
-        };
-        done.expect("the path is open");
+        let mut path = self.world.ends[end].path(id);
+        match change {
+            PathChange::Remove if works => path.remove(now).expect("the path is open"),
+            PathChange::Remove => {}
+            PathChange::Standby(standby) => path.set_standby(standby, now).expect("the path is open"),
+            PathChange::Weigh(weight) => path.reconfigure(Some(weight), None),
+            PathChange::LimitMbit(mbit) => path.reconfigure(None, Some(mbit.map(|mbit| mbit * 1_000_000))),
+        }
     }
 
     fn rebind(&mut self, path: usize, link: usize) {
@@ -260,7 +257,7 @@ impl Run {
         let PathConfig { socket, remote, .. } = path_config(link);
         let (address, now) = (PathAddress { socket, local_ip: None, remote }, self.world.now);
         let van = &mut self.world.ends[VAN];
-        van.site.rebind_path(van.peer, id, address, now).expect("the path is open");
+        van.path(id).rebind(address, now);
     }
 
     /// Whether some other path works for both ends, and both may use it.

@@ -35,7 +35,7 @@ fn settings_that_change_lose_nothing_and_keep_the_order() {
             let keepalive = Duration::from_secs(5 + round as u64);
             let config = PeerConfig { keepalive, ..peer_config(end, setup) };
             let (now, end) = (world.now, &mut world.ends[end]);
-            end.site.reconfigure_peer(end.peer, config, now).expect("it is there");
+            end.site.peer(end.peer).expect("it is there").reconfigure(config, now);
             let tcp = ClassMatch { protocols: vec![TCP], ..ClassMatch::default() };
             let bulk = ClassConfig { name: "bulk".to_owned(), packets: tcp, ..ClassConfig::best_effort() };
             let mut classes = vec![bulk, ClassConfig::best_effort()];

@@ -163,7 +163,7 @@ fn schedulers_are_switched_under_load_and_nothing_is_lost() {
     // Each scheduler follows on each other one.
     for kind in from.into_iter().flat_map(|from| to.into_iter().flat_map(move |to| [from, to])) {
         let van = &mut load.world.ends[VAN];
-        van.site.set_scheduler(van.peer, kind).expect("the peer");
+        van.site.peer(van.peer).expect("the peer").set_scheduler(kind);
         assert_eq!(load.world.status(VAN).scheduler, kind);
         load.offer(15, ms(37));
     }

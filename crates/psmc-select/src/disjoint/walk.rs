@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use petgraph::Direction;
 use petgraph::visit::EdgeRef;
 
-use super::bounds::Widths;
+use super::Widths;
 use super::{longest, sum};
 use crate::network::{ArcId, Network, NodeId};
 use crate::{Bandwidth, Budget, Disjointness, Latency, Path};

@@ -1,7 +1,7 @@
 //! Networks of domains: the transit–stub model of GT-ITM (Zegura, Calvert, Bhattacharjee 1996, "How to model an
 //! internetwork").
 
-use super::edges::{Cluster, Edges};
+use super::{Cluster, Edges};
 use super::{Hosts, routers};
 use crate::dice::Dice;
 use crate::network::Draft;

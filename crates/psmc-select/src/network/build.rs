@@ -1,11 +1,11 @@
 //! From a draft to a network.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use petgraph::graph::DiGraph;
 
-use super::error::MAX_SIZE;
-use super::{Arc, ArcId, Draft, DraftLink, DraftNode, LinkId, Network, NetworkError, Node, NodeId, Place};
+use super::{Arc, ArcId, LinkId, Network, Node, NodeId};
 use crate::{Bandwidth, Latency, Price, QuantityError};
 
 impl Network {
@@ -147,3 +147,163 @@ fn quantity<T>(
 ) -> Result<T, NetworkError> {
     value.map_err(|cause| NetworkError::Quantity { what, place: place(), cause })
 }
+
+// A network as it is written down, before anybody has looked whether it is one.
+
+/// A network in plain numbers and names, as files and measurements have it. [`Network::build`](crate::Network::build) checks it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Draft {
+    /// Where the paths begin.
+    pub source: String,
+    /// Where they end.
+    pub destination: String,
+    /// Hosts, routers and relays. Those that only links name are routers.
+    pub nodes: Vec<DraftNode>,
+    /// Links between them.
+    pub links: Vec<DraftLink>,
+    /// Routes that were measured, and so are not guessed.
+    pub routes: Vec<DraftRoute>,
+    /// Whether the route without a relay is a candidate too.
+    pub direct: bool,
+}
+
+/// A host, a router or a relay.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DraftNode {
+    /// Its name, which is unique.
+    pub name: String,
+    /// Whether it is a relay, and so a candidate.
+    pub relay: bool,
+    /// Who runs it.
+    pub provider: Option<String>,
+    /// What a gigabyte through it costs.
+    pub price: f64,
+}
+
+/// A link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DraftLink {
+    /// One end.
+    pub from: String,
+    /// The other end.
+    pub to: String,
+    /// Its bandwidth in Mbit/s, in each direction. A link of 0 is down.
+    pub bandwidth_mbps: f64,
+    /// Its latency in ms, in each direction.
+    pub latency_ms: f64,
+    /// Whether it leads only from `from` to `to`.
+    pub directed: bool,
+}
+
+/// The nodes on a way, in order; links must join them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DraftRoute {
+    /// Their names, both ends included.
+    pub nodes: Vec<String>,
+}
+
+impl DraftNode {
+    /// A router or a host.
+    pub fn router(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    /// A relay.
+    pub fn relay(name: impl Into<String>) -> Self {
+        Self { name: name.into(), relay: true, ..Self::default() }
+    }
+}
+
+impl DraftLink {
+    /// A link in both directions.
+    pub fn new(from: impl Into<String>, to: impl Into<String>, bandwidth_mbps: f64, latency_ms: f64) -> Self {
+        Self { from: from.into(), to: to.into(), bandwidth_mbps, latency_ms, directed: false }
+    }
+
+    /// A link in one direction.
+    pub fn directed(
+        from: impl Into<String>,
+        to: impl Into<String>,
+        bandwidth_mbps: f64,
+        latency_ms: f64,
+    ) -> Self {
+        Self { directed: true, ..Self::new(from, to, bandwidth_mbps, latency_ms) }
+    }
+}
+
+// What can be wrong with a network.
+
+/// Why a draft is no network.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum NetworkError {
+    /// Two nodes have one name.
+    #[error("two nodes are called {0:?}; rename one, or remove it")]
+    DuplicateNode(String),
+    /// A node without a name.
+    #[error("a node has no name; give it one")]
+    NamelessNode,
+    /// The source or the destination is neither a node nor at a link.
+    #[error("the {what} {name:?} is no node and at no link; add it, or correct the name")]
+    UnknownEnd {
+        /// `source` or `destination`.
+        what: &'static str,
+        /// What it should be called.
+        name: String,
+    },
+    /// Paths would have no length.
+    #[error("{0:?} is both source and destination; choose two nodes")]
+    SameEnds(String),
+    /// A relay has to lie between the ends.
+    #[error("the relay {0:?} is the {1}, and no relay is needed there; remove its role or name another")]
+    RelayIsEnd(String, &'static str),
+    /// A link joins a node with itself.
+    #[error("a link joins {0:?} with itself; remove it")]
+    Loop(String),
+    /// A number that is none.
+    #[error("the {what} of {place} {cause}")]
+    Quantity {
+        /// Which number.
+        what: &'static str,
+        /// Whose number.
+        place: Place,
+        /// What is wrong with it.
+        cause: QuantityError,
+    },
+    /// A measured route uses a link that is not there.
+    #[error(
+        "a route goes from {from:?} to {to:?}, but no link that is up does; add the link or correct the route"
+    )]
+    BrokenRoute {
+        /// The hop before.
+        from: String,
+        /// The hop after.
+        to: String,
+    },
+    /// A measured route has a single node or none.
+    #[error("a route has fewer than two nodes; it needs both of its ends")]
+    ShortRoute,
+    /// More than the numbers of nodes and links can count.
+    #[error("a network has at most {MAX_SIZE} nodes and as many links; this one has {0} nodes and {1} links")]
+    TooLarge(usize, usize),
+}
+
+/// What a number belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A node.
+    Node(String),
+    /// A link.
+    Link(String, String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(name) => write!(f, "node {name:?}"),
+            Self::Link(from, to) => write!(f, "the link from {from:?} to {to:?}"),
+        }
+    }
+}
+
+/// Nodes, and links, because sums of the bandwidths and latencies of so many fit into 64 bits.
+const MAX_SIZE: usize = 4_000_000;

@@ -1,8 +1,8 @@
 //! Branch and bound: the best selection, and the proof that it is.
 
+use super::Budget;
 use super::better;
-use super::bound::{Bounds, Partial};
-use super::budget::Budget;
+use super::{Bounds, Partial};
 use crate::{Problem, Score, Selection};
 
 /// The outcome of a search.

@@ -1,7 +1,7 @@
 //! Local search: ours. From good beginnings to the best neighbour, until none is better; then again from beside it.
 
+use super::Budget;
 use super::better;
-use super::budget::Budget;
 use crate::dice::Dice;
 use crate::{Problem, Score, Selection};
 

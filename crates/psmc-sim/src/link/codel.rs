@@ -1,7 +1,7 @@
 //! Controlled delay (RFC 8289, section 5).
 
-use super::clock::Nanos;
 use super::queue::{Queue, Queued};
+use super::transmitter::Nanos;
 
 /// A sequence of drops that begins within so many intervals goes on at the pace of the one before, because that is
 /// likely what the same load needs. The bound is the RFC's.

@@ -1,9 +1,16 @@
 //! The queue in front of a transmitter.
+//!
+//! What decides which packets of a queue are dropped or marked before it is full.
+//!
+//! Random early detection (Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993).
 
 use std::collections::VecDeque;
 
 use super::PacketInfo;
-use super::clock::Nanos;
+use super::codel::CoDel;
+use super::config::{Discipline, Probability};
+use super::transmitter::Nanos;
+use super::wire::Dice;
 
 /// A packet inside a link, until it is on the wire.
 #[derive(Clone, Copy, Debug)]
@@ -46,5 +53,139 @@ impl<P> Queue<P> {
     /// Their bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+}
+
+/// A queue discipline with its state.
+#[derive(Debug)]
+pub(super) enum Policy {
+    DropTail,
+    Red {
+        red: Red,
+        /// Whether packets are marked instead where they can be.
+        ecn: bool,
+    },
+    CoDel(CoDel),
+}
+
+/// What becomes of a packet that wants to enter the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Accept,
+    Mark,
+    Drop,
+}
+
+impl Policy {
+    pub(super) fn new(discipline: Discipline) -> Self {
+        match discipline {
+            Discipline::DropTail => Self::DropTail,
+            Discipline::Red { min_bytes, max_bytes, max_probability, weight, ecn } => {
+                Self::Red { red: Red::new([min_bytes, max_bytes], max_probability, weight), ecn }
+            }
+            Discipline::CoDel { target, interval, ecn } => {
+                Self::CoDel(CoDel::new(target.into(), interval.into(), ecn))
+            }
+        }
+    }
+
+    /// Whether a packet may enter a queue of so many bytes. `idle_capacity` as in [`Red::signals`].
+    pub(super) fn judge(
+        &mut self,
+        info: PacketInfo,
+        queue_bytes: usize,
+        idle_capacity: impl FnOnce() -> Option<u64>,
+        dice: &mut Dice,
+    ) -> Verdict {
+        match self {
+            Self::DropTail | Self::CoDel(_) => Verdict::Accept,
+            Self::Red { red, ecn } => match red.signals(queue_bytes, idle_capacity(), dice) {
+                false => Verdict::Accept,
+                true if *ecn && info.ecn_capable => Verdict::Mark,
+                true => Verdict::Drop,
+            },
+        }
+    }
+
+    /// The packet to be sent at `now`; those that are not worth it go to `drop`.
+    pub(super) fn dequeue<P>(
+        &mut self,
+        queue: &mut Queue<P>,
+        now: Nanos,
+        drop: &mut impl FnMut(Queued<P>),
+    ) -> Option<Queued<P>> {
+        match self {
+            Self::DropTail | Self::Red { .. } => queue.pop(),
+            Self::CoDel(codel) => codel.dequeue(queue, now, drop),
+        }
+    }
+}
+
+/// The length of a typical packet. In an idle time the average falls as if such packets had found the queue empty;
+/// the paper leaves the length open, and Linux suggests this one.
+const TYPICAL_PACKET_BYTES: f64 = 1000.0;
+
+/// Drops the more packets the longer the queue is on average.
+#[derive(Debug)]
+pub(super) struct Red {
+    min_bytes: f64,
+    max_bytes: f64,
+    max_probability: f64,
+    weight: f64,
+    /// In bytes.
+    average: f64,
+    /// Packets since the last one that was dropped or marked, or since the average was below the minimum.
+    passed: u32,
+}
+
+impl Red {
+    /// Nothing happens while the average is below the first of these bytes; everything above the second.
+    pub(super) fn new([min, max]: [usize; 2], max_probability: Probability, weight: f64) -> Self {
+        Self {
+            min_bytes: min as f64,
+            max_bytes: max as f64,
+            max_probability: max_probability.get(),
+            weight,
+            average: 0.0,
+            passed: 0,
+        }
+    }
+
+    /// Whether a packet that meets a queue of so many bytes shall be dropped or marked.
+    ///
+    /// `idle_capacity` are the bytes that could have been sent since the transmitter has nothing to do, if it has
+    /// not.
+    pub(super) fn signals(
+        &mut self,
+        queue_bytes: usize,
+        idle_capacity: Option<u64>,
+        dice: &mut Dice,
+    ) -> bool {
+        self.update_average(queue_bytes, idle_capacity);
+        let signals = if self.average < self.min_bytes {
+            self.passed = 0;
+            return false;
+        } else if self.average < self.max_bytes {
+            dice.happens(self.probability())
+        } else {
+            true
+        };
+        self.passed = if signals { 0 } else { self.passed.saturating_add(1) };
+        signals
+    }
+
+    fn update_average(&mut self, queue_bytes: usize, idle_capacity: Option<u64>) {
+        match idle_capacity {
+            Some(bytes) => self.average *= (1.0 - self.weight).powf(bytes as f64 / TYPICAL_PACKET_BYTES),
+            None => self.average += self.weight * (queue_bytes as f64 - self.average),
+        }
+    }
+
+    /// The paper's p_a: it makes the number of packets between two signals uniformly, not geometrically distributed.
+    fn probability(&self) -> Probability {
+        let above = (self.average - self.min_bytes) / (self.max_bytes - self.min_bytes);
+        let base = self.max_probability * above;
+        let remaining = 1.0 - f64::from(self.passed) * base;
+        Probability::new(base / remaining).unwrap_or(Probability::ONE)
     }
 }

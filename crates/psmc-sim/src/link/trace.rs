@@ -2,7 +2,7 @@
 
 use std::num::ParseIntError;
 
-use super::clock::Nanos;
+use super::transmitter::Nanos;
 
 /// Delivery opportunities in the format of Mahimahi: at each of them 1500 bytes can leave.
 ///

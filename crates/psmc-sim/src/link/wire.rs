@@ -1,14 +1,22 @@
 //! The wire behind a transmitter: which packets arrive, when, and in which state.
+//!
+//! Which packets get lost on the wire.
+//!
+//! How long packets are on the wire.
+//!
+//! The randomness of a link.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::f64::consts::TAU;
+use std::time::Duration;
 
-use super::chance::Dice;
-use super::clock::Nanos;
-use super::config::{LinkConfig, Probability};
-use super::delay;
-use super::loss::LossChain;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::config::{Jitter, LinkConfig, Loss, Probability};
 use super::queue::Queued;
+use super::transmitter::Nanos;
 
 /// Packets on their way.
 #[derive(Debug)]
@@ -93,7 +101,7 @@ impl<P> Wire<P> {
         if config.reorder > Probability::ZERO {
             return end;
         }
-        let earliest = end.after(delay::least(config));
+        let earliest = end.after(least(config));
         if config.reordering { earliest } else { earliest.max(self.latest) }
     }
 
@@ -119,7 +127,7 @@ impl<P> Wire<P> {
         if dice.happens(config.reorder) {
             return now;
         }
-        let at = now.after(delay::draw(config, dice));
+        let at = now.after(draw(config, dice));
         if config.reordering { at } else { at.max(self.latest) }
     }
 
@@ -160,3 +168,93 @@ impl<P> PartialEq for Flying<P> {
 }
 
 impl<P> Eq for Flying<P> {}
+
+/// The state of the chain of Gilbert and Elliott; it begins in the good one.
+#[derive(Debug, Default)]
+pub(super) struct LossChain {
+    bad: bool,
+}
+
+impl LossChain {
+    /// Whether the next packet is lost: as the present state has it. Then the chain moves on.
+    pub(super) fn loses(&mut self, loss: Loss, dice: &mut Dice) -> bool {
+        match loss {
+            Loss::None => false,
+            Loss::Random(chance) => dice.happens(chance),
+            Loss::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
+                let (lost, flip) = if self.bad { (loss_bad, to_good) } else { (loss_good, to_bad) };
+                let lost = dice.happens(lost);
+                self.bad ^= dice.happens(flip);
+                lost
+            }
+        }
+    }
+}
+
+/// The delay of a packet, its jitter included.
+pub(super) fn draw(config: &LinkConfig, dice: &mut Dice) -> Nanos {
+    let delay = Nanos::from(config.delay);
+    match &config.jitter {
+        Jitter::None => delay,
+        Jitter::Normal(deviation) => {
+            Nanos::from_float(delay.to_float() + dice.normal() * Nanos::from(*deviation).to_float())
+        }
+        Jitter::Uniform(spread) => {
+            let spread = Nanos::from(*spread);
+            let width = spread.after(spread).after(Nanos(1));
+            delay.after(Nanos(dice.below(width.0))).since(spread)
+        }
+        Jitter::Samples(samples) => delay.after(one_of(samples, dice)),
+    }
+}
+
+/// No packet has less delay than this.
+pub(super) fn least(config: &LinkConfig) -> Nanos {
+    let delay = Nanos::from(config.delay);
+    match &config.jitter {
+        Jitter::None | Jitter::Samples(_) => delay,
+        Jitter::Normal(_) => Nanos(0),
+        Jitter::Uniform(spread) => delay.since(Nanos::from(*spread)),
+    }
+}
+
+fn one_of(samples: &[Duration], dice: &mut Dice) -> Nanos {
+    let index = usize::try_from(dice.below(samples.len() as u64)).unwrap_or(0);
+    samples.get(index).copied().unwrap_or_default().into()
+}
+
+/// A seeded generator, and the draws that a link makes from it.
+#[derive(Clone, Debug)]
+pub(crate) struct Dice {
+    rng: Pcg64Mcg,
+}
+
+impl Dice {
+    /// Equal seeds throw equally.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { rng: Pcg64Mcg::seed_from_u64(seed) }
+    }
+
+    /// Whether something of this chance happens. What is impossible draws nothing.
+    pub(super) fn happens(&mut self, chance: Probability) -> bool {
+        chance > Probability::ZERO && self.uniform() < chance.get()
+    }
+
+    /// Evenly from 0 up to, but without, 1.
+    pub(crate) fn uniform(&mut self) -> f64 {
+        (self.rng.next_u64() >> (u64::BITS - f64::MANTISSA_DIGITS)) as f64 * f64::EPSILON / 2.0
+    }
+
+    /// Evenly from 0 up to, but without, `end`; 0 if that is 0. (The bias, of `end` in 2^64, is far below what any
+    /// experiment can see.)
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        let product = u128::from(self.rng.next_u64()) * u128::from(end);
+        u64::try_from(product >> u64::BITS).unwrap_or(0)
+    }
+
+    /// From the standard normal distribution, by the transformation of Box and Muller.
+    pub(super) fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
+        radius * (TAU * self.uniform()).cos()
+    }
+}

@@ -6,9 +6,9 @@ use std::time::Instant;
 use ipnet::IpNet;
 use psmc_wire::ip::Ecn;
 
-use crate::ids::HostId;
 use crate::link::{Arrival, Link, LinkConfig, LinkCounters, PacketInfo};
 use crate::packet::Packet;
+use crate::world::HostId;
 
 /// The MTU of an interface, Ethernet's, unless its link carries longer packets. One that carries less drops what is too
 /// long, and nobody is told.

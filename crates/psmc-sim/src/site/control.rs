@@ -7,11 +7,11 @@ use psmc_core::{ConnectionId, PeerId};
 use psmc_wire::control::Message;
 use psmc_wire::crypto::Role;
 
+use super::Identity;
 use super::flights::{Greeting, answer, finished, record, take_answer, take_finished, take_message};
-use super::setup::Identity;
-use crate::ids::SiteId;
 use crate::stack::Stack;
 use crate::transport::{CongestionControl, Owner, Route, Settings, StreamId};
+use crate::world::SiteId;
 
 /// Attempts to connect start this far apart, as those of the daemon do.
 const STAGGER: Duration = Duration::from_millis(100);

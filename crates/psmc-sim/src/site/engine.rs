@@ -10,13 +10,13 @@ use psmc_core::{
 };
 
 use super::control::{Control, Notice, SETTINGS};
-use super::crypto::SimKeys;
-use super::setup::{PathSetup, PeerSetup, SiteSetup};
-use crate::ids::{HostId, LinkId, SiteId};
+use super::flights::SimKeys;
+use super::{PathSetup, PeerSetup, SiteSetup};
 use crate::packet::Packet;
 use crate::stack::{Stack, UdpSource};
+use crate::stack::{UdpOwner, UdpPort};
 use crate::transport::{Owner, Route, StreamId};
-use crate::udp::{UdpOwner, UdpPort};
+use crate::world::{HostId, LinkId, SiteId};
 
 /// The socket on the listening port, used by paths that are bound to nothing.
 const LISTEN_SOCKET: SocketId = SocketId(0);
@@ -84,7 +84,7 @@ impl Engine {
     fn add_path(&mut self, peer: PeerId, path: &PathSetup, stack: &mut Stack) -> Result<(), PeerError> {
         let socket = self.open_socket(path, stack);
         let config = PathConfig { socket, ..path.config.clone() };
-        self.site.add_path(peer, config, stack.now)?;
+        self.site.peer(peer)?.add_path(config, stack.now)?;
         if path.link.is_some_and(|link| !stack.network.is_up(link)) {
             self.site.handle_link(socket, false, stack.now);
         }

@@ -1,13 +1,11 @@
 //! When a TCP sender sends what: the part of TCP in which smoltcp is too plain for a network with losses.
 
-mod recovery;
 mod rtt;
 mod scoreboard;
 
 use std::time::Instant;
 
 use super::congestion::{Acked, CongestionControl, Controller};
-use recovery::Recovery;
 use rtt::Rtt;
 use scoreboard::Scoreboard;
 
@@ -266,6 +264,44 @@ fn bytes(segments: f64, mss: u64) -> u64 {
 #[expect(clippy::cast_precision_loss, reason = "a window of more than 2^52 bytes does not occur")]
 fn segments(bytes: u64, mss: u64) -> f64 {
     bytes as f64 / mss as f64
+}
+
+// How much is sent while losses are repaired: proportional rate reduction (RFC 6937).
+
+/// A repair that is going on.
+#[derive(Clone, Copy, Debug)]
+struct Recovery {
+    /// What had been sent when it began: when all of that is acknowledged, it is over.
+    until: u64,
+    /// What was in flight then.
+    before: u64,
+    delivered: u64,
+    sent: u64,
+}
+
+impl Recovery {
+    /// Begins, with everything before `until` sent and `in_flight` of it not known to have arrived.
+    fn new(until: u64, in_flight: u64) -> Self {
+        Self { until, before: in_flight.max(1), delivered: 0, sent: 0 }
+    }
+
+    /// So many bytes left.
+    fn on_sent(&mut self, bytes: u64) {
+        self.sent += bytes;
+    }
+
+    /// The window after an acknowledgement of `delivered` bytes, on the way to `target`.
+    fn window(&mut self, delivered: u64, in_flight: u64, target: u64, mss: u64) -> u64 {
+        self.delivered += delivered;
+        let may_send = if in_flight > target {
+            (self.delivered * target).div_ceil(self.before).saturating_sub(self.sent)
+        } else {
+            let caught_up = self.delivered.saturating_sub(self.sent).max(delivered) + mss;
+            caught_up.min(target - in_flight)
+        };
+        // The first repair leaves in any case.
+        in_flight + may_send.max(if self.sent == 0 { mss } else { 0 })
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use smoltcp::socket::tcp::{CongestionControl as NoControl, Socket, SocketBuffer,
 use smoltcp::wire::{HardwareAddress, IpCidr, IpEndpoint, TcpTimestampGenerator};
 
 use super::congestion::CongestionControl;
-use super::device::Port;
+use super::segment::Port;
 use super::segment::{Segment, distance};
 use super::sender::{Ack, Sender};
 

@@ -5,9 +5,9 @@ use super::{
     DATA_REPAIRED_FLAG, DATA_UNORDERED_FLAG, PADDING, PATH_CHALLENGE, PATH_RESPONSE, PATH_STATS, PATH_USE,
     PING, PacketRange, Part, PathStats, PathUse, PathUseFrame, REPAIR, RepairFrame,
 };
+use crate::fields::{Malformed, Reader};
 use crate::ids::{Bucket, FlowSeq, PacketNumber, PathId};
 use crate::ip::transport::Checksum;
-use crate::reader::{Malformed, Reader};
 
 /// All flags of a frame with data.
 const DATA_FLAGS: u8 =

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use super::ipv4::{Header, IPV4_HEADER_LEN, Ipv4, PROTOCOL_ICMP, PROTOCOL_IPIP, PROTOCOL_UDP};
 use super::{TTL, checksum};
-use crate::reader::Malformed;
+use crate::fields::Malformed;
 
 /// What stands before the quoted packet.
 const ICMP_HEADER_LEN: usize = 8;

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use thiserror::Error;
 
 use super::{ECN_BITS, Ecn, checksum};
-use crate::reader::Malformed;
+use crate::fields::Malformed;
 
 /// Length in bytes of a header without options.
 pub const IPV4_HEADER_LEN: usize = 20;

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::ipv4::{Header, set_ecn};
 use super::{Ecn, IPV4_HEADER_LEN, Ipv4, PROTOCOL_IPIP};
-use crate::reader::Malformed;
+use crate::fields::Malformed;
 
 /// What outer headers have as time to live: "set to a value appropriate for delivery of the encapsulated datagram to the
 /// tunnel exit point" (RFC 2003, section 3.1), which is the Internet's default (RFC 1340).

@@ -1,8 +1,7 @@
 //! The right to use a relay, signed by the coordinator.
 
+use crate::fields::{self, Malformed, Reader};
 use crate::ids::KeyBytes;
-use crate::reader::{Malformed, Reader};
-use crate::writer;
 
 /// Length in bytes of an Ed25519 signature (RFC 8032 §5.1.6).
 pub const SIGNATURE_LEN: usize = 64;
@@ -55,7 +54,7 @@ impl Grant {
         out.extend(self.site.0);
         out.extend(self.expires_s.to_be_bytes());
         out.extend(self.sessions.to_be_bytes());
-        writer::rate(self.max_rate, out);
+        fields::rate(self.max_rate, out);
         out.push(if self.gateway { MAY_BE_GATEWAY } else { 0 });
     }
 

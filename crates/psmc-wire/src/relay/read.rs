@@ -5,8 +5,8 @@ use super::{
     REFRESH, REFUSED, REGISTER, RELEASE, RESERVE, RESERVE_TUNNEL, RESERVED, Refusal, Refused, RequestId,
     Reserve, ReserveTunnel, Reserved, SessionId, StreamId, WELCOME, Welcome, cap, far, grant,
 };
+use crate::fields::{Malformed, Reader};
 use crate::ids::KeyBytes;
-use crate::reader::{Malformed, Reader};
 
 impl Message {
     /// Reads a message from its type and body, without the length in front.

@@ -2,9 +2,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::control::{LENGTH_LEN, message_length};
+use crate::fields::Malformed;
 use crate::hop::HopKey;
 use crate::ids::Label;
-use crate::reader::Malformed;
 
 fn rate() -> impl Strategy<Value = Option<u64>> {
     proptest::option::of(1u64..)

@@ -6,7 +6,7 @@ use super::{
     cap, far, grant,
 };
 use crate::control::LENGTH_LEN;
-use crate::writer;
+use crate::fields;
 
 impl Message {
     /// Appends the message, its length in front, to `out`.
@@ -23,7 +23,7 @@ impl Message {
             Self::Hello(hello) => {
                 out.push(HELLO);
                 out.extend(hello.version.to_be_bytes());
-                writer::short_str(&hello.name, out);
+                fields::short_str(&hello.name, out);
                 grant::encode(hello.grant.as_ref(), out);
             }
             Self::Welcome(welcome) => {
@@ -31,13 +31,13 @@ impl Message {
                 out.extend(welcome.version.to_be_bytes());
                 out.extend(welcome.data_port.to_be_bytes());
                 out.extend(welcome.sessions.to_be_bytes());
-                writer::rate(welcome.max_rate, out);
-                writer::short_str(&welcome.name, out);
+                fields::rate(welcome.max_rate, out);
+                fields::short_str(&welcome.name, out);
             }
             Self::Refused(refused) => {
                 about(REFUSED, refused.request, out);
                 out.extend(refused.reason.code().to_be_bytes());
-                writer::short_str(&refused.text, out);
+                fields::short_str(&refused.text, out);
             }
             Self::Reserve(wanted) => reserve(RESERVE, wanted, out),
             Self::ReserveTunnel(wanted) => {
@@ -48,14 +48,14 @@ impl Message {
             Self::Cap(wanted) => {
                 about(CAP, wanted.request, out);
                 target(&wanted.target, out);
-                writer::rate(wanted.rate, out);
+                fields::rate(wanted.rate, out);
             }
             Self::Done(request) => about(DONE, *request, out),
             Self::Release(request, session) => about_session(RELEASE, *request, *session, out),
             Self::Refresh(request, session) => about_session(REFRESH, *request, *session, out),
             Self::Chain(request, session, hop) => {
                 about_session(CHAIN, *request, *session, out);
-                writer::hop(hop, out);
+                fields::hop(hop, out);
             }
             Self::Connect(request, end) => {
                 about(CONNECT, *request, out);
@@ -88,15 +88,15 @@ fn about_session(kind: u8, request: RequestId, session: SessionId, out: &mut Vec
 
 fn reserve(kind: u8, wanted: &Reserve, out: &mut Vec<u8>) {
     about(kind, wanted.request, out);
-    writer::rate(wanted.rate, out);
+    fields::rate(wanted.rate, out);
     destination(&wanted.far, out);
 }
 
 fn reserved(reserved: &Reserved, out: &mut Vec<u8>) {
     about_session(RESERVED, reserved.request, reserved.session, out);
-    writer::hop(&reserved.near, out);
-    writer::hop(&reserved.far, out);
-    writer::rate(reserved.rate, out);
+    fields::hop(&reserved.near, out);
+    fields::hop(&reserved.far, out);
+    fields::rate(reserved.rate, out);
     out.extend(reserved.idle_s.to_be_bytes());
 }
 
@@ -104,7 +104,7 @@ fn destination(end: &Far, out: &mut Vec<u8>) {
     match end {
         Far::Address(address) => {
             out.push(far::ADDRESS);
-            writer::address(*address, out);
+            fields::address(*address, out);
         }
         Far::Gateway(key) => {
             out.push(far::GATEWAY);
@@ -112,8 +112,8 @@ fn destination(end: &Far, out: &mut Vec<u8>) {
         }
         Far::Relay(address, hop) => {
             out.push(far::RELAY);
-            writer::address(*address, out);
-            writer::hop(hop, out);
+            fields::address(*address, out);
+            fields::hop(hop, out);
         }
     }
 }

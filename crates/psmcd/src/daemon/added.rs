@@ -25,7 +25,7 @@ impl Control {
             Err(EnterError::Daemon(error)) => return Err(error.into()),
             Err(error) => return Err(Refusal::of(&error)),
         }
-        self.steer_now().await;
+        self.network.steer_now(&self.site, &self.peers).await;
         tracing::info!(peer = %name, "peer added");
         self.open_configured_paths(self.peers.len() - 1).await;
         Ok(())
@@ -34,7 +34,7 @@ impl Control {
     /// What was added, as it would stand in the configuration.
     pub(super) fn additions(&self) -> Additions {
         // Of a relative path nobody else knows where it begins.
-        let file = std::path::absolute(&self.file).unwrap_or_else(|_| self.file.clone());
+        let file = std::path::absolute(self.file.path()).unwrap_or_else(|_| self.file.path().to_owned());
         let added = self.peers.iter().filter(|peer| peer.is_added).map(|peer| &peer.config);
         let peers = added.map(|peer| PeerSpec {
             name: peer.name.to_string(),
@@ -52,7 +52,7 @@ impl Control {
             return Err(ValueError::new(reason, "remove it there, and start psmcd anew").into());
         }
         let peer = self.drop_peer(index).await?;
-        self.steer_now().await;
+        self.network.steer_now(&self.site, &self.peers).await;
         tracing::info!(peer = %peer.config.name, "peer removed");
         Ok(())
     }
@@ -61,11 +61,8 @@ impl Control {
     pub(super) async fn drop_peer(&mut self, index: usize) -> Result<Peer, DaemonError> {
         let peer = self.peers.remove(index);
         let id = peer.id;
-        self.allowed.replace(self.peers.iter().map(|peer| peer.config.public_key).collect());
-        self.grants.forget(GrantsFor::Routes(id));
-        if let Some(dial) = self.dials.remove(&id) {
-            dial.notify_one();
-        }
+        self.relays.grants().forget(GrantsFor::Routes(id));
+        self.connections.forget(id);
         let sockets: Vec<_> =
             peer.paths.iter().chain(&peer.retired).flat_map(|path| path.sockets()).collect();
         let removed = self.plane.call(move |plane| {

@@ -1,48 +1,136 @@
 //! Control connections to peers: who calls, who is called, and what becomes of it.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use psmc_core::{ConnectionId, PeerId};
-use psmc_net::framing::FramingError;
-use psmc_net::tls::{Dialer, Secured, TlsError};
+use psmc_net::framing::{FramingError, MessageReader, Pace, close, write_message};
+use psmc_net::tls::{Acceptor, Counters, Dialer, Listener, Secured, TlsError};
+use psmc_wire::control::Message;
 use psmc_wire::crypto::Role;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 
 use super::DaemonError;
-use super::connection::serve;
 use super::control::Control;
 use super::dial::{DialError, Route, dial};
 use super::paths::{OpenPath, resolve};
 use super::peers::Peer;
-use super::relays::{BoxedStream, Goal, LocalEnd};
-use super::reload::Reread;
-use crate::config::Endpoint;
+use super::plane::Poster;
+use super::relays::{Goal, LocalEnd};
+use super::tasks::{TaskEnd, Tasks};
 use crate::error_chain;
 
-/// What a task of the control side came to.
-pub(super) enum TaskEnd {
-    Dialed(PeerId, Result<Box<Secured<BoxedStream>>, DialError>),
-    Disconnected(PeerId, ConnectionId, Result<(), FramingError>),
-    /// The addresses of a name, if there are any.
-    Resolved(Endpoint, Vec<SocketAddr>),
-    /// The configuration has been read again.
-    Reread(Box<Reread>),
-    Listener,
-    Hearing,
-    /// Only when the daemon ends.
-    Registered,
-    /// A path has no use for its relays any more.
-    Kept,
+/// Accepted connections that wait to be taken over.
+const MAX_ACCEPTED: usize = 64;
+
+/// The control connections of a site.
+pub(super) struct Connections {
+    /// Shakes hands with peers that call.
+    acceptor: Acceptor,
+    counters: Arc<Counters>,
+    /// Those that have called.
+    accepted: mpsc::Receiver<(Secured, SocketAddr)>,
+    ready: mpsc::Sender<(Secured, SocketAddr)>,
+    /// What ends the dials that are under way.
+    dials: BTreeMap<PeerId, Arc<Notify>>,
+    /// What is to be written to each of them.
+    open: BTreeMap<ConnectionId, mpsc::UnboundedSender<Message>>,
+    last: u64,
+    /// Those that ended because the peer sent something that is no message.
+    malformed: u64,
+}
+
+impl Connections {
+    /// None yet.
+    pub(super) fn new(acceptor: Acceptor) -> Self {
+        let (ready, accepted) = mpsc::channel(MAX_ACCEPTED);
+        Self {
+            acceptor,
+            counters: Arc::default(),
+            accepted,
+            ready,
+            dials: BTreeMap::new(),
+            open: BTreeMap::new(),
+            last: 0,
+            malformed: 0,
+        }
+    }
+
+    /// Takes calls there.
+    pub(super) fn listen(&self, listener: TcpListener, tasks: &mut Tasks) {
+        let (acceptor, counters, ready) = (self.acceptor.clone(), self.counters.clone(), self.ready.clone());
+        tasks.spawn(async move {
+            Listener::run(listener, acceptor, ready, counters).await;
+            TaskEnd::Listener
+        });
+    }
+
+    /// The next one that was accepted, and from where. May be dropped and called again.
+    pub(super) async fn next_accepted(&mut self) -> Option<(Secured, SocketAddr)> {
+        self.accepted.recv().await
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Writes a message to one.
+    pub(super) fn write(&self, id: ConnectionId, message: Message) {
+        if let Some(connection) = self.open.get(&id) {
+            // A connection that has just broken takes no more; its end is reported by its task.
+            let _ = connection.send(message);
+        }
+    }
+
+    /// Ends one, once everything is written.
+    pub(super) fn close(&mut self, id: ConnectionId) {
+        self.open.remove(&id);
+    }
+
+    /// Ends a dial that is under way: there are other ways to the peer by now. Says whether there was one.
+    pub(super) fn supersede(&self, peer: PeerId) -> bool {
+        let dial = self.dials.get(&peer);
+        dial.into_iter().for_each(|dial| dial.notify_one());
+        dial.is_some()
+    }
+
+    /// Ends a dial to a peer that is removed.
+    pub(super) fn forget(&mut self, peer: PeerId) {
+        if let Some(dial) = self.dials.remove(&peer) {
+            dial.notify_one();
+        }
+    }
+
+    /// What the listener has counted.
+    pub(super) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// How many ended because the peer sent something that is no message.
+    pub(super) fn malformed(&self) -> u64 {
+        self.malformed
+    }
+
+    /// A new one, and what is to be written to it.
+    fn open(&mut self) -> (ConnectionId, mpsc::UnboundedReceiver<Message>) {
+        self.last += 1;
+        let id = ConnectionId(self.last);
+        let (sender, outgoing) = mpsc::unbounded_channel();
+        self.open.insert(id, sender);
+        (id, outgoing)
+    }
 }
 
 impl Control {
     /// Opens a control connection, in a task of its own.
     pub(super) fn dial(&mut self, peer: PeerId) {
-        let Some(index) = self.peer_index(peer) else { return };
-        let caller = self.caller();
+        let Some(index) = self.peers.index_of(peer) else { return };
+        let caller = self.relays.caller();
         let Peer { config, paths, .. } = &self.peers[index];
         let dialer = Dialer::new(&self.identity, config.public_key);
         // Through a machine that only unwraps there is no connection; the straight one shows who speaks with whom.
@@ -63,7 +151,7 @@ impl Control {
         });
         let endpoint = config.endpoint.clone().filter(|_| routes.is_empty() && !config.is_only_relayed());
         let superseded = Arc::new(Notify::new());
-        self.dials.insert(peer, superseded.clone());
+        self.connections.dials.insert(peer, superseded.clone());
         self.tasks.spawn(async move {
             if let Some(endpoint) = endpoint
                 && let Ok(remote) = resolve(&endpoint).await
@@ -82,14 +170,15 @@ impl Control {
 
     /// Dials a peer to which there are other ways than before, whatever connection there is.
     pub(super) async fn dial_anew(&mut self, peer: PeerId) -> Result<(), DaemonError> {
-        if let Some(dial) = self.dials.get(&peer) {
-            dial.notify_one();
+        if self.connections.supersede(peer) {
             return Ok(());
         }
         self.plane
             .post(move |plane| {
                 // A peer that has just been removed is not dialled.
-                let _ = plane.site.redial(peer, Instant::now());
+                if let Ok(mut peer) = plane.site.peer(peer) {
+                    peer.redial(Instant::now());
+                }
             })
             .await
     }
@@ -97,7 +186,7 @@ impl Control {
     pub(super) async fn on_task_end(&mut self, end: TaskEnd) -> Result<(), DaemonError> {
         match end {
             TaskEnd::Dialed(peer, Ok(secured)) => {
-                self.dials.remove(&peer);
+                self.connections.dials.remove(&peer);
                 self.connect(peer, *secured).await
             }
             TaskEnd::Dialed(peer, Err(DialError::Superseded)) => {
@@ -105,48 +194,32 @@ impl Control {
                 Ok(())
             }
             TaskEnd::Dialed(peer, Err(error)) => {
-                self.dials.remove(&peer);
-                self.note_error(peer, error_chain(&error));
+                self.connections.dials.remove(&peer);
+                self.peers.note_error(peer, error_chain(&error));
                 self.plane.post(move |plane| plane.site.handle_dial_failed(peer, Instant::now())).await
             }
             TaskEnd::Disconnected(peer, id, end) => {
-                self.connections.remove(&id);
+                self.connections.close(id);
                 match end {
                     Ok(()) => {}
                     // A dialler learns of a refusal only now: TLS 1.3 lets it finish first.
                     Err(FramingError::Broken(error)) => {
-                        self.note_error(peer, error_chain(&TlsError::from(error)));
+                        self.peers.note_error(peer, error_chain(&TlsError::from(error)));
                     }
                     Err(error @ (FramingError::Ended | FramingError::Stuck)) => {
-                        self.note_error(peer, error_chain(&error));
+                        self.peers.note_error(peer, error_chain(&error));
                     }
                     Err(error @ FramingError::Malformed(_)) => {
-                        self.malformed_messages += 1;
-                        self.note_error(peer, error_chain(&error));
+                        self.connections.malformed += 1;
+                        self.peers.note_error(peer, error_chain(&error));
                     }
                 }
                 self.plane.post(move |plane| plane.site.handle_disconnected(id, Instant::now())).await
             }
             TaskEnd::Resolved(endpoint, addresses) => self.on_resolved(endpoint, addresses).await,
             TaskEnd::Reread(reread) => self.on_reread(*reread).await,
-            TaskEnd::Kept => {
-                self.keepers -= 1;
-                Ok(())
-            }
-            TaskEnd::Listener | TaskEnd::Hearing | TaskEnd::Registered => Ok(()),
+            TaskEnd::Listener | TaskEnd::Hearing | TaskEnd::Registered | TaskEnd::Kept => Ok(()),
         }
-    }
-
-    /// Remembers why a peer can't be reached; says it aloud only when it is news.
-    fn note_error(&mut self, peer: PeerId, error: String) {
-        let Some(peer) = self.peers.iter_mut().find(|other| other.id == peer) else { return };
-        let is_news = peer.said_error.as_ref() != Some(&error);
-        if is_news && let Some(left_out) = peer.connection_lines.note(Instant::now()) {
-            let left_out = (left_out > 0).then_some(left_out);
-            tracing::info!(peer = peer.config.name.as_str(), error, left_out, "no control connection");
-            peer.said_error = Some(error.clone());
-        }
-        peer.last_error = Some(error);
     }
 
     /// A peer has called, from that address or through that relay.
@@ -171,10 +244,7 @@ impl Control {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        self.next_connection += 1;
-        let id = ConnectionId(self.next_connection);
-        let (sender, outgoing) = mpsc::unbounded_channel();
-        self.connections.insert(id, sender);
+        let (id, outgoing) = self.connections.open();
         let unusable = psmc_net::aead::ExportedKeys::new(&[0; psmc_net::aead::SECRET_LEN]);
         let keys = std::mem::replace(&mut secured.keys, unusable);
         let role: Role = secured.role;
@@ -182,10 +252,10 @@ impl Control {
             .plane
             .call(move |plane| plane.site.handle_connected(peer, id, role, Box::new(keys), Instant::now()));
         if added.await?.is_err() {
-            self.connections.remove(&id);
+            self.connections.close(id);
             return Ok(());
         }
-        if let Some(index) = self.peer_index(peer) {
+        if let Some(index) = self.peers.index_of(peer) {
             self.peers[index].last_error = None;
         }
         let plane = self.plane.poster();
@@ -193,4 +263,38 @@ impl Control {
             .spawn(async move { TaskEnd::Disconnected(peer, id, serve(id, secured, plane, outgoing).await) });
         Ok(())
     }
+}
+
+/// Serves a connection until it ends: gives what arrives to the engine, writes what comes from `outgoing`.
+/// When `outgoing` is closed, what was given before is written, then the connection is closed, without an error.
+async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+    id: ConnectionId,
+    secured: Secured<S>,
+    plane: Poster,
+    outgoing: mpsc::UnboundedReceiver<Message>,
+) -> Result<(), FramingError> {
+    let (mut stream, writer) = tokio::io::split(secured.stream);
+    let read = async {
+        let (mut messages, mut pace) = (MessageReader::default(), Pace::new());
+        loop {
+            let message = messages.next(&mut stream).await?;
+            plane.post(move |plane| plane.site.handle_message(id, message, std::time::Instant::now())).await;
+            pace.wait().await;
+        }
+    };
+    tokio::select! {
+        end = write_all(writer, outgoing) => end,
+        end = read => end,
+    }
+}
+
+async fn write_all(
+    mut writer: impl AsyncWrite + Unpin,
+    mut outgoing: mpsc::UnboundedReceiver<Message>,
+) -> Result<(), FramingError> {
+    while let Some(message) = outgoing.recv().await {
+        write_message(&mut writer, &message).await?;
+    }
+    close(writer).await;
+    Ok(())
 }

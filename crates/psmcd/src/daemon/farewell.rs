@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::DaemonError;
-use super::connections::TaskEnd;
 use super::control::Control;
 
 /// How long a closing site lets its goodbyes travel.
@@ -26,7 +25,7 @@ impl Control {
             tokio::select! {
                 () = &mut deadline => break,
                 Some(notice) = self.notices.recv() => self.on_notice(notice).await?,
-                Some(Ok(end)) = self.tasks.join_next() => self.on_task_end(end).await?,
+                Some(end) = self.tasks.next_end() => self.on_task_end(end).await?,
             }
         }
         self.release_sessions().await;
@@ -35,18 +34,16 @@ impl Control {
 
     /// Keepers that nobody holds give back their sessions, and end.
     async fn release_sessions(&mut self) {
-        for peer in &mut self.peers {
+        for peer in self.peers.iter_mut() {
             peer.paths.clear();
             peer.retired.clear();
         }
         let deadline = tokio::time::sleep(RELEASE_TIME);
         tokio::pin!(deadline);
-        while self.keepers > 0 {
+        while self.tasks.keep_sessions() {
             tokio::select! {
                 () = &mut deadline => break,
-                Some(Ok(end)) = self.tasks.join_next() => {
-                    self.keepers -= usize::from(matches!(end, TaskEnd::Kept));
-                }
+                Some(_) = self.tasks.next_end() => {}
             }
         }
     }

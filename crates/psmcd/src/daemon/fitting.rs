@@ -6,8 +6,11 @@
 
 use std::time::{Duration, Instant};
 
+use psmc_net::netlink::Netlink;
+
 use super::DaemonError;
-use super::control::Control;
+use super::network::TunnelInterface;
+use super::plane::PlaneHandle;
 use crate::config::{FITTED_LEAST_MTU, FITTED_MOST_MTU};
 
 /// The paths have had less room for so long when the MTU follows.
@@ -59,9 +62,9 @@ impl Fitting {
     }
 }
 
-impl Control {
+impl TunnelInterface {
     /// Fits the interface to the paths as they are now, unless that was just done: then the next look at them does.
-    pub(super) async fn fit_interface(&mut self) -> Result<(), DaemonError> {
+    pub(super) async fn fit(&mut self, plane: &PlaneHandle, netlink: &Netlink) -> Result<(), DaemonError> {
         let now = Instant::now();
         let Some(fitting) = &mut self.fitting else {
             return Ok(());
@@ -70,14 +73,14 @@ impl Control {
             return Ok(());
         }
         // Without paths there is nothing to fit it to.
-        let Some(room) = self.plane.call(|plane| plane.site.least_room()).await? else {
+        let Some(room) = plane.call(|plane| plane.site.least_room()).await? else {
             return Ok(());
         };
         let Some(mtu) = fitting.fit(room, now) else {
             return Ok(());
         };
-        match self.netlink.set_mtu(self.tun_index, mtu.into()).await {
-            Ok(()) => tracing::info!(interface = self.tun_name, mtu, "fitted to the paths"),
+        match netlink.set_mtu(self.index, mtu.into()).await {
+            Ok(()) => tracing::info!(interface = self.name, mtu, "fitted to the paths"),
             // Somebody has taken the interface away, or set it up in another way: packets go on as they did.
             Err(error) => tracing::warn!(%error, "cannot fit the tunnel's interface to the paths"),
         }

@@ -6,7 +6,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::DaemonError;
-use super::control::Control;
+use super::plane::PlaneHandle;
+use crate::config;
 use crate::machine::{forwarding_sysctl, forwards_nothing, is_inside};
 
 /// Where an inner packet goes to, as far as one host is meant.
@@ -23,33 +24,34 @@ pub(super) fn destination(packet: &[u8]) -> Option<IpAddr> {
     is_one.then_some(address)
 }
 
-impl Control {
-    /// Finds out whether packets get lost here because the kernel does not forward. To be called every second.
-    pub(super) async fn look_at_forwarding(&mut self) -> Result<(), DaemonError> {
-        let seen = self.plane.call(|plane| plane.take_seen_destination()).await?;
-        // One that this host has, or that is no network behind it, is none of the kernel's to forward.
-        let Some(address) = seen.filter(|address| !is_inside(*address, &self.site.addresses)) else {
-            return Ok(());
-        };
-        let notice = (forwards_nothing(address) && !self.is_own(address).await).then(|| {
-            let sysctl = forwarding_sysctl(address);
-            format!(
-                "packets for {address} come out of the tunnel, and this machine forwards none: run `sysctl -w {sysctl}=1`, and \
-                 write that into /etc/sysctl.d, if there is a network behind it"
-            )
-        });
-        if let Some(notice) = notice.as_ref().filter(|_| self.forwarding.is_none()) {
-            tracing::warn!(notice, "packets are lost");
-        }
-        self.forwarding = notice;
-        Ok(())
+/// What people should know if packets get lost here because the kernel does not forward. `before` is what they know.
+pub(super) async fn look(
+    before: Option<String>,
+    site: &config::Site,
+    plane: &PlaneHandle,
+) -> Result<Option<String>, DaemonError> {
+    let seen = plane.call(|plane| plane.take_seen_destination()).await?;
+    // One that this host has, or that is no network behind it, is none of the kernel's to forward.
+    let Some(address) = seen.filter(|address| !is_inside(*address, &site.addresses)) else {
+        return Ok(before);
+    };
+    let notice = (forwards_nothing(address) && !is_own(address).await).then(|| {
+        let sysctl = forwarding_sysctl(address);
+        format!(
+            "packets for {address} come out of the tunnel, and this machine forwards none: run `sysctl -w {sysctl}=1`, and \
+             write that into /etc/sysctl.d, if there is a network behind it"
+        )
+    });
+    if let Some(notice) = notice.as_ref().filter(|_| before.is_none()) {
+        tracing::warn!(notice, "packets are lost");
     }
+    Ok(notice)
+}
 
-    /// Whether this machine has an address, on whatever interface.
-    async fn is_own(&self, address: IpAddr) -> bool {
-        // A socket can be bound to an address of this machine, and to no other.
-        tokio::net::UdpSocket::bind((address, 0)).await.is_ok()
-    }
+/// Whether this machine has an address, on whatever interface.
+async fn is_own(address: IpAddr) -> bool {
+    // A socket can be bound to an address of this machine, and to no other.
+    tokio::net::UdpSocket::bind((address, 0)).await.is_ok()
 }
 
 #[cfg(test)]

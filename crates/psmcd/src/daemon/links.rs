@@ -7,18 +7,18 @@ use psmc_net::netlink::{LinkState, NetworkEvent};
 
 use super::DaemonError;
 use super::control::Control;
+use super::network::remotes;
 use super::paths::{OpenPath, bind_port};
 use super::plane::Plane;
 use super::tunnels::PortError;
-use crate::config::PathSettings;
 
 impl Control {
     /// Follows the kernel's interfaces: a path whose link is down is dead at once, one whose link is back is
     /// probed at once, on a new socket if the interface is a new one.
     pub(super) async fn on_network_event(&mut self, event: NetworkEvent) -> Result<(), DaemonError> {
-        self.note_network_event(&event);
+        self.network.note_event(&event, remotes(&self.names, &self.peers));
         match event {
-            NetworkEvent::Link(link) if link.index == self.tun_index => Ok(()),
+            NetworkEvent::Link(link) if self.network.is_interface(link.index) => Ok(()),
             NetworkEvent::Link(link) => self.on_link(&link).await,
             NetworkEvent::AddressChanged { .. } => {
                 self.rest_without_address().await?;
@@ -33,7 +33,7 @@ impl Control {
         let up = link.up;
         self.retry_paths |= up;
         self.lose_renamed(link).await?;
-        for path in self.peers.iter_mut().flat_map(|peer| &mut peer.paths) {
+        for path in self.peers.paths_mut() {
             if !path.uses_interface(&link.name) {
                 continue;
             }
@@ -61,7 +61,7 @@ impl Control {
     /// their peer's addresses, if there is one that they can reach from an address that they have.
     pub(super) async fn rest_without_address(&mut self) -> Result<(), DaemonError> {
         let (mut resting, mut back, mut lost) = (Vec::new(), Vec::new(), Vec::new());
-        for peer in &mut self.peers {
+        for peer in self.peers.iter_mut() {
             for path in &mut peer.paths {
                 let lacks = path.lacks_address();
                 match (mem::replace(&mut path.has_no_address, lacks), lacks) {
@@ -85,7 +85,7 @@ impl Control {
             self.plane.post(rest).await?;
         }
         for (index, socket, bind, may_be_used) in back {
-            let up = may_be_used && self.is_up(index).await?;
+            let up = may_be_used && self.network.is_up(index).await?;
             let wake = move |plane: &mut Plane| {
                 bind.into_iter().for_each(|bind| log_bind(bind_port(plane, socket, &bind)));
                 if !up {
@@ -100,14 +100,9 @@ impl Control {
         Ok(())
     }
 
-    async fn is_up(&self, index: Option<u32>) -> Result<bool, DaemonError> {
-        let Some(index) = index else { return Ok(false) };
-        Ok(self.netlink.link_state(index).await?.is_some_and(|link| link.up))
-    }
-
     /// A path that is bound to a link by a name waits for another link, once that one is called otherwise.
     async fn lose_renamed(&mut self, link: &LinkState) -> Result<(), DaemonError> {
-        let paths = self.peers.iter_mut().flat_map(|peer| &mut peer.paths);
+        let paths = self.peers.paths_mut();
         let was = |path: &&mut OpenPath| {
             path.interface_index == Some(link.index) && !path.uses_interface(&link.name)
         };
@@ -124,24 +119,16 @@ impl Control {
         Ok(())
     }
 
-    pub(super) async fn interface_index(&self, settings: &PathSettings) -> Option<u32> {
-        self.netlink.link_index(settings.interface.as_ref()?.as_str()).await.ok()
-    }
-
     /// Binds again the sockets of paths with an address of their own, which may have come back.
     async fn refresh_unbound(&mut self) -> Result<(), DaemonError> {
         self.retry_paths = true;
         let paths: Vec<_> =
-            self.all_paths().filter(|path| path.settings.address.is_some()).cloned().collect();
+            self.peers.paths().filter(|path| path.settings.address.is_some()).cloned().collect();
         for path in paths {
             let Some(bind) = path.bind() else { continue };
             self.plane.post(move |plane| log_bind(bind_port(plane, path.socket, &bind))).await?;
         }
         Ok(())
-    }
-
-    fn all_paths(&self) -> impl Iterator<Item = &OpenPath> {
-        self.peers.iter().flat_map(|peer| &peer.paths)
     }
 }
 

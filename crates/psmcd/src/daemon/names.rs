@@ -10,10 +10,10 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::DaemonError;
-use super::connections::TaskEnd;
 use super::control::Control;
 use super::lookup::lookup;
 use super::paths::OpenError;
+use super::tasks::{TaskEnd, Tasks};
 use crate::config::{Endpoint, Host};
 use psmc_api::{Call, Response};
 
@@ -101,18 +101,17 @@ impl Names {
         }
     }
 
-    fn take_calls(&mut self, which: impl Fn(&WaitingCall) -> bool) -> Vec<Call> {
-        self.calls.extract_if(.., |waiting| which(waiting)).map(|waiting| waiting.call).collect()
-    }
-}
-
-impl Control {
     /// The first address of an endpoint, for a path to this peer: one to which a route leads, if there is any.
     ///
     /// # Errors
     /// As of [`addresses_of`](Self::addresses_of).
-    pub(super) fn address_of(&mut self, endpoint: &Endpoint, peer: PeerId) -> Result<SocketAddr, OpenError> {
-        self.addresses_of(endpoint, peer).map(|addresses| addresses[0])
+    pub(super) fn address_of(
+        &mut self,
+        endpoint: &Endpoint,
+        peer: PeerId,
+        tasks: &mut Tasks,
+    ) -> Result<SocketAddr, OpenError> {
+        self.addresses_of(endpoint, peer, tasks).map(|addresses| addresses[0])
     }
 
     /// The addresses of an endpoint, of which there is one at least. If they are not known yet, the peer's paths are opened again when
@@ -124,15 +123,17 @@ impl Control {
         &mut self,
         endpoint: &Endpoint,
         peer: PeerId,
+        tasks: &mut Tasks,
     ) -> Result<Vec<SocketAddr>, OpenError> {
         if let Some(address) = endpoint.socket_addr() {
             return Ok(vec![address]);
         }
-        match self.names.find(endpoint, Instant::now()) {
+        match self.find(endpoint, Instant::now()) {
             Some([]) => Err(OpenError::Unresolved(endpoint.clone())),
             Some(addresses) => Ok(addresses.to_vec()),
             None => {
-                self.ask_for(endpoint, peer);
+                self.ask(endpoint, tasks);
+                self.asked.entry(endpoint.clone()).or_default().insert(peer);
                 Err(OpenError::Resolving(endpoint.clone()))
             }
         }
@@ -140,51 +141,57 @@ impl Control {
 
     /// Has a request answered when the name is known that it needs.
     pub(super) fn answer_when_resolved(&mut self, call: Call, endpoint: Endpoint) {
-        self.names.calls.push(WaitingCall { call, endpoint, until: Instant::now() + PATIENCE });
+        self.calls.push(WaitingCall { call, endpoint, until: Instant::now() + PATIENCE });
     }
 
     /// Answers requests that have waited for too long.
     pub(super) fn end_waiting_calls(&mut self) {
         let now = Instant::now();
-        let resolving = |waiting: &WaitingCall| OpenError::Resolving(waiting.endpoint.clone());
-        for waiting in self.names.calls.extract_if(.., |waiting| waiting.until <= now) {
-            let error = resolving(&waiting);
-            waiting.call.respond(Response::error(error));
+        for waiting in self.calls.extract_if(.., |waiting| waiting.until <= now) {
+            waiting.call.respond(Response::error(OpenError::Resolving(waiting.endpoint)));
         }
-    }
-
-    fn ask_for(&mut self, endpoint: &Endpoint, peer: PeerId) {
-        self.ask(endpoint);
-        self.names.asked.entry(endpoint.clone()).or_default().insert(peer);
     }
 
     /// Asks for the addresses of a name, whatever is known of it, unless that is under way.
-    pub(super) fn ask(&mut self, endpoint: &Endpoint) {
-        if self.names.asked.contains_key(endpoint) {
+    pub(super) fn ask(&mut self, endpoint: &Endpoint, tasks: &mut Tasks) {
+        if self.asked.contains_key(endpoint) {
             return;
         }
-        self.names.asked.insert(endpoint.clone(), BTreeSet::new());
-        let (places, endpoint) = (self.names.places.clone(), endpoint.clone());
-        self.tasks.spawn(async move {
+        self.asked.insert(endpoint.clone(), BTreeSet::new());
+        let (places, endpoint) = (self.places.clone(), endpoint.clone());
+        tasks.spawn(async move {
             let addresses = look_up(places, endpoint.clone()).await;
             TaskEnd::Resolved(endpoint, addresses)
         });
     }
 
+    /// The resolver has answered, or given up. Returns the peers and the requests that have waited for that.
+    fn on_resolved(
+        &mut self,
+        endpoint: &Endpoint,
+        addresses: &[SocketAddr],
+        now: Instant,
+    ) -> (BTreeSet<PeerId>, Vec<Call>) {
+        let peers = self.asked.remove(endpoint).unwrap_or_default();
+        let calls = self.calls.extract_if(.., |waiting| waiting.endpoint == *endpoint);
+        let calls = calls.map(|waiting| waiting.call).collect();
+        self.known.retain(|_, known| known.ask_at.is_none_or(|at| now < at + KEPT));
+        self.known.entry(endpoint.clone()).or_default().learn(addresses, now);
+        (peers, calls)
+    }
+}
+
+impl Control {
     /// The resolver has answered, or given up.
     pub(super) async fn on_resolved(
         &mut self,
         endpoint: Endpoint,
         addresses: Vec<SocketAddr>,
     ) -> Result<(), DaemonError> {
-        let waiting = self.names.asked.remove(&endpoint).unwrap_or_default();
-        let calls = self.names.take_calls(|waiting| waiting.endpoint == endpoint);
-        let now = Instant::now();
-        self.names.known.retain(|_, known| known.ask_at.is_none_or(|at| now < at + KEPT));
-        self.names.known.entry(endpoint.clone()).or_default().learn(&addresses, now);
+        let (waiting, calls) = self.names.on_resolved(&endpoint, &addresses, Instant::now());
         self.tell_silent_paths(&endpoint, &addresses).await?;
         for peer in waiting {
-            if let Some(index) = self.peer_index(peer) {
+            if let Some(index) = self.peers.index_of(peer) {
                 self.open_configured_paths(index).await;
             }
         }

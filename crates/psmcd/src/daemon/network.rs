@@ -12,26 +12,37 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 use ipnet::IpNet;
-use psmc_net::netlink::{Changes, Hop, KernelWay, NetworkEvent};
+use psmc_net::netlink::{Changes, Hop, KernelWay, LinkEvents, Netlink, NetlinkError, NetworkEvent, Uplink};
 use psmc_net::tun::{self, Tun, TunConfig};
 
 use super::DaemonError;
 use super::control::Control;
-use super::peers::Peer;
+use super::fitting::Fitting;
+use super::forwarding;
+use super::names::Names;
+use super::peers::{Peer, Peers};
+use super::plane::PlaneHandle;
 use super::settings::tun_config;
-use crate::config::{Endpoint, PathSettings};
+use crate::config::{self, Endpoint, PathSettings};
 use crate::machine::{is_strict, of_uplinks};
 pub(super) use steering::Numbers;
 use steering::View;
 use watch::{Watch, is_concerned};
 
+/// The outer MTU that is assumed where nothing better is known: Ethernet's.
+const DEFAULT_MTU: u16 = 1500;
+
 /// So many times in a row may what is to be made be refused: two seconds. The network may change while it is being looked at.
 const MAX_FAILURES: u32 = 10;
 
-/// What a site has made of the network.
-#[derive(Debug)]
+/// The network around the site: what it has made of it, and what it knows of the tunnel's interface.
 pub(super) struct Network {
-    pub(super) numbers: Numbers,
+    netlink: Netlink,
+    events: LinkEvents,
+    numbers: Numbers,
+    interface: TunnelInterface,
+    /// What is wrong with the kernel's forwarding, if anything is.
+    forwarding: Option<String>,
     view: View,
     watch: Watch,
     /// How many looks in a row have failed.
@@ -40,9 +51,37 @@ pub(super) struct Network {
     said: BTreeSet<String>,
 }
 
+/// The interface that packets come out of.
+pub(super) struct TunnelInterface {
+    pub(super) name: String,
+    pub(super) index: u32,
+    /// What fits it to the paths, if the configuration does not say how large its packets may be.
+    pub(super) fitting: Option<Fitting>,
+}
+
 impl Network {
-    pub(super) fn new(numbers: Numbers) -> Self {
-        Self { numbers, view: View::default(), watch: Watch::default(), failures: 0, said: BTreeSet::new() }
+    pub(super) fn new(
+        netlink: Netlink,
+        events: LinkEvents,
+        numbers: Numbers,
+        interface: TunnelInterface,
+    ) -> Self {
+        Self {
+            netlink,
+            events,
+            numbers,
+            interface,
+            forwarding: None,
+            view: View::default(),
+            watch: Watch::default(),
+            failures: 0,
+            said: BTreeSet::new(),
+        }
+    }
+
+    /// What the kernel tells next. May be dropped and called again.
+    pub(super) async fn next_event(&mut self) -> Result<NetworkEvent, NetlinkError> {
+        self.events.next().await
     }
 
     /// When it is to be looked at, if it has changed.
@@ -55,6 +94,72 @@ impl Network {
         self.watch.note_change(Instant::now());
     }
 
+    /// Takes note of a change, to a site that leads to `remotes`.
+    pub(super) fn note_event(&mut self, event: &NetworkEvent, remotes: impl Iterator<Item = IpAddr>) {
+        if is_concerned(event, self.numbers, &self.view, remotes) {
+            self.note_change();
+        }
+    }
+
+    /// What the tunnel's interface is called.
+    pub(super) fn interface_name(&self) -> &str {
+        &self.interface.name
+    }
+
+    /// Whether this is the index of the tunnel's interface.
+    pub(super) fn is_interface(&self, index: u32) -> bool {
+        index == self.interface.index
+    }
+
+    /// Interfaces by which packets leave this host, outside the tunnel.
+    pub(super) async fn uplinks(&self) -> Result<Vec<Uplink>, NetlinkError> {
+        self.netlink.uplinks(&[self.interface.index]).await
+    }
+
+    /// The index of the interface that a path with these settings is bound to, if it is there.
+    pub(super) async fn index_of_link(&self, settings: &PathSettings) -> Option<u32> {
+        self.netlink.link_index(settings.interface.as_ref()?.as_str()).await.ok()
+    }
+
+    /// Whether the link of this index is there and up.
+    pub(super) async fn is_up(&self, index: Option<u32>) -> Result<bool, NetlinkError> {
+        let Some(index) = index else { return Ok(false) };
+        Ok(self.netlink.link_state(index).await?.is_some_and(|link| link.up))
+    }
+
+    /// How large packets may be on the link of a path with these settings.
+    pub(super) async fn link_mtu(&self, settings: &PathSettings) -> u16 {
+        if let Some(mtu) = settings.mtu {
+            return mtu.get();
+        }
+        let Some(interface) = &settings.interface else {
+            return DEFAULT_MTU;
+        };
+        let found = self.netlink.link_mtu(interface.as_str()).await.ok();
+        // A loopback's 65,536 is more than a datagram can use.
+        found.map_or(DEFAULT_MTU, |mtu| u16::try_from(mtu).unwrap_or(u16::MAX))
+    }
+
+    /// Fits the tunnel's interface to the paths, unless the configuration says how large its packets may be.
+    pub(super) async fn fit_interface(&mut self, plane: &PlaneHandle) -> Result<(), DaemonError> {
+        self.interface.fit(plane, &self.netlink).await
+    }
+
+    /// What is wrong with the kernel's forwarding, if anything is.
+    pub(super) fn forwarding(&self) -> Option<&String> {
+        self.forwarding.as_ref()
+    }
+
+    /// Finds out whether packets get lost here because the kernel does not forward. To be called every second.
+    pub(super) async fn look_at_forwarding(
+        &mut self,
+        site: &config::Site,
+        plane: &PlaneHandle,
+    ) -> Result<(), DaemonError> {
+        self.forwarding = forwarding::look(self.forwarding.take(), site, plane).await?;
+        Ok(())
+    }
+
     /// Says something once.
     fn say(&mut self, what: String) {
         if !self.said.contains(&what) {
@@ -62,124 +167,122 @@ impl Network {
             self.said.insert(what);
         }
     }
-}
-
-impl Control {
-    /// Takes note of a change.
-    pub(super) fn note_network_event(&mut self, event: &NetworkEvent) {
-        let Network { numbers, view, .. } = &self.network;
-        if is_concerned(event, *numbers, view, self.remotes()) {
-            self.network.note_change();
-        }
-    }
-
-    /// Where paths lead, and could.
-    fn remotes(&self) -> impl Iterator<Item = IpAddr> {
-        let of_peer = |peer: &Peer| peer.config.endpoint.as_ref().and_then(Endpoint::socket_addr);
-        let of_peers = self.peers.iter().filter_map(of_peer);
-        let of_paths = self.peers.iter().flat_map(|peer| &peer.paths).map(|path| path.remote);
-        self.names.addresses().copied().chain(of_peers).chain(of_paths).map(|remote| remote.ip())
-    }
 
     /// Does what follows from the network as it is.
     ///
     /// # Errors
     /// When something is missing that the site can't do without, and that cannot be made again.
-    pub(super) async fn look_at_network(&mut self) -> Result<(), DaemonError> {
-        self.network.watch.begin(Instant::now());
-        match self.mend().await {
-            Ok(()) => self.network.failures = 0,
+    async fn look(
+        &mut self,
+        site: &config::Site,
+        peers: &Peers,
+        plane: &PlaneHandle,
+    ) -> Result<(), DaemonError> {
+        self.watch.begin(Instant::now());
+        match self.mend(site, peers, plane).await {
+            Ok(()) => self.failures = 0,
             Err(error) => {
-                self.network.failures += 1;
-                if self.network.failures >= MAX_FAILURES {
+                self.failures += 1;
+                if self.failures >= MAX_FAILURES {
                     return Err(error);
                 }
                 tracing::debug!(error = crate::error_chain(&error), "the network is looked at once more");
-                self.network.note_change();
+                self.note_change();
             }
-        }
-        self.names.ask_soon();
-        self.match_uplinks().await;
-        self.rest_without_address().await
-    }
-
-    async fn mend(&mut self) -> Result<(), DaemonError> {
-        self.mend_interface().await?;
-        self.steer().await?;
-        self.say_what_is_hidden().await
-    }
-
-    /// Makes the interface again if it is gone, and sets it up again if somebody has set it down.
-    async fn mend_interface(&mut self) -> Result<(), DaemonError> {
-        let config = self.present_tun_config();
-        let name = match self.netlink.link_state(self.tun_index).await? {
-            Some(state) => state.name,
-            None => return self.make_interface_again(config).await,
-        };
-        if name != self.tun_name {
-            tracing::info!(from = self.tun_name, to = name, "the tunnel's interface has another name");
-            self.tun_name = name;
-        }
-        if let Some(undone) =
-            tun::mend(&self.netlink, self.tun_index, &config).await.map_err(DaemonError::Mend)?
-        {
-            tracing::warn!(interface = self.tun_name, "the tunnel's interface is mended: {undone}");
         }
         Ok(())
     }
 
-    async fn make_interface_again(&mut self, config: TunConfig) -> Result<(), DaemonError> {
-        tracing::warn!(interface = self.tun_name, "the tunnel's interface was deleted, and is made again");
+    async fn mend(
+        &mut self,
+        site: &config::Site,
+        peers: &Peers,
+        plane: &PlaneHandle,
+    ) -> Result<(), DaemonError> {
+        self.mend_interface(site, plane).await?;
+        self.steer(site, peers).await?;
+        self.say_what_is_hidden(site, peers).await
+    }
+
+    /// Makes the interface again if it is gone, and sets it up again if somebody has set it down.
+    async fn mend_interface(&mut self, site: &config::Site, plane: &PlaneHandle) -> Result<(), DaemonError> {
+        let config = self.present_tun_config(site);
+        let name = match self.netlink.link_state(self.interface.index).await? {
+            Some(state) => state.name,
+            None => return self.make_interface_again(config, plane).await,
+        };
+        if name != self.interface.name {
+            tracing::info!(from = self.interface.name, to = name, "the tunnel's interface has another name");
+            self.interface.name = name;
+        }
+        if let Some(undone) =
+            tun::mend(&self.netlink, self.interface.index, &config).await.map_err(DaemonError::Mend)?
+        {
+            tracing::warn!(interface = self.interface.name, "the tunnel's interface is mended: {undone}");
+        }
+        Ok(())
+    }
+
+    async fn make_interface_again(
+        &mut self,
+        config: TunConfig,
+        plane: &PlaneHandle,
+    ) -> Result<(), DaemonError> {
+        tracing::warn!(
+            interface = self.interface.name,
+            "the tunnel's interface was deleted, and is made again"
+        );
         let tun = Tun::create(config).await.map_err(DaemonError::Tun)?;
-        self.tun_index = tun.index();
-        self.plane.call(move |plane| plane.replace_interface(tun)).await?.map_err(|source| {
-            DaemonError::System { what: "waiting for packets of the new interface", source }
+        self.interface.index = tun.index();
+        plane.call(move |plane| plane.replace_interface(tun)).await?.map_err(|source| DaemonError::System {
+            what: "waiting for packets of the new interface",
+            source,
         })
     }
 
     /// The interface as it should be now.
-    fn present_tun_config(&self) -> TunConfig {
-        let config = tun_config(&self.site);
-        let mtu = self.fitting.as_ref().map_or(config.mtu, super::fitting::Fitting::mtu);
-        TunConfig { name: Some(self.tun_name.clone()), mtu, ..config }
+    fn present_tun_config(&self, site: &config::Site) -> TunConfig {
+        let config = tun_config(site);
+        let mtu = self.interface.fitting.as_ref().map_or(config.mtu, Fitting::mtu);
+        TunConfig { name: Some(self.interface.name.clone()), mtu, ..config }
     }
 
     /// Leads into the tunnel what belongs there, and nothing of the tunnel's own.
     ///
     /// # Errors
     /// What the kernel says.
-    pub(super) async fn steer(&mut self) -> Result<(), DaemonError> {
-        let view = self.view().await?;
-        let numbers = self.network.numbers;
+    async fn steer(&mut self, site: &config::Site, peers: &Peers) -> Result<(), DaemonError> {
+        let view = self.view(site, peers).await?;
+        let numbers = self.numbers;
         let table = self.netlink.match_table(numbers.table, &view.table()).await?;
         let back = match self.netlink.match_table(numbers.back_table, &view.back_table()).await {
             Ok(changes) => changes,
             Err(error) => {
                 // A gateway that cannot be reached yet, or not any more: other packets do not need these routes.
                 tracing::debug!(error = crate::error_chain(&error), "no way for answers yet");
-                self.network.note_change();
+                self.note_change();
                 Changes::default()
             }
         };
         let rules = self.netlink.match_rules(&numbers.rules(&view), |rule| numbers.owns(rule)).await?;
         let none = Changes::default();
-        if view == self.network.view && [table, back, rules] != [none; 3] {
+        if view == self.view && [table, back, rules] != [none; 3] {
             tracing::warn!("routes or rules of the tunnel had been changed, and are as they should be");
         }
-        self.network.view = view;
+        self.view = view;
         Ok(())
     }
 
     /// The same for somebody who waits for it; what fails is tried again in a moment.
-    pub(super) async fn steer_now(&mut self) {
-        if self.steer().await.is_err() {
-            self.network.note_change();
+    pub(super) async fn steer_now(&mut self, site: &config::Site, peers: &Peers) {
+        if self.steer(site, peers).await.is_err() {
+            self.note_change();
         }
     }
 
     /// Takes back all rules and routes.
     pub(super) async fn stop_steering(&self) {
-        let numbers = self.network.numbers;
+        let numbers = self.numbers;
         let none = View::default();
         let undone = async {
             self.netlink.match_rules(&numbers.rules(&none), |rule| numbers.owns(rule)).await?;
@@ -191,18 +294,17 @@ impl Control {
         }
     }
 
-    async fn view(&self) -> Result<View, DaemonError> {
-        let of_peers =
-            self.peers.iter().flat_map(|peer| &peer.config.allowed_ips).map(|allowed| allowed.net());
-        let own = self.site.addresses.iter().copied();
+    async fn view(&self, site: &config::Site, peers: &Peers) -> Result<View, DaemonError> {
+        let of_peers = peers.iter().flat_map(|peer| &peer.config.allowed_ips).map(|allowed| allowed.net());
+        let own = site.addresses.iter().copied();
         let own = own.filter(|net| net.prefix_len() < net.max_prefix_len());
         let networks: BTreeSet<IpNet> = of_peers.chain(own).map(|net| net.trunc()).collect();
         let main = self.netlink.main_routes().await?;
         let is_near = |net: &IpNet| networks.iter().any(|own| own.prefix_len() > 0 && own.contains(net));
-        let elsewhere = main.into_iter().filter(|route| route.interface != self.tun_index);
+        let elsewhere = main.into_iter().filter(|route| route.interface != self.interface.index);
         let local = elsewhere.map(|route| route.destination.trunc()).filter(is_near).collect();
-        let mut view = View { tun: self.tun_index, networks, local, ..View::default() };
-        for path in self.peers.iter().flat_map(|peer| &peer.paths).filter(|path| path.may_be_used()) {
+        let mut view = View { tun: self.interface.index, networks, local, ..View::default() };
+        for path in peers.paths().filter(|path| path.may_be_used()) {
             let way = self.way_of(&path.settings, path.remote.ip()).await;
             if let (Some(way), IpAddr::V4(remote)) = (way, path.remote.ip())
                 && let Some((source, hop)) = back(way)
@@ -228,7 +330,7 @@ impl Control {
             Some(name) => Some(self.netlink.link_index(name.as_str()).await.ok()?),
             None => None,
         };
-        self.netlink.way_to(remote, self.network.numbers.mark.get(), interface).await
+        self.netlink.way_to(remote, self.numbers.mark.get(), interface).await
     }
 
     async fn link_name(&self, index: u32) -> String {
@@ -236,20 +338,41 @@ impl Control {
     }
 
     /// Says once which networks of peers are not reached through the tunnel, and of uplinks that are in one of them.
-    async fn say_what_is_hidden(&mut self) -> Result<(), DaemonError> {
-        for net in self.network.view.hidden() {
-            self.network.say(format!(
+    async fn say_what_is_hidden(&mut self, site: &config::Site, peers: &Peers) -> Result<(), DaemonError> {
+        for net in self.view.hidden() {
+            self.say(format!(
                 "{net} is also a network of this host, so that nothing of it goes through the tunnel: if it is the \
                  peer's that you want, leave that network, or have one of the two renumbered"
             ));
         }
-        let uplinks = self.netlink.uplinks(&[self.tun_index]).await?;
-        let peers: Vec<_> = self.peers.iter().map(|peer| &peer.config).collect();
-        for notice in of_uplinks(&self.netlink, &uplinks, &self.site, &peers).await? {
-            self.network.say(notice);
+        let uplinks = self.uplinks().await?;
+        let peers: Vec<_> = peers.iter().map(|peer| &peer.config).collect();
+        for notice in of_uplinks(&self.netlink, &uplinks, site, &peers).await? {
+            self.say(notice);
         }
         Ok(())
     }
+}
+
+impl Control {
+    /// Does what follows from the network as it is.
+    ///
+    /// # Errors
+    /// When something is missing that the site can't do without, and that cannot be made again.
+    pub(super) async fn look_at_network(&mut self) -> Result<(), DaemonError> {
+        self.network.look(&self.site, &self.peers, &self.plane).await?;
+        self.names.ask_soon();
+        self.match_uplinks().await;
+        self.rest_without_address().await
+    }
+}
+
+/// Where paths lead, and could.
+pub(super) fn remotes(names: &Names, peers: &Peers) -> impl Iterator<Item = IpAddr> {
+    let of_peer = |peer: &Peer| peer.config.endpoint.as_ref().and_then(Endpoint::socket_addr);
+    let of_peers = peers.iter().filter_map(of_peer);
+    let of_paths = peers.paths().map(|path| path.remote);
+    names.addresses().copied().chain(of_peers).chain(of_paths).map(|remote| remote.ip())
 }
 
 /// From where to where answers on this way come, if they do over IPv4.

@@ -4,9 +4,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use psmc_core::{PathAddress, PathConfig, PathError, PeerError, SocketId};
+use psmc_core::{PathAddress, PathConfig, PeerError, SocketId};
 use psmc_net::ipip::{TunnelBind, Way};
-use psmc_net::netlink::{Netlink, Uplink};
+use psmc_net::netlink::Uplink;
 use psmc_net::udp::{UdpBind, source_address};
 use psmc_wire::PathId;
 use thiserror::Error;
@@ -27,8 +27,25 @@ use crate::config::{
 /// The socket on the listening port, used by paths that are bound to nothing.
 pub(super) const LISTEN_SOCKET: SocketId = SocketId(0);
 
-/// The outer MTU that is assumed where nothing better is known: Ethernet's.
-const DEFAULT_MTU: u16 = 1500;
+/// The numbers of sockets, none of which is used twice.
+#[derive(Debug)]
+pub(super) struct Sockets {
+    last: u32,
+}
+
+impl Default for Sockets {
+    fn default() -> Self {
+        Self { last: LISTEN_SOCKET.0 }
+    }
+}
+
+impl Sockets {
+    /// The number of a new one.
+    pub(super) fn number(&mut self) -> SocketId {
+        self.last += 1;
+        SocketId(self.last)
+    }
+}
 
 /// Why a path could not be opened.
 #[derive(Debug, Error)]
@@ -242,24 +259,12 @@ pub(super) fn uplink_settings<'a>(uplinks: impl IntoIterator<Item = &'a Uplink>)
     uplinks.into_iter().filter_map(over).collect()
 }
 
-async fn link_mtu(netlink: &Netlink, settings: &PathSettings) -> u16 {
-    if let Some(mtu) = settings.mtu {
-        return mtu.get();
-    }
-    let Some(interface) = &settings.interface else {
-        return DEFAULT_MTU;
-    };
-    let found = netlink.link_mtu(interface.as_str()).await.ok();
-    // A loopback's 65,536 is more than a datagram can use.
-    found.map_or(DEFAULT_MTU, |mtu| u16::try_from(mtu).unwrap_or(u16::MAX))
-}
-
 impl Control {
     /// Opens a path. If its interface isn't there yet, the path waits for it, dead.
     pub(super) async fn open_path(&mut self, peer: usize, settings: PathSettings) -> Result<(), OpenError> {
-        let relays = match self.tunnel_end(&settings) {
+        let relays = match self.relays.tunnel_end(&settings) {
             Some(_) => Vec::new(),
-            None => self.relays_named(&settings.relays)?,
+            None => self.relays.named(&settings.relays)?,
         };
         self.open_path_through(peer, settings, relays, None).await
     }
@@ -285,10 +290,10 @@ impl Control {
             return Err(OpenError::WouldShow);
         }
         let (goal, remote) = self.destination(peer, &settings, relays.first()).await?;
-        let socket = self.new_socket();
+        let socket = self.sockets.number();
         let tunnel = self.tunnel_of(&settings, (self.peers[peer].id, socket), (goal, remote))?;
         let mtu = self.room(&settings, tunnel.is_some()).await;
-        let interface_index = self.interface_index(&settings).await;
+        let interface_index = self.network.index_of_link(&settings).await;
         let bind = match &tunnel {
             Some(tunnel) => Some(Bind::Tunnel(tunnel.clone())),
             None => bind_of(&settings, remote).map(Bind::Udp),
@@ -308,7 +313,8 @@ impl Control {
             let wrapped = tunnel.as_ref().map(|tunnel| (goal, *tunnel.local.ip()));
             let is_trusted = learned.is_some() && self.believes_relays(peer);
             let spares = if learned.is_some() { Spares::none() } else { self.peers[peer].spares.clone() };
-            self.keep_relays(peer, id, &settings, Lead { relays, spares, wrapped, is_trusted })
+            let lead = Lead { relays, spares, wrapped, is_trusted };
+            self.relays.keep(&self.peers[peer], id, &settings, lead, &mut self.tasks)
         });
         self.peers[peer].paths.push(OpenPath {
             id,
@@ -344,9 +350,9 @@ impl Control {
             return Ok((Goal::Address(remote), remote));
         };
         // Both names are asked for at the same time.
-        let next = self.address_of(&relay.address, to);
+        let next = self.names.address_of(&relay.address, to, &mut self.tasks);
         let goal = match &settings.endpoint {
-            Some(endpoint) => Goal::Address(self.address_of(endpoint, to)?),
+            Some(endpoint) => Goal::Address(self.names.address_of(endpoint, to, &mut self.tasks)?),
             None => Goal::Gateway(self.peers[peer].config.public_key),
         };
         next?;
@@ -355,7 +361,7 @@ impl Control {
 
     /// How large the IP packets of a path may be.
     async fn room(&self, settings: &PathSettings, is_in_tunnel: bool) -> u16 {
-        let mut mtu = link_mtu(&self.netlink, settings).await;
+        let mut mtu = self.network.link_mtu(settings).await;
         if is_in_tunnel {
             mtu = mtu.saturating_sub(TUNNEL_HEADER);
         }
@@ -373,13 +379,11 @@ impl Control {
         let (name, socket) = (config.name.clone(), config.socket);
         let opened = self.plane.call(move |plane| {
             let now = Instant::now();
-            let id = if is_relayed {
-                plane.site.add_relayed_path(to, config, now)?
-            } else {
-                plane.site.add_path(to, config, now)?
-            };
+            let mut peer = plane.site.peer(to)?;
+            let id =
+                if is_relayed { peer.add_relayed_path(config, now)? } else { peer.add_path(config, now)? };
             if stands_by {
-                plane.site.set_standby(to, id, true, now)?;
+                peer.path(id)?.set_standby(true, now)?;
             }
             if has_no_address {
                 plane.site.handle_link(socket, false, now);
@@ -399,19 +403,16 @@ impl Control {
         Ok(id)
     }
 
-    pub(super) fn new_socket(&mut self) -> SocketId {
-        self.next_socket += 1;
-        SocketId(self.next_socket)
-    }
-
     /// Removes a path, until it is added by hand.
     pub(super) async fn close_path(&mut self, peer: usize, name: &str) -> Result<(), OpenError> {
         let (id, wanted) = (self.peers[peer].id, name.to_owned());
         let removed = self.plane.call(move |plane| {
-            let path = plane.site.path_by_name(id, &wanted).ok_or(PathError::Unknown)?;
-            plane.site.remove_path(id, path, Instant::now()).map(|()| path)
+            let mut path = plane.site.peer(id)?.path_named(&wanted)?;
+            path.remove(Instant::now())?;
+            Ok(path.id())
         });
-        let path = removed.await??;
+        let removed: Result<PathId, PeerError> = removed.await?;
+        let path = removed?;
         self.peers[peer].retire_path(path);
         Ok(())
     }

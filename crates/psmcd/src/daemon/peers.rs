@@ -1,9 +1,13 @@
 //! The peers of a site as the control side sees them.
 
+mod log;
+
 use std::collections::BTreeSet;
+use std::ops::{Index, IndexMut};
 use std::time::Instant;
 
 use psmc_core::{PeerError, PeerId, SchedulerKind};
+use psmc_net::tls::AllowedKeys;
 use psmc_wire::PathId;
 use thiserror::Error;
 
@@ -11,12 +15,13 @@ use super::DaemonError;
 use super::control::Control;
 use super::often::Often;
 use super::paths::OpenPath;
-use super::relays::Spares;
+use super::relays::{Keeper, Spares};
 use super::routes::Routes;
 use super::settings::peer_config;
 use super::twins::Callers;
 use super::waiting::Waiting;
 use crate::config::{self, Name, PathSettings};
+use psmc_api::Response;
 
 /// Lines of the log in a minute about the connections of one peer: what a bad line brings. More are those of a fault that repeats
 /// itself.
@@ -66,6 +71,33 @@ pub(super) struct ByHand {
 }
 
 impl Peer {
+    /// A peer without paths, of the configuration.
+    fn new(id: PeerId, config: config::Peer) -> Self {
+        Self {
+            id,
+            config,
+            paths: Vec::new(),
+            retired: Vec::new(),
+            spares: Spares::none(),
+            removed: BTreeSet::new(),
+            by_hand: ByHand::default(),
+            on_standby: BTreeSet::new(),
+            routes: Routes::default(),
+            is_added: false,
+            last_error: None,
+            said_error: None,
+            connection_lines: Often::new(CONNECTION_LINES),
+            path_lines: Often::new(PATH_LINES),
+            waiting: Waiting::default(),
+            callers: Callers::default(),
+        }
+    }
+
+    /// Whether this site is the one to open connections to it.
+    pub(super) fn is_dialed(&self) -> bool {
+        self.config.endpoint.is_some() || !self.paths.is_empty()
+    }
+
     pub(super) fn path_named(&self, name: &str) -> Option<&OpenPath> {
         self.paths.iter().find(|path| path.settings.name.as_str() == name)
     }
@@ -113,6 +145,104 @@ impl Peer {
     }
 }
 
+/// The peers of a site, in the order in which they came. Who is removed moves those behind him up.
+#[derive(Default)]
+pub(super) struct Peers {
+    list: Vec<Peer>,
+    /// Their keys, which are let in.
+    allowed: AllowedKeys,
+}
+
+impl Peers {
+    /// None yet. Their keys will be among those that `allowed` lets in.
+    pub(super) fn new(allowed: AllowedKeys) -> Self {
+        Self { list: Vec::new(), allowed }
+    }
+
+    /// Takes one in, behind the others.
+    pub(super) fn add(&mut self, peer: Peer) {
+        self.allowed.add(peer.config.public_key);
+        self.list.push(peer);
+    }
+
+    /// Takes one out, and lets it in no longer.
+    pub(super) fn remove(&mut self, index: usize) -> Peer {
+        let peer = self.list.remove(index);
+        self.allowed.replace(self.list.iter().map(|peer| peer.config.public_key).collect());
+        peer
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(super) fn iter(&self) -> std::slice::Iter<'_, Peer> {
+        self.list.iter()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> std::slice::IterMut<'_, Peer> {
+        self.list.iter_mut()
+    }
+
+    /// Where a peer stands, unless it has been removed.
+    pub(super) fn index_of(&self, id: PeerId) -> Option<usize> {
+        self.list.iter().position(|peer| peer.id == id)
+    }
+
+    /// A peer, unless it has been removed.
+    pub(super) fn get(&self, id: PeerId) -> Option<&Peer> {
+        self.list.iter().find(|peer| peer.id == id)
+    }
+
+    /// The same, to be changed.
+    pub(super) fn get_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
+        self.list.iter_mut().find(|peer| peer.id == id)
+    }
+
+    /// Where the peer of this name stands, or what to tell who thinks that there is one.
+    pub(super) fn find(&self, name: &str) -> Result<usize, Response> {
+        let found = self.list.iter().position(|peer| peer.config.name.as_str() == name);
+        found.ok_or_else(|| {
+            let names: Vec<_> = self.list.iter().map(|peer| peer.config.name.as_str()).collect();
+            Response::error(format!("there is no peer `{name}`; this site has: {}", names.join(", ")))
+        })
+    }
+
+    /// All open paths.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &OpenPath> {
+        self.list.iter().flat_map(|peer| &peer.paths)
+    }
+
+    /// The same, to be changed.
+    pub(super) fn paths_mut(&mut self) -> impl Iterator<Item = &mut OpenPath> {
+        self.list.iter_mut().flat_map(|peer| &mut peer.paths)
+    }
+
+    /// An open path.
+    pub(super) fn path_mut(&mut self, peer: PeerId, path: PathId) -> Option<&mut OpenPath> {
+        self.get_mut(peer)?.paths.iter_mut().find(|open| open.id == path)
+    }
+
+    /// What keeps a path's sessions at its relays.
+    pub(super) fn keeper(&self, peer: PeerId, path: PathId) -> Option<&Keeper> {
+        self.get(peer)?.paths.iter().find(|open| open.id == path)?.keeper.as_ref()
+    }
+}
+
+impl Index<usize> for Peers {
+    type Output = Peer;
+
+    fn index(&self, index: usize) -> &Peer {
+        &self.list[index]
+    }
+}
+
+impl IndexMut<usize> for Peers {
+    fn index_mut(&mut self, index: usize) -> &mut Peer {
+        &mut self.list[index]
+    }
+}
+
 impl Control {
     /// Adds a peer of the configuration.
     pub(super) async fn add_peer(&mut self, config: config::Peer) -> Result<(), DaemonError> {
@@ -132,38 +262,10 @@ impl Control {
     ) -> Result<(), EnterError> {
         let engine = peer_config(&config, self.identity.public());
         let id = self.plane.call(move |plane| plane.site.add_peer(engine, Instant::now())).await??;
-        let spares = self.spares(&config);
-        self.allowed.add(config.public_key);
-        self.peers.push(Peer {
-            id,
-            config,
-            paths: Vec::new(),
-            retired: Vec::new(),
-            spares,
-            removed: BTreeSet::new(),
-            by_hand: ByHand::default(),
-            on_standby: BTreeSet::new(),
-            routes: Routes::default(),
-            is_added,
-            last_error: None,
-            said_error: None,
-            connection_lines: Often::new(CONNECTION_LINES),
-            path_lines: Often::new(PATH_LINES),
-            waiting: Waiting::default(),
-            callers: Callers::default(),
-        });
+        let spares = self.relays.spares(&config);
+        self.peers.add(Peer { spares, is_added, ..Peer::new(id, config) });
         self.network.note_change();
         Ok(())
-    }
-
-    /// Whether this site is the one to open connections to the peer.
-    pub(super) fn is_dialing(&self, peer: &Peer) -> bool {
-        peer.config.endpoint.is_some() || !peer.paths.is_empty()
-    }
-
-    /// Where a peer stands in the list, unless it has been removed.
-    pub(super) fn peer_index(&self, id: PeerId) -> Option<usize> {
-        self.peers.iter().position(|peer| peer.id == id)
     }
 }
 

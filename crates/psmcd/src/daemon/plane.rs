@@ -8,10 +8,13 @@ use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use psmc_core::{Batch, ConnectionId, DatagramOrigin, Event, MAX_SEGMENTS, Site, SiteConfig, SocketId};
+use psmc_core::{
+    Batch, ConnectionId, DatagramOrigin, Event, MAX_SEGMENTS, PathHandle, PeerId, Site, SiteConfig, SocketId,
+};
 use psmc_net::poller::{Poller, Wakeup};
 use psmc_net::tun::{Tun, TunConfig, TunError};
 use psmc_net::udp::RecvBatch;
+use psmc_wire::PathId;
 use psmc_wire::control::Message;
 use tokio::sync::{mpsc, oneshot};
 
@@ -224,7 +227,12 @@ impl Plane {
         })
     }
 
-    /// Replaces a device that was deleted.
+    /// A path to be changed, unless it is gone.
+    pub(super) fn path(&mut self, peer: PeerId, path: PathId) -> Option<PathHandle<'_>> {
+        self.site.peer(peer).ok()?.path(path).ok()
+    }
+
+    /// Has another device take the place of one that was deleted.
     ///
     /// # Errors
     /// Those of the poller.

@@ -11,16 +11,16 @@
 //! | `keeper` | the task that keeps them for as long as the path lives |
 //! | `judge` | whether a path is so bad that another relay should have it |
 //! | `measure` | how good paths are beside each other |
-//! | `paths` | which relays the paths of this site have |
+//! | `known` | the relays that this site knows, and what it has to do with them |
 //! | `spares` | the relays that take the place of those that fail |
 
 mod chain;
 mod grants;
 mod judge;
 mod keeper;
+mod known;
 mod link;
 mod measure;
-mod paths;
 mod reach;
 mod registering;
 mod registration;
@@ -29,11 +29,10 @@ mod spares;
 pub(super) use chain::{Destination, Wanted};
 pub(super) use grants::{Grants, GrantsFor};
 pub(super) use keeper::{Keeper, KeeperSpec, Keeping};
-pub(super) use measure::{LOOK_INTERVAL, Looks};
-pub(super) use paths::Lead;
+pub(super) use known::{Lead, Relays};
+pub(super) use measure::LOOK_INTERVAL;
+use measure::Looks;
 pub(super) use reach::{BoxedStream, Caller, Goal, LocalEnd, reach};
-pub(super) use registering::Registered;
-pub(super) use registration::Callers;
 pub(super) use spares::Spares;
 
 use psmc_net::tls::TlsError;

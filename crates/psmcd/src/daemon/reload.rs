@@ -13,16 +13,16 @@ mod apply;
 mod diff;
 mod paths;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::DaemonError;
-use super::connections::TaskEnd;
 use super::control::Control;
 use super::requests::Refusal;
+use super::tasks::TaskEnd;
 use crate::config::{Config, ConfigError};
 use psmc_api::{Call, ReloadReport, Response};
 
@@ -53,10 +53,28 @@ enum RereadError {
     Died,
 }
 
+/// Where the configuration is, to be read again.
+#[derive(Debug)]
+pub(super) struct ConfigFile {
+    path: PathBuf,
+    /// Whether it is being read.
+    is_read: bool,
+}
+
+impl ConfigFile {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, is_read: false }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 impl Control {
     /// Reloads the configuration in the background, and applies it.
     pub(super) fn reread(&mut self, call: Option<Call>) {
-        if std::mem::replace(&mut self.is_rereading, true) {
+        if std::mem::replace(&mut self.file.is_read, true) {
             if let Some(call) = call {
                 call.respond(Response::error(
                     "the configuration is being read already; try again in a moment",
@@ -65,7 +83,7 @@ impl Control {
             return;
         }
         self.supervisor.reloading();
-        let file = self.file.clone();
+        let file = self.file.path.clone();
         self.tasks.spawn(async move {
             let read = timeout(READ_TIME, spawn_blocking(move || Config::load(&file))).await;
             let config = match read {
@@ -79,7 +97,7 @@ impl Control {
 
     /// Applies the configuration, if it is right, and says what came of it.
     pub(super) async fn on_reread(&mut self, reread: Reread) -> Result<(), DaemonError> {
-        self.is_rereading = false;
+        self.file.is_read = false;
         let applied = self.apply_reread(reread.config).await;
         self.supervisor.ready();
         let response = match applied {
@@ -101,12 +119,12 @@ impl Control {
         let applied = match config {
             Ok(config) => self.apply(config).await,
             Err(error) => {
-                log_refusal(&self.file, &error.summary());
+                log_refusal(&self.file.path, &error.summary());
                 return Err(Refusal::of(&error));
             }
         };
         if let Err(Refusal::Said(Response::Error { message })) = &applied {
-            log_refusal(&self.file, message);
+            log_refusal(&self.file.path, message);
         }
         applied
     }

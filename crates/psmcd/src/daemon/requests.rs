@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use psmc_core::{PathError, PeerError, SchedulerKind};
+use psmc_core::{PeerError, SchedulerKind};
 use psmc_wire::PathId;
 
 use super::DaemonError;
@@ -57,7 +57,7 @@ impl Control {
     /// Answers a request, or has it answered later.
     pub(super) async fn on_call(&mut self, call: Call) -> Result<(), DaemonError> {
         if let Request::PeerWait { peer, until, .. } = call.request().clone() {
-            self.wait(call, &peer, until);
+            self.routes.wait(call, &peer, until, &mut self.peers);
             return Ok(());
         }
         if *call.request() == Request::Reload {
@@ -67,7 +67,7 @@ impl Control {
         let response = match self.answer(call.request().clone()).await {
             Ok(response) | Err(Refusal::Said(response)) => response,
             Err(Refusal::Later(endpoint)) => {
-                self.answer_when_resolved(call, endpoint);
+                self.names.answer_when_resolved(call, endpoint);
                 return Ok(());
             }
             Err(Refusal::Ends(error)) => return Err(error),
@@ -81,55 +81,52 @@ impl Control {
             Request::Status => return Ok(Response::Status(Box::new(self.status().await?))),
             Request::PathList { peer } => return self.list_paths(peer.as_deref()).await,
             Request::PathAdd { peer, path } => return self.add_path(&peer, &path).await,
-            Request::PathRemove { peer, path } => self.close_path(self.find_peer(&peer)?, &path).await?,
+            Request::PathRemove { peer, path } => self.close_path(self.peers.find(&peer)?, &path).await?,
             Request::PathSet { peer, path, weight, max_rate, state, congestion } => {
                 let congestion = congestion.map(|name| specs::congestion(max_rate, &name)).transpose()?;
                 let weight = weight.map(|weight| weight.to_string().parse()).transpose()?;
                 let max_rate = max_rate.map(specs::rate).transpose()?;
-                let index = self.find_peer(&peer)?;
+                let index = self.peers.find(&peer)?;
                 self.set_path(index, path, (weight, max_rate), state, congestion).await?;
             }
             Request::PeerSet { peer, scheduler } => {
-                self.set_scheduler(self.find_peer(&peer)?, SCHEDULER.read(&scheduler)?).await?;
+                self.set_scheduler(self.peers.find(&peer)?, SCHEDULER.read(&scheduler)?).await?;
             }
             Request::PeerAdd(peer) => self.add_new_peer(&peer).await?,
-            Request::PeerRemove { name } => self.remove_added_peer(self.find_peer(&name)?).await?,
+            Request::PeerRemove { name } => self.remove_added_peer(self.peers.find(&name)?).await?,
             Request::PeerWait { .. } | Request::Reload => unreachable!("they are answered later"),
             Request::RoutesSet { peer, routes, expires, serial, policy, grants } => {
-                let index = self.find_peer(&peer)?;
+                let index = self.peers.find(&peer)?;
                 let policy = policy.map(|name| name.parse()).transpose()?;
                 self.set_routes(index, NewRoutes { routes, expires, serial, policy, grants })?;
             }
-            Request::RoutesClear { peer } => self.clear_routes(self.find_peer(&peer)?),
+            Request::RoutesClear { peer } => self.clear_routes(self.peers.find(&peer)?),
             Request::RoutesList { peer } => {
-                peer.as_deref().map(|name| self.find_peer(name)).transpose()?;
+                peer.as_deref().map(|name| self.peers.find(name)).transpose()?;
                 return Ok(Response::Routes(self.learned_routes(peer.as_deref())));
             }
-            Request::RegisterSet { relays, grants } => self.set_registrations(&relays, &grants)?,
+            Request::RegisterSet { relays, grants } => {
+                let Self { relays: owner, site, sockets, tasks, .. } = self;
+                owner.set_registrations((&relays, &grants), &site.register, sockets, tasks)?;
+            }
             Request::Additions => return Ok(Response::Additions(self.additions())),
-            Request::RegisterList => return Ok(Response::Registrations(self.registration_statuses())),
+            Request::RegisterList => return Ok(Response::Registrations(self.relays.registration_statuses())),
         }
         Ok(Response::Ok)
     }
 
     async fn set_scheduler(&mut self, peer: usize, scheduler: SchedulerKind) -> Result<(), OpenError> {
-        let id = self.peers[peer].id;
-        let changed = self.plane.call(move |plane| plane.site.set_scheduler(id, scheduler)).await?;
+        let (id, kind) = (self.peers[peer].id, scheduler);
+        let changed = self
+            .plane
+            .call(move |plane| plane.site.peer(id).map(|mut peer| peer.set_scheduler(kind)))
+            .await?;
         self.peers[peer].by_hand.scheduler = Some(scheduler);
         Ok(changed?)
     }
 
-    /// Where the peer of this name stands, or what to tell who thinks that there is one.
-    pub(super) fn find_peer(&self, name: &str) -> Result<usize, Response> {
-        let found = self.peers.iter().position(|peer| peer.config.name.as_str() == name);
-        found.ok_or_else(|| {
-            let names: Vec<_> = self.peers.iter().map(|peer| peer.config.name.as_str()).collect();
-            Response::error(format!("there is no peer `{name}`; this site has: {}", names.join(", ")))
-        })
-    }
-
     async fn list_paths(&self, peer: Option<&str>) -> Result<Response, Refusal> {
-        peer.map(|name| self.find_peer(name)).transpose()?;
+        peer.map(|name| self.peers.find(name)).transpose()?;
         let status = self.status().await?;
         let wanted = status.peers.into_iter().filter(|status| peer.is_none_or(|name| status.name == name));
         let paths = wanted.map(|status| PeerPaths { peer: status.name, paths: status.paths });
@@ -137,7 +134,7 @@ impl Control {
     }
 
     async fn add_path(&mut self, peer: &str, spec: &PathSpec) -> Result<Response, Refusal> {
-        let index = self.find_peer(peer)?;
+        let index = self.peers.find(peer)?;
         let settings = specs::settings(spec, self.peers[index].config.endpoint.as_ref())?;
         let name = settings.name.clone();
         self.open_path(index, settings).await?;
@@ -167,16 +164,15 @@ impl Control {
         let (new_weight, new_rate) =
             (weight.map(Weight::get), max_rate.map(|rate| rate.map(|rate| rate.bits_per_second())));
         let changed = self.plane.call(move |plane| {
-            let site = &mut plane.site;
-            let path: PathId = site.path_by_name(id, &name).ok_or(PathError::Unknown)?;
-            site.reconfigure_path(id, path, new_weight, new_rate)?;
+            let mut path = plane.site.peer(id)?.path_named(&name)?;
+            path.reconfigure(new_weight, new_rate);
             if let Some(congestion) = congestion {
-                site.set_congestion(id, path, congestion_config(congestion))?;
+                path.set_congestion(congestion_config(congestion));
             }
             if let Some(state) = state {
-                site.set_standby(id, path, state == WantedState::Standby, Instant::now())?;
+                path.set_standby(state == WantedState::Standby, Instant::now())?;
             }
-            Ok(path)
+            Ok(path.id())
         });
         let changed: Result<PathId, PeerError> = changed.await?;
         let path = changed?;

@@ -132,7 +132,7 @@ impl Control {
             self.settle(peer, path).await?;
         }
         for silent in silent {
-            let Some(path) = self.own_path(silent.peer, silent.path) else { continue };
+            let Some(path) = self.peers.path_mut(silent.peer, silent.path) else { continue };
             if path.is_in_tunnel() {
                 continue;
             }
@@ -144,7 +144,7 @@ impl Control {
             if let Some(endpoint) = endpoint.filter(|_| trial.asks(now)) {
                 match endpoint.socket_addr() {
                     Some(address) => self.tell_silent_paths(&endpoint, &[address]).await?,
-                    None => self.ask(&endpoint),
+                    None => self.names.ask(&endpoint, &mut self.tasks),
                 }
             }
             self.take_turn(&silent, now).await?;
@@ -157,10 +157,14 @@ impl Control {
         let (is_first, before) = (trial.turns == 0, trial.remote);
         let is_from_home = trial.turns % 2 == 1;
         let Some(remote) = trial.turn(silent.rtt, now) else { return Ok(()) };
-        if self.own_path(silent.peer, silent.path).is_some_and(|path| lacks_address(&path.settings, remote)) {
+        if self
+            .peers
+            .path_mut(silent.peer, silent.path)
+            .is_some_and(|path| lacks_address(&path.settings, remote))
+        {
             return Ok(());
         }
-        if let Some(path) = self.own_path(silent.peer, silent.path).filter(|_| is_first) {
+        if let Some(path) = self.peers.path_mut(silent.peer, silent.path).filter(|_| is_first) {
             let path = path.settings.name.as_str();
             tracing::info!(path, %remote, "no answer: other local ports and addresses are tried from here on");
         }
@@ -178,7 +182,8 @@ impl Control {
         let now = Instant::now();
         let mut moved = BTreeSet::new();
         for (peer, path) in self.revivals.trials.keys().copied().collect::<Vec<_>>() {
-            let Some(open) = self.own_path(peer, path).filter(|open| direct_endpoint(open) == Some(endpoint))
+            let Some(open) =
+                self.peers.path_mut(peer, path).filter(|open| direct_endpoint(open) == Some(endpoint))
             else {
                 continue;
             };
@@ -197,11 +202,11 @@ impl Control {
 
     /// The peer was heard at another address on a path of this site: connections lead there, too.
     pub(super) async fn on_moved(&mut self, peer: PeerId, path: PathId) -> Result<(), DaemonError> {
-        if self.own_path(peer, path).is_none() {
+        if self.peers.path_mut(peer, path).is_none() {
             return Ok(());
         }
         let address = self.plane.call(move |plane| plane.site.path_address(peer, path)).await?;
-        if let (Some(address), Some(open)) = (address, self.own_path(peer, path)) {
+        if let (Some(address), Some(open)) = (address, self.peers.path_mut(peer, path)) {
             let left = Some(open.socket).filter(|&left| left != address.socket && left != open.home);
             open.note_address(address);
             self.close_ports(left).await?;
@@ -220,7 +225,7 @@ impl Control {
     /// A path is not silent any more: the sockets that it does without are closed.
     async fn settle(&mut self, peer: PeerId, path: PathId) -> Result<(), DaemonError> {
         self.on_moved(peer, path).await?;
-        let Some(open) = self.own_path(peer, path) else { return Ok(()) };
+        let Some(open) = self.peers.path_mut(peer, path) else { return Ok(()) };
         let left = (open.home != open.socket && open.home != LISTEN_SOCKET).then_some(open.home);
         open.home = open.socket;
         self.close_ports(left).await
@@ -259,8 +264,8 @@ impl Control {
         remote: SocketAddr,
         is_from_home: bool,
     ) -> Result<(), DaemonError> {
-        let fresh = self.new_socket();
-        let Some(open) = self.own_path(peer, path) else { return Ok(()) };
+        let fresh = self.sockets.number();
+        let Some(open) = self.peers.path_mut(peer, path) else { return Ok(()) };
         let (before, home) = (open.socket, open.home);
         let is_from_home = is_from_home && open.remote.is_ipv4() == remote.is_ipv4();
         let socket = if is_from_home { home } else { fresh };
@@ -272,7 +277,9 @@ impl Control {
                 let bound = bind.map_or(Ok(()), |bind| bind_port(plane, socket, &bind));
                 let (address, now) = (PathAddress { socket, local_ip: None, remote }, Instant::now());
                 // A path that was removed meanwhile needs no address.
-                let _ = plane.site.rebind_path(peer, path, address, now);
+                if let Some(mut path) = plane.path(peer, path) {
+                    path.rebind(address, now);
+                }
                 match bound {
                     // It may have rested.
                     Ok(()) => plane.site.handle_link(socket, true, now),
@@ -290,9 +297,9 @@ impl Control {
 
     /// Asks where a path could lead whose interface has no address for where it leads: to another of its peer's addresses.
     pub(super) fn ask_for_another(&mut self, (peer, path): (PeerId, PathId)) {
-        let endpoint = self.own_path(peer, path).and_then(|open| direct_endpoint(open).cloned());
+        let endpoint = self.peers.path_mut(peer, path).and_then(|open| direct_endpoint(open).cloned());
         if let Some(endpoint) = endpoint.filter(|endpoint| endpoint.socket_addr().is_none()) {
-            self.ask(&endpoint);
+            self.names.ask(&endpoint, &mut self.tasks);
         }
     }
 
@@ -303,7 +310,7 @@ impl Control {
         addresses: &[SocketAddr],
     ) -> Result<(), DaemonError> {
         let mut led = Vec::new();
-        for peer in &self.peers {
+        for peer in self.peers.iter() {
             let rest = |open: &&OpenPath| open.has_no_address && !open.is_idle;
             for open in peer.paths.iter().filter(rest).filter(|open| direct_endpoint(open) == Some(endpoint))
             {
@@ -312,7 +319,7 @@ impl Control {
             }
         }
         for ((peer, path), remote) in led {
-            if let Some(open) = self.own_path(peer, path) {
+            if let Some(open) = self.peers.path_mut(peer, path) {
                 open.has_no_address = false;
                 let path = open.settings.name.as_str();
                 tracing::info!(path, %remote, "the interface has no address for where the path has led: it leads elsewhere");
@@ -329,11 +336,6 @@ impl Control {
             plane.site.status(peer).is_some_and(|status| status.connected_since.is_some())
         });
         if is_connected.await? { Ok(()) } else { self.dial_anew(peer).await }
-    }
-
-    fn own_path(&mut self, peer: PeerId, path: PathId) -> Option<&mut OpenPath> {
-        let peer = self.peers.iter_mut().find(|other| other.id == peer)?;
-        peer.paths.iter_mut().find(|open| open.id == path)
     }
 }
 

@@ -19,9 +19,8 @@ mod trial;
 mod waiting;
 
 pub(super) use drive::NewRoutes;
-pub(super) use health::LOOK_INTERVAL;
 pub(super) use set::{endpoint, key, name_of};
-pub(super) use waiting::Waiter;
+pub(super) use waiting::RouteWatch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

@@ -54,18 +54,18 @@ impl Control {
         SiteStatus {
             name: self.site.name.to_string(),
             public_key: self.identity.public().to_string(),
-            interface: self.tun_name.clone(),
+            interface: self.network.interface_name().to_owned(),
             addresses: self.site.addresses.iter().map(ToString::to_string).collect(),
             listen: self.listening(),
-            registered: self.registration_statuses(),
-            notices: self.forwarding.iter().cloned().collect(),
+            registered: self.relays.registration_statuses(),
+            notices: self.network.forwarding().cloned().into_iter().collect(),
             uptime_s: seconds(now.duration_since(self.started)),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
 
     fn counters(&self, refusals: &RefusalCounters, plane: PlaneCounters) -> BTreeMap<String, u64> {
-        let tls = &self.tls_counters;
+        let tls = self.connections.counters();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let control = [
             ("control_accepted", read(&tls.accepted)),
@@ -75,7 +75,7 @@ impl Control {
             ("control_timed_out", read(&tls.timed_out)),
             ("control_overflowed", read(&tls.overflowed)),
             ("control_accept_errors", read(&tls.accept_errors)),
-            ("control_malformed", self.malformed_messages),
+            ("control_malformed", self.connections.malformed()),
             ("log_lines_lost", psmc_service::logging::dropped()),
             ("tun_drops", plane.tun_drops),
             ("send_drops", plane.send_drops),
@@ -100,7 +100,7 @@ impl Control {
                 // It was there, and no path works any more.
                 (false, Some(_)) if heard_at.is_some() => PeerState::Down,
                 (false, Some(_)) => PeerState::Connecting,
-                (false, None) if self.is_dialing(peer) => PeerState::Connecting,
+                (false, None) if peer.is_dialed() => PeerState::Connecting,
                 (false, None) => PeerState::Down,
             },
             control: ControlStatus {
@@ -137,7 +137,7 @@ impl Control {
         status.why = Why::of(path, open, known).map(|why| why.to_string());
         status.added = open.is_some_and(|open| peer.by_hand.added.contains(&open.settings.name));
         if let Some(relay) = path.relay.filter(|_| !path.opened_here) {
-            let known = self.relays.iter().find(|known| *known.public_key.as_bytes() == relay.0);
+            let known = self.relays.known().iter().find(|known| *known.public_key.as_bytes() == relay.0);
             let key = || PublicKey::from_bytes(relay.0).to_string();
             status.relays = vec![known.map_or_else(key, |known| known.name.to_string())];
         }

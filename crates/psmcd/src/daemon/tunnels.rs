@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::control::Control;
 use super::paths::{OpenError, local_end};
 use super::relays::Goal;
-use crate::config::{Encapsulation, PathSettings, TunnelEnd};
+use crate::config::{Encapsulation, PathSettings};
 
 /// Bytes that wrapping takes of each packet.
 #[expect(clippy::cast_possible_truncation, reason = "twenty")]
@@ -47,12 +47,6 @@ pub enum PortError {
 }
 
 impl Control {
-    /// The machine that only unwraps, through which a path with these settings leads.
-    pub(super) fn tunnel_end(&self, settings: &PathSettings) -> Option<&TunnelEnd> {
-        let [name] = settings.relays.as_slice() else { return None };
-        self.tunnel_ends.iter().find(|end| end.name == *name)
-    }
-
     /// The tunnel of a path to this goal, if it has one; `relay` is where it goes if that is one of ours.
     pub(super) fn tunnel_of(
         &mut self,
@@ -60,7 +54,7 @@ impl Control {
         (owner, socket): (PeerId, SocketId),
         (goal, relay): (Goal, SocketAddr),
     ) -> Result<Option<TunnelBind>, OpenError> {
-        let end = self.tunnel_end(settings).cloned();
+        let end = self.relays.tunnel_end(settings).cloned();
         if settings.encapsulation == Encapsulation::Udp && end.is_none() {
             return Ok(None);
         }
@@ -68,7 +62,7 @@ impl Control {
         let local_end = local_end(settings);
         let (inside, way) = match end {
             Some(end) => {
-                let address = v4(self.address_of(&end.address, owner)?)?;
+                let address = v4(self.names.address_of(&end.address, owner, &mut self.tasks)?)?;
                 (end.inside, Way::Plain(*address.ip()))
             }
             None => {

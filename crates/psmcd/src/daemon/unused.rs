@@ -8,7 +8,8 @@ use psmc_core::{PathState, PeerId};
 use psmc_wire::PathId;
 
 use super::DaemonError;
-use super::control::Control;
+use super::peers::Peers;
+use super::plane::PlaneHandle;
 use super::why::{Known, Why};
 
 /// A path that comes up does so in less time.
@@ -43,6 +44,38 @@ impl Unused {
         }
     }
 
+    /// Says why paths are not used that this site has opened. To be called every second.
+    pub(super) async fn explain(&mut self, peers: &Peers, plane: &PlaneHandle) -> Result<(), DaemonError> {
+        let now = Instant::now();
+        let all = peers.iter().flat_map(|peer| peer.paths.iter().map(|path| (peer.id, path.id)));
+        let due = self.due(all, now);
+        if due.is_empty() {
+            return Ok(());
+        }
+        let asked: BTreeSet<_> = due.iter().map(|(peer, _)| *peer).collect();
+        let asked: Vec<_> = asked.into_iter().collect();
+        let statuses = plane.call(move |plane| {
+            asked.into_iter().filter_map(|id| Some((id, plane.site.status(id)?))).collect::<BTreeMap<_, _>>()
+        });
+        let statuses = statuses.await?;
+        for (id, path) in due {
+            let (Some(status), Some(peer)) = (statuses.get(&id), peers.get(id)) else { continue };
+            let Some(seen) = status.paths.iter().find(|seen| seen.id == path) else { continue };
+            let open = peer.paths.iter().find(|open| open.id == path);
+            let Some(why) = Why::of(seen, open, Known::of(status, now)) else { continue };
+            if matches!(why, Why::NoKeys | Why::Removed) || !self.is_news((id, path), &why) {
+                continue;
+            }
+            let (peer, path) = (peer.config.name.as_str(), seen.name.as_str());
+            if why.needs_help() {
+                tracing::warn!(peer, path, %why, "the path is not used");
+            } else {
+                tracing::info!(peer, path, %why, "the path is not used");
+            }
+        }
+        Ok(())
+    }
+
     /// These are the paths that there are. Returns those that have not been used for long and were not looked at of late.
     fn due(&mut self, all: impl Iterator<Item = (PeerId, PathId)>, now: Instant) -> Vec<(PeerId, PathId)> {
         let all: BTreeSet<_> = all.collect();
@@ -64,42 +97,6 @@ impl Unused {
     fn is_news(&mut self, path: (PeerId, PathId), why: &Why) -> bool {
         let kind = Some(discriminant(why));
         self.paths.get_mut(&path).is_some_and(|said| std::mem::replace(&mut said.why, kind) != kind)
-    }
-}
-
-impl Control {
-    /// Says why paths are not used that this site has opened. To be called every second.
-    pub(super) async fn explain_paths(&mut self) -> Result<(), DaemonError> {
-        let now = Instant::now();
-        let peers = self.peers.iter();
-        let all = peers.flat_map(|peer| peer.paths.iter().map(|path| (peer.id, path.id)));
-        let due = self.unused.due(all, now);
-        if due.is_empty() {
-            return Ok(());
-        }
-        let asked: BTreeSet<_> = due.iter().map(|(peer, _)| *peer).collect();
-        let asked: Vec<_> = asked.into_iter().collect();
-        let statuses = self.plane.call(move |plane| {
-            asked.into_iter().filter_map(|id| Some((id, plane.site.status(id)?))).collect::<BTreeMap<_, _>>()
-        });
-        let statuses = statuses.await?;
-        for (id, path) in due {
-            let (Some(status), Some(index)) = (statuses.get(&id), self.peer_index(id)) else { continue };
-            let Some(seen) = status.paths.iter().find(|seen| seen.id == path) else { continue };
-            let peer = &self.peers[index];
-            let open = peer.paths.iter().find(|open| open.id == path);
-            let Some(why) = Why::of(seen, open, Known::of(status, now)) else { continue };
-            if matches!(why, Why::NoKeys | Why::Removed) || !self.unused.is_news((id, path), &why) {
-                continue;
-            }
-            let (peer, path) = (peer.config.name.as_str(), seen.name.as_str());
-            if why.needs_help() {
-                tracing::warn!(peer, path, %why, "the path is not used");
-            } else {
-                tracing::info!(peer, path, %why, "the path is not used");
-            }
-        }
-        Ok(())
     }
 }
 

@@ -329,7 +329,7 @@ mod tests {
     /// The rate that is believed of a path that seemed to carry 1000 datagrams per second, after a round that overflowed its queue
     /// and brought `measured`; single packets had been late by `late`.
     fn after_overflow(measured: u64, least: Duration, late: Duration, chance: f64) -> u64 {
-        let mut model = Model::with_ceiling(u64::MAX, 1000);
+        let mut model = Model::new(1000);
         model.adopt(1_000_000, BASE, Instant::now());
         model.chance.learn(chance);
         model.round_trips.on_idle_round(BASE + ACK_DELAY + late);
@@ -344,7 +344,7 @@ mod tests {
     /// The rate that is believed after a sample of 1000 datagrams per second amid a round in which what was sent in a phase drains, where
     /// single packets had been late by `late`; 600 were believed before.
     fn while_drains(before: Phase, late: Duration) -> u64 {
-        let (mut model, now) = (Model::with_ceiling(u64::MAX, 1000), Instant::now());
+        let (mut model, now) = (Model::new(1000), Instant::now());
         model.filter.update(600_000);
         model.round_trips.on_idle_round(model.base_rtt() + ACK_DELAY + late);
         model.phase = before;

@@ -23,8 +23,8 @@ pub use evil::{Evil, Trick};
 pub use link::{EcnTreatment, Link};
 use psmc_core::{
     Batch, ClampMss, ClassConfig, CongestionConfig, ConnectionId, DatagramOrigin, Event, PathConfig,
-    PathState, PeerConfig, PeerError, PeerId, PeerStatus, ReorderPolicy, RepairKind, SchedulerKind, Site,
-    SiteConfig, SocketId,
+    PathHandle, PathState, PeerConfig, PeerError, PeerId, PeerStatus, ReorderPolicy, RepairKind,
+    SchedulerKind, Site, SiteConfig, SocketId,
 };
 use psmc_wire::PathId;
 use psmc_wire::control::Message;
@@ -100,6 +100,13 @@ pub struct End {
     /// How often the engine asked for a dial.
     pub dials: u32,
     dial_at: Option<Instant>,
+}
+
+impl End {
+    /// Its path of that id, to be changed.
+    pub fn path(&mut self, id: PathId) -> PathHandle<'_> {
+        self.site.peer(self.peer).expect("the peer exists").path(id).expect("the path exists")
+    }
 }
 
 pub struct World {
@@ -242,7 +249,7 @@ impl World {
         let Setup { mtu, congestion, .. } = self.setup;
         let mtu = self.links[config.socket.0 as usize].interface_mtu.unwrap_or(mtu + 100);
         let config = PathConfig { mtu, congestion, ..config };
-        van.site.add_path(van.peer, config, self.now)
+        Ok(van.site.peer(van.peer)?.add_path(config, self.now)?)
     }
 
     /// Kills an end and starts it again from nothing.

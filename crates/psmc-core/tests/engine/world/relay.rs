@@ -132,7 +132,8 @@ impl World {
             ..path_config(link)
         };
         let van = &mut self.ends[VAN];
-        van.site.add_relayed_path(van.peer, config, self.now).expect("room for a path")
+        let mut peer = van.site.peer(van.peer).expect("the peer exists");
+        peer.add_relayed_path(config, self.now).expect("room for a path")
     }
 
     /// Reserves a session at the relay in that link, and leads the van's path through it.
@@ -149,13 +150,13 @@ impl World {
     fn lead_path_to(&mut self, path: PathId, link: usize, far: Option<Address>) {
         let via = self.relays.reserve(link, far, self.now);
         let van = &mut self.ends[VAN];
-        van.site.lead_path(van.peer, path, via, self.now).expect("the path is the van's");
+        van.path(path).lead(via, self.now).expect("the path is the van's");
     }
 
     /// Makes the van believe the relay that the path leads to the peer.
     pub fn trust_path(&mut self, path: PathId) {
         let van = &mut self.ends[VAN];
-        van.site.trust_path(van.peer, path, self.now).expect("the path is the van's");
+        van.path(path).trust(self.now);
     }
 
     /// Makes the headquarters register with the relay in that link.

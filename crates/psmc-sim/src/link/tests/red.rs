@@ -1,6 +1,6 @@
 //! Random early detection against its formulas.
 
-use super::super::red::Red;
+use super::super::queue::Red;
 use super::*;
 
 /// With this weight the average is the present length.

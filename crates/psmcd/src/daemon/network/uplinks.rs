@@ -5,9 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use psmc_core::PeerId;
-use psmc_net::netlink::Uplink;
+use psmc_net::netlink::{NetlinkError, Uplink};
 use tokio::time::timeout;
 
+use super::Network;
 use crate::config::{Endpoint, Name, PathSettings};
 use crate::daemon::DaemonError;
 use crate::daemon::control::Control;
@@ -50,6 +51,30 @@ pub(in crate::daemon) fn reached_by(uplink: &Uplink, remotes: &[SocketAddr]) -> 
 /// Nothing else is done while it is asked for a prefix, which is only worth a word in a warning.
 const NAT64_PATIENCE: Duration = Duration::from_millis(300);
 
+impl Network {
+    /// The names of all links.
+    async fn link_names(&self) -> Result<BTreeSet<String>, NetlinkError> {
+        self.netlink.link_names().await
+    }
+
+    /// Adds the way that the routes name, if it leads through no uplink, or does not leave this host.
+    async fn add_way_by_routes(&self, remote: SocketAddr, paths: &mut Vec<PathSettings>) {
+        let mark = self.numbers.mark.get();
+        let Some(way) = self.netlink.way_to(remote.ip(), mark, None).await else { return };
+        let plain = |name: &str| name.parse().ok().map(PathSettings::plain);
+        if way.is_local {
+            paths.extend(plain("any").filter(|_| paths.is_empty()));
+            return;
+        }
+        let name = self.link_name(way.interface).await;
+        let is_known = paths.iter().any(|path| path.name.as_str() == name);
+        if way.interface != self.interface.index && !is_known {
+            let over = |path| PathSettings { interface: name.parse().ok(), ..path };
+            paths.extend(plain(&name).map(over));
+        }
+    }
+}
+
 impl Control {
     /// Opens the paths that uplinks which have come make possible, and ends those of uplinks that are gone.
     pub(super) async fn match_uplinks(&mut self) {
@@ -61,15 +86,15 @@ impl Control {
     /// A peer that could not be reached, and to which there is a path now, is dialled at once.
     pub(in crate::daemon) async fn dial_over_new_paths(&mut self, peer: usize) -> Result<(), DaemonError> {
         let id = self.peers[peer].id;
-        if let Some(dial) = self.dials.get(&id) {
-            dial.notify_one();
+        if self.connections.supersede(id) {
             return Ok(());
         }
         self.plane
             .post(move |plane| {
-                if plane.site.status(id).is_some_and(|status| status.connected_since.is_none()) {
-                    // It is there: its state is.
-                    let _ = plane.site.redial(id, Instant::now());
+                if plane.site.status(id).is_some_and(|status| status.connected_since.is_none())
+                    && let Ok(mut peer) = plane.site.peer(id)
+                {
+                    peer.redial(Instant::now());
                 }
             })
             .await
@@ -81,12 +106,12 @@ impl Control {
         peer: usize,
         endpoint: &Endpoint,
     ) -> Result<Vec<PathSettings>, OpenError> {
-        let remotes = self.addresses_of(endpoint, self.peers[peer].id)?;
-        let uplinks = self.netlink.uplinks(&[self.tun_index]).await.map_err(DaemonError::from)?;
+        let remotes = self.names.addresses_of(endpoint, self.peers[peer].id, &mut self.tasks)?;
+        let uplinks = self.network.uplinks().await.map_err(DaemonError::from)?;
         let usable = uplinks.iter().filter(|uplink| reached_by(uplink, &remotes).is_some());
         let mut paths = uplink_settings(usable);
         for remote in &remotes {
-            self.add_way_by_routes(*remote, &mut paths).await;
+            self.network.add_way_by_routes(*remote, &mut paths).await;
         }
         if paths.is_empty() && !uplinks.is_empty() {
             let prefix = timeout(NAT64_PATIENCE, nat64_prefix()).await.ok().flatten();
@@ -94,23 +119,6 @@ impl Control {
         }
         let leading = |path| PathSettings { endpoint: Some(endpoint.clone()), ..path };
         Ok(paths.into_iter().map(leading).collect())
-    }
-
-    /// Adds the way that the routes name, if it leads through no uplink, or does not leave this host.
-    async fn add_way_by_routes(&self, remote: SocketAddr, paths: &mut Vec<PathSettings>) {
-        let mark = self.network.numbers.mark.get();
-        let Some(way) = self.netlink.way_to(remote.ip(), mark, None).await else { return };
-        let plain = |name: &str| name.parse().ok().map(PathSettings::plain);
-        if way.is_local {
-            paths.extend(plain("any").filter(|_| paths.is_empty()));
-            return;
-        }
-        let name = self.link_name(way.interface).await;
-        let is_known = paths.iter().any(|path| path.name.as_str() == name);
-        if way.interface != self.tun_index && !is_known {
-            let over = |path| PathSettings { interface: name.parse().ok(), ..path };
-            paths.extend(plain(&name).map(over));
-        }
     }
 
     /// Ends or rests those paths over uplinks that are not among `wanted`.
@@ -123,7 +131,7 @@ impl Control {
             return Ok(());
         }
         let wanted: BTreeSet<Name> = wanted.iter().map(|path| path.name.clone()).collect();
-        let links = self.netlink.link_names().await?;
+        let links = self.network.link_names().await?;
         let mut closed = Vec::new();
         let name_of = self.peers[peer].config.name.clone();
         for path in self.peers[peer].paths.iter_mut().filter(|path| path.is_automatic) {
@@ -156,14 +164,14 @@ impl Control {
         settings: &PathSettings,
         peer: PeerId,
     ) -> Result<SocketAddr, OpenError> {
-        let remotes = self.addresses_of(endpoint, peer)?;
+        let remotes = self.names.addresses_of(endpoint, peer, &mut self.tasks)?;
         let local = settings.address.map(|address| address.get());
         if let Some(local) = local {
             let same = remotes.iter().find(|remote| remote.is_ipv4() == local.is_ipv4());
             return Ok(*same.unwrap_or(&remotes[0]));
         }
         let Some(interface) = &settings.interface else { return Ok(remotes[0]) };
-        let uplinks = self.netlink.uplinks(&[self.tun_index]).await.map_err(DaemonError::from)?;
+        let uplinks = self.network.uplinks().await.map_err(DaemonError::from)?;
         let uplink = uplinks.iter().find(|uplink| uplink.name == interface.as_str());
         Ok(uplink.and_then(|uplink| reached_by(uplink, &remotes)).unwrap_or(remotes[0]))
     }

@@ -292,9 +292,10 @@ impl Work {
             .post(move |plane| {
                 let now = std::time::Instant::now();
                 // A path that has just been removed needs no session; the keeper is told so.
-                let _ = plane.site.lead_path(peer, path, via, now);
+                let Some(mut path) = plane.path(peer, path) else { return };
+                let _ = path.lead(via, now);
                 if is_trusted {
-                    let _ = plane.site.trust_path(peer, path, now);
+                    path.trust(now);
                 }
             })
             .await;

@@ -8,14 +8,15 @@ use psmc_wire::PathId;
 
 use super::judge::{Comparison, Measured};
 use crate::daemon::DaemonError;
-use crate::daemon::control::Control;
+use crate::daemon::peers::Peers;
+use crate::daemon::plane::PlaneHandle;
 
 /// How often they are looked at.
 pub(in crate::daemon) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What was counted by the last look.
 #[derive(Debug, Default)]
-pub(in crate::daemon) struct Looks {
+pub(super) struct Looks {
     counted: BTreeMap<(PeerId, PathId), Counted>,
 }
 
@@ -26,36 +27,33 @@ struct Counted {
     lost: u64,
 }
 
-impl Control {
+impl Looks {
     /// Looks at the paths of peers that have spare relays, and tells their keepers.
-    pub(in crate::daemon) async fn look_at_paths(&mut self) -> Result<(), DaemonError> {
+    pub(super) async fn look(&mut self, peers: &Peers, plane: &PlaneHandle) -> Result<(), DaemonError> {
         let may_move = |path: &crate::daemon::paths::OpenPath| {
             path.keeper.as_ref().is_some_and(|keeper| keeper.may_move())
         };
         let ids: Vec<_> =
-            self.peers.iter().filter(|peer| peer.paths.iter().any(may_move)).map(|peer| peer.id).collect();
+            peers.iter().filter(|peer| peer.paths.iter().any(may_move)).map(|peer| peer.id).collect();
         if ids.is_empty() {
             return Ok(());
         }
         let asked = ids.clone();
-        let statuses = self.plane.call(move |plane| {
+        let statuses = plane.call(move |plane| {
             let status = |id| plane.site.status(id);
             asked.into_iter().map(status).collect::<Vec<_>>()
         });
         for (id, status) in ids.into_iter().zip(statuses.await?) {
             let Some(status) = status else { continue };
-            let measured = self.looks.measure(id, &status);
+            let measured = self.measure(id, &status);
             for (path, seen) in compare(&measured) {
-                if let Some(keeper) = self.keeper(id, path).filter(|keeper| keeper.may_move()) {
+                if let Some(keeper) = peers.keeper(id, path).filter(|keeper| keeper.may_move()) {
                     keeper.measured(seen);
                 }
             }
         }
         Ok(())
     }
-}
-
-impl Looks {
     /// What the paths that work have done since the last look.
     fn measure(&mut self, peer: PeerId, status: &PeerStatus) -> Vec<(PathId, Measured)> {
         let were_full = status.queued_packets > 0;

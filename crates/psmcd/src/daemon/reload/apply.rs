@@ -32,9 +32,9 @@ impl Control {
         self.check_added_peers(&config)?;
         let mut report =
             ReloadReport { restart: needs_restart(&self.site, &config.site), ..ReloadReport::default() };
-        let relays = changed_relays((&self.relays, &self.tunnel_ends), &config);
+        let relays = changed_relays((self.relays.known(), self.relays.tunnel_ends()), &config);
         let Config { site, peers, relays: known, tunnel_ends } = config;
-        (self.relays, self.tunnel_ends) = (known, tunnel_ends);
+        self.relays.replace(known, tunnel_ends);
         report.changes.extend(relays.iter().map(|name| format!("relay {name}")));
         self.apply_site(site, &relays, &mut report).await?;
         let plan = self.plan(peers);
@@ -89,13 +89,13 @@ impl Control {
             self.plane.post(move |plane| plane.site.set_clamp_mss(clamp_mss)).await?;
         }
         if note("grants_file", self.site.grants_file != now.grants_file) {
-            self.grants.set_file(now.grants_file.clone());
+            self.relays.grants().set_file(now.grants_file.clone());
         }
         note("register", self.site.register != now.register);
         let site = &mut self.site;
         (site.classes, site.clamp_mss, site.grants_file) = (now.classes, now.clamp_mss, now.grants_file);
         (site.register, site.treatment) = (now.register, now.treatment);
-        self.register_anew(relays);
+        self.relays.register(&self.site.register, relays, &mut self.tasks);
         Ok(())
     }
 
@@ -121,7 +121,7 @@ impl Control {
         report: &mut ReloadReport,
     ) -> Result<(), Refusal> {
         for id in removed {
-            let Some(index) = self.peer_index(id) else { continue };
+            let Some(index) = self.peers.index_of(id) else { continue };
             report.changes.push(format!("peer {} removed", self.peers[index].config.name));
             self.drop_peer(index).await?;
         }
@@ -131,7 +131,8 @@ impl Control {
             .collect();
         let moved = self.plane.call(move |plane| plane.site.set_allowed_ips(&prefixes)).await?;
         moved.map_err(|error| Refusal::of(&error))?;
-        let places: BTreeMap<_, _> = (0..).zip(&self.peers).map(|(index, peer)| (peer.id, index)).collect();
+        let places: BTreeMap<_, _> =
+            (0..).zip(self.peers.iter()).map(|(index, peer)| (peer.id, index)).collect();
         for (id, now) in kept {
             if let Some(&index) = places.get(&id) {
                 self.apply_peer(index, now, relays, report).await?;
@@ -143,7 +144,7 @@ impl Control {
             self.enter_new_peer(peer, report).await?;
         }
         // Routes change when all peers are what they are to be: none is away in between, so that nothing leaves beside the tunnel.
-        self.steer_now().await;
+        self.network.steer_now(&self.site, &self.peers).await;
         Ok(())
     }
 
@@ -184,11 +185,15 @@ impl Control {
             if let Some(scheduler) = peer.by_hand.scheduler {
                 engine.scheduler = scheduler;
             }
-            let changed =
-                self.plane.call(move |plane| plane.site.reconfigure_peer(id, engine, Instant::now())).await?;
+            let changed = self
+                .plane
+                .call(move |plane| {
+                    plane.site.peer(id).map(|mut peer| peer.reconfigure(engine, Instant::now()))
+                })
+                .await?;
             // It is there: only this side removes peers.
             debug_assert!(changed.is_ok());
-            let spares = self.spares(&self.peers[index].config);
+            let spares = self.relays.spares(&self.peers[index].config);
             self.peers[index].spares = spares;
         }
         self.apply_paths(index, &before, relays, report).await?;
@@ -202,7 +207,7 @@ impl Control {
     /// What was changed by hand and stays.
     fn added_by_hand(&self) -> Vec<String> {
         let mut kept = Vec::new();
-        for peer in &self.peers {
+        for peer in self.peers.iter() {
             let name = &peer.config.name;
             if peer.is_added {
                 kept.push(format!("peer {name}, which was added by hand"));

@@ -69,8 +69,9 @@ impl Control {
         self.plane
             .post(move |plane| {
                 // The peer may have removed it.
-                let _ = plane.site.reconfigure_path(id, path, Some(weight), Some(max_rate));
-                let _ = plane.site.set_congestion(id, path, congestion);
+                let Some(mut path) = plane.path(id, path) else { return };
+                path.reconfigure(Some(weight), Some(max_rate));
+                path.set_congestion(congestion);
             })
             .await
     }
@@ -84,12 +85,11 @@ impl Control {
         let peer = &mut self.peers[index];
         let id = peer.id;
         peer.set_aside(path);
-        let removed = self.plane.call(move |plane| plane.site.remove_path(id, path, Instant::now())).await?;
+        let removed = self.plane.call(move |plane| {
+            plane.site.peer(id).map(|peer| peer.path(path).and_then(|mut path| path.remove(Instant::now())))
+        });
         // The peer may have removed it.
-        debug_assert!(matches!(
-            removed,
-            Ok(()) | Err(psmc_core::PeerError::Path(PathError::Closing | PathError::Unknown))
-        ));
+        debug_assert!(matches!(removed.await?, Ok(Ok(()) | Err(PathError::Closing | PathError::Unknown))));
         Ok(())
     }
 }

@@ -37,7 +37,7 @@ pub(in crate::daemon) struct NewRoutes {
 impl Control {
     /// Replaces the routes that were learned before.
     pub(in crate::daemon) fn set_routes(&mut self, peer: usize, new: NewRoutes) -> Result<(), ValueError> {
-        let Some(last) = self.peers.get_mut(peer) else { return Ok(()) };
+        let last = &mut self.peers[peer];
         if let Some(serial) = last.routes.serial.filter(|&serial| new.serial < serial) {
             let reason = format!("the set has the serial {}, and one with {serial} came before", new.serial);
             return Err(ValueError::new(reason, "get the newest set; an old one may have been replayed"));
@@ -45,16 +45,16 @@ impl Control {
         let set = LearnedSet::new(
             &new.routes,
             last.config.public_key,
-            &self.relays,
+            self.relays.known(),
             (new.expires, seconds_since_1970()),
         )?;
-        self.grants.put(GrantsFor::Routes(last.id), &new.grants)?;
+        self.relays.grants().put(GrantsFor::Routes(last.id), &new.grants)?;
         tracing::info!(peer = %last.config.name, routes = set.relays.len(), serial = new.serial, "routes learned");
         let routes = &mut last.routes;
         (routes.set, routes.serial, routes.policy) = (Some(set), Some(new.serial), new.policy);
         routes.left_out.clear();
         routes.match_at = None;
-        self.look_soon();
+        self.routes.look_soon();
         Ok(())
     }
 
@@ -67,19 +67,8 @@ impl Control {
         peer.routes.policy = None;
         peer.routes.match_at = None;
         peer.routes.watch(Instant::now());
-        self.grants.forget(GrantsFor::Routes(peer.id));
-        self.look_soon();
-    }
-
-    /// Schedules a check of the paths that routes stand in for.
-    pub(in crate::daemon) fn look_soon(&mut self) {
-        self.route_looks.reset_immediately();
-    }
-
-    /// Whether there is anything to look at.
-    pub(in crate::daemon) fn watches_routes(&self) -> bool {
-        let now = Instant::now();
-        !self.waiters.is_empty() || self.peers.iter().any(|peer| peer.routes.is_watched(now))
+        self.relays.grants().forget(GrantsFor::Routes(peer.id));
+        self.routes.look_soon();
     }
 
     /// Looks at the paths of peers for which there are learned routes, or somebody waits, and does what is to be done.
@@ -93,11 +82,11 @@ impl Control {
             asked.into_iter().map(status).collect::<Vec<_>>()
         });
         for (id, status) in ids.into_iter().zip(statuses.await?) {
-            if let (Some(index), Some(status)) = (self.peer_index(id), status) {
+            if let (Some(index), Some(status)) = (self.peers.index_of(id), status) {
                 self.look_at_peer(index, &status, now).await?;
             }
         }
-        self.answer_waiters(now);
+        self.routes.answer(&self.peers, now);
         Ok(())
     }
 
@@ -187,7 +176,7 @@ impl Control {
         };
         let mut uplinks = match &peer.config.paths {
             Paths::Listed(paths) => set::uplinks(paths),
-            Paths::EveryUplink => uplink_settings(&self.netlink.uplinks(&[self.tun_index]).await?),
+            Paths::EveryUplink => uplink_settings(&self.network.uplinks().await?),
         };
         if uplinks.is_empty() {
             uplinks.push(PathSettings::plain(peer.config.name.clone()));
@@ -225,7 +214,9 @@ impl Control {
         self.plane
             .post(move |plane| {
                 // It may have been removed by the peer already.
-                let _ = plane.site.remove_path(id, path, Instant::now());
+                if let Some(mut path) = plane.path(id, path) {
+                    let _ = path.remove(Instant::now());
+                }
             })
             .await
     }
@@ -256,12 +247,12 @@ impl Control {
             .post(move |plane| {
                 let now = Instant::now();
                 for (path, standby) in wishes {
-                    // One that is being removed has no use for it.
-                    let _ = plane.site.set_standby(id, path, standby, now);
                     let is_learned = learned.contains(&path);
-                    let interval = if is_learned { keepalive } else { interval };
-                    let _ = plane.site.set_keepalive(id, path, interval);
-                    let _ = plane.site.set_scrutiny(id, path, is_tried && !is_learned);
+                    let Some(mut path) = plane.path(id, path) else { continue };
+                    // One that is being removed has no use for it.
+                    let _ = path.set_standby(standby, now);
+                    path.set_keepalive(if is_learned { keepalive } else { interval });
+                    path.set_scrutiny(is_tried && !is_learned);
                 }
             })
             .await

@@ -1,0 +1,158 @@
+//! A peer and its paths in the hands of a driver, which changes them.
+
+use std::time::{Duration, Instant};
+
+use psmc_wire::PathId;
+use psmc_wire::frame::PathUse;
+
+use super::{PathError, Session};
+use crate::batch::PathAddress;
+use crate::config::{PathConfig, PeerConfig, SchedulerKind};
+use crate::congestion::CongestionConfig;
+use crate::path::Via;
+use crate::shared::Shared;
+
+/// A peer to be changed, from [`Site::peer`](crate::Site::peer).
+///
+/// Poll the site once the handle is gone, as after any change.
+#[derive(Debug)]
+pub struct PeerHandle<'a> {
+    session: &'a mut Session,
+    shared: &'a mut Shared,
+}
+
+impl<'a> PeerHandle<'a> {
+    pub(crate) fn new(session: &'a mut Session, shared: &'a mut Shared) -> Self {
+        Self { session, shared }
+    }
+
+    /// A path to the peer.
+    ///
+    /// # Errors
+    /// [`PathError::Unknown`] if there is none of this id.
+    pub fn path(self, path: PathId) -> Result<PathHandle<'a>, PathError> {
+        let index = self.session.path_index(path).ok_or(PathError::Unknown)?;
+        let Self { session, shared } = self;
+        Ok(PathHandle { id: path, index, session, shared })
+    }
+
+    /// The open path of that name.
+    ///
+    /// # Errors
+    /// [`PathError::Unknown`] if there is none.
+    pub fn path_named(self, name: &str) -> Result<PathHandle<'a>, PathError> {
+        let path = self.session.path_by_name(name).ok_or(PathError::Unknown)?;
+        self.path(path)
+    }
+
+    /// Opens a path to the peer.
+    ///
+    /// # Errors
+    /// [`PathError`] if it can't have this path.
+    pub fn add_path(&mut self, config: PathConfig, now: Instant) -> Result<PathId, PathError> {
+        self.session.add_path(config, false, self.shared, now)
+    }
+
+    /// Opens a path to the peer that is to lead through relays. It is silent until it is [led](PathHandle::lead).
+    ///
+    /// # Errors
+    /// [`PathError`] if it can't have this path.
+    pub fn add_relayed_path(&mut self, config: PathConfig, now: Instant) -> Result<PathId, PathError> {
+        self.session.add_path(config, true, self.shared, now)
+    }
+
+    /// Has the peer dialled anew, whatever connection there is: there are other ways to it than before. A site that did not
+    /// dial this peer does so from now on. Harmless while a dial is under way.
+    pub fn redial(&mut self, now: Instant) {
+        self.session.redial(now);
+    }
+
+    /// Has another scheduler choose the paths to the peer. No packet is lost.
+    pub fn set_scheduler(&mut self, kind: SchedulerKind) {
+        self.session.set_scheduler(kind);
+    }
+
+    /// Treats the peer's packets as `config` says from now on. Its name, its key and its prefixes are not changed by that.
+    pub fn reconfigure(&mut self, config: PeerConfig, now: Instant) {
+        self.session.reconfigure(config, self.shared, now);
+    }
+}
+
+/// A path to be changed, from [`PeerHandle::path`].
+#[derive(Debug)]
+pub struct PathHandle<'a> {
+    id: PathId,
+    /// Its place among those of the session, which stays while the handle has that.
+    index: usize,
+    session: &'a mut Session,
+    shared: &'a mut Shared,
+}
+
+impl PathHandle<'_> {
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> PathId {
+        self.id
+    }
+
+    /// Leads a path that this site has opened through a session that it has reserved at a relay. To be called for each
+    /// new session: after [`PeerHandle::add_relayed_path`], after [`Event::HopWanted`](crate::Event::HopWanted), when the
+    /// relay has forgotten the old one, and for another relay. The path is validated anew, and the peer is told.
+    ///
+    /// # Errors
+    /// [`PathError::Unknown`] if the peer has opened it.
+    pub fn lead(&mut self, via: Via, now: Instant) -> Result<(), PathError> {
+        self.session.lead_path(self.index, via, self.shared, now)
+    }
+
+    /// Has the path carry data before it has answered, because the relay through which it was just [led](Self::lead) says
+    /// that it reaches the peer. It has 300 ms to answer; if it does not, it is as it would have been without that word,
+    /// and what it has carried is sent again by other paths. Harmless for any other path, and while there is no connection, by
+    /// which the peer could have been told.
+    pub fn trust(&mut self, now: Instant) {
+        self.session.trust_path(self.index, self.shared, now);
+    }
+
+    /// Has the path probed this often while it is idle.
+    pub fn set_keepalive(&mut self, interval: Duration) {
+        self.session.paths[self.index].set_keepalive(interval);
+    }
+
+    /// Has the probes of an idle path tell as much as data would: every other one is as large as a full datagram, and their
+    /// intervals differ, so that nothing that comes and goes at a pace of its own stays between them.
+    pub fn set_scrutiny(&mut self, scrutiny: bool) {
+        self.session.paths[self.index].set_scrutiny(scrutiny);
+    }
+
+    /// Removes the path without losing a packet: what is on its way still arrives, what waits goes elsewhere.
+    ///
+    /// # Errors
+    /// [`PathError::Closing`] if it is being removed.
+    pub fn remove(&mut self, now: Instant) -> Result<(), PathError> {
+        self.session.set_use(self.id, PathUse::Closed, now)
+    }
+
+    /// Makes the path a standby, or puts it back into use, at both ends.
+    ///
+    /// # Errors
+    /// [`PathError::Closing`] if it is being removed.
+    pub fn set_standby(&mut self, standby: bool, now: Instant) -> Result<(), PathError> {
+        let usage = if standby { PathUse::Standby } else { PathUse::Available };
+        self.session.set_use(self.id, usage, now)
+    }
+
+    /// Changes the weight of the path, or its greatest rate (`Some(None)`: unlimited), at both ends.
+    pub fn reconfigure(&mut self, weight: Option<u16>, max_rate: Option<Option<u64>>) {
+        self.session.reconfigure_path(self.index, weight, max_rate, self.shared);
+    }
+
+    /// Has this site find the rate at which it sends on the path in another way. The peer's own way stays.
+    pub fn set_congestion(&mut self, congestion: CongestionConfig) {
+        self.session.set_congestion(self.index, congestion);
+    }
+
+    /// Gives the path another socket or destination.
+    pub fn rebind(&mut self, address: PathAddress, now: Instant) {
+        self.session.rebind_path(self.index, address, self.shared, now);
+    }
+}

@@ -1,0 +1,72 @@
+//! The tasks of the control side, and how they end.
+
+use std::net::SocketAddr;
+
+use psmc_core::{ConnectionId, PeerId};
+use psmc_net::framing::FramingError;
+use psmc_net::tls::Secured;
+use tokio::task::JoinSet;
+
+use super::dial::DialError;
+use super::relays::BoxedStream;
+use super::reload::Reread;
+use crate::config::Endpoint;
+
+/// What a task of the control side came to.
+pub(super) enum TaskEnd {
+    Dialed(PeerId, Result<Box<Secured<BoxedStream>>, DialError>),
+    Disconnected(PeerId, ConnectionId, Result<(), FramingError>),
+    /// The addresses of a name, if there are any.
+    Resolved(Endpoint, Vec<SocketAddr>),
+    /// The configuration has been read again.
+    Reread(Box<Reread>),
+    Listener,
+    Hearing,
+    /// Only when the daemon ends.
+    Registered,
+    /// A path has no use for its relays any more.
+    Kept,
+}
+
+/// All that run. They end with this.
+#[derive(Default)]
+pub(super) struct Tasks {
+    running: JoinSet<TaskEnd>,
+    /// How many of them keep sessions at relays.
+    keepers: usize,
+}
+
+impl Tasks {
+    pub(super) fn spawn(&mut self, work: impl Future<Output = TaskEnd> + Send + 'static) {
+        self.running.spawn(work);
+    }
+
+    /// Has a keeper do its work.
+    pub(super) fn spawn_keeper(&mut self, work: impl Future<Output = ()> + Send + 'static) {
+        self.keepers += 1;
+        self.running.spawn(async move {
+            work.await;
+            TaskEnd::Kept
+        });
+    }
+
+    /// Has a registration kept.
+    pub(super) fn spawn_registration(&mut self, work: impl Future<Output = ()> + Send + 'static) {
+        self.running.spawn(async move {
+            work.await;
+            TaskEnd::Registered
+        });
+    }
+
+    /// The next one that ends, `None` if it has panicked or there is none. May be dropped and called again.
+    pub(super) async fn next_end(&mut self) -> Option<TaskEnd> {
+        let end = self.running.join_next().await?.ok()?;
+        self.keepers -= usize::from(matches!(end, TaskEnd::Kept));
+        Some(end)
+    }
+
+    /// Whether any keeps sessions at relays.
+    pub(super) fn keep_sessions(&self) -> bool {
+        self.keepers > 0
+    }
+}

@@ -192,7 +192,7 @@ fn cut(world: &Relayed, lost: bool) {
 
 /// How often the van's data have moved to other paths.
 fn moves(world: &Relayed) -> usize {
-    world.tunnel.van.log().matches("other paths carry the data").count()
+    world.tunnel.van.log().matches("switched paths").count()
 }
 
 #[test]

@@ -269,7 +269,7 @@ fn what_others_undo_is_made_again() {
         wait_for(&format!("the end of {command:?}"), PATIENCE, || (network(van) == before).then_some(()));
         wait_until_reached(van, BEYOND);
     }
-    assert!(van.log().contains("was deleted, and is made again"));
+    assert!(van.log().contains("tunnel interface was deleted; recreating it"));
 }
 
 #[test]

@@ -22,22 +22,22 @@ fn a_firewall_that_drops_udp_is_suspected_and_an_interface_that_is_missing_named
     let (van, path) = (&tunnel.van, path_name(VAN, 1));
     let why = wait_for("a reason", PATIENCE, || van.path(&path)?.why.filter(|why| why.contains("TCP works")));
     let endpoint = format!("{}:5115", tunnel.hq.end.outer(1, Family::V4));
-    for part in ["no answer by UDP from", &endpoint, &VAN.link(1), "firewall", "relay"] {
+    for part in ["no UDP reply from", &endpoint, &VAN.link(1), "firewall", "relay"] {
         assert!(why.contains(part), "no {part} in {why}");
     }
-    let said = || van.log().matches("the path is not used").count();
+    let said = || van.log().matches("path not in use").count();
     wait_for("a line of the log", PATIENCE, || (said() > 0).then_some(()));
     let output =
         van.psmc(&["path", "add", "hq", "later", "--interface", "nowhere0", "--endpoint", &endpoint]);
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && text.contains("an interface of the name nowhere0"), "{text}");
+    assert!(output.status.success() && text.contains("waiting for interface nowhere0"), "{text}");
     let why = wait_for("another reason", PATIENCE, || van.path("later")?.why);
     assert!(why.contains("nowhere0"), "{why}");
 
     tunnel.hq.run(&["nft", "delete table inet firewall"]);
     van.wait_for_path(&path, &[PathState::Active], PATIENCE);
     assert_eq!(van.path(&path).unwrap().why, None);
-    assert_eq!(van.log().matches("no answer by UDP").count(), 1, "{}", van.log());
+    assert_eq!(van.log().matches("no UDP reply").count(), 1, "{}", van.log());
     assert!(van.log().contains(&format!("path=\"{path}\"")), "names, no numbers: {}", van.log());
 }
 

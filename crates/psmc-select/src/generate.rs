@@ -145,7 +145,7 @@ const DRAWS_PER_LINK: f64 = 200.0;
 
 // Flat random networks, after Waxman (1988), "Routing of multipoint connections".
 
-/// Routers strewn over a square, of which near ones are more likely to be joined.
+/// Routers placed at random in a square; nearby ones are more likely to be linked (Waxman).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Waxman {
     /// How many routers.

@@ -118,8 +118,7 @@ impl Path {
 
 // All paths that there are.
 
-/// All paths from the source to the destination that visit no node twice; `None` if there are more than `most`, or if it takes
-/// too long to find out.
+/// All paths from the source to the destination that visit no node twice; `None` if there are more than `most`, or if it takes too long to find out.
 pub fn simple_paths(network: &Network, most: usize) -> Option<Vec<Path>> {
     let mut visited = vec![false; network.graph().node_count()];
     visited[network.source().index()] = true;

@@ -59,7 +59,7 @@ pub use tunnels::PortError;
 #[derive(Debug, Error)]
 pub enum DaemonError {
     /// There is no TUN device.
-    #[error("cannot make the tunnel's interface")]
+    #[error("cannot create the tunnel interface")]
     Tun(#[from] TunError),
     /// The UDP port can't be had.
     #[error("cannot receive datagrams")]
@@ -68,13 +68,13 @@ pub enum DaemonError {
     #[error("cannot accept control connections")]
     Tcp(#[from] TcpError),
     /// The local control socket can't be had.
-    #[error("cannot make the control socket")]
+    #[error("cannot create the control socket")]
     ControlSocket(#[from] local::BindError),
     /// The kernel doesn't let us see or change its network configuration.
     #[error("cannot configure the network")]
     Netlink(#[from] NetlinkError),
     /// The tunnel's interface is not as it should be, and the kernel does not let it be made so.
-    #[error("cannot mend the tunnel's interface")]
+    #[error("cannot restore the tunnel interface")]
     Mend(#[source] NetlinkError),
     /// Two peers claim the same addresses.
     #[error("cannot add the peer `{name}`")]
@@ -93,7 +93,7 @@ pub enum DaemonError {
         source: io::Error,
     },
     /// The data plane has ended by itself.
-    #[error("the data plane has stopped; the log says why")]
+    #[error("the data plane has stopped; see the log")]
     PlaneDied,
 }
 
@@ -135,7 +135,7 @@ async fn overdue() -> Result<(), DaemonError> {
         _ = interrupt.recv() => {}
     }
     tokio::time::sleep(END_TIME).await;
-    tracing::warn!("something does not let the site end in order; it ends as it is");
+    tracing::warn!("orderly shutdown blocked; exiting");
     Ok(())
 }
 

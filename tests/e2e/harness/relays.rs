@@ -379,7 +379,7 @@ impl RelayHost {
     fn start(&mut self) {
         let path = self.file.with_extension("log");
         let log = OpenOptions::new().create(true).append(true).open(&path).unwrap();
-        let starts = || fs::read_to_string(&path).unwrap().matches("the relay is up").count();
+        let starts = || fs::read_to_string(&path).unwrap().matches("relay started").count();
         let before = starts();
         let mut command = Command::new(program("psmc-relay"));
         command.arg("--config").arg(&self.file).stdin(Stdio::null()).stdout(Stdio::null());

@@ -74,7 +74,7 @@ fn of_service(service: &ServiceStatus) -> String {
         let (id, kind) = (&alert.id, alert.kind);
         let _ = writeln!(
             text,
-            "  alert {id} of {source}: {kind:?}, lapses in {left} s unless it is renewed, for {lasts_s} s each time"
+            "  alert {id} of {source}: {kind:?}, expires in {left} s unless renewed, for {lasts_s} s each time"
         );
     }
     for (group, relays) in &service.relays {

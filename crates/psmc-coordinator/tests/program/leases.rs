@@ -38,11 +38,11 @@ fn an_alert_by_command_lapses() {
     let status = bed.status();
     assert_eq!(status["services"][0]["alerts"][0]["lasts_s"], 3000);
     let text = String::from_utf8(bed.tool(&["status"]).stdout).unwrap();
-    assert!(text.contains("alert person of person: Other, lapses in 29"), "{text}");
+    assert!(text.contains("alert person of person: Other, expires in 29"), "{text}");
     assert!(bed.tool(&["alert", SERVICE, "--lasts", "1"]).status.success());
     bed.wait_for("the end of the alert", |status| alerts(status) == 0);
     let events = String::from_utf8(bed.tool(&["events"]).stdout).unwrap();
-    assert!(events.contains("the alert person of person lapses: it was not renewed"), "{events}");
+    assert!(events.contains("alert person from person expired: not renewed"), "{events}");
 }
 
 #[test]
@@ -159,5 +159,5 @@ fn events_that_cannot_be_read_are_told_of_everywhere() {
     assert_eq!(metric("readable").as_deref(), Some("1"));
     assert!(!check());
     let log = fs::read_to_string(bed.directory.path().join("psmc-coordinator.log")).unwrap();
-    assert_eq!(log.matches("no alerts of Suricata are taken").count(), 1, "{log}");
+    assert_eq!(log.matches("cannot read Suricata's events").count(), 1, "{log}");
 }

@@ -61,7 +61,7 @@ impl<'a> PeerHandle<'a> {
         self.session.add_path(config, true, self.shared, now)
     }
 
-    /// Has the peer dialled anew, whatever connection there is: there are other ways to it than before. A site that did not
+    /// Dials the peer anew, whatever connection there is: there are other ways to it than before. A site that did not
     /// dial this peer does so from now on. Harmless while a dial is under way.
     pub fn redial(&mut self, now: Instant) {
         self.session.redial(now);
@@ -113,12 +113,12 @@ impl PathHandle<'_> {
         self.session.trust_path(self.index, self.shared, now);
     }
 
-    /// Has the path probed this often while it is idle.
+    /// Sets how often the path is probed while it is idle.
     pub fn set_keepalive(&mut self, interval: Duration) {
         self.session.paths[self.index].set_keepalive(interval);
     }
 
-    /// Has the probes of an idle path tell as much as data would: every other one is as large as a full datagram, and their
+    /// Makes the probes of an idle path tell as much as data would: every other one is as large as a full datagram, and their
     /// intervals differ, so that nothing that comes and goes at a pace of its own stays between them.
     pub fn set_scrutiny(&mut self, scrutiny: bool) {
         self.session.paths[self.index].set_scrutiny(scrutiny);

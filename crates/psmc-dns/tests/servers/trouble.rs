@@ -74,7 +74,7 @@ fn an_alias_is_said_to_be_one() {
     let report = namespace.block_on(|| run(&target, &change, Mode::Change)).unwrap();
     let [server] = &report.servers[..] else { panic!("{report:?}") };
     let error = server.error.as_deref().unwrap();
-    assert!(error.contains("the name is an alias of www.example.com"), "{error}");
+    assert!(error.contains("the name is an alias (CNAME) of www.example.com"), "{error}");
     assert_eq!((server.ok, server.attempts), (false, 1), "{error}");
 }
 

@@ -176,7 +176,7 @@ async fn a_mirror_that_lies_is_left_out() {
     let lies = [Manner::LiesAboutLength, Manner::ChangesAfter(4)];
     for manner in lies {
         let (report, _servers) = fetched(&[manner, Manner::Fine], &[]).await;
-        assert!(problem(&report, 0).contains("another version of the file than before"), "{report:#}");
+        assert!(problem(&report, 0).contains("its version of the file changed"), "{report:#}");
         assert_eq!(report["mirrors"][0]["ok"], false);
     }
     let (report, _servers) = fetched(&[Manner::WrongPart, Manner::Fine], &[]).await;
@@ -252,7 +252,7 @@ async fn of_several_machines_behind_one_name_the_hash_counts() {
     assert!(servers[0].requests() > 4, "it is fetched in parts");
     // Without it, what one of them says in one answer.
     let (report, _servers) = fetched(&[Manner::Balanced], &[]).await;
-    assert!(problem(&report, 0).contains("another version of the file than before"), "{report:#}");
+    assert!(problem(&report, 0).contains("its version of the file changed"), "{report:#}");
     // The hash counts also for whoever goes on later.
     let (content, place) = (content(), Place::new());
     let hash = sha256(&content);

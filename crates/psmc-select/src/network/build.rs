@@ -243,7 +243,7 @@ pub enum NetworkError {
     #[error("a node has no name; give it one")]
     NamelessNode,
     /// The source or the destination is neither a node nor at a link.
-    #[error("the {what} {name:?} is no node and at no link; add it, or correct the name")]
+    #[error("the {what} {name:?} is neither a node nor the end of a link; add it, or correct the name")]
     UnknownEnd {
         /// `source` or `destination`.
         what: &'static str,
@@ -254,7 +254,7 @@ pub enum NetworkError {
     #[error("{0:?} is both source and destination; choose two nodes")]
     SameEnds(String),
     /// A relay has to lie between the ends.
-    #[error("the relay {0:?} is the {1}, and no relay is needed there; remove its role or name another")]
+    #[error("the relay {0:?} is also the {1}; remove one of the two roles")]
     RelayIsEnd(String, &'static str),
     /// A link joins a node with itself.
     #[error("a link joins {0:?} with itself; remove it")]

@@ -55,7 +55,7 @@ fn path(name: &str) -> PathStatus {
         id: 1,
         state: PathState::Probing,
         since_s: 12.3,
-        why: Some("no answer by UDP from 203.0.113.5:5115 for 12 s".to_owned()),
+        why: Some("no UDP reply from 203.0.113.5:5115 for 12 s".to_owned()),
         added: false,
         local: None,
         remote: Some("203.0.113.5:5115".to_owned()),

@@ -48,8 +48,9 @@ impl Control {
     /// Removes a peer that was added, with all that belongs to it.
     pub(super) async fn remove_added_peer(&mut self, index: usize) -> Result<(), Refusal> {
         if !self.peers[index].is_added {
-            let reason = format!("the peer `{}` stands in the configuration", self.peers[index].config.name);
-            return Err(ValueError::new(reason, "remove it there, and start psmcd anew").into());
+            let reason =
+                format!("the peer `{}` is defined in the configuration", self.peers[index].config.name);
+            return Err(ValueError::new(reason, "remove it there, then run `psmc reload`").into());
         }
         let peer = self.drop_peer(index).await?;
         self.network.steer_now(&self.site, &self.peers).await;

@@ -92,7 +92,7 @@ impl Connections {
         self.open.remove(&id);
     }
 
-    /// Ends a dial that is under way: there are other ways to the peer by now. Says whether there was one.
+    /// Ends a dial that is under way: the peer's paths have changed meanwhile. Says whether there was one.
     pub(super) fn supersede(&self, peer: PeerId) -> bool {
         let dial = self.dials.get(&peer);
         dial.into_iter().for_each(|dial| dial.notify_one());

@@ -167,7 +167,7 @@ impl Control {
                 });
             }
             Err(error) => {
-                tracing::info!(%error, "no ICMP is heard: paths that end are found by their silence")
+                tracing::info!(%error, "cannot receive ICMP errors: dead paths are detected by silence only")
             }
         }
     }

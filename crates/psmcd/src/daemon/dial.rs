@@ -36,10 +36,10 @@ pub(super) enum DialError {
     #[error(transparent)]
     Unreached(#[from] RelayError),
     /// There are other ways by now, along which it is tried anew.
-    #[error("there are other ways to the peer by now")]
+    #[error("the peer's paths have changed meanwhile")]
     Superseded,
     /// The way there took too long.
-    #[error("the relays on the way to the peer did not answer in time")]
+    #[error("the relays to the peer timed out")]
     TimedOut,
     /// The handshake failed.
     #[error(transparent)]

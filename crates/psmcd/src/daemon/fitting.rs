@@ -80,9 +80,9 @@ impl TunnelInterface {
             return Ok(());
         };
         match netlink.set_mtu(self.index, mtu.into()).await {
-            Ok(()) => tracing::info!(interface = self.name, mtu, "fitted to the paths"),
+            Ok(()) => tracing::info!(interface = self.name, mtu, "interface MTU set to what the paths carry"),
             // Somebody has taken the interface away, or set it up in another way: packets go on as they did.
-            Err(error) => tracing::warn!(%error, "cannot fit the tunnel's interface to the paths"),
+            Err(error) => tracing::warn!(%error, "cannot set the tunnel interface's MTU"),
         }
         Ok(())
     }

@@ -212,13 +212,13 @@ impl Network {
             None => return self.make_interface_again(config, plane).await,
         };
         if name != self.interface.name {
-            tracing::info!(from = self.interface.name, to = name, "the tunnel's interface has another name");
+            tracing::info!(from = self.interface.name, to = name, "tunnel interface renamed");
             self.interface.name = name;
         }
         if let Some(undone) =
             tun::mend(&self.netlink, self.interface.index, &config).await.map_err(DaemonError::Mend)?
         {
-            tracing::warn!(interface = self.interface.name, "the tunnel's interface is mended: {undone}");
+            tracing::warn!(interface = self.interface.name, "tunnel interface restored: {undone}");
         }
         Ok(())
     }
@@ -228,10 +228,7 @@ impl Network {
         config: TunConfig,
         plane: &PlaneHandle,
     ) -> Result<(), DaemonError> {
-        tracing::warn!(
-            interface = self.interface.name,
-            "the tunnel's interface was deleted, and is made again"
-        );
+        tracing::warn!(interface = self.interface.name, "tunnel interface was deleted; recreating it");
         let tun = Tun::create(config).await.map_err(DaemonError::Tun)?;
         self.interface.index = tun.index();
         plane.call(move |plane| plane.replace_interface(tun)).await?.map_err(|source| DaemonError::System {
@@ -267,7 +264,7 @@ impl Network {
         let rules = self.netlink.match_rules(&numbers.rules(&view), |rule| numbers.owns(rule)).await?;
         let none = Changes::default();
         if view == self.view && [table, back, rules] != [none; 3] {
-            tracing::warn!("routes or rules of the tunnel had been changed, and are as they should be");
+            tracing::warn!("routes or rules of the tunnel were changed; restored");
         }
         self.view = view;
         Ok(())
@@ -290,7 +287,7 @@ impl Network {
             self.netlink.match_table(numbers.back_table, &none.back_table()).await
         };
         if let Err(error) = undone.await {
-            tracing::warn!(error = crate::error_chain(&error), "routing rules or routes stay");
+            tracing::warn!(error = crate::error_chain(&error), "cannot remove routing rules or routes");
         }
     }
 

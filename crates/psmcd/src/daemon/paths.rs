@@ -79,7 +79,7 @@ pub(super) enum OpenError {
     #[error("IP-in-IP needs addresses of IPv4, and {0} is none")]
     NotIpv4(IpAddr),
     /// Nothing leads to the relay just now.
-    #[error("there is no address from which the relay could be reached")]
+    #[error("no local address can reach the relay")]
     NoSource(#[source] io::Error),
     /// It would pass a relay twice, or too many.
     #[error("a path leads through {MAX_CHAIN} relays at most, and through none twice")]
@@ -368,7 +368,7 @@ impl Control {
         let needed = usize::from(self.site.mtu.unwrap_or(FITTED_LEAST_MTU)) + TUNNEL_OVERHEAD;
         if usize::from(mtu) < needed {
             let path = settings.name.as_str();
-            tracing::info!(path, mtu, needed, "full-size packets travel in parts on this path");
+            tracing::info!(path, mtu, needed, "full-size packets are split on this path");
         }
         mtu
     }
@@ -432,7 +432,7 @@ impl Control {
         };
         self.peers[peer].waiting.retain(|name| wanted.iter().any(|path| path.name == *name));
         if let Err(error) = self.end_other_paths(peer, &wanted).await {
-            tracing::warn!(error = crate::error_chain(&error), "cannot look at the uplinks");
+            tracing::warn!(error = crate::error_chain(&error), "cannot read the uplinks");
             self.retry_paths = true;
         }
         let is_automatic = self.peers[peer].config.paths == crate::config::Paths::EveryUplink;

@@ -232,7 +232,7 @@ impl Plane {
         self.site.peer(peer).ok()?.path(path).ok()
     }
 
-    /// Has another device take the place of one that was deleted.
+    /// Replaces a device that was deleted.
     ///
     /// # Errors
     /// Those of the poller.

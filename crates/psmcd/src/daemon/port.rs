@@ -132,10 +132,7 @@ impl Port {
         let Some(Socket::Udp(port)) = &self.socket else { return };
         let Some(advice) = self.joined.advice(now) else { return };
         if advice == Advice::Stop {
-            tracing::warn!(
-                socket = self.id.0,
-                "datagrams that the kernel or a device has joined (GRO) are garbage: they are taken one by one for a while"
-            );
+            tracing::warn!(socket = self.id.0, "corrupt GRO datagrams: receiving without GRO for a while");
         }
         if let Err(error) = port.set_joins_arriving(advice == Advice::TryAgain) {
             tracing::debug!(%error, "joining on arrival cannot be changed");

@@ -51,7 +51,7 @@ pub(super) enum RelayError {
     /// TCP did not connect.
     #[error(transparent)]
     Tcp(#[from] TcpError),
-    /// The handshake failed, or the connection broke.
+    /// The handshake failed, or the connection was lost.
     #[error("the relay {relay} cannot be used")]
     Tls {
         /// The relay.
@@ -68,7 +68,7 @@ pub(super) enum RelayError {
         source: TlsError,
     },
     /// It does not do what it was asked for.
-    #[error("the relay {relay} refuses: {}", refused.text)]
+    #[error("refused by the relay {relay}: {}", refused.text)]
     Refused {
         /// The relay.
         relay: Name,
@@ -76,7 +76,7 @@ pub(super) enum RelayError {
         refused: Refused,
     },
     /// It says what makes no sense.
-    #[error("the relay {relay} breaks the protocol")]
+    #[error("protocol violation by the relay {relay}")]
     Protocol {
         /// The relay.
         relay: Name,

@@ -44,7 +44,7 @@ enum RereadError {
     Wrong(#[from] ConfigError),
     /// It does not come.
     #[error(
-        "the configuration has not been read within {} s: does its disk answer?",
+        "timed out after {} s reading the configuration: is its disk responding?",
         READ_TIME.as_secs()
     )]
     TimedOut,
@@ -145,7 +145,7 @@ impl RereadError {
 
 fn log_refusal(file: &Path, error: &str) {
     let file = file.display();
-    tracing::error!(%file, error, "the configuration is not applied, and all goes on as before: `psmc check` explains");
+    tracing::error!(%file, error, "configuration not reloaded; the current one stays in force: see `psmc check`");
 }
 
 fn log_report(report: &ReloadReport) {
@@ -155,7 +155,7 @@ fn log_report(report: &ReloadReport) {
     if !restart.is_empty() {
         tracing::warn!(
             settings = restart.join(", "),
-            "these settings of the configuration need a restart of psmcd: they are as they were"
+            "these settings need a restart of psmcd; they are unchanged"
         );
     }
 }

@@ -166,7 +166,7 @@ impl Control {
         }
         if let Some(path) = self.peers.path_mut(silent.peer, silent.path).filter(|_| is_first) {
             let path = path.settings.name.as_str();
-            tracing::info!(path, %remote, "no answer: other local ports and addresses are tried from here on");
+            tracing::info!(path, %remote, "no answer: trying other local ports and addresses");
         }
         self.lead_to((silent.peer, silent.path), remote, is_from_home).await?;
         if remote == before { Ok(()) } else { self.dial_unless_connected(silent.peer).await }
@@ -240,7 +240,7 @@ impl Control {
     pub(super) async fn look_at_called_addresses(&self) -> Result<(), DaemonError> {
         let called = self.plane.call(|plane| plane.site.called_addresses()).await?;
         for gone in called.into_iter().filter(|&address| !is_local(address)) {
-            tracing::info!(address = %gone, "the address at which peers have called is gone: they are answered from another");
+            tracing::info!(address = %gone, "the listening address was removed: answering peers from another one");
             self.plane.post(move |plane| plane.site.handle_address_gone(gone, Instant::now())).await?;
         }
         Ok(())
@@ -322,7 +322,7 @@ impl Control {
             if let Some(open) = self.peers.path_mut(peer, path) {
                 open.has_no_address = false;
                 let path = open.settings.name.as_str();
-                tracing::info!(path, %remote, "the interface has no address for where the path has led: it leads elsewhere");
+                tracing::info!(path, %remote, "no source address for the path's destination: using another destination");
             }
             self.revivals.trials.insert((peer, path), Trial::new(remote, Instant::now()));
             self.lead_to((peer, path), remote, false).await?;

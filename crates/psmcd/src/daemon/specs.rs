@@ -21,9 +21,8 @@ pub(super) fn rate(limit: RateLimit) -> Result<Option<Rate>, ValueError> {
 /// If there is no such thing, or no rate to be fixed.
 pub(super) fn congestion(limit: Option<RateLimit>, name: &str) -> Result<PathCongestion, ValueError> {
     let rate = limit.map(rate).transpose()?.flatten();
-    PathCongestion::new(name.parse()?, rate).ok_or_else(|| {
-        ValueError::new("a fixed rate is wanted, but it is not said which", "give it with --max-rate RATE")
-    })
+    PathCongestion::new(name.parse()?, rate)
+        .ok_or_else(|| ValueError::new("congestion = \"fixed\" needs a rate", "give it with --max-rate RATE"))
 }
 
 /// The path as the configuration would have it, with the peer's `endpoint` where it has none of its own.
@@ -42,7 +41,7 @@ pub(super) fn settings(spec: &PathSpec, endpoint: Option<&Endpoint>) -> Result<P
     let max_rate = spec.max_rate_bits_per_second.map(Rate::from_bits_per_second).transpose()?;
     let congestion = spec.congestion.as_deref().map(str::parse).transpose()?.unwrap_or_default();
     let congestion = PathCongestion::new(congestion, max_rate).ok_or_else(|| {
-        let reason = format!("the path \"{}\" has a fixed rate, but it is not said which", spec.name);
+        let reason = format!("the path \"{}\" uses fixed congestion control, but has no rate", spec.name);
         ValueError::new(reason, "give it with --max-rate RATE")
     })?;
     Ok(PathSettings {

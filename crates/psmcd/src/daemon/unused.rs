@@ -68,9 +68,9 @@ impl Unused {
             }
             let (peer, path) = (peer.config.name.as_str(), seen.name.as_str());
             if why.needs_help() {
-                tracing::warn!(peer, path, %why, "the path is not used");
+                tracing::warn!(peer, path, %why, "path not in use");
             } else {
-                tracing::info!(peer, path, %why, "the path is not used");
+                tracing::info!(peer, path, %why, "path not in use");
             }
         }
         Ok(())

@@ -106,9 +106,9 @@ impl Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Removed => f.write_str("it has been removed, and what is on its way still arrives"),
+            Self::Removed => f.write_str("removed; datagrams in flight are still received"),
             Self::NoInterface(name) => {
-                write!(f, "it waits for an interface of the name {name}: there is none now")
+                write!(f, "waiting for interface {name}, which does not exist")
             }
             Self::LinkDown { interface, address } => {
                 match interface {
@@ -123,18 +123,16 @@ impl fmt::Display for Why {
             Self::NoAddress { interface, remote } => {
                 write!(f, "its interface {interface} has no address from which {remote} could be reached")
             }
-            Self::NoKeys => f.write_str("it waits for the control connection, which yields the keys"),
+            Self::NoKeys => f.write_str("waiting for the control connection (no keys yet)"),
             Self::Relay(error) => f.write_str(error),
             Self::NoAnswer { from, by, for_, is_connected, is_relayed } => {
-                write!(f, "no answer by UDP from {from}")?;
+                write!(f, "no UDP reply from {from}")?;
                 if let Some(interface) = by {
                     write!(f, " over {interface}")?;
                 }
                 write!(f, " for {}", age(*for_))?;
                 if *is_connected && !is_relayed {
-                    f.write_str(
-                        "; TCP works: if a firewall on the way drops UDP, let it pass, or lead the path through a relay",
-                    )?;
+                    f.write_str("; TCP works: allow UDP in any firewall on the path, or use a relay")?;
                 }
                 Ok(())
             }

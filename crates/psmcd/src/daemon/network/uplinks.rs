@@ -138,7 +138,7 @@ impl Control {
             let fate = Fate::of(&path.settings, &wanted, &links);
             let is_idle = fate == Fate::Idle;
             if fate == Fate::Closed {
-                tracing::info!(peer = %name_of, path = %path.settings.name, "the uplink of a path is gone");
+                tracing::info!(peer = %name_of, path = %path.settings.name, "uplink of a path removed");
                 closed.push((path.id, path.sockets()));
             } else if is_idle != path.is_idle {
                 path.is_idle = is_idle;

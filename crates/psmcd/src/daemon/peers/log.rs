@@ -48,7 +48,7 @@ impl Peers {
         }
         if fresh && let Some(at) = peer.callers.note_fresh(now) {
             let error = format!("the same key is in use at {at}: each site needs a key of its own");
-            tracing::warn!(peer = name, error, "two hosts take the tunnel from each other");
+            tracing::warn!(peer = name, error, "two hosts with the same key compete for the tunnel");
             peer.last_error = Some(error);
         }
     }
@@ -63,7 +63,7 @@ impl Peers {
         }
         if reason == CloseReason::Superseded && peer.callers.note_superseded(now) {
             let error = "another host calls the peer with this site's key, again and again: each site needs a key of its own";
-            tracing::warn!(peer = name, error, "two hosts take the tunnel from each other");
+            tracing::warn!(peer = name, error, "two hosts with the same key compete for the tunnel");
         }
     }
 
@@ -99,7 +99,7 @@ impl Peers {
                 tracing::warn!(
                     peer = self.name_of(*peer),
                     path,
-                    "large packets that the kernel or a device is to cut (GSO) are lost: datagrams are sent one by one"
+                    "GSO datagrams are lost on this path: sending datagrams one by one"
                 );
             }
             Event::Connected { .. }
@@ -121,8 +121,8 @@ fn why_closed(reason: CloseReason) -> &'static str {
     match reason {
         CloseReason::Shutdown => "it goes away",
         CloseReason::Superseded => "another connection with this site's key has taken over",
-        CloseReason::Version => "it is of another version",
-        CloseReason::Protocol => "it says that this site breaks the protocol",
+        CloseReason::Version => "version mismatch",
+        CloseReason::Protocol => "the peer reports a protocol violation by this site",
         CloseReason::Other(_) => "for a reason that this version does not know",
     }
 }

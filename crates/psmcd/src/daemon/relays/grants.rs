@@ -58,7 +58,7 @@ impl Grants {
         let grants = self.clone();
         let read = timeout(READ_TIME, spawn_blocking(move || grants.of(relay))).await;
         if read.is_err() {
-            self.note(Some("the file of grants cannot be read in time: does its disk answer?"));
+            self.note(Some("timed out reading the grants file: is its disk responding?"));
         }
         read.ok().and_then(Result::ok).flatten()
     }

@@ -84,7 +84,7 @@ impl Fault {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Loss => "loses much more than the others",
-            Self::Delay => "takes much longer than the others",
+            Self::Delay => "has a much longer round-trip time than the others",
             Self::Rate => "carries much less than the others",
         }
     }

@@ -365,7 +365,7 @@ impl Work {
         let error = error_chain(error);
         let is_news = self.told.borrow().error.as_ref() != Some(&error);
         if is_news {
-            tracing::warn!(path = %self.spec.name, error, "the path has no session at its relay");
+            tracing::warn!(path = %self.spec.name, error, "cannot reserve a session at the relay");
             self.told.send_modify(|keeping| keeping.error = Some(error));
         }
     }

@@ -140,7 +140,7 @@ impl Relays {
         Spares::new(&named(&peer.spare_relays), &used)
     }
 
-    /// Has the sessions of a path at its relays made and kept.
+    /// Reserves the sessions of a path at its relays, and keeps them.
     pub(in crate::daemon) fn keep(
         &self,
         peer: &Peer,

@@ -131,7 +131,7 @@ impl Work {
     /// Leaves the relay: with its connection the registration is gone. What it still leads here is heeded for a while.
     async fn leave(self) {
         let RegistrationSpec { relay, uplink, plane, .. } = self.spec;
-        tracing::info!(relay = %relay.name, "not a gateway there any more");
+        tracing::info!(relay = %relay.name, "no longer registered as a gateway");
         let key = KeyBytes(*relay.public_key.as_bytes());
         plane.post(move |plane| plane.site.leave_relay(key)).await;
         if uplink.bind.is_some() {
@@ -173,7 +173,7 @@ impl Work {
                 if let Some(bind) = bind.filter(|_| !plane.is_open(socket))
                     && let Err(error) = plane.open_port(socket, &Bind::Udp(bind))
                 {
-                    tracing::warn!(error = error_chain(&error), "no datagrams to a relay by its uplink");
+                    tracing::warn!(error = error_chain(&error), "cannot send to a relay over its uplink");
                 }
                 plane.site.register_relay(relay, at, std::time::Instant::now());
             })
@@ -190,7 +190,7 @@ impl Work {
         Link::open(caller, relay, stream).await
     }
 
-    /// Takes calls until the relay is of no use any more.
+    /// Takes calls until the relay is unusable.
     async fn serve(&self, mut link: Link) -> RelayError {
         let mut beat = interval(BEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);

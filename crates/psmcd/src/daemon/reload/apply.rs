@@ -210,22 +210,17 @@ impl Control {
         for peer in self.peers.iter() {
             let name = &peer.config.name;
             if peer.is_added {
-                kept.push(format!("peer {name}, which was added by hand"));
+                kept.push(format!("peer {name}, added at run time"));
             }
             kept.extend(
-                peer.by_hand
-                    .added
-                    .iter()
-                    .map(|path| format!("path {path} of {name}, which was added by hand")),
+                peer.by_hand.added.iter().map(|path| format!("path {path} of {name}, added at run time")),
             );
             if let Some(scheduler) = peer.by_hand.scheduler {
-                kept.push(format!("scheduler {} of {name}, which was set by hand", scheduler.name()));
+                kept.push(format!("scheduler {} of {name}, set at run time", scheduler.name()));
             }
             let is_listed = |path: &&Name| lists(&peer.config.paths, path);
             let removed = peer.removed.iter().filter(is_listed);
-            kept.extend(
-                removed.map(|path| format!("path {path} of {name} stays away: it was removed by hand")),
-            );
+            kept.extend(removed.map(|path| format!("path {path} of {name}, removed at run time")));
         }
         kept
     }

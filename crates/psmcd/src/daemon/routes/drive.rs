@@ -62,7 +62,7 @@ impl Control {
     pub(in crate::daemon) fn clear_routes(&mut self, peer: usize) {
         let peer = &mut self.peers[peer];
         if peer.routes.set.take().is_some() {
-            tracing::info!(peer = %peer.config.name, "no learned routes any more");
+            tracing::info!(peer = %peer.config.name, "no learned routes left");
         }
         peer.routes.policy = None;
         peer.routes.match_at = None;
@@ -110,7 +110,7 @@ impl Control {
         if is_other_way {
             let way = plan.way;
             let direct_well = peer.routes.state.direct_well;
-            tracing::info!(peer = %peer.config.name, ?way, direct_well, "other paths carry the data");
+            tracing::info!(peer = %peer.config.name, ?way, direct_well, "switched paths");
         }
         if peer.routes.set.as_ref().is_some_and(is_over) {
             tracing::info!(peer = %peer.config.name, "the learned routes have expired");

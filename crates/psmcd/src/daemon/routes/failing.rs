@@ -71,9 +71,9 @@ impl Why {
 
     fn text(self) -> &'static str {
         match self {
-            Self::NeverAnswered => "nothing has come through it yet",
-            Self::Silent => "nothing comes through it any more",
-            Self::Lossy => "much of what it is given is lost",
+            Self::NeverAnswered => "nothing received through it yet",
+            Self::Silent => "nothing received through it any more",
+            Self::Lossy => "high loss",
         }
     }
 }
@@ -97,7 +97,7 @@ mod tests {
     fn a_relay_fails_when_all_its_paths_do_and_another_way_works() {
         let (mut failing, now) = (Failing::default(), Instant::now());
         failing.look(&[dead(ONE), well(TWO)], Health::Ill, now);
-        assert_eq!(failing.reason([ONE], now), Some("nothing comes through it any more"));
+        assert_eq!(failing.reason([ONE], now), Some("nothing received through it any more"));
         assert_eq!(failing.reason([TWO], now), None);
         assert_eq!(failing.reason([ONE, TWO], now), None, "by another uplink it works");
         assert_eq!(failing.reason([], now), None, "there is no path over it yet");
@@ -117,6 +117,6 @@ mod tests {
         failing.look(&lossy, Health::Well, now);
         assert_eq!(failing.reason([ONE], now), None);
         failing.look(&lossy, Health::Well, now + LOSSY_FOR);
-        assert_eq!(failing.reason([ONE], now + LOSSY_FOR), Some("much of what it is given is lost"));
+        assert_eq!(failing.reason([ONE], now + LOSSY_FOR), Some("high loss"));
     }
 }

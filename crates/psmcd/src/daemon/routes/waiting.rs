@@ -45,7 +45,7 @@ impl RouteWatch {
         self.looks.tick().await;
     }
 
-    /// Has the paths that routes stand in for looked at as soon as possible.
+    /// Schedules a check of the paths that routes stand in for.
     pub(in crate::daemon) fn look_soon(&mut self) {
         self.looks.reset_immediately();
     }

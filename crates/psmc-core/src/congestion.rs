@@ -4,24 +4,19 @@
 //! losses into a window and a pacing rate. Everything inside is in bytes and bytes per second; only
 //! [`CongestionConfig`], which people fill in, counts bits.
 
-mod ceiling;
 mod chance;
 mod contest;
 mod crowd;
 mod cubic;
-mod fall;
 mod filter;
 mod fixed;
 mod hystart;
-mod loaded;
-mod mean;
 mod model;
 mod phase;
 pub(crate) mod rate;
 mod round;
 mod round_trips;
 mod saturation;
-mod slow_start;
 #[cfg(test)]
 mod tests;
 

@@ -4,7 +4,6 @@ mod class;
 mod classes;
 mod codel;
 mod ecn;
-mod fattest;
 mod flow;
 
 use std::collections::{BTreeSet, VecDeque};

@@ -1,10 +1,8 @@
 //! One path of a session: it owns its numbers, windows, estimates and liveness, and emits its own datagrams.
 
 mod allowance;
-mod arrival;
 mod bottleneck;
 mod emit;
-mod forward;
 mod governor;
 mod hop;
 mod liveness;
@@ -29,8 +27,7 @@ use psmc_wire::control::PathInfo;
 use psmc_wire::datagram::DATAGRAM_OVERHEAD;
 use psmc_wire::frame::{DATA_OVERHEAD, PathStats, PathUse, PathUseFrame};
 
-pub(crate) use allowance::{Allowance, Feedback};
-pub(crate) use arrival::{Forecast, INITIAL_RTT, nanos};
+pub(crate) use allowance::{Allowance, Feedback, Forecast, INITIAL_RTT, nanos};
 pub(crate) use governor::Share;
 pub use hop::Via;
 pub use liveness::PathState;
@@ -43,8 +40,7 @@ use crate::config::PathConfig;
 use crate::congestion::CongestionConfig;
 use crate::congestion::rate::RateSampler;
 use crate::egress::{Queued, Role};
-use bottleneck::Bottleneck;
-use forward::ForwardDelay;
+use bottleneck::{Bottleneck, ForwardDelay};
 use governor::Governor;
 use hop::FirstHop;
 use liveness::Liveness;

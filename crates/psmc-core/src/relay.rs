@@ -3,27 +3,85 @@
 //! [`Relay`] is the engine of one worker. It has no socket and no clock; datagrams, times and random bytes are
 //! arguments. The calling contract stands on [`Relay`]; `docs/PROTOCOL.md` section 14 is what it implements.
 
-mod account;
 mod engine;
 mod labels;
-mod lane;
 mod limiter;
 mod plain;
 mod queues;
 mod rio;
 mod session;
-mod status;
 #[cfg(test)]
 mod tests;
 
-pub use account::{Account, Ticket};
+use psmc_wire::ids::KeyBytes;
+use psmc_wire::relay::SessionId;
+
 pub use engine::{AddError, Added, NoSession, Relay, RelayConfig, SessionSpec};
 pub use labels::worker_of;
-pub use limiter::Limiter;
+pub use limiter::{Account, Limiter, Ticket};
 pub use plain::{
     Packets, PlainCounters, PlainEnd, PlainOuter, PlainPair, PlainStatus, PlainTunnels, PlainTunnelsConfig,
     PlainWay,
 };
+use rio::PRECEDENCES;
 pub use rio::{RED, Red};
 pub use session::{Address, Inside, Leg, Side, Tunnel};
-pub use status::{LaneStatus, Refusals, SessionStatus};
+
+// What a relay has seen, for people and tools.
+
+/// Datagrams that went no further, by reason. None of them was answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// Too short, or of another kind.
+    pub malformed: u64,
+    /// No session has the label.
+    pub unknown_label: u64,
+    /// The number was received before, or is too old to tell.
+    pub replayed: u64,
+    /// The tag is not that of whoever may use the label.
+    pub forged: u64,
+    /// It has come in a tunnel though it should not, or not in one, or within that between other addresses.
+    pub misaddressed: u64,
+    /// It has passed as many relays as a datagram may.
+    pub too_many_hops: u64,
+    /// The other side has not shown yet where it is.
+    pub no_address: u64,
+    /// It is longer than what can wait.
+    pub too_long: u64,
+    /// There was no room for it among all that waits.
+    pub queue_full: u64,
+    /// It would have made its queue too long, by drop precedence.
+    pub dropped: [u64; PRECEDENCES],
+}
+
+/// A session as it stands.
+#[derive(Clone, Debug)]
+pub struct SessionStatus {
+    /// The session.
+    pub id: SessionId,
+    /// Whose it is.
+    pub site: KeyBytes,
+    /// What it may carry in each direction, in bits per second.
+    pub rate: Option<u64>,
+    /// How long no authentic datagram and no refresh has come, in seconds.
+    pub idle_s: u64,
+    /// Towards the far end.
+    pub to_far: LaneStatus,
+    /// Towards the near end.
+    pub to_near: LaneStatus,
+}
+
+/// One direction of a session.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LaneStatus {
+    /// Where its datagrams go, if that is known.
+    pub address: Option<Address>,
+    /// Datagrams that were passed on.
+    pub datagrams: u64,
+    /// Their bytes, with hop headers as they came.
+    pub bytes: u64,
+    /// Datagrams that wait.
+    pub waiting: u32,
+    /// Datagrams that were dropped so that the queue did not grow, by drop precedence.
+    pub dropped: [u64; PRECEDENCES],
+}

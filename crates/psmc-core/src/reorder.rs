@@ -1,28 +1,22 @@
 //! The receive side of the flow buckets: every inner packet once, and in order where its flow asks for that.
 
-use std::collections::VecDeque;
+mod buffer;
+mod sampling;
+mod seen;
+mod sequence;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use psmc_wire::ids::BUCKETS;
 use psmc_wire::{Bucket, BufPool, FlowSeq, PacketBuf, PathId};
 
-mod agenda;
-mod buffer;
-mod policy;
-mod sampling;
-mod seen;
-mod sequence;
-mod sink;
-mod staircase;
-
-pub use buffer::AdaptiveBuffer;
-pub use policy::ReorderPolicy;
-
-use agenda::Agenda;
+pub use buffer::{AdaptiveBuffer, ReorderPolicy};
 use sampling::Sampling;
 use seen::SPAN;
 use sequence::{Incoming, Sequence};
-use sink::Sink;
 
 /// The most places in all the rings together: sixteen times the span of a bucket, 2 MiB. Without this bound,
 /// one packet far ahead in each of the buckets would take 512 MiB.
@@ -275,5 +269,76 @@ fn extend(sent_at_us: u32, last: SenderTime) -> SenderTime {
     last.saturating_add_signed(ahead.into())
 }
 
-#[cfg(test)]
-mod tests;
+// Whose turn it is among the buckets that hold something.
+
+/// The buckets that hold something, by the key at which they next release it: one entry each.
+#[derive(Debug)]
+struct Agenda<K> {
+    entries: BTreeSet<(K, Bucket)>,
+}
+
+impl<K> Default for Agenda<K> {
+    fn default() -> Self {
+        Self { entries: BTreeSet::new() }
+    }
+}
+
+impl<K: Copy + Ord> Agenda<K> {
+    /// Moves `bucket` from its `old` key to its `new` one.
+    fn update(&mut self, bucket: Bucket, old: Option<K>, new: Option<K>) {
+        if old == new {
+            return;
+        }
+        if let Some(old) = old {
+            self.entries.remove(&(old, bucket));
+        }
+        if let Some(new) = new {
+            self.entries.insert((new, bucket));
+        }
+    }
+
+    /// The smallest key and its bucket.
+    fn first(&self) -> Option<(K, Bucket)> {
+        self.entries.first().copied()
+    }
+}
+
+// Where packets go that need not wait, and the session's account of those that do.
+
+/// What a bucket changes outside itself.
+#[derive(Debug)]
+struct Sink<'a> {
+    out: &'a mut VecDeque<PacketBuf>,
+    counters: &'a mut ReorderCounters,
+    /// Length of all rings together.
+    slots: &'a mut usize,
+}
+
+impl Sink<'_> {
+    /// Delivers a packet that was never held.
+    fn deliver(&mut self, buf: PacketBuf) {
+        self.counters.delivered += 1;
+        self.out.push_back(buf);
+    }
+
+    /// Accounts for `slots` more in a ring.
+    fn grow(&mut self, slots: usize) {
+        *self.slots += slots;
+    }
+
+    /// Accounts for a packet that is put in a slot.
+    fn hold(&mut self, buf: &PacketBuf) {
+        self.counters.held += 1;
+        self.counters.held_bytes += buf.capacity();
+    }
+
+    /// Delivers what was held in a slot, which leaves its ring.
+    fn release(&mut self, slot: Option<PacketBuf>) {
+        *self.slots -= 1;
+        if let Some(buf) = slot {
+            self.counters.held -= 1;
+            self.counters.held_bytes -= buf.capacity();
+            self.deliver(buf);
+        }
+    }
+}

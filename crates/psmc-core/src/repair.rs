@@ -1,10 +1,8 @@
 //! How inner packets survive paths that lose some.
 
 mod coder;
-mod copies;
 mod decoder;
 mod extras;
-mod history;
 mod plan;
 
 use std::time::Duration;
@@ -13,9 +11,8 @@ use psmc_wire::{Bucket, FlowSeq};
 
 use coder::MAX_GROUP_AGE;
 pub(crate) use coder::{Coder, Repair};
-pub(crate) use copies::Copies;
 pub(crate) use decoder::{Decoder, Recovered};
-pub(crate) use extras::{Demand, Extra, Extras};
+pub(crate) use extras::{Copies, Demand, Extra, Extras};
 pub(crate) use plan::PathReport;
 
 /// Where an inner packet belongs: its bucket, and its place in the order of it.

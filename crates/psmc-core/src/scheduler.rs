@@ -1,13 +1,12 @@
 //! Which path takes the next packet.
 
-mod backup;
 mod bad_paths;
 mod earliest;
 mod field;
-mod flow;
 mod receive_ratio;
 mod wrr;
 
+use std::cmp::Reverse;
 use std::time::Instant;
 
 use crate::config::SchedulerKind;
@@ -71,9 +70,9 @@ pub(crate) fn build(kind: SchedulerKind, bad_path_rule: bool) -> Box<dyn Schedul
         SchedulerKind::Earliest => Box::<earliest::Earliest>::default(),
         SchedulerKind::Wrr => Box::new(wrr::Wrr::default()),
         SchedulerKind::WrrAdaptive => Box::new(wrr::AdaptiveWrr::default()),
-        SchedulerKind::Flow => Box::new(flow::Flow),
+        SchedulerKind::Flow => Box::new(Flow),
         SchedulerKind::Redundant => Box::new(Redundant),
-        SchedulerKind::Backup => Box::new(backup::Backup),
+        SchedulerKind::Backup => Box::new(Backup),
     };
     if bad_path_rule && kind.heeds_bad_path_rule() {
         return Box::new(bad_paths::WithoutBadPaths::new(scheduler));
@@ -100,4 +99,63 @@ impl Scheduler for Redundant {
             Choice::Wait
         }
     }
+}
+
+// `backup`: one path carries everything.
+
+/// The path of the greatest weight, and of those the one opened first. The others are kept warm; when it falls
+/// silent it is no candidate any more, and the next one takes over at once.
+#[derive(Debug)]
+struct Backup;
+
+impl Scheduler for Backup {
+    fn choose(
+        &mut self,
+        paths: &mut Roster,
+        candidates: Places,
+        packet: &Waiting<'_>,
+        now: Instant,
+    ) -> Choice {
+        let preference = |&index: &usize| {
+            let path = &paths[index];
+            (Reverse(path.config.weight), path.id)
+        };
+        let first = candidates.iter().min_by_key(preference);
+        let first = first.filter(|&index| paths[index].has_room(packet.bytes(), now));
+        first.map_or(Choice::Wait, Choice::Path)
+    }
+}
+
+// `flow`: a flow stays on a path.
+
+/// Weighted rendezvous hashing (Thaler and Ravishankar 1998): when a path comes or goes, only the flows move
+/// that have to.
+#[derive(Debug)]
+struct Flow;
+
+impl Scheduler for Flow {
+    fn choose(
+        &mut self,
+        paths: &mut Roster,
+        candidates: Places,
+        packet: &Waiting<'_>,
+        _now: Instant,
+    ) -> Choice {
+        let score = |&index: &usize| {
+            let path = &paths[index];
+            let draw = mix(u64::from(packet.queued.bucket.number()) << 16 | u64::from(path.id.0));
+            // Uniform in (0, 1), from the 53 bits that a double can hold.
+            let uniform = ((draw >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+            -uniform.ln() / f64::from(path.config.weight)
+        };
+        let best = candidates.iter().min_by(|a, b| score(a).total_cmp(&score(b)));
+        best.map_or(Choice::Wait, Choice::Path)
+    }
+}
+
+/// The finaliser of SplitMix64: every bit of the input decides every bit of the output.
+fn mix(mut x: u64) -> u64 {
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
 }

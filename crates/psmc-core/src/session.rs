@@ -3,10 +3,8 @@
 mod control;
 mod establish;
 mod handle;
-mod mss;
 mod paths;
 mod receive;
-mod reconfigure;
 mod repair;
 mod transmit;
 mod udp_limit;

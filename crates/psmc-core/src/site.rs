@@ -1,11 +1,10 @@
 //! A site: the whole engine, all peers and paths, without a socket or a clock.
 
-mod reconfigure;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
+use ipnet::IpNet;
 use psmc_wire::control::Message;
 use psmc_wire::crypto::{KeySource, Role};
 use psmc_wire::datagram::Header;
@@ -17,9 +16,10 @@ use rand_pcg::Pcg64Mcg;
 use thiserror::Error;
 
 use crate::batch::{Batch, PathAddress, SocketId, Transmit};
-use crate::classify;
+use crate::classify::{self, ClassConfig, Classes};
 use crate::config::{PeerConfig, SiteConfig};
 use crate::event::{ConnectionId, Event, PeerId};
+use crate::mss::ClampMss;
 use crate::session::{DatagramOrigin, PathError, PeerHandle, Refusal, Session, SilentPath};
 use crate::shared::Shared;
 use crate::status::{PeerStatus, RefusalCounters};
@@ -437,5 +437,52 @@ fn halves(seed: [u8; 32]) -> ([u8; 16], [u64; 2]) {
 impl std::fmt::Debug for Site {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Site").field("peers", &self.peers.len()).finish_non_exhaustive()
+    }
+}
+
+// Settings that change while a site runs. No packet is lost by any of them.
+
+impl Site {
+    /// Gives peers other prefixes, all of them at the same time: one that moves from a peer to another is never nobody's.
+    ///
+    /// # Errors
+    /// [`PeerError`] if there is no such peer, or a prefix belongs to one that is not among `changes`; nothing is changed then.
+    pub fn set_allowed_ips(&mut self, changes: &[(PeerId, Vec<IpNet>)]) -> Result<(), PeerError> {
+        let changed: BTreeSet<_> = changes.iter().map(|(peer, _)| *peer).collect();
+        for (peer, prefixes) in changes {
+            if !self.peers.contains_key(peer) {
+                return Err(PeerError::Unknown);
+            }
+            let owner = |prefix: &&IpNet| self.shared.routes.owner(**prefix);
+            let is_taken = |prefix: &&IpNet| owner(prefix).is_some_and(|owner| !changed.contains(&owner));
+            if let Some(&prefix) = prefixes.iter().find(is_taken) {
+                return Err(PeerError::PrefixTaken(prefix));
+            }
+        }
+        for (peer, prefixes) in changes {
+            let Some(session) = self.peers.get_mut(peer) else { continue };
+            let before = std::mem::replace(&mut session.config.allowed_ips, prefixes.clone());
+            before.into_iter().for_each(|prefix| self.shared.routes.remove(prefix));
+        }
+        for (peer, prefixes) in changes {
+            for &prefix in prefixes {
+                self.shared.routes.insert(prefix, *peer);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sorts packets into these classes from now on. Those that wait go before all that come.
+    pub fn set_classes(&mut self, classes: Vec<ClassConfig>) {
+        self.shared.classes = Classes::new(classes);
+        for (&peer, session) in &mut self.peers {
+            session.set_classes(&self.shared);
+            self.busy.insert(peer);
+        }
+    }
+
+    /// Does this with the MSS of inner TCP connections that are opened from now on.
+    pub fn set_clamp_mss(&mut self, clamp_mss: ClampMss) {
+        self.shared.clamp_mss = clamp_mss;
     }
 }

@@ -2,8 +2,7 @@
 //!
 //! Where the kernel has a tunnel device of its own both get each packet, and neither minds.
 
-mod recv;
-mod send;
+mod batches;
 mod tunnel;
 
 use std::io;
@@ -18,8 +17,7 @@ use crate::mark;
 use crate::udp::enlarge_buffers;
 use crate::watched::Watched;
 
-pub use recv::RecvBatch;
-pub use send::{NotSent, SendBatch};
+pub use batches::{NotSent, RecvBatch, SendBatch};
 pub use tunnel::{TunnelBind, TunnelPort, Way};
 
 /// How many packets one system call moves at most.

@@ -3,9 +3,7 @@
 //! Everything goes through `rtnetlink`; its error and message types stay inside this module.
 
 mod events;
-mod known;
 mod links;
-mod routes;
 mod rules;
 mod tables;
 

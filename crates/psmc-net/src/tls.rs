@@ -6,11 +6,9 @@
 //! §7.5), under the label [`EXPORTER_LABEL`] with an empty context.
 
 mod config;
+mod crowds;
 mod error;
-mod half_open;
 mod listener;
-mod raw_key;
-mod strangers;
 pub mod tcp;
 mod trust;
 
@@ -60,7 +58,7 @@ impl Identity {
     /// The identity of whoever holds `key`.
     #[must_use]
     pub fn new(key: &PrivateKey) -> Self {
-        Self { certified: raw_key::certified(key), public: key.public() }
+        Self { certified: config::certified(key), public: key.public() }
     }
 
     /// The key by which peers know this identity.
@@ -251,7 +249,7 @@ fn outcome<D>(connection: &ConnectionCommon<D>, alpn: &[u8]) -> Result<(PublicKe
     }
     let peer = connection
         .peer_certificates()
-        .and_then(|chain| raw_key::from_spki(chain.first()?))
+        .and_then(|chain| config::from_spki(chain.first()?))
         .ok_or(TlsError::Handshake(rustls::Error::NoCertificatesPresented))?;
     let mut secret = Zeroizing::new([0; SECRET_LEN]);
     connection

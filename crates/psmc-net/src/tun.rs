@@ -5,7 +5,6 @@
 mod coalesce;
 mod cut;
 mod header;
-mod offload;
 mod recv;
 mod send;
 

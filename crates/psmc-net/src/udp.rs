@@ -2,7 +2,6 @@
 //!
 //! Outside this module an address is canonical: an IPv4 peer of a dual-stack socket shows as IPv4.
 
-mod address;
 mod control;
 mod group;
 mod recv;

@@ -5,19 +5,19 @@ mod transitions;
 
 use std::time::{Duration, Instant};
 
-use super::ceiling::LossCeiling;
 use super::chance::{ChanceLoss, LossResponse};
 use super::contest::Contest;
 use super::crowd::Crowd;
-use super::fall::Fall;
 use super::filter::MaxFilter;
-use super::mean::MeanRate;
+use super::filter::MeanRate;
+use super::phase::LossCeiling;
+use super::phase::SlowStart;
 use super::phase::{ACK_DELAY, INITIAL_DATAGRAMS, Phase};
 use super::rate::ROUND_FLOOR;
 use super::round::{Growth, Rise, Round, filled_rtt};
 use super::round_trips::RoundTrips;
+use super::saturation::Fall;
 use super::saturation::Saturation;
-use super::slow_start::SlowStart;
 use super::{AckSample, Controller, bytes_in, percent, rate_over, span_of};
 
 /// Sends what the path was seen to deliver, after BBR (draft-ietf-ccwg-bbr).

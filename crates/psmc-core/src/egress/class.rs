@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use psmc_wire::{Bucket, BufPool};
 
 use super::codel::Params;
-use super::fattest::Fattest;
+use super::flow::Fattest;
 use super::flow::{Flow, Turns};
 use super::{QueueCounters, Queued, ecn};
 use crate::slab::Slab;

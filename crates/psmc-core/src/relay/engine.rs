@@ -12,13 +12,13 @@ use psmc_wire::relay::SessionId;
 use rand_pcg::Pcg64Mcg;
 use thiserror::Error;
 
-use super::account::Ticket;
 use super::labels::{Entry, Labels};
-use super::lane::Lane;
 use super::limiter::Limiter;
+use super::limiter::Ticket;
 use super::queues::Queues;
+use super::rio::Lane;
 use super::session::{Address, End, Inside, Leg, Session, Side};
-use super::status::{LaneStatus, Refusals, SessionStatus};
+use super::{LaneStatus, Refusals, SessionStatus};
 
 /// Sessions that nobody uses are looked for so often in the time after which they are forgotten.
 const SWEEPS_PER_IDLE: u32 = 4;

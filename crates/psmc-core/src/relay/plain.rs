@@ -12,14 +12,11 @@
 //! the end that sends. Where an end is can be left to a site that has a key: then it is wherever that site registers
 //! from, and nowhere while it does not.
 
-mod config;
 mod engine;
 mod errors;
 mod pair;
-mod status;
 #[cfg(test)]
 mod tests;
 
 pub use engine::{Packets, PlainTunnels, PlainTunnelsConfig};
-pub use pair::{PlainEnd, PlainOuter, PlainPair};
-pub use status::{PlainCounters, PlainStatus, PlainWay};
+pub use pair::{PlainCounters, PlainEnd, PlainOuter, PlainPair, PlainStatus, PlainWay};

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use psmc_wire::{BufPool, PacketBuf};
 
-use super::lane::Waiting;
+use super::rio::Waiting;
 use super::session::Side;
 use crate::slab::Slab;
 

@@ -6,8 +6,8 @@ use psmc_wire::PacketNumber;
 use psmc_wire::hop::{Hop, HopHeader, replace_hop_header, strip_hop_header};
 use psmc_wire::relay::SessionId;
 
-use super::account::Ticket;
-use super::lane::Lane;
+use super::limiter::Ticket;
+use super::rio::Lane;
 use crate::replay::{HOP_WORDS, ReplayWindow};
 
 /// One of the two sides of a session.

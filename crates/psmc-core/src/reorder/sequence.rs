@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use psmc_wire::{FlowSeq, PacketBuf};
 
+use super::Sink;
 use super::buffer::{BufferSize, FIRST_PACKETS};
+use super::seen::Staircase;
 use super::seen::{SPAN, Seen};
-use super::sink::Sink;
-use super::staircase::Staircase;
 use super::{ReorderPolicy, SenderTime};
 
 /// Slots of the ring that are kept when it becomes empty: enough for the reordering of an ordinary burst,

@@ -14,7 +14,7 @@ use rtnetlink::packet_route::route::{RouteFlags, RouteMessage};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use tokio::task::AbortHandle;
 
-use super::known::Known;
+use super::links::Known;
 use super::links::{is_operational, name_of};
 use super::tables::{destination_of, table_of};
 use super::{Netlink, NetlinkError, network_of, refused};

@@ -14,7 +14,7 @@ use rtnetlink::packet_route::route::{
     RouteScope, RouteType,
 };
 
-use super::routes::towards;
+use super::rules::towards;
 use super::{MAIN_TABLE, Netlink, NetlinkError, is_errno, refused};
 
 /// How many rules or routes were not as they should be.

@@ -1,19 +1,25 @@
 //! The configurations of rustls for both sides.
 //!
 //! The provider of cryptography is given explicitly: a process-wide default would be a choice for others.
+//!
+//! Ed25519 keys in the DER structures that TLS and rustls want (RFC 8410).
 
 use std::sync::Arc;
 
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::sign::any_eddsa_type;
 use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
+use rustls::sign::CertifiedKey;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig, SupportedProtocolVersion};
+use zeroize::Zeroizing;
 
 use super::Identity;
 use super::trust::{AllowedKeys, Listed, Pinned};
-use crate::keys::PublicKey;
+use crate::keys::{KEY_LEN, PrivateKey, PublicKey};
 
 /// Dials as `identity`, whoever owns `expected`, for the protocol `alpn`.
 pub(super) fn client(identity: &Identity, expected: PublicKey, alpn: &[u8]) -> ClientConfig {
@@ -57,3 +63,60 @@ fn provider() -> Arc<CryptoProvider> {
 }
 
 const VERSIONS: &[&SupportedProtocolVersion] = &[&TLS13];
+
+/// The key as rustls signs with it and shows it.
+pub(super) fn certified(key: &PrivateKey) -> Arc<CertifiedKey> {
+    let mut pkcs8 = Zeroizing::new([0; PKCS8_PREFIX.len() + KEY_LEN]);
+    pkcs8[..PKCS8_PREFIX.len()].copy_from_slice(PKCS8_PREFIX);
+    pkcs8[PKCS8_PREFIX.len()..].copy_from_slice(key.seed());
+    let signer = any_eddsa_type(&PrivatePkcs8KeyDer::from(&pkcs8[..]))
+        // The prefix is right for every seed, and every seed is a key; the tests sign with it.
+        .expect("an Ed25519 seed behind its PKCS#8 prefix is a key");
+    Arc::new(CertifiedKey::new(vec![to_spki(&key.public())], signer))
+}
+
+/// The key as its SubjectPublicKeyInfo, which stands where a certificate would (RFC 7250 §3).
+fn to_spki(key: &PublicKey) -> CertificateDer<'static> {
+    CertificateDer::from([SPKI_PREFIX, key.as_bytes()].concat())
+}
+
+/// The key in a SubjectPublicKeyInfo; `None` for anything but an Ed25519 key in DER.
+pub(super) fn from_spki(der: &[u8]) -> Option<PublicKey> {
+    let key = der.strip_prefix(SPKI_PREFIX)?;
+    key.try_into().ok().map(PublicKey::from_bytes)
+}
+
+/// What precedes the 32 bytes of any Ed25519 key in its SubjectPublicKeyInfo (RFC 8410 §4): SEQUENCE of
+/// AlgorithmIdentifier (1.3.101.112, no parameters) and BIT STRING.
+const SPKI_PREFIX: &[u8] = &[0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+
+/// What precedes the 32 bytes of any Ed25519 seed in PKCS#8 (RFC 8410 §7): SEQUENCE of version 0,
+/// AlgorithmIdentifier (1.3.101.112, no parameters) and OCTET STRING in an OCTET STRING.
+const PKCS8_PREFIX: &[u8] =
+    &[0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_round_trips_and_agrees_with_the_library() {
+        let key = PrivateKey::generate();
+        let certified = certified(&key);
+        assert_eq!(from_spki(&certified.cert[0]), Some(key.public()));
+        assert_eq!(certified.key.public_key().unwrap().as_ref(), &*to_spki(&key.public()));
+    }
+
+    #[test]
+    fn anything_else_is_no_key() {
+        let spki = to_spki(&PrivateKey::generate().public());
+        for len in 0..spki.len() {
+            assert_eq!(from_spki(&spki[..len]), None);
+        }
+        assert_eq!(from_spki(&[&spki[..], &[0]].concat()), None);
+        // The same structure with X25519's identifier, 1.3.101.110.
+        let mut x25519 = spki.to_vec();
+        x25519[8] = 0x6e;
+        assert_eq!(from_spki(&x25519), None);
+    }
+}

@@ -13,8 +13,8 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tracing::{debug, error, info, warn};
 
-use super::half_open::HalfOpen;
-use super::strangers::Strangers;
+use super::crowds::HalfOpen;
+use super::crowds::Strangers;
 use super::tcp;
 use super::{Acceptor, Secured, TlsError};
 

@@ -11,8 +11,8 @@ use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, PeerIncompatible, SignatureScheme,
 };
 
+use super::config;
 use super::error::RejectedKey;
-use super::raw_key;
 use crate::keys::PublicKey;
 
 /// The keys that an [`Acceptor`](super::Acceptor) lets in. Clones share one set.
@@ -171,7 +171,7 @@ impl ClientCertVerifier for Listed {
 }
 
 fn parse(end_entity: &CertificateDer<'_>) -> Result<PublicKey, Error> {
-    raw_key::from_spki(end_entity).ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))
+    config::from_spki(end_entity).ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))
 }
 
 /// Both sides sign the transcript (RFC 8446 §4.4.3), which proves that they own the key they showed.

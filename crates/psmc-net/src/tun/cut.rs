@@ -4,8 +4,8 @@ use psmc_wire::buf::PacketBuf;
 use psmc_wire::ip::checksum;
 use psmc_wire::ip::transport::{Checksum, ChecksumPlace};
 
+use super::header::{Kind, Offload};
 use super::header::{TCP, TCP_FLAGS, TCP_PSH, UDP, UDP_CHECKSUM, len16};
-use super::offload::{Kind, Offload};
 
 /// The longest headers that are cut: IPv4 and TCP with all their options, or IPv6 with a few extensions.
 pub(super) const MAX_HEADER: usize = 256;

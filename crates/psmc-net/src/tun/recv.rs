@@ -9,7 +9,7 @@ use psmc_wire::buf::{BufPool, HEADROOM, PacketBuf};
 use tun_rs::SyncDevice;
 
 use super::cut::{Cutter, Layout, MAX_HEADER, layout, settle_checksum};
-use super::offload::{self, Kind, Offload};
+use super::header::{self, Kind, Offload};
 use super::{MAX_SEGMENTS, Tun};
 
 /// The largest IP packet.
@@ -99,13 +99,13 @@ impl Reader {
 
     /// Reads one packet and appends those that it stands for to `out`; none if it makes no sense.
     fn read(&mut self, device: &SyncDevice, pool: &mut BufPool, out: &mut Vec<PacketBuf>) -> io::Result<()> {
-        let mut offload = [0; offload::LEN];
+        let mut offload = [0; header::OFFLOAD_LEN];
         let len = match self.foreseen {
             Some(layout) => self.read_pieces(device, layout, &mut offload, pool)?,
             None => device
                 .recv_vectored(&mut [IoSliceMut::new(&mut offload), IoSliceMut::new(&mut self.whole)])?,
         };
-        let len = len.saturating_sub(offload::LEN);
+        let len = len.saturating_sub(header::OFFLOAD_LEN);
         let offload = Offload::decode(&offload);
         if offload.kind != Kind::Single {
             self.singles = 0;

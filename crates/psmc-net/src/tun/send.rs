@@ -9,8 +9,8 @@ use psmc_wire::ip::transport::{Checksum, ChecksumPlace};
 use super::Tun;
 use super::coalesce::{Coalescer, Group, MAX_JOINED};
 use super::cut::MAX_HEADER;
+use super::header::{Kind, Offload};
 use super::header::{Segment, Transport, len16};
-use super::offload::{Kind, Offload};
 
 /// The parts of a write: the offload header, the first packet, the payloads of the others.
 const MAX_PARTS: usize = 1 + MAX_JOINED;

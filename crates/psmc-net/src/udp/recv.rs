@@ -9,7 +9,7 @@ use nix::libc::{ECONNREFUSED, ECONNRESET, EHOSTDOWN, EHOSTUNREACH, EMSGSIZE, ENE
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, UdpSockRef};
 use socket2::Socket;
 
-use super::address::canonical;
+use super::control::canonical;
 use super::{Ecn, UdpPort};
 
 /// Bytes per buffer: an offloaded read joins datagrams up to the size of the largest IP packet.

@@ -11,8 +11,8 @@ use nix::libc::{
 };
 use socket2::{MsgHdr, SockAddr};
 
-use super::address::mapped;
 use super::control::Control;
+use super::control::mapped;
 use super::{Ecn, UdpPort};
 
 /// How many segments one offloaded write may have (`UDP_MAX_SEGMENTS`, 64 until Linux 6.7).

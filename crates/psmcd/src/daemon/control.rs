@@ -20,7 +20,7 @@ use super::DaemonError;
 use super::connections::Connections;
 use super::fitting::Fitting;
 use super::names::Names;
-use super::network::{Network, Numbers, TunnelInterface};
+use super::network::{HostNetwork, Numbers, TunnelInterface};
 use super::paths::{LISTEN_SOCKET, Sockets};
 use super::peers::Peers;
 use super::plane::{self, News, Notice, PlaneHandle, Started};
@@ -57,7 +57,7 @@ pub(super) struct Control {
     pub(super) notices: mpsc::UnboundedReceiver<Notice>,
     news: mpsc::Receiver<News>,
     /// What leads into the tunnel, and what out of this host.
-    pub(super) network: Network,
+    pub(super) network: HostNetwork,
     /// Names of endpoints.
     pub(super) names: Names,
     pub(super) sockets: Sockets,
@@ -108,7 +108,7 @@ impl Control {
             plane,
             notices,
             news,
-            network: Network::new(netlink, link_events, numbers, interface),
+            network: HostNetwork::new(netlink, link_events, numbers, interface),
             names: Names::default(),
             sockets: Sockets::default(),
             retry_paths: false,

@@ -34,7 +34,7 @@ const AGAIN: Duration = Duration::from_millis(800);
 const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
 
 /// How long the name servers have to answer, and how long the system's resolver.
-const PATIENCE: Duration = Duration::from_millis(2500);
+const LOOKUP_TIMEOUT: Duration = Duration::from_millis(2500);
 
 /// The largest answer over UDP that is asked for.
 const MAX_ANSWER: usize = 1232;
@@ -46,11 +46,11 @@ const PORT: u16 = 53;
 pub(super) async fn lookup(name: &str, port: u16) -> Vec<SocketAddr> {
     let mut found = from_hosts(&read(HOSTS), name);
     if found.is_empty() && is_public(name) {
-        found = timeout(PATIENCE, ask_all(name)).await.unwrap_or_default();
+        found = timeout(LOOKUP_TIMEOUT, ask_all(name)).await.unwrap_or_default();
     }
     let mut found: Vec<_> = found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect();
     if found.is_empty()
-        && let Ok(Ok(addresses)) = timeout(PATIENCE, tokio::net::lookup_host((name, port))).await
+        && let Ok(Ok(addresses)) = timeout(LOOKUP_TIMEOUT, tokio::net::lookup_host((name, port))).await
     {
         found = addresses.collect();
     }

@@ -35,7 +35,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 const KEPT: Duration = Duration::from_secs(3600);
 
 /// A client waits no longer for a resolver. `psmc` itself would wait a little longer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CALL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The names that were asked for.
 pub(super) struct Names {
@@ -141,7 +141,7 @@ impl Names {
 
     /// Has a request answered when the name is known that it needs.
     pub(super) fn answer_when_resolved(&mut self, call: Call, endpoint: Endpoint) {
-        self.calls.push(WaitingCall { call, endpoint, until: Instant::now() + PATIENCE });
+        self.calls.push(WaitingCall { call, endpoint, until: Instant::now() + CALL_PATIENCE });
     }
 
     /// Answers requests that have waited for too long.

@@ -36,7 +36,7 @@ const DEFAULT_MTU: u16 = 1500;
 const MAX_FAILURES: u32 = 10;
 
 /// The network around the site: what it has made of it, and what it knows of the tunnel's interface.
-pub(super) struct Network {
+pub(super) struct HostNetwork {
     netlink: Netlink,
     events: LinkEvents,
     numbers: Numbers,
@@ -59,7 +59,7 @@ pub(super) struct TunnelInterface {
     pub(super) fitting: Option<Fitting>,
 }
 
-impl Network {
+impl HostNetwork {
     pub(super) fn new(
         netlink: Netlink,
         events: LinkEvents,

@@ -2,11 +2,11 @@
 //!
 //! | module | what it has |
 //! |---|---|
-//! | `link` | one connection to a relay: requests and answers |
+//! | `client` | one connection to a relay: requests and answers |
 //! | `reach` | byte streams to where only relays lead |
 //! | `grants` | what this site may show to relays that do not know it |
 //! | `registration` | one relay at which this site is a gateway |
-//! | `registering` | which relays these are |
+//! | `gateway` | which relays these are |
 //! | `chain` | the sessions of one path, at each of its relays |
 //! | `keeper` | the task that keeps them for as long as the path lives |
 //! | `judge` | whether a path is so bad that another relay should have it |
@@ -15,14 +15,14 @@
 //! | `spares` | the relays that take the place of those that fail |
 
 mod chain;
+mod client;
+mod gateway;
 mod grants;
 mod judge;
 mod keeper;
 mod known;
-mod link;
 mod measure;
 mod reach;
-mod registering;
 mod registration;
 mod spares;
 

@@ -13,7 +13,7 @@ use super::plane::PlaneHandle;
 use super::why::{Known, Why};
 
 /// A path that comes up does so in less time.
-const PATIENCE: Duration = Duration::from_secs(5);
+const QUIET_TIME: Duration = Duration::from_secs(5);
 
 /// Peers that are looked at in a second, so that thousands that are away cost little.
 const MAX_LOOKS: usize = 16;
@@ -84,8 +84,8 @@ impl Unused {
         let mut due = Vec::new();
         for path in all.difference(&self.active) {
             let said = self.paths.entry(*path).or_insert(Said { since: now, why: None, looked_at: None });
-            let was_looked_at = said.looked_at.is_some_and(|at| now < at + PATIENCE);
-            if said.since + PATIENCE <= now && !was_looked_at && due.len() < MAX_LOOKS {
+            let was_looked_at = said.looked_at.is_some_and(|at| now < at + QUIET_TIME);
+            if said.since + QUIET_TIME <= now && !was_looked_at && due.len() < MAX_LOOKS {
                 said.looked_at = Some(now);
                 due.push(*path);
             }

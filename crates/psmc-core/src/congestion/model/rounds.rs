@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use super::{Model, PROBE_ROUNDS, STARTUP_ROUNDS};
 use crate::congestion::contest::is_long;
 use crate::congestion::crowd::Load;
-use crate::congestion::fall::FALL_ROUNDS;
-use crate::congestion::mean::Sampled;
+use crate::congestion::filter::Sampled;
 use crate::congestion::phase::{ACK_DELAY, ALLOWANCE, Phase};
 use crate::congestion::rate::ROUND_FLOOR;
 use crate::congestion::round::{Round, filled_rtt};
+use crate::congestion::saturation::FALL_ROUNDS;
 use crate::congestion::saturation::Saturation;
 use crate::congestion::{AckSample, Controller, RateSample, bytes_in, percent, rate_over, span_of};
 

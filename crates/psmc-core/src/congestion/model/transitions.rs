@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::{Model, PROBE_ROUNDS, STARTUP_ROUNDS};
 use crate::congestion::bytes_in;
-use crate::congestion::fall::Fall;
 use crate::congestion::phase::{ALLOWANCE, CRUISE_ROUNDS, Phase};
 use crate::congestion::round::Growth;
+use crate::congestion::saturation::Fall;
 use crate::congestion::saturation::Saturation;
 
 impl Model {

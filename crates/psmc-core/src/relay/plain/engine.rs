@@ -11,11 +11,11 @@ use psmc_wire::ip::{
 use rand_pcg::Pcg64Mcg;
 
 use super::errors::HOST;
+use super::pair::PlainCounters;
 use super::pair::{Pair, PlainOuter, PlainPair};
-use super::status::PlainCounters;
-use crate::relay::lane::Lane;
 use crate::relay::limiter::Limiter;
 use crate::relay::queues::{MAX_LEN, Queues, Turn};
+use crate::relay::rio::Lane;
 use crate::relay::session::Side;
 
 /// What all ICMP errors may take, in bits per second: some two hundred of them, as routers bound them (RFC 1812, section

@@ -1,12 +1,19 @@
 //! Two ends, and what is known of the ways to them.
+//!
+//! Which tunnels there are, and where their ends are: both may change while packets pass.
+//!
+//! What plain tunnels have seen, for people and tools.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::time::Instant;
 
 use ipnet::Ipv4Net;
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::ip::IPV4_HEADER_LEN;
 
-use crate::relay::lane::Lane;
+use super::engine::{Direction, PlainTunnels};
+use crate::relay::rio::{Lane, PRECEDENCES};
 use crate::relay::session::Side;
 
 /// How long a router's word counts that a link is narrow: then larger packets are tried again, "10 minutes or so" (RFC
@@ -179,3 +186,165 @@ impl End {
 /// The outer header.
 #[expect(clippy::cast_possible_truncation, reason = "20 bytes")]
 const HEADER: u16 = IPV4_HEADER_LEN as u16;
+
+impl PlainTunnels {
+    /// Serves these pairs from now on, no two of which can mean the same packet. A pair that there is already, by its
+    /// name and its ends, goes on with all that waits, and with what is counted of it; only its rate may be another. The sites
+    /// of new ones have to be [placed](Self::place_site).
+    pub fn reconfigure(&mut self, pairs: Vec<PlainPair>, now: Instant) {
+        let now = self.clock(now);
+        let mut before = std::mem::take(&mut self.pairs);
+        self.order.clear();
+        for config in pairs {
+            let goes_on = before.iter().find(|(_, pair)| pair.is(&config)).map(|(number, _)| *number);
+            let number = goes_on.unwrap_or(self.next_pair);
+            let pair = match before.remove(&number) {
+                Some(mut pair) => {
+                    pair.renew(&config);
+                    pair
+                }
+                None => {
+                    self.next_pair += 1;
+                    Pair::new(config, now)
+                }
+            };
+            self.pairs.insert(number, pair);
+            self.order.push(number);
+        }
+        for lane in before.into_values().flat_map(|pair| pair.lanes) {
+            self.forget(lane, now);
+        }
+        self.find_ends();
+    }
+
+    /// A site has registered from an address, the first link to which takes so many bytes; or it is not registered any more.
+    /// The ends that are left to it are there from now on. False, and they are nowhere, if a tunnel would lead into
+    /// itself: "the router MUST NOT tunnel the datagram" to its own end (RFC 2003, section 5).
+    pub fn place_site(&mut self, site: KeyBytes, place: Option<(Ipv4Addr, u16)>) -> bool {
+        let mut inside = self.pairs.values().flat_map(|pair| &pair.ends);
+        let leads_into_itself = place.is_some_and(|(ip, _)| inside.any(|end| end.is_inside(ip)));
+        let place = place.filter(|_| !leads_into_itself);
+        for end in self.ends().filter(|end| end.outer == PlainOuter::Site(site)) {
+            end.move_to(place);
+        }
+        self.find_ends();
+        !leads_into_itself
+    }
+
+    /// Says what the first link to an end takes.
+    pub fn set_link_mtu(&mut self, end: Ipv4Addr, mtu: u16) {
+        self.ends_at(end).for_each(|end| end.set_link_mtu(mtu));
+    }
+
+    pub(super) fn ends_at(&mut self, address: Ipv4Addr) -> impl Iterator<Item = &mut End> {
+        self.ends().filter(move |end| end.address == Some(address))
+    }
+
+    fn ends(&mut self) -> impl Iterator<Item = &mut End> {
+        self.pairs.values_mut().flat_map(|pair| &mut pair.ends)
+    }
+
+    /// Finds anew what may come from where.
+    fn find_ends(&mut self) {
+        let mut from: BTreeMap<Ipv4Addr, Vec<Direction>> = BTreeMap::new();
+        for (pair, it) in &self.pairs {
+            for side in [Side::Near, Side::Far] {
+                if let Some(address) = it.end(side).address {
+                    from.entry(address).or_default().push(Direction { pair: *pair, to: side.other() });
+                }
+            }
+        }
+        self.from = from;
+    }
+
+    /// Drops what waits in a lane.
+    fn forget(&mut self, mut lane: Lane, now: u64) {
+        while let Some(buffer) = lane.pop(now, &mut self.queues.slab) {
+            self.queues.recycle(buffer);
+        }
+    }
+}
+
+/// Packets that went no further, by reason, and what was said about them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlainCounters {
+    /// No IPv4 in IPv4.
+    pub malformed: u64,
+    /// Between inner addresses that are not behind the ends: spoofed, or for others.
+    pub misaddressed: u64,
+    /// Marked by a congested router, though their senders know no such marks (RFC 6040).
+    pub congested: u64,
+    /// They had passed as many routers as they may.
+    pub expired: u64,
+    /// To an end whose site is not registered.
+    pub no_end: u64,
+    /// Longer than the way on takes, and not to be cut.
+    pub too_big: u64,
+    /// There was no room for them among all that waits, or they are too long to wait.
+    pub queue_full: u64,
+    /// Packets that were cut for a narrower way.
+    pub cut: u64,
+    /// ICMP errors that were sent to inner hosts, the relay's own and those passed on.
+    pub errors_sent: u64,
+    /// ICMP errors by which routers on the ways between ends have said that packets were too long.
+    pub heard_too_big: u64,
+    /// Those by which they, or the ends, have said anything else.
+    pub heard_unreachable: u64,
+}
+
+/// A pair as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlainStatus {
+    /// What it is called.
+    pub name: String,
+    /// What may pass to each side, in bits per second.
+    pub rate: Option<u64>,
+    /// The ways to both sides.
+    pub ways: [PlainWay; 2],
+}
+
+/// The way to one side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlainWay {
+    /// The end, if it is anywhere.
+    pub address: Option<Ipv4Addr>,
+    /// Who has to register for it to be anywhere.
+    pub site: Option<KeyBytes>,
+    /// What the way takes, in bytes with the outer header.
+    pub path_mtu: u16,
+    /// Packets that were passed on to it.
+    pub packets: u64,
+    /// Their bytes, without outer headers.
+    pub bytes: u64,
+    /// Packets that wait.
+    pub waiting: u32,
+    /// Packets that were dropped so that the queue did not grow, by drop precedence.
+    pub dropped: [u64; PRECEDENCES],
+}
+
+impl PlainTunnels {
+    /// All pairs, in the order in which they were configured.
+    pub fn status(&self, now: Instant) -> impl Iterator<Item = PlainStatus> + '_ {
+        let now = self.clock(now);
+        self.order.iter().map(move |number| status_of(&self.pairs[number], now))
+    }
+}
+
+fn status_of(pair: &Pair, now: u64) -> PlainStatus {
+    let ways = [Side::Near, Side::Far].map(|to| {
+        let (end, lane) = (pair.end(to), &pair.lanes[to.index()]);
+        PlainWay {
+            address: end.address,
+            site: match end.outer {
+                PlainOuter::Fixed(_) => None,
+                PlainOuter::Site(site) => Some(site),
+            },
+            path_mtu: end.path_mtu(now),
+            packets: lane.datagrams,
+            bytes: lane.bytes,
+            waiting: lane.len().into(),
+            dropped: lane.dropped,
+        }
+    });
+    PlainStatus { name: pair.name.clone(), rate: pair.lanes[0].limiter.rate(), ways }
+}

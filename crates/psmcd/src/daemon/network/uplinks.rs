@@ -8,7 +8,7 @@ use psmc_core::PeerId;
 use psmc_net::netlink::{NetlinkError, Uplink};
 use tokio::time::timeout;
 
-use super::Network;
+use super::HostNetwork;
 use crate::config::{Endpoint, Name, PathSettings};
 use crate::daemon::DaemonError;
 use crate::daemon::control::Control;
@@ -51,7 +51,7 @@ pub(in crate::daemon) fn reached_by(uplink: &Uplink, remotes: &[SocketAddr]) -> 
 /// Nothing else is done while it is asked for a prefix, which is only worth a word in a warning.
 const NAT64_PATIENCE: Duration = Duration::from_millis(300);
 
-impl Network {
+impl HostNetwork {
     /// The names of all links.
     async fn link_names(&self) -> Result<BTreeSet<String>, NetlinkError> {
         self.netlink.link_names().await

@@ -13,13 +13,13 @@ use psmc_wire::ids::KeyBytes;
 use psmc_wire::relay::{Far, Message, Refusal, Reserve, ReserveTunnel, Reserved, SessionId};
 
 use super::RelayError;
-use super::link::Link;
+use super::client::RelayClient;
 use super::reach::{Caller, Goal, LocalEnd, address_of, reach};
 use crate::config::{Endpoint, Relay};
 
 /// Connections to all relays of a path, the nearest first.
 pub(super) struct Chain {
-    links: Vec<Link>,
+    links: Vec<RelayClient>,
     /// Where each of them takes datagrams.
     data: Vec<SocketAddr>,
     /// Whether the only one has been asked for a session, and the answer is not read yet.
@@ -75,7 +75,7 @@ impl Chain {
         for (index, relay) in relays.iter().enumerate() {
             let address = address_of(&relay.address).await?;
             let stream = reach(caller, local_end, &relays[..index], Goal::Address(address)).await?;
-            chain.links.push(Link::open(caller, relay, stream).await?);
+            chain.links.push(RelayClient::open(caller, relay, stream).await?);
             chain.welcome(address.ip()).await?;
         }
         Ok(chain)
@@ -91,7 +91,7 @@ impl Chain {
     ) -> Result<Self, RelayError> {
         let (address, far) = (address_of(&relay.address).await?, wanted.destination.far().await?);
         let stream = reach(caller, local_end, &[], Goal::Address(address)).await?;
-        let mut link = Link::open(caller, relay, stream).await?;
+        let mut link = RelayClient::open(caller, relay, stream).await?;
         ask(&mut link, wanted, far, wanted.inside).await?;
         let mut chain = Self { links: vec![link], data: Vec::new(), is_asked: true };
         chain.welcome(address.ip()).await?;
@@ -182,7 +182,12 @@ impl Chain {
 }
 
 /// Asks a relay for a session to `far`.
-async fn ask(link: &mut Link, wanted: &Wanted, far: Far, inside: Option<Ipv4Addr>) -> Result<(), RelayError> {
+async fn ask(
+    link: &mut RelayClient,
+    wanted: &Wanted,
+    far: Far,
+    inside: Option<Ipv4Addr>,
+) -> Result<(), RelayError> {
     let rate = wanted.rate;
     let wanted = |request| {
         let session = Reserve { request, rate, far };
@@ -195,7 +200,7 @@ async fn ask(link: &mut Link, wanted: &Wanted, far: Far, inside: Option<Ipv4Addr
 }
 
 /// The session that it was asked for.
-async fn reserved(link: &mut Link) -> Result<Reserved, RelayError> {
+async fn reserved(link: &mut RelayClient) -> Result<Reserved, RelayError> {
     let message = link.answer().await?;
     let Message::Reserved(reserved) = message else { return Err(link.unexpected(message)) };
     Ok(reserved)

@@ -12,7 +12,7 @@ use psmc_wire::relay::SignedGrant;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::registering::MAX_ADDED;
+use super::gateway::MAX_ADDED;
 use crate::config::{read_grant, read_grants};
 
 /// Most grants that can come at once: two for each relay, an old one and a new one.

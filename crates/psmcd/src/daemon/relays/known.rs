@@ -7,7 +7,7 @@ use psmc_net::tls::{Acceptor, Secured};
 use psmc_wire::PathId;
 use tokio::sync::mpsc;
 
-use super::registering::Registered;
+use super::gateway::Registered;
 use super::registration::Callers;
 use super::{BoxedStream, Caller, Destination, Goal, Grants, Keeper, KeeperSpec, Looks, Spares, Wanted};
 use crate::config::{self, Endpoint, Host, MAX_CHAIN, Name, PathSettings, Paths, Relay, TunnelEnd};

@@ -11,8 +11,8 @@ use psmc_wire::relay::Far;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::RelayError;
+use super::client::RelayClient;
 use super::grants::Grants;
-use super::link::Link;
 use crate::config::{Endpoint, Relay};
 use crate::daemon::paths::resolve;
 
@@ -79,7 +79,7 @@ pub(in crate::daemon) async fn reach(
     let first = connect_tcp(local_end.interface.as_deref(), local_end.local, first, CONNECT_TIMEOUT).await?;
     let mut stream: BoxedStream = Box::new(first);
     for (relay, next) in relays.iter().zip(&stops[1..]) {
-        stream = Link::open(caller, relay, stream).await?.connect(next.far()).await?;
+        stream = RelayClient::open(caller, relay, stream).await?.connect(next.far()).await?;
     }
     Ok(stream)
 }

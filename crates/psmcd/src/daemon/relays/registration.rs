@@ -24,7 +24,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::RelayError;
-use super::link::{ANSWER_TIMEOUT, Link};
+use super::client::{ANSWER_TIMEOUT, RelayClient};
 use super::reach::{BoxedStream, Caller, Goal, LocalEnd, address_of, reach};
 use crate::config::{Name, Relay};
 use crate::daemon::plane::Poster;
@@ -157,7 +157,7 @@ impl Work {
     }
 
     /// Connects to the relay, and registers there.
-    async fn register(&self) -> Result<Link, RelayError> {
+    async fn register(&self) -> Result<RelayClient, RelayError> {
         let address = address_of(&self.spec.relay.address).await?;
         let mut link = self.call(address).await?;
         let data = SocketAddr::new(address.ip(), link.welcome().await?.data_port);
@@ -184,14 +184,14 @@ impl Work {
         Ok(link)
     }
 
-    async fn call(&self, address: SocketAddr) -> Result<Link, RelayError> {
+    async fn call(&self, address: SocketAddr) -> Result<RelayClient, RelayError> {
         let RegistrationSpec { caller, relay, uplink, .. } = &self.spec;
         let stream = reach(caller, &uplink.local_end, &[], Goal::Address(address)).await?;
-        Link::open(caller, relay, stream).await
+        RelayClient::open(caller, relay, stream).await
     }
 
     /// Takes calls until the relay is unusable.
-    async fn serve(&self, mut link: Link) -> RelayError {
+    async fn serve(&self, mut link: RelayClient) -> RelayError {
         let mut beat = interval(BEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         beat.reset();
@@ -268,7 +268,7 @@ async fn fetch(
 ) -> Result<Secured<BoxedStream>, RelayError> {
     let address = address_of(&relay.address).await?;
     let tcp = reach(caller, local_end, &[], Goal::Address(address)).await?;
-    let stream = Link::open(caller, relay, tcp).await?.accept(stream).await?;
+    let stream = RelayClient::open(caller, relay, tcp).await?.accept(stream).await?;
     acceptor.accept(stream).await.map_err(|source| RelayError::Call { relay: relay.name.clone(), source })
 }
 

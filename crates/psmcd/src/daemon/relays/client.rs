@@ -16,14 +16,14 @@ use crate::config::Relay;
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A connection to a relay, which has been greeted.
-pub(super) struct Link {
+pub(super) struct RelayClient {
     pub(super) relay: Relay,
     stream: BoxedStream,
     messages: MessageReader,
     next_request: u32,
 }
 
-impl Link {
+impl RelayClient {
     /// Shakes hands over `stream`, and says who calls. Whether the relay serves this site is known with its first
     /// answer.
     pub(super) async fn open(

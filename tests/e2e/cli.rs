@@ -96,7 +96,7 @@ fn the_control_socket_is_for_its_owner_only() {
 #[test]
 fn a_second_daemon_on_the_same_control_socket_refuses() {
     let tunnel = running();
-    complains(&psmcd(&tunnel.van), "another daemon answers on");
+    complains(&psmcd(&tunnel.van), "another daemon is using");
     assert!(tunnel.van.try_status().is_some(), "the first one goes on");
 }
 

@@ -35,6 +35,6 @@ pub(crate) use stream::{Deliveries, Stream, udp_arrives};
 pub(crate) use tap::{Tap, contains};
 pub(crate) use traces::{Traces, source, ttl};
 pub(crate) use trickle::Trickle;
-pub(crate) use tunnel::{Tunnel, alone};
+pub(crate) use tunnel::Tunnel;
 pub(crate) use tunnel_end::TunnelEnd;
 pub(crate) use wiretap::Wiretap;

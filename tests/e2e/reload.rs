@@ -195,10 +195,7 @@ fn what_was_added_by_hand_is_kept_on_request() {
     for (disk, words) in [(READ_ONLY, "Read-only file system"), (FULL, "No space left on device")] {
         let output = save_with(van, disk);
         let text = String::from_utf8(output.stderr).unwrap();
-        assert!(
-            !output.status.success() && text.contains("nothing is saved") && text.contains(words),
-            "{text}"
-        );
+        assert!(!output.status.success() && text.contains("nothing saved") && text.contains(words), "{text}");
         assert_eq!(fs::read_to_string(van.file("toml")).unwrap(), before);
     }
     let output = van.psmc(&["reload", "--save"]);

@@ -15,7 +15,8 @@ use psmc_testbed::netns::link_pair;
 use psmc_testbed::stalls::StallWatch;
 use tempfile::TempDir;
 
-use crate::harness::{Family, HQ, Site, VAN, Wiretap, alone};
+use crate::harness::{Family, HQ, Site, VAN, Wiretap};
+use psmc_testbed::steadily::alone;
 
 /// What is done in an ordinary run.
 const SEEDS: (u64, u64) = (1, 16);

@@ -53,7 +53,7 @@ fn a_key_that_is_not_known_is_spoken_of_once_at_either_end() {
         (tunnel.hq.try_status()?.counters["control_unknown_key"] >= 5).then_some(())
     });
     let (van, hq) = (tunnel.van.log(), tunnel.hq.log());
-    assert_eq!(van.matches("refuses this site's key").count(), 1, "{van}");
+    assert_eq!(van.matches("rejects this site's key").count(), 1, "{van}");
     assert_eq!(hq.matches(&known).count(), 1, "ready to be pasted: {hq}");
 
     // The mistake is mended, and nothing is restarted.
@@ -137,7 +137,7 @@ fn who_cannot_be_reached_at_all_is_said_to_need_a_relay() {
     tunnel.van.start();
     let van = &tunnel.van;
     let error = wait_for("an error", PATIENCE, || {
-        van.try_status()?.peers.remove(0).control.last_error.filter(|error| error.contains("no answer from"))
+        van.try_status()?.peers.remove(0).control.last_error.filter(|error| error.contains("timed out after"))
     });
     assert!(error.contains("firewall") && error.contains("NAT") && error.contains("relay"), "{error}");
     let text = String::from_utf8(van.psmc(&["status"]).stdout).unwrap();

@@ -17,7 +17,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::MutexGuard;
 use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net};
@@ -30,10 +29,10 @@ use psmc_testbed::netns::{Namespace, Queue, link_pair};
 use tempfile::TempDir;
 
 use super::plan::{End, HQ, PORT, VAN};
-use super::tunnel::alone;
 use super::{Site, Tap, wait_for};
 use files::Keys;
 use psmc_testbed::programs::program;
+use psmc_testbed::steadily::{Turn, turn};
 
 /// The service's name.
 pub(crate) const SERVICE: &str = "www.example.com";
@@ -77,7 +76,7 @@ pub(crate) struct Chain {
     programs: Vec<Program>,
     keys: Keys,
     directory: TempDir,
-    _alone: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 struct Relay {
@@ -109,7 +108,7 @@ impl Drop for Program {
 impl Chain {
     /// All hosts, their files, and no program yet.
     pub(crate) fn prepare() -> Self {
-        let alone = alone();
+        let turn = turn();
         let directory = tempfile::Builder::new().prefix("psmc-e2e-chain-").tempdir().unwrap();
         let site = |end| Site::new(end, directory.path());
         let host = || Namespace::new().unwrap();
@@ -123,7 +122,7 @@ impl Chain {
             programs: Vec::new(),
             keys: Keys::generate(),
             directory,
-            _alone: alone,
+            _turn: turn,
         };
         world.lay();
         world.write_files();

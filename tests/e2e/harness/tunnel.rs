@@ -1,13 +1,13 @@
 //! Both sites, and the links between them.
 
 use std::fs;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::panicking;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use psmc_api::PathState;
 use psmc_testbed::netns::{Queue, link_pair};
+use psmc_testbed::steadily::{Turn, turn};
 use tempfile::TempDir;
 
 use super::Site;
@@ -29,28 +29,19 @@ const LOG_LINES: usize = 60;
 const TWIN: End = End { name: "twin", inside: 2, outside: 3, interface: 'v' };
 const TWIN_LINK: u8 = 9;
 
-/// Only one tunnel at a time: the tests measure.
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// Waits until no other test runs.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    // A test that failed leaves nothing behind.
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Two sites. Everything vanishes on drop.
 pub(crate) struct Tunnel {
     pub(crate) van: Site,
     pub(crate) hq: Site,
     pub(crate) plan: Plan,
     directory: TempDir,
-    _alone: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Tunnel {
     /// The hosts, joined and configured, with no daemon running yet.
     pub(crate) fn prepare(plan: Plan) -> Self {
-        let alone = alone();
+        let turn = turn();
         let directory = tempfile::Builder::new().prefix("psmc-e2e-").tempdir().unwrap();
         let van = Site::new(VAN, directory.path());
         let hq = Site::new(HQ, directory.path());
@@ -58,7 +49,7 @@ impl Tunnel {
             let peer = (other.end, &other.key.public());
             site.configure(&plan.file(site.end, &site.key, peer, directory.path()));
         }
-        let tunnel = Self { van, hq, plan, directory, _alone: alone };
+        let tunnel = Self { van, hq, plan, directory, _turn: turn };
         for link in 1..=tunnel.plan.links {
             tunnel.lay(link);
         }

@@ -47,7 +47,7 @@ fn one_is_killed_and_one_cut_off_and_the_reaction_happens_once() {
     assert_eq!((after_cut.0, &after_cut.2), (id, &relays));
     cluster.assert_capped(&relays);
     let refused = tool(&cluster.hosts[second].socket, &["withdraw", SERVICE]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("on standby"), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("is a standby"), "{refused:?}");
 
     // Who is back knows who leads; and whoever leads then ends what the first one began. On a busy machine the lead may change
     // hands again at any moment, so this asks as a person would: one after the other, until it is done.

@@ -23,7 +23,7 @@ fn down(caller: &Caller) -> String {
 fn strangers_and_pretenders_are_refused_and_counted() {
     let bed = Bed::new(1, "groups = [\"public\"]\n", "");
     let stranger = bed.dial(Role::Gateway, &PrivateKey::generate());
-    assert!(down(&stranger).contains("refuses this site's key"));
+    assert!(down(&stranger).contains("rejects this site's key"));
     drop(stranger);
     let pretender = bed.dial(Role::Gateway, &client_key("van"));
     assert!(down(&pretender).contains("has this key as its `gateway`"));

@@ -247,7 +247,7 @@ async fn a_wrong_key_on_either_side_is_told() {
         _ = strict.next() => panic!("a stranger came in"),
         _ = other.next() => panic!("a wrong coordinator was believed"),
         reasons = dialling => {
-            assert!(reasons[0].contains("refuses this site's key"), "{reasons:?}");
+            assert!(reasons[0].contains("rejects this site's key"), "{reasons:?}");
             assert!(reasons[1].contains("the peer has the key"), "{reasons:?}");
         }
     }

@@ -413,7 +413,9 @@ async fn mirrors_that_disagree_are_shown() {
     assert!(!output.status.success());
     let error = report["error"].as_str().unwrap();
     assert!(
-        error.contains("different versions of the file") && error.contains(&new.url()) && error.contains("3000004 bytes"),
+        error.contains("different versions of the file")
+            && error.contains(&new.url())
+            && error.contains("3000004 bytes"),
         "{error}"
     );
     assert_eq!(place.names(), Vec::<String>::new());

@@ -79,7 +79,7 @@ fn what_is_wrong_is_said() {
         (&service(""), "[[service]] has no `socket`"),
         (&service(&format!("{socket}policy = \"prefer-none\"\n")), "there is no policy \"prefer-none\""),
         (&service(&format!("{socket}group_key_file = \"no.key\"\n")), "there is no key file"),
-        (&twice, "the service www.example.com. is there twice"),
+        (&twice, "duplicate service www.example.com."),
         (&format!("{LEAST}[system]\n"), "[system] takes one of two ways"),
         (
             &format!("{LEAST}[system]\nresolv_conf = \"r\"\ndomains = [\"~.\"]\n"),

@@ -195,7 +195,7 @@ mod tests {
         assert!(log().ends_with("\nrevert psmc0\n"));
 
         let error = Resolved::begin(&program, "bad", &domains, &listen, |_| Some(7)).unwrap_err();
-        assert!(error.to_string().contains("resolvectl domain bad ~.` fails: no such link"), "{error}");
+        assert!(error.to_string().contains("resolvectl domain bad ~.` failed: no such link"), "{error}");
         assert!(log().ends_with("\nrevert bad\n"), "half of it is undone");
     }
 

@@ -178,11 +178,11 @@ impl Cluster {
             events.as_array().unwrap().iter().filter_map(|event| event["text"].as_str()).collect();
         let count = |part: &str| texts.iter().filter(|text| text.contains(part)).count();
         for once in [
-            "gateway raises the alert 1",
+            "alert 1 raised by gateway",
             "Withdrawn -> Requested",
             "public gets ",
             "Requested -> Active",
-            "gateway clears the alert 1",
+            "alert 1 cleared by gateway",
             "Active -> Expiring",
             "Expiring -> Withdrawn",
         ] {

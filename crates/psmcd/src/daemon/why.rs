@@ -166,12 +166,12 @@ mod tests {
         };
         let firewall = no_answer(true, false).to_string();
         assert!(
-            firewall.starts_with("no answer by UDP from 203.0.113.5:5115 over wan0 for 12 s; TCP works"),
+            firewall.starts_with("no UDP reply from 203.0.113.5:5115 over wan0 for 12 s; TCP works"),
             "{firewall}"
         );
         assert!(firewall.contains("firewall") && firewall.contains("relay"), "{firewall}");
         for quiet in [no_answer(false, false), no_answer(true, true)] {
-            assert_eq!(quiet.to_string(), "no answer by UDP from 203.0.113.5:5115 over wan0 for 12 s");
+            assert_eq!(quiet.to_string(), "no UDP reply from 203.0.113.5:5115 over wan0 for 12 s");
         }
         let silent = Why::Silent { from, for_: Duration::from_secs(180) };
         assert_eq!(silent.to_string(), "nothing heard from 203.0.113.5:5115 for 3 min");

@@ -2,14 +2,14 @@
 //!
 //! | module | what it has |
 //! |---|---|
-//! | [`cli`] | the command line |
-//! | [`plan`] | which connection fetches which bytes: a state machine without I/O |
-//! | [`http`] | requests, redirects, TLS, and what the heads of answers say |
-//! | [`probe`] | what mirrors offer, and which version of the file most of them have |
-//! | [`lane`] | connections, as tasks |
-//! | [`download`] | what joins them |
-//! | [`whole`] | the file in one answer, where it cannot be had in parts |
-//! | [`part`], [`journal`] | the file while it is fetched, and what a later run needs to go on |
+//! | `cli` | the command line |
+//! | `plan` | which connection fetches which bytes: a state machine without I/O |
+//! | `http` | requests, redirects, TLS, and what the heads of answers say |
+//! | `probe` | what mirrors offer, and which version of the file most of them have |
+//! | `lane` | connections, as tasks |
+//! | `download` | what joins them |
+//! | `whole` | the file in one answer, where it cannot be had in parts |
+//! | `part`, `journal` | the file while it is fetched, and what a later run needs to go on |
 
 pub mod cli;
 mod download;

@@ -7,7 +7,7 @@
 //! | [`accuracy`] | how exact those are on this machine |
 //! | [`site`] | the configurations of `psmcd` at both ends of a tunnel |
 //! | [`cli`] | the tool `psmc-lab` |
-//! | [`bench`] | scenarios that programs write, run one after another; [`spread`] what came of several runs |
+//! | [`mod@bench`] | scenarios that programs write, run one after another; [`spread`] what came of several runs |
 //! | [`headers`] | what headers take of packets |
 //! | [`run`] | a scenario in real time, with real programs |
 //! | [`sim`] | a scenario in virtual time |

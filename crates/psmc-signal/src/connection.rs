@@ -2,7 +2,7 @@
 //!
 //! Everything is bounded: [`QUEUE`] messages wait in either direction, none is longer than
 //! [`MAX_MESSAGE`](psmc_wire::control::MAX_MESSAGE) bytes, and who sends faster than
-//! [`Pace`](psmc_net::framing::Pace) allows is read more slowly.
+//! [`Pace`] allows is read more slowly.
 
 mod link;
 #[cfg(test)]

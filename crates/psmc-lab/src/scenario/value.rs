@@ -1,4 +1,4 @@
-//! The values that scenarios are made of: for each a [`Kind`](psmc_toml::Kind), which refuses what is not legal, and says
+//! The values that scenarios are made of: for each a [`Kind`], which refuses what is not legal, and says
 //! what is wrong with it.
 
 mod name;

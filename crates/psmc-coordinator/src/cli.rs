@@ -3,12 +3,13 @@
 mod renew;
 mod text;
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use psmc_service::logging::{self, LogError, LogFormat};
+use psmc_service::output;
 use psmc_service::socket::{ClientError, Protocol, only_socket};
 use psmc_signal::{AlertKind, Measured};
 use psmc_toml::ConfigError;
@@ -42,8 +43,6 @@ enum CliError {
 pub fn main() -> ExitCode {
     match run(Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads the output has seen enough.
-        Err(CliError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         // It has told its causes already.
         Err(CliError::Config(error)) => {
             eprintln!("{error}");
@@ -114,12 +113,8 @@ fn run(args: Args) -> Result<(), CliError> {
 fn show(socket: &Socket, request: &Request, json: bool) -> Result<(), CliError> {
     let answer = ask(&path_of(socket)?, request)?;
     let text = match (&answer, json) {
-        (Answer::Status(status), true) => {
-            serde_json::to_string_pretty(status).map_err(io::Error::from)? + "\n"
-        }
-        (Answer::Events { events }, true) => {
-            serde_json::to_string_pretty(events).map_err(io::Error::from)? + "\n"
-        }
+        (Answer::Status(status), true) => output::json(status)?,
+        (Answer::Events { events }, true) => output::json(events)?,
         (Answer::Status(status), false) => text::status(status),
         (Answer::Events { events }, false) => text::events(events),
         (Answer::Done | Answer::NotOpen | Answer::Error { .. }, _) => String::new(),
@@ -136,7 +131,7 @@ fn path_of(socket: &Socket) -> Result<PathBuf, ClientError> {
 }
 
 fn print(text: &str) -> Result<(), CliError> {
-    Ok(io::stdout().write_all(text.as_bytes())?)
+    Ok(output::print(text)?)
 }
 
 /// The PSMC coordinator: reroutes clients during an attack

@@ -1,13 +1,13 @@
 //! The command line of `psmc-dns`.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use psmc_service::cli::{ShowError, StatusArgs};
 use psmc_service::logging::{self, LogError, LogFormat};
+use psmc_service::output;
 use psmc_toml::ConfigError;
 
 use crate::config::Config;
@@ -59,8 +59,6 @@ enum CliError {
 pub fn main() -> ExitCode {
     match run(Args::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads the output has seen enough.
-        Err(CliError::Show(error)) if error.is_enough() => ExitCode::SUCCESS,
         // It has told its causes already.
         Err(CliError::Config(error)) => {
             eprintln!("{error}");
@@ -77,9 +75,8 @@ fn run(command: Command) -> Result<(), CliError> {
     match command {
         Command::Check { file } => {
             let config = Config::load(&file)?;
-            write!(io::stdout(), "{} is valid. Summary:\n\n{}", file.display(), config.summary())
-                .map_err(ShowError::from)?;
-            Ok(())
+            let text = format!("{} is valid. Summary:\n\n{}", file.display(), config.summary());
+            Ok(output::print(&text).map_err(ShowError::from)?)
         }
         Command::Serve { file, log } => {
             let _log = logging::init(LogFormat::Text, log.as_deref())?;

@@ -1,13 +1,13 @@
 //! The command line of `psmc-relay`: its arguments, and what `psmc-relay status` says.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use psmc_service::cli::{ShowError, StatusArgs};
 use psmc_service::logging::{self, LogError, LogFormat};
+use psmc_service::output;
 use psmc_toml::{ConfigError, rate_text};
 
 use crate::config::Config;
@@ -34,8 +34,6 @@ enum CliError {
 pub fn main() -> ExitCode {
     match run(&Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads the output has seen enough.
-        Err(CliError::Show(error)) if error.is_enough() => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("psmc-relay: {}", crate::error_chain(&error));
             ExitCode::FAILURE
@@ -47,9 +45,8 @@ fn run(args: &Args) -> Result<(), CliError> {
     match (&args.command, &args.config) {
         (Some(Command::Check { file }), _) => {
             let config = Config::load(file)?;
-            write!(io::stdout(), "{} is valid. Summary:\n\n{}", file.display(), config.summary())
-                .map_err(ShowError::from)?;
-            Ok(())
+            let text = format!("{} is valid. Summary:\n\n{}", file.display(), config.summary());
+            Ok(output::print(&text).map_err(ShowError::from)?)
         }
         (Some(Command::Status(asked)), _) => Ok(asked.show(describe)?),
         (None, Some(file)) => {

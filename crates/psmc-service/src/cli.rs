@@ -1,10 +1,11 @@
 //! Commands that all programs have.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::output;
 use crate::socket::{Client, ClientError, Report, StatusOf, only_socket};
 
 /// The arguments of `status`.
@@ -29,14 +30,6 @@ pub enum ShowError {
     Output(#[from] io::Error),
 }
 
-impl ShowError {
-    /// Whether whoever reads the output has stopped, and so has seen enough.
-    #[must_use]
-    pub fn is_enough(&self) -> bool {
-        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
-    }
-}
-
 impl StatusArgs {
     /// Asks the program for its status, and prints it: for people, in the words of `describe`.
     ///
@@ -48,11 +41,7 @@ impl StatusArgs {
             None => only_socket(T::PROGRAM, Path::new(T::DIRECTORY))?,
         };
         let status = Client::<StatusOf<T>>::connect(&path)?.status()?;
-        let text = if self.json {
-            serde_json::to_string_pretty(&status).map_err(io::Error::from)? + "\n"
-        } else {
-            describe(&status)
-        };
-        Ok(io::stdout().write_all(text.as_bytes())?)
+        let text = if self.json { output::json(&status)? } else { describe(&status) };
+        Ok(output::print(&text)?)
     }
 }

@@ -41,6 +41,9 @@ pub use trust::AllowedKeys;
 /// What both sides must name in the ALPN extension (RFC 7301).
 pub const ALPN: &[u8] = b"psmc/1";
 
+/// What a dialer names in its place that shows an invitation: it is no peer yet.
+pub const JOIN_ALPN: &[u8] = b"psmc-join/1";
+
 /// Under which label the keys of the data plane are exported (RFC 8446 §7.5).
 pub const EXPORTER_LABEL: &[u8] = b"EXPORTER-psmc-data-v1";
 
@@ -121,7 +124,8 @@ impl Dialer {
     {
         let stream = finish(self.connector.connect(no_name(), io).into_fallible()).await?;
         let (peer, keys) = outcome(stream.get_ref().1, self.alpn)?;
-        Ok(Secured { stream: TlsStream::Client(stream), peer, keys, role: Role::Dialer })
+        let protocol = self.alpn;
+        Ok(Secured { stream: TlsStream::Client(stream), peer, keys, role: Role::Dialer, protocol })
     }
 }
 
@@ -134,6 +138,14 @@ impl fmt::Debug for Dialer {
 /// Accepts control connections from peers whose keys are allowed.
 #[derive(Clone)]
 pub struct Acceptor {
+    peers: Service,
+    /// What those are served that show an invitation, if any are.
+    invited: Option<Service>,
+}
+
+/// A protocol, and how its handshakes go.
+#[derive(Clone)]
+struct Service {
     config: Arc<ServerConfig>,
     alpn: &'static [u8],
 }
@@ -148,7 +160,13 @@ impl Acceptor {
     /// The same for another protocol than that of the sites, which `alpn` names.
     #[must_use]
     pub fn for_protocol(identity: &Identity, allowed: AllowedKeys, alpn: &'static [u8]) -> Self {
-        Self { config: Arc::new(config::server(identity, allowed, alpn)), alpn }
+        Self { peers: Service::new(identity, allowed, alpn), invited: None }
+    }
+
+    /// Answers those, too, who name [`JOIN_ALPN`] and show a key of `invitations`.
+    #[must_use]
+    pub fn with_invitations(self, identity: &Identity, invitations: AllowedKeys) -> Self {
+        Self { invited: Some(Service::new(identity, invitations, JOIN_ALPN)), ..self }
     }
 
     /// Shakes hands over `io` as the TLS server, within [`HANDSHAKE_TIMEOUT`].
@@ -159,14 +177,25 @@ impl Acceptor {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let stream = finish(self.shake_hands(io)).await?;
-        let (peer, keys) = outcome(stream.get_ref().1, self.alpn)?;
-        Ok(Secured { stream: TlsStream::Server(stream), peer, keys, role: Role::Acceptor })
+        let mut service = &self.peers;
+        let stream = finish(self.shake_hands(io, &mut service)).await.map_err(|error| match error {
+            TlsError::UnknownKey { key } if service.alpn == JOIN_ALPN => TlsError::UnknownInvitation { key },
+            other => other,
+        })?;
+        let (peer, keys) = outcome(stream.get_ref().1, service.alpn)?;
+        let protocol = service.alpn;
+        Ok(Secured { stream: TlsStream::Server(stream), peer, keys, role: Role::Acceptor, protocol })
     }
 
     /// Listens before it answers. rustls lets a client in that names no protocol at all; here a scanner, which names
     /// another one or none, gets an alert and nothing else, above all not this site's key.
-    async fn shake_hands<S>(&self, io: S) -> Result<server::TlsStream<S>, (io::Error, S)>
+    ///
+    /// Sets `service` to what the client has asked for.
+    async fn shake_hands<'a, S>(
+        &'a self,
+        io: S,
+        service: &mut &'a Service,
+    ) -> Result<server::TlsStream<S>, (io::Error, S)>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -178,15 +207,28 @@ impl Acceptor {
                 return Err((error, io));
             }
         };
-        let protocols = start.client_hello().alpn();
-        if protocols.into_iter().flatten().any(|protocol| protocol == self.alpn) {
-            return start.into_stream(self.config.clone()).into_fallible().await;
+        let client_hello = start.client_hello();
+        let named: Vec<_> = client_hello.alpn().into_iter().flatten().collect();
+        let found = self.services().find(|service| named.contains(&service.alpn));
+        if let Some(found) = found {
+            *service = found;
+            return start.into_stream(found.config.clone()).into_fallible().await;
         }
         let error = match start.io.write_all(&NO_APPLICATION_PROTOCOL).await {
             Ok(()) => io::Error::other(rustls::Error::NoApplicationProtocol),
             Err(error) => error,
         };
         Err((error, start.io))
+    }
+
+    fn services(&self) -> impl Iterator<Item = &Service> {
+        std::iter::once(&self.peers).chain(&self.invited)
+    }
+}
+
+impl Service {
+    fn new(identity: &Identity, allowed: AllowedKeys, alpn: &'static [u8]) -> Self {
+        Self { config: Arc::new(config::server(identity, allowed, alpn)), alpn }
     }
 }
 
@@ -206,6 +248,8 @@ pub struct Secured<S = TcpStream> {
     pub keys: ExportedKeys,
     /// Which end this is.
     pub role: Role,
+    /// The protocol that both sides have named.
+    pub protocol: &'static [u8],
 }
 
 impl<S> fmt::Debug for Secured<S> {

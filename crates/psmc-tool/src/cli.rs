@@ -21,7 +21,7 @@ use psmc_api::{Client, ClientError};
 use psmc_service::logging::{LogError, is_styled};
 use psmc_service::programs::{self, NotInstalled};
 use psmc_service::{output, units};
-use psmcd::config::{Config, ConfigError};
+use psmcd::config::{Config, ConfigError, SaveError};
 
 /// Why a command failed. The text is all that the user gets to see.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +35,7 @@ enum CliError {
     #[error("{0}")]
     Client(#[from] ClientError),
     #[error("{}", crate::error_chain(.0))]
-    Save(#[from] reload::SaveError),
+    Save(#[from] SaveError),
     #[error("timed out")]
     NotYet,
     #[error("{0}")]

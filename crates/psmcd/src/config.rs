@@ -8,6 +8,7 @@
 
 mod cross;
 mod draft;
+mod edit;
 mod grants;
 mod include;
 mod model;
@@ -18,9 +19,10 @@ use std::path::Path;
 
 use psmc_toml::{Dialect, Source};
 
+pub use edit::{Files, SaveError};
 pub use grants::grant_text;
 pub(crate) use grants::{read_grant, read_grants};
-pub use include::files_of;
+use include::files_of;
 pub use model::{
     Class, Config, PathCongestion, PathSettings, Paths, Peer, Relay, Site, Treatment, TunnelEnd,
 };

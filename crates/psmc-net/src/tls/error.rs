@@ -29,6 +29,12 @@ pub enum TlsError {
         /// The key shown.
         key: PublicKey,
     },
+    /// A dialer shows an invitation that is not known here. Its key is claimed, not proved.
+    #[error("unknown invitation {key}: it has expired, was used, or was withdrawn")]
+    UnknownInvitation {
+        /// The key of the invitation.
+        key: PublicKey,
+    },
     /// The one that answers is not the one dialled. The key found is claimed, not proved.
     #[error(
         "the peer has the key {found}, not {expected}: compare public_key with what `psmc pubkey` prints there"

@@ -147,8 +147,16 @@ impl Listener {
             let address = from.ip();
             info!(%address, %key, times, "connection with an unknown key rejected: to accept it, add a [[peer]] with this public_key");
         }
+        if let TlsError::UnknownInvitation { key } = error
+            && let Some(times) = self.strangers.note(*key, Instant::now())
+        {
+            let address = from.ip();
+            info!(%address, invitation = %key, times, "invitation rejected: it has expired, was used, or was withdrawn");
+        }
         increment(match error {
-            TlsError::UnknownKey { .. } => &self.counters.refused_unknown_key,
+            TlsError::UnknownKey { .. } | TlsError::UnknownInvitation { .. } => {
+                &self.counters.refused_unknown_key
+            }
             TlsError::TimedOut => &self.counters.timed_out,
             TlsError::Io(_)
             | TlsError::WrongKey { .. }

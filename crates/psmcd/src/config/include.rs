@@ -39,7 +39,7 @@ pub(super) fn extend(source: &mut Source) -> Result<(), ConfigError> {
 ///
 /// # Errors
 /// If it cannot be read, or is no TOML.
-pub fn files_of(path: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+pub(super) fn files_of(path: &Path) -> Result<Vec<PathBuf>, ConfigError> {
     let source = Source::read(&DIALECT, path)?;
     let folder = source.look(folder)?.map(|(folder, _)| source.directory().join(folder));
     // A folder that cannot be read is complained about where its files are.

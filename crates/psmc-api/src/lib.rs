@@ -27,8 +27,8 @@ pub use routes::{
     Carrier, PeerReport, PeerRoutes, RegisterSpec, RouteSpec, RouteStatus, RoutesStatus, WaitFor,
 };
 pub use status::{
-    Batches, Calls, ClassStatus, ControlStatus, PathEcn, PathState, PathStatus, PeerPaths, PeerState,
-    PeerStatus, RegistrationStatus, SiteStatus, Status, WaitingPath,
+    Batches, Calls, ClassStatus, ControlStatus, InvitationStatus, PathEcn, PathState, PathStatus, PeerPaths,
+    PeerState, PeerStatus, RegistrationStatus, SiteStatus, Status, WaitingPath,
 };
 
 /// The protocol of psmcd.

@@ -71,6 +71,9 @@ pub struct SiteStatus {
     /// The relays at which it is a gateway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub registered: Vec<RegistrationStatus>,
+    /// Sites that may become peers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub invitations: Vec<InvitationStatus>,
     /// What is wrong with this machine, and what to do about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
@@ -78,6 +81,20 @@ pub struct SiteStatus {
     pub uptime_s: f64,
     /// The version of the daemon.
     pub version: String,
+}
+
+/// About one site that may become a peer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InvitationStatus {
+    /// What it will be called.
+    pub name: String,
+    /// The networks behind it.
+    pub allowed_ips: Vec<String>,
+    /// Until when, as RFC 3339 writes it.
+    pub expires: String,
+    /// Whether that is over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expired: bool,
 }
 
 /// About one relay at which a site is a gateway.

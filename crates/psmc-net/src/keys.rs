@@ -107,8 +107,9 @@ impl PrivateKey {
         pair.sign(message).as_ref().try_into().expect("an Ed25519 signature has 64 bytes")
     }
 
-    /// The seed itself.
-    pub(crate) fn seed(&self) -> &[u8; KEY_LEN] {
+    /// The seed itself, as secret as the key is.
+    #[must_use]
+    pub fn seed(&self) -> &[u8; KEY_LEN] {
         &self.0
     }
 }

@@ -178,10 +178,13 @@ impl Acceptor {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let mut service = &self.peers;
-        let stream = finish(self.shake_hands(io, &mut service)).await.map_err(|error| match error {
-            TlsError::UnknownKey { key } if service.alpn == JOIN_ALPN => TlsError::UnknownInvitation { key },
-            other => other,
-        })?;
+        let shaken = finish(self.shake_hands(io, &mut service)).await;
+        if let Err(TlsError::UnknownKey { key }) = shaken
+            && service.alpn == JOIN_ALPN
+        {
+            return Err(TlsError::UnknownInvitation { key });
+        }
+        let stream = shaken?;
         let (peer, keys) = outcome(stream.get_ref().1, service.alpn)?;
         let protocol = service.alpn;
         Ok(Secured { stream: TlsStream::Server(stream), peer, keys, role: Role::Acceptor, protocol })

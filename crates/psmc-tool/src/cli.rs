@@ -7,6 +7,7 @@ mod peer;
 mod reload;
 mod routes;
 mod select;
+mod setup;
 mod status;
 
 use std::io::{self, Write};
@@ -36,6 +37,8 @@ enum CliError {
     Client(#[from] ClientError),
     #[error("{}", crate::error_chain(.0))]
     Save(#[from] SaveError),
+    #[error(transparent)]
+    Setup(#[from] setup::SetupError),
     #[error("timed out")]
     NotYet,
     #[error("{0}")]
@@ -66,6 +69,11 @@ pub fn psmc() -> ExitCode {
 
 fn run(psmc: Psmc) -> Result<(), CliError> {
     match psmc.command {
+        Command::Init(args) => setup::init(args),
+        Command::Invite(args) => setup::invite(&args, &psmc.target),
+        Command::Join(args) => setup::join(&args),
+        Command::Peers => setup::peers(&mut connect(&psmc.target)?),
+        Command::Expel(args) => setup::expel(&args, &psmc.target),
         Command::Check { file } => check(&file),
         Command::Genkey => keys::genkey(),
         Command::Pubkey => keys::pubkey(),

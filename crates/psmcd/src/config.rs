@@ -24,7 +24,7 @@ pub use grants::grant_text;
 pub(crate) use grants::{read_grant, read_grants};
 use include::files_of;
 pub use model::{
-    Class, Config, PathCongestion, PathSettings, Paths, Peer, Relay, Site, Treatment, TunnelEnd,
+    Class, Config, Invitation, PathCongestion, PathSettings, Paths, Peer, Relay, Site, Treatment, TunnelEnd,
 };
 pub use psmc_core::SchedulerKind;
 pub use psmc_toml::{Complaint, ConfigError};

@@ -13,6 +13,7 @@ mod farewell;
 mod fitting;
 mod forwarding;
 mod interface;
+mod invitations;
 mod joined;
 mod links;
 mod lookup;

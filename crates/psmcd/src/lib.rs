@@ -4,11 +4,13 @@
 //! |---|---|
 //! | [`config`] | the TOML file of a site, and all its checks |
 //! | [`machine`] | what is in the way of a configuration on this machine |
+//! | [`enrolment`] | how a site becomes a peer by an invitation |
 //! | [`daemon`] | the daemon |
 //! | [`program`] | its command line |
 
 pub mod config;
 pub mod daemon;
+pub mod enrolment;
 pub mod machine;
 pub mod program;
 

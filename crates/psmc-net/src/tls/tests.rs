@@ -143,6 +143,25 @@ async fn an_unknown_key_is_named() {
 }
 
 #[tokio::test]
+async fn an_invitation_is_for_its_own_protocol_only() {
+    let (site, peer, guest) = (identity(), identity(), identity());
+    let acceptor = Acceptor::new(&site, AllowedKeys::from_iter([peer.public()]))
+        .with_invitations(&site, AllowedKeys::from_iter([guest.public()]));
+    let meet = async |who: &Identity, protocol| {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        let dialer = Dialer::for_protocol(who, site.public(), protocol);
+        let (_, accepted) = tokio::join!(dialer.connect(near), acceptor.accept(far));
+        accepted.map(|secured| (secured.peer, secured.protocol))
+    };
+    assert_eq!(meet(&peer, ALPN).await.unwrap(), (peer.public(), ALPN));
+    assert_eq!(meet(&guest, JOIN_ALPN).await.unwrap(), (guest.public(), JOIN_ALPN));
+    let error = meet(&guest, ALPN).await.unwrap_err();
+    assert!(matches!(error, TlsError::UnknownKey { key } if key == guest.public()), "{error:?}");
+    let error = meet(&peer, JOIN_ALPN).await.unwrap_err();
+    assert!(matches!(error, TlsError::UnknownInvitation { key } if key == peer.public()), "{error:?}");
+}
+
+#[tokio::test]
 async fn a_key_removed_is_refused_from_then_on() {
     let (me, other) = (identity(), identity());
     let mut server = Server::start(&[&me]);

@@ -12,17 +12,18 @@ use super::keys::GrantArgs;
 use super::peer::{PathCommand, PeerCommand};
 use super::routes::{RegisterArgs, RoutesArgs};
 use super::select::{SelectArgs, TopologyArgs};
+use super::setup::{ExpelArgs, InitArgs, InviteArgs, JoinArgs};
 use psmcd::config::{Name, ValueError};
 
 /// Control a multipath tunnel, and generate its keys
 #[derive(Debug, Parser)]
 #[command(name = "psmc", version, propagate_version = false, disable_help_subcommand = true)]
 #[command(after_help = "\
-A tunnel in four steps, on each of the two sites:
-  umask 077; psmc genkey > van.key       make the private key
-  psmc pubkey < van.key                  print the public key, for the other site's file
-  psmc check van.toml                    is the configuration right, and what does it mean?
-  psmcd --config van.toml                run the tunnel; then, elsewhere: psmc status")]
+A tunnel in three commands, as root:
+  psmc init --name hq --endpoint 203.0.113.5     on a machine that others reach: make it a site, and start it
+  psmc invite van                                there: print a line with which one more site joins
+  psmc join 'psmc:…'                             on the other machine: join, and start
+By hand: psmc genkey, psmc pubkey, psmc check FILE, psmcd --config FILE")]
 pub(super) struct Psmc {
     #[command(flatten)]
     pub(super) target: Target,
@@ -43,6 +44,23 @@ pub(super) struct Target {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    /// Make this machine a site that others can join
+    ///
+    /// Writes a private key and a complete configuration, and starts psmcd: as a unit where systemd runs, else in the background.
+    Init(InitArgs),
+    /// Invite a site: print a line with which it joins
+    ///
+    /// The line holds a secret that admits one new site, once. The invitation is written into the configuration, and counts at once.
+    Invite(InviteArgs),
+    /// Join the tunnel of a site that has invited this machine
+    ///
+    /// Makes a private key, which stays here, learns the rest from the other site, writes the configuration, starts psmcd, and prints
+    /// which paths work.
+    Join(JoinArgs),
+    /// List the peers of a running daemon, and open invitations
+    Peers,
+    /// Remove a peer, or an invitation, from the configuration and the running daemon
+    Expel(ExpelArgs),
     /// Check a configuration, and print a summary
     ///
     /// Prints everything that is wrong with the file, with line and remedy, and exits with 1; or a summary of the file, and

@@ -200,7 +200,7 @@ fn write_class(class: &ClassStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result
     writeln!(out)
 }
 
-fn headline(peer: &PeerStatus) -> String {
+pub(super) fn headline(peer: &PeerStatus) -> String {
     match (peer.state, peer.heard_s) {
         (PeerState::Connected, _) => "connected".to_owned(),
         (PeerState::Connecting, _) => "connecting …".to_owned(),

@@ -180,6 +180,7 @@ fn status() -> Status {
             addresses: vec!["10.77.0.2/24".to_owned(), "fd77::2/64".to_owned()],
             listen: "[::]:5115".to_owned(),
             registered: Vec::new(),
+            invitations: Vec::new(),
             notices: Vec::new(),
             uptime_s: 11_520.4,
             version: "0.1.0".to_owned(),

@@ -21,7 +21,8 @@ const BUILT_IN: [&str; 3] = ["voice", "background", BEST_EFFORT];
 
 /// Complains about everything that is wrong between the values of a draft.
 pub(super) fn check(draft: &Draft, out: &mut Vec<Complaint>) {
-    unique_names("peers", draft.peers.iter().filter_map(|peer| peer.name.as_ref()), out);
+    let invited = draft.invitations.iter().filter_map(|invitation| invitation.name.as_ref());
+    unique_names("peers", draft.peers.iter().filter_map(|peer| peer.name.as_ref()).chain(invited), out);
     unique_names("relays", draft.relays.iter().filter_map(|relay| relay.name.as_ref()), out);
     unique_keys(draft, out);
     own_key(draft, out);
@@ -56,7 +57,8 @@ fn unique_names<'a>(things: &str, names: impl Iterator<Item = &'a Spanned<Name>>
 fn unique_keys(draft: &Draft, out: &mut Vec<Complaint>) {
     let peers = draft.peers.iter().filter_map(|peer| peer.public_key.as_ref());
     let relays = draft.relays.iter().filter_map(|relay| relay.public_key.as_ref());
-    for_each_repetition(peers.chain(relays), |_, place, first| {
+    let invited = draft.invitations.iter().filter_map(|invitation| invitation.public_key.as_ref());
+    for_each_repetition(peers.chain(relays).chain(invited), |_, place, first| {
         let reason = "this public key is given twice, so its owners could not be told apart";
         let remedy = "each site has a key of its own: make one there with `psmc genkey`, and copy what `psmc pubkey` prints";
         out.push(Complaint::new(reason, remedy).at(place).because_of(first, "given here"));

@@ -3,6 +3,7 @@
 //!
 //! A draft holds what could be read: `None` stands for what is absent and for what was complained about.
 
+mod invitation;
 mod peer;
 mod site;
 mod treatment;
@@ -20,11 +21,12 @@ use super::value::{
     REPAIR,
 };
 
+pub(super) use invitation::InvitationDraft;
 pub(super) use peer::{PathDraft, PeerDraft};
 pub(super) use site::SiteDraft;
 pub(super) use treatment::TreatmentDraft;
 
-const SECTIONS: &[&str] = &["site", "peer", "relay", "class", "include"];
+const SECTIONS: &[&str] = &["site", "peer", "relay", "class", "include", "invitation"];
 
 const RELAY_KEYS: &[&str] = &["name", "address", "public_key", "inside"];
 
@@ -40,6 +42,7 @@ pub(super) struct Draft {
     pub(super) peers: Vec<PeerDraft>,
     pub(super) relays: Vec<RelayDraft>,
     pub(super) classes: Vec<ClassDraft>,
+    pub(super) invitations: Vec<InvitationDraft>,
 }
 
 impl Draft {
@@ -55,6 +58,7 @@ impl Draft {
         let peers = file.sections("peer", "[[peer]]", peer::KEYS, out);
         let relays = file.sections("relay", "[[relay]]", RELAY_KEYS, out);
         let classes = file.sections("class", "[[class]]", CLASS_KEYS, out);
+        let invitations = file.sections("invitation", "[[invitation]]", invitation::KEYS, out);
         let include =
             file.only_section("include", "[include]", &["folder"], "a file includes one folder", out);
         if let Some(section) = include {
@@ -70,13 +74,14 @@ impl Draft {
             peers: peers.iter().map(|section| PeerDraft::read(section, out)).collect(),
             relays: relays.iter().map(|section| RelayDraft::read(section, out)).collect(),
             classes: classes.iter().map(|section| ClassDraft::read(section, out)).collect(),
+            invitations: invitations.iter().map(|section| InvitationDraft::read(section, out)).collect(),
         }
     }
 
     /// The configuration, unless it lacks what was complained about.
     pub(super) fn build(self) -> Option<Config> {
         let site = self.site?;
-        let (treatment, networks) = (site.treatment.clone(), site.networks());
+        let (treatment, networks) = (site.treatment.clone(), site.own_networks());
         let peers = self.peers.into_iter().map(|peer| peer.build(&treatment, &networks));
         let peers = peers.collect::<Option<_>>()?;
         let (ends, relays): (Vec<_>, Vec<_>) = self.relays.into_iter().partition(|relay| relay.is_tunnel_end);
@@ -86,6 +91,7 @@ impl Draft {
             peers,
             relays: relays.into_iter().map(RelayDraft::relay).collect::<Option<_>>()?,
             tunnel_ends: ends.into_iter().map(RelayDraft::tunnel_end).collect::<Option<_>>()?,
+            invitations: self.invitations.into_iter().map(InvitationDraft::build).collect::<Option<_>>()?,
         })
     }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, Value, value};
 
-use super::{Config, files_of};
+use super::{Config, Invitation, files_of};
 use psmc_api::{PathSpec, PeerSpec};
 use psmc_toml::{ConfigError, rate_text};
 
@@ -79,6 +79,44 @@ impl Files {
     pub fn add_path(&mut self, peer: &str, path: &PathSpec) -> Result<Option<PathBuf>, SaveError> {
         let found = self.with_peer(peer)?;
         Ok(found.and_then(|(file, peer)| add_path(peer, path).then_some(file)))
+    }
+
+    /// Removes the peer of this name. Returns whether there was one.
+    ///
+    /// # Errors
+    /// [`SaveError::Read`].
+    pub fn remove_peer(&mut self, name: &str) -> Result<bool, SaveError> {
+        let Some((file, _)) = self.with_peer(name)? else { return Ok(false) };
+        let removed = remove(self.document(&file)?, "peer", |peer| text_of(peer, "name") == name);
+        Ok(removed > 0)
+    }
+
+    /// Adds an invitation at the end of the main file. Returns whether that can be done: not where they are written as a list in
+    /// brackets.
+    ///
+    /// # Errors
+    /// [`SaveError::Read`].
+    pub fn add_invitation(&mut self, invitation: &Invitation) -> Result<bool, SaveError> {
+        let Invitation { name, public_key, allowed_ips, expires } = invitation;
+        let networks: Vec<_> = allowed_ips.iter().map(ToString::to_string).collect();
+        let mut table = section();
+        table["name"] = value(name.as_str());
+        table["public_key"] = value(public_key.to_string());
+        table["allowed_ips"] = list(&networks);
+        table["expires"] = value(expires.to_string());
+        let document = self.document(&self.main.clone())?;
+        Ok(push(document.as_table_mut(), "invitation", table))
+    }
+
+    /// Removes the invitations whose name and public key `is_meant` picks. Returns how many.
+    ///
+    /// # Errors
+    /// [`SaveError::Read`].
+    pub fn remove_invitations(&mut self, is_meant: impl Fn(&str, &str) -> bool) -> Result<usize, SaveError> {
+        let document = self.document(&self.main.clone())?;
+        Ok(remove(document, "invitation", |table| {
+            is_meant(text_of(table, "name"), text_of(table, "public_key"))
+        }))
     }
 
     /// Puts the files in the place of the old ones, if the configuration is right with them.
@@ -213,6 +251,20 @@ fn add_path(peer: &mut Table, path: &PathSpec) -> bool {
     push(peer, "path", table)
 }
 
+/// Removes the sections of a kind that `is_meant` picks. Returns how many.
+fn remove(document: &mut DocumentMut, key: &str, is_meant: impl Fn(&Table) -> bool) -> usize {
+    let sections = document.get_mut(key).and_then(Item::as_array_of_tables_mut);
+    let Some(sections) = sections else { return 0 };
+    let before = sections.len();
+    sections.retain(|table| !is_meant(table));
+    before - sections.len()
+}
+
+/// The text of a key, empty if there is none.
+fn text_of<'a>(table: &'a Table, key: &str) -> &'a str {
+    table.get(key).and_then(Item::as_str).unwrap_or_default()
+}
+
 /// A section with an empty line above.
 fn section() -> Table {
     let mut table = Table::new();
@@ -270,6 +322,17 @@ mod tests {
         let (before, end) = expected.split_at(expected.find("# The end.").unwrap());
         let peer = "\n[[peer]]\nname = \"bus\"\npublic_key = \"KEY\"\nallowed_ips = [\"10.9.0.0/24\", \"fd09::/64\"]\n";
         assert_eq!(document.to_string(), format!("{before}{peer}{end}"));
+    }
+
+    #[test]
+    fn what_is_removed_takes_nothing_else_along() {
+        let mut document = document();
+        assert_eq!(remove(&mut document, "peer", |peer| text_of(peer, "name") == "nobody"), 0);
+        assert_eq!(remove(&mut document, "invitation", |_| true), 0);
+        assert_eq!(document.to_string(), FILE);
+        assert_eq!(remove(&mut document, "peer", |peer| text_of(peer, "name") == "hq"), 1);
+        let (start, end) = (FILE.find("\n[[peer]]").unwrap(), FILE.find("\n# Another.").unwrap());
+        assert_eq!(document.to_string(), format!("{}{}", &FILE[..start], &FILE[end..]));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use jiff::Timestamp;
 use psmc_core::{ClampMss, Priority, ReorderPolicy, RepairKind, SchedulerKind};
 use psmc_net::keys::{PrivateKey, PublicKey};
 
@@ -26,6 +27,8 @@ pub struct Config {
     pub relays: Vec<Relay>,
     /// Other machines that paths may lead through. Names are unique among both.
     pub tunnel_ends: Vec<TunnelEnd>,
+    /// Sites that may become peers while it runs. Names and keys are unique among them and the peers.
+    pub invitations: Vec<Invitation>,
 }
 
 /// Descriptors that every site has: its interface, sockets, timers, clients, the log, and those that are kept in reserve.
@@ -69,6 +72,10 @@ pub struct Site {
     pub addresses: Vec<IpNet>,
     /// Where it is reached from outside, unless it is [hidden](Self::is_hidden).
     pub listen: Listen,
+    /// Where invited sites reach it, if the file says so.
+    pub endpoint: Option<Endpoint>,
+    /// The networks behind it, of which invited sites are told.
+    pub networks: Vec<AllowedNet>,
     /// The relays at which it registers, so that peers reach it there, beside those that it is told of while it runs.
     pub register: Vec<Name>,
     /// Whether only relays may learn where it is: it registers, and the file does not say that it listens.
@@ -160,6 +167,34 @@ impl Peer {
     pub(crate) fn is_only_relayed(&self) -> bool {
         let Paths::Listed(paths) = &self.paths else { return false };
         paths.iter().all(|path| !path.relays.is_empty())
+    }
+}
+
+/// A site that may become a peer, `[[invitation]]`: whoever shows the key may do so, once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invitation {
+    /// Its name.
+    pub name: Name,
+    /// The public half of the key in the invitation.
+    pub public_key: PublicKey,
+    /// The networks behind it; at least one. Those of one address in a network of this site are its own addresses.
+    pub allowed_ips: Vec<AllowedNet>,
+    /// Until when it may be used.
+    pub expires: Timestamp,
+}
+
+impl Invitation {
+    /// Which of these networks are addresses of the invited site in the tunnel of `site`, with the lengths of its prefixes.
+    #[must_use]
+    pub fn addresses(&self, site: &[IpNet]) -> Vec<IpNet> {
+        let hosts = self.allowed_ips.iter().map(|allowed| allowed.net());
+        let hosts = hosts.filter(|net| net.prefix_len() == net.max_prefix_len());
+        let inside = hosts.filter_map(|host| {
+            let own = site.iter().find(|own| own.contains(&host))?;
+            // No longer than that of a host.
+            IpNet::new(host.addr(), own.prefix_len()).ok()
+        });
+        inside.collect()
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 use psmc_core::{AdaptiveBuffer, ClampMss, ReorderPolicy};
 
-use super::model::{Config, PathCongestion, PathSettings, Paths, Peer, Treatment, TunnelEnd};
+use super::model::{Config, Invitation, PathCongestion, PathSettings, Paths, Peer, Treatment, TunnelEnd};
 use super::value::{Encapsulation, clamp_mss_in_words};
 
 /// So many files and sockets may be open where nobody has said anything else.
@@ -16,6 +16,7 @@ impl Config {
         fmt::from_fn(|f| {
             self.write_site(f)?;
             self.peers.iter().try_for_each(|peer| write_peer(peer, f))?;
+            self.write_invitations(f)?;
             self.write_relays(f)
         })
     }
@@ -29,6 +30,12 @@ impl Config {
             writeln!(f, "  listens on   nothing: it is hidden behind its relays")?;
         } else {
             writeln!(f, "  listens on   {}", site.listen)?;
+        }
+        if let Some(endpoint) = &site.endpoint {
+            writeln!(f, "  reached at   {endpoint}")?;
+        }
+        if !site.networks.is_empty() {
+            writeln!(f, "  networks     {}", joined(&site.networks))?;
         }
         if site.is_hidden && site.register.is_empty() {
             writeln!(f, "  registers with relays given at run time")?;
@@ -51,6 +58,15 @@ impl Config {
         if !site.classes.is_empty() {
             let names: Vec<_> = site.classes.iter().map(|class| &class.name).collect();
             writeln!(f, "  classes      {}", joined(&names))?;
+        }
+        Ok(())
+    }
+
+    fn write_invitations(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, invitation) in self.invitations.iter().enumerate() {
+            let gap = if index == 0 { "\n" } else { "" };
+            let Invitation { name, allowed_ips, expires, .. } = invitation;
+            writeln!(f, "{gap}invitation {name}: until {expires}, for {}", joined(allowed_ips))?;
         }
         Ok(())
     }

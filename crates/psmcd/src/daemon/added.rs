@@ -75,7 +75,7 @@ impl Control {
     }
 
     /// The peer as the configuration would have it, if it fits to those that there are.
-    fn checked(&self, new: &PeerSpec) -> Result<config::Peer, ValueError> {
+    pub(super) fn checked(&self, new: &PeerSpec) -> Result<config::Peer, ValueError> {
         if self.peers.iter().filter(|peer| peer.is_added).count() >= MAX_ADDED {
             let reason = format!("{MAX_ADDED} peers have been added already");
             return Err(ValueError::new(reason, "remove some, or write them into the configuration"));

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use psmc_core::{ConnectionId, PeerId};
 use psmc_net::framing::{FramingError, MessageReader, Pace, close, write_message};
-use psmc_net::tls::{Acceptor, Counters, Dialer, Listener, Secured, TlsError};
+use psmc_net::tls::{Acceptor, Counters, Dialer, JOIN_ALPN, Listener, Secured, TlsError};
 use psmc_wire::control::Message;
 use psmc_wire::crypto::Role;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -218,6 +218,12 @@ impl Control {
             }
             TaskEnd::Resolved(endpoint, addresses) => self.on_resolved(endpoint, addresses).await,
             TaskEnd::Reread(reread) => self.on_reread(*reread).await,
+            TaskEnd::Applied(Some(applicant)) => {
+                self.on_applied(*applicant);
+                Ok(())
+            }
+            TaskEnd::Enrolled(enrolment) => self.on_enrolled(*enrolment).await,
+            TaskEnd::Applied(None) | TaskEnd::Answered => Ok(()),
             TaskEnd::Listener | TaskEnd::Hearing | TaskEnd::Registered | TaskEnd::Kept => Ok(()),
         }
     }
@@ -227,6 +233,10 @@ impl Control {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
+        if secured.protocol == JOIN_ALPN {
+            self.hear_applicant(secured, from);
+            return Ok(());
+        }
         tracing::debug!(from, peer = %secured.peer, "control connection accepted");
         match self.peers.iter_mut().find(|peer| peer.config.public_key == secured.peer) {
             Some(peer) => {

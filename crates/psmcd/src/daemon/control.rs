@@ -19,6 +19,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::DaemonError;
 use super::connections::Connections;
 use super::fitting::Fitting;
+use super::invitations::Invitations;
 use super::names::Names;
 use super::network::{HostNetwork, Numbers, TunnelInterface};
 use super::paths::{LISTEN_SOCKET, Sockets};
@@ -47,6 +48,8 @@ pub(super) struct Control {
     pub(super) started: Instant,
     pub(super) file: ConfigFile,
     pub(super) peers: Peers,
+    /// Who may become a peer.
+    pub(super) invitations: Invitations,
     pub(super) relays: Relays,
     /// Who waits for learned routes, and when paths are looked at because of them.
     pub(super) routes: RouteWatch,
@@ -79,7 +82,7 @@ impl Control {
     pub(super) async fn start(config: Config, file: PathBuf) -> Result<Self, DaemonError> {
         // Before anything takes time: without somebody who listens they end the process.
         let [hangup, terminate, interrupt] = all_signals()?;
-        let Config { site, peers, relays, tunnel_ends } = config;
+        let Config { site, peers, relays, tunnel_ends, invitations } = config;
         let server = Server::bind(site.control_socket.as_path())?;
         let link_events = LinkEvents::open().await?;
         let netlink = Netlink::new()?;
@@ -92,7 +95,9 @@ impl Control {
         let allowed = AllowedKeys::default();
         let fitting = site.mtu.is_none().then(Fitting::new);
         let interface = TunnelInterface { name: tun_name, index: tun_index, fitting };
-        let acceptor = Acceptor::new(&identity, allowed.clone());
+        let invitations = Invitations::new(invitations);
+        let acceptor =
+            Acceptor::new(&identity, allowed.clone()).with_invitations(&identity, invitations.allowed());
         let grants = Grants::new(site.grants_file.clone(), identity.public());
         let caller = Caller { identity: identity.clone(), name: site.name.to_string(), grants };
         let relays = Relays::new((relays, tunnel_ends), caller, acceptor.clone(), plane.poster());
@@ -102,6 +107,7 @@ impl Control {
             started: Instant::now(),
             file: ConfigFile::new(file),
             peers: Peers::new(allowed),
+            invitations,
             relays,
             routes: RouteWatch::new(),
             revivals: Revivals::default(),

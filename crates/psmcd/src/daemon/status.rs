@@ -58,6 +58,7 @@ impl Control {
             addresses: self.site.addresses.iter().map(ToString::to_string).collect(),
             listen: self.listening(),
             registered: self.relays.registration_statuses(),
+            invitations: self.invitations.statuses(),
             notices: self.network.forwarding().cloned().into_iter().collect(),
             uptime_s: seconds(now.duration_since(self.started)),
             version: env!("CARGO_PKG_VERSION").to_owned(),

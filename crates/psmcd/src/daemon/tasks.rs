@@ -8,6 +8,7 @@ use psmc_net::tls::Secured;
 use tokio::task::JoinSet;
 
 use super::dial::DialError;
+use super::invitations::{Applicant, Enrolment};
 use super::relays::BoxedStream;
 use super::reload::Reread;
 use crate::config::Endpoint;
@@ -20,6 +21,12 @@ pub(super) enum TaskEnd {
     Resolved(Endpoint, Vec<SocketAddr>),
     /// The configuration has been read again.
     Reread(Box<Reread>),
+    /// Somebody with an invitation wants to be a peer, or has not said so.
+    Applied(Option<Box<Applicant>>),
+    /// The configuration has the new peer, or can't be written.
+    Enrolled(Box<Enrolment>),
+    /// Somebody with an invitation was answered.
+    Answered,
     Listener,
     Hearing,
     /// Only when the daemon ends.

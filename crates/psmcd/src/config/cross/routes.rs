@@ -10,7 +10,7 @@ use crate::config::draft::{Draft, PeerDraft, SiteDraft};
 use crate::config::value::{AllowedNet, Endpoint, Host};
 
 pub(super) fn check(draft: &Draft, out: &mut Vec<Complaint>) {
-    unique_networks(&draft.peers, out);
+    unique_networks(draft, out);
     let Some(site) = &draft.site else { return };
     unique_addresses(site, out);
     defaults(draft, site, out);
@@ -29,9 +29,10 @@ fn unique_addresses(site: &SiteDraft, out: &mut Vec<Complaint>) {
     });
 }
 
-fn unique_networks(peers: &[PeerDraft], out: &mut Vec<Complaint>) {
-    let networks = peers.iter().flat_map(|peer| peer.allowed_ips.iter().flatten());
-    for_each_repetition(networks, |network, place, first| {
+fn unique_networks(draft: &Draft, out: &mut Vec<Complaint>) {
+    let networks = draft.peers.iter().flat_map(|peer| peer.allowed_ips.iter().flatten());
+    let invited = draft.invitations.iter().flat_map(|invitation| &invitation.allowed_ips);
+    for_each_repetition(networks.chain(invited), |network, place, first| {
         let reason = format!("the network {network} belongs to two peers, so its route is ambiguous");
         let remedy = "keep it at one peer; a smaller network inside it may be another's";
         out.push(Complaint::new(reason, remedy).at(place).because_of(first, "here already"));

@@ -15,7 +15,9 @@ use toml::Spanned;
 use super::TreatmentDraft;
 use crate::config::grants::read_grants;
 use crate::config::model::{Class, Site};
-use crate::config::value::{AllowedNet, CLAMP_MSS, INNER_MTU, TUNNEL_ADDRESS};
+use crate::config::value::{
+    ALLOWED_NET, AllowedNet, CLAMP_MSS, ENDPOINT, Endpoint, INNER_MTU, TUNNEL_ADDRESS,
+};
 
 pub(super) const KEYS: &[&str] = &[
     "name",
@@ -23,6 +25,8 @@ pub(super) const KEYS: &[&str] = &[
     "private_key",
     "addresses",
     "listen",
+    "endpoint",
+    "networks",
     "register",
     "grants_file",
     "interface",
@@ -56,6 +60,8 @@ pub(in crate::config) struct SiteDraft {
     listen: Listen,
     /// Whether the file says where to listen.
     pub(in crate::config) has_listen: bool,
+    endpoint: Option<Endpoint>,
+    networks: Vec<AllowedNet>,
     pub(in crate::config) register: Option<Spanned<Vec<Spanned<Name>>>>,
     grants_file: Option<PathBuf>,
     interface: Option<InterfaceName>,
@@ -73,6 +79,8 @@ impl SiteDraft {
             addresses: addresses(section, out),
             listen: section.optional("listen", LISTEN, out).unwrap_or_default(),
             has_listen: section.has("listen"),
+            endpoint: section.optional("endpoint", ENDPOINT, out),
+            networks: section.list("networks", ALLOWED_NET, out).unwrap_or_default(),
             register: section.list_at("register", NAME, out),
             grants_file: grants_file(section, source, out),
             interface: section.optional("interface", INTERFACE, out),
@@ -84,7 +92,7 @@ impl SiteDraft {
     }
 
     /// What peers are sent that name no networks.
-    pub(super) fn networks(&self) -> Vec<AllowedNet> {
+    pub(super) fn own_networks(&self) -> Vec<AllowedNet> {
         self.addresses.iter().map(|address| AllowedNet::around(*address.get_ref())).collect()
     }
 
@@ -97,6 +105,8 @@ impl SiteDraft {
             addresses: self.addresses.into_iter().map(Spanned::into_inner).collect(),
             listen: self.listen,
             is_hidden: self.register.is_some() && !self.has_listen,
+            endpoint: self.endpoint,
+            networks: self.networks,
             register: super::peer::names(self.register),
             grants_file: self.grants_file,
             interface: self.interface,

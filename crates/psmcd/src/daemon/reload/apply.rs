@@ -33,7 +33,10 @@ impl Control {
         let mut report =
             ReloadReport { restart: needs_restart(&self.site, &config.site), ..ReloadReport::default() };
         let relays = changed_relays((self.relays.known(), self.relays.tunnel_ends()), &config);
-        let Config { site, peers, relays: known, tunnel_ends } = config;
+        let Config { site, peers, relays: known, tunnel_ends, invitations } = config;
+        if self.invitations.replace(invitations) {
+            report.changes.push("invitations".to_owned());
+        }
         self.relays.replace(known, tunnel_ends);
         report.changes.extend(relays.iter().map(|name| format!("relay {name}")));
         self.apply_site(site, &relays, &mut report).await?;
@@ -92,9 +95,12 @@ impl Control {
             self.relays.grants().set_file(now.grants_file.clone());
         }
         note("register", self.site.register != now.register);
+        note("endpoint", self.site.endpoint != now.endpoint);
+        note("networks", self.site.networks != now.networks);
         let site = &mut self.site;
         (site.classes, site.clamp_mss, site.grants_file) = (now.classes, now.clamp_mss, now.grants_file);
         (site.register, site.treatment) = (now.register, now.treatment);
+        (site.endpoint, site.networks) = (now.endpoint, now.networks);
         self.relays.register(&self.site.register, relays, &mut self.tasks);
         Ok(())
     }

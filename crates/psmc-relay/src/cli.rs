@@ -5,55 +5,27 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use psmc_service::cli::{ShowError, StatusArgs};
-use psmc_service::logging::{self, LogError, LogFormat};
-use psmc_service::output;
-use psmc_toml::{ConfigError, rate_text};
+use psmc_service::cli::{self, CliError, RunArgs, StatusArgs};
+use psmc_service::socket::Report;
+use psmc_toml::rate_text;
 
 use crate::config::Config;
-use crate::relay::{self, RelayError};
+use crate::relay;
 use crate::status::{Session, Status, Tunnel, TunnelPackets, TunnelWay, Way};
-
-/// Why a command failed. The text is all that the user gets to see.
-#[derive(Debug, thiserror::Error)]
-enum CliError {
-    #[error("{0}")]
-    Config(#[from] ConfigError),
-    #[error(transparent)]
-    Relay(#[from] RelayError),
-    #[error(transparent)]
-    Show(#[from] ShowError),
-    #[error(transparent)]
-    Log(#[from] LogError),
-    #[error("name the configuration: psmc-relay --config FILE")]
-    NoConfig,
-}
 
 /// Runs `psmc-relay` with the arguments of the process.
 #[must_use]
 pub fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("psmc-relay: {}", crate::error_chain(&error));
-            ExitCode::FAILURE
-        }
-    }
+    cli::finish(Status::PROGRAM, run(&Args::parse()))
 }
 
 fn run(args: &Args) -> Result<(), CliError> {
-    match (&args.command, &args.config) {
-        (Some(Command::Check { file }), _) => {
-            let config = Config::load(file)?;
-            let text = format!("{} is valid. Summary:\n\n{}", file.display(), config.summary());
-            Ok(output::print(&text).map_err(ShowError::from)?)
+    match &args.command {
+        Some(Command::Check { file }) => {
+            cli::check(file, Config::load, |config| config.summary().to_string())
         }
-        (Some(Command::Status(asked)), _) => Ok(asked.show(describe)?),
-        (None, Some(file)) => {
-            let _log = logging::init(LogFormat::Text, args.log.as_deref())?;
-            Ok(relay::run(&Config::load(file)?, file)?)
-        }
-        (None, None) => Err(CliError::NoConfig),
+        Some(Command::Status(asked)) => asked.show(describe),
+        None => args.run.run(Status::PROGRAM, Config::load, |config, file| relay::run(&config, file)),
     }
 }
 
@@ -61,12 +33,8 @@ fn run(args: &Args) -> Result<(), CliError> {
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
-    /// The configuration of the relay to run.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Log level or directives: a level, such as debug, or a list of directives [default: RUST_LOG, or info].
-    #[arg(long, value_name = "FILTER")]
-    log: Option<String>,
+    #[command(flatten)]
+    run: RunArgs,
     #[command(subcommand)]
     command: Option<Command>,
 }

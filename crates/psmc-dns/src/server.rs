@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use psmc_routes::update::unix_now;
+use psmc_service::clock::unix_seconds;
 use tokio::sync::Semaphore;
 
 use crate::store::Store;
@@ -103,7 +103,7 @@ impl Server {
 
     /// Makes the signatures of a zone anew that are due.
     pub async fn renew(&self, hosted: &Hosted) {
-        if let Outcome::Failed(error) = hosted.renew(&self.store, unix_now()).await {
+        if let Outcome::Failed(error) = hosted.renew(&self.store, unix_seconds()).await {
             tracing::error!(zone = %hosted.origin(), error, "re-signing the zone failed");
         }
     }

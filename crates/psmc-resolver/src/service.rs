@@ -41,7 +41,7 @@ use super::tunnels::{FailedRelay, Policy, Tunnel, TunnelState, Tunnels};
 pub(super) use carried::names_with_addresses;
 use keeper::Keeper;
 use psmc_routes::GroupKey;
-use psmc_routes::update::unix_now;
+use psmc_service::clock::unix_seconds;
 pub(super) use turns::Turns;
 
 /// The TTL of an answer that came before the tunnel could be used: the application is to ask again soon.
@@ -339,7 +339,7 @@ impl Service {
 
 /// The TTL of an answer that holds as long as routes that end at this time.
 fn ttl_until(expires_s: u64) -> u32 {
-    let left = u32::try_from(expires_s.saturating_sub(unix_now())).unwrap_or(u32::MAX);
+    let left = u32::try_from(expires_s.saturating_sub(unix_seconds())).unwrap_or(u32::MAX);
     left.clamp(TTL_IN_VAIN, TTL_WITH_ROUTES)
 }
 

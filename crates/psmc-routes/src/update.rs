@@ -19,11 +19,3 @@ pub use error::UpdateError;
 pub use key::{TsigKey, TsigKeyError};
 pub use run::{Mode, Patience, Report, ServerReport, Target, published, run, run_all};
 pub use server::{Server, ServerError};
-
-/// Seconds since 1970, as TSIG and expiry count them.
-#[must_use]
-pub fn unix_now() -> u64 {
-    let elapsed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    // A clock before 1970 is wrong by more than any of our bounds forgives; what follows says so.
-    elapsed.map_or(0, |elapsed| elapsed.as_secs())
-}

@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::{Hosted, Secondary, Server};
-use psmc_routes::update::unix_now;
 use psmc_routes::wire::read_message;
+use psmc_service::clock::unix_seconds;
 
 /// How long a secondary may take to confirm the first time; it doubles with each.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
@@ -64,7 +64,7 @@ async fn tell_once(origin: &Name, secondary: &Secondary, source: SocketAddr) -> 
     message.metadata.recursion_desired = false;
     message.add_query(Query::query(origin.clone(), RecordType::SOA));
     if let Some(key) = &secondary.key
-        && message.finalize(&key.signer(), unix_now()).is_err()
+        && message.finalize(&key.signer(), unix_seconds()).is_err()
     {
         return false;
     }

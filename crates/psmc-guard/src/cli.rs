@@ -1,11 +1,10 @@
 //! The command line of `psmc-guard`: its arguments, and what `psmc-guard status` says.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use psmc_service::cli::{self, CliError, RunArgs, StatusArgs};
+use clap::Parser;
+use psmc_service::cli::{self, DaemonArgs};
 use psmc_service::socket::Report;
 use psmc_signal::Measured;
 
@@ -13,41 +12,19 @@ use crate::config::Config;
 use crate::guard;
 use crate::status::{MitigationStatus, Service, Status};
 
-/// Runs `psmc-guard` with the arguments of the process.
-#[must_use]
-pub fn main() -> ExitCode {
-    cli::finish(Status::PROGRAM, run(&Args::parse()))
-}
-
-fn run(args: &Args) -> Result<(), CliError> {
-    match &args.command {
-        Some(Command::Check { file }) => {
-            cli::check(file, Config::load, |config| config.summary().to_string())
-        }
-        Some(Command::Status(asked)) => asked.show(describe),
-        None => args.run.run(Status::PROGRAM, Config::load, guard::run),
-    }
-}
-
 /// The guard of a gateway: detects floods, alerts the coordinator, and configures psmcd accordingly.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
     #[command(flatten)]
-    run: RunArgs,
-    #[command(subcommand)]
-    command: Option<Command>,
+    daemon: DaemonArgs,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Checks a configuration, and prints a summary.
-    Check {
-        /// The file.
-        file: PathBuf,
-    },
-    /// Shows what a running guard sees and does.
-    Status(StatusArgs),
+/// Runs `psmc-guard` with the arguments of the process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let summary = |config: &Config| config.summary().to_string();
+    cli::finish(Status::PROGRAM, Args::parse().daemon.run(Config::load, summary, guard::run, describe))
 }
 
 fn describe(status: &Status) -> String {

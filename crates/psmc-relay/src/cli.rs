@@ -1,11 +1,11 @@
 //! The command line of `psmc-relay`: its arguments, and what `psmc-relay status` says.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use psmc_service::cli::{self, CliError, RunArgs, StatusArgs};
+use clap::Parser;
+use psmc_service::cli::{self, DaemonArgs};
 use psmc_service::socket::Report;
 use psmc_toml::rate_text;
 
@@ -13,41 +13,20 @@ use crate::config::Config;
 use crate::relay;
 use crate::status::{Session, Status, Tunnel, TunnelPackets, TunnelWay, Way};
 
-/// Runs `psmc-relay` with the arguments of the process.
-#[must_use]
-pub fn main() -> ExitCode {
-    cli::finish(Status::PROGRAM, run(&Args::parse()))
-}
-
-fn run(args: &Args) -> Result<(), CliError> {
-    match &args.command {
-        Some(Command::Check { file }) => {
-            cli::check(file, Config::load, |config| config.summary().to_string())
-        }
-        Some(Command::Status(asked)) => asked.show(describe),
-        None => args.run.run(Status::PROGRAM, Config::load, |config, file| relay::run(&config, file)),
-    }
-}
-
 /// The PSMC relay: forwards datagrams and control connections, and can read neither.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
     #[command(flatten)]
-    run: RunArgs,
-    #[command(subcommand)]
-    command: Option<Command>,
+    daemon: DaemonArgs,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Checks a configuration, and prints a summary.
-    Check {
-        /// The file.
-        file: PathBuf,
-    },
-    /// Shows what a running relay does.
-    Status(StatusArgs),
+/// Runs `psmc-relay` with the arguments of the process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let summary = |config: &Config| config.summary().to_string();
+    let run = |config: Config, file: &Path| relay::run(&config, file);
+    cli::finish(Status::PROGRAM, Args::parse().daemon.run(Config::load, summary, run, describe))
 }
 
 fn describe(status: &Status) -> String {

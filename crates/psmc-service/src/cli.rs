@@ -95,6 +95,46 @@ impl RunArgs {
     }
 }
 
+/// The arguments of a daemon that is run by them, and can be asked how it is.
+#[derive(Debug, clap::Args)]
+pub struct DaemonArgs {
+    #[command(flatten)]
+    run: RunArgs,
+    #[command(subcommand)]
+    command: Option<DaemonCommand>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum DaemonCommand {
+    /// Checks a configuration, and prints a summary.
+    Check {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Shows what the running daemon sees and does.
+    Status(StatusArgs),
+}
+
+impl DaemonArgs {
+    /// Does what was asked for of the daemon that tells `T` about itself, in the words of `describe`.
+    ///
+    /// # Errors
+    /// [`CliError`].
+    pub fn run<T: Report, C, E: Error + Send + Sync + 'static>(
+        &self,
+        load: impl FnOnce(&Path) -> Result<C, ConfigError>,
+        summary: impl FnOnce(&C) -> String,
+        daemon: impl FnOnce(C, &Path) -> Result<(), E>,
+        describe: impl FnOnce(&T) -> String,
+    ) -> Result<(), CliError> {
+        match &self.command {
+            Some(DaemonCommand::Check { file }) => check(file, load, summary),
+            Some(DaemonCommand::Status(asked)) => asked.show(describe),
+            None => self.run.run(T::PROGRAM, load, daemon),
+        }
+    }
+}
+
 /// What is logged, and how.
 #[derive(Debug, clap::Args)]
 pub struct LogArgs {

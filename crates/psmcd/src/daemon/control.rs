@@ -309,5 +309,5 @@ async fn until(at: Option<Instant>) {
 /// Has nothing that this process sends by itself go through the tunnel, nor come from an address in it.
 fn keep_outside(site: &config::Site, numbers: &Numbers) {
     psmc_net::mark::set(numbers.mark);
-    psmc_net::inside::set(site.addresses.iter().map(ipnet::IpNet::addr).collect());
+    psmc_net::mark::set_inside(site.addresses.iter().map(ipnet::IpNet::addr).collect());
 }

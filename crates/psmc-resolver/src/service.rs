@@ -17,7 +17,6 @@ mod keeper;
 mod kept;
 mod schedule;
 mod tracker;
-mod turns;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -33,16 +32,16 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::counters::Counters;
 use super::lookup::Lookup;
 use super::question::Question;
 use super::reply::Reply;
+use super::status::Counters;
 use super::tunnels::{FailedRelay, Policy, Tunnel, TunnelState, Tunnels};
 pub(super) use carried::names_with_addresses;
 use keeper::Keeper;
 use psmc_routes::GroupKey;
 use psmc_service::clock::unix_seconds;
-pub(super) use turns::Turns;
+pub(super) use tracker::Turns;
 
 /// The TTL of an answer that came before the tunnel could be used: the application is to ask again soon.
 const TTL_IN_VAIN: u32 = 1;

@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use hickory_proto::rr::Name;
 use psmc_net::keys::PrivateKey;
-use psmc_routes::update::unix_now;
 use psmc_routes::{AltRecord, Relay, RouteSet, Validity};
+use psmc_service::clock::unix_seconds;
 
 /// Services in the zone.
 const SERVICES: u32 = 1000;
@@ -36,7 +36,7 @@ impl Zone {
     pub(crate) fn with_routes() -> Result<Self, Box<dyn Error>> {
         let Self { mut text } = Self::plain();
         let (key, relay_key) = (PrivateKey::from_seed([1; 32]), PrivateKey::from_seed([7; 32]).public());
-        let validity = Validity { serial: 1, expires_s: unix_now() + 86_400 };
+        let validity = Validity { serial: 1, expires_s: unix_seconds() + 86_400 };
         for number in 0..SERVICES {
             let relay = |address: &&str| -> Result<Relay, Box<dyn Error>> {
                 Ok(Relay { address: address.parse()?, key: relay_key, gateway: None })

@@ -3,76 +3,34 @@
 mod renew;
 mod text;
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use psmc_service::logging::{self, LogError, LogFormat};
+use psmc_service::cli::{self, CliError, RunArgs};
 use psmc_service::output;
 use psmc_service::socket::{ClientError, Protocol, only_socket};
 use psmc_signal::{AlertKind, Measured};
-use psmc_toml::ConfigError;
 
 use crate::config::Config;
-use crate::daemon::{self, DaemonError};
+use crate::daemon;
 use crate::local::{Answer, BY_HAND, Coordinator, Request, ask};
 
 /// Where control sockets are where nothing else is said.
 const RUN_DIR: &str = "/run/psmc-coordinator";
 
-/// Why a command failed. The text is all that the user gets to see.
-#[derive(Debug, thiserror::Error)]
-enum CliError {
-    #[error("{0}")]
-    Config(#[from] ConfigError),
-    #[error(transparent)]
-    Daemon(#[from] DaemonError),
-    #[error(transparent)]
-    Ask(#[from] ClientError),
-    #[error(transparent)]
-    Process(#[from] renew::NoProcess),
-    #[error(transparent)]
-    Log(#[from] LogError),
-    #[error("cannot print the result")]
-    Output(#[from] io::Error),
-}
-
 /// Runs `psmc-coordinator` with the arguments of the process.
 #[must_use]
 pub fn main() -> ExitCode {
-    match run(Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        // It has told its causes already.
-        Err(CliError::Config(error)) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("psmc-coordinator: {}", crate::error_chain(&error));
-            ExitCode::FAILURE
-        }
-    }
+    cli::finish(Coordinator::PROGRAM, run(Args::parse()))
 }
 
 fn run(args: Args) -> Result<(), CliError> {
-    if let Some(file) = args.config {
-        let _log = logging::init(LogFormat::Text, args.log.as_deref())?;
-        return Ok(daemon::run(Config::load(&file)?, &file)?);
-    }
     let Some(command) = args.command else {
-        // clap asks for one of the two.
-        return Ok(());
+        return args.run.run(Coordinator::PROGRAM, Config::load, daemon::run);
     };
     match command {
-        Command::Check { file } => {
-            let config = Config::load(&file)?;
-            print(&format!("{} is valid. Summary:\n\n{}", file.display(), config.summary()))?;
-            for warning in config.warnings() {
-                print(&format!("\nwarning: {warning}\n"))?;
-            }
-            Ok(())
-        }
+        Command::Check { file } => cli::check(&file, Config::load, summary),
         Command::Status { socket, json } => show(&socket, &Request::Status, json),
         Command::Events { socket, json, count } => show(&socket, &Request::Events { count }, json),
         Command::Alert { socket, service, clear, id, source, kind, lasts, process, measured } => {
@@ -93,7 +51,9 @@ fn run(args: Args) -> Result<(), CliError> {
                 }
             };
             match process {
-                Some(process) => Ok(renew::keep(&path_of(&socket)?, &request, process)?),
+                Some(process) => {
+                    renew::keep(&path_of(&socket)?, &request, process).map_err(CliError::program)
+                }
                 None => show(&socket, &request, false),
             }
         }
@@ -109,6 +69,12 @@ fn run(args: Args) -> Result<(), CliError> {
     }
 }
 
+/// What is in a file, and would not work as things are.
+fn summary(config: &Config) -> String {
+    let warnings = config.warnings().into_iter().map(|warning| format!("\nwarning: {warning}\n"));
+    config.summary() + &warnings.collect::<String>()
+}
+
 /// Asks, and prints the answer.
 fn show(socket: &Socket, request: &Request, json: bool) -> Result<(), CliError> {
     let answer = ask(&path_of(socket)?, request)?;
@@ -119,7 +85,7 @@ fn show(socket: &Socket, request: &Request, json: bool) -> Result<(), CliError> 
         (Answer::Events { events }, false) => text::events(events),
         (Answer::Done | Answer::NotOpen | Answer::Error { .. }, _) => String::new(),
     };
-    print(&text)
+    Ok(output::print(&text)?)
 }
 
 /// The socket that was named, or the only one that there is.
@@ -130,20 +96,12 @@ fn path_of(socket: &Socket) -> Result<PathBuf, ClientError> {
     }
 }
 
-fn print(text: &str) -> Result<(), CliError> {
-    Ok(output::print(text)?)
-}
-
 /// The PSMC coordinator: reroutes clients during an attack
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true)]
 struct Args {
-    /// Run with this configuration, in the foreground
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Log level or directives: a level, such as debug, or a list of directives [default: RUST_LOG, or info]
-    #[arg(long, value_name = "FILTER")]
-    log: Option<String>,
+    #[command(flatten)]
+    run: RunArgs,
     #[command(subcommand)]
     command: Option<Command>,
 }

@@ -11,7 +11,7 @@ use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, StatusCode};
 use percent_encoding::percent_decode_str;
 use psmc_service::http::{Answer, Handler, only, text};
-use psmc_service::metrics::{Kind, Metrics};
+use psmc_service::metrics::{Kind, Metrics, flag};
 use psmc_signal::{Alert, Stage};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -149,16 +149,14 @@ pub(crate) fn metrics(status: &Status) -> Metrics {
     let mut out = Metrics::new("psmc_coordinator");
     let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     let (counts, handshakes) = (&status.counts, &status.handshakes);
-    for (name, help, value) in [
+    out.gauges([
         ("uptime_seconds", "Time since the start.", status.uptime_s),
         ("leads", "Whether it decides, and does not stand by.", u64::from(status.leads)),
         ("gateways", "Gateways that are connected.", count(status.gateways)),
         ("clients", "Clients that are connected.", count(status.clients)),
         ("kept", "Whether what happens is kept.", u64::from(status.not_kept.is_none())),
-    ] {
-        out.one(name, Kind::Gauge, help, number(value));
-    }
-    for (name, help, value) in [
+    ]);
+    out.counters([
         ("alerts_total", "Alerts taken.", counts.alerts),
         ("told_total", "Routes that connected clients were told.", counts.told),
         ("not_told_total", "Routes that connected clients were not told.", counts.not_told),
@@ -167,9 +165,7 @@ pub(crate) fn metrics(status: &Status) -> Metrics {
         ("publish_failures_total", "Updates that failed.", counts.publish_failures),
         ("handshakes_total", "Handshakes that succeeded.", handshakes.accepted),
         ("unknown_keys_total", "Dialers with unknown keys.", handshakes.unknown_key),
-    ] {
-        out.one(name, Kind::Counter, help, number(value));
-    }
+    ]);
     if let Some(eve) = &status.suricata {
         add_suricata(eve, &mut out);
     }
@@ -185,26 +181,14 @@ pub(crate) fn metrics(status: &Status) -> Metrics {
 }
 
 fn add_suricata(eve: &EveStatus, out: &mut Metrics) {
-    let help = "Whether Suricata's events can be read.";
-    out.one("suricata_readable", Kind::Gauge, help, flag(eve.error.is_none()));
-    for (name, help, value) in [
+    let is_readable = u64::from(eve.error.is_none());
+    out.gauges([("suricata_readable", "Whether Suricata's events can be read.", is_readable)]);
+    out.counters([
         ("suricata_lines_total", "Lines of events that were read.", eve.lines),
         ("suricata_alerts_total", "Alerts about services in them.", eve.alerts),
         ("suricata_unreadable_lines_total", "Lines that are no JSON, or too long.", eve.unreadable),
         ("suricata_rotations_total", "How often another file had the name.", eve.rotations),
-    ] {
-        out.one(name, Kind::Counter, help, number(value));
-    }
-}
-
-fn flag(is_so: bool) -> f64 {
-    f64::from(u8::from(is_so))
-}
-
-/// A count as Prometheus has it.
-#[expect(clippy::cast_precision_loss, reason = "exact up to nine million billion")]
-fn number(value: u64) -> f64 {
-    value as f64
+    ]);
 }
 
 #[cfg(test)]

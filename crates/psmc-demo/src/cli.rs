@@ -1,14 +1,12 @@
 //! The command line of `psmc-demo`.
 
-use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use psmc_relay::relay::RelayError;
-use psmc_service::error_chain;
-use psmc_service::logging::{self, LogError, is_styled};
-use psmc_toml::ConfigError;
-use psmcd::program::{Arguments, ProgramError};
+use psmc_relay::config::Config;
+use psmc_service::cli::{self, CliError};
+use psmcd::program::Arguments;
 
 use crate::{DemoArgs, DemoError};
 
@@ -36,63 +34,26 @@ enum Own {
 
 /// Why it failed. The text is all that the user gets to see.
 #[derive(Debug, thiserror::Error)]
-enum CliError {
+enum DemoCliError {
     #[error("{0}")]
     Demo(#[from] DemoError),
     #[error("{0}")]
-    Daemon(#[from] ProgramError),
-    #[error("{0}")]
-    Config(#[from] ConfigError),
-    #[error("{0}")]
-    Relay(#[from] RelayError),
-    #[error("{0}")]
-    Log(#[from] LogError),
+    Own(#[from] CliError),
 }
 
 /// Runs `psmc-demo` with the arguments of the process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let Err(error) = run(&Demo::parse()) else {
-        return ExitCode::SUCCESS;
-    };
-    let text = match &error {
-        CliError::Daemon(error) => error.render(is_styled()),
-        CliError::Config(error) => error.render(is_styled()),
-        CliError::Demo(_) | CliError::Relay(_) | CliError::Log(_) => {
-            format!("error: {}\n", error_chain(&error))
-        }
-    };
-    // If standard error is gone there is nobody left to tell.
-    drop(io::stderr().write_all(text.as_bytes()));
-    ExitCode::FAILURE
+    cli::finish("error", run(&Demo::parse()))
 }
 
-fn run(demo: &Demo) -> Result<(), CliError> {
+fn run(demo: &Demo) -> Result<(), DemoCliError> {
     match &demo.own {
         None => Ok(crate::run(&demo.args)?),
         Some(Own::Psmcd(args)) => Ok(psmcd::program::run(args)?),
         Some(Own::PsmcRelay(args)) => {
-            let _log = logging::init(args.log_format, args.log.as_deref())?;
-            let config = psmc_relay::config::Config::load(&args.config)?;
-            Ok(psmc_relay::relay::run(&config, &args.config)?)
+            let run = |config: Config, file: &Path| psmc_relay::relay::run(&config, file);
+            Ok(cli::run(&args.config, &args.log, Config::load, run)?)
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    #[test]
-    fn the_definitions_are_consistent() {
-        Demo::command().debug_assert();
-    }
-
-    #[test]
-    fn programs_that_are_part_of_it_are_not_in_its_help() {
-        let help = Demo::command().render_help().to_string();
-        assert!(help.contains("--relays") && !help.contains("psmcd"), "{help}");
     }
 }

@@ -5,13 +5,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use psmc_service::cli::{ShowError, StatusArgs};
-use psmc_service::logging::{self, LogError, LogFormat};
-use psmc_service::output;
-use psmc_toml::ConfigError;
+use psmc_service::cli::{self, CliError, LogArgs, StatusArgs};
+use psmc_service::socket::Report;
 
 use crate::config::Config;
-use crate::daemon::{self, DaemonError};
+use crate::daemon;
 use crate::status::Status;
 
 /// The PSMC name server: authoritative, with dynamic updates and alternate routes.
@@ -33,56 +31,24 @@ enum Command {
     Serve {
         /// The configuration.
         file: PathBuf,
-        /// Log level or directives: a level, such as debug, or a list of directives [default: RUST_LOG, or info].
-        #[arg(long, value_name = "FILTER")]
-        log: Option<String>,
+        #[command(flatten)]
+        log: LogArgs,
     },
     /// Shows what a running server does.
     Status(StatusArgs),
 }
 
-/// Why a command failed. The text is all that the user gets to see.
-#[derive(Debug, thiserror::Error)]
-enum CliError {
-    #[error("{0}")]
-    Config(#[from] ConfigError),
-    #[error(transparent)]
-    Daemon(#[from] DaemonError),
-    #[error(transparent)]
-    Show(#[from] ShowError),
-    #[error(transparent)]
-    Log(#[from] LogError),
-}
-
 /// Runs `psmc-dns` with the arguments of the process.
 #[must_use]
 pub fn main() -> ExitCode {
-    match run(Args::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
-        // It has told its causes already.
-        Err(CliError::Config(error)) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("psmc-dns: {}", crate::error_chain(&error));
-            ExitCode::FAILURE
-        }
-    }
+    cli::finish(Status::PROGRAM, run(Args::parse().command))
 }
 
 fn run(command: Command) -> Result<(), CliError> {
     match command {
-        Command::Check { file } => {
-            let config = Config::load(&file)?;
-            let text = format!("{} is valid. Summary:\n\n{}", file.display(), config.summary());
-            Ok(output::print(&text).map_err(ShowError::from)?)
-        }
-        Command::Serve { file, log } => {
-            let _log = logging::init(LogFormat::Text, log.as_deref())?;
-            Ok(daemon::run(Config::load(&file)?, &file)?)
-        }
-        Command::Status(asked) => Ok(asked.show(describe)?),
+        Command::Check { file } => cli::check(&file, Config::load, Config::summary),
+        Command::Serve { file, log } => cli::run(&file, &log, Config::load, daemon::run),
+        Command::Status(asked) => asked.show(describe),
     }
 }
 

@@ -2,7 +2,6 @@
 //! anything is started.
 
 mod draft;
-mod value;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -2,13 +2,10 @@
 //!
 //! [`Server::respond`] is all of the policy: bytes in, bytes out. What listens, fetches and tells others is around it.
 
-mod contents;
-mod counters;
 mod hosted;
 mod limit;
 mod listen;
 mod notify;
-mod replay;
 mod respond;
 mod secondary;
 mod transfer;
@@ -18,20 +15,20 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use psmc_routes::update::unix_now;
+use hickory_proto::rr::{Name, RecordType};
+use psmc_routes::update::TsigKey;
+use psmc_service::clock::unix_seconds;
 use tokio::sync::Semaphore;
 
 use crate::store::Store;
 
-pub use contents::Contents;
-pub use counters::{Counters, Counts};
 pub use hosted::{Access, Hosted, Paused, Role, Secondary};
 pub use listen::{MAX_CONNECTIONS, serve_tcp, serve_tls, serve_udp};
 pub use notify::tell_secondaries;
 pub use secondary::follow_primary;
 
 use hosted::Outcome;
-use replay::Replays;
+use tsig::Replays;
 
 /// Zones that are fetched from one primary at a time: BIND sends ten, as it comes, and refuses the others.
 const MAX_FETCHES: usize = 8;
@@ -103,7 +100,7 @@ impl Server {
 
     /// Makes the signatures of a zone anew that are due.
     pub async fn renew(&self, hosted: &Hosted) {
-        if let Outcome::Failed(error) = hosted.renew(&self.store, unix_now()).await {
+        if let Outcome::Failed(error) = hosted.renew(&self.store, unix_seconds()).await {
             tracing::error!(zone = %hosted.origin(), error, "re-signing the zone failed");
         }
     }
@@ -113,4 +110,63 @@ impl Server {
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
+}
+
+/// Zones and keys, which the configuration replaces together.
+#[derive(Debug, Default)]
+pub struct Contents {
+    zones: BTreeMap<Name, Arc<Hosted>>,
+    keys: Vec<TsigKey>,
+}
+
+impl Contents {
+    /// These zones and keys.
+    #[must_use]
+    pub fn new(zones: impl IntoIterator<Item = Arc<Hosted>>, keys: Vec<TsigKey>) -> Self {
+        let zones = zones.into_iter().map(|zone| (zone.origin().clone(), zone)).collect();
+        Self { zones, keys }
+    }
+
+    /// The zones, by name.
+    pub fn zones(&self) -> impl Iterator<Item = &Arc<Hosted>> {
+        self.zones.values()
+    }
+
+    /// The zone of this name.
+    #[must_use]
+    pub fn zone(&self, origin: &Name) -> Option<&Arc<Hosted>> {
+        self.zones.get(&origin.to_lowercase())
+    }
+
+    /// The TSIG keys.
+    fn keys(&self) -> &[TsigKey] {
+        &self.keys
+    }
+
+    /// The zone that a name is in. The DS records of a zone are in the one above it.
+    fn zone_of(&self, name: &Name, kind: RecordType) -> Option<&Arc<Hosted>> {
+        let name = name.to_lowercase();
+        let labels = name.iter().count();
+        let above = usize::from(kind == RecordType::DS && labels > 0);
+        let mut candidates = (0..=labels - above).rev().map(|labels| name.trim_to(labels));
+        let found = candidates.find_map(|origin| self.zones.get(&origin));
+        found.or_else(|| self.zones.get(&name))
+    }
+}
+
+psmc_service::counters! {
+    /// Questions that were answered.
+    answered,
+    /// Updates that changed a zone.
+    updated,
+    /// Transfers to secondaries.
+    transferred,
+    /// Requests that were refused: names of other zones, missing permission, wrong signatures, replays.
+    refused,
+    /// Requests that could not be parsed.
+    malformed,
+    /// Datagrams that got no response, or a short one, because too many came from their network.
+    limited,
+    /// Requests and connections that were dropped because too many were being served.
+    overloaded,
 }

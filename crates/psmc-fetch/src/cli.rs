@@ -3,12 +3,12 @@
 mod report;
 
 use std::future::Future;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use psmc_service::{error_chain, output};
+use psmc_service::{cli, output};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{FetchError, Fetched, Url, Via, View, Wanted};
@@ -73,14 +73,7 @@ enum FetchArgsError {
 /// Runs `psmc-fetch` with the arguments of the process.
 #[must_use]
 pub fn main() -> ExitCode {
-    match run(&FetchArgs::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // If standard error is gone there is nobody left to tell.
-            drop(writeln!(io::stderr(), "error: {}", error_chain(&error)));
-            ExitCode::FAILURE
-        }
-    }
+    cli::finish("error", run(&FetchArgs::parse()))
 }
 
 /// Fetches a file, and prints what came of it.

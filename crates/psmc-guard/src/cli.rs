@@ -1,86 +1,30 @@
 //! The command line of `psmc-guard`: its arguments, and what `psmc-guard status` says.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use psmc_service::cli::{ShowError, StatusArgs};
-use psmc_service::logging::{self, LogError, LogFormat};
-use psmc_service::output;
+use clap::Parser;
+use psmc_service::cli::{self, DaemonArgs};
+use psmc_service::socket::Report;
 use psmc_signal::Measured;
-use psmc_toml::ConfigError;
 
 use crate::config::Config;
-use crate::guard::{self, GuardError};
+use crate::guard;
 use crate::status::{MitigationStatus, Service, Status};
-
-/// Why a command failed. The text is all that the user gets to see.
-#[derive(Debug, thiserror::Error)]
-enum CliError {
-    #[error("{0}")]
-    Config(#[from] ConfigError),
-    #[error(transparent)]
-    Guard(#[from] GuardError),
-    #[error(transparent)]
-    Show(#[from] ShowError),
-    #[error(transparent)]
-    Log(#[from] LogError),
-    #[error("name the configuration: psmc-guard --config FILE")]
-    NoConfig,
-}
-
-/// Runs `psmc-guard` with the arguments of the process.
-#[must_use]
-pub fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("psmc-guard: {}", crate::error_chain(&error));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run(args: &Args) -> Result<(), CliError> {
-    match (&args.command, &args.config) {
-        (Some(Command::Check { file }), _) => {
-            let config = Config::load(file)?;
-            let text = format!("{} is valid. Summary:\n\n{}", file.display(), config.summary());
-            Ok(output::print(&text).map_err(ShowError::from)?)
-        }
-        (Some(Command::Status(asked)), _) => Ok(asked.show(describe)?),
-        (None, Some(file)) => {
-            let _log = logging::init(LogFormat::Text, args.log.as_deref())?;
-            Ok(guard::run(Config::load(file)?, file)?)
-        }
-        (None, None) => Err(CliError::NoConfig),
-    }
-}
 
 /// The guard of a gateway: detects floods, alerts the coordinator, and configures psmcd accordingly.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
-    /// The configuration of the guard to run.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Log level or directives: a level, such as debug, or a list of directives [default: RUST_LOG, or info].
-    #[arg(long, value_name = "FILTER")]
-    log: Option<String>,
-    #[command(subcommand)]
-    command: Option<Command>,
+    #[command(flatten)]
+    daemon: DaemonArgs,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Checks a configuration, and prints a summary.
-    Check {
-        /// The file.
-        file: PathBuf,
-    },
-    /// Shows what a running guard sees and does.
-    Status(StatusArgs),
+/// Runs `psmc-guard` with the arguments of the process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let summary = |config: &Config| config.summary().to_string();
+    cli::finish(Status::PROGRAM, Args::parse().daemon.run(Config::load, summary, guard::run, describe))
 }
 
 fn describe(status: &Status) -> String {

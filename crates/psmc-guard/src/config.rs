@@ -262,6 +262,8 @@ mod tests {
         assert_eq!(complaints(&format!("{GUARD}{bad}{SERVICE}")).len(), 4);
         let bad = "[[coordinator]]\naddress = \"example.com:1\"\npublic_key = \"x\"\n";
         assert_eq!(complaints(&format!("{GUARD}{SERVICE}{bad}")).len(), 2);
+        let error = parse(&format!("{GUARD}{SERVICE}ports = [0]\n")).unwrap_err();
+        assert_eq!(error.complaints()[0].remedy(), "a port is a number from 1 to 65535");
         let empty = "[guard]\nname = \"hq\"\nprivate_key_file = \"hq.key\"\ninterfaces = []\n";
         assert_eq!(complaints(&format!("{empty}{SERVICE}")), ["[guard] has no `interfaces`"]);
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use psmc_service::metrics::{Kind, Metrics};
+use psmc_service::metrics::{Kind, Metrics, flag, number};
 use psmc_service::socket::{Client, ClientError, Report, StatusOf};
 use psmc_signal::{AlertKind, Measured, Stage};
 use serde::{Deserialize, Serialize};
@@ -178,16 +178,14 @@ fn of_guard(status: &Status, out: &mut Metrics) {
     let (watch, engine, counts) = (&status.watch, &status.engine, &status.engine.counts);
     let length = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
     let (is_connected, is_in_trouble) = (engine.coordinator.is_some(), engine.gateway_error.is_some());
-    for (name, help, value) in [
+    out.gauges([
         ("uptime_seconds", "Time since the start.", status.uptime_s),
         ("connected", "Whether a coordinator listens.", u64::from(is_connected)),
         ("gateway_trouble", "Whether psmcd cannot be configured.", u64::from(is_in_trouble)),
         ("clients", "Clients that are let in.", length(engine.clients.len())),
         ("blind_interfaces", "Interfaces that cannot be watched.", length(watch.blind.len())),
-    ] {
-        out.one(name, Kind::Gauge, help, number(value));
-    }
-    for (name, help, value) in [
+    ]);
+    out.counters([
         ("packets_total", "Packets that were looked at.", watch.packets),
         ("packets_estimated_total", "Packets that were counted only.", watch.packets_estimated),
         ("samples_total", "Samples that were judged.", counts.samples),
@@ -197,9 +195,7 @@ fn of_guard(status: &Status, out: &mut Metrics) {
         ("relay_failures_total", "Relays that did not do their work.", counts.relay_failures),
         ("connections_total", "Connections to coordinators.", counts.connections),
         ("refused_messages_total", "Orders that were not carried out.", counts.refused_messages),
-    ] {
-        out.one(name, Kind::Counter, help, number(value));
-    }
+    ]);
 }
 
 fn of_services(services: &[Service], out: &mut Metrics) {
@@ -229,13 +225,4 @@ fn signals(measured: &Measured) -> [(&'static str, Option<f64>); 5] {
         ("new_sources", measured.new_sources),
         ("loss", measured.loss),
     ]
-}
-
-fn flag(is_so: bool) -> f64 {
-    f64::from(u8::from(is_so))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "Prometheus has nothing but floating point")]
-fn number(value: u64) -> f64 {
-    value as f64
 }

@@ -4,7 +4,6 @@
 pub mod aead;
 pub mod framing;
 pub mod icmp;
-pub mod inside;
 pub mod ipip;
 pub mod keys;
 pub mod listen;

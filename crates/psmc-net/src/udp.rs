@@ -17,8 +17,8 @@ use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use quinn_udp::{UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
+use crate::mark;
 use crate::watched::Watched;
-use crate::{inside, mark};
 
 pub use group::Group;
 pub use psmc_wire::ip::Ecn;
@@ -171,7 +171,7 @@ pub fn source_address(interface: Option<&str>, remote: SocketAddr) -> io::Result
     }
     socket.connect(&remote.into())?;
     let local = socket.local_addr()?.as_socket();
-    inside::outside(local.ok_or(io::ErrorKind::AddrNotAvailable)?.ip())
+    mark::outside(local.ok_or(io::ErrorKind::AddrNotAvailable)?.ip())
 }
 
 /// A socket that sends to `remote` and receives from there only, through `interface` if there is one, and never blocks.

@@ -1,7 +1,6 @@
 //! The configuration of a resolver: one TOML file, checked to the last value, keys included, before anything is started.
 
 mod draft;
-mod value;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

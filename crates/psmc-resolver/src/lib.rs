@@ -12,14 +12,12 @@
 //! | `special` | names that nobody else is asked for |
 //! | `service` | what it does for services |
 //! | [`tunnels`] | what it asks of psmcd |
-//! | `signal`, `complaints` | the connection to a coordinator, and what it is told of relays |
+//! | `signal` | the connection to a coordinator, and what it is told of relays |
 //! | [`system`] | how the machine comes to use it, and no longer does |
 //! | [`status`] | what it tells about itself |
 
 mod cache;
-mod complaints;
 pub mod config;
-mod counters;
 pub mod daemon;
 mod limit;
 mod listen;
@@ -43,8 +41,8 @@ use hickory_proto::rr::Name;
 
 pub(crate) use psmc_service::error_chain;
 
-pub use counters::{Counters, Counts};
 pub use service::{RoutesStatus, ServiceConfig, ServiceStatus};
+pub use status::{Counters, Counts};
 pub use upstream::{TlsError, Transport, UpstreamAddress, UpstreamStatus};
 
 use lookup::Asker;

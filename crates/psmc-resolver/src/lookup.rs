@@ -10,10 +10,10 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::cache::{Bounds, Cache, Found};
-use super::counters::Counters;
 use super::limit::{Load, Place};
 use super::question::Question;
 use super::reply::Reply;
+use super::status::Counters;
 use super::upstream::Upstreams;
 
 /// How long a fresh answer is waited for where an expired one is at hand (RFC 8767 §5: 1.8 s).

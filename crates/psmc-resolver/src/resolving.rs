@@ -9,10 +9,10 @@ use tokio::task::JoinSet;
 
 use super::cache::Bounds;
 use super::config::Config;
-use super::counters::Counters;
 use super::daemon::ResolveError;
 use super::lookup::Lookup;
 use super::service::{Service, Shared, Turns};
+use super::status::Counters;
 use super::tunnels::Tunnels;
 use super::upstream::{UpstreamAddress, Upstreams, client_config};
 use super::{Resolver, signal as coordinator};

@@ -17,7 +17,6 @@ mod keeper;
 mod kept;
 mod schedule;
 mod tracker;
-mod turns;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -33,16 +32,16 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::counters::Counters;
 use super::lookup::Lookup;
 use super::question::Question;
 use super::reply::Reply;
+use super::status::Counters;
 use super::tunnels::{FailedRelay, Policy, Tunnel, TunnelState, Tunnels};
 pub(super) use carried::names_with_addresses;
 use keeper::Keeper;
 use psmc_routes::GroupKey;
-use psmc_routes::update::unix_now;
-pub(super) use turns::Turns;
+use psmc_service::clock::unix_seconds;
+pub(super) use tracker::Turns;
 
 /// The TTL of an answer that came before the tunnel could be used: the application is to ask again soon.
 const TTL_IN_VAIN: u32 = 1;
@@ -339,7 +338,7 @@ impl Service {
 
 /// The TTL of an answer that holds as long as routes that end at this time.
 fn ttl_until(expires_s: u64) -> u32 {
-    let left = u32::try_from(expires_s.saturating_sub(unix_now())).unwrap_or(u32::MAX);
+    let left = u32::try_from(expires_s.saturating_sub(unix_seconds())).unwrap_or(u32::MAX);
     left.clamp(TTL_IN_VAIN, TTL_WITH_ROUTES)
 }
 

@@ -36,6 +36,11 @@ impl Backoff {
         wait
     }
 
+    /// Waits no longer than that the next time, and goes on from there.
+    pub fn shorten(&mut self, most: Duration) {
+        self.next = self.next.min(most);
+    }
+
     /// Begins anew, for what was tried has succeeded.
     pub fn reset(&mut self) {
         self.next = self.first;
@@ -51,6 +56,8 @@ mod tests {
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(5));
         let waits: Vec<u64> = (0..5).map(|_| backoff.wait().as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 5, 5]);
+        backoff.shorten(Duration::from_secs(2));
+        assert_eq!([backoff.wait(), backoff.wait()].map(|wait| wait.as_secs()), [2, 4]);
         backoff.reset();
         assert_eq!(backoff.wait(), Duration::from_secs(1));
     }

@@ -9,7 +9,7 @@ use psmc_toml::ConfigError;
 use thiserror::Error;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
 
 use crate::supervisor::Supervisor;
@@ -35,11 +35,12 @@ impl SystemError {
     }
 }
 
-/// Runs a daemon on a runtime of the calling thread. What still blocks another thread when it ends is not waited for.
+/// Runs a daemon, or a part of one, on a runtime of the calling thread. What still blocks another thread when it ends is not
+/// waited for.
 ///
 /// # Errors
 /// Those of `main`, and [`SystemError`] without a runtime.
-pub fn run<E: From<SystemError>>(main: impl Future<Output = Result<(), E>>) -> Result<(), E> {
+pub fn run<T, E: From<SystemError>>(main: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(SystemError::of("the asynchronous runtime"))?;
     let outcome = runtime.block_on(main);
@@ -65,15 +66,22 @@ impl Signals {
         Ok(Self { hangup: on(SignalKind::hangup())?, stop })
     }
 
-    /// Ready at SIGTERM and SIGINT. May be cancelled without loss.
-    pub async fn stopped(&mut self) {
-        stopped(&mut self.stop).await;
+    /// The next one. May be cancelled without loss.
+    pub async fn next(&mut self) -> Told {
+        tokio::select! {
+            () = stopped(&mut self.stop) => Told::Stop,
+            () = hung_up(&mut self.hangup) => Told::Reload,
+        }
     }
+}
 
-    /// Ready at SIGHUP. May be cancelled without loss.
-    pub async fn hung_up(&mut self) {
-        hung_up(&mut self.hangup).await;
-    }
+/// What signals tell a daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// To end: SIGTERM or SIGINT.
+    Stop,
+    /// To read its file again: SIGHUP.
+    Reload,
 }
 
 async fn stopped([terminate, interrupt]: &mut [Signal; 2]) {
@@ -88,6 +96,35 @@ async fn hung_up(hangup: &mut Signal) {
         pending::<()>().await;
     }
 }
+
+/// Why a daemon's file could not be read again.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// It is wrong.
+    #[error("{0}")]
+    Wrong(#[from] ConfigError),
+    /// It does not come.
+    #[error("timed out after {} s reading the configuration: is its disk responding?", READ_TIME.as_secs())]
+    TimedOut,
+    /// A bug.
+    #[error("reading the configuration has failed; the log says why")]
+    Died,
+}
+
+/// What `load` makes of a file, which is read beside all else.
+///
+/// # Errors
+/// [`ReadError`].
+pub async fn read<C: Send + 'static>(file: PathBuf, load: Load<C>) -> Result<C, ReadError> {
+    match timeout(READ_TIME, spawn_blocking(move || load(&file))).await {
+        Ok(Ok(read)) => Ok(read?),
+        Ok(Err(_)) => Err(ReadError::Died),
+        Err(_) => Err(ReadError::TimedOut),
+    }
+}
+
+/// How a configuration is read.
+pub type Load<C> = fn(&Path) -> Result<C, ConfigError>;
 
 /// What a daemon that runs has to do.
 #[derive(Debug)]
@@ -104,8 +141,8 @@ pub struct Daemon<C> {
     signals: Signals,
     supervisor: Supervisor,
     file: PathBuf,
-    load: fn(&Path) -> Result<C, ConfigError>,
-    reading: Option<JoinHandle<Result<C, ConfigError>>>,
+    load: Load<C>,
+    reading: JoinSet<Result<C, ReadError>>,
     is_reloading: bool,
 }
 
@@ -114,13 +151,13 @@ impl<C: Send + 'static> Daemon<C> {
     ///
     /// # Errors
     /// [`SystemError`] if the system does not let it hear signals.
-    pub fn new(file: &Path, load: fn(&Path) -> Result<C, ConfigError>) -> Result<Self, SystemError> {
+    pub fn new(file: &Path, load: Load<C>) -> Result<Self, SystemError> {
         Ok(Self {
             signals: Signals::listen()?,
             supervisor: Supervisor::from_environment(),
             file: file.to_owned(),
             load,
-            reading: None,
+            reading: JoinSet::new(),
             is_reloading: false,
         })
     }
@@ -142,41 +179,24 @@ impl<C: Send + 'static> Daemon<C> {
                     self.supervisor.stopping();
                     return Order::Stop;
                 }
-                () = hung_up(&mut self.signals.hangup), if self.reading.is_none() => self.read(),
-                read = finished(&mut self.reading) => {
-                    self.reading = None;
-                    if let Some(config) = read {
+                () = hung_up(&mut self.signals.hangup), if self.reading.is_empty() => self.read(),
+                Some(read) = self.reading.join_next() => match read.unwrap_or(Err(ReadError::Died)) {
+                    Ok(config) => {
                         self.is_reloading = true;
                         return Order::Reload(config);
                     }
-                    self.supervisor.ready();
-                }
+                    Err(error) => {
+                        let gap = if matches!(error, ReadError::Wrong(_)) { '\n' } else { ' ' };
+                        tracing::error!("configuration not reloaded; the current one stays in force:{gap}{error}");
+                        self.supervisor.ready();
+                    }
+                },
             }
         }
     }
 
     fn read(&mut self) {
         self.supervisor.reloading();
-        let (file, load) = (self.file.clone(), self.load);
-        self.reading = Some(spawn_blocking(move || load(&file)));
+        self.reading.spawn(read(self.file.clone(), self.load));
     }
-}
-
-/// What is read at last, unless it cannot be used. Ready when it is, and never if nothing is being read.
-async fn finished<C>(reading: &mut Option<JoinHandle<Result<C, ConfigError>>>) -> Option<C> {
-    let Some(reading) = reading else { return pending().await };
-    match timeout(READ_TIME, reading).await {
-        Ok(Ok(Ok(config))) => return Some(config),
-        Ok(Ok(Err(error))) => {
-            tracing::error!("configuration not reloaded; the current one stays in force:\n{error}")
-        }
-        Ok(Err(error)) => {
-            tracing::error!(%error, "reading the file has failed, and the configuration is not reloaded; the current one stays in force")
-        }
-        Err(_) => tracing::error!(
-            "configuration not reloaded; the current one stays in force: timed out after {} s reading the file: is its disk responding?",
-            READ_TIME.as_secs()
-        ),
-    }
-    None
 }

@@ -2,7 +2,7 @@
 //!
 //! | module | what it has |
 //! |---|---|
-//! | [`cli`] | commands that all of them have |
+//! | [`cli`] | arguments and commands that all of them have, and how they fail |
 //! | [`clock`] | the time of the world, and waits that grow |
 //! | [`daemon`] | runtime, signals, the file that is read again |
 //! | [`http`] | short answers by HTTP |

@@ -70,9 +70,18 @@ impl Metrics {
         Self { prefix, text: String::new() }
     }
 
-    /// Adds a metric that has one value.
-    pub fn one(&mut self, name: &str, kind: Kind, help: &str, value: f64) {
-        self.many(name, kind, help, [(Vec::new(), value)]);
+    /// Adds gauges that have one value each: their names, what they are, and the values.
+    pub fn gauges<'a>(&mut self, all: impl IntoIterator<Item = (&'a str, &'a str, u64)>) {
+        for (name, help, value) in all {
+            self.many(name, Kind::Gauge, help, [(Vec::new(), number(value))]);
+        }
+    }
+
+    /// The same with counters.
+    pub fn counters<'a>(&mut self, all: impl IntoIterator<Item = (&'a str, &'a str, u64)>) {
+        for (name, help, value) in all {
+            self.many(name, Kind::Counter, help, [(Vec::new(), number(value))]);
+        }
     }
 
     /// Adds a metric that has a value for each set of labels.
@@ -109,6 +118,19 @@ impl Metrics {
     }
 }
 
+/// A count as Prometheus has it.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "exact up to nine million billion")]
+pub fn number(value: u64) -> f64 {
+    value as f64
+}
+
+/// A yes or no as Prometheus has it.
+#[must_use]
+pub fn flag(is_so: bool) -> f64 {
+    f64::from(u8::from(is_so))
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -119,7 +141,7 @@ mod tests {
     #[test]
     fn metrics_are_written_as_prometheus_reads_them() {
         let mut metrics = Metrics::new("psmc");
-        metrics.one("uptime_seconds", Kind::Gauge, "Time since the start.", 7.0);
+        metrics.gauges([("uptime_seconds", "Time since the start.", 7)]);
         let labels = vec![("service", "a\"b"), ("relay", "r1")];
         metrics.many("lost_total", Kind::Counter, "Losses.", [(labels, 0.5)]);
         assert_eq!(
@@ -134,7 +156,7 @@ mod tests {
     async fn they_are_at_their_place_and_nowhere_else() {
         let report = || async {
             let mut metrics = Metrics::new("psmc");
-            metrics.one("up", Kind::Gauge, "Up.", 1.0);
+            metrics.gauges([("up", "Up.", 1)]);
             Some(metrics)
         };
         let free = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -233,6 +233,14 @@ macro_rules! choice {
                 }
             }
         }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::ValueError;
+
+            fn from_str(text: &str) -> Result<Self, $crate::ValueError> {
+                Self::KIND.read(text)
+            }
+        }
     };
 }
 

@@ -10,18 +10,16 @@ mod select;
 mod setup;
 mod status;
 
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{self, ExitCode};
 
 use clap::Parser;
 
 use args::{Command, OtherArgs, Psmc, Target};
 use psmc_api::{Client, ClientError};
-use psmc_service::logging::{LogError, is_styled};
 use psmc_service::programs::{self, NotInstalled};
-use psmc_service::{output, units};
+use psmc_service::{cli, output, units};
 use psmcd::config::{Config, ConfigError, SaveError};
 
 /// Why a command failed. The text is all that the user gets to see.
@@ -48,7 +46,7 @@ enum CliError {
     #[error(transparent)]
     Dns(#[from] dns::DnsError),
     #[error("{0}")]
-    Log(#[from] LogError),
+    Daemon(#[from] cli::CliError),
     #[error("cannot print the result: {0}")]
     Output(#[from] io::Error),
 }
@@ -64,7 +62,7 @@ enum OtherError {
 
 /// Runs the tool `psmc` with the arguments of the process.
 pub fn psmc() -> ExitCode {
-    finish(run(Psmc::parse()))
+    cli::finish("error", run(Psmc::parse()))
 }
 
 fn run(psmc: Psmc) -> Result<(), CliError> {
@@ -74,7 +72,7 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Join(args) => setup::join(&args),
         Command::Peers => setup::peers(&mut connect(&psmc.target)?),
         Command::Expel(args) => setup::expel(&args, &psmc.target),
-        Command::Check { file } => check(&file),
+        Command::Check { file } => cli::check(&file, Config::load, summary),
         Command::Genkey => keys::genkey(),
         Command::Pubkey => keys::pubkey(),
         Command::Grant(args) => keys::grant(&args),
@@ -101,34 +99,19 @@ fn connect(target: &Target) -> Result<Client, ClientError> {
     }
 }
 
-/// Runs `psmc check`.
-fn check(file: &Path) -> Result<(), CliError> {
-    let config = Config::load(file)?;
-    let mut text = format!("{} is valid. Summary:\n\n{}", file.display(), config.summary());
-    let notices = psmcd::machine::notices(&config);
+/// What is in a file, and what keeps it from working here.
+fn summary(config: &Config) -> String {
+    let mut text = config.summary().to_string();
+    let notices = psmcd::machine::notices(config);
     if !notices.is_empty() {
         text += "\non this machine\n";
         text.extend(notices.iter().map(|notice| format!("  attention    {notice}\n")));
     }
-    Ok(output::print(&text)?)
+    text
 }
 
 /// Replaces this process by `program`, so that signals and its exit status need nobody to hand them on.
 fn become_program(program: &'static str, args: &OtherArgs) -> Result<(), OtherError> {
     let source = process::Command::new(programs::find(program)?).args(&args.args).exec();
     Err(OtherError::Exec { program, source })
-}
-
-/// The exit code of a command, after its error, if any, has been shown.
-fn finish(result: Result<(), CliError>) -> ExitCode {
-    let Err(error) = result else {
-        return ExitCode::SUCCESS;
-    };
-    let text = if let CliError::Config(error) = &error {
-        error.render(is_styled())
-    } else {
-        format!("error: {}\n", crate::error_chain(&error))
-    };
-    drop(io::stderr().write_all(text.as_bytes()));
-    ExitCode::FAILURE
 }

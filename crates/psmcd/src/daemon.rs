@@ -40,7 +40,6 @@ mod unused;
 mod waiting;
 mod why;
 
-use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -48,12 +47,11 @@ use psmc_net::local;
 use psmc_net::netlink::NetlinkError;
 use psmc_net::tls::tcp::TcpError;
 use psmc_net::tun::TunError;
+use psmc_service::daemon::{self, Signals, SystemError, Told};
 use thiserror::Error;
-use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::SignalKind;
 
 use crate::config::Config;
-use control::{Control, signals};
+use control::Control;
 pub use tunnels::PortError;
 
 /// Why the daemon could not start, or ended.
@@ -86,13 +84,8 @@ pub enum DaemonError {
         source: psmc_core::PeerError,
     },
     /// The operating system refused something basic.
-    #[error("cannot start: {what}")]
-    System {
-        /// What was refused.
-        what: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    System(#[from] SystemError),
     /// The data plane has ended by itself.
     #[error("the data plane has stopped; see the log")]
     PlaneDied,
@@ -106,16 +99,12 @@ const END_TIME: Duration = Duration::from_millis(1800);
 /// # Errors
 /// [`DaemonError`] if something that the site can't do without is missing.
 pub fn run(config: Config, file: &Path) -> Result<(), DaemonError> {
-    let runtime = runtime()?;
-    let ran = runtime.block_on(async {
+    daemon::run(async {
         tokio::select! {
             ran = serve(config, file) => ran,
             overdue = overdue() => overdue,
         }
-    });
-    // A resolver that somebody waits for may take half a minute more.
-    runtime.shutdown_background();
-    ran
+    })
 }
 
 async fn serve(config: Config, file: &Path) -> Result<(), DaemonError> {
@@ -129,19 +118,9 @@ async fn serve(config: Config, file: &Path) -> Result<(), DaemonError> {
 
 /// Returns when the site was told to end, and has not done so in time: what it waits for is not worth waiting for any more.
 async fn overdue() -> Result<(), DaemonError> {
-    let (mut terminate, mut interrupt) =
-        (signals(SignalKind::terminate())?, signals(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    let mut signals = Signals::listen()?;
+    while signals.next().await != Told::Stop {}
     tokio::time::sleep(END_TIME).await;
     tracing::warn!("orderly shutdown blocked; exiting");
     Ok(())
-}
-
-/// A runtime on the calling thread.
-fn runtime() -> Result<Runtime, DaemonError> {
-    let built = Builder::new_current_thread().enable_all().build();
-    built.map_err(|source| DaemonError::System { what: "the asynchronous runtime", source })
 }

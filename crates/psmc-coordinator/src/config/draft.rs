@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::io::Read as _;
+use std::num::NonZeroU16;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use psmc_toml::{
-    Complaint, FILE, Kind, LISTEN, NAME, Section, Source, ValueError, describe, remedy_for, whole,
+    Complaint, FILE, Kind, Listen, NAME, Port, Section, Source, ValueError, describe, remedy_for, whole,
 };
 use toml::de::DeTable;
 
@@ -22,7 +23,9 @@ const COORDINATOR_KEYS: &[&str] =
     &["name", "private_key_file", "listen", "store", "hook", "hook_token_file", "metrics", "control_socket"];
 
 /// Where it listens where the file says nothing: beside the sites' 5115.
-const PORT: &str = "5117";
+const PORT: Port = Port::new(NonZeroU16::new(5117).expect("5117 is not 0"));
+
+const LISTEN: Kind<Listen> = Kind::text_or_number("5117", |text| Listen::parse(text, PORT));
 
 /// The directory of control sockets.
 const RUN_DIR: &str = "/run/psmc-coordinator";
@@ -76,7 +79,7 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
     let usual_store = || StoreAddress::Sqlite(format!("{STATE_DIR}/{name}.db").into());
     Some(Config {
         private_key: Arc::new(key?),
-        listen: listen.or_else(|| PORT.parse().ok())?,
+        listen: listen.unwrap_or(Listen { address: None, port: PORT }),
         store: beside(source, store.unwrap_or_else(usual_store)),
         etcd_tls,
         hook: hook?,

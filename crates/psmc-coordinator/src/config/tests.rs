@@ -63,6 +63,16 @@ fn the_shortest_file_has_sane_defaults() {
 }
 
 #[test]
+fn the_port_that_is_named_is_its_own() {
+    let key = "private_key_file";
+    for wrong in ["listen = 0\n", "listen = \"co1\"\n", "listen = []\n"] {
+        let error = parse(&good().replace(key, &format!("{wrong}{key}"))).unwrap_err();
+        let remedy = error.complaints()[0].remedy();
+        assert!(remedy.contains("5117") && !remedy.contains("5115"), "{wrong}: {remedy}");
+    }
+}
+
+#[test]
 fn a_file_with_everything() {
     let text = good().replace(
         "private_key_file",

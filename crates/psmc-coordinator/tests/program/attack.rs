@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use psmc_net::framing::{MessageReader, write_message};
 use psmc_net::tls::tcp::connect_tcp;
 use psmc_net::tls::{Dialer, Identity};
-use psmc_routes::update::unix_now;
 use psmc_routes::{AltRecord, GroupKey};
+use psmc_service::clock::unix_seconds;
 use psmc_signal::{Message, RelayOffer, Role, Stage};
 use psmc_wire::relay::{ALPN, Hello, Message as RelayMessage, RequestId, SignedGrant, VERSION};
 
@@ -40,7 +40,7 @@ fn an_alert_has_relays_capped_gateways_registered_routes_published_and_clients_t
         panic!("what a group is told is sealed")
     };
     let signed = GroupKey::new(&group_secret()).open(&sealed).unwrap();
-    let of_staff = numbers(signed.verify(&service_key().public(), unix_now(), 0).unwrap());
+    let of_staff = numbers(signed.verify(&service_key().public(), unix_seconds(), 0).unwrap());
     let mut all = [open.clone(), of_staff.clone()].concat();
     all.sort_unstable();
     all.dedup();

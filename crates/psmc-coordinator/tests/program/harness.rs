@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use hickory_proto::rr::Name;
 use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_net::tls::Identity;
-use psmc_routes::update::{Patience, Target, TsigKey, published, unix_now};
+use psmc_routes::update::{Patience, Target, TsigKey, published};
 use psmc_routes::{AltRecord, RouteSet};
+use psmc_service::clock::unix_seconds;
 use psmc_signal::connection::{Coordinator as Address, Event, Link, Options};
 use psmc_signal::{Alert, AlertKind, Measured, Message, Role};
 use psmc_testbed::netns::Namespace;
@@ -154,7 +155,7 @@ pub(crate) fn routes_in_dns(namespace: &Namespace) -> Option<RouteSet> {
     let records = found.ok()?.0;
     let mut sets = records.iter().filter_map(|data| match AltRecord::of_rdata(&service, data)? {
         Ok(AltRecord::Open(signed)) => {
-            Some(signed.verify(&service_key().public(), unix_now(), 0).unwrap().clone())
+            Some(signed.verify(&service_key().public(), unix_seconds(), 0).unwrap().clone())
         }
         Ok(AltRecord::Sealed(_)) | Err(_) => None,
     });

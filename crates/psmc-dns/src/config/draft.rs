@@ -1,17 +1,19 @@
 //! Reading the file, section by section.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use hickory_proto::rr::Name as DomainName;
 use psmc_routes::setting::{ADDRESS, DOMAIN, RUN_DIR};
 use psmc_routes::update::TsigKey;
-use psmc_toml::{Complaint, FILE, KEY_FILE, NAME, Section, SocketPath, Source, ValueError, read_key_file};
+use psmc_toml::{
+    Complaint, FILE, KEY_FILE, Kind, NAME, Section, SocketPath, Source, ValueError, read_key_file,
+    socket_path, within,
+};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::value::{KEY_OR_ADDRESS, KeyOrAddress, PER_SECOND, SOCKET};
 use super::{Config, Content, TlsConfig, ZoneConfig, ip_of};
 use crate::error_chain;
 use crate::server::{Access, Secondary};
@@ -203,3 +205,27 @@ impl Reader<'_> {
         key
     }
 }
+
+/// Whoever may fetch a zone: by the name of a key, or by an address.
+#[derive(Clone, Debug)]
+enum KeyOrAddress {
+    Key(DomainName),
+    Address(IpAddr),
+}
+
+/// A [`KeyOrAddress`].
+const KEY_OR_ADDRESS: Kind<KeyOrAddress> =
+    Kind::text("\"192.0.2.54\"", |text| match text.parse::<IpAddr>() {
+        Ok(ip) => Ok(KeyOrAddress::Address(ip.to_canonical())),
+        Err(_) => DOMAIN.read(text).map(KeyOrAddress::Key),
+    });
+
+/// Responses in a second.
+const PER_SECOND: Kind<u32> = Kind::number("1000", |text| {
+    let reason = format_args!("{text} is no number of responses");
+    within(text, 1..=1_000_000, reason, "write a number from 1 to 1000000")
+});
+
+/// The path of its control socket.
+const SOCKET: Kind<SocketPath> =
+    Kind::text("\"/run/psmc-dns/ns1.sock\"", |text| socket_path(text, "/run/psmc-dns/ns1.sock"));

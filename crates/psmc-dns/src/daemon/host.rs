@@ -10,7 +10,7 @@ use crate::config::{Content, ZoneConfig};
 use crate::server::{Hosted, Role, Server, follow_primary, tell_secondaries};
 use crate::store::{Store, StoreError};
 use crate::zone::{Delta, Zone};
-use psmc_routes::update::unix_now;
+use psmc_service::clock::unix_seconds;
 
 /// A zone that is served, and what is done for it: others are told, its primary is followed. That ends with the value.
 pub(super) struct Running {
@@ -82,7 +82,7 @@ pub(super) fn host(
     let Some(zone) = zone else { return Ok(Arc::new(hosted)) };
     let zone = if is_resigned { zone.with_serial(zone.serial().wrapping_add(1)) } else { zone };
     let failed = |reason| DaemonError::Zone { origin: origin.to_string(), reason };
-    hosted.serve(zone.clone(), unix_now()).map_err(failed)?;
+    hosted.serve(zone.clone(), unix_seconds()).map_err(failed)?;
     if is_new || is_resigned {
         store.replace(&zone)?;
     }

@@ -11,11 +11,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::{Hosted, Secondary, Server};
-use psmc_routes::update::unix_now;
 use psmc_routes::wire::read_message;
+use psmc_service::clock::{Backoff, unix_seconds};
 
-/// How long a secondary may take to confirm the first time; it doubles with each.
-const FIRST_WAIT: Duration = Duration::from_millis(250);
+/// How long a secondary may take to confirm, longer each time.
+const WAITS: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(8));
 
 /// How often one is told: after some 16 s it is away, and will ask by itself when it is back.
 const MAX_TRIES: u32 = 6;
@@ -47,12 +47,11 @@ pub async fn tell_secondaries(server: Arc<Server>, hosted: Arc<Hosted>) {
 
 /// Tells one, until it confirms.
 async fn tell(origin: &Name, secondary: &Secondary, source: SocketAddr) -> bool {
-    let mut wait = FIRST_WAIT;
+    let mut waits = WAITS;
     for _ in 0..MAX_TRIES {
-        if let Ok(true) = timeout(wait, tell_once(origin, secondary, source)).await {
+        if let Ok(true) = timeout(waits.wait(), tell_once(origin, secondary, source)).await {
             return true;
         }
-        wait *= 2;
     }
     false
 }
@@ -64,7 +63,7 @@ async fn tell_once(origin: &Name, secondary: &Secondary, source: SocketAddr) -> 
     message.metadata.recursion_desired = false;
     message.add_query(Query::query(origin.clone(), RecordType::SOA));
     if let Some(key) = &secondary.key
-        && message.finalize(&key.signer(), unix_now()).is_err()
+        && message.finalize(&key.signer(), unix_seconds()).is_err()
     {
         return false;
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use hickory_proto::op::{Edns, Message, MessageType, OpCode, ResponseCode};
 use hickory_proto::rr::{DNSClass, Name, RData, RecordType};
-use psmc_routes::update::unix_now;
 use psmc_routes::wire::{MAX_UDP_LEN, malformed, read_message};
+use psmc_service::clock::unix_seconds;
 
 use super::hosted::{Hosted, Outcome, Role};
 use super::transfer::portions;
@@ -33,7 +33,7 @@ impl Server {
                 return malformed(bytes, error).into_iter().collect();
             }
         };
-        let (now_s, contents) = (unix_now(), self.contents());
+        let (now_s, contents) = (unix_seconds(), self.contents());
         let verified = tsig::verify(&incoming, bytes, contents.keys(), now_s);
         let request = incoming.message;
         let mut session = match verified {
@@ -170,17 +170,19 @@ impl Server {
             Ok(session) => session,
             Err(code) => return code,
         };
-        if !self.replays.is_new(session.mac(), unix_now()) {
+        if !self.replays.is_new(session.mac(), unix_seconds()) {
             self.counters.refused();
             tracing::warn!(%from, key = %session.key(), "update refused: replay");
             return ResponseCode::Refused;
         }
         let outcome = loop {
-            let successor =
-                match hosted.update(&self.store, &request.answers, &request.authorities, unix_now()).await {
-                    Ok(outcome) => break outcome,
-                    Err(successor) => successor,
-                };
+            let successor = match hosted
+                .update(&self.store, &request.answers, &request.authorities, unix_seconds())
+                .await
+            {
+                Ok(outcome) => break outcome,
+                Err(successor) => successor,
+            };
             if let Err(code) = self.updater(&successor, Some(session), from) {
                 return code;
             }

@@ -16,8 +16,9 @@ use super::Server;
 use super::hosted::{Hosted, Role};
 use crate::store::StoreError;
 use crate::zone::{Zone, ZoneError};
-use psmc_routes::update::{TsigKey, unix_now};
+use psmc_routes::update::TsigKey;
 use psmc_routes::wire::{read_message, read_stream, write_stream};
+use psmc_service::clock::unix_seconds;
 
 /// How long a primary may take for each message.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -143,7 +144,7 @@ async fn refresh(
     check_serial(current, zone.serial())?;
     let (store, kept, serial) = (server.store().clone(), zone.clone(), zone.serial());
     tokio::task::spawn_blocking(move || store.replace(&kept)).await??;
-    hosted.serve(zone, unix_now()).map_err(FetchError::Unservable)?;
+    hosted.serve(zone, unix_seconds()).map_err(FetchError::Unservable)?;
     tracing::info!(zone = %origin, serial, "fetched");
     Ok(())
 }
@@ -179,7 +180,7 @@ async fn fetch(
         let bytes = timeout(PATIENCE, read_stream(stream)).await.map_err(|_| FetchError::Silent)??;
         let incoming = read_message(&bytes).map_err(|_| FetchError::Malformed)?;
         if let Some(conversation) = &mut conversation
-            && !conversation.accept(&incoming, &bytes, unix_now())
+            && !conversation.accept(&incoming, &bytes, unix_seconds())
         {
             return Err(refusal(&incoming.message).unwrap_or(FetchError::Unsigned));
         }

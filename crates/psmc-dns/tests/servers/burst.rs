@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use psmc_routes::update::{Change, Mode, run, unix_now};
+use psmc_routes::update::{Change, Mode, run};
 use psmc_routes::{RouteSet, Validity};
+use psmc_service::clock::unix_seconds;
 use psmc_testbed::netns::Namespace;
 use rusqlite::Connection;
 
@@ -18,7 +19,7 @@ fn service(number: usize) -> String {
 
 fn publication(number: usize) -> Change {
     let relays = routes(1, &["192.0.2.7", "192.0.2.8"]).relays().to_vec();
-    let validity = Validity { serial: 1, expires_s: unix_now() + 600 };
+    let validity = Validity { serial: 1, expires_s: unix_seconds() + 600 };
     let set = RouteSet::new(&name(&service(number)), validity, relays).unwrap();
     Change::publish(set, &service_key(), None, true, 10).unwrap()
 }

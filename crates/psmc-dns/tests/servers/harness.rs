@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use hickory_proto::rr::Name;
 use psmc_net::keys::PrivateKey;
-use psmc_routes::update::{Patience, Server, Target, TsigKey, unix_now};
+use psmc_routes::update::{Patience, Server, Target, TsigKey};
 use psmc_routes::{Relay, RouteSet, Validity};
+use psmc_service::clock::unix_seconds;
 use psmc_testbed::netns::Namespace;
 use tempfile::TempDir;
 
@@ -187,7 +188,7 @@ pub(crate) fn routes_to(service: &str, serial: u64, relays: &[&str]) -> RouteSet
         key: PrivateKey::from_seed([7; 32]).public(),
         gateway: None,
     };
-    let validity = Validity { serial, expires_s: unix_now() + 600 };
+    let validity = Validity { serial, expires_s: unix_seconds() + 600 };
     RouteSet::new(&name(service), validity, relays.iter().map(relay).collect()).unwrap()
 }
 

@@ -4,8 +4,9 @@ use std::fs;
 use std::process::Command;
 
 use psmc_net::keys::PrivateKey;
-use psmc_routes::update::{Change, unix_now};
+use psmc_routes::update::Change;
 use psmc_routes::{RouteSet, Validity};
+use psmc_service::clock::unix_seconds;
 use psmc_testbed::netns::Namespace;
 
 use crate::harness::{
@@ -124,7 +125,7 @@ fn no_update_is_lost_while_the_file_is_read_anew() {
             let publisher = scope.spawn(|| {
                 for number in 0..SERVICES {
                     let relays = routes(1, &["192.0.2.7"]).relays().to_vec();
-                    let validity = Validity { serial: 1, expires_s: unix_now() + 600 };
+                    let validity = Validity { serial: 1, expires_s: unix_seconds() + 600 };
                     let set = RouteSet::new(&name(&service(number)), validity, relays).unwrap();
                     let change = Change::publish(set, &service_key(), None, false, 10).unwrap();
                     done(&namespace, &target(&["127.0.0.1"]), &change);

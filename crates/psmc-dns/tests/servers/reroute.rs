@@ -39,7 +39,7 @@ pub(crate) fn life_of_routes(namespace: &Namespace) {
 
     let (records, svcb) = alt(namespace, &target);
     let [AltRecord::Open(signed)] = &records[..] else { panic!("{records:?}") };
-    let (key, now) = (service_key().public(), psmc_routes::update::unix_now());
+    let (key, now) = (service_key().public(), psmc_service::clock::unix_seconds());
     assert_eq!(signed.verify(&key, now, 1), Ok(&set));
     assert!(svcb);
 

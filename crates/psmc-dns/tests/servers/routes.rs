@@ -136,7 +136,7 @@ fn routes_outlive_their_name_servers_and_the_resolver_and_end_in_time() {
     let bind = bind(&namespace, "127.0.0.1");
     let mut set = routes(5, &["192.0.2.7"]);
     let lifetime = Duration::from_secs(12);
-    let ends = psmc_routes::update::unix_now() + lifetime.as_secs();
+    let ends = psmc_service::clock::unix_seconds() + lifetime.as_secs();
     set = RouteSet::new(
         set.service(),
         psmc_routes::Validity { serial: 5, expires_s: ends },
@@ -160,7 +160,7 @@ fn routes_outlive_their_name_servers_and_the_resolver_and_end_in_time() {
     assert_eq!(second.short(&["www.example.com", "A"]), "203.0.113.5");
     assert_eq!(serials(&second), "[5]");
     until("1 time cleared", || format!("{} time cleared", second.psmcd.peer().cleared));
-    assert!(psmc_routes::update::unix_now() >= ends);
+    assert!(psmc_service::clock::unix_seconds() >= ends);
     until("no routes", || {
         if second.status().services[0].routes.is_none() { "no routes" } else { "routes" }.to_owned()
     });

@@ -232,7 +232,7 @@ fn a_recorded_update_is_not_carried_out_again() {
         message.add_authority(Record::from_rdata(name, 60, RData::A(A::new(203, 0, 113, 9))));
         let key = (0..32).collect();
         let signer = TSigner::new(key, TsigAlgorithm::HmacSha256, crate::harness::name("up."), 300).unwrap();
-        message.finalize(&signer, psmc_routes::update::unix_now()).unwrap();
+        message.finalize(&signer, psmc_service::clock::unix_seconds()).unwrap();
         let bytes = message.to_vec().unwrap();
         let send = || {
             let mut stream = std::net::TcpStream::connect("127.0.0.1:53").unwrap();

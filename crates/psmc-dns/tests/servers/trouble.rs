@@ -11,9 +11,8 @@ use hickory_proto::rr::rdata::tsig::{TsigAlgorithm, TsigError};
 use hickory_proto::rr::{Name, TSigner};
 use psmc_net::keys::PrivateKey;
 use psmc_routes::GroupKey;
-use psmc_routes::update::{
-    Change, Mode, Patience, ServerReport, Target, TsigKey, published, run, run_all, unix_now,
-};
+use psmc_routes::update::{Change, Mode, Patience, ServerReport, Target, TsigKey, published, run, run_all};
+use psmc_service::clock::unix_seconds;
 use psmc_testbed::netns::Namespace;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -157,7 +156,7 @@ fn clock_ahead(question: &Message) -> Vec<u8> {
         Some(TsigError::BadTime),
     );
     let mut signature = context.sign(&bytes).unwrap();
-    signature.data.other = (unix_now() + 3600).to_be_bytes()[2..].to_vec();
+    signature.data.other = (unix_seconds() + 3600).to_be_bytes()[2..].to_vec();
     answer.set_signature(signature);
     answer.to_vec().unwrap()
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use psmc_toml::{
-    Complaint, INTERFACE, Kind, NAME, PUBLIC_KEY, Port, SOCKET, SWITCH, Section, SocketPath, Source,
-    ValueError, bits_per_second, parse_net, repeated, socket_path, within,
+    Complaint, INTERFACE, Kind, NAME, PUBLIC_KEY, SOCKET, SWITCH, Section, SocketPath, Source, ValueError,
+    bits_per_second, parse_net, repeated, socket_path, within,
 };
 use toml::Spanned;
 use toml::de::DeTable;
@@ -202,7 +202,9 @@ const TARGET: Kind<IpNet> = Kind::text("\"203.0.113.10\"", |text| {
 });
 
 /// A port of a service.
-const SERVICE_PORT: Kind<u16> = Kind::number("443", |text| text.parse::<Port>().map(Port::get));
+const SERVICE_PORT: Kind<u16> = Kind::number("443", |text| {
+    within(text, 1..=u16::MAX, format_args!("{text} is not a port"), "a port is a number from 1 to 65535")
+});
 
 /// An address and a port.
 const ENDPOINT: Kind<SocketAddr> = Kind::text("\"198.51.100.9:5117\"", |text| {

@@ -1,22 +1,22 @@
 //! The accept loop of the control channel.
 
-use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, info};
 
 use super::crowds::HalfOpen;
 use super::crowds::Strangers;
 use super::tcp;
 use super::{Acceptor, Secured, TlsError};
+use crate::retry::Retry;
 
 /// What an accept loop has seen so far. The first six say how TCP connections ended up.
 #[derive(Debug, Default)]
@@ -35,20 +35,6 @@ pub struct Counters {
     pub overflowed: AtomicU64,
     /// Connections that the system could not hand out, for instance for want of file descriptors.
     pub accept_errors: AtomicU64,
-    /// When that was last said.
-    complained_at: Mutex<Option<Instant>>,
-}
-
-impl Counters {
-    /// Whether it is time to say once more that there are such connections.
-    fn may_complain(&self, now: Instant) -> bool {
-        let mut at = self.complained_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let may = at.is_none_or(|at| at + COMPLAINTS <= now);
-        if may {
-            *at = Some(now);
-        }
-        may
-    }
 }
 
 /// An accept loop: takes TCP connections, shakes hands, and hands over those that succeed.
@@ -85,13 +71,14 @@ impl Listener {
             half_open: HalfOpen::new(),
             strangers: Strangers::default(),
         };
+        let mut retry = Retry::new("accept control connections");
         loop {
             // In this order: what is over makes room for what comes.
             tokio::select! {
                 biased;
                 () = closed.closed() => return,
                 Some(joined) = this.handshakes.join_next_with_id() => this.finish(joined),
-                (stream, from) = accept(&listener, &counters) => this.begin(stream, from),
+                (stream, from) = accept(&listener, &mut retry, &counters) => this.begin(stream, from),
             }
         }
     }
@@ -174,34 +161,18 @@ async fn serve(acceptor: &Acceptor, stream: TcpStream) -> Result<Secured, TlsErr
 }
 
 /// The next connection. Errors are counted and got over, however many there are.
-async fn accept(listener: &TcpListener, counters: &Counters) -> (TcpStream, SocketAddr) {
+async fn accept(listener: &TcpListener, retry: &mut Retry, counters: &Counters) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
             Ok((stream, from)) => return (stream, tcp::canonical(from)),
             Err(error) => {
                 increment(&counters.accept_errors);
-                if !concerns_one_connection(&error) {
-                    if counters.may_complain(Instant::now()) {
-                        warn!(%error, "cannot accept control connections: out of file descriptors (ulimit -n)?");
-                    }
-                    tokio::time::sleep(PAUSE).await;
-                }
+                retry.after(&error).await;
             }
         }
     }
 }
 
-/// Whether the error is that of a connection which was gone again before it was accepted (accept(2)).
-fn concerns_one_connection(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
-}
-
 fn increment(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
-
-/// How long the loop rests after an error that would come again at once: a shortage lasts until a connection ends.
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// How often it is said that there is such a shortage.
-const COMPLAINTS: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
 //! What Prometheus is told.
 
-use psmc_service::metrics::{Kind, Metrics};
+use psmc_service::metrics::{Kind, Metrics, number};
 
 use super::{Status, TunnelWay};
 
@@ -9,15 +9,13 @@ pub(crate) fn metrics(status: &Status) -> Metrics {
     let mut out = Metrics::new("psmc_relay");
     let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     let datagrams = &status.datagrams;
-    for (name, help, value) in [
+    out.gauges([
         ("uptime_seconds", "Time since the start.", status.uptime_s),
         ("sessions", "Sessions that stand.", count(status.sessions.len())),
         ("gateways", "Gateways that are connected.", count(status.gateways)),
         ("streams", "Control streams that stand.", count(status.streams)),
-    ] {
-        out.one(name, Kind::Gauge, help, number(value));
-    }
-    for (name, help, value) in [
+    ]);
+    out.counters([
         ("stream_bytes_total", "Bytes of control streams.", status.stream_bytes),
         ("received_datagrams_total", "Datagrams received.", datagrams.received),
         ("received_bytes_total", "Bytes received.", datagrams.received_bytes),
@@ -30,12 +28,10 @@ pub(crate) fn metrics(status: &Status) -> Metrics {
         ("control_accepted_total", "Handshakes that succeeded.", status.control_accepted),
         ("control_unknown_key_total", "Dialers with unknown keys.", status.control_unknown_key),
         ("control_failed_total", "Handshakes that failed.", status.control_failed_handshake),
-    ] {
-        out.one(name, Kind::Counter, help, number(value));
-    }
+    ]);
     if let Some(heard) = status.heard_too_big {
         let help = "ICMP errors about datagrams too long for a link.";
-        out.one("heard_too_big_total", Kind::Counter, help, number(heard));
+        out.counters([("heard_too_big_total", help, heard)]);
     }
     add_refused(status, &mut out);
     add_sites(status, &mut out);
@@ -68,12 +64,6 @@ fn add_sites(status: &Status, out: &mut Metrics) {
         (vec![("site", site.name.as_str()), ("key", site.public_key.as_str())], f64::from(site.sessions))
     });
     out.many("site_sessions", Kind::Gauge, "Sessions of a site.", values);
-}
-
-/// A count as Prometheus has it.
-#[expect(clippy::cast_precision_loss, reason = "exact up to nine million billion")]
-pub(super) fn number(value: u64) -> f64 {
-    value as f64
 }
 
 /// Appends what Prometheus is told of plain tunnels, if there are any.

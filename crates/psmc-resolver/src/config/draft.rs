@@ -1,20 +1,21 @@
 //! Reading the file, section by section.
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use psmc_toml::{
     Complaint, FILE, INTERFACE, KEY_FILE, Kind, NAME, PUBLIC_KEY, SOCKET, Section, SocketPath, Source,
-    read_key_file,
+    ValueError, read_key_file, socket_path,
 };
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::value::{COORDINATOR_ADDRESSES, IP, MIB, OWN_SOCKET, ROUTING_DOMAIN, UPSTREAM, WAIT_MS};
 use super::{Config, CoordinatorConfig};
 use crate::service::ServiceConfig;
 use crate::system::SystemConfig;
 use crate::tunnels::{POLICY, Tunnel};
+use crate::upstream::{Transport, UpstreamAddress};
 use psmc_routes::setting::{ADDRESS, DOMAIN, RUN_DIR};
 
 const RESOLVER_KEYS: &[&str] = &[
@@ -202,3 +203,62 @@ fn whole<T>(value: Option<Option<T>>) -> Option<Option<T>> {
         Some(value) => value.map(Some),
     }
 }
+
+/// The port of DNS over TLS (RFC 7858 §3.1).
+const TLS_PORT: u16 = 853;
+
+/// An upstream server.
+const UPSTREAM: Kind<UpstreamAddress> = Kind::text("\"192.0.2.53\"", |text| {
+    if let Some(rest) = text.strip_prefix("tls://") {
+        let named = rest.split_once('#').filter(|(_, name)| !name.is_empty());
+        let (address, name) = named.ok_or_else(|| {
+            let remedy = "write the name in its certificate behind it: \"tls://192.0.2.53#dns.example.net\"";
+            ValueError::new(format!("{text:?} does not say who the server is"), remedy)
+        })?;
+        let plain = address.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, TLS_PORT));
+        let address = plain.or_else(|_| ADDRESS.read(address))?;
+        return Ok(UpstreamAddress { address, transport: Transport::Tls(name.to_owned()) });
+    }
+    let (rest, transport) = match text.strip_prefix("tcp://") {
+        Some(rest) => (rest, Transport::Tcp),
+        None => (text, Transport::Udp),
+    };
+    Ok(UpstreamAddress { address: ADDRESS.read(rest)?, transport })
+});
+
+/// Where a coordinator is, and others that share its state and its key.
+const COORDINATOR_ADDRESSES: Kind<Vec<SocketAddr>> = Kind::text("\"192.0.2.10:5117\"", |text| {
+    let address = |one: &str| one.trim().parse().ok().filter(|address: &SocketAddr| address.port() != 0);
+    text.split(',').map(address).collect::<Option<_>>().ok_or_else(|| {
+        let remedy = "write the coordinator's address and port, such as \"192.0.2.10:5117\", and behind commas those of \
+                      others that share its state";
+        ValueError::new(format!("{text:?} is no address with a port"), remedy)
+    })
+});
+
+/// An address of a host.
+const IP: Kind<IpAddr> = Kind::text("\"10.77.0.1\"", |text| {
+    let remedy = "write one without a port, such as \"10.77.0.1\"";
+    text.parse().map_err(|_| ValueError::new(format!("{text:?} is no address"), remedy))
+});
+
+/// A domain for which systemd-resolved asks here.
+const ROUTING_DOMAIN: Kind<String> = Kind::text("\"~.\"", |text| {
+    let name = text.strip_prefix('~').unwrap_or(text);
+    let is_name =
+        hickory_proto::rr::Name::from_utf8(name).is_ok() && !name.is_empty() && !name.starts_with('-');
+    is_name.then(|| text.to_owned()).ok_or_else(|| {
+        let remedy = "write a domain as resolvectl takes it: \"~example.com\", or \"~.\" for all";
+        ValueError::new(format!("{text:?} is no domain"), remedy)
+    })
+});
+
+/// Memory for answers, in MiB.
+const MIB: Kind<u32> = Kind::number("10", |text| psmc_toml::whole(text, 1..=4096));
+
+/// How long an answer waits for the tunnel, in milliseconds.
+const WAIT_MS: Kind<u32> = Kind::number("10", |text| psmc_toml::whole(text, 0..=10_000));
+
+/// The path of its control socket.
+const OWN_SOCKET: Kind<SocketPath> =
+    Kind::text("\"/run/psmc-dns/local.sock\"", |text| socket_path(text, "/run/psmc-dns/local.sock"));

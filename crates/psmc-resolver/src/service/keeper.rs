@@ -19,8 +19,8 @@ use super::kept::{Kept, KeptFile};
 use super::schedule::{Schedule, Situation};
 use super::{Call, Reach, RoutesStatus, Shared};
 use crate::tunnels::{Policy, Tunnel, TunnelRoutes};
-use psmc_routes::update::unix_now;
 use psmc_routes::{GroupKey, Relay, RouteSet};
+use psmc_service::clock::unix_seconds;
 
 /// Questions that wait for the same look.
 const MAX_WAITING: usize = 1024;
@@ -75,9 +75,9 @@ impl Keeper {
             tracing::warn!(%service, error, "stored routes unusable; continuing without them");
             Kept::default()
         });
-        beliefs.restore(kept.least, &kept.records, unix_now());
+        beliefs.restore(kept.least, &kept.records, unix_seconds());
         let mut schedule = Schedule::default();
-        if let Some(set) = beliefs.best(unix_now()) {
+        if let Some(set) = beliefs.best(unix_seconds()) {
             // It was used, and may be by connections that do not ask for the name again.
             schedule.asked(Instant::now());
             tracing::info!(%service, serial = set.validity().serial, "using the service's stored routes");
@@ -157,7 +157,7 @@ impl Keeper {
     fn called(&mut self, call: Call) {
         let now = Instant::now();
         self.schedule.asked(now);
-        let has_routes = self.beliefs.best(unix_now()).is_some();
+        let has_routes = self.beliefs.best(unix_seconds()).is_some();
         let is_in_time = has_routes || self.schedule.is_fresh(now) || self.schedule.is_failing();
         self.waiting.retain(|waiting| !waiting.is_closed());
         if !is_in_time && self.waiting.len() < MAX_WAITING {
@@ -172,7 +172,7 @@ impl Keeper {
             self.shared.counters.checks_failed();
             return;
         };
-        let now_s = unix_now();
+        let now_s = unix_seconds();
         let mut verdicts: Vec<Verdict> =
             found.alt.iter().map(|rdata| self.beliefs.consider(rdata, now_s)).collect();
         if !found.svcb.is_empty() {
@@ -195,7 +195,7 @@ impl Keeper {
         };
         let verdict = STANDARD
             .decode(record)
-            .map_or(Verdict::Malformed, |record| self.beliefs.consider(&record, unix_now()));
+            .map_or(Verdict::Malformed, |record| self.beliefs.consider(&record, unix_seconds()));
         self.count(&[verdict]);
         let has_grants = self.grants == told.grants;
         if verdict == Verdict::Believed || (verdict == Verdict::Known && !has_grants) {
@@ -243,9 +243,9 @@ impl Keeper {
         let is_settled = self.settles.is_none_or(|settled| now >= settled);
         if is_settled && state.is_some_and(|state| state.expires_s.is_none()) {
             // psmcd was started anew, or somebody has taken the routes from it.
-            self.handed = self.handed.take_if(|handed| handed.expires_s <= unix_now());
+            self.handed = self.handed.take_if(|handed| handed.expires_s <= unix_seconds());
         }
-        let Some(set) = self.beliefs.best(unix_now()).cloned() else {
+        let Some(set) = self.beliefs.best(unix_seconds()).cloned() else {
             if self.handed.take().is_some() {
                 tracing::info!(service = %self.service, "no alternate routes left");
                 self.clear().await;
@@ -325,7 +325,7 @@ impl Keeper {
         let Reach::Known(state) = reach else {
             return Situation { is_reached: false, is_in_trouble: false };
         };
-        let has_routes = self.beliefs.best(unix_now()).is_some();
+        let has_routes = self.beliefs.best(unix_seconds()).is_some();
         Situation {
             is_reached: state.usable,
             is_in_trouble: !state.direct_well && !state.learned_up && !has_routes,
@@ -334,7 +334,7 @@ impl Keeper {
 
     /// Tells what counts, where that has changed.
     fn publish(&self, routes: &watch::Sender<Option<RoutesStatus>>) {
-        let status = self.beliefs.best(unix_now()).map(|set| RoutesStatus {
+        let status = self.beliefs.best(unix_seconds()).map(|set| RoutesStatus {
             serial: set.validity().serial,
             expires_s: set.validity().expires_s,
             of_group: is_sealed(set),

@@ -1,9 +1,9 @@
-//! Follows how psmcd reaches a service.
+//! Follows how psmcd reaches a service; and how many calls to psmcd are under way at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -93,5 +93,40 @@ fn question(state: Option<TunnelState>, is_setting_up: bool, policy: Option<Poli
         Some(state) if state.usable => (Until::Usable, Duration::ZERO),
         Some(_) if is_setting_up => (Until::Usable, QUICK),
         Some(_) => (Until::Usable, PACE),
+    }
+}
+
+/// Calls for which psmcd waits: half of what it has room for, so that others can have it wait as well.
+const MAX_WAITS: usize = 4;
+
+/// Calls that are answered at once.
+const MAX_CALLS: usize = 2;
+
+/// The turns of all services: psmcd serves 16 clients at once, of whom 8 may let it wait.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    waits: Semaphore,
+    calls: Semaphore,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self { waits: Semaphore::new(MAX_WAITS), calls: Semaphore::new(MAX_CALLS) }
+    }
+}
+
+impl Turns {
+    /// A place for a call for which psmcd waits, if there is one.
+    pub(super) fn wait(&self) -> Option<SemaphorePermit<'_>> {
+        self.waits.try_acquire().ok()
+    }
+
+    /// Calls psmcd as soon as it is this one's turn; `None` when the program ends.
+    pub(super) async fn call<T: Send + 'static>(
+        &self,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let _turn = self.calls.acquire().await.ok()?;
+        spawn_blocking(call).await.ok()
     }
 }

@@ -9,8 +9,9 @@ use hickory_proto::rr::{Name, RData, Record, RecordType};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{TsigKey, UpdateError, unix_now};
+use super::{TsigKey, UpdateError};
 use crate::wire::read_message;
+use psmc_service::clock::unix_seconds;
 
 /// A connection to a name server.
 pub(super) struct Connection<'a> {
@@ -63,7 +64,7 @@ impl<'a> Connection<'a> {
         let question = message.to_vec().map_err(|_| UpdateError::Malformed)?;
         let answer = self.exchange(&question).await.map_err(UpdateError::Broken)?;
         let incoming = read_message(&answer).map_err(|_| UpdateError::Malformed)?;
-        let signed = conversation.accept(&incoming, &answer, unix_now());
+        let signed = conversation.accept(&incoming, &answer, unix_seconds());
         let parsed = incoming.message;
         if parsed.id != message.id || parsed.message_type != MessageType::Response {
             return Err(UpdateError::Malformed);
@@ -95,7 +96,7 @@ fn tsig_error(tsig: &TSIG) -> Option<UpdateError> {
     Some(match tsig.error? {
         TsigError::BadKey => UpdateError::BadKey,
         TsigError::BadSig | TsigError::BadTrunc => UpdateError::BadSignature,
-        TsigError::BadTime => UpdateError::BadTime(server_time(&tsig.other) - i128::from(unix_now())),
+        TsigError::BadTime => UpdateError::BadTime(server_time(&tsig.other) - i128::from(unix_seconds())),
         TsigError::Unknown(_) => UpdateError::Unsigned,
     })
 }

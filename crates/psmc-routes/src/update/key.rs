@@ -15,8 +15,8 @@ use hickory_proto::rr::{Name, TSigner};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use super::unix_now;
 use crate::wire::Conversation;
+use psmc_service::clock::unix_seconds;
 
 /// How far the clocks of two machines may differ, in seconds: what RFC 8945 §10 recommends.
 const FUDGE_S: u16 = 300;
@@ -105,7 +105,7 @@ impl TsigKey {
     /// Signs a request at this moment; `None` if it cannot be written.
     pub fn sign(&self, request: &mut Message) -> Option<Conversation> {
         let signer = self.signer();
-        request.finalize(&signer, unix_now()).ok()?;
+        request.finalize(&signer, unix_seconds()).ok()?;
         let mac = &request.signature()?.data.mac;
         Some(Conversation::new(signer, mac))
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hickory_proto::rr::{Name, RData, RecordType};
+use psmc_service::clock::Backoff;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -153,7 +154,7 @@ async fn change_server(target: &Target, server: &Server, changes: &[Change], mod
         error: None,
         update: None,
     };
-    let mut pause = FIRST_PAUSE;
+    let mut pauses = Backoff::new(FIRST_PAUSE, MAX_PAUSE);
     loop {
         report.attempts += 1;
         let attempt = |address| attempt(target, address, changes, mode);
@@ -170,8 +171,7 @@ async fn change_server(target: &Target, server: &Server, changes: &[Change], mod
                 }
             }
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(MAX_PAUSE);
+        sleep(pauses.wait()).await;
     }
     report.elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     report

@@ -72,9 +72,22 @@ impl Port {
     /// The port on which a site listens unless it is told another.
     pub const DEFAULT: Self = Self(NonZeroU16::new(5115).expect("5115 is not 0"));
 
+    /// A port.
+    pub const fn new(number: NonZeroU16) -> Self {
+        Self(number)
+    }
+
     /// The number.
     pub fn get(self) -> u16 {
         self.0.get()
+    }
+
+    /// Reads one where `own` is the usual one.
+    fn parse(text: &str, own: Self) -> Result<Self, ValueError> {
+        text.parse().map(Self).map_err(|_| {
+            let remedy = format!("a port is a number from 1 to 65535; PSMC's own is {own}");
+            ValueError::new(format!("{text:?} is not a port"), remedy)
+        })
     }
 }
 
@@ -88,13 +101,7 @@ impl FromStr for Port {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        text.parse().map(Self).map_err(|_| {
-            let reason = format!("{text:?} is not a port");
-            ValueError::new(
-                reason,
-                format!("a port is a number from 1 to 65535; PSMC's own is {}", Self::DEFAULT),
-            )
-        })
+        Self::parse(text, Self::DEFAULT)
     }
 }
 
@@ -111,6 +118,25 @@ pub struct Listen {
 }
 
 impl Listen {
+    /// Reads it where `own` is the usual port.
+    ///
+    /// # Errors
+    /// [`ValueError`].
+    pub fn parse(text: &str, own: Port) -> Result<Self, ValueError> {
+        if text.bytes().all(|b| b.is_ascii_digit()) {
+            return Ok(Self { address: None, port: Port::parse(text, own)? });
+        }
+        let address: SocketAddr = text.parse().map_err(|_| {
+            let remedy = format!(
+                "write a port, {own}, or a local address and a port, \"192.0.2.7:{own}\" or \"[2001:db8::7]:{own}\""
+            );
+            ValueError::new(format!("{text:?} is nothing to listen on"), remedy)
+        })?;
+        let port = Port::parse(&address.port().to_string(), own)?;
+        let ip = address.ip();
+        Ok(Self { address: (ip != IpAddr::V6(Ipv6Addr::UNSPECIFIED)).then_some(ip), port })
+    }
+
     /// The address to bind: `[::]` for every one, which takes IPv4 as well on a dual-stack socket.
     pub fn socket_addr(self) -> SocketAddr {
         SocketAddr::new(self.address.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)), self.port.get())
@@ -136,16 +162,7 @@ impl FromStr for Listen {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        if text.bytes().all(|b| b.is_ascii_digit()) {
-            return Ok(Self { address: None, port: text.parse()? });
-        }
-        let address: SocketAddr = text.parse().map_err(|_| {
-            let remedy = "write a port, 5115, or a local address and a port, \"192.0.2.7:5115\" or \"[2001:db8::7]:5115\"";
-            ValueError::new(format!("{text:?} is nothing to listen on"), remedy)
-        })?;
-        let port = address.port().to_string().parse()?;
-        let ip = address.ip();
-        Ok(Self { address: (ip != IpAddr::V6(Ipv6Addr::UNSPECIFIED)).then_some(ip), port })
+        Self::parse(text, Port::DEFAULT)
     }
 }
 

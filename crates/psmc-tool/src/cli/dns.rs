@@ -5,15 +5,14 @@ mod resolve;
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use hickory_proto::rr::{Name, RData};
 use psmc_net::keys::{KeyFileError, read_private_key};
-use psmc_resolver::daemon::ResolveError;
 use psmc_routes::update::{
-    self, Change, Report, Scope, ServerReport, Target, TsigKeyError, UpdateError, published, unix_now,
+    self, Change, Report, Scope, ServerReport, Target, TsigKeyError, UpdateError, published,
 };
 use psmc_routes::{AltRecord, GroupKey, GroupTag, RouteError, RouteSet, SignedRoutes, Validity};
+use psmc_service::clock::since_1970;
 use psmc_service::socket::ClientError;
 use serde::Serialize;
 use tokio::runtime::Builder;
@@ -39,8 +38,6 @@ pub(in crate::cli) enum DnsError {
     NothingToRefresh(Name),
     #[error("{failed} of {all} servers were not updated; run the command again when they are reachable")]
     Incomplete { failed: usize, all: usize },
-    #[error(transparent)]
-    Resolver(#[from] ResolveError),
     #[error(transparent)]
     Status(#[from] ClientError),
 }
@@ -198,7 +195,7 @@ fn group_key(file: &Path) -> Result<GroupKey, DnsError> {
 
 /// From now on; the serial is the time, and above `previous` even where the clock was set back.
 fn validity(signing: &SigningArgs, previous: u64) -> Validity {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let serial = u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX);
-    Validity { serial: serial.max(previous.saturating_add(1)), expires_s: unix_now() + signing.lifetime }
+    let now = since_1970();
+    let serial = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+    Validity { serial: serial.max(previous.saturating_add(1)), expires_s: now.as_secs() + signing.lifetime }
 }

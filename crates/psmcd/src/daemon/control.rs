@@ -10,9 +10,9 @@ use psmc_net::netlink::{LinkEvents, Netlink};
 use psmc_net::tls::tcp::listen_tcp;
 use psmc_net::tls::{Acceptor, AllowedKeys, Identity};
 use psmc_net::udp::UdpBind;
+use psmc_service::daemon::{Signals, Told};
 use psmc_service::supervisor::Supervisor;
 use psmc_wire::PathId;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -73,15 +73,14 @@ pub(super) struct Control {
     /// Who watches over this process.
     pub(super) supervisor: Supervisor,
     server: Server,
-    terminate: [Signal; 2],
-    hangup: Signal,
+    signals: Signals,
 }
 
 impl Control {
     /// Makes everything that a site needs; what fails is undone by being dropped.
     pub(super) async fn start(config: Config, file: PathBuf) -> Result<Self, DaemonError> {
         // Before anything takes time: without somebody who listens they end the process.
-        let [hangup, terminate, interrupt] = all_signals()?;
+        let signals = Signals::listen()?;
         let Config { site, peers, relays, tunnel_ends, invitations } = config;
         let server = Server::bind(site.control_socket.as_path())?;
         let link_events = LinkEvents::open().await?;
@@ -123,8 +122,7 @@ impl Control {
             tasks: Tasks::default(),
             supervisor: Supervisor::from_environment(),
             server,
-            terminate: [terminate, interrupt],
-            hangup,
+            signals,
         };
         control.set_up(peers).await?;
         // Not before its peers are known: who calls early is kept waiting, and not refused.
@@ -191,11 +189,11 @@ impl Control {
         loop {
             let watches_routes = self.routes.is_on(&self.peers);
             let look_at = self.network.look_at();
-            let [terminate, interrupt] = &mut self.terminate;
             tokio::select! {
-                _ = terminate.recv() => break,
-                _ = interrupt.recv() => break,
-                Some(()) = self.hangup.recv() => self.reread(None),
+                told = self.signals.next() => match told {
+                    Told::Stop => break,
+                    Told::Reload => self.reread(None),
+                },
                 Some(news) = self.news.recv() => self.on_news(&news).await?,
                 _ = beat.tick() => self.beat().await?,
                 notice = self.notices.recv() => match notice {
@@ -314,19 +312,8 @@ async fn until(at: Option<Instant>) {
     }
 }
 
-/// SIGHUP, SIGTERM and SIGINT.
-fn all_signals() -> Result<[Signal; 3], DaemonError> {
-    let [hangup, terminate, interrupt] =
-        [SignalKind::hangup(), SignalKind::terminate(), SignalKind::interrupt()].map(signals);
-    Ok([hangup?, terminate?, interrupt?])
-}
-
 /// Has nothing that this process sends by itself go through the tunnel, nor come from an address in it.
 fn keep_outside(site: &config::Site, numbers: &Numbers) {
     psmc_net::mark::set(numbers.mark);
-    psmc_net::inside::set(site.addresses.iter().map(ipnet::IpNet::addr).collect());
-}
-
-pub(super) fn signals(kind: SignalKind) -> Result<Signal, DaemonError> {
-    signal(kind).map_err(|source| DaemonError::System { what: "signal handlers", source })
+    psmc_net::mark::set_inside(site.addresses.iter().map(ipnet::IpNet::addr).collect());
 }

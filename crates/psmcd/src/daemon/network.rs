@@ -14,6 +14,7 @@ use std::time::Instant;
 use ipnet::IpNet;
 use psmc_net::netlink::{Changes, Hop, KernelWay, LinkEvents, Netlink, NetlinkError, NetworkEvent, Uplink};
 use psmc_net::tun::{self, Tun, TunConfig};
+use psmc_service::daemon::SystemError;
 
 use super::DaemonError;
 use super::control::Control;
@@ -231,10 +232,8 @@ impl HostNetwork {
         tracing::warn!(interface = self.interface.name, "tunnel interface was deleted; recreating it");
         let tun = Tun::create(config).await.map_err(DaemonError::Tun)?;
         self.interface.index = tun.index();
-        plane.call(move |plane| plane.replace_interface(tun)).await?.map_err(|source| DaemonError::System {
-            what: "waiting for packets of the new interface",
-            source,
-        })
+        let replaced = plane.call(move |plane| plane.replace_interface(tun)).await?;
+        Ok(replaced.map_err(SystemError::of("waiting for packets of the new interface"))?)
     }
 
     /// The interface as it should be now.

@@ -14,6 +14,7 @@ use psmc_core::{
 use psmc_net::poller::{Poller, Wakeup};
 use psmc_net::tun::{Tun, TunConfig, TunError};
 use psmc_net::udp::RecvBatch;
+use psmc_service::daemon::{self, SystemError};
 use psmc_wire::PathId;
 use psmc_wire::control::Message;
 use tokio::sync::{mpsc, oneshot};
@@ -117,7 +118,7 @@ pub(super) async fn start(site: SiteConfig, tun: TunConfig) -> Result<Started, D
     let links = Links { jobs, notices: notice_sender, news: news_sender };
     let body = move || run_thread(site, tun, links, ready_sender);
     let thread = std::thread::Builder::new().name("plane".to_owned()).spawn(body);
-    let thread = thread.map_err(|source| DaemonError::System { what: "the data plane's thread", source })?;
+    let thread = thread.map_err(SystemError::of("the data plane's thread"))?;
     let (tun_name, tun_index) = ready.await.map_err(|_| DaemonError::PlaneDied)??;
     let handle = PlaneHandle { jobs: Some(job_sender), thread: Some(thread) };
     Ok(Started { handle, notices, news, tun_name, tun_index })
@@ -129,7 +130,7 @@ fn run_thread(site: SiteConfig, tun: TunConfig, links: Links, ready: Ready) {
     let made = create(tun).and_then(|tun| {
         let made = (tun.name().to_owned(), tun.index());
         let plane = Plane::new(site, tun, links);
-        let plane = plane.map_err(|source| DaemonError::System { what: "the data plane's poller", source });
+        let plane = plane.map_err(SystemError::of("the data plane's poller"));
         Ok((plane?, made))
     });
     match made {
@@ -147,14 +148,15 @@ fn run_thread(site: SiteConfig, tun: TunConfig, links: Links, ready: Ready) {
 
 /// Makes the TUN device, for which a runtime is needed, but not for using it. Somebody may delete it before it is set up.
 fn create(config: TunConfig) -> Result<Tun, DaemonError> {
-    let runtime = super::runtime()?;
-    for _ in 1..ATTEMPTS {
-        match runtime.block_on(Tun::create(config.clone())) {
-            Err(TunError::SetUp(_)) => {}
-            made => return Ok(made?),
+    daemon::run(async {
+        for _ in 1..ATTEMPTS {
+            match Tun::create(config.clone()).await {
+                Err(TunError::SetUp(_)) => {}
+                made => return Ok(made?),
+            }
         }
-    }
-    Ok(runtime.block_on(Tun::create(config))?)
+        Ok(Tun::create(config).await?)
+    })
 }
 
 /// A way to post jobs that does not keep the plane alive.

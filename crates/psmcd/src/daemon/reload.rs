@@ -14,43 +14,20 @@ mod diff;
 mod paths;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use psmc_service::daemon::{self, ReadError};
 
 use super::DaemonError;
 use super::control::Control;
 use super::requests::Refusal;
 use super::tasks::TaskEnd;
-use crate::config::{Config, ConfigError};
+use crate::config::Config;
 use psmc_api::{Call, ReloadReport, Response};
-
-/// Files that take longer to read are on a disk that does not answer: ten thousand take half a second of CPU time, on a busy machine
-/// some seconds.
-const READ_TIME: Duration = Duration::from_secs(20);
 
 /// The configuration as it is now, and who wants to know what came of it.
 pub(super) struct Reread {
-    config: Result<Config, RereadError>,
+    config: Result<Config, ReadError>,
     call: Option<Call>,
-}
-
-/// Why the configuration could not be read again.
-#[derive(Debug, thiserror::Error)]
-enum RereadError {
-    /// It is wrong.
-    #[error("{0}")]
-    Wrong(#[from] ConfigError),
-    /// It does not come.
-    #[error(
-        "timed out after {} s reading the configuration: is its disk responding?",
-        READ_TIME.as_secs()
-    )]
-    TimedOut,
-    /// A bug.
-    #[error("reading the configuration has failed; the log says why")]
-    Died,
 }
 
 /// Where the configuration is, to be read again.
@@ -85,12 +62,7 @@ impl Control {
         self.supervisor.reloading();
         let file = self.file.path.clone();
         self.tasks.spawn(async move {
-            let read = timeout(READ_TIME, spawn_blocking(move || Config::load(&file))).await;
-            let config = match read {
-                Ok(Ok(config)) => config.map_err(RereadError::Wrong),
-                Ok(Err(_)) => Err(RereadError::Died),
-                Err(_) => Err(RereadError::TimedOut),
-            };
+            let config = daemon::read(file, Config::load).await;
             TaskEnd::Reread(Box::new(Reread { config, call }))
         });
     }
@@ -115,11 +87,11 @@ impl Control {
         Ok(())
     }
 
-    async fn apply_reread(&mut self, config: Result<Config, RereadError>) -> Result<ReloadReport, Refusal> {
+    async fn apply_reread(&mut self, config: Result<Config, ReadError>) -> Result<ReloadReport, Refusal> {
         let applied = match config {
             Ok(config) => self.apply(config).await,
             Err(error) => {
-                log_refusal(&self.file.path, &error.summary());
+                log_refusal(&self.file.path, &summary(&error));
                 return Err(Refusal::of(&error));
             }
         };
@@ -130,16 +102,14 @@ impl Control {
     }
 }
 
-impl RereadError {
-    /// The first thing that is wrong, in a line.
-    fn summary(&self) -> String {
-        let Self::Wrong(error) = self else { return self.to_string() };
-        let complaints = error.complaints();
-        let first = complaints.first().map(|complaint| complaint.reason()).unwrap_or_default();
-        match complaints.len() {
-            0 | 1 => first.to_owned(),
-            count => format!("{first}, and {} more complaints", count - 1),
-        }
+/// The first thing that is wrong, in a line.
+fn summary(error: &ReadError) -> String {
+    let ReadError::Wrong(wrong) = error else { return error.to_string() };
+    let complaints = wrong.complaints();
+    let first = complaints.first().map(|complaint| complaint.reason()).unwrap_or_default();
+    match complaints.len() {
+        0 | 1 => first.to_owned(),
+        count => format!("{first}, and {} more complaints", count - 1),
     }
 }
 

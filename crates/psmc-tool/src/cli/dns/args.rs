@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use hickory_proto::rr::Name;
 use psmc_routes::update::{Mode, Patience, Server, Target, TsigKey};
 use psmc_routes::{MAX_LIFETIME_S, Relay};
-use psmc_service::logging::LogFormat;
+use psmc_service::cli::LogArgs;
 
 use super::DnsError;
 
@@ -41,7 +41,12 @@ pub(in crate::cli) enum ResolveCommand {
         file: PathBuf,
     },
     /// Resolve, in the foreground
-    Run(ResolveArgs),
+    Run {
+        /// The configuration, in TOML
+        file: PathBuf,
+        #[command(flatten)]
+        log: LogArgs,
+    },
     /// Show what a running resolver does
     Status {
         /// The resolver's control socket, such as /run/psmc-dns/local.sock
@@ -51,19 +56,6 @@ pub(in crate::cli) enum ResolveCommand {
         #[arg(long)]
         json: bool,
     },
-}
-
-/// How to resolve.
-#[derive(Debug, Args)]
-pub(in crate::cli) struct ResolveArgs {
-    /// The configuration, in TOML
-    pub(super) file: PathBuf,
-    /// Log level or directives: a level, such as debug, or a list of directives [default: RUST_LOG, or info]
-    #[arg(long, value_name = "FILTER")]
-    pub(super) log: Option<String>,
-    /// How a line of the log is written
-    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub(super) log_format: LogFormat,
 }
 
 #[derive(Debug, Subcommand)]

@@ -12,31 +12,25 @@ use psmc_resolver::tunnels::{
     FailedRelay, Policy, Tunnel, TunnelError, TunnelRoutes, TunnelState, Tunnels, Until,
 };
 use psmc_routes::Relay;
-use psmc_routes::update::unix_now;
-use psmc_service::logging;
+use psmc_service::cli;
+use psmc_service::clock::unix_seconds;
 
 use super::args::ResolveCommand;
 use super::{CliError, DnsError, output};
 
 pub(super) fn run(command: ResolveCommand) -> Result<(), CliError> {
     match command {
-        ResolveCommand::Check { file } => check(&file),
-        ResolveCommand::Run(args) => {
-            let _log = logging::init(args.log_format, args.log.as_deref())?;
-            let config = Config::load(&args.file)?;
-            Ok(daemon::run(config, Arc::new(ControlSockets), &args.file).map_err(DnsError::Resolver)?)
+        ResolveCommand::Check { file } => cli::check(&file, Config::load, Config::summary),
+        ResolveCommand::Run { file, log } => {
+            let run = |config, file: &Path| daemon::run(config, Arc::new(ControlSockets), file);
+            Ok(cli::run(&file, &log, Config::load, run)?)
         }
         ResolveCommand::Status { resolver, json } => {
             let status = ask(&resolver).map_err(DnsError::Status)?;
-            let text = if json { output::json(&status)? } else { status.describe(unix_now()) };
+            let text = if json { output::json(&status)? } else { status.describe(unix_seconds()) };
             Ok(output::print(&text)?)
         }
     }
-}
-
-fn check(file: &Path) -> Result<(), CliError> {
-    let config = Config::load(file)?;
-    Ok(output::print(&format!("{} is valid. Summary:\n\n{}", file.display(), config.summary()))?)
 }
 
 /// Whichever psmcd a service's tunnel names, over its control socket. Each call has a connection of its own, so that one

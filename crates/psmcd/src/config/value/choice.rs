@@ -1,10 +1,9 @@
 //! Values chosen from a list of words.
 
 use std::fmt;
-use std::str::FromStr;
 
 use psmc_core::{ClampMss, Priority, RepairKind, SchedulerKind};
-use psmc_toml::{Kind, ValueError, choice, choose, within};
+use psmc_toml::{Kind, choice, choose, within};
 
 /// Which path carries a packet.
 pub const SCHEDULER: Kind<SchedulerKind> =
@@ -71,14 +70,6 @@ choice! {
     }
 }
 
-impl FromStr for Congestion {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        Self::KIND.read(text)
-    }
-}
-
 choice! {
     /// What a path's datagrams are wrapped in.
     #[derive(Default)]
@@ -102,14 +93,6 @@ choice! {
         PreferIndirect = "prefer-indirect",
         /// While none of the direct paths is well; otherwise there are none.
         OnFailure = "on-failure",
-    }
-}
-
-impl FromStr for RoutePolicy {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        Self::KIND.read(text)
     }
 }
 

@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use psmc_service::clock::Backoff;
 use tokio::time::Instant;
 
 /// A fault but for losses is one when it has been there for this long.
@@ -112,12 +113,13 @@ pub(super) struct Judge {
     streaks: [Streak; 2],
     losses: Losses,
     not_before: Option<Instant>,
-    wait: Duration,
+    waits: Backoff,
 }
 
 impl Default for Judge {
     fn default() -> Self {
-        Self { streaks: Default::default(), losses: Losses::default(), not_before: None, wait: FIRST_WAIT }
+        let waits = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
+        Self { streaks: Default::default(), losses: Losses::default(), not_before: None, waits }
     }
 }
 
@@ -161,10 +163,10 @@ impl Judge {
     /// The path was moved for a fault, or nothing better was found.
     pub(super) fn on_tried(&mut self, now: Instant) {
         // A fault that comes after a good while is another one.
-        let calm = self.not_before.is_some_and(|before| now > before + LONGEST_WAIT);
-        self.wait = if calm { FIRST_WAIT } else { self.wait };
-        self.not_before = Some(now + self.wait);
-        self.wait = (2 * self.wait).min(LONGEST_WAIT);
+        if self.not_before.is_some_and(|before| now > before + LONGEST_WAIT) {
+            self.waits.reset();
+        }
+        self.not_before = Some(now + self.waits.wait());
         self.interrupt();
         self.losses = Losses::default();
     }

@@ -15,6 +15,7 @@ mod moving;
 use std::time::Duration;
 
 use psmc_core::{PathState, PeerId};
+use psmc_service::clock::Backoff;
 use psmc_wire::PathId;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -46,8 +47,7 @@ const REFRESHES_PER_IDLE: u32 = 3;
 const MIN_REFRESH: Duration = Duration::from_secs(1);
 
 /// The wait after a relay has refused, doubled each time.
-const REFUSED_WAITS: std::ops::RangeInclusive<Duration> =
-    Duration::from_millis(500)..=Duration::from_secs(10);
+const REFUSED_WAITS: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(10));
 
 /// The longest wait for a gateway to register.
 const GATEWAY_WAIT: Duration = Duration::from_secs(1);
@@ -161,7 +161,7 @@ struct Work {
 
 impl Work {
     async fn run(mut self) {
-        let mut wait = *REFUSED_WAITS.start();
+        let mut waits = REFUSED_WAITS;
         loop {
             let Ok(mut chain) = self.connect().await else { return };
             match self.keep(&mut chain).await {
@@ -175,16 +175,15 @@ impl Work {
                     self.note(&error);
                     if error.is_of_gateway() {
                         // It registers again soon, or is gone for good, which costs a message a second.
-                        wait = wait.min(GATEWAY_WAIT);
+                        waits.shorten(GATEWAY_WAIT);
                     }
-                    if self.pause(wait).await.is_err() {
+                    if self.pause(waits.wait()).await.is_err() {
                         return;
                     }
-                    wait = (wait * 2).min(*REFUSED_WAITS.end());
                 }
                 Interrupted::By(error) => {
                     self.note(&error);
-                    wait = *REFUSED_WAITS.start();
+                    waits.reset();
                 }
             }
         }

@@ -17,6 +17,7 @@ use psmc_core::{PathAddress, SocketId};
 use psmc_net::keys::PublicKey;
 use psmc_net::tls::{Acceptor, Secured};
 use psmc_net::udp::UdpBind;
+use psmc_service::clock::Backoff;
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::relay::{Message, StreamId};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -33,7 +34,7 @@ use crate::error_chain;
 
 /// The wait before another attempt, doubled each time. A relay that is back is in use soon, one that is gone for good
 /// costs little.
-const WAITS: std::ops::RangeInclusive<Duration> = Duration::from_millis(250)..=Duration::from_secs(2);
+const WAITS: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(2));
 
 /// How often a relay has to show that it still knows this site: a connection can be dead for long without anybody being
 /// told.
@@ -141,18 +142,17 @@ impl Work {
     }
 
     async fn keep(&self) {
-        let mut wait = *WAITS.start();
+        let mut waits = WAITS;
         loop {
             let error = match self.register().await {
                 Ok(link) => {
-                    wait = *WAITS.start();
+                    waits.reset();
                     self.serve(link).await
                 }
                 Err(error) => error,
             };
             self.note(&error);
-            sleep(wait).await;
-            wait = (wait * 2).min(*WAITS.end());
+            sleep(waits.wait()).await;
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use psmc_core::PathState;
+use psmc_service::clock::Backoff;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -16,8 +17,8 @@ use crate::config::{Name, Relay};
 /// that was only restarted has its path back.
 const MOVED_AFTER: Duration = Duration::from_millis(1500);
 
-/// The longest time between two moves of a path that they do not help; doubled from [`MOVED_AFTER`] on.
-const MAX_WAIT: Duration = Duration::from_secs(60);
+/// The time between two moves of a path that they do not help, doubled by each.
+const MORE_MOVES: Backoff = Backoff::new(MOVED_AFTER.saturating_mul(2), Duration::from_secs(60));
 
 /// The relays of a peer that its paths share. Clones are of the same ones.
 #[derive(Clone)]
@@ -97,21 +98,21 @@ impl Spares {
 #[derive(Debug)]
 pub(super) struct Timer {
     at: Option<Instant>,
-    wait: Duration,
+    waits: Backoff,
 }
 
 impl Timer {
     /// The timer of a path that is not alive yet.
     pub(super) fn started(now: Instant) -> Self {
-        Self { at: Some(now + 2 * MOVED_AFTER), wait: MOVED_AFTER }
+        Self { at: Some(now + 2 * MOVED_AFTER), waits: MORE_MOVES }
     }
 
     /// The path has another state.
     pub(super) fn on_path(&mut self, state: PathState, now: Instant) {
         match state {
-            PathState::Active => (self.at, self.wait) = (None, MOVED_AFTER),
+            PathState::Active => (self.at, self.waits) = (None, MORE_MOVES),
             PathState::Dead => {
-                self.at.get_or_insert(now + self.wait);
+                self.at.get_or_insert(now + MOVED_AFTER);
             }
             PathState::Suspect | PathState::Probing => {}
         }
@@ -123,8 +124,7 @@ impl Timer {
             Some(at) => sleep_until(at).await,
             None => std::future::pending().await,
         }
-        self.wait = (self.wait * 2).min(MAX_WAIT);
-        self.at = Some(Instant::now() + self.wait);
+        self.at = Some(Instant::now() + self.waits.wait());
     }
 }
 

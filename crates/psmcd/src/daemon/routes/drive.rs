@@ -1,9 +1,10 @@
 //! Carries out what the policy decides.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use psmc_core::PeerStatus;
+use psmc_service::clock::unix_seconds;
 use psmc_wire::PathId;
 
 use super::policy::Way;
@@ -46,7 +47,7 @@ impl Control {
             &new.routes,
             last.config.public_key,
             self.relays.known(),
-            (new.expires, seconds_since_1970()),
+            (new.expires, unix_seconds()),
         )?;
         self.relays.grants().put(GrantsFor::Routes(last.id), &new.grants)?;
         tracing::info!(peer = %last.config.name, routes = set.relays.len(), serial = new.serial, "routes learned");
@@ -97,7 +98,7 @@ impl Control {
         now: Instant,
     ) -> Result<(), DaemonError> {
         let peer = &mut self.peers[index];
-        let is_over = |set: &LearnedSet| set.expires_s <= seconds_since_1970();
+        let is_over = |set: &LearnedSet| set.expires_s <= unix_seconds();
         let before = peer.routes.judge.plan();
         let learned = learned(&peer.paths);
         let policy = peer.config.routes.unwrap_or_default();
@@ -307,8 +308,4 @@ impl Control {
 
 fn learned(paths: &[OpenPath]) -> BTreeSet<PathId> {
     paths.iter().filter(|path| path.learned.is_some()).map(|path| path.id).collect()
-}
-
-fn seconds_since_1970() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -70,6 +70,26 @@ fn status_as_json_has_all_that_is_documented() {
     assert_eq!(peer["paths"].as_array().unwrap().len(), 2);
 }
 
+#[test]
+fn what_is_logged_can_be_changed_at_run_time() {
+    let tunnel = Tunnel::start(Plan::default());
+    let said = |what: &str| {
+        wait_for(what, Duration::from_secs(10), || tunnel.hq.log().contains(what).then_some(()));
+    };
+    tunnel.hq.psmc_ok(&["log", "psmc_net=debug,info"]);
+    said("log filter changed");
+    // Strangers are told of in detail only.
+    let address = tunnel.hq.status().site.listen;
+    let port = address.rsplit(':').next().unwrap();
+    tunnel.hq.run(&["bash", "-c", &format!("exec 3<>/dev/tcp/127.0.0.1/{port}")]);
+    said("no control connection");
+    tunnel.hq.psmc_ok(&["log", "--reset"]);
+    said("filter=\"as at the start\"");
+    let output = tunnel.hq.psmc(&["log", "loud=shout"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && error.contains("is not a log filter"), "{error}");
+}
+
 fn has(object: &Value, fields: &[&str]) {
     for field in fields {
         assert!(!object[field].is_null(), "no {field} in {object:#}");

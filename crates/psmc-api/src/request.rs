@@ -120,6 +120,12 @@ pub enum Request {
     /// Reads the configuration again and applies what has changed; answered with [`Response::Reloaded`], or with an error if
     /// the file is wrong: then nothing is changed.
     Reload,
+    /// Logs what this filter lets through, until the daemon ends; answered with [`Response::Ok`].
+    Log {
+        /// A level, or a list of directives; absent for what was logged when the daemon started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        filter: Option<String>,
+    },
     /// What was added while the daemon ran, and the file that does not have it; answered with [`Response::Additions`].
     Additions,
 }
@@ -137,6 +143,7 @@ impl Request {
             Self::PeerWait { timeout_ms, .. } => Duration::from_millis(*timeout_ms).min(MAX_WAIT),
             Self::Reload => RELOAD_TIME,
             Self::Status
+            | Self::Log { .. }
             | Self::Additions
             | Self::PathList { .. }
             | Self::PathAdd { .. }

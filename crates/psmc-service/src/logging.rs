@@ -5,10 +5,11 @@ mod writer;
 use std::fmt;
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::reload;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
 pub use writer::LogGuard;
@@ -57,21 +58,52 @@ pub enum LogError {
     Twice(#[from] TryInitError),
 }
 
+/// What changes the filter of this process, and the filter that it began with.
+static FILTER: OnceLock<Filter> = OnceLock::new();
+
+struct Filter {
+    change: Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>,
+    first: String,
+}
+
 /// Sets up logging for the whole process; to be called once. Whoever logs never waits for whoever reads: lines for which there is
 /// no room are dropped and [counted](dropped). The guard waits for the last lines when it is dropped.
 ///
 /// `filter` is a level or a list of directives of [`EnvFilter`]; without one `RUST_LOG` counts, and without that `info`.
 pub fn init(format: LogFormat, filter: Option<&str>) -> Result<LogGuard, LogError> {
     let filter = filter.map(str::to_owned).or_else(|| std::env::var(EnvFilter::DEFAULT_ENV).ok());
-    let filter = parse(filter.as_deref().filter(|filter| !filter.is_empty()).unwrap_or("info"))?;
+    let first = filter.filter(|filter| !filter.is_empty()).unwrap_or_else(|| "info".to_owned());
     let writer = LogWriter::new(io::stderr(), DROPPED.clone(), format.teller())?;
     let guard = writer.guard();
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
-    match format {
-        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).finish().try_init()?,
-        LogFormat::Json => builder.json().flatten_event(true).finish().try_init()?,
-    }
+    let builder = tracing_subscriber::fmt().with_env_filter(parse(&first)?).with_writer(writer);
+    let change: Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync> = match format {
+        LogFormat::Text => {
+            let builder = builder.with_ansi(io::stderr().is_terminal()).with_filter_reloading();
+            let handle = builder.reload_handle();
+            builder.finish().try_init()?;
+            Box::new(move |filter| handle.reload(filter))
+        }
+        LogFormat::Json => {
+            let builder = builder.json().flatten_event(true).with_filter_reloading();
+            let handle = builder.reload_handle();
+            builder.finish().try_init()?;
+            Box::new(move |filter| handle.reload(filter))
+        }
+    };
+    // Whoever set up logging twice was told so above.
+    let _ = FILTER.set(Filter { change, first });
     Ok(guard)
+}
+
+/// Logs what this filter lets through from now on; without one what was logged at the start.
+///
+/// # Errors
+/// [`LogError::Filter`].
+pub fn set_filter(filter: Option<&str>) -> Result<(), LogError> {
+    let Some(Filter { change, first }) = FILTER.get() else { return Ok(()) };
+    // It fails where there is no log any more, and nobody who misses it.
+    let _ = change(parse(filter.unwrap_or(first))?);
+    Ok(())
 }
 
 /// How many lines of the log could not be written so far.

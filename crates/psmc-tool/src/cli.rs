@@ -2,6 +2,7 @@
 
 mod args;
 mod dns;
+mod import;
 mod keys;
 mod peer;
 mod reload;
@@ -17,7 +18,7 @@ use std::process::{self, ExitCode};
 use clap::Parser;
 
 use args::{Command, OtherArgs, Psmc, Target};
-use psmc_api::{Client, ClientError};
+use psmc_api::{Client, ClientError, Request};
 use psmc_service::programs::{self, NotInstalled};
 use psmc_service::{cli, output, units};
 use psmcd::config::{Config, ConfigError, SaveError};
@@ -37,6 +38,8 @@ enum CliError {
     Save(#[from] SaveError),
     #[error(transparent)]
     Setup(#[from] setup::SetupError),
+    #[error(transparent)]
+    Import(#[from] import::ImportError),
     #[error("timed out")]
     NotYet,
     #[error("{0}")]
@@ -73,11 +76,13 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Peers => setup::peers(&mut connect(&psmc.target)?),
         Command::Expel(args) => setup::expel(&args, &psmc.target),
         Command::Check { file } => cli::check(&file, Config::load, summary),
+        Command::Import(args) => import::run(&args),
         Command::Genkey => keys::genkey(),
         Command::Pubkey => keys::pubkey(),
         Command::Grant(args) => keys::grant(&args),
         Command::Status { json } => status::run(&mut connect(&psmc.target)?, json),
         Command::Reload { save } => reload::run(&mut connect(&psmc.target)?, save),
+        Command::Log { filter, reset: _ } => Ok(connect(&psmc.target)?.order(&Request::Log { filter })?),
         Command::Path { command } => peer::run_path(&mut connect(&psmc.target)?, command),
         Command::Peer { command } => peer::run(&mut connect(&psmc.target)?, command),
         Command::Routes(args) => routes::run(&mut connect(&psmc.target)?, args),

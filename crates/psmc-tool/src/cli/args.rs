@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use super::dns::DnsCommand;
+use super::import::ImportArgs;
 use super::keys::GrantArgs;
 use super::peer::{PathCommand, PeerCommand};
 use super::routes::{RegisterArgs, RoutesArgs};
@@ -69,6 +70,10 @@ pub(super) enum Command {
         /// The configuration of a site, in TOML
         file: PathBuf,
     },
+    /// Print a file of wg-quick (WireGuard) as a configuration of psmcd
+    ///
+    /// Its first lines say what is left to do: keys do not carry over.
+    Import(ImportArgs),
     /// Generate a private key
     ///
     /// Prints a new private key. Keep it in a file of its own, which nobody else can read:
@@ -106,6 +111,18 @@ pub(super) enum Command {
         /// First write peers and paths that were added at run time into the configuration; everything else in it is preserved
         #[arg(long)]
         save: bool,
+    },
+    /// Change what a running daemon logs
+    ///
+    /// It lasts until the daemon ends, or `psmc log --reset`.
+    #[command(group(clap::ArgGroup::new("what").required(true).args(["filter", "reset"])))]
+    Log {
+        /// A level, such as debug, or a list of directives, such as psmc_net=trace,info
+        #[arg(value_name = "FILTER")]
+        filter: Option<String>,
+        /// Log what was logged at the start
+        #[arg(long)]
+        reset: bool,
     },
     /// List, add, remove or change the paths of a running daemon
     ///

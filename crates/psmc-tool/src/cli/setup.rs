@@ -7,10 +7,7 @@ mod invite;
 mod join;
 mod start;
 
-use std::path::Path;
-
-use psmc_toml::ConfigError;
-use psmcd::config::{Config, Endpoint, Port, SaveError, ValueError};
+use psmcd::config::{Endpoint, Port, SaveError, ValueError};
 use psmcd::enrolment::JoinError;
 
 pub(super) use init::{InitArgs, init};
@@ -32,9 +29,6 @@ pub(super) enum SetupError {
     /// The daemon does not run.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The configuration is wrong.
-    #[error("the configuration has errors\n\n{0}")]
-    Config(#[source] ConfigError),
     /// The configuration cannot be changed.
     #[error(transparent)]
     Save(#[from] SaveError),
@@ -73,10 +67,6 @@ fn endpoint(text: &str) -> Result<Endpoint, ValueError> {
         Ok(ip) => with_port(&ip.to_string()).parse(),
         Err(_) => text.parse().or_else(|error| with_port(text).parse().map_err(|_| error)),
     }
-}
-
-fn load(file: &Path) -> Result<Config, SetupError> {
-    Config::load(file).map_err(SetupError::Config)
 }
 
 #[cfg(test)]

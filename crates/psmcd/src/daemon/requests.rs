@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use psmc_core::{PeerError, SchedulerKind};
+use psmc_service::logging;
 use psmc_wire::PathId;
 
 use super::DaemonError;
@@ -108,6 +109,10 @@ impl Control {
             Request::RegisterSet { relays, grants } => {
                 let Self { relays: owner, site, sockets, tasks, .. } = self;
                 owner.set_registrations((&relays, &grants), &site.register, sockets, tasks)?;
+            }
+            Request::Log { filter } => {
+                logging::set_filter(filter.as_deref()).map_err(|error| Refusal::of(&error))?;
+                tracing::info!(filter = filter.as_deref().unwrap_or("as at the start"), "log filter changed");
             }
             Request::Additions => return Ok(Response::Additions(self.additions())),
             Request::RegisterList => return Ok(Response::Registrations(self.relays.registration_statuses())),

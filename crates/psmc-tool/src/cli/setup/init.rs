@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use ipnet::IpNet;
 use psmc_toml::host_address;
-use psmcd::config::{AllowedNet, Endpoint, Name, ValueError};
+use psmcd::config::{AllowedNet, Config, Endpoint, Name, ValueError};
 
 use super::files::{NewSite, Place};
 use super::start::{Running, start};
-use super::{CONFIG_DIR, SetupError, addresses, endpoint, load};
+use super::{CONFIG_DIR, SetupError, addresses, endpoint};
 use crate::cli::{CliError, output};
 
 #[derive(Debug, Args)]
@@ -54,7 +54,7 @@ pub(in crate::cli) fn init(args: InitArgs) -> Result<(), CliError> {
         host: None,
     };
     let file = place.write_config(&site).map_err(SetupError::from)?;
-    let config = load(&file)?;
+    let config = Config::load(&file)?;
     let texts: Vec<_> = addresses.iter().map(IpNet::to_string).collect();
     let mut text = format!(
         "Site {}, {} in the tunnel, public key {}\nWritten: {}, {}\n",

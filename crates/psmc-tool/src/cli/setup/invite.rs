@@ -12,7 +12,7 @@ use psmcd::enrolment::Link;
 use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
 
-use super::{SetupError, addresses, endpoint, load};
+use super::{SetupError, addresses, endpoint};
 use crate::cli::args::{Life, Target};
 use crate::cli::status::headline;
 use crate::cli::{CliError, connect, output};
@@ -59,13 +59,13 @@ struct Desk {
 impl Desk {
     fn open(which: &Which, target: &Target) -> Result<Self, CliError> {
         if let Some(file) = &which.config {
-            let config = load(file)?;
+            let config = Config::load(file)?;
             let client = Client::connect(config.site.control_socket.as_path()).ok();
             return Ok(Self { file: file.clone(), config, client });
         }
         let mut client = connect(target)?;
         let file = client.additions()?.file;
-        Ok(Self { config: load(&file)?, file, client: Some(client) })
+        Ok(Self { config: Config::load(&file)?, file, client: Some(client) })
     }
 
     /// Has the daemon take up what was changed.

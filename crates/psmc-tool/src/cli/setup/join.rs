@@ -10,14 +10,14 @@ use clap::Args;
 use ipnet::IpNet;
 use psmc_net::keys::PrivateKey;
 use psmc_net::tls::tcp::connect_tcp;
-use psmcd::config::Endpoint;
+use psmcd::config::{Config, Endpoint};
 use psmcd::enrolment::{Admission, Link, apply};
 use tokio::net::TcpStream;
 use zeroize::Zeroizing;
 
 use super::files::{Host, NewSite, Place};
 use super::start::{Running, start};
-use super::{CONFIG_DIR, SetupError, load};
+use super::{CONFIG_DIR, SetupError};
 use crate::cli::status::{path_reasons, path_table};
 use crate::cli::{CliError, output};
 use psmc_api::{Client, PathState, PathStatus};
@@ -56,7 +56,7 @@ pub(in crate::cli) fn join(args: &JoinArgs) -> Result<(), CliError> {
     let peer = Host { name: &host_name, public_key: *host, networks: &networks, endpoint };
     let site = NewSite { addresses: &addresses, endpoint: None, networks: &[], host: Some(peer) };
     let file = place.write_config(&site).map_err(SetupError::from)?;
-    let config = load(&file)?;
+    let config = Config::load(&file)?;
     let mut text = format!(
         "Joined {host_name} as {name}, {} in the tunnel\nWritten: {}, {}\n",
         joined(&addresses),

@@ -61,19 +61,30 @@ impl Draft {
         if !file.has("link") {
             out.push(no_link());
         }
+        let hosts = file.sections("host", "[[host]]", HostDraft::KEYS, out);
+        let tunnels = file.sections("tunnel", "[[tunnel]]", TunnelDraft::KEYS, out);
+        let programs = file.sections("program", "[[program]]", ProgramDraft::KEYS, out);
+        let checks = file.sections("check", "[[check]]", CheckDraft::KEYS, out);
         Self {
             header: Header::read(&file, out),
-            hosts: each(&file, "host", "[[host]]", out, HostDraft::read),
+            hosts: hosts.iter().map(|section| HostDraft::read(section, out)).collect(),
             links: each(&file, "link", "[[link]]", out, |place, table, out| {
-                LinkDraft::read(place, table, source, out)
+                let section =
+                    Section::open_with_hints("[[link]]", place, table, LinkDraft::KEYS, link::hint, out);
+                LinkDraft::read(&section, source, out)
             }),
-            tunnels: each(&file, "tunnel", "[[tunnel]]", out, TunnelDraft::read),
-            programs: each(&file, "program", "[[program]]", out, ProgramDraft::read),
-            traffic: each(&file, "traffic", "[[traffic]]", out, TrafficDraft::read),
+            tunnels: tunnels.iter().map(|section| TunnelDraft::read(section, out)).collect(),
+            programs: programs.iter().map(|section| ProgramDraft::read(section, out)).collect(),
+            traffic: each(&file, "traffic", "[[traffic]]", out, |place, table, out| {
+                let (title, keys) = traffic::form(table);
+                TrafficDraft::read(&Section::open(title, place, table, keys, out), out)
+            }),
             events: each(&file, "event", "[[event]]", out, |place, table, out| {
-                EventDraft::read(place, table, source, out)
+                let (title, keys) = event::form(table);
+                let section = Section::open_with_hints(title, place, table, keys, event::hint, out);
+                EventDraft::read(&section, source, out)
             }),
-            checks: each(&file, "check", "[[check]]", out, CheckDraft::read),
+            checks: checks.iter().map(|section| CheckDraft::read(section, out)).collect(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use psmc_toml::{Complaint, NAME, Name, SWITCH, Section};
+use psmc_toml::{Complaint, NAME, Name, SWITCH, Section, draft};
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -13,13 +13,13 @@ use super::read::tables_in_list;
 use crate::scenario::model::NatKind;
 use crate::scenario::value::{ARGUMENT, IP, PREFIX, REFERENCE, TIME};
 
-const KEYS: &[&str] = &["name", "nat", "routes"];
-
-pub(in crate::scenario) struct HostDraft {
-    pub(in crate::scenario) place: Range<usize>,
-    pub(in crate::scenario) name: Option<Spanned<Name>>,
-    pub(in crate::scenario) nat: Option<NatDraft>,
-    pub(in crate::scenario) routes: Vec<RouteDraft>,
+draft! {
+    pub(in crate::scenario) struct HostDraft(section, out) {
+        name: Option<Spanned<Name>> = required_at(NAME, "as the links call it"),
+        nat: Option<NatDraft> = { nat(section, out) },
+        routes: Vec<RouteDraft> = { routes(section, out) },
+        [] place: Range<usize> = { section.place() },
+    }
 }
 
 /// `nat = { … }`, with both of its values right.
@@ -34,26 +34,11 @@ pub(in crate::scenario) struct RouteDraft {
     pub(in crate::scenario) via: Spanned<IpAddr>,
 }
 
-impl HostDraft {
-    pub(super) fn read(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Self {
-        let section = Section::open("[[host]]", place, table, KEYS, out);
-        Self {
-            place: section.place(),
-            name: section.required_at("name", NAME, "as the links call it", out),
-            nat: section
-                .section("nat", "`nat`", &["kind", "outside"], out)
-                .and_then(|section| NatDraft::read(&section, out)),
-            routes: routes(&section, out),
-        }
-    }
-}
-
-impl NatDraft {
-    fn read(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Self> {
-        let kind = section.required("kind", NatKind::KIND, "or \"endpoint-independent\"", out);
-        let outside = section.required_at("outside", REFERENCE, "the link towards the outside", out);
-        Some(Self { kind: kind?, outside: outside? })
-    }
+fn nat(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<NatDraft> {
+    let section = section.section("nat", "`nat`", &["kind", "outside"], out)?;
+    let kind = section.required("kind", NatKind::KIND, "or \"endpoint-independent\"", out);
+    let outside = section.required_at("outside", REFERENCE, "the link towards the outside", out);
+    Some(NatDraft { kind: kind?, outside: outside? })
 }
 
 fn routes(section: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<RouteDraft> {
@@ -71,30 +56,15 @@ impl RouteDraft {
     }
 }
 
-const PROGRAM_KEYS: &[&str] = &["name", "host", "command", "start", "stop", "output"];
-
-pub(in crate::scenario) struct ProgramDraft {
-    pub(in crate::scenario) place: Range<usize>,
-    pub(in crate::scenario) name: Option<Spanned<Name>>,
-    pub(in crate::scenario) host: Option<Spanned<String>>,
-    pub(in crate::scenario) command: Vec<String>,
-    pub(in crate::scenario) start: Option<Spanned<Duration>>,
-    pub(in crate::scenario) stop: Option<Spanned<Duration>>,
-    pub(in crate::scenario) output: bool,
-}
-
-impl ProgramDraft {
-    pub(super) fn read(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Self {
-        let section = Section::open("[[program]]", place, table, PROGRAM_KEYS, out);
-        Self {
-            place: section.place(),
-            name: section.required_at("name", NAME, "what events and checks call it", out),
-            host: section.required_at("host", REFERENCE, "the host that it runs on", out),
-            command: command(&section, out),
-            start: section.optional_at("start", TIME, out),
-            stop: section.optional_at("stop", TIME, out),
-            output: section.optional("output", SWITCH, out).unwrap_or(false),
-        }
+draft! {
+    pub(in crate::scenario) struct ProgramDraft(section, out) {
+        name: Option<Spanned<Name>> = required_at(NAME, "what events and checks call it"),
+        host: Option<Spanned<String>> = required_at(REFERENCE, "the host that it runs on"),
+        command: Vec<String> = { command(section, out) },
+        start: Option<Spanned<Duration>> = optional_at(TIME),
+        stop: Option<Spanned<Duration>> = optional_at(TIME),
+        output: bool = optional(SWITCH).unwrap_or(false),
+        [] place: Range<usize> = { section.place() },
     }
 }
 

@@ -83,17 +83,3 @@ pub(super) fn tables_in_list<'a>(
 fn in_braces(reason: String, key: &str, example: &str, value: &Spanned<DeValue<'_>>) -> Complaint {
     Complaint::new(reason, format!("write it like {key} = {example}")).at(value.span())
 }
-
-/// The keys of both; `N` is the number of all.
-pub(super) const fn joined<const N: usize>(
-    first: &[&'static str],
-    second: &[&'static str],
-) -> [&'static str; N] {
-    let mut all = [""; N];
-    let mut at = 0;
-    while at < N {
-        all[at] = if at < first.len() { first[at] } else { second[at - first.len()] };
-        at += 1;
-    }
-    all
-}

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use psmc_sim::link::{Jitter, Loss, Probability, QueueLimit, Rate};
-use psmc_toml::{Complaint, SWITCH, Section, Source, kind_of, read};
+use psmc_toml::{Complaint, SWITCH, Section, Source, draft, kind_of, read};
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -14,52 +14,22 @@ use crate::scenario::value::{FILE, LINK_RATE, MTU, PERCENT, QUEUE, TIME};
 
 pub(in crate::scenario) use super::discipline::{DisciplineDraft, RedDraft};
 
-pub(super) const KEYS: &[&str] = &[
-    "rate",
-    "trace",
-    "delay",
-    "jitter",
-    "reordering",
-    "reorder",
-    "loss",
-    "duplicate",
-    "corrupt",
-    "queue",
-    "discipline",
-    "mtu",
-];
-
-/// The settings that a section gives.
-#[derive(Clone, Default)]
-pub(in crate::scenario) struct LinkSettings {
-    pub(in crate::scenario) rate: Option<Rate>,
-    pub(in crate::scenario) delay: Option<Duration>,
-    pub(in crate::scenario) jitter: Option<Jitter>,
-    pub(in crate::scenario) reordering: Option<bool>,
-    pub(in crate::scenario) reorder: Option<Probability>,
-    pub(in crate::scenario) loss: Option<Loss>,
-    pub(in crate::scenario) duplicate: Option<Probability>,
-    pub(in crate::scenario) corrupt: Option<Probability>,
-    pub(in crate::scenario) queue: Option<Spanned<QueueLimit>>,
-    pub(in crate::scenario) discipline: Option<Spanned<DisciplineDraft>>,
-    pub(in crate::scenario) mtu: Option<usize>,
-}
-
-impl LinkSettings {
-    pub(super) fn of(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Self {
-        Self {
-            rate: rate(section, source, out),
-            delay: section.optional("delay", TIME, out),
-            jitter: section.value("jitter").and_then(|value| jitter(value, source, out)),
-            reordering: section.optional("reordering", SWITCH, out),
-            reorder: section.optional("reorder", PERCENT, out),
-            loss: section.value("loss").and_then(|value| loss(value, out)),
-            duplicate: section.optional("duplicate", PERCENT, out),
-            corrupt: section.optional("corrupt", PERCENT, out),
-            queue: section.optional_at("queue", QUEUE, out),
-            discipline: section.value("discipline").and_then(|value| discipline::read(value, out)),
-            mtu: section.optional("mtu", MTU, out),
-        }
+draft! {
+    /// The settings that a section gives.
+    #[derive(Clone, Default)]
+    pub(in crate::scenario) struct LinkSettings(section, out, source: &Source) with or {
+        ["rate", "trace"] rate: Option<Rate> = { rate(section, source, out) },
+        delay: Option<Duration> = optional(TIME),
+        jitter: Option<Jitter> = { section.value("jitter").and_then(|value| jitter(value, source, out)) },
+        reordering: Option<bool> = optional(SWITCH),
+        reorder: Option<Probability> = optional(PERCENT),
+        loss: Option<Loss> = { section.value("loss").and_then(|value| loss(value, out)) },
+        duplicate: Option<Probability> = optional(PERCENT),
+        corrupt: Option<Probability> = optional(PERCENT),
+        queue: Option<Spanned<QueueLimit>> = optional_at(QUEUE),
+        discipline: Option<Spanned<DisciplineDraft>> =
+            { section.value("discipline").and_then(|value| discipline::read(value, out)) },
+        mtu: Option<usize> = optional(MTU),
     }
 }
 

@@ -7,7 +7,7 @@ use psmc_toml::{Complaint, Kind, Section, draft, kind_of, read};
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::read::pair;
+use super::pair;
 use crate::scenario::model::{Bound, Metric};
 use crate::scenario::value::{Direction, EXIT_STATUS, PERCENT, REFERENCE, SIZE, STREAM_RATE, TIME};
 

@@ -5,12 +5,11 @@ use std::ops::Range;
 
 use ipnet::IpNet;
 use psmc_toml::{Complaint, NAME, Name, Section, draft};
-use toml::Spanned;
-use toml::Value;
 use toml::de::{DeTable, DeValue};
+use toml::{Spanned, Value};
 
-use super::link::between;
-use super::read::pair_of_lists;
+use super::network::between;
+use super::pair_of_lists;
 use crate::scenario::value::{HOST_ADDRESS, IP, LINK_NAME, PREFIX, REFERENCE};
 
 const PATH_KEYS: &[&str] = &["name", "link", "endpoint", "weight", "max_rate", "congestion", "mtu"];

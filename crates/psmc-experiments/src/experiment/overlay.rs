@@ -18,7 +18,7 @@ mod setup;
 mod talk;
 
 use super::Experiment;
-use psmc_lab::spread::median;
+use psmc_lab::bench::median;
 
 pub(super) const FAMILIES: &[&[Experiment]] = &[EXPERIMENTS];
 

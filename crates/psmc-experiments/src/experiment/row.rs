@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use psmc_lab::spread::{Spread, median};
+use psmc_lab::bench::{Spread, median};
 
 /// A figure of the seed and ours.
 #[derive(Clone, Debug, PartialEq, Serialize)]

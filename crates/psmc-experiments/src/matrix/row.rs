@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Profile;
 use super::trial::{Outcome, Pings, Trial};
 use super::way::{Inner, Way};
-use psmc_lab::spread::Spread;
+use psmc_lab::bench::Spread;
 
 /// A profile and a kind of flow. What was not asked for, failed or cannot be is `None`.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,9 +1,9 @@
 //! The matrix for people: a table and a plot.
 
 use super::row::{LEAST_OF_BETTER_LINK, LEAST_OF_LINKS, Row, Share};
+use psmc_lab::bench::Spread;
 use psmc_lab::report::grid::{Cell, Grid};
 use psmc_lab::report::plot::{Bar, Bars, Group, Panel};
-use psmc_lab::spread::Spread;
 
 /// All rows in one table.
 pub(super) fn grid(rows: &[Row]) -> Grid {

@@ -7,8 +7,8 @@ use network::{Network, Route};
 
 use super::figures::{INDIRECT, TUNNELS};
 use crate::experiment::{Experiment, Figure, Row, Setup};
+use psmc_lab::bench::median;
 use psmc_lab::results::{Results, TrafficResult};
-use psmc_lab::spread::median;
 
 pub(super) const EXPERIMENTS: &[Experiment] = &[
     Experiment {

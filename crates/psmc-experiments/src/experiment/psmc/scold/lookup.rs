@@ -5,7 +5,7 @@ use std::fmt::Write;
 use psmc_net::keys::PrivateKey;
 
 use super::RUNS;
-use psmc_lab::spread::median;
+use psmc_lab::bench::median;
 
 /// A question that is asked for a while.
 #[derive(Clone, Copy, Debug)]

@@ -7,8 +7,8 @@ use super::servers::Servers;
 use super::stopwatch::{timed, times};
 use super::{RUNS, output};
 use crate::experiment::{Figure, Row, Setup};
+use psmc_lab::bench::median;
 use psmc_lab::results::Results;
-use psmc_lab::spread::median;
 
 pub(super) fn measure(setup: &mut Setup<'_>) -> Vec<Row> {
     let mut rows = Vec::new();

@@ -5,8 +5,8 @@ use super::super::relayed::files::FILES;
 use super::super::relayed::network::{Network, Route, daemon, program};
 use super::RUNS;
 use crate::experiment::{Figure, Row, Setup};
+use psmc_lab::bench::median;
 use psmc_lab::results::{LinkResult, Results};
-use psmc_lab::spread::median;
 use psmc_net::keys::PrivateKey;
 
 pub(super) fn measure(setup: &mut Setup<'_>) -> Vec<Row> {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::super::figures::SCOLD_SET_UP;
 use super::{RUNS, output};
 use crate::experiment::{Figure, Row, Setup};
-use psmc_lab::spread::median;
+use psmc_lab::bench::median;
 
 /// What the demonstration prints of itself; a time is absent if what it is about never happened.
 #[derive(Debug, Deserialize)]

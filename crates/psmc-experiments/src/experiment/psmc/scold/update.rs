@@ -5,7 +5,7 @@ use super::servers::Servers;
 use super::stopwatch::{timed, times};
 use super::{RUNS, output};
 use crate::experiment::{Figure, Row, Setup};
-use psmc_lab::spread::median;
+use psmc_lab::bench::median;
 
 pub(super) fn measure(setup: &mut Setup<'_>) -> Vec<Row> {
     let mut rows = Vec::new();

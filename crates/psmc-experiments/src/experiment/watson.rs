@@ -2,7 +2,6 @@
 
 mod figures;
 mod network;
-mod weighted;
 mod weights;
 
 use super::{Experiment, Figure, Row, SAME, Setup};

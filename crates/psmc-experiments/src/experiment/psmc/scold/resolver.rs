@@ -2,10 +2,10 @@
 
 use psmc_net::keys::PrivateKey;
 
-use super::super::figures::RESOLVER;
 use super::super::relayed::network::{daemon, program};
 use super::lookup::{self, Question};
 use super::output;
+use crate::experiment::psmc::RESOLVER;
 use crate::experiment::{Figure, Row, Setup};
 
 pub(super) fn measure(setup: &mut Setup<'_>) -> Vec<Row> {

@@ -1,9 +1,9 @@
 //! Table 3.6: what routes in a zone cost whoever asks for an address.
 
-use super::super::figures::SERVER;
 use super::super::relayed::network::program;
 use super::lookup::{self, Question};
 use super::output;
+use crate::experiment::psmc::SERVER;
 use crate::experiment::{Figure, Row, Setup};
 use psmc_net::keys::PrivateKey;
 

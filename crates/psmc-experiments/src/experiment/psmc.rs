@@ -12,7 +12,6 @@ mod paths;
 mod relayed;
 mod scold;
 mod udp;
-mod uneven;
 
 use super::Experiment;
 
@@ -21,7 +20,7 @@ pub(super) const FAMILIES: &[&[Experiment]] = &[
     relayed::EXPERIMENTS,
     paths::EXPERIMENTS,
     latency::EXPERIMENTS,
-    uneven::EXPERIMENTS,
+    paths::UNEVEN_EXPERIMENTS,
     buffers::EXPERIMENTS,
     loss::EXPERIMENTS,
     fairness::EXPERIMENTS,

@@ -1,10 +1,8 @@
 //! What it takes to have clients go around an attack: set-up, DNS, and the routes of a client.
 
 mod lookup;
-mod resolver;
 mod routes;
 mod secondaries;
-mod server;
 mod servers;
 mod update;
 
@@ -68,7 +66,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
               name server, which take the same time for both, are left out",
         criterion: "0.1 ms more than asked directly",
         runs: 1,
-        measure: resolver::measure,
+        measure: lookup::measure_resolver,
     },
     Experiment {
         name: "psmc-table-3.6",
@@ -78,7 +76,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
               there by dnsperf, one question after the other for 2 s. Medians; of these that of three turns",
         criterion: "0.1 ms more than BIND without routes",
         runs: 1,
-        measure: server::measure,
+        measure: lookup::measure_server,
     },
     Experiment {
         name: "psmc-table-3.8",

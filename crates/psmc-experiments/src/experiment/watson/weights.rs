@@ -1,6 +1,6 @@
 //! Weights set by hand, beside what the tunnel finds by itself; and the size of the buffer.
 
-use super::figures::{
+use super::{
     BASELINE, BASELINE_NODES, FIVE_BUFFERED, FIVE_LIMITED, FIVE_UNBUFFERED, Line, RATES, SIZES, TWO_BUFFERED,
     TWO_LIMITED, TWO_UNBUFFERED,
 };

@@ -7,7 +7,6 @@ mod bed;
 mod overlay;
 mod psmc;
 mod report;
-mod row;
 mod selection;
 #[cfg(test)]
 mod tests;
@@ -18,9 +17,8 @@ use std::fmt::Display;
 use psmc_lab::bench::Runner;
 use psmc_lab::results::Results;
 
-pub(crate) use report::{Report, list};
-use row::Figure;
-pub(crate) use row::Row;
+use report::Figure;
+pub(crate) use report::{Report, Row, list};
 
 /// A table or a figure of a seed, and how it is reproduced.
 #[derive(Debug)]

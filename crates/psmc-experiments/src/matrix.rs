@@ -12,11 +12,9 @@
 
 mod profile;
 mod row;
-mod table;
 #[cfg(test)]
 mod tests;
 mod trial;
-mod way;
 
 use std::path::Path;
 
@@ -25,8 +23,7 @@ use psmc_lab::report::{self, ReportError};
 
 pub(crate) use profile::{PROFILES, Profile};
 pub(crate) use row::JsonRow;
-pub(crate) use trial::Trial;
-pub(crate) use way::{Inner, Peer, Way};
+pub(crate) use trial::{Inner, Peer, Trial, Way};
 
 use row::Row;
 
@@ -82,12 +79,12 @@ impl Plan {
 impl Matrix {
     /// For a terminal.
     pub(crate) fn text(&self) -> String {
-        format!("{}\n\n{}", table::caption(), table::grid(&self.rows).text())
+        format!("{}\n\n{}", row::caption(), row::grid(&self.rows).text())
     }
 
     /// For a page.
     pub(crate) fn markdown(&self) -> String {
-        format!("{}:\n\n{}", table::caption(), table::grid(&self.rows).markdown())
+        format!("{}:\n\n{}", row::caption(), row::grid(&self.rows).markdown())
     }
 
     /// For programs.
@@ -97,6 +94,6 @@ impl Matrix {
 
     /// Draws it as bars.
     pub(crate) fn write_plot(&self, path: &Path) -> Result<(), ReportError> {
-        report::write_svg(path, table::bars(&self.rows).svg()).map(drop)
+        report::write_svg(path, row::bars(&self.rows).svg()).map(drop)
     }
 }

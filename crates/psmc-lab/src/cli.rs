@@ -1,22 +1,25 @@
-//! The command line of `psmc-lab`: a file for each command.
+//! The command line of `psmc-lab`.
 
-mod accuracy;
-mod check;
-mod clean;
 mod networks;
-mod run;
-mod sim;
 
 use std::error::Error;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use psmc_service::logging::is_styled;
 use psmc_service::output;
+use psmc_testbed::netns::{enter_user_namespace, is_privileged};
 
-use crate::error_chain;
-use crate::scenario::ConfigError;
+use crate::clean::{self, Removed};
+
+use crate::results::Results;
+use crate::run::{self, RunOptions};
+use crate::scenario::{ConfigError, Scenario};
+use crate::sim::simulate;
+use crate::{accuracy, error_chain, report};
 
 /// Emulate networks on this machine: real programs on links with given rate, delay and loss, or a simulation
 #[derive(Debug, Parser)]
@@ -32,19 +35,19 @@ enum Command {
     ///
     /// Prints everything that is wrong with the file, with line and remedy, and exits with 1; or a summary of the file, and
     /// exits with 0. Nothing is started or changed.
-    Check(check::CheckArgs),
+    Check(CheckArgs),
     /// Measure the accuracy and capacity of the emulator on this machine
-    Accuracy(accuracy::Args),
+    Accuracy(AccuracyArgs),
     /// Run a scenario in real time, with real programs and packets
     ///
     /// Exits with 0 if all of its checks hold. As root, or as an ordinary user in a user namespace. Everything that is made
     /// is removed at the end, also after ^C.
-    Run(run::RunArgs),
+    Run(RunArgs),
     /// Run a scenario in virtual time
     ///
     /// The same links and the same engine on hosts that are simulated: it takes seconds, needs no privileges, and gives the
     /// same results each time. Exits with 0 if all checks hold.
-    Sim(sim::SimArgs),
+    Sim(SimArgs),
     /// Remove what killed labs left behind
     Clean,
     /// Measure one flow over many networks, random or recorded: through the tunnel, and over the best link alone
@@ -81,11 +84,11 @@ pub fn psmc_lab() -> ExitCode {
 /// Exits with 0 if all is well, with 1 also if everything ran but a check does not hold.
 fn execute(lab: Lab) -> Result<ExitCode, CliError> {
     match lab.command {
-        Command::Accuracy(args) => accuracy::run(&args),
-        Command::Check(args) => check::run(&args),
-        Command::Run(args) => run::run(&args),
-        Command::Sim(args) => sim::run(&args),
-        Command::Clean => clean::run(),
+        Command::Accuracy(args) => accuracy(&args),
+        Command::Check(args) => check(&args),
+        Command::Run(args) => run(&args),
+        Command::Sim(args) => sim(&args),
+        Command::Clean => clean(),
         Command::Networks(args) => networks::run(&args),
     }
 }
@@ -102,4 +105,137 @@ fn finish(result: Result<ExitCode, CliError>) -> ExitCode {
         drop(io::stderr().write_all(text.as_bytes()));
         ExitCode::FAILURE
     })
+}
+
+/// The arguments of `psmc-lab accuracy`.
+#[derive(Debug, clap::Args)]
+struct AccuracyArgs {
+    /// Print the results as JSON
+    #[arg(long)]
+    json: bool,
+    /// Duration of each measurement
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    seconds: Duration,
+}
+
+fn accuracy(args: &AccuracyArgs) -> Result<ExitCode, CliError> {
+    if !is_privileged() {
+        enter_user_namespace().map_err(CliError::of)?;
+    }
+    // If standard error is gone, nobody wants to know.
+    let mut note = |what: &str| drop(writeln!(std::io::stderr(), "measuring {what}"));
+    let measured = accuracy::measure(args.seconds, &mut note).map_err(CliError::of)?;
+    if args.json {
+        report::write_json(&measured, Path::new("-")).map_err(CliError::of)?;
+    } else {
+        output::print(&accuracy::table(&measured))?;
+    }
+    Ok(if measured.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().map_err(|_| "not a number".to_owned())?;
+    let duration = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+    if (SHORTEST..=LONGEST).contains(&duration) { Ok(duration) } else { Err("not from 0.1 to 60".to_owned()) }
+}
+
+/// There must be some packets.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// There must be room for all of them.
+const LONGEST: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Args)]
+struct CheckArgs {
+    /// The scenario, in TOML
+    file: PathBuf,
+}
+
+fn check(args: &CheckArgs) -> Result<ExitCode, CliError> {
+    let scenario = Scenario::load(&args.file)?;
+    let text = format!("{} is valid. Summary:\n\n{}", args.file.display(), scenario.summary());
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Cleans up, and says what there was.
+fn clean() -> Result<ExitCode, CliError> {
+    let removed = clean::clean().map_err(CliError::of)?;
+    let text: String = removed.iter().map(line).collect();
+    output::print(if text.is_empty() { "no dead lab has left anything\n" } else { &text })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn line(removed: &Removed) -> String {
+    let processes = match removed.killed {
+        0 => String::new(),
+        1 => ", killed 1 process".to_owned(),
+        count => format!(", killed {count} processes"),
+    };
+    let directory = removed.directory.iter().map(|path| format!(", removed {}", path.display()));
+    format!("lab {}{processes}{}\n", removed.pid, directory.collect::<String>())
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
+    /// The scenario, in TOML
+    file: PathBuf,
+    #[command(flatten)]
+    outputs: Outputs,
+    /// Leave configurations, logs and captures in this directory
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// Show nothing while it runs
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Where results go.
+#[derive(Debug, Args)]
+struct Outputs {
+    /// Write the results as JSON to this file; - is standard output, in the place of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Draw everything that was measured over time, as SVG files in this directory
+    #[arg(long, value_name = "DIR")]
+    plots: Option<PathBuf>,
+}
+
+/// Runs the scenario. To be called before the process starts its second thread.
+fn run(args: &RunArgs) -> Result<ExitCode, CliError> {
+    let scenario = Scenario::load(&args.file)?;
+    let options = RunOptions { keep: args.keep.clone(), quiet: args.quiet, programs: None };
+    let results = run::run(&scenario, &options).map_err(CliError::of)?;
+    args.outputs.write(&results)
+}
+
+impl Outputs {
+    /// Writes the results, and says by the exit code whether all checks hold.
+    fn write(&self, results: &Results) -> Result<ExitCode, CliError> {
+        if let Some(directory) = &self.plots {
+            report::write_plots(results, directory).map_err(CliError::of)?;
+        }
+        if let Some(path) = &self.json {
+            report::write_json(results, path).map_err(CliError::of)?;
+        }
+        if self.json.as_deref() != Some(Path::new("-")) {
+            output::print(&report::table(results))?;
+        }
+        let all_hold = results.checks.iter().all(|check| check.ok);
+        Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+#[derive(Debug, Args)]
+struct SimArgs {
+    /// The scenario, in TOML
+    file: PathBuf,
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+fn sim(args: &SimArgs) -> Result<ExitCode, CliError> {
+    let scenario = Scenario::load(&args.file)?;
+    let results = simulate(&scenario).map_err(CliError::of)?;
+    args.outputs.write(&results)
 }

@@ -13,10 +13,8 @@
 
 mod build;
 mod capture;
-mod clock;
 mod counters;
 mod ethernet;
-mod fatigue;
 mod health;
 mod pool;
 mod wire;
@@ -35,7 +33,7 @@ use crate::scenario::LinkId;
 use worker::{Command, Worker};
 
 pub use build::{Builder, Plan};
-pub(crate) use fatigue::Fatigue;
+pub(crate) use health::Fatigue;
 pub use health::{Health, Lateness};
 
 /// Why there is no emulator.

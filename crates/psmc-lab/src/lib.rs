@@ -7,7 +7,7 @@
 //! | [`accuracy`] | how exact those are on this machine |
 //! | [`site`] | the configurations of `psmcd` at both ends of a tunnel |
 //! | [`cli`] | the tool `psmc-lab` |
-//! | [`mod@bench`] | scenarios that programs write, run one after another; [`spread`] what came of several runs |
+//! | [`mod@bench`] | scenarios that programs write, run one after another, and what came of several runs |
 //! | [`headers`] | what headers take of packets |
 //! | [`run`] | a scenario in real time, with real programs |
 //! | [`sim`] | a scenario in virtual time |
@@ -24,7 +24,6 @@ pub mod checks;
 pub mod clean;
 pub mod cli;
 pub mod emulator;
-pub mod headers;
 pub mod measure;
 mod networks;
 pub mod report;
@@ -33,7 +32,23 @@ pub mod run;
 pub mod scenario;
 pub mod sim;
 pub mod site;
-pub mod spread;
 pub mod traffic;
 
 pub(crate) use psmc_service::error_chain;
+
+pub mod headers {
+    //! What headers take of packets, in bytes, over IPv4.
+
+    /// A full-size packet of an ordinary link, from the IP header on.
+    pub const PACKET: u32 = 1500;
+
+    /// What the tunnel puts before and behind a full-size inner packet: headers of IP and UDP and its own, timestamp, frame and tag
+    /// (`docs/PROTOCOL.md`, 5.6).
+    pub const TUNNEL: u32 = 67;
+
+    /// Headers of IP, and of TCP with timestamps (RFC 7323).
+    pub const TCP: u32 = 20 + 32;
+
+    /// Headers of IP and UDP.
+    pub const UDP: u32 = 20 + 8;
+}

@@ -2,43 +2,35 @@
 //!
 //! | module | what it has |
 //! |---|---|
-//! | `python` | chance as Python draws it, for the networks of a seed are public |
-//! | `network`, `wider` | networks drawn by chance |
+//! | `network`, `wider` | networks drawn by chance, as Python draws it, for the networks of a seed are public |
 //! | `drive` | networks whose rates were recorded |
 //! | `case` | the scenarios of a network, and what is read of their results |
 //! | `record` | the figures of all networks, as a file keeps them |
-//! | `report`, `comparison`, `quantile` | what people get to see of them |
-//! | `pool` | work that all processors share |
+//! | `report` | what people get to see of them |
 
 mod case;
-mod comparison;
 mod drive;
 mod network;
-mod pool;
-mod python;
-mod quantile;
 mod record;
 mod report;
-#[cfg(test)]
-mod tests;
 mod wider;
 
-use std::io;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{io, thread};
 
 use clap::ValueEnum;
 
 use crate::bench::{Bench, BenchArgs, Runner, Simulation, say};
 use crate::error_chain;
+use case::{Case, Traffic, Trial, Way};
+use network::Network;
+use record::Entry;
 
 pub(crate) use drive::Drive;
 pub(crate) use record::Record;
 pub(crate) use report::Report;
-
-use case::{Case, Traffic, Trial, Way};
-use network::Network;
-use record::Entry;
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -107,7 +99,7 @@ impl Plan {
     /// Simulates as many scenarios at once as there are processors.
     pub(crate) fn simulate(&self, args: &BenchArgs) -> Record {
         let (done, all) = (AtomicUsize::new(0), self.numbers().len());
-        let networks = pool::map(self.numbers(), |&number| {
+        let networks = map(self.numbers(), |&number| {
             let entry = self.measure(number, &mut Simulation::new(args), args.directory());
             let done = 1 + done.fetch_add(1, Ordering::Relaxed);
             if done.is_multiple_of(all.div_ceil(NOTES)) {
@@ -169,3 +161,35 @@ impl Plan {
 
 /// How often it is said how far a simulation is.
 const NOTES: usize = 10;
+
+/// What comes of each item, in their order. Whoever is free takes the next one.
+fn map<Item: Sync, Outcome: Send>(items: &[Item], act: impl Fn(&Item) -> Outcome + Sync) -> Vec<Outcome> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        while let Some((number, item)) = take(items, &next) {
+            done.push((number, act(item)));
+        }
+        done
+    };
+    let mut outcomes = thread::scope(|scope| {
+        let workers: Vec<_> = (0..processors().min(items.len())).map(|_| scope.spawn(work)).collect();
+        let outcomes =
+            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        outcomes.flatten().collect::<Vec<_>>()
+    });
+    outcomes.sort_by_key(|(number, _)| *number);
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+fn take<'a, Item>(items: &'a [Item], next: &AtomicUsize) -> Option<(usize, &'a Item)> {
+    let number = next.fetch_add(1, Ordering::Relaxed);
+    items.get(number).map(|item| (number, item))
+}
+
+fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,6 @@ mod draft;
 mod model;
 mod summary;
 mod value;
-mod words;
 
 use std::path::Path;
 

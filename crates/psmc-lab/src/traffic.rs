@@ -10,13 +10,8 @@
 //! | `udp` | datagrams at a constant rate |
 //! | `requests` | requests at random times |
 //! | `ping` | ICMP echo |
-//! | `clock` | the time that all streams of a run share |
-//! | `live` | what can be seen of a stream while it runs |
 //! | `record` | what a stream has measured, and the result it makes |
 
-mod clock;
-mod error;
-mod live;
 mod ping;
 mod quic;
 mod record;
@@ -25,10 +20,13 @@ mod socket;
 mod tcp;
 mod udp;
 
+use std::io;
+use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use psmc_testbed::netns::Namespace;
 use tokio::sync::watch;
@@ -36,16 +34,12 @@ use tokio::time::sleep;
 
 use crate::results::TrafficResult;
 use crate::scenario::{Traffic, TrafficKind};
-
-pub use clock::Clock;
-pub use error::TrafficError;
-pub use socket::check_congestion_control;
-pub use udp::{Flood, Pace};
-
-use live::Live;
 use record::{Ending, Record};
 use requests::Requests;
 use socket::TcpOptions;
+
+pub use socket::check_congestion_control;
+pub use udp::{Flood, Pace};
 
 /// The hosts between which a stream flows.
 #[derive(Clone, Debug)]
@@ -206,3 +200,137 @@ const LINGER: Duration = Duration::from_secs(2);
 
 /// How often it is looked whether it has arrived.
 const POLL: Duration = Duration::from_millis(5);
+
+/// Why a stream ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum TrafficError {
+    /// There is no runtime in the namespace.
+    #[error("cannot start")]
+    Runtime(#[source] io::Error),
+    /// The kernel does not know the congestion control.
+    #[error("this kernel does not support congestion control \"{wanted}\"; available: {available}")]
+    CongestionControl {
+        /// What was asked for.
+        wanted: String,
+        /// What there is.
+        available: String,
+    },
+    /// The kernel does not give us a socket of this kind.
+    #[error("cannot make a socket for {what}")]
+    Socket {
+        /// For what.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Nobody takes the connection.
+    #[error("cannot connect to {to}")]
+    Connect {
+        /// To where.
+        to: SocketAddr,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Nobody answers.
+    #[error("no connection to {to} within {} s", waited.as_secs_f64())]
+    NoConnection {
+        /// To where.
+        to: SocketAddr,
+        /// How long it was tried.
+        waited: Duration,
+    },
+    /// A connection that stood is no more.
+    #[error("connection lost")]
+    Broken(#[source] io::Error),
+    /// Time was up.
+    #[error("timed out: only {arrived} of {wanted} bytes arrived")]
+    Incomplete {
+        /// Bytes that arrived.
+        arrived: u64,
+        /// Bytes that were to arrive.
+        wanted: u64,
+    },
+    /// Nothing could be sent.
+    #[error("cannot send")]
+    Send(#[source] io::Error),
+    /// Time was up, and nothing had got through.
+    #[error("nothing arrived")]
+    Nothing,
+    /// Nobody wants the result any more.
+    #[error("stopped")]
+    Cancelled,
+}
+
+impl TrafficError {
+    /// No socket for this.
+    const fn socket(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Socket { what, source }
+    }
+}
+
+/// Counts time from the start of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    start: Instant,
+    interval: Duration,
+}
+
+impl Clock {
+    /// A run that starts at `start`, which may lie ahead, with series in intervals of this length.
+    #[must_use]
+    pub const fn new(start: Instant, interval: Duration) -> Self {
+        Self { start, interval }
+    }
+
+    /// The interval of all series.
+    #[must_use]
+    pub const fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// Since the start; 0 before it.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// A moment of the run.
+    #[must_use]
+    pub fn at(&self, time: Duration) -> Instant {
+        self.start + time
+    }
+
+    /// Waits for a moment of the run. The timer of the runtime is exact to a millisecond.
+    pub async fn sleep_until(&self, time: Duration) {
+        tokio::time::sleep_until(self.at(time).into()).await;
+    }
+}
+
+/// Written by the thread of the stream, read by whoever watches.
+#[derive(Debug, Default)]
+struct Live {
+    /// Bytes of payload.
+    arrived: AtomicU64,
+    /// In nanoseconds; 0 if there is none yet.
+    latency: AtomicU64,
+}
+
+impl Live {
+    fn add_arrived(&self, bytes: u64) {
+        self.arrived.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn arrived(&self) -> u64 {
+        self.arrived.load(Ordering::Relaxed)
+    }
+
+    fn set_latency(&self, latency: Duration) {
+        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        self.latency.store(nanos, Ordering::Relaxed);
+    }
+
+    fn latency(&self) -> Option<Duration> {
+        let nanos = self.latency.load(Ordering::Relaxed);
+        (nanos > 0).then(|| Duration::from_nanos(nanos))
+    }
+}

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`Source`] | the text of a file; [`Source::check`] runs the stages |
 //! | [`Dialect`] | what is particular to one kind of file: its examples, its limits, its secrets |
-//! | [`Section`] | a table of the file, whose keys are read one by one |
+//! | [`Section`] | a table of the file, whose keys are read one by one; [`draft!`](draft) declares one with all that it can say |
 //! | [`Kind`] | a kind of value that can stand in a file: how TOML writes one, and what makes it of a text, or refuses it with a [`ValueError`]; [`choice!`](choice) makes one of words |
 //! | [`Complaint`], [`ConfigError`] | what is wrong, and how it is shown |
 
@@ -19,7 +19,7 @@ mod value;
 
 pub use complaint::{Complaint, ConfigError};
 pub use keys::{KEY_FILE, PRIVATE_KEY, PUBLIC_KEY, read_key_file};
-pub use section::{Section, kind_of, read, repeated};
+pub use section::{Section, joined, joined_len, kind_of, read, repeated};
 pub use source::{Dialect, Source, describe, remedy_for};
 pub use value::{
     FILE, Form, INTERFACE, InterfaceName, Kind, LISTEN, Listen, MAX_INTERFACE_LEN, NAME, Name, Port, RATE,

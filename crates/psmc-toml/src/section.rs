@@ -230,6 +230,136 @@ impl<'a> Section<'a> {
     }
 }
 
+/// Declares what a section of a file says: the keys that it can have, a type for their values, and how each is read.
+///
+/// A line is a key, the type of what was read, and the method of [`Section`] that reads it, less the key and the list of
+/// complaints, which are put in. What needs more than that is an expression in braces, which may use the names in the head
+/// of the struct, and every field above. The head begins with the section and the list of complaints. If a field is not
+/// called like its one key, its keys come before it in brackets: other ones, `[..ALL]` for all of a list, or none.
+///
+/// The type gets a constant `KEYS` for [`Section::open`], and a function `read`, which takes what the head names, the list
+/// of complaints last. `with or` behind the head adds a method `or`, by which what one draft does not say is taken from
+/// another.
+///
+/// ```
+/// use psmc_toml::{NAME, Name, SWITCH, Section, draft};
+///
+/// draft! {
+///     /// `[[program]]`
+///     struct ProgramDraft(section, out) {
+///         name: Option<Name> = required(NAME, "what events call it"),
+///         output: bool = optional(SWITCH).unwrap_or(false),
+///         ["user", "group"] runs_as_another: bool = { section.has("user") || section.has("group") },
+///         [] is_quiet: bool = { !output },
+///     }
+/// }
+///
+/// assert_eq!(ProgramDraft::KEYS, ["name", "output", "user", "group"]);
+/// let file = toml::de::DeTable::parse("name = \"server\"\nport = 80").unwrap();
+/// let mut out = Vec::new();
+/// let section = Section::open("[[program]]", 0..0, file.get_ref(), ProgramDraft::KEYS, &mut out);
+/// let draft = ProgramDraft::read(&section, &mut out);
+/// assert_eq!(draft.name.unwrap().as_str(), "server");
+/// assert!(draft.is_quiet && !draft.runs_as_another);
+/// assert_eq!(out[0].reason(), "[[program]] has no key \"port\"");
+/// ```
+#[macro_export]
+macro_rules! draft {
+    (@keys $field:ident) => { &[stringify!($field)] };
+    (@keys $field:ident [..$all:expr]) => { $all };
+    (@keys $field:ident [$($key:literal),*]) => { &[$($key),*] };
+    (@or [] $($rest:tt)*) => {};
+    (@or [or] $vis:vis $($field:ident)*) => {
+        /// This one, with what it does not say taken from `other`.
+        $vis fn or(&self, other: &Self) -> Self {
+            Self { $($field: self.$field.clone().or_else(|| other.$field.clone()),)* }
+        }
+    };
+    (
+        $(#[$about:meta])*
+        $vis:vis struct $name:ident($section:ident, $out:ident $(, $given:ident: $given_type:ty)*) $(with $or:ident)? {
+            $(
+                $(#[$about_field:meta])*
+                $([$($key:tt)*])? $field:ident: $type:ty =
+                    $({ $by:expr })?
+                    $($method:ident($($arg:expr),* $(,)?) $(.$then:ident($($then_arg:expr),*))*)?,
+            )*
+        }
+    ) => {
+        $(#[$about])*
+        $vis struct $name {
+            $($(#[$about_field])* $vis $field: $type,)*
+        }
+
+        impl $name {
+            /// The keys that the section can have.
+            $vis const KEYS: &'static [&'static str] =
+                $crate::keys![$($crate::draft!(@keys $field $([$($key)*])?)),*];
+
+            /// Reads the section, and complains about every value that is wrong by itself.
+            $vis fn read(
+                $section: &$crate::Section<'_>,
+                $($given: $given_type,)*
+                $out: &mut Vec<$crate::Complaint>,
+            ) -> Self {
+                $(
+                    let $field: $type =
+                        $($by)?
+                        $($section.$method(stringify!($field), $($arg,)* $out) $(.$then($($then_arg),*))*)?;
+                )*
+                Self { $($field),* }
+            }
+
+            $crate::draft!(@or [$($or)?] $vis $($field)*);
+        }
+    };
+}
+
+/// Joins lists of keys to one.
+///
+/// ```
+/// const OF_ALL: &[&str] = &["name", "kind"];
+/// const OF_PINGS: &[&str] = psmc_toml::keys![OF_ALL, &["interval"]];
+/// assert_eq!(OF_PINGS, ["name", "kind", "interval"]);
+/// ```
+#[macro_export]
+macro_rules! keys {
+    ($($list:expr),* $(,)?) => {{
+        const LISTS: &[&[&str]] = &[$($list),*];
+        const ALL: &[&str] = &$crate::joined::<{ $crate::joined_len(LISTS) }>(LISTS);
+        ALL
+    }};
+}
+
+/// How many keys some lists have; for [`keys!`](crate::keys).
+#[doc(hidden)]
+#[must_use]
+pub const fn joined_len(lists: &[&[&str]]) -> usize {
+    let (mut sum, mut list) = (0, 0);
+    while list < lists.len() {
+        sum += lists[list].len();
+        list += 1;
+    }
+    sum
+}
+
+/// The keys of some lists, `N` in all; for [`keys!`](crate::keys).
+#[doc(hidden)]
+#[must_use]
+pub const fn joined<const N: usize>(lists: &[&[&'static str]]) -> [&'static str; N] {
+    let mut all = [""; N];
+    let (mut at, mut list, mut key) = (0, 0, 0);
+    while at < N {
+        if key < lists[list].len() {
+            all[at] = lists[list][key];
+            (at, key) = (at + 1, key + 1);
+        } else {
+            (list, key) = (list + 1, 0);
+        }
+    }
+    all
+}
+
 /// A value of a kind, or a complaint. `key` is what the complaint calls it.
 pub fn read<T>(
     key: &str,

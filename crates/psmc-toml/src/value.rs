@@ -191,7 +191,7 @@ pub fn choose<T: Copy, const N: usize>(
     Err(ValueError::new(format!("there is no {what} {text:?}"), remedy))
 }
 
-/// Makes an enum of words that stand in files: with `as_str`, the word of each, and `KIND`, by which one is read.
+/// Makes an enum of words that stand in files: with `ALL` of them, `as_str`, the word of each, and `KIND`, by which one is read.
 ///
 /// After the name comes what it is called in the complaint about another word, and the word that stands for an example.
 ///
@@ -221,9 +221,12 @@ macro_rules! choice {
         }
 
         impl $name {
+            /// All of them.
+            $vis const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
+
             /// How files spell it.
             $vis const KIND: $crate::Kind<Self> = $crate::Kind::text(concat!("\"", $example, "\""), |text| {
-                $crate::choose($what, [$(Self::$variant),+], Self::as_str, text)
+                $crate::choose($what, Self::ALL, Self::as_str, text)
             });
 
             /// As files spell it.

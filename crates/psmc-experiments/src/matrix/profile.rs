@@ -1,6 +1,6 @@
 //! The pairs of paths that everything is measured on.
 
-use super::way::Inner;
+use super::trial::Inner;
 use psmc_lab::headers;
 
 /// Two paths between two sites.

@@ -1,7 +1,7 @@
 use super::*;
+use psmc_lab::bench::Spread;
 use psmc_lab::results::{Distribution, Mode, Results, TrafficResult};
 use psmc_lab::scenario::Scenario;
-use psmc_lab::spread::Spread;
 
 /// A lab in which a flow over both paths gets most of their rates, and each run a little more than the one before.
 struct Plausible;

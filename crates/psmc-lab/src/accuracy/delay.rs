@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 use psmc_sim::link::{LinkConfig, Rate};
 use serde::Serialize;
 
-use super::capacity::CapacityRow;
 use super::course::{Contestant, Course};
+use super::rate::CapacityRow;
 use super::stats::quantile;
 use super::stream::{Outcome, Stream, seconds_between};
 use super::{AccuracyError, Bench};

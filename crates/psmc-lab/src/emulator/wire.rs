@@ -11,10 +11,10 @@ use psmc_net::packet::{ETHERNET_HEADER, PacketPort, SEND_BATCH};
 use psmc_sim::link::{Arrival, Link, LinkConfig, PacketInfo};
 
 use super::capture::Log;
-use super::clock::Clock;
 use super::counters::Board;
 use super::ethernet::{can_be_marked, flip_bit, mark_congestion};
 use super::pool::{Pool, Stored};
+use super::worker::Clock;
 
 /// How many frames are read at an end before others get their turn.
 const RECV_BATCH: usize = SEND_BATCH;

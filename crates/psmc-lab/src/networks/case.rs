@@ -1,7 +1,7 @@
 //! What is run for a network, and what is made of it.
 
 use super::drive::Traces;
-use super::python::rounded;
+use super::network::rounded;
 use super::record::Entry;
 use super::{Flow, Inner};
 use crate::bench::Runner;

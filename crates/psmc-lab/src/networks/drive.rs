@@ -9,8 +9,9 @@ use std::str::FromStr;
 
 use tempfile::TempDir;
 
+use super::Flow;
 use super::case::{Case, Traffic, Trial, Way, scenario};
-use super::{Flow, python::rounded};
+use super::network::rounded;
 
 /// Windows of a record, and the networks of it over which a tunnel goes.
 #[derive(Clone, Debug, PartialEq)]

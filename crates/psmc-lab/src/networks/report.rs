@@ -1,10 +1,8 @@
-//! What people get to see of many networks.
+//! What people get to see of many networks: their quantiles, and two records compared seed by seed.
 
 use std::path::Path;
 
-use super::comparison::Comparison;
-use super::quantile::{Sorted, percent};
-use super::record::{Entry, Record};
+use super::record::{Entry, Record, ratio};
 use crate::report::grid::{Cell, Grid};
 use crate::report::plot::{Figure, Pen, Series, Shape};
 use crate::report::{self, ReportError, cumulated};
@@ -200,3 +198,132 @@ const WORST: usize = 10;
 
 /// The most of anything that is compared that the plot shows.
 const MOST_SHOWN: f64 = 2.5;
+
+/// What became of the networks that both have.
+pub(super) struct Comparison<'a> {
+    /// In the order of what became of them, the worst first.
+    changes: Vec<Change<'a>>,
+}
+
+struct Change<'a> {
+    ratio: f64,
+    before: &'a Entry,
+    now: &'a Entry,
+}
+
+impl<'a> Comparison<'a> {
+    /// `before` has only networks that the other one has, too.
+    pub(super) fn of(before: &'a Record, now: &'a Record) -> Self {
+        let change = |now: &'a Entry| {
+            let before = before.networks.iter().find(|before| before.seed == now.seed)?;
+            Some(Change { ratio: ratio(now.goodput_mbps, before.goodput_mbps), before, now })
+        };
+        let mut changes: Vec<_> = now.networks.iter().filter_map(change).collect();
+        changes.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
+        Self { changes }
+    }
+
+    /// How many networks both have.
+    pub(super) fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// The distribution of the ratios.
+    pub(super) fn distribution(&self) -> Grid {
+        let ratios = Sorted::of(self.changes.iter().map(|change| change.ratio));
+        let quantiles = QUANTILES.map(|percent| Cell::fixed(ratios.quantile(percent), 3));
+        let mean = Cell::fixed(ratios.geometric_mean(), 4);
+        let row = [Cell::text("of what it was"), mean].into_iter().chain(quantiles);
+        Grid::new(&HEADER).with_rows([row.collect()])
+    }
+
+    /// Those that lost most, and those that gained most.
+    pub(super) fn extremes(&self) -> Grid {
+        let best = self.changes.len().saturating_sub(EXTREMES).max(EXTREMES.min(self.changes.len()));
+        let shown = self.changes.iter().take(EXTREMES).chain(&self.changes[best..]);
+        Grid::new(&["seed", "before", "now", "of it", "network"]).with_rows(shown.map(Change::cells))
+    }
+}
+
+impl Change<'_> {
+    fn cells(&self) -> Vec<Cell> {
+        vec![
+            Cell::count(self.now.seed),
+            Cell::fixed(self.before.goodput_mbps, 2),
+            Cell::fixed(self.now.goodput_mbps, 2),
+            Cell::fixed(self.ratio, 2),
+            Cell::text(&self.now.spec),
+        ]
+    }
+}
+
+const HEADER: [&str; 7] = ["goodput", "geometric mean", "5 %", "25 %", "50 %", "75 %", "95 %"];
+const QUANTILES: [f64; 5] = [5.0, 25.0, 50.0, 75.0, 95.0];
+
+/// How many of them are shown at either end.
+const EXTREMES: usize = 5;
+
+/// Values in order.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Sorted(Vec<f64>);
+
+impl Sorted {
+    pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut values: Vec<_> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        Self(values)
+    }
+
+    /// What so many percent of them are at most, between two of them in proportion; `None` if there are no values.
+    pub(super) fn quantile(&self, percent: f64) -> Option<f64> {
+        let place = percent / 100.0 * self.0.len().checked_sub(1)? as f64;
+        #[expect(clippy::cast_possible_truncation, reason = "it is the number of a value")]
+        let below = place as usize;
+        let lower = *self.0.get(below)?;
+        let upper = self.0.get(below + 1).copied().unwrap_or(lower);
+        Some(lower + (upper - lower) * place.fract())
+    }
+
+    /// The mean of their logarithms, as a value; `None` if there are none.
+    pub(super) fn geometric_mean(&self) -> Option<f64> {
+        let logarithms: f64 = self.0.iter().map(|value| value.max(LEAST).ln()).sum();
+        (!self.0.is_empty()).then(|| (logarithms / self.0.len() as f64).exp())
+    }
+}
+
+/// The part of all for which it holds, in percent; `None` if there are none.
+pub(super) fn percent<T>(all: &[T], holds: impl Fn(&T) -> bool) -> Option<f64> {
+    let those = all.iter().filter(|one| holds(one)).count();
+    (!all.is_empty()).then(|| 100.0 * those as f64 / all.len() as f64)
+}
+
+/// One that has nothing left must not make a mean nothing.
+const LEAST: f64 = 0.001;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_lies_between_two_values() {
+        let values = Sorted::of([4.0, 1.0, 2.0, 3.0, 5.0]);
+        let quantiles = [0.0, 10.0, 25.0, 50.0, 90.0, 100.0].map(|percent| values.quantile(percent));
+        assert_eq!(quantiles, [1.0, 1.4, 2.0, 3.0, 4.6, 5.0].map(Some));
+        assert_eq!(Sorted::of([7.0]).quantile(75.0), Some(7.0));
+        assert_eq!(Sorted::of([]).quantile(50.0), None);
+    }
+
+    #[test]
+    fn the_geometric_mean_of_a_ratio_and_its_inverse_is_one() {
+        let mean = Sorted::of([0.25, 4.0, 1.0]).geometric_mean();
+        assert!(mean.is_some_and(|mean| (mean - 1.0).abs() < 1e-12), "{mean:?}");
+        assert!(Sorted::of([0.0, 1.0]).geometric_mean().is_some_and(|mean| mean > 0.0));
+        assert_eq!(Sorted::of([]).geometric_mean(), None);
+    }
+
+    #[test]
+    fn a_share_is_of_all() {
+        assert_eq!(percent(&[1, 2, 3, 4], |&number| number > 1), Some(75.0));
+        assert_eq!(percent(&[], |_: &i32| true), None);
+    }
+}

@@ -157,3 +157,11 @@ fn so_many_scenarios_are_run_as_were_announced() {
         assert_eq!(cases.sum::<usize>(), plan.scenarios());
     }
 }
+
+#[test]
+fn each_item_has_its_outcome_in_its_place() {
+    let items: Vec<u32> = (0..1000).collect();
+    let squares: Vec<_> = items.iter().map(|item| item * item).collect();
+    assert_eq!(map(&items, |item| item * item), squares);
+    assert!(map(&[], |item: &u32| *item).is_empty());
+}

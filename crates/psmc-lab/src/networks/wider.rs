@@ -2,8 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::network::Link;
-use super::python::{Random, rounded};
+use super::network::{Link, Random, rounded};
 
 /// What else a link does. By default nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,10 +1,10 @@
-//! A process of the run.
+//! A process of the run, and programs of the system that set up hosts.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -101,6 +101,48 @@ const OUTPUT: usize = 64 * 1024;
 
 /// How much of a log is shown when something has failed.
 const LOG_LINES: usize = 10;
+
+/// A program of the system.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tool {
+    pub(super) name: &'static str,
+    pub(super) package: &'static str,
+}
+
+/// Translates addresses.
+pub(super) const NFT: Tool = Tool { name: "nft", package: "nftables" };
+
+/// Tells the kernel what MPTCP may use.
+pub(super) const IP: Tool = Tool { name: "ip", package: "iproute2" };
+
+impl Tool {
+    /// Runs it on a host, with this to read, to its end.
+    pub(super) fn run(
+        self,
+        (host, namespace): (&str, &Namespace),
+        arguments: &[&str],
+        input: &str,
+    ) -> Result<(), RunError> {
+        let mut command = Command::new(self.name);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let output = namespace.spawn(&mut command).and_then(|child| feed(child, input));
+        let output =
+            output.map_err(|source| RunError::Tool { tool: self.name, package: self.package, source })?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(RunError::ToolFailed { tool: self.name, host: host.to_owned(), message })
+    }
+}
+
+fn feed(mut child: Child, input: &str) -> io::Result<Output> {
+    if let Some(mut stdin) = child.stdin.take() {
+        // One that ends without reading all of it says why.
+        drop(stdin.write_all(input.as_bytes()));
+    }
+    child.wait_with_output()
+}
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@ use psmc_sim::link::LinkCounters;
 use super::network::{Hosts, Network};
 use super::programs::{Finder, Programs};
 use super::tunnels::{Directories, Tunnels};
-use super::{RunError, RunOptions, seed};
+use super::{RunError, RunOptions, derive_seed};
 use crate::clean::Registration;
 use crate::results::ProgramResult;
 use crate::scenario::{Action, LinkId, ProgramId, Scenario, TrafficKind};
@@ -85,7 +85,7 @@ impl Stage {
     pub(super) fn start_traffic(&self, clock: Clock) -> Vec<Stream> {
         let start = |(plan, number): (&crate::scenario::Traffic, u64)| {
             let [from, to] = [plan.from, plan.to].map(|id| Arc::clone(self.network.host(id)));
-            let seed = seed::derive(self.scenario.seed, TRAFFIC_SEEDS + number);
+            let seed = derive_seed(self.scenario.seed, TRAFFIC_SEEDS + number);
             Stream::start(plan, traffic::Hosts { from, to }, clock, seed)
         };
         self.scenario.traffic.iter().zip(0..).map(start).collect()

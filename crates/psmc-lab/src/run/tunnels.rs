@@ -1,23 +1,23 @@
-//! The daemons of tunnels.
+//! The tunnels of a run: the daemons of their sites.
 
-mod daemon;
-
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use psmc_api::{PathState, PathStatus, PeerStatus, Status};
+use psmc_api::{Client, ClientError, PathState, PathStatus, PeerStatus, Status};
 use psmc_net::keys::PrivateKey;
 
 use super::RunError;
 use super::network::Network;
+use super::process::{Process, new_log, tail};
 use super::programs::Finder;
-use crate::scenario::{Scenario, TunnelId};
+use crate::scenario::{HostId, Scenario, TunnelId};
 use crate::site::Site;
-use daemon::Daemon;
-
-pub(super) use daemon::status;
 
 /// Where the files of tunnels go.
 #[derive(Clone, Copy, Debug)]
@@ -119,8 +119,7 @@ fn daemon(
     let name = format!("{}-{}", plan.name, scenario.hosts[host.0].name);
     let site = Site { scenario, tunnel: TunnelId(tunnel), end };
     let text = site.config(&keys[end], &keys[1 - end].public(), directories.sockets);
-    let place =
-        daemon::Place { tunnel: plan.name.clone(), host, host_name: scenario.hosts[host.0].name.clone() };
+    let place = Place { tunnel: plan.name.clone(), host, host_name: scenario.hosts[host.0].name.clone() };
     Daemon::new(
         place,
         program,
@@ -174,3 +173,128 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How often it is looked whether they have.
 const POLL: Duration = Duration::from_millis(5);
+
+/// The daemon of a site, whether it runs or not.
+#[derive(Debug)]
+pub(in crate::run) struct Daemon {
+    place: Place,
+    program: PathBuf,
+    file: PathBuf,
+    log: PathBuf,
+    socket: PathBuf,
+    process: Option<Process>,
+}
+
+/// Which tunnel's daemon it is, and where.
+#[derive(Clone, Debug)]
+struct Place {
+    tunnel: String,
+    host: HostId,
+    host_name: String,
+}
+
+impl Daemon {
+    /// Writes the configuration to `base` with an extension; the log will be beside it.
+    fn new(
+        place: Place,
+        program: &Path,
+        base: &Path,
+        configuration: &str,
+        socket: PathBuf,
+    ) -> Result<Self, RunError> {
+        let file = with_extension(base, "toml");
+        write_private(&file, configuration)?;
+        let log = new_log(with_extension(base, "log"))?;
+        Ok(Self { place, program: program.to_owned(), file, log, socket, process: None })
+    }
+
+    /// Starts the daemon, after it was killed if it runs.
+    pub(in crate::run) fn start(&mut self, network: &Network) -> Result<(), RunError> {
+        self.kill();
+        let mut command = Command::new(&self.program);
+        command.arg("--config").arg(&self.file);
+        let started = Process::start(network.host(self.place.host), &mut command, &self.log);
+        self.process = Some(started.map_err(|source| RunError::Start {
+            program: "psmcd".to_owned(),
+            host: self.place.host_name.clone(),
+            source,
+        })?);
+        Ok(())
+    }
+
+    /// Kills the daemon, if it runs.
+    pub(in crate::run) fn kill(&mut self) {
+        self.process = None;
+    }
+
+    fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Fails if the daemon has ended.
+    fn check(&mut self) -> Result<(), RunError> {
+        let Some(status) = self.process.as_mut().and_then(Process::ended) else {
+            return Ok(());
+        };
+        Err(RunError::DaemonEnded {
+            tunnel: self.place.tunnel.clone(),
+            host: self.place.host_name.clone(),
+            how: status.to_string(),
+            log: self.log_tail(),
+        })
+    }
+
+    /// Waits until the daemon answers, and so listens.
+    fn wait_for_answer(&mut self, patience: Patience<'_>) -> Result<(), RunError> {
+        while let Err(error) = self.status() {
+            self.check()?;
+            if !patience.pause()? {
+                return Err(RunError::NotUp {
+                    tunnel: self.place.tunnel.clone(),
+                    waited: PATIENCE,
+                    state: error.to_string(),
+                    logs: self.log_tail(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn status(&self) -> Result<Status, ClientError> {
+        status(&self.socket)
+    }
+
+    fn log_tail(&self) -> String {
+        tail(&self.log, &self.place.host_name)
+    }
+
+    /// What is wrong with it, in a sentence.
+    fn warning(&mut self) -> Option<String> {
+        let status = self.process.as_mut()?.ended()?;
+        let Place { tunnel, host_name, .. } = &self.place;
+        Some(format!(
+            "psmcd of tunnel {tunnel} on {host_name} ended by itself ({status}): {}",
+            self.log_tail()
+        ))
+    }
+}
+
+/// Asks the daemon with this control socket how it is.
+pub(in crate::run) fn status(socket: &Path) -> Result<Status, ClientError> {
+    Client::connect(socket)?.status()
+}
+
+/// Writes a file that only its owner can read, for it holds a private key.
+fn write_private(path: &Path, text: &str) -> Result<(), RunError> {
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|source| RunError::File { path: path.to_owned(), source })
+}
+
+/// A name may have dots of its own.
+fn with_extension(base: &Path, extension: &str) -> PathBuf {
+    let mut name = base.as_os_str().to_owned();
+    name.push(".");
+    name.push(extension);
+    name.into()
+}

@@ -3,12 +3,8 @@
 //! A draft holds what could be read: `None` stands for what is absent and for what was complained about.
 
 mod check;
-mod discipline;
 mod event;
-mod files;
-mod host;
-mod link;
-mod read;
+mod network;
 mod settings;
 mod traffic;
 mod tunnel;
@@ -16,16 +12,15 @@ mod tunnel;
 use std::ops::Range;
 use std::time::Duration;
 
-use psmc_toml::{Complaint, Section, Source};
+use psmc_toml::{Complaint, Kind, Section, Source, kind_of, read};
 use toml::Spanned;
-use toml::de::DeTable;
+use toml::de::{DeTable, DeValue};
 
 use super::value::{SEED, TIME, TITLE};
 
 pub(super) use check::{CheckDraft, SubjectDraft};
 pub(super) use event::{ActionDraft, EventDraft, FloodDraft};
-pub(super) use host::{HostDraft, NatDraft, ProgramDraft};
-pub(super) use link::LinkDraft;
+pub(super) use network::{HostDraft, LinkDraft, NatDraft, ProgramDraft};
 pub(super) use settings::{DisciplineDraft, LinkSettings, RedDraft};
 pub(super) use traffic::{Destination, TrafficDraft};
 pub(super) use tunnel::{PathDraft, SettingDraft, TunnelDraft};
@@ -61,19 +56,30 @@ impl Draft {
         if !file.has("link") {
             out.push(no_link());
         }
+        let hosts = file.sections("host", "[[host]]", HostDraft::KEYS, out);
+        let tunnels = file.sections("tunnel", "[[tunnel]]", TunnelDraft::KEYS, out);
+        let programs = file.sections("program", "[[program]]", ProgramDraft::KEYS, out);
+        let checks = file.sections("check", "[[check]]", CheckDraft::KEYS, out);
         Self {
             header: Header::read(&file, out),
-            hosts: each(&file, "host", "[[host]]", out, HostDraft::read),
+            hosts: hosts.iter().map(|section| HostDraft::read(section, out)).collect(),
             links: each(&file, "link", "[[link]]", out, |place, table, out| {
-                LinkDraft::read(place, table, source, out)
+                let section =
+                    Section::open_with_hints("[[link]]", place, table, LinkDraft::KEYS, network::hint, out);
+                LinkDraft::read(&section, source, out)
             }),
-            tunnels: each(&file, "tunnel", "[[tunnel]]", out, TunnelDraft::read),
-            programs: each(&file, "program", "[[program]]", out, ProgramDraft::read),
-            traffic: each(&file, "traffic", "[[traffic]]", out, TrafficDraft::read),
+            tunnels: tunnels.iter().map(|section| TunnelDraft::read(section, out)).collect(),
+            programs: programs.iter().map(|section| ProgramDraft::read(section, out)).collect(),
+            traffic: each(&file, "traffic", "[[traffic]]", out, |place, table, out| {
+                let (title, keys) = traffic::form(table);
+                TrafficDraft::read(&Section::open(title, place, table, keys, out), out)
+            }),
             events: each(&file, "event", "[[event]]", out, |place, table, out| {
-                EventDraft::read(place, table, source, out)
+                let (title, keys) = event::form(table);
+                let section = Section::open_with_hints(title, place, table, keys, event::hint, out);
+                EventDraft::read(&section, source, out)
             }),
-            checks: each(&file, "check", "[[check]]", out, CheckDraft::read),
+            checks: checks.iter().map(|section| CheckDraft::read(section, out)).collect(),
         }
     }
 }
@@ -171,4 +177,82 @@ fn at_least(least: Duration, what: &str, time: &Spanned<Duration>, out: &mut Vec
         out.push(Complaint::new(reason, format!("choose {least:?} or more")).at(time.span()));
     }
     given.max(least)
+}
+
+/// A list of exactly two values, the first of which is the first host's.
+fn pair<T>(
+    section: &Section<'_>,
+    key: &str,
+    kind: Kind<T>,
+    example: &str,
+    out: &mut Vec<Complaint>,
+) -> Option<[Spanned<T>; 2]> {
+    let [first, second] = two(section, key, example, out)?;
+    let (first, second) = (read(key, first, kind, out), read(key, second, kind, out));
+    Some([first?, second?])
+}
+
+/// The same, where each of the two is a value or a list of values. `None` also where one of them is wrong.
+fn pair_of_lists<T>(
+    section: &Section<'_>,
+    key: &str,
+    kind: Kind<T>,
+    example: &str,
+    out: &mut Vec<Complaint>,
+) -> Option<[Vec<Spanned<T>>; 2]> {
+    let before = out.len();
+    let lists = two(section, key, example, out)?.map(|value| match value.get_ref().as_array() {
+        Some(elements) => elements.iter().filter_map(|element| read(key, element, kind, out)).collect(),
+        None => read(key, value, kind, out).into_iter().collect(),
+    });
+    (out.len() == before).then_some(lists)
+}
+
+fn two<'a>(
+    section: &Section<'a>,
+    key: &str,
+    example: &str,
+    out: &mut Vec<Complaint>,
+) -> Option<[&'a Spanned<DeValue<'a>>; 2]> {
+    let value = section.value(key)?;
+    let elements = value.get_ref().as_array().map(|array| array.iter().collect::<Vec<_>>());
+    let reason = match elements.as_deref() {
+        Some([first, second]) => return Some([*first, *second]),
+        Some(elements) => format!("`{key}` has {} values, and takes two", elements.len()),
+        None => format!("`{key}` takes a list of two values, not {}", kind_of(value.get_ref())),
+    };
+    out.push(Complaint::new(reason, format!("write it like {key} = {example}")).at(value.span()));
+    None
+}
+
+/// The tables in a list, with their places: `key = [{ … }, { … }]`.
+fn tables_in_list<'a>(
+    section: &Section<'a>,
+    key: &str,
+    example: &str,
+    out: &mut Vec<Complaint>,
+) -> Vec<(Range<usize>, &'a DeTable<'a>)> {
+    let Some(value) = section.value(key) else { return Vec::new() };
+    let Some(elements) = value.get_ref().as_array() else {
+        out.push(in_braces(
+            format!("`{key}` takes a list, not {}", kind_of(value.get_ref())),
+            key,
+            example,
+            value,
+        ));
+        return Vec::new();
+    };
+    let tables = elements.iter().filter_map(|element| {
+        let table = element.get_ref().as_table();
+        if table.is_none() {
+            let reason = format!("each of `{key}` is a table in braces, not {}", kind_of(element.get_ref()));
+            out.push(in_braces(reason, key, example, element));
+        }
+        Some((element.span(), table?))
+    });
+    tables.collect()
+}
+
+fn in_braces(reason: String, key: &str, example: &str, value: &Spanned<DeValue<'_>>) -> Complaint {
+    Complaint::new(reason, format!("write it like {key} = {example}")).at(value.span())
 }

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::live::Live;
+use super::Live;
 use super::{Clock, Job, TrafficError};
 use crate::error_chain;
 use crate::measure::{Deliveries, Latencies, Measured, Tally};

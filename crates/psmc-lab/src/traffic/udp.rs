@@ -1,18 +1,15 @@
 //! UDP at a constant rate: every datagram says as which and when it was sent.
 
-mod header;
-mod seen;
 mod sender;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tokio::net::UdpSocket;
 
 use super::record::{Ending, Record};
 use super::{Job, TrafficError, socket};
-use header::{HEADER, Header};
-use seen::Seen;
 use sender::{Emission, Sender, Sent};
 
 pub use sender::{Flood, Pace};
@@ -77,5 +74,95 @@ fn conclude(sent: Sent, record: &Record) -> Result<Ending, TrafficError> {
         _ if record.tally.borrow().total_arrived() > 0 => Ok(Ending::TimeUp),
         Some(error) => Err(TrafficError::Send(error)),
         None => Err(TrafficError::Nothing),
+    }
+}
+
+/// Bytes at the beginning of a datagram.
+const HEADER: usize = 16;
+
+/// What a datagram says of itself: its number and when it was sent, each in eight bytes, the most significant first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Header {
+    number: u64,
+    sent_at: Duration,
+}
+
+impl Header {
+    /// That of a datagram; `None` if it is too short.
+    fn read(datagram: &[u8]) -> Option<Self> {
+        let (number, rest) = datagram.split_first_chunk()?;
+        let (nanos, _) = rest.split_first_chunk()?;
+        let sent_at = Duration::from_nanos(u64::from_be_bytes(*nanos));
+        Some(Self { number: u64::from_be_bytes(*number), sent_at })
+    }
+
+    fn bytes(self) -> [u8; HEADER] {
+        let nanos = u64::try_from(self.sent_at.as_nanos()).unwrap_or(u64::MAX);
+        let mut bytes = [0; HEADER];
+        let (number, sent_at) = bytes.split_at_mut(HEADER / 2);
+        number.copy_from_slice(&self.number.to_be_bytes());
+        sent_at.copy_from_slice(&nanos.to_be_bytes());
+        bytes
+    }
+}
+
+/// The most that is believed of a number: a day of the smallest datagrams that a network carries.
+const MAX_NUMBER: u64 = 1 << 36;
+
+/// A set of numbers from 0 on without large gaps.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    words: Vec<u64>,
+    highest: Option<u64>,
+}
+
+impl Seen {
+    /// The highest number in it.
+    const fn highest(&self) -> Option<u64> {
+        self.highest
+    }
+
+    /// Adds a number; says whether it was not there.
+    fn insert(&mut self, number: u64) -> bool {
+        let Some(index) = usize::try_from(number / 64).ok().filter(|_| number < MAX_NUMBER) else {
+            return false;
+        };
+        if self.words.len() <= index {
+            self.words.resize(index + 1, 0);
+        }
+        let bit = 1 << (number % 64);
+        let is_new = self.words[index] & bit == 0;
+        self.words[index] |= bit;
+        self.highest = self.highest.max(Some(number));
+        is_new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_header_round_trips() {
+        let header = Header { number: 7 << 40, sent_at: Duration::from_nanos(123_456_789_012) };
+        let mut datagram = header.bytes().to_vec();
+        datagram.push(9);
+        assert_eq!(Header::read(&datagram), Some(header));
+        assert_eq!(Header::read(&datagram[..HEADER]), Some(header));
+        assert_eq!(Header::read(&datagram[..HEADER - 1]), None);
+    }
+
+    #[test]
+    fn it_is_a_set() {
+        let (mut seen, mut model) = (Seen::default(), BTreeSet::new());
+        // Every number below 1000 several times, in an order that jumps.
+        for number in (0..5000_u64).map(|step| step * 387 % 1000) {
+            assert_eq!(seen.insert(number), model.insert(number), "{number}");
+            assert_eq!(seen.highest(), model.last().copied());
+        }
+        assert!(!seen.insert(u64::MAX));
+        assert_eq!(seen.highest(), Some(999));
     }
 }

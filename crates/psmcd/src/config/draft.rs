@@ -11,7 +11,7 @@ mod treatment;
 use std::ops::Range;
 
 use psmc_net::keys::PublicKey;
-use psmc_toml::{Complaint, FILE, Kind, NAME, Name, PUBLIC_KEY, Section, Source};
+use psmc_toml::{Complaint, FILE, Kind, NAME, Name, PUBLIC_KEY, Section, Source, draft};
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -27,8 +27,6 @@ pub(super) use site::SiteDraft;
 pub(super) use treatment::TreatmentDraft;
 
 const SECTIONS: &[&str] = &["site", "peer", "relay", "class", "include", "invitation"];
-
-const RELAY_KEYS: &[&str] = &["name", "address", "public_key", "inside"];
 
 const CLASS_KEYS: &[&str] =
     &["name", "dscp", "protocol", "ports", "from", "to", "priority", "weight", "repair"];
@@ -53,12 +51,12 @@ impl Draft {
             let remedy = r#"add [site] with name = "van", private_key_file = "/etc/psmc/van.key" and addresses = ["10.77.0.2/24"]"#;
             out.push(Complaint::new("the file has no [site], which says who this machine is", remedy));
         }
-        let site = file.only_section("site", "[site]", site::KEYS, "a file describes one site", out);
+        let site = file.only_section("site", "[site]", SiteDraft::KEYS, "a file describes one site", out);
         let site = site.map(|section| SiteDraft::read(&section, source, out));
-        let peers = file.sections("peer", "[[peer]]", peer::KEYS, out);
-        let relays = file.sections("relay", "[[relay]]", RELAY_KEYS, out);
+        let peers = file.sections("peer", "[[peer]]", PeerDraft::KEYS, out);
+        let relays = file.sections("relay", "[[relay]]", RelayDraft::KEYS, out);
         let classes = file.sections("class", "[[class]]", CLASS_KEYS, out);
-        let invitations = file.sections("invitation", "[[invitation]]", invitation::KEYS, out);
+        let invitations = file.sections("invitation", "[[invitation]]", InvitationDraft::KEYS, out);
         let include =
             file.only_section("include", "[include]", &["folder"], "a file includes one folder", out);
         if let Some(section) = include {
@@ -100,7 +98,7 @@ impl Draft {
 fn hint(key: &str) -> Option<String> {
     match key {
         "path" => Some("a path belongs to a peer: write [[peer.path]] below its [[peer]]".to_owned()),
-        _ if site::KEYS.contains(&key) => Some(format!("put `{key}` below the line [site]")),
+        _ if SiteDraft::KEYS.contains(&key) => Some(format!("put `{key}` below the line [site]")),
         _ => None,
     }
 }
@@ -112,39 +110,34 @@ fn no_peer() -> Complaint {
     )
 }
 
-/// `[[relay]]`
-pub(super) struct RelayDraft {
-    pub(super) name: Option<Spanned<Name>>,
-    pub(super) address: Option<Spanned<Endpoint>>,
-    pub(super) public_key: Option<Spanned<PublicKey>>,
-    /// The address by which a machine without a key knows this site.
-    inside: Option<std::net::Ipv4Addr>,
-    /// Whether it is such a machine: an end of a tunnel, and no relay of ours.
-    pub(super) is_tunnel_end: bool,
+draft! {
+    /// `[[relay]]`
+    pub(super) struct RelayDraft(section, out) {
+        /// Whether it is a machine without a key: an end of a tunnel, and no relay of ours.
+        [] is_tunnel_end: bool = { is_tunnel_end(section, out) },
+        name: Option<Spanned<Name>> = required_at(NAME, "what the paths call this relay"),
+        address: Option<Spanned<Endpoint>> = required_at(RELAY_ADDRESS, "where the relay is reached"),
+        public_key: Option<Spanned<PublicKey>> = {
+            if is_tunnel_end { None } else {
+                section.required_at("public_key", PUBLIC_KEY, "the key of the relay", out)
+            }
+        },
+        /// The address by which a machine without a key knows this site.
+        inside: Option<std::net::Ipv4Addr> = optional(INSIDE_ADDRESS),
+    }
+}
+
+fn is_tunnel_end(section: &Section<'_>, out: &mut Vec<Complaint>) -> bool {
+    let is_tunnel_end = section.has("inside");
+    if is_tunnel_end && section.has("public_key") {
+        let reason = "a machine that only unwraps IP-in-IP has no key, and a relay of PSMC needs no `inside`";
+        let remedy = "leave `inside` out if `psmc-relay` runs there, and `public_key` if not";
+        out.push(Complaint::new(reason, remedy).at(section.place()));
+    }
+    is_tunnel_end
 }
 
 impl RelayDraft {
-    fn read(section: &Section<'_>, out: &mut Vec<Complaint>) -> Self {
-        let is_tunnel_end = section.has("inside");
-        if is_tunnel_end && section.has("public_key") {
-            let reason =
-                "a machine that only unwraps IP-in-IP has no key, and a relay of PSMC needs no `inside`";
-            let remedy = "leave `inside` out if `psmc-relay` runs there, and `public_key` if not";
-            out.push(Complaint::new(reason, remedy).at(section.place()));
-        }
-        Self {
-            name: section.required_at("name", NAME, "what the paths call this relay", out),
-            address: section.required_at("address", RELAY_ADDRESS, "where the relay is reached", out),
-            public_key: if is_tunnel_end {
-                None
-            } else {
-                section.required_at("public_key", PUBLIC_KEY, "the key of the relay", out)
-            },
-            inside: section.optional("inside", INSIDE_ADDRESS, out),
-            is_tunnel_end,
-        }
-    }
-
     fn relay(self) -> Option<Relay> {
         Some(Relay {
             name: self.name?.into_inner(),

@@ -7,8 +7,7 @@ use psmc_wire::datagram::DATAGRAM_OVERHEAD;
 use psmc_wire::frame::DATA_OVERHEAD;
 use psmc_wire::hop::HOP_HEADER_LEN;
 
-use super::network::{Dice, Distances, Network};
-use super::relays::groups;
+use super::network::{Dice, Distances, Network, groups};
 use super::{SEEDS, SIZES, median, spread};
 use crate::experiment::{Figure, Row, Setup};
 

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use psmc_sim::overlay::{NodeId, Script, StepId, play};
 
-use super::network::{Dice, Distances, Network};
-use super::relays::{Group, groups};
-use super::talk::{MESSAGE, STORED, Talk};
+use super::network::{Dice, Distances, Group, Network, groups};
+use super::{MESSAGE, STORED, Talk};
 use super::{SEEDS, SIZES, bytes, median, spread};
 use crate::experiment::{Figure, Row, Setup};
 

@@ -1,6 +1,6 @@
 //! Tunnels that share a link with each other, and with TCP.
 
-use super::figures::{FAIRNESS, FRIENDLINESS};
+use super::{FAIRNESS, FRIENDLINESS};
 use crate::experiment::bed::mean;
 use crate::experiment::{Experiment, Figure, Row, Setup};
 use psmc_lab::results::Results;

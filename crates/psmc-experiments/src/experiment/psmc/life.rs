@@ -1,6 +1,6 @@
 //! The life of a path: set up, found bad, deleted, added.
 
-use super::figures::{BAD_PATH, PROLONGED, SET_UP};
+use super::{BAD_PATH, PROLONGED, SET_UP};
 use crate::experiment::bed::{Bed, Link, Span, Stream, paths};
 use crate::experiment::{Experiment, Figure, Row, Setup};
 use psmc_lab::results::{PathResult, Results, Sample};

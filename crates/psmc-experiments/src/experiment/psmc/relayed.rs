@@ -1,14 +1,13 @@
 //! Through a relay instead of through a gateway that is attacked.
 
-pub(super) mod files;
 pub(super) mod network;
 
 use network::{Network, Route};
 
-use super::figures::{INDIRECT, TUNNELS};
+use super::{INDIRECT, TUNNELS};
 use crate::experiment::{Experiment, Figure, Row, Setup};
+use psmc_lab::bench::median;
 use psmc_lab::results::{Results, TrafficResult};
-use psmc_lab::spread::median;
 
 pub(super) const EXPERIMENTS: &[Experiment] = &[
     Experiment {

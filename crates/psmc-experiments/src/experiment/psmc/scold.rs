@@ -1,14 +1,9 @@
 //! What it takes to have clients go around an attack: set-up, DNS, and the routes of a client.
 
 mod lookup;
-mod reroute;
-mod resolver;
 mod routes;
 mod secondaries;
-mod server;
 mod servers;
-mod setup;
-mod stopwatch;
 mod update;
 
 use crate::experiment::Experiment;
@@ -24,7 +19,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
               through them. Median of three runs each; the total is that of the runs, too",
         criterion: "1 s for all of it",
         runs: 1,
-        measure: setup::measure,
+        measure: routes::measure_set_up,
     },
     Experiment {
         name: "psmc-table-3.2",
@@ -46,7 +41,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
               way. Median of three; what has not ended after 30 s counts as that",
         criterion: "under attack faster than nsupdate",
         runs: 1,
-        measure: reroute::measure,
+        measure: update::measure_attacked,
     },
     Experiment {
         name: "dns-secondaries",
@@ -71,7 +66,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
               name server, which take the same time for both, are left out",
         criterion: "0.1 ms more than asked directly",
         runs: 1,
-        measure: resolver::measure,
+        measure: lookup::measure_resolver,
     },
     Experiment {
         name: "psmc-table-3.6",
@@ -81,7 +76,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
               there by dnsperf, one question after the other for 2 s. Medians; of these that of three turns",
         criterion: "0.1 ms more than BIND without routes",
         runs: 1,
-        measure: server::measure,
+        measure: lookup::measure_server,
     },
     Experiment {
         name: "psmc-table-3.8",

@@ -1,6 +1,6 @@
 //! UDP: over fast and slow paths, beside TCP, and as a video.
 
-use super::figures::{COMPETITION, UDP};
+use super::{COMPETITION, UDP};
 use crate::experiment::bed::{Bed, Link, Span, Stream, paths, throughput};
 use crate::experiment::{Experiment, Figure, Row, Setup};
 

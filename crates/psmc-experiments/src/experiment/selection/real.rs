@@ -2,8 +2,8 @@
 
 use psmc_select::{Draft, DraftLink, DraftNode, Network, Objective, Steps, best};
 
-use super::bed::{Algorithm, SEEDS, SOUND, milliseconds, problem};
-use super::figures::{REAL_RESULT, REAL_TIMES_MS};
+use super::{Algorithm, SEEDS, SOUND, milliseconds, problem};
+use super::{REAL_RESULT, REAL_TIMES_MS};
 use crate::experiment::{Experiment, Figure, Row, Setup};
 
 pub(super) const EXPERIMENTS: &[Experiment] = &[Experiment {

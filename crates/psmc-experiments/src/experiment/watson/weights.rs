@@ -1,8 +1,8 @@
 //! Weights set by hand, beside what the tunnel finds by itself; and the size of the buffer.
 
-use super::figures::{BASELINE, BASELINE_NODES, RATES};
-use super::weighted::{
-    FIVE_BUFFERED, FIVE_LIMITED, FIVE_UNBUFFERED, Line, SIZES, TWO_BUFFERED, TWO_LIMITED, TWO_UNBUFFERED,
+use super::{
+    BASELINE, BASELINE_NODES, FIVE_BUFFERED, FIVE_LIMITED, FIVE_UNBUFFERED, Line, RATES, SIZES, TWO_BUFFERED,
+    TWO_LIMITED, TWO_UNBUFFERED,
 };
 use crate::experiment::bed::{Bed, Link, Span, Stream, goodput, mean};
 use crate::experiment::{Experiment, Figure, Row, SAME, Setup};

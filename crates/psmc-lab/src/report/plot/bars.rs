@@ -11,8 +11,8 @@ use plotters::style::Color;
 use plotters::style::text_anchor::HPos;
 
 use super::DrawError;
-use super::canvas::{Area, HEADING_SIZE, Key, TEXT_SIZE, draw, text, tick};
-use super::palette::{INK, MESH, Pen};
+use super::{Area, HEADING_SIZE, Key, TEXT_SIZE, draw, text, tick};
+use super::{INK, MESH, Pen};
 
 /// Panels one below the other, each with bars in groups.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,8 +12,8 @@ use plotters::style::text_anchor::HPos;
 use plotters::style::{Color, FontTransform, ShapeStyle};
 
 use super::DrawError;
-use super::canvas::{Area, Key, TEXT_SIZE, draw, stroke, text, tick};
-use super::palette::{INK, MARK, MESH, Pen};
+use super::{Area, Key, TEXT_SIZE, draw, stroke, text, tick};
+use super::{INK, MARK, MESH, Pen};
 
 /// A plot over two axes, the first of which is the time in most cases.
 #[derive(Clone, Debug, PartialEq)]

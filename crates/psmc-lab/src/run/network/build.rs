@@ -8,11 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use psmc_net::netlink::NetlinkError;
 use psmc_testbed::netns::{Namespace, NetnsError};
 
-use super::{Hosts, Network, failed, multipath, nat};
+use super::{Hosts, Network, allow_multipath, failed, nat};
 use crate::emulator::{Emulator, Plan};
-use crate::run::RunError;
-use crate::run::seed;
-use crate::run::tool::NFT;
+use crate::run::process::NFT;
+use crate::run::{RunError, derive_seed};
 use crate::scenario::{HostId, Link, LinkId, Route, Scenario};
 
 impl Network {
@@ -90,7 +89,7 @@ impl Network {
                 NFT.run((&host.name, self.host(HostId(id))), &["-f", "-"], &rules)?;
             }
         }
-        multipath::allow(self, &self.scenario)
+        allow_multipath(self, &self.scenario)
     }
 }
 
@@ -122,7 +121,7 @@ fn emulate(scenario: &Scenario, hosts: &Hosts, directory: &Path) -> Result<Emula
         let plan = Plan {
             ends: [0, 1].map(|end| (&**hosts.get(link.ends[end].host), link.name.as_str())),
             directions: link.directions.clone(),
-            seeds: [0, 1].map(|direction| seed::derive(scenario.seed, 2 * number + direction)),
+            seeds: [0, 1].map(|direction| derive_seed(scenario.seed, 2 * number + direction)),
             captures: link.capture.as_ref().map(|path| captures(&directory.join(path), scenario, link)),
         };
         builder.link(plan).map_err(|source| RunError::Link { link: link.name.clone(), source })?;

@@ -9,7 +9,9 @@ use crate::scenario::draft::{DisciplineDraft, LinkDraft, LinkSettings, RedDraft}
 
 /// Both directions of a link at the beginning.
 pub(super) fn of_link(draft: &LinkDraft, out: &mut Vec<Complaint>) -> [LinkConfig; 2] {
-    let settings = [0, 1].map(|direction| merged(&draft.settings, draft.directions[direction].as_ref()));
+    let both = &draft.settings;
+    let settings =
+        draft.directions.each_ref().map(|one| one.as_ref().map_or(both.clone(), |one| one.or(both)));
     let round_trip = settings.iter().map(|settings| settings.delay.unwrap_or_default()).sum();
     for given in [Some(&draft.settings), draft.directions[0].as_ref(), draft.directions[1].as_ref()] {
         // What stands for both directions can be of use in one of them.
@@ -39,24 +41,6 @@ pub(super) fn complain_of_idle_queue(given: &LinkSettings, out: &mut Vec<Complai
             r#"add rate = "50mbit", or remove this"#,
         );
         out.push(complaint.at(place));
-    }
-}
-
-fn merged(both: &LinkSettings, one: Option<&LinkSettings>) -> LinkSettings {
-    let Some(one) = one.cloned() else { return both.clone() };
-    let both = both.clone();
-    LinkSettings {
-        rate: one.rate.or(both.rate),
-        delay: one.delay.or(both.delay),
-        jitter: one.jitter.or(both.jitter),
-        reordering: one.reordering.or(both.reordering),
-        reorder: one.reorder.or(both.reorder),
-        loss: one.loss.or(both.loss),
-        duplicate: one.duplicate.or(both.duplicate),
-        corrupt: one.corrupt.or(both.corrupt),
-        queue: one.queue.or(both.queue),
-        discipline: one.discipline.or(both.discipline),
-        mtu: one.mtu.or(both.mtu),
     }
 }
 

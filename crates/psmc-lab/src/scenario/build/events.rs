@@ -8,12 +8,11 @@ use psmc_sim::link::{LinkConfig, Rate};
 use psmc_toml::Complaint;
 use toml::Spanned;
 
-use super::directions;
-use super::limits::End;
 use super::names::Directory;
 use super::network::Network;
 use super::reach::Map;
 use super::traffic::Target;
+use super::{End, directions};
 use crate::scenario::draft::{ActionDraft, EventDraft, FloodDraft, LinkSettings};
 use crate::scenario::model::{Action, Event, HostId, LinkId, ProgramId, TunnelId};
 use crate::scenario::value::Direction;

@@ -7,11 +7,9 @@ use ipnet::IpNet;
 use psmc_toml::Complaint;
 
 use super::addresses::{Addresses, Pair};
-use super::directions;
-use super::limits;
 use super::names::{Directory, listed};
-use super::routes;
-use super::uplinks::Demands;
+use super::reach::Demands;
+use super::{directions, routes};
 use crate::scenario::draft::{Draft, HostDraft, LinkDraft, NatDraft};
 use crate::scenario::model::{Host, HostId, Link, LinkEnd, LinkId, Nat, Route};
 
@@ -73,7 +71,7 @@ impl Network {
             self.hosts[index].routes = self.given_routes(HostId(index), host, out);
         }
         let found = routes::find(self, demands);
-        limits::check_routes(found.iter().map(Vec::len).sum(), out)?;
+        super::check_routes(found.iter().map(Vec::len).sum(), out)?;
         for (host, found) in self.hosts.iter_mut().zip(found) {
             let given: Vec<IpNet> = host.routes.iter().map(|route| route.to).collect();
             host.routes.extend(found.into_iter().filter(|route| !given.contains(&route.to)));

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::network::Network;
-use super::uplinks::Demands;
+use super::reach::Demands;
 use crate::scenario::model::{HostId, LinkEnd, LinkId, Route};
 use table::{Defaults, Table};
 

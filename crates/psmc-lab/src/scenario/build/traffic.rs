@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use psmc_toml::Complaint;
 use toml::Spanned;
 
-use super::limits::End;
+use super::End;
 use super::names::{Directory, listed};
 use super::reach::{Lost, Map};
 use crate::scenario::draft::{Destination, ProgramDraft, TrafficDraft};

@@ -3,66 +3,32 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use psmc_toml::{Complaint, Kind, Section, kind_of, read};
+use psmc_toml::{Complaint, Kind, Section, draft, kind_of, read};
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
-use super::read::pair;
+use super::pair;
 use crate::scenario::model::{Bound, Metric};
 use crate::scenario::value::{Direction, EXIT_STATUS, PERCENT, REFERENCE, SIZE, STREAM_RATE, TIME};
 
 const SUBJECTS: [&str; 3] = ["traffic", "link", "program"];
 
-/// What can be measured.
-const METRICS: [Metric; 7] = [
-    Metric::Goodput,
-    Metric::Bytes,
-    Metric::Loss,
-    Metric::LongestGap,
-    Metric::RttMedian,
-    Metric::Rtt99,
-    Metric::ExitStatus,
-];
-
-const KEYS: &[&str] = &[
-    "traffic",
-    "link",
-    "program",
-    "direction",
-    "between",
-    "goodput",
-    "bytes",
-    "loss",
-    "longest_gap",
-    "rtt_median",
-    "rtt_99",
-    "exit_status",
-];
-
-pub(in crate::scenario) struct CheckDraft {
-    pub(in crate::scenario) place: Range<usize>,
-    pub(in crate::scenario) subject: Option<SubjectDraft>,
-    /// One or more, with the place of their key.
-    pub(in crate::scenario) bounds: Vec<(Spanned<Metric>, Bound)>,
-    pub(in crate::scenario) window: Option<[Spanned<Duration>; 2]>,
+draft! {
+    pub(in crate::scenario) struct CheckDraft(section, out) {
+        ["traffic", "link", "program", "direction"] subject: Option<SubjectDraft> = { subject(section, out) },
+        ["between"] window: Option<[Spanned<Duration>; 2]> =
+            { pair(section, "between", TIME, r#"["2s", "8s"]"#, out) },
+        /// One or more, with the place of their key.
+        ["goodput", "bytes", "loss", "longest_gap", "rtt_median", "rtt_99", "exit_status"]
+        bounds: Vec<(Spanned<Metric>, Bound)> = { bounds(section, out) },
+        [] place: Range<usize> = { section.place() },
+    }
 }
 
 pub(in crate::scenario) enum SubjectDraft {
     Traffic(Spanned<String>),
     Link(Spanned<String>, Direction),
     Program(Spanned<String>),
-}
-
-impl CheckDraft {
-    pub(super) fn read(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Self {
-        let section = Section::open("[[check]]", place, table, KEYS, out);
-        Self {
-            place: section.place(),
-            subject: subject(&section, out),
-            bounds: bounds(&section, out),
-            window: pair(&section, "between", TIME, r#"["2s", "8s"]"#, out),
-        }
-    }
 }
 
 fn subject(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<SubjectDraft> {
@@ -87,7 +53,7 @@ fn subject(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<SubjectDra
 }
 
 fn bounds(section: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<(Spanned<Metric>, Bound)> {
-    let given = METRICS.into_iter().filter(|metric| section.has(metric.as_str())).collect::<Vec<_>>();
+    let given = Metric::ALL.into_iter().filter(|metric| section.has(metric.as_str())).collect::<Vec<_>>();
     if given.is_empty() {
         let remedy = r#"add what must hold, such as goodput = { at_least = "80mbit" }"#;
         out.push(Complaint::new("the check asks for nothing", remedy).at(section.place()));

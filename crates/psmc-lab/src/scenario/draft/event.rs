@@ -4,27 +4,27 @@ use std::ops::Range;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use psmc_toml::{Complaint, Section, Source, kind_of};
+use psmc_toml::{Complaint, Section, Source, draft, keys, kind_of};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::read::joined;
-use super::settings::{self, LinkSettings};
+use super::settings::LinkSettings;
 use super::traffic::Destination;
 use crate::scenario::value::{Direction, HOST_ADDRESS, REFERENCE, STREAM_RATE, TIME, UDP_PAYLOAD};
 
 /// The actions, of which an event has one. Each is a key of its own.
 const ACTIONS: [&str; 8] = ["cut", "black_hole", "restore", "change", "kill", "restart", "roam", "flood"];
 
-const KEYS: &[&str] = &joined::<10>(&["at", "direction"], &ACTIONS);
+/// The keys of an event that changes a link.
+const CHANGE_KEYS: &[&str] = keys![&["at", "change", "direction"], LinkSettings::KEYS];
 
-const CHANGE_KEYS: &[&str] =
-    &joined::<{ 3 + settings::KEYS.len() }>(&["at", "change", "direction"], settings::KEYS);
-
-pub(in crate::scenario) struct EventDraft {
-    pub(in crate::scenario) place: Range<usize>,
-    pub(in crate::scenario) at: Option<Spanned<Duration>>,
-    pub(in crate::scenario) action: Option<ActionDraft>,
+draft! {
+    pub(in crate::scenario) struct EventDraft(section, out, source: &Source) {
+        at: Option<Spanned<Duration>> = required_at(TIME, "the time since the start of the scenario"),
+        [..keys![&["direction"], &ACTIONS]] action: Option<ActionDraft> =
+            { only_action(section, out).and_then(|name| action(name, section, source, out)) },
+        [] place: Range<usize> = { section.place() },
+    }
 }
 
 pub(in crate::scenario) enum ActionDraft {
@@ -53,30 +53,20 @@ pub(in crate::scenario) struct FloodDraft {
     pub(in crate::scenario) duration: Option<Spanned<Duration>>,
 }
 
-impl EventDraft {
-    pub(super) fn read(
-        place: Range<usize>,
-        table: &DeTable<'_>,
-        source: &Source,
-        out: &mut Vec<Complaint>,
-    ) -> Self {
-        let (title, keys) = if table.contains_key("change") {
-            ("[[event]] that changes a link", CHANGE_KEYS)
-        } else {
-            ("[[event]]", KEYS)
-        };
-        let section = Section::open_with_hints(title, place, table, keys, hint, out);
-        Self {
-            place: section.place(),
-            at: section.required_at("at", TIME, "the time since the start of the scenario", out),
-            action: only_action(&section, out).and_then(|action| self::action(action, &section, source, out)),
-        }
+/// What complaints call a section, and the keys that it can have, by its action.
+pub(super) fn form(table: &DeTable<'_>) -> (&'static str, &'static [&'static str]) {
+    if table.contains_key("change") {
+        ("[[event]] that changes a link", CHANGE_KEYS)
+    } else {
+        ("[[event]]", EventDraft::KEYS)
     }
 }
 
 /// Settings of links without a link.
-fn hint(key: &str) -> Option<String> {
-    settings::KEYS.contains(&key).then(|| format!(r#"to change a link, add change = "dsl" beside `{key}`"#))
+pub(super) fn hint(key: &str) -> Option<String> {
+    LinkSettings::KEYS
+        .contains(&key)
+        .then(|| format!(r#"to change a link, add change = "dsl" beside `{key}`"#))
 }
 
 fn only_action(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<&'static str> {
@@ -108,7 +98,7 @@ fn action(
         "roam" => roam(section, out),
         "flood" => flood(section, out),
         _ => {
-            let settings = (action == "change").then(|| LinkSettings::of(section, source, out));
+            let settings = (action == "change").then(|| LinkSettings::read(section, source, out));
             let target = section.optional_at(action, REFERENCE, out)?;
             Some(match (action, settings) {
                 ("cut", _) => ActionDraft::Cut(target),

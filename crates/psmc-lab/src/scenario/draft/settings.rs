@@ -1,65 +1,35 @@
-//! What a direction of a link is like: the same keys in `[[link]]`, in `[link.forward]` and in an event that changes one.
+//! What a direction of a link is like: the same keys in `[[link]]`, in `[link.forward]` and in an event that changes one; and
+//! the files that they name, traces of rates and samples of delays.
 
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use psmc_sim::link::{Jitter, Loss, Probability, QueueLimit, Rate};
-use psmc_toml::{Complaint, SWITCH, Section, Source, kind_of, read};
+use psmc_sim::link::{Jitter, Loss, Probability, QueueLimit, Rate, Trace};
+use psmc_toml::{Complaint, SWITCH, Section, Source, describe, draft, kind_of, read, remedy_for};
 use toml::Spanned;
-use toml::de::DeValue;
+use toml::de::{DeTable, DeValue};
 
-use super::discipline;
-use super::files;
-use crate::scenario::value::{FILE, LINK_RATE, MTU, PERCENT, QUEUE, TIME};
+use crate::scenario::value::{DisciplineName, FILE, LINK_RATE, MTU, PERCENT, QUEUE, SIZE, TIME, WEIGHT};
 
-pub(in crate::scenario) use super::discipline::{DisciplineDraft, RedDraft};
-
-pub(super) const KEYS: &[&str] = &[
-    "rate",
-    "trace",
-    "delay",
-    "jitter",
-    "reordering",
-    "reorder",
-    "loss",
-    "duplicate",
-    "corrupt",
-    "queue",
-    "discipline",
-    "mtu",
-];
-
-/// The settings that a section gives.
-#[derive(Clone, Default)]
-pub(in crate::scenario) struct LinkSettings {
-    pub(in crate::scenario) rate: Option<Rate>,
-    pub(in crate::scenario) delay: Option<Duration>,
-    pub(in crate::scenario) jitter: Option<Jitter>,
-    pub(in crate::scenario) reordering: Option<bool>,
-    pub(in crate::scenario) reorder: Option<Probability>,
-    pub(in crate::scenario) loss: Option<Loss>,
-    pub(in crate::scenario) duplicate: Option<Probability>,
-    pub(in crate::scenario) corrupt: Option<Probability>,
-    pub(in crate::scenario) queue: Option<Spanned<QueueLimit>>,
-    pub(in crate::scenario) discipline: Option<Spanned<DisciplineDraft>>,
-    pub(in crate::scenario) mtu: Option<usize>,
-}
-
-impl LinkSettings {
-    pub(super) fn of(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Self {
-        Self {
-            rate: rate(section, source, out),
-            delay: section.optional("delay", TIME, out),
-            jitter: section.value("jitter").and_then(|value| jitter(value, source, out)),
-            reordering: section.optional("reordering", SWITCH, out),
-            reorder: section.optional("reorder", PERCENT, out),
-            loss: section.value("loss").and_then(|value| loss(value, out)),
-            duplicate: section.optional("duplicate", PERCENT, out),
-            corrupt: section.optional("corrupt", PERCENT, out),
-            queue: section.optional_at("queue", QUEUE, out),
-            discipline: section.value("discipline").and_then(|value| discipline::read(value, out)),
-            mtu: section.optional("mtu", MTU, out),
-        }
+draft! {
+    /// The settings that a section gives.
+    #[derive(Clone, Default)]
+    pub(in crate::scenario) struct LinkSettings(section, out, source: &Source) with or {
+        ["rate", "trace"] rate: Option<Rate> = { rate(section, source, out) },
+        delay: Option<Duration> = optional(TIME),
+        jitter: Option<Jitter> = { section.value("jitter").and_then(|value| jitter(value, source, out)) },
+        reordering: Option<bool> = optional(SWITCH),
+        reorder: Option<Probability> = optional(PERCENT),
+        loss: Option<Loss> = { section.value("loss").and_then(|value| loss(value, out)) },
+        duplicate: Option<Probability> = optional(PERCENT),
+        corrupt: Option<Probability> = optional(PERCENT),
+        queue: Option<Spanned<QueueLimit>> = optional_at(QUEUE),
+        discipline: Option<Spanned<DisciplineDraft>> =
+            { section.value("discipline").and_then(|value| discipline(value, out)) },
+        mtu: Option<usize> = optional(MTU),
     }
 }
 
@@ -77,7 +47,7 @@ fn rate(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Opt
     }
     match (rate, trace) {
         (Some(rate), _) => Some(Rate::Fixed(rate)),
-        (None, Some(path)) => files::trace(&path, source.directory(), out).map(Rate::Trace),
+        (None, Some(path)) => trace_in(&path, source.directory(), out).map(Rate::Trace),
         (None, None) => None,
     }
 }
@@ -88,7 +58,7 @@ fn jitter(value: &Spanned<DeValue<'_>>, source: &Source, out: &mut Vec<Complaint
         return time("jitter", value, out).map(Jitter::Normal);
     };
     let section = Section::open("`jitter`", value.span(), table, &["normal", "uniform", "file"], out);
-    let (kind, value) = discipline::only_one(&section, table, r#"{ uniform = "5ms" }"#, out)?;
+    let (kind, value) = only_one(&section, table, r#"{ uniform = "5ms" }"#, out)?;
     match kind {
         "normal" => time(kind, value, out).map(Jitter::Normal),
         "uniform" => time(kind, value, out).map(Jitter::Uniform),
@@ -103,7 +73,7 @@ fn time(key: &str, value: &Spanned<DeValue<'_>>, out: &mut Vec<Complaint>) -> Op
 
 fn samples(value: &Spanned<DeValue<'_>>, directory: &Path, out: &mut Vec<Complaint>) -> Option<Jitter> {
     let path = read("file", value, FILE, out)?;
-    files::delays(&path, directory, out).map(Jitter::Samples)
+    delays_in(&path, directory, out).map(Jitter::Samples)
 }
 
 /// A chance, or the chances of a chain of two states.
@@ -131,4 +101,212 @@ fn bursts(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Loss> {
         to_bad: to_bad?,
         to_good: to_good?,
     })
+}
+
+/// What a queue does before it is full, as the file says it.
+#[derive(Clone, Debug)]
+pub(in crate::scenario) enum DisciplineDraft {
+    DropTail,
+    Red(RedDraft),
+    CoDel { target: Duration, interval: Duration, ecn: bool },
+}
+
+/// Random early detection. What is left out depends on the length of the queue.
+#[derive(Clone, Debug)]
+pub(in crate::scenario) struct RedDraft {
+    pub(in crate::scenario) min: Option<u64>,
+    pub(in crate::scenario) max: Option<u64>,
+    pub(in crate::scenario) probability: Probability,
+    pub(in crate::scenario) weight: f64,
+    pub(in crate::scenario) ecn: bool,
+}
+
+/// A name, or a table with a name and its settings.
+pub(super) fn discipline(
+    value: &Spanned<DeValue<'_>>,
+    out: &mut Vec<Complaint>,
+) -> Option<Spanned<DisciplineDraft>> {
+    let draft = match value.get_ref().as_table() {
+        Some(table) => with_settings(value, table, out)?,
+        None => with_defaults(read("discipline", value, DisciplineName::KIND, out)?.into_inner()),
+    };
+    Some(Spanned::new(value.span(), draft))
+}
+
+fn with_defaults(name: DisciplineName) -> DisciplineDraft {
+    match name {
+        DisciplineName::DropTail => DisciplineDraft::DropTail,
+        DisciplineName::Red => DisciplineDraft::Red(RedDraft {
+            min: None,
+            max: None,
+            probability: red_probability(),
+            weight: RED_WEIGHT,
+            ecn: false,
+        }),
+        DisciplineName::CoDel => {
+            DisciplineDraft::CoDel { target: CODEL_TARGET, interval: CODEL_INTERVAL, ecn: false }
+        }
+    }
+}
+
+fn with_settings(
+    value: &Spanned<DeValue<'_>>,
+    table: &DeTable<'_>,
+    out: &mut Vec<Complaint>,
+) -> Option<DisciplineDraft> {
+    const EXAMPLE: &str = r#"{ codel = { target = "5ms" } }"#;
+    let section = Section::open("`discipline`", value.span(), table, &["red", "codel"], out);
+    let (name, _) = only_one(&section, table, EXAMPLE, out)?;
+    match name {
+        "red" => red(&section.section(name, "`red`", RED_KEYS, out)?, out),
+        "codel" => Some(codel(&section.section(name, "`codel`", CODEL_KEYS, out)?, out)),
+        _ => None,
+    }
+}
+
+const RED_KEYS: &[&str] = &["min", "max", "probability", "weight", "ecn"];
+const CODEL_KEYS: &[&str] = &["target", "interval", "ecn"];
+
+fn red(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<DisciplineDraft> {
+    let min = section.optional_at("min", SIZE, out);
+    let max = section.optional_at("max", SIZE, out);
+    if let (Some(low), Some(high)) = (&min, &max)
+        && low.get_ref() >= high.get_ref()
+    {
+        let remedy =
+            "RED begins to drop at `min` and drops all at `max`: make `max` two or three times as large";
+        let complaint = Complaint::new("`min` is not less than `max`", remedy).at(low.span());
+        out.push(complaint.because_of(high.span(), "`max`"));
+        return None;
+    }
+    Some(DisciplineDraft::Red(RedDraft {
+        min: min.map(Spanned::into_inner),
+        max: max.map(Spanned::into_inner),
+        probability: section.optional("probability", PERCENT, out).unwrap_or_else(red_probability),
+        weight: section.optional("weight", WEIGHT, out).unwrap_or(RED_WEIGHT),
+        ecn: ecn(section, out),
+    }))
+}
+
+fn codel(section: &Section<'_>, out: &mut Vec<Complaint>) -> DisciplineDraft {
+    DisciplineDraft::CoDel {
+        target: section.optional("target", TIME, out).unwrap_or(CODEL_TARGET),
+        interval: section.optional("interval", TIME, out).unwrap_or(CODEL_INTERVAL),
+        ecn: ecn(section, out),
+    }
+}
+
+fn ecn(section: &Section<'_>, out: &mut Vec<Complaint>) -> bool {
+    section.optional("ecn", SWITCH, out).unwrap_or(false)
+}
+
+/// The only key of a table that names one of several kinds, and its value.
+pub(super) fn only_one<'a>(
+    section: &Section<'a>,
+    table: &'a DeTable<'a>,
+    example: &str,
+    out: &mut Vec<Complaint>,
+) -> Option<(&'a str, &'a Spanned<DeValue<'a>>)> {
+    let mut entries = table.iter();
+    match (entries.next(), entries.next()) {
+        (Some((key, value)), None) => Some((key.get_ref(), value)),
+        (first, _) => {
+            let reason = if first.is_some() { "these exclude each other" } else { "this table is empty" };
+            out.push(Complaint::new(reason, format!("give one, such as {example}")).at(section.place()));
+            None
+        }
+    }
+}
+
+/// The most that RED drops: Floyd's later advice, instead of the 2 % of the paper, with which its queues overflow.
+fn red_probability() -> Probability {
+    Probability::new(0.1).expect("0.1 is a chance")
+}
+
+/// The weight of the paper (Floyd and Jacobson 1993, §5).
+const RED_WEIGHT: f64 = 0.002;
+
+/// RFC 8289 §4.2 and §4.3.
+const CODEL_TARGET: Duration = Duration::from_millis(5);
+const CODEL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Largest file that is read. A trace of a day at 10 Mbit/s has 72 million lines, and nobody records one.
+const MAX_FILE: u64 = 64 << 20;
+
+/// A trace of delivery opportunities, in the format of Mahimahi.
+pub(super) fn trace_in(
+    path: &Spanned<PathBuf>,
+    directory: &Path,
+    out: &mut Vec<Complaint>,
+) -> Option<Arc<Trace>> {
+    let text = text_of(path, directory, out)?;
+    let trace = Trace::parse(&text).map_err(|error| {
+        let reason = format!("{} is no trace: {error}", path.get_ref().display());
+        let remedy =
+            "it takes a line for each packet that can leave: milliseconds from the start, not decreasing";
+        out.push(Complaint::new(reason, remedy).at(path.span()));
+    });
+    trace.ok().map(Arc::new)
+}
+
+/// Delays, a line each.
+pub(super) fn delays_in(
+    path: &Spanned<PathBuf>,
+    directory: &Path,
+    out: &mut Vec<Complaint>,
+) -> Option<Arc<[Duration]>> {
+    let text = text_of(path, directory, out)?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let shown = path.get_ref().display();
+    let mut delays = Vec::new();
+    for (index, line) in lines {
+        let Some(delay) = delay(line.trim()) else {
+            let reason = format!("line {} of {shown} is not a delay: {line:?}", index + 1);
+            out.push(Complaint::new(reason, DELAYS_REMEDY).at(path.span()));
+            return None;
+        };
+        delays.push(delay);
+    }
+    if delays.is_empty() {
+        out.push(Complaint::new(format!("{shown} has no delays in it"), DELAYS_REMEDY).at(path.span()));
+        return None;
+    }
+    Some(delays.into())
+}
+
+const DELAYS_REMEDY: &str =
+    "write a delay in each line, in milliseconds or with a unit, such as 1.25 or 800us";
+
+fn delay(line: &str) -> Option<Duration> {
+    let with_unit =
+        if line.ends_with(|c: char| c.is_ascii_digit()) { format!("{line}ms") } else { line.to_owned() };
+    TIME.read(&with_unit).ok()
+}
+
+/// The text of a file. Relative paths start at the scenario's directory.
+fn text_of(path: &Spanned<PathBuf>, directory: &Path, out: &mut Vec<Complaint>) -> Option<String> {
+    let shown = path.get_ref().display();
+    let failed = |error: io::Error| {
+        if error.kind() == io::ErrorKind::InvalidData {
+            let remedy = "check the path: it should have a number in each line";
+            return Complaint::new(format!("{shown} is not a text"), remedy);
+        }
+        Complaint::new(format!("cannot read {shown}: {}", describe(&error)), remedy_for(&error))
+    };
+    let text = bounded(&directory.join(path.get_ref()))
+        .map_err(|error| out.push(failed(error).at(path.span())))
+        .ok()?;
+    if text.len() as u64 > MAX_FILE {
+        let reason = format!("{shown} is larger than {} MiB", MAX_FILE >> 20);
+        out.push(Complaint::new(reason, "check the path, or shorten the file").at(path.span()));
+        return None;
+    }
+    Some(text)
+}
+
+/// At most one byte more than is allowed, so that the caller can tell.
+fn bounded(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    Ok(text)
 }

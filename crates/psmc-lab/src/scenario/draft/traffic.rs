@@ -4,27 +4,29 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::time::Duration;
 
-use psmc_toml::{Complaint, NAME, Name, SWITCH, Section};
+use psmc_toml::{Complaint, NAME, Name, SWITCH, Section, draft, keys};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::read::joined;
 use crate::scenario::model::TrafficKind;
 use crate::scenario::value::{
     CONTROLLER, ControllerName, FLOWS, FREQUENCY, IP, PING_PAYLOAD, REFERENCE, SIZE, STREAM_RATE, TIME,
     TrafficKindName, UDP_PAYLOAD,
 };
 
-pub(in crate::scenario) struct TrafficDraft {
-    pub(in crate::scenario) place: Range<usize>,
-    pub(in crate::scenario) name: Option<Spanned<Name>>,
-    pub(in crate::scenario) kind: Option<TrafficKind>,
-    pub(in crate::scenario) from: Option<Spanned<String>>,
-    pub(in crate::scenario) to: Option<Spanned<String>>,
-    /// `None` only where what the file says was complained about.
-    pub(in crate::scenario) destination: Option<Destination>,
-    pub(in crate::scenario) start: Option<Spanned<Duration>>,
-    pub(in crate::scenario) stop: Option<Spanned<Duration>>,
+draft! {
+    /// The keys of all kinds.
+    pub(in crate::scenario) struct TrafficDraft(section, out) {
+        name: Option<Spanned<Name>> = optional_at(NAME),
+        kind: Option<TrafficKind> = { kind(section, out) },
+        from: Option<Spanned<String>> = required_at(REFERENCE, "the host that sends"),
+        to: Option<Spanned<String>> = required_at(REFERENCE, "the host that receives"),
+        /// `None` only where what the file says was complained about.
+        ["via", "address"] destination: Option<Destination> = { Destination::read(section, out) },
+        start: Option<Spanned<Duration>> = optional_at(TIME),
+        stop: Option<Spanned<Duration>> = optional_at(TIME),
+        [] place: Range<usize> = { section.place() },
+    }
 }
 
 /// How the file says which address of the receiver is meant.
@@ -35,24 +37,6 @@ pub(in crate::scenario) enum Destination {
     Via(Spanned<String>),
     /// This one.
     Address(Spanned<IpAddr>),
-}
-
-impl TrafficDraft {
-    pub(super) fn read(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Self {
-        let (title, keys) = form(table);
-        let section = Section::open(title, place, table, keys, out);
-        let kind = section.required("kind", TrafficKindName::KIND, "or quic, udp, requests, ping", out);
-        Self {
-            place: section.place(),
-            name: section.optional_at("name", NAME, out),
-            kind: kind.and_then(|kind| self::kind(kind, &section, out)),
-            from: section.required_at("from", REFERENCE, "the host that sends", out),
-            to: section.required_at("to", REFERENCE, "the host that receives", out),
-            destination: Destination::read(&section, out),
-            start: section.optional_at("start", TIME, out),
-            stop: section.optional_at("stop", TIME, out),
-        }
-    }
 }
 
 impl Destination {
@@ -77,7 +61,7 @@ impl Destination {
 }
 
 /// What complaints call a section, and the keys that it can have, by its kind.
-fn form(table: &DeTable<'_>) -> (&'static str, &'static [&'static str]) {
+pub(super) fn form(table: &DeTable<'_>) -> (&'static str, &'static [&'static str]) {
     let kind = table.get("kind").and_then(|kind| TrafficKindName::KIND.read(kind.get_ref().as_str()?).ok());
     match kind {
         None => ("[[traffic]]", ANY),
@@ -89,17 +73,16 @@ fn form(table: &DeTable<'_>) -> (&'static str, &'static [&'static str]) {
     }
 }
 
-const COMMON: &[&str] = &["name", "kind", "from", "to", "via", "address", "start", "stop"];
-const TCP: &[&str] = &joined::<12>(COMMON, &["congestion_control", "flows", "bytes", "multipath"]);
-const QUIC: &[&str] = &joined::<10>(COMMON, &["congestion_control", "bytes"]);
-const UDP: &[&str] = &joined::<10>(COMMON, &["rate", "payload"]);
-const REQUESTS: &[&str] = &joined::<12>(COMMON, &["congestion_control", "rate", "request", "response"]);
-const PING: &[&str] = &joined::<10>(COMMON, &["interval", "payload"]);
+const TCP: &[&str] = keys![TrafficDraft::KEYS, &["congestion_control", "flows", "bytes", "multipath"]];
+const QUIC: &[&str] = keys![TrafficDraft::KEYS, &["congestion_control", "bytes"]];
+const UDP: &[&str] = keys![TrafficDraft::KEYS, &["rate", "payload"]];
+const REQUESTS: &[&str] = keys![TrafficDraft::KEYS, &["congestion_control", "rate", "request", "response"]];
+const PING: &[&str] = keys![TrafficDraft::KEYS, &["interval", "payload"]];
 /// Of every kind.
-const ANY: &[&str] = &joined::<17>(TCP, &["rate", "payload", "request", "response", "interval"]);
+const ANY: &[&str] = keys![TCP, &["rate", "payload", "request", "response", "interval"]];
 
-fn kind(name: TrafficKindName, section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<TrafficKind> {
-    match name {
+fn kind(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<TrafficKind> {
+    match section.required("kind", TrafficKindName::KIND, "or quic, udp, requests, ping", out)? {
         TrafficKindName::Tcp => Some(tcp(section, out)),
         TrafficKindName::Quic => Some(quic(section, out)),
         TrafficKindName::Udp => udp(section, out),

@@ -4,34 +4,38 @@ use std::net::IpAddr;
 use std::ops::Range;
 
 use ipnet::IpNet;
-use psmc_toml::{Complaint, NAME, Name, Section};
-use toml::Spanned;
-use toml::Value;
+use psmc_toml::{Complaint, NAME, Name, Section, draft};
 use toml::de::{DeTable, DeValue};
+use toml::{Spanned, Value};
 
-use super::link::between;
-use super::read::pair_of_lists;
+use super::network::between;
+use super::pair_of_lists;
 use crate::scenario::value::{HOST_ADDRESS, IP, LINK_NAME, PREFIX, REFERENCE};
-
-const KEYS: &[&str] = &["name", "between", "addresses", "networks", "paths", "path", "settings"];
 
 const PATH_KEYS: &[&str] = &["name", "link", "endpoint", "weight", "max_rate", "congestion", "mtu"];
 
 /// Keys of a path that go to `psmcd` as they are.
 const PATH_SETTINGS: &[&str] = &["weight", "max_rate", "congestion", "mtu"];
 
-pub(in crate::scenario) struct TunnelDraft {
-    pub(in crate::scenario) place: Range<usize>,
-    pub(in crate::scenario) name: Option<Spanned<Name>>,
-    pub(in crate::scenario) between: Option<[Spanned<Name>; 2]>,
-    pub(in crate::scenario) addresses: Option<[Vec<Spanned<IpNet>>; 2]>,
-    /// Whether the file gives addresses, right or wrong.
-    pub(in crate::scenario) has_addresses: bool,
-    pub(in crate::scenario) networks: Option<[Vec<Spanned<IpNet>>; 2]>,
-    /// Whether the file says by which paths it goes, right or wrong.
-    pub(in crate::scenario) has_paths: bool,
-    pub(in crate::scenario) paths: Vec<PathDraft>,
-    pub(in crate::scenario) settings: Vec<SettingDraft>,
+draft! {
+    pub(in crate::scenario) struct TunnelDraft(section, out) {
+        name: Option<Spanned<Name>> =
+            required_at(LINK_NAME, "what you call it; its interfaces get this name"),
+        between: Option<[Spanned<Name>; 2]> =
+            { between(section, "the hosts at its ends; the first one dials", out) },
+        addresses: Option<[Vec<Spanned<IpNet>>; 2]> =
+            { pair_of_lists(section, "addresses", HOST_ADDRESS, r#"["10.77.0.2/24", "10.77.0.1/24"]"#, out) },
+        networks: Option<[Vec<Spanned<IpNet>>; 2]> =
+            { pair_of_lists(section, "networks", PREFIX, r#"[[], ["192.168.10.0/24"]]"#, out) },
+        ["paths", "path"] paths: Vec<PathDraft> = { paths(section, out) },
+        settings: Vec<SettingDraft> =
+            { section.table("settings", out).map(|(_, table)| all(table, out)).unwrap_or_default() },
+        /// Whether the file gives addresses, right or wrong.
+        [] has_addresses: bool = { section.has("addresses") },
+        /// Whether the file says by which paths it goes, right or wrong.
+        [] has_paths: bool = { section.has("paths") || section.has("path") },
+        [] place: Range<usize> = { section.place() },
+    }
 }
 
 /// One of `paths`, or `[[tunnel.path]]`.
@@ -46,34 +50,6 @@ pub(in crate::scenario) struct PathDraft {
 pub(in crate::scenario) struct SettingDraft {
     pub(in crate::scenario) key: Spanned<String>,
     pub(in crate::scenario) value: Spanned<Value>,
-}
-
-impl TunnelDraft {
-    pub(super) fn read(place: Range<usize>, table: &DeTable<'_>, out: &mut Vec<Complaint>) -> Self {
-        let section = Section::open("[[tunnel]]", place, table, KEYS, out);
-        Self {
-            place: section.place(),
-            name: section.required_at(
-                "name",
-                LINK_NAME,
-                "what you call it; its interfaces get this name",
-                out,
-            ),
-            between: between(&section, "the hosts at its ends; the first one dials", out),
-            addresses: pair_of_lists(
-                &section,
-                "addresses",
-                HOST_ADDRESS,
-                r#"["10.77.0.2/24", "10.77.0.1/24"]"#,
-                out,
-            ),
-            has_addresses: section.has("addresses"),
-            networks: pair_of_lists(&section, "networks", PREFIX, r#"[[], ["192.168.10.0/24"]]"#, out),
-            has_paths: section.has("paths") || section.has("path"),
-            paths: paths(&section, out),
-            settings: section.table("settings", out).map(|(_, table)| all(table, out)).unwrap_or_default(),
-        }
-    }
 }
 
 /// `paths`, or `[[tunnel.path]]`, not both.

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use psmc_net::keys::PublicKey;
-use psmc_toml::{Complaint, INTERFACE, InterfaceName, NAME, Name, PUBLIC_KEY, RATE, Rate, Section};
+use psmc_toml::{Complaint, INTERFACE, InterfaceName, NAME, Name, PUBLIC_KEY, RATE, Rate, Section, draft};
 use toml::Spanned;
 
 use super::TreatmentDraft;
@@ -14,78 +14,27 @@ use crate::config::value::{
     Encapsulation, Endpoint, KEEPALIVE, LINK_MTU, LinkMtu, RoutePolicy, WEIGHT, Weight,
 };
 
-pub(super) const KEYS: &[&str] = &[
-    "name",
-    "public_key",
-    "allowed_ips",
-    "endpoint",
-    "keepalive",
-    "scheduler",
-    "reorder",
-    "repair",
-    "reorder_timeout",
-    "reorder_packets",
-    "reorder_factor",
-    "reorder_least",
-    "reorder_most",
-    "ordered_udp",
-    "bad_path_rule",
-    "udp_rate_limit",
-    "spare_relays",
-    "routes",
-    "path",
-];
-
-const PATH_KEYS: &[&str] = &[
-    "name",
-    "interface",
-    "address",
-    "endpoint",
-    "relays",
-    "encapsulation",
-    "weight",
-    "max_rate",
-    "mtu",
-    "congestion",
-];
-
-pub(in crate::config) struct PeerDraft {
-    pub(in crate::config) place: Range<usize>,
-    pub(in crate::config) name: Option<Spanned<Name>>,
-    pub(in crate::config) public_key: Option<Spanned<PublicKey>>,
-    /// `None` only where the file does not say.
-    pub(in crate::config) allowed_ips: Option<Vec<Spanned<AllowedNet>>>,
-    pub(in crate::config) endpoint: Option<Spanned<Endpoint>>,
-    /// Whether the file gives an endpoint, right or wrong.
-    pub(in crate::config) has_endpoint: bool,
-    keepalive: Duration,
-    udp_rate_limit: Option<Rate>,
-    pub(in crate::config) treatment: TreatmentDraft,
-    pub(in crate::config) spare_relays: Option<Spanned<Vec<Spanned<Name>>>>,
-    routes: Option<RoutePolicy>,
-    pub(in crate::config) paths: Vec<PathDraft>,
+draft! {
+    pub(in crate::config) struct PeerDraft(section, out) {
+        name: Option<Spanned<Name>> = required_at(NAME, "what you call the other site"),
+        public_key: Option<Spanned<PublicKey>> =
+            required_at(PUBLIC_KEY, "what `psmc pubkey` prints on the other site"),
+        /// `None` only where the file does not say.
+        allowed_ips: Option<Vec<Spanned<AllowedNet>>> = { allowed_ips(section, out) },
+        endpoint: Option<Spanned<Endpoint>> = optional_at(ENDPOINT),
+        keepalive: Duration = optional(KEEPALIVE).unwrap_or(DEFAULT_KEEPALIVE),
+        [..TreatmentDraft::KEYS] treatment: TreatmentDraft = { TreatmentDraft::read(section, out) },
+        udp_rate_limit: Option<Rate> = optional(RATE),
+        spare_relays: Option<Spanned<Vec<Spanned<Name>>>> = list_at(NAME),
+        routes: Option<RoutePolicy> = optional(RoutePolicy::KIND),
+        ["path"] paths: Vec<PathDraft> = { paths(section, out) },
+        /// Whether the file gives an endpoint, right or wrong.
+        [] has_endpoint: bool = { section.has("endpoint") },
+        [] place: Range<usize> = { section.place() },
+    }
 }
 
 impl PeerDraft {
-    pub(super) fn read(section: &Section<'_>, out: &mut Vec<Complaint>) -> Self {
-        let paths = section.sections("path", "[[peer.path]]", PATH_KEYS, out);
-        let key_remedy = "what `psmc pubkey` prints on the other site";
-        Self {
-            place: section.place(),
-            name: section.required_at("name", NAME, "what you call the other site", out),
-            public_key: section.required_at("public_key", PUBLIC_KEY, key_remedy, out),
-            allowed_ips: allowed_ips(section, out),
-            endpoint: section.optional_at("endpoint", ENDPOINT, out),
-            has_endpoint: section.has("endpoint"),
-            keepalive: section.optional("keepalive", KEEPALIVE, out).unwrap_or(DEFAULT_KEEPALIVE),
-            udp_rate_limit: section.optional("udp_rate_limit", RATE, out),
-            treatment: TreatmentDraft::read(section, out),
-            spare_relays: section.list_at("spare_relays", NAME, out),
-            routes: section.optional("routes", RoutePolicy::KIND, out),
-            paths: paths.iter().map(|section| PathDraft::read(section, out)).collect(),
-        }
-    }
-
     /// The peer, with its site's treatment and networks where it says nothing itself.
     pub(super) fn build(self, treatment: &TreatmentDraft, networks: &[AllowedNet]) -> Option<Peer> {
         let endpoint = self.endpoint.map(Spanned::into_inner);
@@ -123,49 +72,35 @@ fn allowed_ips(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Vec<Sp
     Some(section.list_at("allowed_ips", ALLOWED_NET, out).map(Spanned::into_inner).unwrap_or_default())
 }
 
-pub(in crate::config) struct PathDraft {
-    pub(in crate::config) place: Range<usize>,
-    pub(in crate::config) name: Option<Spanned<Name>>,
-    pub(in crate::config) interface: Option<InterfaceName>,
-    pub(in crate::config) address: Option<Spanned<BindAddress>>,
-    pub(in crate::config) endpoint: Option<Spanned<Endpoint>>,
-    /// Whether the file gives an endpoint, right or wrong.
-    pub(in crate::config) has_endpoint: bool,
-    pub(in crate::config) relays: Option<Spanned<Vec<Spanned<Name>>>>,
-    pub(in crate::config) encapsulation: Option<Spanned<Encapsulation>>,
-    weight: Weight,
-    max_rate: Option<Rate>,
-    /// Whether the file gives a greatest rate, right or wrong.
-    pub(in crate::config) has_max_rate: bool,
-    pub(in crate::config) congestion: Option<Spanned<Congestion>>,
-    mtu: Option<LinkMtu>,
-    /// Whether nothing that tells it from other paths is left out because it is wrong.
-    pub(in crate::config) is_comparable: bool,
+fn paths(section: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<PathDraft> {
+    let paths = section.sections("path", "[[peer.path]]", PathDraft::KEYS, out);
+    paths.iter().map(|section| PathDraft::read(section, out)).collect()
+}
+
+draft! {
+    pub(in crate::config) struct PathDraft(section, out) {
+        name: Option<Spanned<Name>> = required_at(NAME, "what you call this way to the peer"),
+        interface: Option<InterfaceName> = optional(INTERFACE),
+        address: Option<Spanned<BindAddress>> = optional_at(BIND_ADDRESS),
+        endpoint: Option<Spanned<Endpoint>> = optional_at(ENDPOINT),
+        relays: Option<Spanned<Vec<Spanned<Name>>>> = list_at(NAME),
+        encapsulation: Option<Spanned<Encapsulation>> = optional_at(Encapsulation::KIND),
+        weight: Weight = optional(WEIGHT).unwrap_or_default(),
+        max_rate: Option<Rate> = optional(RATE),
+        mtu: Option<LinkMtu> = optional(LINK_MTU),
+        congestion: Option<Spanned<Congestion>> = optional_at(Congestion::KIND),
+        /// Whether the file gives an endpoint, right or wrong.
+        [] has_endpoint: bool = { section.has("endpoint") },
+        /// Whether the file gives a greatest rate, right or wrong.
+        [] has_max_rate: bool = { section.has("max_rate") },
+        /// Whether nothing that tells it from other paths is left out because it is wrong.
+        [] is_comparable: bool =
+            { section.has("interface") == interface.is_some() && section.has("address") == address.is_some() },
+        [] place: Range<usize> = { section.place() },
+    }
 }
 
 impl PathDraft {
-    fn read(section: &Section<'_>, out: &mut Vec<Complaint>) -> Self {
-        let interface = section.optional("interface", INTERFACE, out);
-        let address = section.optional_at("address", BIND_ADDRESS, out);
-        Self {
-            place: section.place(),
-            name: section.required_at("name", NAME, "what you call this way to the peer", out),
-            is_comparable: section.has("interface") == interface.is_some()
-                && section.has("address") == address.is_some(),
-            interface,
-            address,
-            endpoint: section.optional_at("endpoint", ENDPOINT, out),
-            has_endpoint: section.has("endpoint"),
-            relays: section.list_at("relays", NAME, out),
-            encapsulation: section.optional_at("encapsulation", Encapsulation::KIND, out),
-            weight: section.optional("weight", WEIGHT, out).unwrap_or_default(),
-            max_rate: section.optional("max_rate", RATE, out),
-            has_max_rate: section.has("max_rate"),
-            congestion: section.optional_at("congestion", Congestion::KIND, out),
-            mtu: section.optional("mtu", LINK_MTU, out),
-        }
-    }
-
     /// The path, with its peer's `endpoint` where it has none of its own.
     fn build(self, endpoint: Option<&Endpoint>) -> Option<PathSettings> {
         let relays = names(self.relays);

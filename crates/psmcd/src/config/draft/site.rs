@@ -8,7 +8,7 @@ use psmc_core::ClampMss;
 use psmc_net::keys::PrivateKey;
 use psmc_toml::{
     Complaint, INTERFACE, InterfaceName, KEY_FILE, Kind, LISTEN, Listen, NAME, Name, PRIVATE_KEY, SOCKET,
-    Section, SocketPath, Source, ValueError, read_key_file,
+    Section, SocketPath, Source, ValueError, draft, read_key_file,
 };
 use toml::Spanned;
 
@@ -19,32 +19,6 @@ use crate::config::value::{
     ALLOWED_NET, AllowedNet, CLAMP_MSS, ENDPOINT, Endpoint, INNER_MTU, TUNNEL_ADDRESS,
 };
 
-pub(super) const KEYS: &[&str] = &[
-    "name",
-    "private_key_file",
-    "private_key",
-    "addresses",
-    "listen",
-    "endpoint",
-    "networks",
-    "register",
-    "grants_file",
-    "interface",
-    "mtu",
-    "clamp_mss",
-    "scheduler",
-    "reorder",
-    "repair",
-    "reorder_timeout",
-    "reorder_packets",
-    "reorder_factor",
-    "reorder_least",
-    "reorder_most",
-    "ordered_udp",
-    "bad_path_rule",
-    "control_socket",
-];
-
 const MAKE_A_KEY: &str = "make the file with `umask 077; psmc genkey > FILE`";
 
 /// The path of a file of grants.
@@ -53,44 +27,28 @@ const GRANTS_FILE: Kind<PathBuf> = Kind::text("\"/etc/psmc/van.grants\"", |text|
     _ => Ok(text.into()),
 });
 
-pub(in crate::config) struct SiteDraft {
-    name: Option<Name>,
-    pub(in crate::config) private_key: Option<PrivateKey>,
-    pub(in crate::config) addresses: Vec<Spanned<IpNet>>,
-    listen: Listen,
-    /// Whether the file says where to listen.
-    pub(in crate::config) has_listen: bool,
-    endpoint: Option<Endpoint>,
-    networks: Vec<AllowedNet>,
-    pub(in crate::config) register: Option<Spanned<Vec<Spanned<Name>>>>,
-    grants_file: Option<PathBuf>,
-    interface: Option<InterfaceName>,
-    mtu: Option<u16>,
-    clamp_mss: ClampMss,
-    pub(in crate::config) treatment: TreatmentDraft,
-    control_socket: Option<SocketPath>,
+draft! {
+    pub(in crate::config) struct SiteDraft(section, out, source: &Source) {
+        name: Option<Name> = required(NAME, "the name of this machine among its peers"),
+        ["private_key_file", "private_key"] private_key: Option<PrivateKey> =
+            { private_key(section, source, out) },
+        addresses: Vec<Spanned<IpNet>> = { addresses(section, out) },
+        listen: Listen = optional(LISTEN).unwrap_or_default(),
+        endpoint: Option<Endpoint> = optional(ENDPOINT),
+        networks: Vec<AllowedNet> = list(ALLOWED_NET).unwrap_or_default(),
+        register: Option<Spanned<Vec<Spanned<Name>>>> = list_at(NAME),
+        grants_file: Option<PathBuf> = { grants_file(section, source, out) },
+        interface: Option<InterfaceName> = optional(INTERFACE),
+        mtu: Option<u16> = optional(INNER_MTU),
+        clamp_mss: ClampMss = optional(CLAMP_MSS).unwrap_or_default(),
+        [..TreatmentDraft::KEYS] treatment: TreatmentDraft = { TreatmentDraft::read(section, out) },
+        control_socket: Option<SocketPath> = optional(SOCKET),
+        /// Whether the file says where to listen.
+        [] has_listen: bool = { section.has("listen") },
+    }
 }
 
 impl SiteDraft {
-    pub(super) fn read(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Self {
-        Self {
-            name: section.required("name", NAME, "the name of this machine among its peers", out),
-            private_key: private_key(section, source, out),
-            addresses: addresses(section, out),
-            listen: section.optional("listen", LISTEN, out).unwrap_or_default(),
-            has_listen: section.has("listen"),
-            endpoint: section.optional("endpoint", ENDPOINT, out),
-            networks: section.list("networks", ALLOWED_NET, out).unwrap_or_default(),
-            register: section.list_at("register", NAME, out),
-            grants_file: grants_file(section, source, out),
-            interface: section.optional("interface", INTERFACE, out),
-            mtu: section.optional("mtu", INNER_MTU, out),
-            clamp_mss: section.optional("clamp_mss", CLAMP_MSS, out).unwrap_or_default(),
-            treatment: TreatmentDraft::read(section, out),
-            control_socket: section.optional("control_socket", SOCKET, out),
-        }
-    }
-
     /// What peers are sent that name no networks.
     pub(super) fn own_networks(&self) -> Vec<AllowedNet> {
         self.addresses.iter().map(|address| AllowedNet::around(*address.get_ref())).collect()

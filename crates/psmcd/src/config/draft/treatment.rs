@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use psmc_core::{AdaptiveBuffer, ReorderPolicy, RepairKind, SchedulerKind};
-use psmc_toml::{Complaint, SWITCH, Section};
+use psmc_toml::{SWITCH, draft};
 use toml::Spanned;
 
 use crate::config::model::Treatment;
@@ -11,55 +11,24 @@ use crate::config::value::{
     BUFFER_FACTOR, BUFFER_PACKETS, BUFFER_TIMEOUT, FIXED_BUFFER, REPAIR, Reorder, SCHEDULER,
 };
 
-/// The keys of a treatment.
-#[derive(Clone, Debug, Default)]
-pub(in crate::config) struct TreatmentDraft {
-    pub(in crate::config) scheduler: Option<SchedulerKind>,
-    pub(in crate::config) reorder: Option<Reorder>,
-    pub(in crate::config) reorder_timeout: Option<Spanned<Duration>>,
-    pub(in crate::config) reorder_packets: Option<Spanned<u16>>,
-    pub(in crate::config) reorder_factor: Option<Spanned<u16>>,
-    pub(in crate::config) reorder_least: Option<Spanned<u16>>,
-    pub(in crate::config) reorder_most: Option<Spanned<u16>>,
-    pub(in crate::config) repair: Option<RepairKind>,
-    pub(in crate::config) ordered_udp: Option<bool>,
-    pub(in crate::config) bad_path_rule: Option<Spanned<bool>>,
+draft! {
+    /// The keys of a treatment.
+    #[derive(Clone, Debug, Default)]
+    pub(in crate::config) struct TreatmentDraft(section, out) with or {
+        scheduler: Option<SchedulerKind> = optional(SCHEDULER),
+        reorder: Option<Reorder> = optional(Reorder::KIND),
+        repair: Option<RepairKind> = optional(REPAIR),
+        reorder_timeout: Option<Spanned<Duration>> = optional_at(BUFFER_TIMEOUT),
+        reorder_packets: Option<Spanned<u16>> = optional_at(BUFFER_PACKETS),
+        reorder_factor: Option<Spanned<u16>> = optional_at(BUFFER_FACTOR),
+        reorder_least: Option<Spanned<u16>> = optional_at(BUFFER_PACKETS),
+        reorder_most: Option<Spanned<u16>> = optional_at(BUFFER_PACKETS),
+        ordered_udp: Option<bool> = optional(SWITCH),
+        bad_path_rule: Option<Spanned<bool>> = optional_at(SWITCH),
+    }
 }
 
 impl TreatmentDraft {
-    pub(super) fn read(section: &Section<'_>, out: &mut Vec<Complaint>) -> Self {
-        Self {
-            scheduler: section.optional("scheduler", SCHEDULER, out),
-            reorder: section.optional("reorder", Reorder::KIND, out),
-            reorder_timeout: section.optional_at("reorder_timeout", BUFFER_TIMEOUT, out),
-            reorder_packets: section.optional_at("reorder_packets", BUFFER_PACKETS, out),
-            reorder_factor: section.optional_at("reorder_factor", BUFFER_FACTOR, out),
-            reorder_least: section.optional_at("reorder_least", BUFFER_PACKETS, out),
-            reorder_most: section.optional_at("reorder_most", BUFFER_PACKETS, out),
-            repair: section.optional("repair", REPAIR, out),
-            ordered_udp: section.optional("ordered_udp", SWITCH, out),
-            bad_path_rule: section.optional_at("bad_path_rule", SWITCH, out),
-        }
-    }
-
-    /// This one, with what it does not say taken from `other`.
-    pub(in crate::config) fn or(&self, other: &Self) -> Self {
-        let own = self.clone();
-        let other = other.clone();
-        Self {
-            scheduler: own.scheduler.or(other.scheduler),
-            reorder: own.reorder.or(other.reorder),
-            reorder_timeout: own.reorder_timeout.or(other.reorder_timeout),
-            reorder_packets: own.reorder_packets.or(other.reorder_packets),
-            reorder_factor: own.reorder_factor.or(other.reorder_factor),
-            reorder_least: own.reorder_least.or(other.reorder_least),
-            reorder_most: own.reorder_most.or(other.reorder_most),
-            repair: own.repair.or(other.repair),
-            ordered_udp: own.ordered_udp.or(other.ordered_udp),
-            bad_path_rule: own.bad_path_rule.or(other.bad_path_rule),
-        }
-    }
-
     /// The treatment, with defaults for what nobody says.
     pub(in crate::config) fn build(self) -> Treatment {
         Treatment {

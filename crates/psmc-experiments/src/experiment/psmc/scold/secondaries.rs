@@ -5,7 +5,7 @@ use psmc_net::keys::PrivateKey;
 use super::super::relayed::network::program;
 use super::{RUNS, output};
 use crate::experiment::{Figure, Row, Setup};
-use psmc_lab::spread::median;
+use psmc_lab::bench::median;
 
 pub(super) fn measure(setup: &mut Setup<'_>) -> Vec<Row> {
     let mut rows = Vec::new();

@@ -1,10 +1,11 @@
-//! Instances of BIND 9, all at the addresses of one host, each at a port of its own.
+//! Instances of BIND 9, all at the addresses of one host, each at a port of its own; and how long commands take that a script
+//! gives them.
 
 use std::fmt::Write;
 
 use psmc_net::keys::PrivateKey;
 
-use super::super::relayed::network::program;
+use crate::experiment::psmc::relayed::network::program;
 
 /// Of the first; the others follow.
 const PORT: u32 = 5301;
@@ -112,6 +113,17 @@ ns1 IN A 127.0.0.1
 www IN A 203.0.113.5
 ";
 
+/// Lines of a script that run a command and, if it succeeds, print how long that took, in ns.
+pub(super) fn timed(label: &str, command: &str) -> String {
+    format!("begin=$(date +%s%N)\nif {command}; then echo \"{label} $(($(date +%s%N) - begin))\"; fi\n")
+}
+
+/// What such lines have printed, in s.
+pub(super) fn times(output: &str, label: &str) -> Vec<f64> {
+    let time = |line: &str| line.strip_prefix(label)?.strip_prefix(' ')?.parse::<f64>().ok();
+    output.lines().filter_map(time).map(|ns| ns / 1e9).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,5 +138,15 @@ mod tests {
         );
         assert!(servers.plain_update(30).starts_with("seq 5301 5302 | timeout 30 xargs -P 2 "));
         assert_eq!(servers.wait().matches("dig @10.4.0.9 -p 530").count(), 2);
+    }
+
+    #[test]
+    fn a_script_says_how_long_what_succeeds_takes() {
+        let script = timed("slow", "sleep 0.05") + &timed("failed", "false") + &timed("slower", "true");
+        let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        let output = String::from_utf8(output.stdout).unwrap();
+        let slow = times(&output, "slow");
+        assert!(slow.len() == 1 && slow[0] >= 0.05, "{output}");
+        assert_eq!((times(&output, "failed").len(), times(&output, "slower").len()), (0, 1));
     }
 }

@@ -1,15 +1,16 @@
-//! A tunnel set up by commands alone: `psmc init`, `psmc invite`, `psmc join`.
+//! A tunnel set up by commands alone, as the README does it: `psmc init`, `psmc invite`, `psmc join`.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use psmc_testbed::netns::{Namespace, link_pair};
-use psmc_testbed::programs::program;
+use psmc_testbed::programs::{program, write_script};
 use psmc_testbed::steadily::turn;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -223,6 +224,93 @@ fn a_peer_that_has_joined_stays_until_it_is_expelled() {
     assert!(nobody.contains("there is no peer `van`"), "{nobody}");
     psmcd.kill().unwrap();
     psmcd.wait().unwrap();
+}
+
+/// What a reader of the README types on a host, in a file system of its own: nothing but its `/etc` and `/run` differ from ours.
+struct Keyboard<'a> {
+    host: &'a Host,
+    shell: Child,
+}
+
+impl<'a> Keyboard<'a> {
+    fn new(host: &'a Host) -> Self {
+        let folder = host.folder.path();
+        for name in ["etc", "work", "bin"] {
+            fs::create_dir(folder.join(name)).unwrap();
+        }
+        // Whoever types here is root already.
+        write_script(&folder.join("bin/sudo"), "#!/bin/sh\nexec \"$@\"\n");
+        let prepare = "mount -t overlay overlay -o lowerdir=/etc,upperdir=$PWD/etc,workdir=$PWD/work /etc && \
+            mount -t tmpfs tmpfs /run && echo ready && exec sleep infinity";
+        let mut shell = Command::new("unshare");
+        shell.args(["--mount", "sh", "-c", prepare]).current_dir(folder).stdout(Stdio::piped());
+        let mut shell = host.namespace.spawn(&mut shell).unwrap();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Self { host, shell }
+    }
+
+    /// Types a line, and returns what it prints.
+    fn types(&self, line: &str) -> String {
+        println!("$ {line}");
+        let programs = program("psmc").parent().unwrap().display().to_string();
+        assert!(program("psmcd").starts_with(&programs));
+        let bin = self.host.file("bin").display().to_string();
+        let path = format!("{bin}:{programs}:{}", std::env::var("PATH").unwrap_or_default());
+        let process = self.shell.id().to_string();
+        let mut typed = Command::new("nsenter");
+        typed.args(["--target", &process, "--mount", "--net", "bash", "-euo", "pipefail", "-c", line]);
+        let output = typed.env("PATH", path).output().unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        println!("{printed}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{line}");
+        printed
+    }
+}
+
+impl Drop for Keyboard<'_> {
+    fn drop(&mut self) {
+        // Daemons that were started here are in its namespace of mounts.
+        let namespace = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+        let own = namespace(self.shell.id());
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let processes = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        for process in processes.filter(|process| namespace(*process) == own) {
+            // It may have ended by itself.
+            let _ = kill(Pid::from_raw(process.cast_signed()), Signal::SIGKILL);
+        }
+        self.shell.wait().unwrap();
+    }
+}
+
+/// The lines that the README has typed in its section "Use it", before all is done by hand.
+fn typed_by_readers() -> Vec<&'static str> {
+    let readme = include_str!("../../README.md");
+    let (_, section) = readme.split_once("\n## Use it\n").unwrap();
+    let (section, _) = section.split_once("\n### By hand\n").unwrap();
+    section.lines().filter(|line| line.starts_with("sudo psmc ")).collect()
+}
+
+#[test]
+fn the_commands_of_the_readme_make_a_tunnel() {
+    let _turn = turn();
+    let hosts = Hosts::new();
+    let (hq, van) = (Keyboard::new(&hosts.hq), Keyboard::new(&hosts.van));
+    let lines = typed_by_readers();
+    let [init, invite, join] = lines.as_slice() else { panic!("{lines:?}") };
+    let begun = Instant::now();
+    assert!(hq.types(init).contains("Written: /etc/psmc/hq.key, /etc/psmc/hq.toml"));
+    let invited = hq.types(invite);
+    let link = invited.split('\'').nth(1).unwrap();
+    assert!(join.contains("'psmc:…'"), "{join}");
+    assert!(van.types(&join.replace("psmc:…", link)).contains("The tunnel is up"));
+    println!("three commands: {:.1} s", begun.elapsed().as_secs_f64());
+    let address = "$(sed -n 's/^allowed_ips = ..10/10/p' /etc/psmc/van.toml | cut -d. -f1-3).1";
+    van.types(&format!("ping -c 3 -W 5 {address}"));
+    assert!(hq.types("psmc peers").contains("van"));
+    hq.types("psmc expel van");
+    assert!(!Path::new("/etc/psmc/hq.toml").exists(), "this machine is left alone");
 }
 
 /// Changes a file as a person would.

@@ -6,7 +6,7 @@ use psmc_lab::results::{Results, StallResult};
 use psmc_lab::run::{RunOptions, run};
 use psmc_lab::scenario::Scenario;
 use psmc_lab::sim::simulate;
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 
 /// How far the simulated goodput may be from the real one.
 const TOLERANCE: f64 = 0.10;
@@ -46,7 +46,7 @@ const UNEVEN: &str = "\
 
 #[test]
 fn real_time_and_virtual_time_agree_in_goodput() {
-    steadily(|| {
+    steadily(Measured::Rate, || {
         let programs = psmc_testbed::programs::program("psmcd").parent().map(Path::to_owned);
         let options = RunOptions { quiet: true, programs, ..RunOptions::default() };
         let mut apart = Vec::new();

@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use psmc_testbed::netns::link_pair;
 use tempfile::TempDir;
 
-use crate::harness::{Family, HQ, Site, VAN, Wiretap};
+use crate::harness::{Family, HQ, Site, VAN, Wiretap, wait_for};
 use psmc_testbed::steadily::{attempt, turn};
 
 /// What is done in an ordinary run.
@@ -575,7 +575,11 @@ fn regression_nothing_is_sent_by_an_old_name() {
 fn a_full_tunnel_is_never_in_itself_and_leaves_nothing_behind() {
     let _turn = turn();
     let mut world = World::new(Sequence { is_full: true, named: &FAMILIES, changes: Vec::new() });
-    let before = world.network();
+    // The kernel first looks whether others have these addresses (RFC 4862 §5.4).
+    let before = wait_for("addresses that are ready", START, || {
+        let network = world.network();
+        (!network.iter().any(|line| line.contains("tentative"))).then_some(network)
+    });
     world.start().unwrap();
     let wiretap = world.tap();
     let v4 = Family::V4;

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// Where a crate stands, which is what it may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +95,7 @@ type Graph = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
 fn crates_depend_only_on_layers_below() {
-    assert_no_breach(&breaches_of_graph(&workspace_graph()));
+    assert_no_breach(&breaches_of_graph(workspace_graph()));
 }
 
 #[test]
@@ -115,12 +116,20 @@ fn only_the_edge_may_hold_unsafe_code() {
     let directory_of = |name: &str| {
         if name == "psmc" { root.to_owned() } else { root.join("crates").join(name) }
     };
-    let members = workspace_graph().into_keys();
+    let members = workspace_graph().keys();
     let breaches = members.filter_map(|name| {
-        let manifest = read(&directory_of(&name).join("Cargo.toml"));
-        breach_of_manifest(&name, &manifest)
+        let manifest = read(&directory_of(name).join("Cargo.toml"));
+        breach_of_manifest(name, &manifest)
     });
     assert_no_breach(&breaches.collect::<Vec<_>>());
+}
+
+/// A module can be read, and tested, with those that it uses: with a cycle, those would be all.
+#[test]
+fn modules_of_the_core_form_no_cycle() {
+    let (graph, breaches) = modules(&workspace_root().join("crates/psmc-core/src"));
+    assert_no_breach(&breaches);
+    assert_eq!(cycle(&graph), None, "each of these modules uses the next one, and the last one the first");
 }
 
 fn assert_no_breach(breaches: &[String]) {
@@ -171,14 +180,18 @@ fn is_impure(name: &str) -> bool {
 
 /// Impure words in the code of a file; comments and the module of tests at its end may hold them.
 fn breaches_of_source(file: &str, text: &str) -> Vec<String> {
-    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let mut breaches = Vec::new();
-    for (index, line) in code.lines().enumerate() {
+    for (index, line) in code_of(text).lines().enumerate() {
         let statement = line.split("//").next().unwrap_or_default();
         let words = IMPURE_WORDS.iter().filter(|word| statement.contains(**word));
         breaches.extend(words.map(|word| format!("{file}:{}: {word} must not stand here", index + 1)));
     }
     breaches
+}
+
+/// A file without the module of tests at its end.
+fn code_of(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
 }
 
 /// Every crate takes the lints of the workspace, which forbid unsafe code; the edge denies it, block by block.
@@ -194,9 +207,13 @@ fn breach_of_manifest(name: &str, manifest: &str) -> Option<String> {
     (!inherited && !edge).then(|| format!("{name}: its Cargo.toml lacks `[lints] workspace = true`"))
 }
 
-fn workspace_graph() -> Graph {
-    let members = cargo_tree(&["--workspace", "--depth", "0"]);
-    members.into_iter().map(|name| (name.clone(), linked_with(&name))).collect()
+/// The graph of this workspace, which cargo is asked for once.
+fn workspace_graph() -> &'static Graph {
+    static GRAPH: OnceLock<Graph> = OnceLock::new();
+    GRAPH.get_or_init(|| {
+        let members = cargo_tree(&["--workspace", "--depth", "0"]);
+        members.into_iter().map(|name| (name.clone(), linked_with(&name))).collect()
+    })
 }
 
 fn linked_with(name: &str) -> BTreeSet<String> {
@@ -220,6 +237,83 @@ fn cargo_tree(arguments: &[&str]) -> BTreeSet<String> {
         .filter(|name| !name.is_empty())
         .map(str::to_owned)
         .collect()
+}
+
+/// For each top module of the crate in `src` the others that it uses; and the breaches of what makes that visible.
+fn modules(src: &Path) -> (Graph, Vec<String>) {
+    let is_module = |line: &&str| line.starts_with("mod ") || line.starts_with("pub mod ");
+    let root = read(&src.join("lib.rs"));
+    let names =
+        root.lines().filter(is_module).filter_map(|line| line.strip_suffix(';')?.split(' ').next_back());
+    let mut graph: Graph = names.map(|name| (name.to_owned(), BTreeSet::new())).collect();
+    let mut breaches = Vec::new();
+    for file in rust_files(src).iter().filter(|file| !file.ends_with("lib.rs")) {
+        let inside = file.strip_prefix(src).expect("it was found there").with_extension("");
+        let place: Vec<_> = inside.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        for used in used_modules(code_of(&read(file)), place.len()) {
+            if !graph.contains_key(&used) {
+                breaches.push(format!("{}: name {used} by its module", file.display()));
+            } else if used != place[0] {
+                graph.entry(place[0].clone()).or_default().insert(used);
+            }
+        }
+    }
+    (graph, breaches)
+}
+
+/// What the code of a module at this depth names in the root of its crate: after `crate::`, or as many `super::`.
+fn used_modules(code: &str, depth: usize) -> BTreeSet<String> {
+    let statements: Vec<_> = code.lines().filter_map(|line| line.split("//").next()).collect();
+    let text = statements.join(" ");
+    let roots = ["crate::".to_owned(), "super::".repeat(depth)];
+    let paths = roots.iter().flat_map(|root| text.split(root.as_str()).skip(1));
+    paths.flat_map(first_names).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+/// The first name of a path, or of each one in a group: `a` of `a::B`, and `a` and `c` of `{a::{B, D}, c}`.
+fn first_names(path: &str) -> Vec<&str> {
+    let name_at =
+        |text: &'_ str| text.find(|it: char| !it.is_alphanumeric() && it != '_').unwrap_or(text.len());
+    let Some(group) = path.strip_prefix('{') else {
+        return vec![&path[..name_at(path)]];
+    };
+    let mut names = Vec::new();
+    let (mut depth, mut begin) = (0, 0);
+    for (index, char) in group.char_indices() {
+        match char {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            ',' | '}' if depth == 0 => {
+                let item = group[begin..index].trim_start();
+                names.push(&item[..name_at(item)]);
+                begin = index + 1;
+                if char == '}' {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+/// A cycle in a graph, if there is one: each uses the next, and the last one the first.
+fn cycle(graph: &Graph) -> Option<Vec<&str>> {
+    let mut rest: BTreeSet<&str> = graph.keys().map(String::as_str).collect();
+    // What uses nothing of the rest is on no cycle.
+    while let Some(end) =
+        rest.iter().copied().find(|name| graph[*name].iter().all(|used| !rest.contains(used.as_str())))
+    {
+        rest.remove(end);
+    }
+    let mut way = vec![*rest.first()?];
+    loop {
+        let used = graph[way[way.len() - 1]].iter().find(|used| rest.contains(used.as_str()))?;
+        if let Some(begin) = way.iter().position(|name| name == used) {
+            return Some(way.split_off(begin));
+        }
+        way.push(used);
+    }
 }
 
 fn workspace_root() -> &'static Path {
@@ -297,7 +391,10 @@ fn the_real_graph_is_seen() {
     let graph = workspace_graph();
     assert!(graph["psmc-core"].contains("psmc-wire"), "{graph:?}");
     assert!(graph["psmc-net"].contains("tokio"), "{graph:?}");
-    assert!(!rust_files(&workspace_root().join("crates/psmc-core/src")).is_empty());
+    let core = workspace_root().join("crates/psmc-core/src");
+    assert!(!rust_files(&core).is_empty());
+    let (modules, _) = modules(&core);
+    assert!(modules["site"].contains("session") && modules["session"].contains("path"), "{modules:?}");
 }
 
 #[test]
@@ -316,4 +413,24 @@ fn a_manifest_without_the_lints_is_a_breach() {
     assert!(breach_of_manifest("psmc-core", denied).is_some());
     assert!(breach_of_manifest("psmc-core", "[package]\n").is_some());
     assert!(breach_of_manifest("psmc-net", "[lints.rust]\nunsafe_code = \"allow\"\n").is_some());
+}
+
+#[test]
+fn a_cycle_of_modules_is_found() {
+    let tree = [("site", &["session", "path"][..]), ("session", &["path"]), ("path", &[])];
+    assert_eq!(cycle(&graph(&tree)), None);
+    let of_two =
+        [("site", &["session"][..]), ("session", &["path"]), ("path", &["clock", "session"]), ("clock", &[])];
+    assert_eq!(cycle(&graph(&of_two)), Some(vec!["path", "session"]));
+    let of_three = [("a", &["b"][..]), ("b", &["c"]), ("c", &["a"])];
+    assert_eq!(cycle(&graph(&of_three)), Some(vec!["a", "b", "c"]));
+}
+
+#[test]
+fn modules_are_found_where_the_root_is_meant() {
+    let code = "use crate::batch::Batch;\nuse crate::{clock, path::{Path, Via}, slab::Slab};\n// crate::comment\n\
+                use super::rtt::Rtt;\nlet it = super::super::mss::clamp(crate::config::X);\n";
+    let used = |depth| used_modules(code, depth).into_iter().collect::<Vec<_>>();
+    assert_eq!(used(3), ["batch", "clock", "config", "path", "slab"]);
+    assert_eq!(used(2), ["batch", "clock", "config", "mss", "path", "slab"]);
 }

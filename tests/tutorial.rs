@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use psmc_testbed::programs::program;
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 
 const PAGE: &str = include_str!("../docs/TUTORIAL.md");
 
@@ -20,7 +20,7 @@ enum Step<'a> {
 
 #[test]
 fn every_command_of_the_tutorial_does_what_the_page_says() {
-    steadily(|| {
+    steadily(Measured::Rate, || {
         let directory = tempfile::tempdir().unwrap();
         let steps = steps(PAGE);
         assert!(steps.len() > 8, "{steps:?}");

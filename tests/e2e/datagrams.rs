@@ -12,7 +12,7 @@ use psmc_api::PathState;
 use crate::harness::{
     Forgeries, Plan, Relay, Site, Stranger, Stream, Towards, Tunnel, VAN, path_name, wait_for,
 };
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 
 /// How often a stream sends.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -83,7 +83,7 @@ fn before(before: Vec<Vec<u8>>) -> Forgeries {
 /// Makes mischief in both directions; `forge` gets each datagram and its number. All that it adds is refused and counted,
 /// and the traffic doesn't notice.
 fn nothing_comes_of(forge: impl FnMut(&[u8], usize) -> Forgeries + Clone + RefUnwindSafe + Send + 'static) {
-    steadily(|| forge_both_ways(&forge));
+    steadily(Measured::Loss, || forge_both_ways(&forge));
 }
 
 fn forge_both_ways(forge: &(impl FnMut(&[u8], usize) -> Forgeries + Clone + Send + 'static)) {
@@ -145,7 +145,7 @@ fn refused(site: &Site) -> u64 {
 
 #[test]
 fn a_flood_of_garbage_does_not_stop_the_traffic() {
-    steadily(|| {
+    steadily(Measured::Rate, || {
         let tunnel = Tunnel::start(Plan::default());
         let stranger = Stranger::new(&tunnel.hq);
         let stream = Stream::start(&tunnel.van, &tunnel.hq, INTERVAL);

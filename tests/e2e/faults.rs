@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use psmc_api::PathState;
 
 use crate::harness::{Bulk, HQ, Plan, Site, Stream, Tunnel, VAN, path_name, wait_for};
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 
 /// How long one path may take to come up while another one is dead: little more than it takes without.
 const UP_WITHIN: Duration = Duration::from_secs(2);
@@ -90,21 +90,21 @@ fn drop_all(tunnel: &Tunnel, hooks: &[&str]) -> String {
 
 #[test]
 fn a_path_without_interface_delays_nothing_and_is_used_when_it_appears() {
-    steadily(|| {
+    steadily(Measured::Time, || {
         dead_at_start(Missing);
     });
 }
 
 #[test]
 fn a_path_whose_link_is_down_delays_nothing_and_is_used_when_it_comes_up() {
-    steadily(|| {
+    steadily(Measured::Time, || {
         dead_at_start(Down);
     });
 }
 
 #[test]
 fn a_path_into_a_black_hole_delays_nothing_and_is_used_when_it_is_mended() {
-    steadily(|| {
+    steadily(Measured::Time, || {
         dead_at_start(BlackHole);
     });
 }
@@ -132,7 +132,7 @@ fn dead_at_start(fault: Fault) {
 
 #[test]
 fn a_path_that_comes_back_is_used_again() {
-    steadily(|| {
+    steadily(Measured::Time, || {
         for fault in [Missing, Down, BlackHole, VanIsUnheard, VanHearsNothing] {
             let tunnel = Tunnel::start(Plan::default());
             // Without traffic nobody is in a hurry to find out.
@@ -164,7 +164,7 @@ fn time_until_active(site: &Site) -> Duration {
 
 #[test]
 fn tcp_hardly_stops_when_a_path_is_lost() {
-    steadily(|| {
+    steadily(Measured::Time, || {
         for fault in [Down, Missing, BlackHole, VanIsUnheard, VanHearsNothing] {
             let tunnel = Tunnel::start(Plan { mbit: Some(MBIT), ..Plan::default() });
             let there = gap_when_lost(&tunnel, fault);

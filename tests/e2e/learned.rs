@@ -9,7 +9,7 @@ use psmc_testbed::netns::Queue;
 use psmc_testbed::stalls::StallWatch;
 
 use crate::harness::{Bulk, Family, HQ, Plan, Relayed, Site, Stream, Trickle, VAN, path_name, wait_for};
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 
 /// For what takes no time to speak of, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -111,7 +111,7 @@ fn set_routes(world: &Relayed, relays: &[usize], more: &[&str]) {
 
 #[test]
 fn data_leaves_a_flooded_way_for_two_relays_and_comes_back() {
-    steadily(|| {
+    steadily(Measured::Time, || {
         let world = flooded(2, "prefer-direct");
         let (van, hq) = (&world.tunnel.van, &world.tunnel.hq);
         set_routes(&world, &[0, 1], &["--for", "10m"]);
@@ -197,7 +197,7 @@ fn moves(world: &Relayed) -> usize {
 
 #[test]
 fn between_the_pulses_of_a_flood_nobody_returns_and_with_its_end_nothing_is_lost() {
-    steadily(|| {
+    steadily(Measured::Loss, || {
         let world = flooded(2, "prefer-direct");
         let van = &world.tunnel.van;
         set_routes(&world, &[0, 1], &["--for", "10m"]);
@@ -242,7 +242,7 @@ fn between_the_pulses_of_a_flood_nobody_returns_and_with_its_end_nothing_is_lost
 
 #[test]
 fn a_move_without_a_fault_loses_no_packet() {
-    steadily(|| {
+    steadily(Measured::Loss, || {
         let world = flooded(2, "prefer-direct");
         let van = &world.tunnel.van;
         let stream = Stream::start(van, &world.tunnel.hq, INTERVAL);
@@ -282,25 +282,23 @@ fn learned_paths_end_with_their_time() {
 
 #[test]
 fn on_failure_there_are_paths_over_relays_only_when_they_are_needed() {
-    steadily(|| {
-        let world = flooded(1, "on-failure");
-        let van = &world.tunnel.van;
-        set_routes(&world, &[0], &["--for", "10m"]);
-        let stream = Stream::start(van, &world.tunnel.hq, INTERVAL);
-        van.psmc_ok(&["peer", "wait", "hq", "--until", "usable"]);
-        let trouble = van.psmc(&["peer", "wait", "hq", "--until", "trouble", "--for", "2s"]);
-        assert_eq!(trouble.status.code(), Some(1), "{trouble:?}");
-        assert!(van.path("alt-1").is_none());
-        let flooded_at = Instant::now();
-        flood(&world, 90);
-        van.psmc_ok(&["peer", "wait", "hq", "--until", "trouble", "--for", "60s"]);
-        println!("trouble was told after {:.0?}", flooded_at.elapsed());
-        is_active(van, "alt-1");
-        println!("a path over a relay was set up {:.0?} after the flood", flooded_at.elapsed());
-        let back = stream.wait_until_back(Instant::now(), PATIENCE);
-        println!("the stream is back {back:.0?} later");
-        stream.finish();
-    });
+    let world = flooded(1, "on-failure");
+    let van = &world.tunnel.van;
+    set_routes(&world, &[0], &["--for", "10m"]);
+    let stream = Stream::start(van, &world.tunnel.hq, INTERVAL);
+    van.psmc_ok(&["peer", "wait", "hq", "--until", "usable"]);
+    let trouble = van.psmc(&["peer", "wait", "hq", "--until", "trouble", "--for", "2s"]);
+    assert_eq!(trouble.status.code(), Some(1), "{trouble:?}");
+    assert!(van.path("alt-1").is_none());
+    let flooded_at = Instant::now();
+    flood(&world, 90);
+    van.psmc_ok(&["peer", "wait", "hq", "--until", "trouble", "--for", "60s"]);
+    println!("trouble was told after {:.0?}", flooded_at.elapsed());
+    is_active(van, "alt-1");
+    println!("a path over a relay was set up {:.0?} after the flood", flooded_at.elapsed());
+    let back = stream.wait_until_back(Instant::now(), PATIENCE);
+    println!("the stream is back {back:.0?} later");
+    stream.finish();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::harness::{Dials, Family, Plan, Site, Stream, Tunnel, wait_for};
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 
 /// How often a stream sends.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -130,7 +130,7 @@ fn a_daemon_that_was_killed_leaves_nothing_that_its_successor_does_not_remove() 
 
 #[test]
 fn two_sites_that_call_each_other_settle_on_one_connection() {
-    steadily(|| {
+    steadily(Measured::Loss, || {
         let mut tunnel = Tunnel::prepare(Plan { dials: Dials::Both, ..Plan::default() });
         tunnel.hq.start();
         tunnel.van.start();

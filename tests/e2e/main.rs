@@ -1,7 +1,7 @@
 //! The real programs on two hosts of their own: network namespaces, joined by one to three links.
 //!
-//! Needs root, iproute2, nftables, iperf3, ping, curl, dig and setpriv, and fails without them. One test runs at a time, because each
-//! measures, and the machine may be small. A test that fails shows the daemons' logs; `PSMC_TEST_LOG=debug` sets their level.
+//! Needs root, iproute2, nftables, iperf3, ping, curl, dig and setpriv, and fails without them. Several tests run at a time, but for
+//! those that measure a rate: each of them has the machine alone. A test that fails shows the daemons' logs; `PSMC_TEST_LOG=debug` sets their level.
 //! What is measured is printed: `cargo test --test e2e -- --nocapture`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot prepare its hosts has failed")]

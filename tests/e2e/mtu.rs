@@ -8,7 +8,7 @@ use psmc_testbed::stalls::{StallWatch, Stalls};
 use crate::harness::{
     Bulk, Family, Plan, Site, Tunnel, VAN, download, iperf, path_name, udp_arrives, wait_for,
 };
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 
 /// The longest time without a byte over TCP when a link becomes narrow.
 const MAX_GAP: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ const MBIT: u64 = 40;
 
 #[test]
 fn packets_larger_than_a_link_pass_and_both_links_carry_them() {
-    steadily(|| {
+    steadily(Measured::Loss, || {
         let tunnel = with_a_narrow_link(Plan { clamp_mss: Some("off"), ..plan() });
         let inside = tunnel.hq.inner(Family::V4);
         // A full-size packet of the tunnel, whose MTU is 1400 as long as a path has room for no more.
@@ -54,29 +54,27 @@ fn packets_larger_than_a_link_pass_and_both_links_carry_them() {
 
 #[test]
 fn tcp_is_told_of_a_narrow_link_and_none_of_its_packets_is_cut() {
-    steadily(|| {
-        let tunnel = with_a_narrow_link(plan());
-        let watch = StallWatch::start().unwrap();
-        for family in [Family::V4, Family::V6] {
-            for (from, to) in [(&tunnel.van, &tunnel.hq), (&tunnel.hq, &tunnel.van)] {
-                let report = iperf(from, to, to.inner(family), &["--time", "1"]);
-                println!("{family:?} from {}: {:.1} Mbit/s", from.end.name, report.mbps());
-                assert!(report.bytes() > 1 << 20, "{report:?}");
-            }
+    let tunnel = with_a_narrow_link(plan());
+    let watch = StallWatch::start().unwrap();
+    for family in [Family::V4, Family::V6] {
+        for (from, to) in [(&tunnel.van, &tunnel.hq), (&tunnel.hq, &tunnel.van)] {
+            let report = iperf(from, to, to.inner(family), &["--time", "1"]);
+            println!("{family:?} from {}: {:.1} Mbit/s", from.end.name, report.mbps());
+            assert!(report.bytes() > 1 << 20, "{report:?}");
         }
-        download(&tunnel.van, &tunnel.hq, tunnel.hq.inner(Family::V4), 4 << 20);
-        let stalls = watch.finish();
-        for site in [&tunnel.van, &tunnel.hq] {
-            let parts = site.peer().parts;
-            assert!(parts["mss_lowered"] > 4, "{}: {parts:?}", site.end.name);
-            assert_whole(site, stalls);
-        }
-    });
+    }
+    download(&tunnel.van, &tunnel.hq, tunnel.hq.inner(Family::V4), 4 << 20);
+    let stalls = watch.finish();
+    for site in [&tunnel.van, &tunnel.hq] {
+        let parts = site.peer().parts;
+        assert!(parts["mss_lowered"] > 4, "{}: {parts:?}", site.end.name);
+        assert_whole(site, stalls);
+    }
 }
 
 #[test]
 fn tcp_goes_on_when_a_link_becomes_narrow() {
-    steadily(|| {
+    steadily(Measured::Time, || {
         let tunnel = Tunnel::start(plan());
         wait_for("the size of the links", PATIENCE, || (mtu(&tunnel, 1) == 1500).then_some(()));
         let bulk = Bulk::start(&tunnel.van, &tunnel.hq);
@@ -96,17 +94,13 @@ fn tcp_goes_on_when_a_link_becomes_narrow() {
 
 #[test]
 fn the_interface_takes_what_every_path_carries_whole() {
-    steadily(|| {
-        let tunnel = Tunnel::start(Plan::default());
-        for site in [&tunnel.van, &tunnel.hq] {
-            wait_for("an interface fitted to its paths", PATIENCE, || {
-                (inner_mtu(site) == WHOLE).then_some(())
-            });
-        }
-        let watch = StallWatch::start().unwrap();
-        are_answered(&tunnel, 1405);
-        assert_whole(&tunnel.van, watch.finish());
-    });
+    let tunnel = Tunnel::start(Plan::default());
+    for site in [&tunnel.van, &tunnel.hq] {
+        wait_for("an interface fitted to its paths", PATIENCE, || (inner_mtu(site) == WHOLE).then_some(()));
+    }
+    let watch = StallWatch::start().unwrap();
+    are_answered(&tunnel, 1405);
+    assert_whole(&tunnel.van, watch.finish());
 }
 
 /// Pings the headquarters with so many bytes, none of which may be cut on the way, until it has answered twenty times. What is

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::harness::{Bulk, Deliveries, HQ, Plan, Stream, Tunnel, VAN, path_name, wait_for};
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 
 /// The longest time without a byte over TCP around such a change.
 const MAX_GAP: Duration = Duration::from_secs(1);
@@ -16,7 +16,7 @@ const MBIT: u64 = 40;
 
 #[test]
 fn not_a_packet_is_lost_while_paths_are_changed_by_hand() {
-    steadily(|| {
+    steadily(Measured::Loss, || {
         for scheduler in ["wrr", "earliest"] {
             let tunnel = Tunnel::start(Plan { links: 3, scheduler, ..Plan::default() });
             let interval = Duration::from_micros(500);
@@ -43,7 +43,7 @@ fn not_a_packet_is_lost_while_paths_are_changed_by_hand() {
 
 #[test]
 fn tcp_goes_on_while_paths_are_changed_by_hand() {
-    steadily(|| {
+    steadily(Measured::Time, || {
         let tunnel = Tunnel::start(Plan { links: 3, mbit: Some(MBIT), ..Plan::default() });
         let bulk = Bulk::start(&tunnel.van, &tunnel.hq);
         bulk.wait_for_bytes(4 << 20, PATIENCE);
@@ -81,34 +81,31 @@ const COMMANDS: &[&[&str]] = &[
 
 #[test]
 fn a_removed_path_stays_removed_until_it_is_added_by_hand() {
-    steadily(|| {
-        for remover in [VAN, HQ] {
-            let tunnel = Tunnel::start(Plan::default());
-            let (site, peer) =
-                if remover.name == VAN.name { (&tunnel.van, "hq") } else { (&tunnel.hq, "van") };
-            let name = path_name(VAN, 2);
-            site.psmc_ok(&["path", "remove", peer, &name]);
-            wait_for("the end of the path", PATIENCE, || tunnel.van.path(&name).is_none().then_some(()));
-            // A change of the network has the daemon look for paths that it could open.
-            tunnel.van.run(&["ip", "address", "add", "10.200.1.99/24", "dev", "v1"]);
-            let stream = Stream::start(&tunnel.van, &tunnel.hq, Duration::from_millis(10));
-            stream.wait_until_back(Instant::now() + Duration::from_secs(2), PATIENCE);
-            stream.finish();
-            assert!(
-                tunnel.van.path(&name).is_none(),
-                "removed by {}: {:?}",
-                remover.name,
-                tunnel.van.path(&name)
-            );
-            tunnel.van.psmc_ok(COMMANDS.last().unwrap());
-            tunnel.wait_until_up();
-        }
-    });
+    for remover in [VAN, HQ] {
+        let tunnel = Tunnel::start(Plan::default());
+        let (site, peer) = if remover.name == VAN.name { (&tunnel.van, "hq") } else { (&tunnel.hq, "van") };
+        let name = path_name(VAN, 2);
+        site.psmc_ok(&["path", "remove", peer, &name]);
+        wait_for("the end of the path", PATIENCE, || tunnel.van.path(&name).is_none().then_some(()));
+        // A change of the network has the daemon look for paths that it could open.
+        tunnel.van.run(&["ip", "address", "add", "10.200.1.99/24", "dev", "v1"]);
+        let stream = Stream::start(&tunnel.van, &tunnel.hq, Duration::from_millis(10));
+        stream.wait_until_back(Instant::now() + Duration::from_secs(2), PATIENCE);
+        stream.finish();
+        assert!(
+            tunnel.van.path(&name).is_none(),
+            "removed by {}: {:?}",
+            remover.name,
+            tunnel.van.path(&name)
+        );
+        tunnel.van.psmc_ok(COMMANDS.last().unwrap());
+        tunnel.wait_until_up();
+    }
 }
 
 #[test]
 fn not_a_packet_is_lost_while_schedulers_are_switched() {
-    steadily(|| {
+    steadily(Measured::Loss, || {
         let tunnel = Tunnel::start(Plan { links: 3, ..Plan::default() });
         let interval = Duration::from_micros(500);
         let streams = [
@@ -135,17 +132,15 @@ fn not_a_packet_is_lost_while_schedulers_are_switched() {
 
 #[test]
 fn wrr_keeps_to_the_weights() {
-    steadily(|| {
-        let tunnel = Tunnel::start(Plan { scheduler: "wrr", ..Plan::default() });
-        tunnel.van.psmc_ok(&["path", "set", "hq", &path_name(VAN, 1), "--weight", "3"]);
-        let sent = |link| tunnel.van.path(&path_name(VAN, link)).unwrap().tx_bytes;
-        let before = [sent(1), sent(2)];
-        let stream = Stream::start(&tunnel.van, &tunnel.hq, Duration::from_millis(1));
-        stream.wait_until_back(Instant::now() + Duration::from_secs(2), PATIENCE);
-        stream.finish();
-        let [first, second] = [sent(1) - before[0], sent(2) - before[1]].map(|bytes| bytes as f64);
-        let ratio = first / second;
-        println!("weights 3 to 1: bytes {ratio:.2} to 1");
-        assert!((2.0..4.0).contains(&ratio), "{ratio}");
-    });
+    let tunnel = Tunnel::start(Plan { scheduler: "wrr", ..Plan::default() });
+    tunnel.van.psmc_ok(&["path", "set", "hq", &path_name(VAN, 1), "--weight", "3"]);
+    let sent = |link| tunnel.van.path(&path_name(VAN, link)).unwrap().tx_bytes;
+    let before = [sent(1), sent(2)];
+    let stream = Stream::start(&tunnel.van, &tunnel.hq, Duration::from_millis(1));
+    stream.wait_until_back(Instant::now() + Duration::from_secs(2), PATIENCE);
+    stream.finish();
+    let [first, second] = [sent(1) - before[0], sent(2) - before[1]].map(|bytes| bytes as f64);
+    let ratio = first / second;
+    println!("weights 3 to 1: bytes {ratio:.2} to 1");
+    assert!((2.0..4.0).contains(&ratio), "{ratio}");
 }

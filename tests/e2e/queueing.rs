@@ -3,7 +3,7 @@
 use psmc_testbed::stalls::StallWatch;
 
 use crate::harness::{Family, Plan, Tunnel, iperf};
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 
 /// Bytes of UDP's payload, and with the headers of UDP and IPv4.
 const LENGTH: u64 = 1200;
@@ -11,7 +11,7 @@ const INNER: u64 = LENGTH + 8 + 20;
 
 #[test]
 fn plain_udp_keeps_to_the_limit_that_the_other_site_has() {
-    steadily(|| {
+    steadily(Measured::Rate, || {
         const LIMIT: u64 = 5_000_000;
         const SECONDS: u64 = 3;
         let tunnel = Tunnel::start(Plan { udp_rate_limit: Some("5mbit"), ..Plan::default() });
@@ -31,20 +31,18 @@ fn plain_udp_keeps_to_the_limit_that_the_other_site_has() {
 
 #[test]
 fn packets_are_counted_in_the_classes_that_they_belong_to() {
-    steadily(|| {
-        let classes = "\n[[class]]\nname = \"pings\"\nprotocol = [\"icmp\", \"icmpv6\"]\ndscp = [\"AF11\"]\n";
-        let tunnel = Tunnel::start(Plan { classes, ..Plan::default() });
-        let hq = tunnel.hq.inner(Family::V4).to_string();
-        // What `ping -Q` takes is the whole byte, and the code point is its upper six bits.
-        for (dscp, count) in [(10, "3"), (46, "4"), (8, "5")] {
-            let byte = (dscp << 2).to_string();
-            tunnel.van.run(&["ping", "-Q", &byte, "-c", count, "-i", "0.05", &hq]);
-        }
-        for site in [&tunnel.van, &tunnel.hq] {
-            let classes = site.peer().classes;
-            let sent = |name: &str| classes.iter().find(|class| class.name == name).unwrap().tx_packets;
-            // A host answers a ping with its own code point.
-            assert_eq!(["pings", "voice", "background"].map(sent), [3, 4, 5], "{classes:?}");
-        }
-    });
+    let classes = "\n[[class]]\nname = \"pings\"\nprotocol = [\"icmp\", \"icmpv6\"]\ndscp = [\"AF11\"]\n";
+    let tunnel = Tunnel::start(Plan { classes, ..Plan::default() });
+    let hq = tunnel.hq.inner(Family::V4).to_string();
+    // What `ping -Q` takes is the whole byte, and the code point is its upper six bits.
+    for (dscp, count) in [(10, "3"), (46, "4"), (8, "5")] {
+        let byte = (dscp << 2).to_string();
+        tunnel.van.run(&["ping", "-Q", &byte, "-c", count, "-i", "0.05", &hq]);
+    }
+    for site in [&tunnel.van, &tunnel.hq] {
+        let classes = site.peer().classes;
+        let sent = |name: &str| classes.iter().find(|class| class.name == name).unwrap().tx_packets;
+        // A host answers a ping with its own code point.
+        assert_eq!(["pings", "voice", "background"].map(sent), [3, 4, 5], "{classes:?}");
+    }
 }

@@ -8,7 +8,7 @@ use psmc_api::PathState;
 use crate::harness::{
     Bulk, Family, Relayed, Site, Tap, contains, hq_interface, seen_address, van_address, wait_for,
 };
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 
 /// For what takes no time to speak of.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -25,7 +25,7 @@ fn is_active(site: &Site, path: &str) {
 
 #[test]
 fn tcp_goes_on_when_one_of_two_relays_is_killed_and_uses_it_again_when_it_is_back() {
-    steadily(|| {
+    steadily(Measured::Time, || {
         let mut world = Relayed::prepare(2, Some(MBIT));
         world.start("", &(Relayed::path(&[0]) + &Relayed::path(&[1])));
         for path in ["r0", "r1"] {
@@ -56,23 +56,21 @@ fn tcp_goes_on_when_one_of_two_relays_is_killed_and_uses_it_again_when_it_is_bac
 
 #[test]
 fn a_relay_that_lost_its_power_is_used_again_soon_after_it_is_back() {
-    steadily(|| {
-        let mut world = Relayed::prepare(1, None);
-        world.start("", &Relayed::path(&[0]));
-        is_active(&world.tunnel.van, "r0");
-        // Nobody hears of it: neither of its end, nor that it has forgotten everything.
-        world.silence(0, true);
-        world.kill(0);
-        world.restart(0);
-        world.tunnel.van.wait_for_path("r0", &[PathState::Dead], PATIENCE);
-        sleep(Duration::from_secs(3));
-        world.silence(0, false);
-        let back = Instant::now();
-        is_active(&world.tunnel.van, "r0");
-        println!("the relay is reachable: its path is used after {} ms", back.elapsed().as_millis());
-        world.tunnel.ping(Family::V4);
-        assert!(world.tunnel.hq.peer().control.connected);
-    });
+    let mut world = Relayed::prepare(1, None);
+    world.start("", &Relayed::path(&[0]));
+    is_active(&world.tunnel.van, "r0");
+    // Nobody hears of it: neither of its end, nor that it has forgotten everything.
+    world.silence(0, true);
+    world.kill(0);
+    world.restart(0);
+    world.tunnel.van.wait_for_path("r0", &[PathState::Dead], PATIENCE);
+    sleep(Duration::from_secs(3));
+    world.silence(0, false);
+    let back = Instant::now();
+    is_active(&world.tunnel.van, "r0");
+    println!("the relay is reachable: its path is used after {} ms", back.elapsed().as_millis());
+    world.tunnel.ping(Family::V4);
+    assert!(world.tunnel.hq.peer().control.connected);
 }
 
 #[test]
@@ -96,22 +94,20 @@ fn a_chain_of_relays_shows_neither_end_to_the_other() {
 
 #[test]
 fn a_path_moves_to_a_spare_relay_when_its_own_stays_dead() {
-    steadily(|| {
-        let mut world = Relayed::prepare(2, None);
-        // Whichever relay it is, it leads to an address that the headquarters have.
-        let path = Relayed::path(&[0]);
-        world.start("spare_relays = [\"r1\"]\n", &path);
-        world.tunnel.hq.run(&["ip", "address", "add", "10.211.0.2/32", "dev", &hq_interface(1)]);
-        world.route_to_hq(1, 0);
-        is_active(&world.tunnel.van, "r0");
-        world.kill(0);
-        wait_for("a path through the spare relay", PATIENCE, || {
-            let path = world.tunnel.van.path("r0")?;
-            (path.relays == ["r1"] && path.state == PathState::Active).then_some(())
-        });
-        assert!(world.tunnel.van.log().contains("moves to a spare relay"));
-        world.tunnel.ping(Family::V4);
+    let mut world = Relayed::prepare(2, None);
+    // Whichever relay it is, it leads to an address that the headquarters have.
+    let path = Relayed::path(&[0]);
+    world.start("spare_relays = [\"r1\"]\n", &path);
+    world.tunnel.hq.run(&["ip", "address", "add", "10.211.0.2/32", "dev", &hq_interface(1)]);
+    world.route_to_hq(1, 0);
+    is_active(&world.tunnel.van, "r0");
+    world.kill(0);
+    wait_for("a path through the spare relay", PATIENCE, || {
+        let path = world.tunnel.van.path("r0")?;
+        (path.relays == ["r1"] && path.state == PathState::Active).then_some(())
     });
+    assert!(world.tunnel.van.log().contains("moves to a spare relay"));
+    world.tunnel.ping(Family::V4);
 }
 
 #[test]

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use crate::harness::{Plan, Stream, Tunnel, wait_for};
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
 fn losses_of_both_links_are_made_good_in_the_way_of_the_class() {
-    steadily(|| {
+    steadily(Measured::Loss, || {
         let classes =
             |repair| format!("\n[[class]]\nname = \"calls\"\nprotocol = [\"udp\"]\nrepair = \"{repair}\"\n");
         for (repair, counter) in [("duplicate", "tx_copies"), ("fec", "tx_repairs")] {

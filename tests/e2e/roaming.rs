@@ -7,7 +7,7 @@ use psmc_api::PathState;
 use crate::harness::{
     End, Family, HQ, NameServer, Plan, Relay, Site, Stream, Tunnel, VAN, path_name, wait_for,
 };
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 
 /// How often a stream sends.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -20,7 +20,7 @@ const SLACK: usize = 4;
 
 #[test]
 fn hardly_anything_is_lost_when_the_address_of_the_van_changes() {
-    steadily(|| {
+    steadily(Measured::Loss, || {
         for family in [Family::V4, Family::V6] {
             let tunnel = Tunnel::start(Plan { links: 1, family, ..Plan::default() });
             let lost = lost_during(&tunnel, || change_address(&tunnel.van, VAN, family));
@@ -33,7 +33,7 @@ fn hardly_anything_is_lost_when_the_address_of_the_van_changes() {
 /// Behind a NAT the van doesn't know that it has moved, and only datagrams that get through tell the headquarters.
 #[test]
 fn one_round_trip_is_lost_when_a_nat_takes_another_port() {
-    steadily(|| {
+    steadily(Measured::Loss, || {
         let delay = Duration::from_millis(20);
         let mut tunnel = Tunnel::prepare(Relay::plan());
         let relay = Relay::start(&tunnel.hq, delay);

@@ -13,7 +13,7 @@ use crate::harness::{
     Bulk, Family, Relayed, Site, allow, hq_address, met_address, seen_address, van_address, van_interface,
     wait_for,
 };
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 
 /// For what takes no time to speak of.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -52,7 +52,7 @@ fn count(tap: &mut PacketPort, protocol: u8) -> (u64, u64) {
 
 #[test]
 fn tcp_goes_over_a_relay_by_udp_and_one_by_ip_in_ip_and_goes_on_when_that_is_killed() {
-    steadily(|| {
+    steadily(Measured::Time, || {
         let mut world = Relayed::prepare(2, Some(MBIT));
         let van = &world.tunnel.van.namespace;
         let mut taps =

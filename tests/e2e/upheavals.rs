@@ -12,11 +12,10 @@ use std::time::{Duration, Instant};
 use ipnet::IpNet;
 use nix::sys::signal::Signal;
 use psmc_testbed::netns::link_pair;
-use psmc_testbed::stalls::StallWatch;
 use tempfile::TempDir;
 
-use crate::harness::{Family, HQ, Site, VAN, Wiretap};
-use psmc_testbed::steadily::alone;
+use crate::harness::{Family, HQ, Site, VAN, Wiretap, wait_for};
+use psmc_testbed::steadily::{attempt, turn};
 
 /// What is done in an ordinary run.
 const SEEDS: (u64, u64) = (1, 16);
@@ -42,10 +41,6 @@ const NOTICED_WITHIN: Duration = Duration::from_secs(1);
 /// How long a host is asked for an answer, and after how long it is asked again.
 const ANSWER: &str = "0.3";
 const PAUSE: Duration = Duration::from_millis(20);
-
-/// How often a sequence is done on a machine that stands still, and for which part of the time it may in one that counts.
-const ATTEMPTS: usize = 3;
-const LITTLE: f64 = 0.05;
 
 /// What the file of the van calls the headquarters.
 const NAME: &str = "hq.example";
@@ -510,23 +505,9 @@ fn play(sequence: &Sequence) -> Result<End, String> {
     world.judge(wiretap).and(end)
 }
 
-/// Plays a sequence, and again if it fails while the machine stands still.
-fn play_steadily(sequence: &Sequence) -> Result<End, String> {
-    for _ in 1..ATTEMPTS {
-        let watch = StallWatch::start().unwrap();
-        let end = play(sequence);
-        let stalls = watch.finish();
-        if end.is_ok() || stalls.share < LITTLE {
-            return end;
-        }
-        eprintln!("--- the machine stood still: {stalls:?}; once more");
-    }
-    play(sequence)
-}
-
 #[test]
 fn traffic_is_back_after_whatever_happens() {
-    let _alone = alone();
+    let _turn = turn();
     let (first, last) = seeds();
     let next = Mutex::new(first..=last);
     let ends = Mutex::new(Vec::new());
@@ -535,7 +516,7 @@ fn traffic_is_back_after_whatever_happens() {
             scope.spawn(|| {
                 loop {
                     let Some(seed) = next.lock().unwrap().next() else { return };
-                    let end = play_steadily(&Sequence::of(seed));
+                    let end = attempt(|| play(&Sequence::of(seed)));
                     if let Ok(end) = &end {
                         println!("seed {seed}: {end:.2?}");
                     }
@@ -564,9 +545,10 @@ fn traffic_is_back_after_whatever_happens() {
 
 /// What chance has found, in few changes.
 fn regression(is_full: bool, named: &'static [Family], changes: &[Change]) {
-    let _alone = alone();
+    let _turn = turn();
     let changes = changes.iter().map(|&change| (NOTICED_WITHIN, change)).collect();
-    let end = play_steadily(&Sequence { is_full, named, changes });
+    let sequence = Sequence { is_full, named, changes };
+    let end = attempt(|| play(&sequence));
     assert!(end.is_ok(), "{}", end.unwrap_err());
 }
 
@@ -591,9 +573,13 @@ fn regression_nothing_is_sent_by_an_old_name() {
 /// Uplinks fail and come back, the van roams, interfaces get other names, the headquarters move, and daemons end in every way.
 #[test]
 fn a_full_tunnel_is_never_in_itself_and_leaves_nothing_behind() {
-    let _alone = alone();
+    let _turn = turn();
     let mut world = World::new(Sequence { is_full: true, named: &FAMILIES, changes: Vec::new() });
-    let before = world.network();
+    // The kernel first looks whether others have these addresses (RFC 4862 §5.4).
+    let before = wait_for("addresses that are ready", START, || {
+        let network = world.network();
+        (!network.iter().any(|line| line.contains("tentative"))).then_some(network)
+    });
     world.start().unwrap();
     let wiretap = world.tap();
     let v4 = Family::V4;

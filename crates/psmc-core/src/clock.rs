@@ -1,7 +1,8 @@
-//! The clock that a session writes into its datagrams.
+//! What follows from the time: the clock that a session writes into its datagrams, the smallest value of the last seconds, and what
+//! is not exceeded in the long run.
 
 use std::cell::Cell;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Microseconds since an origin, wrapping at 32 bits (71 minutes).
 ///
@@ -35,10 +36,67 @@ impl SessionClock {
     }
 }
 
+/// The smallest value in a sliding window, kept as one minimum per slot of time.
+#[derive(Debug, Default)]
+pub(crate) struct WindowedMin {
+    slots: [Option<Duration>; MIN_SLOTS],
+    /// The slot in use, and when it was opened.
+    current: usize,
+    opened: Option<Instant>,
+}
+
+impl WindowedMin {
+    /// Takes a value in.
+    pub(crate) fn update(&mut self, sample: Duration, now: Instant) {
+        self.advance(now);
+        let slot = &mut self.slots[self.current];
+        *slot = Some(slot.map_or(sample, |least| least.min(sample)));
+    }
+
+    /// The smallest of the last 8 to 10 s.
+    pub(crate) fn get(&self) -> Option<Duration> {
+        self.slots.iter().flatten().min().copied()
+    }
+
+    /// Opens the slots that are due. After a silence longer than the window all have been emptied.
+    fn advance(&mut self, now: Instant) {
+        let opened = *self.opened.get_or_insert(now);
+        let due = now.saturating_duration_since(opened).as_secs() / MIN_SLOT.as_secs();
+        for _ in 0..due.min(MIN_SLOTS as u64) {
+            self.current = (self.current + 1) % MIN_SLOTS;
+            self.slots[self.current] = None;
+        }
+        if due > 0 {
+            self.opened = Some(now);
+        }
+    }
+}
+
+/// A token bucket, as the generic cell rate algorithm (ITU-T I.371 annex A): instead of tokens it keeps the time at which what it
+/// has let pass would be paid for.
+#[derive(Debug, Default)]
+pub(crate) struct TokenBucket {
+    paid_at: Option<Instant>,
+}
+
+impl TokenBucket {
+    /// Whether something may pass that takes `cost` at the rate, of which a `burst` may go at once.
+    pub(crate) fn admits(&mut self, cost: Duration, burst: Duration, now: Instant) -> bool {
+        let paid_at = self.paid_at.map_or(now, |at| at.max(now)) + cost;
+        let admits = paid_at <= now + burst;
+        if admits {
+            self.paid_at = Some(paid_at);
+        }
+        admits
+    }
+}
+
+/// Five slots of 2 s: the 10 s over which draft-ietf-ccwg-bbr keeps its minimum (`BBR.MinRTTFilterLen`).
+const MIN_SLOTS: usize = 5;
+const MIN_SLOT: Duration = Duration::from_secs(2);
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

@@ -39,8 +39,6 @@ mod site;
 mod slab;
 mod split;
 mod status;
-mod token_bucket;
-mod windowed;
 
 pub use batch::{Batch, MAX_BATCH_BYTES, MAX_SEGMENTS, PathAddress, SocketId, Transmit};
 pub use classify::{ClassConfig, ClassMatch, DEFAULT_WEIGHT, MAX_CLASSES, Priority, RepairKind};

@@ -26,7 +26,7 @@ use crate::clock::SessionClock;
 use crate::config::PeerConfig;
 use crate::coupling::Coupling;
 use crate::egress::{ClassStatus, EgressQueue};
-use crate::event::PeerId;
+use crate::event::{Event, PeerId};
 use crate::keys::KeyRing;
 use crate::path::{Path, Settled, on_wire};
 use crate::reorder::{Reorder, ReorderCounters, ReorderLimits};
@@ -256,7 +256,7 @@ impl Session {
         }
         shared.release_labels(self.control.take_void_labels());
         if self.control.take_dial(now) {
-            shared.events.push_back(crate::Event::Dial(self.peer));
+            shared.events.push_back(Event::Dial(self.peer));
         }
     }
 

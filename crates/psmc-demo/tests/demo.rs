@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use psmc_testbed::programs::{copy_program, program};
 use psmc_testbed::stalls::{StallWatch, Stalls};
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -96,7 +96,7 @@ fn assert_good((output, stalls): &(Output, Stalls)) {
 
 #[test]
 fn root_sees_links_added_up_and_a_cut_survived() {
-    steadily(|| {
+    steadily(Measured::Rate, || {
         let scratch = Scratch::new();
         assert_good(&watched(&mut scratch.demo(&alone())));
         assert!(scratch.is_empty());
@@ -105,7 +105,7 @@ fn root_sees_links_added_up_and_a_cut_survived() {
 
 #[test]
 fn relays_join_sites_that_nothing_else_joins_and_one_may_be_killed() {
-    steadily(|| {
+    steadily(Measured::Rate, || {
         let scratch = Scratch::new();
         let run = watched(scratch.demo(&alone()).args(["--relays", "3"]));
         assert_good(&run);
@@ -118,7 +118,7 @@ fn relays_join_sites_that_nothing_else_joins_and_one_may_be_killed() {
 
 #[test]
 fn clients_of_a_flooded_service_go_around_by_themselves() {
-    steadily(|| {
+    steadily(Measured::Rate, || {
         let scratch = Scratch::new();
         let (output, stalls) = watched(scratch.demo(&program("psmc-demo")).arg("--attack"));
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -164,7 +164,7 @@ fn clients_of_a_flooded_service_go_around_by_themselves() {
 
 #[test]
 fn resolvers_go_on_to_ask_a_flooded_root_name_server() {
-    steadily(|| {
+    steadily(Measured::Rate, || {
         let scratch = Scratch::new();
         let (output, stalls) = watched(scratch.demo(&program("psmc-demo")).arg("--root"));
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -194,7 +194,7 @@ fn resolvers_go_on_to_ask_a_flooded_root_name_server() {
 
 #[test]
 fn an_ordinary_user_sees_the_same() {
-    steadily(|| {
+    steadily(Measured::Rate, || {
         let (scratch, shared) = (Scratch::for_nobody(), Shared::new());
         let mut demo = scratch.demo(&shared.program());
         assert_good(&watched(demo.uid(NOBODY).gid(NOBODY)));

@@ -6,7 +6,7 @@
 use std::process::{Command, Output};
 
 use psmc_testbed::stalls::StallWatch;
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 use serde_json::Value;
 
 /// As docs/LAB.md has them, in alphabetical order.
@@ -133,7 +133,7 @@ fn assert_tunnel(row: &Value, rate: f64, round_trip: f64) {
 
 #[test]
 fn the_matrix_compares_tcp_with_its_paths_and_with_mptcp() {
-    steadily(|| {
+    steadily(Measured::Rate, || {
         let row = row_with_paths(&["--profile", "baseline", "--inner", "cubic"], 0.6, 50.0);
         assert_eq!((&row["profile"], &row["inner"]), (&"baseline".into(), &"cubic".into()));
         assert_tunnel(&row, 50.0, 20.0);
@@ -144,7 +144,7 @@ fn the_matrix_compares_tcp_with_its_paths_and_with_mptcp() {
 
 #[test]
 fn quic_has_nothing_like_mptcp_to_be_compared_with() {
-    steadily(|| {
+    steadily(Measured::Rate, || {
         let row = row_with_paths(&["--profile", "baseline", "--inner", "quic"], 0.3, 50.0);
         assert_eq!((&row["profile"], &row["inner"]), (&"baseline".into(), &"quic".into()));
         assert_eq!(row["mptcp_mbps"], Value::Null);
@@ -154,13 +154,11 @@ fn quic_has_nothing_like_mptcp_to_be_compared_with() {
 
 #[test]
 fn a_peer_that_is_not_asked_for_is_null() {
-    steadily(|| {
-        let row = row(&["--profile", "bw_4to1", "--inner", "cubic", "--peer", "mptcp"]);
-        for column in ["path_a_mbps", "path_b_mbps", "sum_mbps"] {
-            assert_eq!(row[column], Value::Null, "{row}");
-        }
-        assert!(number(&row, "mptcp_mbps") > 0.0, "{row}");
-    });
+    let row = row(&["--profile", "bw_4to1", "--inner", "cubic", "--peer", "mptcp"]);
+    for column in ["path_a_mbps", "path_b_mbps", "sum_mbps"] {
+        assert_eq!(row[column], Value::Null, "{row}");
+    }
+    assert!(number(&row, "mptcp_mbps") > 0.0, "{row}");
 }
 
 #[test]
@@ -174,7 +172,7 @@ fn all_experiments_are_listed() {
 
 #[test]
 fn an_experiment_has_the_figures_of_the_seed_beside_ours() {
-    steadily(|| {
+    steadily(Measured::Rate, || {
         let only = ["--only", "direct, 100 kB/s", "--seconds", "2", "--runs", "2"];
         let watch = StallWatch::start().unwrap();
         let output = psmc_experiments(&[&["experiment", "watson-table-4.4", "--json"], &only[..]].concat());

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::AckSample;
 use super::phase::ACK_DELAY;
 use super::round::Steadiness;
-use crate::windowed::WindowedMin;
+use crate::clock::WindowedMin;
 
 /// The round trips of a path, as acknowledgements and rounds have shown them.
 ///

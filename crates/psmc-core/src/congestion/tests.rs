@@ -4,7 +4,6 @@ mod bottleneck;
 mod contest;
 mod cubic;
 mod flow;
-mod neighbours;
 
 use std::time::{Duration, Instant};
 

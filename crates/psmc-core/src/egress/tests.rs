@@ -1,7 +1,6 @@
 mod classes;
 mod conservation;
 mod delay;
-mod reconfigure;
 mod turns;
 
 use super::*;

@@ -4,8 +4,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::clock::WindowedMin;
 use crate::congestion::span_of;
-use crate::windowed::WindowedMin;
 
 /// When the queue that a datagram meets has drained.
 ///

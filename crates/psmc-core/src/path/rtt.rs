@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::windowed::WindowedMin;
+use crate::clock::WindowedMin;
 
 /// Smoothed, smallest and varying round-trip time.
 ///

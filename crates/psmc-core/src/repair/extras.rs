@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use psmc_wire::{BufPool, PathId};
 
+use crate::clock::TokenBucket;
 use crate::egress::{Queued, Role};
-use crate::token_bucket::TokenBucket;
 
 /// What finds no room on another path in this time comes too late to be worth its bytes.
 const PATIENCE: Duration = Duration::from_millis(20);

@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::receive::Refusal;
 use super::{MAX_PATHS, Session};
-use crate::batch::PathAddress;
+use crate::batch::{PathAddress, SocketId, Transmit};
 use crate::config::{PathConfig, SchedulerKind};
 use crate::congestion::CongestionConfig;
 use crate::event::{Event, PeerId};
@@ -240,7 +240,7 @@ impl Session {
     }
 
     /// The network interface under some paths went down or came up.
-    pub(crate) fn on_link(&mut self, socket: crate::SocketId, up: bool, shared: &mut Shared, now: Instant) {
+    pub(crate) fn on_link(&mut self, socket: SocketId, up: bool, shared: &mut Shared, now: Instant) {
         for index in 0..self.paths.len() {
             if self.paths[index].address.socket == socket {
                 let path = &mut self.paths[index];
@@ -252,7 +252,7 @@ impl Session {
     }
 
     /// The kernel has refused datagrams of this size from `socket` to `remote`.
-    pub(crate) fn on_refused(&mut self, transmit: &crate::Transmit, now: Instant) {
+    pub(crate) fn on_refused(&mut self, transmit: &Transmit, now: Instant) {
         let same =
             |address: PathAddress| (address.socket, address.remote) == (transmit.socket, transmit.remote);
         for path in self.paths.iter_mut().filter(|path| same(path.address)) {
@@ -261,7 +261,7 @@ impl Session {
     }
 
     /// The source address of a batch is gone.
-    pub(crate) fn on_source_gone(&mut self, transmit: &crate::Transmit) {
+    pub(crate) fn on_source_gone(&mut self, transmit: &Transmit) {
         let gone =
             PathAddress { socket: transmit.socket, local_ip: transmit.local_ip, remote: transmit.remote };
         for index in 0..self.paths.len() {

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use psmc_wire::PacketBuf;
 
 use super::Session;
+use crate::clock::TokenBucket;
 use crate::mss::{ClampMss, MssOption};
 use crate::path::Path;
 use crate::shared::Shared;
-use crate::token_bucket::TokenBucket;
 
 /// Bytes that may exceed the rate for a moment: a burst of segmentation offload.
 const BURST: u64 = 64 << 10;

@@ -3,7 +3,6 @@
 //! One program: each of several would be checked and linked by itself, with a world of its own.
 
 mod batches;
-mod bottlenecks;
 mod ecn;
 mod evil_relays;
 mod gateways;

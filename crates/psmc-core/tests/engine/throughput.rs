@@ -1,10 +1,10 @@
-//! How much the links carry, and in what order it comes out, in virtual time.
+//! How much the links carry, and in what order it comes out, in virtual time; also where all are late together.
 
 use std::time::Duration;
 
 use psmc_core::{CongestionConfig, SchedulerKind};
 
-use crate::world::{HQ, Link, Setup, TCP, VAN, World, packet};
+use crate::world::{HQ, Link, Setup, TCP, UDP, VAN, World, packet};
 
 /// Bytes of a full-size inner packet, and of the datagram around it with its outer headers.
 const INNER: usize = 1400;
@@ -189,5 +189,32 @@ fn a_machine_that_pauses_notices_that_a_path_has_become_slower() {
         offer_with_pauses(&mut world, (100, 30), 5, &mut next);
         let believed = world.status(VAN).paths[0].rate.expect("it has sent");
         assert!((rate * 5 / 6..rate * 5 / 3).contains(&believed), "{believed} bit/s of {rate}");
+    }
+}
+
+/// A machine that has other things to do serves no path for a while: whatever arrives is late by the same, on all of them.
+#[test]
+fn hosts_that_are_late_are_no_bottleneck() {
+    for flood in [60, 75, 85] {
+        let links = [(1, 40), (1, 30), (1, 20)].map(|(delay, mbit)| Link::new(delay).mbit(mbit)).into();
+        let mut world = World::connected(links, SchedulerKind::Earliest);
+        let (mut random, mut stalls, mut coupled) = (flood, 0u32, 0u32);
+        let gap = Duration::from_nanos(1400 * 8 * 1000 / flood);
+        let mut next = world.now;
+        for number in 0..u32::try_from(15 * 1_000_000_000 / gap.as_nanos()).expect("few") {
+            if world.now >= next {
+                random = (random * 6_364_136_223 + 1_442_695_041) % 1_000_003;
+                let (stall, pause) = (5 + random % 40, 60 + random / 7 % 300);
+                for link in &mut world.links {
+                    link.stalled_until = Some(world.now + Duration::from_millis(stall));
+                }
+                next = world.now + Duration::from_millis(pause);
+                stalls += 1;
+                coupled += u32::from(world.status(VAN).paths.iter().any(|path| path.bottleneck.is_some()));
+            }
+            world.send(VAN, &packet(VAN, UDP, 1, number, 1350));
+            world.run_for(gap);
+        }
+        assert!(stalls > 50 && coupled == 0, "{flood} Mb/s: coupled at {coupled} of {stalls} stalls");
     }
 }

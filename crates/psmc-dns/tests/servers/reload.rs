@@ -14,7 +14,6 @@ use crate::harness::{
 };
 use crate::reroute::done;
 use crate::serving::update;
-use psmc_testbed::steadily::steadily;
 
 /// Changes the configuration, and waits until the server says that it has read it so many times.
 fn reload(program: &Program, change: impl Fn(String) -> String, times: usize) {
@@ -116,33 +115,31 @@ fn keys_and_signatures_are_replaced_and_secondaries_hear_of_it() {
 
 #[test]
 fn no_update_is_lost_while_the_file_is_read_anew() {
-    steadily(|| {
-        const SERVICES: usize = 40;
-        let namespace = Namespace::new().unwrap();
-        let program = ours(&namespace, "127.0.0.1", DYNAMIC);
-        let service = |number: usize| format!("service{number}.example.com.");
-        std::thread::scope(|scope| {
-            let publisher = scope.spawn(|| {
-                for number in 0..SERVICES {
-                    let relays = routes(1, &["192.0.2.7"]).relays().to_vec();
-                    let validity = Validity { serial: 1, expires_s: unix_seconds() + 600 };
-                    let set = RouteSet::new(&name(&service(number)), validity, relays).unwrap();
-                    let change = Change::publish(set, &service_key(), None, false, 10).unwrap();
-                    done(&namespace, &target(&["127.0.0.1"]), &change);
-                }
-            });
-            let mut times = 0;
-            while !publisher.is_finished() {
-                times += 1;
-                reload(&program, |text| text, times);
+    const SERVICES: usize = 40;
+    let namespace = Namespace::new().unwrap();
+    let program = ours(&namespace, "127.0.0.1", DYNAMIC);
+    let service = |number: usize| format!("service{number}.example.com.");
+    std::thread::scope(|scope| {
+        let publisher = scope.spawn(|| {
+            for number in 0..SERVICES {
+                let relays = routes(1, &["192.0.2.7"]).relays().to_vec();
+                let validity = Validity { serial: 1, expires_s: unix_seconds() + 600 };
+                let set = RouteSet::new(&name(&service(number)), validity, relays).unwrap();
+                let change = Change::publish(set, &service_key(), None, false, 10).unwrap();
+                done(&namespace, &target(&["127.0.0.1"]), &change);
             }
-            publisher.join().unwrap();
         });
-        for number in 0..SERVICES {
-            let routes = short(&namespace, &[&service(number), "TYPE65400"]);
-            assert!(routes.starts_with("\\# "), "{number}: {routes}");
+        let mut times = 0;
+        while !publisher.is_finished() {
+            times += 1;
+            reload(&program, |text| text, times);
         }
-        let soa = short(&namespace, &["example.com", "SOA"]);
-        assert_eq!(soa.split(' ').nth(2), Some((1 + SERVICES).to_string().as_str()), "{soa}");
+        publisher.join().unwrap();
     });
+    for number in 0..SERVICES {
+        let routes = short(&namespace, &[&service(number), "TYPE65400"]);
+        assert!(routes.starts_with("\\# "), "{number}: {routes}");
+    }
+    let soa = short(&namespace, &["example.com", "SOA"]);
+    assert_eq!(soa.split(' ').nth(2), Some((1 + SERVICES).to_string().as_str()), "{soa}");
 }

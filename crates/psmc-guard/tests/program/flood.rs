@@ -15,7 +15,7 @@ use psmc_testbed::stalls::{StallWatch, Stalls};
 
 use crate::parts::{Coordinator, Gateway};
 use crate::world::{LINE, NAME, SERVICE, World, coordinator_section, wait_for};
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 
 /// Samples from the first one with a flood in it to the alarm: five above the limit, and a first one that has only a
 /// little of the flood.
@@ -115,7 +115,7 @@ fn clients(revision: u64, names: &[&str]) -> Message {
 
 #[test]
 fn a_flood_is_found_said_answered_and_its_end_as_well() {
-    steadily(|| {
+    steadily(Measured::Time, || {
         let mut world = World::new(Some(LINE));
         let coordinator = Coordinator::start(&world.gateway, world.key.public());
         let gateway = Gateway::start(&world.file("psmcd.sock"));
@@ -245,7 +245,7 @@ fn losses_of_direct_paths_tell_of_a_flood_where_nothing_else_does() {
 /// Hundreds of thousands of SYNs from sources that nobody has, at the speed of the machine.
 #[test]
 fn a_flood_of_syns_costs_little_and_is_named() {
-    steadily(|| {
+    steadily(Measured::Time, || {
         let mut world = World::new(None);
         world.start_guard("", "");
         world.wait_until_learned();

@@ -197,6 +197,7 @@ fn answer(told: &mut Told, request: &Request) -> Response {
         | Request::RoutesSet { .. }
         | Request::RoutesClear { .. }
         | Request::RoutesList { .. }
+        | Request::Log { .. }
         | Request::Additions) => Response::error(format!("{other:?} is nothing for a guard")),
     }
 }

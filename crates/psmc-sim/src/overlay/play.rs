@@ -6,8 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
-use super::NodeId;
-use super::lines::{ArcId, Lines, Queue, Tree};
+use super::{ArcId, Lines, NodeId, Queue, Tree};
 use crate::link::Dice;
 
 /// A packet is no longer than this, headers included, in bytes.

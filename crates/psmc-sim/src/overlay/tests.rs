@@ -164,3 +164,36 @@ proptest! {
         prop_assert!(last(more, 0) >= least);
     }
 }
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn an_empty_line_takes_what_comes_at_once() {
+    let (mut queue, mut dice) = (Queue::default(), Dice::new(1));
+    assert_eq!(queue.pass(SECOND, 1000.0, 1000.0, 0.0, &mut dice), 2 * SECOND);
+    // Behind that one, and then long after both.
+    assert_eq!(queue.pass(SECOND, 500.0, 1000.0, 0.0, &mut dice), SECOND.mul_f64(2.5));
+    assert_eq!(queue.pass(10 * SECOND, 1000.0, 1000.0, 0.0, &mut dice), 11 * SECOND);
+}
+
+#[test]
+fn others_push_in_between_two_of_ours() {
+    let (mut queue, mut dice) = (Queue::default(), Dice::new(1));
+    let first = queue.pass(SECOND, 4000.0, 1000.0, 0.5, &mut dice);
+    // Within the second between both half a second of others' packets has come.
+    assert_eq!(queue.pass(2 * SECOND, 1000.0, 1000.0, 0.5, &mut dice), first + SECOND.mul_f64(1.5));
+}
+
+#[test]
+fn the_mean_wait_is_that_of_the_theory() {
+    let mut dice = Dice::new(7);
+    let rate = 10e6;
+    for load in [0.3, 0.6, 0.9] {
+        let runs = 40_000;
+        let sum: Duration = (0..runs).map(|_| wait(rate, load, &mut dice)).sum();
+        let mean = sum.as_secs_f64() / f64::from(runs);
+        // ρ·s/(1 − ρ)
+        let theory = load / (1.0 - load) * MEAN_PACKET / rate;
+        assert!((mean / theory - 1.0).abs() < 0.05, "{load}: {mean} instead of {theory}");
+    }
+}

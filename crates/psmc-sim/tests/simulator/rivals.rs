@@ -5,7 +5,7 @@ use std::time::Duration;
 use psmc_sim::link::LinkConfig;
 use psmc_sim::{CongestionControl, HostId, LinkId, TrafficKind};
 
-use crate::world::{Lab, direction, ip, ms, net, secs};
+use crate::world::{Lab, direction, ip, ms, net, secs, side_by_side};
 
 fn tcp(flows: usize) -> TrafficKind {
     TrafficKind::Tcp { congestion_control: CongestionControl::Reno, flows, bytes: None, buffer: 4 << 20 }
@@ -26,15 +26,6 @@ fn attach(lab: &mut Lab, host: HostId, proxy: HostId, number: usize, beyond: &st
     link
 }
 
-/// What runs of these numbers result in.
-fn side_by_side<const RUNS: usize>(run: impl Fn(u64) -> [u64; 2] + Sync) -> [[u64; 2]; RUNS] {
-    let run = &run;
-    std::thread::scope(|scope| {
-        let runs = std::array::from_fn(|number| scope.spawn(move || run(number as u64)));
-        runs.map(|run| run.join().expect("it runs"))
-    })
-}
-
 /// PSMC figure 4.9: a tunnel over two proxies, and two senders beside it behind the second one. Its fair share there is a
 /// third, 2 Mb/s.
 ///
@@ -45,7 +36,7 @@ fn side_by_side<const RUNS: usize>(run: impl Fn(u64) -> [u64; 2] + Sync) -> [[u6
 /// ```
 #[test]
 fn a_path_beside_two_flows_of_tcp_keeps_its_share() {
-    let runs = side_by_side::<32>(|run| rates_beside(ms(1000 + 137 * run)));
+    let runs = side_by_side(0..=31, |run| rates_beside(ms(1000 + 137 * run)));
     println!("{runs:?} kb/s");
     assert!(
         runs.iter().all(|[alone, shared]| *alone > 5500 && (800..3000).contains(shared)),
@@ -60,7 +51,7 @@ fn a_path_beside_two_flows_of_tcp_keeps_its_share() {
 /// alone limits it.
 #[test]
 fn a_path_that_begins_together_with_two_flows_of_tcp_is_not_pressed_out_and_does_not_press() {
-    let runs = side_by_side::<16>(|run| shared_from_the_beginning(ms(950 + 20 * run)));
+    let runs = side_by_side(0..=15, |run| shared_from_the_beginning(ms(950 + 20 * run)));
     println!("{runs:?} kb/s");
     assert!(runs.iter().all(|[soon, later]| *soon > 600 && *later > 1500), "{runs:?} kb/s");
     let mean = runs.iter().map(|[_, later]| later).sum::<u64>() / runs.len() as u64;

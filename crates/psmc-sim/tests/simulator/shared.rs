@@ -6,7 +6,7 @@ use psmc_core::PathState;
 use psmc_sim::link::{LinkConfig, QueueLimit, Rate};
 use psmc_sim::{HostId, LinkId, SiteId, TrafficId};
 
-use crate::world::{Lab, bulk, direction, ip, ms, net, pair, secs};
+use crate::world::{Lab, bulk, direction, ip, ms, net, pair, secs, side_by_side};
 
 /// What packets have on the wire, by what their payload is: in the tunnel, and outside.
 const TUNNEL_COST: f64 = 1467.0 / 1348.0;
@@ -106,10 +106,7 @@ fn mean_shares(mbit: u64, round_trip: Duration, paths: usize) -> [f64; 2] {
         );
         shares
     };
-    let runs: Vec<_> = std::thread::scope(|scope| {
-        let seeds: Vec<_> = (0..SEEDS).map(|seed| scope.spawn(move || run(seed))).collect();
-        seeds.into_iter().map(|seed| seed.join().expect("it runs")).collect()
-    });
+    let runs = side_by_side(0..=SEEDS - 1, run);
     [0, 1].map(|flow| runs.iter().map(|shares| shares[flow]).sum::<f64>() / runs.len() as f64)
 }
 

@@ -1,12 +1,15 @@
 //! Sites: tunnels over the links of the world.
 
 use psmc_core::PathState;
-use psmc_sim::{NatKind, SiteId, TrafficKind};
+use psmc_sim::{HostId, NatKind, SiteId, TrafficId, TrafficKind};
 
-use crate::world::{self, Lab, bulk, direction, ms, net, pair, secs};
+use crate::world::{self, Lab, bulk, direction, ms, net, pair, secs, tunnel_address};
 
 /// What of a path's rate is payload of TCP in the tunnel: segments of 1348 bytes in packets of 1467.
 const TUNNEL_SHARE: f64 = 1348.0 / 1467.0;
+
+/// Tunnels of a large world, with two sites each.
+const TUNNELS: u16 = 500;
 
 /// UDP at so many Mb/s.
 fn udp(mbit: u64) -> TrafficKind {
@@ -144,4 +147,29 @@ fn the_same_seed_does_the_same_and_another_one_does_not() {
     let (first, again, other) = (run(1), run(1), run(2));
     assert!(first == again, "the same seed");
     assert!(first != other, "another seed");
+}
+
+fn thousand_sites(seed: u64) -> Vec<world::Tally> {
+    let mut lab = Lab::new(seed);
+    let traffics: Vec<_> = (0..TUNNELS).map(|number| small_tunnel(&mut lab, number)).collect();
+    lab.run_for(secs(3));
+    traffics.into_iter().map(|traffic| lab.tally(traffic)).collect()
+}
+
+/// Two hosts with a link and a tunnel between them, and pings in it.
+fn small_tunnel(lab: &mut Lab, number: u16) -> TrafficId {
+    let hosts: [HostId; 2] = [lab.world.add_host(), lab.world.add_host()];
+    let link = direction(10, ms(5 + u64::from(number % 50)), 64);
+    let id = lab.link([(hosts[0], "10.1.0.1/24"), (hosts[1], "10.1.0.2/24")], [link.clone(), link]);
+    let [number, _] = number.to_le_bytes();
+    lab.tunnel(hosts, &[id], number);
+    let kind = TrafficKind::Ping { interval: ms(100), payload: 56 };
+    lab.traffic(kind, hosts[0], hosts[1], &tunnel_address(number, 1), [secs(1), ms(2500)])
+}
+
+#[test]
+fn a_thousand_sites_live_in_one_world_and_always_do_the_same() {
+    let tallies = thousand_sites(1);
+    assert!(tallies.iter().all(|tally| (tally.sent, tally.arrived) == (15, 15)), "every tunnel works");
+    assert!(thousand_sites(1) == tallies, "the same seed does the same");
 }

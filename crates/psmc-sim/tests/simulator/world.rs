@@ -2,6 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZero;
+use std::ops::RangeInclusive;
+use std::sync::Mutex;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
@@ -14,6 +18,22 @@ use psmc_sim::{
     SiteSetup, TrafficId, TrafficKind, TrafficSetup, World,
 };
 use psmc_wire::crypto::Aead;
+
+/// What runs with these seeds result in, in their order. As many are under way as there are processors.
+pub(crate) fn side_by_side<T: Send>(seeds: RangeInclusive<u64>, run: impl Fn(u64) -> T + Sync) -> Vec<T> {
+    let left = Mutex::new(seeds);
+    let run_on = || {
+        let next = || left.lock().expect("nobody panics with it").next();
+        std::iter::from_fn(next).map(|seed| (seed, run(seed))).collect::<Vec<_>>()
+    };
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    let mut results: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..processors).map(|_| scope.spawn(run_on)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("it runs")).collect()
+    });
+    results.sort_by_key(|(seed, _)| *seed);
+    results.into_iter().map(|(_, result)| result).collect()
+}
 
 /// Where sites listen.
 pub(crate) const LISTEN: u16 = 5115;

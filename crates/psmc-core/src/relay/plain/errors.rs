@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use psmc_wire::ip::{IcmpError, Ipv4, PROTOCOL_IPIP, Problem, icmp_error, may_be_reported};
 
-use super::engine::{Direction, Packets, PlainTunnels};
+use super::{Direction, Packets, PlainTunnels};
 
 /// Codes of "unreachable".
 const NETWORK: u8 = 0;

@@ -12,7 +12,7 @@ use ipnet::Ipv4Net;
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::ip::IPV4_HEADER_LEN;
 
-use super::engine::{Direction, PlainTunnels};
+use super::{Direction, PlainTunnels};
 use crate::relay::rio::{Lane, PRECEDENCES};
 use crate::relay::session::Side;
 

@@ -7,7 +7,7 @@ use psmc_sim::link::{Discipline, DropReason, LinkConfig, Loss, Probability, Queu
 use psmc_testbed::stalls::StallWatch;
 
 use super::bench::{Arrival, Bench, frames, numbers};
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 
 fn chance(chance: f64) -> Probability {
     Probability::new(chance).unwrap()
@@ -35,23 +35,21 @@ fn a_wire_carries_everything_in_both_directions() {
 
 #[test]
 fn nothing_arrives_before_its_delay() {
-    steadily(|| {
-        let delay = Duration::from_millis(30);
-        let mut bench = Bench::new(&LinkConfig { delay, ..LinkConfig::default() });
-        for _ in 0..10 {
-            let before = std::time::SystemTime::now();
-            bench.send(0, &frames(1, 100));
-            let arrival = &bench.receive(1, 1)[0];
-            let took = arrival.at.duration_since(before).unwrap();
-            assert!(took >= delay, "{took:?}");
-            assert!(took < delay * 20, "{took:?}");
-        }
-    });
+    let delay = Duration::from_millis(30);
+    let mut bench = Bench::new(&LinkConfig { delay, ..LinkConfig::default() });
+    for _ in 0..10 {
+        let before = std::time::SystemTime::now();
+        bench.send(0, &frames(1, 100));
+        let arrival = &bench.receive(1, 1)[0];
+        let took = arrival.at.duration_since(before).unwrap();
+        assert!(took >= delay, "{took:?}");
+        assert!(took < delay * 20, "{took:?}");
+    }
 }
 
 #[test]
 fn packets_come_as_fast_as_the_rate_lets_them() {
-    steadily(|| {
+    steadily(Measured::Rate, || {
         // A packet a millisecond.
         let rate = Rate::Fixed(8_000_000);
         let mut bench = Bench::new(&LinkConfig { rate, ..LinkConfig::default() });
@@ -66,7 +64,7 @@ fn packets_come_as_fast_as_the_rate_lets_them() {
 
 #[test]
 fn a_full_queue_drops_the_last() {
-    steadily(|| {
+    steadily(Measured::Loss, || {
         let config = LinkConfig {
             rate: Rate::Fixed(8_000_000),
             queue: QueueLimit::Packets(10),

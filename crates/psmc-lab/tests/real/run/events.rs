@@ -3,7 +3,7 @@
 use psmc_lab::results::{Results, Sample};
 
 use super::{DEEP, joined_by, late, results, tolerated};
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 
 /// A stream that the link has room for.
 const STREAM: &str = r#"
@@ -38,7 +38,7 @@ fn between(series: &[Sample], from: f64, to: f64) -> Vec<f64> {
 
 #[test]
 fn what_is_cut_comes_back_when_it_is_restored() {
-    steadily(|| {
+    steadily(Measured::Time, || {
         for action in
             ["cut = \"dsl\"", "black_hole = \"dsl\"", "black_hole = \"dsl\"\ndirection = \"forward\""]
         {
@@ -69,7 +69,7 @@ fn what_is_cut_comes_back_when_it_is_restored() {
 
 #[test]
 fn a_black_hole_has_a_direction() {
-    steadily(|| {
+    steadily(Measured::Loss, || {
         let results = with_events(&["at = \"0s\"\nblack_hole = \"dsl\"\ndirection = \"back\""]);
         assert_eq!(results.traffic[0].loss_percent, Some(0.0));
     });
@@ -77,7 +77,7 @@ fn a_black_hole_has_a_direction() {
 
 #[test]
 fn a_link_changes() {
-    steadily(|| {
+    steadily(Measured::Rate, || {
         let results =
             with_events(&["at = \"1s\"\nchange = \"dsl\"\nrate = \"2mbit\"\nqueue = \"4 packets\""]);
         let rate = |from, to| mean(&results.links[0].rate_series_mbps, from, to);
@@ -90,7 +90,7 @@ fn a_link_changes() {
 
 #[test]
 fn a_flood_takes_the_room_of_others() {
-    steadily(|| {
+    steadily(Measured::Loss, || {
         let flood =
             "at = \"1s\"\nflood = { from = \"a\", to = \"b\", rate = \"120mbit\", duration = \"1s\" }";
         let results = with_events(&[flood]);
@@ -103,47 +103,43 @@ fn a_flood_takes_the_room_of_others() {
 
 #[test]
 fn who_roams_is_reached_at_the_new_address_only() {
-    steadily(|| {
-        let links = joined_by(&["dsl"]) + "addresses = ['10.0.0.1/24', '10.0.0.2/24']\n";
-        let roam = "[[event]]\nat = '1s'\nroam = { host = 'a', link = 'dsl', addresses = ['10.0.0.9/24'] }\n";
-        let ping = |name: &str, [from, to]: [&str; 2], [start, stop]: [&str; 2]| {
-            format!(
-                "[[traffic]]\nname = '{name}'\nkind = 'ping'\ninterval = '20ms'\n\
-             from = '{from}'\nto = '{to}'\nstart = '{start}'\nstop = '{stop}'\n"
-            )
-        };
-        let scenario = links
-            + roam
-            + &ping("before", ["b", "a"], ["0s", "900ms"])
-            + &ping("old", ["b", "a"], ["1500ms", "2s"])
-            + &ping("new", ["a", "b"], ["1500ms", "2s"]);
-        let results = results(&scenario);
-        let losses: Vec<_> = results.traffic.iter().map(|stream| stream.loss_percent).collect();
-        assert_eq!(losses, [Some(0.0), Some(100.0), Some(0.0)], "{results:?}");
-    });
+    let links = joined_by(&["dsl"]) + "addresses = ['10.0.0.1/24', '10.0.0.2/24']\n";
+    let roam = "[[event]]\nat = '1s'\nroam = { host = 'a', link = 'dsl', addresses = ['10.0.0.9/24'] }\n";
+    let ping = |name: &str, [from, to]: [&str; 2], [start, stop]: [&str; 2]| {
+        format!(
+            "[[traffic]]\nname = '{name}'\nkind = 'ping'\ninterval = '20ms'\n\
+         from = '{from}'\nto = '{to}'\nstart = '{start}'\nstop = '{stop}'\n"
+        )
+    };
+    let scenario = links
+        + roam
+        + &ping("before", ["b", "a"], ["0s", "900ms"])
+        + &ping("old", ["b", "a"], ["1500ms", "2s"])
+        + &ping("new", ["a", "b"], ["1500ms", "2s"]);
+    let results = results(&scenario);
+    let losses: Vec<_> = results.traffic.iter().map(|stream| stream.loss_percent).collect();
+    assert_eq!(losses, [Some(0.0), Some(100.0), Some(0.0)], "{results:?}");
 }
 
 /// A host loses its routes with the links that they need. Those of a link that is still down cannot come back yet.
 #[test]
 fn a_link_is_restored_while_another_one_of_the_same_host_is_down() {
-    steadily(|| {
-        let link = |name: &str, between: &str| format!("[[link]]\nname = '{name}'\nbetween = [{between}]\n");
-        let links = [("dsl", "'a', 'x'"), ("lte", "'a', 'y'"), ("x-far", "'x', 'b'"), ("y-far", "'y', 'c'")];
-        let ping = |to: &str, via: &str| {
-            format!(
-                "[[traffic]]\nkind = 'ping'\ninterval = '20ms'\nstart = '1s'\n\
-             from = 'a'\nto = '{to}'\naddress = '{via}'\n"
-            )
-        };
-        let event = |at: &str, what: &str| format!("[[event]]\nat = '{at}'\n{what}\n");
-        let scenario = "[scenario]\nduration = '1500ms'\n".to_owned()
-            + &links.map(|(name, between)| link(name, between)).concat()
-            + &ping("b", "10.3.0.2")
-            + &ping("c", "10.4.0.2")
-            + &event("100ms", "cut = 'dsl'")
-            + &event("200ms", "cut = 'lte'")
-            + &event("300ms", "restore = 'dsl'");
-        let losses: Vec<_> = results(&scenario).traffic.iter().map(|stream| stream.loss_percent).collect();
-        assert_eq!(losses, [Some(0.0), Some(100.0)]);
-    });
+    let link = |name: &str, between: &str| format!("[[link]]\nname = '{name}'\nbetween = [{between}]\n");
+    let links = [("dsl", "'a', 'x'"), ("lte", "'a', 'y'"), ("x-far", "'x', 'b'"), ("y-far", "'y', 'c'")];
+    let ping = |to: &str, via: &str| {
+        format!(
+            "[[traffic]]\nkind = 'ping'\ninterval = '20ms'\nstart = '1s'\n\
+         from = 'a'\nto = '{to}'\naddress = '{via}'\n"
+        )
+    };
+    let event = |at: &str, what: &str| format!("[[event]]\nat = '{at}'\n{what}\n");
+    let scenario = "[scenario]\nduration = '1500ms'\n".to_owned()
+        + &links.map(|(name, between)| link(name, between)).concat()
+        + &ping("b", "10.3.0.2")
+        + &ping("c", "10.4.0.2")
+        + &event("100ms", "cut = 'dsl'")
+        + &event("200ms", "cut = 'lte'")
+        + &event("300ms", "restore = 'dsl'");
+    let losses: Vec<_> = results(&scenario).traffic.iter().map(|stream| stream.loss_percent).collect();
+    assert_eq!(losses, [Some(0.0), Some(100.0)]);
 }

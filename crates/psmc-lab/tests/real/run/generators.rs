@@ -5,7 +5,7 @@ use std::ops::Range;
 use psmc_lab::results::{Results, TrafficResult};
 
 use super::{DEEP, joined_by, late, results, tolerated};
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 
 /// Payload that a link of 20 Mbit/s carries: more than what is left after a slow start, less than the link has.
 const FULL: Range<f64> = 14.0..20.0;
@@ -31,7 +31,7 @@ fn assert_goodput((result, run): &(TrafficResult, Results), range: Range<f64>) {
 
 #[test]
 fn tcp_fills_the_link() {
-    steadily(|| {
+    steadily(Measured::Rate, || {
         for congestion_control in ["cubic", "bbr"] {
             let run = alone(&format!("kind = \"tcp\"\ncongestion_control = \"{congestion_control}\""));
             assert_goodput(&run, FULL);
@@ -41,7 +41,7 @@ fn tcp_fills_the_link() {
 
 #[test]
 fn a_transfer_ends_when_everything_has_arrived() {
-    steadily(|| {
+    steadily(Measured::Rate, || {
         for kind in ["kind = \"tcp\"\nflows = 3\nbytes = \"500kB\"", "kind = \"quic\"\nbytes = \"1500kB\""] {
             // At 20 Mbit/s that takes 0.6 s, of time that a machine may not have at once.
             let run = on(&joined_by(&["dsl"]).replace("2s", "6s"), kind);
@@ -54,7 +54,7 @@ fn a_transfer_ends_when_everything_has_arrived() {
 
 #[test]
 fn several_links_carry_one_mptcp_connection() {
-    steadily(|| {
+    steadily(Measured::Rate, || {
         let links = joined_by(&["dsl", "lte"]);
         assert_goodput(&on(&links, "kind = \"tcp\"\nmultipath = true"), 24.0..40.0);
         assert_goodput(&on(&links, "kind = \"tcp\""), FULL);
@@ -63,7 +63,7 @@ fn several_links_carry_one_mptcp_connection() {
 
 #[test]
 fn quic_fills_the_link() {
-    steadily(|| {
+    steadily(Measured::Rate, || {
         for congestion_control in ["cubic", "newreno", "bbr"] {
             // Its connections begin with a guess of the round trip, and take longer where the machine stands still.
             let run =
@@ -75,7 +75,7 @@ fn quic_fills_the_link() {
 
 #[test]
 fn udp_has_its_rate_and_counts_what_is_lost() {
-    steadily(|| {
+    steadily(Measured::Loss, || {
         let stream = "kind = \"udp\"\nrate = \"4mbit\"\npayload = 500";
         let deep = joined_by(&["dsl"]) + DEEP;
         let (result, run) = on(&deep, stream);
@@ -104,7 +104,7 @@ fn udp_has_its_rate_and_counts_what_is_lost() {
 
 #[test]
 fn requests_are_answered_within_two_round_trips_and_the_transfer() {
-    steadily(|| {
+    steadily(Measured::Time, || {
         let (result, run) = alone("kind = \"requests\"\nrate = 50\nresponse = \"10kB\"");
         let sent = result.sent.unwrap();
         // A Poisson process: within five standard deviations.
@@ -123,7 +123,7 @@ fn requests_are_answered_within_two_round_trips_and_the_transfer() {
 
 #[test]
 fn ping_takes_a_round_trip() {
-    steadily(|| {
+    steadily(Measured::Time, || {
         let (result, run) = alone("kind = \"ping\"\ninterval = \"20ms\"");
         let latency = result.latency.unwrap();
         assert!(late(&run, 10.0..13.0, 1).contains(&latency.p50_ms), "{latency:?}");
@@ -155,20 +155,16 @@ fn of_each_kind() -> String {
 
 #[test]
 fn everything_runs_over_ipv6() {
-    steadily(|| {
-        let links = for_long() + "addresses = ['fd00::1/64', 'fd00::2/64']\n";
-        for stream in results(&(links + &of_each_kind())).traffic {
-            assert!(stream.bytes > 0 && stream.error.is_none(), "{stream:?}");
-        }
-    });
+    let links = for_long() + "addresses = ['fd00::1/64', 'fd00::2/64']\n";
+    for stream in results(&(links + &of_each_kind())).traffic {
+        assert!(stream.bytes > 0 && stream.error.is_none(), "{stream:?}");
+    }
 }
 
 #[test]
 fn what_cannot_get_through_says_so_and_does_not_hang() {
-    steadily(|| {
-        let dead = for_long() + "loss = '100%'\n";
-        for stream in results(&(dead + &of_each_kind())).traffic {
-            assert_eq!((stream.bytes, stream.error.as_deref()), (0, Some("nothing arrived")), "{stream:?}");
-        }
-    });
+    let dead = for_long() + "loss = '100%'\n";
+    for stream in results(&(dead + &of_each_kind())).traffic {
+        assert_eq!((stream.bytes, stream.error.as_deref()), (0, Some("nothing arrived")), "{stream:?}");
+    }
 }

@@ -14,7 +14,7 @@ use psmc_lab::results::Results;
 use tempfile::TempDir;
 
 use super::{joined_by, tolerated};
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 
 /// How long a lab may take to start or to end: a busy machine takes its time.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -155,7 +155,7 @@ fn an_ordinary_user_has_labs_as_well() {
 
 #[test]
 fn two_labs_at_once_do_not_disturb_each_other() {
-    steadily(|| {
+    steadily(Measured::Rate, || {
         let scenario =
             joined_by(&["dsl"]) + "[[traffic]]\nname = 'bulk'\nkind = 'tcp'\nfrom = 'a'\nto = 'b'\n";
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -173,18 +173,16 @@ fn two_labs_at_once_do_not_disturb_each_other() {
 
 #[test]
 fn the_exit_code_says_whether_all_checks_hold() {
-    steadily(|| {
-        let scenario = joined_by(&["dsl"]).replace("2s", "500ms")
-            + "[[traffic]]\nname = 'ping'\nkind = 'ping'\nfrom = 'a'\nto = 'b'\n\
-           [[check]]\ntraffic = 'ping'\nrtt_median = { at_most = 'LIMIT' }\n";
-        let file = tempfile::NamedTempFile::new().unwrap();
-        for (limit, code, word) in [("9ms", 1, "FAILED"), ("1s", 0, "ok")] {
-            fs::write(file.path(), scenario.replace("LIMIT", limit)).unwrap();
-            let output = psmc_lab(&["run", "--quiet", file.path().to_str().unwrap()]).output().unwrap();
-            assert_eq!(output.status.code(), Some(code), "{output:?}");
-            assert!(String::from_utf8_lossy(&output.stdout).contains(word), "{output:?}");
-        }
-    });
+    let scenario = joined_by(&["dsl"]).replace("2s", "500ms")
+        + "[[traffic]]\nname = 'ping'\nkind = 'ping'\nfrom = 'a'\nto = 'b'\n\
+       [[check]]\ntraffic = 'ping'\nrtt_median = { at_most = 'LIMIT' }\n";
+    let file = tempfile::NamedTempFile::new().unwrap();
+    for (limit, code, word) in [("9ms", 1, "FAILED"), ("1s", 0, "ok")] {
+        fs::write(file.path(), scenario.replace("LIMIT", limit)).unwrap();
+        let output = psmc_lab(&["run", "--quiet", file.path().to_str().unwrap()]).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains(word), "{output:?}");
+    }
 }
 
 #[test]

@@ -5,7 +5,6 @@ use std::fs;
 use psmc_lab::run::RunOptions;
 
 use super::{joined_by, quiet, results, try_run};
-use psmc_testbed::steadily::steadily;
 
 fn program(name: &str, command: &str, more: &str) -> String {
     format!("[[program]]\nname = \"{name}\"\nhost = \"a\"\ncommand = ['sh', '-c', '{command}']\n{more}\n")
@@ -13,36 +12,32 @@ fn program(name: &str, command: &str, more: &str) -> String {
 
 #[test]
 fn a_program_says_how_it_ended() {
-    steadily(|| {
-        let scenario = joined_by(&["dsl"])
-            + &program("fine", "ping -c 1 10.1.0.2", "")
-            + &program("fails", "echo what is wrong; exit 3", "")
-            + &program("stays", "sleep 1000", "")
-            + &program("told", "sleep 1000", "start = \"500ms\"\nstop = \"1s\"")
-            + &program("stubborn", "trap true TERM; while true; do sleep 0.1; done", "stop = \"1500ms\"");
-        let results = results(&scenario);
-        let ended: Vec<_> = results.programs.iter().map(|it| it.exit_status).collect();
-        // As a shell counts signals: 15 is SIGTERM.
-        assert_eq!(ended, [Some(0), Some(3), None, Some(128 + 15), None]);
-        let warning = "program fails ended with exit status 3 after\nfails: what is wrong";
-        assert!(results.warnings.iter().any(|it| it == warning), "{:?}", results.warnings);
-    });
+    let scenario = joined_by(&["dsl"])
+        + &program("fine", "ping -c 1 10.1.0.2", "")
+        + &program("fails", "echo what is wrong; exit 3", "")
+        + &program("stays", "sleep 1000", "")
+        + &program("told", "sleep 1000", "start = \"500ms\"\nstop = \"1s\"")
+        + &program("stubborn", "trap true TERM; while true; do sleep 0.1; done", "stop = \"1500ms\"");
+    let results = results(&scenario);
+    let ended: Vec<_> = results.programs.iter().map(|it| it.exit_status).collect();
+    // As a shell counts signals: 15 is SIGTERM.
+    assert_eq!(ended, [Some(0), Some(3), None, Some(128 + 15), None]);
+    let warning = "program fails ended with exit status 3 after\nfails: what is wrong";
+    assert!(results.warnings.iter().any(|it| it == warning), "{:?}", results.warnings);
 }
 
 #[test]
 fn a_program_is_killed_and_restarted() {
-    steadily(|| {
-        let events = "[[event]]\nat = '2s'\nkill = 'count'\n[[event]]\nat = '2s'\nrestart = 'count'\n";
-        // Time enough for a busy machine to start a shell.
-        let scenario = joined_by(&["dsl"]).replace("2s", "4s")
-            + &program("count", "echo started; exec sleep 1000", "")
-            + events;
-        let directory = tempfile::tempdir().unwrap();
-        let options = RunOptions { keep: Some(directory.path().join("kept")), ..quiet() };
-        let results = try_run(&scenario, &options).unwrap();
-        assert_eq!(results.programs[0].exit_status, None);
-        assert_eq!(fs::read_to_string(&results.programs[0].log).unwrap(), "started\nstarted\n");
-    });
+    let events = "[[event]]\nat = '2s'\nkill = 'count'\n[[event]]\nat = '2s'\nrestart = 'count'\n";
+    // Time enough for a busy machine to start a shell.
+    let scenario = joined_by(&["dsl"]).replace("2s", "4s")
+        + &program("count", "echo started; exec sleep 1000", "")
+        + events;
+    let directory = tempfile::tempdir().unwrap();
+    let options = RunOptions { keep: Some(directory.path().join("kept")), ..quiet() };
+    let results = try_run(&scenario, &options).unwrap();
+    assert_eq!(results.programs[0].exit_status, None);
+    assert_eq!(fs::read_to_string(&results.programs[0].log).unwrap(), "started\nstarted\n");
 }
 
 #[test]

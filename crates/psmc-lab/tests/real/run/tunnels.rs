@@ -1,11 +1,11 @@
 //! Tunnels between hosts.
 
 use super::{joined_by, tolerated, try_run, with_programs};
-use psmc_testbed::steadily::steadily;
+use psmc_testbed::steadily::{Measured, steadily};
 
 #[test]
 fn a_tunnel_uses_both_links() {
-    steadily(|| {
+    steadily(Measured::Rate, || {
         let scenario = joined_by(&["dsl", "lte"])
             + r#"
 [[tunnel]]

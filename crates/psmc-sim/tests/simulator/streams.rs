@@ -1,9 +1,17 @@
-//! A path on which little has been sent is taken neither for a slow one, nor for a better one than it is.
+//! Streams that leave room on their paths: none of these is taken for slower, better or emptier than it is.
+
+use std::time::Duration;
 
 use psmc_sim::TrafficKind;
 use psmc_sim::link::{Jitter, LinkConfig};
 
 use crate::world::{self, bulk, direction, ms, pair, secs};
+
+/// Payload of the datagrams, bytes.
+const PAYLOAD: usize = 1200;
+
+/// How much longer, on average, a datagram may take over several paths than over one.
+const MOST_ADDED: Duration = Duration::from_millis(5);
 
 /// Pings alone, and then a flow beside them: the share that the lesser of two equal paths has of it, whose delays vary.
 fn lesser_share(seed: u64) -> f64 {
@@ -54,4 +62,29 @@ fn a_stream_stays_on_the_shorter_path_though_delays_vary() {
     let mean = shares.iter().sum::<f64>() / shares.len() as f64;
     println!("{mean:.3}, {shares:.3?}");
     assert!(mean <= 0.03, "{mean:.3} over the longer path: {shares:.3?}");
+}
+
+/// The mean time of a datagram over so many paths of 5 Mb/s and 15 ms, in order, while seven eighths of what they carry are sent.
+fn mean_delay(paths: u64) -> Duration {
+    let link = [direction(5, ms(15), 64), direction(5, ms(15), 64)];
+    let links = vec![link; usize::try_from(paths).expect("few")];
+    let (mut lab, hosts, ids) = pair(1, &links);
+    lab.tunnel_of(hosts, &ids, 0, |peer| peer.config.ordered_udp = true);
+    let stream = TrafficKind::Udp { rate: paths * 4_100_000, payload: PAYLOAD };
+    let stream = lab.traffic(stream, hosts[0], hosts[1], "10.77.0.2", [secs(0), secs(100)]);
+    lab.run_for(secs(2));
+    let found = lab.tally(stream).delays.len();
+    lab.run_for(secs(4));
+    let delays = &lab.tally(stream).delays[found..];
+    delays.iter().sum::<Duration>() / u32::try_from(delays.len()).expect("some thousands")
+}
+
+#[test]
+fn a_stream_in_order_takes_no_longer_over_many_paths() {
+    let alone = mean_delay(1);
+    for paths in [4, 6, 8, 10] {
+        let mean = mean_delay(paths);
+        println!("{paths} paths: {mean:?}, one {alone:?}");
+        assert!(mean <= alone + MOST_ADDED, "{mean:?} over {paths} paths, {alone:?} over one");
+    }
 }

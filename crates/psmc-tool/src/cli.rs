@@ -10,6 +10,7 @@ mod routes;
 mod select;
 mod setup;
 mod status;
+mod watch;
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -42,6 +43,8 @@ enum CliError {
     Import(#[from] import::ImportError),
     #[error("timed out")]
     NotYet,
+    #[error(transparent)]
+    Watch(#[from] watch::WatchError),
     #[error("{0}")]
     Select(#[from] select::SelectError),
     #[error("{}", crate::error_chain(.0))]
@@ -81,6 +84,7 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Pubkey => keys::pubkey(),
         Command::Grant(args) => keys::grant(&args),
         Command::Status { json } => status::run(&mut connect(&psmc.target)?, json),
+        Command::Watch(args) => watch::run(&args, psmc.target),
         Command::Reload { save } => reload::run(&mut connect(&psmc.target)?, save),
         Command::Log { filter, reset: _ } => Ok(connect(&psmc.target)?.order(&Request::Log { filter })?),
         Command::Path { command } => peer::run_path(&mut connect(&psmc.target)?, command),

@@ -14,6 +14,7 @@ use super::peer::{PathCommand, PeerCommand};
 use super::routes::{RegisterArgs, RoutesArgs};
 use super::select::{SelectArgs, TopologyArgs};
 use super::setup::{ExpelArgs, InitArgs, InviteArgs, JoinArgs};
+use super::watch::WatchArgs;
 use psmcd::config::{Name, ValueError};
 
 /// Control a multipath tunnel, and generate its keys
@@ -102,6 +103,10 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Watch a running daemon: its paths with their rates, and what happens to them
+    ///
+    /// Shows it in the terminal until `q` is pressed; `?` lists the keys, by which paths are put on standby and re-weighted.
+    Watch(WatchArgs),
     /// Make a running daemon reload its configuration
     ///
     /// What has changed is applied without losing a packet: peers and their keys, networks, paths, weights, relays, classes. What

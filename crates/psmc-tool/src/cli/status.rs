@@ -10,6 +10,7 @@ use super::units::{age, bytes, duration_ms, rate_mbps};
 use super::{CliError, output, routes};
 use psmc_api::{
     Batches, Calls, ClassStatus, Client, PathEcn, PathStatus, PeerState, PeerStatus, SiteStatus, Status,
+    WaitingPath,
 };
 
 pub(super) fn run(client: &mut Client, json: bool) -> Result<(), CliError> {
@@ -136,14 +137,16 @@ fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     write_marks(&peer.paths, out)?;
     out.write_str(&path_table(&peer.paths))?;
     out.write_str(&path_reasons(&peer.paths))?;
-    for path in &peer.waiting {
-        let since = age(path.since_s);
-        match &path.name {
-            Some(name) => writeln!(out, "  path {name}: cannot be opened for {since}: {}", path.why)?,
-            None => writeln!(out, "  no paths yet for {since}: {}", path.why)?,
-        }
+    peer.waiting.iter().try_for_each(|path| writeln!(out, "  {}", waiting(path)))
+}
+
+/// Which path cannot be opened, and why.
+pub(super) fn waiting(path: &WaitingPath) -> String {
+    let since = age(path.since_s);
+    match &path.name {
+        Some(name) => format!("path {name}: cannot be opened for {since}: {}", path.why),
+        None => format!("no paths yet for {since}: {}", path.why),
     }
-    Ok(())
 }
 
 /// Which paths share an uplink, and so its rate.
@@ -270,7 +273,7 @@ fn path_row(path: &PathStatus) -> [String; HEADER.len()] {
 }
 
 /// Where a path leads, and through which relays.
-fn remote(path: &PathStatus) -> String {
+pub(super) fn remote(path: &PathStatus) -> String {
     let address = path.remote.as_deref().unwrap_or("-");
     if path.relays.is_empty() {
         address.to_owned()

@@ -60,3 +60,11 @@ fn they_are_in_the_list_of_commands() {
     assert!(text.contains("\n  fetch     Fetch one file from several mirrors at once\n"), "{text}");
     assert!(text.contains("\n  demo      Demonstrate PSMC on this machine: "), "{text}");
 }
+
+#[test]
+fn watching_needs_a_terminal() {
+    let output = Command::new(env!("CARGO_BIN_EXE_psmc")).arg("watch").output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(text, "error: psmc watch needs a terminal; `psmc status` prints once\n");
+    assert_eq!((output.status.code(), output.stdout), (Some(1), Vec::new()));
+}

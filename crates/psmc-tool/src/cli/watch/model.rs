@@ -1,0 +1,271 @@
+//! What is shown: it follows from the daemon's answers and the user's keys. Time is an argument.
+
+mod events;
+mod rates;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use jiff::civil::Time;
+use psmc_api::{PathState, PathStatus, PeerStatus, Request, Status, WantedState};
+
+use super::keys::Key;
+use events::has_restarted;
+use rates::History;
+pub(super) use rates::{PeerRates, Traffic};
+
+/// What is known and chosen. Tell it everything that the daemon says, by [`answered`](Self::answered), [`away`](Self::away) and
+/// [`refused`](Self::refused), and every key, by [`press`](Self::press); then draw it.
+#[derive(Debug)]
+pub(super) struct Model {
+    latest: Option<(Status, Instant)>,
+    rates: BTreeMap<String, PeerRates>,
+    /// By the peer's name, the path's name and its number.
+    histories: BTreeMap<(String, String, u32), History>,
+    /// How many answers a history has: those of a minute.
+    span: usize,
+    events: VecDeque<Event>,
+    away: Option<Away>,
+    refusal: Option<String>,
+    /// Which peer is chosen; the first if it is none of them.
+    peer: String,
+    /// Which path of it is chosen; the first if it is none of them.
+    path: String,
+    /// The weight that the chosen path is to have, until the next answer says which it has.
+    weight: Option<u16>,
+    help: bool,
+}
+
+/// Something that has happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Event {
+    /// When it was seen.
+    pub(super) at: Time,
+    pub(super) what: String,
+}
+
+/// The daemon does not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Away {
+    /// When that was seen first.
+    pub(super) since: Time,
+    pub(super) why: String,
+}
+
+/// What a key asks for that the model cannot do.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Wish {
+    Quit,
+    Ask(Request),
+}
+
+/// How much of the past a history shows.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// More events than the tallest terminal shows.
+const MAX_EVENTS: usize = 300;
+
+impl Model {
+    /// Of a daemon that will be asked once in `interval`.
+    pub(super) fn new(interval: Duration) -> Self {
+        let span = MINUTE.as_millis() / interval.as_millis().max(1);
+        Self {
+            latest: None,
+            rates: BTreeMap::new(),
+            histories: BTreeMap::new(),
+            // Of more answers than columns nothing more could be seen.
+            span: usize::try_from(span).unwrap_or(usize::MAX).clamp(1, 600),
+            events: VecDeque::new(),
+            away: None,
+            refusal: None,
+            peer: String::new(),
+            path: String::new(),
+            weight: None,
+            help: false,
+        }
+    }
+
+    /// The daemon has answered, `at` that moment, when the clock said `clock`.
+    pub(super) fn answered(&mut self, status: Status, at: Instant, clock: Time) {
+        if self.away.take().is_some() {
+            self.happened(clock, "psmcd answers again".to_owned());
+        }
+        self.rates.clear();
+        if let Some((before, then)) = self.latest.take() {
+            for what in events::between(&before, &status) {
+                self.happened(clock, what);
+            }
+            if !has_restarted(&before, &status) {
+                self.measure(&before, &status, at.saturating_duration_since(then));
+            }
+        }
+        self.weight = None;
+        self.latest = Some((status, at));
+    }
+
+    fn measure(&mut self, before: &Status, now: &Status, elapsed: Duration) {
+        let mut histories = BTreeMap::new();
+        for peer in &now.peers {
+            let Some(before) = before.peers.iter().find(|before| before.name == peer.name) else { continue };
+            let rates = PeerRates::between(before, peer, elapsed);
+            for path in &peer.paths {
+                let key = (peer.name.clone(), path.name.clone(), path.id);
+                let mut history = self.histories.remove(&key).unwrap_or_default();
+                if let Some(rate) = rates.paths.get(&path.name) {
+                    history.add(*rate, self.span);
+                }
+                histories.insert(key, history);
+            }
+            self.rates.insert(peer.name.clone(), rates);
+        }
+        self.histories = histories;
+    }
+
+    /// The daemon has not answered.
+    pub(super) fn away(&mut self, why: String, clock: Time) {
+        if let Some(away) = &mut self.away {
+            away.why = why;
+            return;
+        }
+        self.happened(clock, "psmcd does not answer".to_owned());
+        self.away = Some(Away { since: clock, why });
+    }
+
+    /// What a key asked for was not done.
+    pub(super) fn refused(&mut self, why: String) {
+        self.refusal = Some(why);
+        self.weight = None;
+    }
+
+    fn happened(&mut self, at: Time, what: String) {
+        self.events.push_back(Event { at, what });
+        if self.events.len() > MAX_EVENTS {
+            self.events.pop_front();
+        }
+    }
+
+    /// The user has pressed a key.
+    pub(super) fn press(&mut self, key: Key) -> Option<Wish> {
+        self.refusal = None;
+        let helped = std::mem::take(&mut self.help);
+        match key {
+            Key::Quit => return Some(Wish::Quit),
+            Key::Help => self.help = !helped,
+            Key::Up => self.choose_path(|chosen, _| chosen.saturating_sub(1)),
+            Key::Down => self.choose_path(|chosen, count| (chosen + 1).min(count - 1)),
+            Key::NextPeer => self.choose_next_peer(),
+            Key::Standby => return self.toggle(),
+            Key::Heavier => return self.weigh(|weight| weight.saturating_add(1)),
+            Key::Lighter => return self.weigh(|weight| weight.saturating_sub(1)),
+            Key::Other => {}
+        }
+        None
+    }
+
+    fn choose_path(&mut self, choose: impl FnOnce(usize, usize) -> usize) {
+        let Some((peer, chosen)) = self.peer().zip(self.chosen_path()) else { return };
+        self.path = peer.paths[choose(chosen, peer.paths.len())].name.clone();
+        self.weight = None;
+    }
+
+    fn choose_next_peer(&mut self) {
+        let (peers, chosen) = (self.peers(), self.chosen_peer());
+        let Some(next) = chosen.map(|chosen| (chosen + 1) % peers.len()) else { return };
+        self.peer = peers[next].name.clone();
+        self.path = String::new();
+        self.weight = None;
+    }
+
+    fn toggle(&self) -> Option<Wish> {
+        let standby = self.path()?.state == PathState::Standby;
+        let state = if standby { WantedState::Active } else { WantedState::Standby };
+        self.change(None, Some(state))
+    }
+
+    fn weigh(&mut self, weigh: impl FnOnce(u16) -> u16) -> Option<Wish> {
+        let weight = weigh(self.weight.unwrap_or(self.path()?.weight));
+        self.weight = Some(weight);
+        self.change(Some(weight), None)
+    }
+
+    /// Asks for a change of the chosen path.
+    fn change(&self, weight: Option<u16>, state: Option<WantedState>) -> Option<Wish> {
+        let (peer, path) = (self.peer()?.name.clone(), self.path()?.name.clone());
+        let change = Request::PathSet { peer, path, weight, max_rate: None, state, congestion: None };
+        Some(Wish::Ask(change))
+    }
+}
+
+/// What is drawn.
+impl Model {
+    pub(super) fn status(&self) -> Option<&Status> {
+        self.latest.as_ref().map(|(status, _)| status)
+    }
+
+    pub(super) fn peers(&self) -> &[PeerStatus] {
+        self.status().map_or(&[], |status| &status.peers)
+    }
+
+    /// Which of the peers is chosen; `None` if there are none.
+    pub(super) fn chosen_peer(&self) -> Option<usize> {
+        let peers = self.peers();
+        let chosen = peers.iter().position(|peer| peer.name == self.peer).unwrap_or(0);
+        (!peers.is_empty()).then_some(chosen)
+    }
+
+    /// The chosen peer.
+    pub(super) fn peer(&self) -> Option<&PeerStatus> {
+        self.peers().get(self.chosen_peer()?)
+    }
+
+    /// Which of its paths is chosen; `None` if there are none.
+    pub(super) fn chosen_path(&self) -> Option<usize> {
+        let paths = &self.peer()?.paths;
+        let chosen = paths.iter().position(|path| path.name == self.path).unwrap_or(0);
+        (!paths.is_empty()).then_some(chosen)
+    }
+
+    /// The chosen path.
+    pub(super) fn path(&self) -> Option<&PathStatus> {
+        self.peer()?.paths.get(self.chosen_path()?)
+    }
+
+    /// The weight that the chosen path will have if it has another than the daemon said last.
+    pub(super) fn wanted_weight(&self) -> Option<u16> {
+        self.weight
+    }
+
+    /// The rates of a peer, once they are known.
+    pub(super) fn rates(&self, peer: &PeerStatus) -> Option<&PeerRates> {
+        self.rates.get(&peer.name)
+    }
+
+    /// The rates of the last minute of each path of a peer, in Mbit/s, in so many columns at most, the latest last.
+    pub(super) fn histories(&self, peer: &PeerStatus, columns: usize) -> Vec<Vec<f64>> {
+        let history = |path: &PathStatus| {
+            let key = (peer.name.clone(), path.name.clone(), path.id);
+            self.histories.get(&key).map(|history| history.columns(self.span, columns)).unwrap_or_default()
+        };
+        peer.paths.iter().map(history).collect()
+    }
+
+    /// The latest events, the last one last.
+    pub(super) fn events(&self, count: usize) -> impl Iterator<Item = &Event> {
+        self.events.iter().skip(self.events.len().saturating_sub(count))
+    }
+
+    pub(super) fn silence(&self) -> Option<&Away> {
+        self.away.as_ref()
+    }
+
+    pub(super) fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
+    pub(super) fn wants_help(&self) -> bool {
+        self.help
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -114,6 +114,7 @@ impl SiteDraft {
             clamp_mss: self.clamp_mss,
             treatment: self.treatment.build(),
             classes,
+            metrics: None,
         })
     }
 }

@@ -17,11 +17,11 @@ use tokio::task::JoinSet;
 
 use crate::config::Config;
 use crate::engine::{End, Engine, Input, MAX_WAITING};
-use crate::http::{Hook, metrics};
+use crate::http::Hook;
 use crate::local;
 use crate::seat::{Seat, Standby, Standing, Term};
 use crate::signal::{Door, known_keys, serve};
-use crate::status::Status;
+use crate::status::{METRICS, Status};
 use crate::store::StoreError;
 use crate::suricata::{self, Eve};
 
@@ -177,11 +177,11 @@ async fn listen_to_others(
     }
     if let Some(address) = config.metrics {
         let engine = engine.clone();
-        let report = move || {
+        let ask = move || {
             let engine = engine.clone();
-            async move { status(&engine).await.as_ref().map(metrics) }
+            async move { status(&engine).await }
         };
-        tasks.spawn(prometheus::serve(address, report).await?);
+        tasks.spawn(prometheus::serve(address, METRICS, ask).await?);
     }
     if let Some(path) = &config.eve_file {
         tasks.spawn(suricata::follow(path.clone(), eve.clone(), configs.clone(), engine.clone()));

@@ -1,6 +1,4 @@
-//! HTTP: alerts in, metrics out.
-//!
-//! `POST /alerts` with an alert as the signal channel has it, and `POST /alerts/ID/clear`; what Prometheus is told.
+//! Alerts by HTTP: `POST /alerts` with an alert as the signal channel has it, and `POST /alerts/ID/clear`.
 
 use std::time::Duration;
 
@@ -11,14 +9,12 @@ use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, StatusCode};
 use percent_encoding::percent_decode_str;
 use psmc_service::http::{Answer, Handler, only, text};
-use psmc_service::metrics::{Kind, Metrics, flag};
-use psmc_signal::{Alert, Stage};
+use psmc_signal::Alert;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::engine::{Input, Order, OrderError};
-use crate::status::{EveStatus, Status};
 
 /// What alerts of the hook are called.
 pub(crate) const HOOK: &str = "hook";
@@ -142,53 +138,6 @@ async fn body<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T, Answ
     serde_json::from_slice(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes)).map_err(|error| {
         text(StatusCode::BAD_REQUEST, format!("the body is not what it should be: {error}\n"))
     })
-}
-
-/// The status, as Prometheus reads it.
-pub(crate) fn metrics(status: &Status) -> Metrics {
-    let mut out = Metrics::new("psmc_coordinator");
-    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-    let (counts, handshakes) = (&status.counts, &status.handshakes);
-    out.gauges([
-        ("uptime_seconds", "Time since the start.", status.uptime_s),
-        ("leads", "Whether it decides, and does not stand by.", u64::from(status.leads)),
-        ("gateways", "Gateways that are connected.", count(status.gateways)),
-        ("clients", "Clients that are connected.", count(status.clients)),
-        ("kept", "Whether what happens is kept.", u64::from(status.not_kept.is_none())),
-    ]);
-    out.counters([
-        ("alerts_total", "Alerts taken.", counts.alerts),
-        ("told_total", "Routes that connected clients were told.", counts.told),
-        ("not_told_total", "Routes that connected clients were not told.", counts.not_told),
-        ("refused_total", "Messages that were not the sender's to send.", counts.refused),
-        ("relays_reported_total", "Relays that were reported and replaced.", counts.relays_reported),
-        ("publish_failures_total", "Updates that failed.", counts.publish_failures),
-        ("handshakes_total", "Handshakes that succeeded.", handshakes.accepted),
-        ("unknown_keys_total", "Dialers with unknown keys.", handshakes.unknown_key),
-    ]);
-    if let Some(eve) = &status.suricata {
-        add_suricata(eve, &mut out);
-    }
-    let relays = status.relays.iter();
-    let up = relays.map(|relay| (vec![("relay", relay.name.as_str())], flag(relay.alive)));
-    out.many("relay_up", Kind::Gauge, "Whether a relay answers.", up);
-    let mitigated = status.services.iter().map(|service| {
-        let active = !matches!(service.stage, Stage::Withdrawn | Stage::Prepared);
-        (vec![("service", service.name.as_str())], flag(active))
-    });
-    out.many("mitigated", Kind::Gauge, "Whether something is done for a service.", mitigated);
-    out
-}
-
-fn add_suricata(eve: &EveStatus, out: &mut Metrics) {
-    let is_readable = u64::from(eve.error.is_none());
-    out.gauges([("suricata_readable", "Whether Suricata's events can be read.", is_readable)]);
-    out.counters([
-        ("suricata_lines_total", "Lines of events that were read.", eve.lines),
-        ("suricata_alerts_total", "Alerts about services in them.", eve.alerts),
-        ("suricata_unreadable_lines_total", "Lines that are no JSON, or too long.", eve.unreadable),
-        ("suricata_rotations_total", "How often another file had the name.", eve.rotations),
-    ]);
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! | [`seat`] | who decides, where several coordinators share a state |
 //! | [`engine`] | everything that happens, in one order: in, kept, answered, done |
 //! | [`relay`], [`publish`], [`signal`] | connections to relays, name servers, and gateways and clients |
-//! | [`http`], `suricata` | alerts of others, and metrics |
+//! | [`http`], `suricata` | alerts of others |
 //! | [`daemon`] | the program, [`cli`] its command line, [`status`] what it tells about itself |
 //!
 //! `docs/COORDINATOR.md` says how one is run.

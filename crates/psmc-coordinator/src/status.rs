@@ -1,5 +1,7 @@
 //! What a coordinator tells about itself.
 
+mod metrics;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +12,8 @@ use psmc_signal::Stage;
 use serde::{Deserialize, Serialize};
 
 use crate::mitigation::{Moment, OpenAlert};
+
+pub use metrics::METRICS;
 
 /// What there is to know.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -116,6 +116,10 @@ pub struct SessionCounters {
     pub udp_limited: u64,
     /// What repair has done.
     pub repair: RepairCounters,
+    /// Inner packets that paths which are forgotten by now had sent again on others.
+    pub forgotten_resent: u64,
+    /// Inner packets that such paths dropped.
+    pub forgotten_dropped: u64,
 }
 
 /// How long gaps wait, looked at anew from time to time.

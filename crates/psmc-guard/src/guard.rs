@@ -21,7 +21,7 @@ use crate::defence::{self, Defence, DefenceError};
 use crate::duty::Wanted;
 use crate::engine::Engine;
 use crate::gateway::Hand;
-use crate::status::{Status, metrics};
+use crate::status::{METRICS, Status};
 use crate::store::{Keeper, State, Store};
 use crate::watch::{WatchError, Watcher};
 
@@ -114,11 +114,8 @@ async fn tell(
     tellers.spawn(socket.tell(move || ask(questions.clone())));
     if let Some(address) = config.metrics {
         let questions = asked.clone();
-        let report = move || {
-            let questions = questions.clone();
-            async move { ask(questions).await.as_ref().map(metrics) }
-        };
-        tellers.spawn(psmc_service::metrics::serve(address, report).await?);
+        let ask = move || ask(questions.clone());
+        tellers.spawn(psmc_service::metrics::serve(address, METRICS, ask).await?);
     }
     Ok(tellers)
 }

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use crate::config::{Config, Tunnel};
 use crate::control::{self, Hub, Streams};
-use crate::status::{Observer, metrics};
+use crate::status::{METRICS, Observer};
 use crate::worker::{self, Errors, Handle, Sockets, TunnelSocket, WorkerDied};
 use psmc_service::daemon::{self, Daemon, Order, SystemError};
 use psmc_service::http::HttpError;
@@ -86,11 +86,11 @@ async fn serve(config: &Config, file: &Path) -> Result<(), RelayError> {
     let mut tasks = JoinSet::new();
     if let Some(address) = config.metrics {
         let observer = observer.clone();
-        let report = move || {
+        let ask = move || {
             let observer = observer.clone();
-            async move { Some(metrics(&observer.status().await.ok()?)) }
+            async move { observer.status().await.ok() }
         };
-        tasks.spawn(prometheus::serve(address, report).await?);
+        tasks.spawn(prometheus::serve(address, METRICS, ask).await?);
     }
     let socket = Server::bind(config.control_socket.as_path())?;
     tasks.spawn(socket.tell(move || {

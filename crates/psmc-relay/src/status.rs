@@ -8,7 +8,7 @@ use std::path::Path;
 use psmc_service::socket::{Client, ClientError, Report, StatusOf};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use metrics::metrics;
+pub use metrics::METRICS;
 pub(crate) use observer::Observer;
 
 impl Report for Status {

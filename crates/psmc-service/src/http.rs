@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 /// Connections at a time: those who have more to say say it one after the other.
-const MAX_CONNECTIONS: usize = 64;
+pub const MAX_CONNECTIONS: usize = 64;
 
 /// How long a request and its answer may take in all.
 const TIMEOUT: Duration = Duration::from_secs(10);

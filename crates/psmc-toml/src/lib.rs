@@ -22,7 +22,8 @@ pub use keys::{KEY_FILE, PRIVATE_KEY, PUBLIC_KEY, read_key_file};
 pub use section::{Section, joined, joined_len, kind_of, read, repeated};
 pub use source::{Dialect, Source, describe, remedy_for};
 pub use value::{
-    FILE, Form, INTERFACE, InterfaceName, Kind, LISTEN, Listen, MAX_INTERFACE_LEN, NAME, Name, Port, RATE,
-    RATE_REMEDY, RELAY_RUN_DIR, RUN_DIR, Rate, SOCKET, SWITCH, SocketPath, ValueError, bits_per_second,
-    choose, host_address, nearest, number_and_unit, parse_net, rate_text, scaled, socket_path, whole, within,
+    FILE, Form, INTERFACE, InterfaceName, Kind, LISTEN, Listen, MAX_INTERFACE_LEN, METRICS_ADDRESS, NAME,
+    Name, Port, RATE, RATE_REMEDY, RELAY_RUN_DIR, RUN_DIR, Rate, SOCKET, SWITCH, SocketPath, ValueError,
+    bits_per_second, choose, host_address, nearest, number_and_unit, parse_net, rate_text, scaled,
+    socket_path, whole, within,
 };

@@ -15,7 +15,7 @@ pub use name::{
     FILE, INTERFACE, InterfaceName, MAX_INTERFACE_LEN, NAME, Name, RELAY_RUN_DIR, RUN_DIR, SOCKET,
     SocketPath, socket_path,
 };
-pub use net::{LISTEN, Listen, Port, host_address, parse_net};
+pub use net::{LISTEN, Listen, METRICS_ADDRESS, Port, host_address, parse_net};
 pub use rate::{RATE, RATE_REMEDY, Rate, bits_per_second, number_and_unit, rate_text, scaled};
 
 /// Why a text is not the value it should be, and what to write instead.

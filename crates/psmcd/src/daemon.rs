@@ -17,6 +17,7 @@ mod invitations;
 mod joined;
 mod links;
 mod lookup;
+pub mod metrics;
 mod names;
 mod network;
 mod often;
@@ -29,6 +30,7 @@ mod reload;
 mod requests;
 mod revival;
 mod routes;
+mod scrapes;
 pub mod settings;
 mod specs;
 mod status;
@@ -48,6 +50,7 @@ use psmc_net::netlink::NetlinkError;
 use psmc_net::tls::tcp::TcpError;
 use psmc_net::tun::TunError;
 use psmc_service::daemon::{self, Signals, SystemError, Told};
+use psmc_service::http::HttpError;
 use thiserror::Error;
 
 use crate::config::Config;
@@ -66,6 +69,9 @@ pub enum DaemonError {
     /// The TCP port can't be had.
     #[error("cannot accept control connections")]
     Tcp(#[from] TcpError),
+    /// The address for metrics can't be had.
+    #[error("cannot serve metrics")]
+    Metrics(#[from] HttpError),
     /// The local control socket can't be had.
     #[error("cannot create the control socket")]
     ControlSocket(#[from] local::BindError),

@@ -396,6 +396,8 @@ impl Session {
             }
             let mut path = self.paths.remove(index);
             self.retired.retire(path.id);
+            self.counters.forgotten_resent += path.counters.resent_packets;
+            self.counters.forgotten_dropped += path.counters.dropped_packets;
             self.egress.put_back(path.sent.take_packets());
             self.replan();
             shared.events.push_back(Event::PathForgotten { peer: self.peer, path: path.id });

@@ -38,7 +38,7 @@ fn limits_and_lines_may_change_while_it_runs_and_what_is_wrong_changes_nothing()
         metrics(&world).contains(&format!("psmc_guard_limit{{service=\"{NAME}\",signal=\"bits\"}} {value}\n"))
     };
     assert_eq!(bits(), Some(8e6));
-    assert!(shown("8000000"), "{}", metrics(&world));
+    assert!(shown("8000000.0"), "{}", metrics(&world));
 
     // The line is defended all the time: what arrives while the file is read again and again does not get in.
     let server = world.gateway.run(|| UdpSocket::bind((SERVICE, 5000)).unwrap());
@@ -52,7 +52,7 @@ fn limits_and_lines_may_change_while_it_runs_and_what_is_wrong_changes_nothing()
         });
     }
     assert!(server.recv(&mut [0; 100]).is_err(), "a stranger's packet got in");
-    assert!(shown("5000000"), "{}", metrics(&world));
+    assert!(shown("5000000.0"), "{}", metrics(&world));
     let uptime = world.status().uptime_s;
 
     world.reload(&of_guard, &(limit("much") + line));

@@ -1,13 +1,13 @@
 //! Reading the file, section by section, and the values that only a relay's file has.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net};
 use psmc_toml::{
-    Complaint, Kind, LISTEN, NAME, PUBLIC_KEY, RATE, SWITCH, Section, SocketPath, Source, ValueError,
-    parse_net, repeated, socket_path, within,
+    Complaint, Kind, LISTEN, METRICS_ADDRESS, NAME, PUBLIC_KEY, RATE, SWITCH, Section, SocketPath, Source,
+    ValueError, parse_net, repeated, socket_path, within,
 };
 use toml::de::DeTable;
 
@@ -191,12 +191,6 @@ fn is_no_host(network: Ipv4Net) -> bool {
     let is_in = |octet: u8| (first(network)..=last).contains(&octet);
     is_in(0) || is_in(127) || last >= 224
 }
-
-/// A local address and port for metrics.
-const METRICS_ADDRESS: Kind<SocketAddr> = Kind::text("\"127.0.0.1:9115\"", |text| {
-    let remedy = "write a local address and a port, such as \"127.0.0.1:9115\" or \"[::1]:9115\"";
-    text.parse().map_err(|_| ValueError::new(format!("{text:?} is no address and port"), remedy))
-});
 
 /// The path of its control socket.
 const SOCKET: Kind<SocketPath> =

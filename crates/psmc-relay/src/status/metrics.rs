@@ -1,45 +1,123 @@
 //! What Prometheus is told.
 
-use psmc_service::metrics::{Kind, Metrics, number};
+use std::fmt;
+
+use psmc_service::metrics::{Metric, Set, Values};
 
 use super::{Status, TunnelWay};
 
-/// The status, as Prometheus reads it.
-pub(crate) fn metrics(status: &Status) -> Metrics {
-    let mut out = Metrics::new("psmc_relay");
-    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-    let datagrams = &status.datagrams;
-    out.gauges([
-        ("uptime_seconds", "Time since the start.", status.uptime_s),
-        ("sessions", "Sessions that stand.", count(status.sessions.len())),
-        ("gateways", "Gateways that are connected.", count(status.gateways)),
-        ("streams", "Control streams that stand.", count(status.streams)),
-    ]);
-    out.counters([
-        ("stream_bytes_total", "Bytes of control streams.", status.stream_bytes),
-        ("received_datagrams_total", "Datagrams received.", datagrams.received),
-        ("received_bytes_total", "Bytes received.", datagrams.received_bytes),
-        ("sent_datagrams_total", "Datagrams sent.", datagrams.sent),
-        ("sent_bytes_total", "Bytes sent.", datagrams.sent_bytes),
-        ("sent_runs_total", "Runs of datagrams to one address that left at once.", datagrams.runs),
-        ("send_drops_total", "Datagrams that the network did not take.", datagrams.send_drops),
-        ("strayed_total", "Datagrams handed over between workers.", datagrams.strayed),
-        ("stray_drops_total", "Datagrams dropped between workers.", datagrams.stray_drops),
-        ("control_accepted_total", "Handshakes that succeeded.", status.control_accepted),
-        ("control_unknown_key_total", "Dialers with unknown keys.", status.control_unknown_key),
-        ("control_failed_total", "Handshakes that failed.", status.control_failed_handshake),
-    ]);
-    if let Some(heard) = status.heard_too_big {
-        let help = "ICMP errors about datagrams too long for a link.";
-        out.counters([("heard_too_big_total", help, heard)]);
-    }
-    add_refused(status, &mut out);
-    add_sites(status, &mut out);
-    add_tunnels(status, &mut out);
-    out
-}
+/// What a relay tells Prometheus.
+pub const METRICS: Set<Status> = Set {
+    prefix: "psmc_relay",
+    metrics: &[
+        Metric::new("uptime_seconds", &[], "Time since the start.", |of, out| out.add(&[], of.uptime_s)),
+        Metric::new("sessions", &[], "Sessions that stand.", |of, out| out.add(&[], of.sessions.len())),
+        Metric::new("gateways", &[], "Gateways that are connected.", |of, out| out.add(&[], of.gateways)),
+        Metric::new("streams", &[], "Control streams that stand.", |of, out| out.add(&[], of.streams)),
+        Metric::new("stream_bytes_total", &[], "Bytes of control streams.", |of, out| {
+            out.add(&[], of.stream_bytes)
+        }),
+        Metric::new("received_datagrams_total", &[], "Datagrams received.", |of, out| {
+            out.add(&[], of.datagrams.received)
+        }),
+        Metric::new("received_bytes_total", &[], "Bytes received.", |of, out| {
+            out.add(&[], of.datagrams.received_bytes)
+        }),
+        Metric::new("sent_datagrams_total", &[], "Datagrams sent.", |of, out| {
+            out.add(&[], of.datagrams.sent)
+        }),
+        Metric::new("sent_bytes_total", &[], "Bytes sent.", |of, out| out.add(&[], of.datagrams.sent_bytes)),
+        Metric::new(
+            "sent_runs_total",
+            &[],
+            "Runs of datagrams to one address that left at once.",
+            |of, out| out.add(&[], of.datagrams.runs),
+        ),
+        Metric::new("send_drops_total", &[], "Datagrams that the network did not take.", |of, out| {
+            out.add(&[], of.datagrams.send_drops)
+        }),
+        Metric::new("strayed_total", &[], "Datagrams handed over between workers.", |of, out| {
+            out.add(&[], of.datagrams.strayed)
+        }),
+        Metric::new("stray_drops_total", &[], "Datagrams dropped between workers.", |of, out| {
+            out.add(&[], of.datagrams.stray_drops)
+        }),
+        Metric::new("control_accepted_total", &[], "Handshakes that succeeded.", |of, out| {
+            out.add(&[], of.control_accepted)
+        }),
+        Metric::new("control_unknown_key_total", &[], "Dialers with unknown keys.", |of, out| {
+            out.add(&[], of.control_unknown_key)
+        }),
+        Metric::new("control_failed_total", &[], "Handshakes that failed.", |of, out| {
+            out.add(&[], of.control_failed_handshake)
+        }),
+        Metric::new(
+            "heard_too_big_total",
+            &[],
+            "ICMP errors about datagrams too long for a link; absent if the relay may not hear them.",
+            |of, out| out.add_known(&[], of.heard_too_big),
+        ),
+        Metric::new("refused_datagrams_total", &["reason"], "Datagrams that went no further.", refused),
+        Metric::new(
+            "queue_drops_total",
+            &["precedence"],
+            "Datagrams dropped to keep queues short.",
+            |of, out| {
+                let mut drops = ["0", "1", "2"].into_iter().zip(of.refused.dropped);
+                drops.try_for_each(|(precedence, count)| out.add(&[precedence], count))
+            },
+        ),
+        Metric::new("site_sessions", &["site", "key"], "Sessions of a site.", |of, out| {
+            of.sites.iter().try_for_each(|site| out.add(&[&site.name, &site.public_key], site.sessions))
+        }),
+        Metric::new(
+            "tunnel_packets_total",
+            &["tunnel", "to"],
+            "Packets passed on between ends of tunnels.",
+            |of, out| of_ways(of, out, |way| way.packets),
+        ),
+        Metric::new(
+            "tunnel_bytes_total",
+            &["tunnel", "to"],
+            "Bytes of packets passed on between ends of tunnels, without outer headers.",
+            |of, out| of_ways(of, out, |way| way.bytes),
+        ),
+        Metric::new(
+            "tunnel_queue_drops_total",
+            &["tunnel", "to"],
+            "Packets dropped to keep queues short.",
+            |of, out| of_ways(of, out, |way| way.dropped.iter().sum()),
+        ),
+        Metric::new(
+            "tunnel_path_mtu_bytes",
+            &["tunnel", "to"],
+            "What the way to an end takes.",
+            |of, out| of_ways(of, out, |way| way.path_mtu.into()),
+        ),
+        Metric::new(
+            "tunnel_refused_packets_total",
+            &["kind"],
+            "Packets in tunnels that went no further.",
+            |of, out| of_kinds(of, out, &of.tunnel_packets.refused()),
+        ),
+        Metric::new(
+            "tunnel_icmp_errors_total",
+            &["kind"],
+            "ICMP errors about packets in tunnels.",
+            |of, out| {
+                let packets = &of.tunnel_packets;
+                let errors = [
+                    ("sent", packets.errors_sent),
+                    ("heard_too_big", packets.heard_too_big),
+                    ("heard_unreachable", packets.heard_unreachable),
+                ];
+                of_kinds(of, out, &errors)
+            },
+        ),
+    ],
+};
 
-fn add_refused(status: &Status, out: &mut Metrics) {
+fn refused(status: &Status, out: &mut Values<'_>) -> fmt::Result {
     let refused = &status.refused;
     let reasons = [
         ("malformed", refused.malformed),
@@ -52,49 +130,18 @@ fn add_refused(status: &Status, out: &mut Metrics) {
         ("too_long", refused.too_long),
         ("queue_full", refused.queue_full),
     ];
-    let values = reasons.map(|(reason, value)| (vec![("reason", reason)], number(value)));
-    out.many("refused_datagrams_total", Kind::Counter, "Datagrams that went no further.", values);
-    let precedences = ["0", "1", "2"].into_iter().zip(refused.dropped);
-    let values = precedences.map(|(precedence, value)| (vec![("precedence", precedence)], number(value)));
-    out.many("queue_drops_total", Kind::Counter, "Datagrams dropped to keep queues short.", values);
+    reasons.into_iter().try_for_each(|(reason, count)| out.add(&[reason], count))
 }
 
-fn add_sites(status: &Status, out: &mut Metrics) {
-    let values = status.sites.iter().map(|site| {
-        (vec![("site", site.name.as_str()), ("key", site.public_key.as_str())], f64::from(site.sessions))
-    });
-    out.many("site_sessions", Kind::Gauge, "Sessions of a site.", values);
+fn of_ways(status: &Status, out: &mut Values<'_>, value: fn(&TunnelWay) -> u64) -> fmt::Result {
+    status.tunnels.iter().try_for_each(|tunnel| {
+        out.add(&[&tunnel.name, "left"], value(&tunnel.to_left))?;
+        out.add(&[&tunnel.name, "right"], value(&tunnel.to_right))
+    })
 }
 
-/// Appends what Prometheus is told of plain tunnels, if there are any.
-fn add_tunnels(status: &Status, out: &mut Metrics) {
-    if status.tunnels.is_empty() {
-        return;
-    }
-    let mut of_ways = |name: &str, kind: Kind, help: &str, value: fn(&TunnelWay) -> u64| {
-        let ways = status.tunnels.iter().flat_map(|tunnel| {
-            [("left", &tunnel.to_left), ("right", &tunnel.to_right)]
-                .map(|(to, way)| (vec![("tunnel", tunnel.name.as_str()), ("to", to)], number(value(way))))
-        });
-        out.many(name, kind, help, ways);
-    };
-    let help = "Packets passed on between ends of tunnels.";
-    of_ways("tunnel_packets_total", Kind::Counter, help, |way| way.packets);
-    of_ways("tunnel_bytes_total", Kind::Counter, "Their bytes, without outer headers.", |way| way.bytes);
-    let help = "Packets dropped to keep queues short.";
-    of_ways("tunnel_queue_drops_total", Kind::Counter, help, |way| way.dropped.iter().sum());
-    let help = "What the way to an end takes.";
-    of_ways("tunnel_path_mtu_bytes", Kind::Gauge, help, |way| way.path_mtu.into());
-    let mut of_kinds = |name: &str, help: &str, kinds: &[(&str, u64)]| {
-        let values = kinds.iter().map(|(kind, value)| (vec![("kind", *kind)], number(*value)));
-        out.many(name, Kind::Counter, help, values);
-    };
-    let packets = &status.tunnel_packets;
-    of_kinds("tunnel_refused_packets_total", "Packets that went no further.", &packets.refused());
-    let errors = [
-        ("sent", packets.errors_sent),
-        ("heard_too_big", packets.heard_too_big),
-        ("heard_unreachable", packets.heard_unreachable),
-    ];
-    of_kinds("tunnel_icmp_errors_total", "ICMP errors about packets in tunnels.", &errors);
+/// Adds counts about packets in plain tunnels, if there are any.
+fn of_kinds(status: &Status, out: &mut Values<'_>, kinds: &[(&str, u64)]) -> fmt::Result {
+    let kinds = if status.tunnels.is_empty() { &[] } else { kinds };
+    kinds.iter().try_for_each(|(kind, count)| out.add(&[kind], *count))
 }

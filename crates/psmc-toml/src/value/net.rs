@@ -105,6 +105,12 @@ impl FromStr for Port {
     }
 }
 
+/// A local address and port for metrics.
+pub const METRICS_ADDRESS: Kind<SocketAddr> = Kind::text("\"127.0.0.1:9115\"", |text| {
+    let remedy = "write a local address and a port, such as \"127.0.0.1:9115\" or \"[::1]:9115\"";
+    text.parse().map_err(|_| ValueError::new(format!("{text:?} is no address and port"), remedy))
+});
+
 /// A [`Listen`].
 pub const LISTEN: Kind<Listen> = Kind::text_or_number("5115", str::parse);
 

@@ -8,14 +8,15 @@ mod peer;
 mod site;
 mod treatment;
 
+use std::net::SocketAddr;
 use std::ops::Range;
 
 use psmc_net::keys::PublicKey;
-use psmc_toml::{Complaint, FILE, Kind, NAME, Name, PUBLIC_KEY, Section, Source, draft};
+use psmc_toml::{Complaint, FILE, Kind, METRICS_ADDRESS, NAME, Name, PUBLIC_KEY, Section, Source, draft};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::model::{Class, Config, Relay, TunnelEnd};
+use super::model::{Class, Config, Relay, Site, TunnelEnd};
 use super::value::{
     ALLOWED_NET, CLASS_WEIGHT, DSCP, Endpoint, INSIDE_ADDRESS, PORTS, PRIORITY, PROTOCOL, RELAY_ADDRESS,
     REPAIR,
@@ -26,7 +27,7 @@ pub(super) use peer::{PathDraft, PeerDraft};
 pub(super) use site::SiteDraft;
 pub(super) use treatment::TreatmentDraft;
 
-const SECTIONS: &[&str] = &["site", "peer", "relay", "class", "include", "invitation"];
+const SECTIONS: &[&str] = &["site", "peer", "relay", "class", "include", "invitation", "metrics"];
 
 const CLASS_KEYS: &[&str] =
     &["name", "dscp", "protocol", "ports", "from", "to", "priority", "weight", "repair"];
@@ -41,6 +42,8 @@ pub(super) struct Draft {
     pub(super) relays: Vec<RelayDraft>,
     pub(super) classes: Vec<ClassDraft>,
     pub(super) invitations: Vec<InvitationDraft>,
+    /// Where metrics are.
+    metrics: Option<SocketAddr>,
 }
 
 impl Draft {
@@ -62,6 +65,11 @@ impl Draft {
         if let Some(section) = include {
             section.required("folder", FILE.like("\"/etc/psmc/van.d\""), "where further files are", out);
         }
+        let metrics =
+            file.only_section("metrics", "[metrics]", &["listen"], "there is one place for metrics", out);
+        let metrics = metrics.and_then(|section| {
+            section.required("listen", METRICS_ADDRESS, "where Prometheus finds the metrics", out)
+        });
         // Those of a gateway may be added while it runs.
         let is_gateway = site.as_ref().is_some_and(|site| site.register.is_some() || site.has_listen);
         if !file.has("peer") && !is_gateway && file.key_place("include").is_none() {
@@ -73,6 +81,7 @@ impl Draft {
             relays: relays.iter().map(|section| RelayDraft::read(section, out)).collect(),
             classes: classes.iter().map(|section| ClassDraft::read(section, out)).collect(),
             invitations: invitations.iter().map(|section| InvitationDraft::read(section, out)).collect(),
+            metrics,
         }
     }
 
@@ -85,7 +94,7 @@ impl Draft {
         let (ends, relays): (Vec<_>, Vec<_>) = self.relays.into_iter().partition(|relay| relay.is_tunnel_end);
         let classes = self.classes.into_iter().map(|draft| draft.class).collect::<Option<_>>()?;
         Some(Config {
-            site: site.build(classes)?,
+            site: Site { metrics: self.metrics, ..site.build(classes)? },
             peers,
             relays: relays.into_iter().map(RelayDraft::relay).collect::<Option<_>>()?,
             tunnel_ends: ends.into_iter().map(RelayDraft::tunnel_end).collect::<Option<_>>()?,

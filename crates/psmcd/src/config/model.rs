@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use jiff::Timestamp;
 use psmc_core::{ClampMss, Priority, ReorderPolicy, RepairKind, SchedulerKind};
 use psmc_net::keys::{PrivateKey, PublicKey};
+use psmc_service::http;
 
 use super::value::{
     AllowedNet, BindAddress, Congestion, Encapsulation, Endpoint, InterfaceName, LinkMtu, Listen, Name, Rate,
@@ -47,7 +48,8 @@ impl Config {
         let strangers = if self.site.is_hidden { 0 } else { STRANGERS };
         let peers: usize = self.peers.iter().map(open_files_of).sum();
         // A call through a relay has a connection of its own.
-        OWN + strangers + 2 * self.site.register.len() + peers
+        let scrapes = if self.site.metrics.is_some() { 1 + http::MAX_CONNECTIONS } else { 0 };
+        OWN + strangers + scrapes + 2 * self.site.register.len() + peers
     }
 }
 
@@ -94,6 +96,8 @@ pub struct Site {
     pub treatment: Treatment,
     /// Where its control socket is.
     pub control_socket: SocketPath,
+    /// Where Prometheus finds its metrics, `[metrics]`; nowhere if `None`.
+    pub metrics: Option<SocketAddr>,
 }
 
 impl Site {

@@ -51,6 +51,9 @@ impl Config {
             writeln!(f, "  MSS of TCP   {}", clamp_mss_in_words(site.clamp_mss))?;
         }
         writeln!(f, "  control      {}", site.control_socket)?;
+        if let Some(metrics) = site.metrics {
+            writeln!(f, "  metrics      at http://{metrics}/metrics")?;
+        }
         let files = self.open_files();
         if files > USUAL_FILES {
             writeln!(f, "  open files   up to {files}")?;

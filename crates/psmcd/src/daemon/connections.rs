@@ -224,7 +224,9 @@ impl Control {
             }
             TaskEnd::Enrolled(enrolment) => self.on_enrolled(*enrolment).await,
             TaskEnd::Applied(None) | TaskEnd::Answered => Ok(()),
-            TaskEnd::Listener | TaskEnd::Hearing | TaskEnd::Registered | TaskEnd::Kept => Ok(()),
+            TaskEnd::Listener | TaskEnd::Hearing | TaskEnd::Metrics | TaskEnd::Registered | TaskEnd::Kept => {
+                Ok(())
+            }
         }
     }
 

@@ -29,6 +29,7 @@ use super::relays::{Caller, Grants, LOOK_INTERVAL, Relays};
 use super::reload::ConfigFile;
 use super::revival::Revivals;
 use super::routes::RouteWatch;
+use super::scrapes::Scrapes;
 use super::settings::{site_config, tun_config};
 use super::tasks::{TaskEnd, Tasks};
 use super::tunnels::Bind;
@@ -72,6 +73,8 @@ pub(super) struct Control {
     pub(super) tasks: Tasks,
     /// Who watches over this process.
     pub(super) supervisor: Supervisor,
+    /// Who wants to know how all is.
+    pub(super) scrapes: Scrapes,
     server: Server,
     signals: Signals,
 }
@@ -121,9 +124,13 @@ impl Control {
             connections: Connections::new(acceptor),
             tasks: Tasks::default(),
             supervisor: Supervisor::from_environment(),
+            scrapes: Scrapes::default(),
             server,
             signals,
         };
+        if let Some(address) = control.site.metrics {
+            control.scrapes.serve(address, &mut control.tasks).await?;
+        }
         control.set_up(peers).await?;
         // Not before its peers are known: who calls early is kept waiting, and not refused.
         if let Some(listener) = listener {
@@ -208,6 +215,7 @@ impl Control {
                 event = self.network.next_event() => self.on_network_event(event?).await?,
                 () = until(look_at) => self.look_at_network().await?,
                 Some(call) = self.server.next_call() => self.on_call(call).await?,
+                question = self.scrapes.wanted() => self.scrape(question).await?,
                 _ = retry.tick(), if self.retry_paths => self.retry_paths().await,
                 _ = look.tick() => {
                     self.names.end_waiting_calls();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use psmc_core::{self as core, RefusalCounters};
+use psmc_core::{self as core, PeerId, RefusalCounters};
 use psmc_net::keys::PublicKey;
 use psmc_wire::frame::PathUse;
 use tokio::task::yield_now;
@@ -21,24 +21,38 @@ use psmc_api::{
 };
 
 /// Peers of which the data plane tells at once: packets wait for no more than that.
-const PEERS_AT_A_TIME: usize = 64;
+pub(super) const PEERS_AT_A_TIME: usize = 64;
 
 impl Control {
     /// Collects the state of everything.
     pub(super) async fn status(&self) -> Result<Status, DaemonError> {
         let mut peers = Vec::with_capacity(self.peers.len());
-        for first in (0..self.peers.len()).step_by(PEERS_AT_A_TIME) {
-            let some = self.peers.iter().skip(first).take(PEERS_AT_A_TIME);
-            let ids: Vec<_> = some.map(|peer| peer.id).collect();
-            let collected = self
-                .plane
-                .call(move |plane| ids.into_iter().map(|id| plane.site.status(id)).collect::<Vec<_>>());
-            let (sessions, now) = (collected.await?, Instant::now());
-            let known = (first..).zip(sessions);
-            peers.extend(known.filter_map(|(index, session)| Some(self.peer_status(index, &session?, now))));
+        let ids: Vec<_> = self.peers.iter().map(|peer| peer.id).collect();
+        for some in ids.chunks(PEERS_AT_A_TIME) {
+            peers.extend(self.peer_statuses(some.to_vec()).await?);
             // What else there is to do does not wait for all of them.
             yield_now().await;
         }
+        self.status_with(peers).await
+    }
+
+    /// The state of some peers, in their order, of those that there still are.
+    pub(super) async fn peer_statuses(&self, ids: Vec<PeerId>) -> Result<Vec<PeerStatus>, DaemonError> {
+        let collected = self
+            .plane
+            .call(move |plane| ids.into_iter().map(|id| (id, plane.site.status(id))).collect::<Vec<_>>());
+        let (sessions, now) = (collected.await?, Instant::now());
+        // They are in the order of the peers.
+        let mut index = 0;
+        let known = sessions.into_iter().filter_map(|(id, session)| {
+            index += self.peers.iter().skip(index).position(|peer| peer.id == id)?;
+            Some(self.peer_status(index, &session?, now))
+        });
+        Ok(known.collect())
+    }
+
+    /// The state of everything, with these peers.
+    pub(super) async fn status_with(&self, peers: Vec<PeerStatus>) -> Result<Status, DaemonError> {
         let collected = self.plane.call(|plane| (*plane.site.refusals(), plane.counters()));
         let (refusals, plane) = collected.await?;
         let now = Instant::now();
@@ -180,9 +194,9 @@ fn reorder(session: &core::PeerStatus) -> BTreeMap<String, u64> {
 /// What was sent to make good what paths lose, and what was recovered of what the peer's paths lost.
 fn repair(session: &core::PeerStatus) -> BTreeMap<String, u64> {
     let counters = &session.counters.repair;
-    let resent = session.paths.iter().map(|path| path.counters.resent_packets).sum();
+    let resent: u64 = session.paths.iter().map(|path| path.counters.resent_packets).sum();
     let counts = [
-        ("resent", resent),
+        ("resent", resent + session.counters.forgotten_resent),
         ("tx_copies", counters.tx_copies),
         ("tx_repairs", counters.tx_repairs),
         ("dropped", counters.dropped),
@@ -212,10 +226,10 @@ fn class_status(class: &core::ClassStatus) -> ClassStatus {
 
 /// What was dropped of a session's inner packets.
 fn drops(session: &core::PeerStatus) -> BTreeMap<String, u64> {
-    let path_queue = session.paths.iter().map(|path| path.counters.dropped_packets).sum();
+    let path_queue: u64 = session.paths.iter().map(|path| path.counters.dropped_packets).sum();
     let counts = [
         ("queue", session.queue_drops),
-        ("path_queue", path_queue),
+        ("path_queue", path_queue + session.counters.forgotten_dropped),
         ("udp_rate_limit", session.counters.udp_limited),
         ("duplicate", session.reorder.duplicates),
     ];

@@ -29,6 +29,7 @@ pub(super) enum TaskEnd {
     Answered,
     Listener,
     Hearing,
+    Metrics,
     /// Only when the daemon ends.
     Registered,
     /// A path has no use for its relays any more.

@@ -72,6 +72,7 @@ impl SiteDraft {
             clamp_mss: self.clamp_mss,
             treatment: self.treatment.build(),
             classes,
+            metrics: None,
         })
     }
 }

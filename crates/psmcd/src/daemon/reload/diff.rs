@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::config::{Config, Name, PathSettings, Peer, Relay, Site, TunnelEnd};
 
-/// The settings of `[site]` that only count when psmcd starts, and differ.
+/// The settings of `[site]`, and other sections about it, that only count when psmcd starts, and differ.
 pub(super) fn needs_restart(before: &Site, now: &Site) -> Vec<String> {
     let settings = [
         ("name", before.name == now.name),
@@ -14,6 +14,7 @@ pub(super) fn needs_restart(before: &Site, now: &Site) -> Vec<String> {
         ("interface", before.interface == now.interface),
         ("mtu", before.mtu == now.mtu),
         ("control_socket", before.control_socket == now.control_socket),
+        ("metrics", before.metrics == now.metrics),
     ];
     settings.into_iter().filter(|(_, same)| !same).map(|(name, _)| name.to_owned()).collect()
 }
@@ -123,5 +124,7 @@ mod tests {
         let changed =
             RELAYED.replacen("[site]", "[site]\nmtu = 1400\ninterface = \"tun7\"\nlisten = \"0.0.0.0:9\"", 1);
         assert_eq!(needs_restart(&before, &config(&changed).site), ["listen", "interface", "mtu"]);
+        let told = config(&format!("{RELAYED}\n[metrics]\nlisten = \"127.0.0.1:9115\"\n")).site;
+        assert_eq!(needs_restart(&before, &told), ["metrics"]);
     }
 }

@@ -1,0 +1,308 @@
+//! What Prometheus is told of a site.
+//!
+//! Each peer has the same number of series, and so has each class and each path of it: nothing that a stranger sends adds one.
+//! The state of a path is one number and not a series for each state, because there may be 64 paths of each of a thousand peers; and
+//! because the states are in an order, in which alerts compare.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use psmc_api::{Calls, ClassStatus, PathState, PathStatus, PeerState, PeerStatus, Status};
+use psmc_service::metrics::{Metric, Set, Values};
+
+/// What makes a path of a site unlike all others: both sites may call one of theirs the same.
+const PATH_LABELS: &[&str] = &["peer", "path", "opened_by"];
+
+/// What psmcd tells Prometheus, of a status whose peers' paths [can be told apart](tell_paths_apart).
+pub const METRICS: Set<Status> = Set {
+    prefix: "psmcd",
+    metrics: &[
+        Metric::new(
+            "site_info",
+            &["site", "version", "public_key", "interface"],
+            "Which site it is, and of which version.",
+            |of, out| {
+                out.add(&[&of.site.name, &of.site.version, &of.site.public_key, &of.site.interface], true)
+            },
+        ),
+        Metric::new("uptime_seconds", &[], "Time since the start.", |of, out| out.add(&[], of.site.uptime_s)),
+        Metric::new(
+            "notices",
+            &[],
+            "Things that are wrong with the machine: `psmc status` has them in words.",
+            |of, out| out.add(&[], of.site.notices.len()),
+        ),
+        Metric::new(
+            "relay_registered",
+            &["relay"],
+            "Whether a relay at which the site is a gateway leads peers here.",
+            |of, out| of.site.registered.iter().try_for_each(|at| out.add(&[&at.relay], at.registered)),
+        ),
+        Metric::new(
+            "events_total",
+            &["event"],
+            "What was refused before a peer was known, and other events of the site as a whole.",
+            |of, out| of.counters.iter().try_for_each(|(event, count)| out.add(&[event], *count)),
+        ),
+        Metric::new(
+            "io_calls_total",
+            &["io"],
+            "System calls that carried packets, by what they did: `tun_read`, `tun_written`, `udp_received`, `udp_sent`.",
+            |of, out| calls(of).into_iter().try_for_each(|(io, calls)| out.add(&[io], calls.calls)),
+        ),
+        Metric::new("io_packets_total", &["io"], "Packets that these system calls carried.", |of, out| {
+            calls(of).into_iter().try_for_each(|(io, calls)| out.add(&[io], calls.packets))
+        }),
+        Metric::new(
+            "peer_state",
+            &["peer"],
+            "Whether packets get through to a peer: 0 down, 1 connecting, 2 connected.",
+            |of, out| of_peers(of, |peer| out.add(&[&peer.name], peer_state(peer.state))),
+        ),
+        Metric::new(
+            "peer_control_connected",
+            &["peer"],
+            "Whether there is a control connection to a peer.",
+            |of, out| of_peers(of, |peer| out.add(&[&peer.name], peer.control.connected)),
+        ),
+        Metric::new(
+            "peer_key_age_seconds",
+            &["peer"],
+            "Age of the keys that data are sealed with; absent before the first handshake.",
+            |of, out| of_peers(of, |peer| out.add_known(&[&peer.name], peer.key_age_s)),
+        ),
+        Metric::new(
+            "peer_heard_age_seconds",
+            &["peer"],
+            "Time since something authentic was heard of a peer; absent if nothing ever was.",
+            |of, out| of_peers(of, |peer| out.add_known(&[&peer.name], peer.heard_s)),
+        ),
+        Metric::new("peer_sent_bytes_total", &["peer"], "Inner bytes sent to a peer.", |of, out| {
+            of_peers(of, |peer| out.add(&[&peer.name], peer.tx_bytes))
+        }),
+        Metric::new(
+            "peer_received_bytes_total",
+            &["peer"],
+            "Inner bytes received from a peer.",
+            |of, out| of_peers(of, |peer| out.add(&[&peer.name], peer.rx_bytes)),
+        ),
+        Metric::new("peer_sent_packets_total", &["peer"], "Inner packets sent to a peer.", |of, out| {
+            of_peers(of, |peer| out.add(&[&peer.name], peer.tx_packets))
+        }),
+        Metric::new(
+            "peer_received_packets_total",
+            &["peer"],
+            "Inner packets received from a peer.",
+            |of, out| of_peers(of, |peer| out.add(&[&peer.name], peer.rx_packets)),
+        ),
+        Metric::new(
+            "peer_dropped_packets_total",
+            &["peer", "reason"],
+            "Inner packets of a peer that were dropped.",
+            |of, out| of_peers(of, |peer| counts(out, &peer.name, &peer.drops, &[])),
+        ),
+        Metric::new(
+            "peer_parts_total",
+            &["peer", "event"],
+            "Inner packets larger than a datagram, and segments whose MSS was lowered so that there are none.",
+            |of, out| of_peers(of, |peer| counts(out, &peer.name, &peer.parts, &["waiting"])),
+        ),
+        Metric::new(
+            "peer_parts_waiting_packets",
+            &["peer"],
+            "Inner packets of which parts are missing still.",
+            |of, out| of_peers(of, |peer| out.add(&[&peer.name], count(&peer.parts, "waiting"))),
+        ),
+        Metric::new(
+            "peer_reorder_packets_total",
+            &["peer", "event"],
+            "What reordering did to packets from a peer.",
+            |of, out| of_peers(of, |peer| counts(out, &peer.name, &peer.reorder, &["held"])),
+        ),
+        Metric::new(
+            "peer_reorder_held_packets",
+            &["peer"],
+            "Inner packets that wait for earlier ones.",
+            |of, out| of_peers(of, |peer| out.add(&[&peer.name], count(&peer.reorder, "held"))),
+        ),
+        Metric::new(
+            "peer_repair_packets_total",
+            &["peer", "event"],
+            "What was sent to make good what paths lose, and what was recovered.",
+            |of, out| of_peers(of, |peer| counts(out, &peer.name, &peer.repair, &[])),
+        ),
+        Metric::new(
+            "peer_paths_waiting",
+            &["peer"],
+            "Paths that a peer should have and that cannot be opened yet.",
+            |of, out| of_peers(of, |peer| out.add(&[&peer.name], peer.waiting.len())),
+        ),
+        Metric::new(
+            "class_queued_packets",
+            &["peer", "class"],
+            "Inner packets of a class that wait for a path.",
+            |of, out| of_classes(of, |peer, class| out.add(&[peer, &class.name], class.queued_packets)),
+        ),
+        Metric::new(
+            "class_queued_bytes",
+            &["peer", "class"],
+            "Inner bytes of a class that wait for a path.",
+            |of, out| of_classes(of, |peer, class| out.add(&[peer, &class.name], class.queued_bytes)),
+        ),
+        Metric::new(
+            "class_sent_packets_total",
+            &["peer", "class"],
+            "Inner packets of a class that have gone to a path.",
+            |of, out| of_classes(of, |peer, class| out.add(&[peer, &class.name], class.tx_packets)),
+        ),
+        Metric::new(
+            "class_marked_packets_total",
+            &["peer", "class"],
+            "Inner packets of a class that were marked as having experienced congestion.",
+            |of, out| of_classes(of, |peer, class| out.add(&[peer, &class.name], class.marked_packets)),
+        ),
+        Metric::new(
+            "class_dropped_packets_total",
+            &["peer", "class", "reason"],
+            "Inner packets of a class that its queue dropped.",
+            |of, out| {
+                of_classes(of, |peer, class| {
+                    class
+                        .drops
+                        .iter()
+                        .try_for_each(|(reason, count)| out.add(&[peer, &class.name, reason], *count))
+                })
+            },
+        ),
+        Metric::new(
+            "path_state",
+            PATH_LABELS,
+            "What a path is doing: 0 dead, 1 probing, 2 suspect, 3 standby, 4 active. From 3 on it works.",
+            |of, out| of_paths(of, |labels, path| out.add(labels, path_state(path.state))),
+        ),
+        Metric::new(
+            "path_rtt_seconds",
+            PATH_LABELS,
+            "Smoothed round-trip time; absent before the first measurement.",
+            |of, out| of_paths(of, |labels, path| out.add_known(labels, path.rtt_ms.map(|rtt| rtt / 1e3))),
+        ),
+        Metric::new(
+            "path_loss_ratio",
+            PATH_LABELS,
+            "Share of the last hundred datagrams that was lost.",
+            |of, out| of_paths(of, |labels, path| out.add(labels, path.loss_pct / 100.0)),
+        ),
+        Metric::new(
+            "path_rate_bytes_per_second",
+            PATH_LABELS,
+            "Estimated delivery rate; absent before the first measurement.",
+            |of, out| {
+                of_paths(of, |labels, path| {
+                    out.add_known(labels, path.rate_mbps.map(|rate| rate * 1e6 / 8.0))
+                })
+            },
+        ),
+        Metric::new(
+            "path_mtu_bytes",
+            PATH_LABELS,
+            "The largest IP packet that a path is known to carry.",
+            |of, out| of_paths(of, |labels, path| out.add(labels, path.mtu)),
+        ),
+        Metric::new("path_weight", PATH_LABELS, "Share of a path in the wrr scheduler.", |of, out| {
+            of_paths(of, |labels, path| out.add(labels, path.weight))
+        }),
+        Metric::new("path_sent_bytes_total", PATH_LABELS, "Outer bytes sent on a path.", |of, out| {
+            of_paths(of, |labels, path| out.add(labels, path.tx_bytes))
+        }),
+        Metric::new(
+            "path_received_bytes_total",
+            PATH_LABELS,
+            "Outer bytes received on a path.",
+            |of, out| of_paths(of, |labels, path| out.add(labels, path.rx_bytes)),
+        ),
+        Metric::new("path_sent_packets_total", PATH_LABELS, "Datagrams sent on a path.", |of, out| {
+            of_paths(of, |labels, path| out.add(labels, path.tx_packets))
+        }),
+        Metric::new(
+            "path_received_packets_total",
+            PATH_LABELS,
+            "Datagrams received on a path.",
+            |of, out| of_paths(of, |labels, path| out.add(labels, path.rx_packets)),
+        ),
+        Metric::new(
+            "path_lost_packets_total",
+            PATH_LABELS,
+            "Datagrams sent on a path and declared lost.",
+            |of, out| of_paths(of, |labels, path| out.add(labels, path.lost_packets)),
+        ),
+    ],
+};
+
+/// Leaves out paths that are closing, whose names may have others by now, and those of a name that the peer has given twice.
+pub fn tell_paths_apart(peer: &mut PeerStatus) {
+    let mut known = BTreeSet::new();
+    peer.paths.retain(|path| {
+        path.state != PathState::Closing && known.insert((opened_by(path), path.name.clone()))
+    });
+}
+
+/// Who has opened a path: only one of ours has an uplink.
+fn opened_by(path: &PathStatus) -> &'static str {
+    if path.uplink.is_some() { "site" } else { "peer" }
+}
+
+fn calls(status: &Status) -> [(&'static str, Calls); 4] {
+    let batches = &status.batches;
+    [
+        ("tun_read", batches.tun_read),
+        ("tun_written", batches.tun_written),
+        ("udp_received", batches.udp_received),
+        ("udp_sent", batches.udp_sent),
+    ]
+}
+
+fn of_peers(status: &Status, add: impl FnMut(&PeerStatus) -> fmt::Result) -> fmt::Result {
+    status.peers.iter().try_for_each(add)
+}
+
+fn of_classes(status: &Status, mut add: impl FnMut(&str, &ClassStatus) -> fmt::Result) -> fmt::Result {
+    of_peers(status, |peer| peer.classes.iter().try_for_each(|class| add(&peer.name, class)))
+}
+
+fn of_paths(status: &Status, mut add: impl FnMut(&[&str], &PathStatus) -> fmt::Result) -> fmt::Result {
+    of_peers(status, |peer| {
+        let mut paths = peer.paths.iter();
+        paths.try_for_each(|path| add(&[&peer.name, &path.name, opened_by(path)], path))
+    })
+}
+
+/// Adds what a peer has counted, but for `others`, which are no counters.
+fn counts(out: &mut Values<'_>, peer: &str, counts: &BTreeMap<String, u64>, others: &[&str]) -> fmt::Result {
+    let mut counts = counts.iter().filter(|(name, _)| !others.contains(&name.as_str()));
+    counts.try_for_each(|(name, count)| out.add(&[peer, name], *count))
+}
+
+fn count(counts: &BTreeMap<String, u64>, name: &str) -> u64 {
+    counts.get(name).copied().unwrap_or_default()
+}
+
+fn peer_state(state: PeerState) -> u64 {
+    match state {
+        PeerState::Down => 0,
+        PeerState::Connecting => 1,
+        PeerState::Connected => 2,
+    }
+}
+
+fn path_state(state: PathState) -> u64 {
+    match state {
+        PathState::Dead | PathState::Closing => 0,
+        PathState::Probing => 1,
+        PathState::Suspect => 2,
+        PathState::Standby => 3,
+        PathState::Active => 4,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -27,7 +27,7 @@ pub(super) enum SetupError {
     #[error(transparent)]
     Write(#[from] WriteError),
     /// The daemon does not run.
-    #[error(transparent)]
+    #[error("the files are written, but psmcd does not run")]
     Start(#[from] StartError),
     /// The configuration cannot be changed.
     #[error(transparent)]

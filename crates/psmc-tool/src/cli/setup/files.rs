@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use psmc_net::keys::{PrivateKey, PublicKey};
-use psmc_toml::{describe, remedy_for};
+use psmc_toml::{RUN_DIR, describe, remedy_for};
 use psmcd::config::{AllowedNet, Endpoint, Name};
 use zeroize::Zeroizing;
 
@@ -73,8 +73,10 @@ impl Place {
         self.folder.join(format!("{}.key", self.name))
     }
 
+    /// Where psmcd logs if no unit runs it.
     pub(super) fn log(&self) -> PathBuf {
-        self.folder.join(format!("{}.log", self.name))
+        let folder = if self.is_usual() { Path::new(RUN_DIR) } else { &self.folder };
+        folder.join(format!("{}.log", self.name))
     }
 
     /// Whether units look for it here.

@@ -1,7 +1,8 @@
 //! Starting psmcd: as a unit where systemd runs, else in the background.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -72,8 +73,10 @@ pub(super) fn start(place: &Place, config: &Config) -> Result<Running, StartErro
     }
     let mut child = spawn(place)?;
     let client = answering(socket, || matches!(child.try_wait(), Ok(Some(_))), place)?;
+    let why =
+        if place.is_usual() { "systemd does not run here" } else { "units read files in /etc/psmc only" };
     let how = format!(
-        "psmcd runs in the background as process {}, its log is {}; it is not started at boot, for which systemd is missing",
+        "psmcd runs in the background as process {}, its log is {}; it is not started at boot: {why}",
         child.id(),
         place.log().display()
     );
@@ -83,7 +86,11 @@ pub(super) fn start(place: &Place, config: &Config) -> Result<Running, StartErro
 fn spawn(place: &Place) -> Result<Child, StartError> {
     let program = programs::find("psmcd")?;
     let failed = |source| StartError::Run { program: "psmcd", source };
-    let log = OpenOptions::new().append(true).create(true).open(place.log()).map_err(failed)?;
+    let log = place.log();
+    if let Some(folder) = log.parent() {
+        DirBuilder::new().recursive(true).mode(0o750).create(folder).map_err(failed)?;
+    }
+    let log = OpenOptions::new().append(true).create(true).open(log).map_err(failed)?;
     let also = log.try_clone().map_err(failed)?;
     Command::new(program)
         .arg("--config")

@@ -199,22 +199,22 @@ mod tests {
 
     use super::*;
 
-    const WIREGUARD: &str = "[Interface]\n# the van\nPrivateKey = yAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk=\n\
-        Address = 10.8.0.2/24, fd08::2/64\naddress = 10.9.0.2 # two lines\nListenPort = 51820\nDNS = 10.8.0.1\n\
-        MTU = 1380\nPostUp = iptables -A FORWARD -i %i -j ACCEPT\nPostDown = iptables -D FORWARD -i %i -j ACCEPT\n\n\
-        # hq\n[Peer]\nPublicKey = xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=\n\
-        PresharedKey = FpCyhws9cxwWoV4xELtfJvjJN+zQVRPISllRWgeopVE=\nAllowedIPs = 0.0.0.0/0\nAllowedIPs = ::/0\n\
-        Endpoint = vpn.example.org:51820\nPersistentKeepalive = 25\n\n\
-        [Peer]\n# Name = depot\nPublicKey = TrMvSoP4jYQlY6RIzBgbssQqY3vxI2Pi+y71lOWWXX0=\nAllowedIPs = 10.8.0.3,fd08::3\n";
+    /// The page that shows a file of wg-quick, and what becomes of it.
+    const PAGE: &str = include_str!("../../../../docs/FROM-WIREGUARD.md");
+
+    fn block(language: &str) -> &'static str {
+        let (_, rest) = PAGE.split_once(&format!("```{language}\n")).unwrap();
+        rest.split_once("```").unwrap().0
+    }
 
     fn convert(text: &str) -> String {
         converted(text, "van", Path::new("wg0.conf")).unwrap_or_else(|error| panic!("{error}"))
     }
 
     #[test]
-    fn what_is_printed_is_a_configuration_once_it_has_keys() {
-        let text = convert(WIREGUARD);
-        insta::assert_snapshot!(text);
+    fn what_the_page_shows_is_a_configuration_once_it_has_keys() {
+        let text = convert(block("ini"));
+        assert_eq!(text, block("toml"));
         let folder = tempfile::tempdir().unwrap();
         let mut whole = text;
         for seed in 1..=2 {
@@ -233,12 +233,12 @@ mod tests {
             depot.allowed_ips.iter().map(ToString::to_string).collect::<Vec<_>>(),
             ["10.8.0.3/32", "fd08::3/128"]
         );
-        assert_eq!((config.site.addresses.len(), config.site.listen.port.get()), (3, 51820));
+        assert_eq!((config.site.addresses.len(), config.site.listen.port.get()), (2, 51820));
     }
 
     #[test]
     fn no_secret_is_printed() {
-        let text = convert(WIREGUARD);
+        let text = convert(block("ini"));
         for secret in ["yAnz5TF", "FpCyhws", "xTIBA5r"] {
             assert!(!text.contains(secret), "{text}");
         }
@@ -257,8 +257,9 @@ mod tests {
     #[test]
     fn a_peer_without_a_name_of_its_own_is_numbered() {
         let text = convert(
-            "[Interface]\nAddress = 10.0.0.1/24\n# same\n[Peer]\nAllowedIPs = 10.0.0.2\n# same\n[Peer]\nAllowedIPs = 10.0.0.3\n",
+            "[interface]\naddress = 10.0.0.1/24 # home\nAddress = 10.9.0.2\n# same\n[Peer]\nAllowedIPs = 10.0.0.2\n# same\n[Peer]\nAllowedIPs = 10.0.0.3\n",
         );
         assert!(text.contains("name = \"same\"") && text.contains("name = \"peer2\""), "{text}");
+        assert!(text.contains("addresses = [\"10.0.0.1/24\", \"10.9.0.2/32\"]"), "{text}");
     }
 }

@@ -164,8 +164,8 @@ fn three_commands_make_a_tunnel() {
     let hosts = Hosts::new();
     let begun = Instant::now();
     hosts.init();
-    let link = hosts.invite(&["van", "--network", "192.168.20.0/24"]);
-    let printed = hosts.van.done(&["join", &link, "--dir", hosts.van.folder()]);
+    let uri = hosts.invite(&["van", "--network", "192.168.20.0/24"]);
+    let printed = hosts.van.done(&["join", &uri, "--dir", hosts.van.folder()]);
     assert!(hosts.van.pings("10.77.0.1"));
     println!("from nothing to a ping: {:.1} s", begun.elapsed().as_secs_f64());
 
@@ -185,10 +185,10 @@ fn three_commands_make_a_tunnel() {
     let text = fs::read_to_string(hosts.hq.file("hq.toml")).unwrap();
     assert!(text.starts_with("# The site hq.") && !text.contains("[[invitation]]"), "{text}");
 
-    let once_more = hosts.van.refused(&["join", &link, "--dir", hosts.van.folder()]);
+    let once_more = hosts.van.refused(&["join", &uri, "--dir", hosts.van.folder()]);
     assert!(once_more.contains("van.toml is there already"), "{once_more}");
     let elsewhere = tempfile::tempdir().unwrap();
-    let used = hosts.van.refused(&["join", &link, "--dir", elsewhere.path().to_str().unwrap()]);
+    let used = hosts.van.refused(&["join", &uri, "--dir", elsewhere.path().to_str().unwrap()]);
     assert!(used.contains("the invitation was used already"), "{used}");
     let taken = hosts.hq.refused(&["invite", "van", "--config", hosts.hq.file("hq.toml").to_str().unwrap()]);
     assert!(taken.contains("there is a site van already"), "{taken}");
@@ -199,8 +199,8 @@ fn a_peer_that_has_joined_stays_until_it_is_expelled() {
     let _turn = turn();
     let hosts = Hosts::new();
     hosts.init();
-    let link = hosts.invite(&["van"]);
-    hosts.van.done(&["join", &link, "--dir", hosts.van.folder()]);
+    let uri = hosts.invite(&["van"]);
+    hosts.van.done(&["join", &uri, "--dir", hosts.van.folder()]);
     assert!(hosts.van.pings("10.77.0.1"));
 
     hosts.hq.kill_site("hq");
@@ -302,9 +302,9 @@ fn the_commands_of_the_readme_make_a_tunnel() {
     let begun = Instant::now();
     assert!(hq.types(init).contains("Written: /etc/psmc/hq.key, /etc/psmc/hq.toml"));
     let invited = hq.types(invite);
-    let link = invited.split('\'').nth(1).unwrap();
+    let uri = invited.split('\'').nth(1).unwrap();
     assert!(join.contains("'psmc:…'"), "{join}");
-    assert!(van.types(&join.replace("psmc:…", link)).contains("The tunnel is up"));
+    assert!(van.types(&join.replace("psmc:…", uri)).contains("The tunnel is up"));
     println!("three commands: {:.1} s", begun.elapsed().as_secs_f64());
     let address = "$(sed -n 's/^allowed_ips = ..10/10/p' /etc/psmc/van.toml | cut -d. -f1-3).1";
     van.types(&format!("ping -c 3 -W 5 {address}"));
@@ -324,7 +324,7 @@ fn edit(file: &Path, from: &str, to: &str) {
 fn invitations_that_do_not_count_say_why() {
     let _turn = turn();
     let hosts = Hosts::new();
-    let join = |link: &str| hosts.van.refused(&["join", link, "--dir", hosts.van.folder()]);
+    let join = |uri: &str| hosts.van.refused(&["join", uri, "--dir", hosts.van.folder()]);
     hosts.init();
     let (config, socket) = (hosts.hq.file("hq.toml"), hosts.hq.file("hq.sock"));
     let socket = socket.to_str().unwrap();
@@ -334,7 +334,7 @@ fn invitations_that_do_not_count_say_why() {
     assert!(why.contains("a part of it is missing") && why.contains("copy the whole line"), "{why}");
 
     // Another of its name takes its place.
-    let link = hosts.invite(&["van"]);
+    let uri = hosts.invite(&["van"]);
     let why = join(&cut);
     assert!(why.contains("it was used, withdrawn, or has long expired"), "{why}");
 
@@ -342,7 +342,7 @@ fn invitations_that_do_not_count_say_why() {
     let expires = text.lines().find(|line| line.starts_with("expires")).unwrap().to_owned();
     edit(&config, &expires, "expires = \"2026-01-01T00:00:00Z\"");
     hosts.hq.done(&["--socket", socket, "reload"]);
-    let why = join(&link);
+    let why = join(&uri);
     assert!(why.contains("the invitation expired at 2026-01-01T00:00:00Z"), "{why}");
     assert!(hosts.hq.done(&["--socket", socket, "peers"]).contains("expired"), "peers");
 
@@ -350,10 +350,10 @@ fn invitations_that_do_not_count_say_why() {
     edit(&config, "expires = \"2026-01-01T00:00:00Z\"", &expires);
     hosts.hq.done(&["--socket", socket, "reload"]);
     edit(&config, "[site]\n", "[site]\nwrong = 1\n");
-    let why = join(&link);
+    let why = join(&uri);
     assert!(why.contains("hq cannot add this site as its peer") && why.contains("has no key"), "{why}");
     edit(&config, "[site]\nwrong = 1\n", "[site]\n");
-    hosts.van.done(&["join", &link, "--dir", hosts.van.folder()]);
+    hosts.van.done(&["join", &uri, "--dir", hosts.van.folder()]);
     assert!(hosts.van.pings("10.77.0.1"));
 }
 
@@ -362,9 +362,9 @@ fn nobody_at_the_endpoint_is_said_and_leaves_no_site() {
     let _turn = turn();
     let hosts = Hosts::new();
     hosts.init();
-    let link = hosts.invite(&["van"]);
+    let uri = hosts.invite(&["van"]);
     hosts.hq.kill_site("hq");
-    let why = hosts.van.refused(&["join", &link, "--dir", hosts.van.folder()]);
+    let why = hosts.van.refused(&["join", &uri, "--dir", hosts.van.folder()]);
     assert!(why.contains("cannot reach 203.0.113.5:5115 by TCP") && why.contains("firewalls"), "{why}");
     assert!(!hosts.van.file("van.toml").exists());
 }

@@ -1,7 +1,7 @@
 //! How a site becomes a peer by an invitation.
 //!
 //! An invitation is a key pair. The site that invites keeps the public half, in an `[[invitation]]` of its configuration; the private
-//! half is in a [`Link`], with that site's own key and its address. Whoever joins dials that address with the invitation's key for
+//! half is in a [`JoinUri`], with that site's own key and its address. Whoever joins dials that address with the invitation's key for
 //! its own ([`JOIN_ALPN`]), and [applies](apply): it says by which key it will be known, and is told its addresses. `docs/PROTOCOL.md`,
 //! section 2.9, has the bytes.
 
@@ -25,10 +25,10 @@ use zeroize::Zeroizing;
 
 use crate::config::Endpoint;
 
-/// How a link begins.
+/// Its scheme, and the colon.
 const SCHEME: &str = "psmc:";
 
-/// The first byte of what follows. It changes when an older program would misunderstand a newer link.
+/// The first byte of what follows. It changes when an older program would misunderstand a newer one.
 const VERSION: u8 = 1;
 
 /// Longest line that either side writes, in bytes.
@@ -41,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const CONTEXT: &[u8] = b"psmc-join/1\0";
 
 /// All that a new site must know, in one line: who invites, where, and the secret that admits it.
-pub struct Link {
+pub struct JoinUri {
     /// What the new site is called.
     pub name: Name,
     /// Where the site that invites is reached.
@@ -52,8 +52,8 @@ pub struct Link {
     pub host: PublicKey,
 }
 
-impl Link {
-    /// The link as it is sent; wiped from memory when dropped.
+impl JoinUri {
+    /// The URI as it is sent; wiped from memory when dropped.
     #[must_use]
     pub fn to_text(&self) -> Zeroizing<String> {
         let (name, endpoint) = (self.name.as_str(), self.endpoint.to_string());
@@ -69,14 +69,14 @@ impl Link {
     }
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for JoinUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, endpoint, host, .. } = self;
-        f.debug_struct("Link").field("name", name).field("endpoint", endpoint).field("host", host).finish()
+        f.debug_struct("JoinUri").field("name", name).field("endpoint", endpoint).field("host", host).finish()
     }
 }
 
-impl FromStr for Link {
+impl FromStr for JoinUri {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
@@ -186,18 +186,18 @@ impl From<io::Error> for JoinError {
     }
 }
 
-/// Applies as the owner of `key`, over a connection to the endpoint of `link`.
+/// Applies as the owner of `key`, over a connection to the endpoint of `uri`.
 ///
 /// # Errors
 /// [`JoinError`]. Whoever has been admitted without learning of it may apply again with the same key.
-pub async fn apply<S>(io: S, link: &Link, key: &PrivateKey) -> Result<Admission, JoinError>
+pub async fn apply<S>(io: S, uri: &JoinUri, key: &PrivateKey) -> Result<Admission, JoinError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let identity = Identity::new(&link.secret);
-    let dialer = Dialer::for_protocol(&identity, link.host, JOIN_ALPN);
+    let identity = Identity::new(&uri.secret);
+    let dialer = Dialer::for_protocol(&identity, uri.host, JOIN_ALPN);
     let mut stream = dialer.connect(io).await?.stream;
-    let signature = key.sign(&signed(&link.host, &identity.public(), &key.public()));
+    let signature = key.sign(&signed(&uri.host, &identity.public(), &key.public()));
     let application =
         Application { public_key: key.public().to_string(), signature: STANDARD.encode(signature) };
     write_line(&mut stream, &application).await?;
@@ -282,8 +282,8 @@ mod tests {
 
     use super::*;
 
-    fn link() -> Link {
-        Link {
+    fn uri() -> JoinUri {
+        JoinUri {
             name: "van".parse().unwrap(),
             endpoint: "hq.example:5115".parse().unwrap(),
             secret: PrivateKey::generate(),
@@ -292,33 +292,33 @@ mod tests {
     }
 
     #[test]
-    fn a_link_survives_its_text() {
-        let link = link();
-        let text = link.to_text();
-        let read: Link = format!(" {}\n", *text).parse().unwrap();
-        assert_eq!((&read.name, &read.endpoint, read.host), (&link.name, &link.endpoint, link.host));
-        assert_eq!(read.secret.public(), link.secret.public());
+    fn a_uri_survives_its_text() {
+        let uri = uri();
+        let text = uri.to_text();
+        let read: JoinUri = format!(" {}\n", *text).parse().unwrap();
+        assert_eq!((&read.name, &read.endpoint, read.host), (&uri.name, &uri.endpoint, uri.host));
+        assert_eq!(read.secret.public(), uri.secret.public());
         assert!(!format!("{read:?}").contains("secret"));
     }
 
     #[test]
-    fn a_link_that_is_not_whole_is_refused() {
-        let text = link().to_text();
+    fn a_uri_that_is_not_whole_is_refused() {
+        let text = uri().to_text();
         for end in 0..text.len() {
-            let error = text[..end].parse::<Link>().unwrap_err();
+            let error = text[..end].parse::<JoinUri>().unwrap_err();
             assert!(error.remedy().starts_with("copy the whole line"), "{end}: {error}");
         }
-        let error = format!("{SCHEME}{}", URL_SAFE_NO_PAD.encode([9, 0])).parse::<Link>().unwrap_err();
+        let error = format!("{SCHEME}{}", URL_SAFE_NO_PAD.encode([9, 0])).parse::<JoinUri>().unwrap_err();
         assert!(error.reason().contains("another version"), "{error}");
     }
 
     /// What an applicant and its host come to, of which the host knows the key that it lets in.
     async fn meet(
-        link: &Link,
+        uri: &JoinUri,
         host: &PrivateKey,
         key: &PrivateKey,
     ) -> (Result<Admission, JoinError>, Option<PublicKey>) {
-        let invitations = AllowedKeys::from_iter([link.secret.public()]);
+        let invitations = AllowedKeys::from_iter([uri.secret.public()]);
         let identity = Identity::new(host);
         let acceptor =
             Acceptor::new(&identity, AllowedKeys::default()).with_invitations(&identity, invitations);
@@ -331,14 +331,14 @@ mod tests {
             answer(&mut secured.stream, &Answer::Admitted(admission)).await.ok()?;
             Some(heard)
         };
-        tokio::join!(apply(near, link, key), serve)
+        tokio::join!(apply(near, uri, key), serve)
     }
 
     #[tokio::test]
     async fn an_applicant_is_known_by_its_own_key() {
         let (host, key) = (PrivateKey::generate(), PrivateKey::generate());
-        let link = Link { host: host.public(), ..link() };
-        let (admitted, heard) = meet(&link, &host, &key).await;
+        let uri = JoinUri { host: host.public(), ..uri() };
+        let (admitted, heard) = meet(&uri, &host, &key).await;
         assert_eq!(admitted.unwrap().host, "hq");
         assert_eq!(heard, Some(key.public()));
     }
@@ -346,7 +346,7 @@ mod tests {
     #[tokio::test]
     async fn another_host_is_none() {
         let (host, key) = (PrivateKey::generate(), PrivateKey::generate());
-        let (admitted, heard) = meet(&link(), &host, &key).await;
+        let (admitted, heard) = meet(&uri(), &host, &key).await;
         assert!(matches!(admitted, Err(JoinError::Tls(TlsError::WrongKey { .. }))), "{admitted:?}");
         assert_eq!(heard, None);
     }

@@ -8,7 +8,7 @@ use comfy_table::presets::NOTHING;
 use jiff::Timestamp;
 use psmc_net::keys::PrivateKey;
 use psmcd::config::{AllowedNet, Config, Endpoint, Files, Invitation, Name, SaveError, ValueError};
-use psmcd::enrolment::Link;
+use psmcd::enrolment::JoinUri;
 use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
 
@@ -50,13 +50,13 @@ pub(in crate::cli) struct Which {
 }
 
 /// A configuration that is changed, and the daemon that has it, if it runs.
-struct Desk {
+struct ConfigInUse {
     file: PathBuf,
     config: Config,
     client: Option<Client>,
 }
 
-impl Desk {
+impl ConfigInUse {
     fn open(which: &Which, target: &Target) -> Result<Self, CliError> {
         if let Some(file) = &which.config {
             let config = Config::load(file)?;
@@ -80,16 +80,16 @@ impl Desk {
 
 /// Prints a line with which a new site joins.
 pub(in crate::cli) fn invite(args: &InviteArgs, target: &Target) -> Result<(), CliError> {
-    let mut desk = Desk::open(&args.which, target)?;
+    let mut in_use = ConfigInUse::open(&args.which, target)?;
     let secret = PrivateKey::generate();
-    let invitation = invitation(args, &desk.config, &secret).map_err(SetupError::from)?;
-    let endpoint = endpoint_of(args, &desk.config).map_err(SetupError::from)?;
-    let host = desk.config.site.private_key.public();
-    let link = Link { name: args.name.clone(), endpoint, secret, host };
-    save(&desk, &invitation)?;
-    desk.reload("the invitation can be used once it does")?;
+    let invitation = invitation(args, &in_use.config, &secret).map_err(SetupError::from)?;
+    let endpoint = endpoint_of(args, &in_use.config).map_err(SetupError::from)?;
+    let host = in_use.config.site.private_key.public();
+    let uri = JoinUri { name: args.name.clone(), endpoint, secret, host };
+    save(&in_use, &invitation)?;
+    in_use.reload("the invitation can be used once it does")?;
     let networks: Vec<_> = invitation.allowed_ips.iter().map(ToString::to_string).collect();
-    let text = link.to_text();
+    let text = uri.to_text();
     let code = if args.qr { qr_code(&text) } else { String::new() };
     Ok(output::print(&format!(
         "{code}{} joins with this command, once, until {}; it gets {}.\nWhoever has the command can join: send it over a \
@@ -132,12 +132,12 @@ fn endpoint_of(args: &InviteArgs, config: &Config) -> Result<Endpoint, ValueErro
 }
 
 /// Writes the invitation in the place of those of its name, and of those that have expired.
-fn save(desk: &Desk, invitation: &Invitation) -> Result<(), SetupError> {
+fn save(in_use: &ConfigInUse, invitation: &Invitation) -> Result<(), SetupError> {
     let now = Timestamp::now();
     let is_over = |old: &&Invitation| old.name == invitation.name || old.expires <= now;
     let over: Vec<_> =
-        desk.config.invitations.iter().filter(is_over).map(|old| old.public_key.to_string()).collect();
-    let mut files = Files::open(&desk.file)?;
+        in_use.config.invitations.iter().filter(is_over).map(|old| old.public_key.to_string()).collect();
+    let mut files = Files::open(&in_use.file)?;
     files.remove_invitations(|_, key| over.iter().any(|over| over == key))?;
     if !files.add_invitation(invitation)? {
         let reason = "the configuration has its invitations in brackets, where none can be added";
@@ -188,20 +188,20 @@ pub(in crate::cli) struct ExpelArgs {
 
 /// Removes a peer, or an invitation, for good.
 pub(in crate::cli) fn expel(args: &ExpelArgs, target: &Target) -> Result<(), CliError> {
-    let mut desk = Desk::open(&args.which, target)?;
+    let mut in_use = ConfigInUse::open(&args.which, target)?;
     let name = args.name.as_str();
-    let mut files = Files::open(&desk.file).map_err(SetupError::from)?;
+    let mut files = Files::open(&in_use.file).map_err(SetupError::from)?;
     let mut remove = || -> Result<bool, SaveError> {
         Ok(files.remove_peer(name)? | (files.remove_invitations(|invited, _| invited == name)? > 0))
     };
     if remove().map_err(SetupError::from)? {
         files.save().map_err(SetupError::from)?;
-        desk.reload("it is let in no longer once it is started")?;
+        in_use.reload("it is let in no longer once it is started")?;
     } else {
         // It may have been added while the daemon runs.
-        let removed = desk.client.as_mut().map(|client| client.remove_peer(name));
+        let removed = in_use.client.as_mut().map(|client| client.remove_peer(name));
         removed.unwrap_or_else(|| {
-            Err(ClientError::Refused(format!("{} has no peer {name}", desk.file.display())))
+            Err(ClientError::Refused(format!("{} has no peer {name}", in_use.file.display())))
         })?;
     }
     Ok(output::print(&format!("{name} is expelled: its key is let in no longer.\n"))?)

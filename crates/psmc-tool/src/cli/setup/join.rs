@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use psmc_net::keys::PrivateKey;
 use psmc_net::tls::tcp::connect_tcp;
 use psmcd::config::{Config, Endpoint};
-use psmcd::enrolment::{Admission, Link, apply};
+use psmcd::enrolment::{Admission, JoinUri, apply};
 use tokio::net::TcpStream;
 use zeroize::Zeroizing;
 
@@ -35,7 +35,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 pub(in crate::cli) struct JoinArgs {
     /// What `psmc invite` has printed on the other site, psmc:…; - reads it from standard input
     #[arg(value_name = "INVITATION")]
-    link: String,
+    uri: String,
     /// Where key and configuration are written
     #[arg(long, value_name = "FOLDER", default_value = CONFIG_DIR)]
     dir: PathBuf,
@@ -47,12 +47,12 @@ pub(in crate::cli) struct JoinArgs {
 /// Makes this machine a site of the tunnel that it is invited to.
 pub(in crate::cli) fn join(args: &JoinArgs) -> Result<(), CliError> {
     // Not read as an argument is: complaints about those repeat them, and this one is secret.
-    let link: Link = invitation(&args.link)?.parse().map_err(SetupError::from)?;
-    let Link { name, endpoint, host, .. } = &link;
+    let uri: JoinUri = invitation(&args.uri)?.parse().map_err(SetupError::from)?;
+    let JoinUri { name, endpoint, host, .. } = &uri;
     let place = Place::new(&args.dir, name);
     place.require_free().map_err(SetupError::from)?;
     let key = place.make_key().map_err(SetupError::from)?;
-    let Admission { host: host_name, addresses, networks } = admission(&link, &key)?;
+    let Admission { host: host_name, addresses, networks } = admission(&uri, &key)?;
     let peer = Host { name: &host_name, public_key: *host, networks: &networks, endpoint };
     let site = NewSite { addresses: &addresses, endpoint: None, networks: &[], host: Some(peer) };
     let file = place.write_config(&site).map_err(SetupError::from)?;
@@ -97,13 +97,13 @@ fn joined(networks: &[IpNet]) -> String {
 }
 
 /// Applies at the site that invites.
-fn admission(link: &Link, key: &PrivateKey) -> Result<Admission, SetupError> {
+fn admission(uri: &JoinUri, key: &PrivateKey) -> Result<Admission, SetupError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(SetupError::Runtime)?.block_on(async {
-        let endpoint = &link.endpoint;
+        let endpoint = &uri.endpoint;
         let stream = reach(endpoint).await;
         let stream = stream.map_err(|source| SetupError::Unreached { endpoint: endpoint.clone(), source })?;
-        let admitted = apply(stream, link, key).await;
+        let admitted = apply(stream, uri, key).await;
         admitted.map_err(|source| SetupError::Join { endpoint: endpoint.clone(), source })
     })
 }

@@ -5,11 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::net::IpAddr;
-use std::process::{Command, Output, Stdio};
 
 use ipnet::IpNet;
+use psmc_net::nft::{NftError, nft, replacing, table_name};
 use psmc_toml::{InterfaceName, Name};
 use serde::Deserialize;
 use thiserror::Error;
@@ -17,12 +16,9 @@ use thiserror::Error;
 /// Why the lines are not defended.
 #[derive(Debug, Error)]
 pub enum DefenceError {
-    /// The tool is not there.
-    #[error("cannot run `nft`: install nftables, or leave `nftables` out of [defence]")]
-    NoTool(#[source] io::Error),
-    /// The kernel refuses.
-    #[error("nftables rejected the filter: {0} (CAP_NET_ADMIN is needed)")]
-    Refused(String),
+    /// There is no nftables, or it refuses.
+    #[error("cannot set up `nftables` of [defence]")]
+    Nft(#[from] NftError),
     /// The counters are not what they should be.
     #[error("unexpected output of `nft -j`")]
     Malformed(#[from] serde_json::Error),
@@ -99,10 +95,8 @@ impl Defence {
         });
         let [v4, v6] = sets;
         // Behind connection tracking (-200), which knows replies to what this machine has sent.
-        format!(
-            "add table inet {table}\n\
-             delete table inet {table}\n\
-             table inet {table} {{\n\
+        let script = format!(
+            "table inet {table} {{\n\
              {v4}\n\
              {v6}\n\
              counter from_relays {{ }}\n\
@@ -119,7 +113,8 @@ impl Defence {
              counter name dropped drop\n\
              }}\n\
              }}\n"
-        )
+        );
+        replacing(table, Some(&script))
     }
 
     fn elements(&self, set: Set, relays: &BTreeSet<IpAddr>) -> String {
@@ -191,26 +186,9 @@ impl Set {
     }
 }
 
-/// The name of the table: nftables knows letters, digits and a few signs.
+/// The name of the table.
 fn table_of(name: &Name) -> String {
-    let plain = name.as_str().replace(['.', '-'], "_");
-    format!("psmc_guard_{plain}")
-}
-
-fn nft(arguments: &[&str], script: &str) -> Result<Output, DefenceError> {
-    let mut command = Command::new("nft");
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut nft = command.spawn().map_err(DefenceError::NoTool)?;
-    if let Some(mut stdin) = nft.stdin.take() {
-        // Where it has ended already, its words say why.
-        let _ = stdin.write_all(script.as_bytes());
-    }
-    let output = nft.wait_with_output().map_err(DefenceError::NoTool)?;
-    if output.status.success() {
-        return Ok(output);
-    }
-    let words = String::from_utf8_lossy(&output.stderr);
-    Err(DefenceError::Refused(words.lines().next().unwrap_or("it does not say why").to_owned()))
+    table_name("psmc_guard", name.as_str())
 }
 
 #[cfg(test)]
@@ -250,7 +228,7 @@ mod tests {
             assert!(!tables().contains("203.0.113.2"), "{}", tables());
             drop(defence);
             assert_eq!(tables().trim(), "table inet others {\n}");
-            assert!(matches!(counters(&name), Err(DefenceError::Refused(_))));
+            assert!(matches!(counters(&name), Err(DefenceError::Nft(NftError::Refused(_)))));
         });
     }
 }

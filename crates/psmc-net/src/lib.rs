@@ -1,4 +1,4 @@
-//! The Linux edge of PSMC: keys and TLS, the TUN device, UDP, raw and packet sockets, netlink.
+//! The Linux edge of PSMC: keys and TLS, the TUN device, UDP, raw and packet sockets, netlink, nftables.
 //!
 //! Nothing here knows the protocol beyond its bytes. `unsafe` may stand here and in `psmc-testbed` only.
 pub mod aead;
@@ -10,6 +10,7 @@ pub mod listen;
 pub mod local;
 pub mod mark;
 pub mod netlink;
+pub mod nft;
 pub mod packet;
 pub mod poller;
 pub mod priority;

@@ -10,9 +10,9 @@ use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_toml::{ConfigError, Dialect, Name, SocketPath, Source};
 
 use super::service::ServiceConfig;
-use super::system::SystemConfig;
 use super::tunnels::Policy;
 use super::upstream::UpstreamAddress;
+use psmc_service::name_servers::Place;
 
 /// A whole file.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct Config {
     /// Who tells of routes.
     pub coordinator: Option<CoordinatorConfig>,
     /// How the machine comes to use it.
-    pub system: Option<SystemConfig>,
+    pub system: Option<Place>,
 }
 
 /// Who tells of routes.
@@ -88,12 +88,10 @@ impl Config {
             lines.push(format!("  hears of routes from the coordinator at {}", list(&coordinator.addresses)));
         }
         match &self.system {
-            Some(SystemConfig::Resolved { link, domains, .. }) => {
+            Some(Place::Resolved { link, domains, .. }) => {
                 lines.push(format!("  is the server of the link {link} for {}", domains.join(" ")));
             }
-            Some(SystemConfig::ResolvConf(path)) => {
-                lines.push(format!("  is written into {}", path.display()))
-            }
+            Some(Place::ResolvConf(path)) => lines.push(format!("  is written into {}", path.display())),
             None => {}
         }
         lines.join("\n") + "\n"

@@ -18,10 +18,10 @@ use tokio::task::JoinSet;
 use super::config::Config;
 use super::listen::{MAX_CONNECTIONS, serve_tcp, serve_udp};
 use super::resolving::{Current, Fixed, Resolving};
-use super::system::{Integration, SystemError};
 use super::tunnels::Tunnels;
 use super::upstream::TlsError;
 use psmc_service::daemon::{self, Daemon, Order};
+use psmc_service::name_servers::{Integration, NameServersError};
 use psmc_service::socket::Server;
 use psmc_service::supervisor::Supervisor;
 
@@ -53,7 +53,7 @@ pub enum ResolveError {
     Tls(#[from] TlsError),
     /// The machine cannot be made to use it.
     #[error(transparent)]
-    System(#[from] SystemError),
+    System(#[from] NameServersError),
     /// The local control socket cannot be had.
     #[error("cannot create the control socket")]
     ControlSocket(#[from] local::BindError),

@@ -13,7 +13,6 @@
 //! | `service` | what it does for services |
 //! | [`tunnels`] | what it asks of psmcd |
 //! | `signal` | the connection to a coordinator, and what it is told of relays |
-//! | [`system`] | how the machine comes to use it, and no longer does |
 //! | [`status`] | what it tells about itself |
 
 mod cache;
@@ -29,7 +28,6 @@ mod service;
 mod signal;
 mod special;
 pub mod status;
-pub mod system;
 pub mod tunnels;
 mod upstream;
 

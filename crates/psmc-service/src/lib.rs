@@ -9,6 +9,7 @@
 //! | [`counters!`] | numbers that only rise |
 //! | [`logging`] | what goes to standard error |
 //! | [`metrics`] | what Prometheus is told |
+//! | [`name_servers`] | which name servers the machine asks |
 //! | [`open_files`] | how many files it may have open |
 //! | [`output`] | what goes to standard output |
 //! | [`programs`] | where other programs are |
@@ -23,6 +24,7 @@ pub mod daemon;
 pub mod http;
 pub mod logging;
 pub mod metrics;
+pub mod name_servers;
 pub mod open_files;
 pub mod output;
 pub mod programs;

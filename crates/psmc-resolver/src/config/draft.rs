@@ -13,10 +13,10 @@ use toml::de::DeTable;
 
 use super::{Config, CoordinatorConfig};
 use crate::service::ServiceConfig;
-use crate::system::SystemConfig;
 use crate::tunnels::{POLICY, Tunnel};
 use crate::upstream::{Transport, UpstreamAddress};
 use psmc_routes::setting::{ADDRESS, DOMAIN, RUN_DIR};
+use psmc_service::name_servers::Place;
 
 const RESOLVER_KEYS: &[&str] = &[
     "name",
@@ -151,7 +151,7 @@ fn coordinator(
     Some(CoordinatorConfig { addresses: addresses?, public_key: public_key?, private_key: private_key? })
 }
 
-fn system(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<SystemConfig> {
+fn system(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<Place> {
     let path = section.optional("resolv_conf", FILE.like("\"/etc/resolv.conf\""), out);
     let link = section.optional("resolved_link", INTERFACE, out);
     let domains = section.list("domains", ROUTING_DOMAIN, out);
@@ -164,9 +164,9 @@ fn system(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> O
         if let Some(place) = section.key_place("domains") {
             out.push(Complaint::new("a resolv.conf serves all domains", "remove `domains`").at(place));
         }
-        return Some(SystemConfig::ResolvConf(source.beside(path)));
+        return Some(Place::ResolvConf(source.beside(path)));
     }
-    Some(SystemConfig::Resolved {
+    Some(Place::Resolved {
         link: link?.as_str().to_owned(),
         domains: domains.unwrap_or_else(|| vec!["~.".to_owned()]),
         program: "resolvectl".into(),

@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use super::SystemError;
+use super::NameServersError;
 
 /// The first line of a file that this program has written.
-const MARK: &str = "# Written by the PSMC resolver, which puts the earlier contents back when it ends.";
+const MARK: &str = "# Written by PSMC, which puts the earlier contents back when it ends.";
 
 /// What the name of the file with the earlier contents ends in.
 const BACKUP: &str = ".before-psmc";
@@ -23,31 +23,52 @@ const MAX_SERVERS: usize = 3;
 
 /// The file with our servers; put back on drop.
 #[derive(Debug)]
-pub(super) struct ResolvConf {
+pub(super) struct ResolvConf(Files);
+
+/// A resolv.conf, and where its earlier contents are kept.
+#[derive(Debug)]
+struct Files {
     path: PathBuf,
     backup: PathBuf,
 }
 
 impl ResolvConf {
-    pub(super) fn begin(path: &Path, listen: &[SocketAddr]) -> Result<Self, SystemError> {
-        let failed = |source| SystemError::File { path: path.to_owned(), source };
+    pub(super) fn begin(path: &Path, listen: &[SocketAddr]) -> Result<Self, NameServersError> {
+        let failed = |source| NameServersError::File { path: path.to_owned(), source };
         let servers: Vec<&SocketAddr> = listen.iter().filter(|address| address.port() == 53).collect();
         if let (true, Some(address)) = (servers.is_empty(), listen.first()) {
-            return Err(SystemError::Port(*address));
+            return Err(NameServersError::Port(*address));
         }
-        let mut name = OsString::from(path);
-        name.push(BACKUP);
-        let conf = Self { path: path.to_owned(), backup: PathBuf::from(name) };
-        conf.undo().map_err(failed)?;
+        let files = Files::of(path);
+        files.undo().map_err(failed)?;
         let (earlier, mode) = match fs::read_to_string(path) {
             // It leads to a file that another program has not written yet.
             Err(error) if error.kind() == ErrorKind::NotFound && path.is_symlink() => (String::new(), MODE),
             Err(error) => return Err(failed(error)),
             Ok(text) => (text, fs::metadata(path).map_err(failed)?.permissions().mode()),
         };
-        conf.keep(&earlier, mode).map_err(failed)?;
+        files.keep(&earlier, mode).map_err(failed)?;
+        // Whatever fails from here on, they are put back.
+        let conf = Self(files);
         replace(path, &rewritten(&earlier, &servers), mode).map_err(failed)?;
         Ok(conf)
+    }
+
+    /// Whether the file is the one that was written.
+    pub(super) fn holds(&self) -> bool {
+        self.0.holds()
+    }
+}
+
+impl Files {
+    fn of(path: &Path) -> Self {
+        let mut name = OsString::from(path);
+        name.push(BACKUP);
+        Self { path: path.to_owned(), backup: PathBuf::from(name) }
+    }
+
+    fn holds(&self) -> bool {
+        fs::read_to_string(&self.path).is_ok_and(|text| text.starts_with(MARK))
     }
 
     /// Keeps what there is: of a symbolic link itself, so that whoever writes the file that it leads to is not disturbed.
@@ -71,9 +92,7 @@ impl ResolvConf {
             other => other,
         }
     }
-}
 
-impl ResolvConf {
     fn put_back(&self) -> io::Result<()> {
         match fs::rename(&self.backup, &self.path) {
             Err(error) if error.kind() == ErrorKind::ResourceBusy => {
@@ -87,11 +106,23 @@ impl ResolvConf {
 
 impl Drop for ResolvConf {
     fn drop(&mut self) {
-        if let Err(error) = self.undo() {
-            let (path, backup) = (self.path.display(), self.backup.display());
+        if let Err(error) = self.0.undo() {
+            let (path, backup) = (self.0.path.display(), self.0.backup.display());
             tracing::error!(%error, "cannot restore {path}; the original is in {backup}");
         }
     }
+}
+
+/// The file that counted before, and the one that counts now if there is no other.
+pub(super) fn earlier(path: &Path) -> PathBuf {
+    let files = Files::of(path);
+    if files.holds() { files.backup } else { files.path }
+}
+
+/// Puts back what there was before a program that has not done so.
+pub(super) fn restore(path: &Path) -> Result<(), NameServersError> {
+    let undone = Files::of(path).undo();
+    undone.map_err(|source| NameServersError::File { path: path.to_owned(), source })
 }
 
 /// The earlier file with other servers: search lists and options stay.
@@ -208,7 +239,10 @@ mod tests {
     #[test]
     fn ports_are_refused() {
         let (_directory, path) = file();
-        assert!(matches!(ResolvConf::begin(&path, &listen(&["127.0.0.54:54"])), Err(SystemError::Port(_))));
+        assert!(matches!(
+            ResolvConf::begin(&path, &listen(&["127.0.0.54:54"])),
+            Err(NameServersError::Port(_))
+        ));
         assert_eq!(fs::read_to_string(&path).unwrap(), EARLIER);
     }
 }

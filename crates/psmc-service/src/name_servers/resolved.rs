@@ -10,7 +10,7 @@ use psmc_net::netlink::interface_index;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use super::SystemError;
+use super::NameServersError;
 
 /// How often it is looked whether the link has come or gone: names of a link that has just come are asked for later than that.
 const LOOK: Duration = Duration::from_secs(1);
@@ -50,7 +50,7 @@ impl Resolved {
         domains: &[String],
         listen: &[SocketAddr],
         index: impl Fn(&str) -> Option<u32>,
-    ) -> Result<Self, SystemError> {
+    ) -> Result<Self, NameServersError> {
         let told = Told {
             program: program.to_owned(),
             link: link.to_owned(),
@@ -110,7 +110,7 @@ fn look(told: &Told, state: &Mutex<State>, index: impl Fn(&str) -> Option<u32>) 
 }
 
 impl Told {
-    fn tell(&self) -> Result<(), SystemError> {
+    fn tell(&self) -> Result<(), NameServersError> {
         run(&self.program, "dns", &self.link, &self.servers)?;
         run(&self.program, "domain", &self.link, &self.domains)
     }
@@ -139,8 +139,8 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn run(program: &Path, verb: &str, link: &str, rest: &[String]) -> Result<(), SystemError> {
-    let failed = |reason: String| SystemError::Resolvectl {
+fn run(program: &Path, verb: &str, link: &str, rest: &[String]) -> Result<(), NameServersError> {
+    let failed = |reason: String| NameServersError::Resolvectl {
         command: [&format!("{} {verb} {link}", program.display())]
             .into_iter()
             .chain(rest)

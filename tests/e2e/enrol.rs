@@ -144,8 +144,13 @@ impl Hosts {
 
     /// Headquarters runs.
     fn init(&self) {
+        self.init_with(&[]);
+    }
+
+    fn init_with(&self, further: &[&str]) {
         let args = ["init", "--name", "hq", "--endpoint", ENDPOINT, "--network", "192.168.10.0/24", "--dir"];
-        let printed = self.hq.done(&[&args[..], &[self.hq.folder(), "--address", "10.77.0.1/24"]].concat());
+        let printed =
+            self.hq.done(&[&args[..], &[self.hq.folder(), "--address", "10.77.0.1/24"], further].concat());
         assert!(printed.contains("psmcd runs") && printed.contains("psmc invite NAME"), "{printed}");
     }
 
@@ -192,6 +197,32 @@ fn three_commands_make_a_tunnel() {
     assert!(used.contains("the invitation was used already"), "{used}");
     let taken = hosts.hq.refused(&["invite", "van", "--config", hosts.hq.file("hq.toml").to_str().unwrap()]);
     assert!(taken.contains("there is a site van already"), "{taken}");
+}
+
+#[test]
+fn whoever_joins_gets_the_internet_unless_it_does_not_want_it() {
+    let _turn = turn();
+    for (option, networks) in [
+        (None, r#"["10.77.0.0/24", "192.168.10.0/24", "0.0.0.0/0"]"#),
+        (Some("--no-internet"), r#"["10.77.0.0/24", "192.168.10.0/24"]"#),
+    ] {
+        let hosts = Hosts::new();
+        hosts.init_with(&["--internet"]);
+        assert_eq!(
+            fs::read_to_string(hosts.hq.file("hq.toml")).unwrap().matches("\ninternet = true").count(),
+            1
+        );
+        let uri = hosts.invite(&["van"]);
+        let args = ["join", &uri, "--dir", hosts.van.folder()];
+        hosts.van.done(&args.into_iter().chain(option).collect::<Vec<_>>());
+        let text = fs::read_to_string(hosts.van.file("van.toml")).unwrap();
+        assert!(text.contains(&format!("\nallowed_ips = {networks}\n")), "{text}");
+        let mut way = Command::new("ip");
+        way.args(["route", "get", "198.51.100.9"]);
+        let way = hosts.van.namespace.run(|| way.output()).unwrap();
+        let way = String::from_utf8(way.stdout).unwrap();
+        assert_eq!(way.contains("dev psmc"), option.is_none(), "{way}");
+    }
 }
 
 #[test]

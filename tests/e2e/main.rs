@@ -15,6 +15,7 @@ mod enrol;
 mod faults;
 mod gateways;
 mod hosts;
+mod internet;
 mod learned;
 mod life;
 mod metrics;

@@ -1,6 +1,7 @@
 //! The command line of `psmc`.
 
 mod args;
+mod clean;
 mod dns;
 mod import;
 mod keys;
@@ -23,6 +24,7 @@ use psmc_api::{Client, ClientError, Request};
 use psmc_service::programs::{self, NotInstalled};
 use psmc_service::{cli, output, units};
 use psmcd::config::{Config, ConfigError, SaveError};
+use psmcd::daemon::CleanError;
 
 /// Why a command failed. The text is all that the user gets to see.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +47,8 @@ enum CliError {
     NotYet,
     #[error(transparent)]
     Watch(#[from] watch::WatchError),
+    #[error("{}", crate::error_chain(.0))]
+    Clean(#[from] CleanError),
     #[error("{0}")]
     Select(#[from] select::SelectError),
     #[error("{}", crate::error_chain(.0))]
@@ -78,6 +82,7 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Join(args) => setup::join(&args),
         Command::Peers => setup::peers(&mut connect(&psmc.target)?),
         Command::Expel(args) => setup::expel(&args, &psmc.target),
+        Command::Clean => clean::run(&psmc.target),
         Command::Check { file } => cli::check(&file, Config::load, summary),
         Command::Import(args) => import::run(&args),
         Command::Genkey => keys::genkey(),

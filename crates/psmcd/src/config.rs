@@ -24,12 +24,13 @@ pub use grants::grant_text;
 pub(crate) use grants::{read_grant, read_grants};
 use include::files_of;
 pub use model::{
-    Class, Config, Invitation, PathCongestion, PathSettings, Paths, Peer, Relay, Site, Treatment, TunnelEnd,
+    Class, Config, Internet, Invitation, PathCongestion, PathSettings, Paths, Peer, Relay, Site, Treatment,
+    TunnelEnd,
 };
 pub use psmc_core::SchedulerKind;
 pub use psmc_toml::{Complaint, ConfigError};
 pub use value::{
-    AllowedNet, BindAddress, Congestion, DEFAULT_KEEPALIVE, DnsName, Encapsulation, Endpoint,
+    AllowedNet, BindAddress, Congestion, DEFAULT_KEEPALIVE, DnsName, Encapsulation, Endpoint, Exclusion,
     FITTED_LEAST_MTU, FITTED_MOST_MTU, Host, InterfaceName, LinkMtu, Listen, Name, Port, Rate, RoutePolicy,
     SCHEDULER, SocketPath, ValueError, Weight,
 };

@@ -55,6 +55,7 @@ use thiserror::Error;
 
 use crate::config::Config;
 use control::Control;
+pub use network::footprint::{CleanError, Cleaned, FootprintError, clean};
 pub use tunnels::PortError;
 
 /// Why the daemon could not start, or ended.
@@ -78,6 +79,9 @@ pub enum DaemonError {
     /// The kernel doesn't let us see or change its network configuration.
     #[error("cannot configure the network")]
     Netlink(#[from] NetlinkError),
+    /// This host is not as `[site]` wants it.
+    #[error("cannot prepare this host")]
+    Footprint(#[from] FootprintError),
     /// The tunnel's interface is not as it should be, and the kernel does not let it be made so.
     #[error("cannot restore the tunnel interface")]
     Mend(#[source] NetlinkError),
@@ -117,7 +121,7 @@ async fn serve(config: Config, file: &Path) -> Result<(), DaemonError> {
     let mut control = Control::start(config, file.to_owned()).await?;
     let outcome = control.run().await;
     // However it ends: rules outlive the interface that they lead into.
-    control.network.stop_steering().await;
+    control.network.leave(&control.site, outcome.is_ok()).await;
     control.into_server().close().await;
     outcome
 }

@@ -3,17 +3,19 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use psmc_net::netlink::{Netlink, NetlinkError, Uplink};
-use psmc_service::open_files;
+use psmc_service::{open_files, programs};
 
-use crate::config::{Config, Peer, Site};
+use crate::config::{AllowedNet, Config, Exclusion, Internet, Peer, Site};
 
 /// All that a person should know before psmcd is started here with this configuration. To be called outside of a runtime.
 #[must_use]
 pub fn notices(config: &Config) -> Vec<String> {
     let mut notices: Vec<String> = of_key(&config.site).into_iter().collect();
+    notices.extend(of_internet(config));
     notices.extend(open_files::most().ok().and_then(|most| too_few_files(config, most)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     // Who may not ask the kernel is not the one who starts psmcd.
@@ -30,6 +32,40 @@ fn of_key(site: &Site) -> Option<String> {
          key was put in its place"
             .to_owned()
     })
+}
+
+/// What is missing here for what the site does about the Internet.
+fn of_internet(config: &Config) -> Vec<String> {
+    let Internet { is_offered, dns, kill_switch, exclude } = &config.site.internet;
+    let by_mark = |excluded: &Exclusion| matches!(excluded, Exclusion::User(_) | Exclusion::Cgroup(_));
+    let mut notices = Vec::new();
+    if (*is_offered || *kill_switch || exclude.iter().any(by_mark)) && programs::find("nft").is_err() {
+        let notice = "`internet`, `kill_switch`, and `exclude` with users or control groups need the program `nft`: install nftables";
+        notices.push(notice.to_owned());
+    }
+    for excluded in exclude {
+        if let Exclusion::Cgroup(path) = excluded
+            && !cgroup_folder(path).is_dir()
+        {
+            notices.push(format!(
+                "there is no control group {}: what is to be excluded is led into the tunnel until there is one",
+                cgroup_folder(path).display()
+            ));
+        }
+    }
+    let nets = || config.peers.iter().flat_map(|peer| &peer.allowed_ips).map(|allowed| allowed.net());
+    for server in dns.iter().filter(|server| !nets().any(|net| net.contains(*server))) {
+        notices.push(format!(
+            "the name server {server} of `dns` is behind no peer, and asked outside the tunnel: name one that is in a peer's \
+             `allowed_ips`"
+        ));
+    }
+    notices
+}
+
+/// Where a control group (version 2) is, of which nftables knows the path.
+pub(crate) fn cgroup_folder(path: &str) -> PathBuf {
+    Path::new("/sys/fs/cgroup").join(path)
 }
 
 /// What to say if so many open files are less than the configuration may need.
@@ -61,8 +97,19 @@ pub(crate) async fn of_uplinks(
 ) -> Result<Vec<String>, NetlinkError> {
     let mut notices = Vec::new();
     let is_called = peers.iter().any(|peer| peer.endpoint.is_none());
-    let all: IpNet = IpNet::new_assert(Ipv4Addr::UNSPECIFIED.into(), 0);
-    let is_full = peers.iter().flat_map(|peer| &peer.allowed_ips).any(|allowed| allowed.net() == all);
+    let is_default = |allowed: &AllowedNet, is_v6| {
+        allowed.net().prefix_len() == 0 && allowed.net().addr().is_ipv6() == is_v6
+    };
+    let is_led =
+        |is_v6| peers.iter().flat_map(|peer| &peer.allowed_ips).any(|allowed| is_default(allowed, is_v6));
+    let is_full = is_led(false);
+    if is_full && !is_led(true) && !site.internet.kill_switch && uplinks.iter().any(|uplink| uplink.v6) {
+        notices.push(
+            "IPv4 goes through the tunnel, and IPv6 beside it: give the sites addresses of IPv6 and a peer \"::/0\", or set \
+             `kill_switch`"
+                .to_owned(),
+        );
+    }
     for (position, uplink) in uplinks.iter().enumerate() {
         let is_used_for_answers = position == 0 && !is_full;
         if is_called && !is_used_for_answers && is_strict(&uplink.name) {

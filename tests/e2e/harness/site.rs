@@ -90,17 +90,28 @@ impl Site {
 
     /// Starts the daemon, for which `place` is the [`file`](Self::file) of that extension.
     pub(crate) fn start_with_file(&mut self, place: &str, extension: &str) {
-        let mut command = Command::new("unshare");
-        let script = "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"";
-        command
-            .args(["-m", "sh", "-c", script, "sh"])
-            .arg(self.file(extension))
-            .arg(place)
-            .arg(program("psmcd"))
-            .arg("--config")
-            .arg(self.file("toml"))
-            .args(["--log", &log_level()]);
+        self.start_over(place, &self.file(extension));
+    }
+
+    /// Starts the daemon, for which `place` is that file or folder.
+    pub(crate) fn start_over(&mut self, place: &str, source: &Path) {
+        let mut command = over(place, source);
+        command.arg(program("psmcd")).arg("--config").arg(self.file("toml")).args(["--log", &log_level()]);
         self.spawn(command, self.log_file());
+    }
+
+    /// Starts the daemon where control groups of version 2 are where they usually are; see [`with_cgroups`].
+    pub(crate) fn start_with_cgroups(&mut self) {
+        let mut command = with_cgroups();
+        command.arg(program("psmcd")).arg("--config").arg(self.file("toml")).args(["--log", &log_level()]);
+        self.spawn(command, self.log_file());
+    }
+
+    /// What `psmc clean` does and says here, for which `place` is that file or folder.
+    pub(crate) fn clean_over(&self, place: &str, source: &Path) -> Output {
+        let mut command = over(place, source);
+        command.arg(program("psmc")).arg("--socket").arg(self.file("sock")).arg("clean");
+        self.namespace.run(|| command.output()).unwrap()
     }
 
     /// Sends the daemon a signal.
@@ -252,6 +263,21 @@ impl Drop for Site {
             drop(daemon.wait());
         }
     }
+}
+
+/// A command that runs another one, for which `place` is another file or folder.
+fn over(place: &str, source: &Path) -> Command {
+    let mut command = Command::new("unshare");
+    let script = "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"";
+    command.args(["-m", "sh", "-c", script, "sh"]).arg(source).arg(place);
+    command
+}
+
+/// A command that runs another one, for which control groups of version 2 are in `/sys/fs/cgroup`, as on most machines.
+pub(crate) fn with_cgroups() -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", "mount -t cgroup2 none /sys/fs/cgroup && exec \"$@\"", "sh"]);
+    command
 }
 
 fn log_level() -> String {

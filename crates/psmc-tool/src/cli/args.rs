@@ -63,6 +63,11 @@ pub(super) enum Command {
     Peers,
     /// Remove a peer, or an invitation, from the configuration and the running daemon
     Expel(ExpelArgs),
+    /// Undo what a daemon has left on this machine that was killed
+    ///
+    /// Removes its rules, routes and tables of nftables, a kill switch among them, and restores settings of the kernel and name servers.
+    /// A daemon that is started again does so, too.
+    Clean,
     /// Check a configuration, and print a summary
     ///
     /// Prints everything that is wrong with the file, with line and remedy, and exits with 1; or a summary of the file, and

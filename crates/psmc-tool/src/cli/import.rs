@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -132,11 +133,22 @@ fn site(interface: &Section, name: &str, left: &mut Vec<String>) -> String {
         // Writing to a string does not fail.
         let _ = writeln!(out, "listen = {port}");
     }
+    let (servers, domains): (Vec<&str>, Vec<&str>) =
+        interface.list("DNS").into_iter().partition(|entry| entry.parse::<IpAddr>().is_ok());
+    if !servers.is_empty() {
+        let servers: Vec<_> = servers.into_iter().map(str::to_owned).collect();
+        let _ = writeln!(out, "dns = {}", quoted(&servers));
+    }
+    if !domains.is_empty() {
+        let domains = domains.join(", ");
+        left.push(format!(
+            "Search domains ({domains}) are not set by psmcd: set them in the resolver of this machine."
+        ));
+    }
     if let Some(mtu) = interface.value("MTU") {
         left.push(format!("MTU = {mtu} is left out: psmcd finds what each path carries. To keep it, add mtu = {mtu} to [site]."));
     }
     for (key, advice) in [
-        ("DNS", "DNS is not set by psmcd: set it in the resolver of this machine."),
         ("Table", "Table: psmcd keeps its routes in a table of its own, and no setting changes that."),
         ("FwMark", "FwMark: psmcd marks its sockets by itself."),
         ("PreUp", HOOKS),

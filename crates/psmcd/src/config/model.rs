@@ -1,6 +1,6 @@
 //! A checked configuration.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_service::http;
 
 use super::value::{
-    AllowedNet, BindAddress, Congestion, Encapsulation, Endpoint, InterfaceName, LinkMtu, Listen, Name, Rate,
-    RoutePolicy, SocketPath, Weight,
+    AllowedNet, BindAddress, Congestion, Encapsulation, Endpoint, Exclusion, InterfaceName, LinkMtu, Listen,
+    Name, Rate, RoutePolicy, SocketPath, Weight,
 };
 
 /// The configuration of a site. Every value in it is legal, and they fit together: names and keys are unique, no two
@@ -78,6 +78,8 @@ pub struct Site {
     pub endpoint: Option<Endpoint>,
     /// The networks behind it, of which invited sites are told.
     pub networks: Vec<AllowedNet>,
+    /// What it does about the Internet.
+    pub internet: Internet,
     /// The relays at which it registers, so that peers reach it there, beside those that it is told of while it runs.
     pub register: Vec<Name>,
     /// Whether only relays may learn where it is: it registers, and the file does not say that it listens.
@@ -110,6 +112,19 @@ impl Site {
         }
         address
     }
+}
+
+/// What a site does about the Internet: for its peers, and with its own way there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Internet {
+    /// Whether it forwards what peers send there, from an address of its own: `internet`.
+    pub is_offered: bool,
+    /// The name servers that this machine asks as long as the tunnel is there; none leaves those that it has.
+    pub dns: Vec<IpAddr>,
+    /// Whether nothing leaves this machine but through the tunnel.
+    pub kill_switch: bool,
+    /// What leaves this machine outside the tunnel nevertheless.
+    pub exclude: Vec<Exclusion>,
 }
 
 /// A traffic class, `[[class]]`. A packet belongs to it if it is all that the class says; empty lists say nothing.

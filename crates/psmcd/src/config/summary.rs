@@ -4,7 +4,9 @@ use std::fmt::{self, Display};
 
 use psmc_core::{AdaptiveBuffer, ClampMss, ReorderPolicy};
 
-use super::model::{Config, Invitation, PathCongestion, PathSettings, Paths, Peer, Treatment, TunnelEnd};
+use super::model::{
+    Config, Internet, Invitation, PathCongestion, PathSettings, Paths, Peer, Site, Treatment, TunnelEnd,
+};
 use super::value::{Encapsulation, clamp_mss_in_words};
 
 /// So many files and sockets may be open where nobody has said anything else.
@@ -54,6 +56,7 @@ impl Config {
         if let Some(metrics) = site.metrics {
             writeln!(f, "  metrics      at http://{metrics}/metrics")?;
         }
+        write_internet(site, f)?;
         let files = self.open_files();
         if files > USUAL_FILES {
             writeln!(f, "  open files   up to {files}")?;
@@ -86,6 +89,27 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// What is changed on this machine, beside the interface, its routes and rules.
+fn write_internet(site: &Site, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Internet { is_offered, dns, kill_switch, exclude } = &site.internet;
+    if *is_offered {
+        writeln!(f, "  internet     offered to peers: this machine forwards, and masquerades by nftables")?;
+    }
+    if !dns.is_empty() {
+        writeln!(f, "  name servers {}, for this machine, as long as psmcd runs", joined(dns))?;
+    }
+    if *kill_switch {
+        writeln!(
+            f,
+            "  kill switch  by nftables: nothing leaves but through the tunnel, even if psmcd is killed"
+        )?;
+    }
+    if !exclude.is_empty() {
+        writeln!(f, "  excluded     {}", joined(exclude))?;
+    }
+    Ok(())
 }
 
 fn write_peer(peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,6 +6,7 @@
 mod choice;
 mod class;
 mod endpoint;
+mod exclusion;
 mod net;
 mod number;
 
@@ -14,6 +15,8 @@ pub use choice::{Congestion, Encapsulation, RoutePolicy, SCHEDULER};
 pub(super) use class::{CLASS_WEIGHT, DSCP, PORTS, PROTOCOL};
 pub use endpoint::{DnsName, Endpoint, Host};
 pub(super) use endpoint::{ENDPOINT, RELAY_ADDRESS};
+pub use exclusion::Exclusion;
+pub(super) use exclusion::{EXCLUSION, NAME_SERVER};
 pub(super) use net::{ALLOWED_NET, BIND_ADDRESS, INSIDE_ADDRESS, TUNNEL_ADDRESS};
 pub use net::{AllowedNet, BindAddress};
 pub(super) use number::{

@@ -21,6 +21,7 @@ use super::connections::Connections;
 use super::fitting::Fitting;
 use super::invitations::Invitations;
 use super::names::Names;
+use super::network::footprint::Footprint;
 use super::network::{HostNetwork, Numbers, TunnelInterface};
 use super::paths::{LISTEN_SOCKET, Sockets};
 use super::peers::Peers;
@@ -100,6 +101,7 @@ impl Control {
         let invitations = Invitations::new(invitations);
         let acceptor =
             Acceptor::new(&identity, allowed.clone()).with_invitations(&identity, invitations.allowed());
+        let footprint = Footprint::begin(&site, numbers).await?;
         let grants = Grants::new(site.grants_file.clone(), identity.public());
         let caller = Caller { identity: identity.clone(), name: site.name.to_string(), grants };
         let relays = Relays::new((relays, tunnel_ends), caller, acceptor.clone(), plane.poster());
@@ -116,7 +118,7 @@ impl Control {
             plane,
             notices,
             news,
-            network: HostNetwork::new(netlink, link_events, numbers, interface),
+            network: HostNetwork::new(netlink, link_events, numbers, interface, footprint),
             names: Names::default(),
             sockets: Sockets::default(),
             retry_paths: false,
@@ -128,9 +130,6 @@ impl Control {
             server,
             signals,
         };
-        if let Some(address) = control.site.metrics {
-            control.scrapes.serve(address, &mut control.tasks).await?;
-        }
         control.set_up(peers).await?;
         // Not before its peers are known: who calls early is kept waiting, and not refused.
         if let Some(listener) = listener {
@@ -139,22 +138,26 @@ impl Control {
         Ok(control)
     }
 
-    /// Enters the peers and opens their paths; rules and routes are taken back if that fails.
+    /// Enters the peers and opens their paths; what was changed on this host is taken back if that fails.
     async fn set_up(&mut self, peers: Vec<config::Peer>) -> Result<(), DaemonError> {
         let done = self.enter_peers(peers).await;
         if done.is_err() {
-            self.network.stop_steering().await;
+            self.network.abandon().await;
         }
         done
     }
 
     async fn enter_peers(&mut self, peers: Vec<config::Peer>) -> Result<(), DaemonError> {
+        if let Some(address) = self.site.metrics {
+            self.scrapes.serve(address, &mut self.tasks).await?;
+        }
         let listen = Bind::Udp(UdpBind { address: self.site.bind_address(), interface: None });
         self.plane.call(move |plane| plane.open_port(LISTEN_SOCKET, &listen)).await??;
         for peer in peers {
             self.add_peer(peer).await?;
         }
         self.network.steer_now(&self.site, &self.peers).await;
+        self.network.match_host(&self.site).await?;
         for peer in 0..self.peers.len() {
             self.open_configured_paths(peer).await;
         }
@@ -224,6 +227,7 @@ impl Control {
                     self.unused.explain(&self.peers, &self.plane).await?;
                     self.network.look_at_forwarding(&self.site, &self.plane).await?;
                     self.network.fit_interface(&self.plane).await?;
+                    self.network.look_at_footprint();
                 }
                 () = self.routes.tick(), if watches_routes => self.look_at_routes().await?,
             }

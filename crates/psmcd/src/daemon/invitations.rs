@@ -1,5 +1,9 @@
 //! Sites that become peers by an invitation, while this one runs.
 
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::IpNet;
 use jiff::Timestamp;
 use psmc_net::keys::PublicKey;
 use psmc_net::tls::{AllowedKeys, Secured};
@@ -225,12 +229,15 @@ impl Control {
     }
 
     fn admission(&self, invitation: &Invitation) -> Admission {
-        let around = self.site.addresses.iter().map(ipnet::IpNet::trunc);
-        Admission {
-            host: self.site.name.to_string(),
-            addresses: invitation.addresses(&self.site.addresses),
-            networks: around.chain(self.site.networks.iter().map(|network| network.net())).collect(),
+        let around = self.site.addresses.iter().map(IpNet::trunc);
+        let behind = self.site.networks.iter().map(|network| network.net());
+        let mut networks: Vec<_> = around.chain(behind).collect();
+        if self.site.internet.is_offered {
+            let versions: BTreeSet<_> = self.site.addresses.iter().map(default_route).collect();
+            networks.extend(versions);
         }
+        let (host, addresses) = (self.site.name.to_string(), invitation.addresses(&self.site.addresses));
+        Admission { host, addresses, networks }
     }
 
     fn refuse(&mut self, applicant: Applicant, invitation: Invitation, why: &str) {
@@ -240,6 +247,15 @@ impl Control {
         self.invitations.put_back(invitation);
         respond(&mut self.tasks, applicant, refused(&message));
     }
+}
+
+/// All addresses of the version that this one has.
+fn default_route(address: &IpNet) -> IpNet {
+    let unspecified: IpAddr = match address {
+        IpNet::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpNet::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    IpNet::new_assert(unspecified, 0)
 }
 
 /// Answers an applicant, in a task of its own.

@@ -7,12 +7,14 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 
 use hickory_proto::op::{Message, Query};
 use hickory_proto::rr::{Name, RData, RecordType};
 use psmc_net::netlink::Netlink;
 use psmc_net::udp::{connect_udp, source_address};
+use psmc_service::name_servers;
 use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -91,7 +93,9 @@ fn servers_of(text: &str) -> BTreeSet<IpAddr> {
 
 /// Asks all name servers, first as the routes say, then over each uplink.
 async fn ask_all(name: &str) -> Vec<IpAddr> {
-    let mut servers = servers_of(&read(SERVERS));
+    // Those of `dns` are in the tunnel, and counted for nothing before it was there.
+    let before = name_servers::earlier(Path::new(SERVERS));
+    let mut servers = servers_of(&std::fs::read_to_string(before).unwrap_or_default());
     if servers.is_empty() {
         servers = servers_of(&read(SERVERS_BEHIND_RESOLVED));
     }

@@ -3,6 +3,7 @@
 //! The kernel tells of every change. What follows from all of it is worked out anew a moment later, from what there is then
 //! and not from what was told, so that it does not matter in which order links, addresses and routes come.
 
+pub(super) mod footprint;
 mod steering;
 mod uplinks;
 mod watch;
@@ -24,8 +25,9 @@ use super::names::Names;
 use super::peers::{Peer, Peers};
 use super::plane::PlaneHandle;
 use super::settings::tun_config;
-use crate::config::{self, Endpoint, PathSettings};
+use crate::config::{self, Endpoint, Exclusion, PathSettings};
 use crate::machine::{is_strict, of_uplinks};
+use footprint::Footprint;
 pub(super) use steering::Numbers;
 use steering::View;
 use watch::{Watch, is_concerned};
@@ -42,6 +44,7 @@ pub(super) struct HostNetwork {
     events: LinkEvents,
     numbers: Numbers,
     interface: TunnelInterface,
+    footprint: Footprint,
     /// What is wrong with the kernel's forwarding, if anything is.
     forwarding: Option<String>,
     view: View,
@@ -66,12 +69,14 @@ impl HostNetwork {
         events: LinkEvents,
         numbers: Numbers,
         interface: TunnelInterface,
+        footprint: Footprint,
     ) -> Self {
         Self {
             netlink,
             events,
             numbers,
             interface,
+            footprint,
             forwarding: None,
             view: View::default(),
             watch: Watch::default(),
@@ -202,6 +207,9 @@ impl HostNetwork {
     ) -> Result<(), DaemonError> {
         self.mend_interface(site, plane).await?;
         self.steer(site, peers).await?;
+        if let Err(error) = self.match_host(site).await {
+            self.say(crate::error_chain(&error));
+        }
         self.say_what_is_hidden(site, peers).await
     }
 
@@ -276,16 +284,44 @@ impl HostNetwork {
         }
     }
 
-    /// Takes back all rules and routes.
-    pub(super) async fn stop_steering(&self) {
-        let numbers = self.numbers;
-        let none = View::default();
-        let undone = async {
-            self.netlink.match_rules(&numbers.rules(&none), |rule| numbers.owns(rule)).await?;
-            self.netlink.match_table(numbers.table, &none.table()).await?;
-            self.netlink.match_table(numbers.back_table, &none.back_table()).await
-        };
-        if let Err(error) = undone.await {
+    /// Has this host as `[site]` wants it, beside rules and routes.
+    ///
+    /// # Errors
+    /// [`FootprintError`].
+    pub(super) async fn match_host(&mut self, site: &config::Site) -> Result<(), DaemonError> {
+        let uplinks = self.uplinks().await?;
+        let name = self.interface.name.clone();
+        Ok(self.footprint.match_host(site, self.numbers, &name, &uplinks).await?)
+    }
+
+    /// Sees whether somebody has written what this site has written. To be called every second.
+    pub(super) fn look_at_footprint(&mut self) {
+        if self.footprint.is_disturbed() {
+            self.note_change();
+        }
+    }
+
+    /// Takes back all that was changed on this host, when the site ends as it was told. One that ends by a fault leaves its kill
+    /// switch, as one that is killed does.
+    pub(super) async fn leave(&mut self, site: &config::Site, is_told: bool) {
+        self.stop_steering().await;
+        if is_told || !site.internet.kill_switch {
+            self.footprint.end().await;
+        } else {
+            tracing::warn!(
+                "the kill switch stays: nothing leaves until psmcd is started again, or by `psmc clean`"
+            );
+        }
+    }
+
+    /// Takes back what was changed for a site that could not start.
+    pub(super) async fn abandon(&mut self) {
+        self.stop_steering().await;
+        self.footprint.abandon().await;
+    }
+
+    async fn stop_steering(&self) {
+        if let Err(error) = self.numbers.remove_all(&self.netlink).await {
             tracing::warn!(error = crate::error_chain(&error), "cannot remove routing rules or routes");
         }
     }
@@ -299,7 +335,12 @@ impl HostNetwork {
         let is_near = |net: &IpNet| networks.iter().any(|own| own.prefix_len() > 0 && own.contains(net));
         let elsewhere = main.into_iter().filter(|route| route.interface != self.interface.index);
         let local = elsewhere.map(|route| route.destination.trunc()).filter(is_near).collect();
-        let mut view = View { tun: self.interface.index, networks, local, ..View::default() };
+        let excluded = site.internet.exclude.iter().filter_map(|excluded| match excluded {
+            Exclusion::Network(net) => Some(*net),
+            Exclusion::Lan | Exclusion::User(_) | Exclusion::Cgroup(_) => None,
+        });
+        let excluded = excluded.collect();
+        let mut view = View { tun: self.interface.index, networks, local, excluded, ..View::default() };
         for path in peers.paths().filter(|path| path.may_be_used()) {
             let way = self.way_of(&path.settings, path.remote.ip()).await;
             if let (Some(way), IpAddr::V4(remote)) = (way, path.remote.ip())

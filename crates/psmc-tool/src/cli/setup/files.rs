@@ -47,6 +47,8 @@ pub(super) struct NewSite<'a> {
     pub(super) endpoint: Option<&'a Endpoint>,
     /// The networks behind it.
     pub(super) networks: &'a [AllowedNet],
+    /// Whether others reach the Internet through it.
+    pub(super) internet: bool,
     /// The one that it dials, if there is one.
     pub(super) host: Option<Host<'a>>,
 }
@@ -125,7 +127,7 @@ impl Place {
 
     /// The whole file, with what else could stand in it. Settings come last in each section: programs add others behind them.
     fn text(&self, site: &NewSite<'_>) -> String {
-        let NewSite { addresses, endpoint, networks, host } = site;
+        let NewSite { addresses, endpoint, networks, internet, host } = site;
         let name = &self.name;
         let mut text = format!(
             "# The site {name}. docs/CONFIGURATION.md explains every setting. After a change, `psmc check` checks this file, and\n\
@@ -138,9 +140,14 @@ impl Place {
         );
         text += match endpoint {
             Some(_) => {
-                "# networks = [\"192.168.10.0/24\"]     # behind this site: sites that join are told\n"
+                "# networks = [\"192.168.10.0/24\"]     # behind this site: sites that join are told\n\
+                 # internet = true                    # offer sites that join the way to the Internet\n"
             }
-            None => "# listen = 5115                      # UDP and TCP\n",
+            None => {
+                "# listen = 5115                      # UDP and TCP\n\
+                 # dns = [\"10.77.0.1\"]                # name servers of this machine, as long as psmcd runs\n\
+                 # exclude = [\"192.168.1.0/24\"]       # stays out of the tunnel; \"uid:1000\" does, too\n"
+            }
         };
         text += &format!(
             "name = \"{name}\"\nprivate_key_file = \"{name}.key\"         # it never leaves this machine\naddresses = {}\n",
@@ -157,6 +164,9 @@ impl Place {
             );
             if !networks.is_empty() {
                 text += &format!("networks = {}\n", list(networks));
+            }
+            if *internet {
+                text += "internet = true                      # sites that join reach the Internet through this one\n";
             }
         }
         if let Some(host) = host {
@@ -219,6 +229,7 @@ mod tests {
             addresses: &["10.77.0.1/24".parse().unwrap(), "fd77::1/64".parse().unwrap()],
             endpoint: Some(&endpoint),
             networks: &["192.168.10.0/24".parse().unwrap()],
+            internet: true,
             host: None,
         };
         let file = place.write_config(&site).unwrap();
@@ -242,6 +253,7 @@ mod tests {
             addresses: &["10.77.0.2/24".parse().unwrap()],
             endpoint: None,
             networks: &[],
+            internet: false,
             host: Some(host),
         };
         let config = Config::load(&place.write_config(&site).unwrap());
@@ -278,7 +290,13 @@ mod tests {
         let public_key = PrivateKey::generate().public();
         let host = || Host { name: "main", public_key, networks: &networks, endpoint: &endpoint };
         for (endpoint, host) in [(Some(&endpoint), None), (None, Some(host()))] {
-            let text = place.text(&NewSite { addresses: &addresses, endpoint, networks: &[], host });
+            let text = place.text(&NewSite {
+                addresses: &addresses,
+                endpoint,
+                networks: &[],
+                internet: false,
+                host,
+            });
             let text = with_examples(&text);
             assert!(!text.contains("# repair"), "{text}");
             let path = place.folder.join("all.toml");

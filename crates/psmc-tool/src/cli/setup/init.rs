@@ -26,6 +26,9 @@ pub(in crate::cli) struct InitArgs {
     /// A network behind this site, of which sites that join are told
     #[arg(long = "network", value_name = "NET")]
     networks: Vec<AllowedNet>,
+    /// Let sites that join reach the Internet through this machine, from its address
+    #[arg(long)]
+    internet: bool,
     /// Where key and configuration are written
     #[arg(long, value_name = "FOLDER", default_value = CONFIG_DIR)]
     dir: PathBuf,
@@ -51,6 +54,7 @@ pub(in crate::cli) fn init(args: InitArgs) -> Result<(), CliError> {
         addresses: &addresses,
         endpoint: Some(&args.endpoint),
         networks: &args.networks,
+        internet: args.internet,
         host: None,
     };
     let file = place.write_config(&site).map_err(SetupError::from)?;

@@ -36,6 +36,9 @@ pub(in crate::cli) struct JoinArgs {
     /// What `psmc invite` has printed on the other site, psmc:…; - reads it from standard input
     #[arg(value_name = "INVITATION")]
     uri: String,
+    /// Reach the Internet as before, and not through the site that invites, though it offers that
+    #[arg(long)]
+    no_internet: bool,
     /// Where key and configuration are written
     #[arg(long, value_name = "FOLDER", default_value = CONFIG_DIR)]
     dir: PathBuf,
@@ -52,9 +55,13 @@ pub(in crate::cli) fn join(args: &JoinArgs) -> Result<(), CliError> {
     let place = Place::new(&args.dir, name);
     place.require_free().map_err(SetupError::from)?;
     let key = place.make_key().map_err(SetupError::from)?;
-    let Admission { host: host_name, addresses, networks } = admission(&uri, &key)?;
+    let Admission { host: host_name, addresses, mut networks } = admission(&uri, &key)?;
+    if args.no_internet {
+        networks.retain(|net| net.prefix_len() > 0);
+    }
     let peer = Host { name: &host_name, public_key: *host, networks: &networks, endpoint };
-    let site = NewSite { addresses: &addresses, endpoint: None, networks: &[], host: Some(peer) };
+    let site =
+        NewSite { addresses: &addresses, endpoint: None, networks: &[], internet: false, host: Some(peer) };
     let file = place.write_config(&site).map_err(SetupError::from)?;
     let config = Config::load(&file)?;
     let mut text = format!(

@@ -14,6 +14,7 @@ pub(super) fn check(draft: &Draft, out: &mut Vec<Complaint>) {
     let Some(site) = &draft.site else { return };
     unique_addresses(site, out);
     defaults(draft, site, out);
+    kill_switch(draft, site, out);
     for peer in &draft.peers {
         own_addresses(site, peer, out);
         endpoints_inside(site, peer, out);
@@ -53,6 +54,17 @@ fn defaults(draft: &Draft, site: &SiteDraft, out: &mut Vec<Complaint>) {
     for peer in draft.peers.iter().filter(|peer| peer.allowed_ips.is_none()) {
         let remedy = r#"add allowed_ips = ["10.77.0.1/32"], the addresses and networks behind this peer"#;
         out.push(Complaint::new(reason, remedy).at(peer.place.clone()));
+    }
+}
+
+/// A kill switch where nothing leads into the tunnel would only cut this machine off.
+fn kill_switch(draft: &Draft, site: &SiteDraft, out: &mut Vec<Complaint>) {
+    let Some(switch) = site.kill_switch.as_ref().filter(|switch| *switch.get_ref()) else { return };
+    let mut networks = draft.peers.iter().flat_map(|peer| peer.allowed_ips.iter().flatten());
+    if !networks.any(|network| network.get_ref().net().prefix_len() == 0) {
+        let reason = "`kill_switch` lets packets leave through the tunnel only, and no peer has the Internet behind it";
+        let remedy = r#"add "0.0.0.0/0" and "::/0" to the `allowed_ips` of the peer that has it, or remove `kill_switch`"#;
+        out.push(Complaint::new(reason, remedy).at(switch.span()));
     }
 }
 

@@ -1,5 +1,6 @@
 //! `[site]`
 
+use std::net::IpAddr;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -8,15 +9,16 @@ use psmc_core::ClampMss;
 use psmc_net::keys::PrivateKey;
 use psmc_toml::{
     Complaint, INTERFACE, InterfaceName, KEY_FILE, Kind, LISTEN, Listen, NAME, Name, PRIVATE_KEY, SOCKET,
-    Section, SocketPath, Source, ValueError, draft, read_key_file,
+    SWITCH, Section, SocketPath, Source, ValueError, draft, read_key_file,
 };
 use toml::Spanned;
 
 use super::TreatmentDraft;
 use crate::config::grants::read_grants;
-use crate::config::model::{Class, Site};
+use crate::config::model::{Class, Internet, Site};
 use crate::config::value::{
-    ALLOWED_NET, AllowedNet, CLAMP_MSS, ENDPOINT, Endpoint, INNER_MTU, TUNNEL_ADDRESS,
+    ALLOWED_NET, AllowedNet, CLAMP_MSS, ENDPOINT, EXCLUSION, Endpoint, Exclusion, INNER_MTU, NAME_SERVER,
+    TUNNEL_ADDRESS,
 };
 
 const MAKE_A_KEY: &str = "make the file with `umask 077; psmc genkey > FILE`";
@@ -36,6 +38,10 @@ draft! {
         listen: Listen = optional(LISTEN).unwrap_or_default(),
         endpoint: Option<Endpoint> = optional(ENDPOINT),
         networks: Vec<AllowedNet> = list(ALLOWED_NET).unwrap_or_default(),
+        internet: bool = optional(SWITCH).unwrap_or_default(),
+        dns: Vec<IpAddr> = list(NAME_SERVER).unwrap_or_default(),
+        kill_switch: Option<Spanned<bool>> = optional_at(SWITCH),
+        exclude: Vec<Exclusion> = list(EXCLUSION).unwrap_or_default(),
         register: Option<Spanned<Vec<Spanned<Name>>>> = list_at(NAME),
         grants_file: Option<PathBuf> = { grants_file(section, source, out) },
         interface: Option<InterfaceName> = optional(INTERFACE),
@@ -65,6 +71,12 @@ impl SiteDraft {
             is_hidden: self.register.is_some() && !self.has_listen,
             endpoint: self.endpoint,
             networks: self.networks,
+            internet: Internet {
+                is_offered: self.internet,
+                dns: self.dns,
+                kill_switch: self.kill_switch.is_some_and(Spanned::into_inner),
+                exclude: self.exclude,
+            },
             register: super::peer::names(self.register),
             grants_file: self.grants_file,
             interface: self.interface,

@@ -21,7 +21,7 @@ use std::num::NonZeroU32;
 
 use ipnet::IpNet;
 use psmc_net::keys::PublicKey;
-use psmc_net::netlink::{Hop, MAIN_TABLE, Packets, RouteWay, Rule};
+use psmc_net::netlink::{Hop, MAIN_TABLE, Netlink, NetlinkError, Packets, RouteWay, Rule};
 
 /// The priorities of the rules: before those that `ip rule add` makes without a priority, behind those of VRFs (1000).
 const BACK: u32 = 5114;
@@ -59,6 +59,8 @@ pub(in crate::daemon) struct View {
     pub(in crate::daemon) networks: BTreeSet<IpNet>,
     /// Those networks within them that the main table leads elsewhere.
     pub(in crate::daemon) local: BTreeSet<IpNet>,
+    /// Networks that are to be reached outside the tunnel.
+    pub(in crate::daemon) excluded: BTreeSet<IpNet>,
     /// The way to a peer's address from one of ours, where the kernel would not let its answers in.
     pub(in crate::daemon) back: BTreeMap<(Ipv4Addr, Ipv4Addr), Hop>,
 }
@@ -79,6 +81,17 @@ impl Numbers {
             && rule.priority == LOCAL
             && rule.packets == Packets::Unmarked(self.mark.get());
         is_local || [self.table, self.back_table].contains(&rule.table)
+    }
+
+    /// Removes all rules and routes.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(in crate::daemon) async fn remove_all(&self, netlink: &Netlink) -> Result<(), NetlinkError> {
+        let none = View::default();
+        netlink.match_rules(&self.rules(&none), |rule| self.owns(rule)).await?;
+        netlink.match_table(self.table, &none.table()).await?;
+        netlink.match_table(self.back_table, &none.back_table()).await.map(drop)
     }
 
     /// The rules that there should be.
@@ -125,6 +138,7 @@ impl View {
                 table.entry(never).or_insert(RouteWay::Throw);
             }
         }
+        table.extend(self.excluded.iter().map(|&excluded| (excluded, RouteWay::Throw)));
         table
     }
 

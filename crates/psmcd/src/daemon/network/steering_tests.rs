@@ -19,7 +19,7 @@ fn net(text: &str) -> IpNet {
 
 fn view(networks: &[&str], local: &[&str]) -> View {
     let nets = |list: &[&str]| list.iter().map(|text| net(text)).collect();
-    View { tun: TUN, networks: nets(networks), local: nets(local), back: BTreeMap::new() }
+    View { tun: TUN, networks: nets(networks), local: nets(local), ..View::default() }
 }
 
 fn numbers() -> Numbers {
@@ -92,7 +92,7 @@ proptest! {
         local in prop::collection::btree_set(network(1), 0..8),
         addresses in prop::collection::vec(address(), 1..40),
     ) {
-        let view = View { tun: TUN, networks, local, back: BTreeMap::new() };
+        let view = View { tun: TUN, networks, local, ..View::default() };
         for address in addresses {
             let exit = expected(&view, address);
             prop_assert_eq!(look_up(&view, address, 0), exit, "{}", address);
@@ -100,6 +100,16 @@ proptest! {
             prop_assert_ne!(own, Exit::Tunnel, "{} of the tunnel itself", address);
         }
     }
+}
+
+#[test]
+fn what_is_excluded_goes_as_without_a_tunnel() {
+    let mut view = view(&["0.0.0.0/0", "198.51.100.0/24"], &[]);
+    view.excluded = ["203.0.113.0/24", "198.51.100.0/24"].map(net).into();
+    let exit = |address: &str| look_up(&view, address.parse().unwrap(), 0);
+    assert_eq!(exit("203.0.113.9"), Exit::Default);
+    assert_eq!(exit("198.51.100.9"), Exit::Default, "though a peer has the same network");
+    assert_eq!(exit("192.0.2.9"), Exit::Tunnel);
 }
 
 #[test]

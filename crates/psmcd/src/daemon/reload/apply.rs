@@ -97,10 +97,15 @@ impl Control {
         note("register", self.site.register != now.register);
         note("endpoint", self.site.endpoint != now.endpoint);
         note("networks", self.site.networks != now.networks);
+        let (before, internet) = (&self.site.internet, &now.internet);
+        note("internet", before.is_offered != internet.is_offered);
+        note("dns", before.dns != internet.dns);
+        note("kill_switch", before.kill_switch != internet.kill_switch);
+        note("exclude", before.exclude != internet.exclude);
         let site = &mut self.site;
         (site.classes, site.clamp_mss, site.grants_file) = (now.classes, now.clamp_mss, now.grants_file);
         (site.register, site.treatment) = (now.register, now.treatment);
-        (site.endpoint, site.networks) = (now.endpoint, now.networks);
+        (site.endpoint, site.networks, site.internet) = (now.endpoint, now.networks, now.internet);
         self.relays.register(&self.site.register, relays, &mut self.tasks);
         Ok(())
     }
@@ -151,6 +156,7 @@ impl Control {
         }
         // Routes change when all peers are what they are to be: none is away in between, so that nothing leaves beside the tunnel.
         self.network.steer_now(&self.site, &self.peers).await;
+        self.network.match_host(&self.site).await?;
         Ok(())
     }
 

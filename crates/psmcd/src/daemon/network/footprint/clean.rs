@@ -1,0 +1,73 @@
+//! Undoing what a site has left that was killed: `psmc clean`.
+
+use std::fs;
+use std::io;
+use std::num::NonZeroU32;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use psmc_net::netlink::{Netlink, NetlinkError};
+use thiserror::Error;
+
+use super::{FootprintError, Numbers, Record, record_beside};
+
+/// Why nothing is cleaned up.
+#[derive(Debug, Error)]
+pub enum CleanError {
+    /// It is in use.
+    #[error("psmcd runs with {}: stop it first, and it cleans up itself", .0.display())]
+    Runs(PathBuf),
+    /// Something could not be undone. What was written of it is still there.
+    #[error("cannot undo everything that psmcd has changed")]
+    Left(#[from] FootprintError),
+    /// The kernel does not let rules and routes be changed.
+    #[error("cannot remove rules and routes")]
+    Netlink(#[from] NetlinkError),
+    /// The system refuses.
+    #[error("cannot remove {}", path.display())]
+    System {
+        /// The file.
+        path: PathBuf,
+        /// What it says.
+        source: io::Error,
+    },
+}
+
+/// What was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cleaned {
+    /// A site had left something, which is undone.
+    Undone,
+    /// There was nothing to do.
+    Nothing,
+}
+
+/// Undoes what the site with this control socket has changed on its host, if it does not run any more, and removes the socket.
+///
+/// # Errors
+/// [`CleanError`].
+pub async fn clean(socket: &Path) -> Result<Cleaned, CleanError> {
+    if UnixStream::connect(socket).is_ok() {
+        return Err(CleanError::Runs(socket.to_owned()));
+    }
+    let file = record_beside(socket);
+    let record = Record::read(&file);
+    if let Some(record) = &record {
+        if let Some(mark) = NonZeroU32::new(record.mark) {
+            let numbers = Numbers { mark, table: record.table, back_table: record.back_table };
+            numbers.remove_all(&Netlink::new()?).await?;
+        }
+        if let Some(error) = record.undo().into_iter().next() {
+            return Err(error.into());
+        }
+    }
+    let mut cleaned = if record.is_some() { Cleaned::Undone } else { Cleaned::Nothing };
+    for path in [&file, socket] {
+        match fs::remove_file(path) {
+            Ok(()) => cleaned = Cleaned::Undone,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(CleanError::System { path: path.to_owned(), source }),
+        }
+    }
+    Ok(cleaned)
+}

@@ -1,21 +1,20 @@
 //! A tunnel set up by commands alone, as the README does it: `psmc init`, `psmc invite`, `psmc join`.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use psmc_testbed::netns::{Namespace, link_pair};
-use psmc_testbed::programs::{program, write_script};
+use psmc_testbed::programs::program;
 use psmc_testbed::steadily::turn;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::harness::wait_for;
+use crate::harness::{Keyboard, wait_for};
 
 /// Where the van finds headquarters.
 const ENDPOINT: &str = "203.0.113.5";
@@ -56,6 +55,11 @@ impl Host {
         let output = self.psmc(args);
         assert!(!output.status.success(), "psmc {args:?}: {output:?}");
         String::from_utf8(output.stderr).unwrap()
+    }
+
+    /// Somebody who reads the README, with files of this host's own.
+    fn keyboard(&self) -> Keyboard<'_> {
+        Keyboard::new(&self.namespace, self.folder.path())
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -257,69 +261,11 @@ fn a_peer_that_has_joined_stays_until_it_is_expelled() {
     psmcd.wait().unwrap();
 }
 
-/// What a reader of the README types on a host, in a file system of its own: nothing but its `/etc` and `/run` differ from ours.
-struct Keyboard<'a> {
-    host: &'a Host,
-    shell: Child,
-}
-
-impl<'a> Keyboard<'a> {
-    fn new(host: &'a Host) -> Self {
-        let folder = host.folder.path();
-        for name in ["etc", "work", "bin"] {
-            fs::create_dir(folder.join(name)).unwrap();
-        }
-        // Whoever types here is root already.
-        write_script(&folder.join("bin/sudo"), "#!/bin/sh\nexec \"$@\"\n");
-        let prepare = "mount -t overlay overlay -o lowerdir=/etc,upperdir=$PWD/etc,workdir=$PWD/work /etc && \
-            mount -t tmpfs tmpfs /run && echo ready && exec sleep infinity";
-        let mut shell = Command::new("unshare");
-        shell.args(["--mount", "sh", "-c", prepare]).current_dir(folder).stdout(Stdio::piped());
-        let mut shell = host.namespace.spawn(&mut shell).unwrap();
-        let mut line = String::new();
-        BufReader::new(shell.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
-        Self { host, shell }
-    }
-
-    /// Types a line, and returns what it prints.
-    fn types(&self, line: &str) -> String {
-        println!("$ {line}");
-        let programs = program("psmc").parent().unwrap().display().to_string();
-        assert!(program("psmcd").starts_with(&programs));
-        let bin = self.host.file("bin").display().to_string();
-        let path = format!("{bin}:{programs}:{}", std::env::var("PATH").unwrap_or_default());
-        let process = self.shell.id().to_string();
-        let mut typed = Command::new("nsenter");
-        typed.args(["--target", &process, "--mount", "--net", "bash", "-euo", "pipefail", "-c", line]);
-        let output = typed.env("PATH", path).output().unwrap();
-        let printed = String::from_utf8(output.stdout).unwrap();
-        println!("{printed}{}", String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "{line}");
-        printed
-    }
-}
-
-impl Drop for Keyboard<'_> {
-    fn drop(&mut self) {
-        // Daemons that were started here are in its namespace of mounts.
-        let namespace = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
-        let own = namespace(self.shell.id());
-        let processes = fs::read_dir("/proc").unwrap().flatten();
-        let processes = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        for process in processes.filter(|process| namespace(*process) == own) {
-            // It may have ended by itself.
-            let _ = kill(Pid::from_raw(process.cast_signed()), Signal::SIGKILL);
-        }
-        self.shell.wait().unwrap();
-    }
-}
-
-/// The lines that the README has typed in its section "Use it", before all is done by hand.
+/// The lines that the README has typed in its section "Use it".
 fn typed_by_readers() -> Vec<&'static str> {
     let readme = include_str!("../../README.md");
     let (_, section) = readme.split_once("\n## Use it\n").unwrap();
-    let (section, _) = section.split_once("\n### By hand\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
     section.lines().filter(|line| line.starts_with("sudo psmc ")).collect()
 }
 
@@ -327,7 +273,7 @@ fn typed_by_readers() -> Vec<&'static str> {
 fn the_commands_of_the_readme_make_a_tunnel() {
     let _turn = turn();
     let hosts = Hosts::new();
-    let (hq, van) = (Keyboard::new(&hosts.hq), Keyboard::new(&hosts.van));
+    let (hq, van) = (hosts.hq.keyboard(), hosts.van.keyboard());
     let lines = typed_by_readers();
     let [init, invite, join] = lines.as_slice() else { panic!("{lines:?}") };
     let begun = Instant::now();

@@ -14,6 +14,7 @@ mod datagrams;
 mod enrol;
 mod faults;
 mod gateways;
+mod guides;
 mod hosts;
 mod internet;
 mod learned;

@@ -13,8 +13,8 @@ use psmc_service::metrics::{Metric, Set, Values};
 /// What makes a path of a site unlike all others: both sites may call one of theirs the same.
 const PATH_LABELS: &[&str] = &["peer", "path", "opened_by"];
 
-/// What psmcd tells Prometheus, of a status whose peers' paths [can be told apart](tell_paths_apart).
-pub const METRICS: Set<Status> = Set {
+/// What psmcd tells Prometheus.
+pub const METRICS: Set<Told> = Set {
     prefix: "psmcd",
     metrics: &[
         Metric::new(
@@ -22,27 +22,45 @@ pub const METRICS: Set<Status> = Set {
             &["site", "version", "public_key", "interface"],
             "Which site it is, and of which version.",
             |of, out| {
-                out.add(&[&of.site.name, &of.site.version, &of.site.public_key, &of.site.interface], true)
+                out.add(
+                    &[
+                        &of.status.site.name,
+                        &of.status.site.version,
+                        &of.status.site.public_key,
+                        &of.status.site.interface,
+                    ],
+                    true,
+                )
             },
         ),
-        Metric::new("uptime_seconds", &[], "Time since the start.", |of, out| out.add(&[], of.site.uptime_s)),
+        Metric::new("uptime_seconds", &[], "Time since the start.", |of, out| {
+            out.add(&[], of.status.site.uptime_s)
+        }),
         Metric::new(
             "notices",
             &[],
             "Things that are wrong with the machine: `psmc status` has them in words.",
-            |of, out| out.add(&[], of.site.notices.len()),
+            |of, out| out.add(&[], of.status.site.notices.len()),
+        ),
+        Metric::new(
+            "paths_untold",
+            &[],
+            "Paths without series of their own, because there are too many of them: those of the last peers.",
+            |of, out| out.add(&[], of.untold_paths),
         ),
         Metric::new(
             "relay_registered",
             &["relay"],
             "Whether a relay at which the site is a gateway leads peers here.",
-            |of, out| of.site.registered.iter().try_for_each(|at| out.add(&[&at.relay], at.registered)),
+            |of, out| {
+                of.status.site.registered.iter().try_for_each(|at| out.add(&[&at.relay], at.registered))
+            },
         ),
         Metric::new(
             "events_total",
             &["event"],
             "What was refused before a peer was known, and other events of the site as a whole.",
-            |of, out| of.counters.iter().try_for_each(|(event, count)| out.add(&[event], *count)),
+            |of, out| of.status.counters.iter().try_for_each(|(event, count)| out.add(&[event], *count)),
         ),
         Metric::new(
             "io_calls_total",
@@ -238,12 +256,35 @@ pub const METRICS: Set<Status> = Set {
     ],
 };
 
-/// Leaves out paths that are closing, whose names may have others by now, and those of a name that the peer has given twice.
-pub fn tell_paths_apart(peer: &mut PeerStatus) {
-    let mut known = BTreeSet::new();
-    peer.paths.retain(|path| {
-        path.state != PathState::Closing && known.insert((opened_by(path), path.name.clone()))
-    });
+/// What is told at a time.
+#[derive(Debug)]
+pub struct Told {
+    status: Status,
+    /// Paths that are left out of it.
+    untold_paths: usize,
+}
+
+/// So many paths have series of their own, as many as are written in some ten milliseconds: those of further ones would cost whoever
+/// keeps them more than they are worth. `psmc status` tells of all.
+const MAX_PATHS: usize = 4096;
+
+impl Told {
+    /// Of a site that has this status. Paths that are closing are left out, whose names may have others by now, and those of a name
+    /// that the peer has given twice.
+    #[must_use]
+    pub fn new(mut status: Status) -> Self {
+        let (mut room, mut untold_paths) = (MAX_PATHS, 0);
+        for peer in &mut status.peers {
+            let mut known = BTreeSet::new();
+            peer.paths.retain(|path| {
+                path.state != PathState::Closing && known.insert((opened_by(path), path.name.clone()))
+            });
+            untold_paths += peer.paths.len().saturating_sub(room);
+            peer.paths.truncate(room);
+            room -= peer.paths.len();
+        }
+        Self { status, untold_paths }
+    }
 }
 
 /// Who has opened a path: only one of ours has an uplink.
@@ -251,8 +292,8 @@ fn opened_by(path: &PathStatus) -> &'static str {
     if path.uplink.is_some() { "site" } else { "peer" }
 }
 
-fn calls(status: &Status) -> [(&'static str, Calls); 4] {
-    let batches = &status.batches;
+fn calls(told: &Told) -> [(&'static str, Calls); 4] {
+    let batches = &told.status.batches;
     [
         ("tun_read", batches.tun_read),
         ("tun_written", batches.tun_written),
@@ -261,16 +302,16 @@ fn calls(status: &Status) -> [(&'static str, Calls); 4] {
     ]
 }
 
-fn of_peers(status: &Status, add: impl FnMut(&PeerStatus) -> fmt::Result) -> fmt::Result {
-    status.peers.iter().try_for_each(add)
+fn of_peers(told: &Told, add: impl FnMut(&PeerStatus) -> fmt::Result) -> fmt::Result {
+    told.status.peers.iter().try_for_each(add)
 }
 
-fn of_classes(status: &Status, mut add: impl FnMut(&str, &ClassStatus) -> fmt::Result) -> fmt::Result {
-    of_peers(status, |peer| peer.classes.iter().try_for_each(|class| add(&peer.name, class)))
+fn of_classes(told: &Told, mut add: impl FnMut(&str, &ClassStatus) -> fmt::Result) -> fmt::Result {
+    of_peers(told, |peer| peer.classes.iter().try_for_each(|class| add(&peer.name, class)))
 }
 
-fn of_paths(status: &Status, mut add: impl FnMut(&[&str], &PathStatus) -> fmt::Result) -> fmt::Result {
-    of_peers(status, |peer| {
+fn of_paths(told: &Told, mut add: impl FnMut(&[&str], &PathStatus) -> fmt::Result) -> fmt::Result {
+    of_peers(told, |peer| {
         let mut paths = peer.paths.iter();
         paths.try_for_each(|path| add(&[&peer.name, &path.name, opened_by(path)], path))
     })

@@ -3,13 +3,13 @@
 
 use std::net::SocketAddr;
 
-use psmc_api::{PeerStatus, Status};
+use psmc_api::PeerStatus;
 use psmc_core::PeerId;
 use tokio::sync::{mpsc, oneshot};
 
 use super::DaemonError;
 use super::control::Control;
-use super::metrics::{METRICS, tell_paths_apart};
+use super::metrics::{METRICS, Told};
 use super::status::PEERS_AT_A_TIME;
 use super::tasks::{TaskEnd, Tasks};
 
@@ -20,14 +20,14 @@ const MAX_WAITING: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct Scrapes {
     /// Absent if nobody may ask.
-    questions: Option<mpsc::Receiver<oneshot::Sender<Status>>>,
+    questions: Option<mpsc::Receiver<oneshot::Sender<Told>>>,
     current: Option<Scrape>,
 }
 
 /// What is collected for somebody.
 #[derive(Debug)]
 struct Scrape {
-    answer: oneshot::Sender<Status>,
+    answer: oneshot::Sender<Told>,
     /// Peers that are known by now.
     peers: Vec<PeerStatus>,
     /// Those that are not.
@@ -56,7 +56,7 @@ impl Scrapes {
     }
 
     /// Returns when there is something to do: a question, or nothing if it is the one before. May be dropped and called again.
-    pub(super) async fn wanted(&mut self) -> Option<oneshot::Sender<Status>> {
+    pub(super) async fn wanted(&mut self) -> Option<oneshot::Sender<Told>> {
         if self.current.is_some() {
             return None;
         }
@@ -72,7 +72,7 @@ impl Control {
     /// Collects some more of what somebody wants to know, who is now asking or has asked before.
     pub(super) async fn scrape(
         &mut self,
-        question: Option<oneshot::Sender<Status>>,
+        question: Option<oneshot::Sender<Told>>,
     ) -> Result<(), DaemonError> {
         if let Some(answer) = question {
             let ids: Vec<_> = self.peers.iter().map(|peer| peer.id).collect();
@@ -84,7 +84,6 @@ impl Control {
         };
         let ids = scrape.left.by_ref().take(PEERS_AT_A_TIME).collect();
         let mut some = self.peer_statuses(ids).await?;
-        some.iter_mut().for_each(tell_paths_apart);
         scrape.peers.append(&mut some);
         if scrape.left.len() > 0 {
             self.scrapes.current = Some(scrape);
@@ -92,7 +91,7 @@ impl Control {
         }
         let status = self.status_with(scrape.peers).await?;
         // Its receiver may have gone meanwhile.
-        let _ = scrape.answer.send(status);
+        let _ = scrape.answer.send(Told::new(status));
         Ok(())
     }
 }

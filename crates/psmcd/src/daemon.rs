@@ -55,6 +55,8 @@ use thiserror::Error;
 
 use crate::config::Config;
 use control::Control;
+pub(crate) use lookup::lookup;
+pub(crate) use network::Numbers;
 pub use network::footprint::{CleanError, Cleaned, FootprintError, clean};
 pub use tunnels::PortError;
 

@@ -1,20 +1,72 @@
 //! What is in the way of a configuration on this machine, though the file is right.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use psmc_net::netlink::{Netlink, NetlinkError, Uplink};
 use psmc_service::{open_files, programs};
 
-use crate::config::{AllowedNet, Config, Exclusion, Internet, Peer, Site};
+use crate::config::{AllowedNet, Config, Endpoint, Exclusion, Host, Internet, Name, Peer, Site};
+use crate::daemon::{Numbers, lookup};
+
+/// What a person should know of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// What it is about.
+    pub obstacle: Obstacle,
+    /// What is so.
+    pub seen: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+/// What a [`Notice`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The private key could be a public one.
+    KeyMayBePublic,
+    /// Too few files may be open.
+    FewOpenFiles,
+    /// The kernel drops what peers send that dial in.
+    StrictFilter,
+    /// An uplink is in the tunnel's own network.
+    UplinkInside,
+    /// Nothing is forwarded to the network behind this machine.
+    ForwardsNothing,
+    /// A network of a peer is also one of this machine.
+    Hidden,
+    /// A program that the configuration needs is not there.
+    ProgramMissing,
+    /// A control group that is excluded is not there.
+    CgroupMissing,
+    /// A name server of the tunnel is behind no peer.
+    NameServerOutside,
+    /// IPv4 goes through the tunnel, and IPv6 does not.
+    BesideTunnel,
+    /// Uplinks and endpoint have no version of IP in common.
+    NoCommonVersion,
+}
+
+impl Notice {
+    fn new(obstacle: Obstacle, seen: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { obstacle, seen: seen.into(), remedy: remedy.into() }
+    }
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.seen, self.remedy)
+    }
+}
 
 /// All that a person should know before psmcd is started here with this configuration. To be called outside of a runtime.
 #[must_use]
-pub fn notices(config: &Config) -> Vec<String> {
-    let mut notices: Vec<String> = of_key(&config.site).into_iter().collect();
+pub fn notices(config: &Config) -> Vec<Notice> {
+    let mut notices: Vec<Notice> = of_key(&config.site).into_iter().collect();
     notices.extend(of_internet(config));
     notices.extend(open_files::most().ok().and_then(|most| too_few_files(config, most)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -26,38 +78,48 @@ pub fn notices(config: &Config) -> Vec<String> {
 }
 
 /// What to say of a private key that could be a public one as well.
-fn of_key(site: &Site) -> Option<String> {
+#[must_use]
+pub fn of_key(site: &Site) -> Option<Notice> {
     site.private_key.may_be_public().then(|| {
-        "the private key has the form of a public key, as one in sixteen has that `psmc genkey` did not make: see that no public \
-         key was put in its place"
-            .to_owned()
+        Notice::new(
+            Obstacle::KeyMayBePublic,
+            "the private key has the form of a public key, as one in sixteen has that `psmc genkey` did not make",
+            "see that no public key was put in its place",
+        )
     })
 }
 
 /// What is missing here for what the site does about the Internet.
-fn of_internet(config: &Config) -> Vec<String> {
+#[must_use]
+pub fn of_internet(config: &Config) -> Vec<Notice> {
     let Internet { is_offered, dns, kill_switch, exclude } = &config.site.internet;
     let by_mark = |excluded: &Exclusion| matches!(excluded, Exclusion::User(_) | Exclusion::Cgroup(_));
     let mut notices = Vec::new();
     if (*is_offered || *kill_switch || exclude.iter().any(by_mark)) && programs::find("nft").is_err() {
-        let notice = "`internet`, `kill_switch`, and `exclude` with users or control groups need the program `nft`: install nftables";
-        notices.push(notice.to_owned());
+        notices.push(Notice::new(
+            Obstacle::ProgramMissing,
+            "`internet`, `kill_switch`, and `exclude` with users or control groups need the program `nft`",
+            "install nftables",
+        ));
     }
     for excluded in exclude {
         if let Exclusion::Cgroup(path) = excluded
             && !cgroup_folder(path).is_dir()
         {
-            notices.push(format!(
-                "there is no control group {}: what is to be excluded is led into the tunnel until there is one",
-                cgroup_folder(path).display()
+            let folder = cgroup_folder(path);
+            notices.push(Notice::new(
+                Obstacle::CgroupMissing,
+                format!("there is no control group {}", folder.display()),
+                "what is to be excluded is led into the tunnel until there is one: see that the path is right",
             ));
         }
     }
     let nets = || config.peers.iter().flat_map(|peer| &peer.allowed_ips).map(|allowed| allowed.net());
     for server in dns.iter().filter(|server| !nets().any(|net| net.contains(*server))) {
-        notices.push(format!(
-            "the name server {server} of `dns` is behind no peer, and asked outside the tunnel: name one that is in a peer's \
-             `allowed_ips`"
+        notices.push(Notice::new(
+            Obstacle::NameServerOutside,
+            format!("the name server {server} of `dns` is behind no peer, and asked outside the tunnel"),
+            "name one that is in a peer's `allowed_ips`",
         ));
     }
     notices
@@ -69,17 +131,23 @@ pub(crate) fn cgroup_folder(path: &str) -> PathBuf {
 }
 
 /// What to say if so many open files are less than the configuration may need.
-pub(crate) fn too_few_files(config: &Config, most: u64) -> Option<String> {
+#[must_use]
+pub fn too_few_files(config: &Config, most: u64) -> Option<Notice> {
     let needed = config.open_files();
     (needed as u64 > most).then(|| {
-        format!(
-            "this configuration may need {needed} open files, and psmcd may have {most}: raise `LimitNOFILE=` in its unit, or the \
-             hard limit, `ulimit -Hn`"
+        Notice::new(
+            Obstacle::FewOpenFiles,
+            format!("this configuration may need {needed} open files, and psmcd may have {most}"),
+            "raise `LimitNOFILE=` in its unit, or the hard limit, `ulimit -Hn`",
         )
     })
 }
 
-async fn of_network(config: &Config) -> Result<Vec<String>, NetlinkError> {
+/// What a person should know of the network of this machine.
+///
+/// # Errors
+/// What the kernel says.
+pub async fn of_network(config: &Config) -> Result<Vec<Notice>, NetlinkError> {
     let netlink = Netlink::new()?;
     let uplinks = netlink.uplinks(&[]).await?;
     let mut notices =
@@ -94,7 +162,7 @@ pub(crate) async fn of_uplinks(
     uplinks: &[Uplink],
     site: &Site,
     peers: &[&Peer],
-) -> Result<Vec<String>, NetlinkError> {
+) -> Result<Vec<Notice>, NetlinkError> {
     let mut notices = Vec::new();
     let is_called = peers.iter().any(|peer| peer.endpoint.is_none());
     let is_default = |allowed: &AllowedNet, is_v6| {
@@ -104,11 +172,11 @@ pub(crate) async fn of_uplinks(
         |is_v6| peers.iter().flat_map(|peer| &peer.allowed_ips).any(|allowed| is_default(allowed, is_v6));
     let is_full = is_led(false);
     if is_full && !is_led(true) && !site.internet.kill_switch && uplinks.iter().any(|uplink| uplink.v6) {
-        notices.push(
-            "IPv4 goes through the tunnel, and IPv6 beside it: give the sites addresses of IPv6 and a peer \"::/0\", or set \
-             `kill_switch`"
-                .to_owned(),
-        );
+        notices.push(Notice::new(
+            Obstacle::BesideTunnel,
+            "IPv4 goes through the tunnel, and IPv6 beside it",
+            "give the sites addresses of IPv6 and a peer \"::/0\", or set `kill_switch`",
+        ));
     }
     for (position, uplink) in uplinks.iter().enumerate() {
         let is_used_for_answers = position == 0 && !is_full;
@@ -127,19 +195,114 @@ pub(crate) fn is_inside(address: IpAddr, own: &[IpNet]) -> bool {
     own.iter().any(|own| own.contains(&address))
 }
 
-fn uplink_inside(name: &str, address: IpNet) -> String {
-    format!(
-        "the uplink {name} has the address {address}, in the tunnel's own network: hosts of that network are reached through the \
-         tunnel only if a peer has them in its allowed_ips; choose other `addresses`"
+fn uplink_inside(name: &str, address: IpNet) -> Notice {
+    Notice::new(
+        Obstacle::UplinkInside,
+        format!(
+            "the uplink {name} has the address {address}, in the tunnel's own network, whose hosts are reached through the tunnel \
+             only if a peer has them in its allowed_ips"
+        ),
+        "choose other `addresses`",
     )
 }
 
 /// What a person has to know whose peers are not heard over an uplink.
-fn strict_filter(interface: &str) -> String {
-    format!(
-        "rp_filter is strict on {interface}: datagrams of peers that dial in over it are dropped by the kernel, unless it would \
-         answer by it; `sysctl -w net.ipv4.conf.{interface}.rp_filter=2` lets them in"
+fn strict_filter(interface: &str) -> Notice {
+    Notice::new(
+        Obstacle::StrictFilter,
+        format!(
+            "rp_filter is strict on {interface}, so that the kernel drops datagrams of peers that dial in over it, unless it would \
+             answer by it"
+        ),
+        format!("`sysctl -w net.ipv4.conf.{interface}.rp_filter=2` lets them in"),
     )
+}
+
+/// What a person has to know who has a network of a peer.
+#[must_use]
+pub fn hidden(net: IpNet) -> Notice {
+    Notice::new(
+        Obstacle::Hidden,
+        format!("{net} is also a network of this host, so that nothing of it goes through the tunnel"),
+        "if it is the peer's that you want, leave that network, or have one of the two renumbered",
+    )
+}
+
+/// What a person has to know whose uplinks and endpoint have no version of IP in common; `nat64` is the prefix of this network's
+/// NAT64.
+#[must_use]
+pub fn no_common_version(
+    peer: &Name,
+    endpoint: &Endpoint,
+    remotes: &[SocketAddr],
+    nat64: Option<Ipv6Addr>,
+) -> Notice {
+    let v4 = remotes.iter().find_map(|remote| match remote.ip() {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
+    });
+    let lacks = if v4.is_some() { "IPv6" } else { "IPv4" };
+    let through = match (v4, nat64) {
+        (Some(v4), Some(prefix)) => {
+            let there = Ipv6Addr::from_bits(prefix.to_bits() | u128::from(v4.to_bits()));
+            format!("; this network has NAT64, through which it is [{there}]:{}", endpoint.port)
+        }
+        (_, _) => String::new(),
+    };
+    Notice::new(
+        Obstacle::NoCommonVersion,
+        format!(
+            "no uplink leads to {peer}, as the uplinks have {lacks} only, and the endpoint {endpoint} has no {lacks} address"
+        ),
+        format!("give {peer} one{through}"),
+    )
+}
+
+/// The prefix of this network's NAT64, if it has one (RFC 7050): what it makes of the addresses of a name that has none of
+/// IPv6. Only prefixes of 96 bits, which nearly all are.
+pub async fn nat64_prefix() -> Option<Ipv6Addr> {
+    prefix_of(&lookup("ipv4only.arpa", 0).await)
+}
+
+fn prefix_of(made: &[SocketAddr]) -> Option<Ipv6Addr> {
+    const KNOWN: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 0, 170), Ipv4Addr::new(192, 0, 0, 171)];
+    made.iter().find_map(|address| {
+        let IpAddr::V6(address) = address.ip() else { return None };
+        let known = KNOWN.iter().find(|known| address.octets().ends_with(&known.octets()))?;
+        Some(Ipv6Addr::from_bits(address.to_bits() ^ u128::from(known.to_bits())))
+    })
+}
+
+/// The addresses of an endpoint as psmcd finds them, those first to which a route leads; none if its name has none.
+pub async fn addresses_of(endpoint: &Endpoint) -> Vec<SocketAddr> {
+    match &endpoint.host {
+        Host::Ip(ip) => vec![SocketAddr::new(*ip, endpoint.port.get())],
+        Host::Dns(name) => lookup(name.as_str(), endpoint.port.get()).await,
+    }
+}
+
+/// By what a site's packets, rules and routes are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// The mark on what the site sends itself.
+    pub mark: u32,
+    /// The tables with its routes.
+    pub tables: [u32; 2],
+}
+
+impl Marks {
+    /// Those of a site.
+    #[must_use]
+    pub fn of(site: &Site) -> Self {
+        let numbers = Numbers::of(site.private_key.public());
+        Self { mark: numbers.mark.get(), tables: [numbers.table, numbers.back_table] }
+    }
+}
+
+/// Has nothing that this process sends by itself go through the tunnel of the site, nor come from an address in it.
+pub fn keep_outside(site: &Site) {
+    psmc_net::mark::set(Numbers::of(site.private_key.public()).mark);
+    psmc_net::mark::set_inside(site.addresses.iter().map(IpNet::addr).collect());
 }
 
 /// Whether the kernel lets packets in by this interface only if it would send those back by it (RFC 3704, section 2.2): the
@@ -158,8 +321,8 @@ async fn unforwarded(
     netlink: &Netlink,
     uplinks: &[Uplink],
     config: &Config,
-) -> Result<Option<String>, NetlinkError> {
-    if !forwards_nothing(Ipv4Addr::UNSPECIFIED.into()) {
+) -> Result<Option<Notice>, NetlinkError> {
+    if config.site.internet.is_offered || !forwards_nothing(Ipv4Addr::UNSPECIFIED.into()) {
         return Ok(None);
     }
     let is_called = config.peers.iter().any(|peer| peer.endpoint.is_none());
@@ -177,9 +340,10 @@ async fn unforwarded(
     }
     let listed = networks.into_iter().collect::<Vec<_>>().join(", ");
     Ok((!listed.is_empty()).then(|| {
-        format!(
-            "this machine forwards no packets, so that peers do not reach the network behind it ({listed}): if they are to, run \
-             `sysctl -w {IP_FORWARD}=1`, and write that into /etc/sysctl.d"
+        Notice::new(
+            Obstacle::ForwardsNothing,
+            format!("this machine forwards no packets, so that peers do not reach the network behind it ({listed})"),
+            format!("if they are to, run `sysctl -w {IP_FORWARD}=1`, and write that into /etc/sysctl.d"),
         )
     }))
 }
@@ -195,12 +359,14 @@ const IP_FORWARD: &str = "net.ipv4.ip_forward";
 const IP6_FORWARD: &str = "net.ipv6.conf.all.forwarding";
 
 /// The sysctl that has the kernel forward packets to addresses of this family.
-pub(crate) fn forwarding_sysctl(address: IpAddr) -> &'static str {
+#[must_use]
+pub fn forwarding_sysctl(address: IpAddr) -> &'static str {
     if address.is_ipv4() { IP_FORWARD } else { IP6_FORWARD }
 }
 
 /// Whether the kernel forwards nothing to such an address. What cannot be read is taken to be right.
-pub(crate) fn forwards_nothing(address: IpAddr) -> bool {
+#[must_use]
+pub fn forwards_nothing(address: IpAddr) -> bool {
     let file = format!("/proc/sys/{}", forwarding_sysctl(address).replace('.', "/"));
     fs::read_to_string(file).is_ok_and(|text| text.trim() == "0")
 }
@@ -218,7 +384,7 @@ mod tests {
         assert_eq!(of_key(&parse(text).site), None);
         let public = parse(text).site.private_key.public().to_string();
         let private = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
-        let said = of_key(&parse(&text.replace(private, &public)).site).unwrap();
+        let said = of_key(&parse(&text.replace(private, &public)).site).unwrap().to_string();
         assert!(said.contains("form of a public key"), "{said}");
     }
 
@@ -228,7 +394,20 @@ mod tests {
         let config = Config::parse(text, Path::new("van.toml")).unwrap();
         let needed = config.open_files() as u64;
         assert_eq!(too_few_files(&config, needed), None);
-        let said = too_few_files(&config, needed - 1).unwrap();
+        let said = too_few_files(&config, needed - 1).unwrap().to_string();
         assert!(said.contains(&needed.to_string()) && said.contains("LimitNOFILE="), "{said}");
+    }
+
+    #[test]
+    fn who_has_no_common_version_is_told_which() {
+        let remotes = ["203.0.113.5:5115".parse().unwrap()];
+        let say = |nat64| {
+            no_common_version(&"hq".parse().unwrap(), &"203.0.113.5:5115".parse().unwrap(), &remotes, nat64)
+                .to_string()
+        };
+        let said = say(None);
+        assert!(said.contains("has no IPv6 address") && !said.contains("NAT64"), "{said}");
+        let prefix = prefix_of(&["192.0.0.170:0", "[64:ff9b::c000:ab]:0"].map(|text| text.parse().unwrap()));
+        assert!(say(prefix).contains("[64:ff9b::cb00:7105]:5115"), "{}", say(prefix));
     }
 }

@@ -37,6 +37,7 @@ use super::tunnels::Bind;
 use super::undelivered::Hearing;
 use super::unused::Unused;
 use crate::config::{self, Config};
+use crate::machine::keep_outside;
 use psmc_api::Server;
 
 /// Paths that could not be opened are tried again this often: a name that didn't resolve, an uplink that had no
@@ -91,7 +92,7 @@ impl Control {
         let netlink = Netlink::new()?;
         let identity = Identity::new(&site.private_key);
         let numbers = Numbers::of(identity.public());
-        keep_outside(&site, &numbers);
+        keep_outside(&site);
         let listener = if site.is_hidden { None } else { Some(listen_tcp(site.bind_address())?) };
         let Started { handle: plane, notices, news, tun_name, tun_index } =
             plane::start(site_config(&site), tun_config(&site)).await?;
@@ -322,10 +323,4 @@ async fn until(at: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at.into()).await,
         None => std::future::pending().await,
     }
-}
-
-/// Has nothing that this process sends by itself go through the tunnel, nor come from an address in it.
-fn keep_outside(site: &config::Site, numbers: &Numbers) {
-    psmc_net::mark::set(numbers.mark);
-    psmc_net::mark::set_inside(site.addresses.iter().map(ipnet::IpNet::addr).collect());
 }

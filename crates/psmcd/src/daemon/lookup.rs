@@ -45,7 +45,7 @@ const MAX_ANSWER: usize = 1232;
 const PORT: u16 = 53;
 
 /// The addresses of a name, those first to which a route leads.
-pub(super) async fn lookup(name: &str, port: u16) -> Vec<SocketAddr> {
+pub(crate) async fn lookup(name: &str, port: u16) -> Vec<SocketAddr> {
     let mut found = from_hosts(&read(HOSTS), name);
     if found.is_empty() && is_public(name) {
         found = timeout(LOOKUP_TIMEOUT, ask_all(name)).await.unwrap_or_default();

@@ -26,9 +26,9 @@ use super::peers::{Peer, Peers};
 use super::plane::PlaneHandle;
 use super::settings::tun_config;
 use crate::config::{self, Endpoint, Exclusion, PathSettings};
-use crate::machine::{is_strict, of_uplinks};
+use crate::machine::{hidden, is_strict, of_uplinks};
 use footprint::Footprint;
-pub(super) use steering::Numbers;
+pub(crate) use steering::Numbers;
 use steering::View;
 use watch::{Watch, is_concerned};
 
@@ -377,15 +377,12 @@ impl HostNetwork {
     /// Says once which networks of peers are not reached through the tunnel, and of uplinks that are in one of them.
     async fn say_what_is_hidden(&mut self, site: &config::Site, peers: &Peers) -> Result<(), DaemonError> {
         for net in self.view.hidden() {
-            self.say(format!(
-                "{net} is also a network of this host, so that nothing of it goes through the tunnel: if it is the \
-                 peer's that you want, leave that network, or have one of the two renumbered"
-            ));
+            self.say(hidden(net).to_string());
         }
         let uplinks = self.uplinks().await?;
         let peers: Vec<_> = peers.iter().map(|peer| &peer.config).collect();
         for notice in of_uplinks(&self.netlink, &uplinks, site, &peers).await? {
-            self.say(notice);
+            self.say(notice.to_string());
         }
         Ok(())
     }

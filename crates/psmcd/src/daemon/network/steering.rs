@@ -41,13 +41,13 @@ const MARK_BITS: u32 = 0x0000_00ff;
 
 /// The numbers by which a site finds its rules and tables again, also those that a daemon has left that was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::daemon) struct Numbers {
+pub(crate) struct Numbers {
     /// On all of the site's own sockets.
-    pub(in crate::daemon) mark: NonZeroU32,
+    pub(crate) mark: NonZeroU32,
     /// The table with the routes into the tunnel.
-    pub(in crate::daemon) table: u32,
+    pub(crate) table: u32,
     /// The table with the routes back to peers.
-    pub(in crate::daemon) back_table: u32,
+    pub(crate) back_table: u32,
 }
 
 /// What the routes depend on.
@@ -67,7 +67,7 @@ pub(in crate::daemon) struct View {
 
 impl Numbers {
     /// Those of the site with this key.
-    pub(in crate::daemon) fn of(key: PublicKey) -> Self {
+    pub(crate) fn of(key: PublicKey) -> Self {
         let [first, second, third, fourth, ..] = *key.as_bytes();
         let own = u32::from_be_bytes([first, second, third, fourth]);
         let table = NUMBERS | own & TABLE_BITS;

@@ -1,7 +1,7 @@
 //! Paths over every uplink, as uplinks come and go.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use psmc_core::PeerId;
@@ -12,8 +12,8 @@ use super::HostNetwork;
 use crate::config::{Endpoint, Name, PathSettings};
 use crate::daemon::DaemonError;
 use crate::daemon::control::Control;
-use crate::daemon::lookup::lookup;
 use crate::daemon::paths::{OpenError, uplink_settings};
+use crate::machine::{nat64_prefix, no_common_version};
 
 /// What becomes of a path that was opened because there was an uplink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,8 @@ impl Control {
         }
         if paths.is_empty() && !uplinks.is_empty() {
             let prefix = timeout(NAT64_PATIENCE, nat64_prefix()).await.ok().flatten();
-            self.network.say(no_common_version(&self.peers[peer].config.name, endpoint, &remotes, prefix));
+            let notice = no_common_version(&self.peers[peer].config.name, endpoint, &remotes, prefix);
+            self.network.say(notice.to_string());
         }
         let leading = |path| PathSettings { endpoint: Some(endpoint.clone()), ..path };
         Ok(paths.into_iter().map(leading).collect())
@@ -177,46 +178,6 @@ impl Control {
     }
 }
 
-/// What a person has to know whose uplinks and endpoint have no version of IP in common.
-fn no_common_version(
-    peer: &Name,
-    endpoint: &Endpoint,
-    remotes: &[SocketAddr],
-    nat64: Option<Ipv6Addr>,
-) -> String {
-    let v4 = remotes.iter().find_map(|remote| match remote.ip() {
-        IpAddr::V4(address) => Some(address),
-        IpAddr::V6(_) => None,
-    });
-    let lacks = if v4.is_some() { "IPv6" } else { "IPv4" };
-    let remedy = match (v4, nat64) {
-        (Some(v4), Some(prefix)) => {
-            let there = Ipv6Addr::from_bits(prefix.to_bits() | u128::from(v4.to_bits()));
-            format!("; this network has NAT64, through which it is [{there}]:{}", endpoint.port)
-        }
-        (_, _) => String::new(),
-    };
-    format!(
-        "no uplink leads to {peer}: the uplinks have {lacks} only, and the endpoint {endpoint} has no {lacks} address: \
-         give {peer} one{remedy}"
-    )
-}
-
-/// The prefix of this network's NAT64, if it has one (RFC 7050): what it makes of the addresses of a name that has none of
-/// IPv6. Only prefixes of 96 bits, which nearly all are.
-async fn nat64_prefix() -> Option<Ipv6Addr> {
-    prefix_of(&lookup("ipv4only.arpa", 0).await)
-}
-
-fn prefix_of(made: &[SocketAddr]) -> Option<Ipv6Addr> {
-    const KNOWN: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 0, 170), Ipv4Addr::new(192, 0, 0, 171)];
-    made.iter().find_map(|address| {
-        let IpAddr::V6(address) = address.ip() else { return None };
-        let known = KNOWN.iter().find(|known| address.octets().ends_with(&known.octets()))?;
-        Some(Ipv6Addr::from_bits(address.to_bits() ^ u128::from(known.to_bits())))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,17 +194,5 @@ mod tests {
         assert_eq!(reached_by(&uplink(false, true), &remotes), Some(remotes[0]));
         assert_eq!(reached_by(&uplink(true, false), &remotes), Some(remotes[1]));
         assert_eq!(reached_by(&uplink(true, false), &remotes[..1]), None);
-    }
-
-    #[test]
-    fn who_has_no_common_version_is_told_which() {
-        let remotes = ["203.0.113.5:5115".parse().unwrap()];
-        let say = |nat64| {
-            no_common_version(&"hq".parse().unwrap(), &"203.0.113.5:5115".parse().unwrap(), &remotes, nat64)
-        };
-        let said = say(None);
-        assert!(said.contains("has no IPv6 address") && !said.contains("NAT64"), "{said}");
-        let prefix = prefix_of(&["192.0.0.170:0", "[64:ff9b::c000:ab]:0"].map(|text| text.parse().unwrap()));
-        assert!(say(prefix).contains("[64:ff9b::cb00:7105]:5115"), "{}", say(prefix));
     }
 }

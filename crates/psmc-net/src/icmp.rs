@@ -84,7 +84,8 @@ impl IcmpPort {
     }
 }
 
-fn set_option<T>(socket: &Socket, level: c_int, name: c_int, value: &T) -> io::Result<()> {
+/// Sets an option of a socket that no crate of ours knows.
+pub(crate) fn set_option<T>(socket: &impl AsRawFd, level: c_int, name: c_int, value: &T) -> io::Result<()> {
     #[expect(clippy::cast_possible_truncation, reason = "32 bytes at most")]
     let length = size_of::<T>() as socklen_t;
     // SAFETY: `value` is valid for reading as many bytes as the length says, and the kernel only reads them.

@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows the protocol beyond its bytes. `unsafe` may stand here and in `psmc-testbed` only.
 pub mod aead;
+pub mod clock;
 pub mod framing;
 pub mod icmp;
 pub mod ipip;
@@ -14,6 +15,7 @@ pub mod nft;
 pub mod packet;
 pub mod poller;
 pub mod priority;
+pub mod probe;
 pub mod retry;
 pub mod tls;
 pub mod tun;

@@ -14,17 +14,21 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use ipnet::IpNet;
 use nix::errno::Errno;
+use rtnetlink::packet_route::AddressFamily;
 use rtnetlink::packet_route::address::{
     AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, AddressScope,
 };
 use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
+use rtnetlink::packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
 use rtnetlink::{Handle, LinkUnspec};
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
 pub use events::{LinkEvents, LinkState, NetworkEvent};
 pub use links::Uplink;
-pub use rules::{MAIN_TABLE, Packets, Rule};
+pub use rules::{AnyRule, MAIN_TABLE, Packets, Rule};
 pub use tables::{Changes, Hop, KernelWay, MainRoute, RouteWay};
 
 /// How often we look whether a new address is in use, and how long we wait in between: a work queue needs
@@ -144,6 +148,22 @@ impl Netlink {
     ) -> Result<(), NetlinkError> {
         let request = self.handle.neighbours().add(index, address).link_layer_address(hardware_address);
         request.replace().execute().await.map_err(refused(|| format!("name the neighbour {address}")))
+    }
+
+    /// Whether the neighbour with this address has said where it is on interface `index`; `None` if nobody has asked it.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub async fn has_answered(&self, index: u32, address: IpAddr) -> Result<Option<bool>, NetlinkError> {
+        let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+        let stream = self.handle.neighbours().get().set_address_family(family).execute();
+        let neighbours: Vec<NeighbourMessage> =
+            stream.try_collect().await.map_err(refused(|| "list the neighbours".to_owned()))?;
+        let is_it = |neighbour: &&NeighbourMessage| {
+            neighbour.header.ifindex == index && neighbour.attributes.iter().any(|it| is_at(it, address))
+        };
+        let unanswered = [NeighbourState::Incomplete, NeighbourState::Failed];
+        Ok(neighbours.iter().find(is_it).map(|neighbour| !unanswered.contains(&neighbour.header.state)))
     }
 
     /// The addresses of interface `index`, with their prefix lengths.
@@ -309,6 +329,17 @@ fn into_io(error: rtnetlink::Error) -> io::Error {
 
 fn is_errno(error: &rtnetlink::Error, errno: Errno) -> bool {
     matches!(error, rtnetlink::Error::NetlinkError(message) if message.raw_code() == -(errno as i32))
+}
+
+fn is_at(attribute: &NeighbourAttribute, address: IpAddr) -> bool {
+    let NeighbourAttribute::Destination(destination) = attribute else { return false };
+    if let NeighbourAddress::Inet(v4) = destination {
+        IpAddr::from(*v4) == address
+    } else if let NeighbourAddress::Inet6(v6) = destination {
+        IpAddr::from(*v6) == address
+    } else {
+        false
+    }
 }
 
 fn mtu_of(attribute: &LinkAttribute) -> Option<u32> {

@@ -179,9 +179,21 @@ pub fn source_address(interface: Option<&str>, remote: SocketAddr) -> io::Result
 /// # Errors
 /// When there is no route, or no such interface.
 pub fn connect_udp(interface: Option<&str>, remote: SocketAddr) -> io::Result<std::net::UdpSocket> {
+    connect_udp_from(interface, None, remote)
+}
+
+/// The same from the address `local`, if there is one.
+pub(crate) fn connect_udp_from(
+    interface: Option<&str>,
+    local: Option<IpAddr>,
+    remote: SocketAddr,
+) -> io::Result<std::net::UdpSocket> {
     let socket = open_as(remote)?;
     if let Some(interface) = interface {
         socket.bind_device(Some(interface.as_bytes()))?;
+    }
+    if let Some(local) = local {
+        socket.bind(&SocketAddr::new(local, 0).into())?;
     }
     socket.connect(&remote.into())?;
     socket.set_nonblocking(true)?;

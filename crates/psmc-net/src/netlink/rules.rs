@@ -34,6 +34,19 @@ pub struct Rule {
     pub without_default: bool,
 }
 
+/// A rule of whatever kind, whoever has made it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnyRule {
+    /// Its place among all rules.
+    pub priority: u32,
+    /// Whether it is for IPv6; for IPv4 otherwise.
+    pub is_v6: bool,
+    /// Where routes are looked up, if it says so.
+    pub table: u32,
+    /// The rule as `ip rule` shows it.
+    pub text: String,
+}
+
 /// The packets that a [`Rule`] is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Packets {
@@ -71,8 +84,20 @@ impl Netlink {
         Ok(changes)
     }
 
+    /// All rules, in the order in which they are asked, those of IPv4 first.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub async fn all_rules(&self) -> Result<Vec<AnyRule>, NetlinkError> {
+        Ok(self.dump_rules().await?.iter().map(any_rule).collect())
+    }
+
     /// All rules of the kinds that a [`Rule`] can be.
     async fn rules(&self) -> Result<Vec<Rule>, NetlinkError> {
+        Ok(self.dump_rules().await?.iter().filter_map(rule_of).collect())
+    }
+
+    async fn dump_rules(&self) -> Result<Vec<RuleMessage>, NetlinkError> {
         let mut rules = Vec::new();
         for version in [IpVersion::V4, IpVersion::V6] {
             let dump: Result<Vec<RuleMessage>, _> =
@@ -82,8 +107,7 @@ impl Netlink {
                 Err(error)
                     if is_errno(&error, Errno::EOPNOTSUPP) || is_errno(&error, Errno::EAFNOSUPPORT) => {}
                 dump => {
-                    let dump = dump.map_err(refused(|| "list the routing rules".to_owned()))?;
-                    rules.extend(dump.iter().filter_map(rule_of));
+                    rules.extend(dump.map_err(refused(|| "list the routing rules".to_owned()))?);
                 }
             }
         }
@@ -134,6 +158,45 @@ fn message_of(rule: &Rule) -> RuleMessage {
         message.attributes.push(RuleAttribute::SuppressPrefixLen(0));
     }
     message
+}
+
+fn any_rule(message: &RuleMessage) -> AnyRule {
+    let header = &message.header;
+    let (mut priority, mut table, mut parts) = (0, u32::from(header.table), Vec::new());
+    let net = |address: &IpAddr, length: u8| format!("{address}/{length}");
+    let is_inverted = header.flags.contains(RuleFlags::Invert);
+    for attribute in &message.attributes {
+        if let RuleAttribute::Priority(number) = attribute {
+            priority = *number;
+        } else if let RuleAttribute::Table(number) = attribute {
+            table = *number;
+        } else if let RuleAttribute::Source(address) = attribute {
+            parts.push(format!("from {}", net(address, header.src_len)));
+        } else if let RuleAttribute::Destination(address) = attribute {
+            parts.push(format!("to {}", net(address, header.dst_len)));
+        } else if let RuleAttribute::Iifname(name) = attribute {
+            parts.push(format!("iif {name}"));
+        } else if let RuleAttribute::Oifname(name) = attribute {
+            parts.push(format!("oif {name}"));
+        } else if let RuleAttribute::FwMark(mark) = attribute {
+            parts.push(format!("fwmark {mark:#x}"));
+        } else if let RuleAttribute::UidRange(range) = attribute {
+            parts.push(format!("uidrange {}-{}", range.start, range.end));
+        }
+    }
+    let packets = if parts.is_empty() { "from all".to_owned() } else { parts.join(" ") };
+    let packets = if is_inverted { format!("not {packets}") } else { packets };
+    let named = [
+        (RuleAction::ToTable, format!("lookup {table}")),
+        (RuleAction::Goto, "goto".to_owned()),
+        (RuleAction::Blackhole, "blackhole".to_owned()),
+        (RuleAction::Unreachable, "unreachable".to_owned()),
+        (RuleAction::Prohibit, "prohibit".to_owned()),
+    ];
+    let action = named.into_iter().find(|(action, _)| *action == header.action);
+    let action = action.map_or_else(|| "nop".to_owned(), |(_, word)| word);
+    let is_v6 = header.family == AddressFamily::Inet6;
+    AnyRule { priority, is_v6, table, text: format!("{priority}: {packets} {action}") }
 }
 
 /// `None` for a rule of another kind.

@@ -3,6 +3,7 @@
 mod args;
 mod clean;
 mod dns;
+mod doctor;
 mod import;
 mod keys;
 mod peer;
@@ -72,11 +73,11 @@ enum OtherError {
 
 /// Runs the tool `psmc` with the arguments of the process.
 pub fn psmc() -> ExitCode {
-    cli::finish("error", run(Psmc::parse()))
+    run(Psmc::parse()).unwrap_or_else(|error| cli::finish("error", Err(error)))
 }
 
-fn run(psmc: Psmc) -> Result<(), CliError> {
-    match psmc.command {
+fn run(psmc: Psmc) -> Result<ExitCode, CliError> {
+    let done: Result<(), CliError> = match psmc.command {
         Command::Init(args) => setup::init(args),
         Command::Invite(args) => setup::invite(&args, &psmc.target),
         Command::Join(args) => setup::join(&args),
@@ -84,6 +85,7 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Expel(args) => setup::expel(&args, &psmc.target),
         Command::Clean => clean::run(&psmc.target),
         Command::Check { file } => cli::check(&file, Config::load, summary),
+        Command::Doctor(args) => return doctor::run(&args, &psmc.target),
         Command::Import(args) => import::run(&args),
         Command::Genkey => keys::genkey(),
         Command::Pubkey => keys::pubkey(),
@@ -101,7 +103,8 @@ fn run(psmc: Psmc) -> Result<(), CliError> {
         Command::Dns { command } => dns::run(command),
         Command::Topology(args) => select::make_network(&args),
         Command::Demo(args) => Ok(become_program("psmc-demo", &args)?),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 /// Connects to the daemon that the user means.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use super::dns::DnsCommand;
+use super::doctor::DoctorArgs;
 use super::import::ImportArgs;
 use super::keys::GrantArgs;
 use super::peer::{PathCommand, PeerCommand};
@@ -25,7 +26,7 @@ A tunnel in three commands, as root:
   psmc init --name hq --endpoint 203.0.113.5     on a machine that others reach: make it a site, and start it
   psmc invite van                                there: print a line with which one more site joins
   psmc join 'psmc:…'                             on the other machine: join, and start
-By hand: psmc genkey, psmc pubkey, psmc check FILE, psmcd --config FILE")]
+By hand: psmc genkey, psmc pubkey, psmc check FILE, psmcd --config FILE. Where it does not work: psmc doctor")]
 pub(super) struct Psmc {
     #[command(flatten)]
     pub(super) target: Target,
@@ -76,6 +77,11 @@ pub(super) enum Command {
         /// The configuration of a site, in TOML
         file: PathBuf,
     },
+    /// Find out why a tunnel does not work, and what to do about it
+    ///
+    /// Looks at this machine, the running daemon if there is one, and tries each way to each peer. Exits with 0 if nothing is wrong, with
+    /// 1 if something is, and with 2 if it could not look. Nothing is changed. docs/TROUBLESHOOTING.md lists all that it can find.
+    Doctor(DoctorArgs),
     /// Print a file of wg-quick (WireGuard) as a configuration of psmcd
     ///
     /// Its first lines say what is left to do: keys do not carry over.

@@ -18,7 +18,7 @@ use files::WriteError;
 use start::StartError;
 
 /// Where configurations usually are.
-const CONFIG_DIR: &str = "/etc/psmc";
+pub(super) const CONFIG_DIR: &str = "/etc/psmc";
 
 /// Why a tunnel was not set up.
 #[derive(Debug, thiserror::Error)]

@@ -11,6 +11,7 @@ mod harness;
 mod chain;
 mod cli;
 mod datagrams;
+mod doctor;
 mod enrol;
 mod faults;
 mod gateways;

@@ -107,6 +107,10 @@ broken! {
         world.at(Hq, "sysctl -qw net.ipv4.conf.h2.rp_filter=1");
         world.start_and_wait(2);
     }
+    a_control_group_that_is_not_there "cgroup-missing" Van "no-such.slice" |world| {
+        world.edit(Van, "[site]\n", "[site]\nexclude = [\"cgroup:no-such.slice\"]\n");
+        world.start_and_wait(2);
+    }
     a_firewall_of_its_own_drops_datagrams "firewall-drops" Hq "the rule with handle" |world| {
         world.at(Hq, "nft 'table inet fw { chain in { type filter hook input priority 0; udp dport 5115 counter drop; }; }'");
         world.start();
@@ -315,6 +319,11 @@ sound! {
     }
     a_full_tunnel_is_sound Van |world| {
         world.edit(Van, "[\"10.77.0.1/32\"]", "[\"0.0.0.0/0\", \"::/0\"]");
+        world.start_and_wait(2);
+    }
+    a_kill_switch_is_sound Van |world| {
+        world.edit(Van, "[\"10.77.0.1/32\"]", "[\"0.0.0.0/0\", \"::/0\"]");
+        world.edit(Van, "[site]\n", "[site]\nkill_switch = true\nexclude = [\"lan\", \"uid:12345\"]\n");
         world.start_and_wait(2);
     }
     a_full_tunnel_with_strict_filters_is_sound Van |world| {

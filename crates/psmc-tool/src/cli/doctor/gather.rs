@@ -93,7 +93,8 @@ fn notices(config: &Config, daemon: &Daemon) -> Vec<Notice> {
         }
     };
     let few = most.and_then(|most| psmcd::machine::too_few_files(config, most));
-    psmcd::machine::of_key(&config.site).into_iter().chain(few).collect()
+    let internet = psmcd::machine::of_internet(config);
+    psmcd::machine::of_key(&config.site).into_iter().chain(few).chain(internet).collect()
 }
 
 /// What is seen of the network.

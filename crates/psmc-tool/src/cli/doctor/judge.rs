@@ -55,6 +55,10 @@ fn of_notice(config: &Config, notice: &Notice) -> Finding {
         Obstacle::ForwardsNothing => Fault::ForwardsNothing,
         Obstacle::Hidden => Fault::Hidden,
         Obstacle::NoCommonVersion => Fault::NoCommonVersion,
+        Obstacle::ProgramMissing => Fault::ProgramMissing,
+        Obstacle::CgroupMissing => Fault::CgroupMissing,
+        Obstacle::NameServerOutside => Fault::NameServerOutside,
+        Obstacle::BesideTunnel => Fault::BesideTunnel,
     };
     Finding::new(fault, "", &notice.seen, &notice.remedy)
 }
@@ -73,7 +77,9 @@ fn of_daemon(config: &Config, facts: &Facts) -> Vec<Finding> {
             Fault::DaemonDead,
             "",
             format!("{} is there, and nobody listens on it", socket.display()),
-            format!("start it again; `journalctl -u psmcd@{name}`, or its log, says how it has ended"),
+            format!(
+                "start it again, or undo what it has left by `psmc clean`; `journalctl -u psmcd@{name}`, or its log, says how it has ended"
+            ),
         )],
         Daemon::Silent { socket } => vec![Finding::new(
             Fault::DaemonSilent,

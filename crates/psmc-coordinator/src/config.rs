@@ -17,6 +17,7 @@ use std::time::Duration;
 use hickory_proto::rr::Name as DomainName;
 use ipnet::IpNet;
 use psmc_net::keys::{PrivateKey, PublicKey};
+use psmc_net::token::Token;
 use psmc_routes::GroupKey;
 use psmc_routes::update::{Server, TsigKey};
 use psmc_toml::{ConfigError, Dialect, Listen, Name, Rate, SocketPath, Source};
@@ -95,7 +96,7 @@ pub struct Hook {
     /// The address.
     pub address: SocketAddr,
     /// What whoever sends one shows.
-    pub token: String,
+    pub token: Token,
 }
 
 /// A relay.

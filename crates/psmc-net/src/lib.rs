@@ -18,6 +18,7 @@ pub mod priority;
 pub mod probe;
 pub mod retry;
 pub mod tls;
+pub mod token;
 pub mod tun;
 pub mod udp;
 mod watched;

@@ -1,14 +1,15 @@
 //! A small server of HTTP/1.1, for metrics and other short answers.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, HeaderValue};
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::{ALLOW, AUTHORIZATION, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -41,13 +42,16 @@ pub struct HttpError {
     pub source: io::Error,
 }
 
-/// What is answered.
+/// A short answer.
 pub type Answer = Response<Full<Bytes>>;
 
 /// Something that answers requests.
 pub trait Handler: Send + Sync + 'static {
+    /// What is in its answers.
+    type Body: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static;
+
     /// Answers one.
-    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Answer> + Send;
+    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Self::Body>> + Send;
 }
 
 /// Listens on `address`; the future answers requests, one of each connection.
@@ -109,4 +113,35 @@ pub fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
     answer
+}
+
+/// The token that a request shows. The scheme is compared without regard to case, and followed by one space or more (RFC 9110,
+/// sections 11.1 and 11.4).
+#[must_use]
+pub fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let (scheme, rest) = headers.get(AUTHORIZATION)?.as_bytes().split_at_checked("Bearer".len())?;
+    let token = rest.trim_ascii();
+    let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer") && rest.starts_with(b" ");
+    is_bearer.then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_found_in_any_spelling_of_the_scheme() {
+        let found = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, HeaderValue::from_static(value));
+            bearer(&headers).map(|token| String::from_utf8(token.to_vec()).unwrap())
+        };
+        for right in ["Bearer abc", "bearer abc", "BEARER abc", "Bearer   abc", "Bearer abc "] {
+            assert_eq!(found(right).as_deref(), Some("abc"), "{right}");
+        }
+        for wrong in ["", "Bearer", "Bearerabc", "Basic abc", "abc"] {
+            assert_eq!(found(wrong), None, "{wrong}");
+        }
+        assert_eq!(bearer(&HeaderMap::new()), None);
+    }
 }

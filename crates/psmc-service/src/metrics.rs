@@ -6,7 +6,8 @@
 use std::fmt::{self, Debug};
 use std::net::SocketAddr;
 
-use hyper::body::Incoming;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use prometheus_client::collector::Collector;
@@ -53,6 +54,8 @@ where
     A: Fn() -> F + Send + Sync + 'static,
     F: Future<Output = Option<S>> + Send,
 {
+    type Body = Full<Bytes>;
+
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         if request.uri().path() != "/metrics" {
             return text(StatusCode::NOT_FOUND, "metrics are at /metrics\n");

@@ -1,8 +1,12 @@
-//! Keys as they stand in files.
+//! Keys and tokens as they stand in files.
 
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use psmc_net::keys::{KeyFileError, PrivateKey, PublicKey, read_private_key};
+use psmc_net::token::{MIN_TOKEN_LEN, Token};
 
 use crate::{Complaint, Kind, Section, Source, ValueError, describe, remedy_for};
 
@@ -88,5 +92,30 @@ pub fn read_key_file(path: &Path) -> Result<PrivateKey, ValueError> {
             format!("the key file {shown} holds no private key"),
             "it takes the one line that `psmc genkey` prints, and nothing else",
         ),
+    })
+}
+
+/// How much of a token's file is read, in bytes: more is no token.
+const MAX_TOKEN_FILE: u64 = 1024;
+
+/// Reads a token from its file, which only its owner and group may be able to read.
+pub fn read_token_file(path: &Path) -> Result<Token, ValueError> {
+    let shown = path.display();
+    let unreadable = |error: io::Error| {
+        ValueError::new(format!("cannot read the token {shown}: {}", describe(&error)), remedy_for(&error))
+    };
+    let file = File::open(path).map_err(unreadable)?;
+    let mode = file.metadata().map_err(unreadable)?.permissions().mode() & 0o777;
+    if mode & 0o007 != 0 {
+        let reason = format!("the token file {shown} is accessible to all users (mode {mode:04o})");
+        return Err(ValueError::new(reason, format!("run `chmod o= {shown}`")));
+    }
+    let mut text = String::new();
+    file.take(MAX_TOKEN_FILE).read_to_string(&mut text).map_err(unreadable)?;
+    Token::parse(&text).map_err(|_| {
+        ValueError::new(
+            format!("the token {shown} is not one word of {MIN_TOKEN_LEN} characters or more"),
+            format!("make another: `openssl rand -hex 32 > {shown}`"),
+        )
     })
 }

@@ -18,7 +18,7 @@ mod source;
 mod value;
 
 pub use complaint::{Complaint, ConfigError};
-pub use keys::{KEY_FILE, PRIVATE_KEY, PUBLIC_KEY, read_key_file};
+pub use keys::{KEY_FILE, PRIVATE_KEY, PUBLIC_KEY, read_key_file, read_token_file};
 pub use section::{Section, joined, joined_len, kind_of, read, repeated};
 pub use source::{Dialect, Source, describe, remedy_for};
 pub use value::{

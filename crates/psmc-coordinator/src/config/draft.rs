@@ -1,16 +1,10 @@
 //! Reading the file: its top, and what the coordinator itself is told.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::num::NonZeroU16;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use psmc_toml::{
-    Complaint, FILE, Kind, Listen, NAME, Port, Section, Source, ValueError, describe, remedy_for, whole,
-};
+use psmc_toml::{Complaint, FILE, Kind, Listen, NAME, Port, Section, Source, read_token_file, whole};
 use toml::de::DeTable;
 
 use super::value::{ETCD_KEYS, LOCAL_ADDRESS, SOCKET, STORE, etcd_tls};
@@ -32,12 +26,6 @@ const RUN_DIR: &str = "/run/psmc-coordinator";
 
 /// The directory of databases.
 const STATE_DIR: &str = "/var/lib/psmc-coordinator";
-
-/// The shortest token in bytes: shorter ones can be tried out.
-const MIN_TOKEN_LEN: usize = 16;
-
-/// How much of a token's file is read, in bytes: more is no token.
-const MAX_TOKEN_FILE: u64 = 1024;
 
 /// The configuration that a file describes; `None` if there are complaints.
 pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<Config> {
@@ -134,7 +122,7 @@ fn hook(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Opt
     match (address, file) {
         (None, None) => Some(None),
         (Some(address), Some(file)) => {
-            let token = source.read_beside(&file, read_token, out)?;
+            let token = source.read_beside(&file, read_token_file, out)?;
             Some(Some(Hook { address: address.into_inner(), token }))
         }
         (Some(address), None) => {
@@ -152,27 +140,4 @@ fn hook(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Opt
             None
         }
     }
-}
-
-fn read_token(path: &Path) -> Result<String, ValueError> {
-    let shown = path.display();
-    let unreadable = |error: std::io::Error| {
-        ValueError::new(format!("cannot read the token {shown}: {}", describe(&error)), remedy_for(&error))
-    };
-    let file = File::open(path).map_err(unreadable)?;
-    let mode = file.metadata().map_err(unreadable)?.permissions().mode() & 0o777;
-    if mode & 0o007 != 0 {
-        let reason = format!("the token file {shown} is accessible to all users (mode {mode:04o})");
-        return Err(ValueError::new(reason, format!("run `chmod o= {shown}`")));
-    }
-    let mut text = String::new();
-    file.take(MAX_TOKEN_FILE).read_to_string(&mut text).map_err(unreadable)?;
-    let token = text.trim();
-    if token.len() < MIN_TOKEN_LEN || !token.chars().all(|c| c.is_ascii_graphic()) {
-        return Err(ValueError::new(
-            format!("the token {shown} is not one word of {MIN_TOKEN_LEN} characters or more"),
-            format!("make another: `openssl rand -hex 32 > {shown}`"),
-        ));
-    }
-    Ok(token.to_owned())
 }

@@ -13,6 +13,7 @@ mod client;
 mod request;
 mod routes;
 mod status;
+pub mod watch;
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! What has happened between two answers.
 
-use psmc_api::{PathStatus, PeerStatus, Status};
+use crate::{PathStatus, PeerStatus, Status};
 
 /// What has happened, each in words.
 pub(super) fn between(before: &Status, now: &Status) -> Vec<String> {

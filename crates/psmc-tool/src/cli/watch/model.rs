@@ -1,30 +1,27 @@
 //! What is shown: it follows from the daemon's answers and the user's keys. Time is an argument.
 
-mod events;
-mod rates;
+mod history;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::civil::Time;
+use psmc_api::watch::{PeerRates, Watch};
 use psmc_api::{PathState, PathStatus, PeerStatus, Request, Status, WantedState};
 
 use super::keys::Key;
-use events::has_restarted;
-use rates::History;
-pub(super) use rates::{PeerRates, Traffic};
+use history::History;
 
 /// What is known and chosen. Tell it everything that the daemon says, by [`answered`](Self::answered), [`away`](Self::away) and
 /// [`refused`](Self::refused), and every key, by [`press`](Self::press); then draw it.
 #[derive(Debug)]
 pub(super) struct Model {
-    latest: Option<(Status, Instant)>,
-    rates: BTreeMap<String, PeerRates>,
+    watch: Watch<Time>,
     /// By the peer's name, the path's name and its number.
     histories: BTreeMap<(String, String, u32), History>,
     /// How many answers a history has: those of a minute.
     span: usize,
-    events: VecDeque<Event>,
     away: Option<Away>,
     refusal: Option<String>,
     /// Which peer is chosen; the first if it is none of them.
@@ -36,13 +33,8 @@ pub(super) struct Model {
     help: bool,
 }
 
-/// Something that has happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Event {
-    /// When it was seen.
-    pub(super) at: Time,
-    pub(super) what: String,
-}
+/// Something that has happened, and when it was seen.
+pub(super) type Event = psmc_api::watch::Event<Time>;
 
 /// The daemon does not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,20 +54,15 @@ pub(super) enum Wish {
 /// How much of the past a history shows.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// More events than the tallest terminal shows.
-const MAX_EVENTS: usize = 300;
-
 impl Model {
     /// Of a daemon that will be asked once in `interval`.
     pub(super) fn new(interval: Duration) -> Self {
         let span = MINUTE.as_millis() / interval.as_millis().max(1);
         Self {
-            latest: None,
-            rates: BTreeMap::new(),
+            watch: Watch::default(),
             histories: BTreeMap::new(),
             // Of more answers than columns nothing more could be seen.
             span: usize::try_from(span).unwrap_or(usize::MAX).clamp(1, 600),
-            events: VecDeque::new(),
             away: None,
             refusal: None,
             peer: String::new(),
@@ -88,35 +75,28 @@ impl Model {
     /// The daemon has answered, `at` that moment, when the clock said `clock`.
     pub(super) fn answered(&mut self, status: Status, at: Instant, clock: Time) {
         if self.away.take().is_some() {
-            self.happened(clock, "psmcd answers again".to_owned());
+            self.watch.happened(clock, "psmcd answers again".to_owned());
         }
-        self.rates.clear();
-        if let Some((before, then)) = self.latest.take() {
-            for what in events::between(&before, &status) {
-                self.happened(clock, what);
-            }
-            if !has_restarted(&before, &status) {
-                self.measure(&before, &status, at.saturating_duration_since(then));
-            }
+        if self.watch.answered(Arc::new(status), at, &clock) {
+            self.measure();
         }
         self.weight = None;
-        self.latest = Some((status, at));
     }
 
-    fn measure(&mut self, before: &Status, now: &Status, elapsed: Duration) {
+    /// Adds the latest rates to the past of each path.
+    fn measure(&mut self) {
         let mut histories = BTreeMap::new();
-        for peer in &now.peers {
-            let Some(before) = before.peers.iter().find(|before| before.name == peer.name) else { continue };
-            let rates = PeerRates::between(before, peer, elapsed);
+        let Some((status, _)) = self.watch.latest() else { return };
+        for peer in &status.peers {
+            let Some(rates) = self.watch.rates(peer) else { continue };
             for path in &peer.paths {
                 let key = (peer.name.clone(), path.name.clone(), path.id);
                 let mut history = self.histories.remove(&key).unwrap_or_default();
-                if let Some(rate) = rates.paths.get(&path.name) {
+                if let Some(rate) = rates.paths.get(&path.id) {
                     history.add(*rate, self.span);
                 }
                 histories.insert(key, history);
             }
-            self.rates.insert(peer.name.clone(), rates);
         }
         self.histories = histories;
     }
@@ -127,7 +107,7 @@ impl Model {
             away.why = why;
             return;
         }
-        self.happened(clock, "psmcd does not answer".to_owned());
+        self.watch.happened(clock, "psmcd does not answer".to_owned());
         self.away = Some(Away { since: clock, why });
     }
 
@@ -135,13 +115,6 @@ impl Model {
     pub(super) fn refused(&mut self, why: String) {
         self.refusal = Some(why);
         self.weight = None;
-    }
-
-    fn happened(&mut self, at: Time, what: String) {
-        self.events.push_back(Event { at, what });
-        if self.events.len() > MAX_EVENTS {
-            self.events.pop_front();
-        }
     }
 
     /// The user has pressed a key.
@@ -199,7 +172,7 @@ impl Model {
 /// What is drawn.
 impl Model {
     pub(super) fn status(&self) -> Option<&Status> {
-        self.latest.as_ref().map(|(status, _)| status)
+        self.watch.latest().map(|(status, _)| status.as_ref())
     }
 
     pub(super) fn peers(&self) -> &[PeerStatus] {
@@ -237,7 +210,7 @@ impl Model {
 
     /// The rates of a peer, once they are known.
     pub(super) fn rates(&self, peer: &PeerStatus) -> Option<&PeerRates> {
-        self.rates.get(&peer.name)
+        self.watch.rates(peer)
     }
 
     /// The rates of the last minute of each path of a peer, in Mbit/s, in so many columns at most, the latest last.
@@ -251,7 +224,7 @@ impl Model {
 
     /// The latest events, the last one last.
     pub(super) fn events(&self, count: usize) -> impl Iterator<Item = &Event> {
-        self.events.iter().skip(self.events.len().saturating_sub(count))
+        self.watch.events(count)
     }
 
     pub(super) fn silence(&self) -> Option<&Away> {

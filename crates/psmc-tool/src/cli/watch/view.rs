@@ -2,6 +2,7 @@
 
 mod paths;
 
+use psmc_api::watch::PeerRates;
 use psmc_api::{ClassStatus, PeerState, PeerStatus, SiteStatus};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -10,7 +11,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Borders, Clear, Paragraph};
 
 use super::keys::KEYS;
-use super::model::{Model, PeerRates};
+use super::model::Model;
 use crate::cli::status;
 use crate::cli::units::{age, bytes, rate_mbps};
 

@@ -1,70 +1,8 @@
-//! Rates, from the counts of two answers.
+//! The past of a path.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 
-use psmc_api::{PathStatus, PeerStatus};
-
-/// How fast the counts of a peer grow.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(in crate::cli::watch) struct PeerRates {
-    /// Of inner bytes.
-    pub(in crate::cli::watch) traffic: Traffic,
-    /// Of outer bytes, by the path's name.
-    pub(in crate::cli::watch) paths: BTreeMap<String, Traffic>,
-    /// Packets per second that a class has sent, by its name.
-    pub(in crate::cli::watch) classes: BTreeMap<String, f64>,
-    /// What is counted of repair, per second, by its name.
-    pub(in crate::cli::watch) repair: BTreeMap<String, f64>,
-}
-
-/// What is sent and received, in Mbit/s.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(in crate::cli::watch) struct Traffic {
-    pub(in crate::cli::watch) up_mbps: f64,
-    pub(in crate::cli::watch) down_mbps: f64,
-}
-
-impl PeerRates {
-    /// Those between two answers, `elapsed` apart. What only one of them has is in none of the maps.
-    pub(super) fn between(before: &PeerStatus, now: &PeerStatus, elapsed: Duration) -> Self {
-        let traffic = |before: (u64, u64), now: (u64, u64)| Traffic {
-            up_mbps: mbps(before.0, now.0, elapsed),
-            down_mbps: mbps(before.1, now.1, elapsed),
-        };
-        let path = |path: &PathStatus| {
-            let before = before.paths.iter().find(|other| other.name == path.name && other.id == path.id)?;
-            let counts = [before, path].map(|path| (path.tx_bytes, path.rx_bytes));
-            Some((path.name.clone(), traffic(counts[0], counts[1])))
-        };
-        let class = |name: &str| before.classes.iter().find(|class| class.name == name);
-        Self {
-            traffic: traffic((before.tx_bytes, before.rx_bytes), (now.tx_bytes, now.rx_bytes)),
-            paths: now.paths.iter().filter_map(path).collect(),
-            classes: (now.classes.iter())
-                .filter_map(|now| {
-                    let before = class(&now.name)?;
-                    Some((now.name.clone(), per_second(before.tx_packets, now.tx_packets, elapsed)))
-                })
-                .collect(),
-            repair: (now.repair.iter())
-                .filter_map(|(name, count)| {
-                    Some((name.clone(), per_second(*before.repair.get(name)?, *count, elapsed)))
-                })
-                .collect(),
-        }
-    }
-}
-
-/// How fast a count grows. One that began anew does not count.
-fn per_second(before: u64, now: u64, elapsed: Duration) -> f64 {
-    let seconds = elapsed.as_secs_f64();
-    if seconds > 0.0 { now.saturating_sub(before) as f64 / seconds } else { 0.0 }
-}
-
-fn mbps(before: u64, now: u64, elapsed: Duration) -> f64 {
-    per_second(before, now, elapsed) * 8.0 / 1e6
-}
+use psmc_api::watch::Traffic;
 
 /// The rates of the last answers, up and down together, in Mbit/s.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -126,12 +64,5 @@ mod tests {
         // The oldest group has lost a sample, the latest waits for its second.
         assert_eq!(history(&[1.0, 3.0, 5.0, 7.0, 9.0], 4).columns(4, 3), [3.0, 6.0, 9.0]);
         assert_eq!(history(&[1.0], 4).columns(4, 0), [0.0; 0]);
-    }
-
-    #[test]
-    fn a_count_that_begins_anew_is_no_rate() {
-        assert_eq!(mbps(1_000_000, 2_250_000, Duration::from_secs(2)), 5.0);
-        assert_eq!(per_second(100, 3, Duration::from_secs(1)), 0.0);
-        assert_eq!(per_second(1, 3, Duration::ZERO), 0.0);
     }
 }

@@ -1,4 +1,5 @@
 use psmc_api::PeerState;
+use psmc_api::watch::{MAX_EVENTS, Traffic};
 
 use super::super::testing::{Watched, path, peer};
 use super::*;
@@ -20,8 +21,8 @@ fn rates_are_those_between_two_answers() {
     });
     let rates = watched.model.rates(&watched.model.peers()[0]).unwrap();
     assert_eq!(rates.traffic, Traffic { up_mbps: 4.0, down_mbps: 0.0 });
-    assert_eq!(rates.paths["lte"], Traffic { up_mbps: 10.0, down_mbps: 1.0 });
-    assert_eq!(rates.paths["wifi"], Traffic::default());
+    assert_eq!(rates.paths[&1], Traffic { up_mbps: 10.0, down_mbps: 1.0 });
+    assert_eq!(rates.paths[&2], Traffic::default());
     assert_eq!(rates.classes["best-effort"], 900.0);
     assert_eq!(rates.repair["resent"], 5.0);
     assert_eq!(watched.model.histories(&watched.model.peers()[0], 60), [[11.0], [0.0]]);
@@ -35,7 +36,7 @@ fn an_answer_after_silence_has_the_mean_rate_of_that_time() {
     watched.silent();
     watched.after(|peers| peers[0].paths[0].tx_bytes += 4_000_000);
     let rates = watched.model.rates(&watched.model.peers()[0]).unwrap();
-    assert_eq!(rates.paths["lte"].up_mbps, 8.0);
+    assert_eq!(rates.paths[&1].up_mbps, 8.0);
     assert_eq!(watched.events(), ["09:00:01 psmcd does not answer", "09:00:04 psmcd answers again"]);
 }
 
@@ -45,7 +46,7 @@ fn another_path_of_the_same_name_has_a_past_of_its_own() {
     watched.after(|peers| peers[0].paths[0].tx_bytes += 1_250_000);
     watched.after(|peers| peers[0].paths[0] = path("lte", 3));
     let rates = watched.model.rates(&watched.model.peers()[0]).unwrap();
-    assert!(!rates.paths.contains_key("lte"));
+    assert!(!rates.paths.contains_key(&3));
     assert_eq!(watched.model.histories(&watched.model.peers()[0], 60), [vec![], vec![0.0, 0.0]]);
 }
 

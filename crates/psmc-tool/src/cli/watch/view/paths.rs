@@ -1,5 +1,6 @@
 //! The paths of a peer as a table.
 
+use psmc_api::watch::Traffic;
 use psmc_api::{PathState, PathStatus, PeerStatus};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
@@ -8,7 +9,7 @@ use ratatui::symbols::bar::NINE_LEVELS;
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Row, Table, TableState};
 
-use super::super::model::{Model, Traffic};
+use super::super::model::Model;
 use crate::cli::status;
 use crate::cli::units::{age, duration_ms};
 
@@ -48,7 +49,7 @@ pub(super) fn draw(model: &Model, peer: &PeerStatus, frame: &mut Frame<'_>, area
     let rows = peer.paths.iter().zip(&histories).enumerate().map(|(index, (path, history))| {
         let chosen = model.chosen_path() == Some(index);
         let weight = model.wanted_weight().filter(|_| chosen).unwrap_or(path.weight);
-        let rates = model.rates(peer).and_then(|rates| rates.paths.get(&path.name));
+        let rates = model.rates(peer).and_then(|rates| rates.paths.get(&path.id));
         let row = row(path, rates.copied(), weight, &spark(history, top, usize::from(minute)));
         row.into_iter().chain(wide.then(|| status::remote(path).into())).collect()
     });

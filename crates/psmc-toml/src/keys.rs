@@ -102,7 +102,12 @@ const MAX_TOKEN_FILE: u64 = 1024;
 pub fn read_token_file(path: &Path) -> Result<Token, ValueError> {
     let shown = path.display();
     let unreadable = |error: io::Error| {
-        ValueError::new(format!("cannot read the token {shown}: {}", describe(&error)), remedy_for(&error))
+        let remedy = if error.kind() == io::ErrorKind::NotFound {
+            format!("correct the path, or make it with `umask 077; openssl rand -hex 32 > {shown}`")
+        } else {
+            remedy_for(&error).to_owned()
+        };
+        ValueError::new(format!("cannot read the token {shown}: {}", describe(&error)), remedy)
     };
     let file = File::open(path).map_err(unreadable)?;
     let mode = file.metadata().map_err(unreadable)?.permissions().mode() & 0o777;

@@ -25,7 +25,7 @@ pub(crate) use grants::{read_grant, read_grants};
 use include::files_of;
 pub use model::{
     Class, Config, Internet, Invitation, PathCongestion, PathSettings, Paths, Peer, Relay, Site, Treatment,
-    TunnelEnd,
+    TunnelEnd, Web,
 };
 pub use psmc_core::SchedulerKind;
 pub use psmc_toml::{Complaint, ConfigError};

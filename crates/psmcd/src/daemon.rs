@@ -40,6 +40,7 @@ mod twins;
 mod undelivered;
 mod unused;
 mod waiting;
+mod web;
 mod why;
 
 use std::path::Path;
@@ -74,7 +75,10 @@ pub enum DaemonError {
     Tcp(#[from] TcpError),
     /// The address for metrics can't be had.
     #[error("cannot serve metrics")]
-    Metrics(#[from] HttpError),
+    Metrics(#[source] HttpError),
+    /// The address for the web page can't be had.
+    #[error("cannot serve the web page")]
+    Web(#[source] HttpError),
     /// The local control socket can't be had.
     #[error("cannot create the control socket")]
     ControlSocket(#[from] local::BindError),

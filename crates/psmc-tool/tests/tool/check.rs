@@ -140,6 +140,25 @@ fn key_files_that_hold_no_key() {
     assert_snapshot("file", "spoilt_key.toml", &complaints);
 }
 
+#[test]
+fn token_files_that_hold_no_secret() {
+    let minimal = String::from_utf8(fixture("good", "minimal.toml")).unwrap();
+    let desk = Desk::new();
+    let web = "[web]\nlisten = \"10.77.0.2:9116\"\ntoken_file = \"van.token\"\n";
+    desk.put("token.toml", format!("{minimal}\n{web}"), 0o600);
+    desk.put("van.token", "0123456789abcdef\n", 0o644);
+    assert_snapshot("file", "readable_token.toml", &desk.complaints("token.toml"));
+    desk.put("van.token", "0123 456789abcdef", 0o640);
+    assert_snapshot("file", "spoilt_token.toml", &desk.complaints("token.toml"));
+    desk.put("van.token", "0123456789abcdef\n", 0o640);
+    let verdict = desk.check("token.toml");
+    assert!(
+        verdict.stdout.contains("web page     at http://10.77.0.2:9116/, with a token"),
+        "{}",
+        verdict.stdout
+    );
+}
+
 /// Editors of another system put it there; it is no mistake.
 #[test]
 fn a_byte_order_mark_and_foreign_line_ends_do_no_harm() {

@@ -30,6 +30,7 @@ pub(super) fn check(draft: &Draft, out: &mut Vec<Complaint>) {
     treatment(draft, out);
     classes(draft, out);
     gateway(draft, out);
+    web(draft, out);
     for peer in &draft.peers {
         paths::check(peer, &draft.relays, out);
     }
@@ -122,6 +123,18 @@ fn gateway(draft: &Draft, out: &mut Vec<Complaint>) {
     known_relays("the site registers with the relay", site.register.as_ref(), &draft.relays, out);
     if site.register.is_some() && !site.has_listen {
         draft.peers.iter().for_each(|peer| unseen(peer, out));
+    }
+}
+
+/// Whoever reaches the web page from elsewhere shows a token.
+fn web(draft: &Draft, out: &mut Vec<Complaint>) {
+    let Some(web) = &draft.web else { return };
+    let Some(listen) = web.listen.as_ref().filter(|_| !web.has_token) else { return };
+    let address = listen.get_ref().ip();
+    if !address.is_loopback() {
+        let reason = format!("other machines can reach the web page at {address}, and it has no token");
+        let remedy = r#"add token_file = "/etc/psmc/van.token", a file that `umask 077; openssl rand -hex 32 > FILE` makes; or listen on 127.0.0.1"#;
+        out.push(Complaint::new(reason, remedy).at(listen.span()));
     }
 }
 

@@ -7,6 +7,7 @@ mod invitation;
 mod peer;
 mod site;
 mod treatment;
+mod web;
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -26,8 +27,9 @@ pub(super) use invitation::InvitationDraft;
 pub(super) use peer::{PathDraft, PeerDraft};
 pub(super) use site::SiteDraft;
 pub(super) use treatment::TreatmentDraft;
+pub(super) use web::WebDraft;
 
-const SECTIONS: &[&str] = &["site", "peer", "relay", "class", "include", "invitation", "metrics"];
+const SECTIONS: &[&str] = &["site", "peer", "relay", "class", "include", "invitation", "metrics", "web"];
 
 const CLASS_KEYS: &[&str] =
     &["name", "dscp", "protocol", "ports", "from", "to", "priority", "weight", "repair"];
@@ -44,6 +46,7 @@ pub(super) struct Draft {
     pub(super) invitations: Vec<InvitationDraft>,
     /// Where metrics are.
     metrics: Option<SocketAddr>,
+    pub(super) web: Option<WebDraft>,
 }
 
 impl Draft {
@@ -70,6 +73,7 @@ impl Draft {
         let metrics = metrics.and_then(|section| {
             section.required("listen", METRICS_ADDRESS, "where Prometheus finds the metrics", out)
         });
+        let web = file.only_section("web", "[web]", WebDraft::KEYS, "a site has one web page", out);
         // Those of a gateway may be added while it runs.
         let is_gateway = site.as_ref().is_some_and(|site| site.register.is_some() || site.has_listen);
         if !file.has("peer") && !is_gateway && file.key_place("include").is_none() {
@@ -82,6 +86,7 @@ impl Draft {
             classes: classes.iter().map(|section| ClassDraft::read(section, out)).collect(),
             invitations: invitations.iter().map(|section| InvitationDraft::read(section, out)).collect(),
             metrics,
+            web: web.map(|section| WebDraft::read(&section, source, out)),
         }
     }
 
@@ -94,7 +99,11 @@ impl Draft {
         let (ends, relays): (Vec<_>, Vec<_>) = self.relays.into_iter().partition(|relay| relay.is_tunnel_end);
         let classes = self.classes.into_iter().map(|draft| draft.class).collect::<Option<_>>()?;
         Some(Config {
-            site: Site { metrics: self.metrics, ..site.build(classes)? },
+            site: Site {
+                metrics: self.metrics,
+                web: self.web.and_then(WebDraft::build),
+                ..site.build(classes)?
+            },
             peers,
             relays: relays.into_iter().map(RelayDraft::relay).collect::<Option<_>>()?,
             tunnel_ends: ends.into_iter().map(RelayDraft::tunnel_end).collect::<Option<_>>()?,

@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use jiff::Timestamp;
 use psmc_core::{ClampMss, Priority, ReorderPolicy, RepairKind, SchedulerKind};
 use psmc_net::keys::{PrivateKey, PublicKey};
+use psmc_net::token::Token;
 use psmc_service::http;
 
 use super::value::{
@@ -48,8 +49,8 @@ impl Config {
         let strangers = if self.site.is_hidden { 0 } else { STRANGERS };
         let peers: usize = self.peers.iter().map(open_files_of).sum();
         // A call through a relay has a connection of its own.
-        let scrapes = if self.site.metrics.is_some() { 1 + http::MAX_CONNECTIONS } else { 0 };
-        OWN + strangers + scrapes + 2 * self.site.register.len() + peers
+        let served = usize::from(self.site.metrics.is_some()) + usize::from(self.site.web.is_some());
+        OWN + strangers + served * (1 + http::MAX_CONNECTIONS) + 2 * self.site.register.len() + peers
     }
 }
 
@@ -100,6 +101,17 @@ pub struct Site {
     pub control_socket: SocketPath,
     /// Where Prometheus finds its metrics, `[metrics]`; nowhere if `None`.
     pub metrics: Option<SocketAddr>,
+    /// Its web page, `[web]`, if it has one.
+    pub web: Option<Web>,
+}
+
+/// A web page that shows how the site is, `[web]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Web {
+    /// Where browsers find it.
+    pub listen: SocketAddr,
+    /// What they must show; there is one unless only this machine reaches the page.
+    pub token: Option<Token>,
 }
 
 impl Site {

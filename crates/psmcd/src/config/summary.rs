@@ -56,6 +56,10 @@ impl Config {
         if let Some(metrics) = site.metrics {
             writeln!(f, "  metrics      at http://{metrics}/metrics")?;
         }
+        if let Some(web) = &site.web {
+            let token = if web.token.is_some() { ", with a token" } else { "" };
+            writeln!(f, "  web page     at http://{}/{token}", web.listen)?;
+        }
         write_internet(site, f)?;
         let files = self.open_files();
         if files > USUAL_FILES {

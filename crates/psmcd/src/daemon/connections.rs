@@ -224,7 +224,7 @@ impl Control {
             }
             TaskEnd::Enrolled(enrolment) => self.on_enrolled(*enrolment).await,
             TaskEnd::Applied(None) | TaskEnd::Answered => Ok(()),
-            TaskEnd::Listener | TaskEnd::Hearing | TaskEnd::Metrics | TaskEnd::Registered | TaskEnd::Kept => {
+            TaskEnd::Listener | TaskEnd::Hearing | TaskEnd::Served | TaskEnd::Registered | TaskEnd::Kept => {
                 Ok(())
             }
         }

@@ -20,6 +20,7 @@ use super::DaemonError;
 use super::connections::Connections;
 use super::fitting::Fitting;
 use super::invitations::Invitations;
+use super::metrics::{METRICS, Told};
 use super::names::Names;
 use super::network::footprint::Footprint;
 use super::network::{HostNetwork, Numbers, TunnelInterface};
@@ -36,6 +37,7 @@ use super::tasks::{TaskEnd, Tasks};
 use super::tunnels::Bind;
 use super::undelivered::Hearing;
 use super::unused::Unused;
+use super::web;
 use crate::config::{self, Config};
 use crate::machine::keep_outside;
 use psmc_api::Server;
@@ -139,6 +141,25 @@ impl Control {
         Ok(control)
     }
 
+    /// Answers Prometheus and browsers, where they may ask.
+    async fn serve_http(&mut self) -> Result<(), DaemonError> {
+        let asker = self.scrapes.asker();
+        if let Some(address) = self.site.metrics {
+            let asker = asker.clone();
+            let ask = move || {
+                let asker = asker.clone();
+                async move { asker.ask().await.map(Told::new) }
+            };
+            let served = psmc_service::metrics::serve(address, METRICS, ask).await;
+            self.tasks.spawn_server(served.map_err(DaemonError::Metrics)?);
+        }
+        if let Some(web) = &self.site.web {
+            let served = web::serve(web, asker).await;
+            self.tasks.spawn_server(served.map_err(DaemonError::Web)?);
+        }
+        Ok(())
+    }
+
     /// Enters the peers and opens their paths; what was changed on this host is taken back if that fails.
     async fn set_up(&mut self, peers: Vec<config::Peer>) -> Result<(), DaemonError> {
         let done = self.enter_peers(peers).await;
@@ -149,9 +170,7 @@ impl Control {
     }
 
     async fn enter_peers(&mut self, peers: Vec<config::Peer>) -> Result<(), DaemonError> {
-        if let Some(address) = self.site.metrics {
-            self.scrapes.serve(address, &mut self.tasks).await?;
-        }
+        self.serve_http().await?;
         let listen = Bind::Udp(UdpBind { address: self.site.bind_address(), interface: None });
         self.plane.call(move |plane| plane.open_port(LISTEN_SOCKET, &listen)).await??;
         for peer in peers {

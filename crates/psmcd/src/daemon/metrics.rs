@@ -269,22 +269,25 @@ pub struct Told {
 const MAX_PATHS: usize = 4096;
 
 impl Told {
-    /// Of a site that has this status. Paths that are closing are left out, whose names may have others by now, and those of a name
-    /// that the peer has given twice.
+    /// Of a site that has this status, whose peers' paths [can be told apart](tell_paths_apart).
     #[must_use]
     pub fn new(mut status: Status) -> Self {
         let (mut room, mut untold_paths) = (MAX_PATHS, 0);
         for peer in &mut status.peers {
-            let mut known = BTreeSet::new();
-            peer.paths.retain(|path| {
-                path.state != PathState::Closing && known.insert((opened_by(path), path.name.clone()))
-            });
             untold_paths += peer.paths.len().saturating_sub(room);
             peer.paths.truncate(room);
             room -= peer.paths.len();
         }
         Self { status, untold_paths }
     }
+}
+
+/// Leaves out paths that are closing, whose names may have others by now, and those of a name that the peer has given twice.
+pub fn tell_paths_apart(peer: &mut PeerStatus) {
+    let mut known = BTreeSet::new();
+    peer.paths.retain(|path| {
+        path.state != PathState::Closing && known.insert((opened_by(path), path.name.clone()))
+    });
 }
 
 /// Who has opened a path: only one of ours has an uplink.

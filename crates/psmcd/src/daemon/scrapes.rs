@@ -1,70 +1,70 @@
-//! Answers for Prometheus. The state of a site with thousands of paths takes its time to collect, so that it is collected in turns
-//! with all else that the control side has to do.
+//! Answers for Prometheus and the web page. The state of a site with thousands of paths takes its time to collect, so that it is
+//! collected in turns with all else that the control side has to do.
 
-use std::net::SocketAddr;
-
-use psmc_api::PeerStatus;
+use psmc_api::{PeerStatus, Status};
 use psmc_core::PeerId;
 use tokio::sync::{mpsc, oneshot};
 
 use super::DaemonError;
 use super::control::Control;
-use super::metrics::{METRICS, Told};
+use super::metrics::tell_paths_apart;
 use super::status::PEERS_AT_A_TIME;
-use super::tasks::{TaskEnd, Tasks};
 
-/// Scrapes that may wait for their turn. Prometheus has one at a time; people with a browser are few.
+/// Scrapes that may wait for their turn. Prometheus has one at a time, and so have all web pages together; people with a browser are
+/// few.
 const MAX_WAITING: usize = 4;
 
 /// Those who want to know how all is, and the one who is being answered.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Scrapes {
-    /// Absent if nobody may ask.
-    questions: Option<mpsc::Receiver<oneshot::Sender<Told>>>,
+    asker: Asker,
+    questions: mpsc::Receiver<oneshot::Sender<Status>>,
     current: Option<Scrape>,
 }
 
 /// What is collected for somebody.
 #[derive(Debug)]
 struct Scrape {
-    answer: oneshot::Sender<Told>,
+    answer: oneshot::Sender<Status>,
     /// Peers that are known by now.
     peers: Vec<PeerStatus>,
     /// Those that are not.
     left: std::vec::IntoIter<PeerId>,
 }
 
-impl Scrapes {
-    /// Begins to take questions at an address.
-    pub(super) async fn serve(&mut self, address: SocketAddr, tasks: &mut Tasks) -> Result<(), DaemonError> {
+/// Who may ask how all is.
+#[derive(Clone, Debug)]
+pub(super) struct Asker(mpsc::Sender<oneshot::Sender<Status>>);
+
+impl Asker {
+    /// The state of the site, whose paths can be told apart; `None` if the daemon is about to end.
+    pub(super) async fn ask(&self) -> Option<Status> {
+        let (answer, status) = oneshot::channel();
+        self.0.send(answer).await.ok()?;
+        status.await.ok()
+    }
+}
+
+impl Default for Scrapes {
+    fn default() -> Self {
         let (asker, questions) = mpsc::channel(MAX_WAITING);
-        let ask = move || {
-            let asker = asker.clone();
-            async move {
-                let (answer, status) = oneshot::channel();
-                asker.send(answer).await.ok()?;
-                status.await.ok()
-            }
-        };
-        let served = psmc_service::metrics::serve(address, METRICS, ask).await?;
-        tasks.spawn(async move {
-            served.await;
-            TaskEnd::Metrics
-        });
-        self.questions = Some(questions);
-        Ok(())
+        Self { asker: Asker(asker), questions, current: None }
+    }
+}
+
+impl Scrapes {
+    /// Somebody who may ask.
+    pub(super) fn asker(&self) -> Asker {
+        self.asker.clone()
     }
 
     /// Returns when there is something to do: a question, or nothing if it is the one before. May be dropped and called again.
-    pub(super) async fn wanted(&mut self) -> Option<oneshot::Sender<Told>> {
+    pub(super) async fn wanted(&mut self) -> Option<oneshot::Sender<Status>> {
         if self.current.is_some() {
             return None;
         }
-        // Whoever asks lives as long as the daemon, if anybody does.
-        match &mut self.questions {
-            Some(questions) => questions.recv().await,
-            None => std::future::pending().await,
-        }
+        // The channel has a sender as long as this lives.
+        self.questions.recv().await
     }
 }
 
@@ -72,7 +72,7 @@ impl Control {
     /// Collects some more of what somebody wants to know, who is now asking or has asked before.
     pub(super) async fn scrape(
         &mut self,
-        question: Option<oneshot::Sender<Told>>,
+        question: Option<oneshot::Sender<Status>>,
     ) -> Result<(), DaemonError> {
         if let Some(answer) = question {
             let ids: Vec<_> = self.peers.iter().map(|peer| peer.id).collect();
@@ -84,6 +84,7 @@ impl Control {
         };
         let ids = scrape.left.by_ref().take(PEERS_AT_A_TIME).collect();
         let mut some = self.peer_statuses(ids).await?;
+        some.iter_mut().for_each(tell_paths_apart);
         scrape.peers.append(&mut some);
         if scrape.left.len() > 0 {
             self.scrapes.current = Some(scrape);
@@ -91,7 +92,7 @@ impl Control {
         }
         let status = self.status_with(scrape.peers).await?;
         // Its receiver may have gone meanwhile.
-        let _ = scrape.answer.send(Told::new(status));
+        let _ = scrape.answer.send(status);
         Ok(())
     }
 }

@@ -29,7 +29,8 @@ pub(super) enum TaskEnd {
     Answered,
     Listener,
     Hearing,
-    Metrics,
+    /// Only when the daemon ends.
+    Served,
     /// Only when the daemon ends.
     Registered,
     /// A path has no use for its relays any more.
@@ -55,6 +56,14 @@ impl Tasks {
         self.running.spawn(async move {
             work.await;
             TaskEnd::Kept
+        });
+    }
+
+    /// Has questions by HTTP answered.
+    pub(super) fn spawn_server(&mut self, work: impl Future<Output = ()> + Send + 'static) {
+        self.running.spawn(async move {
+            work.await;
+            TaskEnd::Served
         });
     }
 

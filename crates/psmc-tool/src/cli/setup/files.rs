@@ -132,6 +132,8 @@ impl Place {
         let mut text = format!(
             "# The site {name}. docs/CONFIGURATION.md explains every setting. After a change, `psmc check` checks this file, and\n\
              # `psmc reload` makes the running daemon read it again. Behind a # stand defaults and examples.\n\
+             \n# [web]                              # a page for browsers, as `psmc watch` for terminals\n\
+             # listen = \"127.0.0.1:9116\"\n\
              \n[site]\n\
              # interface = \"psmc0\"                # the next free name\n\
              # mtu = 1420                         # as the paths have room\n\
@@ -269,6 +271,8 @@ mod tests {
             |line: &&str| line.starts_with("# ") && (line.contains(" = ") || line.contains("[["));
         let mut sections = vec![(String::new(), String::new())];
         for line in text.lines() {
+            // A section of which there are examples only.
+            let line = line.strip_prefix("# ").filter(|line| line.starts_with("[web]")).unwrap_or(line);
             if line.starts_with('[') {
                 sections.push((String::new(), String::new()));
             }

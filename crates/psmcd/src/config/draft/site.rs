@@ -85,6 +85,7 @@ impl SiteDraft {
             treatment: self.treatment.build(),
             classes,
             metrics: None,
+            web: None,
         })
     }
 }

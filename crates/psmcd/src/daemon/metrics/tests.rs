@@ -37,7 +37,9 @@ fn told(peers: &[Value]) -> Told {
         "version": "0.1.0", "registered": [{"relay": "fra1", "public_key": "k", "registered": true}],
     });
     let status = json!({"site": site, "peers": peers, "counters": {"replayed": 9}});
-    Told::new(serde_json::from_value(status).unwrap())
+    let mut status: Status = serde_json::from_value(status).unwrap();
+    status.peers.iter_mut().for_each(tell_paths_apart);
+    Told::new(status)
 }
 
 #[test]

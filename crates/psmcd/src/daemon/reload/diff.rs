@@ -15,6 +15,7 @@ pub(super) fn needs_restart(before: &Site, now: &Site) -> Vec<String> {
         ("mtu", before.mtu == now.mtu),
         ("control_socket", before.control_socket == now.control_socket),
         ("metrics", before.metrics == now.metrics),
+        ("web", before.web == now.web),
     ];
     settings.into_iter().filter(|(_, same)| !same).map(|(name, _)| name.to_owned()).collect()
 }
@@ -126,5 +127,7 @@ mod tests {
         assert_eq!(needs_restart(&before, &config(&changed).site), ["listen", "interface", "mtu"]);
         let told = config(&format!("{RELAYED}\n[metrics]\nlisten = \"127.0.0.1:9115\"\n")).site;
         assert_eq!(needs_restart(&before, &told), ["metrics"]);
+        let shown = config(&format!("{RELAYED}\n[web]\nlisten = \"127.0.0.1:9116\"\n")).site;
+        assert_eq!(needs_restart(&before, &shown), ["web"]);
     }
 }

@@ -1,5 +1,6 @@
 //! Two hosts, the links between them, a daemon on each, and what the tests do to them.
 
+mod browser;
 mod bulk;
 mod chain;
 mod download;
@@ -19,6 +20,7 @@ mod tunnel;
 mod tunnel_end;
 mod wiretap;
 
+pub(crate) use browser::{Browser, Screen};
 pub(crate) use bulk::Bulk;
 pub(crate) use chain::{Chain, RELAYS, SERVICE, hidden_line, known_line, operators, relay_address};
 pub(crate) use download::download;

@@ -161,6 +161,15 @@ impl Site {
         line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
     }
 
+    /// How long the daemon has run on a processor (`schedstat` of proc(5)): its main thread, which is the control side, and all of it.
+    pub(crate) fn processor_time(&self) -> (Duration, Duration) {
+        let time = |text: String| Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap());
+        let threads = fs::read_dir(self.proc("task")).unwrap();
+        let all =
+            threads.filter_map(|thread| fs::read_to_string(thread.unwrap().path().join("schedstat")).ok());
+        (time(fs::read_to_string(self.proc("schedstat")).unwrap()), all.map(time).sum())
+    }
+
     /// How many files and sockets the daemon has open.
     pub(crate) fn open_files(&self) -> usize {
         fs::read_dir(self.proc("fd")).unwrap().count()

@@ -1,5 +1,7 @@
 //! What the driver has to know or to do.
 
+use std::time::Duration;
+
 use psmc_wire::PathId;
 use psmc_wire::control::CloseReason;
 
@@ -74,6 +76,17 @@ pub enum Event {
         peer: PeerId,
         /// The path.
         path: PathId,
+    },
+    /// A round trip was measured, as [`PathHandle::measure`](crate::PathHandle::measure) was told to.
+    Measured {
+        /// The peer.
+        peer: PeerId,
+        /// The path.
+        path: PathId,
+        /// The number that was given to it.
+        number: u64,
+        /// From the sending of the challenge to its answer.
+        round_trip: Duration,
     },
     /// The peer's address on a path has changed.
     PathMoved {

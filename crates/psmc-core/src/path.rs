@@ -8,6 +8,7 @@ mod hop;
 mod liveness;
 mod losses;
 mod marking;
+mod measurements;
 mod mtu;
 mod offload;
 pub(crate) mod pacer;
@@ -46,6 +47,7 @@ use hop::FirstHop;
 use liveness::Liveness;
 use losses::Losses;
 use marking::Marking;
+use measurements::Measurements;
 use mtu::PathMtu;
 use offload::Offload;
 pub(crate) use pacer::BURST;
@@ -120,6 +122,7 @@ pub(crate) struct Path {
     response: Option<[u8; 8]>,
     newest_challenge: Option<[u8; 8]>,
     next_token: u64,
+    measurements: Measurements,
     use_in_datagram: Option<PathUseFrame>,
     only_answered_since: Option<Instant>,
     last_eliciting_at: Option<Instant>,
@@ -175,6 +178,7 @@ impl Path {
             response: None,
             newest_challenge: None,
             next_token: 0,
+            measurements: Measurements::default(),
             use_in_datagram: None,
             only_answered_since: None,
             last_eliciting_at: None,
@@ -315,6 +319,21 @@ impl Path {
                 self.mtu.on_revived(now);
             }
         }
+    }
+
+    /// Begins to measure the round trip. Says whether anything can leave: nothing does while the link is down or a session at
+    /// relays is waited for.
+    pub(crate) fn measure(&mut self, number: u64) -> bool {
+        let may_leave = self.liveness.link_is_up() && !self.first_hop.is_awaited();
+        if may_leave {
+            self.measurements.begin(number);
+        }
+        may_leave
+    }
+
+    /// The measurements that the answer to this challenge ends, and the round trip.
+    pub(crate) fn take_measured(&mut self, token: [u8; 8], now: Instant) -> Vec<(u64, Duration)> {
+        self.measurements.on_answer(token, now)
     }
 
     /// The network says that it has not delivered the datagram to `remote` whose number has these low bits. That may be a

@@ -175,7 +175,8 @@ impl Path {
 
     fn control_is_late(&self, now: Instant) -> bool {
         let late = |due: Option<Instant>| due.is_some_and(|at| at + CONTROL_PATIENCE <= now);
-        self.response.is_some() || late(self.received.ack_due()) || late(self.liveness.next_probe())
+        let is_wanted_now = self.response.is_some() || self.measurements.are_due();
+        is_wanted_now || late(self.received.ack_due()) || late(self.liveness.next_probe())
     }
 
     /// Writes all control frames that are due, or that travel along for free. Returns whether one of them
@@ -183,11 +184,16 @@ impl Path {
     fn write_control(&mut self, writer: &mut FrameWriter<'_>, clock: &SessionClock, now: Instant) -> bool {
         let mut eliciting = false;
         let responds = self.response.take_if(|token| writer.path_response(*token)).is_some();
-        if self.liveness.next_probe().is_some_and(|at| at <= now) {
+        let is_probed = self.liveness.next_probe().is_some_and(|at| at <= now);
+        if is_probed || self.measurements.are_due() {
+            // The peer answers the newest only: so one serves both.
             let token = self.next_token.to_be_bytes();
             if writer.path_challenge(token) {
                 self.next_token += 1;
-                self.liveness.on_probe_sent(token, now);
+                self.measurements.on_sent(token, now);
+                if is_probed {
+                    self.liveness.on_probe_sent(token, now);
+                }
                 eliciting = true;
             }
         }

@@ -73,7 +73,10 @@ impl Path {
         if self.first_hop.is_awaited() {
             return None;
         }
-        let at_once = self.response.is_some() || !self.carried.is_empty() || self.carried_use.is_some();
+        let at_once = self.response.is_some()
+            || self.measurements.are_due()
+            || !self.carried.is_empty()
+            || self.carried_use.is_some();
         [
             at_once.then_some(now),
             self.liveness.next_probe(),

@@ -117,6 +117,13 @@ impl PathHandle<'_> {
         self.session.trust_path(self.index, self.shared, now);
     }
 
+    /// Measures the round trip, by a challenge of its own that leaves at once, whatever state the path is in. An answer is told
+    /// by [`Event::Measured`](crate::Event::Measured) with this number; no answer is told by nothing. Says whether anything can
+    /// leave: nothing does while the link is down, or the path waits for a session at its relays.
+    pub fn measure(&mut self, number: u64) -> bool {
+        self.session.paths[self.index].measure(number)
+    }
+
     /// Sets how often the path is probed while it is idle.
     pub fn set_keepalive(&mut self, interval: Duration) {
         self.session.paths[self.index].set_keepalive(interval);

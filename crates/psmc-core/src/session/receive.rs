@@ -304,8 +304,11 @@ impl Session {
     }
 
     fn on_response(&mut self, index: usize, token: [u8; 8], shared: &mut Shared, now: Instant) {
-        let before = self.paths[index].state();
-        self.paths[index].on_response(token, now);
+        let (before, path) = (self.paths[index].state(), &mut self.paths[index]);
+        path.on_response(token, now);
+        for (number, round_trip) in path.take_measured(token, now) {
+            shared.events.push_back(Event::Measured { peer: self.peer, path: path.id, number, round_trip });
+        }
         self.note_state(index, before, shared, now);
     }
 

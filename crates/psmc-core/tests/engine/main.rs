@@ -8,6 +8,7 @@ mod evil_relays;
 mod gateways;
 mod hostile;
 mod keys;
+mod measurements;
 mod mtu;
 mod paths;
 mod queueing;

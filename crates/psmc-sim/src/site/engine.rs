@@ -218,6 +218,7 @@ impl Engine {
             | Event::PathOpened { .. }
             | Event::HopWanted { .. }
             | Event::BatchesLost { .. }
+            | Event::Measured { .. }
             | Event::PathMoved { .. } => {}
         }
     }

@@ -420,6 +420,7 @@ impl Plane {
             | Event::Hangup(_)
             | Event::Connected { .. }
             | Event::Closed { .. }
+            | Event::Measured { .. }
             | Event::HopWanted { .. }
             | Event::PathForgotten { .. } => self.notify(Notice::Event(event)),
         }

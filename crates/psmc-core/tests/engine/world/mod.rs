@@ -498,6 +498,7 @@ impl World {
             | Event::PathForgotten { .. }
             | Event::HopWanted { .. }
             | Event::BatchesLost { .. }
+            | Event::Measured { .. }
             | Event::PathMoved { .. } => {}
         }
         self.ends[end].events.push(event);

@@ -30,6 +30,7 @@ impl Peers {
             | Event::PathOpened { .. }
             | Event::PathMoved { .. }
             | Event::BatchesLost { .. }
+            | Event::Measured { .. }
             | Event::Dial(_)
             | Event::Hangup(_)
             | Event::PathForgotten { .. }
@@ -104,6 +105,7 @@ impl Peers {
             }
             Event::Connected { .. }
             | Event::Closed { .. }
+            | Event::Measured { .. }
             | Event::Dial(_)
             | Event::Hangup(_)
             | Event::PathForgotten { .. }

@@ -25,6 +25,7 @@ mod mtu;
 mod names;
 mod network;
 mod paths;
+mod probes;
 mod queueing;
 mod relays;
 mod reload;

@@ -9,8 +9,8 @@ use psmc_toml::{Name, RUN_DIR, SocketPath};
 pub use psmc_service::socket::ClientError;
 
 use crate::{
-    Additions, PeerPaths, PeerReport, PeerRoutes, PeerSpec, Psmcd, RegisterSpec, RegistrationStatus,
-    ReloadReport, Request, Response, RouteSpec, Status, WaitFor,
+    Additions, PathPing, PeerPaths, PeerReport, PeerRoutes, PeerSpec, Psmcd, RegisterSpec,
+    RegistrationStatus, ReloadReport, Request, Response, RouteSpec, Status, WaitFor,
 };
 
 /// A set of routes as a client gives it.
@@ -119,6 +119,15 @@ impl Client {
             return wrong();
         };
         Ok(report)
+    }
+
+    /// Measures the round trip of each path to a peer, once; waits so long for answers, [`MAX_WAIT`](crate::MAX_WAIT) at most.
+    pub fn ping(&mut self, peer: &str, time: Duration) -> Result<Vec<PathPing>, ClientError> {
+        let timeout_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let Response::Ping(paths) = self.ask(&Request::Ping { peer: peer.to_owned(), timeout_ms })? else {
+            return wrong();
+        };
+        Ok(paths)
     }
 
     /// Registers the site with these relays, beside those of its configuration.

@@ -21,7 +21,7 @@ use psmc_service::socket::{self, Protocol, Reply};
 
 pub use client::{Client, ClientError, RouteSet};
 pub use request::{
-    AddedPath, Additions, MAX_WAIT, PathSpec, PeerSpec, RateLimit, ReloadReport, Request, Response,
+    AddedPath, Additions, MAX_WAIT, PathPing, PathSpec, PeerSpec, RateLimit, ReloadReport, Request, Response,
     WantedState,
 };
 pub use routes::{
@@ -65,6 +65,7 @@ impl Reply for Response {
             | Self::Status(_)
             | Self::Paths(_)
             | Self::Peer(_)
+            | Self::Ping(_)
             | Self::Routes(_)
             | Self::Registrations(_)
             | Self::Reloaded(_)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::routes::{PeerReport, PeerRoutes, RegisterSpec, RouteSpec, WaitFor};
-use super::status::{PeerPaths, RegistrationStatus, Status};
+use super::status::{PathState, PeerPaths, RegistrationStatus, Status};
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,6 +77,14 @@ pub enum Request {
         /// How long, in milliseconds, [`MAX_WAIT`] at most.
         timeout_ms: u64,
     },
+    /// Measures the round trip of each path to a peer, once, on the paths themselves; answered with [`Response::Ping`] when all
+    /// have answered, or the time is over.
+    Ping {
+        /// The peer's name.
+        peer: String,
+        /// How long an answer is waited for, in milliseconds, [`MAX_WAIT`] at most.
+        timeout_ms: u64,
+    },
     /// Leads further paths to a peer, over these relays and as long as the set counts. It takes the place of the one
     /// before: paths whose relay is in both go on. Answered with [`Response::Ok`].
     RoutesSet {
@@ -140,7 +148,9 @@ impl Request {
     /// How long its answer may take because that is what it asks for.
     pub fn patience(&self) -> Duration {
         match self {
-            Self::PeerWait { timeout_ms, .. } => Duration::from_millis(*timeout_ms).min(MAX_WAIT),
+            Self::PeerWait { timeout_ms, .. } | Self::Ping { timeout_ms, .. } => {
+                Duration::from_millis(*timeout_ms).min(MAX_WAIT)
+            }
             Self::Reload => RELOAD_TIME,
             Self::Status
             | Self::Log { .. }
@@ -178,6 +188,8 @@ pub enum Response {
     Paths(Vec<PeerPaths>),
     /// To [`Request::PeerWait`].
     Peer(PeerReport),
+    /// To [`Request::Ping`]: the paths, by their ids.
+    Ping(Vec<PathPing>),
     /// To [`Request::RoutesList`].
     Routes(Vec<PeerRoutes>),
     /// To [`Request::RegisterList`].
@@ -199,6 +211,22 @@ impl Response {
     pub fn error(message: impl std::fmt::Display) -> Self {
         Self::Error { message: message.to_string() }
     }
+}
+
+/// How one path has answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathPing {
+    /// The path's name.
+    pub path: String,
+    /// Its id, by which both sites know it.
+    pub id: u32,
+    /// Its state when it was asked.
+    pub state: PathState,
+    /// Whether anything left: nothing does while the interface is down, or no relay has a session for the path.
+    pub sent: bool,
+    /// The round trip; absent if nothing came back in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_ms: Option<f64>,
 }
 
 /// What came of reading the configuration again.

@@ -7,6 +7,7 @@ mod doctor;
 mod import;
 mod keys;
 mod peer;
+mod ping;
 mod reload;
 mod routes;
 mod select;
@@ -46,6 +47,8 @@ enum CliError {
     Import(#[from] import::ImportError),
     #[error("timed out")]
     NotYet,
+    #[error(transparent)]
+    Ping(#[from] ping::PingError),
     #[error(transparent)]
     Watch(#[from] watch::WatchError),
     #[error("{}", crate::error_chain(.0))]
@@ -91,6 +94,7 @@ fn run(psmc: Psmc) -> Result<ExitCode, CliError> {
         Command::Pubkey => keys::pubkey(),
         Command::Grant(args) => keys::grant(&args),
         Command::Status { json } => status::run(&mut connect(&psmc.target)?, json),
+        Command::Ping(args) => ping::run(&args, &psmc.target),
         Command::Watch(args) => watch::run(&args, psmc.target),
         Command::Reload { save } => reload::run(&mut connect(&psmc.target)?, save),
         Command::Log { filter, reset: _ } => Ok(connect(&psmc.target)?.order(&Request::Log { filter })?),

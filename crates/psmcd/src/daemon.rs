@@ -23,6 +23,7 @@ mod network;
 mod often;
 mod paths;
 mod peers;
+mod pings;
 mod plane;
 mod port;
 mod relays;

@@ -194,6 +194,7 @@ fn answer(told: &mut Told, request: &Request) -> Response {
         | Request::PathSet { .. }
         | Request::PeerSet { .. }
         | Request::PeerWait { .. }
+        | Request::Ping { .. }
         | Request::RoutesSet { .. }
         | Request::RoutesClear { .. }
         | Request::RoutesList { .. }

@@ -12,6 +12,7 @@ use super::doctor::DoctorArgs;
 use super::import::ImportArgs;
 use super::keys::GrantArgs;
 use super::peer::{PathCommand, PeerCommand};
+use super::ping::PingArgs;
 use super::routes::{RegisterArgs, RoutesArgs};
 use super::select::{SelectArgs, TopologyArgs};
 use super::setup::{ExpelArgs, InitArgs, InviteArgs, JoinArgs};
@@ -118,6 +119,11 @@ pub(super) enum Command {
     ///
     /// Shows it in the terminal until `q` is pressed; `?` lists the keys, by which paths are put on standby and re-weighted.
     Watch(WatchArgs),
+    /// Measure the round trip of each path to a peer, also of those on standby
+    ///
+    /// The challenges and answers are those of the tunnel itself, one on each path in each round, so they take the way that data
+    /// takes. Runs until Ctrl-C, or for --count rounds, and prints a summary. Exits with 1 if no path has answered.
+    Ping(PingArgs),
     /// Make a running daemon reload its configuration
     ///
     /// What has changed is applied without losing a packet: peers and their keys, networks, paths, weights, relays, classes. What
@@ -222,6 +228,24 @@ impl FromStr for Life {
     }
 }
 
+/// How long somebody waits, or pauses: a [`Life`], or milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pause(pub(super) Duration);
+
+impl FromStr for Pause {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let Some(number) = text.strip_suffix("ms") else {
+            return text.parse::<Life>().map(|life| Self(life.0));
+        };
+        let remedy = "write a number and a unit: 200ms, 5s, 1m";
+        let wrong = || ValueError::new(format!("{text:?} is no time"), remedy);
+        let number: u32 = number.parse().ok().filter(|number| *number > 0).ok_or_else(wrong)?;
+        Ok(Self(Duration::from_millis(number.into())))
+    }
+}
+
 /// A grant that lasts longer is none that one would call short-lived; an `[[allow]]` does as well.
 const MAX_LIFE: Duration = Duration::from_secs(366 * 86_400);
 
@@ -258,6 +282,11 @@ mod tests {
         assert_eq!("7d".parse::<Life>().unwrap().0, Duration::from_secs(7 * 86_400));
         for wrong in ["", "h", "7", "7w", "-1h", "0s", "1000d", "99999999999999999999h"] {
             assert!(wrong.parse::<Life>().is_err(), "{wrong}");
+        }
+        assert_eq!("200ms".parse::<Pause>().unwrap().0, Duration::from_millis(200));
+        assert_eq!("2s".parse::<Pause>().unwrap().0, Duration::from_secs(2));
+        for wrong in ["ms", "0ms", "0.5ms", "1", "-1ms"] {
+            assert!(wrong.parse::<Pause>().is_err(), "{wrong}");
         }
     }
 }

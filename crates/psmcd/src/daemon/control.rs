@@ -26,6 +26,7 @@ use super::network::footprint::Footprint;
 use super::network::{HostNetwork, Numbers, TunnelInterface};
 use super::paths::{LISTEN_SOCKET, Sockets};
 use super::peers::Peers;
+use super::pings::Pings;
 use super::plane::{self, News, Notice, PlaneHandle, Started};
 use super::relays::{Caller, Grants, LOOK_INTERVAL, Relays};
 use super::reload::ConfigFile;
@@ -73,6 +74,8 @@ pub(super) struct Control {
     pub(super) retry_paths: bool,
     /// Paths that are not used, and what was said of them.
     pub(super) unused: Unused,
+    /// Who waits for round trips.
+    pub(super) pings: Pings,
     pub(super) connections: Connections,
     pub(super) tasks: Tasks,
     /// Who watches over this process.
@@ -126,6 +129,7 @@ impl Control {
             sockets: Sockets::default(),
             retry_paths: false,
             unused: Unused::default(),
+            pings: Pings::default(),
             connections: Connections::new(acceptor),
             tasks: Tasks::default(),
             supervisor: Supervisor::from_environment(),
@@ -218,7 +222,7 @@ impl Control {
         self.supervisor.ready();
         loop {
             let watches_routes = self.routes.is_on(&self.peers);
-            let look_at = self.network.look_at();
+            let (look_at, end_pings) = (self.network.look_at(), self.pings.deadline());
             tokio::select! {
                 told = self.signals.next() => match told {
                     Told::Stop => break,
@@ -236,6 +240,7 @@ impl Control {
                 Some((secured, relay)) = self.relays.next_call() => self.on_accepted(*secured, relay.as_str()).await?,
                 Some(end) = self.tasks.next_end() => self.on_task_end(end).await?,
                 event = self.network.next_event() => self.on_network_event(event?).await?,
+                () = until(end_pings) => self.pings.end_overdue(),
                 () = until(look_at) => self.look_at_network().await?,
                 Some(call) = self.server.next_call() => self.on_call(call).await?,
                 question = self.scrapes.wanted() => self.scrape(question).await?,
@@ -285,6 +290,9 @@ impl Control {
                 if let Some(keeper) = self.peers.keeper(peer, path) {
                     keeper.renew();
                 }
+            }
+            Notice::Event(Event::Measured { peer, path, number, round_trip }) => {
+                self.pings.on_measured((peer, path), number, round_trip);
             }
             Notice::Event(event) => self.peers.log_event(&event),
         }

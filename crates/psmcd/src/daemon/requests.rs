@@ -61,6 +61,9 @@ impl Control {
             self.routes.wait(call, &peer, until, &mut self.peers);
             return Ok(());
         }
+        if let Request::Ping { peer, .. } = call.request().clone() {
+            return self.ping(call, &peer).await;
+        }
         if *call.request() == Request::Reload {
             self.reread(Some(call));
             return Ok(());
@@ -95,7 +98,9 @@ impl Control {
             }
             Request::PeerAdd(peer) => self.add_new_peer(&peer).await?,
             Request::PeerRemove { name } => self.remove_added_peer(self.peers.find(&name)?).await?,
-            Request::PeerWait { .. } | Request::Reload => unreachable!("they are answered later"),
+            Request::PeerWait { .. } | Request::Ping { .. } | Request::Reload => {
+                unreachable!("they are answered later")
+            }
             Request::RoutesSet { peer, routes, expires, serial, policy, grants } => {
                 let index = self.peers.find(&peer)?;
                 let policy = policy.map(|name| name.parse()).transpose()?;

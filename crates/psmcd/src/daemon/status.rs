@@ -243,14 +243,7 @@ fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
     PathStatus {
         name: path.name.clone(),
         id: u32::from(path.id.0),
-        state: match (path.state, path.usage) {
-            (_, PathUse::Closed) => PathState::Closing,
-            (core::PathState::Active, PathUse::Standby) => PathState::Standby,
-            (core::PathState::Active, PathUse::Available) => PathState::Active,
-            (core::PathState::Suspect, _) => PathState::Suspect,
-            (core::PathState::Probing, _) => PathState::Probing,
-            (core::PathState::Dead, _) => PathState::Dead,
-        },
+        state: path_state(path),
         since_s: 0.0,
         why: None,
         added: false,
@@ -281,6 +274,18 @@ fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
         rx_packets: path.received.packets,
         lost_packets: counters.lost_packets,
         undelivered: counters.undelivered,
+    }
+}
+
+/// Its state, in which its use is told, too.
+pub(super) fn path_state(path: &core::PathStatus) -> PathState {
+    match (path.state, path.usage) {
+        (_, PathUse::Closed) => PathState::Closing,
+        (core::PathState::Active, PathUse::Standby) => PathState::Standby,
+        (core::PathState::Active, PathUse::Available) => PathState::Active,
+        (core::PathState::Suspect, _) => PathState::Suspect,
+        (core::PathState::Probing, _) => PathState::Probing,
+        (core::PathState::Dead, _) => PathState::Dead,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What an inner packet is: whose it is, in which flow, and whether its flow cares for order.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use psmc_wire::Bucket;
 use siphasher::sip::SipHasher13;
@@ -91,6 +91,17 @@ pub(crate) fn source(packet: &[u8]) -> Result<IpAddr, BadPacket> {
         }
         6 => ipv6_header(packet).map(|(header, _)| ipv6(&header[8..24])),
         version => Err(BadPacket::Version(version)),
+    }
+}
+
+/// The bucket of the packets of a TCP connection that go from one end to the other; see [`classify`] for the key.
+pub(crate) fn bucket_of_tcp(source: SocketAddr, destination: SocketAddr, key: [u64; 2]) -> Bucket {
+    let upper = Upper::of_tcp([source.port(), destination.port()]);
+    match (source.ip().to_canonical(), destination.ip().to_canonical()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => bucket(&[from.octets(), to.octets()].concat(), upper, key),
+        (IpAddr::V6(from), IpAddr::V6(to)) => bucket(&[from.octets(), to.octets()].concat(), upper, key),
+        // There is no such connection.
+        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => bucket(&[], upper, key),
     }
 }
 

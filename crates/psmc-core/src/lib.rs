@@ -52,6 +52,7 @@ pub use reorder::{AdaptiveBuffer, ReorderCounters, ReorderPolicy};
 pub use repair::RepairCounters;
 pub use session::{
     DatagramOrigin, MAX_PATHS, PathError, PathHandle, PeerHandle, Refusal, SessionCounters, SilentPath,
+    TcpFlow,
 };
 pub use site::{PeerError, Site};
 pub use split::AssemblyCounters;

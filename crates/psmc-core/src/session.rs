@@ -4,6 +4,7 @@ mod control;
 mod establish;
 mod handle;
 mod paths;
+mod pins;
 mod receive;
 mod repair;
 mod transmit;
@@ -17,7 +18,7 @@ use psmc_wire::frame::PathUseFrame;
 use psmc_wire::ids::BUCKETS;
 use psmc_wire::{Bucket, FlowSeq, Incarnation, PathId};
 
-pub use handle::{PathHandle, PeerHandle};
+pub use handle::{PathHandle, PeerHandle, TcpFlow};
 pub use paths::{PathError, SilentPath};
 pub use receive::{DatagramOrigin, Refusal};
 
@@ -36,6 +37,7 @@ use crate::scheduler::{self, Scheduler};
 use crate::shared::Shared;
 use crate::split::{Assembly, AssemblyCounters};
 use control::Control;
+use pins::Pins;
 use psmc_wire::control::{PathInfo, PathVia};
 use udp_limit::UdpLimit;
 
@@ -82,6 +84,7 @@ pub(crate) struct Session {
     udp_limit: UdpLimit,
     sequences: Sequences,
     scheduler: Box<dyn Scheduler>,
+    pins: Pins,
     pub(crate) coupling: Coupling,
     assembly: Assembly,
     reorder: Reorder,
@@ -207,6 +210,7 @@ impl Session {
             udp_limit: UdpLimit::new(config.udp_rate_limit),
             sequences: Sequences::default(),
             scheduler: scheduler::build(config.scheduler, config.bad_path_rule),
+            pins: Pins::default(),
             coupling: Coupling::default(),
             assembly: Assembly::default(),
             reorder: Reorder::new(config.reorder, ReorderLimits::default()),

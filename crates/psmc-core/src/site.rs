@@ -220,6 +220,12 @@ impl Site {
         self.peers.values().flat_map(Session::silent_paths).collect()
     }
 
+    /// The peer to which an address in the tunnel belongs.
+    #[must_use]
+    pub fn owner_of(&self, address: IpAddr) -> Option<PeerId> {
+        self.shared.routes.lookup(address)
+    }
+
     /// Where the datagrams of a path go at the moment.
     #[must_use]
     pub fn path_address(&self, peer: PeerId, path: PathId) -> Option<PathAddress> {

@@ -42,6 +42,16 @@ proptest! {
     }
 
     #[test]
+    fn a_tcp_connection_is_in_the_bucket_of_its_packets(flow in flow(), varying in varying()) {
+        let flow = Flow { protocol: TCP, ..flow };
+        let [s0, s1, d0, d1] = flow.ports;
+        let source = SocketAddr::new(flow.source, u16::from_be_bytes([s0, s1]));
+        let destination = SocketAddr::new(flow.destination, u16::from_be_bytes([d0, d1]));
+        let expected = classify(&packet(&flow, &varying), KEY).unwrap().bucket;
+        prop_assert_eq!(bucket_of_tcp(source, destination, KEY), expected);
+    }
+
+    #[test]
     fn a_packet_of_another_length_than_it_says_is_rejected(
         flow in flow(), varying in varying(), cut in any::<prop::sample::Index>(), extra in 1usize..30,
     ) {

@@ -56,6 +56,12 @@ impl Upper {
         }
     }
 
+    /// Of TCP between these two ports.
+    pub(super) fn of_tcp([source, destination]: [u16; 2]) -> Self {
+        let ([s0, s1], [d0, d1]) = (source.to_be_bytes(), destination.to_be_bytes());
+        Self { protocol: number::TCP, endpoints: [s0, s1, d0, d1], quic: QuicHint::No }
+    }
+
     /// Source and destination port, where there are any: a fragment has none.
     pub(super) fn ports(self) -> Option<[u16; 2]> {
         let [s0, s1, d0, d1] = self.endpoints;

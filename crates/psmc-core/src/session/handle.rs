@@ -2,6 +2,7 @@
 //!
 //! Settings of a session that change while it lasts.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use psmc_wire::PathId;
@@ -10,6 +11,7 @@ use psmc_wire::frame::PathUse;
 
 use super::{PathError, Session};
 use crate::batch::PathAddress;
+use crate::classify::bucket_of_tcp;
 use crate::config::{PathConfig, PeerConfig, SchedulerKind};
 use crate::congestion::CongestionConfig;
 use crate::path::Via;
@@ -76,10 +78,38 @@ impl<'a> PeerHandle<'a> {
         self.session.set_scheduler(kind);
     }
 
+    /// Keeps a flow to the peer on one path until then, whatever the scheduler says, and also on a path on standby; so it shows
+    /// what that path carries. Its packets go by the scheduler while the path does not answer. The peer does the
+    /// same for its own direction.
+    ///
+    /// # Errors
+    /// [`PathError::Unknown`] if there is no such path.
+    pub fn pin(
+        &mut self,
+        flow: TcpFlow,
+        path: PathId,
+        until: Instant,
+        now: Instant,
+    ) -> Result<(), PathError> {
+        self.session.path_index(path).ok_or(PathError::Unknown)?;
+        let bucket = bucket_of_tcp(flow.source, flow.destination, self.shared.flow_key);
+        self.session.pins.insert(bucket, path, until, now);
+        Ok(())
+    }
+
     /// Treats the peer's packets as `config` says from now on. Its name, its key and its prefixes are not changed by that.
     pub fn reconfigure(&mut self, config: PeerConfig, now: Instant) {
         self.session.reconfigure(config, self.shared, now);
     }
+}
+
+/// One direction of a TCP connection through the tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpFlow {
+    /// Where its packets come from, at this site.
+    pub source: SocketAddr,
+    /// Where they go, at the peer.
+    pub destination: SocketAddr,
 }
 
 /// A path to be changed, from [`PeerHandle::path`].

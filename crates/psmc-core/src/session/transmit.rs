@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use psmc_wire::PacketBuf;
 use psmc_wire::frame::FrameWriter;
+use psmc_wire::{Bucket, PacketBuf};
 
 use super::Session;
 use crate::batch::{Batch, Transmit};
@@ -49,7 +49,10 @@ impl Session {
         self.counters.tx_bytes += packet.len() as u64;
         let (bucket, class) = (headers.bucket, shared.classes.of(headers));
         let ordered = headers.ordered || quic || (self.config.ordered_udp && headers.is_udp());
+        // Copies and repairs would leave on other paths.
+        let is_pinned = self.pins.path_of(bucket, now).is_some();
         let repair = shared.classes.repair(class).unwrap_or(self.config.repair);
+        let repair = if is_pinned { RepairKind::Resend } else { repair };
         if repair == RepairKind::Fec || (repair == RepairKind::Auto && self.coder.is_any_lossy()) {
             // What is computed from the others comes without a word about its checksum.
             packet.complete_checksum();
@@ -140,7 +143,12 @@ impl Session {
             let alone = self.egress.is_alone();
             let Some(queued) = self.egress.shown() else { break };
             let front = Waiting { queued, backlog, alone };
-            match self.scheduler.choose(&mut self.paths, candidates, &front, now) {
+            let pinned = self.pinned_to(queued.bucket, now);
+            let choice = pinned.map_or_else(
+                || self.scheduler.choose(&mut self.paths, candidates, &front, now),
+                Choice::Path,
+            );
+            match choice {
                 Choice::Wait => break,
                 Choice::Path(index) => self.give(index, alone, shared, now),
                 Choice::All => self.give_to_all(shared),
@@ -149,6 +157,12 @@ impl Session {
         }
         self.paths.note_idle(now);
         self.unplaced = Some(self.unplaced(now));
+    }
+
+    /// The path on which the flows of a bucket stay, as long as that answers.
+    fn pinned_to(&self, bucket: Bucket, now: Instant) -> Option<usize> {
+        let index = self.path_index(self.pins.path_of(bucket, now)?)?;
+        self.paths[index].rank().filter(|rank| rank.is_active()).map(|_| index)
     }
 
     /// What the queue drains into, as flows see it: where packets are lost by chance, what comes after them waits a round trip

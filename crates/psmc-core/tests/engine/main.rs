@@ -11,6 +11,7 @@ mod keys;
 mod measurements;
 mod mtu;
 mod paths;
+mod pins;
 mod queueing;
 mod random_operations;
 mod reconfigure;

@@ -1,14 +1,16 @@
-//! `psmc ping`, on real links.
+//! `psmc ping` and `psmc speedtest`, on real links.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::harness::{Plan, Site, Tunnel, VAN, path_name, wait_for};
+use crate::harness::{Family, Plan, Site, Tunnel, VAN, path_name, wait_for};
 use psmc_api::PathState;
+use psmc_testbed::netns::Queue;
 use psmc_testbed::programs::program;
 
 /// How long something may take that a user waits for.
@@ -99,4 +101,128 @@ fn what_does_not_come_back_is_lost_and_a_summary_ends_it_all() {
         !output.status.success() && error.contains("there is no peer `depot`; this site has: hq"),
         "{error}"
     );
+}
+
+/// Runs `psmc` on the host of a site, where the tunnel is.
+fn psmc_there(site: &Site, args: &[&str]) -> Output {
+    let (psmc, socket) = (program("psmc"), site.file("sock"));
+    site.try_run(&[&[psmc.to_str().unwrap(), "--socket", socket.to_str().unwrap()], args].concat())
+}
+
+/// What `psmc speedtest` has measured.
+fn speedtest(site: &Site, args: &[&str]) -> Value {
+    let output = psmc_there(site, &[&["speedtest", "hq", "--json"], args].concat());
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// What `psmc speedtest` says when it has not.
+fn speedtest_error(site: &Site, args: &[&str]) -> String {
+    let output = psmc_there(site, &[&["speedtest"], args].concat());
+    assert!(!output.status.success(), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// Lets peers of a site test, or not.
+fn allow_speedtests(site: &Site, allowed: bool) {
+    let text = std::fs::read_to_string(site.file("toml")).unwrap();
+    let (before, now) = (format!("speedtest = {}\n", !allowed), format!("speedtest = {allowed}\n"));
+    let text = if text.contains(&before) {
+        text.replace(&before, &now)
+    } else {
+        text.replacen("[site]\n", &format!("[site]\n{now}"), 1)
+    };
+    site.configure(&text);
+    let output = site.psmc(&["reload"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && said.contains("speedtest"), "{said}");
+}
+
+#[test]
+fn a_path_is_tested_by_itself_and_all_together() {
+    const SLOW: u64 = 4_000_000;
+    let tunnel = Tunnel::start(Plan { mbit: Some(40), ..Plan::default() });
+    let names = [1, 2].map(|link| path_name(VAN, link));
+    for site in [&tunnel.van, &tunnel.hq] {
+        let queue = Queue::Delay(Duration::from_millis(50));
+        site.namespace.shape(&site.end.link(2), SLOW, 16_000, queue).unwrap();
+    }
+    allow_speedtests(&tunnel.hq, true);
+
+    // What is tested on one path leaves on no other one, in either direction, not even if it stands by.
+    tunnel.van.psmc_ok(&["path", "set", "hq", &names[0], "--state", "standby"]);
+    tunnel.hq.wait_for_path(&names[0], &[PathState::Standby], PATIENCE);
+    let carried = || {
+        let paths = [0, 1].map(|path: usize| tunnel.van.path(&names[path]).expect("it is there"));
+        paths.map(|path| path.tx_bytes + path.rx_bytes)
+    };
+    for (tested, other) in [(0, 1), (1, 0)] {
+        let before = carried();
+        let report = speedtest(&tunnel.van, &["--path", &names[tested], "--bytes", "1M"]);
+        let measured = report["measurements"].as_array().unwrap();
+        assert_eq!((measured.len(), &measured[0]["path"]), (1, &names[tested].as_str().into()), "{report:#}");
+        assert_eq!(
+            [&measured[0]["up"]["bytes"], &measured[0]["down"]["bytes"]],
+            [&Value::from(1_000_000); 2]
+        );
+        let now = carried();
+        let [tested, other] = [tested, other].map(|path| now[path] - before[path]);
+        assert!(tested > 2_000_000 && other < 200_000, "{tested} and {other} bytes");
+    }
+
+    tunnel.van.psmc_ok(&["path", "set", "hq", &names[0], "--state", "active"]);
+    tunnel.hq.wait_for_path(&names[0], &[PathState::Active], PATIENCE);
+    let report = speedtest(&tunnel.van, &["--time", "2s"]);
+    let measured = report["measurements"].as_array().unwrap();
+    println!("{report:#}");
+    assert_eq!(
+        measured.iter().map(|one| one["path"].as_str()).collect::<Vec<_>>(),
+        [Some(names[0].as_str()), Some(names[1].as_str()), None]
+    );
+    for direction in ["up", "down"] {
+        let [fast, slow, together] = [0, 1, 2].map(|one| measured[one][direction]["mbps"].as_f64().unwrap());
+        assert!(slow < 1.1 * SLOW as f64 / 1e6, "{direction}: {slow}");
+        assert!(fast > 1.5 * slow && together > 1.5 * slow, "{direction}: {fast}, {slow}, {together}");
+    }
+}
+
+#[test]
+fn only_who_is_allowed_to_tests_and_only_inside() {
+    let tunnel = Tunnel::start(Plan::default());
+    let refused = speedtest_error(&tunnel.van, &["hq"]);
+    assert!(refused.contains("hq does not let its peers test: add `speedtest = true`"), "{refused}");
+    allow_speedtests(&tunnel.hq, true);
+    let listening = tunnel.hq.run(&["ss", "-Hltn", "sport = 5116"]);
+    let [v4, v6] = [Family::V4, Family::V6].map(|family| tunnel.hq.inner(family).to_string());
+    assert!(
+        listening.lines().count() == 2 && listening.contains(&v4) && listening.contains(&v6),
+        "{listening}"
+    );
+
+    // One test at a time of a peer: a second one waits, and is told to when it takes too long.
+    let script = "exec 3<>/dev/tcp/$1/5116; \
+        echo '{\"direction\":\"up\",\"milliseconds\":30000,\"bytes\":1000}' >&3; read -r line <&3; echo $line; \
+        timeout 10 sh -c 'while :; do :; done'";
+    let mut command = Command::new("bash");
+    command.args(["-c", script, "bash", &v4]).stdout(Stdio::piped());
+    let mut busy = tunnel.van.namespace.spawn(&mut command).unwrap();
+    let mut line = String::new();
+    BufReader::new(busy.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "{\"result\":\"go\"}\n");
+    busy.kill().unwrap();
+    busy.wait().unwrap();
+    let report = speedtest(&tunnel.van, &["--bytes", "100k", "--address", &v6]);
+    assert_eq!(report["measurements"].as_array().unwrap().len(), 3, "{report:#}");
+
+    for (args, expected) in [
+        (&["hq", "--path", "dsl"][..], "there is no path `dsl` that carries data"),
+        (&["depot"], "there is no peer `depot`"),
+        (&["hq", "--time", "31s"], "at most 30 s"),
+    ] {
+        let error = speedtest_error(&tunnel.van, args);
+        assert!(error.contains(expected), "{error}");
+    }
+    allow_speedtests(&tunnel.hq, false);
+    let refused = speedtest_error(&tunnel.van, &["hq"]);
+    assert!(refused.contains("hq does not let its peers test"), "{refused}");
 }

@@ -21,8 +21,8 @@ use psmc_service::socket::{self, Protocol, Reply};
 
 pub use client::{Client, ClientError, RouteSet};
 pub use request::{
-    AddedPath, Additions, MAX_WAIT, PathPing, PathSpec, PeerSpec, RateLimit, ReloadReport, Request, Response,
-    WantedState,
+    AddedPath, Additions, FlowPin, MAX_WAIT, PathPing, PathSpec, PeerSpec, RateLimit, ReloadReport, Request,
+    Response, WantedState,
 };
 pub use routes::{
     Carrier, PeerReport, PeerRoutes, RegisterSpec, RouteSpec, RouteStatus, RoutesStatus, WaitFor,

@@ -1,6 +1,6 @@
 //! Requests and responses.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -85,6 +85,9 @@ pub enum Request {
         /// How long an answer is waited for, in milliseconds, [`MAX_WAIT`] at most.
         timeout_ms: u64,
     },
+    /// Keeps one direction of a TCP connection through the tunnel on one path for a while, whatever the scheduler says, so that it
+    /// shows what that path carries; answered with [`Response::Ok`].
+    FlowPin(FlowPin),
     /// Leads further paths to a peer, over these relays and as long as the set counts. It takes the place of the one
     /// before: paths whose relay is in both go on. Answered with [`Response::Ok`].
     RoutesSet {
@@ -161,6 +164,7 @@ impl Request {
             | Self::PathSet { .. }
             | Self::PeerSet { .. }
             | Self::PeerAdd(_)
+            | Self::FlowPin(_)
             | Self::PeerRemove { .. }
             | Self::RoutesSet { .. }
             | Self::RoutesClear { .. }
@@ -211,6 +215,21 @@ impl Response {
     pub fn error(message: impl std::fmt::Display) -> Self {
         Self::Error { message: message.to_string() }
     }
+}
+
+/// A connection that is kept on a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowPin {
+    /// The name of the peer to which its packets go.
+    pub peer: String,
+    /// The path's name.
+    pub path: String,
+    /// Where they come from, in the tunnel.
+    pub source: SocketAddr,
+    /// Where they go.
+    pub destination: SocketAddr,
+    /// For how long, in milliseconds, [`MAX_WAIT`] at most.
+    pub timeout_ms: u64,
 }
 
 /// How one path has answered.

@@ -5,6 +5,7 @@ pub mod aead;
 pub mod clock;
 pub mod framing;
 pub mod icmp;
+pub mod inside;
 pub mod ipip;
 pub mod keys;
 pub mod listen;

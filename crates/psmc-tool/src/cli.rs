@@ -12,6 +12,7 @@ mod reload;
 mod routes;
 mod select;
 mod setup;
+mod speedtest;
 mod status;
 mod watch;
 
@@ -49,6 +50,8 @@ enum CliError {
     NotYet,
     #[error(transparent)]
     Ping(#[from] ping::PingError),
+    #[error("{}", crate::error_chain(.0))]
+    Speedtest(#[from] speedtest::SpeedtestError),
     #[error(transparent)]
     Watch(#[from] watch::WatchError),
     #[error("{}", crate::error_chain(.0))]
@@ -95,6 +98,7 @@ fn run(psmc: Psmc) -> Result<ExitCode, CliError> {
         Command::Grant(args) => keys::grant(&args),
         Command::Status { json } => status::run(&mut connect(&psmc.target)?, json),
         Command::Ping(args) => ping::run(&args, &psmc.target),
+        Command::Speedtest(args) => speedtest::run(&args, &psmc.target),
         Command::Watch(args) => watch::run(&args, psmc.target),
         Command::Reload { save } => reload::run(&mut connect(&psmc.target)?, save),
         Command::Log { filter, reset: _ } => Ok(connect(&psmc.target)?.order(&Request::Log { filter })?),

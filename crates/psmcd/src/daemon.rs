@@ -34,6 +34,7 @@ mod routes;
 mod scrapes;
 pub mod settings;
 mod specs;
+mod speedtests;
 mod status;
 mod tasks;
 mod tunnels;

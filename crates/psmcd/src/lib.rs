@@ -5,6 +5,7 @@
 //! | [`config`] | the TOML file of a site, and all its checks |
 //! | [`machine`] | what is in the way of a configuration on this machine |
 //! | [`enrolment`] | how a site becomes a peer by an invitation |
+//! | [`speedtest`] | how fast the tunnel is |
 //! | [`daemon`] | the daemon |
 //! | [`program`] | its command line |
 
@@ -13,5 +14,6 @@ pub mod daemon;
 pub mod enrolment;
 pub mod machine;
 pub mod program;
+pub mod speedtest;
 
 pub use psmc_service::error_chain;

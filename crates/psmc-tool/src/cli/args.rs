@@ -16,6 +16,7 @@ use super::ping::PingArgs;
 use super::routes::{RegisterArgs, RoutesArgs};
 use super::select::{SelectArgs, TopologyArgs};
 use super::setup::{ExpelArgs, InitArgs, InviteArgs, JoinArgs};
+use super::speedtest::SpeedtestArgs;
 use super::watch::WatchArgs;
 use psmcd::config::{Name, ValueError};
 
@@ -124,6 +125,12 @@ pub(super) enum Command {
     /// The challenges and answers are those of the tunnel itself, one on each path in each round, so they take the way that data
     /// takes. Runs until Ctrl-C, or for --count rounds, and prints a summary. Exits with 1 if no path has answered.
     Ping(PingArgs),
+    /// Measure how much each path to a peer carries, and all together, in both directions
+    ///
+    /// Each number is the payload of one TCP connection inside the tunnel, from its start: first with all its packets on one
+    /// path, also on one that is on standby, then as the scheduler treats any connection. It competes with whatever else is in the
+    /// tunnel. The peer's file has to allow it: `speedtest = true` in its [site].
+    Speedtest(SpeedtestArgs),
     /// Make a running daemon reload its configuration
     ///
     /// What has changed is applied without losing a packet: peers and their keys, networks, paths, weights, relays, classes. What

@@ -5,7 +5,7 @@
 mod keys;
 mod model;
 #[cfg(test)]
-mod testing;
+pub(super) mod testing;
 mod view;
 
 use std::io::{self, IsTerminal};

@@ -93,6 +93,8 @@ pub struct Site {
     pub mtu: Option<u16>,
     /// What becomes of the MSS of TCP connections through the tunnel.
     pub clamp_mss: ClampMss,
+    /// Whether peers may test how fast the tunnel is.
+    pub speedtest: bool,
     /// Its traffic classes, beside those that every site has, or in place of them.
     pub classes: Vec<Class>,
     /// What is done with the packets of peers that are added while it runs.

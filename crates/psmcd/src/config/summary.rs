@@ -52,6 +52,9 @@ impl Config {
         if site.clamp_mss != ClampMss::default() {
             writeln!(f, "  MSS of TCP   {}", clamp_mss_in_words(site.clamp_mss))?;
         }
+        if site.speedtest {
+            writeln!(f, "  speed tests  peers may run them")?;
+        }
         writeln!(f, "  control      {}", site.control_socket)?;
         if let Some(metrics) = site.metrics {
             writeln!(f, "  metrics      at http://{metrics}/metrics")?;

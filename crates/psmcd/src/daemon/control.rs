@@ -34,6 +34,7 @@ use super::revival::Revivals;
 use super::routes::RouteWatch;
 use super::scrapes::Scrapes;
 use super::settings::{site_config, tun_config};
+use super::speedtests::Speedtests;
 use super::tasks::{TaskEnd, Tasks};
 use super::tunnels::Bind;
 use super::undelivered::Hearing;
@@ -76,6 +77,8 @@ pub(super) struct Control {
     pub(super) unused: Unused,
     /// Who waits for round trips.
     pub(super) pings: Pings,
+    /// Who tests how fast the tunnel is.
+    pub(super) speedtests: Speedtests,
     pub(super) connections: Connections,
     pub(super) tasks: Tasks,
     /// Who watches over this process.
@@ -130,6 +133,7 @@ impl Control {
             retry_paths: false,
             unused: Unused::default(),
             pings: Pings::default(),
+            speedtests: Speedtests::new(),
             connections: Connections::new(acceptor),
             tasks: Tasks::default(),
             supervisor: Supervisor::from_environment(),
@@ -138,6 +142,7 @@ impl Control {
             signals,
         };
         control.set_up(peers).await?;
+        control.allow_speedtests();
         // Not before its peers are known: who calls early is kept waiting, and not refused.
         if let Some(listener) = listener {
             control.connections.listen(listener, &mut control.tasks);
@@ -194,6 +199,12 @@ impl Control {
         Ok(())
     }
 
+    /// Lets peers test how fast the tunnel is, if the file says so.
+    pub(super) fn allow_speedtests(&mut self) {
+        let addresses = self.site.addresses.iter().map(ipnet::IpNet::addr);
+        self.speedtests.allow(self.site.speedtest, addresses, &mut self.tasks);
+    }
+
     /// Listens to ICMP errors about undelivered datagrams, if this site may.
     fn hear(&mut self) {
         match Hearing::open() {
@@ -238,6 +249,7 @@ impl Control {
                     self.on_accepted(secured, &from.to_string()).await?;
                 }
                 Some((secured, relay)) = self.relays.next_call() => self.on_accepted(*secured, relay.as_str()).await?,
+                Some(caller) = self.speedtests.next_caller() => self.on_speedtest(caller).await?,
                 Some(end) = self.tasks.next_end() => self.on_task_end(end).await?,
                 event = self.network.next_event() => self.on_network_event(event?).await?,
                 () = until(end_pings) => self.pings.end_overdue(),

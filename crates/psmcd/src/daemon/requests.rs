@@ -1,8 +1,8 @@
 //! What people and programs ask over the local control socket.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use psmc_core::{PeerError, SchedulerKind};
+use psmc_core::{PeerError, SchedulerKind, TcpFlow};
 use psmc_service::logging;
 use psmc_wire::PathId;
 
@@ -14,7 +14,7 @@ use super::settings::congestion_config;
 use super::specs;
 use super::why::Why;
 use crate::config::{Endpoint, PathCongestion, Rate, SCHEDULER, ValueError, Weight};
-use psmc_api::{Call, PathSpec, PeerPaths, Request, Response, WantedState};
+use psmc_api::{Call, FlowPin, MAX_WAIT, PathSpec, PeerPaths, Request, Response, WantedState};
 
 /// Why something that was asked for is not done.
 pub(super) enum Refusal {
@@ -96,6 +96,7 @@ impl Control {
             Request::PeerSet { peer, scheduler } => {
                 self.set_scheduler(self.peers.find(&peer)?, SCHEDULER.read(&scheduler)?).await?;
             }
+            Request::FlowPin(pin) => self.pin_flow(&pin).await?,
             Request::PeerAdd(peer) => self.add_new_peer(&peer).await?,
             Request::PeerRemove { name } => self.remove_added_peer(self.peers.find(&name)?).await?,
             Request::PeerWait { .. } | Request::Ping { .. } | Request::Reload => {
@@ -123,6 +124,20 @@ impl Control {
             Request::RegisterList => return Ok(Response::Registrations(self.relays.registration_statuses())),
         }
         Ok(Response::Ok)
+    }
+
+    /// Keeps a connection that a client has through the tunnel on one path, for a while.
+    async fn pin_flow(&self, pin: &FlowPin) -> Result<(), Refusal> {
+        let (peer, path) = (self.peers[self.peers.find(&pin.peer)?].id, pin.path.clone());
+        let flow = TcpFlow { source: pin.source, destination: pin.destination };
+        let time = Duration::from_millis(pin.timeout_ms).min(MAX_WAIT);
+        let pinned = self.plane.call(move |plane| {
+            let now = Instant::now();
+            let id = plane.site.peer(peer)?.path_named(&path)?.id();
+            Ok(plane.site.peer(peer)?.pin(flow, id, now + time, now)?)
+        });
+        let pinned: Result<(), PeerError> = pinned.await.map_err(Refusal::Ends)?;
+        pinned.map_err(|error| Refusal::of(&error))
     }
 
     async fn set_scheduler(&mut self, peer: usize, scheduler: SchedulerKind) -> Result<(), OpenError> {

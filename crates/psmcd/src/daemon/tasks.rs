@@ -25,7 +25,7 @@ pub(super) enum TaskEnd {
     Applied(Option<Box<Applicant>>),
     /// The configuration has the new peer, or can't be written.
     Enrolled(Box<Enrolment>),
-    /// Somebody with an invitation was answered.
+    /// Somebody with an invitation was answered, or has tested the speed.
     Answered,
     Listener,
     Hearing,

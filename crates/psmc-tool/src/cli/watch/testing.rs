@@ -48,7 +48,7 @@ pub(super) fn path(name: &str, id: u32) -> PathStatus {
     }
 }
 
-pub(super) fn peer(name: &str, paths: Vec<PathStatus>) -> PeerStatus {
+pub(in crate::cli) fn peer(name: &str, paths: Vec<PathStatus>) -> PeerStatus {
     PeerStatus {
         name: name.to_owned(),
         public_key: "Wr25hYcZ+LpWAmV9UsHFlkYynPzniCWtPa/Hrx5z6cc=".to_owned(),
@@ -87,7 +87,7 @@ fn class(name: &str) -> ClassStatus {
     }
 }
 
-pub(super) fn status(peers: Vec<PeerStatus>) -> Status {
+pub(in crate::cli) fn status(peers: Vec<PeerStatus>) -> Status {
     Status {
         site: SiteStatus {
             name: "van".to_owned(),

@@ -48,6 +48,7 @@ draft! {
         mtu: Option<u16> = optional(INNER_MTU),
         clamp_mss: ClampMss = optional(CLAMP_MSS).unwrap_or_default(),
         [..TreatmentDraft::KEYS] treatment: TreatmentDraft = { TreatmentDraft::read(section, out) },
+        speedtest: bool = optional(SWITCH).unwrap_or(false),
         control_socket: Option<SocketPath> = optional(SOCKET),
         /// Whether the file says where to listen.
         [] has_listen: bool = { section.has("listen") },
@@ -82,6 +83,7 @@ impl SiteDraft {
             interface: self.interface,
             mtu: self.mtu,
             clamp_mss: self.clamp_mss,
+            speedtest: self.speedtest,
             treatment: self.treatment.build(),
             classes,
             metrics: None,

@@ -96,6 +96,7 @@ impl Control {
         }
         note("register", self.site.register != now.register);
         note("endpoint", self.site.endpoint != now.endpoint);
+        let is_speedtest_changed = note("speedtest", self.site.speedtest != now.speedtest);
         note("networks", self.site.networks != now.networks);
         let (before, internet) = (&self.site.internet, &now.internet);
         note("internet", before.is_offered != internet.is_offered);
@@ -106,6 +107,10 @@ impl Control {
         (site.classes, site.clamp_mss, site.grants_file) = (now.classes, now.clamp_mss, now.grants_file);
         (site.register, site.treatment) = (now.register, now.treatment);
         (site.endpoint, site.networks, site.internet) = (now.endpoint, now.networks, now.internet);
+        site.speedtest = now.speedtest;
+        if is_speedtest_changed {
+            self.allow_speedtests();
+        }
         self.relays.register(&self.site.register, relays, &mut self.tasks);
         Ok(())
     }

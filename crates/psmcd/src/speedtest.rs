@@ -21,6 +21,9 @@ pub const MAX_TIME: Duration = Duration::from_secs(30);
 /// The most bytes of a test: a connection of 10 Gbit/s takes eight seconds for them.
 pub const MAX_BYTES: u64 = 10_000_000_000;
 
+/// Callers that are spoken with at a time. The connections of others are closed.
+pub const MAX_CALLERS: usize = 16;
+
 /// Longest line that either side writes, in bytes.
 pub const MAX_LINE: u64 = 1024;
 

@@ -12,6 +12,8 @@ use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_net::token::Token;
 use psmc_service::http;
 
+use crate::speedtest::MAX_CALLERS;
+
 use super::value::{
     AllowedNet, BindAddress, Congestion, Encapsulation, Endpoint, Exclusion, InterfaceName, LinkMtu, Listen,
     Name, Rate, RoutePolicy, SocketPath, Weight,
@@ -50,7 +52,8 @@ impl Config {
         let peers: usize = self.peers.iter().map(open_files_of).sum();
         // A call through a relay has a connection of its own.
         let served = usize::from(self.site.metrics.is_some()) + usize::from(self.site.web.is_some());
-        OWN + strangers + served * (1 + http::MAX_CONNECTIONS) + 2 * self.site.register.len() + peers
+        let tests = if self.site.speedtest { self.site.addresses.len() + MAX_CALLERS } else { 0 };
+        OWN + strangers + served * (1 + http::MAX_CONNECTIONS) + tests + 2 * self.site.register.len() + peers
     }
 }
 

@@ -20,13 +20,10 @@ use super::DaemonError;
 use super::control::Control;
 use super::plane::{Plane, Poster};
 use super::tasks::{TaskEnd, Tasks};
-use crate::speedtest::{self, Answer, Limits, MAX_LINE, MAX_TIME, PATIENCE, PORT, Request};
+use crate::speedtest::{self, Answer, Limits, MAX_CALLERS, MAX_LINE, MAX_TIME, PATIENCE, PORT, Request};
 
 /// Tests at a time, each of another peer: more would measure each other.
 const MAX_TESTS: usize = 4;
-
-/// Callers that are spoken with at a time. The connections of others are closed.
-const MAX_CALLERS: usize = 16;
 
 /// Callers that wait to be taken over.
 const MAX_WAITING: usize = 4;

@@ -1,4 +1,4 @@
-//! `psmc ping` and `psmc speedtest`, on real links.
+//! `psmc ping`, `psmc speedtest` and `psmc trace`, on real links.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::harness::{Family, Plan, Site, Tunnel, VAN, path_name, wait_for};
+use crate::harness::{Family, Plan, Relayed, Site, Tunnel, VAN, met_address, path_name, wait_for};
 use psmc_api::PathState;
 use psmc_testbed::netns::Queue;
 use psmc_testbed::programs::program;
@@ -225,4 +225,50 @@ fn only_who_is_allowed_to_tests_and_only_inside() {
     allow_speedtests(&tunnel.hq, false);
     let refused = speedtest_error(&tunnel.van, &["hq"]);
     assert!(refused.contains("hq does not let its peers test"), "{refused}");
+}
+
+/// What `psmc trace` has found of each path.
+fn trace(site: &Site, args: &[&str]) -> Vec<Value> {
+    let output = psmc_there(site, &[&["trace", "hq", "--json"], args].concat());
+    assert!(output.status.success(), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    report["paths"].as_array().unwrap().clone()
+}
+
+#[test]
+fn the_way_of_each_path_is_traced_over_its_own_uplink() {
+    let tunnel = Tunnel::start(Plan::default());
+    let ways = trace(&tunnel.van, &[]);
+    assert_eq!(ways.len(), 2, "{ways:#?}");
+    for (way, link) in ways.iter().zip([1, 2]) {
+        assert_eq!(way["path"], path_name(VAN, link));
+        assert_eq!(way["interface"], VAN.link(link));
+        let hops = way["hops"].as_array().unwrap();
+        let there = tunnel.hq.end.outer(link, Family::V4).to_string();
+        assert_eq!((hops.len(), &hops[0]["address"]), (1, &there.as_str().into()), "{way:#}");
+        assert_eq!(way["end"], "arrived");
+        assert!(way["rtt_ms"].as_f64().is_some() && hops[0]["rtt_ms"].as_f64().is_some(), "{way:#}");
+    }
+    let one = path_name(VAN, 2);
+    let output = psmc_there(&tunnel.van, &["trace", "hq", "--path", &one]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with(&format!("path {one} (active): v2, ")), "{text}");
+    assert!(text.contains("   1  10.200.2.2 ") && text.contains("hq, on the path itself"), "{text}");
+    let output = psmc_there(&tunnel.van, &["trace", "hq", "--path", "dsl"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && error.contains("there is no such path to hq"), "{error}");
+}
+
+#[test]
+fn a_path_through_a_relay_is_traced_to_that_and_names_it() {
+    let mut world = Relayed::prepare(1, None);
+    world.start("", &Relayed::path(&[0]));
+    let van = &world.tunnel.van;
+    van.wait_for_path("r0", &[PathState::Active], PATIENCE);
+    let ways = trace(van, &[]);
+    let hops = ways[0]["hops"].as_array().unwrap();
+    assert_eq!((ways.len(), hops.len()), (1, 1), "{ways:#?}");
+    assert_eq!(hops[0]["address"], met_address(0).to_string());
+    assert_eq!((&ways[0]["relays"], &ways[0]["end"]), (&vec!["r0"].into(), &"arrived".into()));
+    assert!(ways[0]["rtt_ms"].as_f64() > hops[0]["rtt_ms"].as_f64().map(|_| 0.0), "{ways:#?}");
 }

@@ -20,6 +20,7 @@ pub mod probe;
 pub mod retry;
 pub mod tls;
 pub mod token;
+pub mod trace;
 pub mod tun;
 pub mod udp;
 mod watched;

@@ -226,7 +226,7 @@ fn open(address: SocketAddr) -> Result<(Socket, SocketAddr), BindError> {
     }
 }
 
-fn open_as(address: SocketAddr) -> io::Result<Socket> {
+pub(crate) fn open_as(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     mark::apply(SockRef::from(&socket))?;
     if address.is_ipv6() {

@@ -14,6 +14,7 @@ mod select;
 mod setup;
 mod speedtest;
 mod status;
+mod trace;
 mod watch;
 
 use std::io;
@@ -52,6 +53,8 @@ enum CliError {
     Ping(#[from] ping::PingError),
     #[error("{}", crate::error_chain(.0))]
     Speedtest(#[from] speedtest::SpeedtestError),
+    #[error(transparent)]
+    Trace(#[from] trace::TraceError),
     #[error(transparent)]
     Watch(#[from] watch::WatchError),
     #[error("{}", crate::error_chain(.0))]
@@ -99,6 +102,7 @@ fn run(psmc: Psmc) -> Result<ExitCode, CliError> {
         Command::Status { json } => status::run(&mut connect(&psmc.target)?, json),
         Command::Ping(args) => ping::run(&args, &psmc.target),
         Command::Speedtest(args) => speedtest::run(&args, &psmc.target),
+        Command::Trace(args) => trace::run(&args, &psmc.target),
         Command::Watch(args) => watch::run(&args, psmc.target),
         Command::Reload { save } => reload::run(&mut connect(&psmc.target)?, save),
         Command::Log { filter, reset: _ } => Ok(connect(&psmc.target)?.order(&Request::Log { filter })?),

@@ -45,9 +45,11 @@ mod waiting;
 mod web;
 mod why;
 
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
+use psmc_net::keys::PublicKey;
 use psmc_net::local;
 use psmc_net::netlink::NetlinkError;
 use psmc_net::tls::tcp::TcpError;
@@ -62,6 +64,13 @@ pub(crate) use lookup::lookup;
 pub(crate) use network::Numbers;
 pub use network::footprint::{CleanError, Cleaned, FootprintError, clean};
 pub use tunnels::PortError;
+
+/// The mark (`SO_MARK`) of all that the daemon of the site with this key sends outside its tunnel. Whoever has the same goes the
+/// same ways.
+#[must_use]
+pub fn mark_of(key: PublicKey) -> NonZeroU32 {
+    network::Numbers::of(key).mark
+}
 
 /// Why the daemon could not start, or ended.
 #[derive(Debug, Error)]

@@ -17,6 +17,7 @@ use super::routes::{RegisterArgs, RoutesArgs};
 use super::select::{SelectArgs, TopologyArgs};
 use super::setup::{ExpelArgs, InitArgs, InviteArgs, JoinArgs};
 use super::speedtest::SpeedtestArgs;
+use super::trace::TraceArgs;
 use super::watch::WatchArgs;
 use psmcd::config::{Name, ValueError};
 
@@ -131,6 +132,11 @@ pub(super) enum Command {
     /// path, also on one that is on standby, then as the scheduler treats any connection. It competes with whatever else is in the
     /// tunnel. The peer's file has to allow it: `speedtest = true` in its [site].
     Speedtest(SpeedtestArgs),
+    /// Trace the way of each path to a peer: its uplink, the routers outside the tunnel, its relays
+    ///
+    /// Sends datagrams by the uplink of each path that may pass one router more each, as traceroute does, and prints who answers;
+    /// and the round trip of the path itself, as `psmc ping` measures it. A path through relays is traced to the first one.
+    Trace(TraceArgs),
     /// Make a running daemon reload its configuration
     ///
     /// What has changed is applied without losing a packet: peers and their keys, networks, paths, weights, relays, classes. What

@@ -1,4 +1,4 @@
-//! `psmc ping`, `psmc speedtest` and `psmc trace`, on real links.
+//! `psmc ping`, `psmc speedtest`, `psmc trace` and `psmc capture`, on real links.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
@@ -271,4 +271,59 @@ fn a_path_through_a_relay_is_traced_to_that_and_names_it() {
     assert_eq!(hops[0]["address"], met_address(0).to_string());
     assert_eq!((&ways[0]["relays"], &ways[0]["end"]), (&vec!["r0"].into(), &"arrived".into()));
     assert!(ways[0]["rtt_ms"].as_f64() > hops[0]["rtt_ms"].as_f64().map(|_| 0.0), "{ways:#?}");
+}
+
+#[test]
+fn wireshark_shows_what_is_inside_with_an_interface_for_each_path() {
+    let tunnel = Tunnel::start(Plan { scheduler: "redundant", ..Plan::default() });
+    let interfaces = [1, 2].map(|link| format!("hq/{}", path_name(VAN, link)));
+    let file = tunnel.van.file("pcapng");
+    let mut command = Command::new(program("psmc"));
+    command
+        .arg("--socket")
+        .arg(tunnel.van.file("sock"))
+        .args(["capture", "--peer", "hq", "--filter", "icmp", "-w"]);
+    let mut process = command.arg(&file).stderr(Stdio::piped()).spawn().unwrap();
+    let fields = [
+        "frame.interface_name",
+        "frame.packet_flags_direction",
+        "icmp.type",
+        "_ws.malformed",
+        "icmp.checksum.status",
+    ];
+    let read = || {
+        let mut command = Command::new("tshark");
+        command
+            .arg("-r")
+            .arg(&file)
+            .args(["-T", "fields"])
+            .args(fields.iter().flat_map(|field| ["-e", field]));
+        let output = command.output().expect("tshark is installed");
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (request, reply) = (("0x00000002", "8"), ("0x00000001", "0"));
+    // An echo goes out by each path and comes back by each, its checksum is right, and nothing is malformed.
+    let lines = wait_for("echoes of each path in either direction", PATIENCE, || {
+        tunnel.ping(Family::V4);
+        let lines = read();
+        let has = |interface: &String, (direction, kind): (&str, &str)| {
+            lines.iter().any(|line| *line == format!("{interface}\t{direction}\t{kind}\t\t1"))
+        };
+        let all = interfaces.iter().all(|interface| has(interface, request) && has(interface, reply));
+        all.then_some(lines)
+    });
+    println!("{}", lines.join("\n"));
+    // Another client has to wait.
+    let output = tunnel.van.psmc(&["capture", "-w", "/dev/null"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && error.contains("another client captures already"), "{error}");
+    kill(Pid::from_raw(i32::try_from(process.id()).unwrap()), Signal::SIGINT).unwrap();
+    assert!(process.wait().unwrap().success());
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut process.stderr.take().unwrap(), &mut said).unwrap();
+    assert!(said.ends_with(" packets\n"), "{said}");
+    let odd = read().into_iter().find(|line| {
+        !interfaces.iter().any(|interface| line.starts_with(interface)) || !line.ends_with("\t\t1")
+    });
+    assert_eq!(odd, None);
 }

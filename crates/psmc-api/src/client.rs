@@ -9,7 +9,7 @@ use psmc_toml::{Name, RUN_DIR, SocketPath};
 pub use psmc_service::socket::ClientError;
 
 use crate::{
-    Additions, PathPing, PeerPaths, PeerReport, PeerRoutes, PeerSpec, Psmcd, RegisterSpec,
+    Additions, Captured, PathPing, PeerPaths, PeerReport, PeerRoutes, PeerSpec, Psmcd, RegisterSpec,
     RegistrationStatus, ReloadReport, Request, Response, RouteSpec, Status, WaitFor,
 };
 
@@ -128,6 +128,12 @@ impl Client {
             return wrong();
         };
         Ok(paths)
+    }
+
+    /// The inner packets that have passed since this was last asked.
+    pub fn captured(&mut self) -> Result<Captured, ClientError> {
+        let Response::Captured(captured) = self.ask(&Request::CaptureNext)? else { return wrong() };
+        Ok(captured)
     }
 
     /// Registers the site with these relays, beside those of its configuration.

@@ -9,6 +9,7 @@
 //!
 //! The types here hold plain numbers and texts with their units in their names, and are converted at the edge of the daemon.
 
+mod capture;
 mod client;
 mod request;
 mod routes;
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use psmc_service::socket::{self, Protocol, Reply};
 
+pub use capture::{CaptureSpec, Captured, CapturedPacket, PacketSpec};
 pub use client::{Client, ClientError, RouteSet};
 pub use request::{
     AddedPath, Additions, FlowPin, MAX_WAIT, PathPing, PathSpec, PeerSpec, RateLimit, ReloadReport, Request,
@@ -66,6 +68,7 @@ impl Reply for Response {
             | Self::Paths(_)
             | Self::Peer(_)
             | Self::Ping(_)
+            | Self::Captured(_)
             | Self::Routes(_)
             | Self::Registrations(_)
             | Self::Reloaded(_)

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::capture::{CaptureSpec, Captured};
 use super::routes::{PeerReport, PeerRoutes, RegisterSpec, RouteSpec, WaitFor};
 use super::status::{PathState, PeerPaths, RegistrationStatus, Status};
 
@@ -88,6 +89,13 @@ pub enum Request {
     /// Keeps one direction of a TCP connection through the tunnel on one path for a while, whatever the scheduler says, so that it
     /// shows what that path carries; answered with [`Response::Ok`].
     FlowPin(FlowPin),
+    /// Keeps copies of inner packets, for one client at a time, until it stops or does not ask for five seconds; answered with
+    /// [`Response::Ok`].
+    CaptureStart(CaptureSpec),
+    /// Those that have passed since it was last asked for them; answered with [`Response::Captured`].
+    CaptureNext,
+    /// Keeps no more; answered with [`Response::Ok`].
+    CaptureStop,
     /// Leads further paths to a peer, over these relays and as long as the set counts. It takes the place of the one
     /// before: paths whose relay is in both go on. Answered with [`Response::Ok`].
     RoutesSet {
@@ -165,6 +173,9 @@ impl Request {
             | Self::PeerSet { .. }
             | Self::PeerAdd(_)
             | Self::FlowPin(_)
+            | Self::CaptureStart(_)
+            | Self::CaptureNext
+            | Self::CaptureStop
             | Self::PeerRemove { .. }
             | Self::RoutesSet { .. }
             | Self::RoutesClear { .. }
@@ -194,6 +205,8 @@ pub enum Response {
     Peer(PeerReport),
     /// To [`Request::Ping`]: the paths, by their ids.
     Ping(Vec<PathPing>),
+    /// To [`Request::CaptureNext`].
+    Captured(Captured),
     /// To [`Request::RoutesList`].
     Routes(Vec<PeerRoutes>),
     /// To [`Request::RegisterList`].

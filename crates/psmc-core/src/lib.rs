@@ -39,6 +39,7 @@ mod site;
 mod slab;
 mod split;
 mod status;
+mod tap;
 
 pub use batch::{Batch, MAX_BATCH_BYTES, MAX_SEGMENTS, PathAddress, SocketId, Transmit};
 pub use classify::{ClassConfig, ClassMatch, DEFAULT_WEIGHT, MAX_CLASSES, Priority, RepairKind};
@@ -57,3 +58,4 @@ pub use session::{
 pub use site::{PeerError, Site};
 pub use split::AssemblyCounters;
 pub use status::{PathStatus, PeerStatus, RefusalCounters};
+pub use tap::{Passage, TapConfig, Tapped};

@@ -14,6 +14,7 @@ use crate::classify::Classes;
 use crate::event::{ConnectionId, Event, PeerId};
 use crate::mss::ClampMss;
 use crate::routing::AllowedIps;
+use crate::tap::Tap;
 
 /// Site-wide state that a session works on.
 pub(crate) struct Shared {
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) messages: VecDeque<(ConnectionId, Message)>,
     pub(crate) routes: AllowedIps<PeerId>,
     pub(crate) labels: BTreeMap<Label, PeerId>,
+    /// While somebody looks on.
+    pub(crate) tap: Option<Box<Tap>>,
 }
 
 impl Shared {

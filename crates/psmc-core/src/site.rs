@@ -23,6 +23,7 @@ use crate::mss::ClampMss;
 use crate::session::{DatagramOrigin, PathError, PeerHandle, Refusal, Session, SilentPath};
 use crate::shared::Shared;
 use crate::status::{PeerStatus, RefusalCounters};
+use crate::tap::{Tap, TapConfig, Tapped};
 
 /// Free packet buffers kept for reuse: as many as a queue and a round trip of a fast path hold.
 const MAX_FREE_BUFFERS: usize = 16 * 1024;
@@ -96,6 +97,7 @@ impl Site {
             messages: std::collections::VecDeque::new(),
             routes: crate::routing::AllowedIps::new(config.broadcasts),
             labels: BTreeMap::new(),
+            tap: None,
         };
         Self {
             peers: BTreeMap::new(),
@@ -218,6 +220,18 @@ impl Site {
     #[must_use]
     pub fn silent_paths(&self) -> Vec<SilentPath> {
         self.peers.values().flat_map(Session::silent_paths).collect()
+    }
+
+    /// Keeps copies of inner packets as they pass, for whoever [takes](Self::take_tapped) them; no more with `None`. Those that
+    /// wait are forgotten.
+    pub fn set_tap(&mut self, tap: Option<TapConfig>) {
+        self.shared.tap = tap.map(|config| Box::new(Tap::new(config)));
+    }
+
+    /// The inner packets that have passed since this was last asked, oldest first, and how many more have, for which there was no
+    /// room. A packet that is sent again, or twice, passes each time.
+    pub fn take_tapped(&mut self) -> (Vec<Tapped>, u64) {
+        self.shared.tap.as_mut().map(|tap| tap.take()).unwrap_or_default()
     }
 
     /// The peer to which an address in the tunnel belongs.

@@ -1,6 +1,7 @@
 //! The command line of `psmc`.
 
 mod args;
+mod capture;
 mod clean;
 mod dns;
 mod doctor;
@@ -54,6 +55,8 @@ enum CliError {
     #[error("{}", crate::error_chain(.0))]
     Speedtest(#[from] speedtest::SpeedtestError),
     #[error(transparent)]
+    Capture(#[from] capture::CaptureError),
+    #[error(transparent)]
     Trace(#[from] trace::TraceError),
     #[error(transparent)]
     Watch(#[from] watch::WatchError),
@@ -102,6 +105,7 @@ fn run(psmc: Psmc) -> Result<ExitCode, CliError> {
         Command::Status { json } => status::run(&mut connect(&psmc.target)?, json),
         Command::Ping(args) => ping::run(&args, &psmc.target),
         Command::Speedtest(args) => speedtest::run(&args, &psmc.target),
+        Command::Capture(args) => capture::run(args, &psmc.target),
         Command::Trace(args) => trace::run(&args, &psmc.target),
         Command::Watch(args) => watch::run(&args, psmc.target),
         Command::Reload { save } => reload::run(&mut connect(&psmc.target)?, save),

@@ -6,6 +6,7 @@
 //! plane tells it by notices.
 
 mod added;
+mod captures;
 mod connections;
 mod control;
 mod dial;

@@ -140,7 +140,7 @@ const VOICE: u64 = 1 << 46 | 1 << 44 | 1 << 48 | 1 << 56;
 const BACKGROUND: u64 = 1 << 1 | 1 << 8;
 
 impl ClassMatch {
-    fn takes(&self, packet: &Classified) -> bool {
+    pub(crate) fn takes(&self, packet: &Classified) -> bool {
         let in_range = |port: &u16| self.ports.iter().any(|range| range.contains(port));
         (self.dscp == 0 || self.dscp >> packet.dscp & 1 == 1)
             && (self.protocols.is_empty() || self.protocols.contains(&packet.protocol))

@@ -19,6 +19,7 @@ use crate::reorder;
 use crate::repair::repair_time;
 use crate::session::Waiting;
 use crate::shared::Shared;
+use crate::tap::Passage;
 
 /// How long a gap waits beyond the measured spread of the paths: timers and batches of both ends.
 const REORDER_SLACK: Duration = Duration::from_millis(3);
@@ -396,6 +397,10 @@ impl Session {
         self.counters.rx_packets += 1;
         self.counters.rx_bytes += inner.packet.len() as u64;
         self.clamp_mss(&mut inner.packet, shared);
+        if let Some(tap) = &mut shared.tap {
+            let passage = Passage { peer: self.peer, path: self.paths[index].id, is_sent: false };
+            tap.note(passage, &inner.packet, shared.flow_key, now);
+        }
         let delay_us = self.clock.one_way_delay(sent_at_us, now);
         let arrival = reorder::Arrival {
             bucket: inner.bucket,

@@ -182,7 +182,7 @@ impl Session {
             let sent =
                 if queued.role == Role::Repair { &mut counters.tx_repairs } else { &mut counters.tx_copies };
             *sent += 1;
-            self.enqueue_cut(index, queued, shared);
+            self.enqueue_cut(index, queued, shared, now);
         }
     }
 

@@ -14,6 +14,7 @@ use crate::roster::Places;
 use crate::scheduler::{Choice, Waiting};
 use crate::shared::Shared;
 use crate::split;
+use crate::tap::Passage;
 
 /// Room for the frames that one path carries for others: a few acknowledgements.
 const MAX_CARRIED: usize = 600;
@@ -151,7 +152,7 @@ impl Session {
             match choice {
                 Choice::Wait => break,
                 Choice::Path(index) => self.give(index, alone, shared, now),
-                Choice::All => self.give_to_all(shared),
+                Choice::All => self.give_to_all(shared, now),
             }
             self.place_extras(shared, now);
         }
@@ -197,6 +198,7 @@ impl Session {
         if is_new {
             self.protect(index, &packet, alone, shared, now);
         }
+        self.show(index, &packet, shared, now);
         // What is too much for this path waits for its own turn, and may go to another one.
         let was_whole = packet.part.is_none();
         if let Some(rest) = split::cut(&mut packet, self.paths[index].room(), &mut shared.pool) {
@@ -208,6 +210,16 @@ impl Session {
         }
     }
 
+    /// Shows a packet that a path takes to whoever looks on: once, however many parts it has, and no repairs, which are none.
+    fn show(&self, index: usize, queued: &Queued, shared: &mut Shared, now: Instant) {
+        let Some(tap) = &mut shared.tap else { return };
+        let path = &self.paths[index];
+        if queued.part.is_none() && queued.role != Role::Repair && !path.is_full() {
+            let passage = Passage { peer: self.peer, path: path.id, is_sent: true };
+            tap.note(passage, &queued.packet, shared.flow_key, now);
+        }
+    }
+
     /// Drops the first packet, for which a path has no place. It gets none in the order of its bucket: the far end would wait for it.
     fn refuse_first(&mut self, index: usize, shared: &mut Shared) {
         if let Some(packet) = self.egress.pop() {
@@ -216,18 +228,19 @@ impl Session {
         }
     }
 
-    fn give_to_all(&mut self, shared: &mut Shared) {
+    fn give_to_all(&mut self, shared: &mut Shared, now: Instant) {
         let Some(packet) = self.take_first() else { return };
         for index in self.paths.candidates().iter() {
             // The copies are what repairs it.
             let copy = packet.copy(false, &mut shared.pool);
-            self.enqueue_cut(index, copy, shared);
+            self.enqueue_cut(index, copy, shared, now);
         }
         shared.pool.put(packet.packet);
     }
 
     /// Gives a copy or a repair to a path, in as many parts as it takes there.
-    pub(super) fn enqueue_cut(&mut self, index: usize, copy: Queued, shared: &mut Shared) {
+    pub(super) fn enqueue_cut(&mut self, index: usize, copy: Queued, shared: &mut Shared, now: Instant) {
+        self.show(index, &copy, shared, now);
         let path = &mut self.paths[index];
         let was_whole = copy.part.is_none();
         let mut next = Some(copy);

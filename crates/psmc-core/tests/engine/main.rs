@@ -19,6 +19,7 @@ mod relays;
 mod repair;
 mod schedulers;
 mod split;
+mod tap;
 mod throughput;
 mod tunnel;
 mod undelivered;

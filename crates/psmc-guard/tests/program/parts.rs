@@ -196,6 +196,9 @@ fn answer(told: &mut Told, request: &Request) -> Response {
         | Request::PeerWait { .. }
         | Request::Ping { .. }
         | Request::FlowPin(_)
+        | Request::CaptureStart(_)
+        | Request::CaptureNext
+        | Request::CaptureStop
         | Request::RoutesSet { .. }
         | Request::RoutesClear { .. }
         | Request::RoutesList { .. }

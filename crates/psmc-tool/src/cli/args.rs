@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::capture::CaptureArgs;
 use super::dns::DnsCommand;
 use super::doctor::DoctorArgs;
 use super::import::ImportArgs;
@@ -137,6 +138,14 @@ pub(super) enum Command {
     /// Sends datagrams by the uplink of each path that may pass one router more each, as traceroute does, and prints who answers;
     /// and the round trip of the path itself, as `psmc ping` measures it. A path through relays is traced to the first one.
     Trace(TraceArgs),
+    /// Capture what is inside the tunnel, for Wireshark: with an interface for each path
+    ///
+    /// Writes the inner packets as pcapng, in both directions, each with the path that it takes as its interface (PEER/PATH); one
+    /// that leaves on two paths, or again, is there each time. Runs until Ctrl-C:
+    ///
+    ///   psmc capture --filter 'host 10.77.0.1 and icmp' | tshark -r - -T fields -e frame.interface_name -e _ws.col.Info
+    #[command(verbatim_doc_comment)]
+    Capture(CaptureArgs),
     /// Make a running daemon reload its configuration
     ///
     /// What has changed is applied without losing a packet: peers and their keys, networks, paths, weights, relays, classes. What

@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::DaemonError;
+use super::captures::Captures;
 use super::connections::Connections;
 use super::fitting::Fitting;
 use super::invitations::Invitations;
@@ -77,6 +78,8 @@ pub(super) struct Control {
     pub(super) unused: Unused,
     /// Who waits for round trips.
     pub(super) pings: Pings,
+    /// Who looks at inner packets.
+    pub(super) captures: Captures,
     /// Who tests how fast the tunnel is.
     pub(super) speedtests: Speedtests,
     pub(super) connections: Connections,
@@ -133,6 +136,7 @@ impl Control {
             retry_paths: false,
             unused: Unused::default(),
             pings: Pings::default(),
+            captures: Captures::default(),
             speedtests: Speedtests::new(),
             connections: Connections::new(acceptor),
             tasks: Tasks::default(),
@@ -259,6 +263,7 @@ impl Control {
                 _ = retry.tick(), if self.retry_paths => self.retry_paths().await,
                 _ = look.tick() => {
                     self.names.end_waiting_calls();
+                    self.end_idle_capture().await?;
                     self.relays.look_at_paths(&self.peers, &self.plane).await?;
                     self.revive().await?;
                     self.unused.explain(&self.peers, &self.plane).await?;

@@ -96,6 +96,9 @@ impl Control {
             Request::PeerSet { peer, scheduler } => {
                 self.set_scheduler(self.peers.find(&peer)?, SCHEDULER.read(&scheduler)?).await?;
             }
+            Request::CaptureStart(spec) => self.start_capture(&spec).await?,
+            Request::CaptureNext => return Ok(Response::Captured(self.next_captured().await?)),
+            Request::CaptureStop => self.stop_capture().await.map_err(Refusal::Ends)?,
             Request::FlowPin(pin) => self.pin_flow(&pin).await?,
             Request::PeerAdd(peer) => self.add_new_peer(&peer).await?,
             Request::PeerRemove { name } => self.remove_added_peer(self.peers.find(&name)?).await?,

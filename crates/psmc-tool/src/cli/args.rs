@@ -131,7 +131,7 @@ pub(super) enum Command {
     ///
     /// Each number is the payload of one TCP connection inside the tunnel, from its start: first with all its packets on one
     /// path, also on one that is on standby, then as the scheduler treats any connection. It competes with whatever else is in the
-    /// tunnel. The peer's file has to allow it: `speedtest = true` in its [site].
+    /// tunnel. The peer's file has to allow it: `speedtest = true` in its `[site]`.
     Speedtest(SpeedtestArgs),
     /// Trace the way of each path to a peer: its uplink, the routers outside the tunnel, its relays
     ///

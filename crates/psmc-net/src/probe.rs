@@ -95,7 +95,7 @@ pub async fn send(probe: &Probe, hops: Option<u8>, patience: Duration) -> io::Re
     }
     let headers = if is_v4 { 28 } else { 48 };
     socket.send(&vec![0; usize::from(probe.length).saturating_sub(headers)]).await?;
-    let said = socket.async_io(Interest::ERROR, || receive_error(&socket));
+    let said = socket.async_io(Interest::ERROR, || next_error(&socket).map(|(_, said)| said));
     timeout(patience, said).await.map_or(Ok(None), |said| said.map(Some))
 }
 
@@ -125,13 +125,20 @@ pub async fn walk(probe: &Probe, most: u8, patience: Duration) -> io::Result<Wal
     Ok(walk)
 }
 
-/// The next error in the queue of the socket.
-fn receive_error(socket: &UdpSocket) -> io::Result<IcmpError> {
+/// The next error in the queue of a socket, and the address that the datagram went to which it is about.
+///
+/// # Errors
+/// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none.
+pub(crate) fn next_error(socket: &impl AsRawFd) -> io::Result<(Option<SocketAddr>, IcmpError)> {
     let mut bytes = [0; 64];
     let mut buffers = [IoSliceMut::new(&mut bytes)];
     let mut space = cmsg_space!(sock_extended_err, sockaddr_in6);
     let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
     let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut buffers, Some(&mut space), flags)?;
+    let to = message.address.as_ref().and_then(|to| {
+        let v4 = to.as_sockaddr_in().map(|to| SocketAddr::from((to.ip(), to.port())));
+        v4.or_else(|| to.as_sockaddr_in6().map(|to| SocketAddr::from((to.ip(), to.port()))))
+    });
     let said = message.cmsgs()?.find_map(|control| {
         if let ControlMessageOwned::Ipv4RecvErr(error, from) = control {
             let from = from.map(|from| IpAddr::from(Ipv4Addr::from(u32::from_be(from.sin_addr.s_addr))));
@@ -143,7 +150,7 @@ fn receive_error(socket: &UdpSocket) -> io::Result<IcmpError> {
             None
         }
     });
-    said.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    said.map(|said| (to, said)).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 fn kind_of(error: &sock_extended_err, is_v4: bool) -> IcmpKind {

@@ -4,16 +4,14 @@
 //! tunnel. Answers come by the socket's queue of errors (`IP_RECVERR`), for which no rights are needed.
 
 use std::collections::BTreeMap;
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
-use nix::libc::{SO_EE_ORIGIN_ICMP, SO_EE_ORIGIN_ICMP6, sock_extended_err, sockaddr_in6};
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
+use nix::sys::socket::{setsockopt, sockopt};
 use socket2::Socket;
 
+use crate::probe::{IcmpError, IcmpKind, next_error};
 use crate::udp::open_as;
 
 /// The most routers that are looked for: half as many are on most ways through the Internet.
@@ -36,9 +34,6 @@ const FIRST_PORT: u16 = 33_434;
 
 /// What a datagram holds: nothing of use.
 const PAYLOAD: [u8; 24] = [0; 24];
-
-/// "Time exceeded" of ICMP (RFC 792) and of ICMPv6 (RFC 4443).
-const TIME_EXCEEDED: [u8; 2] = [11, 3];
 
 /// A place on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,25 +173,16 @@ impl Tracer {
     /// The next answer that has come, and the port of what it answers.
     fn next_answer(&self) -> io::Result<Option<(u16, Answer)>> {
         loop {
-            let mut quoted = [0; PAYLOAD.len()];
-            let mut parts = [IoSliceMut::new(&mut quoted)];
-            let mut space = nix::cmsg_space!(sock_extended_err, sockaddr_in6);
-            let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
-            let message =
-                recvmsg::<SockaddrStorage>(self.socket.as_raw_fd(), &mut parts, Some(&mut space), flags);
-            let message = match message {
-                Ok(message) => message,
-                Err(Errno::EAGAIN) => return Ok(None),
-                Err(error) => return Err(error.into()),
-            };
-            let to = message.address.as_ref();
-            let port = to.and_then(|to| {
-                let v4 = to.as_sockaddr_in().map(|to| to.port());
-                v4.or_else(|| to.as_sockaddr_in6().map(|to| to.port()))
-            });
-            let answer = message.cmsgs().ok().and_then(|mut messages| messages.find_map(answer));
-            if let Some(found) = port.zip(answer) {
-                return Ok(Some(found));
+            match next_error(&self.socket) {
+                Ok((Some(to), IcmpError { from: Some(from), kind })) => {
+                    let is_on_the_way = kind == IcmpKind::Expired;
+                    return Ok(Some((to.port(), Answer { from, rtt: Duration::ZERO, is_on_the_way })));
+                }
+                // This host says so, and nobody on the way.
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
+                Err(error) => return Err(error),
             }
         }
     }
@@ -215,24 +201,6 @@ impl Tracer {
         };
         Trace { hops: (1..=farthest).map(hop).collect(), end }
     }
-}
-
-/// Who says what, if it is ICMP that says it.
-#[expect(clippy::wildcard_enum_match_arm, reason = "all others say nothing of this")]
-fn answer(message: ControlMessageOwned) -> Option<Answer> {
-    let (error, from) = match message {
-        ControlMessageOwned::Ipv4RecvErr(error, Some(from)) => {
-            (error, IpAddr::from(Ipv4Addr::from(u32::from_be(from.sin_addr.s_addr))))
-        }
-        ControlMessageOwned::Ipv6RecvErr(error, Some(from)) => {
-            (error, IpAddr::from(Ipv6Addr::from(from.sin6_addr.s6_addr)))
-        }
-        _ => return None,
-    };
-    let is_icmp = [SO_EE_ORIGIN_ICMP, SO_EE_ORIGIN_ICMP6].contains(&error.ee_origin);
-    let exceeded = TIME_EXCEEDED[usize::from(from.is_ipv6())];
-    let is_on_the_way = error.ee_type == exceeded;
-    is_icmp.then_some(Answer { from, rtt: Duration::ZERO, is_on_the_way })
 }
 
 #[cfg(test)]

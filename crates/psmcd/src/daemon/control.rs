@@ -21,7 +21,7 @@ use super::captures::Captures;
 use super::connections::Connections;
 use super::fitting::Fitting;
 use super::invitations::Invitations;
-use super::metrics::{METRICS, Told};
+use super::metrics::{METRICS, Scraped};
 use super::names::Names;
 use super::network::footprint::Footprint;
 use super::network::{HostNetwork, Numbers, TunnelInterface};
@@ -161,7 +161,7 @@ impl Control {
             let asker = asker.clone();
             let ask = move || {
                 let asker = asker.clone();
-                async move { asker.ask().await.map(Told::new) }
+                async move { asker.ask().await.map(Scraped::new) }
             };
             let served = psmc_service::metrics::serve(address, METRICS, ask).await;
             self.tasks.spawn_server(served.map_err(DaemonError::Metrics)?);

@@ -14,7 +14,7 @@ use psmc_service::metrics::{Metric, Set, Values};
 const PATH_LABELS: &[&str] = &["peer", "path", "opened_by"];
 
 /// What psmcd tells Prometheus.
-pub const METRICS: Set<Told> = Set {
+pub const METRICS: Set<Scraped> = Set {
     prefix: "psmcd",
     metrics: &[
         Metric::new(
@@ -256,9 +256,9 @@ pub const METRICS: Set<Told> = Set {
     ],
 };
 
-/// What is told at a time.
+/// What is scraped at a time.
 #[derive(Debug)]
-pub struct Told {
+pub struct Scraped {
     status: Status,
     /// Paths that are left out of it.
     untold_paths: usize,
@@ -268,7 +268,7 @@ pub struct Told {
 /// keeps them more than they are worth. `psmc status` tells of all.
 const MAX_PATHS: usize = 4096;
 
-impl Told {
+impl Scraped {
     /// Of a site that has this status, whose peers' paths [can be told apart](tell_paths_apart).
     #[must_use]
     pub fn new(mut status: Status) -> Self {
@@ -295,8 +295,8 @@ fn opened_by(path: &PathStatus) -> &'static str {
     if path.uplink.is_some() { "site" } else { "peer" }
 }
 
-fn calls(told: &Told) -> [(&'static str, Calls); 4] {
-    let batches = &told.status.batches;
+fn calls(scraped: &Scraped) -> [(&'static str, Calls); 4] {
+    let batches = &scraped.status.batches;
     [
         ("tun_read", batches.tun_read),
         ("tun_written", batches.tun_written),
@@ -305,16 +305,16 @@ fn calls(told: &Told) -> [(&'static str, Calls); 4] {
     ]
 }
 
-fn of_peers(told: &Told, add: impl FnMut(&PeerStatus) -> fmt::Result) -> fmt::Result {
-    told.status.peers.iter().try_for_each(add)
+fn of_peers(scraped: &Scraped, add: impl FnMut(&PeerStatus) -> fmt::Result) -> fmt::Result {
+    scraped.status.peers.iter().try_for_each(add)
 }
 
-fn of_classes(told: &Told, mut add: impl FnMut(&str, &ClassStatus) -> fmt::Result) -> fmt::Result {
-    of_peers(told, |peer| peer.classes.iter().try_for_each(|class| add(&peer.name, class)))
+fn of_classes(scraped: &Scraped, mut add: impl FnMut(&str, &ClassStatus) -> fmt::Result) -> fmt::Result {
+    of_peers(scraped, |peer| peer.classes.iter().try_for_each(|class| add(&peer.name, class)))
 }
 
-fn of_paths(told: &Told, mut add: impl FnMut(&[&str], &PathStatus) -> fmt::Result) -> fmt::Result {
-    of_peers(told, |peer| {
+fn of_paths(scraped: &Scraped, mut add: impl FnMut(&[&str], &PathStatus) -> fmt::Result) -> fmt::Result {
+    of_peers(scraped, |peer| {
         let mut paths = peer.paths.iter();
         paths.try_for_each(|path| add(&[&peer.name, &path.name, opened_by(path)], path))
     })

@@ -31,7 +31,7 @@ fn peer(name: &str, paths: &[Value]) -> Value {
     })
 }
 
-fn told(peers: &[Value]) -> Told {
+fn scraped(peers: &[Value]) -> Scraped {
     let site = json!({
         "name": "hq", "public_key": "k", "interface": "psmc0", "addresses": [], "listen": "0.0.0.0:5115", "uptime_s": 1.5,
         "version": "0.1.0", "registered": [{"relay": "fra1", "public_key": "k", "registered": true}],
@@ -39,7 +39,7 @@ fn told(peers: &[Value]) -> Told {
     let status = json!({"site": site, "peers": peers, "counters": {"replayed": 9}});
     let mut status: Status = serde_json::from_value(status).unwrap();
     status.peers.iter_mut().for_each(tell_paths_apart);
-    Told::new(status)
+    Scraped::new(status)
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn values_have_base_units_and_labels() {
     for key in ["uplink", "rtt_ms", "rate_mbps"] {
         unmeasured.as_object_mut().unwrap().remove(key);
     }
-    let text = METRICS.text(told(&[peer("van", &[path("eth0", "active"), unmeasured])]));
+    let text = METRICS.text(scraped(&[peer("van", &[path("eth0", "active"), unmeasured])]));
     for line in [
         "psmcd_site_info{site=\"hq\",version=\"0.1.0\",public_key=\"k\",interface=\"psmc0\"} 1",
         "psmcd_uptime_seconds 1.5",
@@ -89,7 +89,7 @@ fn no_two_series_are_the_same() {
         path
     };
     let paths = [path("eth0", "closing"), path("eth0", "standby"), theirs(1), theirs(3)];
-    let text = METRICS.text(told(&[peer("van", &paths)]));
+    let text = METRICS.text(scraped(&[peer("van", &paths)]));
     let mut series: Vec<_> = text.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
     let count = series.len();
     series.sort_unstable();
@@ -102,9 +102,9 @@ fn no_two_series_are_the_same() {
 fn the_text_of_a_large_site_is_written_in_little_time() {
     let paths: Vec<_> = (0..PATHS).map(|number| path(&format!("path{number}"), "active")).collect();
     let peers: Vec<_> = (0..PEERS).map(|number| peer(&format!("site{number}"), &paths)).collect();
-    let told = told(&peers);
+    let scraped = scraped(&peers);
     let started = Instant::now();
-    let text = METRICS.text(told);
+    let text = METRICS.text(scraped);
     let (time, series) = (started.elapsed(), text.lines().filter(|line| !line.starts_with('#')).count());
     println!(
         "{series} series of {PEERS} peers with {PATHS} paths: {} MB in {time:.0?}",

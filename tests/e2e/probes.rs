@@ -1,5 +1,6 @@
 //! `psmc ping`, `psmc speedtest`, `psmc trace` and `psmc capture`, on real links.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -326,4 +327,47 @@ fn wireshark_shows_what_is_inside_with_an_interface_for_each_path() {
         !interfaces.iter().any(|interface| line.starts_with(interface)) || !line.ends_with("\t\t1")
     });
     assert_eq!(odd, None);
+}
+
+/// Each path has one more interface, on which its datagrams are as they are seen on the uplink.
+#[test]
+fn wireshark_shows_what_is_outside_with_an_interface_for_each_path() {
+    let tunnel = Tunnel::start(Plan { scheduler: "redundant", ..Plan::default() });
+    let file = tunnel.van.file("pcapng");
+    let mut command = Command::new(program("psmc"));
+    command.arg("--socket").arg(tunnel.van.file("sock")).args([
+        "capture",
+        "--outside",
+        "--filter",
+        "icmp",
+        "-w",
+    ]);
+    let mut process = tunnel.van.namespace.spawn(command.arg(&file).stderr(Stdio::null())).unwrap();
+    let seen = |filter: &str| {
+        let mut command = Command::new("tshark");
+        command.arg("-r").arg(&file).args([
+            "-Y",
+            filter,
+            "-T",
+            "fields",
+            "-e",
+            "frame.packet_flags_direction",
+        ]);
+        let output = command.output().expect("tshark is installed");
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect::<BTreeSet<_>>()
+    };
+    for link in [1, 2] {
+        let inside = format!("hq/{}", path_name(VAN, link));
+        let outside = format!("frame.interface_name == \"{inside} (outside)\" && udp.port == 5115");
+        wait_for("datagrams and echoes of each path in either direction", PATIENCE, || {
+            tunnel.ping(Family::V4);
+            let filters = [outside.clone(), format!("frame.interface_name == \"{inside}\" && icmp")];
+            filters.iter().all(|filter| seen(filter).len() == 2).then_some(())
+        });
+        let own = format!("ip.addr == {}", VAN.outer(link, Family::V4));
+        let strange = format!("frame.interface_name == \"{inside} (outside)\" && ip && !({own})");
+        assert_eq!(seen(&strange), BTreeSet::new());
+    }
+    kill(Pid::from_raw(i32::try_from(process.id()).unwrap()), Signal::SIGINT).unwrap();
+    assert!(process.wait().unwrap().success());
 }

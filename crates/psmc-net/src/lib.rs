@@ -18,6 +18,7 @@ pub mod poller;
 pub mod priority;
 pub mod probe;
 pub mod retry;
+pub mod sniffer;
 pub mod tls;
 pub mod token;
 pub mod trace;

@@ -38,6 +38,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("psmc-fetch", Layer::Programs),
     ("psmc-lab", Layer::Programs),
     ("psmc-guard", Layer::Programs),
+    ("psmc-manual", Layer::Programs),
     ("psmc-service", Layer::Programs),
     ("psmc-relay", Layer::Programs),
     ("psmc-resolver", Layer::Programs),

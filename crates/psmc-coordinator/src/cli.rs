@@ -6,7 +6,7 @@ mod text;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use psmc_service::cli::{self, CliError, RunArgs};
 use psmc_service::output;
 use psmc_service::socket::{ClientError, Protocol, only_socket};
@@ -18,6 +18,12 @@ use crate::local::{Answer, BY_HAND, Coordinator, Request, ask};
 
 /// Where control sockets are where nothing else is said.
 const RUN_DIR: &str = "/run/psmc-coordinator";
+
+/// What stands on the command line of `psmc-coordinator`, for its manual and completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    Args::command()
+}
 
 /// Runs `psmc-coordinator` with the arguments of the process.
 #[must_use]

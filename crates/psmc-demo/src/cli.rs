@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use psmc_relay::config::Config;
 use psmc_service::cli::{self, CliError};
 use psmcd::program::Arguments;
@@ -39,6 +39,12 @@ enum DemoCliError {
     Demo(#[from] DemoError),
     #[error("{0}")]
     Own(#[from] CliError),
+}
+
+/// What stands on the command line of `psmc-demo`, for its manual and completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    Demo::command()
 }
 
 /// Runs `psmc-demo` with the arguments of the process.

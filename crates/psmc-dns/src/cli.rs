@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use psmc_service::cli::{self, CliError, LogArgs, StatusArgs};
 use psmc_service::socket::Report;
 
@@ -36,6 +36,12 @@ enum Command {
     },
     /// Shows what a running server does.
     Status(StatusArgs),
+}
+
+/// What stands on the command line of `psmc-dns`, for its manual and completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    Args::command()
 }
 
 /// Runs `psmc-dns` with the arguments of the process.

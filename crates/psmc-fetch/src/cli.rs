@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use psmc_service::{cli, output};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -68,6 +68,12 @@ enum FetchArgsError {
     NoName(String),
     #[error("{} is a directory; name a file in it with --output", .0.display())]
     Directory(PathBuf),
+}
+
+/// What stands on the command line of `psmc-fetch`, for its manual and completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    FetchArgs::command()
 }
 
 /// Runs `psmc-fetch` with the arguments of the process.

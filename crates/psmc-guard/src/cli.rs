@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use psmc_service::cli::{self, DaemonArgs};
 use psmc_service::socket::Report;
 use psmc_signal::Measured;
@@ -18,6 +18,12 @@ use crate::status::{MitigationStatus, Service, Status};
 struct Args {
     #[command(flatten)]
     daemon: DaemonArgs,
+}
+
+/// What stands on the command line of `psmc-guard`, for its manual and completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    Args::command()
 }
 
 /// Runs `psmc-guard` with the arguments of the process.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use psmc_service::logging::is_styled;
 use psmc_service::output;
 use psmc_testbed::netns::{enter_user_namespace, is_privileged};
@@ -73,6 +73,12 @@ impl CliError {
     fn of(error: impl Error + Send + Sync + 'static) -> Self {
         Self::Failed(Box::new(error))
     }
+}
+
+/// What stands on the command line of `psmc-lab`, for its manual and completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    Lab::command()
 }
 
 /// Runs the tool with the arguments of the process. To be called before the process starts its second thread: an

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use psmc_service::cli::{self, DaemonArgs};
 use psmc_service::socket::Report;
 use psmc_toml::rate_text;
@@ -19,6 +19,12 @@ use crate::status::{Session, Status, Tunnel, TunnelPackets, TunnelWay, Way};
 struct Args {
     #[command(flatten)]
     daemon: DaemonArgs,
+}
+
+/// What stands on the command line of `psmc-relay`, for its manual and completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    Args::command()
 }
 
 /// Runs `psmc-relay` with the arguments of the process.

@@ -22,7 +22,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{self, ExitCode};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use args::{Command, OtherArgs, Psmc, Target};
 use psmc_api::{Client, ClientError, Request};
@@ -81,6 +81,12 @@ enum OtherError {
     NotInstalled(#[from] NotInstalled),
     #[error("cannot run {program}")]
     Exec { program: &'static str, source: io::Error },
+}
+
+/// What stands on the command line of `psmc`, for its manual and completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    Psmc::command()
 }
 
 /// Runs the tool `psmc` with the arguments of the process.

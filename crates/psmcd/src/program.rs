@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use psmc_service::cli::{self, CliError, LogArgs};
 use psmc_service::open_files;
 
@@ -24,6 +24,12 @@ pub struct Arguments {
     /// What is logged, and how.
     #[command(flatten)]
     pub log: LogArgs,
+}
+
+/// What stands on the command line of `psmcd`, for its manual and completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    Arguments::command()
 }
 
 /// Runs the daemon with the arguments of the process.

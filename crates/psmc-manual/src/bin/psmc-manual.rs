@@ -1,0 +1,7 @@
+//! The program `psmc-manual`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    psmc_manual::main()
+}

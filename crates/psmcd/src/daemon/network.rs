@@ -287,7 +287,7 @@ impl HostNetwork {
     /// Has this host as `[site]` wants it, beside rules and routes.
     ///
     /// # Errors
-    /// [`FootprintError`].
+    /// [`DaemonError::Footprint`].
     pub(super) async fn match_host(&mut self, site: &config::Site) -> Result<(), DaemonError> {
         let uplinks = self.uplinks().await?;
         let name = self.interface.name.clone();

@@ -191,6 +191,9 @@ fn a_site_offers_the_internet_beside_docker() {
             tunnel.hq.run(&[&[program, "-w"], rule].concat());
         }
     }
+    // Somebody else has a rule there that iptables does not understand.
+    let foreign = "insert rule ip filter DOCKER-USER iifname other ct state established accept";
+    tunnel.hq.run(&[&["nft"][..], &foreign.split(' ').collect::<Vec<_>>()].concat());
     let before = everything(&tunnel.hq);
     tunnel.hq.start();
     tunnel.van.start();

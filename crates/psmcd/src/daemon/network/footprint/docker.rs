@@ -4,6 +4,8 @@
 
 use std::process::Command;
 
+use psmc_net::nft::nft;
+
 use super::FootprintError;
 
 /// The chain that Docker leaves to others.
@@ -29,8 +31,11 @@ pub(super) fn is_there() -> bool {
     has_chain(PROGRAMS[0])
 }
 
+/// Whether the chain is there: iptables (1.8.9, of nf_tables) does not list one in which somebody has a rule of nftables' own, and says
+/// the same of one that is missing.
 fn has_chain(program: &str) -> bool {
-    run(program, &["-n", "-L", CHAIN]).is_ok()
+    let family = if program == PROGRAMS[0] { "ip" } else { "ip6" };
+    run(program, &["-n", "-L", CHAIN]).is_ok() || nft(&["list", "chain", family, "filter", CHAIN], "").is_ok()
 }
 
 /// Has the chain hold `added` in place of `removed`.
@@ -38,13 +43,24 @@ pub(super) fn replace(removed: &[Vec<String>], added: &[Vec<String>]) -> Result<
     for program in PROGRAMS.into_iter().filter(|program| has_chain(program)) {
         for rule in removed {
             // As often as it is there: one may have been killed just before it wrote that it was.
-            while run(program, &with("-D", rule)).is_ok() {}
+            while remove(program, rule)? {}
         }
         for rule in added {
             run(program, &with("-I", rule))?;
         }
     }
     Ok(())
+}
+
+/// Removes a rule once; `false` if it is not there.
+fn remove(program: &str, rule: &[String]) -> Result<bool, FootprintError> {
+    match run(program, &with("-D", rule)) {
+        Ok(()) => Ok(true),
+        Err(FootprintError::Docker { reason, .. }) if reason.contains("does a matching rule exist") => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn with<'a>(what: &'a str, rule: &'a [String]) -> Vec<&'a str> {

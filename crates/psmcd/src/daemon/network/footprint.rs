@@ -215,8 +215,9 @@ impl Footprint {
             return Ok(());
         }
         self.name_servers = None;
-        if let Some(left) = self.saved.record.resolv_conf.take() {
-            name_servers::restore(&left)?;
+        if let Some(left) = &self.saved.record.resolv_conf {
+            name_servers::restore(left)?;
+            self.saved.record.resolv_conf = None;
         }
         if !internet.dns.is_empty() {
             let place = place_for(interface);

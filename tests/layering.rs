@@ -27,6 +27,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("psmc-core", Layer::Machines),
     ("psmc-select", Layer::Machines),
     ("psmc-sim", Layer::Machines),
+    ("psmc-tomography", Layer::Machines),
     ("psmc-net", Layer::Edge),
     ("psmc-testbed", Layer::Edge),
     ("psmc", Layer::Programs),

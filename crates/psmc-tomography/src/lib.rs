@@ -1,0 +1,19 @@
+//! Network tomography: where a path loses or delays packets, told from what its ends and the relays between them observe.
+//!
+//! | module | from | tells |
+//! |---|---|---|
+//! | [`counted`] | packets that each witness counted by colour (RFC 9341) | the loss of every segment and node of a chain, exactly |
+//! | [`blame`] | counts and estimates, and what was promised | which segments break the promise, and how sure that is |
+//!
+//! Every value is an [`Estimate`] with its 95 % confidence interval, and "cannot be told" is an [`Answer`] too, which says why.
+//!
+//! Nothing here reads a clock, a file or chance: times are arguments, and so are observations.
+
+#![forbid(unsafe_code)]
+
+pub mod blame;
+pub mod counted;
+mod estimate;
+pub mod interval;
+
+pub use estimate::{Answer, Estimate, Unknown};

@@ -45,6 +45,9 @@ pub enum Unknown {
     /// The clock of one of two witnesses was set; what was measured before is of no use.
     #[error("cannot be told: the clock of witness {0} or {1} was set, and measuring has begun anew")]
     ClockSet(usize, usize),
+    /// The times of one of two witnesses follow no clock.
+    #[error("cannot be told: the times of witness {0} or {1} follow no clock")]
+    NoClock(usize, usize),
     /// Every path that crosses the segment also crosses another one with it.
     #[error("cannot be told: no observed paths tell this segment from others")]
     NotSeparable,

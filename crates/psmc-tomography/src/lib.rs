@@ -3,6 +3,7 @@
 //! | module | from | tells |
 //! |---|---|---|
 //! | [`counted`] | packets that each witness counted by colour (RFC 9341) | the loss of every segment and node of a chain, exactly |
+//! | [`delay`] | when each witness saw a packet, by clocks that need not agree | the delay of every segment above its minimum |
 //! | [`blame`] | counts and estimates, and what was promised | which segments break the promise, and how sure that is |
 //!
 //! Every value is an [`Estimate`] with its 95 % confidence interval, and "cannot be told" is an [`Answer`] too, which says why.
@@ -13,6 +14,7 @@
 
 pub mod blame;
 pub mod counted;
+pub mod delay;
 mod estimate;
 pub mod interval;
 

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use psmc_tomography::blame::{Promise, Verdict, at_fault};
 use psmc_tomography::counted::{Tally, losses};
+use psmc_tomography::delay::Delays;
 
 use super::dice::Dice;
 
@@ -75,7 +76,131 @@ fn what_keeps_its_promise_is_hardly_ever_proven_guilty() {
     assert!(proven <= 5, "{proven}");
 }
 
+/// At most 5 % of packets may be later than 10 ms above the minimum.
+const PUNCTUAL: Promise = Promise { share: 0.05, error: 1e-4 };
+const LIMIT: u32 = 10_000;
+
+/// A clock of a witness: hours away from the true one, and drifting by up to 200 ppm.
+#[derive(Clone, Copy)]
+struct Clock {
+    offset: i64,
+    ppm: i64,
+}
+
+impl Clock {
+    fn by_chance(dice: &mut Dice) -> Self {
+        Self { offset: dice.below(7_200_000_000) - 3_600_000_000, ppm: dice.below(200) - 100 }
+    }
+
+    fn reads(self, at: i64) -> i64 {
+        at + self.offset + at * self.ppm / 1_000_000
+    }
+}
+
+/// Two seconds at 100 packets/s, each segment with a delay of its own and jitter; in the second one, a segment takes 20 ms more.
+fn late_verdicts(bad: usize, seed: u64) -> Vec<Verdict> {
+    let mut dice = Dice::new(seed);
+    let clocks: Vec<_> = (0..4).map(|_| Clock::by_chance(&mut dice)).collect();
+    let mut delays = Delays::new(4);
+    for packet in 0_u64..200 {
+        let mut at = 10_000 * packet.cast_signed();
+        delays.observe(0, packet, clocks[0].reads(at));
+        for segment in 0..3 {
+            let more = if segment == bad && packet >= 100 { 20_000 } else { 0 };
+            at += 3000 + dice.exponential(1000.0) + more;
+            delays.observe(segment + 1, packet, clocks[segment + 1].reads(at));
+        }
+    }
+    delays.segments().map(|segment| PUNCTUAL.judge(segment.late(LIMIT, 100))).collect()
+}
+
+#[test]
+fn twenty_milliseconds_on_any_of_three_segments_are_proven() {
+    for bad in 0..3 {
+        for seed in 0..20 {
+            let verdicts = late_verdicts(bad, seed);
+            assert_eq!(at_fault(&verdicts), [bad], "segment {bad}, seed {seed}");
+            assert!(matches!(verdicts[bad], Verdict::Proven { .. }));
+        }
+    }
+}
+
+#[test]
+fn no_punctual_segment_is_ever_named() {
+    for seed in 0..10_000 {
+        let bad = usize::try_from(seed % 3).unwrap();
+        assert_eq!(at_fault(&late_verdicts(bad, seed)), [bad], "segment {bad}, seed {seed}");
+    }
+}
+
+/// What a witness may say instead of the time at which it saw a packet.
+#[derive(Clone, Copy, Debug)]
+enum Lie {
+    Late(i64),
+    By(i64),
+    Nonsense,
+    Backwards,
+    Twice,
+    OfOthers,
+    Nothing,
+}
+
+fn lies() -> impl Strategy<Value = Lie> {
+    prop_oneof![
+        (0_i64..1_000_000).prop_map(Lie::Late),
+        any::<i64>().prop_map(Lie::By),
+        Just(Lie::Nonsense),
+        Just(Lie::Backwards),
+        Just(Lie::Twice),
+        Just(Lie::OfOthers),
+        Just(Lie::Nothing),
+    ]
+}
+
+impl Lie {
+    /// What is reported of a packet that was seen at a time: packets and times.
+    fn reports(self, packet: u64, at: i64, dice: &mut Dice) -> Vec<(u64, i64)> {
+        match self {
+            Self::Late(by) => vec![(packet, at + dice.below(by.max(1)))],
+            Self::By(by) => vec![(packet, at.wrapping_add(if packet < 100 { 0 } else { by }))],
+            Self::Nonsense => vec![(packet, dice.below(i64::MAX).wrapping_mul(2))],
+            Self::Backwards => vec![(packet, -at)],
+            Self::Twice => vec![(packet, at), (packet, at + 50_000), (packet + 1, at)],
+            Self::OfOthers => vec![(packet ^ 0x55, at), (dice.below(i64::MAX).cast_unsigned(), at)],
+            Self::Nothing => Vec::new(),
+        }
+    }
+}
+
 proptest! {
+    /// One witness of a chain lies about times in any way: the segments that it is no end of are judged as if it did not.
+    #[test]
+    fn a_bad_clock_moves_the_blame_to_nobody_else(
+        witnesses in 2_usize..=6,
+        bad in any::<prop::sample::Index>(),
+        liar in any::<prop::sample::Index>(),
+        lie in lies(),
+        seed in any::<u64>(),
+    ) {
+        let (bad, liar) = (bad.index(witnesses - 1), liar.index(witnesses));
+        let mut dice = Dice::new(seed);
+        let mut delays = Delays::new(witnesses);
+        for packet in 0_u64..200 {
+            let mut at = 10_000 * packet.cast_signed();
+            for witness in 0..witnesses {
+                let reports = if witness == liar { lie.reports(packet, at, &mut dice) } else { vec![(packet, at)] };
+                reports.into_iter().for_each(|(packet, at)| delays.observe(witness, packet, at));
+                at += if witness == bad && packet >= 100 { 25_000 } else { 5000 };
+            }
+        }
+        for (segment, delay) in delays.segments().enumerate() {
+            let is_beside = segment == liar || segment + 1 == liar;
+            let verdict = PUNCTUAL.judge(delay.late(LIMIT, 100));
+            let is_right = if segment == bad { verdict.is_blame() } else { verdict == Verdict::Kept };
+            prop_assert!(is_beside || is_right, "segment {}: {:?}", segment, verdict);
+        }
+    }
+
     /// One witness of a chain says whatever it likes, or nothing. Of the segments that it is no end of, those that lose nothing are
     /// found to keep their promise, and the one that loses is named all the same.
     #[test]

@@ -25,4 +25,18 @@ impl Dice {
     pub(crate) fn hits(&mut self, trials: u64, chance: f64) -> u64 {
         (0..trials).filter(|_| self.happens(chance)).count() as u64
     }
+
+    /// Evenly from 0 up to, but without, `end`.
+    pub(crate) fn below(&mut self, end: i64) -> i64 {
+        #[expect(clippy::cast_possible_truncation, reason = "less than `end`")]
+        let number = ((i128::from(self.0.next_u64()) * i128::from(end)) >> u64::BITS) as i64;
+        number
+    }
+
+    /// A time of this mean, in whole units.
+    pub(crate) fn exponential(&mut self, mean: f64) -> i64 {
+        #[expect(clippy::cast_possible_truncation, reason = "some means at most")]
+        let time = (-mean * (1.0 - self.uniform()).ln()) as i64;
+        time
+    }
 }

@@ -38,6 +38,41 @@ pub fn wilson(hits: f64, trials: f64) -> (f64, f64) {
     ((middle - half).max(0.0), (middle + half).min(1.0))
 }
 
+/// An interval that covers in 95 % where hits and misses are many, and in no less where they are few: Wilson's end on the side of ½,
+/// and that of the likelihood ratio on the side of the nearer one of 0 and 1.
+///
+/// Wilson's other end is too near where a hit or two are expected (92 % of coverage at 0.5 % of 200), and so is the likelihood ratio's
+/// other end (85 % at 1 % of 200). No trials tell nothing: (0, 1).
+#[must_use]
+pub fn of_rate(hits: u64, trials: u64) -> (f64, f64) {
+    let (hit, all) = (hits as f64, trials as f64);
+    let (low, high) = wilson(hit, all);
+    if trials == 0 || hits > trials {
+        return (low, high);
+    }
+    let share = hit / all;
+    let fall = |rate: f64| weighted(hit, share / rate) + weighted(all - hit, (1.0 - share) / (1.0 - rate));
+    let is_likely = |rate: f64| 2.0 * fall(rate) <= CHI_SQUARE;
+    if share < 0.5 { (boundary(0.0, share, is_likely), high) } else { (low, boundary(1.0, share, is_likely)) }
+}
+
+/// Between a place where something does not hold and one where it does, the last one where it does.
+pub(crate) fn boundary(outside: f64, inside: f64, holds: impl Fn(f64) -> bool) -> f64 {
+    /// Halves: 2^-60 is below what floating point tells apart between 0 and 1.
+    const STEPS: u32 = 60;
+    let (mut outside, mut inside) = (outside, inside);
+    for _ in 0..STEPS {
+        let middle = f64::midpoint(outside, inside);
+        if holds(middle) { inside = middle } else { outside = middle }
+    }
+    inside
+}
+
+/// `count × ln(number)`, where nothing of nothing is 0.
+pub(crate) fn weighted(count: f64, number: f64) -> f64 {
+    if count == 0.0 { 0.0 } else { count * number.ln() }
+}
+
 /// The chance of at least `hits` hits in `trials` at a rate.
 #[must_use]
 pub fn chance_of_at_least(hits: u64, trials: u64, rate: f64) -> f64 {
@@ -101,6 +136,28 @@ mod tests {
         assert_eq!(clopper_pearson(7, 7).1, 1.0);
         let (low, high) = clopper_pearson(100_000, 1_000_000_000);
         assert!(low < 1e-4 && 1e-4 < high && high - low < 2e-6, "{low} {high}");
+    }
+
+    /// Coverage is a sum over all outcomes, without any chance.
+    #[test]
+    fn a_rate_is_covered_whatever_it_is() {
+        for trials in [150, 200, 1000] {
+            for rate in [0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 0.5, 0.9, 0.99] {
+                let chance = |hits| {
+                    chance_of_at_least(hits, trials, rate) - chance_of_at_least(hits + 1, trials, rate)
+                };
+                let covers = |&hits: &u64| {
+                    let (low, high) = of_rate(hits, trials);
+                    (low..=high).contains(&rate)
+                };
+                let coverage: f64 = (0..=trials).filter(covers).map(chance).sum();
+                let is_many = trials as f64 * rate.min(1.0 - rate) >= 10.0;
+                assert!(coverage > 0.94 && (coverage < 0.97 || !is_many), "{coverage} at {rate} of {trials}");
+            }
+        }
+        assert_eq!(of_rate(0, 0), (0.0, 1.0));
+        assert_eq!(of_rate(0, 10).0, 0.0);
+        assert_eq!(of_rate(10, 10).1, 1.0);
     }
 
     #[test]

@@ -28,9 +28,7 @@ impl Dice {
 
     /// Evenly from 0 up to, but without, `end`.
     pub(crate) fn below(&mut self, end: i64) -> i64 {
-        #[expect(clippy::cast_possible_truncation, reason = "less than `end`")]
-        let number = ((i128::from(self.0.next_u64()) * i128::from(end)) >> u64::BITS) as i64;
-        number
+        ((i128::from(self.0.next_u64()) * i128::from(end)) >> u64::BITS) as i64
     }
 
     /// A time of this mean, in whole units.

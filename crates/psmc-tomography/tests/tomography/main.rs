@@ -3,3 +3,4 @@
 
 mod blame;
 mod dice;
+mod stripes;

@@ -11,7 +11,7 @@
 //!   is the exact binomial test, which knows nothing of how delays are distributed. Bursts of loss make it too sure: packets of a
 //!   burst are not independent.
 //!
-//! A segment without a bad packet is neither, ever. What was inferred, by [stripes](crate::stripes) or from shared
+//! A segment without a bad packet is neither, ever. What was inferred, by [stripes](crate::stripes) or from [shared](crate::shared)
 //! segments, is named only if the interval of the estimate, widened to the same error, is beyond the limit: an inferred loss can be
 //! that of another segment, where a counted one cannot.
 //!

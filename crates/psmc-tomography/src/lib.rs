@@ -5,6 +5,7 @@
 //! | [`counted`] | packets that each witness counted by colour (RFC 9341) | the loss of every segment and node of a chain, exactly |
 //! | [`delay`] | when each witness saw a packet, by clocks that need not agree | the delay of every segment above its minimum |
 //! | [`stripes`] | which probes of a stripe arrived at which receiver | the loss of every segment of a tree, inferred |
+//! | [`shared`] | loss or delay of paths that share segments | every segment that the paths tell apart, and the smallest sums of the others |
 //! | [`blame`] | counts and estimates, and what was promised | which segments break the promise, and how sure that is |
 //!
 //! Every value is an [`Estimate`] with its 95 % confidence interval, and "cannot be told" is an [`Answer`] too, which says why.
@@ -18,6 +19,7 @@ pub mod counted;
 pub mod delay;
 mod estimate;
 pub mod interval;
+pub mod shared;
 pub mod stripes;
 
 pub use estimate::{Answer, Estimate, Unknown};

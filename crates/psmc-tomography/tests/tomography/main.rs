@@ -3,4 +3,5 @@
 
 mod blame;
 mod dice;
+mod shared;
 mod stripes;

@@ -7,6 +7,7 @@
 //! | [`stripes`] | which probes of a stripe arrived at which receiver | the loss of every segment of a tree, inferred |
 //! | [`shared`] | loss or delay of paths that share segments | every segment that the paths tell apart, and the smallest sums of the others |
 //! | [`blame`] | counts and estimates, and what was promised | which segments break the promise, and how sure that is |
+//! | [`sla`] | delays, losses and bytes of a target as they come | whether what was promised is kept, and since when |
 //!
 //! Every value is an [`Estimate`] with its 95 % confidence interval, and "cannot be told" is an [`Answer`] too, which says why.
 //!
@@ -20,6 +21,7 @@ pub mod delay;
 mod estimate;
 pub mod interval;
 pub mod shared;
+pub mod sla;
 pub mod stripes;
 
 pub use estimate::{Answer, Estimate, Unknown};

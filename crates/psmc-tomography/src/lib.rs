@@ -8,6 +8,7 @@
 //! | [`shared`] | loss or delay of paths that share segments | every segment that the paths tell apart, and the smallest sums of the others |
 //! | [`blame`] | counts and estimates, and what was promised | which segments break the promise, and how sure that is |
 //! | [`sla`] | delays, losses and bytes of a target as they come | whether what was promised is kept, and since when |
+//! | [`seed`] | as the QoS document has it | its averages, equations 2 and 9–13, and when it polls for more |
 //!
 //! Every value is an [`Estimate`] with its 95 % confidence interval, and "cannot be told" is an [`Answer`] too, which says why.
 //!
@@ -20,6 +21,7 @@ pub mod counted;
 pub mod delay;
 mod estimate;
 pub mod interval;
+pub mod seed;
 pub mod shared;
 pub mod sla;
 pub mod stripes;

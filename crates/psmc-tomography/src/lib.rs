@@ -8,6 +8,7 @@
 //! | [`shared`] | loss or delay of paths that share segments | every segment that the paths tell apart, and the smallest sums of the others |
 //! | [`blame`] | counts and estimates, and what was promised | which segments break the promise, and how sure that is |
 //! | [`sla`] | delays, losses and bytes of a target as they come | whether what was promised is kept, and since when |
+//! | [`aggregates`] | destinations, ingresses and bytes of flows | the longest prefixes that carry more than a share |
 //! | [`seed`] | as the QoS document has it | its averages, equations 2 and 9–13, and when it polls for more |
 //!
 //! Every value is an [`Estimate`] with its 95 % confidence interval, and "cannot be told" is an [`Answer`] too, which says why.
@@ -16,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod aggregates;
 pub mod blame;
 pub mod counted;
 pub mod delay;

@@ -1,6 +1,7 @@
 //! Confidence intervals of shares and of quantiles.
 
 use statrs::function::beta::{checked_beta_reg, inv_beta_reg};
+use statrs::function::gamma::checked_gamma_ur;
 
 /// Half of what a 95 % interval leaves out.
 pub const TAIL: f64 = 0.025;
@@ -88,6 +89,15 @@ pub fn chance_of_at_least(hits: u64, trials: u64, rate: f64) -> f64 {
     checked_beta_reg(hits as f64, (trials - hits + 1) as f64, rate).unwrap_or(0.0)
 }
 
+/// The chance that a sum of so many squares of independent normal deviations is as large: the tail of χ².
+pub(crate) fn chance_of_chi_square(freedom: usize, sum: f64) -> f64 {
+    if freedom == 0 || sum <= 0.0 {
+        return 1.0;
+    }
+    // Far out the tail is 0, of which the library says that it cannot tell it.
+    checked_gamma_ur(freedom as f64 / 2.0, sum / 2.0).unwrap_or(0.0)
+}
+
 /// The ranks (from 0) of the ordered samples between which a quantile lies, each end with a chance of at most `tail` to be wrong,
 /// whatever the distribution: the number of samples below the quantile is binomial. `None` where there are too few.
 #[must_use]
@@ -171,6 +181,15 @@ mod tests {
             let tail = chance_of_at_least(hits, 10, 0.3);
             assert!((tail - sum(hits)).abs() < 1e-9, "{hits}: {tail}");
         }
+    }
+
+    #[test]
+    fn a_tail_of_chi_square_is_that_of_the_table() {
+        for (freedom, sum) in [(1, 3.841_459), (2, 5.991_465), (10, 18.307_038)] {
+            assert!(close(chance_of_chi_square(freedom, sum), 0.05));
+        }
+        assert_eq!((chance_of_chi_square(0, 9.0), chance_of_chi_square(3, 0.0)), (1.0, 1.0));
+        assert!(chance_of_chi_square(3, 1e9) < 1e-300);
     }
 
     /// The textbook's interval of a median: of 20 samples, the 6th to the 15th.

@@ -7,7 +7,7 @@
 //! Mostly there are several solutions. A segment is told if it is the same in all of them, which is so if it is 0 in every vector of
 //! the null space of `A`; otherwise it is [`Unknown::NotSeparable`], and [`Solution::sums`] has the smallest sums with it that are
 //! the same in all. If no values of the segments fit the paths as well as their variances say they should, the paths contradict each
-//! other, and nothing is told.
+//! other, and nothing is told. A path that lies by less than that moves what is told of others: least squares trust all paths alike.
 //!
 //! The null space is found by Gaussian elimination with full pivoting, and the solution by Cholesky's method on the columns that have
 //! a pivot; both are nalgebra's. (faer is as good, and made for matrices a hundred times as large, with many more dependencies.)
@@ -29,11 +29,9 @@ mod nullspace;
 
 use std::collections::BTreeSet;
 
-use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
-use statrs::function::gamma::checked_gamma_ur;
-
-use crate::interval::Z;
+use crate::interval::{Z, chance_of_chi_square};
 use crate::{Answer, Estimate, Unknown};
+use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use nullspace::NullSpace;
 
 /// What was measured on a path.
@@ -182,7 +180,7 @@ impl Fit {
         let precision = Cholesky::new(weighted.tr_mul(&basis)).ok_or(Unknown::NotSeparable)?;
         let solution = precision.solve(&weighted.tr_mul(&sums));
         let misfit = (sums - basis * &solution).map(|difference| difference * difference).dot(&weights);
-        if chance_of_misfit(paths.len() - space.pivots().len(), misfit) < MISFIT {
+        if chance_of_chi_square(paths.len() - space.pivots().len(), misfit) < MISFIT {
             return Err(Unknown::PathsContradict);
         }
         Ok(Self { places, solution, precision })
@@ -198,15 +196,6 @@ impl Fit {
             [value, value - Z * deviation, value + Z * deviation].map(|end| end.max(0.0));
         Estimate::new(value, low, high)
     }
-}
-
-/// The chance that independent measurements of normal errors fit no better: the tail of χ² with so many degrees of freedom.
-fn chance_of_misfit(freedom: usize, misfit: f64) -> f64 {
-    if freedom == 0 || misfit <= 0.0 {
-        return 1.0;
-    }
-    // Far out the tail is 0, of which the library says that it cannot tell it.
-    checked_gamma_ur(freedom as f64 / 2.0, misfit / 2.0).unwrap_or(0.0)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The share of stripes that reach a branch point, by maximum likelihood.
 
-use crate::interval::{CHI_SQUARE, Z, boundary, weighted};
+use crate::interval::{CHI_SQUARE, Z, boundary, chance_of_chi_square, weighted};
 use crate::{Answer, Estimate, Unknown};
 
 /// Stripes to a pair of receivers by where they arrived.
@@ -27,6 +27,10 @@ const STEPS: u32 = 60;
 /// receivers; a profile that is not quite at its peak makes an interval a little narrower.
 const ROUNDS: u32 = 200;
 
+/// If pairs of receivers agree by less than this chance on what reaches a branch point, one of them does not tell the truth. It is the
+/// test of likelihood ratios, for which no two pairs need have the same number of stripes.
+const DISAGREEMENT: f64 = 1e-4;
+
 /// EM ends when shares move by less.
 const STILL: f64 = 1e-10;
 
@@ -38,6 +42,12 @@ impl Cells {
             [false, true] => &mut self.right,
             [false, false] => &mut self.none,
         } += 1.0;
+    }
+
+    /// The share that reaches the branch point, by this pair alone: P(left) P(right) / P(both).
+    fn alone(&self) -> f64 {
+        let all = self.both + self.left + self.right + self.none;
+        ((self.both + self.left) * (self.both + self.right) / (self.both * all)).min(1.0)
     }
 
     /// What these stripes say of a share that reaches the branch point, with the shares that pass from there to the receivers at
@@ -91,7 +101,12 @@ pub(super) fn reached(pairs: &[Cells]) -> Answer {
         pairs.iter().map(|cells| cells.profile(reached)).fold(Profile::default(), Profile::and)
     };
     let value = peak(|reached| profile(reached).likelihood);
-    let limit = profile(value).likelihood - CHI_SQUARE / 2.0;
+    let most = profile(value).likelihood;
+    let apart: f64 = pairs.iter().map(|cells| cells.profile(cells.alone()).likelihood).sum();
+    if chance_of_chi_square(pairs.len() - 1, 2.0 * (apart - most)) < DISAGREEMENT {
+        return Err(Unknown::PathsContradict);
+    }
+    let limit = most - CHI_SQUARE / 2.0;
     let is_likely = |reached: f64| profile(reached).likelihood >= limit;
     let low = boundary(0.0, value, |reached| profile(reached).score() <= Z);
     let high = if is_likely(1.0) { 1.0 } else { boundary(1.0, value, is_likely) };

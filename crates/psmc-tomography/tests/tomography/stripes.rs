@@ -1,7 +1,7 @@
 //! Striped probes through trees whose losses are known.
 
 use psmc_tomography::stripes::{Stripe, Stripes, Tree};
-use psmc_tomography::{Answer, Estimate};
+use psmc_tomography::{Answer, Estimate, Unknown};
 
 use super::dice::Dice;
 
@@ -155,4 +155,27 @@ fn probes_that_part_now_and_then_do_little_harm() {
         println!("{mean} at {truth}");
         assert!((mean - truth).abs() < 0.005, "{mean} instead of {truth}");
     }
+}
+
+/// A receiver that reports anything at all: three receivers behind one branch point find that it does not fit.
+#[test]
+fn a_receiver_that_lies_is_contradicted_by_others() {
+    let network = Network { parents: vec![0, 1, 1, 1], loss: vec![0.2, 0.05, 0.05, 0.05], alike: 1.0 };
+    let (liar, mut told) = (2, 0);
+    for seed in 0..100 {
+        let mut dice = Dice::new(seed);
+        let mut all = Stripes::new(Tree::new(&network.parents).unwrap());
+        for number in 0..600 {
+            let [twice, once] = [[2, 3], [3, 4], [4, 2], [3, 2], [4, 3], [2, 4]][number % 6];
+            let mut stripe = network.send(twice, once, &mut dice);
+            for (place, receiver) in [twice, twice, once].into_iter().enumerate() {
+                if receiver == liar {
+                    stripe.arrived[place] = dice.happens(0.7);
+                }
+            }
+            all.record(&stripe).unwrap();
+        }
+        told += usize::from(all.loss()[0] != Err(Unknown::PathsContradict));
+    }
+    assert!(told <= 2, "{told} of 100 lies were believed");
 }

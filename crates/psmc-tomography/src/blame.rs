@@ -109,6 +109,26 @@ impl Promise {
         }
     }
 
+    /// The fewest segments and nodes without whose losses a chain as a whole would keep the promise; none, if it does.
+    ///
+    /// A promise of a path can be broken although each of its segments would keep it: those that lose most are accountable then.
+    /// Whatever cannot be told counts as if it lost nothing, so that nobody is accountable for what another one might have lost.
+    #[must_use]
+    pub fn accountable(&self, parts: &[Result<Count, Unknown>]) -> Vec<usize> {
+        let lost = |part: &usize| parts[*part].map_or(0, Count::lost);
+        let sent = parts.iter().flatten().map(|count| count.sent()).max().unwrap_or(0);
+        let allowed = self.share * sent as f64;
+        let mut order: Vec<_> = (0..parts.len()).collect();
+        order.sort_by_key(|part| std::cmp::Reverse(lost(part)));
+        let mut left: f64 = order.iter().map(|part| lost(part) as f64).sum();
+        let is_needed = |part: &usize| {
+            let is_too_much = left > allowed;
+            left -= lost(part) as f64;
+            is_too_much
+        };
+        order.into_iter().take_while(is_needed).collect()
+    }
+
     /// From the chance that a segment that keeps the promise does no better.
     fn verdict(&self, chance: f64) -> Verdict {
         let sure = 1.0 - chance;
@@ -172,6 +192,17 @@ mod tests {
         assert!(matches!(judge(0.05, 0.03, 0.07), Verdict::Proven { .. }));
         let unknown = Err(Unknown::NotSeparable);
         assert_eq!(PROMISE.judge_estimate(unknown), Verdict::CannotBeTold(Unknown::NotSeparable));
+    }
+
+    #[test]
+    fn segments_that_keep_the_promise_can_break_it_together() {
+        let count = |lost: u64| Ok(Count::new(1000, 1000 - lost).unwrap());
+        let accountable = |parts: &[_]| PROMISE.accountable(parts);
+        assert_eq!(accountable(&[count(2), count(3)]), Vec::<usize>::new());
+        assert_eq!(accountable(&[count(2), count(4), count(0)]), [1]);
+        assert_eq!(accountable(&[count(20), count(1), count(30)]), [2, 0]);
+        assert_eq!(accountable(&[count(2), Err(Unknown::Silent(1)), count(3)]), Vec::<usize>::new());
+        assert_eq!(accountable(&[]), Vec::<usize>::new());
     }
 
     #[test]

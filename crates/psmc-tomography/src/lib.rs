@@ -13,6 +13,18 @@
 //!
 //! Every value is an [`Estimate`] with its 95 % confidence interval, and "cannot be told" is an [`Answer`] too, which says why.
 //!
+//! ```
+//! use psmc_tomography::blame::{Promise, at_fault};
+//! use psmc_tomography::counted::{Tally, losses};
+//!
+//! // A site, two relays and a site have counted the packets of a second: which segment does not keep the promise of 0.5 %?
+//! let tallies = [100, 100, 94, 94].map(|packets| Some(Tally { received: packets, handed_on: packets }));
+//! let promise = Promise { share: 0.005, error: 1e-4 };
+//! let verdicts: Vec<_> = losses(&tallies).segments.into_iter().map(|count| promise.judge(count)).collect();
+//! // The one between the relays.
+//! assert_eq!(at_fault(&verdicts), [1]);
+//! ```
+//!
 //! Nothing here reads a clock, a file or chance: times are arguments, and so are observations.
 
 #![forbid(unsafe_code)]

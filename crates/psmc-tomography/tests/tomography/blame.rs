@@ -97,8 +97,8 @@ impl Clock {
     }
 }
 
-/// Two seconds at 100 packets/s, each segment with a delay of its own and jitter; in the second one, a segment takes 20 ms more.
-fn late_verdicts(bad: usize, seed: u64) -> Vec<Verdict> {
+/// Two seconds at 100 packets/s, each segment with a delay of its own and jitter; in the second one, some segments take 20 ms more.
+fn late_verdicts(bad: &[usize], seed: u64) -> Vec<Verdict> {
     let mut dice = Dice::new(seed);
     let clocks: Vec<_> = (0..4).map(|_| Clock::by_chance(&mut dice)).collect();
     let mut delays = Delays::new(4);
@@ -106,7 +106,7 @@ fn late_verdicts(bad: usize, seed: u64) -> Vec<Verdict> {
         let mut at = 10_000 * packet.cast_signed();
         delays.observe(0, packet, clocks[0].reads(at));
         for segment in 0..3 {
-            let more = if segment == bad && packet >= 100 { 20_000 } else { 0 };
+            let more = if bad.contains(&segment) && packet >= 100 { 20_000 } else { 0 };
             at += 3000 + dice.exponential(1000.0) + more;
             delays.observe(segment + 1, packet, clocks[segment + 1].reads(at));
         }
@@ -118,7 +118,7 @@ fn late_verdicts(bad: usize, seed: u64) -> Vec<Verdict> {
 fn twenty_milliseconds_on_any_of_three_segments_are_proven() {
     for bad in 0..3 {
         for seed in 0..20 {
-            let verdicts = late_verdicts(bad, seed);
+            let verdicts = late_verdicts(&[bad], seed);
             assert_eq!(at_fault(&verdicts), [bad], "segment {bad}, seed {seed}");
             assert!(matches!(verdicts[bad], Verdict::Proven { .. }));
         }
@@ -129,7 +129,16 @@ fn twenty_milliseconds_on_any_of_three_segments_are_proven() {
 fn no_punctual_segment_is_ever_named() {
     for seed in 0..10_000 {
         let bad = usize::try_from(seed % 3).unwrap();
-        assert_eq!(at_fault(&late_verdicts(bad, seed)), [bad], "segment {bad}, seed {seed}");
+        assert_eq!(at_fault(&late_verdicts(&[bad], seed)), [bad], "segment {bad}, seed {seed}");
+    }
+}
+
+#[test]
+fn two_that_are_late_at_once_are_both_named() {
+    for seed in 0..100 {
+        let mut named = at_fault(&late_verdicts(&[0, 2], seed));
+        named.sort_unstable();
+        assert_eq!(named, [0, 2], "seed {seed}");
     }
 }
 

@@ -4,16 +4,15 @@
 
 use std::fs;
 use std::io::Read;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{scope, sleep};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use psmc_api::PathState;
 
-use crate::harness::{Browser, Family, HQ, Plan, Screen, Site, Tunnel, VAN, path_name, wait_for};
+use crate::harness::{Browser, Family, Flows, HQ, Plan, Screen, Site, Tunnel, VAN, path_name, wait_for};
 
 /// Where the van's page is, without a token.
 const PAGE: &str = "127.0.0.1:9116";
@@ -365,10 +364,6 @@ fn is_over(mut stream: &TcpStream) -> bool {
     }
 }
 
-/// Ports and sockets of the flows: a thousand flows in all.
-const PORTS: [u16; 4] = [7001, 7002, 7003, 7004];
-const SOCKETS: usize = 250;
-
 /// How long is measured at once, and how often, without the page and with it.
 const WINDOW: Duration = Duration::from_secs(5);
 const WINDOWS: usize = 2;
@@ -379,14 +374,7 @@ const MOST: f64 = 0.02;
 #[test]
 fn an_open_page_costs_little() {
     let tunnel = tunnel(Plan { links: 8, ..Plan::default() }, PAGE, false);
-    let flows = Flows::prepare(&tunnel);
-    let over = AtomicBool::new(false);
-    let (without, with, polls) = scope(|scope| {
-        scope.spawn(|| flows.send_until(&over));
-        let measured = measure(&tunnel);
-        over.store(true, Ordering::Relaxed);
-        measured
-    });
+    let (without, with, polls) = Flows::prepare(&tunnel).during(|| measure(&tunnel));
     let shares = with.minus(&without);
     println!(
         "of a core, without the page: control {:.2} %, all {:.2} %; more with it: control {:.2} %, all {:.2} %; {polls:.2} polls/s",
@@ -437,32 +425,4 @@ fn measure(tunnel: &Tunnel) -> (Shares, Shares, f64) {
         all: all.as_secs_f64() / elapsed.as_secs_f64(),
     });
     (without, with, polls as f64 / windows[1].0.as_secs_f64())
-}
-
-/// A thousand flows of UDP from the van to the headquarters, of a packet per second each.
-struct Flows {
-    sources: Vec<UdpSocket>,
-    sinks: Vec<UdpSocket>,
-}
-
-impl Flows {
-    fn prepare(tunnel: &Tunnel) -> Self {
-        let bind = |site: &Site, port: u16| UdpSocket::bind((site.inner(Family::V4), port)).unwrap();
-        Self {
-            sources: tunnel.van.namespace.run(|| (0..SOCKETS).map(|_| bind(&tunnel.van, 0)).collect()),
-            sinks: tunnel.hq.namespace.run(|| PORTS.map(|port| bind(&tunnel.hq, port)).into()),
-        }
-    }
-
-    fn send_until(&self, over: &AtomicBool) {
-        let pause = Duration::from_secs(1) / u32::try_from(SOCKETS).unwrap();
-        while !over.load(Ordering::Relaxed) {
-            for source in &self.sources {
-                for sink in &self.sinks {
-                    source.send_to(&[0; 200], sink.local_addr().unwrap()).unwrap();
-                }
-                sleep(pause);
-            }
-        }
-    }
 }

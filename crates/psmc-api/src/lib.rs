@@ -41,6 +41,9 @@ pub enum Psmcd {}
 /// psmcd's side of the socket.
 pub type Server = socket::Server<Psmcd>;
 
+/// Somebody inside psmcd who asks as a client does.
+pub type Caller = socket::Caller<Psmcd>;
+
 /// A request that waits for psmcd's response.
 pub type Call = socket::Call<Psmcd>;
 

@@ -3,13 +3,14 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{ALLOW, AUTHORIZATION, HeaderMap, HeaderValue};
+use hyper::http::Extensions;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -31,6 +32,10 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The largest head of a request, in bytes: a browser's.
 const MAX_HEAD: usize = 8 * 1024;
+
+/// Who sends a request, among its extensions.
+#[derive(Clone, Copy, Debug)]
+struct Sender(SocketAddr);
 
 /// Nothing can listen there.
 #[derive(Debug, Error)]
@@ -70,8 +75,8 @@ async fn answer_all(listener: TcpListener, handler: Arc<impl Handler>) {
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut retry = Retry::new("accept HTTP connections");
     loop {
-        let client = match listener.accept().await {
-            Ok((client, _)) => client,
+        let (client, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 retry.after(&error).await;
                 continue;
@@ -82,7 +87,8 @@ async fn answer_all(listener: TcpListener, handler: Arc<impl Handler>) {
         let handler = handler.clone();
         tokio::spawn(async move {
             let _permit = permit;
-            let service = service_fn(|request| {
+            let service = service_fn(|mut request: Request<Incoming>| {
+                request.extensions_mut().insert(Sender(from));
                 let handler = handler.clone();
                 async move { Ok::<_, Infallible>(handler.answer(request).await) }
             });
@@ -96,6 +102,12 @@ async fn answer_all(listener: TcpListener, handler: Arc<impl Handler>) {
             let _ = timeout(TIMEOUT, connection).await;
         });
     }
+}
+
+/// Who sends the request with these extensions; nobody, `[::]:0`, if it has not come by [`serve`].
+#[must_use]
+pub fn sender(extensions: &Extensions) -> SocketAddr {
+    extensions.get().map_or_else(|| (Ipv6Addr::UNSPECIFIED, 0).into(), |Sender(from)| *from)
 }
 
 /// What is there has other methods (RFC 9110, section 15.5.6).

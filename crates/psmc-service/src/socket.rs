@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub use client::{Client, ClientError, TIMEOUT, only_socket};
 pub use frame::{FrameError, MAX_LINE, MAX_RESPONSE, VERSION};
-pub use server::{BindError, Call, MAX_CLIENTS, Server};
+pub use server::{BindError, Call, Caller, MAX_CLIENTS, Server};
 
 /// What is asked of a program on its socket, and what it answers.
 pub trait Protocol: 'static {

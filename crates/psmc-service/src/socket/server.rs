@@ -34,9 +34,15 @@ const LAST_WORD: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Server<P: Protocol> {
     calls: mpsc::Receiver<Call<P>>,
+    /// Does not keep the channel open: it ends with those who accept clients.
+    caller: Caller<P>,
     listener: JoinHandle<()>,
     _file: SocketFile,
 }
+
+/// Somebody inside the program who asks as a client does: [`Server::next_call`] has the request in its turn.
+#[derive(Debug)]
+pub struct Caller<P: Protocol>(mpsc::WeakSender<Call<P>>);
 
 /// A request that waits for its response. Dropping it tells the client that the daemon could not answer.
 #[derive(Debug)]
@@ -58,7 +64,14 @@ impl<P: Protocol> Server<P> {
         let waiting = u32::try_from(MAX_CLIENTS).unwrap_or(u32::MAX);
         let (listener, file) = local::bind(path, waiting)?;
         let (sender, calls) = mpsc::channel(MAX_CLIENTS);
-        Ok(Self { calls, listener: tokio::spawn(accept_all(listener, sender)), _file: file })
+        let caller = Caller(sender.downgrade());
+        Ok(Self { calls, caller, listener: tokio::spawn(accept_all(listener, sender)), _file: file })
+    }
+
+    /// Somebody who asks from within the program.
+    #[must_use]
+    pub fn caller(&self) -> Caller<P> {
+        self.caller.clone()
     }
 
     /// Ends: whoever still waits for a response is told that the daemon is shutting down, if all that held the
@@ -81,6 +94,22 @@ impl<P: Protocol> Server<P> {
 impl<P: Protocol> Drop for Server<P> {
     fn drop(&mut self) {
         self.listener.abort();
+    }
+}
+
+impl<P: Protocol> Clone for Caller<P> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<P: Protocol> Caller<P> {
+    /// The response to a request; a refusal if the program is ending, or does not answer.
+    pub async fn call(&self, request: P::Request) -> P::Response {
+        match self.0.upgrade() {
+            Some(calls) => connection::ask(request, &calls).await,
+            None => P::Response::refusal(connection::ENDING.to_owned()),
+        }
     }
 }
 

@@ -23,6 +23,9 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// How long a client may take to read a response.
 const WRITE: Duration = Duration::from_secs(5);
 
+/// What those are told whom nobody answers any more.
+pub(super) const ENDING: &str = "the daemon is shutting down";
+
 /// Serves a client until it leaves, is silent for too long, or breaks the protocol, or until nobody answers any more.
 pub(super) async fn serve<P: Protocol>(mut stream: UnixStream, calls: mpsc::Sender<Call<P>>) {
     let (read, mut write) = stream.split();
@@ -50,19 +53,24 @@ async fn answer<P: Protocol>(line: &[u8], calls: &mpsc::Sender<Call<P>>) -> (P::
         Err(error @ FrameError::Version { .. }) => return (refuse::<P>(&error), true),
         Err(error) => return (refuse::<P>(&error), false),
     };
+    (ask(request, calls).await, false)
+}
+
+/// What the program's loop responds to a request.
+pub(super) async fn ask<P: Protocol>(request: P::Request, calls: &mpsc::Sender<Call<P>>) -> P::Response {
     let limit = ANSWER + P::patience(&request);
     let (responder, response) = oneshot::channel();
     let asked = async {
         calls.send(Call { request, responder }).await.ok()?;
         response.await.ok()
     };
-    (within(limit, asked).await, false)
+    within(limit, asked).await
 }
 
 async fn within<R: Reply>(limit: Duration, asked: impl Future<Output = Option<R>>) -> R {
     match timeout(limit, asked).await {
         Ok(Some(response)) => response,
-        Ok(None) => R::refusal("the daemon is shutting down".to_owned()),
+        Ok(None) => R::refusal(ENDING.to_owned()),
         Err(_) => R::refusal(format!("the daemon has not answered within {} s", limit.as_secs())),
     }
 }

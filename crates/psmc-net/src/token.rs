@@ -3,6 +3,7 @@
 use std::fmt;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::hmac;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -27,6 +28,22 @@ impl Token {
         let word = text.trim();
         let is_token = word.len() >= MIN_TOKEN_LEN && word.chars().all(|c| c.is_ascii_graphic());
         if is_token { Ok(Self(Zeroizing::new(word.to_owned()))) } else { Err(TokenError) }
+    }
+
+    /// Another token, which follows from this one and the purpose that it is for. This one does not follow from it, unless it can be
+    /// guessed. It is HMAC-SHA-256 (RFC 2104) of the purpose under this one, in hexadecimal digits.
+    #[must_use]
+    pub fn derived(&self, purpose: &str) -> Self {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, self.0.as_bytes());
+        let tag = hmac::sign(&key, purpose.as_bytes());
+        let digits = tag.as_ref().iter().map(|byte| format!("{byte:02x}"));
+        Self(Zeroizing::new(digits.collect()))
+    }
+
+    /// The word, to be shown where it lets in.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
     }
 
     /// Whether this is what somebody shows. How long that takes does not tell how much of a guess is right.
@@ -65,5 +82,14 @@ mod tests {
             assert_eq!(Token::parse(text), Err(TokenError), "{text}");
         }
         assert_eq!(format!("{token:?}"), "Token(…)");
+    }
+
+    /// RFC 4231, section 4.3.
+    #[test]
+    fn another_token_follows_from_it() {
+        let jefe = Token(Zeroizing::new("Jefe".to_owned()));
+        let derived = jefe.derived("what do ya want for nothing?");
+        assert_eq!(derived.reveal(), "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+        assert_eq!(Token::parse(derived.reveal()).unwrap(), derived);
     }
 }

@@ -230,6 +230,10 @@ fn an_uplink_of_the_other_version_only_is_said_to_be_one() {
     tunnel.van.start();
     let said = format!("the endpoint {ENDPOINT}:5115 has no IPv6 address");
     wait_for("a word about it", PATIENCE, || tunnel.van.log().contains(&said).then_some(()));
+    wait_for("the same in the status", PATIENCE, || {
+        let waiting = tunnel.van.try_status()?.peers[0].waiting.clone();
+        waiting.iter().any(|path| path.name.is_none() && path.why.contains(&said)).then_some(())
+    });
 }
 
 #[test]

@@ -11,6 +11,8 @@ use psmc_api::WaitingPath;
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     paths: BTreeMap<Option<Name>, Reason>,
+    /// Why there are to be none, although nothing has failed.
+    none_wanted: Option<Reason>,
 }
 
 #[derive(Debug)]
@@ -38,6 +40,14 @@ impl Waiting {
         }
     }
 
+    /// Why no path is wanted for now; `None` if some are.
+    pub(super) fn explain(&mut self, why: Option<String>) {
+        let known = self.none_wanted.as_ref().map(|known| &known.why);
+        if known != why.as_ref() {
+            self.none_wanted = why.map(|why| Reason { why, since: Instant::now() });
+        }
+    }
+
     /// A path waits no longer.
     pub(super) fn forget(&mut self, path: Option<&Name>) {
         self.paths.remove(&path.cloned());
@@ -50,12 +60,13 @@ impl Waiting {
 
     /// All of them, as people see them.
     pub(super) fn status(&self, now: Instant) -> Vec<WaitingPath> {
-        let status = |(name, reason): (&Option<Name>, &Reason)| WaitingPath {
-            name: name.as_ref().map(ToString::to_string),
+        let status = |(name, reason): (Option<&Name>, &Reason)| WaitingPath {
+            name: name.map(ToString::to_string),
             why: reason.why.clone(),
             since_s: now.saturating_duration_since(reason.since).as_secs_f64(),
         };
-        self.paths.iter().map(status).collect()
+        let paths = self.paths.iter().map(|(name, reason)| (name.as_ref(), reason));
+        paths.chain(self.none_wanted.iter().map(|reason| (None, reason))).map(status).collect()
     }
 }
 
@@ -77,6 +88,19 @@ mod tests {
         waiting.retain(|name| *name == path);
         assert_eq!(waiting.status(Instant::now()).len(), 1);
         waiting.forget(Some(&path));
+        assert_eq!(waiting.status(Instant::now()), []);
+    }
+
+    #[test]
+    fn that_none_is_wanted_is_said_until_some_are() {
+        let mut waiting = Waiting::default();
+        waiting.explain(Some("the uplinks have IPv6 only".to_owned()));
+        let since = waiting.none_wanted.as_ref().unwrap().since;
+        waiting.explain(Some("the uplinks have IPv6 only".to_owned()));
+        assert_eq!(waiting.none_wanted.as_ref().unwrap().since, since);
+        waiting.retain(|_| false);
+        assert_eq!(waiting.status(Instant::now())[0].why, "the uplinks have IPv6 only");
+        waiting.explain(None);
         assert_eq!(waiting.status(Instant::now()), []);
     }
 }

@@ -113,11 +113,14 @@ impl Control {
         for remote in &remotes {
             self.network.add_way_by_routes(*remote, &mut paths).await;
         }
+        let mut why_none = None;
         if paths.is_empty() && !uplinks.is_empty() {
             let prefix = timeout(NAT64_PATIENCE, nat64_prefix()).await.ok().flatten();
             let notice = no_common_version(&self.peers[peer].config.name, endpoint, &remotes, prefix);
             self.network.say(notice.to_string());
+            why_none = Some(notice.to_string());
         }
+        self.peers[peer].waiting.explain(why_none);
         let leading = |path| PathSettings { endpoint: Some(endpoint.clone()), ..path };
         Ok(paths.into_iter().map(leading).collect())
     }

@@ -19,6 +19,9 @@ const PAGE: &str = "127.0.0.1:9116";
 
 const TOKEN: &str = "a-word/that=is+long";
 
+/// As it stands in an address.
+const ENCODED_TOKEN: &str = "a-word%2Fthat%3Dis%2Blong";
+
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const DESKTOP: Screen = Screen { width: 1000, height: 1220, scheme: "light" };
@@ -26,16 +29,30 @@ const DARK: Screen = Screen { width: 1000, height: 760, scheme: "dark" };
 /// A small telephone.
 const TELEPHONE: Screen = Screen { width: 360, height: 1000, scheme: "light" };
 
-/// A tunnel whose van has a page at this address, with the token if it is to have one.
-fn tunnel(plan: Plan, listen: &str, with_token: bool) -> Tunnel {
+/// Who is let in to a page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Entry {
+    /// Everybody.
+    Open,
+    /// Who has the token, to look.
+    Token,
+    /// Who has the token, to change paths as well.
+    Orders,
+}
+
+/// A tunnel whose van has a page at this address.
+fn tunnel(plan: Plan, listen: &str, entry: Entry) -> Tunnel {
     let mut tunnel = Tunnel::prepare(plan);
     let text = fs::read_to_string(tunnel.van.file("toml")).unwrap();
     let mut web = format!("[web]\nlisten = \"{listen}\"\n");
-    if with_token {
+    if entry != Entry::Open {
         let file = tunnel.van.file("token");
         fs::write(&file, TOKEN).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
         web += &format!("token_file = '{}'\n", file.display());
+    }
+    if entry == Entry::Orders {
+        web += "orders = true\n";
     }
     tunnel.van.configure(&format!("{text}\n{web}"));
     tunnel.hq.start();
@@ -51,6 +68,14 @@ fn browser(tunnel: &Tunnel) -> Browser {
     browser
 }
 
+/// A browser that shows the page of the van, on which paths can be changed.
+fn ordering_browser(tunnel: &Tunnel) -> Browser {
+    let mut browser = Browser::start(&tunnel.van);
+    browser.open(&format!("http://{PAGE}/?token={ENCODED_TOKEN}"));
+    browser.wait_until("controls", "document.querySelectorAll('.orders:not([hidden]) button').length === 2");
+    browser
+}
+
 /// Whether the row of a path says that it is in one of these states.
 fn is_in_state(path: &str, states: &[&str]) -> String {
     format!(
@@ -61,7 +86,7 @@ fn is_in_state(path: &str, states: &[&str]) -> String {
 
 #[test]
 fn a_browser_shows_paths_and_what_becomes_of_them() {
-    let tunnel = tunnel(Plan::default(), PAGE, false);
+    let tunnel = tunnel(Plan::default(), PAGE, Entry::Open);
     let mut browser = browser(&tunnel);
     let [first, second] = [1, 2].map(|link| path_name(VAN, link));
     for path in [&first, &second] {
@@ -101,7 +126,7 @@ fn a_browser_shows_paths_and_what_becomes_of_them() {
 
 #[test]
 fn a_daemon_that_goes_away_is_told_of_and_waited_for() {
-    let mut tunnel = tunnel(Plan::default(), PAGE, false);
+    let mut tunnel = tunnel(Plan::default(), PAGE, Entry::Open);
     let mut browser = browser(&tunnel);
     browser.wait_until("paths", "document.querySelectorAll('#rows tr').length === 2");
     tunnel.van.terminate();
@@ -116,9 +141,8 @@ fn a_daemon_that_goes_away_is_told_of_and_waited_for() {
 
 #[test]
 fn it_fits_every_screen_in_both_colour_schemes() {
-    let tunnel = tunnel(Plan::default(), PAGE, false);
-    let mut browser = browser(&tunnel);
-    browser.wait_until("paths", "document.querySelectorAll('#rows tr').length === 2");
+    let tunnel = tunnel(Plan::default(), PAGE, Entry::Orders);
+    let mut browser = ordering_browser(&tunnel);
     let mut grounds = Vec::new();
     for (name, screen) in [("light", DESKTOP), ("dark", DARK), ("telephone", TELEPHONE)] {
         browser.show_on(screen);
@@ -214,10 +238,36 @@ const CONTRASTS: &str = r#"
   return poor;
 })()"#;
 
+/// An hour of updates, in moments: once a second an answer, and once in five a sample.
+const HOUR: &str = r#"
+(async () => {
+  const state = await ask("api/state?peer=hq&events=0");
+  const { paths } = state.peer;
+  for (let second = 0; second < 3600; second++) {
+    const rates = { paths: Object.fromEntries(paths.map(({ id }) => [id, { up_mbps: second % 50, down_mbps: id }])), classes: {}, repair: {} };
+    const peer = { ...state.peer, paths: paths.map((path) => ({ ...path, since_s: second, rtt_ms: 10 + second % 7 })) };
+    const events = second % 600 ? [] : [{ at: second * 1000, what: `event ${second}` }];
+    update({ ...state, peer, rates, events, event_count: known.eventCount + events.length });
+    if (second % 5 === 0) {
+      const pasts = paths.map(({ name }) => ({ name, is_own: true, up_mbps: [second % 50], down_mbps: [1], rtt_ms: [10], loss_pct: [0] }));
+      addHistory({ first: known.nextSample, count: 1, next: known.nextSample + 1, interval_s: 5, paths: pasts });
+    }
+    if (second % 1000 === 0) await new Promise((resolve) => setTimeout(resolve));
+  }
+})()"#;
+
 /// Hours of updates, in moments: by the page's own functions.
 const UPDATES: &str = r#"
 (async () => {
+  globalThis.pollOnce ??= poll;
   watch = () => {}; poll = async () => {};
+  // Some are asked for, as long as the page is open.
+  for (let count = 0; count < 200; count++) {
+    const paused = pause();
+    lookAgain();
+    await paused;
+    await pollOnce();
+  }
   const state = await ask("api/state?peer=hq&events=0");
   const path = state.peer.paths[0];
   for (let count = 0; count < 1300; count++) {
@@ -238,13 +288,20 @@ const UPDATES: &str = r#"
   addHistory({ first: known.nextSample, count: 0, next: known.nextSample, interval_s: 5, paths: [] });
 })()"#;
 
+/// How long a page is left open: `PAGE_HOURS=24` makes it a day, which takes minutes.
+fn hours() -> u32 {
+    std::env::var("PAGE_HOURS").map_or(2, |hours| hours.parse().unwrap())
+}
+
 #[test]
 fn a_page_that_is_left_open_does_not_grow() {
-    let tunnel = tunnel(Plan::default(), PAGE, false);
+    let tunnel = tunnel(Plan::default(), PAGE, Entry::Open);
     let mut browser = browser(&tunnel);
     browser.wait_until("paths", "document.querySelectorAll('#rows tr').length === 2");
     let mut sizes = Vec::new();
-    for _ in 0..3 {
+    // Everything has been there before it counts.
+    for hours in [0, 1, hours()] {
+        (0..hours).for_each(|_| drop(browser.evaluate(HOUR)));
         browser.evaluate(UPDATES);
         let lists = "[document.getElementsByTagName('*').length, known.events.length, known.minutes.size, known.pasts.size, \
                      [...known.minutes.values()].reduce((sum, ring) => sum + ring.size, 0)]";
@@ -275,7 +332,7 @@ fn curl(site: &Site, address: &str, options: &[&str]) -> (u16, String) {
 
 #[test]
 fn only_known_hosts_and_readers_are_answered() {
-    let tunnel = tunnel(Plan::default(), PAGE, false);
+    let tunnel = tunnel(Plan::default(), PAGE, Entry::Open);
     let ask = |path: &str, options: &[&str]| curl(&tunnel.van, &format!("{PAGE}{path}"), options);
     let (status, head) = ask("/", &[]);
     assert_eq!(status, 200, "{head}");
@@ -306,8 +363,7 @@ fn only_known_hosts_and_readers_are_answered() {
 #[test]
 fn a_token_lets_in_through_the_tunnel() {
     let listen = format!("{}:9116", VAN.inner(Family::V4));
-    let tunnel = tunnel(Plan::default(), &listen, true);
-    let encoded = "a-word%2Fthat%3Dis%2Blong";
+    let tunnel = tunnel(Plan::default(), &listen, Entry::Token);
     let ask = |path: &str, options: &[&str]| curl(&tunnel.hq, &format!("{listen}{path}"), options);
     for path in ["/", "/page.js", "/api/state", "/?token=another-word-that-is-long", "/nothing"] {
         let (status, head) = ask(path, &[]);
@@ -316,24 +372,183 @@ fn a_token_lets_in_through_the_tunnel() {
     }
     assert_eq!(ask("/", &["-X", "POST"]).0, 401);
     assert_eq!(ask("/api/state", &["-H", &format!("Authorization: Bearer {TOKEN}")]).0, 200);
-    let (status, head) = ask(&format!("/?token={encoded}"), &[]);
-    let cookie = format!("set-cookie: psmc-9116={}", "a%2dword%2fthat%3dis%2blong");
-    assert!(status == 200 && head.contains(&cookie), "{head}");
+    let (status, head) = ask(&format!("/?token={ENCODED_TOKEN}"), &[]);
+    assert!(status == 200 && head.contains("set-cookie: psmc-9116="), "{head}");
+    assert!(!head.contains("a-word") && !head.contains("a%2dword"), "the cookie is no token: {head}");
     assert!(head.contains("httponly; samesite=strict"), "{head}");
 
     let mut browser = Browser::start(&tunnel.hq);
-    browser.open(&format!("http://{listen}/?token={encoded}"));
+    browser.open(&format!("http://{listen}/?token={ENCODED_TOKEN}"));
     browser.wait_until("paths", "document.querySelectorAll('#rows tr').length === 2");
     assert_eq!(browser.evaluate("[location.search, document.cookie]"), serde_json::json!(["", ""]));
     assert_eq!(browser.complaints(), [""; 0]);
     browser.open(&format!("http://{listen}/#hq"));
     browser.wait_until("paths without the token", "document.querySelectorAll('#rows tr').length === 2");
+    assert_eq!(browser.evaluate("localStorage.length"), 0, "a token that nobody needs is not kept");
     assert!(!tunnel.van.log().contains(TOKEN), "the log has the token");
+}
+
+/// What changes a path, as an expression of the page.
+fn control(path: &str, tag: &str) -> String {
+    format!(
+        "[...document.querySelectorAll('#rows tr')].find((row) => row.name.textContent === '{path}').querySelector('.orders {tag}')"
+    )
+}
+
+#[test]
+fn paths_are_changed_by_mouse_and_by_keyboard() {
+    let tunnel = tunnel(Plan::default(), PAGE, Entry::Orders);
+    let mut browser = ordering_browser(&tunnel);
+    assert_eq!(browser.evaluate("[location.search, at('access').textContent]"), serde_json::json!(["", ""]));
+    let [first, second] = [1, 2].map(|link| path_name(VAN, link));
+    let names = [&first, &second].map(|path| format!("weight of {path}"));
+    assert_eq!(browser.names_of("spinbutton"), names);
+    let buttons = browser.names_of("button");
+    for path in [&first, &second] {
+        assert!(buttons.contains(&format!("standby for {path}")), "{buttons:?}");
+    }
+
+    browser.show_on(TELEPHONE);
+    browser.click(&control(&first, "button"));
+    tunnel.van.wait_for_path(&first, &[PathState::Standby], PATIENCE);
+    browser.wait_until("that on the page", &is_in_state(&first, &["standby"]));
+    browser.wait_until("what became of it", &format!("at('told').textContent === '{first}: standby: done'"));
+    assert!(browser.names_of("button").contains(&format!("activate {first}")));
+
+    // From its weight, a Tab away.
+    browser.click(&control(&first, "input"));
+    browser.press("Tab", 9);
+    browser.press("Enter", 13);
+    tunnel.van.wait_for_path(&first, &[PathState::Active], PATIENCE);
+
+    browser.click(&control(&second, "input"));
+    browser.evaluate("document.activeElement.select()");
+    browser.type_text("7");
+    browser.press("Enter", 13);
+    wait_for("the weight", PATIENCE, || tunnel.van.path(&second).filter(|path| path.weight == 7));
+    browser.press("ArrowUp", 38);
+    wait_for("the weight and one", PATIENCE, || tunnel.van.path(&second).filter(|path| path.weight == 8));
+    browser.evaluate("document.activeElement.select()");
+    browser.type_text("1001");
+    browser.press("Enter", 13);
+    browser.wait_until("the refusal", "at('told').textContent.includes('1001 is not a weight')");
+    browser.wait_until("the weight as it is", &format!("{}.value === '8'", control(&second, "input")));
+    assert_eq!(browser.evaluate("document.documentElement.scrollWidth <= innerWidth"), true);
+    let log = tunnel.van.log();
+    let line = log.lines().find(|line| line.contains("path changed by the web page"));
+    assert!(line.is_some_and(|line| line.contains("from=\"127.0.0.1:") && line.contains(&first)), "{line:?}");
+    assert!(!log.contains(TOKEN), "the log has the token");
+    // The browser tells of the order that was refused.
+    let complaints = browser.complaints();
+    assert!(complaints.len() == 1 && complaints[0].contains("422"), "{complaints:?}");
+}
+
+/// How many controls there are to be seen.
+const CONTROLS: &str = "[document.querySelectorAll('#rows tr').length, document.querySelectorAll('.orders:not([hidden])').length, \
+                        at('change').hidden]";
+
+#[test]
+fn without_a_token_a_page_changes_nothing_and_says_why() {
+    let closed = tunnel(Plan::default(), PAGE, Entry::Open);
+    let mut reader = browser(&closed);
+    reader.wait_until("paths", "document.querySelectorAll('#rows tr').length === 2");
+    assert_eq!(reader.evaluate(CONTROLS), serde_json::json!([2, 0, true]));
+    reader.wait_until("the reason", "at('access').textContent.includes('orders = true')");
+    drop((reader, closed));
+
+    let tunnel = tunnel(Plan::default(), PAGE, Entry::Orders);
+    let mut browser = ordering_browser(&tunnel);
+    // The browser has the cookie, and has been told to forget the rest.
+    browser.evaluate("localStorage.clear()");
+    browser.open("about:blank");
+    browser.open(&format!("http://{PAGE}/"));
+    browser.wait_until("paths", "document.querySelectorAll('#rows tr').length === 2");
+    assert_eq!(browser.evaluate(CONTROLS), serde_json::json!([2, 0, true]));
+    browser.wait_until("the reason", "at('access').textContent.includes('?token=')");
+    // A token that is not right any more is not kept.
+    browser.evaluate("localStorage.setItem(KEPT, 'another-word-that-is-long')");
+    browser.open("about:blank");
+    browser.open(&format!("http://{PAGE}/"));
+    browser.wait_until("controls", "document.querySelectorAll('.orders:not([hidden]) button').length === 2");
+    browser.click(&control(&path_name(VAN, 1), "button"));
+    browser.wait_until("the refusal", "at('told').textContent.includes('token is not accepted')");
+    browser.wait_until("no controls", "at('change').hidden && localStorage.length === 0");
+    assert_eq!(tunnel.van.path(&path_name(VAN, 1)).unwrap().state, PathState::Active);
+}
+
+/// What the van's page answers to an order: the status and the reason.
+fn send(site: &Site, address: &str, body: &str, options: &[&str]) -> (u16, String) {
+    let url = format!("http://{address}/api/path");
+    let command = ["curl", "-s", "-w", "\n%{http_code}", "-d", body, &url];
+    let answer = site.run(&[&command[..], options].concat());
+    let (body, status) = answer.rsplit_once('\n').unwrap();
+    let reason = match body {
+        "" => String::new(),
+        body => serde_json::from_str::<serde_json::Value>(body)
+            .unwrap_or_else(|error| panic!("{error}: {body}"))["error"]
+            .as_str()
+            .unwrap()
+            .to_owned(),
+    };
+    (status.parse().unwrap(), reason)
+}
+
+#[test]
+fn orders_are_taken_from_the_page_and_from_who_has_the_token_only() {
+    let tunnel = tunnel(Plan::default(), PAGE, Entry::Orders);
+    let path = path_name(VAN, 1);
+    let right = format!(r#"{{"peer":"hq","path":"{path}","weight":3}}"#);
+    let (bearer, json) = (format!("Authorization: Bearer {TOKEN}"), "Content-Type: application/json");
+    let (_, head) = curl(&tunnel.van, &format!("{PAGE}/?token={ENCODED_TOKEN}"), &[]);
+    let cookie = head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+    let cookie = format!("Cookie: {}", cookie.split(';').next().unwrap());
+    let all = ["-H", &bearer, "-H", json];
+    let with = |more: &[&'static str]| [&["-H", bearer.as_str(), "-H", json], more].concat();
+    let long = format!("{}{}", right, " ".repeat(4096));
+    for (body, options, status, part) in [
+        (&right, vec!["-H", json], 401, "the token is missing or wrong"),
+        (
+            &right,
+            vec!["-H", "Authorization: Bearer another-word-that-is-long", "-H", json],
+            401,
+            "missing or wrong",
+        ),
+        (&right, vec!["-H", &cookie, "-H", json], 403, "a cookie is enough for reading only"),
+        (&right, with(&["-H", "Host: attacker.example"]), 421, "not by another name"),
+        (&right, with(&["-H", "Origin: http://127.0.0.1:8080"]), 403, "another page"),
+        (&right, with(&["-H", "Origin: null"]), 403, "another page"),
+        (&right, with(&["-H", "Sec-Fetch-Site: same-site"]), 403, "another page"),
+        (&right, vec!["-H", &bearer], 415, "application/json"),
+        (&right, vec!["-H", &bearer, "-H", "Content-Type: text/plain"], 415, "application/json"),
+        (&right, with(&["-X", "PUT"]), 405, "POST"),
+        (&right, with(&["-X", "GET"]), 405, "POST"),
+        (&long, all.to_vec(), 413, "2048 bytes at most"),
+        (&"{".to_owned(), all.to_vec(), 400, "this is no order"),
+        (&right.replace("\"weight\":3", "\"weight\":0"), all.to_vec(), 422, "0 is not a weight"),
+        (&right.replace("hq", "nobody"), all.to_vec(), 404, "nobody"),
+        (&right.replace(path.as_str(), "nothing"), all.to_vec(), 404, "nothing"),
+    ] {
+        let (refused, reason) = send(&tunnel.van, PAGE, body, &options);
+        assert!(refused == status && reason.contains(part), "{options:?} {body}: {refused}, {reason}");
+    }
+    assert_eq!(tunnel.van.path(&path).unwrap().weight, 1);
+    for options in [with(&[]), with(&["-H", "Origin: http://127.0.0.1:9116"])] {
+        assert_eq!(send(&tunnel.van, PAGE, &right, &options), (204, String::new()), "{options:?}");
+    }
+    assert_eq!(tunnel.van.path(&path).unwrap().weight, 3);
+
+    // Nobody can try out tokens, and there is room for others all the while.
+    let wrong = ["-H", "Authorization: Bearer another-word-that-is-long", "-H", json];
+    let statuses: Vec<_> = (0..12).map(|_| send(&tunnel.van, PAGE, &right, &wrong).0).collect();
+    assert!(statuses.starts_with(&[401; 5]) && statuses.ends_with(&[429; 2]), "{statuses:?}");
+    let (status, reason) = send(&tunnel.van, PAGE, &right, &all);
+    assert!(status == 429 && reason.contains("wait a minute"), "{status}, {reason}");
+    assert!(tunnel.van.log().contains("wrong token"), "{}", tunnel.van.log());
 }
 
 #[test]
 fn browsers_that_say_nothing_are_few_and_hold_nothing_up() {
-    let tunnel = tunnel(Plan::default(), PAGE, false);
+    let tunnel = tunnel(Plan::default(), PAGE, Entry::Open);
     let before = tunnel.van.open_files();
     let address: SocketAddr = PAGE.parse().unwrap();
     let silent: Vec<_> =
@@ -373,7 +588,7 @@ const MOST: f64 = 0.02;
 
 #[test]
 fn an_open_page_costs_little() {
-    let tunnel = tunnel(Plan { links: 8, ..Plan::default() }, PAGE, false);
+    let tunnel = tunnel(Plan { links: 8, ..Plan::default() }, PAGE, Entry::Open);
     let (without, with, polls) = Flows::prepare(&tunnel).during(|| measure(&tunnel));
     let shares = with.minus(&without);
     println!(

@@ -156,6 +156,42 @@ impl Browser {
         });
     }
 
+    /// Clicks into the middle of the element that an expression has.
+    pub(crate) fn click(&mut self, element: &str) {
+        let middle = format!(
+            "(() => {{ const node = {element}; node.scrollIntoView({{ block: 'center' }}); \
+             const {{ x, y, width, height }} = node.getBoundingClientRect(); return [x + width / 2, y + height / 2]; }})()"
+        );
+        let middle = self.evaluate(&middle);
+        for kind in ["mousePressed", "mouseReleased"] {
+            let params =
+                json!({ "type": kind, "x": middle[0], "y": middle[1], "button": "left", "clickCount": 1 });
+            self.call("Input.dispatchMouseEvent", params);
+        }
+    }
+
+    /// Presses a key, by its name in the DOM and its code in Windows.
+    pub(crate) fn press(&mut self, key: &str, code: u8) {
+        let text = if key == "Enter" { "\r" } else { "" };
+        let params = json!({ "type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text });
+        self.call("Input.dispatchKeyEvent", params);
+        let params = json!({ "type": "keyUp", "key": key, "code": key, "windowsVirtualKeyCode": code });
+        self.call("Input.dispatchKeyEvent", params);
+    }
+
+    /// Types a text into what has the focus.
+    pub(crate) fn type_text(&mut self, text: &str) {
+        self.call("Input.insertText", json!({ "text": text }));
+    }
+
+    /// The names by which those who do not see the page know its elements of a role.
+    pub(crate) fn names_of(&mut self, role: &str) -> Vec<String> {
+        let tree = self.call("Accessibility.getFullAXTree", json!({}));
+        let nodes = tree["nodes"].as_array().unwrap().iter();
+        let with_role = nodes.filter(|node| node["ignored"] != true && node["role"]["value"] == role);
+        with_role.map(|node| node["name"]["value"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
     /// Has the page be shown on a screen.
     pub(crate) fn show_on(&mut self, screen: Screen) {
         let Screen { width, height, scheme } = screen;

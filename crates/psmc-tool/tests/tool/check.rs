@@ -157,6 +157,10 @@ fn token_files_that_hold_no_secret() {
         "{}",
         verdict.stdout
     );
+    desk.put("token.toml", format!("{minimal}\n{web}orders = true\n"), 0o600);
+    let verdict = desk.check("token.toml");
+    let meaning = "web page     at http://10.77.0.2:9116/, with a token, which may change paths";
+    assert!(verdict.stdout.contains(meaning), "{}", verdict.stdout);
 }
 
 /// Editors of another system put it there; it is no mistake.

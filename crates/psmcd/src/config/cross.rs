@@ -126,10 +126,15 @@ fn gateway(draft: &Draft, out: &mut Vec<Complaint>) {
     }
 }
 
-/// Whoever reaches the web page from elsewhere shows a token.
+/// Whoever reaches the web page from elsewhere, or changes a path there, shows a token.
 fn web(draft: &Draft, out: &mut Vec<Complaint>) {
-    let Some(web) = &draft.web else { return };
-    let Some(listen) = web.listen.as_ref().filter(|_| !web.has_token) else { return };
+    let Some(web) = draft.web.as_ref().filter(|web| !web.has_token) else { return };
+    if let Some(orders) = web.orders.as_ref().filter(|orders| *orders.get_ref()) {
+        let reason = "without a token, every user and every program of this machine could change paths by the web page";
+        let remedy = r#"add token_file = "/etc/psmc/van.token", a file that `umask 077; openssl rand -hex 32 > FILE` makes; or remove `orders`"#;
+        out.push(Complaint::new(reason, remedy).at(orders.span()));
+    }
+    let Some(listen) = &web.listen else { return };
     let address = listen.get_ref().ip();
     if !address.is_loopback() {
         let reason = format!("other machines can reach the web page at {address}, and it has no token");

@@ -117,6 +117,8 @@ pub struct Web {
     pub listen: SocketAddr,
     /// What they must show; there is one unless only this machine reaches the page.
     pub token: Option<Token>,
+    /// Whether those who show the token may change paths there.
+    pub orders: bool,
 }
 
 impl Site {

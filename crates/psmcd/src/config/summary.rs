@@ -61,7 +61,8 @@ impl Config {
         }
         if let Some(web) = &site.web {
             let token = if web.token.is_some() { ", with a token" } else { "" };
-            writeln!(f, "  web page     at http://{}/{token}", web.listen)?;
+            let orders = if web.orders { ", which may change paths" } else { "" };
+            writeln!(f, "  web page     at http://{}/{token}{orders}", web.listen)?;
         }
         write_internet(site, f)?;
         let files = self.open_files();

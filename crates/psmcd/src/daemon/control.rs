@@ -167,7 +167,7 @@ impl Control {
             self.tasks.spawn_server(served.map_err(DaemonError::Metrics)?);
         }
         if let Some(web) = &self.site.web {
-            let served = web::serve(web, asker).await;
+            let served = web::serve(web, asker, self.server.caller()).await;
             self.tasks.spawn_server(served.map_err(DaemonError::Web)?);
         }
         Ok(())

@@ -3,7 +3,9 @@
 //! | module | what it has |
 //! |---|---|
 //! | `access` | who is let in |
+//! | `guesses` | who has shown wrong tokens of late |
 //! | `hour` | the last hour of each path |
+//! | `orders` | how paths are changed |
 //! | `pages` | what is answered at which address |
 //! | `view` | what the page is told |
 //!
@@ -12,7 +14,9 @@
 //! status is collected for the last hour only, once in [`hour::INTERVAL`].
 
 mod access;
+mod guesses;
 mod hour;
+mod orders;
 mod pages;
 mod view;
 
@@ -20,8 +24,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use psmc_api::Status;
 use psmc_api::watch::{PeerRates, Watch};
+use psmc_api::{Caller, Status};
 use psmc_service::http::{self, HttpError};
 use tokio::sync::Mutex;
 use tokio::time::MissedTickBehavior;
@@ -42,8 +46,9 @@ const FRESH: Duration = Duration::from_millis(900);
 pub(super) async fn serve(
     web: &Web,
     asker: Asker,
+    caller: Caller,
 ) -> Result<impl Future<Output = ()> + Send + 'static, HttpError> {
-    let source = Arc::new(Source::new(asker));
+    let source = Arc::new(Source::new(asker, web.orders.then_some(caller)));
     let served = http::serve(web.listen, Pages::new(source.clone(), Access::new(web))).await?;
     Ok(async move {
         tokio::join!(served, remember(&source));
@@ -66,6 +71,8 @@ async fn remember(source: &Source) {
 #[derive(Debug)]
 struct Source {
     asker: Asker,
+    /// Who asks for what is ordered; nobody if the page is read only.
+    caller: Option<Caller>,
     /// When the first sample was due.
     begun: Instant,
     /// Tells this run of the daemon from others.
@@ -78,22 +85,26 @@ struct Source {
 struct Known {
     watch: Watch<Timestamp>,
     hour: Hour,
+    /// Whether something was ordered since.
+    is_changed: bool,
     /// What the latest samples were made of.
     sampled: Option<(Arc<Status>, Instant)>,
 }
 
 impl Source {
-    fn new(asker: Asker) -> Self {
-        Self { asker, begun: Instant::now(), run: Timestamp::now(), known: Mutex::default() }
+    fn new(asker: Asker, caller: Option<Caller>) -> Self {
+        let (begun, run) = (Instant::now(), Timestamp::now());
+        Self { asker, caller, begun, run, known: Mutex::default() }
     }
 
     /// What is known, with an answer that is not old; `None` if the daemon is about to end. Those who ask at the same time wait for
     /// the same answer.
     async fn refreshed(&self) -> Option<tokio::sync::MutexGuard<'_, Known>> {
         let mut known = self.known.lock().await;
-        let is_fresh = known.watch.latest().is_some_and(|(_, at)| at.elapsed() < FRESH);
-        if !is_fresh {
+        let is_young = known.watch.latest().is_some_and(|(_, at)| at.elapsed() < FRESH);
+        if !is_young || known.is_changed {
             let status = self.asker.ask().await?;
+            known.is_changed = false;
             known.watch.answered(Arc::new(status), Instant::now(), &Timestamp::now());
         }
         Some(known)

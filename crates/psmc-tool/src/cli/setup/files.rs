@@ -134,6 +134,8 @@ impl Place {
              # `psmc reload` makes the running daemon read it again. Behind a # stand defaults and examples.\n\
              \n# [web]                              # a page for browsers, as `psmc watch` for terminals\n\
              # listen = \"127.0.0.1:9116\"\n\
+             # token_file = \"{name}.token\"         # a secret word that browsers must show\n\
+             # orders = true                      # paths can be changed there; needs the token\n\
              \n[site]\n\
              # interface = \"psmc0\"                # the next free name\n\
              # mtu = 1420                         # as the paths have room\n\
@@ -288,6 +290,9 @@ mod tests {
     fn every_setting_that_is_named_is_one() {
         let (_folder, place) = place();
         place.make_key().unwrap();
+        let token = place.folder.join("hq.token");
+        fs::write(&token, "0123456789abcdef").unwrap();
+        fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
         let endpoint = "hq.example:5115".parse().unwrap();
         let networks = ["10.77.0.0/24".parse().unwrap()];
         let addresses = ["10.77.0.2/24".parse().unwrap()];

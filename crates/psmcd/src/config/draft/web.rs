@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use psmc_net::token::Token;
-use psmc_toml::{Complaint, FILE, Kind, Section, Source, ValueError, draft, read_token_file};
+use psmc_toml::{Complaint, FILE, Kind, SWITCH, Section, Source, ValueError, draft, read_token_file};
 use toml::Spanned;
 
 use crate::config::model::Web;
@@ -19,6 +19,7 @@ draft! {
     pub(in crate::config) struct WebDraft(section, out, source: &Source) {
         listen: Option<Spanned<SocketAddr>> = required_at(WEB_ADDRESS, "where browsers find the page"),
         ["token_file"] token: Option<Token> = { token(section, source, out) },
+        orders: Option<Spanned<bool>> = optional_at(SWITCH),
         /// Whether the file names one, right or wrong.
         [] has_token: bool = { section.has("token_file") },
     }
@@ -26,7 +27,8 @@ draft! {
 
 impl WebDraft {
     pub(super) fn build(self) -> Option<Web> {
-        Some(Web { listen: self.listen?.into_inner(), token: self.token })
+        let orders = self.orders.is_some_and(Spanned::into_inner);
+        Some(Web { listen: self.listen?.into_inner(), token: self.token, orders })
     }
 }
 

@@ -18,6 +18,8 @@ pub(super) struct State<'a> {
     /// When the daemon started, in milliseconds since 1970: another one has another past.
     run: i64,
     site: &'a SiteStatus,
+    /// Whether those who show the token may change paths.
+    orders: bool,
     peers: Vec<PeerLine<'a>>,
     /// Peers that are not listed.
     more_peers: usize,
@@ -70,6 +72,7 @@ impl<'a> State<'a> {
         Some(Self {
             run: source.run.as_millisecond(),
             site: &status.site,
+            orders: source.caller.is_some(),
             peers: status.peers.iter().take(MAX_PEERS).map(line).collect(),
             more_peers: status.peers.len().saturating_sub(MAX_PEERS),
             peer,

@@ -18,7 +18,7 @@ const pastOf = (name, size) => ({ name, rings: Object.fromEntries(QUANTITIES.map
 const NO_PAST = pastOf("", 2);
 
 // What is known: of the daemon, of the chosen peer, and of its paths by their keys, which `order` has as the rows are.
-const known = { run: undefined, peer: undefined, events: [], eventCount: 0, nextSample: 0, interval: 5, order: [], minutes: new Map(), pasts: new Map() };
+const known = { run: undefined, peer: undefined, events: [], eventCount: 0, nextSample: 0, interval: 5, mayOrder: false, order: [], minutes: new Map(), pasts: new Map() };
 
 const keyOf = (name, isOwn) => `${isOwn ? "own" : "peer"} ${name}`;
 const keyOfPath = (path) => keyOf(path.name, path.uplink !== undefined);
@@ -47,6 +47,7 @@ function update(state) {
   document.title = `${state.site.name} – psmc`;
   lines(at("notices"), (state.site.notices ?? []).map((notice) => `attention: ${notice}`));
   showPeers(state);
+  showAccess(state.orders);
   showPeer(peer, state.rates);
   showEvents(state);
 }
@@ -145,6 +146,7 @@ function showPath(row, path, index, traffic) {
   write(loss, percent(path.loss_pct));
   write(mtu, String(path.mtu));
   write(weight, String(path.weight));
+  showControls(row, path);
 }
 
 function makeRow() {
@@ -159,6 +161,7 @@ function makeRow() {
       cell.dataset.name = name;
       return cell;
     }),
+    makeControls(row),
     element("td", "", row.spark.node),
   ];
   cells.forEach((cell) => cell.setAttribute("role", "cell"));
@@ -241,20 +244,23 @@ function keepOnly(map, keys) {
   for (const key of map.keys()) if (!keys.has(key)) map.delete(key);
 }
 
-// What the daemon answers; an error says why there is no answer.
-async function ask(address) {
+// What the daemon answers, nothing if it does what was ordered; an error says why it does not, and whether asking again is of no use.
+async function ask(address, options = {}) {
   const patience = new AbortController();
   const timer = setTimeout(() => patience.abort(new Error("psmcd is silent")), PATIENCE);
   try {
-    const answer = await fetch(address, { cache: "no-store", signal: patience.signal });
-    if (answer.status === 401) throw new Error("the token is not accepted any more: open this page with ?token= again");
-    if (!answer.ok) throw new Error(await answer.text());
-    return await answer.json();
+    const answer = await fetch(address, { ...options, cache: "no-store", signal: patience.signal });
+    if (answer.status === 401) {
+      throw Object.assign(new Error("the token is not accepted any more: open this page with ?token= again"), { isFinal: true });
+    }
+    if (!answer.ok) throw new Error((await answer.json()).error);
+    return answer.status === 204 ? undefined : await answer.json();
   } finally {
     clearTimeout(timer);
   }
 }
 
+// Returns whether to ask again.
 async function poll() {
   const wanted = encodeURIComponent(location.hash.slice(1));
   try {
@@ -264,8 +270,10 @@ async function poll() {
       addHistory(await ask(`api/history?peer=${encodeURIComponent(known.peer)}&from=${known.nextSample}`));
     }
     silence(undefined);
+    return true;
   } catch (error) {
     silence(error);
+    return !error.isFinal;
   }
 }
 
@@ -282,6 +290,7 @@ function pause() {
   return new Promise((resolve) => {
     const done = () => {
       clearTimeout(timer);
+      removeEventListener("order", done);
       document.removeEventListener("visibilitychange", done);
       removeEventListener("hashchange", done);
       resolve();
@@ -289,12 +298,18 @@ function pause() {
     const timer = setTimeout(done, INTERVAL);
     document.addEventListener("visibilitychange", done);
     addEventListener("hashchange", done);
+    addEventListener("order", done);
   });
+}
+
+// What was ordered is to be seen at once.
+function lookAgain() {
+  dispatchEvent(new Event("order"));
 }
 
 async function watch() {
   for (;;) {
-    if (!document.hidden) await poll();
+    if (!document.hidden && !(await poll())) return;
     await pause();
   }
 }
@@ -314,7 +329,7 @@ function followPointer(plot) {
   });
 }
 
-// The token has become a cookie: it need not stand in the address.
+// The token has become a cookie, and is known where it is needed: it need not stand in the address.
 if (location.search) history.replaceState(null, "", location.pathname + location.hash);
 plots.forEach((plot) => {
   at("plots").append(plot.node);

@@ -35,7 +35,7 @@ pub(crate) use relay::{Forgeries, Relay, Towards};
 pub(crate) use relays::{
     Relayed, allow, hq_address, hq_interface, met_address, seen_address, van_address, van_interface,
 };
-pub(crate) use site::{Site, with_cgroups};
+pub(crate) use site::{Site, processor_time, with_cgroups};
 pub(crate) use stranger::{ADDRESSES, Stranger, address as stranger_address};
 pub(crate) use stream::{Deliveries, Stream, udp_arrives};
 pub(crate) use tap::{Tap, contains};

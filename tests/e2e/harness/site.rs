@@ -163,11 +163,8 @@ impl Site {
 
     /// How long the daemon has run on a processor (`schedstat` of proc(5)): its main thread, which is the control side, and all of it.
     pub(crate) fn processor_time(&self) -> (Duration, Duration) {
-        let time = |text: String| Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap());
-        let threads = fs::read_dir(self.proc("task")).unwrap();
-        let all =
-            threads.filter_map(|thread| fs::read_to_string(thread.unwrap().path().join("schedstat")).ok());
-        (time(fs::read_to_string(self.proc("schedstat")).unwrap()), all.map(time).sum())
+        let daemon = self.daemon.as_ref().expect("a daemon runs");
+        processor_time(daemon.id())
     }
 
     /// How many files and sockets the daemon has open.
@@ -295,4 +292,13 @@ fn log_level() -> String {
 
 fn pid(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).unwrap())
+}
+
+/// How long a process has run on a processor (`schedstat` of proc(5)): its main thread, and all of it.
+pub(crate) fn processor_time(process: u32) -> (Duration, Duration) {
+    let time = |text: String| Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap());
+    let main = fs::read_to_string(format!("/proc/{process}/schedstat")).unwrap();
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let all = threads.filter_map(|thread| fs::read_to_string(thread.unwrap().path().join("schedstat")).ok());
+    (time(main), all.map(time).sum())
 }

@@ -1,6 +1,6 @@
 //! `psmc watch`: what a running daemon does, as it happens.
 //!
-//! One thread asks the daemon, one waits for keys; the third has the [`Model`], and draws it whenever one of them has said something.
+//! One thread asks the daemon, one waits for keys, one for signals; the fourth has the [`Model`], and draws it whenever one of them has said something.
 
 mod keys;
 mod model;
@@ -19,7 +19,12 @@ use clap::Args;
 use jiff::Zoned;
 use psmc_api::{Client, ClientError, Request, Status};
 use ratatui::DefaultTerminal;
+use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyEvent};
+use ratatui::crossterm::execute;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 
 use super::args::{Life, Target};
 use super::{CliError, connect};
@@ -49,6 +54,19 @@ enum Message {
     Key(KeyEvent),
     Resized,
     NoKeys(io::Error),
+    Signal(i32),
+}
+
+/// The signals that end a program and let it tidy up: from the keyboard of another terminal, from `kill`, and from a terminal that is
+/// gone.
+const ENDING: [i32; 4] = [SIGTERM, SIGHUP, SIGINT, SIGQUIT];
+
+/// Why nothing is watched any more.
+enum End {
+    /// The user has seen enough.
+    Quit,
+    /// A signal has come.
+    Signal(i32),
 }
 
 pub(super) fn run(args: &WatchArgs, target: Target) -> Result<(), CliError> {
@@ -57,11 +75,19 @@ pub(super) fn run(args: &WatchArgs, target: Target) -> Result<(), CliError> {
     }
     let Life(interval) = args.interval;
     let client = connect(&target)?;
+    // From here on no signal ends the program before the terminal is restored.
+    let signals = Signals::new(ENDING).map_err(WatchError::from)?;
     let mut terminal = ratatui::try_init().map_err(WatchError::from)?;
     end_on_panic();
-    let outcome = watch(&mut terminal, Daemon { target, client: Some(client) }, interval);
-    ratatui::restore();
-    Ok(outcome?)
+    let outcome = watch(&mut terminal, Daemon { target, client: Some(client) }, signals, interval);
+    let restored = ratatui::try_restore();
+    // It shows the cursor again.
+    drop(terminal);
+    match outcome? {
+        End::Quit => Ok(restored.map_err(WatchError::from)?),
+        // Whoever waits for this program sees what ended it. The terminal may be gone.
+        End::Signal(signal) => Ok(emulate_default_handler(signal).map_err(WatchError::from)?),
+    }
 }
 
 /// A panic of any thread ends the program, as soon as the terminal is restored: the others would wait for that thread.
@@ -69,6 +95,8 @@ fn end_on_panic() {
     let restore_and_report = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
         restore_and_report(panic);
+        // Nothing can be done about a terminal that is gone.
+        drop(execute!(io::stdout(), Show));
         process::exit(PANICKED);
     }));
 }
@@ -76,25 +104,32 @@ fn end_on_panic() {
 /// With what Rust's programs end that panic.
 const PANICKED: i32 = 101;
 
-fn watch(terminal: &mut DefaultTerminal, daemon: Daemon, interval: Duration) -> Result<(), WatchError> {
+fn watch(
+    terminal: &mut DefaultTerminal,
+    daemon: Daemon,
+    signals: Signals,
+    interval: Duration,
+) -> Result<End, WatchError> {
     let (speaker, messages) = mpsc::channel();
     let (orders, ordered) = mpsc::channel();
-    let keys = speaker.clone();
+    let (keys, listener) = (speaker.clone(), speaker.clone());
     thread::spawn(move || daemon.ask_forever(interval, &ordered, &speaker));
     thread::spawn(move || read_keys(&keys));
+    thread::spawn(move || await_signals(signals, &listener));
     let mut model = Model::new(interval);
     loop {
         terminal.draw(|frame| view::draw(&model, frame))?;
-        // It fails when both threads have ended, which they do only with this one.
-        let Ok(message) = messages.recv() else { return Ok(()) };
+        // It fails when all threads have ended, which they do only with this one.
+        let Ok(message) = messages.recv() else { return Ok(End::Quit) };
         match message {
             Message::Answer(status) => model.answered(*status, Instant::now(), Zoned::now().time()),
             Message::Away(error) => model.away(error.to_string(), Zoned::now().time()),
             Message::Refused(error) => model.refused(error.to_string()),
             Message::Resized => {}
             Message::NoKeys(error) => return Err(error.into()),
+            Message::Signal(signal) => return Ok(End::Signal(signal)),
             Message::Key(key) => match model.press(key.into()) {
-                Some(Wish::Quit) => return Ok(()),
+                Some(Wish::Quit) => return Ok(End::Quit),
                 // A thread that has ended by a panic has ended the program.
                 Some(Wish::Ask(request)) => drop(orders.send(request)),
                 None => {}
@@ -116,6 +151,18 @@ fn read_keys(speaker: &Sender<Message>) {
         if speaker.send(message).is_err() || failed {
             return;
         }
+    }
+}
+
+/// Hands on the first signal. The second one ends the program at once: the terminal takes nothing any more.
+fn await_signals(mut signals: Signals, speaker: &Sender<Message>) {
+    let mut signals = signals.forever();
+    let Some(first) = signals.next() else { return };
+    if speaker.send(Message::Signal(first)).is_ok()
+        && let Some(second) = signals.next()
+    {
+        // It fails for signals only that end nothing.
+        drop(emulate_default_handler(second));
     }
 }
 

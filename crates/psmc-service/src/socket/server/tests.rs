@@ -40,6 +40,22 @@ async fn ask(stream: UnixStream, line: &[u8]) -> String {
 }
 
 #[tokio::test]
+async fn the_program_itself_is_answered_as_its_clients_are() {
+    let site = site();
+    let mut server = Server::bind(&site.path).unwrap();
+    let caller = server.caller();
+    let (response, ()) = tokio::join!(caller.call(StatusRequest::Status), async {
+        let call = server.next_call().await.unwrap();
+        assert_eq!(*call.request(), StatusRequest::Status);
+        call.respond(StatusResponse::Status(Test { number: 7 }));
+    });
+    assert_eq!(response, StatusResponse::Status(Test { number: 7 }));
+    server.close().await;
+    let refusal = caller.call(StatusRequest::Status).await.granted().unwrap_err();
+    assert_eq!(refusal, "the daemon is shutting down");
+}
+
+#[tokio::test]
 async fn the_socket_is_private_and_goes_away() {
     let site = site();
     let server = Server::bind(&site.path).unwrap();

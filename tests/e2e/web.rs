@@ -290,7 +290,7 @@ const UPDATES: &str = r#"
 
 /// How long a page is left open: `PAGE_HOURS=24` makes it a day, which takes minutes.
 fn hours() -> u32 {
-    std::env::var("PAGE_HOURS").map_or(2, |hours| hours.parse().unwrap())
+    std::env::var("PAGE_HOURS").map_or(1, |hours| hours.parse().unwrap())
 }
 
 #[test]

@@ -428,11 +428,13 @@ fn paths_are_changed_by_mouse_and_by_keyboard() {
     wait_for("the weight", PATIENCE, || tunnel.van.path(&second).filter(|path| path.weight == 7));
     browser.press("ArrowUp", 38);
     wait_for("the weight and one", PATIENCE, || tunnel.van.path(&second).filter(|path| path.weight == 8));
+    let seen = browser.evaluate(&LATE.replace("PATH", &second));
+    assert_eq!(seen, serde_json::json!(["9"]), "an answer from before the order is not shown");
     browser.evaluate("document.activeElement.select()");
     browser.type_text("1001");
     browser.press("Enter", 13);
     browser.wait_until("the refusal", "at('told').textContent.includes('1001 is not a weight')");
-    browser.wait_until("the weight as it is", &format!("{}.value === '8'", control(&second, "input")));
+    browser.wait_until("the weight as it is", &format!("{}.value === '9'", control(&second, "input")));
     assert_eq!(browser.evaluate("document.documentElement.scrollWidth <= innerWidth"), true);
     let log = tunnel.van.log();
     let line = log.lines().find(|line| line.contains("path changed by the web page"));
@@ -442,6 +444,33 @@ fn paths_are_changed_by_mouse_and_by_keyboard() {
     let complaints = browser.complaints();
     assert!(complaints.len() == 1 && complaints[0].contains("422"), "{complaints:?}");
 }
+
+/// Orders a weight while an answer is on its way that was asked for before: what the field of the weight has from then on.
+const LATE: &str = r##"
+(async () => {
+  const real = fetch;
+  let release, hold;
+  const [released, held] = [new Promise((resolve) => { release = resolve; }), new Promise((resolve) => { hold = resolve; })];
+  fetch = async (address, options) => {
+    const answer = await real(address, options);
+    if (!address.startsWith("api/state")) return answer;
+    hold();
+    await released;
+    return answer;
+  };
+  await held;
+  const field = [...document.querySelectorAll("#rows tr")].find((row) => row.name.textContent === "PATH").controls.weight;
+  field.value = "9";
+  await order("hq", "PATH", { weight: 9 });
+  fetch = real;
+  release();
+  const seen = new Set();
+  for (let count = 0; count < 100; count++) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    seen.add(field.value);
+  }
+  return [...seen];
+})()"##;
 
 /// How many controls there are to be seen.
 const CONTROLS: &str = "[document.querySelectorAll('#rows tr').length, document.querySelectorAll('.orders:not([hidden])').length, \

@@ -35,6 +35,8 @@ const token = {
 // What is to be ordered, by path: of a path only the latest.
 const wanted = new Map();
 let isOrdering = false;
+// How often orders have begun and ended: what was asked for before may not know of the last of them.
+let turns = 0;
 
 // Says what becomes of orders.
 function tell(text, isWrong = false) {
@@ -48,6 +50,7 @@ async function order(peer, path, change) {
   wanted.set(key, { ...wanted.get(key), peer, path, ...change });
   if (isOrdering) return;
   isOrdering = true;
+  turns++;
   mark(at("paths"), "aria-busy", "true");
   while (wanted.size > 0) {
     const [first, wish] = wanted.entries().next().value;
@@ -55,6 +58,7 @@ async function order(peer, path, change) {
     await send(wish);
   }
   isOrdering = false;
+  turns++;
   mark(at("paths"), "aria-busy", "false");
   lookAgain();
 }

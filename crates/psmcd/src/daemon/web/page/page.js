@@ -264,7 +264,12 @@ async function ask(address, options = {}) {
 async function poll() {
   const wanted = encodeURIComponent(location.hash.slice(1));
   try {
-    const state = await ask(`api/state?peer=${wanted}&events=${known.eventCount}`);
+    let state;
+    let turn;
+    do {
+      turn = turns;
+      state = await ask(`api/state?peer=${wanted}&events=${known.eventCount}`);
+    } while (turn !== turns);
     update(state);
     while (known.peer !== undefined && known.nextSample < state.next_sample) {
       addHistory(await ask(`api/history?peer=${encodeURIComponent(known.peer)}&from=${known.nextSample}`));

@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot prepare its hosts has failed")]
 
+mod containers;
 mod contents;
 mod machine;
 mod upgrade;

@@ -3,6 +3,7 @@
 mod resolv_conf;
 mod resolved;
 
+use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,16 @@ pub enum NameServersError {
         /// What the system said.
         source: io::Error,
     },
+    /// The file is where nothing may be written, as in a service that systemd confines.
+    #[error(
+        "cannot write {}, because its file system is read-only here: where systemd runs this, add \
+         `ReadWritePaths={}` under [Service] by `systemctl edit UNIT`",
+        path.display(), folder_of(path).display()
+    )]
+    ReadOnly {
+        /// Which.
+        path: PathBuf,
+    },
     /// resolvectl cannot be run, or complains.
     #[error("`{command}` failed: {reason}")]
     Resolvectl {
@@ -51,6 +62,22 @@ pub enum NameServersError {
         /// Why.
         reason: String,
     },
+}
+
+impl NameServersError {
+    /// What the system said of a file.
+    fn of(path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        if source.kind() == io::ErrorKind::ReadOnlyFilesystem {
+            Self::ReadOnly { path }
+        } else {
+            Self::File { path, source }
+        }
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("/"))
 }
 
 /// As long as it is there, the machine asks these name servers.
@@ -80,11 +107,14 @@ impl Integration {
         Ok(Self { undo })
     }
 
-    /// Whether it still is so: others write resolv.conf, too.
+    /// Whether it still is so: others write resolv.conf, too, and systemd-resolved forgets what it was told of a link that goes, or
+    /// that systemd-networkd configures.
     #[must_use]
     pub fn holds(&self) -> bool {
         match &self.undo {
-            Undo::Resolved(_) => true,
+            Undo::Resolved(resolved) => {
+                resolved.holds(interface_index, fs::read_to_string(resolved::LIST).ok().as_deref())
+            }
             Undo::ResolvConf { conf } => conf.holds(),
         }
     }

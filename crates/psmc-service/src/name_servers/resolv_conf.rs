@@ -34,7 +34,7 @@ struct Files {
 
 impl ResolvConf {
     pub(super) fn begin(path: &Path, listen: &[SocketAddr]) -> Result<Self, NameServersError> {
-        let failed = |source| NameServersError::File { path: path.to_owned(), source };
+        let failed = |source| NameServersError::of(path, source);
         let servers: Vec<&SocketAddr> = listen.iter().filter(|address| address.port() == 53).collect();
         if let (true, Some(address)) = (servers.is_empty(), listen.first()) {
             return Err(NameServersError::Port(*address));
@@ -42,12 +42,14 @@ impl ResolvConf {
         let files = Files::of(path);
         files.undo().map_err(failed)?;
         let (earlier, mode) = match fs::read_to_string(path) {
-            // It leads to a file that another program has not written yet.
-            Err(error) if error.kind() == ErrorKind::NotFound && path.is_symlink() => (String::new(), MODE),
+            // There is none, or it leads to a file that another program has not written yet.
+            Err(error) if error.kind() == ErrorKind::NotFound => (String::new(), MODE),
             Err(error) => return Err(failed(error)),
             Ok(text) => (text, fs::metadata(path).map_err(failed)?.permissions().mode()),
         };
-        files.keep(&earlier, mode).map_err(failed)?;
+        if fs::symlink_metadata(path).is_ok() {
+            files.keep(&earlier, mode).map_err(failed)?;
+        }
         // Whatever fails from here on, they are put back.
         let conf = Self(files);
         replace(path, &rewritten(&earlier, &servers), mode).map_err(failed)?;
@@ -81,13 +83,18 @@ impl Files {
 
     /// Puts back what there was before this program, if it was here: unless somebody else has written the file since.
     fn undo(&self) -> io::Result<()> {
-        let is_ours = match fs::read_to_string(&self.path) {
-            Ok(text) => text.starts_with(MARK),
-            Err(error) if error.kind() == ErrorKind::NotFound => true,
+        let text = match fs::read_to_string(&self.path) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
+        let is_ours = text.as_ref().is_none_or(|text| text.starts_with(MARK));
         let undone = if is_ours { self.put_back() } else { fs::remove_file(&self.backup) };
         match undone {
+            // There was no file before.
+            Err(error) if error.kind() == ErrorKind::NotFound && is_ours && text.is_some() => {
+                fs::remove_file(&self.path)
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             other => other,
         }
@@ -122,7 +129,7 @@ pub(super) fn earlier(path: &Path) -> PathBuf {
 /// Puts back what there was before a program that has not done so.
 pub(super) fn restore(path: &Path) -> Result<(), NameServersError> {
     let undone = Files::of(path).undo();
-    undone.map_err(|source| NameServersError::File { path: path.to_owned(), source })
+    undone.map_err(|source| NameServersError::of(path, source))
 }
 
 /// The earlier file with other servers: search lists and options stay.
@@ -234,6 +241,20 @@ mod tests {
         assert_eq!(fs::read_link(&early).unwrap(), Path::new("not-there-yet"));
         fs::remove_file(&early).unwrap();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn where_there_is_no_file_there_is_none_in_the_end() {
+        let (directory, path) = file();
+        fs::remove_file(&path).unwrap();
+        for ends in [false, true] {
+            let conf = ResolvConf::begin(&path, &listen(&["127.0.0.54:53"])).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), format!("{MARK}\nnameserver 127.0.0.54\n"));
+            if ends { drop(conf) } else { std::mem::forget(conf) }
+        }
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        restore(&path).unwrap();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! systemd-resolved: the resolver becomes the server of a link, through `resolvectl`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,6 +14,9 @@ use super::NameServersError;
 
 /// How often it is looked whether the link has come or gone: names of a link that has just come are asked for later than that.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// The servers of all links, kept by systemd-resolved for programs that read such files (systemd-resolved.service(8)).
+pub(super) const LIST: &str = "/run/systemd/resolve/resolv.conf";
 
 /// What is told to systemd-resolved, whenever the link is there: of a link that goes it forgets everything.
 #[derive(Debug, Clone)]
@@ -60,15 +63,30 @@ impl Resolved {
         let resolved = Self { told, state: Arc::default() };
         match index(link) {
             Some(index) => {
-                // It is undone whatever fails.
+                resolved.told.tell_servers()?;
+                // From here on it is undone whatever fails.
                 lock(&resolved.state).index = Some(index);
-                resolved.told.tell()?;
+                resolved.told.tell_domains()?;
             }
             None => {
                 tracing::info!(link, "link not present; systemd-resolved will be configured when it appears")
             }
         }
         Ok(resolved)
+    }
+
+    /// Whether it still is so: whether the link is the one that was told, and systemd-resolved asks all servers that `listed`, the
+    /// text of its list, can name. `None` if there is no list: then nobody knows better.
+    pub(super) fn holds(&self, index: impl Fn(&str) -> Option<u32>, listed: Option<&str>) -> bool {
+        let told = lock(&self.state).index;
+        if told.is_none() || index(&self.told.link) != told {
+            return false;
+        }
+        let Some(listed) = listed else { return true };
+        let names: Vec<&str> = listed.lines().filter_map(|line| line.strip_prefix("nameserver ")).collect();
+        // A server with a port is not in the list, which has no ports.
+        let mut named = self.told.servers.iter().filter(|server| server.parse::<IpAddr>().is_ok());
+        named.all(|server| names.contains(&server.as_str()))
     }
 
     /// Tells each link of the name that comes, until the program ends.
@@ -111,7 +129,15 @@ fn look(told: &Told, state: &Mutex<State>, index: impl Fn(&str) -> Option<u32>) 
 
 impl Told {
     fn tell(&self) -> Result<(), NameServersError> {
-        run(&self.program, "dns", &self.link, &self.servers)?;
+        self.tell_servers()?;
+        self.tell_domains()
+    }
+
+    fn tell_servers(&self) -> Result<(), NameServersError> {
+        run(&self.program, "dns", &self.link, &self.servers)
+    }
+
+    fn tell_domains(&self) -> Result<(), NameServersError> {
         run(&self.program, "domain", &self.link, &self.domains)
     }
 }
@@ -197,6 +223,27 @@ mod tests {
         let error = Resolved::begin(&program, "bad", &domains, &listen, |_| Some(7)).unwrap_err();
         assert!(error.to_string().contains("resolvectl domain bad ~.` failed: no such link"), "{error}");
         assert!(log().ends_with("\nrevert bad\n"), "half of it is undone");
+    }
+
+    #[test]
+    fn it_holds_as_long_as_the_link_is_the_same_and_its_servers_are_listed() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = resolvectl(directory.path());
+        let listen =
+            ["10.77.0.1:53", "[fd77::1]:53", "127.0.0.54:5353"].map(|address| address.parse().unwrap());
+        let resolved = Resolved::begin(&program, "psmc0", &["~.".to_owned()], &listen, |_| Some(7)).unwrap();
+        let both = "# comment\nnameserver 10.77.0.1\nnameserver fd77::1\nnameserver 192.0.2.1\nsearch .\n";
+        for (index, listed, holds) in [
+            (Some(7), Some(both), true),
+            (Some(7), None, true),
+            (Some(8), Some(both), false),
+            (None, Some(both), false),
+            (Some(7), Some("nameserver 10.77.0.11\nnameserver fd77::1\n"), false),
+            (Some(7), Some("nameserver 10.77.0.1\n"), false),
+            (Some(7), Some(""), false),
+        ] {
+            assert_eq!(resolved.holds(|_| index, listed), holds, "{index:?} {listed:?}");
+        }
     }
 
     #[test]

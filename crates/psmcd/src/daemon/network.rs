@@ -294,9 +294,9 @@ impl HostNetwork {
         Ok(self.footprint.match_host(site, self.numbers, &name, &uplinks).await?)
     }
 
-    /// Sees whether somebody has written what this site has written. To be called every second.
+    /// Sees whether somebody has changed what this site has changed, or something is to be tried again. To be called every second.
     pub(super) fn look_at_footprint(&mut self) {
-        if self.footprint.is_disturbed() {
+        if self.footprint.is_disturbed(Instant::now()) {
             self.note_change();
         }
     }

@@ -11,17 +11,17 @@
 
 mod clean;
 mod docker;
+mod name_servers;
 mod record;
 mod sysctl;
 mod table;
 
-use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use psmc_net::netlink::Uplink;
 use psmc_net::nft::{NftError, nft, replacing, table_name};
-use psmc_service::name_servers::{self, Integration, NameServersError, Place};
-use psmc_service::programs;
+use psmc_service::name_servers::NameServersError;
 use thiserror::Error;
 use tokio::task::spawn_blocking;
 
@@ -29,6 +29,7 @@ use super::steering::Numbers;
 use crate::config::{Exclusion, Internet, Site};
 use crate::machine::cgroup_folder;
 pub use clean::{CleanError, Cleaned, clean};
+use name_servers::NameServers;
 use record::{Record, Saved};
 use table::Shape;
 
@@ -68,15 +69,9 @@ pub(in crate::daemon) struct Footprint {
     saved: Saved,
     /// The script by which the table was made.
     applied: Option<String>,
-    name_servers: Option<NameServers>,
+    name_servers: NameServers,
     /// Whether a psmcd that was killed has left any of it.
     was_there: bool,
-}
-
-struct NameServers {
-    servers: Vec<IpAddr>,
-    interface: String,
-    integration: Integration,
 }
 
 /// The file in which a site writes what it changes: beside its control socket.
@@ -105,7 +100,7 @@ impl Footprint {
         (record.mark, record.table, record.back_table) =
             (numbers.mark.get(), numbers.table, numbers.back_table);
         let saved = Saved::new(file, record);
-        let mut footprint = Self { saved, applied: None, name_servers: None, was_there };
+        let mut footprint = Self { saved, applied: None, name_servers: NameServers::default(), was_there };
         footprint.saved.save();
         let left = footprint.saved.record.nft_table.is_some();
         if site.internet.kill_switch || left {
@@ -133,7 +128,7 @@ impl Footprint {
         let table = self.match_table(site, numbers, Some(interface), &names).await;
         let settings = sysctl::match_settings(&mut self.saved, &sysctl::wanted(site, &names));
         let docker = self.match_docker(&site.internet, interface, &names).await;
-        let servers = self.match_name_servers(&site.internet, interface).await;
+        let servers = self.name_servers.match_site(&mut self.saved, &site.internet.dns, interface).await;
         table.and(settings).and(docker).and(servers)
     }
 
@@ -198,56 +193,15 @@ impl Footprint {
         Ok(())
     }
 
-    async fn match_name_servers(
-        &mut self,
-        internet: &Internet,
-        interface: &str,
-    ) -> Result<(), FootprintError> {
-        let is_right = match &self.name_servers {
-            Some(present) => {
-                present.servers == internet.dns
-                    && present.interface == interface
-                    && present.integration.holds()
-            }
-            None => internet.dns.is_empty(),
-        };
-        if is_right && (self.name_servers.is_some() || self.saved.record.resolv_conf.is_none()) {
-            return Ok(());
-        }
-        self.name_servers = None;
-        if let Some(left) = &self.saved.record.resolv_conf {
-            name_servers::restore(left)?;
-            self.saved.record.resolv_conf = None;
-        }
-        if !internet.dns.is_empty() {
-            let place = place_for(interface);
-            if let Place::ResolvConf(file) = &place {
-                self.saved.record.resolv_conf = Some(file.clone());
-                self.saved.save();
-            }
-            let servers: Vec<_> =
-                internet.dns.iter().map(|server| SocketAddr::new(*server, DNS_PORT)).collect();
-            let begun = spawn_blocking(move || Integration::begin(&place, &servers)).await;
-            // A task that was cancelled: the program ends.
-            let Ok(begun) = begun else { return Ok(()) };
-            self.name_servers = Some(NameServers {
-                servers: internet.dns.clone(),
-                interface: interface.to_owned(),
-                integration: begun?,
-            });
-        }
-        self.saved.save();
-        Ok(())
-    }
-
-    /// Whether somebody else has written what this site has written. To be asked now and then: nobody tells.
-    pub(in crate::daemon) fn is_disturbed(&self) -> bool {
-        self.name_servers.as_ref().is_some_and(|servers| !servers.integration.holds())
+    /// Whether somebody else has changed what this site has changed, or something that failed is to be tried again. To be asked now
+    /// and then: nobody tells.
+    pub(in crate::daemon) fn is_disturbed(&mut self, now: Instant) -> bool {
+        self.name_servers.is_due(now)
     }
 
     /// Takes everything back.
     pub(in crate::daemon) async fn end(&mut self) {
-        self.name_servers = None;
+        self.name_servers.end();
         let record = std::mem::take(&mut self.saved.record);
         let failed = spawn_blocking(move || record.undo()).await.unwrap_or_default();
         if failed.is_empty() {
@@ -263,26 +217,6 @@ impl Footprint {
         if !self.was_there {
             self.end().await;
         }
-    }
-}
-
-/// Where name servers listen.
-const DNS_PORT: u16 = 53;
-
-/// The file by which programs find name servers.
-const RESOLV_CONF: &str = "/etc/resolv.conf";
-
-/// The folder of systemd-resolved, to one of whose files resolv.conf leads where it is used.
-const RESOLVED: &str = "/run/systemd/resolve";
-
-/// Whom to tell of name servers: systemd-resolved where resolv.conf leads to it.
-fn place_for(interface: &str) -> Place {
-    let leads_there = std::fs::canonicalize(RESOLV_CONF).is_ok_and(|file| file.starts_with(RESOLVED));
-    match programs::find("resolvectl") {
-        Ok(program) if leads_there => {
-            Place::Resolved { link: interface.to_owned(), domains: vec!["~.".to_owned()], program }
-        }
-        Ok(_) | Err(_) => Place::ResolvConf(RESOLV_CONF.into()),
     }
 }
 

@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot prepare its hosts has failed")]
 
+mod by_rpm;
 mod containers;
 mod contents;
 mod machine;
@@ -23,7 +24,7 @@ const NEWER: &str = concat!(env!("CARGO_PKG_VERSION"), "+1");
 /// All packages, of the version of these sources.
 const NAMES: [&str; 5] = ["psmc", "psmc-coordinator", "psmc-dns", "psmc-lab", "psmc-relay"];
 
-/// A folder with all packages, and with the `.deb` of `psmc` in the version [`NEWER`], too.
+/// A folder with all packages, and with the `.deb` of `psmc` and the `.rpm` of `psmc-relay` in the version [`NEWER`], too.
 fn packages() -> &'static Path {
     static PACKAGES: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
@@ -31,7 +32,9 @@ fn packages() -> &'static Path {
         let programs = program("psmc-manual").parent().unwrap().to_owned();
         build(&folder, &programs, &["--format", "deb"]);
         build(&folder, &programs, &["--format", "deb", "--only", "psmc", "--version", NEWER]);
-        build(&folder, stand_ins(&programs).path(), &["--format", "rpm"]);
+        let stand_ins = stand_ins(&programs);
+        build(&folder, stand_ins.path(), &["--format", "rpm"]);
+        build(&folder, stand_ins.path(), &["--format", "rpm", "--only", "psmc-relay", "--version", NEWER]);
         folder
     };
     PACKAGES.get_or_init(build)
@@ -77,6 +80,11 @@ fn newer_deb() -> PathBuf {
 /// The `.rpm` of a package.
 fn rpm(name: &str) -> PathBuf {
     only(&format!("{name}-{}-", env!("CARGO_PKG_VERSION")), ".rpm")
+}
+
+/// The `.rpm` of the newer `psmc-relay`.
+fn newer_rpm() -> PathBuf {
+    only(&format!("psmc-relay-{NEWER}-"), ".rpm")
 }
 
 /// The only package that is called so.

@@ -24,7 +24,18 @@ impl Root {
     /// One that nobody has changed.
     pub(crate) fn new() -> Self {
         static DEBIAN: OnceLock<PathBuf> = OnceLock::new();
-        let debian = DEBIAN.get_or_init(install_debian);
+        Self::copy(DEBIAN.get_or_init(|| install_debian("debian", SMALL)))
+    }
+
+    /// One with everything that configures networks on Debian, of which nothing runs until it is started.
+    pub(crate) fn with_managers() -> Self {
+        static DEBIAN: OnceLock<PathBuf> = OnceLock::new();
+        let root = Self::copy(DEBIAN.get_or_init(|| install_debian("debian-managers", MANAGERS)));
+        root.types("systemctl disable NetworkManager systemd-networkd systemd-resolved");
+        root
+    }
+
+    fn copy(debian: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
         done(Command::new("cp").args(["--archive", "--reflink=auto"]).arg(debian).arg(tree(&folder)));
         Self(folder)
@@ -67,14 +78,21 @@ fn tree(folder: &TempDir) -> PathBuf {
     folder.path().join("root")
 }
 
-fn install_debian() -> PathBuf {
-    let folder = empty_folder("debian");
+/// What a machine needs to be booted and looked at.
+const SMALL: &str = "systemd-sysv,procps,iputils-ping";
+
+/// The same, and what configures networks.
+const MANAGERS: &str =
+    "systemd-sysv,procps,iputils-ping,iproute2,nftables,dbus,systemd-resolved,network-manager";
+
+fn install_debian(name: &str, packages: &str) -> PathBuf {
+    let folder = empty_folder(name);
     let release = fs::read_to_string("/etc/os-release").unwrap();
     let suite = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME=")).unwrap();
     let sources = ["/etc/apt/sources.list.d/debian.sources", "/etc/apt/sources.list"];
     let sources = sources.into_iter().find(|file| Path::new(file).exists()).unwrap();
     let mut mmdebstrap = Command::new("mmdebstrap");
-    mmdebstrap.args(["--quiet", "--variant=minbase", "--include=systemd-sysv,procps,iputils-ping"]);
+    mmdebstrap.args(["--quiet", "--variant=minbase"]).arg(format!("--include={packages}"));
     done(mmdebstrap.arg(suite).arg(&folder).arg(sources));
     folder
 }
@@ -90,7 +108,10 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn boot() -> Self {
-        let root = Root::new();
+        Self::boot_from(Root::new())
+    }
+
+    pub(crate) fn boot_from(root: Root) -> Self {
         let namespace = Namespace::new().unwrap();
         let mut nspawn = Command::new("systemd-nspawn");
         nspawn.args(["--quiet", "--register=no", "--keep-unit", "--boot", "--console=pipe"]);

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot prepare its hosts has failed")]
 
 mod by_rpm;
+mod coexistence;
 mod containers;
 mod contents;
 mod machine;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use hickory_proto::rr::Name;
 use psmc_net::keys::PrivateKey;
 use psmc_routes::{AltRecord, Relay, RouteSet, Validity};
-use psmc_wire::control::{CloseReason, Hello, Message, PathInfo, PathVia, VERSION};
+use psmc_wire::control::{About, CloseReason, Hello, Message, PathInfo, PathVia, Seen, VERSION};
 use psmc_wire::crypto::{Aead, TAG_LEN};
 use psmc_wire::datagram::{Header, Marks};
 use psmc_wire::frame::{
@@ -120,6 +120,8 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
         ("hello", hello()),
         ("path-info", path_info()),
         ("path-via", path_via()),
+        ("about", Message::About(About { software: "psmcd 0.1.0".to_owned() })),
+        ("seen", seen()),
         ("close", Message::Close(CloseReason::Shutdown)),
     ];
     let conversation: Vec<u8> = messages.iter().flat_map(|(_, message)| encoded(message)).collect();
@@ -238,6 +240,12 @@ fn path_info() -> Message {
 fn path_via() -> Message {
     let address = SocketAddr::from(([192, 0, 2, 7], 5115));
     Message::PathVia(PathVia { path: PathId(1), relay: KeyBytes([1; 32]), address, hop: hop(0xc0ff_ee01) })
+}
+
+fn seen() -> Message {
+    let addresses = ["192.0.2.7:40011", "[2001:db8::7]:40012"];
+    let addresses = addresses.map(|address| address.parse().expect("it is an address"));
+    Message::Seen(Seen { paths: [PathId(0), PathId(2)].into_iter().zip(addresses).collect() })
 }
 
 fn hop(label: u32) -> Hop {

@@ -253,6 +253,7 @@ pub(crate) fn silent_world() -> World {
 pub(crate) fn site_with_peers(count: u64) -> Result<Site, Box<dyn Error>> {
     let config = SiteConfig {
         name: "hub".to_owned(),
+        software: "workload".to_owned(),
         mtu: 1400,
         aead: Aead::Aes256Gcm,
         classes: ClassConfig::defaults(),

@@ -154,6 +154,7 @@ fn address(end: usize, link: u16) -> SocketAddr {
 fn site_config(end: usize) -> SiteConfig {
     SiteConfig {
         name: ["van", "hq"][end].to_owned(),
+        software: "two-sites 1.0".to_owned(),
         mtu: 1400,
         aead: Aead::Aes256Gcm,
         classes: ClassConfig::defaults(),

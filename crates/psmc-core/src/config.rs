@@ -19,6 +19,8 @@ use crate::reorder::ReorderPolicy;
 pub struct SiteConfig {
     /// What it calls itself towards its peers.
     pub name: String,
+    /// Its program and the version of that, which its peers are told.
+    pub software: String,
     /// The largest inner packet, in bytes.
     pub mtu: u16,
     /// The AEAD that this processor does faster.

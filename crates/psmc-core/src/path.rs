@@ -30,6 +30,7 @@ use psmc_wire::frame::{DATA_OVERHEAD, PathStats, PathUse, PathUseFrame};
 
 pub(crate) use allowance::{Allowance, Feedback, Forecast, INITIAL_RTT, nanos};
 pub(crate) use governor::Share;
+pub(crate) use hop::FirstHop;
 pub use hop::Via;
 pub use liveness::PathState;
 pub use marking::{EcnState, EcnStatus};
@@ -43,7 +44,6 @@ use crate::congestion::rate::RateSampler;
 use crate::egress::{Queued, Role};
 use bottleneck::{Bottleneck, ForwardDelay};
 use governor::Governor;
-use hop::FirstHop;
 use liveness::Liveness;
 use losses::Losses;
 use marking::Marking;
@@ -93,6 +93,10 @@ pub(crate) struct Path {
     pub(crate) opened_here: bool,
     pub(crate) address: PathAddress,
     pub(crate) first_hop: FirstHop,
+    /// The source of the newest datagram.
+    pub(crate) heard_from: Option<SocketAddr>,
+    /// Where this site's datagrams come from, as the peer last said.
+    pub(crate) seen_as: Option<SocketAddr>,
     pub(crate) liveness: Liveness,
     /// When it got the state that it has.
     pub(crate) state_since: Instant,
@@ -155,6 +159,8 @@ impl Path {
             opened_here,
             address,
             first_hop: FirstHop::Peer,
+            heard_from: None,
+            seen_as: None,
             liveness: Liveness::new(now),
             state_since: now,
             usage: Usage::default(),

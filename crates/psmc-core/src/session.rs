@@ -7,6 +7,7 @@ mod paths;
 mod pins;
 mod receive;
 mod repair;
+mod seen;
 mod transmit;
 mod udp_limit;
 mod via;
@@ -39,6 +40,7 @@ use crate::split::{Assembly, AssemblyCounters};
 use control::Control;
 use pins::Pins;
 use psmc_wire::control::{PathInfo, PathVia};
+use seen::Sightings;
 use udp_limit::UdpLimit;
 
 /// The most paths of a session (mission S1).
@@ -82,6 +84,9 @@ pub(crate) struct Session {
     coder: Coder,
     decoder: Decoder,
     udp_limit: UdpLimit,
+    sightings: Sightings,
+    /// What the peer says that it is.
+    peer_software: Option<String>,
     sequences: Sequences,
     scheduler: Box<dyn Scheduler>,
     pins: Pins,
@@ -208,6 +213,8 @@ impl Session {
             coder: Coder::default(),
             decoder: Decoder::default(),
             udp_limit: UdpLimit::new(config.udp_rate_limit),
+            sightings: Sightings::default(),
+            peer_software: None,
             sequences: Sequences::default(),
             scheduler: scheduler::build(config.scheduler, config.bad_path_rule),
             pins: Pins::default(),
@@ -259,6 +266,7 @@ impl Session {
             self.close_group(shared, now);
         }
         self.listen_for_life(now);
+        self.tell_seen(shared, now);
         for hangup in self.control.take_overdue(now) {
             self.hang_up(hangup, shared);
         }
@@ -320,6 +328,7 @@ impl Session {
             self.egress.stale_at(),
             self.extras.stale_at(),
             self.coder.due_at(),
+            self.sightings.due_at(),
             if is_any_active { None } else { self.deaf_at() },
         ];
         others.into_iter().flatten().min()

@@ -19,6 +19,7 @@ use crate::tap::Tap;
 /// Site-wide state that a session works on.
 pub(crate) struct Shared {
     pub(crate) name: String,
+    pub(crate) software: String,
     pub(crate) mtu: u16,
     pub(crate) aead: Aead,
     pub(crate) hidden: bool,

@@ -83,6 +83,7 @@ impl Site {
         let rng = Pcg64Mcg::from_seed(for_rng);
         let shared = Shared {
             name: config.name,
+            software: config.software,
             mtu: config.mtu,
             hidden: config.hidden,
             relays: BTreeMap::new(),

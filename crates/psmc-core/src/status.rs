@@ -1,5 +1,6 @@
 //! Snapshots of the engine's state, for people and for monitoring.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use psmc_wire::PathId;
@@ -48,6 +49,8 @@ impl RefusalCounters {
 pub struct PeerStatus {
     /// What the peer is called here.
     pub name: String,
+    /// What it says that it is, a program and its version; `None` before it is connected, and if it is older than this message.
+    pub software: Option<String>,
     /// Which path takes a packet.
     pub scheduler: SchedulerKind,
     /// Since when a control connection is up, if one is.
@@ -95,6 +98,8 @@ pub struct PathStatus {
     pub usage: PathUse,
     /// Where its datagrams go.
     pub address: PathAddress,
+    /// Where this site's datagrams come from, as the peer last said; `None` if it has not, and through relays.
+    pub seen_as: Option<SocketAddr>,
     /// The key of the relay next to the end that has not opened it; `None` if it is direct, or has no session at its
     /// relays yet.
     pub relay: Option<KeyBytes>,
@@ -135,6 +140,7 @@ impl Session {
         let (queued_packets, queue_drops) = self.queue();
         PeerStatus {
             name: self.config.name.clone(),
+            software: self.peer_software().map(ToOwned::to_owned),
             scheduler: self.config.scheduler,
             connected_since: self.connected_since(),
             key: self.key_in_use(),
@@ -163,6 +169,7 @@ impl Path {
             link_up: self.liveness.link_is_up(),
             usage: self.usage.effective(),
             address: self.address,
+            seen_as: self.seen_as,
             relay: self.first_hop.relay(),
             weight: self.config.weight,
             max_rate: self.config.max_rate,

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
 use psmc_net::aead::{ExportedKeys, SECRET_LEN};
-use psmc_wire::control::{CloseReason, Hello, LENGTH_LEN, Limits, Message, PathInfo, PathVia, VERSION};
+use psmc_wire::control::{
+    About, CloseReason, Hello, LENGTH_LEN, Limits, Message, PathInfo, PathVia, Seen, VERSION,
+};
 use psmc_wire::crypto::{Aead, KeySource, NONCE_LEN, Role, TAG_LEN};
 use psmc_wire::datagram::{HEADER_LEN, Header, Marks, nonce, split_timestamp};
 use psmc_wire::frame::{
@@ -237,12 +239,18 @@ fn messages_are_written_as_the_document_says() {
         address: "198.51.100.7:5115".parse().expect("an address"),
         hop: document.hop(),
     };
+    let seen = [
+        (PathId(2), "198.51.100.7:40011".parse().expect("an address")),
+        (PathId(4), "[2001:db8::7]:40012".parse().expect("an address")),
+    ];
     let messages = [
         ("hello", Message::Hello(hello)),
         ("path-info", Message::PathInfo(info)),
         ("close", Message::Close(CloseReason::Superseded)),
         ("limits", Message::Limits(Limits { udp_rate: Some(20_000_000) })),
         ("path-via", Message::PathVia(via)),
+        ("about", Message::About(About { software: "psmcd 0.1.0".to_owned() })),
+        ("seen", Message::Seen(Seen { paths: seen.to_vec() })),
     ];
     for (name, message) in messages {
         let mut bytes = Vec::new();

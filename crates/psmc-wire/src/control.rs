@@ -22,7 +22,7 @@ pub const LENGTH_LEN: usize = 4;
 
 /// The longest message, type and body, in bytes; a longer one ends the connection before it is read.
 ///
-/// No message of this version exceeds 300 bytes; the rest is room for later ones.
+/// No message of this version exceeds 2700 bytes; the rest is room for later ones.
 pub const MAX_MESSAGE: usize = 16 * 1024;
 
 const HELLO: u8 = 1;
@@ -30,6 +30,8 @@ const PATH_INFO: u8 = 2;
 const CLOSE: u8 = 3;
 const LIMITS: u8 = 4;
 const PATH_VIA: u8 = 5;
+const ABOUT: u8 = 6;
+const SEEN: u8 = 7;
 
 /// The first message of either side.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +83,20 @@ pub struct PathVia {
     pub hop: Hop,
 }
 
+/// What the sender is; for people only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Its program and the version of that.
+    pub software: String,
+}
+
+/// From which addresses the receiver's datagrams come, as the sender sees them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Paths, 255 at most, and the source of the newest datagram of each.
+    pub paths: Vec<(PathId, SocketAddr)>,
+}
+
 /// Why a side ends a control connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
@@ -129,6 +145,10 @@ pub enum Message {
     Limits(Limits),
     /// The relay through which a path of the sender leads.
     PathVia(PathVia),
+    /// What the sender is.
+    About(About),
+    /// Where the receiver's datagrams come from.
+    Seen(Seen),
     /// The sender ends the connection.
     Close(CloseReason),
     /// A type that a later version may have defined: to be passed over.
@@ -149,6 +169,8 @@ impl Message {
             PATH_INFO => decode_path_info(&mut reader).map(Self::PathInfo),
             LIMITS => decode_limits(&mut reader).map(Self::Limits),
             PATH_VIA => decode_path_via(&mut reader).map(Self::PathVia),
+            ABOUT => Ok(Self::About(About { software: reader.short_str("software")?.to_owned() })),
+            SEEN => decode_seen(&mut reader).map(Self::Seen),
             CLOSE => Ok(Self::Close(CloseReason::from_code(reader.u16()?))),
             unknown => Ok(Self::Unknown(unknown)),
         }
@@ -166,6 +188,11 @@ impl Message {
                 fields::rate(limits.udp_rate, out);
             }
             Self::PathVia(via) => encode_path_via(via, out),
+            Self::About(about) => {
+                out.push(ABOUT);
+                fields::short_str(&about.software, out);
+            }
+            Self::Seen(seen) => encode_seen(seen, out),
             Self::Close(reason) => {
                 out.push(CLOSE);
                 out.extend(reason.code().to_be_bytes());
@@ -250,6 +277,22 @@ fn encode_path_via(via: &PathVia, out: &mut Vec<u8>) {
     fields::hop(&via.hop, out);
 }
 
+fn decode_seen(reader: &mut Reader<'_>) -> Result<Seen, Malformed> {
+    let count = reader.u8()?;
+    let paths = (0..count).map(|_| Ok((PathId(reader.u16()?), reader.address()?)));
+    Ok(Seen { paths: paths.collect::<Result<_, _>>()? })
+}
+
+fn encode_seen(seen: &Seen, out: &mut Vec<u8>) {
+    let paths = &seen.paths[..seen.paths.len().min(usize::from(u8::MAX))];
+    out.push(SEEN);
+    out.push(u8::try_from(paths.len()).unwrap_or(u8::MAX));
+    for (path, from) in paths {
+        out.extend(path.0.to_be_bytes());
+        fields::address(*from, out);
+    }
+}
+
 fn encode_path_info(info: &PathInfo, out: &mut Vec<u8>) {
     out.push(PATH_INFO);
     out.extend(info.path.0.to_be_bytes());
@@ -260,6 +303,8 @@ fn encode_path_info(info: &PathInfo, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -294,7 +339,24 @@ mod tests {
                     let address = SocketAddr::from((ip, port));
                     Message::PathVia(PathVia { path: PathId(path), relay: KeyBytes(relay), address, hop })
                 });
-        prop_oneof![hello, info, close, limits, via, (6u8..).prop_map(Message::Unknown)]
+        let about = "[a-zé. -]{0,40}".prop_map(|software| Message::About(About { software }));
+        let unknown = (8u8..).prop_map(Message::Unknown);
+        prop_oneof![hello, info, close, limits, via, about, seen(), unknown]
+    }
+
+    /// Some paths, seen from addresses of either version.
+    fn seen() -> impl Strategy<Value = Message> {
+        let ip = prop_oneof![
+            any::<[u8; 4]>().prop_map(IpAddr::from),
+            any::<[u8; 14]>().prop_map(|low| {
+                let mut octets = [0x20; 16];
+                octets[2..].copy_from_slice(&low);
+                IpAddr::from(octets)
+            }),
+        ];
+        let from = (ip, 1u16..).prop_map(SocketAddr::from);
+        let path = (any::<u16>().prop_map(PathId), from);
+        proptest::collection::vec(path, 0..=255).prop_map(|paths| Message::Seen(Seen { paths }))
     }
 
     proptest! {

@@ -120,6 +120,7 @@ impl Path {
         let peers = Some(PeersHop { address: relay_address, hop: far, told: false });
         self.first_hop = FirstHop::Relay(Relayed { to: near, next: PacketNumber::default(), relay, peers });
         self.config.remote = remote;
+        self.seen_as = None;
         self.rebind(PathAddress { remote, ..self.address }, now);
     }
 

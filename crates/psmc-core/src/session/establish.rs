@@ -62,7 +62,19 @@ impl Session {
                 Ok(())
             }
             Message::PathVia(via) if greeted => self.on_path_via(via, shared, now),
-            Message::PathInfo(_) | Message::Limits(_) | Message::PathVia(_) => Err(Refusal::OutOfTurn),
+            Message::About(about) if greeted => {
+                self.on_about(&about);
+                Ok(())
+            }
+            Message::Seen(seen) if greeted => {
+                self.on_seen(seen);
+                Ok(())
+            }
+            Message::PathInfo(_)
+            | Message::Limits(_)
+            | Message::PathVia(_)
+            | Message::About(_)
+            | Message::Seen(_) => Err(Refusal::OutOfTurn),
             Message::Close(reason) => {
                 shared.events.push_back(Event::Closed { peer: self.peer, reason });
                 shared.events.push_back(Event::Hangup(id));
@@ -176,6 +188,8 @@ impl Session {
         for hangup in self.control.on_established(id, now) {
             self.hang_up(hangup, shared);
         }
+        self.say_about(shared);
+        self.sightings.start_anew(now);
         let limits = Limits { udp_rate: self.config.udp_rate_limit };
         shared.messages.push_back((id, Message::Limits(limits)));
         let own: Vec<_> = self.paths.iter().filter(|path| path.opened_here).map(|path| path.id).collect();
@@ -194,6 +208,7 @@ impl Session {
     /// What waits to be sent goes on waiting.
     fn start_anew(&mut self, peer: Incarnation, shared: &mut Shared, now: Instant) {
         self.peer_incarnation = peer;
+        self.peer_software = None;
         self.udp_limit.set_peers(None);
         shared.release_labels(self.keys.clear());
         for path in &mut self.paths {

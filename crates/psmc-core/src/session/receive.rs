@@ -221,6 +221,10 @@ impl Session {
             shared.events.push_back(Event::PathMoved { peer: self.peer, path: path.id });
         }
         path.address.local_ip = address.local_ip;
+        if path.heard_from != Some(address.remote) {
+            path.heard_from = Some(address.remote);
+            self.sightings.note(now);
+        }
     }
 
     fn handle_frames(

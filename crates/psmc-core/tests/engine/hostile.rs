@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use psmc_core::{ConnectionId, Event, PathState, Refusal, SchedulerKind};
-use psmc_wire::control::{CloseReason, Hello, Message, PathInfo, VERSION};
+use psmc_wire::control::{About, CloseReason, Hello, Message, PathInfo, Seen, VERSION};
 use psmc_wire::crypto::{Aead, KeySource, PacketKey, Role, TAG_LEN};
 use psmc_wire::datagram::{HEADER_LEN, Header, Marks, TIMESTAMP_LEN, nonce};
 use psmc_wire::frame::{AckHeader, DataFrame, FrameWriter, PacketRange, PathStats, PathUse, PathUseFrame};
@@ -366,9 +366,13 @@ fn messages_out_of_turn_are_refused_and_the_data_plane_lives_on() {
         });
     }
     let early = connect(&mut world, 1001);
-    expect_refusal(&mut world, HQ, Refusal::OutOfTurn, "before the hello", |world| {
-        say(world, early, path_info(0))
-    });
+    let about = Message::About(About { software: "mallory".to_owned() });
+    let seen = Message::Seen(Seen { paths: vec![(PathId(0), address(0, VAN))] });
+    for message in [path_info(0), about, seen] {
+        expect_refusal(&mut world, HQ, Refusal::OutOfTurn, "before the hello", |world| {
+            say(world, early, message)
+        });
+    }
     let old = connect(&mut world, 1002);
     expect_refusal(&mut world, HQ, Refusal::OutOfTurn, "old version", |world| {
         say(world, old, hello(1, VERSION - 1));

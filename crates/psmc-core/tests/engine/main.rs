@@ -18,6 +18,7 @@ mod reconfigure;
 mod relays;
 mod repair;
 mod schedulers;
+mod seen;
 mod split;
 mod tap;
 mod throughput;

@@ -206,6 +206,7 @@ fn site_setup(hosts: [HostId; 2], links: &[LinkId], number: u8, end: usize) -> S
         identity: identity(end),
         config: SiteConfig {
             name: format!("site{number}.{end}"),
+            software: "simulator".to_owned(),
             mtu: 1400,
             aead: Aead::Aes256Gcm,
             hidden: false,

@@ -13,6 +13,7 @@ use crate::config::{self, FITTED_LEAST_MTU, FITTED_MOST_MTU};
 pub fn site_config(site: &config::Site) -> SiteConfig {
     SiteConfig {
         name: site.name.to_string(),
+        software: concat!("psmcd ", env!("CARGO_PKG_VERSION")).to_owned(),
         mtu: site.mtu.unwrap_or(FITTED_MOST_MTU),
         aead: psmc_net::aead::preferred(),
         hidden: site.is_hidden,

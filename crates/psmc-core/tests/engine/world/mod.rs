@@ -130,6 +130,8 @@ pub struct World {
     pub iterations: u64,
     /// The last datagrams that an end has taken, the newest first: for replays.
     pub tapped: VecDeque<(usize, usize, Vec<u8>)>,
+    /// What was said on control connections: when, by which end, and what.
+    pub posted: Vec<(Instant, usize, Message)>,
     connections: Vec<Connection>,
     next_connection: u64,
     seed: u64,
@@ -195,6 +197,7 @@ impl World {
             refuse_dials_of: None,
             iterations: 0,
             tapped: VecDeque::new(),
+            posted: Vec::new(),
             connections: Vec::new(),
             next_connection: 0,
             seed: 1,
@@ -221,6 +224,7 @@ impl World {
     fn make_end(index: usize, seed: u8, setup: Setup, classes: &[ClassConfig], now: Instant) -> End {
         let mut site = Site::new(SiteConfig {
             name: ["van", "hq"][index].to_owned(),
+            software: format!("world 1.{index}"),
             mtu: setup.mtu,
             aead: Aead::Aes256Gcm,
             classes: classes.to_vec(),
@@ -471,6 +475,7 @@ impl World {
     fn post(&mut self, from: usize, id: ConnectionId, message: Message) {
         // What can't be carried is carried later: a control connection loses nothing while it lasts.
         let at = self.now + self.control_delay().unwrap_or_default();
+        self.posted.push((self.now, from, message.clone()));
         if let Some(connection) = self.connections.iter_mut().find(|c| c.ends[from] == Some(id)) {
             connection.in_flight.push_back((at, 1 - from, message));
         }
@@ -512,6 +517,11 @@ impl World {
     /// Control connections that are up at either end.
     pub fn connections(&self) -> usize {
         self.connections.iter().filter(|connection| connection.ends != [None; 2]).count()
+    }
+
+    /// The control connection of an end that counts.
+    pub fn connection_of(&self, end: usize) -> ConnectionId {
+        self.connections.iter().rev().find_map(|connection| connection.ends[end]).expect("they are connected")
     }
 
     pub fn status(&self, end: usize) -> PeerStatus {

@@ -121,6 +121,9 @@ pub struct PeerStatus {
     pub name: String,
     /// Its public key, base64.
     pub public_key: String,
+    /// What it says that it is, such as `psmcd 0.1.0`; absent before it is connected, and if it is older than that word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub software: Option<String>,
     /// Whether packets get through.
     pub state: PeerState,
     /// About the control connection, without which data still flow until the keys run out.
@@ -260,9 +263,16 @@ pub struct PathStatus {
     /// Whether it was added while the daemon ran, and is not in its configuration.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub added: bool,
-    /// The local address and port, once they are known.
+    /// The local address, once it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local: Option<String>,
+    /// The local port, if its socket is open and has ports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local_port: Option<u16>,
+    /// The address and port from which its datagrams come, as the peer last said: behind a NAT those of the NAT. Absent if
+    /// the peer says nothing, as older ones and hidden ones do, and if the path leads through relays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen_as: Option<String>,
     /// The remote address and port, once they are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<String>,

@@ -233,6 +233,8 @@ mod tests {
             why: None,
             added: false,
             local: None,
+            local_port: None,
+            seen_as: None,
             remote: None,
             relays: Vec::new(),
             ip_in_ip: false,

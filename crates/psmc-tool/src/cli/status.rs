@@ -109,6 +109,9 @@ fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(out, "\npeer {}: {}", peer.name, headline(peer))?;
     writeln!(out, "  public key   {}", peer.public_key)?;
     writeln!(out, "  allowed ips  {}", peer.allowed_ips.join(", "))?;
+    if let Some(software) = &peer.software {
+        writeln!(out, "  runs         {software}")?;
+    }
     if peer.added {
         writeln!(out, "  added        until psmcd ends")?;
     }
@@ -135,6 +138,7 @@ fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     write_shared_uplinks(&peer.paths, out)?;
     write_bottlenecks(&peer.paths, out)?;
     write_marks(&peer.paths, out)?;
+    write_seen(&peer.paths, out)?;
     out.write_str(&path_table(&peer.paths))?;
     out.write_str(&path_reasons(&peer.paths))?;
     peer.waiting.iter().try_for_each(|path| writeln!(out, "  {}", waiting(path)))
@@ -186,6 +190,13 @@ fn write_marks(paths: &[PathStatus], out: &mut fmt::Formatter<'_>) -> fmt::Resul
     });
     let words: Vec<_> = words.collect();
     if words.is_empty() { Ok(()) } else { writeln!(out, "  ECN          {}", words.join(", ")) }
+}
+
+/// From which addresses the paths' datagrams come, as the peer sees them.
+fn write_seen(paths: &[PathStatus], out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let seen = paths.iter().filter_map(|path| Some(format!("{} as {}", path.name, path.seen_as.as_ref()?)));
+    let seen: Vec<_> = seen.collect();
+    if seen.is_empty() { Ok(()) } else { writeln!(out, "  seen         {}", seen.join(", ")) }
 }
 
 /// What a class has sent, and what its queue did to it.

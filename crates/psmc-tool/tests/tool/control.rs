@@ -58,6 +58,8 @@ fn path(name: &str) -> PathStatus {
         why: Some("no UDP reply from 203.0.113.5:5115 for 12 s".to_owned()),
         added: false,
         local: None,
+        local_port: None,
+        seen_as: None,
         remote: Some("203.0.113.5:5115".to_owned()),
         relays: Vec::new(),
         ip_in_ip: false,
@@ -90,6 +92,8 @@ fn busy_path() -> PathStatus {
         why: None,
         added: false,
         local: Some("192.168.1.7:5115".to_owned()),
+        local_port: Some(5115),
+        seen_as: Some("198.51.100.7:4711".to_owned()),
         interface: Some("wlan0".to_owned()),
         max_rate_mbps: Some(20.0),
         rtt_ms: Some(31.27),
@@ -123,6 +127,7 @@ fn peer() -> PeerStatus {
     PeerStatus {
         name: "hq".to_owned(),
         public_key: "Wr25hYcZ+LpWAmV9UsHFlkYynPzniCWtPa/Hrx5z6cc=".to_owned(),
+        software: Some("psmcd 0.1.0".to_owned()),
         state: PeerState::Connected,
         control: ControlStatus { connected: true, since_s: 754.0, last_error: None },
         allowed_ips: vec!["10.77.0.1/32".to_owned(), "192.168.10.0/24".to_owned()],
@@ -150,6 +155,7 @@ fn peer() -> PeerStatus {
 fn status() -> Status {
     let down = PeerStatus {
         name: "depot".to_owned(),
+        software: None,
         state: PeerState::Down,
         control: ControlStatus {
             connected: false,

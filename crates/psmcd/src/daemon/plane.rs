@@ -267,6 +267,11 @@ impl Plane {
         self.ports.get(&id).is_some_and(Port::is_open)
     }
 
+    /// The local port of a socket that is open.
+    pub(super) fn local_port(&self, id: SocketId) -> Option<u16> {
+        self.ports.get(&id)?.local_port()
+    }
+
     /// Closes a socket.
     pub(super) fn close_port(&mut self, id: SocketId) {
         self.ports.remove(&id);

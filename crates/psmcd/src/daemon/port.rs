@@ -91,6 +91,14 @@ impl Port {
         self.socket.is_some()
     }
 
+    /// The local port, if it has any.
+    pub(super) fn local_port(&self) -> Option<u16> {
+        match self.socket.as_ref()? {
+            Socket::Udp(port) => Some(port.local_addr().port()),
+            Socket::Tunnel(_) => None,
+        }
+    }
+
     /// There is something to be received, or room.
     pub(super) fn set_due(&mut self) {
         self.due = true;

@@ -13,7 +13,7 @@ use super::DaemonError;
 use super::control::Control;
 use super::paths::OpenPath;
 use super::peers::Peer;
-use super::plane::PlaneCounters;
+use super::plane::{Plane, PlaneCounters};
 use super::relays::{Keeper, Keeping};
 use super::why::{Known, Why};
 use psmc_api::{
@@ -38,9 +38,11 @@ impl Control {
 
     /// The state of some peers, in their order, of those that there still are.
     pub(super) async fn peer_statuses(&self, ids: Vec<PeerId>) -> Result<Vec<PeerStatus>, DaemonError> {
-        let collected = self
-            .plane
-            .call(move |plane| ids.into_iter().map(|id| (id, plane.site.status(id))).collect::<Vec<_>>());
+        let collect = move |plane: &mut Plane| {
+            let of_peer = |id| (id, plane.site.status(id).map(|session| Session::of(session, plane)));
+            ids.into_iter().map(of_peer).collect::<Vec<_>>()
+        };
+        let collected = self.plane.call(collect);
         let (sessions, now) = (collected.await?, Instant::now());
         // They are in the order of the peers.
         let mut index = 0;
@@ -99,17 +101,24 @@ impl Control {
         control.into_iter().chain(refused).map(|(name, count)| (name.to_owned(), count)).collect()
     }
 
-    fn peer_status(&self, index: usize, session: &core::PeerStatus, now: Instant) -> PeerStatus {
+    fn peer_status(&self, index: usize, session: &Session, now: Instant) -> PeerStatus {
         let peer = &self.peers[index];
+        let Session { status: session, ports } = session;
         let routes = peer.routes.were_learned().then(|| self.routes_status(index));
         let known = Known::of(session, now);
-        let paths: Vec<_> = session.paths.iter().map(|path| self.path_status(path, peer, known)).collect();
+        let paths = session.paths.iter().zip(ports);
+        let path_status = |(path, port): (_, &Option<u16>)| PathStatus {
+            local_port: *port,
+            ..self.path_status(path, peer, known)
+        };
+        let paths: Vec<_> = paths.map(path_status).collect();
         let heard_at = session.paths.iter().filter_map(|path| path.heard_at).max();
         let carries = paths.iter().any(|path| matches!(path.state, PathState::Active | PathState::Standby));
         let counters = &session.counters;
         PeerStatus {
             name: peer.config.name.to_string(),
             public_key: peer.config.public_key.to_string(),
+            software: session.software.clone(),
             state: match (carries, session.connected_since) {
                 (true, _) => PeerState::Connected,
                 // It was there, and no path works any more.
@@ -157,6 +166,19 @@ impl Control {
             status.relays = vec![known.map_or_else(key, |known| known.name.to_string())];
         }
         status
+    }
+}
+
+/// A session, and the local ports of its paths.
+struct Session {
+    status: core::PeerStatus,
+    ports: Vec<Option<u16>>,
+}
+
+impl Session {
+    fn of(status: core::PeerStatus, plane: &Plane) -> Self {
+        let ports = status.paths.iter().map(|path| plane.local_port(path.address.socket)).collect();
+        Self { status, ports }
     }
 }
 
@@ -240,6 +262,7 @@ fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
     let settings = open.map(|open| &open.settings);
     let keeping = open.and_then(|open| open.keeper.as_ref()).map(Keeper::keeping).unwrap_or_default();
     let counters = &path.counters;
+    let is_in_tunnel = open.is_some_and(OpenPath::is_in_tunnel);
     PathStatus {
         name: path.name.clone(),
         id: u32::from(path.id.0),
@@ -248,9 +271,12 @@ fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
         why: None,
         added: false,
         local: path.address.local_ip.map(|ip| ip.to_string()),
+        local_port: None,
+        // What a machine unwraps on the way says nothing about the way to it.
+        seen_as: path.seen_as.filter(|_| !is_in_tunnel).map(|seen| seen.to_string()),
         remote: Some(path.address.remote.to_string()),
         relays: relay_names(open, &keeping),
-        ip_in_ip: open.is_some_and(OpenPath::is_in_tunnel),
+        ip_in_ip: is_in_tunnel,
         relay_error: keeping.error,
         interface: settings.and_then(|settings| settings.interface.as_ref()).map(ToString::to_string),
         uplink: open.map(OpenPath::uplink),

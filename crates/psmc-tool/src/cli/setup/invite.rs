@@ -164,16 +164,17 @@ fn qr_code(text: &str) -> String {
 pub(in crate::cli) fn peers(client: &mut Client) -> Result<(), CliError> {
     let status = client.status()?;
     let mut table = Table::new();
-    table.load_style(NOTHING).set_header(["SITE", "STATE", "NETWORKS", "PUBLIC KEY"]);
+    table.load_style(NOTHING).set_header(["SITE", "STATE", "RUNS", "NETWORKS", "PUBLIC KEY"]);
     for peer in &status.peers {
         let networks = peer.allowed_ips.join(", ");
-        table.add_row([peer.name.clone(), headline(peer), networks, peer.public_key.clone()]);
+        let software = peer.software.clone().unwrap_or_else(|| "-".to_owned());
+        table.add_row([peer.name.clone(), headline(peer), software, networks, peer.public_key.clone()]);
     }
     for invitation in &status.site.invitations {
         let InvitationStatus { name, allowed_ips, expires, expired } = invitation;
         let state =
             if *expired { format!("invited, expired {expires}") } else { format!("invited until {expires}") };
-        table.add_row([name.clone(), state, allowed_ips.join(", "), String::new()]);
+        table.add_row([name.clone(), state, "-".to_owned(), allowed_ips.join(", "), String::new()]);
     }
     Ok(output::print(&format!("{}\n", table.trim_fmt()))?)
 }

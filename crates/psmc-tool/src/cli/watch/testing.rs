@@ -23,6 +23,8 @@ pub(super) fn path(name: &str, id: u32) -> PathStatus {
         why: None,
         added: false,
         local: Some("192.168.1.7:5115".to_owned()),
+        local_port: Some(40_011),
+        seen_as: Some("198.51.100.7:40011".to_owned()),
         remote: Some("203.0.113.5:5115".to_owned()),
         relays: Vec::new(),
         ip_in_ip: false,
@@ -52,6 +54,7 @@ pub(in crate::cli) fn peer(name: &str, paths: Vec<PathStatus>) -> PeerStatus {
     PeerStatus {
         name: name.to_owned(),
         public_key: "Wr25hYcZ+LpWAmV9UsHFlkYynPzniCWtPa/Hrx5z6cc=".to_owned(),
+        software: Some("psmcd 0.1.0".to_owned()),
         state: PeerState::Connected,
         control: ControlStatus { connected: true, since_s: 754.0, last_error: None },
         allowed_ips: vec!["10.77.0.1/32".to_owned()],

@@ -1,5 +1,6 @@
 //! `psmc doctor`: a table of set-ups that are broken, each by what breaks them in the world, and one of sound ones.
 
+mod nat;
 mod world;
 
 use std::fs;

@@ -8,6 +8,7 @@ mod finding;
 mod firewall;
 mod gather;
 mod judge;
+mod nat;
 
 use std::fs::{self, File};
 use std::io;
@@ -79,6 +80,7 @@ fn examine(args: &DoctorArgs, target: &Target) -> Result<Report, DoctorError> {
             let facts = gather::all(&config, &file).map_err(DoctorError::Runtime)?;
             report.site = Some(config.site.name.to_string());
             report.findings = judge::all(&config, &facts);
+            report.nats = nat::judge(&facts.views(), &facts.routers());
             report.unseen = facts.unseen;
         }
         Err(error) => {

@@ -1,11 +1,12 @@
 //! What was seen, before anybody judges it.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
 use ipnet::IpNet;
-use psmc_api::{PathStatus, Status};
+use psmc_api::{PathState, PathStatus, PeerStatus, Status};
 use psmc_net::keys::KeyFileError;
 use psmc_net::probe::{IcmpError, Walk};
 use psmc_net::tls::TlsError;
@@ -13,6 +14,7 @@ use psmcd::config::ValueError;
 use psmcd::machine::Notice;
 
 use super::firewall::Dropped;
+use super::nat::View;
 
 /// All that was seen.
 #[derive(Debug)]
@@ -32,6 +34,43 @@ pub(super) struct Facts {
     pub(super) ways: Vec<Way>,
     /// What could not be looked at, and why.
     pub(super) unseen: Vec<String>,
+}
+
+impl Facts {
+    /// How peers see the sockets of the paths that this site has opened and that work.
+    pub(super) fn views(&self) -> Vec<View> {
+        let peers = self.daemon.status().into_iter().flat_map(|status| &status.peers);
+        let of_peer = |peer: &PeerStatus| {
+            let views = peer.paths.iter().filter_map(|path| view(&peer.name, path));
+            views.collect::<Vec<_>>()
+        };
+        peers.filter(|peer| peer.control.connected).flat_map(of_peer).collect()
+    }
+
+    /// The routers that have answered on the ways from each uplink.
+    pub(super) fn routers(&self) -> BTreeMap<String, Vec<IpAddr>> {
+        let mut routers: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
+        for way in &self.ways {
+            let uplink = way.state.as_ref().and_then(|path| path.uplink.clone()).or(way.interface.clone());
+            let (Some(uplink), Ok(walk)) = (uplink, &way.walk) else { continue };
+            routers.entry(uplink).or_default().extend(walk.hops.iter().map(|(_, router)| *router));
+        }
+        routers
+    }
+}
+
+/// How a peer sees the socket of a path, if it works and the peer says so.
+fn view(peer: &str, path: &PathStatus) -> Option<View> {
+    if !matches!(path.state, PathState::Active | PathState::Standby) {
+        return None;
+    }
+    Some(View {
+        uplink: path.uplink.clone()?,
+        local: SocketAddr::new(path.local.as_ref()?.parse().ok()?, path.local_port?),
+        far: path.remote.as_ref()?.parse().ok()?,
+        seen: path.seen_as.as_ref()?.parse().ok()?,
+        by: peer.to_owned(),
+    })
 }
 
 /// The machine itself.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
 
+use super::nat::Nat;
+
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -111,6 +113,7 @@ faults! {
     BesideTunnel "ipv6-beside-tunnel" Notice "IPv4 goes through the tunnel, and IPv6 leaves outside"
     Overlap "network-overlaps" Notice "a local network lies within one of a peer, and stays local"
     ForwardsNothing "forwards-nothing" Notice "this machine forwards nothing, if peers want to reach a network behind it"
+    PeerVersionDiffers "peer-version-differs" Notice "a peer runs another release of psmcd"
     BehindNat "behind-nat" Notice "the site's own `endpoint` is none of its addresses: a router has to forward its port"
     KeepaliveLong "keepalive-long" Notice "behind a NAT, an idle path is asked less often than many NATs remember it"
     MtuBlackHole "mtu-black-hole" Notice "packets of an uplink's MTU vanish on the way, and no router says so"
@@ -150,6 +153,9 @@ pub(super) struct Report {
     pub(super) site: Option<String>,
     /// What is wrong comes first.
     pub(super) findings: Vec<Finding>,
+    /// What becomes of the addresses of uplinks on the way: nothing is wrong with any of it.
+    #[serde(rename = "nat")]
+    pub(super) nats: Vec<Nat>,
     /// What could not be looked at, and why.
     pub(super) unseen: Vec<String>,
 }
@@ -184,6 +190,12 @@ impl fmt::Display for Report {
                 fault.severity().name(),
                 fault.name()
             )?;
+        }
+        if !self.nats.is_empty() {
+            f.write_str("\naddresses of uplinks, as peers see them\n")?;
+        }
+        for nat in &self.nats {
+            writeln!(f, "  {nat}")?;
         }
         if !self.unseen.is_empty() {
             f.write_str("\nnot looked at\n")?;

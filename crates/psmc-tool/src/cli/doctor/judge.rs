@@ -4,7 +4,7 @@ mod machine;
 mod network;
 mod ways;
 
-use psmc_api::{PeerState, PeerStatus};
+use psmc_api::{PeerState, PeerStatus, Status};
 use psmc_net::keys::KeyFileError;
 use psmcd::config::{Config, ConfigError};
 use psmcd::machine::{Notice, Obstacle};
@@ -131,6 +131,7 @@ fn of_running(config: &Config, facts: &Facts) -> Vec<Finding> {
             "install one release, and restart psmcd",
         ));
     }
+    findings.extend(of_versions(status));
     let in_file: Vec<String> = config.peers.iter().map(|peer| peer.public_key.to_string()).collect();
     let running: Vec<&String> =
         status.peers.iter().filter(|peer| !peer.added).map(|peer| &peer.public_key).collect();
@@ -141,6 +142,29 @@ fn of_running(config: &Config, facts: &Facts) -> Vec<Finding> {
     }
     findings
 }
+
+/// Peers that run another release than psmcd here does, or none that it could tell.
+fn of_versions(status: &Status) -> Option<Finding> {
+    let version = &status.site.version;
+    let own = format!("psmcd {version}");
+    let told = |peer: &&PeerStatus| peer.control.connected && peer.control.since_s > TELLING_TIME;
+    let others = status.peers.iter().filter(told).filter_map(|peer| match &peer.software {
+        Some(software) if *software == own => None,
+        Some(software) => Some(format!("{} runs {software}", peer.name)),
+        // A psmcd of another release than psmc may not know how to tell.
+        None if version != env!("CARGO_PKG_VERSION") => None,
+        None => Some(format!("{} does not say what it runs, so that it is of an older release", peer.name)),
+    });
+    let others = listed(others.collect());
+    (!others.is_empty()).then(|| {
+        let seen = format!("{others}; this is {own}");
+        let remedy = "install the same release at both ends: what one of them does not know neither can use";
+        Finding::new(Fault::PeerVersionDiffers, "", seen, remedy)
+    })
+}
+
+/// A peer says what it runs as soon as it is connected: a round trip, which may take a while.
+const TELLING_TIME: f64 = 2.0;
 
 /// Peers that are not connected, if nothing that was found says why.
 fn of_peers(config: &Config, facts: &Facts, found: &[Finding]) -> Vec<Finding> {
@@ -154,19 +178,24 @@ fn of_peers(config: &Config, facts: &Facts, found: &[Finding]) -> Vec<Finding> {
             findings.extend(of_dialled(peer, found));
         }
     }
-    let (listed, more) = (not_called.iter().take(MAX_LISTED), not_called.len().saturating_sub(MAX_LISTED));
-    let mut listed: Vec<String> = listed.cloned().collect();
-    if more > 0 {
-        listed.push(format!("and {more} more"));
-    }
-    if !listed.is_empty() {
+    if !not_called.is_empty() {
         let remedy = "if it should be connected, run `psmc doctor` there: that side opens the paths";
-        findings.push(Finding::new(Fault::PeerNotCalled, "", listed.join("; "), remedy));
+        findings.push(Finding::new(Fault::PeerNotCalled, "", listed(not_called), remedy));
     }
     findings
 }
 
-/// So many peers that have not called are listed by name: of a hub, many are away at any time.
+/// What is so of several peers, of not too many.
+fn listed(mut peers: Vec<String>) -> String {
+    let more = peers.len().saturating_sub(MAX_LISTED);
+    peers.truncate(MAX_LISTED);
+    if more > 0 {
+        peers.push(format!("and {more} more"));
+    }
+    peers.join("; ")
+}
+
+/// So many peers are listed by name: of a hub, many are away at any time.
 const MAX_LISTED: usize = 5;
 
 fn of_dialled(peer: &PeerStatus, found: &[Finding]) -> Option<Finding> {

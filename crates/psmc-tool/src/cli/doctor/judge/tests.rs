@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use psmc_net::probe::{IcmpError, IcmpKind, Walk};
 use psmc_net::tls::TlsError;
+use serde_json::json;
 
 use super::super::facts::{Gateway, Link, Machine, Network, Tcp, Tls, Tun, Way};
 use super::super::finding::Severity;
@@ -174,5 +175,43 @@ fn what_is_so_of_a_peer_is_told_once() {
         found.iter().filter(|finding| finding.fault == Fault::PeerUnreachable).count(),
         2,
         "{found:?}"
+    );
+}
+
+/// A daemon of this configuration with peers, each with what it says that it is, and for how long it has been connected.
+fn running(peers: &[(&str, Option<&str>, f64)]) -> Facts {
+    let peer = |(name, software, since_s): &(&str, Option<&str>, f64)| {
+        json!({
+            "name": name, "public_key": "k", "state": "connected", "software": software, "allowed_ips": [], "added": true,
+            "control": { "connected": *since_s > 0.0, "since_s": since_s.abs() }, "drops": {}, "paths": [],
+            "tx_bytes": 0, "rx_bytes": 0, "tx_packets": 0, "rx_packets": 0,
+        })
+    };
+    let site = json!({
+        "name": "van", "public_key": config("").site.private_key.public().to_string(), "interface": "psmc0", "addresses": [],
+        "listen": "nothing", "uptime_s": 9.0, "version": env!("CARGO_PKG_VERSION"),
+    });
+    let peers: Vec<_> = peers.iter().map(peer).collect();
+    let status = serde_json::from_value(json!({ "site": site, "peers": peers, "counters": {} })).unwrap();
+    Facts { daemon: Daemon::Running { status: Box::new(status), most_files: None }, ..sound() }
+}
+
+#[test]
+fn peers_of_other_releases_are_told_of_once_they_have_had_the_time_to_say_so() {
+    let of = |peers: &[_]| {
+        let found = all(&config(""), &running(peers)).into_iter();
+        found.filter(|finding| finding.fault == Fault::PeerVersionDiffers).collect::<Vec<_>>()
+    };
+    let own = format!("psmcd {}", env!("CARGO_PKG_VERSION"));
+    let (same, settled) = (Some(own.as_str()), 60.0);
+    assert_eq!(of(&[("a", same, settled), ("b", None, 0.5), ("c", None, -60.0)]), []);
+    let found =
+        of(&[("a", same, settled), ("b", None, settled), ("c", Some("psmcd 0.0.1"), 0.1 + TELLING_TIME)]);
+    let [finding] = found.as_slice() else { panic!("one finding: {found:?}") };
+    assert_eq!(
+        finding.seen,
+        format!(
+            "b does not say what it runs, so that it is of an older release; c runs psmcd 0.0.1; this is {own}"
+        )
     );
 }

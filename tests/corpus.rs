@@ -14,6 +14,7 @@ use hickory_proto::rr::Name;
 use psmc_net::keys::PrivateKey;
 use psmc_routes::{AltRecord, Relay, RouteSet, Validity};
 use psmc_wire::control::{About, CloseReason, Hello, Message, PathInfo, PathVia, Seen, VERSION};
+use psmc_wire::counts::{Arrived, Counts, LaneCounts, Passed, PathCounts};
 use psmc_wire::crypto::{Aead, TAG_LEN};
 use psmc_wire::datagram::{Header, Marks};
 use psmc_wire::frame::{
@@ -21,8 +22,8 @@ use psmc_wire::frame::{
 };
 use psmc_wire::hop::{HOP_HEADER_LEN, HOP_KEY_LEN, Hop, HopKey, write_hop_header};
 use psmc_wire::relay::{
-    self, Cap, CapTarget, Far, Grant, Refusal, Refused, RequestId, Reserve, ReserveTunnel, Reserved,
-    SIGNATURE_LEN, SessionId, SignedGrant, StreamId, Welcome,
+    self, Abilities, Cap, CapTarget, Counted, Far, Grant, Refusal, Refused, RequestId, Reserve,
+    ReserveTunnel, Reserved, SIGNATURE_LEN, SessionId, SignedGrant, StreamId, Welcome,
 };
 use psmc_wire::{Bucket, Checksum, FlowSeq, Incarnation, KeyBytes, Label, PacketNumber, PathId};
 
@@ -122,6 +123,8 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
         ("path-via", path_via()),
         ("about", Message::About(About { software: "psmcd 0.1.0".to_owned() })),
         ("seen", seen()),
+        ("counts-wanted", Message::CountsWanted(7)),
+        ("counts", counts()),
         ("close", Message::Close(CloseReason::Shutdown)),
     ];
     let conversation: Vec<u8> = messages.iter().flat_map(|(_, message)| encoded(message)).collect();
@@ -142,7 +145,7 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
 fn datagram(write: impl FnOnce(&mut FrameWriter<'_>) -> bool) -> Vec<u8> {
     let header = Header {
         epoch: 3,
-        marks: Marks { congestion_experienced: true, drop_precedence: 2 },
+        marks: Marks { congestion_experienced: true, drop_precedence: 2, ..Marks::default() },
         path: PathId(1),
         label: Label(0x0bad_cafe),
         packet_number: 41,
@@ -248,12 +251,18 @@ fn seen() -> Message {
     Message::Seen(Seen { paths: [PathId(0), PathId(2)].into_iter().zip(addresses).collect() })
 }
 
+fn counts() -> Message {
+    let samples = vec![Arrived { number: 41, sent_us: 12_000_000, received_us: 20_000_000 }];
+    let path = PathCounts { path: PathId(1), sent: [1000, 1002], received: [999, 1000], samples };
+    Message::Counts(Counts { request: 7, clock_us: 20_113_056, paths: vec![path] })
+}
+
 fn hop(label: u32) -> Hop {
     Hop { label: Label(label), key: HopKey([7; HOP_KEY_LEN]) }
 }
 
 /// A message of each kind between a site and a relay.
-fn relay_messages() -> [(&'static str, relay::Message); 17] {
+fn relay_messages() -> [(&'static str, relay::Message); 19] {
     use relay::Message;
     let (request, session, stream) = (RequestId(7), SessionId(0x0102_0304_0bad_cafe), StreamId(9));
     let at = SocketAddr::from(([192, 0, 2, 7], 5115));
@@ -271,8 +280,18 @@ fn relay_messages() -> [(&'static str, relay::Message); 17] {
     let reserve = |far| Message::Reserve(Reserve { request, rate, far });
     let cap = Cap { request, target: CapTarget::Session(session), rate };
     let reserved = Reserved { request, session, near: hop(1), far: hop(2), rate, idle_s: 60 };
-    let welcome =
-        Welcome { version: relay::VERSION, data_port: 5115, sessions: 64, max_rate: None, name: name() };
+    let welcome = Welcome {
+        version: relay::VERSION,
+        data_port: 5115,
+        sessions: 64,
+        max_rate: None,
+        name: name(),
+        abilities: Abilities { counts: true },
+    };
+    let samples = vec![Passed { number: 41, at_us: 20_000_000 }];
+    let to_far = LaneCounts { received: [1000, 1002], handed_on: [999, 1002], samples };
+    let to_near = LaneCounts { received: [7, 8], handed_on: [7, 8], samples: Vec::new() };
+    let counted = Counted { request, session, clock_us: 20_113_056, to_far, to_near };
     [
         ("hello", Message::Hello(relay::Hello { version: relay::VERSION, name: name(), grant })),
         ("welcome", Message::Welcome(welcome)),
@@ -297,6 +316,8 @@ fn relay_messages() -> [(&'static str, relay::Message); 17] {
         ("register", Message::Register(request)),
         ("incoming", Message::Incoming(stream)),
         ("accept", Message::Accept(request, stream)),
+        ("count", Message::Count(request, session)),
+        ("counted", Message::Counted(counted)),
     ]
 }
 
@@ -309,7 +330,7 @@ fn encoded_for_relay(message: &relay::Message) -> Vec<u8> {
 fn hop_datagram() -> Vec<u8> {
     let mut bytes = vec![0; HOP_HEADER_LEN];
     bytes.extend(datagram(small_packets));
-    let marks = Marks { congestion_experienced: false, drop_precedence: 1 };
+    let marks = Marks { drop_precedence: 1, ..Marks::default() };
     write_hop_header(&mut bytes, &hop(0xc0ff_ee01), PacketNumber(41), marks);
     bytes
 }

@@ -21,9 +21,14 @@ impl SessionClock {
     }
 
     /// The reading at `at`.
-    #[expect(clippy::cast_possible_truncation, reason = "the clock wraps at 32 bits")]
     pub(crate) fn timestamp(&self, at: Instant) -> u32 {
-        at.saturating_duration_since(self.origin).as_micros() as u32
+        timestamp_of(self.micros(at))
+    }
+
+    /// The reading at `at`, without the wrap.
+    pub(crate) fn micros(&self, at: Instant) -> u64 {
+        let since = at.saturating_duration_since(self.origin);
+        since.as_secs() * 1_000_000 + u64::from(since.subsec_micros())
     }
 
     /// The one-way delay of a datagram sent when the peer's clock read `sent_at_us` and received at `at`,
@@ -34,6 +39,12 @@ impl SessionClock {
         self.first_delay.set(Some(first));
         delay.wrapping_sub(first).cast_signed()
     }
+}
+
+/// What is written into a datagram of a reading.
+#[expect(clippy::cast_possible_truncation, reason = "the clock wraps at 32 bits")]
+pub(crate) fn timestamp_of(micros: u64) -> u32 {
+    micros as u32
 }
 
 /// The smallest value in a sliding window, kept as one minimum per slot of time.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use psmc_wire::PathId;
 use psmc_wire::control::CloseReason;
+use psmc_wire::counts::Counts;
 
 use crate::path::PathState;
 
@@ -87,6 +88,13 @@ pub enum Event {
         number: u64,
         /// From the sending of the challenge to its answer.
         round_trip: Duration,
+    },
+    /// The peer has told what it has counted, as [`PeerHandle::ask_for_counts`](crate::PeerHandle::ask_for_counts) asked it to.
+    Counts {
+        /// The peer.
+        peer: PeerId,
+        /// That.
+        counts: Box<Counts>,
     },
     /// The peer's address on a path has changed.
     PathMoved {

@@ -20,6 +20,7 @@ mod classify;
 mod clock;
 mod config;
 mod congestion;
+mod counted;
 mod coupling;
 mod egress;
 mod event;

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use psmc_wire::PathId;
 use psmc_wire::control::PathInfo;
+use psmc_wire::counts::PathCounts;
 use psmc_wire::datagram::DATAGRAM_OVERHEAD;
 use psmc_wire::frame::{DATA_OVERHEAD, PathStats, PathUse, PathUseFrame};
 
@@ -34,13 +35,14 @@ pub(crate) use hop::FirstHop;
 pub use hop::Via;
 pub use liveness::PathState;
 pub use marking::{EcnState, EcnStatus};
-pub(crate) use received::Arrival;
+pub(crate) use received::{Arrival, Teller};
 pub(crate) use sent::Settled;
 
 use crate::batch::PathAddress;
 use crate::config::PathConfig;
 use crate::congestion::CongestionConfig;
 use crate::congestion::rate::RateSampler;
+use crate::counted::Coloured;
 use crate::egress::{Queued, Role};
 use bottleneck::{Bottleneck, ForwardDelay};
 use governor::Governor;
@@ -105,6 +107,8 @@ pub(crate) struct Path {
     forward: ForwardDelay,
     pub(crate) received: Received,
     pub(crate) sent: Sent,
+    /// What was sent, by colour.
+    coloured: Coloured,
     pub(crate) counters: PathCounters,
     pub(crate) peer_stats: PathStats,
     /// Frames about other paths that travel on this one.
@@ -168,6 +172,7 @@ impl Path {
             forward: ForwardDelay::default(),
             received: Received::default(),
             sent: Sent::default(),
+            coloured: Coloured::default(),
             counters: PathCounters::default(),
             peer_stats: PathStats::default(),
             carried: Vec::new(),
@@ -350,6 +355,12 @@ impl Path {
             self.counters.undelivered += 1;
             self.sent.doubt_number(number);
         }
+    }
+
+    /// What was counted by colour. Delay samples are told once to each.
+    pub(crate) fn counts(&mut self, teller: Teller) -> PathCounts {
+        let (received, samples) = self.received.counts(teller);
+        PathCounts { path: self.id, sent: self.coloured.sent(), received, samples }
     }
 
     /// Moves the path to another remote address (roaming, NAT rebinding).

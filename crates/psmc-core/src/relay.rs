@@ -16,7 +16,7 @@ mod tests;
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::relay::SessionId;
 
-pub use engine::{AddError, Added, NoSession, Relay, RelayConfig, SessionSpec};
+pub use engine::{AddError, Added, NoSession, Relay, RelayConfig, SessionCounts, SessionSpec};
 pub use labels::worker_of;
 pub use limiter::{Account, Limiter, Ticket};
 pub use plain::{

@@ -1,6 +1,7 @@
 //! A session: everything between this site and one peer.
 
 mod control;
+mod counts;
 mod establish;
 mod handle;
 mod paths;
@@ -38,6 +39,7 @@ use crate::scheduler::{self, Scheduler};
 use crate::shared::Shared;
 use crate::split::{Assembly, AssemblyCounters};
 use control::Control;
+use counts::Questions;
 use pins::Pins;
 use psmc_wire::control::{PathInfo, PathVia};
 use seen::Sightings;
@@ -66,6 +68,8 @@ pub(crate) struct Session {
     clock: SessionClock,
     keys: KeyRing,
     control: Control,
+    /// About what the sites have counted.
+    questions: Questions,
     /// Sorted by id.
     paths: Roster,
     next_path_id: u16,
@@ -201,6 +205,7 @@ impl Session {
             clock: SessionClock::new(now),
             keys: KeyRing::default(),
             control: Control::new(config.can_dial, config.smaller_key, now),
+            questions: Questions::default(),
             paths: Roster::default(),
             next_path_id: u16::from(!config.smaller_key),
             retired: RetiredIds::default(),

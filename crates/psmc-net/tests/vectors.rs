@@ -7,12 +7,14 @@ use psmc_net::aead::{ExportedKeys, SECRET_LEN};
 use psmc_wire::control::{
     About, CloseReason, Hello, LENGTH_LEN, Limits, Message, PathInfo, PathVia, Seen, VERSION,
 };
+use psmc_wire::counts::{Arrived, Counts, LaneCounts, Passed, PathCounts};
 use psmc_wire::crypto::{Aead, KeySource, NONCE_LEN, Role, TAG_LEN};
 use psmc_wire::datagram::{HEADER_LEN, Header, Marks, nonce, split_timestamp};
 use psmc_wire::frame::{
     AckHeader, DataFrame, Frame, FrameWriter, Frames, PacketRange, PathStats, PathUse, PathUseFrame,
 };
 use psmc_wire::hop::{HOP_HEADER_LEN, Hop, HopHeader, HopKey, write_hop_header};
+use psmc_wire::relay::{self, Counted, RequestId, SessionId};
 use psmc_wire::{Bucket, Checksum, FlowSeq, Incarnation, KeyBytes, Label, PacketNumber, PathId};
 
 /// A datagram of the document, in all its stages.
@@ -251,6 +253,8 @@ fn messages_are_written_as_the_document_says() {
         ("path-via", Message::PathVia(via)),
         ("about", Message::About(About { software: "psmcd 0.1.0".to_owned() })),
         ("seen", Message::Seen(Seen { paths: seen.to_vec() })),
+        ("counts-wanted", Message::CountsWanted(7)),
+        ("counts", Message::Counts(counts())),
     ];
     for (name, message) in messages {
         let mut bytes = Vec::new();
@@ -258,6 +262,28 @@ fn messages_are_written_as_the_document_says() {
         document.agrees("message", name, &bytes);
         assert_eq!(Message::decode(&bytes[LENGTH_LEN..]), Ok(message));
     }
+}
+
+fn counts() -> Counts {
+    let samples = vec![Arrived { number: 0x105, sent_us: 0x00bc_5a46, received_us: 0x0132_c3c0 }];
+    let path = PathCounts { path: PathId(2), sent: [1000, 1002], received: [999, 1000], samples };
+    Counts { request: 7, clock_us: 20_113_056, paths: vec![path] }
+}
+
+#[test]
+fn what_a_relay_has_counted_is_written_as_the_document_says() {
+    let samples = vec![Passed { number: 0x105, at_us: 0x0132_c3c0 }];
+    let message = relay::Message::Counted(Counted {
+        request: RequestId(9),
+        session: SessionId(0x1122_3344_5566_7788),
+        clock_us: 20_113_056,
+        to_far: LaneCounts { received: [1000, 1002], handed_on: [992, 1002], samples },
+        to_near: LaneCounts { received: [999, 1000], handed_on: [999, 1000], samples: Vec::new() },
+    });
+    let mut bytes = Vec::new();
+    message.encode(&mut bytes);
+    Document::read().agrees("relay", "counted", &bytes);
+    assert_eq!(relay::Message::decode(&bytes[LENGTH_LEN..]), Ok(message));
 }
 
 #[test]

@@ -9,6 +9,7 @@
 
 use std::net::SocketAddr;
 
+use crate::counts::Counts;
 use crate::crypto::Aead;
 use crate::fields::{self, Malformed, Reader};
 use crate::hop::Hop;
@@ -22,7 +23,7 @@ pub const LENGTH_LEN: usize = 4;
 
 /// The longest message, type and body, in bytes; a longer one ends the connection before it is read.
 ///
-/// No message of this version exceeds 2700 bytes; the rest is room for later ones.
+/// [`Counts`] of all paths is nearly as long, and no other message of this version exceeds 2700 bytes.
 pub const MAX_MESSAGE: usize = 16 * 1024;
 
 const HELLO: u8 = 1;
@@ -32,6 +33,8 @@ const LIMITS: u8 = 4;
 const PATH_VIA: u8 = 5;
 const ABOUT: u8 = 6;
 const SEEN: u8 = 7;
+const COUNTS_WANTED: u8 = 9;
+const COUNTS: u8 = 10;
 
 /// The first message of either side.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,6 +152,10 @@ pub enum Message {
     About(About),
     /// Where the receiver's datagrams come from.
     Seen(Seen),
+    /// The sender wants to know what the receiver has counted; the number is repeated in the answer.
+    CountsWanted(u32),
+    /// What the sender has counted, because it was asked.
+    Counts(Counts),
     /// The sender ends the connection.
     Close(CloseReason),
     /// A type that a later version may have defined: to be passed over.
@@ -171,6 +178,8 @@ impl Message {
             PATH_VIA => decode_path_via(&mut reader).map(Self::PathVia),
             ABOUT => Ok(Self::About(About { software: reader.short_str("software")?.to_owned() })),
             SEEN => decode_seen(&mut reader).map(Self::Seen),
+            COUNTS_WANTED => Ok(Self::CountsWanted(reader.u32()?)),
+            COUNTS => Counts::decode(&mut reader).map(Self::Counts),
             CLOSE => Ok(Self::Close(CloseReason::from_code(reader.u16()?))),
             unknown => Ok(Self::Unknown(unknown)),
         }
@@ -193,6 +202,14 @@ impl Message {
                 fields::short_str(&about.software, out);
             }
             Self::Seen(seen) => encode_seen(seen, out),
+            Self::CountsWanted(request) => {
+                out.push(COUNTS_WANTED);
+                out.extend(request.to_be_bytes());
+            }
+            Self::Counts(counts) => {
+                out.push(COUNTS);
+                counts.encode(out);
+            }
             Self::Close(reason) => {
                 out.push(CLOSE);
                 out.extend(reason.code().to_be_bytes());
@@ -308,6 +325,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::counts::{Arrived, MAX_SAMPLES, PathCounts};
     use crate::hop::HopKey;
 
     fn message() -> impl Strategy<Value = Message> {
@@ -340,8 +358,10 @@ mod tests {
                     Message::PathVia(PathVia { path: PathId(path), relay: KeyBytes(relay), address, hop })
                 });
         let about = "[a-zé. -]{0,40}".prop_map(|software| Message::About(About { software }));
-        let unknown = (8u8..).prop_map(Message::Unknown);
-        prop_oneof![hello, info, close, limits, via, about, seen(), unknown]
+        let unknown = (8u8..).prop_filter("is known", |kind| ![COUNTS_WANTED, COUNTS].contains(kind));
+        let wanted = any::<u32>().prop_map(Message::CountsWanted);
+        let unknown = unknown.prop_map(Message::Unknown);
+        prop_oneof![hello, info, close, limits, via, about, seen(), wanted, counts(), unknown]
     }
 
     /// Some paths, seen from addresses of either version.
@@ -357,6 +377,21 @@ mod tests {
         let from = (ip, 1u16..).prop_map(SocketAddr::from);
         let path = (any::<u16>().prop_map(PathId), from);
         proptest::collection::vec(path, 0..=255).prop_map(|paths| Message::Seen(Seen { paths }))
+    }
+
+    fn counts() -> impl Strategy<Value = Message> {
+        let sample = any::<[u32; 3]>().prop_map(|[number, sent_us, received_us]| Arrived {
+            number,
+            sent_us,
+            received_us,
+        });
+        let samples = proptest::collection::vec(sample, 0..=MAX_SAMPLES);
+        let path = (any::<u16>(), any::<[u64; 2]>(), any::<[u64; 2]>(), samples).prop_map(
+            |(path, sent, received, samples)| PathCounts { path: PathId(path), sent, received, samples },
+        );
+        let paths = proptest::collection::vec(path, 0..4);
+        (any::<u32>(), any::<u64>(), paths)
+            .prop_map(|(request, clock_us, paths)| Message::Counts(Counts { request, clock_us, paths }))
     }
 
     proptest! {

@@ -34,22 +34,38 @@ pub(crate) const KIND_SESSION: u8 = 0x5;
 /// How many epochs can be told apart by the four bits that a datagram carries.
 pub const EPOCHS_ON_WIRE: u8 = 16;
 
-/// What a relay on the way may set; the receiver believes none of it beyond its own queueing decisions.
+/// Where the marks are in a datagram.
+const MARKS_AT: usize = 1;
+
+/// What a relay on the way may set; the receiver believes none of it beyond its own queueing decisions. And what relays look at,
+/// which the sender sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     /// A relay's queue was congested.
     pub congestion_experienced: bool,
     /// Drop precedence (0 keeps longest), 0 to 3.
     pub drop_precedence: u8,
+    /// The colour by which it is counted: whether its sender's block was an odd one.
+    pub colour: bool,
+    /// Whoever is on the way notes when it passes.
+    pub delay: bool,
 }
 
 impl Marks {
     pub(crate) fn to_byte(self) -> u8 {
-        u8::from(self.congestion_experienced) | (self.drop_precedence & 3) << 1
+        u8::from(self.congestion_experienced)
+            | (self.drop_precedence & 3) << 1
+            | u8::from(self.colour) << 3
+            | u8::from(self.delay) << 4
     }
 
     pub(crate) fn from_byte(byte: u8) -> Self {
-        Self { congestion_experienced: byte & 1 != 0, drop_precedence: byte >> 1 & 3 }
+        Self {
+            congestion_experienced: byte & 1 != 0,
+            drop_precedence: byte >> 1 & 3,
+            colour: byte & 1 << 3 != 0,
+            delay: byte & 1 << 4 != 0,
+        }
     }
 }
 
@@ -110,6 +126,14 @@ impl Header {
     }
 }
 
+/// Sets the marks of a sealed datagram, which are not authenticated.
+///
+/// # Panics
+/// If `datagram` is shorter than a header, as no sealed one is.
+pub fn set_marks(datagram: &mut [u8], marks: Marks) {
+    datagram[MARKS_AT] = marks.to_byte();
+}
+
 /// The nonce of a datagram: its path and its full packet number.
 #[must_use]
 pub fn nonce(path: PathId, packet_number: PacketNumber) -> [u8; NONCE_LEN] {
@@ -136,17 +160,28 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_survives_the_wire(epoch in 0u8..16, ce: bool, dp in 0u8..4, path: u16, label: u32, pn: u32) {
+        fn a_header_survives_the_wire(
+            epoch in 0u8..16,
+            marks in (any::<bool>(), 0u8..4, any::<bool>(), any::<bool>()),
+            path: u16,
+            label: u32,
+            pn: u32,
+        ) {
+            let (congestion_experienced, drop_precedence, colour, delay) = marks;
+            let marks = Marks { congestion_experienced, drop_precedence, colour, delay };
             let header = Header {
                 epoch,
-                marks: Marks { congestion_experienced: ce, drop_precedence: dp },
+                marks: Marks::default(),
                 path: PathId(path),
                 label: Label(label),
                 packet_number: pn,
             };
             let mut datagram = header.encode().to_vec();
             datagram.resize(DATAGRAM_OVERHEAD, 0);
+            set_marks(&mut datagram, marks);
+            let header = Header { marks, ..header };
             prop_assert_eq!(Header::parse(&datagram), Ok(header));
+            prop_assert_eq!(&datagram[..HEADER_LEN], header.encode());
         }
 
         #[test]

@@ -20,7 +20,7 @@ use std::fmt;
 
 use siphasher::sip::SipHasher24;
 
-use crate::datagram::{DATAGRAM_OVERHEAD, KIND_SESSION, Marks};
+use crate::datagram::{DATAGRAM_OVERHEAD, Header, KIND_SESSION, Marks};
 use crate::fields::{Malformed, Reader};
 use crate::ids::{Label, PacketNumber};
 
@@ -110,6 +110,13 @@ impl HopHeader {
         Ok(Self { marks, hops_left, label, number, tag: reader.u64()? })
     }
 
+    /// The low 32 bits of the packet number of the session's datagram, by which that is known all along its path. Of whoever has
+    /// sent it, as long as nothing shows that it is authentic.
+    #[must_use]
+    pub fn packet_number(datagram: &[u8]) -> Option<u32> {
+        Header::parse(datagram.get(INNER)?).ok().map(|header| header.packet_number)
+    }
+
     /// Whether the owner of `key` has sent `datagram`, of which this is the header, as its number `number`.
     ///
     /// That is the expanded number; the tag covers all of it, so that none comes back when 32 bits have wrapped.
@@ -127,6 +134,15 @@ impl HopHeader {
 /// If `datagram` is shorter than [`HOP_DATAGRAM_MIN`], as no sealed datagram is.
 pub fn write_hop_header(datagram: &mut [u8], to: &Hop, number: PacketNumber, marks: Marks) {
     write(datagram, to, number, [marks.to_byte(), MAX_HOPS - 1]);
+}
+
+/// The marks of a datagram that has a hop header.
+///
+/// # Panics
+/// If `datagram` is shorter than [`HOP_DATAGRAM_MIN`]: whoever has parsed its header knows that it is not.
+#[must_use]
+pub fn hop_marks(datagram: &[u8]) -> Marks {
+    Marks::from_byte(datagram[1])
 }
 
 /// Replaces the hop header of a datagram by one for the next relay: marks go on, and one hop fewer is left.
@@ -190,7 +206,7 @@ mod tests {
             let datagram = datagram(len, &hop(), PacketNumber(number));
             let header = HopHeader::parse(&datagram).unwrap();
             prop_assert_eq!(header.label, hop().label);
-            prop_assert_eq!(header.marks, Marks { drop_precedence: 2, congestion_experienced: false });
+            prop_assert_eq!(header.marks, Marks { drop_precedence: 2, ..Marks::default() });
             prop_assert_eq!(header.number, PacketNumber(number).truncated());
             prop_assert!(header.is_authentic(&datagram, PacketNumber(number), &hop().key));
         }

@@ -6,6 +6,7 @@
 
 pub mod buf;
 pub mod control;
+pub mod counts;
 pub mod crypto;
 pub mod datagram;
 mod fields;

@@ -13,6 +13,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 pub use grant::{Grant, SIGNATURE_LEN, SIGNED_GRANT_LEN, SignedGrant};
 
+use crate::counts::LaneCounts;
 use crate::hop::Hop;
 use crate::ids::KeyBytes;
 
@@ -63,6 +64,25 @@ pub struct Welcome {
     pub max_rate: Option<u64>,
     /// What the relay calls itself; for people only.
     pub name: String,
+    /// What it understands beyond the first version.
+    pub abilities: Abilities,
+}
+
+/// What a relay understands that earlier ones do not. They do not answer requests that they do not know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// It counts by colour, and tells of it ([`Message::Count`]).
+    pub counts: bool,
+}
+
+impl Abilities {
+    fn from_bits(bits: u32) -> Self {
+        Self { counts: bits & abilities::COUNT != 0 }
+    }
+
+    fn bits(self) -> u32 {
+        if self.counts { abilities::COUNT } else { 0 }
+    }
 }
 
 /// Where a session or a stream leads, seen from the site that asks for it.
@@ -135,6 +155,21 @@ pub enum CapTarget {
     Relay,
 }
 
+/// What a relay has counted of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// The request's.
+    pub request: RequestId,
+    /// The session.
+    pub session: SessionId,
+    /// The relay's clock, in microseconds since whenever.
+    pub clock_us: u64,
+    /// Of what comes from the near end.
+    pub to_far: LaneCounts,
+    /// Of what comes from the far end.
+    pub to_near: LaneCounts,
+}
+
 /// A request that was not met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
@@ -204,6 +239,10 @@ pub enum Message {
     Incoming(StreamId),
     /// Gateway, on a new connection: turn it into that stream.
     Accept(RequestId, StreamId),
+    /// Site: what has the relay counted of a session? Only for relays that have [the ability](Abilities::counts).
+    Count(RequestId, SessionId),
+    /// Relay: that.
+    Counted(Counted),
     /// A type that a later version may have defined: to be passed over.
     Unknown(u8),
 }
@@ -224,6 +263,13 @@ const REGISTER: u8 = 13;
 const INCOMING: u8 = 14;
 const ACCEPT: u8 = 15;
 const RESERVE_TUNNEL: u8 = 16;
+const COUNT: u8 = 17;
+const COUNTED: u8 = 18;
+
+/// The bit that stands for each ability.
+mod abilities {
+    pub(super) const COUNT: u32 = 1;
+}
 
 /// The type that stands for each kind of destination.
 mod far {

@@ -11,7 +11,7 @@ use super::sent::{SentDatagram, UNKNOWN_QUEUE};
 use super::timing::PING_INTERVAL;
 use super::{Path, PathState, on_wire};
 use crate::batch::Batch;
-use crate::clock::SessionClock;
+use crate::clock::{SessionClock, timestamp_of};
 use crate::egress::{Queued, Role};
 use crate::keys::SealingKey;
 
@@ -140,13 +140,14 @@ impl Path {
         });
     }
 
-    /// Completes a datagram whose frames are written: its timestamp, its header and tag, and what its first hop wants
-    /// to see in front.
+    /// Completes a datagram whose frames are written: its timestamp, its header and tag, its marks, and what its first hop
+    /// wants to see in front.
     fn seal(&mut self, datagram: &mut [u8], key: &SealingKey, clock: &SessionClock, now: Instant) {
         let inner = &mut datagram[self.first_hop.header_len()..];
-        inner[HEADER_LEN..HEADER_LEN + TIMESTAMP_LEN].copy_from_slice(&clock.timestamp(now).to_be_bytes());
+        let at_us = clock.micros(now);
+        inner[HEADER_LEN..HEADER_LEN + TIMESTAMP_LEN].copy_from_slice(&timestamp_of(at_us).to_be_bytes());
         key.seal(self.id, self.sent.next_number(), inner);
-        self.first_hop.write_header(datagram);
+        self.first_hop.mark(datagram, self.coloured.stamp(at_us));
     }
 
     /// Writes what waits into the room for frames, the most urgent first.

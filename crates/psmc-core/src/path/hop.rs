@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use psmc_wire::PacketNumber;
 use psmc_wire::control::PathVia;
-use psmc_wire::datagram::Marks;
+use psmc_wire::datagram::{Marks, set_marks};
 use psmc_wire::hop::{HOP_HEADER_LEN, Hop, write_hop_header};
 use psmc_wire::ids::KeyBytes;
 
@@ -80,11 +80,14 @@ impl FirstHop {
         }
     }
 
-    /// Writes the header in front of a sealed datagram, behind room for it.
-    pub(super) fn write_header(&mut self, datagram: &mut [u8]) {
-        if let Self::Relay(relayed) = self {
-            write_hop_header(datagram, &relayed.to, relayed.next, Marks::default());
-            relayed.next = relayed.next.next();
+    /// Marks a sealed datagram: in its own header, or in that which is written in front, behind room for it.
+    pub(super) fn mark(&mut self, datagram: &mut [u8], marks: Marks) {
+        match self {
+            Self::Peer | Self::Awaited => set_marks(datagram, marks),
+            Self::Relay(relayed) => {
+                write_hop_header(datagram, &relayed.to, relayed.next, marks);
+                relayed.next = relayed.next.next();
+            }
         }
     }
 

@@ -3,11 +3,14 @@
 use std::time::{Duration, Instant};
 
 use psmc_wire::PacketNumber;
+use psmc_wire::counts::{Arrived, ByColour};
+use psmc_wire::datagram::Marks;
 use psmc_wire::frame::{AckHeader, FrameWriter, PathStats};
 use psmc_wire::ids::PathId;
 use psmc_wire::ip::Ecn;
 
 use crate::clock::SessionClock;
+use crate::counted::{Samples, Told, count};
 use crate::replay::{PATH_WORDS, ReplayWindow};
 
 /// An acknowledgement is due at once when this many datagrams wait for it.
@@ -39,6 +42,16 @@ pub(crate) struct Arrival {
     pub(crate) ecn: Ecn,
     pub(crate) ack_eliciting: bool,
     pub(crate) carries_data: bool,
+    pub(crate) marks: Marks,
+}
+
+/// To whom delay samples are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Teller {
+    /// This site.
+    Own,
+    /// The peer.
+    Peer,
 }
 
 /// The receive side of a path.
@@ -56,6 +69,9 @@ pub(crate) struct Received {
     stats_due: Option<Instant>,
     heard_at: Option<Instant>,
     data_at: Option<Instant>,
+    by_colour: ByColour,
+    samples: Samples<Arrived>,
+    told: [Told; 2],
 }
 
 impl Received {
@@ -71,6 +87,10 @@ impl Received {
             Ecn::Ce => self.congestion_experienced = self.congestion_experienced.wrapping_add(1),
             Ecn::NotEct | Ecn::Ect1 => {}
         }
+        count(&mut self.by_colour, arrival.marks);
+        if arrival.marks.delay {
+            self.note_sample(&arrival, clock, now);
+        }
         self.delay.on_sample(clock.one_way_delay(arrival.sent_at_us, now), now);
         if arrival.packet_number >= expected {
             self.largest_at = Some(now);
@@ -83,6 +103,16 @@ impl Received {
             self.stats_due.get_or_insert(now + STATS_INTERVAL);
             self.schedule_ack(arrival.packet_number != expected, now);
         }
+    }
+
+    fn note_sample(&mut self, arrival: &Arrival, clock: &SessionClock, now: Instant) {
+        let number = arrival.packet_number.truncated();
+        self.samples.note(Arrived { number, sent_us: arrival.sent_at_us, received_us: clock.timestamp(now) });
+    }
+
+    /// What has arrived, by colour, and the delay samples that were not told yet.
+    pub(crate) fn counts(&mut self, teller: Teller) -> (ByColour, Vec<Arrived>) {
+        (self.by_colour, self.samples.tell(&mut self.told[teller as usize]))
     }
 
     fn schedule_ack(&mut self, out_of_order: bool, now: Instant) {
@@ -250,6 +280,7 @@ mod tests {
             ecn: Ecn::NotEct,
             ack_eliciting: true,
             carries_data: true,
+            marks: Marks::default(),
         }
     }
 

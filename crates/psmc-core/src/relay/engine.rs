@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use psmc_wire::Label;
+use psmc_wire::counts::LaneCounts;
 use psmc_wire::hop::{HOP_KEY_LEN, Hop, HopKey};
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::relay::SessionId;
@@ -17,7 +18,7 @@ use super::limiter::Limiter;
 use super::limiter::Ticket;
 use super::queues::Queues;
 use super::rio::Lane;
-use super::session::{Address, End, Inside, Leg, Session, Side};
+use super::session::{Address, End, Inside, Leg, NANOS_PER_MICRO, Session, Side};
 use super::{LaneStatus, Refusals, SessionStatus};
 
 /// Sessions that nobody uses are looked for so often in the time after which they are forgotten.
@@ -76,6 +77,17 @@ pub struct Added {
     pub near: Hop,
     /// For the far end.
     pub far: Hop,
+}
+
+/// What was counted of a session by colour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionCounts {
+    /// The relay's clock, in microseconds since its origin.
+    pub clock_us: u64,
+    /// Of what comes from the near end.
+    pub to_far: LaneCounts,
+    /// Of what comes from the far end.
+    pub to_near: LaneCounts,
 }
 
 /// The engine of one worker of a relay.
@@ -151,6 +163,7 @@ impl Relay {
                 End::new(far.clone(), spec.far, spec.address),
             ],
             lanes: [Lane::new(spec.rate, now), Lane::new(spec.rate, now)],
+            passages: None,
         };
         if self.sessions.len() <= index as usize {
             self.sessions.resize_with(index as usize + 1, || None);
@@ -205,6 +218,18 @@ impl Relay {
     pub fn chain(&mut self, id: SessionId, site: KeyBytes, hop: Hop) -> Result<(), NoSession> {
         self.session_of(id, site)?.ends[Side::Near.index()].set_leg(Leg::Relay(hop));
         Ok(())
+    }
+
+    /// What was counted by colour of a session of `site`. Each delay sample is told once, and none is kept before this is first
+    /// called.
+    ///
+    /// # Errors
+    /// [`NoSession`].
+    pub fn count(&mut self, id: SessionId, site: KeyBytes, now: Instant) -> Result<SessionCounts, NoSession> {
+        let clock_us = self.clock(now) / NANOS_PER_MICRO;
+        let session = self.session_of(id, site)?;
+        let [to_far, to_near] = [Side::Far, Side::Near].map(|to| session.counts(to));
+        Ok(SessionCounts { clock_us, to_far, to_near })
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is to be called.

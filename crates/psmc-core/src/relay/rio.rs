@@ -8,6 +8,7 @@
 //! One direction of a session: its rate, what waits for it, and who is dropped.
 
 use psmc_wire::PacketBuf;
+use psmc_wire::counts::ByColour;
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 
@@ -128,6 +129,10 @@ pub(super) struct Lane {
     pub(super) datagrams: u64,
     pub(super) bytes: u64,
     pub(super) dropped: [u64; PRECEDENCES],
+    /// Datagrams that came, by colour.
+    pub(super) received: ByColour,
+    /// Those of them that went.
+    pub(super) handed_on: ByColour,
     waiting: Fifo,
     lengths: [u16; PRECEDENCES],
     rio: Rio,
@@ -142,6 +147,8 @@ impl Lane {
             datagrams: 0,
             bytes: 0,
             dropped: [0; PRECEDENCES],
+            received: ByColour::default(),
+            handed_on: ByColour::default(),
             waiting: Fifo::default(),
             lengths: [0; PRECEDENCES],
             rio: Rio::default(),

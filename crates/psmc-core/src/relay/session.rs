@@ -3,11 +3,14 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use psmc_wire::PacketNumber;
+use psmc_wire::counts::{LaneCounts, Passed};
 use psmc_wire::hop::{Hop, HopHeader, replace_hop_header, strip_hop_header};
 use psmc_wire::relay::SessionId;
 
 use super::limiter::Ticket;
 use super::rio::Lane;
+use crate::clock::timestamp_of;
+use crate::counted::{Samples, Told, count};
 use crate::replay::{HOP_WORDS, ReplayWindow};
 
 /// One of the two sides of a session.
@@ -98,7 +101,44 @@ pub(super) struct Session {
     pub(super) ends: [End; 2],
     /// By the side that they lead to.
     pub(super) lanes: [Lane; 2],
+    /// When datagrams with the delay mark came, in the same order; once somebody has asked.
+    pub(super) passages: Option<Box<[Passages; 2]>>,
 }
+
+/// When datagrams of one direction that have the delay mark came.
+#[derive(Debug, Default)]
+pub(super) struct Passages {
+    samples: Samples<Passed>,
+    told: Told,
+}
+
+impl Session {
+    /// Counts a datagram that goes to that side, and has proved to be authentic.
+    pub(super) fn note_received(&mut self, to: Side, header: &HopHeader, datagram: &[u8], now: u64) {
+        count(&mut self.lanes[to.index()].received, header.marks);
+        if header.marks.delay
+            && let Some(passages) = &mut self.passages
+            && let Some(number) = HopHeader::packet_number(datagram)
+        {
+            let at_us = timestamp_of(now / NANOS_PER_MICRO);
+            passages[to.index()].samples.note(Passed { number, at_us });
+        }
+    }
+
+    /// What was counted of what goes to that side. Each delay sample is told once, and none is kept before somebody has asked.
+    pub(super) fn counts(&mut self, to: Side) -> LaneCounts {
+        let passages = &mut self.passages.get_or_insert_default()[to.index()];
+        let lane = &self.lanes[to.index()];
+        LaneCounts {
+            received: lane.received,
+            handed_on: lane.handed_on,
+            samples: passages.samples.tell(&mut passages.told),
+        }
+    }
+}
+
+/// A relay's clock has nanoseconds, and tells microseconds.
+pub(super) const NANOS_PER_MICRO: u64 = 1000;
 
 /// One side of a session.
 #[derive(Debug)]

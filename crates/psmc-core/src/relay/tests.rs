@@ -1,3 +1,4 @@
+mod counts;
 mod queueing;
 mod random;
 mod sessions;

@@ -70,11 +70,15 @@ impl Session {
                 self.on_seen(seen);
                 Ok(())
             }
+            Message::CountsWanted(request) if greeted => self.on_counts_wanted(id, request, shared, now),
+            Message::Counts(counts) if greeted => self.on_counts(counts, shared),
             Message::PathInfo(_)
             | Message::Limits(_)
             | Message::PathVia(_)
             | Message::About(_)
-            | Message::Seen(_) => Err(Refusal::OutOfTurn),
+            | Message::Seen(_)
+            | Message::CountsWanted(_)
+            | Message::Counts(_) => Err(Refusal::OutOfTurn),
             Message::Close(reason) => {
                 shared.events.push_back(Event::Closed { peer: self.peer, reason });
                 shared.events.push_back(Event::Hangup(id));

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use psmc_wire::PathId;
 use psmc_wire::control::{Limits, Message};
+use psmc_wire::counts::Counts;
 use psmc_wire::frame::PathUse;
 
 use super::{PathError, Session};
@@ -14,7 +15,7 @@ use crate::batch::PathAddress;
 use crate::classify::bucket_of_tcp;
 use crate::config::{PathConfig, PeerConfig, SchedulerKind};
 use crate::congestion::CongestionConfig;
-use crate::path::Via;
+use crate::path::{Teller, Via};
 use crate::scheduler;
 use crate::shared::Shared;
 
@@ -95,6 +96,17 @@ impl<'a> PeerHandle<'a> {
         let bucket = bucket_of_tcp(flow.source, flow.destination, self.shared.flow_key);
         self.session.pins.insert(bucket, path, until, now);
         Ok(())
+    }
+
+    /// What this site has counted by colour of its paths to the peer, as of now. Each delay sample is told once.
+    pub fn counts(&mut self, now: Instant) -> Counts {
+        self.session.counts(0, Teller::Own, now)
+    }
+
+    /// Asks the peer for the same; [`Event::Counts`](crate::Event::Counts) tells, or nothing if the peer does not count. To be
+    /// called again when that was told, or will not be. Says whether there is a connection for that.
+    pub fn ask_for_counts(&mut self) -> bool {
+        self.session.ask_for_counts(self.shared)
     }
 
     /// Treats the peer's packets as `config` says from now on. Its name, its key and its prefixes are not changed by that.

@@ -163,7 +163,8 @@ impl Session {
         }
         // A relay says so by a mark of its own.
         let ecn = if header.marks.congestion_experienced { Ecn::Ce } else { origin.ecn };
-        let arrival = Arrival { packet_number, bytes, sent_at_us, ecn, ack_eliciting, carries_data };
+        let marks = header.marks;
+        let arrival = Arrival { packet_number, bytes, sent_at_us, ecn, ack_eliciting, carries_data, marks };
         self.follow_peer(index, packet_number, origin, shared, now);
         self.paths[index].received.on_datagram(arrival, &self.clock, now);
         self.handle_frames(index, Frames::new(frames), sent_at_us, shared, now)

@@ -156,6 +156,8 @@ async fn requests(
             | Message::Refresh(..)
             | Message::Cap(_)
             | Message::Chain(..)
+            | Message::Count(..)
+            | Message::Counted(_)
             | Message::Hello(_)
             | Message::Welcome(_)
             | Message::Refused(_)
@@ -211,7 +213,12 @@ async fn answer_to(hub: &Hub, member: &Member, message: Message) -> Message {
             answer(request, hub.with_session(id, move |worker| worker.relay.chain(id, site, hop)).await)
         }
         Message::Cap(cap) => answer(cap.request, hub.cap(member, cap).await),
+        Message::Count(request, session) => match hub.count(member, request, session).await {
+            Ok(counted) => Message::Counted(counted),
+            Err(denied) => refused(request, &denied),
+        },
         Message::Hello(_)
+        | Message::Counted(_)
         | Message::Welcome(_)
         | Message::Refused(_)
         | Message::Done(_)

@@ -6,14 +6,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use psmc_core::relay::{AddError, Added, Address, Inside, Leg, Limiter, SessionSpec, worker_of};
+use psmc_core::relay::{
+    AddError, Added, Address, Inside, Leg, Limiter, SessionCounts, SessionSpec, worker_of,
+};
 use psmc_net::keys::{PublicKey, random_seed};
 use psmc_service::clock::unix_seconds;
 use psmc_wire::Label;
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::relay::{
-    Cap, CapTarget, Far, Hello, Message, Refusal, Reserve, ReserveTunnel, Reserved, SessionId, SignedGrant,
-    StreamId, VERSION,
+    Abilities, Cap, CapTarget, Counted, Far, Hello, Message, Refusal, RequestId, Reserve, ReserveTunnel,
+    Reserved, SessionId, SignedGrant, StreamId, VERSION,
 };
 
 use super::streams::Gateways;
@@ -245,6 +247,19 @@ impl Hub {
         worker.call(work).await?.map_err(|error| Denied::new(Refusal::UnknownSession, error.to_string()))
     }
 
+    /// What has been counted of a session of a site.
+    pub(crate) async fn count(
+        &self,
+        member: &Member,
+        request: RequestId,
+        session: SessionId,
+    ) -> Result<Counted, Denied> {
+        let site = member.account.key();
+        let count = move |worker: &mut Worker| worker.relay.count(session, site, Instant::now());
+        let SessionCounts { clock_us, to_far, to_near } = self.with_session(session, count).await?;
+        Ok(Counted { request, session, clock_us, to_far, to_near })
+    }
+
     /// Caps a rate.
     pub(crate) async fn cap(&self, member: &Member, cap: Cap) -> Result<(), Denied> {
         let site = member.account.key();
@@ -325,5 +340,6 @@ pub(crate) fn welcome(hub: &Hub, member: &Member) -> Message {
         sessions: u16::try_from(member.account.max_sessions()).unwrap_or(u16::MAX),
         max_rate: member.rate(),
         name: hub.name.clone(),
+        abilities: Abilities { counts: true },
     })
 }

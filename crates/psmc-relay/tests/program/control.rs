@@ -7,8 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use psmc_net::keys::PrivateKey;
 use psmc_net::tls::{Acceptor, AllowedKeys, Dialer, Identity, TlsError};
+use psmc_wire::counts::LaneCounts;
 use psmc_wire::relay::{
-    Cap, CapTarget, Far, Grant, Message, Refusal, Reserve, ReserveTunnel, SignedGrant, Welcome,
+    Abilities, Cap, CapTarget, Far, Grant, Message, Refusal, Reserve, ReserveTunnel, SignedGrant, Welcome,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -89,6 +90,36 @@ async fn a_destination_that_is_none_is_refused_and_harms_nothing_else() {
         assert!(is_refused(&refused, Refusal::NotAllowed), "{illegal}: {refused:?}");
     }
     // The same connection goes on.
+    near.reserve(Far::Address("127.0.0.1:9".parse().unwrap())).await;
+}
+
+#[tokio::test]
+async fn a_site_is_told_what_was_counted_of_its_sessions_and_of_no_others() {
+    let (site, other) = (PrivateKey::generate(), PrivateKey::generate());
+    let relay = Relay::start("", &[(&site, ""), (&other, "")]);
+    let (mut near, answer) = Site::greet(&site, &relay, None).await.unwrap();
+    let Message::Welcome(Welcome { abilities: Abilities { counts: true }, .. }) = answer else {
+        panic!("{answer:?}")
+    };
+    let session = near.reserve(Far::Address("127.0.0.1:9".parse().unwrap())).await.session;
+    let answer = near.ask(|request| Message::Count(request, session)).await;
+    let Message::Counted(counted) = answer else { panic!("{answer:?}") };
+    assert_eq!(
+        (counted.session, counted.to_far, counted.to_near.received),
+        (session, LaneCounts::default(), [0; 2])
+    );
+    let mut stranger = Site::connect(&other, &relay).await;
+    let answer = stranger.ask(|request| Message::Count(request, session)).await;
+    assert!(is_refused(&answer, Refusal::UnknownSession), "{answer:?}");
+}
+
+/// What a relay does with a request of a later version is what one of an earlier version does with COUNT.
+#[tokio::test]
+async fn a_request_that_a_relay_does_not_know_has_no_answer_and_harms_nothing_else() {
+    let site = PrivateKey::generate();
+    let relay = Relay::start("", &[(&site, "")]);
+    let mut near = Site::connect(&site, &relay).await;
+    near.say(&Message::Unknown(200)).await;
     near.reserve(Far::Address("127.0.0.1:9".parse().unwrap())).await;
 }
 

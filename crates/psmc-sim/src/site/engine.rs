@@ -219,6 +219,7 @@ impl Engine {
             | Event::HopWanted { .. }
             | Event::BatchesLost { .. }
             | Event::Measured { .. }
+            | Event::Counts { .. }
             | Event::PathMoved { .. } => {}
         }
     }

@@ -1,10 +1,12 @@
 //! Reading the messages.
 
 use super::{
-    ACCEPT, CAP, CHAIN, CONNECT, CONNECTED, Cap, CapTarget, DONE, Far, HELLO, Hello, INCOMING, Message,
-    REFRESH, REFUSED, REGISTER, RELEASE, RESERVE, RESERVE_TUNNEL, RESERVED, Refusal, Refused, RequestId,
-    Reserve, ReserveTunnel, Reserved, SessionId, StreamId, WELCOME, Welcome, cap, far, grant,
+    ACCEPT, Abilities, CAP, CHAIN, CONNECT, CONNECTED, COUNT, COUNTED, Cap, CapTarget, Counted, DONE, Far,
+    HELLO, Hello, INCOMING, Message, REFRESH, REFUSED, REGISTER, RELEASE, RESERVE, RESERVE_TUNNEL, RESERVED,
+    Refusal, Refused, RequestId, Reserve, ReserveTunnel, Reserved, SessionId, StreamId, WELCOME, Welcome,
+    cap, far, grant,
 };
+use crate::counts::LaneCounts;
 use crate::fields::{Malformed, Reader};
 use crate::ids::KeyBytes;
 
@@ -35,6 +37,8 @@ impl Message {
             REGISTER => Self::Register(request(reader)?),
             INCOMING => Self::Incoming(stream(reader)?),
             ACCEPT => Self::Accept(request(reader)?, stream(reader)?),
+            COUNT => Self::Count(request(reader)?, session(reader)?),
+            COUNTED => Self::Counted(counted(reader)?),
             unknown => Self::Unknown(unknown),
         })
     }
@@ -45,9 +49,8 @@ impl Message {
     pub fn request_of(bytes: &[u8]) -> Option<RequestId> {
         let mut reader = Reader::new(bytes);
         match reader.u8().ok()? {
-            RESERVE | RESERVE_TUNNEL | RELEASE | REFRESH | CAP | CHAIN | CONNECT | REGISTER | ACCEPT => {
-                request(&mut reader).ok()
-            }
+            RESERVE | RESERVE_TUNNEL | RELEASE | REFRESH | CAP | CHAIN | CONNECT | REGISTER | ACCEPT
+            | COUNT => request(&mut reader).ok(),
             _ => None,
         }
     }
@@ -84,6 +87,18 @@ fn welcome(reader: &mut Reader<'_>) -> Result<Welcome, Malformed> {
         sessions: reader.u16()?,
         max_rate: reader.rate()?,
         name: reader.short_str("name")?.to_owned(),
+        // Earlier relays end here.
+        abilities: if reader.is_empty() { Abilities::default() } else { Abilities::from_bits(reader.u32()?) },
+    })
+}
+
+fn counted(reader: &mut Reader<'_>) -> Result<Counted, Malformed> {
+    Ok(Counted {
+        request: request(reader)?,
+        session: session(reader)?,
+        clock_us: reader.u64()?,
+        to_far: LaneCounts::decode(reader)?,
+        to_near: LaneCounts::decode(reader)?,
     })
 }
 

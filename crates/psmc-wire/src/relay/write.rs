@@ -1,9 +1,9 @@
 //! Writing the messages.
 
 use super::{
-    ACCEPT, CAP, CHAIN, CONNECT, CONNECTED, CapTarget, DONE, Far, HELLO, INCOMING, Message, REFRESH, REFUSED,
-    REGISTER, RELEASE, RESERVE, RESERVE_TUNNEL, RESERVED, RequestId, Reserve, Reserved, SessionId, WELCOME,
-    cap, far, grant,
+    ACCEPT, CAP, CHAIN, CONNECT, CONNECTED, COUNT, COUNTED, CapTarget, Counted, DONE, Far, HELLO, INCOMING,
+    Message, REFRESH, REFUSED, REGISTER, RELEASE, RESERVE, RESERVE_TUNNEL, RESERVED, RequestId, Reserve,
+    Reserved, SessionId, WELCOME, cap, far, grant,
 };
 use crate::control::LENGTH_LEN;
 use crate::fields;
@@ -33,6 +33,7 @@ impl Message {
                 out.extend(welcome.sessions.to_be_bytes());
                 fields::rate(welcome.max_rate, out);
                 fields::short_str(&welcome.name, out);
+                out.extend(welcome.abilities.bits().to_be_bytes());
             }
             Self::Refused(refused) => {
                 about(REFUSED, refused.request, out);
@@ -71,9 +72,18 @@ impl Message {
                 about(ACCEPT, *request, out);
                 out.extend(stream.0.to_be_bytes());
             }
+            Self::Count(request, session) => about_session(COUNT, *request, *session, out),
+            Self::Counted(told) => counted(told, out),
             Self::Unknown(kind) => out.push(*kind),
         }
     }
+}
+
+fn counted(told: &Counted, out: &mut Vec<u8>) {
+    about_session(COUNTED, told.request, told.session, out);
+    out.extend(told.clock_us.to_be_bytes());
+    told.to_far.encode(out);
+    told.to_near.encode(out);
 }
 
 fn about(kind: u8, request: RequestId, out: &mut Vec<u8>) {

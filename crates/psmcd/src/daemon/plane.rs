@@ -426,6 +426,7 @@ impl Plane {
             | Event::Connected { .. }
             | Event::Closed { .. }
             | Event::Measured { .. }
+            | Event::Counts { .. }
             | Event::HopWanted { .. }
             | Event::PathForgotten { .. } => self.notify(Notice::Event(event)),
         }

@@ -4,9 +4,10 @@ use std::ops::Range;
 use std::time::Instant;
 
 use psmc_wire::PacketBuf;
-use psmc_wire::hop::HopHeader;
+use psmc_wire::hop::{HopHeader, hop_marks};
 
 use super::Relay;
+use crate::counted::count;
 use crate::relay::limiter::Limiter;
 use crate::relay::queues::{MAX_LEN, Turn, Why};
 use crate::relay::rio::precedence;
@@ -44,7 +45,10 @@ impl Relay {
         };
         let was_known = session.ends[entry.from.index()].address.is_some();
         match session.ends[entry.from.index()].accept(&header, datagram, from) {
-            Ok(()) => session.used_at = now,
+            Ok(()) => {
+                session.used_at = now;
+                session.note_received(entry.from.other(), &header, datagram, now);
+            }
             Err(Disbelief::Replayed) => {
                 self.refusals.replayed += 1;
                 return None;
@@ -103,7 +107,7 @@ impl Relay {
         let due = ready_at(session, to, &self.total, now);
         let lane = &mut session.lanes[to.index()];
         if due <= now && lane.is_empty() {
-            take(session, to, &self.total, datagram.len(), now);
+            take(session, to, &self.total, datagram, now);
             return Some((address, session.ends[to.index()].dress(datagram)));
         }
         if datagram.len() > MAX_LEN {
@@ -178,7 +182,7 @@ impl Relay {
             return None;
         }
         let mut buffer = session.lanes[to.index()].pop(now, &mut self.queues.slab)?;
-        take(session, to, &self.total, buffer.len(), now);
+        take(session, to, &self.total, buffer.packet(), now);
         if !session.lanes[to.index()].is_empty() {
             let due = ready_at(session, to, &self.total, now).max(now);
             self.queues.schedule(index, generation, to, due);
@@ -200,9 +204,10 @@ fn ready_at(session: &Session, to: Side, total: &Limiter, now: u64) -> u64 {
 }
 
 /// Counts a datagram that goes to that side.
-fn take(session: &mut Session, to: Side, total: &Limiter, bytes: usize, now: u64) {
-    let lane = &mut session.lanes[to.index()];
+fn take(session: &mut Session, to: Side, total: &Limiter, datagram: &[u8], now: u64) {
+    let (lane, bytes) = (&mut session.lanes[to.index()], datagram.len());
     lane.count(bytes);
+    count(&mut lane.handed_on, hop_marks(datagram));
     lane.limiter.take(bytes, now);
     session.ticket.account().limits[to.index()].take(bytes, now);
     total.take(bytes, now);

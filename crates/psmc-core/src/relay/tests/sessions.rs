@@ -5,7 +5,7 @@ use psmc_wire::hop::{HopHeader, HopKey, INNER, MAX_HOPS};
 use psmc_wire::relay::SessionId;
 
 use super::*;
-use crate::relay::session::Session;
+use crate::relay::session::{Passages, Session};
 use crate::replay::HOP_WORDS;
 
 #[test]
@@ -238,7 +238,8 @@ fn a_full_relay_takes_sessions_again_when_others_end() {
 fn a_session_takes_two_kibibytes_at_most() {
     let windows = 2 * HOP_WORDS * size_of::<u64>();
     let in_tables = 4 * 12 + size_of::<Option<Box<Session>>>() + size_of::<u32>();
-    let all = size_of::<Session>() + windows + in_tables;
+    let passages = size_of::<[Passages; 2]>();
+    let all = size_of::<Session>() + windows + passages + in_tables;
     println!("{all} bytes");
     assert!(all <= 2048, "{all}");
 }

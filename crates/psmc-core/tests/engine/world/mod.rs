@@ -504,6 +504,7 @@ impl World {
             | Event::HopWanted { .. }
             | Event::BatchesLost { .. }
             | Event::Measured { .. }
+            | Event::Counts { .. }
             | Event::PathMoved { .. } => {}
         }
         self.ends[end].events.push(event);

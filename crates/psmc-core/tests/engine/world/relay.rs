@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use psmc_core::relay::{Account, Added, Address, Leg, Limiter, Refusals, Relay, RelayConfig, SessionSpec};
+use psmc_core::relay::{
+    Account, Added, Address, Leg, Limiter, Refusals, Relay, RelayConfig, SessionCounts, SessionSpec,
+};
 use psmc_core::{PathAddress, Via};
 use psmc_wire::PathId;
 use psmc_wire::ids::KeyBytes;
@@ -51,6 +53,13 @@ impl Relays {
     /// What a relay has refused.
     pub fn refusals(&self, link: usize) -> Refusals {
         self.relays[&link].relay.refusals
+    }
+
+    /// What a relay has counted of its only session.
+    pub fn counts(&mut self, link: usize, now: Instant) -> SessionCounts {
+        let Standing { relay, account, .. } = self.relays.get_mut(&link).expect("a relay in this link");
+        let id = relay.sessions(now).next().expect("a session").id;
+        relay.count(id, account.key(), now).expect("it is the site's")
     }
 
     /// What an end's datagram is behind the relay, if there is one, and where it seems to come from.

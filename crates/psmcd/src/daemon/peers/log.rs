@@ -31,6 +31,7 @@ impl Peers {
             | Event::PathMoved { .. }
             | Event::BatchesLost { .. }
             | Event::Measured { .. }
+            | Event::Counts { .. }
             | Event::Dial(_)
             | Event::Hangup(_)
             | Event::PathForgotten { .. }
@@ -106,6 +107,7 @@ impl Peers {
             Event::Connected { .. }
             | Event::Closed { .. }
             | Event::Measured { .. }
+            | Event::Counts { .. }
             | Event::Dial(_)
             | Event::Hangup(_)
             | Event::PathForgotten { .. }

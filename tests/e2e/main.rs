@@ -31,6 +31,7 @@ mod relays;
 mod reload;
 mod repair;
 mod roaming;
+mod segments;
 mod stalls;
 mod strangers;
 mod traffic;

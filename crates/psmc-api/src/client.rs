@@ -9,8 +9,8 @@ use psmc_toml::{Name, RUN_DIR, SocketPath};
 pub use psmc_service::socket::ClientError;
 
 use crate::{
-    Additions, Captured, PathPing, PeerPaths, PeerReport, PeerRoutes, PeerSpec, Psmcd, RegisterSpec,
-    RegistrationStatus, ReloadReport, Request, Response, RouteSpec, Status, WaitFor,
+    Additions, Captured, PathPing, PathSegments, PeerPaths, PeerReport, PeerRoutes, PeerSpec, Psmcd,
+    RegisterSpec, RegistrationStatus, ReloadReport, Request, Response, RouteSpec, Status, WaitFor,
 };
 
 /// A set of routes as a client gives it.
@@ -127,6 +127,13 @@ impl Client {
         let Response::Ping(paths) = self.ask(&Request::Ping { peer: peer.to_owned(), timeout_ms })? else {
             return wrong();
         };
+        Ok(paths)
+    }
+
+    /// What has been lost and delayed by segment, on the paths to a peer, or to all.
+    pub fn segments(&mut self, peer: Option<&str>) -> Result<Vec<PathSegments>, ClientError> {
+        let peer = peer.map(str::to_owned);
+        let Response::Segments(paths) = self.ask(&Request::Segments { peer })? else { return wrong() };
         Ok(paths)
     }
 

@@ -13,6 +13,7 @@ mod capture;
 mod client;
 mod request;
 mod routes;
+mod segments;
 mod status;
 pub mod watch;
 
@@ -29,6 +30,7 @@ pub use request::{
 pub use routes::{
     Carrier, PeerReport, PeerRoutes, RegisterSpec, RouteSpec, RouteStatus, RoutesStatus, WaitFor,
 };
+pub use segments::{Passage, PathSegments, SegmentBlock, WayStatus, Witness, WitnessCount};
 pub use status::{
     Batches, Calls, ClassStatus, ControlStatus, InvitationStatus, PathEcn, PathState, PathStatus, PeerPaths,
     PeerState, PeerStatus, RegistrationStatus, SiteStatus, Status, WaitingPath,
@@ -71,6 +73,7 @@ impl Reply for Response {
             | Self::Paths(_)
             | Self::Peer(_)
             | Self::Ping(_)
+            | Self::Segments(_)
             | Self::Captured(_)
             | Self::Routes(_)
             | Self::Registrations(_)

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::capture::{CaptureSpec, Captured};
 use super::routes::{PeerReport, PeerRoutes, RegisterSpec, RouteSpec, WaitFor};
+use super::segments::PathSegments;
 use super::status::{PathState, PeerPaths, RegistrationStatus, Status};
 
 /// What a client asks for.
@@ -85,6 +86,14 @@ pub enum Request {
         peer: String,
         /// How long an answer is waited for, in milliseconds, [`MAX_WAIT`] at most.
         timeout_ms: u64,
+    },
+    /// What has been lost and delayed between this site, the relays of its paths and a peer, or all peers; answered with
+    /// [`Response::Segments`]. They are asked for that from the first such request until ten seconds after the last: the first answers
+    /// tell of nothing yet.
+    Segments {
+        /// The peer's name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        peer: Option<String>,
     },
     /// Keeps one direction of a TCP connection through the tunnel on one path for a while, whatever the scheduler says, so that it
     /// shows what that path carries; answered with [`Response::Ok`].
@@ -167,6 +176,7 @@ impl Request {
             | Self::Log { .. }
             | Self::Additions
             | Self::PathList { .. }
+            | Self::Segments { .. }
             | Self::PathAdd { .. }
             | Self::PathRemove { .. }
             | Self::PathSet { .. }
@@ -205,6 +215,8 @@ pub enum Response {
     Peer(PeerReport),
     /// To [`Request::Ping`]: the paths, by their ids.
     Ping(Vec<PathPing>),
+    /// To [`Request::Segments`]: the paths, by peers and ids.
+    Segments(Vec<PathSegments>),
     /// To [`Request::CaptureNext`].
     Captured(Captured),
     /// To [`Request::RoutesList`].

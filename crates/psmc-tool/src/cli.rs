@@ -13,6 +13,7 @@ mod reload;
 mod routes;
 mod select;
 mod setup;
+mod sla;
 mod speedtest;
 mod status;
 mod trace;
@@ -110,6 +111,7 @@ fn run(psmc: Psmc) -> Result<ExitCode, CliError> {
         Command::Grant(args) => keys::grant(&args),
         Command::Status { json } => status::run(&mut connect(&psmc.target)?, json),
         Command::Ping(args) => ping::run(&args, &psmc.target),
+        Command::Sla(args) => sla::run(&args, &mut connect(&psmc.target)?),
         Command::Speedtest(args) => speedtest::run(&args, &psmc.target),
         Command::Capture(args) => capture::run(args, &psmc.target),
         Command::Trace(args) => trace::run(&args, &psmc.target),

@@ -45,6 +45,7 @@ mod unused;
 mod waiting;
 mod web;
 mod why;
+mod witnesses;
 
 use std::num::NonZeroU32;
 use std::path::Path;

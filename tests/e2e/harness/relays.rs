@@ -274,10 +274,38 @@ impl Relayed {
             "table inet bad {{ chain in {{ type filter hook input priority 0; \
              udp dport {PORT} numgen random mod 100 < {percent} drop; }}; }}"
         );
+        self.nft(relay, &rule);
+    }
+
+    /// Has a relay lose so many per cent of the datagrams that reach it from the relay before it in a chain, and nothing else.
+    pub(crate) fn worsen_between(&self, relay: usize, percent: u8) {
+        let link = link_name(RELAY_TO_RELAY, relay - 1);
+        // What the kernel has still to cut would count as one, and be lost as one.
+        for host in [&self.relays[relay - 1], &self.relays[relay]] {
+            host.namespace.disable_offloads(&link).unwrap();
+        }
+        self.nft(
+            relay,
+            &format!(
+                "table inet between {{ chain in {{ type filter hook input priority 0; \
+                 iifname \"{link}\" udp dport {PORT} numgen random mod 100 < {percent} counter drop; }}; }}"
+            ),
+        );
+    }
+
+    /// How many datagrams it has lost so.
+    pub(crate) fn lost_between(&self, relay: usize) -> u64 {
+        let listed = self.nft(relay, "list table inet between");
+        let mut words = listed.split_whitespace().skip_while(|word| *word != "packets").skip(1);
+        words.next().and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no counter: {listed}"))
+    }
+
+    fn nft(&self, relay: usize, order: &str) -> String {
         let mut command = Command::new("nft");
-        command.arg(rule);
+        command.arg(order);
         let output = self.relays[relay].namespace.run(|| command.output()).unwrap();
         assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
     }
 
     /// Has a relay reach the headquarters by the address that these have towards another relay.

@@ -195,6 +195,7 @@ fn answer(told: &mut Told, request: &Request) -> Response {
         | Request::PeerSet { .. }
         | Request::PeerWait { .. }
         | Request::Ping { .. }
+        | Request::Segments { .. }
         | Request::FlowPin(_)
         | Request::CaptureStart(_)
         | Request::CaptureNext

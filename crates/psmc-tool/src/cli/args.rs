@@ -17,6 +17,7 @@ use super::ping::PingArgs;
 use super::routes::{RegisterArgs, RoutesArgs};
 use super::select::{SelectArgs, TopologyArgs};
 use super::setup::{ExpelArgs, InitArgs, InviteArgs, JoinArgs};
+use super::sla::SlaArgs;
 use super::speedtest::SpeedtestArgs;
 use super::trace::TraceArgs;
 use super::watch::WatchArgs;
@@ -127,6 +128,11 @@ pub(super) enum Command {
     /// The challenges and answers are those of the tunnel itself, one on each path in each round, so they take the way that data
     /// takes. Runs until Ctrl-C, or for --count rounds, and prints a summary. Exits with 1 if no path has answered.
     Ping(PingArgs),
+    /// Show where on its way each path loses and delays datagrams
+    ///
+    /// This site, the relays of the path and the peer count the path's own datagrams, so nothing is sent for that but a few questions. The
+    /// first look takes a few seconds; sites and relays of earlier versions do not count, and are left out.
+    Sla(SlaArgs),
     /// Measure how much each path to a peer carries, and all together, in both directions
     ///
     /// Each number is the payload of one TCP connection inside the tunnel, from its start: first with all its packets on one

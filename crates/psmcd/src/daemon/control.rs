@@ -41,6 +41,7 @@ use super::tunnels::Bind;
 use super::undelivered::Hearing;
 use super::unused::Unused;
 use super::web;
+use super::witnesses::Witnesses;
 use crate::config::{self, Config};
 use crate::machine::keep_outside;
 use psmc_api::Server;
@@ -88,6 +89,8 @@ pub(super) struct Control {
     pub(super) supervisor: Supervisor,
     /// Who wants to know how all is.
     pub(super) scrapes: Scrapes,
+    /// Who has counted what somebody wants to know.
+    pub(super) witnesses: Witnesses,
     server: Server,
     signals: Signals,
 }
@@ -142,6 +145,7 @@ impl Control {
             tasks: Tasks::default(),
             supervisor: Supervisor::from_environment(),
             scrapes: Scrapes::default(),
+            witnesses: Witnesses::default(),
             server,
             signals,
         };
@@ -238,6 +242,7 @@ impl Control {
         loop {
             let watches_routes = self.routes.is_on(&self.peers);
             let (look_at, end_pings) = (self.network.look_at(), self.pings.deadline());
+            let poll_witnesses = self.witnesses.next_poll();
             tokio::select! {
                 told = self.signals.next() => match told {
                     Told::Stop => break,
@@ -257,6 +262,8 @@ impl Control {
                 Some(end) = self.tasks.next_end() => self.on_task_end(end).await?,
                 event = self.network.next_event() => self.on_network_event(event?).await?,
                 () = until(end_pings) => self.pings.end_overdue(),
+                () = until(poll_witnesses) => self.poll_witnesses().await?,
+                Some(reading) = self.witnesses.next_reading() => self.witnesses.on_reading(reading),
                 () = until(look_at) => self.look_at_network().await?,
                 Some(call) = self.server.next_call() => self.on_call(call).await?,
                 question = self.scrapes.wanted() => self.scrape(question).await?,
@@ -310,6 +317,9 @@ impl Control {
             }
             Notice::Event(Event::Measured { peer, path, number, round_trip }) => {
                 self.pings.on_measured((peer, path), number, round_trip);
+            }
+            Notice::Event(Event::Counts { peer, counts }) => {
+                self.witnesses.on_counts(peer, &counts, Instant::now());
             }
             Notice::Event(event) => self.peers.log_event(&event),
         }

@@ -27,8 +27,9 @@ mod registration;
 mod spares;
 
 pub(super) use chain::{Destination, Wanted};
+pub(super) use client::RelayCounts;
 pub(super) use grants::{Grants, GrantsFor};
-pub(super) use keeper::{Keeper, KeeperSpec, Keeping};
+pub(super) use keeper::{Keeper, KeeperSpec, Keeping, RelayReading};
 pub(super) use known::{Lead, Relays};
 pub(super) use measure::LOOK_INTERVAL;
 use measure::Looks;

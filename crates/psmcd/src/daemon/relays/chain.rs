@@ -13,7 +13,7 @@ use psmc_wire::ids::KeyBytes;
 use psmc_wire::relay::{Far, Message, Refusal, Reserve, ReserveTunnel, Reserved, SessionId};
 
 use super::RelayError;
-use super::client::RelayClient;
+use super::client::{RelayClient, RelayCounts};
 use super::reach::{Caller, Goal, LocalEnd, address_of, reach};
 use crate::config::{Endpoint, Relay};
 
@@ -171,11 +171,34 @@ impl Chain {
         }
     }
 
-    /// Waits until one of the connections is of no use any more. May be dropped and called again.
-    pub(super) async fn broken(&mut self) -> RelayError {
+    /// Asks the relays that count what they have counted of the sessions.
+    pub(super) async fn ask_for_counts(&mut self, sessions: &Sessions) -> Result<(), RelayError> {
+        for (link, &session) in self.links.iter_mut().zip(&sessions.ids) {
+            link.ask_for_counts(session).await?;
+        }
+        Ok(())
+    }
+
+    /// What the relays have told of that, by their places in the chain.
+    pub(super) fn take_counts(&mut self) -> impl Iterator<Item = (usize, RelayCounts)> {
+        let links = self.links.iter_mut().enumerate();
+        links.filter_map(|(place, link)| Some((place, link.take_counts()?)))
+    }
+
+    /// The places of the relays that do not count.
+    pub(super) fn without_counts(&self) -> impl Iterator<Item = usize> {
+        let links = self.links.iter().enumerate();
+        links.filter(|(_, link)| !link.can_count()).map(|(place, _)| place)
+    }
+
+    /// Waits until one of the relays has told what it has counted. May be dropped and called again.
+    ///
+    /// # Errors
+    /// Why one of the connections is of no use any more.
+    pub(super) async fn news(&mut self) -> Result<(), RelayError> {
         poll_fn(|cx| {
-            let mut ended = self.links.iter_mut().map(|link| pin!(link.ended()).poll(cx));
-            ended.find(Poll::is_ready).unwrap_or(Poll::Pending)
+            let mut told = self.links.iter_mut().map(|link| pin!(link.news()).poll(cx));
+            told.find(Poll::is_ready).unwrap_or(Poll::Pending)
         })
         .await
     }

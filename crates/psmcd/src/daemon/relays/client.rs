@@ -1,11 +1,13 @@
 //! One connection to a relay.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use psmc_net::framing::{FramingError, MessageReader, write_message};
 use psmc_net::tls::{Dialer, TlsError};
-use psmc_wire::relay::{ALPN, Far, Hello, Message, RequestId, StreamId, VERSION, Welcome};
+use psmc_wire::relay::{
+    ALPN, Abilities, Counted, Far, Hello, Message, RequestId, SessionId, StreamId, VERSION, Welcome,
+};
 use tokio::time::timeout;
 
 use super::RelayError;
@@ -21,6 +23,28 @@ pub(super) struct RelayClient {
     stream: BoxedStream,
     messages: MessageReader,
     next_request: u32,
+    abilities: Abilities,
+    /// When it was asked what it has counted, and has not answered yet.
+    question: Option<(RequestId, Instant)>,
+    /// What it has answered.
+    counts: Option<RelayCounts>,
+}
+
+/// What a relay has counted of a session, and when.
+#[derive(Clone, Debug)]
+pub(in crate::daemon) struct RelayCounts {
+    /// When it was asked.
+    pub(in crate::daemon) asked_at: Instant,
+    /// When its answer came.
+    pub(in crate::daemon) answered_at: Instant,
+    pub(in crate::daemon) counted: Counted,
+}
+
+/// What a relay has said.
+enum Heard {
+    Message(Message),
+    /// The answer to a question about counts, which is kept.
+    Counts,
 }
 
 impl RelayClient {
@@ -34,8 +58,15 @@ impl RelayClient {
         let dialer = Dialer::for_protocol(&caller.identity, relay.public_key, ALPN);
         let secured = dialer.connect(stream).await.map_err(|source| broken(relay, source))?;
         let stream = Box::new(secured.stream);
-        let mut link =
-            Self { relay: relay.clone(), stream, messages: MessageReader::default(), next_request: 0 };
+        let mut link = Self {
+            relay: relay.clone(),
+            stream,
+            messages: MessageReader::default(),
+            next_request: 0,
+            abilities: Abilities::default(),
+            question: None,
+            counts: None,
+        };
         let grant = caller.grants.read(relay.public_key).await;
         let hello = Hello { version: VERSION, name: caller.name.clone(), grant };
         link.send(&Message::Hello(hello)).await?;
@@ -46,7 +77,29 @@ impl RelayClient {
     pub(super) async fn welcome(&mut self) -> Result<Welcome, RelayError> {
         let message = self.answer().await?;
         let Message::Welcome(welcome) = message else { return Err(self.unexpected(message)) };
+        self.abilities = welcome.abilities;
         Ok(welcome)
+    }
+
+    /// Whether it counts. One that does not would not even refuse.
+    pub(super) fn can_count(&self) -> bool {
+        self.abilities.counts
+    }
+
+    /// Asks what it has counted of a session, unless it was asked already and has not answered, or does not count. The answer is
+    /// [taken](Self::take_counts) when it has come, among all that it says.
+    pub(super) async fn ask_for_counts(&mut self, session: SessionId) -> Result<(), RelayError> {
+        if !self.can_count() || self.question.is_some() {
+            return Ok(());
+        }
+        self.say(|request| Message::Count(request, session)).await?;
+        self.question = Some((RequestId(self.next_request), Instant::now()));
+        Ok(())
+    }
+
+    /// What it has answered last, once.
+    pub(super) fn take_counts(&mut self) -> Option<RelayCounts> {
+        self.counts.take()
     }
 
     /// Sends the request that `make` makes of a number, and returns its answer.
@@ -85,12 +138,14 @@ impl RelayClient {
         self.into_stream().await
     }
 
-    /// Waits until the connection ends, or the relay says something without having been asked, and returns why it is
-    /// of no use any more. May be dropped and called again.
-    pub(super) async fn ended(&mut self) -> RelayError {
-        match self.hear().await {
-            Ok(message) => self.unexpected(message),
-            Err(error) => error,
+    /// Waits until the relay tells what it has counted. May be dropped and called again.
+    ///
+    /// # Errors
+    /// Why the connection is of no use any more: it has ended, or the relay says something without having been asked.
+    pub(super) async fn news(&mut self) -> Result<(), RelayError> {
+        match self.hear_any().await? {
+            Heard::Counts => Ok(()),
+            Heard::Message(message) => Err(self.unexpected(message)),
         }
     }
 
@@ -103,9 +158,28 @@ impl RelayClient {
     /// The next message that this version knows. May be dropped and called again.
     pub(super) async fn hear(&mut self) -> Result<Message, RelayError> {
         loop {
-            let message = self.receive().await?;
-            if !matches!(message, Message::Unknown(_)) {
+            if let Heard::Message(message) = self.hear_any().await? {
                 return Ok(message);
+            }
+        }
+    }
+
+    /// The same, or that it has told what it has counted.
+    async fn hear_any(&mut self) -> Result<Heard, RelayError> {
+        loop {
+            let message = self.receive().await?;
+            let question = self.question;
+            let answers = |request| question.is_some_and(|(asked, _)| asked == request);
+            match (message, question) {
+                (Message::Unknown(_), _) => {}
+                (Message::Counted(counted), Some((_, asked_at))) if answers(counted.request) => {
+                    self.question = None;
+                    self.counts = Some(RelayCounts { asked_at, answered_at: Instant::now(), counted });
+                    return Ok(Heard::Counts);
+                }
+                // That a session is gone is told, and seen to, when it is refreshed.
+                (Message::Refused(refused), _) if answers(refused.request) => self.question = None,
+                (message, _) => return Ok(Heard::Message(message)),
             }
         }
     }

@@ -23,6 +23,7 @@ use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
 
 use super::RelayError;
 use super::chain::{Chain, Sessions, Wanted};
+use super::client::RelayCounts;
 use super::judge::{Comparison, Judge};
 use super::reach::{Caller, LocalEnd};
 use super::spares::{Spares, Timer};
@@ -87,7 +88,7 @@ pub(in crate::daemon) struct Keeper {
 }
 
 /// What a keeper has to know.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Command {
     /// The session must be replaced by a new one.
     Renew,
@@ -95,6 +96,19 @@ enum Command {
     Path(PathState),
     /// How good it is.
     Measured(Comparison),
+    /// Somebody wants to know what the relays have counted.
+    Count(mpsc::Sender<RelayReading>),
+}
+
+/// What a relay of a path has counted.
+#[derive(Debug)]
+pub(in crate::daemon) struct RelayReading {
+    pub(in crate::daemon) peer: PeerId,
+    pub(in crate::daemon) path: PathId,
+    /// Which of its relays, from the nearest.
+    pub(in crate::daemon) place: usize,
+    /// `None` if it does not count.
+    pub(in crate::daemon) counts: Option<RelayCounts>,
 }
 
 impl Keeper {
@@ -105,7 +119,7 @@ impl Keeper {
         let timer = Timer::started(Instant::now());
         let may_move = spec.relays.len() == 1 && !spec.spares.are_none();
         let (judge, left) = (Judge::default(), Vec::new());
-        let work = Work { spec, commands: received, told, sessions: None, timer, judge, left };
+        let work = Work { spec, commands: received, told, sessions: None, timer, judge, left, answers: None };
         (Self { commands, keeping, may_move }, work.run())
     }
 
@@ -124,6 +138,11 @@ impl Keeper {
     /// [may move](Self::may_move).
     pub(in crate::daemon) fn measured(&self, seen: Comparison) {
         let _ = self.commands.send(Command::Measured(seen));
+    }
+
+    /// Has the relays asked what they have counted, and their answers sent there, as far as there is room.
+    pub(in crate::daemon) fn count(&self, answers: mpsc::Sender<RelayReading>) {
+        let _ = self.commands.send(Command::Count(answers));
     }
 
     /// Whether there are spare relays, and the path leads through one that may be replaced.
@@ -157,6 +176,8 @@ struct Work {
     judge: Judge,
     /// The relays that it left for that, and when.
     left: Vec<(Name, Instant)>,
+    /// Where what relays have counted is sent.
+    answers: Option<mpsc::Sender<RelayReading>>,
 }
 
 impl Work {
@@ -239,8 +260,12 @@ impl Work {
         }
         let mut refresh_at = self.refresh_at();
         loop {
+            self.pass_on_counts(chain);
             let command = tokio::select! {
-                error = chain.broken() => return Interrupted::By(error),
+                news = chain.news() => match news {
+                    Ok(()) => continue,
+                    Err(error) => return Interrupted::By(error),
+                },
                 command = self.commands.recv() => command,
                 () = self.timer.due() => {
                     let Some(spare) = self.move_to_spare().await else { continue };
@@ -265,6 +290,7 @@ impl Work {
                     if state == PathState::Dead { self.check(chain).await } else { Ok(()) }
                 }
                 Some(Command::Measured(seen)) => self.weigh(chain, seen).await,
+                Some(Command::Count(answers)) => self.count(chain, answers).await,
             };
             if let Err(error) = checked {
                 return Interrupted::By(error);
@@ -317,6 +343,34 @@ impl Work {
         timeout(CHECK_TIMEOUT, self.settle(chain)).await.unwrap_or(Err(silent))
     }
 
+    /// Asks the relays what they have counted; nobody waits for the answers.
+    async fn count(
+        &mut self,
+        chain: &mut Chain,
+        answers: mpsc::Sender<RelayReading>,
+    ) -> Result<(), RelayError> {
+        let Some(sessions) = &self.sessions else { return Ok(()) };
+        self.answers = Some(answers);
+        for place in chain.without_counts() {
+            self.tell(place, None);
+        }
+        chain.ask_for_counts(sessions).await
+    }
+
+    /// Sends on what relays have told meanwhile.
+    fn pass_on_counts(&self, chain: &mut Chain) {
+        for (place, counts) in chain.take_counts() {
+            self.tell(place, Some(counts));
+        }
+    }
+
+    fn tell(&self, place: usize, counts: Option<RelayCounts>) {
+        let Some(answers) = &self.answers else { return };
+        let KeeperSpec { peer, path, .. } = self.spec;
+        // What is too much is left out: the next answer says all of it once more.
+        let _ = answers.try_send(RelayReading { peer, path, place, counts });
+    }
+
     fn refresh_at(&self) -> Instant {
         let idle = self.sessions.as_ref().map_or(Duration::ZERO, |sessions| sessions.idle);
         Instant::now() + (idle / REFRESHES_PER_IDLE).max(MIN_REFRESH)
@@ -347,7 +401,7 @@ impl Work {
                 self.on_path(state);
                 Ok(())
             }
-            Some(Command::Measured(_)) => Ok(()),
+            Some(Command::Measured(_) | Command::Count(_)) => Ok(()),
         }
     }
 

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use nix::cmsg_space;
-use nix::libc::{self, c_int, sock_extended_err, sockaddr_in6};
+use nix::libc::{self, c_int, in_pktinfo, in6_pktinfo, sock_extended_err, sockaddr_in6, timespec};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -132,7 +132,8 @@ pub async fn walk(probe: &Probe, most: u8, patience: Duration) -> io::Result<Wal
 pub(crate) fn next_error(socket: &impl AsRawFd) -> io::Result<(Option<SocketAddr>, IcmpError)> {
     let mut bytes = [0; 64];
     let mut buffers = [IoSliceMut::new(&mut bytes)];
-    let mut space = cmsg_space!(sock_extended_err, sockaddr_in6);
+    // With what sockets that measure are told of each datagram.
+    let mut space = cmsg_space!(sock_extended_err, sockaddr_in6, timespec, c_int, in_pktinfo, in6_pktinfo);
     let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
     let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut buffers, Some(&mut space), flags)?;
     let to = message.address.as_ref().and_then(|to| {

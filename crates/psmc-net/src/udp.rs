@@ -20,6 +20,8 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use crate::mark;
 use crate::watched::Watched;
 
+pub(crate) use control::{canonical, mapped};
+
 pub use group::Group;
 pub use psmc_wire::ip::Ecn;
 pub use recv::{RecvBatch, RecvMeta};

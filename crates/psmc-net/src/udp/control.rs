@@ -71,7 +71,7 @@ impl Control {
 }
 
 /// The address as our callers see it.
-pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
+pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(_) => address,
         SocketAddr::V6(v6) => {
@@ -81,7 +81,7 @@ pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
 }
 
 /// The address as a socket of the IPv6 family wants it.
-pub(super) fn mapped(address: SocketAddr) -> SocketAddr {
+pub(crate) fn mapped(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(v4) => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
         SocketAddr::V6(_) => address,

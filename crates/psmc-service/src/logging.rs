@@ -7,10 +7,10 @@ use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 
+use tracing::subscriber::{SetGlobalDefaultError, set_global_default};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::reload;
-use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
 pub use writer::LogGuard;
 use writer::LogWriter;
@@ -55,7 +55,7 @@ pub enum LogError {
     NoThread(#[from] io::Error),
     /// Logging was set up before.
     #[error("logging is already initialised")]
-    Twice(#[from] TryInitError),
+    Twice(#[from] SetGlobalDefaultError),
 }
 
 /// What changes the filter of this process, and the filter that it began with.
@@ -75,18 +75,19 @@ pub fn init(format: LogFormat, filter: Option<&str>) -> Result<LogGuard, LogErro
     let first = filter.filter(|filter| !filter.is_empty()).unwrap_or_else(|| "info".to_owned());
     let writer = LogWriter::new(io::stderr(), DROPPED.clone(), format.teller())?;
     let guard = writer.guard();
+    // Not by `try_init`, which would also log what other crates say by the crate `log`, if any crate at all has that switched on.
     let builder = tracing_subscriber::fmt().with_env_filter(parse(&first)?).with_writer(writer);
     let change: Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync> = match format {
         LogFormat::Text => {
             let builder = builder.with_ansi(io::stderr().is_terminal()).with_filter_reloading();
             let handle = builder.reload_handle();
-            builder.finish().try_init()?;
+            set_global_default(builder.finish())?;
             Box::new(move |filter| handle.reload(filter))
         }
         LogFormat::Json => {
             let builder = builder.json().flatten_event(true).with_filter_reloading();
             let handle = builder.reload_handle();
-            builder.finish().try_init()?;
+            set_global_default(builder.finish())?;
             Box::new(move |filter| handle.reload(filter))
         }
     };

@@ -45,6 +45,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("psmc-resolver", Layer::Programs),
     ("psmc-routes", Layer::Programs),
     ("psmc-signal", Layer::Programs),
+    ("psmc-stamp", Layer::Programs),
     ("psmc-toml", Layer::Programs),
     ("psmc-tool", Layer::Programs),
     ("psmcd", Layer::Programs),

@@ -15,6 +15,7 @@ mod select;
 mod setup;
 mod sla;
 mod speedtest;
+mod stamp;
 mod status;
 mod trace;
 mod watch;
@@ -55,6 +56,8 @@ enum CliError {
     Ping(#[from] ping::PingError),
     #[error("{}", crate::error_chain(.0))]
     Speedtest(#[from] speedtest::SpeedtestError),
+    #[error(transparent)]
+    Stamp(#[from] stamp::StampError),
     #[error(transparent)]
     Capture(#[from] capture::CaptureError),
     #[error(transparent)]
@@ -113,6 +116,7 @@ fn run(psmc: Psmc) -> Result<ExitCode, CliError> {
         Command::Ping(args) => ping::run(&args, &psmc.target),
         Command::Sla(args) => sla::run(&args, &mut connect(&psmc.target)?),
         Command::Speedtest(args) => speedtest::run(&args, &psmc.target),
+        Command::Stamp(args) => stamp::run(&args),
         Command::Capture(args) => capture::run(args, &psmc.target),
         Command::Trace(args) => trace::run(&args, &psmc.target),
         Command::Watch(args) => watch::run(&args, psmc.target),

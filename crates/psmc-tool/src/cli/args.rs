@@ -19,6 +19,7 @@ use super::select::{SelectArgs, TopologyArgs};
 use super::setup::{ExpelArgs, InitArgs, InviteArgs, JoinArgs};
 use super::sla::SlaArgs;
 use super::speedtest::SpeedtestArgs;
+use super::stamp::StampArgs;
 use super::trace::TraceArgs;
 use super::watch::WatchArgs;
 use psmcd::config::{Name, ValueError};
@@ -139,6 +140,12 @@ pub(super) enum Command {
     /// path, also on one that is on standby, then as the scheduler treats any connection. It competes with whatever else is in the
     /// tunnel. The peer's file has to allow it: `speedtest = true` in its `[site]`.
     Speedtest(SpeedtestArgs),
+    /// Measure delay and loss to a host or router that answers STAMP (RFC 8762)
+    ///
+    /// That is any that has a reflector of STAMP, or of TWAMP Light, such as psmcd with `reflector` in its `[sla]`. It takes no psmcd here.
+    /// Runs until Ctrl-C, or for --count probes, and prints a summary. The delays each way are known where both clocks are
+    /// synchronised. Exits with 1 if there was no answer. docs/SLA.md says how to set up a router of another vendor.
+    Stamp(StampArgs),
     /// Trace the way of each path to a peer: its uplink, the routers outside the tunnel, its relays
     ///
     /// Sends datagrams by the uplink of each path that may pass one router more each, as traceroute does, and prints who answers;

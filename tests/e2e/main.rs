@@ -33,6 +33,7 @@ mod repair;
 mod roaming;
 mod segments;
 mod stalls;
+mod stamp;
 mod strangers;
 mod traffic;
 mod tunnels;

@@ -24,8 +24,8 @@ pub use grants::grant_text;
 pub(crate) use grants::{read_grant, read_grants};
 use include::files_of;
 pub use model::{
-    Class, Config, Internet, Invitation, PathCongestion, PathSettings, Paths, Peer, Relay, Site, Treatment,
-    TunnelEnd, Web,
+    Class, Config, Internet, Invitation, PathCongestion, PathSettings, Paths, Peer, Relay, Site, Sla,
+    Treatment, TunnelEnd, Web,
 };
 pub use psmc_core::SchedulerKind;
 pub use psmc_toml::{Complaint, ConfigError};

@@ -27,6 +27,7 @@ mod peers;
 mod pings;
 mod plane;
 mod port;
+mod reflection;
 mod relays;
 mod reload;
 mod requests;
@@ -65,6 +66,7 @@ use control::Control;
 pub(crate) use lookup::lookup;
 pub(crate) use network::Numbers;
 pub use network::footprint::{CleanError, Cleaned, FootprintError, clean};
+pub use reflection::ReflectorError;
 pub use tunnels::PortError;
 
 /// The mark (`SO_MARK`) of all that the daemon of the site with this key sends outside its tunnel. Whoever has the same goes the
@@ -92,6 +94,9 @@ pub enum DaemonError {
     /// The address for the web page can't be had.
     #[error("cannot serve the web page")]
     Web(#[source] HttpError),
+    /// The address for STAMP can't be had.
+    #[error(transparent)]
+    Reflector(#[from] ReflectorError),
     /// The local control socket can't be had.
     #[error("cannot create the control socket")]
     ControlSocket(#[from] local::BindError),

@@ -30,6 +30,7 @@ pub(super) fn check(draft: &Draft, out: &mut Vec<Complaint>) {
     treatment(draft, out);
     classes(draft, out);
     gateway(draft, out);
+    sla(draft, out);
     web(draft, out);
     for peer in &draft.peers {
         paths::check(peer, &draft.relays, out);
@@ -124,6 +125,14 @@ fn gateway(draft: &Draft, out: &mut Vec<Complaint>) {
     if site.register.is_some() && !site.has_listen {
         draft.peers.iter().for_each(|peer| unseen(peer, out));
     }
+}
+
+/// What is said of the reflector needs one.
+fn sla(draft: &Draft, out: &mut Vec<Complaint>) {
+    let Some(useless) = draft.sla.as_ref().and_then(|sla| sla.useless.as_ref()) else { return };
+    let reason = format!("`{}` is of no use without `reflector`", useless.key);
+    let remedy = "add reflector = 862, by which this site answers STAMP, or remove the key";
+    out.push(Complaint::new(reason, remedy).at(useless.place.clone()));
 }
 
 /// Whoever reaches the web page from elsewhere, or changes a path there, shows a token.

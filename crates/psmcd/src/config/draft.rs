@@ -6,6 +6,7 @@
 mod invitation;
 mod peer;
 mod site;
+mod sla;
 mod treatment;
 mod web;
 
@@ -26,10 +27,12 @@ use super::value::{
 pub(super) use invitation::InvitationDraft;
 pub(super) use peer::{PathDraft, PeerDraft};
 pub(super) use site::SiteDraft;
+pub(super) use sla::SlaDraft;
 pub(super) use treatment::TreatmentDraft;
 pub(super) use web::WebDraft;
 
-const SECTIONS: &[&str] = &["site", "peer", "relay", "class", "include", "invitation", "metrics", "web"];
+const SECTIONS: &[&str] =
+    &["site", "peer", "relay", "class", "include", "invitation", "metrics", "sla", "web"];
 
 const CLASS_KEYS: &[&str] =
     &["name", "dscp", "protocol", "ports", "from", "to", "priority", "weight", "repair"];
@@ -46,6 +49,7 @@ pub(super) struct Draft {
     pub(super) invitations: Vec<InvitationDraft>,
     /// Where metrics are.
     metrics: Option<SocketAddr>,
+    pub(super) sla: Option<SlaDraft>,
     pub(super) web: Option<WebDraft>,
 }
 
@@ -73,6 +77,8 @@ impl Draft {
         let metrics = metrics.and_then(|section| {
             section.required("listen", METRICS_ADDRESS, "where Prometheus finds the metrics", out)
         });
+        let sla =
+            file.only_section("sla", "[sla]", SlaDraft::KEYS, "a site watches its ways in one place", out);
         let web = file.only_section("web", "[web]", WebDraft::KEYS, "a site has one web page", out);
         // Those of a gateway may be added while it runs.
         let is_gateway = site.as_ref().is_some_and(|site| site.register.is_some() || site.has_listen);
@@ -86,6 +92,7 @@ impl Draft {
             classes: classes.iter().map(|section| ClassDraft::read(section, out)).collect(),
             invitations: invitations.iter().map(|section| InvitationDraft::read(section, out)).collect(),
             metrics,
+            sla: sla.map(|section| SlaDraft::read(&section, source, out)),
             web: web.map(|section| WebDraft::read(&section, source, out)),
         }
     }
@@ -101,6 +108,7 @@ impl Draft {
         Some(Config {
             site: Site {
                 metrics: self.metrics,
+                sla: self.sla.map(SlaDraft::build).unwrap_or_default(),
                 web: self.web.and_then(WebDraft::build),
                 ..site.build(classes)?
             },

@@ -53,7 +53,13 @@ impl Config {
         // A call through a relay has a connection of its own.
         let served = usize::from(self.site.metrics.is_some()) + usize::from(self.site.web.is_some());
         let tests = if self.site.speedtest { self.site.addresses.len() + MAX_CALLERS } else { 0 };
-        OWN + strangers + served * (1 + http::MAX_CONNECTIONS) + tests + 2 * self.site.register.len() + peers
+        let reflector = usize::from(self.site.sla.reflector.is_some());
+        OWN + strangers
+            + reflector
+            + served * (1 + http::MAX_CONNECTIONS)
+            + tests
+            + 2 * self.site.register.len()
+            + peers
     }
 }
 
@@ -106,8 +112,17 @@ pub struct Site {
     pub control_socket: SocketPath,
     /// Where Prometheus finds its metrics, `[metrics]`; nowhere if `None`.
     pub metrics: Option<SocketAddr>,
+    /// What it measures, and lets others measure, `[sla]`.
+    pub sla: Sla,
     /// Its web page, `[web]`, if it has one.
     pub web: Option<Web>,
+}
+
+/// Delay and loss by STAMP, `[sla]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sla {
+    /// Where it answers those who measure, and whom; nobody if `None`.
+    pub reflector: Option<psmc_stamp::Settings>,
 }
 
 /// A web page that shows how the site is, `[web]`.

@@ -59,6 +59,11 @@ impl Config {
         if let Some(metrics) = site.metrics {
             writeln!(f, "  metrics      at http://{metrics}/metrics")?;
         }
+        if let Some(reflector) = &site.sla.reflector {
+            let key = if reflector.key.is_some() { ", with a key" } else { ", for everybody" };
+            let (listen, rate) = (reflector.listen, reflector.rate);
+            writeln!(f, "  answers STAMP at {listen}{key}, up to {rate} packets/s of each source")?;
+        }
         if let Some(web) = &site.web {
             let token = if web.token.is_some() { ", with a token" } else { "" };
             let orders = if web.orders { ", which may change paths" } else { "" };

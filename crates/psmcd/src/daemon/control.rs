@@ -29,6 +29,7 @@ use super::paths::{LISTEN_SOCKET, Sockets};
 use super::peers::Peers;
 use super::pings::Pings;
 use super::plane::{self, News, Notice, PlaneHandle, Started};
+use super::reflection::Reflection;
 use super::relays::{Caller, Grants, LOOK_INTERVAL, Relays};
 use super::reload::ConfigFile;
 use super::revival::Revivals;
@@ -83,6 +84,8 @@ pub(super) struct Control {
     pub(super) captures: Captures,
     /// Who tests how fast the tunnel is.
     pub(super) speedtests: Speedtests,
+    /// Who measures the way to this site.
+    pub(super) reflection: Reflection,
     pub(super) connections: Connections,
     pub(super) tasks: Tasks,
     /// Who watches over this process.
@@ -141,6 +144,7 @@ impl Control {
             pings: Pings::default(),
             captures: Captures::default(),
             speedtests: Speedtests::new(),
+            reflection: Reflection::default(),
             connections: Connections::new(acceptor),
             tasks: Tasks::default(),
             supervisor: Supervisor::from_environment(),
@@ -188,6 +192,7 @@ impl Control {
 
     async fn enter_peers(&mut self, peers: Vec<config::Peer>) -> Result<(), DaemonError> {
         self.serve_http().await?;
+        self.reflection.allow(self.site.sla.reflector.as_ref()).await?;
         let listen = Bind::Udp(UdpBind { address: self.site.bind_address(), interface: None });
         self.plane.call(move |plane| plane.open_port(LISTEN_SOCKET, &listen)).await??;
         for peer in peers {

@@ -15,7 +15,7 @@ use toml::Spanned;
 
 use super::TreatmentDraft;
 use crate::config::grants::read_grants;
-use crate::config::model::{Class, Internet, Site};
+use crate::config::model::{Class, Internet, Site, Sla};
 use crate::config::value::{
     ALLOWED_NET, AllowedNet, CLAMP_MSS, ENDPOINT, EXCLUSION, Endpoint, Exclusion, INNER_MTU, NAME_SERVER,
     TUNNEL_ADDRESS,
@@ -87,6 +87,7 @@ impl SiteDraft {
             treatment: self.treatment.build(),
             classes,
             metrics: None,
+            sla: Sla::default(),
             web: None,
         })
     }

@@ -97,6 +97,7 @@ impl Control {
         note("register", self.site.register != now.register);
         note("endpoint", self.site.endpoint != now.endpoint);
         let is_speedtest_changed = note("speedtest", self.site.speedtest != now.speedtest);
+        let is_reflector_changed = self.site.sla.reflector != now.sla.reflector;
         note("networks", self.site.networks != now.networks);
         let (before, internet) = (&self.site.internet, &now.internet);
         note("internet", before.is_offered != internet.is_offered);
@@ -107,9 +108,15 @@ impl Control {
         (site.classes, site.clamp_mss, site.grants_file) = (now.classes, now.clamp_mss, now.grants_file);
         (site.register, site.treatment) = (now.register, now.treatment);
         (site.endpoint, site.networks, site.internet) = (now.endpoint, now.networks, now.internet);
-        site.speedtest = now.speedtest;
+        (site.speedtest, site.sla) = (now.speedtest, now.sla);
         if is_speedtest_changed {
             self.allow_speedtests();
+        }
+        if is_reflector_changed {
+            let allowed = self.reflection.allow(self.site.sla.reflector.as_ref()).await;
+            let failed =
+                |error| format!("reflector (nobody is answered: {})", psmc_service::error_chain(&error));
+            report.changes.push(allowed.map_or_else(failed, |()| "reflector".to_owned()));
         }
         self.relays.register(&self.site.register, relays, &mut self.tasks);
         Ok(())

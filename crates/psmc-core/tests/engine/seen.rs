@@ -44,6 +44,8 @@ fn told(world: &World, end: usize) -> Vec<(Instant, Seen)> {
         | Message::Limits(_)
         | Message::PathVia(_)
         | Message::About(_)
+        | Message::CountsWanted(_)
+        | Message::Counts(_)
         | Message::Close(_)
         | Message::Unknown(_) => None,
     });

@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use hickory_proto::rr::Name;
 use psmc_net::keys::PrivateKey;
 use psmc_routes::{AltRecord, Relay, RouteSet, Validity};
-use psmc_wire::control::{About, CloseReason, Hello, Message, PathInfo, PathVia, Seen, VERSION};
+use psmc_wire::control::{
+    About, CloseReason, Hello, Message, PathInfo, PathVia, Probe, ProbeStep, Seen, VERSION,
+};
 use psmc_wire::counts::{Arrived, Counts, LaneCounts, Passed, PathCounts};
 use psmc_wire::crypto::{Aead, TAG_LEN};
 use psmc_wire::datagram::{Header, Marks};
@@ -21,6 +23,7 @@ use psmc_wire::frame::{
     AckHeader, DataFrame, FrameWriter, PacketRange, Part, PathStats, PathUse, PathUseFrame,
 };
 use psmc_wire::hop::{HOP_HEADER_LEN, HOP_KEY_LEN, Hop, HopKey, write_hop_header};
+use psmc_wire::probe::ProbeTokens;
 use psmc_wire::relay::{
     self, Abilities, Cap, CapTarget, Counted, Far, Grant, Refusal, Refused, RequestId, Reserve,
     ReserveTunnel, Reserved, SIGNATURE_LEN, SessionId, SignedGrant, StreamId, Welcome,
@@ -123,6 +126,7 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
         ("path-via", path_via()),
         ("about", Message::About(About { software: "psmcd 0.1.0".to_owned() })),
         ("seen", seen()),
+        ("probe", Message::Probe(Probe { step: ProbeStep::Answer, tokens: probe_tokens() })),
         ("counts-wanted", Message::CountsWanted(7)),
         ("counts", counts()),
         ("close", Message::Close(CloseReason::Shutdown)),
@@ -249,6 +253,10 @@ fn seen() -> Message {
     let addresses = ["192.0.2.7:40011", "[2001:db8::7]:40012"];
     let addresses = addresses.map(|address| address.parse().expect("it is an address"));
     Message::Seen(Seen { paths: [PathId(0), PathId(2)].into_iter().zip(addresses).collect() })
+}
+
+fn probe_tokens() -> ProbeTokens {
+    ProbeTokens { question: [0x51; 16], answer: [0xa5; 16] }
 }
 
 fn counts() -> Message {

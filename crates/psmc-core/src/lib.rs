@@ -27,6 +27,7 @@ mod event;
 mod keys;
 mod mss;
 mod path;
+mod probes;
 pub mod relay;
 mod reorder;
 mod repair;

@@ -13,6 +13,7 @@ use crate::batch::PathAddress;
 use crate::classify::Classes;
 use crate::event::{ConnectionId, Event, PeerId};
 use crate::mss::ClampMss;
+use crate::probes::Probes;
 use crate::routing::AllowedIps;
 use crate::tap::Tap;
 
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) messages: VecDeque<(ConnectionId, Message)>,
     pub(crate) routes: AllowedIps<PeerId>,
     pub(crate) labels: BTreeMap<Label, PeerId>,
+    /// What peers ask about NATs.
+    pub(crate) probes: Probes,
     /// While somebody looks on.
     pub(crate) tap: Option<Box<Tap>>,
 }

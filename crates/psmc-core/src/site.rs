@@ -10,7 +10,7 @@ use psmc_wire::crypto::{KeySource, Role};
 use psmc_wire::datagram::Header;
 use psmc_wire::hop::{HopHeader, INNER};
 use psmc_wire::ids::KeyBytes;
-use psmc_wire::{BufPool, PacketBuf, PathId};
+use psmc_wire::{BufPool, PacketBuf, PathId, probe};
 use rand_core::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use thiserror::Error;
@@ -20,6 +20,7 @@ use crate::classify::{self, ClassConfig, Classes};
 use crate::config::{PeerConfig, SiteConfig};
 use crate::event::{ConnectionId, Event, PeerId};
 use crate::mss::ClampMss;
+use crate::probes::Probes;
 use crate::session::{DatagramOrigin, PathError, PeerHandle, Refusal, Session, SilentPath};
 use crate::shared::Shared;
 use crate::status::{PeerStatus, RefusalCounters};
@@ -98,6 +99,7 @@ impl Site {
             messages: std::collections::VecDeque::new(),
             routes: crate::routing::AllowedIps::new(config.broadcasts),
             labels: BTreeMap::new(),
+            probes: Probes::default(),
             tap: None,
         };
         Self {
@@ -139,6 +141,7 @@ impl Site {
             return;
         };
         session.close(&mut self.shared);
+        self.shared.probes.forget(peer);
         self.shared.routes.remove_all(peer);
         self.connections.retain(|_, owner| *owner != peer);
         self.set_timeout(peer, None);
@@ -329,7 +332,7 @@ impl Site {
     pub fn handle_datagram(&mut self, datagram: &mut [u8], origin: &DatagramOrigin, now: Instant) {
         let header = match Header::parse(datagram) {
             Ok(header) => header,
-            Err(_) => return self.refuse(Refusal::Malformed, None),
+            Err(_) => return self.handle_question(datagram, origin, now),
         };
         let peer = self.shared.labels.get(&header.label).copied();
         let Some((peer, session)) = peer.and_then(|peer| Some((peer, self.peers.get_mut(&peer)?))) else {
@@ -341,6 +344,15 @@ impl Site {
         }
         if let Err(refusal) = result {
             self.refuse(refusal, None);
+        }
+    }
+
+    /// A datagram of no session has arrived: a peer's question about a NAT, or nothing. A hidden site knows of no questions.
+    fn handle_question(&mut self, datagram: &[u8], origin: &DatagramOrigin, now: Instant) {
+        let Ok(token) = probe::question_token(datagram) else { return self.refuse(Refusal::Malformed, None) };
+        let DatagramOrigin { socket, local_ip, remote, .. } = *origin;
+        if !self.shared.probes.on_question(token, PathAddress { socket, local_ip, remote }, now) {
+            self.refuse(Refusal::UnknownLabel, None);
         }
     }
 
@@ -364,6 +376,9 @@ impl Site {
 
     /// Fills `batch` with datagrams of one path that should be sent now.
     pub fn poll_transmit(&mut self, batch: &mut Batch, now: Instant) -> Option<Transmit> {
+        if let Some(answer) = self.shared.probes.poll(batch) {
+            return Some(answer);
+        }
         while let Some(&peer) = self.busy.first() {
             let Some(session) = self.peers.get_mut(&peer) else {
                 self.busy.remove(&peer);

@@ -5,7 +5,8 @@ use std::path::Path;
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
 use psmc_net::aead::{ExportedKeys, SECRET_LEN};
 use psmc_wire::control::{
-    About, CloseReason, Hello, LENGTH_LEN, Limits, Message, PathInfo, PathVia, Seen, VERSION,
+    About, CloseReason, Hello, LENGTH_LEN, Limits, Message, PathInfo, PathVia, Probe, ProbeStep, Seen,
+    VERSION,
 };
 use psmc_wire::counts::{Arrived, Counts, LaneCounts, Passed, PathCounts};
 use psmc_wire::crypto::{Aead, KeySource, NONCE_LEN, Role, TAG_LEN};
@@ -14,6 +15,7 @@ use psmc_wire::frame::{
     AckHeader, DataFrame, Frame, FrameWriter, Frames, PacketRange, PathStats, PathUse, PathUseFrame,
 };
 use psmc_wire::hop::{HOP_HEADER_LEN, Hop, HopHeader, HopKey, write_hop_header};
+use psmc_wire::probe::ProbeTokens;
 use psmc_wire::relay::{self, Counted, RequestId, SessionId};
 use psmc_wire::{Bucket, Checksum, FlowSeq, Incarnation, KeyBytes, Label, PacketNumber, PathId};
 
@@ -245,6 +247,10 @@ fn messages_are_written_as_the_document_says() {
         (PathId(2), "198.51.100.7:40011".parse().expect("an address")),
         (PathId(4), "[2001:db8::7]:40012".parse().expect("an address")),
     ];
+    let tokens = ProbeTokens {
+        question: 0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f_u128.to_be_bytes(),
+        answer: 0xf0f1_f2f3_f4f5_f6f7_f8f9_fafb_fcfd_feff_u128.to_be_bytes(),
+    };
     let messages = [
         ("hello", Message::Hello(hello)),
         ("path-info", Message::PathInfo(info)),
@@ -252,10 +258,12 @@ fn messages_are_written_as_the_document_says() {
         ("limits", Message::Limits(Limits { udp_rate: Some(20_000_000) })),
         ("path-via", Message::PathVia(via)),
         ("about", Message::About(About { software: "psmcd 0.1.0".to_owned() })),
+        ("probe", Message::Probe(Probe { step: ProbeStep::Open, tokens })),
         ("seen", Message::Seen(Seen { paths: seen.to_vec() })),
         ("counts-wanted", Message::CountsWanted(7)),
         ("counts", Message::Counts(counts())),
     ];
+    document.agrees("probe", "answer", &tokens.write_answer(seen[0].1));
     for (name, message) in messages {
         let mut bytes = Vec::new();
         message.encode(&mut bytes);

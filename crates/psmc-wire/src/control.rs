@@ -14,6 +14,7 @@ use crate::crypto::Aead;
 use crate::fields::{self, Malformed, Reader};
 use crate::hop::Hop;
 use crate::ids::{Incarnation, KeyBytes, Label, PathId};
+use crate::probe::ProbeTokens;
 
 /// The version of the protocol that this crate speaks.
 pub const VERSION: u16 = 1;
@@ -33,6 +34,7 @@ const LIMITS: u8 = 4;
 const PATH_VIA: u8 = 5;
 const ABOUT: u8 = 6;
 const SEEN: u8 = 7;
+const PROBE: u8 = 8;
 const COUNTS_WANTED: u8 = 9;
 const COUNTS: u8 = 10;
 
@@ -100,6 +102,26 @@ pub struct Seen {
     pub paths: Vec<(PathId, SocketAddr)>,
 }
 
+/// Asks for answers to questions about a NAT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// What is wanted.
+    pub step: ProbeStep,
+    /// What questions and answers carry.
+    pub tokens: ProbeTokens,
+}
+
+/// What is wanted of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeStep {
+    /// Questions shall be answered.
+    Open,
+    /// One more answer shall go to where the newest question came from.
+    Answer,
+    /// Nothing more.
+    End,
+}
+
 /// Why a side ends a control connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
@@ -152,6 +174,8 @@ pub enum Message {
     About(About),
     /// Where the receiver's datagrams come from.
     Seen(Seen),
+    /// The sender asks what a NAT makes of its sockets.
+    Probe(Probe),
     /// The sender wants to know what the receiver has counted; the number is repeated in the answer.
     CountsWanted(u32),
     /// What the sender has counted, because it was asked.
@@ -178,6 +202,7 @@ impl Message {
             PATH_VIA => decode_path_via(&mut reader).map(Self::PathVia),
             ABOUT => Ok(Self::About(About { software: reader.short_str("software")?.to_owned() })),
             SEEN => decode_seen(&mut reader).map(Self::Seen),
+            PROBE => decode_probe(&mut reader).map(Self::Probe),
             COUNTS_WANTED => Ok(Self::CountsWanted(reader.u32()?)),
             COUNTS => Counts::decode(&mut reader).map(Self::Counts),
             CLOSE => Ok(Self::Close(CloseReason::from_code(reader.u16()?))),
@@ -202,6 +227,7 @@ impl Message {
                 fields::short_str(&about.software, out);
             }
             Self::Seen(seen) => encode_seen(seen, out),
+            Self::Probe(probe) => encode_probe(probe, out),
             Self::CountsWanted(request) => {
                 out.push(COUNTS_WANTED);
                 out.extend(request.to_be_bytes());
@@ -310,6 +336,27 @@ fn encode_seen(seen: &Seen, out: &mut Vec<u8>) {
     }
 }
 
+fn decode_probe(reader: &mut Reader<'_>) -> Result<Probe, Malformed> {
+    let step = match reader.u8()? {
+        1 => ProbeStep::Open,
+        2 => ProbeStep::Answer,
+        3 => ProbeStep::End,
+        _ => return Err(Malformed::Illegal("step")),
+    };
+    Ok(Probe { step, tokens: ProbeTokens { question: reader.array()?, answer: reader.array()? } })
+}
+
+fn encode_probe(probe: &Probe, out: &mut Vec<u8>) {
+    out.push(PROBE);
+    out.push(match probe.step {
+        ProbeStep::Open => 1,
+        ProbeStep::Answer => 2,
+        ProbeStep::End => 3,
+    });
+    out.extend(probe.tokens.question);
+    out.extend(probe.tokens.answer);
+}
+
 fn encode_path_info(info: &PathInfo, out: &mut Vec<u8>) {
     out.push(PATH_INFO);
     out.extend(info.path.0.to_be_bytes());
@@ -358,10 +405,13 @@ mod tests {
                     Message::PathVia(PathVia { path: PathId(path), relay: KeyBytes(relay), address, hop })
                 });
         let about = "[a-zé. -]{0,40}".prop_map(|software| Message::About(About { software }));
-        let unknown = (8u8..).prop_filter("is known", |kind| ![COUNTS_WANTED, COUNTS].contains(kind));
+        let step = prop_oneof![Just(ProbeStep::Open), Just(ProbeStep::Answer), Just(ProbeStep::End)];
+        let probe = (step, any::<[u8; 16]>(), any::<[u8; 16]>()).prop_map(|(step, question, answer)| {
+            Message::Probe(Probe { step, tokens: ProbeTokens { question, answer } })
+        });
         let wanted = any::<u32>().prop_map(Message::CountsWanted);
-        let unknown = unknown.prop_map(Message::Unknown);
-        prop_oneof![hello, info, close, limits, via, about, seen(), wanted, counts(), unknown]
+        let unknown = (COUNTS + 1..).prop_map(Message::Unknown);
+        prop_oneof![hello, info, close, limits, via, about, seen(), probe, wanted, counts(), unknown]
     }
 
     /// Some paths, seen from addresses of either version.

@@ -14,6 +14,7 @@ pub mod frame;
 pub mod hop;
 pub mod ids;
 pub mod ip;
+pub mod probe;
 pub mod relay;
 
 pub use buf::{BufPool, HEADROOM, PacketBuf};

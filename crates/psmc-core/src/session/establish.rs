@@ -72,13 +72,21 @@ impl Session {
             }
             Message::CountsWanted(request) if greeted => self.on_counts_wanted(id, request, shared, now),
             Message::Counts(counts) if greeted => self.on_counts(counts, shared),
+            Message::Probe(probe) if greeted => {
+                // A hidden site heeds nothing that does not come through its relays.
+                if !shared.hidden {
+                    shared.probes.on_message(self.peer, probe, now);
+                }
+                Ok(())
+            }
             Message::PathInfo(_)
             | Message::Limits(_)
             | Message::PathVia(_)
             | Message::About(_)
             | Message::Seen(_)
             | Message::CountsWanted(_)
-            | Message::Counts(_) => Err(Refusal::OutOfTurn),
+            | Message::Counts(_)
+            | Message::Probe(_) => Err(Refusal::OutOfTurn),
             Message::Close(reason) => {
                 shared.events.push_back(Event::Closed { peer: self.peer, reason });
                 shared.events.push_back(Event::Hangup(id));

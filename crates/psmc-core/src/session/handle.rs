@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use psmc_wire::PathId;
-use psmc_wire::control::{Limits, Message};
+use psmc_wire::control::{Limits, Message, Probe};
 use psmc_wire::counts::Counts;
 use psmc_wire::frame::PathUse;
 
@@ -107,6 +107,14 @@ impl<'a> PeerHandle<'a> {
     /// called again when that was told, or will not be. Says whether there is a connection for that.
     pub fn ask_for_counts(&mut self) -> bool {
         self.session.ask_for_counts(self.shared)
+    }
+
+    /// Asks the peer to answer what this site asks it from a socket of its own, to find out what a NAT makes of that. Says whether
+    /// there is a connection by which the peer could be asked.
+    pub fn probe(&mut self, probe: Probe) -> bool {
+        let Some((connection, ..)) = self.session.control.current() else { return false };
+        self.shared.messages.push_back((connection, Message::Probe(probe)));
+        true
     }
 
     /// Treats the peer's packets as `config` says from now on. Its name, its key and its prefixes are not changed by that.

@@ -44,6 +44,7 @@ fn told(world: &World, end: usize) -> Vec<(Instant, Seen)> {
         | Message::Limits(_)
         | Message::PathVia(_)
         | Message::About(_)
+        | Message::Probe(_)
         | Message::CountsWanted(_)
         | Message::Counts(_)
         | Message::Close(_)

@@ -24,8 +24,8 @@ use psmc_service::socket::{self, Protocol, Reply};
 pub use capture::{CaptureSpec, Captured, CapturedPacket, PacketSpec};
 pub use client::{Client, ClientError, RouteSet};
 pub use request::{
-    AddedPath, Additions, FlowPin, MAX_WAIT, PathPing, PathSpec, PeerSpec, RateLimit, ReloadReport, Request,
-    Response, WantedState,
+    AddedPath, Additions, FlowPin, MAX_WAIT, NatProbe, NatProbeStep, PathPing, PathSpec, PeerSpec, RateLimit,
+    ReloadReport, Request, Response, WantedState,
 };
 pub use routes::{
     Carrier, PeerReport, PeerRoutes, RegisterSpec, RouteSpec, RouteStatus, RoutesStatus, WaitFor,

@@ -95,6 +95,9 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         peer: Option<String>,
     },
+    /// Asks a peer to answer questions from a socket of the client's, by which it finds out what a NAT makes of that; answered
+    /// with [`Response::Ok`].
+    NatProbe(NatProbe),
     /// Keeps one direction of a TCP connection through the tunnel on one path for a while, whatever the scheduler says, so that it
     /// shows what that path carries; answered with [`Response::Ok`].
     FlowPin(FlowPin),
@@ -182,6 +185,7 @@ impl Request {
             | Self::PathSet { .. }
             | Self::PeerSet { .. }
             | Self::PeerAdd(_)
+            | Self::NatProbe(_)
             | Self::FlowPin(_)
             | Self::CaptureStart(_)
             | Self::CaptureNext
@@ -240,6 +244,31 @@ impl Response {
     pub fn error(message: impl std::fmt::Display) -> Self {
         Self::Error { message: message.to_string() }
     }
+}
+
+/// What a peer is asked to do about questions from a socket of the client's: docs/PROTOCOL.md, section 2.12.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NatProbe {
+    /// The peer's name.
+    pub peer: String,
+    /// What it is to do.
+    pub step: NatProbeStep,
+    /// What the questions carry: unpredictable, and used once.
+    pub question: [u8; 16],
+    /// What the answers carry, likewise.
+    pub answer: [u8; 16],
+}
+
+/// What a peer is to do about questions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NatProbeStep {
+    /// Answer them where they come from.
+    Open,
+    /// Answer the newest once more.
+    Answer,
+    /// Forget them.
+    End,
 }
 
 /// A connection that is kept on a path.

@@ -202,6 +202,21 @@ pub(crate) fn connect_udp_from(
     Ok(socket.into())
 }
 
+/// A socket at `local`, at a port of the kernel's choice, that leaves through `interface` if there is one, and never blocks.
+///
+/// # Errors
+/// When there is no such address, or no such interface.
+pub fn bind_udp(interface: Option<&str>, local: IpAddr) -> io::Result<std::net::UdpSocket> {
+    let local = SocketAddr::new(local, 0);
+    let socket = open_as(local)?;
+    if let Some(interface) = interface {
+        socket.bind_device(Some(interface.as_bytes()))?;
+    }
+    socket.bind(&local.into())?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
 /// What the way to `remote` takes, in bytes of IPv4 packets, as far as the kernel knows: what the first link takes, or less
 /// if a router has said so. Nothing is sent.
 ///

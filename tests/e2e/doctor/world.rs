@@ -1,8 +1,9 @@
 //! Two sites with two routers between them: each leads from an uplink of the van to a link of the headquarters.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use psmc_api::{PathState, PeerState};
@@ -12,7 +13,7 @@ use psmc_testbed::steadily::{Turn, turn};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::harness::{HQ, NameServer, Site, VAN, wait_for};
+use crate::harness::{End, HQ, NameServer, Site, VAN, wait_for};
 
 /// For what takes a second: a small machine is busy at times.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
@@ -20,6 +21,10 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// Where the headquarters are, behind both routers.
 pub(super) const ENDPOINT: &str = "203.0.113.5";
 pub(super) const ENDPOINT_V6: &str = "2001:db8::5";
+
+/// The third site, if there is one, and where it is.
+const BRANCH: End = End { name: "branch", inside: 3, outside: 3, interface: 'b' };
+pub(super) const BRANCH_ADDRESS: &str = "203.0.113.6";
 
 /// Which site is examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +127,40 @@ impl World {
         ));
     }
 
+    /// A third site behind the headquarters, which runs, and which the van reaches at this endpoint: its own address, or a port of
+    /// the headquarters' address.
+    pub(super) fn start_branch(&self, endpoint: &str) -> Site {
+        let mut branch = Site::new(BRANCH, self.directory.path());
+        link_pair(&branch.namespace, "b1", &self.hq.namespace, "h3").unwrap();
+        self.at(
+            At::Hq,
+            &format!(
+                "ip addr add 10.3.1.2/24 dev h3; ip route add {BRANCH_ADDRESS} dev h3; sysctl -qw net.ipv4.ip_forward=1
+                nft 'table ip nat {{ chain pre {{ type nat hook prerouting priority -100; \
+                    meta l4proto {{ tcp, udp }} th dport 6115 dnat to {BRANCH_ADDRESS}:5115; }}; }}'"
+            ),
+        );
+        for (n, router) in (1..).zip(&self.routers) {
+            sh(router, &format!("ip route add {BRANCH_ADDRESS} via 10.2.{n}.2"));
+        }
+        let lines = "ip addr add 10.3.1.1/24 dev b1; ip route add default via 10.3.1.2";
+        branch.run(&["sh", "-ec", &format!("ip addr add {BRANCH_ADDRESS} dev lo; {lines}")]);
+        let [key, van_key] = [&branch, &self.van].map(|site| site.key.public());
+        branch.configure(&format!(
+            "[site]\nname = \"branch\"\nprivate_key = \"{}\"\naddresses = [\"10.77.0.3/24\"]\ncontrol_socket = '{}'\n\n\
+             [[peer]]\nname = \"van\"\npublic_key = \"{van_key}\"\nallowed_ips = [\"10.77.0.2/32\"]\n",
+            branch.key.to_base64().as_str(),
+            branch.file("sock").display(),
+        ));
+        let text = fs::read_to_string(self.van.file("toml")).unwrap();
+        self.van.configure(&format!(
+            "{text}\n[[peer]]\nname = \"branch\"\npublic_key = \"{key}\"\nallowed_ips = [\"10.77.0.3/32\"]\nendpoint = \"{endpoint}\"\n"
+        ));
+        branch.start();
+        wait_for("the daemon of the branch", PATIENCE, || branch.try_status());
+        branch
+    }
+
     /// Replaces a part of a configuration.
     pub(super) fn edit(&self, at: At, from: &str, to: &str) {
         let site = self.site(at);
@@ -212,6 +251,11 @@ impl World {
 
     /// What `psmc doctor` prints, and its exit status.
     pub(super) fn doctor(&self, at: At) -> Report {
+        self.doctor_with(at, &[], |_| ())
+    }
+
+    /// The same with more arguments, and each line of its progress as it is told.
+    pub(super) fn doctor_with(&self, at: At, arguments: &[&str], mut progress: impl FnMut(&str)) -> Report {
         let site = self.site(at);
         let mut words = self.wrapper.iter();
         let mut command = match words.next() {
@@ -221,10 +265,17 @@ impl World {
         if !self.wrapper.is_empty() {
             command.args(words).arg(program("psmc"));
         }
-        command.args(["doctor", "--json"]).arg(site.file("toml"));
-        let output = site.namespace.run(|| command.output()).unwrap();
-        let json =
-            serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        command.args(["doctor", "--json"]).args(arguments).arg(site.file("toml"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = site.namespace.spawn(&mut command).unwrap();
+        let mut told = Vec::new();
+        for line in BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok) {
+            progress(&line);
+            told.push(line);
+        }
+        let output = child.wait_with_output().unwrap();
+        let json = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {told:?}, {output:?}"));
         Report { status: output.status.code(), json }
     }
 }

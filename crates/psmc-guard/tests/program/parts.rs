@@ -196,6 +196,7 @@ fn answer(told: &mut Told, request: &Request) -> Response {
         | Request::PeerWait { .. }
         | Request::Ping { .. }
         | Request::Segments { .. }
+        | Request::NatProbe(_)
         | Request::FlowPin(_)
         | Request::CaptureStart(_)
         | Request::CaptureNext

@@ -8,20 +8,23 @@ mod finding;
 mod firewall;
 mod gather;
 mod judge;
+mod lifetime;
 mod nat;
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use super::args::Target;
+use super::args::{Life, Target};
 use super::setup::CONFIG_DIR;
 use super::{CliError, connect, output};
+use facts::Facts;
 use finding::{Report, Severity};
-use psmc_api::ClientError;
+use psmc_api::{Client, ClientError};
 use psmcd::config::Config;
 
 /// The exit status if something is wrong, and if nothing could be looked at.
@@ -35,6 +38,9 @@ pub(super) struct DoctorArgs {
     /// Print it as JSON
     #[arg(long)]
     json: bool,
+    /// Find out the kind of each NAT, and how long it remembers a socket that rests: takes 3 minutes, or as long as said
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "180s")]
+    nat: Option<Life>,
 }
 
 /// Why nothing could be looked at.
@@ -81,7 +87,10 @@ fn examine(args: &DoctorArgs, target: &Target) -> Result<Report, DoctorError> {
             report.site = Some(config.site.name.to_string());
             report.findings = judge::all(&config, &facts);
             report.nats = nat::judge(&facts.views(), &facts.routers());
-            report.unseen = facts.unseen;
+            report.unseen = facts.unseen.clone();
+            if let Some(Life(longest)) = args.nat {
+                ask_about_nats(longest, &config, &facts, &mut report);
+            }
         }
         Err(error) => {
             report.findings = judge::of_file(&error, gather::key_file(&file).as_ref());
@@ -92,6 +101,35 @@ fn examine(args: &DoctorArgs, target: &Target) -> Result<Report, DoctorError> {
     }
     Ok(report)
 }
+
+/// Has the peers tell what becomes of sockets that are opened for it, and adds that to the report.
+fn ask_about_nats(longest: Duration, config: &Config, facts: &Facts, report: &mut Report) {
+    let longest = longest.min(LONGEST_REST);
+    let mut views = facts.views();
+    if views.is_empty() {
+        let why = "kind and memory of NATs: no path works whose peer says where it sees it, so that nobody can be asked";
+        return report.unseen.push(why.to_owned());
+    }
+    let start = Instant::now();
+    output::warn(&format!("asking about NATs, for up to {} s", longest.as_secs() + 10));
+    let mut progress = |text: &str| output::warn(&format!("{:.0} s: {text}", start.elapsed().as_secs_f64()));
+    let asked = Client::connect(config.site.control_socket.as_path())
+        .and_then(|mut client| lifetime::Lifetimes::new(&views, &mut client).ask(longest, &mut progress));
+    match asked {
+        Err(error) => report.unseen.push(format!("kind and memory of NATs: {}", crate::error_chain(&error))),
+        Ok((more, found, unseen)) => {
+            views.extend(more);
+            report.nats = nat::judge(&views, &facts.routers());
+            nat::remember(&mut report.nats, &found);
+            report.findings.extend(judge::of_memory(config, &found));
+            report.findings.sort_by_key(|finding| (finding.fault.severity(), finding.fault));
+            report.unseen.extend(unseen);
+        }
+    }
+}
+
+/// No socket rests for longer: whoever waits has something else to do.
+const LONGEST_REST: Duration = Duration::from_secs(600);
 
 /// The configuration of the running daemon, or the one where units look for it.
 fn find_file(target: &Target) -> Result<PathBuf, DoctorError> {

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use psmc_core::{PeerError, SchedulerKind, TcpFlow};
 use psmc_service::logging;
 use psmc_wire::PathId;
+use psmc_wire::control::{Probe, ProbeStep};
+use psmc_wire::probe::ProbeTokens;
 
 use super::DaemonError;
 use super::control::Control;
@@ -14,7 +16,9 @@ use super::settings::congestion_config;
 use super::specs;
 use super::why::Why;
 use crate::config::{Endpoint, PathCongestion, Rate, SCHEDULER, ValueError, Weight};
-use psmc_api::{Call, FlowPin, MAX_WAIT, PathSpec, PeerPaths, Request, Response, WantedState};
+use psmc_api::{
+    Call, FlowPin, MAX_WAIT, NatProbe, NatProbeStep, PathSpec, PeerPaths, Request, Response, WantedState,
+};
 
 /// Why something that was asked for is not done.
 pub(super) enum Refusal {
@@ -100,6 +104,7 @@ impl Control {
             Request::CaptureStart(spec) => self.start_capture(&spec).await?,
             Request::CaptureNext => return Ok(Response::Captured(self.next_captured().await?)),
             Request::CaptureStop => self.stop_capture().await.map_err(Refusal::Ends)?,
+            Request::NatProbe(probe) => self.ask_about_nat(&probe).await?,
             Request::FlowPin(pin) => self.pin_flow(&pin).await?,
             Request::PeerAdd(peer) => self.add_new_peer(&peer).await?,
             Request::PeerRemove { name } => self.remove_added_peer(self.peers.find(&name)?).await?,
@@ -142,6 +147,24 @@ impl Control {
         });
         let pinned: Result<(), PeerError> = pinned.await.map_err(Refusal::Ends)?;
         pinned.map_err(|error| Refusal::of(&error))
+    }
+
+    /// Asks a peer to answer what a client asks it from a socket of its own.
+    async fn ask_about_nat(&self, asked: &NatProbe) -> Result<(), Refusal> {
+        let peer = self.peers[self.peers.find(&asked.peer)?].id;
+        let step = match asked.step {
+            NatProbeStep::Open => ProbeStep::Open,
+            NatProbeStep::Answer => ProbeStep::Answer,
+            NatProbeStep::End => ProbeStep::End,
+        };
+        let probe = Probe { step, tokens: ProbeTokens { question: asked.question, answer: asked.answer } };
+        let told = self.plane.call(move |plane| plane.site.peer(peer).map(|mut peer| peer.probe(probe)));
+        let told: Result<bool, PeerError> = told.await.map_err(Refusal::Ends)?;
+        match told {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Response::error(format!("{} is not connected", asked.peer)).into()),
+            Err(error) => Err(Refusal::of(&error)),
+        }
     }
 
     async fn set_scheduler(&mut self, peer: usize, scheduler: SchedulerKind) -> Result<(), OpenError> {

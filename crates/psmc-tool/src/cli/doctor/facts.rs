@@ -66,6 +66,7 @@ fn view(peer: &str, path: &PathStatus) -> Option<View> {
     }
     Some(View {
         uplink: path.uplink.clone()?,
+        interface: path.interface.clone(),
         local: SocketAddr::new(path.local.as_ref()?.parse().ok()?, path.local_port?),
         far: path.remote.as_ref()?.parse().ok()?,
         seen: path.seen_as.as_ref()?.parse().ok()?,

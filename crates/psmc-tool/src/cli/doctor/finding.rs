@@ -100,6 +100,7 @@ faults! {
     PeerNotPsmc "peer-not-psmc" Wrong "another program listens at the endpoint"
     ProtocolDiffers "protocol-differs" Wrong "the peer speaks another version of the protocol"
     RelayFailing "relay-failing" Wrong "a relay on a path does not serve"
+    NatForgets "nat-forgets" Wrong "a NAT forgets a path that rests before that is asked for a sign of life"
     PathDead "path-dead" Wrong "a path does not work, for another reason"
     PeerDown "peer-down" Wrong "there is no connection to a peer, for another reason"
     KeyMayBePublic "key-may-be-public" Notice "the private key has the form of a public one"

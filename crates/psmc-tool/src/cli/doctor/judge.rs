@@ -11,6 +11,7 @@ use psmcd::machine::{Notice, Obstacle};
 
 use super::facts::{Daemon, Facts, WrongKeyFile};
 use super::finding::{Fault, Finding};
+use super::lifetime::Found;
 pub(super) use machine::of_machine;
 
 /// All that follows from what was seen with this configuration, what is wrong first.
@@ -141,6 +142,28 @@ fn of_running(config: &Config, facts: &Facts) -> Vec<Finding> {
         findings.push(Finding::new(Fault::NotReloaded, "", seen, "`psmc reload`"));
     }
     findings
+}
+
+/// NATs that forget paths before these are kept alive.
+pub(super) fn of_memory(config: &Config, found: &[Found]) -> Vec<Finding> {
+    let of_uplink = |Found { uplink: (name, _), memory }: &Found| {
+        let lost_s = memory.lost_s?;
+        let is_late = |peer: &&psmcd::config::Peer| peer.keepalive.as_secs_f64() >= lost_s;
+        let late: Vec<_> = config.peers.iter().filter(is_late).collect();
+        let peer = late.first()?;
+        let names: Vec<_> = late.iter().map(|peer| peer.name.to_string()).collect();
+        Some(Finding::new(
+            Fault::NatForgets,
+            name,
+            format!(
+                "a socket that rests for {lost_s:.0} s is reached no longer, and paths to {} that rest are asked every {} s",
+                listed(names),
+                peer.keepalive.as_secs()
+            ),
+            format!("set `keepalive` of these peers to {:.0} s or less", memory.reached_s.floor().max(1.0)),
+        ))
+    };
+    found.iter().filter_map(of_uplink).collect()
 }
 
 /// Peers that run another release than psmcd here does, or none that it could tell.

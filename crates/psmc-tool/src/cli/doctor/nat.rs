@@ -6,11 +6,15 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use serde::Serialize;
 
+use super::lifetime::{Found, Memory};
+
 /// How one far end sees one of this site's sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct View {
     /// The name of the uplink that the socket is bound to.
     pub(super) uplink: String,
+    /// The interface that it is bound to, if it is to one.
+    pub(super) interface: Option<String>,
     /// The socket's own address.
     pub(super) local: SocketAddr,
     /// Where the far end is.
@@ -101,6 +105,9 @@ pub(super) struct Nat {
     /// What shows that another NAT than one's own is on the way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) carrier: Option<String>,
+    /// How long a socket that rests is remembered, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) memory: Option<Memory>,
     /// Who sees it where.
     pub(super) seen: Vec<Seen>,
 }
@@ -130,10 +137,19 @@ pub(super) fn judge(views: &[View], routers: &BTreeMap<String, Vec<IpAddr>>) -> 
             mapping: mapping_of(&views),
             keeps_ports: views.iter().all(|view| view.seen.port() == view.local.port()),
             carrier: carrier(local, &views, routers),
+            memory: None,
             seen,
         }
     };
     uplinks.into_iter().map(of_uplink).collect()
+}
+
+/// Adds what was found out about how long sockets are remembered.
+pub(super) fn remember(nats: &mut [Nat], found: &[Found]) {
+    for nat in nats {
+        let of_uplink = found.iter().find(|found| found.uplink == (nat.uplink.clone(), nat.local));
+        nat.memory = of_uplink.map(|found| found.memory);
+    }
 }
 
 /// What the sockets of an uplink show together: what one of them shows is so of all.
@@ -184,6 +200,10 @@ impl fmt::Display for Nat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seen: Vec<_> = self.seen.iter().map(|Seen { by, from }| format!("as {from} by {by}")).collect();
         write!(f, "{} ({}): {}; seen {}", self.uplink, self.local, self.mapping.words(), seen.join(", "))?;
+        if let Some(Memory { reached_s, lost_s }) = self.memory {
+            write!(f, "; a socket that rests is reached for {reached_s:.0} s")?;
+            lost_s.map_or(Ok(()), |lost_s| write!(f, ", and no longer after {lost_s:.0} s"))?;
+        }
         if self.mapping == Mapping::None {
             return Ok(());
         }
@@ -192,7 +212,7 @@ impl fmt::Display for Nat {
             write!(f, "; {carrier}")?;
         }
         match self.mapping {
-            Mapping::Unknown => f.write_str("; its kind shows only where several far ends see one socket"),
+            Mapping::Unknown => f.write_str("; its kind shows only where several far ends see one socket, which `psmc doctor --nat` tries"),
             Mapping::None
             | Mapping::EndpointIndependent
             | Mapping::PortIndependent
@@ -209,7 +229,7 @@ mod tests {
 
     fn view(local: &str, far: &str, seen: &str) -> View {
         let [local, far, seen] = [local, far, seen].map(|text| text.parse().unwrap());
-        View { uplink: "wan0".to_owned(), local, far, seen, by: "hq".to_owned() }
+        View { uplink: "wan0".to_owned(), interface: None, local, far, seen, by: "hq".to_owned() }
     }
 
     /// A socket at a private address that is seen by far ends, each with where it sees it.
@@ -278,7 +298,7 @@ mod tests {
         assert_eq!(
             nat.to_string(),
             "wan0 (192.168.1.7): a NAT; seen as 198.51.100.7:61000 by hq; it changes ports; its kind shows only where several far \
-             ends see one socket"
+             ends see one socket, which `psmc doctor --nat` tries"
         );
         let nat = of_socket(&[("203.0.113.1:5115", "192.168.1.7:5000")]);
         assert_eq!(nat.to_string(), "wan0 (192.168.1.7): no NAT; seen as 192.168.1.7:5000 by hq");

@@ -23,8 +23,7 @@ pub use plain::{
     Packets, PlainCounters, PlainEnd, PlainOuter, PlainPair, PlainStatus, PlainTunnels, PlainTunnelsConfig,
     PlainWay,
 };
-use rio::PRECEDENCES;
-pub use rio::{RED, Red};
+pub use rio::{PRECEDENCES, RED, Red, Rio};
 pub use session::{Address, Inside, Leg, Side, Tunnel};
 
 // What a relay has seen, for people and tools.

@@ -209,7 +209,7 @@ impl<P> Link<P> {
         }
         let idle = self.sending.is_none();
         let idle_capacity = || idle.then(|| self.transmitter.capacity(self.transmitter.free_at(), now));
-        let verdict = self.policy.judge(info, self.queue.bytes(), idle_capacity, &mut self.dice);
+        let verdict = self.policy.judge(info, &self.queue, idle_capacity, &mut self.dice);
         match verdict {
             Verdict::Drop => Err(DropReason::Discipline),
             Verdict::Accept | Verdict::Mark if !self.has_room(info.len, now) => Err(DropReason::QueueFull),

@@ -16,7 +16,7 @@ use super::limiter::Limiter;
 use crate::slab::{Fifo, Slab};
 
 /// Drop precedences that are told apart.
-pub(super) const PRECEDENCES: usize = 3;
+pub const PRECEDENCES: usize = 3;
 
 /// The parameters of one RED.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,9 +39,12 @@ pub const RED: [Red; PRECEDENCES] = [
 /// What a new queue length counts in the average (the same section).
 const WEIGHT: f32 = 0.002;
 
-/// The averages of one queue.
+/// The averages of one queue, by which it drops.
+///
+/// Ask [`drops`](Self::drops) for each datagram that wants to enter, and if the queue was empty until then, say so by
+/// [`idle`](Self::idle) before. The bound of the queue is the caller's.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rio {
+pub struct Rio {
     reds: [Average; PRECEDENCES],
 }
 
@@ -58,23 +61,20 @@ pub(super) fn precedence(mark: u8) -> usize {
 }
 
 impl Rio {
-    /// Whether a datagram of this precedence, which meets a queue of so many of each, shall be dropped.
-    pub(super) fn drops(
-        &mut self,
-        precedence: usize,
-        lengths: [u16; PRECEDENCES],
-        rng: &mut Pcg64Mcg,
-    ) -> bool {
-        let mut kept_longer = 0;
+    /// Whether a datagram with this mark, which meets a queue of so many of each precedence, shall be dropped. Marks beyond
+    /// the third precedence count as that.
+    pub fn drops(&mut self, mark: u8, lengths: [u16; PRECEDENCES], rng: &mut impl Rng) -> bool {
+        let precedence = precedence(mark);
+        let mut kept_longer = 0_u16;
         for (red, length) in self.reds.iter_mut().zip(lengths) {
-            kept_longer += length;
+            kept_longer = kept_longer.saturating_add(length);
             red.length += WEIGHT * (f32::from(kept_longer) - red.length);
         }
         self.reds[precedence].drops(&RED[precedence], rng)
     }
 
     /// The queue was empty while so many datagrams could have gone.
-    pub(super) fn idle(&mut self, datagrams: f32) {
+    pub fn idle(&mut self, datagrams: f32) {
         let factor = (1.0 - WEIGHT).powf(datagrams);
         for red in &mut self.reds {
             red.length *= factor;
@@ -83,7 +83,7 @@ impl Rio {
 }
 
 impl Average {
-    fn drops(&mut self, red: &Red, rng: &mut Pcg64Mcg) -> bool {
+    fn drops(&mut self, red: &Red, rng: &mut impl Rng) -> bool {
         if self.length < red.min {
             self.passed = 0;
             return false;
@@ -104,7 +104,7 @@ impl Average {
 
 /// In [0, 1).
 #[expect(clippy::cast_precision_loss, reason = "24 bits fit")]
-fn uniform(rng: &mut Pcg64Mcg) -> f32 {
+fn uniform(rng: &mut impl Rng) -> f32 {
     (rng.next_u32() >> 8) as f32 / (1u32 << 24) as f32
 }
 
@@ -171,7 +171,7 @@ impl Lane {
             self.rio.idle(self.could_have_gone(now));
         }
         let precedence = precedence(mark);
-        let admitted = !self.rio.drops(precedence, self.lengths, rng) && self.len() < MAX_WAITING;
+        let admitted = !self.rio.drops(mark, self.lengths, rng) && self.len() < MAX_WAITING;
         self.dropped[precedence] += u64::from(!admitted);
         admitted
     }
@@ -260,8 +260,8 @@ mod tests {
         let lengths = [5, 0, 50];
         let mut dropped = [0; PRECEDENCES];
         for turn in 0..20_000 {
-            let precedence = if turn % 10 == 0 { 0 } else { 2 };
-            dropped[precedence] += u32::from(rio.drops(precedence, lengths, &mut rng));
+            let mark = if turn % 10 == 0 { 0 } else { 2 };
+            dropped[precedence(mark)] += u32::from(rio.drops(mark, lengths, &mut rng));
         }
         assert_eq!(dropped[0], 0);
         assert!(dropped[2] > 10_000, "{dropped:?}");

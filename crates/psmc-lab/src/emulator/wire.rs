@@ -242,7 +242,8 @@ fn touch(frame: &mut [u8], arrival: &Arrival<Stored>) {
 }
 
 fn info_of(frame: &[u8]) -> PacketInfo {
-    PacketInfo { len: frame.len().saturating_sub(ETHERNET_HEADER), ecn_capable: can_be_marked(frame) }
+    let len = frame.len().saturating_sub(ETHERNET_HEADER);
+    PacketInfo { ecn_capable: can_be_marked(frame), ..PacketInfo::new(len) }
 }
 
 fn log(

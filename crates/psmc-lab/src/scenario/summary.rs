@@ -281,6 +281,7 @@ fn discipline_in_words(discipline: Discipline) -> Option<String> {
         Discipline::Red { min_bytes, max_bytes, ecn, .. } => {
             Some(format!("RED from {min_bytes} to {max_bytes} bytes{}", marking(ecn)))
         }
+        Discipline::Rio => Some("RED with three drop precedences".to_owned()),
         Discipline::CoDel { target, interval, ecn } => {
             Some(format!("CoDel at {target:?} in {interval:?}{}", marking(ecn)))
         }

@@ -127,6 +127,9 @@ pub enum Discipline {
         /// Whether packets are marked instead where they can be.
         ecn: bool,
     },
+    /// Random early detection with three drop precedences, by [`PacketInfo::precedence`](super::PacketInfo::precedence):
+    /// what PSMC's relays do, with [their parameters](psmc_core::relay::RED), in packets. It acts on packets that enter.
+    Rio,
     /// Controlled delay (RFC 8289). It acts on packets that leave the queue, up to where they begin to be sent.
     CoDel {
         /// The time in the queue that is acceptable; the RFC suggests 5 ms.

@@ -9,6 +9,9 @@ pub struct PacketInfo {
     pub len: usize,
     /// Whether it says that it can be marked instead of dropped (ECN, RFC 3168).
     pub ecn_capable: bool,
+    /// Its drop precedence (RFC 2597), of which packets with 0 are dropped last. Only
+    /// [`Discipline::Rio`](super::Discipline::Rio) looks at it.
+    pub precedence: u8,
 }
 
 /// A packet at the far end of a link.
@@ -28,16 +31,17 @@ pub struct Arrival<P> {
 }
 
 impl PacketInfo {
-    /// A packet of this length that can't be marked.
+    /// A packet of this length that can't be marked, and is dropped last.
     #[must_use]
     pub fn new(len: usize) -> Self {
-        Self { len, ecn_capable: false }
+        Self { len, ecn_capable: false, precedence: 0 }
     }
 
-    /// What the header of an IP packet says; other bytes can't be marked.
+    /// What the header of an IP packet says of ECN; other bytes can't be marked.
     #[must_use]
     pub fn of_ip(packet: &[u8]) -> Self {
-        Self { len: packet.len(), ecn_capable: ecn(packet).is_some_and(|ecn| ecn != NOT_ECN_CAPABLE) }
+        let ecn_capable = ecn(packet).is_some_and(|ecn| ecn != NOT_ECN_CAPABLE);
+        Self { ecn_capable, ..Self::new(packet.len()) }
     }
 }
 
@@ -120,7 +124,7 @@ mod tests {
     #[test]
     fn packets_say_whether_they_can_be_marked() {
         for (codepoint, ecn_capable) in [(0b00, false), (0b01, true), (0b10, true), (0b11, true)] {
-            let expected = PacketInfo { len: 24, ecn_capable };
+            let expected = PacketInfo { ecn_capable, ..PacketInfo::new(24) };
             assert_eq!(PacketInfo::of_ip(&ipv4(0xb8 | codepoint)), expected);
             let mut ipv6 = vec![0; 24];
             (ipv6[0], ipv6[1]) = (0x6b, codepoint << 4 | 0x8f);

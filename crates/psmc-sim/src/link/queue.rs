@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use psmc_core::relay::{PRECEDENCES, Rio};
+
 use super::PacketInfo;
 use super::codel::CoDel;
 use super::config::{Discipline, Probability};
@@ -27,21 +29,25 @@ pub(super) struct Queued<P> {
 pub(super) struct Queue<P> {
     packets: VecDeque<Queued<P>>,
     bytes: usize,
+    /// Packets of each drop precedence.
+    lengths: [usize; PRECEDENCES],
 }
 
 impl<P> Queue<P> {
     pub(super) fn new() -> Self {
-        Self { packets: VecDeque::new(), bytes: 0 }
+        Self { packets: VecDeque::new(), bytes: 0, lengths: [0; PRECEDENCES] }
     }
 
     pub(super) fn push(&mut self, packet: Queued<P>) {
         self.bytes += packet.info.len;
+        self.lengths[precedence(packet.info)] += 1;
         self.packets.push_back(packet);
     }
 
     pub(super) fn pop(&mut self) -> Option<Queued<P>> {
         let packet = self.packets.pop_front()?;
         self.bytes -= packet.info.len;
+        self.lengths[precedence(packet.info)] -= 1;
         Some(packet)
     }
 
@@ -54,6 +60,15 @@ impl<P> Queue<P> {
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
+
+    /// Packets of each drop precedence.
+    fn lengths(&self) -> [u16; PRECEDENCES] {
+        self.lengths.map(|length| u16::try_from(length).unwrap_or(u16::MAX))
+    }
+}
+
+fn precedence(info: PacketInfo) -> usize {
+    usize::from(info.precedence).min(PRECEDENCES - 1)
 }
 
 /// A queue discipline with its state.
@@ -65,6 +80,7 @@ pub(super) enum Policy {
         /// Whether packets are marked instead where they can be.
         ecn: bool,
     },
+    Rio(Rio),
     CoDel(CoDel),
 }
 
@@ -83,27 +99,33 @@ impl Policy {
             Discipline::Red { min_bytes, max_bytes, max_probability, weight, ecn } => {
                 Self::Red { red: Red::new([min_bytes, max_bytes], max_probability, weight), ecn }
             }
+            Discipline::Rio => Self::Rio(Rio::default()),
             Discipline::CoDel { target, interval, ecn } => {
                 Self::CoDel(CoDel::new(target.into(), interval.into(), ecn))
             }
         }
     }
 
-    /// Whether a packet may enter a queue of so many bytes. `idle_capacity` as in [`Red::signals`].
-    pub(super) fn judge(
+    /// Whether a packet may enter a queue. `idle_capacity` as in [`Red::signals`].
+    pub(super) fn judge<P>(
         &mut self,
         info: PacketInfo,
-        queue_bytes: usize,
+        queue: &Queue<P>,
         idle_capacity: impl FnOnce() -> Option<u64>,
         dice: &mut Dice,
     ) -> Verdict {
         match self {
             Self::DropTail | Self::CoDel(_) => Verdict::Accept,
-            Self::Red { red, ecn } => match red.signals(queue_bytes, idle_capacity(), dice) {
+            Self::Red { red, ecn } => match red.signals(queue.bytes(), idle_capacity(), dice) {
                 false => Verdict::Accept,
                 true if *ecn && info.ecn_capable => Verdict::Mark,
                 true => Verdict::Drop,
             },
+            Self::Rio(rio) => {
+                idle_capacity().into_iter().for_each(|bytes| rio.idle(typical_packets(bytes)));
+                let drops = rio.drops(info.precedence, queue.lengths(), dice.generator());
+                if drops { Verdict::Drop } else { Verdict::Accept }
+            }
         }
     }
 
@@ -115,7 +137,7 @@ impl Policy {
         drop: &mut impl FnMut(Queued<P>),
     ) -> Option<Queued<P>> {
         match self {
-            Self::DropTail | Self::Red { .. } => queue.pop(),
+            Self::DropTail | Self::Red { .. } | Self::Rio(_) => queue.pop(),
             Self::CoDel(codel) => codel.dequeue(queue, now, drop),
         }
     }
@@ -124,6 +146,11 @@ impl Policy {
 /// The length of a typical packet. In an idle time the average falls as if such packets had found the queue empty;
 /// the paper leaves the length open, and Linux suggests this one.
 const TYPICAL_PACKET_BYTES: f64 = 1000.0;
+
+#[expect(clippy::cast_possible_truncation, reason = "an estimate")]
+fn typical_packets(bytes: u64) -> f32 {
+    (bytes as f64 / TYPICAL_PACKET_BYTES) as f32
+}
 
 /// Drops the more packets the longer the queue is on average.
 #[derive(Debug)]

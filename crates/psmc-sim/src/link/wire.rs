@@ -235,6 +235,11 @@ impl Dice {
         Self { rng: Pcg64Mcg::seed_from_u64(seed) }
     }
 
+    /// For what draws by itself.
+    pub(super) fn generator(&mut self) -> &mut Pcg64Mcg {
+        &mut self.rng
+    }
+
     /// Whether something of this chance happens. What is impossible draws nothing.
     pub(super) fn happens(&mut self, chance: Probability) -> bool {
         chance > Probability::ZERO && self.uniform() < chance.get()

@@ -54,7 +54,8 @@ impl Cable {
     /// A packet enters at an end.
     pub(super) fn send(&mut self, from: usize, packet: Packet, now: Instant) {
         if self.up {
-            let info = PacketInfo { len: packet.len(), ecn_capable: packet.ecn() != Ecn::NotEct };
+            let info =
+                PacketInfo { ecn_capable: packet.ecn() != Ecn::NotEct, ..PacketInfo::new(packet.len()) };
             self.directions[from].handle_packet(packet, info, now);
             self.forget_dropped(from);
         }

@@ -14,7 +14,7 @@ fn codel(ecn: bool) -> Discipline {
 
 /// A packet that has waited since the start.
 fn waiting() -> Queued<()> {
-    let info = PacketInfo { len: 1000, ecn_capable: true };
+    let info = PacketInfo { ecn_capable: true, ..PacketInfo::new(1000) };
     Queued { packet: (), info, entered: Nanos::default(), marked: false }
 }
 
@@ -110,7 +110,7 @@ fn a_change_of_something_else_leaves_it_alone() {
 fn it_marks_when_it_would_drop() {
     let overload = |ecn| {
         let mut rig = Rig::new(LinkConfig::new(8 * MBIT, millis(0)).with_discipline(codel(ecn)));
-        let info = PacketInfo { len: 1000, ecn_capable: true };
+        let info = PacketInfo { ecn_capable: true, ..PacketInfo::new(1000) };
         (0..600).for_each(|n| rig.enter_with(info, micros(900 * n)));
         (rig.poll(END), rig.dropped())
     };

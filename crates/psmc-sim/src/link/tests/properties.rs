@@ -163,7 +163,7 @@ fn run(config: &LinkConfig, ops: &[Op], driver: Driver, start: Instant) -> Outco
         poll_until(&mut rig, driver, now, &mut outcome);
         match op {
             Op::Enter { len, ecn_capable, .. } => {
-                rig.enter_with(PacketInfo { len: *len, ecn_capable: *ecn_capable }, now);
+                rig.enter_with(PacketInfo { ecn_capable: *ecn_capable, ..PacketInfo::new(*len) }, now);
             }
             Op::Reconfigure { config, .. } => rig.reconfigure(LinkConfig::clone(config), now),
         }

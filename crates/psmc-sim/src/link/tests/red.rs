@@ -64,7 +64,8 @@ fn overloaded(ecn: bool, ecn_capable: bool) -> (Vec<Arrival<usize>>, Vec<(usize,
         ecn,
     };
     let mut rig = Rig::new(LinkConfig::new(8 * MBIT, millis(0)).with_discipline(discipline));
-    (0..2000).for_each(|n| rig.enter_with(PacketInfo { len: 1000, ecn_capable }, micros(900 * n)));
+    (0..2000)
+        .for_each(|n| rig.enter_with(PacketInfo { ecn_capable, ..PacketInfo::new(1000) }, micros(900 * n)));
     (rig.poll(END), rig.dropped())
 }
 
@@ -84,4 +85,22 @@ fn it_marks_instead_what_can_be_marked() {
     let (arrivals, dropped) = overloaded(true, true);
     assert!(dropped.is_empty());
     assert!(arrivals.iter().filter(|arrival| arrival.congestion_experienced).count() > 200);
+}
+
+/// A fifth too much, of which half are to be dropped first: they bear it all.
+#[test]
+fn with_drop_precedences_others_pass() {
+    let config = LinkConfig::new(8 * MBIT, millis(0)).with_discipline(Discipline::Rio);
+    let mut rig = Rig::new(config);
+    let precedence = |number: usize| if number.is_multiple_of(2) { 0 } else { 2 };
+    for number in 0..20_000 {
+        let info = PacketInfo { precedence: precedence(number), ..PacketInfo::new(1000) };
+        rig.enter_with(info, micros(833 * number as u64));
+    }
+    rig.poll(END);
+    let dropped = rig.dropped();
+    assert!(
+        dropped.iter().all(|&(number, reason)| reason == DropReason::Discipline && precedence(number) == 2)
+    );
+    assert!((3_000..3_700).contains(&dropped.len()), "{}", dropped.len());
 }

@@ -4,6 +4,7 @@
 //! A new one is a function in the module of its family, and an entry in the family's `EXPERIMENTS`.
 
 mod bed;
+mod dice;
 mod overlay;
 mod psmc;
 mod report;

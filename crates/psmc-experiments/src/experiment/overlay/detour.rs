@@ -7,8 +7,9 @@ use psmc_wire::datagram::DATAGRAM_OVERHEAD;
 use psmc_wire::frame::DATA_OVERHEAD;
 use psmc_wire::hop::HOP_HEADER_LEN;
 
-use super::network::{Dice, Distances, Network, groups};
+use super::network::{Distances, Network, groups};
 use super::{SEEDS, SIZES, median, spread};
+use crate::experiment::dice::Dice;
 use crate::experiment::{Figure, Row, Setup};
 
 pub(super) fn measure(setup: &mut Setup<'_>) -> Vec<Row> {

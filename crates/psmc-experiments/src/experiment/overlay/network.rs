@@ -5,8 +5,8 @@ use std::time::Duration;
 use psmc_select::generate::TransitStub;
 use psmc_select::{Constraints, Draft, DraftLink, DraftNode, Objective, Pool, Problem, Steps, best};
 use psmc_sim::overlay::{Line, Lines, NodeId};
-use rand_pcg::Pcg64Mcg;
-use rand_pcg::rand_core::{Rng, SeedableRng};
+
+use crate::experiment::dice::Dice;
 
 /// A network with everybody in it.
 pub(super) struct Network {
@@ -26,9 +26,6 @@ pub(super) struct Network {
 
 /// How far everybody is from a node, by the delays of the lines.
 pub(super) struct Distances(Vec<Option<Duration>>);
-
-/// Chance, seeded.
-pub(super) struct Dice(Pcg64Mcg);
 
 impl Network {
     /// A network of so many nodes; `None` if it is too small for everybody.
@@ -80,28 +77,6 @@ impl Distances {
     /// To a node, in ms; infinity where no way leads.
     pub(super) fn ms(&self, to: NodeId) -> f64 {
         self.0[to.0 as usize].map_or(f64::INFINITY, |distance| distance.as_secs_f64() * 1e3)
-    }
-}
-
-impl Dice {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(Pcg64Mcg::seed_from_u64(seed))
-    }
-
-    /// Evenly from 0 up to, but without, 1.
-    pub(super) fn uniform(&mut self) -> f64 {
-        (self.0.next_u64() >> (u64::BITS - f64::MANTISSA_DIGITS)) as f64 * f64::EPSILON / 2.0
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        let product = u128::from(self.0.next_u64()) * end as u128;
-        usize::try_from(product >> u64::BITS).unwrap_or(0)
-    }
-
-    fn shuffle<T>(&mut self, all: &mut [T]) {
-        for place in (1..all.len()).rev() {
-            all.swap(place, self.below(place + 1));
-        }
     }
 }
 

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use psmc_sim::overlay::{NodeId, Script, StepId, play};
 
-use super::network::{Dice, Distances, Group, Network, groups};
+use super::network::{Distances, Group, Network, groups};
 use super::{MESSAGE, STORED, Talk};
 use super::{SEEDS, SIZES, bytes, median, spread};
+use crate::experiment::dice::Dice;
 use crate::experiment::{Figure, Row, Setup};
 
 pub(super) fn measure(setup: &mut Setup<'_>) -> Vec<Row> {

@@ -7,6 +7,7 @@ mod bed;
 mod dice;
 mod overlay;
 mod psmc;
+mod qos;
 mod report;
 mod selection;
 #[cfg(test)]
@@ -54,7 +55,7 @@ pub(crate) struct Setup<'a> {
 /// All of them, by seed and family.
 pub(crate) fn experiments() -> impl Iterator<Item = &'static Experiment> {
     let families = psmc::FAMILIES.iter().chain(overlay::FAMILIES).chain(selection::FAMILIES);
-    families.chain(watson::FAMILIES).copied().flatten()
+    families.chain(qos::FAMILIES).chain(watson::FAMILIES).copied().flatten()
 }
 
 impl Experiment {
@@ -65,7 +66,7 @@ impl Experiment {
 
     /// Whether it computes, and needs no network.
     fn is_computed(&self) -> bool {
-        let computed = overlay::FAMILIES.iter().chain(selection::FAMILIES);
+        let computed = overlay::FAMILIES.iter().chain(selection::FAMILIES).chain(qos::FAMILIES);
         computed.copied().flatten().any(|computed| computed.name == self.name)
     }
 

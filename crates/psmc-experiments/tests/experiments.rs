@@ -29,7 +29,7 @@ const COLUMNS: [&str; 16] = [
     "sum_mbps",
 ];
 
-const EXPERIMENTS: [&str; 45] = [
+const EXPERIMENTS: [&str; 50] = [
     "psmc-table-3.1",
     "psmc-table-3.2",
     "psmc-table-3.4",
@@ -63,6 +63,11 @@ const EXPERIMENTS: [&str; 45] = [
     "psmc-fig-5.7",
     "psmc-fig-5.8",
     "psmc-table-5.1",
+    "qos-fig-5",
+    "qos-fig-6",
+    "qos-fig-7",
+    "sla-segments",
+    "qos-stripes",
     "watson-table-4.4",
     "watson-table-4.6",
     "watson-table-4.8",

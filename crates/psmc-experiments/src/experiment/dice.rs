@@ -1,5 +1,7 @@
 //! Chance, seeded.
 
+use std::time::Duration;
+
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
@@ -19,6 +21,16 @@ impl Dice {
     pub(super) fn below(&mut self, end: usize) -> usize {
         let product = u128::from(self.0.next_u64()) * end as u128;
         usize::try_from(product >> u64::BITS).unwrap_or(0)
+    }
+
+    /// Whether something of this chance happens.
+    pub(super) fn happens(&mut self, chance: f64) -> bool {
+        self.uniform() < chance
+    }
+
+    /// A time of this mean, exponentially distributed: a gap of a Poisson process.
+    pub(super) fn exponential(&mut self, mean: Duration) -> Duration {
+        mean.mul_f64(-(1.0 - self.uniform()).ln())
     }
 
     pub(super) fn shuffle<T>(&mut self, all: &mut [T]) {

@@ -196,3 +196,24 @@ fn a_run_that_fails_is_not_ok() {
 fn the_list_has_every_experiment() {
     insta::assert_snapshot!(list());
 }
+
+#[test]
+fn attacks_are_seen_without_a_lab() {
+    for (name, rows) in [("qos-fig-5", 15), ("qos-fig-6", 19), ("qos-fig-7", 22)] {
+        let report = run(name, &mut Broken, &[]);
+        println!("{}", report.text());
+        assert!(report.is_ok() && report.rows.len() == rows, "{}", report.text());
+    }
+}
+
+#[test]
+fn a_bad_segment_is_named_without_a_lab() {
+    insta::assert_snapshot!(run("sla-segments", &mut Broken, &[]).text());
+}
+
+#[test]
+fn stripes_are_near_to_their_bound_without_a_lab() {
+    let report = run("qos-stripes", &mut Broken, &["20, 6, 8, "]);
+    println!("{}", report.text());
+    assert!(report.is_ok() && report.rows.len() == 6, "{}", report.text());
+}

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use psmc_sim::link::{Link, LinkCounters, PacketInfo};
+use psmc_tomography::counted::Tally;
 use psmc_tomography::seed::{Poller, Stage, Thresholds};
 
 use super::topology::{BOTTLENECK, BOTTLENECK_RATE, FORK, Router, Way, link};
@@ -68,7 +69,9 @@ pub(super) struct Fate {
 pub(super) struct Course {
     /// In the order of time.
     pub(super) fates: Vec<Fate>,
-    /// Of the bottleneck: what the simulator itself counted.
+    /// What C4 and E6 have counted of all that goes to E6, once everything has arrived or is lost.
+    pub(super) tallies: [Tally; 2],
+    /// What the simulator itself has counted at the bottleneck between them.
     pub(super) bottleneck: LinkCounters,
 }
 
@@ -90,17 +93,18 @@ struct Domain {
     stripes: usize,
     sent: u64,
     fates: Vec<Fate>,
+    tallies: [Tally; 2],
 }
 
 /// Plays a run.
 pub(super) fn play(attack: Attack, seed: u64) -> Course {
     let mut domain = Domain::new(attack, seed);
-    while let Some(now) = domain.next().filter(|&now| now < Duration::from_secs(END)) {
+    while let Some(now) = domain.next() {
         domain.act(now);
         domain.carry(now);
     }
     let bottleneck = domain.links[&BOTTLENECK].counters().clone();
-    Course { fates: domain.fates, bottleneck }
+    Course { fates: domain.fates, tallies: domain.tallies, bottleneck }
 }
 
 /// The share of a link's packets of ordinary size that fit into a second.
@@ -130,18 +134,23 @@ impl Domain {
             stripes: 0,
             sent: 0,
             fates: Vec::new(),
+            tallies: [Tally::default(); 2],
         }
     }
 
-    /// When something happens next.
+    /// When something happens next; nothing is sent after [`END`].
     fn next(&self) -> Option<Duration> {
         let links = self.links.values().filter_map(Link::poll_timeout);
         let links = links.map(|at| at.saturating_duration_since(self.start));
-        links.chain(self.sources.iter().map(|source| source.next)).chain([self.next_stripe]).min()
+        let sent = self.sources.iter().map(|source| source.next).chain([self.next_stripe]);
+        links.chain(sent.filter(|&at| at < Duration::from_secs(END))).min()
     }
 
     /// Sends what is due.
     fn act(&mut self, now: Duration) {
+        if now >= Duration::from_secs(END) {
+            return;
+        }
         for place in 0..self.sources.len() {
             if self.sources[place].next <= now {
                 self.send_data(place, now);
@@ -190,6 +199,7 @@ impl Domain {
         let (from, to) = (routers[packet.hop], routers[packet.hop + 1]);
         if from == FORK {
             packet.at_fork = Some(now);
+            count(&mut self.tallies[0], packet.way);
         }
         packet.hop += 1;
         let len = if packet.kind == Kind::Data { PACKET } else { PROBE };
@@ -215,7 +225,18 @@ impl Domain {
         if packet.kind == Kind::Probe && packet.way == Way::E1ToE6 && arrived {
             self.monitor.delay((at - packet.sent).as_secs_f64() * 1e6);
         }
+        if arrived {
+            count(&mut self.tallies[1], packet.way);
+        }
         self.fates.push(Fate { packet, at, arrived });
+    }
+}
+
+/// A witness sees a packet.
+fn count(tally: &mut Tally, way: Way) {
+    if way.is_to_victim() {
+        tally.received += 1;
+        tally.handed_on += 1;
     }
 }
 

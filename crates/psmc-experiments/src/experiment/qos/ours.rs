@@ -1,9 +1,10 @@
 //! Ours: what the data themselves tell, counted and timed at E1, C4 and E6.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use psmc_tomography::Estimate;
-use psmc_tomography::blame::{Promise, at_fault};
+use psmc_tomography::blame::{Promise, Verdict, at_fault};
 use psmc_tomography::counted::{Count, Tally, losses};
 use psmc_tomography::delay::Delays;
 
@@ -90,15 +91,24 @@ pub(super) fn counted(course: &Course, second: u64) -> Option<Count> {
     losses(&tallies.map(Some)).segments[BOTTLENECK].ok()
 }
 
-/// Seconds from the begin of the attack until counts prove that the bottleneck does not keep its promise: a block is judged a quarter
-/// of a second after its end, by when all its packets have arrived.
-pub(super) fn proven_after(course: &Course) -> Option<f64> {
+/// Seconds from the begin of the attack until counts of a second say this of the bottleneck: a block is judged a quarter of a second
+/// after its end, by when all its packets have arrived.
+pub(super) fn judged_after(course: &Course, holds: fn(Verdict) -> bool) -> Option<f64> {
     let mut attacked = ATTACK.0..ATTACK.1;
-    let proven = attacked.find(|&second| {
-        let verdict = counted(course, second).map(|count| KEPT.judge(Ok(count)));
-        matches!(verdict, Some(psmc_tomography::blame::Verdict::Proven { .. }))
-    })?;
-    Some((proven - ATTACK.0) as f64 + 1.25)
+    let first =
+        attacked.find(|&second| counted(course, second).is_some_and(|count| holds(KEPT.judge(Ok(count)))))?;
+    Some((first - ATTACK.0) as f64 + 1.25)
+}
+
+/// Packets that are lost by the counts of C4 and E6, less those that the simulator has dropped between them.
+pub(super) fn beyond_the_simulators(course: &Course) -> Option<f64> {
+    let counted = losses(&course.tallies.map(Some)).segments[0].ok()?;
+    Some(counted.lost() as f64 - course.bottleneck.dropped_packets() as f64)
+}
+
+/// The share of the data from E1 that was lost in these seconds.
+pub(super) fn loss_of_data(course: &Course, when: Range<f64>) -> f64 {
+    Met::of_those(course, when, is_ours).loss()
 }
 
 /// The share of the attack's seconds in which the loss of the link, for packets of the data's colours, is inside the interval that
@@ -189,7 +199,7 @@ mod tests {
         let named = named_by_delay(&course);
         assert!(named.after.is_none() && named.false_alarms == 0 && named.others == 0, "{named:?}");
         assert!((0..59).all(|second| counted(&course, second).unwrap().lost() == 0));
-        assert_eq!(proven_after(&course), None);
+        assert_eq!(judged_after(&course, Verdict::is_blame), None);
     }
 
     #[test]

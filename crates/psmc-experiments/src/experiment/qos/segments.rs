@@ -24,7 +24,8 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[Experiment {
     how: "simulated; a site with two uplinks, three relays in a row and a hub, each segment 10 ms with jitter of ±2 ms. For a second \
           nothing is wrong; in the next one a segment loses 5 % of its packets, or takes 20 ms more. 100 packets/s on each \
           uplink, Poisson; site, relays and hub count and time them, by clocks up to an hour apart that drift by 50 ppm. \
-          Judged are the packets of the bad second alone: 0.5 % may be lost, and 5 % later than 10 ms above the minimum. Seeds 1 to 20",
+          Judged are the packets of the bad second alone: 0.5 % may be lost, and 5 % later than 10 ms above the minimum. Named is \
+          who has more than that, proven who has so much more that luck explains it in one of 10,000 counts. Seeds 1 to 20",
     criterion: "the bad segment and no other in 20 of 20; nothing where nothing is wrong; of two bad ones, none that is not",
     runs: 1,
     measure,
@@ -43,6 +44,8 @@ fn measure(_: &mut Setup<'_>) -> Vec<Row> {
         for (bad, segment) in SEGMENTS.into_iter().enumerate() {
             let right = |seed: &u64| named(&[(bad, fault)], *seed) == [bad];
             rows.push(of_seeds(format!("{words} on {segment}: named, and no other"), right).at_least(RUNS));
+            let sure = |seed: &u64| proven(&[(bad, fault)], *seed) == [bad];
+            rows.push(of_seeds(format!("{words} on {segment}: proven"), sure).shown());
         }
     }
     let quiet = |seed: &u64| named(&[], *seed).is_empty();
@@ -64,13 +67,23 @@ fn of_seeds(label: String, holds: impl Fn(&u64) -> bool) -> Figure {
 
 /// The segments that are named, in ascending order.
 fn named(bad: &[(usize, Fault)], seed: u64) -> Vec<usize> {
+    segments(bad, seed, Verdict::is_blame)
+}
+
+/// Those of them that are not only suspected.
+fn proven(bad: &[(usize, Fault)], seed: u64) -> Vec<usize> {
+    segments(bad, seed, |verdict| matches!(verdict, Verdict::Proven { .. }))
+}
+
+/// The segments of which this holds for their loss or their delay.
+fn segments(bad: &[(usize, Fault)], seed: u64, holds: fn(Verdict) -> bool) -> Vec<usize> {
     let seen = witness(bad, seed);
-    let is_named = |&segment: &usize| {
+    let is_one = |&segment: &usize| {
         let lost = together(segment, |path, place| seen[path].lost(place));
         let late = together(segment, |path, place| seen[path].late(place));
-        [KEPT.judge(lost), PUNCTUAL.judge(late)].into_iter().any(Verdict::is_blame)
+        [KEPT.judge(lost), PUNCTUAL.judge(late)].into_iter().any(holds)
     };
-    (0..SEGMENTS.len()).filter(is_named).collect()
+    (0..SEGMENTS.len()).filter(is_one).collect()
 }
 
 /// What the paths that cross a segment tell of it together. Each is asked for the how many-th of its segments that is.

@@ -131,3 +131,31 @@ const NEAR: f64 = 0.05;
 
 /// How long a probe takes from E1 to C4.
 const TO_FORK: Duration = Duration::from_millis(80);
+
+#[cfg(test)]
+mod tests {
+    use super::super::domain::{Attack, play};
+    use super::*;
+
+    #[test]
+    fn stripes_are_sent_only_where_delay_is_high() {
+        assert!(stripes(&play(Attack::None, 2)).is_empty());
+        let sent = stripes(&play(Attack::Second, 2));
+        let (begin, end) = (Duration::from_secs(ATTACK.0), Duration::from_secs(ATTACK.1 + 2));
+        assert!(sent.iter().all(|stripe| (begin..end).contains(&stripe.at)));
+        assert!((400..=640).contains(&sent.len()), "{}", sent.len());
+    }
+
+    #[test]
+    fn without_stripes_nothing_is_inferred() {
+        let nothing = Inferred::of(&[], 0.0..60.0).unwrap();
+        assert!(nothing.class_loss().is_none() && nothing.weighted().is_none());
+        assert!(nothing.loss.iter().all(Result::is_err));
+    }
+
+    #[test]
+    fn a_flag_needs_an_attack() {
+        assert_eq!(flagged_after(&play(Attack::None, 2)), None);
+        assert!(flagged_after(&play(Attack::Second, 2)).is_some_and(|after| after > 0.0));
+    }
+}

@@ -191,6 +191,7 @@ const TO_FORK: f64 = 0.08;
 #[cfg(test)]
 mod tests {
     use super::super::domain::{Attack, play};
+    use super::super::literature::stripes;
     use super::*;
 
     #[test]
@@ -200,6 +201,24 @@ mod tests {
         assert!(named.after.is_none() && named.false_alarms == 0 && named.others == 0, "{named:?}");
         assert!((0..59).all(|second| counted(&course, second).unwrap().lost() == 0));
         assert_eq!(judged_after(&course, Verdict::is_blame), None);
+    }
+
+    #[test]
+    fn stripes_of_one_colour_tell_its_loss_and_others_narrow_the_interval() {
+        let course = play(Attack::First, 2);
+        let inferred = Inferred::of(&stripes(&course), 20.0..45.0).unwrap();
+        let red = inferred.loss[2].unwrap();
+        let alone = by_stripes(&inferred, [0, 0, 9]).unwrap();
+        let close = |one: f64, other: f64| (one - other).abs() < 1e-12;
+        assert!(
+            close(alone.value(), red.value())
+                && close(alone.low(), red.low())
+                && close(alone.high(), red.high())
+        );
+        let half = by_stripes(&inferred, [0, 9, 9]).unwrap();
+        let yellow = inferred.loss[1].unwrap();
+        assert!(close(half.value(), f64::midpoint(yellow.value(), red.value())), "{half:?}");
+        assert!(half.high() - half.low() < red.high() - red.low(), "{half:?}, {red:?}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub use psmc_service::socket::ClientError;
 
 use crate::{
     Additions, Captured, PathPing, PathSegments, PeerPaths, PeerReport, PeerRoutes, PeerSpec, Psmcd,
-    RegisterSpec, RegistrationStatus, ReloadReport, Request, Response, RouteSpec, Status, WaitFor,
+    RegisterSpec, RegistrationStatus, ReloadReport, Request, Response, RouteSpec, SlaStatus, Status, WaitFor,
 };
 
 /// A set of routes as a client gives it.
@@ -135,6 +135,12 @@ impl Client {
         let peer = peer.map(str::to_owned);
         let Response::Segments(paths) = self.ask(&Request::Segments { peer })? else { return wrong() };
         Ok(paths)
+    }
+
+    /// How what was promised to the site is kept.
+    pub fn sla(&mut self) -> Result<Vec<SlaStatus>, ClientError> {
+        let Response::Sla(targets) = self.ask(&Request::Sla)? else { return wrong() };
+        Ok(targets)
     }
 
     /// The inner packets that have passed since this was last asked.

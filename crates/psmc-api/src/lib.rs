@@ -14,6 +14,7 @@ mod client;
 mod request;
 mod routes;
 mod segments;
+mod sla;
 mod status;
 pub mod watch;
 
@@ -31,6 +32,7 @@ pub use routes::{
     Carrier, PeerReport, PeerRoutes, RegisterSpec, RouteSpec, RouteStatus, RoutesStatus, WaitFor,
 };
 pub use segments::{Passage, PathSegments, SegmentBlock, WayStatus, Witness, WitnessCount};
+pub use sla::{SlaFault, SlaState, SlaStatus};
 pub use status::{
     Batches, Calls, ClassStatus, ControlStatus, InvitationStatus, PathEcn, PathState, PathStatus, PeerPaths,
     PeerState, PeerStatus, RegistrationStatus, SiteStatus, Status, WaitingPath,
@@ -74,6 +76,7 @@ impl Reply for Response {
             | Self::Peer(_)
             | Self::Ping(_)
             | Self::Segments(_)
+            | Self::Sla(_)
             | Self::Captured(_)
             | Self::Routes(_)
             | Self::Registrations(_)

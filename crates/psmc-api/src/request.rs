@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::capture::{CaptureSpec, Captured};
 use super::routes::{PeerReport, PeerRoutes, RegisterSpec, RouteSpec, WaitFor};
 use super::segments::PathSegments;
+use super::sla::SlaStatus;
 use super::status::{PathState, PeerPaths, RegistrationStatus, Status};
 
 /// What a client asks for.
@@ -98,6 +99,8 @@ pub enum Request {
     /// Asks a peer to answer questions from a socket of the client's, by which it finds out what a NAT makes of that; answered
     /// with [`Response::Ok`].
     NatProbe(NatProbe),
+    /// How what was promised to this site is kept; answered with [`Response::Sla`].
+    Sla,
     /// Keeps one direction of a TCP connection through the tunnel on one path for a while, whatever the scheduler says, so that it
     /// shows what that path carries; answered with [`Response::Ok`].
     FlowPin(FlowPin),
@@ -180,6 +183,7 @@ impl Request {
             | Self::Additions
             | Self::PathList { .. }
             | Self::Segments { .. }
+            | Self::Sla
             | Self::PathAdd { .. }
             | Self::PathRemove { .. }
             | Self::PathSet { .. }
@@ -221,6 +225,8 @@ pub enum Response {
     Ping(Vec<PathPing>),
     /// To [`Request::Segments`]: the paths, by peers and ids.
     Segments(Vec<PathSegments>),
+    /// To [`Request::Sla`]: the targets, in the order of the configuration.
+    Sla(Vec<SlaStatus>),
     /// To [`Request::CaptureNext`].
     Captured(Captured),
     /// To [`Request::RoutesList`].

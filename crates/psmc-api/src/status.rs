@@ -9,6 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::routes::RoutesStatus;
+use super::sla::SlaStatus;
 
 /// Everything about a site.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,6 +24,9 @@ pub struct Status {
     /// How much each system call carried.
     #[serde(default)]
     pub batches: Batches,
+    /// What was promised to it, and how that is kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sla: Vec<SlaStatus>,
 }
 
 /// System calls that carried packets, and how many: the more each carries, the less a packet costs.

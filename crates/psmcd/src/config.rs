@@ -12,6 +12,7 @@ mod edit;
 mod grants;
 mod include;
 mod model;
+mod promise;
 mod summary;
 mod value;
 
@@ -27,6 +28,7 @@ pub use model::{
     Class, Config, Internet, Invitation, PathCongestion, PathSettings, Paths, Peer, Relay, Site, Sla,
     Treatment, TunnelEnd, Web,
 };
+pub use promise::{DelayLimit, Measured, Method, Promise};
 pub use psmc_core::SchedulerKind;
 pub use psmc_toml::{Complaint, ConfigError};
 pub use value::{

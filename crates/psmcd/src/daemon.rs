@@ -35,6 +35,7 @@ mod revival;
 mod routes;
 mod scrapes;
 pub mod settings;
+mod sla;
 mod specs;
 mod speedtests;
 mod status;

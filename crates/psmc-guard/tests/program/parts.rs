@@ -197,6 +197,7 @@ fn answer(told: &mut Told, request: &Request) -> Response {
         | Request::Ping { .. }
         | Request::Segments { .. }
         | Request::NatProbe(_)
+        | Request::Sla
         | Request::FlowPin(_)
         | Request::CaptureStart(_)
         | Request::CaptureNext

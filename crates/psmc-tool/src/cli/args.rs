@@ -129,7 +129,10 @@ pub(super) enum Command {
     /// The challenges and answers are those of the tunnel itself, one on each path in each round, so they take the way that data
     /// takes. Runs until Ctrl-C, or for --count rounds, and prints a summary. Exits with 1 if no path has answered.
     Ping(PingArgs),
-    /// Show where on its way each path loses and delays datagrams
+    /// Show whether what was promised is kept, and if not, where it is broken
+    ///
+    /// The targets are those of [[sla.target]] in the configuration. With --segments: where on its way each path loses and delays
+    /// datagrams, whatever was promised.
     ///
     /// This site, the relays of the path and the peer count the path's own datagrams, so nothing is sent for that but a few questions. The
     /// first look takes a few seconds; sites and relays of earlier versions do not count, and are left out.

@@ -203,6 +203,7 @@ fn status() -> Status {
             .map(|(name, count)| (name.to_owned(), count)),
         ),
         batches: Batches::default(),
+        sla: Vec::new(),
     }
 }
 

@@ -10,8 +10,11 @@ use psmc_toml::{Complaint, Name, repeated};
 use toml::Spanned;
 
 use self::paths::known_relays;
-use super::draft::{ClassDraft, Draft, PeerDraft, TreatmentDraft};
+use super::draft::{ClassDraft, Draft, PeerDraft, SlaDraft, TreatmentDraft};
 use super::value::Reorder;
+
+/// Targets of SLAs: each is judged four times a second, and may have its own probes. Sites have a promise for each peer or uplink.
+const MAX_TARGETS: usize = 16;
 
 /// The class of what belongs to no other.
 const BEST_EFFORT: &str = "best-effort";
@@ -129,10 +132,29 @@ fn gateway(draft: &Draft, out: &mut Vec<Complaint>) {
 
 /// What is said of the reflector needs one.
 fn sla(draft: &Draft, out: &mut Vec<Complaint>) {
-    let Some(useless) = draft.sla.as_ref().and_then(|sla| sla.useless.as_ref()) else { return };
+    let Some(sla) = &draft.sla else { return };
+    targets(draft, sla, out);
+    let Some(useless) = &sla.useless else { return };
     let reason = format!("`{}` is of no use without `reflector`", useless.key);
     let remedy = "add reflector = 862, by which this site answers STAMP, or remove the key";
     out.push(Complaint::new(reason, remedy).at(useless.place.clone()));
+}
+
+/// Names of targets are unique, few enough, and their peers known.
+fn targets(draft: &Draft, sla: &SlaDraft, out: &mut Vec<Complaint>) {
+    unique_names("targets", sla.targets.iter().filter_map(|target| target.name.as_ref()), out);
+    if let Some(name) = sla.targets.get(MAX_TARGETS).and_then(|target| target.name.as_ref()) {
+        let reason = format!("there are {} targets", sla.targets.len());
+        out.push(Complaint::new(reason, format!("{MAX_TARGETS} can be watched")).at(name.span()));
+    }
+    let invited = draft.invitations.iter().filter_map(|invitation| invitation.name.as_ref());
+    let peers: Vec<_> = draft.peers.iter().filter_map(|peer| peer.name.as_ref()).chain(invited).collect();
+    for peer in sla.targets.iter().filter_map(|target| target.peer.as_ref()) {
+        if !peers.iter().any(|known| known.get_ref() == peer.get_ref()) {
+            let reason = format!("there is no peer \"{}\"", peer.get_ref());
+            out.push(Complaint::new(reason, "name a [[peer]] of this file").at(peer.span()));
+        }
+    }
 }
 
 /// Whoever reaches the web page from elsewhere, or changes a path there, shows a token.

@@ -5,6 +5,7 @@
 
 mod invitation;
 mod peer;
+mod promise;
 mod site;
 mod sla;
 mod treatment;
@@ -18,7 +19,7 @@ use psmc_toml::{Complaint, FILE, Kind, METRICS_ADDRESS, NAME, Name, PUBLIC_KEY, 
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::model::{Class, Config, Relay, Site, TunnelEnd};
+use super::model::{Class, Config, Relay, Site, Sla, TunnelEnd};
 use super::value::{
     ALLOWED_NET, CLASS_WEIGHT, DSCP, Endpoint, INSIDE_ADDRESS, PORTS, PRIORITY, PROTOCOL, RELAY_ADDRESS,
     REPAIR,
@@ -26,6 +27,7 @@ use super::value::{
 
 pub(super) use invitation::InvitationDraft;
 pub(super) use peer::{PathDraft, PeerDraft};
+pub(super) use promise::PromiseDraft;
 pub(super) use site::SiteDraft;
 pub(super) use sla::SlaDraft;
 pub(super) use treatment::TreatmentDraft;
@@ -108,7 +110,10 @@ impl Draft {
         Some(Config {
             site: Site {
                 metrics: self.metrics,
-                sla: self.sla.map(SlaDraft::build).unwrap_or_default(),
+                sla: match self.sla {
+                    Some(sla) => sla.build()?,
+                    None => Sla::default(),
+                },
                 web: self.web.and_then(WebDraft::build),
                 ..site.build(classes)?
             },

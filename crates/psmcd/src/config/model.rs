@@ -14,6 +14,7 @@ use psmc_service::http;
 
 use crate::speedtest::MAX_CALLERS;
 
+use super::promise::Promise;
 use super::value::{
     AllowedNet, BindAddress, Congestion, Encapsulation, Endpoint, Exclusion, InterfaceName, LinkMtu, Listen,
     Name, Rate, RoutePolicy, SocketPath, Weight,
@@ -53,7 +54,9 @@ impl Config {
         // A call through a relay has a connection of its own.
         let served = usize::from(self.site.metrics.is_some()) + usize::from(self.site.web.is_some());
         let tests = if self.site.speedtest { self.site.addresses.len() + MAX_CALLERS } else { 0 };
-        let reflector = usize::from(self.site.sla.reflector.is_some());
+        let promises = &self.site.sla.promises;
+        let measuring = promises.iter().map(Promise::open_files).sum::<usize>();
+        let reflector = usize::from(self.site.sla.reflector.is_some()) + measuring;
         OWN + strangers
             + reflector
             + served * (1 + http::MAX_CONNECTIONS)
@@ -118,11 +121,13 @@ pub struct Site {
     pub web: Option<Web>,
 }
 
-/// Delay and loss by STAMP, `[sla]`.
+/// What is measured, and what others may measure, `[sla]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sla {
     /// Where it answers those who measure, and whom; nobody if `None`.
     pub reflector: Option<psmc_stamp::Settings>,
+    /// What was promised to it, and is watched.
+    pub promises: Vec<Promise>,
 }
 
 /// A web page that shows how the site is, `[web]`.

@@ -64,6 +64,11 @@ impl Config {
             let (listen, rate) = (reflector.listen, reflector.rate);
             writeln!(f, "  answers STAMP at {listen}{key}, up to {rate} packets/s of each source")?;
         }
+        for promise in &site.sla.promises {
+            let (name, measured, limits) = (&promise.name, &promise.measured, promise.limits());
+            let window = promise.window.as_secs_f64();
+            writeln!(f, "  SLA {name}: {measured}, {limits} in {window} s")?;
+        }
         if let Some(web) = &site.web {
             let token = if web.token.is_some() { ", with a token" } else { "" };
             let orders = if web.orders { ", which may change paths" } else { "" };

@@ -36,6 +36,7 @@ use super::revival::Revivals;
 use super::routes::RouteWatch;
 use super::scrapes::Scrapes;
 use super::settings::{site_config, tun_config};
+use super::sla::Slas;
 use super::speedtests::Speedtests;
 use super::tasks::{TaskEnd, Tasks};
 use super::tunnels::Bind;
@@ -94,6 +95,8 @@ pub(super) struct Control {
     pub(super) scrapes: Scrapes,
     /// Who has counted what somebody wants to know.
     pub(super) witnesses: Witnesses,
+    /// What was promised to this site.
+    pub(super) slas: Slas,
     server: Server,
     signals: Signals,
 }
@@ -150,6 +153,7 @@ impl Control {
             supervisor: Supervisor::from_environment(),
             scrapes: Scrapes::default(),
             witnesses: Witnesses::default(),
+            slas: Slas::default(),
             server,
             signals,
         };
@@ -198,6 +202,7 @@ impl Control {
         for peer in peers {
             self.add_peer(peer).await?;
         }
+        self.watch_targets();
         self.network.steer_now(&self.site, &self.peers).await;
         self.network.match_host(&self.site).await?;
         for peer in 0..self.peers.len() {
@@ -247,7 +252,7 @@ impl Control {
         loop {
             let watches_routes = self.routes.is_on(&self.peers);
             let (look_at, end_pings) = (self.network.look_at(), self.pings.deadline());
-            let poll_witnesses = self.witnesses.next_poll();
+            let (poll_witnesses, judge_targets) = (self.witnesses.next_poll(), self.slas.next());
             tokio::select! {
                 told = self.signals.next() => match told {
                     Told::Stop => break,
@@ -269,6 +274,8 @@ impl Control {
                 () = until(end_pings) => self.pings.end_overdue(),
                 () = until(poll_witnesses) => self.poll_witnesses().await?,
                 Some(reading) = self.witnesses.next_reading() => self.witnesses.on_reading(reading),
+                () = until(judge_targets) => self.judge_targets().await?,
+                Some(tally) = self.slas.next_tally() => self.slas.on_tally(tally),
                 () = until(look_at) => self.look_at_network().await?,
                 Some(call) = self.server.next_call() => self.on_call(call).await?,
                 question = self.scrapes.wanted() => self.scrape(question).await?,

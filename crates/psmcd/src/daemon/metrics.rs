@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use psmc_api::{Calls, ClassStatus, PathState, PathStatus, PeerState, PeerStatus, Status};
+use psmc_api::{
+    Calls, ClassStatus, PathState, PathStatus, PeerState, PeerStatus, SlaState, SlaStatus, Status,
+};
 use psmc_service::metrics::{Metric, Set, Values};
 
 /// What makes a path of a site unlike all others: both sites may call one of theirs the same.
@@ -71,6 +73,37 @@ pub const METRICS: Set<Scraped> = Set {
         Metric::new("io_packets_total", &["io"], "Packets that these system calls carried.", |of, out| {
             calls(of).into_iter().try_for_each(|(io, calls)| out.add(&[io], calls.packets))
         }),
+        Metric::new(
+            "sla_state",
+            &["target"],
+            "How what was promised is kept: 0 not known, 1 kept, 2 broken.",
+            |of, out| of_targets(of, |target| out.add(&[&target.name], sla_state(target.state))),
+        ),
+        Metric::new("sla_breaches_total", &["target"], "How often a target was broken.", |of, out| {
+            of_targets(of, |target| out.add(&[&target.name], target.breaches))
+        }),
+        Metric::new(
+            "sla_round_trip_seconds",
+            &["target"],
+            "The percentile of the round trip in the window of a target that has a limit for it.",
+            |of, out| {
+                of_targets(of, |target| {
+                    out.add_known(&[&target.name], target.round_trip_ms.map(|ms| ms / 1e3))
+                })
+            },
+        ),
+        Metric::new(
+            "sla_loss_ratio",
+            &["target", "way"],
+            "The share that was lost in the window of a target that has a limit for it, `to` and `from` the peer.",
+            |of, out| {
+                of_targets(of, |target| {
+                    let ratio = |percent: Option<f64>| percent.map(|percent| percent / 100.0);
+                    out.add_known(&[&target.name, "to"], ratio(target.loss_to_pct))?;
+                    out.add_known(&[&target.name, "from"], ratio(target.loss_from_pct))
+                })
+            },
+        ),
         Metric::new(
             "peer_state",
             &["peer"],
@@ -305,6 +338,10 @@ fn calls(scraped: &Scraped) -> [(&'static str, Calls); 4] {
     ]
 }
 
+fn of_targets(scraped: &Scraped, add: impl FnMut(&SlaStatus) -> fmt::Result) -> fmt::Result {
+    scraped.status.sla.iter().try_for_each(add)
+}
+
 fn of_peers(scraped: &Scraped, add: impl FnMut(&PeerStatus) -> fmt::Result) -> fmt::Result {
     scraped.status.peers.iter().try_for_each(add)
 }
@@ -328,6 +365,14 @@ fn counts(out: &mut Values<'_>, peer: &str, counts: &BTreeMap<String, u64>, othe
 
 fn count(counts: &BTreeMap<String, u64>, name: &str) -> u64 {
     counts.get(name).copied().unwrap_or_default()
+}
+
+fn sla_state(state: SlaState) -> u64 {
+    match state {
+        SlaState::Unknown => 0,
+        SlaState::Met => 1,
+        SlaState::Broken => 2,
+    }
 }
 
 fn peer_state(state: PeerState) -> u64 {

@@ -63,6 +63,7 @@ impl Control {
             peers,
             counters: self.counters(&refusals, plane),
             batches: plane.batches,
+            sla: self.slas.statuses(now),
         })
     }
 

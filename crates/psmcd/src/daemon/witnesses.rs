@@ -141,7 +141,7 @@ impl Witnesses {
     }
 
     /// What is known of the paths to a peer.
-    fn status(&self, peer: PeerId, site: &str, name: &str) -> Vec<PathSegments> {
+    pub(super) fn status(&self, peer: PeerId, site: &str, name: &str) -> Vec<PathSegments> {
         let rows = self.watched.get(&peer).into_iter().flat_map(|watched| &watched.rows);
         rows.map(|(id, row)| row.status(id.0.into(), site, name)).collect()
     }

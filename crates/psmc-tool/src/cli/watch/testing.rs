@@ -107,6 +107,7 @@ pub(in crate::cli) fn status(peers: Vec<PeerStatus>) -> Status {
         peers,
         counters: BTreeMap::new(),
         batches: Batches::default(),
+        sla: Vec::new(),
     }
 }
 

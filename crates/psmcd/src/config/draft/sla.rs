@@ -11,6 +11,7 @@ use psmc_toml::{
 };
 use toml::Spanned;
 
+use super::PromiseDraft;
 use crate::config::model::Sla;
 
 /// The port of reflectors.
@@ -31,8 +32,9 @@ draft! {
     /// `[sla]`
     pub(in crate::config) struct SlaDraft(section, out, source: &Source) {
         reflector: Option<Listen> = optional(REFLECTOR),
-        ["reflector_key_file"] key: Option<Key> = { key(section, source, out) },
+        ["reflector_key_file"] key: Option<Key> = { key(section, "reflector_key_file", source, out) },
         reflector_rate: Option<u32> = optional(RATE),
+        ["target"] targets: Vec<PromiseDraft> = { targets(section, source, out) },
         /// Where a key stands that is of no use.
         [] useless: Option<Useless> = { useless(section) },
         /// Whether the key that should be there is not: then nobody must be answered.
@@ -47,10 +49,12 @@ pub(in crate::config) struct Useless {
 }
 
 impl SlaDraft {
-    pub(super) fn build(self) -> Sla {
-        let Some(listen) = self.reflector.filter(|_| !self.lacks_key) else { return Sla::default() };
+    pub(super) fn build(self) -> Option<Sla> {
+        let promises = self.targets.into_iter().map(PromiseDraft::build).collect::<Option<_>>()?;
         let rate = self.reflector_rate.unwrap_or(USUAL_RATE);
-        Sla { reflector: Some(Settings { listen: listen.socket_addr(), key: self.key, rate }) }
+        let listen = self.reflector.filter(|_| !self.lacks_key);
+        let settings = |listen: Listen| Settings { listen: listen.socket_addr(), key: self.key, rate };
+        Some(Sla { reflector: listen.map(settings), promises })
     }
 }
 
@@ -62,9 +66,19 @@ fn useless(section: &Section<'_>) -> Option<Useless> {
     keys.into_iter().find_map(|key| section.key_place(key).map(|place| Useless { key, place }))
 }
 
-fn key(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<Key> {
-    let file: Spanned<PathBuf> =
-        section.optional_at("reflector_key_file", FILE.like("\"/etc/psmc/stamp.key\""), out)?;
+fn targets(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Vec<PromiseDraft> {
+    let targets = section.sections("target", "[[sla.target]]", PromiseDraft::KEYS, out);
+    targets.iter().map(|section| PromiseDraft::read(section, source, out)).collect()
+}
+
+/// The key of STAMP in the file that a key of the section names.
+pub(super) fn key(
+    section: &Section<'_>,
+    name: &str,
+    source: &Source,
+    out: &mut Vec<Complaint>,
+) -> Option<Key> {
+    let file: Spanned<PathBuf> = section.optional_at(name, FILE.like("\"/etc/psmc/stamp.key\""), out)?;
     source.read_beside(&file, read_key, out)
 }
 

@@ -98,6 +98,7 @@ impl Control {
         note("endpoint", self.site.endpoint != now.endpoint);
         let is_speedtest_changed = note("speedtest", self.site.speedtest != now.speedtest);
         let is_reflector_changed = self.site.sla.reflector != now.sla.reflector;
+        let are_targets_changed = note("sla.target", self.site.sla.promises != now.sla.promises);
         note("networks", self.site.networks != now.networks);
         let (before, internet) = (&self.site.internet, &now.internet);
         note("internet", before.is_offered != internet.is_offered);
@@ -111,6 +112,9 @@ impl Control {
         (site.speedtest, site.sla) = (now.speedtest, now.sla);
         if is_speedtest_changed {
             self.allow_speedtests();
+        }
+        if are_targets_changed {
+            self.watch_targets();
         }
         if is_reflector_changed {
             let allowed = self.reflection.allow(self.site.sla.reflector.as_ref()).await;

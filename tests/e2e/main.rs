@@ -32,6 +32,7 @@ mod reload;
 mod repair;
 mod roaming;
 mod segments;
+mod sla;
 mod stalls;
 mod stamp;
 mod strangers;

@@ -293,6 +293,41 @@ impl Relayed {
         );
     }
 
+    /// Loses so many per cent of the datagrams on a segment of the way through all relays in a row, and nothing on the way back:
+    /// the first is that to the first relay, the last that to the headquarters.
+    pub(crate) fn worsen_segment(&self, segment: usize, percent: u8) {
+        let [(near, _), (far, link)] = self.segment(segment);
+        near.disable_offloads(&link).unwrap();
+        far.disable_offloads(&link).unwrap();
+        let rule = format!(
+            "table inet segment {{ chain in {{ type filter hook input priority 0; \
+             iifname \"{link}\" udp dport {PORT} numgen random mod 100 < {percent} drop; }}; }}"
+        );
+        run_nft(far, &rule);
+    }
+
+    /// Loses nothing more there.
+    pub(crate) fn mend_segment(&self, segment: usize) {
+        let [_, (far, _)] = self.segment(segment);
+        run_nft(far, "delete table inet segment");
+    }
+
+    /// The ends of a segment, and its interface there.
+    fn segment(&self, segment: usize) -> [(&Namespace, String); 2] {
+        let last = self.relays.len();
+        let link = match segment {
+            0 => link_name(VAN_TO_RELAY, 0),
+            _ if segment == last => link_name(RELAY_TO_HQ, last - 1),
+            _ => link_name(RELAY_TO_RELAY, segment - 1),
+        };
+        let host = |at: usize| match at {
+            0 => &self.tunnel.van.namespace,
+            _ if at > last => &self.tunnel.hq.namespace,
+            _ => &self.relays[at - 1].namespace,
+        };
+        [(host(segment), link.clone()), (host(segment + 1), link)]
+    }
+
     /// How many datagrams it has lost so.
     pub(crate) fn lost_between(&self, relay: usize) -> u64 {
         let listed = self.nft(relay, "list table inet between");
@@ -301,11 +336,7 @@ impl Relayed {
     }
 
     fn nft(&self, relay: usize, order: &str) -> String {
-        let mut command = Command::new("nft");
-        command.arg(order);
-        let output = self.relays[relay].namespace.run(|| command.output()).unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        run_nft(&self.relays[relay].namespace, order)
     }
 
     /// Has a relay reach the headquarters by the address that these have towards another relay.
@@ -334,6 +365,14 @@ impl Relayed {
             self.relays[before].namespace.add_route(target.into(), gateway.into()).unwrap();
         }
     }
+}
+
+fn run_nft(host: &Namespace, order: &str) -> String {
+    let mut command = Command::new("nft");
+    command.arg(order);
+    let output = host.run(|| command.output()).unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// The interface at both ends of a link.

@@ -1,0 +1,190 @@
+//! What was promised to a site: who breaks it, as the daemon tells from the packets of the tunnel.
+
+use std::fs::{self, Permissions};
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::{self, JoinHandle, sleep};
+use std::time::{Duration, Instant};
+
+use psmc_testbed::steadily::{Measured, steadily};
+use serde_json::Value;
+
+use crate::harness::{Family, HQ, Plan, Relayed, Site, Tunnel, wait_for};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What of a hundred datagrams a bad segment loses.
+const PERCENT: u8 = 5;
+
+/// From one packet to the next: 100 in a second.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Who is on the way, one after the other.
+const WITNESSES: [&str; 4] = ["van", "r0", "r1", "hq"];
+
+/// What `psmc sla --json` says of the only target.
+fn target(site: &Site) -> Value {
+    let output = site.psmc(&["sla", "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let mut targets: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    targets.remove(0)
+}
+
+fn wait_for_state(site: &Site, state: &str) -> Value {
+    wait_for(state, PATIENCE, || Some(target(site)).filter(|target| target["state"] == state))
+}
+
+/// The segments that are said to be at fault, by their numbers on the way there.
+fn at_fault(target: &Value) -> Vec<Option<usize>> {
+    let segment = |fault: &Value| {
+        WITNESSES.windows(2).position(|ends| fault["from"] == ends[0] && fault["to"] == ends[1])
+    };
+    target["faults"].as_array().into_iter().flatten().map(segment).collect()
+}
+
+/// Packets through the tunnel, until this is dropped.
+struct Traffic {
+    sent: Arc<AtomicU32>,
+    sender: Option<JoinHandle<()>>,
+}
+
+impl Traffic {
+    fn start(from: &Site, to: &Site) -> Self {
+        let socket = from.namespace.run(|| UdpSocket::bind((from.inner(Family::V4), 0))).unwrap();
+        let (to, sent) = (to.inner(Family::V4), Arc::new(AtomicU32::new(0)));
+        let counter = Arc::downgrade(&sent);
+        let sender = thread::spawn(move || {
+            while let Some(counter) = counter.upgrade() {
+                // That nobody listens there is told by ICMP, and no harm.
+                let _ = socket.send_to(&[0; 400], (to, 9));
+                counter.fetch_add(1, Ordering::Relaxed);
+                sleep(PAUSE);
+            }
+        });
+        Self { sent, sender: Some(sender) }
+    }
+
+    fn sent(&self) -> u32 {
+        self.sent.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        self.sent = Arc::default();
+        if let Some(sender) = self.sender.take() {
+            let _ = sender.join();
+        }
+    }
+}
+
+/// A program that notes what it is told, in a file.
+fn hook(site: &Site) -> (PathBuf, PathBuf) {
+    let (program, notes) = (site.file("breach.sh"), site.file("notes"));
+    let text =
+        format!("#!/bin/sh\nprintf '%s %s %s\\n' \"$1\" \"$2\" \"$PSMC_TEXT\" >> '{}'\n", notes.display());
+    fs::write(&program, text).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    (program, notes)
+}
+
+/// How often the program was told of something.
+fn told(notes: &Path, event: &str) -> usize {
+    let notes = fs::read_to_string(notes).unwrap_or_default();
+    notes.lines().filter(|line| line.starts_with(event)).count()
+}
+
+#[test]
+fn the_segment_that_loses_is_named_each_time_and_a_breach_is_told_once() {
+    steadily(Measured::Loss, || {
+        let mut world = Relayed::prepare(2, None);
+        let (program, notes) = hook(&world.tunnel.van);
+        let _ = fs::remove_file(&notes);
+        let sla = format!(
+            "[[sla.target]]\nname = \"promise\"\npeer = \"hq\"\nloss = \"0.5%\"\nwindow = \"4s\"\non_breach = '{}'\n",
+            program.display()
+        );
+        world.start("", &(Relayed::path(&[0, 1]) + &sla));
+        let Tunnel { van, hq, .. } = &world.tunnel;
+        let traffic = Traffic::start(van, hq);
+        for (round, segments) in [&[0_usize] as &[usize], &[1], &[2], &[0, 2]].into_iter().enumerate() {
+            wait_for_state(van, "met");
+            let (begun, before) = (Instant::now(), traffic.sent());
+            for segment in segments {
+                world.worsen_segment(*segment, PERCENT);
+            }
+            let broken = wait_for_state(van, "broken");
+            println!(
+                "{segments:?}: named after {:?} and {} packets: {broken}",
+                begun.elapsed(),
+                traffic.sent() - before
+            );
+            // Never another one; and both of two, once both have lost enough.
+            let named = wait_for("all at fault", PATIENCE, || {
+                let target = target(van);
+                let mut named = at_fault(&target);
+                named.sort_unstable();
+                let is_right = named.iter().all(|at| at.is_some_and(|at| segments.contains(&at)));
+                assert!(is_right, "{segments:?} lose, and named are {target}");
+                (named.len() == segments.len()).then_some(named)
+            });
+            assert_eq!(named.len(), segments.len());
+            assert!(broken["broken"].as_array().unwrap().iter().any(|what| what == "loss to hq"), "{broken}");
+            for segment in segments {
+                world.mend_segment(*segment);
+            }
+            wait_for_state(van, "met");
+            wait_for("a program that was told", PATIENCE, || {
+                (told(&notes, "recovered") > round).then_some(())
+            });
+            assert_eq!(
+                (told(&notes, "breach promise promise: loss to hq"), told(&notes, "recovered promise")),
+                (round + 1, round + 1)
+            );
+            assert_eq!(target(van)["breaches"], round + 1);
+        }
+        let text = String::from_utf8(van.psmc(&["sla"]).stdout).unwrap();
+        println!("{text}");
+        assert!(text.starts_with("promise (peer hq): ok") && text.contains("loss ≤ 0.5 %"), "{text}");
+    });
+}
+
+/// Writes the file anew with that at its end, and has it read.
+fn reload(site: &Site, text: &str, sla: &str) -> String {
+    site.configure(&format!("{text}\n{sla}"));
+    let Output { status, stdout, stderr } = site.psmc(&["reload"]);
+    let said = String::from_utf8([stdout, stderr].concat()).unwrap();
+    assert!(status.success(), "{said}");
+    said
+}
+
+#[test]
+fn the_way_to_a_reflector_is_watched_too() {
+    let tunnel = Tunnel::start(Plan::default());
+    let (hq, van) = (&tunnel.hq, &tunnel.van);
+    let reflector = HQ.outer(1, Family::V4);
+    let text = fs::read_to_string(hq.file("toml")).unwrap();
+    reload(hq, &text, "[sla]\nreflector = 862\n");
+    let text = fs::read_to_string(van.file("toml")).unwrap();
+    let sla = format!(
+        "[[sla.target]]\nname = \"up\"\nstamp = \"{reflector}\"\ninterval = \"10ms\"\nloss = \"1%\"\nwindow = \"4s\"\n"
+    );
+    assert!(reload(van, &text, &sla).contains("sla.target"));
+    wait_for_state(van, "met");
+    let mut nft = Command::new("nft");
+    nft.arg("table inet bad { chain in { type filter hook input priority 0; udp dport 862 numgen random mod 100 < 20 drop; }; }");
+    assert!(hq.namespace.run(|| nft.output()).unwrap().status.success());
+    wait_for_state(van, "broken");
+    let found =
+        wait_for("a fault", PATIENCE, || Some(target(van)).filter(|target| target["faults"].is_array()));
+    let faults = found["faults"].as_array().unwrap();
+    assert!(faults.len() == 1 && faults[0]["from"] == "van", "{found}");
+    assert_eq!(faults[0]["to"], format!("{reflector}:862"), "{found}");
+    // A target that is gone is not watched.
+    reload(van, &text, "");
+    assert_eq!(String::from_utf8(van.psmc(&["sla", "--json"]).stdout).unwrap().trim(), "[]");
+}

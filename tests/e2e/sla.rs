@@ -1,8 +1,7 @@
 //! What was promised to a site: who breaks it, as the daemon tells from the packets of the tunnel.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::net::UdpSocket;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -10,6 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
+use psmc_api::PathState;
+use psmc_testbed::programs::write_script;
 use psmc_testbed::steadily::{Measured, steadily};
 use serde_json::Value;
 
@@ -87,8 +88,7 @@ fn hook(site: &Site) -> (PathBuf, PathBuf) {
     let (program, notes) = (site.file("breach.sh"), site.file("notes"));
     let text =
         format!("#!/bin/sh\nprintf '%s %s %s\\n' \"$1\" \"$2\" \"$PSMC_TEXT\" >> '{}'\n", notes.display());
-    fs::write(&program, text).unwrap();
-    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    write_script(&program, &text);
     (program, notes)
 }
 
@@ -110,6 +110,9 @@ fn the_segment_that_loses_is_named_each_time_and_a_breach_is_told_once() {
         );
         world.start("", &(Relayed::path(&[0, 1]) + &sla));
         let Tunnel { van, hq, .. } = &world.tunnel;
+        for site in [van, hq] {
+            site.wait_for_path("r0-r1", &[PathState::Active], PATIENCE);
+        }
         let traffic = Traffic::start(van, hq);
         for (round, segments) in [&[0_usize] as &[usize], &[1], &[2], &[0, 2]].into_iter().enumerate() {
             wait_for_state(van, "met");

@@ -11,6 +11,7 @@ use nix::libc::{self, c_int, in_addr, in_pktinfo, in6_addr, in6_pktinfo, timespe
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt,
 };
+use nix::sys::time::TimeSpec;
 use socket2::Socket;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -199,7 +200,7 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Arrival> {
 impl Arrival {
     fn note(&mut self, control: &ControlMessageOwned) {
         if let ControlMessageOwned::ScmTimestampns(time) = control {
-            self.at = Duration::try_from(*time).ok();
+            self.at = since_1970(*time);
         } else if let ControlMessageOwned::Ipv4Ttl(hops) | ControlMessageOwned::Ipv6HopLimit(hops) = control {
             self.hops = u8::try_from(*hops).ok();
         } else if let ControlMessageOwned::Ipv4PacketInfo(info) = control {
@@ -209,6 +210,11 @@ impl Arrival {
             self.to = Some(IpAddr::from(info.ipi6_addr.s6_addr).to_canonical());
         }
     }
+}
+
+/// Nothing for a clock that stands before 1970.
+fn since_1970(time: TimeSpec) -> Option<Duration> {
+    Some(Duration::new(u64::try_from(time.tv_sec()).ok()?, u32::try_from(time.tv_nsec()).ok()?))
 }
 
 fn address_of(storage: &SockaddrStorage) -> Option<SocketAddr> {

@@ -117,13 +117,13 @@ fn ask_about_nats(longest: Duration, config: &Config, facts: &Facts, report: &mu
         .and_then(|mut client| lifetime::Lifetimes::new(&views, &mut client).ask(longest, &mut progress));
     match asked {
         Err(error) => report.unseen.push(format!("kind and memory of NATs: {}", crate::error_chain(&error))),
-        Ok((more, found, unseen)) => {
-            views.extend(more);
+        Ok(told) => {
+            views.extend(told.views);
             report.nats = nat::judge(&views, &facts.routers());
-            nat::remember(&mut report.nats, &found);
-            report.findings.extend(judge::of_memory(config, &found));
+            nat::remember(&mut report.nats, &told.found);
+            report.findings.extend(judge::of_memory(config, &told.found));
             report.findings.sort_by_key(|finding| (finding.fault.severity(), finding.fault));
-            report.unseen.extend(unseen);
+            report.unseen.extend(told.unseen);
         }
     }
 }

@@ -56,6 +56,16 @@ pub(super) struct Found {
     pub(super) memory: Memory,
 }
 
+/// What asking has told.
+pub(super) struct Told {
+    /// How sockets were seen.
+    pub(super) views: Vec<View>,
+    /// How long they were remembered.
+    pub(super) found: Vec<Found>,
+    /// What could not be asked, and why.
+    pub(super) unseen: Vec<String>,
+}
+
 /// An uplink to be asked about.
 #[derive(Debug)]
 struct Uplink {
@@ -153,8 +163,7 @@ impl<'a> Lifetimes<'a> {
         Self { client, uplinks, sockets: Vec::new(), questions: Vec::new() }
     }
 
-    /// Asks all of it, and tells `progress` what is known so far. Says how sockets were seen, how long they were remembered, and
-    /// what could not be asked.
+    /// Asks all of it, and tells `progress` what is known so far.
     ///
     /// # Errors
     /// If the daemon does not answer any more.
@@ -162,7 +171,7 @@ impl<'a> Lifetimes<'a> {
         mut self,
         longest: Duration,
         progress: &mut dyn FnMut(&str),
-    ) -> Result<(Vec<View>, Vec<Found>, Vec<String>), ClientError> {
+    ) -> Result<Told, ClientError> {
         let mut unseen = self.open(longest);
         self.announce(NatProbeStep::Open, |_| true)?;
         self.exchange(|_| true);
@@ -183,7 +192,7 @@ impl<'a> Lifetimes<'a> {
         let is_asked = |uplink: &Uplink| uplink.memory.reached_s > 0.0 || uplink.memory.lost_s.is_some();
         let asked = self.uplinks.into_iter().filter(is_asked);
         let found = asked.map(|uplink| Found { uplink: (uplink.name, uplink.local), memory: uplink.memory });
-        Ok((views, found.collect(), unseen))
+        Ok(Told { views, found: found.collect(), unseen })
     }
 
     /// Opens the sockets: one that asks all far ends, and one for each rest.

@@ -1,6 +1,8 @@
 //! Our sender and reflector beside those of others: the library's own, as its program runs them, on a link that drops some packets
 //! in each direction, which nft counts; and scapy, which reads our packets. Needs root, nft and scapy, and fails without.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot prepare its ends has failed")]
+
 mod lossy;
 mod scapy;
 

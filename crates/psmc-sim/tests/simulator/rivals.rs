@@ -39,11 +39,11 @@ fn a_path_beside_two_flows_of_tcp_keeps_its_share() {
     let runs = side_by_side(0..=31, |run| rates_beside(ms(1000 + 137 * run)));
     println!("{runs:?} kb/s");
     assert!(
-        runs.iter().all(|[alone, shared]| *alone > 5500 && (800..3000).contains(shared)),
+        runs.iter().all(|[alone, shared]| *alone > 5500 && (500..3500).contains(shared)),
         "{runs:?} kb/s"
     );
     let mean = runs.iter().map(|[_, shared]| shared).sum::<u64>() / runs.len() as u64;
-    // Of 128 beginnings it is 1430, with a standard deviation of 260.
+    // Of 128 beginnings it is 1630, with a standard deviation of 420, and single ones are from 700 to 2900.
     assert!((1300..2500).contains(&mean), "{mean} kb/s of {runs:?}");
 }
 

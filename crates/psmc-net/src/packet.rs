@@ -215,7 +215,7 @@ impl PacketPort {
         // SAFETY: the first `count` messages have one buffer each, whose description is an IoSlice (which has the layout
         // of an iovec) that outlives the call and that the kernel only reads.
         #[expect(unsafe_code, reason = "sendmmsg wants pointers")]
-        let sent = unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), count, MSG_DONTWAIT) };
+        let sent = unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), count, MSG_DONTWAIT as _) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 }

@@ -1,5 +1,7 @@
 //! Threads and programs that must not wait for a processor.
 
+use std::mem;
+
 use nix::libc::{self, PRIO_PROCESS, SCHED_FIFO, SCHED_RESET_ON_FORK, c_int, sched_param};
 use nix::sys::prctl::set_timerslack;
 
@@ -37,10 +39,14 @@ pub fn prefer_this_thread_and_its_children() -> bool {
 }
 
 fn set_policy(policy: c_int) -> bool {
-    let parameters = sched_param { sched_priority: REAL_TIME_PRIORITY };
-    // SAFETY: 0 is this thread, and the parameters outlive the call, which only reads them.
+    // SAFETY: 0 is this thread, and the parameters outlive the call, which only reads them. They are numbers, of which C libraries
+    // other than glibc have more.
     #[expect(unsafe_code, reason = "no crate of ours knows this call")]
-    let outcome = unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
+    let outcome = unsafe {
+        let mut parameters: sched_param = mem::zeroed();
+        parameters.sched_priority = REAL_TIME_PRIORITY;
+        libc::sched_setscheduler(0, policy, &raw const parameters)
+    };
     outcome == 0
 }
 

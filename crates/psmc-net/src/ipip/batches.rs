@@ -129,7 +129,7 @@ fn send_some(socket: &Socket, batch: &SendBatch, from: usize) -> io::Result<usiz
     // SAFETY: each message has an address, and one buffer, whose description is an IoSlice (which has the layout of an
     // iovec). The kernel only reads them, and all of it outlives the call.
     #[expect(unsafe_code, reason = "sendmmsg wants pointers")]
-    let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count, MSG_DONTWAIT) };
+    let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count, MSG_DONTWAIT as _) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
@@ -203,7 +203,7 @@ impl RecvBatch {
         // memory that nobody else uses; all of it outlives the call. Without a timeout the last pointer may be null.
         #[expect(unsafe_code, reason = "recvmmsg wants pointers")]
         let received = unsafe {
-            libc::recvmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), capacity, MSG_DONTWAIT, null_mut())
+            libc::recvmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), capacity, MSG_DONTWAIT as _, null_mut())
         };
         let count = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
         for (length, message) in self.lengths.iter_mut().zip(&messages[..count]) {

@@ -156,6 +156,51 @@ fn the_segment_that_loses_is_named_each_time_and_a_breach_is_told_once() {
     });
 }
 
+/// What each segment takes, and how much longer a bad one.
+const DELAY: Duration = Duration::from_millis(2);
+const LATER: Duration = Duration::from_millis(20);
+
+#[test]
+fn the_segment_that_takes_longer_is_named_each_time() {
+    steadily(Measured::Time, || {
+        let mut world = Relayed::prepare_delayed(2, DELAY);
+        // The round trip is of 12 ms, and of 32 if one segment takes longer.
+        let sla =
+            "[[sla.target]]\nname = \"promise\"\npeer = \"hq\"\ndelay_p95 = \"24ms\"\nwindow = \"4s\"\n";
+        world.start("", &(Relayed::path(&[0, 1]) + sla));
+        let Tunnel { van, hq, .. } = &world.tunnel;
+        for site in [van, hq] {
+            site.wait_for_path("r0-r1", &[PathState::Active], PATIENCE);
+        }
+        let traffic = Traffic::start(van, hq);
+        for segments in [&[0_usize] as &[usize], &[1], &[2], &[0, 2]] {
+            wait_for_state(van, "met");
+            let (begun, before) = (Instant::now(), traffic.sent());
+            for segment in segments {
+                world.delay_segment(*segment, DELAY + LATER);
+            }
+            let broken = wait_for_state(van, "broken");
+            println!(
+                "{segments:?}: broken after {:?} and {} packets: {broken}",
+                begun.elapsed(),
+                traffic.sent() - before
+            );
+            let named = wait_for("all at fault", PATIENCE, || {
+                let target = target(van);
+                let mut named = at_fault(&target);
+                named.sort_unstable();
+                let is_right = named.iter().all(|at| at.is_some_and(|at| segments.contains(&at)));
+                assert!(is_right, "{segments:?} take longer, and named are {target}");
+                (named.len() == segments.len()).then_some(named)
+            });
+            println!("{segments:?}: {named:?} named after {:?}", begun.elapsed());
+            for segment in segments {
+                world.delay_segment(*segment, DELAY);
+            }
+        }
+    });
+}
+
 /// Writes the file anew with that at its end, and has it read.
 fn reload(site: &Site, text: &str, sla: &str) -> String {
     site.configure(&format!("{text}\n{sla}"));

@@ -50,7 +50,7 @@ pub use congestion::CongestionConfig;
 pub use egress::{ClassStatus, QueueCounters};
 pub use event::{ConnectionId, Event, PeerId};
 pub use mss::ClampMss;
-pub use path::{EcnState, EcnStatus, PathCounters, PathState, Via};
+pub use path::{EcnState, EcnStatus, PathCounters, PathState, RoundTrips, Via};
 pub use reorder::{AdaptiveBuffer, ReorderCounters, ReorderPolicy};
 pub use repair::RepairCounters;
 pub use session::{

@@ -55,6 +55,7 @@ use offload::Offload;
 pub(crate) use pacer::BURST;
 use pacer::Pacer;
 use received::Received;
+pub use rtt::RoundTrips;
 use rtt::RttEstimator;
 use sent::Sent;
 use usage::Usage;

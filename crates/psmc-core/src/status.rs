@@ -10,7 +10,7 @@ use psmc_wire::ids::KeyBytes;
 use crate::batch::PathAddress;
 use crate::config::SchedulerKind;
 use crate::egress::ClassStatus;
-use crate::path::{EcnStatus, Path, PathCounters, PathState};
+use crate::path::{EcnStatus, Path, PathCounters, PathState, RoundTrips};
 use crate::reorder::ReorderCounters;
 use crate::session::{Refusal, Session, SessionCounters};
 use crate::split::AssemblyCounters;
@@ -113,6 +113,8 @@ pub struct PathStatus {
     pub rtt: Option<(Duration, Duration)>,
     /// The newest sample of the round trip.
     pub latest_rtt: Option<Duration>,
+    /// The newest samples of the round trip.
+    pub round_trips: RoundTrips,
     /// The smallest round trip of the last seconds.
     pub min_rtt: Option<Duration>,
     /// The rate at which it delivers at its best, in bits per second.
@@ -176,6 +178,7 @@ impl Path {
             mtu: self.mtu.packet_size(),
             rtt: self.rtt.smoothed().zip(self.rtt.variation()),
             latest_rtt: self.rtt.latest(),
+            round_trips: self.rtt.recent(),
             min_rtt: self.rtt.min(),
             rate: self.bandwidth().map(|bytes| bytes * 8),
             loss: self.loss(),

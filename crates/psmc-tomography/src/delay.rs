@@ -66,11 +66,11 @@ impl Delays {
     /// A witness has seen a packet, at a time in microseconds by its own clock, whatever that began with.
     ///
     /// A packet that a witness reports once more, for it came twice, counts as it was reported first. A witness that is not of the
-    /// chain says nothing.
-    pub fn observe(&mut self, witness: usize, packet: u64, at: i64) {
-        let Some(seen) = self.seen.get_mut(witness) else { return };
+    /// chain says nothing. Says whether that was news.
+    pub fn observe(&mut self, witness: usize, packet: u64, at: i64) -> bool {
+        let Some(seen) = self.seen.get_mut(witness) else { return false };
         if !seen.insert(packet, at) {
-            return;
+            return false;
         }
         if let Some(before) = witness.checked_sub(1)
             && let Some(&sent) = self.seen[before].at.get(&packet)
@@ -82,6 +82,7 @@ impl Delays {
         {
             self.segments[witness].sample(at, arrived);
         }
+        true
     }
 
     /// The segment from a witness to the next one.

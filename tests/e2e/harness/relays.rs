@@ -11,7 +11,10 @@ use std::time::Duration;
 use ipnet::Ipv4Net;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use psmc_lab::emulator::{self, Emulator};
+use psmc_lab::scenario::LinkId;
 use psmc_net::keys::{PrivateKey, PublicKey};
+use psmc_sim::link::LinkConfig;
 use psmc_testbed::netns::{Namespace, Queue, link_pair};
 use tempfile::TempDir;
 
@@ -38,7 +41,14 @@ const FAST: u64 = 1_000_000_000;
 pub(crate) struct Relayed {
     pub(crate) tunnel: Tunnel,
     relays: Vec<RelayHost>,
+    emulated: Option<Emulated>,
     _directory: TempDir,
+}
+
+/// Links with a delay, by the names of their interfaces.
+struct Emulated {
+    emulator: Emulator,
+    links: Vec<(String, LinkId)>,
 }
 
 /// A host with a relay.
@@ -72,12 +82,42 @@ impl Relayed {
 
     /// The same with links between the sites as well.
     pub(crate) fn prepare_with(plan: Plan, relays: usize, mbit: Option<u64>) -> Self {
+        Self::prepare_by(plan, relays, mbit, &mut link_pair_of)
+    }
+
+    /// The same as [`prepare`](Self::prepare) with a delay on each link, which [`delay_segment`](Self::delay_segment) changes.
+    pub(crate) fn prepare_delayed(relays: usize, delay: Duration) -> Self {
+        let (mut builder, mut links) = (Emulator::builder().unwrap(), Vec::new());
+        let config = LinkConfig { delay, ..LinkConfig::default() };
+        let mut lay = |ends: [&Namespace; 2], name: &str| {
+            let directions = [config.clone(), config.clone()];
+            let plan = emulator::Plan {
+                ends: ends.map(|end| (end, name)),
+                directions,
+                seeds: [0, 1],
+                captures: None,
+            };
+            links.push((name.to_owned(), builder.link(plan).unwrap()));
+        };
+        let plan = Plan { links: 0, ..Plan::default() };
+        let mut this = Self::prepare_by(plan, relays, None, &mut lay);
+        this.emulated = Some(Emulated { emulator: builder.start().unwrap(), links });
+        this
+    }
+
+    /// Hosts that are joined by what `lay` puts between two of them, with an interface of that name at both.
+    fn prepare_by(
+        plan: Plan,
+        relays: usize,
+        mbit: Option<u64>,
+        lay: &mut dyn FnMut([&Namespace; 2], &str),
+    ) -> Self {
         let tunnel = Tunnel::prepare(plan);
         let directory = tempfile::Builder::new().prefix("psmc-e2e-relays-").tempdir().unwrap();
         let relays: Vec<_> = (0..relays).map(|number| RelayHost::new(number, &directory)).collect();
-        let mut this = Self { tunnel, relays, _directory: directory };
+        let mut this = Self { tunnel, relays, emulated: None, _directory: directory };
         for number in 0..this.relays.len() {
-            this.lay(number, mbit);
+            this.lay(number, mbit, lay);
             let Tunnel { van, hq, .. } = &this.tunnel;
             let allowed =
                 allow("van", &van.key.public(), "") + &allow("hq", &hq.key.public(), "gateway = true\n");
@@ -312,6 +352,15 @@ impl Relayed {
         run_nft(far, "delete table inet segment");
     }
 
+    /// Has what is sent on a segment of the way through all relays in a row take so long from now on, and nothing on the way back.
+    pub(crate) fn delay_segment(&self, segment: usize, delay: Duration) {
+        let Emulated { emulator, links } = self.emulated.as_ref().expect("links with a delay");
+        let [(_, name), _] = self.segment(segment);
+        let link = links.iter().find(|(link, _)| *link == name).expect("a link").1;
+        // All links are laid from who is nearer to the van to who is farther.
+        emulator.change(link, 0, LinkConfig { delay, ..LinkConfig::default() });
+    }
+
     /// The ends of a segment, and its interface there.
     fn segment(&self, segment: usize) -> [(&Namespace, String); 2] {
         let last = self.relays.len();
@@ -347,7 +396,14 @@ impl Relayed {
     }
 
     /// Makes the links of a relay.
-    fn lay(&self, number: usize, mbit: Option<u64>) {
+    fn lay(&self, number: usize, mbit: Option<u64>, lay: &mut dyn FnMut([&Namespace; 2], &str)) {
+        let mut join = |near: &Namespace, far: &Namespace, kind, relay| {
+            let name = link_name(kind, relay);
+            lay([near, far], &name);
+            for (host, end) in [(near, 1), (far, 2)] {
+                host.add_address(&name, Ipv4Net::new_assert(address(kind, relay, end), 24).into()).unwrap();
+            }
+        };
         let relay = &self.relays[number].namespace;
         let (van, hq) = (&self.tunnel.van.namespace, &self.tunnel.hq.namespace);
         join(van, relay, VAN_TO_RELAY, number);
@@ -415,12 +471,9 @@ pub(crate) fn seen_address(relay: usize) -> Ipv4Addr {
     address(RELAY_TO_HQ, relay, 1)
 }
 
-fn join(near: &Namespace, far: &Namespace, kind: u8, relay: usize) {
-    let name = link_name(kind, relay);
-    link_pair(near, &name, far, &name).unwrap();
-    for (host, end) in [(near, 1), (far, 2)] {
-        host.add_address(&name, Ipv4Net::new_assert(address(kind, relay, end), 24).into()).unwrap();
-    }
+/// A link without delay.
+fn link_pair_of([near, far]: [&Namespace; 2], name: &str) {
+    link_pair(near, name, far, name).unwrap();
 }
 
 impl RelayHost {

@@ -11,6 +11,43 @@ use crate::clock::WindowedMin;
 pub(crate) struct RttEstimator {
     smoothed: Option<Smoothed>,
     min: WindowedMin,
+    recent: RoundTrips,
+}
+
+/// Samples that are kept: of a path with 100 packets/s, those of a third of a second.
+const KEPT: usize = 32;
+
+/// The newest samples of a round trip, less what the receiver waited before it acknowledged.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RoundTrips {
+    /// Microseconds; a sample's place is its number modulo [`KEPT`].
+    samples: [u32; KEPT],
+    taken: u64,
+}
+
+impl RoundTrips {
+    /// Adds a sample.
+    pub fn add(&mut self, sample: Duration) {
+        self.samples[place(self.taken)] = u32::try_from(sample.as_micros()).unwrap_or(u32::MAX);
+        self.taken += 1;
+    }
+
+    /// How many there were in all.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Those that came after the first `taken`, in microseconds, the oldest first; of many only the newest 32.
+    pub fn since(&self, taken: u64) -> impl Iterator<Item = u32> {
+        (taken.max(self.taken.saturating_sub(KEPT as u64))..self.taken)
+            .map(|number| self.samples[place(number)])
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "what is left of a division by 32")]
+fn place(number: u64) -> usize {
+    (number % KEPT as u64) as usize
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +68,7 @@ impl RttEstimator {
             Some(min) if sample >= min + ack_delay => sample - ack_delay,
             Some(_) | None => sample,
         };
+        self.recent.add(adjusted);
         self.smoothed = Some(match self.smoothed {
             None => Smoothed { latest: sample, mean: sample, variation: sample / 2 },
             Some(old) => Smoothed {
@@ -44,6 +82,11 @@ impl RttEstimator {
     /// The newest sample, its acknowledgement delay included.
     pub(crate) fn latest(&self) -> Option<Duration> {
         self.smoothed.map(|s| s.latest)
+    }
+
+    /// The newest samples.
+    pub(crate) fn recent(&self) -> RoundTrips {
+        self.recent
     }
 
     /// Exponentially weighted mean (`smoothed_rtt`).
@@ -104,6 +147,17 @@ mod tests {
         assert_eq!(rtt.lateness(), ms(100), "half of the first sample is its deviation");
         (0..100).for_each(|n| rtt.update(ms(95 + n % 2 * 10), ms(0), now));
         assert!((ms(19)..ms(22)).contains(&rtt.lateness()), "{:?}", rtt.lateness());
+    }
+
+    #[test]
+    fn the_newest_samples_are_kept_in_their_order() {
+        let mut recent = RoundTrips::default();
+        assert_eq!(recent.since(0).count(), 0);
+        (1..=5).for_each(|n| recent.add(ms(n)));
+        assert_eq!((recent.taken(), recent.since(3).collect::<Vec<_>>()), (5, vec![4000, 5000]));
+        assert_eq!(recent.since(6).count(), 0, "of an estimator that was there before");
+        (6..=100).for_each(|n| recent.add(ms(n)));
+        assert_eq!(recent.since(5).collect::<Vec<_>>(), (69..=100).map(|n| n * 1000).collect::<Vec<_>>());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The delay of one segment.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::floor::{Floor, Point};
 use crate::counted::Count;
@@ -148,6 +149,15 @@ impl Segment {
         Count::new(delays.len() as u64, punctual as u64).ok_or(Unknown::NotANumber)
     }
 
+    /// Packets that were sent in so much time before the newest one, by the clock of the near end: what to ask for, if more than the
+    /// newest so many are of no interest.
+    #[must_use]
+    pub fn within(&self, time: Duration) -> usize {
+        let time = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+        let since = self.recent.iter().map(|point| point.0).max().unwrap_or_default().saturating_sub(time);
+        self.recent.iter().filter(|point| point.0 >= since).count()
+    }
+
     /// How often measuring began anew, for a clock was set.
     #[must_use]
     pub fn clocks_set(&self) -> u64 {
@@ -250,6 +260,18 @@ mod tests {
             let drift = segment.drift().unwrap();
             assert!((drift - ppm as f64).abs() < 5.0, "{drift} instead of {ppm}");
         }
+    }
+
+    #[test]
+    fn the_newest_are_also_those_of_a_time() {
+        let mut segment = Segment::new(0);
+        assert_eq!(segment.within(Duration::MAX), 0);
+        run(&mut segment, 0..200, |at| (at, at));
+        assert_eq!(segment.within(Duration::from_millis(500)), 51);
+        // One in ten of them is timed.
+        (200..250).step_by(10).for_each(|packet| run(&mut segment, packet..packet + 1, |at| (at, at)));
+        assert_eq!(segment.within(Duration::from_millis(410)), 5 + 1);
+        assert_eq!(segment.within(Duration::MAX), 205);
     }
 
     #[test]

@@ -198,7 +198,9 @@ proptest! {
             let mut at = 10_000 * packet.cast_signed();
             for witness in 0..witnesses {
                 let reports = if witness == liar { lie.reports(packet, at, &mut dice) } else { vec![(packet, at)] };
-                reports.into_iter().for_each(|(packet, at)| delays.observe(witness, packet, at));
+                for (packet, at) in reports {
+                    delays.observe(witness, packet, at);
+                }
                 at += if witness == bad && packet >= 100 { 25_000 } else { 5000 };
             }
         }

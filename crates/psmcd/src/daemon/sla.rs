@@ -169,7 +169,7 @@ async fn send(target: Target, name: String, teller: mpsc::Sender<Probed>) {
 /// What the data plane says of a peer.
 fn carried(plane: &Plane, peer: PeerId) -> Carried {
     let Some(status) = plane.site.status(peer) else { return Carried::default() };
-    let round_trips = status.paths.iter().map(|path| (path.id.0.into(), path.latest_rtt, path.min_rtt));
+    let round_trips = status.paths.iter().map(|path| (path.id.0.into(), path.round_trips, path.min_rtt));
     Carried {
         bytes: status.counters.tx_bytes,
         waits: status.queued_packets > 0,

@@ -32,7 +32,8 @@ pub(super) struct Tally {
 #[derive(Debug)]
 pub(super) struct Probes {
     way: Way,
-    /// When a probe was sent is not known here, and need not be: delays are differences.
+    /// From one probe to the next, in microseconds.
+    interval_us: i64,
     last: Option<Tally>,
     /// What was known when the last block was closed.
     closed: (Losses, u64),
@@ -81,10 +82,11 @@ fn one_way(answer: &Answer) -> Option<(i64, i64)> {
 
 impl Probes {
     /// From a site to a reflector, of which so many blocks are judged together.
-    pub(super) fn new(blocks: usize, site: &str, reflector: &str) -> Self {
+    pub(super) fn new(blocks: usize, interval: Duration, site: &str, reflector: &str) -> Self {
         // A block is closed each time the target is judged, twice as often as blocks of datagrams end.
         let way = Way::between(2 * blocks, &[site, reflector, site]);
-        Self { way, last: None, closed: (Losses::default(), 0), least: None }
+        let interval_us = i64::try_from(interval.as_micros()).unwrap_or(i64::MAX);
+        Self { way, interval_us, last: None, closed: (Losses::default(), 0), least: None }
     }
 
     /// What became of a probe.
@@ -93,8 +95,9 @@ impl Probes {
             self.least = Some(self.least.map_or(round_trip, |least| least.min(round_trip)));
         }
         if let Some((forward, backward)) = tally.one_way {
-            // As if all were sent at the times of their numbers, a millisecond apart: only differences count.
-            let (packet, sent) = (u64::from(tally.sequence), i64::from(tally.sequence) * 1000);
+            // As if all were sent when they should have been: for delays only differences count.
+            let packet = u64::from(tally.sequence);
+            let sent = i64::from(tally.sequence).saturating_mul(self.interval_us);
             self.way.observe(0, packet, sent);
             self.way.observe(REFLECTOR, packet, sent.saturating_add(forward));
             self.way.observe(2, packet, sent.saturating_add(forward).saturating_add(backward));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use psmc_api::{PathSegments, SlaState, SlaStatus};
+use psmc_core::RoundTrips;
 use psmc_tomography::Unknown;
 use psmc_tomography::seed::{Finding as SeedFinding, Poller, Stage, Thresholds};
 use psmc_tomography::sla::{Monitor, Part, State, Target};
@@ -14,6 +15,10 @@ use crate::config::{Measured, Method, Promise};
 
 /// Blocks of datagrams that are counted in a second.
 const BLOCKS_PER_SECOND: f64 = 2.0;
+
+/// A breach of delay is seen at this site before those on the way have told when packets passed them: they are asked five times in a
+/// second and need a round trip for it. Whoever is told of the breach is told of the segment, too, unless it takes longer.
+const TELLING: Duration = Duration::from_millis(1500);
 
 /// Watches a target. Tell it what was observed, then [`judge`](Self::judge). Times are since psmcd began to watch.
 #[derive(Debug)]
@@ -30,6 +35,8 @@ pub(super) struct Watch {
     state: SlaState,
     since: Duration,
     breaches: u64,
+    /// Since when there is a breach that nobody was told of.
+    untold: Option<Duration>,
     broken: Vec<String>,
     finding: Finding,
     last_bytes: Option<(u64, Duration)>,
@@ -42,7 +49,10 @@ struct Path {
     name: String,
     to: Way,
     from: Way,
-    last_rtt: Option<Duration>,
+    /// How often passages of either direction were told of, and since when no more were.
+    passages: [(u64, Duration); 2],
+    /// Samples of its round trip that were looked at.
+    samples: u64,
     least_rtt: Option<Duration>,
 }
 
@@ -53,8 +63,8 @@ pub(super) struct Carried {
     pub(super) bytes: u64,
     /// Whether packets wait for a path.
     pub(super) waits: bool,
-    /// By path id: the newest sample of the round trip, and the least of the last seconds.
-    pub(super) round_trips: Vec<(u32, Option<Duration>, Option<Duration>)>,
+    /// By path id: the newest samples of the round trip, and the least of the last seconds.
+    pub(super) round_trips: Vec<(u32, RoundTrips, Option<Duration>)>,
 }
 
 /// How a target has changed.
@@ -93,8 +103,8 @@ impl Watch {
         });
         let probes = match &promise.measured {
             Measured::Peer(_) => None,
-            Measured::Stamp { reflector, .. } => {
-                Some(Probes::new(blocks_of(&promise), site, &reflector.to_string()))
+            Measured::Stamp { reflector, interval, .. } => {
+                Some(Probes::new(blocks_of(&promise), *interval, site, &reflector.to_string()))
             }
         };
         Self {
@@ -107,6 +117,7 @@ impl Watch {
             state: SlaState::Unknown,
             since: Duration::ZERO,
             breaches: 0,
+            untold: None,
             broken: Vec::new(),
             finding: Finding::default(),
             last_bytes: None,
@@ -127,15 +138,19 @@ impl Watch {
     pub(super) fn carried(&mut self, now: Duration, carried: &Carried) {
         let blocks = blocks_of(&self.promise);
         self.ways.retain(|id, _| carried.round_trips.iter().any(|(path, ..)| path == id));
-        for &(id, latest, least) in &carried.round_trips {
-            let path = self.ways.entry(id).or_insert_with(|| Path::new(blocks));
+        for (id, recent, least) in &carried.round_trips {
+            let path = self.ways.entry(*id).or_insert_with(|| Path::new(blocks));
             path.least_rtt = least.or(path.least_rtt);
-            // The same to the nanosecond is the one before.
-            let Some(sample) = latest.filter(|latest| path.last_rtt != Some(*latest)) else { continue };
-            path.last_rtt = Some(sample);
-            self.to.delay(now, micros(sample));
-            if let Some(seed) = &mut self.seed {
-                seed.delay(f64::from(micros(sample)));
+            let mut latest = None;
+            // A path that begins anew counts from the beginning.
+            let known = if recent.taken() < path.samples { 0 } else { path.samples };
+            for sample in recent.since(known) {
+                self.to.delay(now, sample);
+                latest = Some(sample);
+            }
+            path.samples = recent.taken();
+            if let Some((seed, sample)) = self.seed.as_mut().zip(latest) {
+                seed.delay(f64::from(sample));
             }
         }
         let Some((before, then)) = self.last_bytes.replace((carried.bytes, now)) else { return };
@@ -157,6 +172,11 @@ impl Watch {
             path.name.clone_from(&status.path);
             to = to.and(path.to.update(&status.to_peer));
             from = from.and(path.from.update(&status.from_peer));
+            for (way, (passages, since)) in [&path.to, &path.from].into_iter().zip(&mut path.passages) {
+                if way.passages() != *passages {
+                    (*passages, *since) = (way.passages(), now);
+                }
+            }
         }
         self.to.packets(now, to.sent, to.lost);
         self.from.packets(now, from.sent, from.lost);
@@ -189,7 +209,7 @@ impl Watch {
         let broken = self.broken_parts();
         let next = self.next_state(&broken);
         if next == SlaState::Broken {
-            let finding = self.find();
+            let finding = self.find(now);
             // What has been found stays while it gets better.
             if self.state != SlaState::Broken || !finding.faults.is_empty() {
                 self.finding = finding;
@@ -199,7 +219,8 @@ impl Watch {
         let event = match (self.state, next) {
             (SlaState::Unknown | SlaState::Met, SlaState::Broken) => {
                 self.breaches += 1;
-                Some(Event::Breach)
+                self.untold = Some(now);
+                None
             }
             (SlaState::Broken, SlaState::Met) => Some(Event::Recovered),
             (SlaState::Broken, SlaState::Broken | SlaState::Unknown)
@@ -211,7 +232,18 @@ impl Watch {
         if next != SlaState::Broken {
             (self.finding, self.broken) = (Finding::default(), Vec::new());
         }
+        if self.is_to_be_told(now) {
+            self.untold = None;
+            return Some(Event::Breach);
+        }
         event
+    }
+
+    /// Whether somebody is to be told of a breach now. It is over only after a whole window, when it was told long ago.
+    fn is_to_be_told(&self, now: Duration) -> bool {
+        let Some(since) = self.untold else { return false };
+        let waits = self.broken == ["delay"] && self.finding.faults.is_empty();
+        !waits || now.saturating_sub(since) >= TELLING.min(self.promise.window / 2)
     }
 
     fn next_state(&self, broken: &[String]) -> SlaState {
@@ -253,17 +285,17 @@ impl Watch {
     }
 
     /// Looks for who is at fault.
-    fn find(&self) -> Finding {
+    fn find(&self, now: Duration) -> Finding {
         let mut finding = Finding::default();
         let is_seed = self.seed.is_some();
         for (state, is_to) in [(self.to.state(), true), (self.from.state(), false)] {
             match state {
                 _ if is_seed && is_to => {
-                    self.find_delay(&mut finding);
+                    self.find_delay(now, &mut finding);
                     self.find_loss(is_to, &mut finding);
                 }
                 State::Broken(Part::Loss) => self.find_loss(is_to, &mut finding),
-                State::Broken(Part::Delay) => self.find_delay(&mut finding),
+                State::Broken(Part::Delay) => self.find_delay(now, &mut finding),
                 State::Broken(Part::Throughput) => finding
                     .untold
                     .push("throughput is that of all paths together: no segment of one is named".to_owned()),
@@ -289,11 +321,13 @@ impl Watch {
     }
 
     /// Which segments take more than half of what the limit leaves above the least round trip: two of them may be at fault at once.
-    fn find_delay(&self, finding: &mut Finding) {
+    fn find_delay(&self, now: Duration, finding: &mut Finding) {
         let Some((limit, share)) = self.promise.delay.zip(self.promise.may_be_late()) else { return };
+        let within = self.promise.window;
         let question = |least: Duration| Question::Delay {
             share,
             limit_us: micros(limit.most.saturating_sub(least) / 2).max(1),
+            within,
         };
         let too_far = "cannot be told: the way was never faster than the limit since it is watched";
         if let Some(probes) = &self.probes {
@@ -308,8 +342,11 @@ impl Watch {
                 finding.untold.push(format!("path {}: {too_far}", path.name));
                 continue;
             }
-            for way in [&path.to, &path.from] {
-                way.find(Some(&path.name), question(least), finding);
+            for (way, (_, since)) in [&path.to, &path.from].into_iter().zip(&path.passages) {
+                // What was seen before a path fell silent says nothing of now.
+                if now.saturating_sub(*since) <= within {
+                    way.find(Some(&path.name), question(least), finding);
+                }
             }
         }
     }
@@ -374,7 +411,8 @@ impl Path {
             name: String::new(),
             to: Way::new(blocks),
             from: Way::new(blocks),
-            last_rtt: None,
+            passages: Default::default(),
+            samples: 0,
             least_rtt: None,
         }
     }

@@ -1,5 +1,7 @@
 //! One direction of a path, or of the way to a reflector: from what its witnesses say to who is at fault.
 
+use std::time::Duration;
+
 use psmc_api::{SegmentBlock, SlaFault, WayStatus};
 use psmc_tomography::blame::{Promise, Verdict};
 use psmc_tomography::counted::{Count, Ledger, Losses, Tally, losses};
@@ -9,9 +11,6 @@ use psmc_tomography::{Answer, Unknown};
 /// A proof against a segment that keeps its promise is wrong once in so many: with some hundred segments that are judged for each
 /// breach, hardly ever.
 const ERROR: f64 = 1e-4;
-
-/// Passages by which delays are judged: at the twenty in a second that are timed, those of ten seconds.
-const PASSAGES: usize = 200;
 
 /// What is known of a direction.
 #[derive(Debug)]
@@ -25,6 +24,8 @@ pub(super) struct Way {
     most: usize,
     ledger: Ledger,
     delays: Delays,
+    /// How often one of them has told of a passage.
+    passages: u64,
     newest: Option<i64>,
 }
 
@@ -47,8 +48,9 @@ pub(super) struct Finding {
 pub(super) enum Question {
     /// Which lose more than this share.
     Loss(f64),
-    /// Which let more than a share of packets be later than the fastest by more than a limit in microseconds.
-    Delay { share: f64, limit_us: u32 },
+    /// Which let more than a share of packets be later than the fastest by more than a limit in microseconds, of those that were sent
+    /// in so much time before the newest one.
+    Delay { share: f64, limit_us: u32, within: Duration },
 }
 
 impl Way {
@@ -61,6 +63,7 @@ impl Way {
             most,
             ledger: Ledger::new(most),
             delays: Delays::new(0),
+            passages: 0,
             newest: None,
         }
     }
@@ -84,7 +87,12 @@ impl Way {
             chain == self.chain && self.names.iter().eq(chain.iter().map(|at| &status.witnesses[*at].name));
         if !is_same {
             let names: Vec<_> = chain.iter().map(|at| status.witnesses[*at].name.as_str()).collect();
-            *self = Self { chain: chain.clone(), newest: self.newest, ..Self::between(self.most, &names) };
+            *self = Self {
+                chain: chain.clone(),
+                newest: self.newest,
+                passages: self.passages,
+                ..Self::between(self.most, &names)
+            };
         }
         self.silent = all_names
             .zip(&status.witnesses)
@@ -133,7 +141,7 @@ impl Way {
             for (place, at) in self.chain.iter().enumerate() {
                 let at = passage.at_us.get(*at).copied().flatten().and_then(|at| i64::try_from(at).ok());
                 if let Some(at) = at {
-                    self.delays.observe(place, u64::from(passage.number), at);
+                    self.passages += u64::from(self.delays.observe(place, u64::from(passage.number), at));
                 }
             }
         }
@@ -146,7 +154,12 @@ impl Way {
 
     /// A packet was seen by a witness, at a time in microseconds by its clock.
     pub(super) fn observe(&mut self, witness: usize, packet: u64, at_us: i64) {
-        self.delays.observe(witness, packet, at_us);
+        self.passages += u64::from(self.delays.observe(witness, packet, at_us));
+    }
+
+    /// How often a witness has told of a passage: as long as that stays the same, what is known of delays gets old.
+    pub(super) fn passages(&self) -> u64 {
+        self.passages
     }
 
     /// Whether anybody counts on it.
@@ -164,7 +177,9 @@ impl Way {
         let (before, untold) = (finding.faults.len(), finding.untold.len());
         match question {
             Question::Loss(share) => self.find_loss(path, share, finding),
-            Question::Delay { share, limit_us } => self.find_delay(path, share, limit_us, finding),
+            Question::Delay { share, limit_us, within } => {
+                self.find_delay(path, share, limit_us, within, finding);
+            }
         }
         let was_found = finding.faults.len() > before;
         if !self.silent.is_empty() && (was_found || finding.untold.len() > untold) {
@@ -209,15 +224,23 @@ impl Way {
         finding.faults.extend(named);
     }
 
-    fn find_delay(&self, path: Option<&str>, share: f64, limit_us: u32, finding: &mut Finding) {
+    fn find_delay(
+        &self,
+        path: Option<&str>,
+        share: f64,
+        limit_us: u32,
+        within: Duration,
+        finding: &mut Finding,
+    ) {
         let promise = Promise { share, error: ERROR };
         for (at, segment) in self.delays.segments().enumerate() {
-            let verdict = promise.judge(segment.late(limit_us, PASSAGES));
+            let newest = segment.within(within);
+            let verdict = promise.judge(segment.late(limit_us, newest));
             match verdict {
                 Verdict::Suspected { sure } | Verdict::Proven { sure } => {
                     let proven = matches!(verdict, Verdict::Proven { .. });
                     let rise =
-                        segment.quantile(1.0 - share, PASSAGES).or_else(|_| segment.quantile(0.5, PASSAGES));
+                        segment.quantile(1.0 - share, newest).or_else(|_| segment.quantile(0.5, newest));
                     let fault = self.fault(path, (at, at + 1), ("delay", 1e-3), rise, (sure, proven));
                     finding.faults.extend(fault);
                 }
@@ -304,6 +327,7 @@ mod tests {
     use super::*;
 
     const LOSS: Question = Question::Loss(0.005);
+    const SECOND: Duration = Duration::from_secs(1);
 
     fn witness(name: &str, counts: bool) -> Witness {
         Witness { name: name.to_owned(), counts }
@@ -395,8 +419,17 @@ mod tests {
             let passages = vec![Passage { number: packet, at_us: at.map(Some).to_vec() }];
             way.update(&WayStatus { passages, ..status([true; 4], Vec::new()) });
         }
-        let question = Question::Delay { share: 0.05, limit_us: 10_000 };
+        let question = Question::Delay { share: 0.05, limit_us: 10_000, within: SECOND };
         assert_eq!(found(&way, question), (vec![pair("r0", "r1")], Vec::new()));
+        assert_eq!(way.passages(), 400);
+        // A second later that is of the past.
+        for packet in 100..210_u32 {
+            let sent = u64::from(packet) * 10_000;
+            let at = [sent, sent + 1000, sent + 3_600_000_000, sent + 3000];
+            let passages = vec![Passage { number: packet, at_us: at.map(Some).to_vec() }];
+            way.update(&WayStatus { passages, ..status([true; 4], Vec::new()) });
+        }
+        assert_eq!(found(&way, question), (Vec::new(), Vec::new()));
     }
 
     #[test]

@@ -90,12 +90,14 @@ fn without_traffic_it_is_not_known_and_why_is_said() {
 }
 
 fn delays(watch: &mut Watch, from_s: u64, to_s: u64, ms: u64) -> Vec<Event> {
+    let mut recent = RoundTrips::default();
+    // As many as there were before.
+    (0..4 * from_s).for_each(|_| recent.add(Duration::ZERO));
     let events = (4 * from_s..4 * to_s).filter_map(|tick| {
         let now = Duration::from_millis(250 * tick);
         watch.counted(now, &[path(i64::try_from(tick).unwrap(), [50; 3], [50; 3])]);
-        // Samples are told apart by their nanoseconds.
-        let sample = Duration::from_millis(ms) + Duration::from_nanos(tick);
-        let round_trips = vec![(1, Some(sample), Some(Duration::from_millis(20)))];
+        recent.add(Duration::from_millis(ms));
+        let round_trips = vec![(1, recent, Some(Duration::from_millis(20)))];
         watch.carried(now, &Carried { round_trips, ..Carried::default() });
         watch.judge(now)
     });
@@ -122,7 +124,9 @@ fn the_same_sample_counts_once() {
     for tick in 0..100 {
         let now = Duration::from_millis(100) * tick;
         watch.counted(now, &[path(tick.into(), [0; 3], [0; 3])]);
-        let round_trips = vec![(1, Some(Duration::from_secs(1)), None)];
+        let mut recent = RoundTrips::default();
+        recent.add(Duration::from_secs(1));
+        let round_trips = vec![(1, recent, None)];
         watch.carried(now, &Carried { round_trips, ..Carried::default() });
         assert_eq!(watch.judge(now), None);
     }

@@ -27,6 +27,7 @@ mod network;
 mod paths;
 mod probes;
 mod queueing;
+mod reflectors;
 mod relays;
 mod reload;
 mod repair;

@@ -3,7 +3,6 @@
 use std::fs;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle, sleep};
@@ -14,7 +13,7 @@ use psmc_testbed::programs::write_script;
 use psmc_testbed::steadily::{Measured, steadily};
 use serde_json::Value;
 
-use crate::harness::{Family, HQ, Plan, Relayed, Site, Tunnel, wait_for};
+use crate::harness::{Family, Relayed, Site, Tunnel, wait_for};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -28,14 +27,15 @@ const PAUSE: Duration = Duration::from_millis(10);
 const WITNESSES: [&str; 4] = ["van", "r0", "r1", "hq"];
 
 /// What `psmc sla --json` says of the only target.
-fn target(site: &Site) -> Value {
+pub(crate) fn target(site: &Site) -> Value {
     let output = site.psmc(&["sla", "--json"]);
     assert!(output.status.success(), "{output:?}");
     let mut targets: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     targets.remove(0)
 }
 
-fn wait_for_state(site: &Site, state: &str) -> Value {
+/// Waits until the only target stands so.
+pub(crate) fn wait_for_state(site: &Site, state: &str) -> Value {
     wait_for(state, PATIENCE, || Some(target(site)).filter(|target| target["state"] == state))
 }
 
@@ -199,40 +199,4 @@ fn the_segment_that_takes_longer_is_named_each_time() {
             }
         }
     });
-}
-
-/// Writes the file anew with that at its end, and has it read.
-fn reload(site: &Site, text: &str, sla: &str) -> String {
-    site.configure(&format!("{text}\n{sla}"));
-    let Output { status, stdout, stderr } = site.psmc(&["reload"]);
-    let said = String::from_utf8([stdout, stderr].concat()).unwrap();
-    assert!(status.success(), "{said}");
-    said
-}
-
-#[test]
-fn the_way_to_a_reflector_is_watched_too() {
-    let tunnel = Tunnel::start(Plan::default());
-    let (hq, van) = (&tunnel.hq, &tunnel.van);
-    let reflector = HQ.outer(1, Family::V4);
-    let text = fs::read_to_string(hq.file("toml")).unwrap();
-    reload(hq, &text, "[sla]\nreflector = 862\n");
-    let text = fs::read_to_string(van.file("toml")).unwrap();
-    let sla = format!(
-        "[[sla.target]]\nname = \"up\"\nstamp = \"{reflector}\"\ninterval = \"10ms\"\nloss = \"1%\"\nwindow = \"4s\"\n"
-    );
-    assert!(reload(van, &text, &sla).contains("sla.target"));
-    wait_for_state(van, "met");
-    let mut nft = Command::new("nft");
-    nft.arg("table inet bad { chain in { type filter hook input priority 0; udp dport 862 numgen random mod 100 < 20 drop; }; }");
-    assert!(hq.namespace.run(|| nft.output()).unwrap().status.success());
-    wait_for_state(van, "broken");
-    let found =
-        wait_for("a fault", PATIENCE, || Some(target(van)).filter(|target| target["faults"].is_array()));
-    let faults = found["faults"].as_array().unwrap();
-    assert!(faults.len() == 1 && faults[0]["from"] == "van", "{found}");
-    assert_eq!(faults[0]["to"], format!("{reflector}:862"), "{found}");
-    // A target that is gone is not watched.
-    reload(van, &text, "");
-    assert_eq!(String::from_utf8(van.psmc(&["sla", "--json"]).stdout).unwrap().trim(), "[]");
 }

@@ -18,15 +18,6 @@ fn stamp(site: &Site, reflector: &str, more: &[&str]) -> (Option<i32>, String) {
     (status.code(), String::from_utf8([stdout, stderr].concat()).unwrap())
 }
 
-/// Writes the file anew with that at its end, and has it read.
-fn reload(site: &Site, text: &str, sla: &str) -> String {
-    site.configure(&format!("{text}\n{sla}"));
-    let Output { status, stdout, stderr } = site.psmc(&["reload"]);
-    let said = String::from_utf8([stdout, stderr].concat()).unwrap();
-    assert!(status.success(), "{said}");
-    said
-}
-
 fn answered(summary: &str) -> u64 {
     let summary: Value = serde_json::from_str(summary).expect(summary);
     assert_eq!(summary["sent"], 20, "{summary}");
@@ -43,7 +34,7 @@ fn who_measures_is_answered_as_the_file_says() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("nothing listens at that port; see that a STAMP reflector runs there"), "{said}");
 
-    assert!(reload(hq, &text, "[sla]\nreflector = 862\n").contains("reflector"));
+    assert!(hq.reload(&text, "[sla]\nreflector = 862\n").contains("reflector"));
     for address in [reflector.clone(), HQ.outer(2, Family::V6).to_string()] {
         let (code, said) = stamp(van, &address, &[]);
         assert_eq!(code, Some(0), "{said}");
@@ -58,12 +49,12 @@ fn who_measures_is_answered_as_the_file_says() {
     fs::write(&key, "000102030405060708090a0b0c0d0e0f").unwrap();
     fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
     let key = key.to_str().unwrap();
-    reload(hq, &text, &format!("[sla]\nreflector = 862\nreflector_key_file = '{key}'\n"));
+    hq.reload(&text, &format!("[sla]\nreflector = 862\nreflector_key_file = '{key}'\n"));
     let (code, said) = stamp(van, &reflector, &[]);
     assert_eq!(code, Some(1), "{said}");
     assert!(answered(&stamp(van, &reflector, &["--json", "--key-file", key]).1) > 0);
 
-    reload(hq, &text, "");
+    hq.reload(&text, "");
     assert_eq!(stamp(van, &reflector, &["--key-file", key]).0, Some(1));
     tunnel.ping(Family::V4);
 }
@@ -72,7 +63,7 @@ fn who_measures_is_answered_as_the_file_says() {
 fn a_source_is_not_answered_more_often_than_the_file_says() {
     let tunnel = Tunnel::start(Plan::default());
     let text = fs::read_to_string(tunnel.hq.file("toml")).unwrap();
-    reload(&tunnel.hq, &text, "[sla]\nreflector = 862\nreflector_rate = 1\n");
+    tunnel.hq.reload(&text, "[sla]\nreflector = 862\nreflector_rate = 1\n");
     let reflector = HQ.outer(1, Family::V4).to_string();
     let (code, said) = stamp(&tunnel.van, &reflector, &["--json"]);
     assert_eq!(code, Some(0), "{said}");

@@ -237,6 +237,15 @@ impl Site {
         assert!(output.status.success(), "psmc {args:?}: {output:?}");
     }
 
+    /// Writes the file anew with `more` at its end, and has it read; returns what `psmc reload` says.
+    pub(crate) fn reload(&self, text: &str, more: &str) -> String {
+        self.configure(&format!("{text}\n{more}"));
+        let Output { status, stdout, stderr } = self.psmc(&["reload"]);
+        let said = String::from_utf8([stdout, stderr].concat()).unwrap();
+        assert!(status.success(), "{said}");
+        said
+    }
+
     /// What `psmc check` says of the configuration on this host.
     pub(crate) fn check(&self) -> String {
         let mut command = Command::new(program("psmc"));

@@ -156,6 +156,35 @@ fn the_segment_that_loses_is_named_each_time_and_a_breach_is_told_once() {
     });
 }
 
+/// How long the processor time is taken, and how much of a core a watched target may take; programs that are not optimised take more.
+const WINDOW: Duration = Duration::from_secs(6);
+const MOST: f64 = if cfg!(debug_assertions) { 0.04 } else { 0.01 };
+
+#[test]
+fn watching_a_target_costs_little() {
+    let mut world = Relayed::prepare(2, None);
+    world.start("", &Relayed::path(&[0, 1]));
+    let van = &world.tunnel.van;
+    van.wait_for_path("r0-r1", &[PathState::Active], PATIENCE);
+    let _traffic = Traffic::start(van, &world.tunnel.hq);
+    let share = || {
+        let (begun, (user, system)) = (Instant::now(), van.processor_time());
+        sleep(WINDOW);
+        let (user_then, system_then) = van.processor_time();
+        (user_then + system_then - user - system).as_secs_f64() / begun.elapsed().as_secs_f64()
+    };
+    let without = share();
+    let text = fs::read_to_string(van.file("toml")).unwrap();
+    van.reload(
+        &text,
+        "[[sla.target]]\nname = \"promise\"\npeer = \"hq\"\nloss = \"0.5%\"\ndelay_p95 = \"1s\"\n",
+    );
+    wait_for_state(van, "met");
+    let with = share();
+    println!("{:.2} % of a core without a target, {:.2} % with one", without * 100.0, with * 100.0);
+    assert!(with - without < MOST, "{:.2} % more", (with - without) * 100.0);
+}
+
 /// What each segment takes, and how much longer a bad one.
 const DELAY: Duration = Duration::from_millis(2);
 const LATER: Duration = Duration::from_millis(20);

@@ -206,32 +206,9 @@ impl Session {
         at: Reading,
         hops: Option<u8>,
     ) -> Result<Answer, Oddity> {
-        if from != self.remote {
-            return Err(Oddity::OtherAddress);
-        }
-        let fields = Fields::read(bytes, self.key.as_ref())?;
-        let number = self.number_of(fields.sequence).ok_or(Oddity::Unasked)?;
-        let probe = *self.probes.get(&number).ok_or(Oddity::Unasked)?;
-        let is_ours = fields.timestamp == probe.timestamp && (fields.ssid == self.ssid || fields.ssid == 0);
-        if !is_ours {
-            return Err(Oddity::Unasked);
-        }
+        let (fields, number, probe) = self.recognise(bytes, from)?;
         let witness = self.witness(bytes, &fields, number);
-        match probe.fate {
-            Fate::Waits => {}
-            Fate::Answered(by) => {
-                // It was the probe that came there twice, unless it is the same answer.
-                if by != fields.number {
-                    self.ledger.doubled_there();
-                    self.ledger.hear(witness);
-                }
-                return Err(Oddity::Doubled);
-            }
-            Fate::GivenUp => {
-                self.ledger.hear(witness);
-                return Err(Oddity::Late);
-            }
-        }
+        self.see_that_it_is_awaited(probe.fate, fields.number, witness)?;
         self.waiting.remove(&number);
         self.probes.insert(number, Probe { fate: Fate::Answered(fields.number), ..probe });
         self.ledger.answered();
@@ -258,6 +235,37 @@ impl Session {
             counters,
             is_reordered,
         })
+    }
+
+    /// What an answer says, and to which probe.
+    fn recognise(&self, bytes: &[u8], from: SocketAddr) -> Result<(Fields, u64, Probe), Oddity> {
+        if from != self.remote {
+            return Err(Oddity::OtherAddress);
+        }
+        let fields = Fields::read(bytes, self.key.as_ref())?;
+        let number = self.number_of(fields.sequence).ok_or(Oddity::Unasked)?;
+        let probe = *self.probes.get(&number).ok_or(Oddity::Unasked)?;
+        let is_ours = fields.timestamp == probe.timestamp && (fields.ssid == self.ssid || fields.ssid == 0);
+        if is_ours { Ok((fields, number, probe)) } else { Err(Oddity::Unasked) }
+    }
+
+    /// Of an answer with this number, to a probe with such a fate. One that nobody waits for may still tell what was lost.
+    fn see_that_it_is_awaited(&mut self, fate: Fate, number: u32, witness: Witness) -> Result<(), Oddity> {
+        match fate {
+            Fate::Waits => Ok(()),
+            Fate::Answered(by) => {
+                // It was the probe that came there twice, unless it is the same answer.
+                if by != number {
+                    self.ledger.doubled_there();
+                    self.ledger.hear(witness);
+                }
+                Err(Oddity::Doubled)
+            }
+            Fate::GivenUp => {
+                self.ledger.hear(witness);
+                Err(Oddity::Late)
+            }
+        }
     }
 
     /// Of which probe a number on the wire is: the latest one with these 32 bits.

@@ -27,6 +27,7 @@ mod event;
 mod keys;
 mod mss;
 mod path;
+pub mod police;
 mod probes;
 pub mod relay;
 mod reorder;

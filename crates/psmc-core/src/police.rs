@@ -1,0 +1,345 @@
+//! Flows that heed no loss are held to what arrives of them (seed QoS §5; eq. 6 to 8).
+//!
+//! A flow that goes on sending what is dropped takes room from others all the way to where it is dropped. Where it enters, a
+//! [`Police`] is told of each packet that wants to pass, of each that has arrived and of each that was dropped. From the drops it
+//! finds the heaviest aggregates: a class, then prefixes of sources, then a flow. Those it watches, and what they do decides:
+//!
+//! ```text
+//!              a tenth of all drops          loses a third in every round of 2 s, sends more than TCP
+//!              or more                       would at that, and not a fifth less than before
+//!   unknown ─────────────────▶ watched ─────────────────────────────────────▶ held down
+//!      ▲                        │    ▲                                             │
+//!      └────────────────────────┘    └─────────────────────────────────────────────┘
+//!        no drops for 16 rounds              offers less than its limit, for 2 s
+//! ```
+//!
+//! The limit is what is delivered of it: less by a twentieth when anything is still dropped, by half when others lose packets as
+//! well, and more, a packet a round at first, when nothing is (AIMD). What headers say a flow to be keeps kinds apart and is not
+//! believed: TCP that does not slow down is held as UDP is.
+//!
+//! There is one for each far end: others are those who share the way there.
+//!
+//! Everything is in fixed memory: 140 KiB for the sketch, made with the first drop, and 16 aggregates of 1 KiB.
+
+mod aggregate;
+mod limit;
+mod report;
+mod sketch;
+mod watched;
+
+use std::num::NonZeroU16;
+use std::time::{Duration, Instant};
+
+pub use aggregate::{Aggregate, Facts, Kind};
+pub use report::{Entry, Report, Witness};
+use sketch::Sketch;
+pub use watched::Counts;
+use watched::{Context, Watched};
+
+/// Aggregates that are watched at most: with a tenth of all drops each there are ten, and some that are not heavy any more.
+pub const MAX_WATCHED: usize = 16;
+
+/// The share of all dropped bytes from which an aggregate is watched.
+const SHARE: f64 = 0.1;
+
+/// Drops from which shares of them say something: of so few a host of a thousand has one or two.
+const MIN_DROPS: u64 = 64;
+
+/// A round is no shorter: so many packets are of a slow flow, and a tunnel's round trip is not all of a flow's.
+const MIN_ROUND: Duration = Duration::from_millis(200);
+
+/// The round trip that is assumed while none is known.
+const UNKNOWN_ROUND_TRIP: Duration = Duration::from_millis(50);
+
+/// Others lose much if it is this share of what they send: what TCP keeps at in the slowest of paths is less.
+const OTHERS_LOSE: f64 = 0.03;
+
+/// Of fewer packets nothing is said of others.
+const MIN_OTHERS: u32 = 8;
+
+/// How limits are found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PoliceMode {
+    /// What is delivered, by AIMD with a floor, for whoever heeds no losses.
+    Police,
+    /// Eq. 6 to 8, for all plain UDP that is dropped. They subtract bytes from a rate, and reach zero.
+    Seed {
+        /// `γ × linkbw / btlnkbw` where that is known; anything below one counts as one (seed QoS §5.2: "can be ignored").
+        aggressiveness: f64,
+    },
+}
+
+/// How a [`Police`] works.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PoliceConfig {
+    /// How limits are found.
+    pub mode: PoliceMode,
+    /// No limit of [`PoliceMode::Police`] is lower, in bits per second, and who offers less than twice that is left alone.
+    pub floor: u64,
+}
+
+impl Default for PoliceConfig {
+    /// A floor of 256 kb/s: a call, or what else somebody waits for.
+    fn default() -> Self {
+        Self { mode: PoliceMode::Police, floor: 256_000 }
+    }
+}
+
+/// Which aggregate a packet was taken for; to be kept with it until it has arrived or was dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tag(Option<NonZeroU16>);
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It passes.
+    Pass(Tag),
+    /// It is dropped: its aggregate is held down, and has had its share.
+    Drop,
+}
+
+/// An aggregate that is watched.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AggregateStatus {
+    /// Which.
+    pub aggregate: Aggregate,
+    /// The newest of its packets.
+    pub example: Option<Facts>,
+    /// Bits per second that came, in the last round.
+    pub offered: u64,
+    /// Bits per second that arrived.
+    pub delivered: u64,
+    /// The share that was dropped of what was let pass.
+    pub loss: f64,
+    /// All that was counted.
+    pub counts: Counts,
+    /// How it is held down.
+    pub limit: Option<LimitStatus>,
+}
+
+/// How an aggregate is held down.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LimitStatus {
+    /// Since when.
+    pub since: Instant,
+    /// Bits per second that pass.
+    pub rate: u64,
+    /// The share of its packets that was lost when it was found out.
+    pub loss: f64,
+}
+
+/// Finds aggregates that heed no loss, and holds them down.
+///
+/// For each packet call [`offer`](Self::offer) when it comes, and then, if it passes, one of [`on_delivered`](Self::on_delivered)
+/// and [`on_dropped`](Self::on_dropped) with its [`Tag`] as soon as its fate is known; or [`report`](Self::report) with what a
+/// [`Witness`] says of many. Call [`end_round`](Self::end_round) when [`due_at`](Self::due_at) says so; too early is harmless.
+/// A packet of which nothing is ever said counts as neither.
+#[derive(Debug)]
+pub struct Police {
+    config: PoliceConfig,
+    sketch: Sketch,
+    /// The closest first.
+    watched: Vec<Watched>,
+    last_tag: u16,
+    others: Others,
+    others_lose: bool,
+    due_at: Option<Instant>,
+    reported_at: Option<Instant>,
+}
+
+/// What became of everything that is not held down, in this round.
+#[derive(Clone, Copy, Debug, Default)]
+struct Others {
+    delivered: u64,
+    dropped: u64,
+    packets: u32,
+}
+
+impl Police {
+    /// Nobody is known yet. The secret keeps others from choosing addresses that share counters.
+    #[must_use]
+    pub fn new(config: PoliceConfig, secret: u64) -> Self {
+        Self {
+            config,
+            sketch: Sketch::new(secret),
+            watched: Vec::new(),
+            last_tag: 0,
+            others: Others::default(),
+            others_lose: false,
+            due_at: None,
+            reported_at: None,
+        }
+    }
+
+    /// Whether packets need not be offered: nobody is watched.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.watched.is_empty()
+    }
+
+    /// A packet of so many bytes wants to pass.
+    pub fn offer(&mut self, packet: &Facts, bytes: usize, now: Instant) -> Verdict {
+        let Some(watched) = self.watched.iter_mut().find(|watched| watched.aggregate.takes(packet)) else {
+            return Verdict::Pass(Tag::default());
+        };
+        if watched.offer(packet, bytes as u64, now) { Verdict::Pass(watched.tag) } else { Verdict::Drop }
+    }
+
+    /// So many bytes of a packet with this tag have arrived.
+    pub fn on_delivered(&mut self, tag: Tag, bytes: usize) {
+        if let Some(watched) = self.tagged(tag) {
+            let is_held = watched.held.is_some();
+            watched.on_delivered(bytes as u64);
+            if is_held {
+                return;
+            }
+        }
+        self.others.delivered += bytes as u64;
+        self.others.packets += 1;
+    }
+
+    /// A packet that has passed was dropped.
+    pub fn on_dropped(&mut self, packet: &Facts, tag: Tag, bytes: usize, now: Instant) {
+        self.sketch.add(packet, bytes as u64);
+        self.due_at.get_or_insert(now + MIN_ROUND);
+        if let Some(watched) = self.tagged(tag) {
+            let is_held = watched.held.is_some();
+            watched.on_dropped(bytes as u64);
+            if is_held {
+                return;
+            }
+        }
+        self.others.dropped += bytes as u64;
+        self.others.packets += 1;
+    }
+
+    /// A witness says what has arrived and what was dropped, of all that passes here. More than one in half of the shortest round
+    /// is not heeded, and nothing that it says exceeds what has passed.
+    pub fn report(&mut self, report: &Report, now: Instant) {
+        if !self.is_welcome(now) {
+            return;
+        }
+        for entry in report.entries.iter().take(MAX_WATCHED) {
+            if let Some(watched) = self.watch(entry.aggregate, now) {
+                watched.on_report(entry);
+            }
+        }
+        self.others.delivered = self.others.delivered.saturating_add(report.delivered);
+        self.others.dropped = self.others.dropped.saturating_add(report.dropped);
+        self.others.packets = self.others.packets.saturating_add(MIN_OTHERS);
+    }
+
+    /// A witness behind the place from which deliveries are known says what it has dropped of them.
+    pub fn reclaim(&mut self, report: &Report, now: Instant) {
+        if !self.is_welcome(now) {
+            return;
+        }
+        for entry in report.entries.iter().take(MAX_WATCHED) {
+            if let Some(watched) = self.watch(entry.aggregate, now) {
+                watched.reclaim(entry.dropped.saturating_add(entry.shaped));
+            }
+        }
+    }
+
+    /// When [`end_round`](Self::end_round) is due. Nothing is while nobody is watched and nothing dropped.
+    #[must_use]
+    pub fn due_at(&self) -> Option<Instant> {
+        self.due_at
+    }
+
+    /// Judges what the last round has shown, if it is over. `round_trip` is that to the far end, as far as it is known.
+    pub fn end_round(&mut self, round_trip: Option<Duration>, now: Instant) {
+        if self.due_at.is_none_or(|at| now < at) {
+            return;
+        }
+        let others = std::mem::take(&mut self.others);
+        self.others_lose = others.lose(self.others_lose);
+        let round_trip = round_trip.unwrap_or(UNKNOWN_ROUND_TRIP);
+        let PoliceConfig { mode, floor } = self.config;
+        let context = Context { mode, floor, round_trip, others_lose: self.others_lose };
+        self.watched.iter_mut().for_each(|watched| watched.end_round(&context, now));
+        self.watched.retain(|watched| !watched.is_over());
+        if self.sketch.packets() >= MIN_DROPS {
+            for aggregate in self.sketch.heavy(SHARE) {
+                let _ = self.watch(aggregate, now);
+            }
+        }
+        self.sketch.forget(now);
+        let is_over = self.watched.is_empty() && self.sketch.packets() == 0;
+        self.due_at = (!is_over).then(|| now + round_trip.max(MIN_ROUND));
+    }
+
+    /// Those that are watched, the closest first.
+    pub fn aggregates(&self) -> impl Iterator<Item = AggregateStatus> {
+        self.watched.iter().map(Watched::status)
+    }
+
+    fn tagged(&mut self, tag: Tag) -> Option<&mut Watched> {
+        tag.0?;
+        self.watched.iter_mut().find(|watched| watched.tag == tag)
+    }
+
+    fn is_welcome(&mut self, now: Instant) -> bool {
+        if self.reported_at.is_some_and(|at| now < at + MIN_ROUND / 2) {
+            return false;
+        }
+        self.reported_at = Some(now);
+        self.due_at.get_or_insert(now + MIN_ROUND);
+        true
+    }
+
+    /// The aggregate, or the one that it is part of, watched from now on if neither was; if there is room, or can be made. One of
+    /// which parts are watched takes over what is known of those: a flood does not come evenly from everywhere.
+    fn watch(&mut self, aggregate: Aggregate, now: Instant) -> Option<&mut Watched> {
+        let is_known =
+            |watched: &Watched| watched.aggregate == aggregate || aggregate.is_part_of(&watched.aggregate);
+        if let Some(place) = self.watched.iter().position(is_known) {
+            return self.watched.get_mut(place);
+        }
+        let parts = self.watched.extract_if(.., |watched| watched.aggregate.is_part_of(&aggregate));
+        let parts: Vec<_> = parts.collect();
+        if self.watched.len() >= MAX_WATCHED {
+            let idle = self.watched.iter().position(Watched::is_idle)?;
+            self.watched.remove(idle);
+        }
+        self.last_tag = self.last_tag.checked_add(1).unwrap_or(1);
+        let mut watched = Watched::new(Tag(NonZeroU16::new(self.last_tag)), aggregate, now);
+        parts.into_iter().for_each(|part| watched.take_over(part));
+        let closeness = aggregate.closeness();
+        let place = self.watched.partition_point(|other| other.aggregate.closeness() >= closeness);
+        self.watched.insert(place, watched);
+        self.watched.get_mut(place)
+    }
+}
+
+impl Others {
+    /// Whether they lose much; as before if they are too few to tell.
+    fn lose(self, before: bool) -> bool {
+        let all = self.delivered.saturating_add(self.dropped);
+        if self.packets < MIN_OTHERS || all == 0 {
+            return before && self.packets > 0;
+        }
+        self.dropped as f64 >= OTHERS_LOSE * all as f64
+    }
+}
+
+impl Watched {
+    fn status(&self) -> AggregateStatus {
+        AggregateStatus {
+            aggregate: self.aggregate,
+            example: self.example,
+            offered: self.seen.offered,
+            delivered: self.seen.delivered,
+            loss: self.seen.loss,
+            counts: self.counts,
+            limit: self.held.as_ref().map(|held| LimitStatus {
+                since: held.since,
+                rate: held.limit.rate(),
+                loss: held.loss,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! What packets are taken together, and how closely.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+/// What a packet's headers say that its sender does after a drop. It is not believed: it only keeps packets of different kinds
+/// apart, so that a flood is not taken together with the connections of its neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// TCP, or whatever else is not UDP.
+    Tcp,
+    /// UDP that looks like QUIC.
+    Quic,
+    /// Any other UDP.
+    Plain,
+}
+
+impl Kind {
+    /// Its name in the status.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Quic => "quic",
+            Self::Plain => "udp",
+        }
+    }
+}
+
+/// What has to be known of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Where it comes from.
+    pub source: IpAddr,
+    /// Where it goes.
+    pub destination: IpAddr,
+    /// The ports of both, where there are any.
+    pub ports: Option<[u16; 2]>,
+    /// The number of its class.
+    pub class: u8,
+    /// What its headers promise.
+    pub kind: Kind,
+    /// A number that packets of its flow have in common, below 4096; others may share it.
+    pub flow: u16,
+}
+
+/// Packets of one class and kind, from one prefix, and if that is one address perhaps of one flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aggregate {
+    /// The number of the class.
+    pub class: u8,
+    /// What the headers promise.
+    pub kind: Kind,
+    /// Where they come from. The prefix of length 0 is all of the class.
+    pub prefix: IpNet,
+    /// The number of the flow, if it is one.
+    pub flow: Option<u16>,
+}
+
+impl Aggregate {
+    /// Whether a packet is one of these.
+    #[must_use]
+    pub fn takes(&self, packet: &Facts) -> bool {
+        self.kind == packet.kind
+            && self.class == packet.class
+            && self.flow.is_none_or(|flow| flow == packet.flow)
+            && self.prefix.contains(&packet.source)
+    }
+
+    /// Whether it is one of several prefixes that make up another one, which is not all of a class. A flow and an address are
+    /// by themselves.
+    pub(super) fn is_part_of(&self, whole: &Self) -> bool {
+        let spread = |prefix: &IpNet| (1..prefix.max_prefix_len()).contains(&prefix.prefix_len());
+        self != whole
+            && (self.class, self.kind) == (whole.class, whole.kind)
+            && spread(&self.prefix)
+            && spread(&whole.prefix)
+            && whole.prefix.contains(&self.prefix)
+    }
+
+    /// How closely it is told: a flow of an address most, then longer prefixes.
+    pub(super) fn closeness(&self) -> (bool, u8) {
+        (self.flow.is_some(), self.prefix.prefix_len())
+    }
+}
+
+impl fmt::Display for Aggregate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} from {}", self.kind.name(), self.prefix)?;
+        if self.flow.is_some() { f.write_str(", one flow") } else { Ok(()) }
+    }
+}

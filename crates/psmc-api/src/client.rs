@@ -9,7 +9,7 @@ use psmc_toml::{Name, RUN_DIR, SocketPath};
 pub use psmc_service::socket::ClientError;
 
 use crate::{
-    Additions, Captured, PathPing, PathSegments, PeerPaths, PeerReport, PeerRoutes, PeerSpec, Psmcd,
+    Additions, Captured, Flows, PathPing, PathSegments, PeerPaths, PeerReport, PeerRoutes, PeerSpec, Psmcd,
     RegisterSpec, RegistrationStatus, ReloadReport, Request, Response, RouteSpec, SlaStatus, Status, WaitFor,
 };
 
@@ -135,6 +135,12 @@ impl Client {
         let peer = peer.map(str::to_owned);
         let Response::Segments(paths) = self.ask(&Request::Segments { peer })? else { return wrong() };
         Ok(paths)
+    }
+
+    /// The flows that lose much, and how those are held down that heed no loss.
+    pub fn flows(&mut self) -> Result<Flows, ClientError> {
+        let Response::Flows(flows) = self.ask(&Request::Flows)? else { return wrong() };
+        Ok(flows)
     }
 
     /// How what was promised to the site is kept.

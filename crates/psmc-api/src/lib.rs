@@ -11,6 +11,7 @@
 
 mod capture;
 mod client;
+mod flows;
 mod request;
 mod routes;
 mod segments;
@@ -24,6 +25,7 @@ use psmc_service::socket::{self, Protocol, Reply};
 
 pub use capture::{CaptureSpec, Captured, CapturedPacket, PacketSpec};
 pub use client::{Client, ClientError, RouteSet};
+pub use flows::{FlowLimit, FlowStatus, Flows};
 pub use request::{
     AddedPath, Additions, FlowPin, MAX_WAIT, NatProbe, NatProbeStep, PathPing, PathSpec, PeerSpec, RateLimit,
     ReloadReport, Request, Response, WantedState,
@@ -77,6 +79,7 @@ impl Reply for Response {
             | Self::Ping(_)
             | Self::Segments(_)
             | Self::Sla(_)
+            | Self::Flows(_)
             | Self::Captured(_)
             | Self::Routes(_)
             | Self::Registrations(_)

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::capture::{CaptureSpec, Captured};
+use super::flows::Flows;
 use super::routes::{PeerReport, PeerRoutes, RegisterSpec, RouteSpec, WaitFor};
 use super::segments::PathSegments;
 use super::sla::SlaStatus;
@@ -96,6 +97,8 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         peer: Option<String>,
     },
+    /// The flows that lose much, and how those are held down that heed no loss; answered with [`Response::Flows`].
+    Flows,
     /// Asks a peer to answer questions from a socket of the client's, by which it finds out what a NAT makes of that; answered
     /// with [`Response::Ok`].
     NatProbe(NatProbe),
@@ -184,6 +187,7 @@ impl Request {
             | Self::PathList { .. }
             | Self::Segments { .. }
             | Self::Sla
+            | Self::Flows
             | Self::PathAdd { .. }
             | Self::PathRemove { .. }
             | Self::PathSet { .. }
@@ -227,6 +231,8 @@ pub enum Response {
     Segments(Vec<PathSegments>),
     /// To [`Request::Sla`]: the targets, in the order of the configuration.
     Sla(Vec<SlaStatus>),
+    /// To [`Request::Flows`].
+    Flows(Flows),
     /// To [`Request::CaptureNext`].
     Captured(Captured),
     /// To [`Request::RoutesList`].

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use psmc_wire::frame::{PART_OVERHEAD, Part};
 use psmc_wire::{Bucket, BufPool, FlowSeq, PacketBuf};
 
-use crate::classify::{ClassConfig, ClassId, RepairKind};
+use crate::classify::{ClassConfig, ClassId, RepairKind, classify};
+use crate::police::{Facts, Marked, Tag};
 use classes::ClassQueues;
 pub(crate) use codel::Service;
 
@@ -31,6 +32,8 @@ pub(crate) struct Queued {
     pub(crate) seq: Option<FlowSeq>,
     pub(crate) ordered: bool,
     pub(crate) role: Role,
+    /// What the police took it for.
+    pub(crate) marked: Marked,
     pub(crate) queued_at: Instant,
 }
 
@@ -74,7 +77,14 @@ impl Queued {
         packet.fill(self.packet.packet());
         packet.set_checksum(self.packet.checksum());
         let Self { part, bucket, class, seq, ordered, queued_at, .. } = *self;
-        Self { packet, part, bucket, class, seq, ordered, role: Role::Copy { resent }, queued_at }
+        let (role, marked) = (Role::Copy { resent }, Marked::default());
+        Self { packet, part, bucket, class, seq, ordered, role, marked, queued_at }
+    }
+
+    /// What the police has to know of it. What is left of a packet in parts says nothing.
+    fn facts(&self) -> Option<Facts> {
+        let headers = classify(self.packet.packet(), [0; 2]).ok()?;
+        Some(self.marked.facts(&headers, self.bucket, self.class))
     }
 
     /// The bytes it takes in a datagram beyond what every frame with data takes.
@@ -138,6 +148,28 @@ pub(crate) struct EgressQueue {
     oldest: Option<Instant>,
     /// Of those given back.
     dropped: u64,
+}
+
+/// A packet that was dropped, for the police.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loss {
+    pub(crate) facts: Facts,
+    pub(crate) tag: Tag,
+    pub(crate) bytes: usize,
+}
+
+/// Drops that the police has not been told of yet; `None` without one.
+pub(crate) type Losses = Option<Vec<Loss>>;
+
+/// More are not told one by one: it is told after each packet, and after that so many say all.
+const MAX_LOSSES: usize = 256;
+
+/// Notes a packet that is dropped, if somebody wants to know.
+pub(crate) fn note_loss(losses: &mut Losses, packet: &Queued) {
+    let Some(losses) = losses.as_mut().filter(|losses| losses.len() < MAX_LOSSES) else { return };
+    if let (Role::Packet(_), Some(facts)) = (packet.role, packet.facts()) {
+        losses.push(Loss { facts, tag: packet.marked.tag, bytes: packet.packet.len() });
+    }
 }
 
 impl EgressQueue {
@@ -204,6 +236,21 @@ impl EgressQueue {
         staged.is_some_and(|(packet, _)| self.classes.is_alone(packet.class, packet.bucket))
     }
 
+    /// Keeps drops for the police from now on, or no more.
+    pub(crate) fn tell_losses(&mut self, wanted: bool) {
+        *self.classes.losses() = wanted.then(Vec::new);
+    }
+
+    /// A path has lost a packet, which is not sent again.
+    pub(crate) fn note_loss(&mut self, packet: &Queued) {
+        note_loss(self.classes.losses(), packet);
+    }
+
+    /// The drops that nobody was told of yet.
+    pub(crate) fn losses(&mut self) -> impl Iterator<Item = Loss> {
+        self.classes.losses().iter_mut().flat_map(|losses| losses.drain(..))
+    }
+
     /// Takes over what is known of the paths that packets go to.
     pub(crate) fn set_service(&mut self, service: &Service, now: Instant) {
         self.classes.params().set_service(service, now);
@@ -219,10 +266,12 @@ impl EgressQueue {
         let is_stale = |since: Instant| since + MAX_AGE <= now;
         while let Some(stale) = self.returned.pop_front_if(|packet| is_stale(packet.queued_at)) {
             self.dropped += 1;
+            note_loss(self.classes.losses(), &stale);
             pool.put(stale.packet);
         }
         if let Some((stale, _)) = self.staged.take_if(|(_, since)| is_stale(*since)) {
             self.dropped += 1;
+            note_loss(self.classes.losses(), &stale);
             pool.put(stale.packet);
         }
         if self.oldest.is_some_and(is_stale) {

@@ -31,10 +31,13 @@ use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
 pub use aggregate::{Aggregate, Facts, Kind};
+use psmc_wire::Bucket;
 pub use report::{Entry, Report, Witness};
 use sketch::Sketch;
 pub use watched::Counts;
 use watched::{Context, Watched};
+
+use crate::classify::{ClassId, Classified};
 
 /// Aggregates that are watched at most: with a tenth of all drops each there are ten, and some that are not heavy any more.
 pub const MAX_WATCHED: usize = 16;
@@ -88,6 +91,28 @@ impl Default for PoliceConfig {
 /// Which aggregate a packet was taken for; to be kept with it until it has arrived or was dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tag(Option<NonZeroU16>);
+
+/// What a packet in the tunnel was taken for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marked {
+    pub(crate) tag: Tag,
+    pub(crate) kind: Kind,
+}
+
+impl Marked {
+    /// What has to be known of a packet with these headers.
+    pub(crate) fn facts(self, headers: &Classified, bucket: Bucket, class: ClassId) -> Facts {
+        Facts {
+            source: headers.source,
+            destination: headers.destination,
+            ports: headers.ports,
+            // There are sixteen at most.
+            class: u8::try_from(class.index()).unwrap_or(u8::MAX),
+            kind: self.kind,
+            flow: bucket.number(),
+        }
+    }
+}
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ mod establish;
 mod handle;
 mod paths;
 mod pins;
+mod police;
 mod receive;
 mod repair;
 mod seen;
@@ -32,6 +33,7 @@ use crate::egress::{ClassStatus, EgressQueue};
 use crate::event::{Event, PeerId};
 use crate::keys::KeyRing;
 use crate::path::{Path, Settled, on_wire};
+use crate::police::Police;
 use crate::reorder::{Reorder, ReorderCounters, ReorderLimits};
 use crate::repair::{Coder, Copies, Decoder, Extras, Recovered, RepairCounters};
 use crate::roster::Roster;
@@ -88,6 +90,7 @@ pub(crate) struct Session {
     coder: Coder,
     decoder: Decoder,
     udp_limit: UdpLimit,
+    police: Option<Box<Police>>,
     sightings: Sightings,
     /// What the peer says that it is.
     peer_software: Option<String>,
@@ -126,6 +129,8 @@ pub struct SessionCounters {
     pub mss_lowered: u64,
     /// Inner packets of plain UDP beyond its limit.
     pub udp_limited: u64,
+    /// Inner packets of flows that heed no loss, beyond what arrives of them.
+    pub unresponsive: u64,
     /// What repair has done.
     pub repair: RepairCounters,
     /// Inner packets that paths which are forgotten by now had sent again on others.
@@ -198,7 +203,7 @@ impl RetiredIds {
 
 impl Session {
     pub(crate) fn new(peer: PeerId, config: PeerConfig, shared: &mut Shared, now: Instant) -> Self {
-        Self {
+        let mut session = Self {
             peer,
             incarnation: shared.new_incarnation(),
             peer_incarnation: Incarnation::NONE,
@@ -218,6 +223,7 @@ impl Session {
             coder: Coder::default(),
             decoder: Decoder::default(),
             udp_limit: UdpLimit::new(config.udp_rate_limit),
+            police: None,
             sightings: Sightings::default(),
             peer_software: None,
             sequences: Sequences::default(),
@@ -237,7 +243,9 @@ impl Session {
             unplaced: None,
             scratch: Scratch::default(),
             config,
-        }
+        };
+        session.set_police(shared);
+        session
     }
 
     fn path_index(&self, id: PathId) -> Option<usize> {
@@ -272,6 +280,7 @@ impl Session {
         }
         self.listen_for_life(now);
         self.tell_seen(shared, now);
+        self.judge_flows(now);
         for hangup in self.control.take_overdue(now) {
             self.hang_up(hangup, shared);
         }
@@ -334,6 +343,7 @@ impl Session {
             self.extras.stale_at(),
             self.coder.due_at(),
             self.sightings.due_at(),
+            self.police.as_ref().and_then(|police| police.due_at()),
             if is_any_active { None } else { self.deaf_at() },
         ];
         others.into_iter().flatten().min()

@@ -13,6 +13,7 @@ use crate::batch::PathAddress;
 use crate::classify::Classes;
 use crate::event::{ConnectionId, Event, PeerId};
 use crate::mss::ClampMss;
+use crate::police::PoliceConfig;
 use crate::probes::Probes;
 use crate::routing::AllowedIps;
 use crate::tap::Tap;
@@ -28,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) relays: BTreeMap<KeyBytes, PathAddress>,
     pub(crate) classes: Classes,
     pub(crate) clamp_mss: ClampMss,
+    /// How flows that heed no loss are held down, if they are.
+    pub(crate) police: Option<PoliceConfig>,
     pub(crate) flow_key: [u64; 2],
     pub(crate) rng: Pcg64Mcg,
     pub(crate) pool: BufPool,

@@ -20,6 +20,7 @@ use crate::classify::{self, ClassConfig, Classes};
 use crate::config::{PeerConfig, SiteConfig};
 use crate::event::{ConnectionId, Event, PeerId};
 use crate::mss::ClampMss;
+use crate::police::{AggregateStatus, PoliceConfig};
 use crate::probes::Probes;
 use crate::session::{DatagramOrigin, PathError, PeerHandle, Refusal, Session, SilentPath};
 use crate::shared::Shared;
@@ -91,6 +92,7 @@ impl Site {
             aead: config.aead,
             classes: classify::Classes::new(config.classes),
             clamp_mss: config.clamp_mss,
+            police: None,
             flow_key,
             rng,
             pool: BufPool::new(usize::from(config.mtu) + BUFFER_SLACK, MAX_FREE_BUFFERS),
@@ -520,5 +522,25 @@ impl Site {
     /// Does this with the MSS of inner TCP connections that are opened from now on.
     pub fn set_clamp_mss(&mut self, clamp_mss: ClampMss) {
         self.shared.clamp_mss = clamp_mss;
+    }
+
+    /// Holds flows down from now on that heed no loss, or nobody with `None`. What is known of them is forgotten.
+    pub fn set_police(&mut self, police: Option<PoliceConfig>) {
+        self.shared.police = police;
+        for session in self.peers.values_mut() {
+            session.set_police(&self.shared);
+        }
+    }
+
+    /// The flows to a peer that lose much, the closest first: none while all is well, or nobody is held down.
+    #[must_use]
+    pub fn aggregates(&self, peer: PeerId) -> Vec<AggregateStatus> {
+        self.peers.get(&peer).map(Session::aggregates).unwrap_or_default()
+    }
+
+    /// What the class of this number is called.
+    #[must_use]
+    pub fn class_name(&self, class: u8) -> Option<&str> {
+        self.shared.classes.list().get(usize::from(class)).map(|class| class.name.as_str())
     }
 }

@@ -26,8 +26,8 @@ pub(crate) fn cut(first: &mut Queued, room: usize, pool: &mut BufPool) -> Option
     first.packet.set_len(kept.into());
     first.part = Some(Part { offset, total });
     let part = Some(Part { offset: offset + kept, total });
-    let Queued { bucket, class, seq, ordered, role, queued_at, .. } = *first;
-    Some(Queued { packet, part, bucket, class, seq, ordered, role, queued_at })
+    let Queued { bucket, class, seq, ordered, role, marked, queued_at, .. } = *first;
+    Some(Queued { packet, part, bucket, class, seq, ordered, role, marked, queued_at })
 }
 
 /// A packet is given up when it is not complete after this time: so long does a sender keep the rest of it, and so

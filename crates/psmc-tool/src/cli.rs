@@ -5,6 +5,7 @@ mod capture;
 mod clean;
 mod dns;
 mod doctor;
+mod flows;
 mod import;
 mod keys;
 mod peer;
@@ -115,6 +116,7 @@ fn run(psmc: Psmc) -> Result<ExitCode, CliError> {
         Command::Status { json } => status::run(&mut connect(&psmc.target)?, json),
         Command::Ping(args) => ping::run(&args, &psmc.target),
         Command::Sla(args) => sla::run(&args, &mut connect(&psmc.target)?),
+        Command::Flows(args) => flows::run(&args, &mut connect(&psmc.target)?),
         Command::Speedtest(args) => speedtest::run(&args, &psmc.target),
         Command::Stamp(args) => stamp::run(&args),
         Command::Capture(args) => capture::run(args, &psmc.target),

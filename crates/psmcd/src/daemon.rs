@@ -12,6 +12,7 @@ mod control;
 mod dial;
 mod farewell;
 mod fitting;
+mod flows;
 mod forwarding;
 mod interface;
 mod invitations;

@@ -7,7 +7,7 @@ use psmc_wire::{Bucket, BufPool};
 use super::codel::Params;
 use super::flow::Fattest;
 use super::flow::{Flow, Turns};
-use super::{QueueCounters, Queued, ecn};
+use super::{Losses, QueueCounters, Queued, ecn, note_loss};
 use crate::slab::Slab;
 
 /// Queues for the flows of a class: RFC 8290's number (§5.2.4). Fewer than buckets, because an entry of their table
@@ -27,6 +27,8 @@ pub(super) struct Store {
     pub(super) memory: usize,
     /// Bytes of all packets.
     pub(super) bytes: u64,
+    /// What was dropped.
+    pub(super) losses: Losses,
 }
 
 /// The flows of a class.
@@ -117,6 +119,7 @@ impl ClassQueue {
     pub(super) fn drop_for_room(&mut self, flow: u16, store: &mut Store, pool: &mut BufPool) {
         if let Some(packet) = self.take_head(flow, store) {
             self.counters.dropped_full += 1;
+            note_loss(&mut store.losses, &packet);
             pool.put(packet.packet);
         }
     }
@@ -137,7 +140,10 @@ impl ClassQueue {
                 }
                 let stale = self.take_head(index, store);
                 self.counters.dropped_stale += 1;
-                stale.into_iter().for_each(|stale| pool.put(stale.packet));
+                stale.into_iter().for_each(|stale| {
+                    note_loss(&mut store.losses, &stale);
+                    pool.put(stale.packet);
+                });
             }
         }
         oldest
@@ -182,6 +188,7 @@ impl ClassQueue {
                 return Some(packet);
             }
             self.counters.dropped_by_codel += 1;
+            note_loss(&mut store.losses, &packet);
             pool.put(packet.packet);
         }
     }

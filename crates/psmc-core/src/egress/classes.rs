@@ -6,7 +6,7 @@ use psmc_wire::{Bucket, BufPool};
 
 use super::class::{ClassQueue, QUEUES, Store};
 use super::codel::Params;
-use super::{ClassStatus, Queued};
+use super::{ClassStatus, Losses, Queued};
 use crate::classify::{ClassConfig, ClassId};
 
 /// The most packets that wait. At 1 Gbit/s full-size packets of the default MTU last for 45 ms.
@@ -60,13 +60,18 @@ impl ClassQueues {
         waiting.sort_by_key(|packet| packet.queued_at);
         let before = std::mem::take(&mut self.classes);
         (self.classes, self.order) = classes_of(configs, self.quantum);
-        self.store = Store::default();
+        self.store = Store { losses: self.store.losses.take(), ..Store::default() };
         for class in &mut self.classes {
             if let Some(same) = before.iter().find(|other| other.name == class.name) {
                 class.queue.go_on_counting(same.queue.counters());
             }
         }
         waiting
+    }
+
+    /// What was dropped.
+    pub(super) fn losses(&mut self) -> &mut Losses {
+        &mut self.store.losses
     }
 
     /// What CoDel judges by.

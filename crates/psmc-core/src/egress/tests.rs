@@ -61,6 +61,7 @@ fn queued(bucket: u16, number: u32, len: usize, capacity: usize, now: Instant) -
         seq: None,
         ordered: true,
         role: crate::egress::Role::Packet(crate::RepairKind::Auto),
+        marked: Default::default(),
         queued_at: now,
     }
 }

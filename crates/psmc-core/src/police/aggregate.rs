@@ -7,9 +7,10 @@ use ipnet::IpNet;
 
 /// What a packet's headers say that its sender does after a drop. It is not believed: it only keeps packets of different kinds
 /// apart, so that a flood is not taken together with the connections of its neighbours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// TCP, or whatever else is not UDP.
+    #[default]
     Tcp,
     /// UDP that looks like QUIC.
     Quic,

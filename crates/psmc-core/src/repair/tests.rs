@@ -21,6 +21,7 @@ fn queued(bucket: u16, seq: u32, ordered: bool, packet: &[u8], now: Instant) -> 
         seq: Some(FlowSeq(seq)),
         ordered,
         role: Role::Packet(RepairKind::Fec),
+        marked: Default::default(),
         queued_at: now,
     }
 }

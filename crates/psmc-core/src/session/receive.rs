@@ -10,7 +10,7 @@ use psmc_wire::ip::Ecn;
 use psmc_wire::ip::transport::{Checksum, ChecksumPlace};
 use psmc_wire::{Bucket, FlowSeq, PacketBuf, PacketNumber, PathId};
 
-use super::Session;
+use super::{Session, police};
 use crate::batch::{PathAddress, SocketId};
 use crate::classify;
 use crate::event::Event;
@@ -278,6 +278,7 @@ impl Session {
         }
         for mut datagram in self.scratch.acked.datagrams.drain(..) {
             for packet in datagram.packets.drain(..) {
+                police::note_arrival(&mut self.police, &packet);
                 shared.pool.put(packet.packet);
             }
             self.paths[index].sent.recycle(datagram.packets);
@@ -302,6 +303,7 @@ impl Session {
             let resent = datagram.packets.iter().filter(|packet| packet.role.is_resent()).count();
             self.paths[index].counters.resent_packets += resent as u64;
             for packet in datagram.packets.extract_if(.., |packet| !packet.role.is_resent()) {
+                self.egress.note_loss(&packet);
                 shared.pool.put(packet.packet);
             }
             self.egress.put_back(datagram.packets.drain(..));

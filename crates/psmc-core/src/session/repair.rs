@@ -11,6 +11,7 @@ use super::receive::{Inner, Refusal};
 use crate::classify::{ClassId, RepairKind};
 use crate::egress::{Queued, Role};
 use crate::path::{Path, nanos};
+use crate::police::Marked;
 use crate::repair::{Demand, Extra, PathReport, Place, RECOVERY_TIME};
 use crate::roster::Places;
 use crate::shared::Shared;
@@ -142,6 +143,7 @@ impl Session {
                 seq: Some(seq),
                 ordered: false,
                 role: Role::Repair,
+                marked: Marked::default(),
                 queued_at: now,
             };
             extras.push(Extra { queued, avoid: repair.avoid, demand: None, since: now }, &mut shared.pool);

@@ -44,11 +44,16 @@ impl Session {
             self.counters.udp_limited += 1;
             return shared.pool.put(packet);
         }
+        let class = shared.classes.of(headers);
+        let Some(marked) = self.offer(headers, quic, class, packet.len(), now) else {
+            self.counters.unresponsive += 1;
+            return shared.pool.put(packet);
+        };
         self.clamp_mss(&mut packet, shared);
         self.last_traffic = Some(now);
         self.counters.tx_packets += 1;
         self.counters.tx_bytes += packet.len() as u64;
-        let (bucket, class) = (headers.bucket, shared.classes.of(headers));
+        let bucket = headers.bucket;
         let ordered = headers.ordered || quic || (self.config.ordered_udp && headers.is_udp());
         // Copies and repairs would leave on other paths.
         let is_pinned = self.pins.path_of(bucket, now).is_some();
@@ -59,8 +64,10 @@ impl Session {
             packet.complete_checksum();
         }
         let role = Role::Packet(repair);
-        let queued = Queued { packet, part: None, bucket, class, seq: None, ordered, role, queued_at: now };
+        let queued =
+            Queued { packet, part: None, bucket, class, seq: None, ordered, role, marked, queued_at: now };
         self.egress.push(queued, &mut shared.pool);
+        self.note_drops(now);
     }
 
     /// Fills `batch` with what one path has to send now.

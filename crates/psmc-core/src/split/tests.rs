@@ -24,6 +24,7 @@ fn queued(len: usize, now: Instant) -> Queued {
         seq: Some(FlowSeq(9)),
         ordered: true,
         role: Role::Packet(RepairKind::Auto),
+        marked: Default::default(),
         queued_at: now,
     }
 }

@@ -198,6 +198,7 @@ fn answer(told: &mut Told, request: &Request) -> Response {
         | Request::Segments { .. }
         | Request::NatProbe(_)
         | Request::Sla
+        | Request::Flows
         | Request::FlowPin(_)
         | Request::CaptureStart(_)
         | Request::CaptureNext

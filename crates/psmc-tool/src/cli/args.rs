@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use super::capture::CaptureArgs;
 use super::dns::DnsCommand;
 use super::doctor::DoctorArgs;
+use super::flows::FlowsArgs;
 use super::import::ImportArgs;
 use super::keys::GrantArgs;
 use super::peer::{PathCommand, PeerCommand};
@@ -137,6 +138,11 @@ pub(super) enum Command {
     /// This site, the relays of the path and the peer count the path's own datagrams, so nothing is sent for that but a few questions. The
     /// first look takes a few seconds; sites and relays of earlier versions do not count, and are left out.
     Sla(SlaArgs),
+    /// Show which flows lose much, and how those are held down that heed no loss
+    ///
+    /// A site with `mode = "police"` in its [unresponsive] watches what loses a tenth of all that is lost, or more, and holds to what
+    /// arrives what goes on as before. docs/UNRESPONSIVE.md says how that is decided.
+    Flows(FlowsArgs),
     /// Measure how much each path to a peer carries, and all together, in both directions
     ///
     /// Each number is the payload of one TCP connection inside the tunnel, from its start: first with all its packets on one

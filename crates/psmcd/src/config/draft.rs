@@ -9,6 +9,7 @@ mod promise;
 mod site;
 mod sla;
 mod treatment;
+mod unresponsive;
 mod web;
 
 use std::net::SocketAddr;
@@ -31,10 +32,11 @@ pub(super) use promise::PromiseDraft;
 pub(super) use site::SiteDraft;
 pub(super) use sla::SlaDraft;
 pub(super) use treatment::TreatmentDraft;
+pub(super) use unresponsive::UnresponsiveDraft;
 pub(super) use web::WebDraft;
 
 const SECTIONS: &[&str] =
-    &["site", "peer", "relay", "class", "include", "invitation", "metrics", "sla", "web"];
+    &["site", "peer", "relay", "class", "include", "invitation", "metrics", "sla", "unresponsive", "web"];
 
 const CLASS_KEYS: &[&str] =
     &["name", "dscp", "protocol", "ports", "from", "to", "priority", "weight", "repair"];
@@ -53,6 +55,7 @@ pub(super) struct Draft {
     metrics: Option<SocketAddr>,
     pub(super) sla: Option<SlaDraft>,
     pub(super) web: Option<WebDraft>,
+    unresponsive: Option<UnresponsiveDraft>,
 }
 
 impl Draft {
@@ -81,6 +84,13 @@ impl Draft {
         });
         let sla =
             file.only_section("sla", "[sla]", SlaDraft::KEYS, "a site watches its ways in one place", out);
+        let unresponsive = file.only_section(
+            "unresponsive",
+            "[unresponsive]",
+            UnresponsiveDraft::KEYS,
+            "a site treats all peers' flows alike",
+            out,
+        );
         let web = file.only_section("web", "[web]", WebDraft::KEYS, "a site has one web page", out);
         // Those of a gateway may be added while it runs.
         let is_gateway = site.as_ref().is_some_and(|site| site.register.is_some() || site.has_listen);
@@ -96,6 +106,7 @@ impl Draft {
             metrics,
             sla: sla.map(|section| SlaDraft::read(&section, source, out)),
             web: web.map(|section| WebDraft::read(&section, source, out)),
+            unresponsive: unresponsive.map(|section| UnresponsiveDraft::read(&section, out)),
         }
     }
 
@@ -115,6 +126,7 @@ impl Draft {
                     None => Sla::default(),
                 },
                 web: self.web.and_then(WebDraft::build),
+                unresponsive: self.unresponsive.and_then(UnresponsiveDraft::build),
                 ..site.build(classes)?
             },
             peers,

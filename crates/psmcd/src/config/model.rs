@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use jiff::Timestamp;
+use psmc_core::police::PoliceConfig;
 use psmc_core::{ClampMss, Priority, ReorderPolicy, RepairKind, SchedulerKind};
 use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_net::token::Token;
@@ -119,6 +120,8 @@ pub struct Site {
     pub sla: Sla,
     /// Its web page, `[web]`, if it has one.
     pub web: Option<Web>,
+    /// How flows that heed no loss are held down, `[unresponsive]`, if they are.
+    pub unresponsive: Option<PoliceConfig>,
 }
 
 /// What is measured, and what others may measure, `[sla]`.

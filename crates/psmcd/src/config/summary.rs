@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display};
 
+use psmc_core::police::PoliceMode;
 use psmc_core::{AdaptiveBuffer, ClampMss, ReorderPolicy};
 
 use super::model::{
@@ -51,6 +52,18 @@ impl Config {
         }
         if site.clamp_mss != ClampMss::default() {
             writeln!(f, "  MSS of TCP   {}", clamp_mss_in_words(site.clamp_mss))?;
+        }
+        if let Some(police) = site.unresponsive {
+            match police.mode {
+                PoliceMode::Police => writeln!(
+                    f,
+                    "  unresponsive held to what arrives of them, {} kbit/s at least",
+                    police.floor / 1000
+                )?,
+                PoliceMode::Seed { .. } => {
+                    writeln!(f, "  unresponsive plain UDP that is dropped, by the seed's equations")?;
+                }
+            }
         }
         if site.speedtest {
             writeln!(f, "  speed tests  peers may run them")?;

@@ -10,7 +10,7 @@ mod exclusion;
 mod net;
 mod number;
 
-pub(super) use choice::{CLAMP_MSS, PRIORITY, REPAIR, Reorder, clamp_mss_in_words};
+pub(super) use choice::{CLAMP_MSS, PRIORITY, REPAIR, Reorder, Unresponsive, clamp_mss_in_words};
 pub use choice::{Congestion, Encapsulation, RoutePolicy, SCHEDULER};
 pub(super) use class::{CLASS_WEIGHT, DSCP, PORTS, PROTOCOL};
 pub use endpoint::{DnsName, Endpoint, Host};

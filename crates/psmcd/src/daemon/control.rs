@@ -116,6 +116,8 @@ impl Control {
         let listener = if site.is_hidden { None } else { Some(listen_tcp(site.bind_address())?) };
         let Started { handle: plane, notices, news, tun_name, tun_index } =
             plane::start(site_config(&site), tun_config(&site)).await?;
+        let police = site.unresponsive;
+        plane.post(move |plane| plane.site.set_police(police)).await?;
         let allowed = AllowedKeys::default();
         let fitting = site.mtu.is_none().then(Fitting::new);
         let interface = TunnelInterface { name: tun_name, index: tun_index, fitting };

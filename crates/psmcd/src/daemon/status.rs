@@ -254,6 +254,7 @@ fn drops(session: &core::PeerStatus) -> BTreeMap<String, u64> {
         ("queue", session.queue_drops),
         ("path_queue", path_queue + session.counters.forgotten_dropped),
         ("udp_rate_limit", session.counters.udp_limited),
+        ("unresponsive", session.counters.unresponsive),
         ("duplicate", session.reorder.duplicates),
     ];
     counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()

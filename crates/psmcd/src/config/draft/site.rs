@@ -89,6 +89,7 @@ impl SiteDraft {
             metrics: None,
             sla: Sla::default(),
             web: None,
+            unresponsive: None,
         })
     }
 }

@@ -71,6 +71,20 @@ choice! {
 }
 
 choice! {
+    /// What is done about flows that heed no loss.
+    #[derive(Default)]
+    pub(in crate::config) enum Unresponsive: "mode", such as "police" {
+        /// Nothing.
+        #[default]
+        Off = "off",
+        /// They are held to what arrives of them.
+        Police = "police",
+        /// All plain UDP is, by the literature's equations.
+        Seed = "seed",
+    }
+}
+
+choice! {
     /// What a path's datagrams are wrapped in.
     #[derive(Default)]
     pub enum Encapsulation: "encapsulation", such as "udp" {

@@ -91,6 +91,10 @@ impl Control {
             let clamp_mss = now.clamp_mss;
             self.plane.post(move |plane| plane.site.set_clamp_mss(clamp_mss)).await?;
         }
+        if note("unresponsive", self.site.unresponsive != now.unresponsive) {
+            let police = now.unresponsive;
+            self.plane.post(move |plane| plane.site.set_police(police)).await?;
+        }
         if note("grants_file", self.site.grants_file != now.grants_file) {
             self.relays.grants().set_file(now.grants_file.clone());
         }
@@ -109,7 +113,7 @@ impl Control {
         (site.classes, site.clamp_mss, site.grants_file) = (now.classes, now.clamp_mss, now.grants_file);
         (site.register, site.treatment) = (now.register, now.treatment);
         (site.endpoint, site.networks, site.internet) = (now.endpoint, now.networks, now.internet);
-        (site.speedtest, site.sla) = (now.speedtest, now.sla);
+        (site.speedtest, site.sla, site.unresponsive) = (now.speedtest, now.sla, now.unresponsive);
         if is_speedtest_changed {
             self.allow_speedtests();
         }

@@ -1,0 +1,58 @@
+//! Flows that lose much, and what is done about those that go on.
+
+use serde::{Deserialize, Serialize};
+
+/// The flows that lose much.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Flows {
+    /// What is done about those that heed no loss: `off`, `police` or `seed`. None are known while it is `off`.
+    pub mode: String,
+    /// Those that are watched, up to sixteen of each peer.
+    pub flows: Vec<FlowStatus>,
+}
+
+/// Packets that are taken together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowStatus {
+    /// The name of the peer that they go to.
+    pub peer: String,
+    /// Their class.
+    pub class: String,
+    /// What they look like: `tcp` (or anything else that is not UDP), `quic`, `udp`.
+    pub kind: String,
+    /// Where they come from; a prefix of length 0 is everything of the class.
+    pub sources: String,
+    /// Whether they are one flow, and not all from there.
+    pub is_one_flow: bool,
+    /// Both ends of the newest of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub example: Option<String>,
+    /// What came in the last round.
+    pub offered_bits_per_second: u64,
+    /// What arrived.
+    pub delivered_bits_per_second: u64,
+    /// What was dropped of those that were let pass, in per cent.
+    pub loss_pct: f64,
+    /// What has come since they are watched.
+    pub offered_bytes: u64,
+    /// Dropped here because of the limit.
+    pub held_back_bytes: u64,
+    /// Arrived.
+    pub delivered_bytes: u64,
+    /// Dropped elsewhere.
+    pub dropped_bytes: u64,
+    /// How they are held down, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<FlowLimit>,
+}
+
+/// How flows are held down that heed no loss.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowLimit {
+    /// For how long, in seconds.
+    pub since_s: f64,
+    /// What passes.
+    pub bits_per_second: u64,
+    /// What was lost of them when they were found out, in per cent.
+    pub loss_pct: f64,
+}

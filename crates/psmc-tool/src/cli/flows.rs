@@ -1,0 +1,98 @@
+//! `psmc flows`: which flows lose much, and how those are held down that heed no loss.
+
+use std::fmt;
+
+use clap::Args;
+use psmc_api::{Client, FlowStatus, Flows};
+
+use super::units::{age, bytes, rate_mbps};
+use super::{CliError, output};
+
+#[derive(Debug, Args)]
+pub(super) struct FlowsArgs {
+    /// Show only those that are held down
+    #[arg(long)]
+    unresponsive: bool,
+    /// Print them as JSON, with all that is known
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &FlowsArgs, client: &mut Client) -> Result<(), CliError> {
+    let mut flows = client.flows()?;
+    flows.flows.retain(|flow| flow.limit.is_some() || !args.unresponsive);
+    let text = if args.json { output::json(&flows)? } else { text(&flows) };
+    Ok(output::print(&text)?)
+}
+
+fn text(flows: &Flows) -> String {
+    if flows.mode == "off" {
+        return "flows are not watched: add [unresponsive] with mode = \"police\" to the configuration\n"
+            .to_owned();
+    }
+    if flows.flows.is_empty() {
+        return "no flows that lose much\n".to_owned();
+    }
+    flows.flows.iter().map(|flow| fmt::from_fn(|f| write_flow(flow, f)).to_string()).collect()
+}
+
+fn write_flow(flow: &FlowStatus, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let FlowStatus { peer, class, kind, sources, .. } = flow;
+    let what = if flow.is_one_flow { "one flow of " } else { "" };
+    writeln!(f, "{what}{kind} from {sources} to {peer}, {class}")?;
+    if let Some(example) = &flow.example {
+        writeln!(f, "  newest     {example}")?;
+    }
+    let (offered, delivered) = (mbps(flow.offered_bits_per_second), mbps(flow.delivered_bits_per_second));
+    writeln!(f, "  offered    {offered}, delivered {delivered}, lost on the way {:.1} %", flow.loss_pct)?;
+    match flow.limit {
+        Some(limit) => {
+            let (rate, since) = (mbps(limit.bits_per_second), age(limit.since_s));
+            writeln!(f, "  limit      {rate}, for {since}; {} held back", bytes(flow.held_back_bytes))?;
+            writeln!(f, "  why        lost {:.0} % and did not slow down\n", limit.loss_pct)
+        }
+        None => writeln!(f, "  limit      none: watched\n"),
+    }
+}
+
+fn mbps(bits_per_second: u64) -> String {
+    rate_mbps(bits_per_second as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use psmc_api::FlowLimit;
+
+    use super::*;
+
+    #[test]
+    fn a_flow_that_is_held_down_says_who_since_when_and_why() {
+        let flow = FlowStatus {
+            peer: "hq".to_owned(),
+            class: "best-effort".to_owned(),
+            kind: "udp".to_owned(),
+            sources: "10.1.0.0/22".to_owned(),
+            is_one_flow: false,
+            example: Some("10.1.0.7:4000 to 10.2.0.1:5000".to_owned()),
+            offered_bits_per_second: 10_000_000,
+            delivered_bits_per_second: 1_000_000,
+            loss_pct: 1.5,
+            offered_bytes: 3_000_000,
+            held_back_bytes: 2_000_000,
+            delivered_bytes: 900_000,
+            dropped_bytes: 100_000,
+            limit: Some(FlowLimit { since_s: 61.0, bits_per_second: 1_000_000, loss_pct: 90.0 }),
+        };
+        let shown = text(&Flows { mode: "police".to_owned(), flows: vec![flow] });
+        let expected = "\
+udp from 10.1.0.0/22 to hq, best-effort
+  newest     10.1.0.7:4000 to 10.2.0.1:5000
+  offered    10.0 Mbit/s, delivered 1.0 Mbit/s, lost on the way 1.5 %
+  limit      1.0 Mbit/s, for 1 min 1 s; 2.0 MB held back
+  why        lost 90 % and did not slow down
+
+";
+        assert_eq!(shown, expected);
+        assert!(text(&Flows { mode: "off".to_owned(), flows: Vec::new() }).contains("[unresponsive]"));
+    }
+}

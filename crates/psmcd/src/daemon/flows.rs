@@ -1,0 +1,69 @@
+//! Flows that lose much, for whoever asks: who they are, and what is done about them.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use psmc_api::{FlowLimit, FlowStatus, Flows, Response};
+use psmc_core::PeerId;
+use psmc_core::police::{AggregateStatus, Facts, PoliceMode};
+
+use super::DaemonError;
+use super::control::Control;
+
+impl Control {
+    /// Those of all peers, in the order of the peers.
+    pub(super) async fn flows(&self) -> Result<Response, DaemonError> {
+        let mode = match self.site.unresponsive.map(|police| police.mode) {
+            None => "off",
+            Some(PoliceMode::Police) => "police",
+            Some(PoliceMode::Seed { .. }) => "seed",
+        };
+        let peers: Vec<_> = self.peers.iter().map(|peer| (peer.id, peer.config.name.to_string())).collect();
+        let flows = self.plane.call(move |plane| {
+            let now = Instant::now();
+            let of_peer = |(id, name): (PeerId, String)| {
+                let aggregates = plane.site.aggregates(id).into_iter();
+                let class = |number| plane.site.class_name(number).unwrap_or_default().to_owned();
+                let status = aggregates.map(|one| flow_status(&name, class(one.aggregate.class), &one, now));
+                status.collect::<Vec<_>>()
+            };
+            peers.into_iter().flat_map(of_peer).collect()
+        });
+        Ok(Response::Flows(Flows { mode: mode.to_owned(), flows: flows.await? }))
+    }
+}
+
+fn flow_status(peer: &str, class: String, one: &AggregateStatus, now: Instant) -> FlowStatus {
+    let limit = one.limit.map(|limit| FlowLimit {
+        since_s: now.saturating_duration_since(limit.since).as_secs_f64(),
+        bits_per_second: limit.rate,
+        loss_pct: limit.loss * 100.0,
+    });
+    FlowStatus {
+        peer: peer.to_owned(),
+        class,
+        kind: one.aggregate.kind.name().to_owned(),
+        sources: one.aggregate.prefix.to_string(),
+        is_one_flow: one.aggregate.flow.is_some(),
+        example: one.example.map(|example| ends(&example)),
+        offered_bits_per_second: one.offered,
+        delivered_bits_per_second: one.delivered,
+        loss_pct: one.loss * 100.0,
+        offered_bytes: one.counts.offered,
+        held_back_bytes: one.counts.held_back,
+        delivered_bytes: one.counts.delivered,
+        dropped_bytes: one.counts.dropped,
+        limit,
+    }
+}
+
+/// Both ends of a packet.
+fn ends(packet: &Facts) -> String {
+    match packet.ports {
+        Some([from, to]) => {
+            let (from, to) = (SocketAddr::new(packet.source, from), SocketAddr::new(packet.destination, to));
+            format!("{from} to {to}")
+        }
+        None => format!("{} to {}", packet.source, packet.destination),
+    }
+}

@@ -26,7 +26,7 @@ pub(crate) use bulk::Bulk;
 pub(crate) use chain::{Chain, RELAYS, SERVICE, hidden_line, known_line, operators, relay_address};
 pub(crate) use download::download;
 pub(crate) use flows::Flows;
-pub(crate) use iperf::iperf;
+pub(crate) use iperf::{iperf, iperf_on, iperf_within};
 pub(crate) use keyboard::Keyboard;
 pub(crate) use name_server::NameServer;
 pub(crate) use plan::{Dials, End, Family, HQ, Plan, VAN, path_name};

@@ -39,6 +39,7 @@ mod stamp;
 mod strangers;
 mod traffic;
 mod tunnels;
+mod unresponsive;
 mod upheavals;
 mod watch;
 mod web;

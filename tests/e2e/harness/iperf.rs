@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use super::Site;
 
+/// Its usual port.
+const PORT: u16 = 5201;
+
 /// What iperf3 has measured.
 #[derive(Debug)]
 pub(crate) struct Report(Value);
@@ -17,18 +20,42 @@ struct Server(Child);
 
 /// Runs iperf3 with the client's `args`, from `client` to `address` on `server`.
 pub(crate) fn iperf(client: &Site, server: &Site, address: IpAddr, args: &[&str]) -> Report {
-    let _server = Server::start(server);
-    let address = address.to_string();
-    let mut command = vec!["iperf3", "--json", "--client", &address];
+    iperf_on(PORT, client, server, address, args)
+}
+
+/// The same at a port of its own, beside others.
+pub(crate) fn iperf_on(port: u16, client: &Site, server: &Site, address: IpAddr, args: &[&str]) -> Report {
+    let (address, port) = (address.to_string(), port.to_string());
+    let _server = Server::start(server, &port);
+    let mut command = vec!["iperf3", "--json", "--port", &port, "--client", &address];
     command.extend(args);
     let text = client.run(&command);
     Report(serde_json::from_str(&text).unwrap())
 }
 
+/// The same, if it is done within so many seconds.
+pub(crate) fn iperf_within(
+    seconds: u32,
+    client: &Site,
+    server: &Site,
+    address: IpAddr,
+    args: &[&str],
+) -> Option<Report> {
+    let _server = Server::start(server, &PORT.to_string());
+    let (address, seconds) = (address.to_string(), seconds.to_string());
+    let mut command = vec!["timeout", &seconds, "iperf3", "--json", "--client", &address];
+    command.extend(args);
+    let output = client.try_run(&command);
+    output.status.success().then(|| Report(serde_json::from_slice(&output.stdout).unwrap()))
+}
+
 impl Server {
-    fn start(site: &Site) -> Self {
+    fn start(site: &Site, port: &str) -> Self {
         let mut command = Command::new("iperf3");
-        command.args(["--server", "--forceflush"]).stdin(Stdio::null()).stdout(Stdio::piped());
+        command
+            .args(["--server", "--forceflush", "--port", port])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
         let mut child = site.namespace.spawn(&mut command).unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let ready = lines.map_while(Result::ok).any(|line| line.contains("listening"));

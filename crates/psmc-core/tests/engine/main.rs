@@ -25,4 +25,5 @@ mod tap;
 mod throughput;
 mod tunnel;
 mod undelivered;
+mod unresponsive;
 mod world;

@@ -232,7 +232,10 @@ impl Watched {
             return;
         }
         let round = std::mem::replace(&mut self.round, Round::new(now));
-        self.unsettled = self.unsettled.min(round.passed.saturating_mul(4));
+        if self.is_reported {
+            // What no report has told of arrived long ago.
+            self.unsettled = self.unsettled.min(round.passed.saturating_mul(4));
+        }
         self.seen = round.seen(took, context.others_lose, self.is_reported);
         self.quiet_rounds = if round.dropped + round.shaped > 0 { 0 } else { self.quiet_rounds + 1 };
         match &mut self.held {

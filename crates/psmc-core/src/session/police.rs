@@ -35,16 +35,15 @@ impl Session {
         len: usize,
         now: Instant,
     ) -> Option<Marked> {
-        let Some(police) = &mut self.police else { return Some(Marked::default()) };
         let kind = match (headers.is_udp(), quic || headers.ordered) {
             (false, _) => Kind::Tcp,
             (true, true) => Kind::Quic,
             (true, false) => Kind::Plain,
         };
         let marked = Marked { kind, ..Marked::default() };
-        if police.is_idle() {
+        let Some(police) = self.police.as_mut().filter(|police| !police.is_idle()) else {
             return Some(marked);
-        }
+        };
         match police.offer(&marked.facts(headers, headers.bucket, class), len, now) {
             Verdict::Pass(tag) => Some(Marked { tag, kind }),
             Verdict::Drop => None,

@@ -70,8 +70,8 @@ fn nothing_is_held_back_where_it_is_off() {
     assert_eq!((aggregates(&world), world.status(VAN).counters.unresponsive), (vec![], 0));
     // Switched on while it runs, and off.
     world.ends[VAN].site.set_police(Some(PoliceConfig::default()));
-    offer(&mut world, 5000);
-    assert!(aggregates(&world)[0].limit.is_some());
+    offer(&mut world, 6000);
+    assert!(aggregates(&world)[0].limit.is_some(), "{:?}", aggregates(&world));
     world.ends[VAN].site.set_police(None);
     let before = world.status(VAN).counters.unresponsive;
     offer(&mut world, 500);

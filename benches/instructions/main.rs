@@ -73,9 +73,10 @@ const GROWTHS: [Growth; 5] = [
 ];
 
 /// The same packets carried with nothing but what carrying them takes, and with all that is done by default.
-const FEATURES: [(&str, Size); 3] = [
+const FEATURES: [(&str, Size); 4] = [
     ("none", Size { features: Features::None, ..ONE }),
     ("all", Size { features: Features::All, ..ONE }),
+    ("all, and flows are counted for export", Size { features: Features::Exported, ..ONE }),
     ("all, and a second path", Size { features: Features::All, ..paths(2) }),
 ];
 

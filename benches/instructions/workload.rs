@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use psmc_core::{
-    Batch, ClampMss, ClassConfig, CongestionConfig, DatagramOrigin, PeerConfig, ReorderPolicy, RepairKind,
-    SchedulerKind, Site, SiteConfig, SocketId, Transmit,
+    Batch, ClampMss, ClassConfig, CongestionConfig, DatagramOrigin, FlowConfig, PeerConfig, ReorderPolicy,
+    RepairKind, SchedulerKind, Site, SiteConfig, SocketId, Transmit,
 };
 use psmc_wire::crypto::Aead;
 
@@ -55,10 +55,12 @@ pub(crate) enum Features {
     GivenRate,
     /// What is done by default: rates are found, paths chosen, flows put in order, losses repaired.
     All,
+    /// The same, and each flow is counted for whoever exports it.
+    Exported,
 }
 
 impl Features {
-    const ALL: [Self; 3] = [Self::None, Self::GivenRate, Self::All];
+    const ALL: [Self; 4] = [Self::None, Self::GivenRate, Self::All, Self::Exported];
 
     /// By which this program tells itself.
     pub(crate) fn name(self) -> &'static str {
@@ -66,6 +68,7 @@ impl Features {
             Self::None => "none",
             Self::GivenRate => "given-rate",
             Self::All => "all",
+            Self::Exported => "exported",
         }
     }
 
@@ -85,8 +88,14 @@ impl Features {
                 ..SchedulerKind::Flow.into()
             },
             Self::GivenRate => Setup { congestion, ..SchedulerKind::Earliest.into() },
-            Self::All => SchedulerKind::Earliest.into(),
+            Self::All | Self::Exported => SchedulerKind::Earliest.into(),
         }
+    }
+
+    /// What sites count of flows.
+    fn flows(self) -> Option<FlowConfig> {
+        let (active_timeout, idle_timeout) = (Duration::from_secs(60), Duration::from_secs(15));
+        (self == Self::Exported).then_some(FlowConfig { active_timeout, idle_timeout })
     }
 }
 
@@ -152,7 +161,8 @@ impl Workload {
     /// With so many paths, and packets of so many flows.
     pub(crate) fn new(size: Size) -> Self {
         let links = (0..size.paths).map(|_| Link::new(1)).collect();
-        let world = World::connected(links, size.features.setup(size.load.rate(size.paths)));
+        let mut world = World::connected(links, size.features.setup(size.load.rate(size.paths)));
+        world.ends.iter_mut().for_each(|end| end.site.set_flows(size.features.flows()));
         let packets = (0..size.flows).map(packet).collect();
         let (batch, datagram) = (Batch::new(64), Vec::with_capacity(2 * LEN));
         Self { world, size, packets, batch, datagram, late: None, delivered: 0 }

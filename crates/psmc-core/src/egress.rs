@@ -13,6 +13,7 @@ use psmc_wire::frame::{PART_OVERHEAD, Part};
 use psmc_wire::{Bucket, BufPool, FlowSeq, PacketBuf};
 
 use crate::classify::{ClassConfig, ClassId, RepairKind, classify};
+use crate::flows::{Fate, FlowRef};
 use crate::police::{Facts, Marked, Tag};
 use classes::ClassQueues;
 pub(crate) use codel::Service;
@@ -35,6 +36,8 @@ pub(crate) struct Queued {
     /// What the police took it for.
     pub(crate) marked: Marked,
     pub(crate) queued_at: Instant,
+    /// The flow that it counts for; copies and repairs count for none.
+    pub(crate) flow: FlowRef,
 }
 
 /// What is in a buffer that waits for a path.
@@ -77,14 +80,19 @@ impl Queued {
         packet.fill(self.packet.packet());
         packet.set_checksum(self.packet.checksum());
         let Self { part, bucket, class, seq, ordered, queued_at, .. } = *self;
-        let (role, marked) = (Role::Copy { resent }, Marked::default());
-        Self { packet, part, bucket, class, seq, ordered, role, marked, queued_at }
+        let (role, marked, flow) = (Role::Copy { resent }, Marked::default(), FlowRef::default());
+        Self { packet, part, bucket, class, seq, ordered, role, marked, queued_at, flow }
     }
 
     /// What the police has to know of it. What is left of a packet in parts says nothing.
     fn facts(&self) -> Option<Facts> {
         let headers = classify(self.packet.packet(), [0; 2]).ok()?;
         Some(self.marked.facts(&headers, self.bucket, self.class))
+    }
+
+    /// Bytes of the packet that it is, or is the first part of.
+    pub(crate) fn len(&self) -> usize {
+        self.part.map_or(self.packet.len(), |part| part.total.into())
     }
 
     /// The bytes it takes in a datagram beyond what every frame with data takes.
@@ -211,6 +219,14 @@ impl EgressQueue {
         }
     }
 
+    /// The same for packets that have left and are sent again.
+    pub(crate) fn put_back_sent(&mut self, packets: impl DoubleEndedIterator<Item = Queued>) {
+        for packet in packets.rev() {
+            self.classes.note(&packet, Fate::SentAgain);
+            self.returned.push_front(packet);
+        }
+    }
+
     /// The packet whose turn it is. What is dropped on the way to it goes back to `pool`.
     pub(crate) fn front(&mut self, pool: &mut BufPool, now: Instant) -> Option<&Queued> {
         if self.returned.is_empty() && self.staged.is_none() {
@@ -267,16 +283,28 @@ impl EgressQueue {
         while let Some(stale) = self.returned.pop_front_if(|packet| is_stale(packet.queued_at)) {
             self.dropped += 1;
             note_loss(self.classes.losses(), &stale);
+            self.classes.note(&stale, Fate::Dropped(stale.len()));
             pool.put(stale.packet);
         }
         if let Some((stale, _)) = self.staged.take_if(|(_, since)| is_stale(*since)) {
             self.dropped += 1;
             note_loss(self.classes.losses(), &stale);
+            self.classes.note(&stale, Fate::Dropped(stale.len()));
             pool.put(stale.packet);
         }
         if self.oldest.is_some_and(is_stale) {
             self.oldest = self.classes.drop_stale(|packet| is_stale(packet.queued_at), pool);
         }
+    }
+
+    /// Whether something became of packets of flows since that was last taken.
+    pub(crate) fn has_fates(&self) -> bool {
+        self.classes.has_fates()
+    }
+
+    /// What became of packets of flows since this was last asked.
+    pub(crate) fn take_fates(&mut self) -> impl Iterator<Item = (FlowRef, Fate)> + '_ {
+        self.classes.take_fates()
     }
 
     /// When the oldest packet will have waited too long, or earlier.

@@ -24,6 +24,7 @@ mod counted;
 mod coupling;
 mod egress;
 mod event;
+mod flows;
 mod keys;
 mod mss;
 mod path;
@@ -50,8 +51,9 @@ pub use config::{PathConfig, PeerConfig, SchedulerKind, SiteConfig};
 pub use congestion::CongestionConfig;
 pub use egress::{ClassStatus, QueueCounters};
 pub use event::{ConnectionId, Event, PeerId};
+pub use flows::{FlowConfig, FlowCounts, FlowEnd, FlowId, FlowRecord};
 pub use mss::ClampMss;
-pub use path::{EcnState, EcnStatus, PathCounters, PathState, RoundTrips, Via};
+pub use path::{ClassShare, EcnState, EcnStatus, PathCounters, PathState, RoundTrips, Via};
 pub use reorder::{AdaptiveBuffer, ReorderCounters, ReorderPolicy};
 pub use repair::RepairCounters;
 pub use session::{

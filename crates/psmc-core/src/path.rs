@@ -16,6 +16,7 @@ mod received;
 pub(crate) mod rtt;
 mod sent;
 mod settle;
+mod shares;
 mod timing;
 mod usage;
 
@@ -37,6 +38,8 @@ pub use liveness::PathState;
 pub use marking::{EcnState, EcnStatus};
 pub(crate) use received::{Arrival, Teller};
 pub(crate) use sent::Settled;
+pub use shares::ClassShare;
+use shares::Shares;
 
 use crate::batch::PathAddress;
 use crate::config::PathConfig;
@@ -111,6 +114,8 @@ pub(crate) struct Path {
     /// What was sent, by colour.
     coloured: Coloured,
     pub(crate) counters: PathCounters,
+    /// What it has carried of each class, while somebody exports it.
+    pub(crate) shares: Shares,
     pub(crate) peer_stats: PathStats,
     /// Frames about other paths that travel on this one.
     pub(crate) carried: Vec<u8>,
@@ -175,6 +180,7 @@ impl Path {
             sent: Sent::default(),
             coloured: Coloured::default(),
             counters: PathCounters::default(),
+            shares: Shares::default(),
             peer_stats: PathStats::default(),
             carried: Vec::new(),
             carried_use: None,

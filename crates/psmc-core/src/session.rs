@@ -273,6 +273,7 @@ impl Session {
         self.assembly.handle_timeout(now, &mut shared.pool);
         self.reorder.handle_timeout(now, &mut shared.delivered);
         self.egress.drop_stale(now, &mut shared.pool);
+        self.tell_fates(shared);
         self.extras.drop_stale(now, &mut shared.pool);
         self.decoder.handle_timeout(&mut shared.pool, now);
         if self.coder.due_at().is_some_and(|at| at <= now) {

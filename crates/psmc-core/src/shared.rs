@@ -12,6 +12,7 @@ use rand_pcg::Pcg64Mcg;
 use crate::batch::PathAddress;
 use crate::classify::Classes;
 use crate::event::{ConnectionId, Event, PeerId};
+use crate::flows::Flows;
 use crate::mss::ClampMss;
 use crate::police::PoliceConfig;
 use crate::probes::Probes;
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) probes: Probes,
     /// While somebody looks on.
     pub(crate) tap: Option<Box<Tap>>,
+    /// While somebody exports them.
+    pub(crate) flows: Option<Box<Flows>>,
 }
 
 impl Shared {

@@ -19,6 +19,7 @@ use crate::batch::{Batch, PathAddress, SocketId, Transmit};
 use crate::classify::{self, ClassConfig, Classes};
 use crate::config::{PeerConfig, SiteConfig};
 use crate::event::{ConnectionId, Event, PeerId};
+use crate::flows::{FlowConfig, FlowRecord, Flows};
 use crate::mss::ClampMss;
 use crate::police::{AggregateStatus, PoliceConfig};
 use crate::probes::Probes;
@@ -103,6 +104,7 @@ impl Site {
             labels: BTreeMap::new(),
             probes: Probes::default(),
             tap: None,
+            flows: None,
         };
         Self {
             peers: BTreeMap::new(),
@@ -143,6 +145,9 @@ impl Site {
             return;
         };
         session.close(&mut self.shared);
+        if let Some(flows) = &mut self.shared.flows {
+            flows.end(Some(peer));
+        }
         self.shared.probes.forget(peer);
         self.shared.routes.remove_all(peer);
         self.connections.retain(|_, owner| *owner != peer);
@@ -238,6 +243,33 @@ impl Site {
     /// room. A packet that is sent again, or twice, passes each time.
     pub fn take_tapped(&mut self) -> (Vec<Tapped>, u64) {
         self.shared.tap.as_mut().map(|tap| tap.take()).unwrap_or_default()
+    }
+
+    /// Counts what each flow carries, for whoever [takes](Self::take_flows) the records; no more with `None`: what is not taken by
+    /// then is forgotten. Flows that are known already go on.
+    pub fn set_flows(&mut self, config: Option<FlowConfig>) {
+        match (config, &mut self.shared.flows) {
+            (Some(config), Some(flows)) => flows.set_config(config),
+            (config, flows) => {
+                *flows = config.map(|config| Box::new(Flows::new(config, &self.shared.classes)));
+            }
+        }
+    }
+
+    /// The records of flows that have ended, or have lasted for the active timeout; to be asked for about ten times a second. Those
+    /// that do not come at once come the next time; after the last ones there are none.
+    ///
+    /// All records of a peer together have the bytes and packets of its [`SessionCounters`](crate::SessionCounters), from
+    /// [`set_flows`](Self::set_flows) on and once all its flows have ended.
+    pub fn take_flows(&mut self, now: Instant) -> Vec<FlowRecord> {
+        self.shared.flows.as_mut().map(|flows| flows.take(now)).unwrap_or_default()
+    }
+
+    /// Ends all flows, so that their records can be taken.
+    pub fn end_flows(&mut self) {
+        if let Some(flows) = &mut self.shared.flows {
+            flows.end(None);
+        }
     }
 
     /// The peer to which an address in the tunnel belongs.
@@ -513,6 +545,9 @@ impl Site {
     /// Sorts packets into these classes from now on. Those that wait go before all that come.
     pub fn set_classes(&mut self, classes: Vec<ClassConfig>) {
         self.shared.classes = Classes::new(classes);
+        if let Some(flows) = &mut self.shared.flows {
+            flows.set_classes(&self.shared.classes);
+        }
         for (&peer, session) in &mut self.peers {
             session.set_classes(&self.shared);
             self.busy.insert(peer);

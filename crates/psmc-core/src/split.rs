@@ -8,6 +8,7 @@ use psmc_wire::frame::{DataFrame, PART_OVERHEAD, Part};
 use psmc_wire::{Bucket, BufPool, FlowSeq, PacketBuf};
 
 use crate::egress::{Queued, Role};
+use crate::flows::FlowRef;
 
 /// Makes `first` fit where a whole packet has room for `room` bytes: what is too much is taken off its end and
 /// comes back as a part of its own, which may have to be cut again. `None` if `first` fits as it is, or is a repair, of
@@ -27,7 +28,9 @@ pub(crate) fn cut(first: &mut Queued, room: usize, pool: &mut BufPool) -> Option
     first.part = Some(Part { offset, total });
     let part = Some(Part { offset: offset + kept, total });
     let Queued { bucket, class, seq, ordered, role, marked, queued_at, .. } = *first;
-    Some(Queued { packet, part, bucket, class, seq, ordered, role, marked, queued_at })
+    // It counts once, for the flow of its first part.
+    let flow = FlowRef::default();
+    Some(Queued { packet, part, bucket, class, seq, ordered, role, marked, queued_at, flow })
 }
 
 /// A packet is given up when it is not complete after this time: so long does a sender keep the rest of it, and so

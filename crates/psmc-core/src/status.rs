@@ -10,7 +10,7 @@ use psmc_wire::ids::KeyBytes;
 use crate::batch::PathAddress;
 use crate::config::SchedulerKind;
 use crate::egress::ClassStatus;
-use crate::path::{EcnStatus, Path, PathCounters, PathState, RoundTrips};
+use crate::path::{ClassShare, EcnStatus, Path, PathCounters, PathState, RoundTrips};
 use crate::reorder::ReorderCounters;
 use crate::session::{Refusal, Session, SessionCounters};
 use crate::split::AssemblyCounters;
@@ -129,6 +129,8 @@ pub struct PathStatus {
     pub inflight_bytes: u64,
     /// What was sent.
     pub counters: PathCounters,
+    /// What it has carried of each class, in the order of [`PeerStatus::classes`]; nothing unless flows are counted.
+    pub classes: Vec<ClassShare>,
     /// What was received and measured here.
     pub received: PathStats,
     /// How many datagrams the peer has sent on it, by the largest number that has arrived.
@@ -186,6 +188,7 @@ impl Path {
             bottleneck,
             inflight_bytes: self.sent.inflight_bytes(),
             counters: self.counters,
+            classes: self.shares.all().to_vec(),
             received: self.received.stats(),
             received_numbers: self.received.window.expected().0,
             peer_received: self.peer_stats,

@@ -155,7 +155,7 @@ fn is_in(address: std::net::IpAddr, networks: &[IpNet]) -> bool {
 }
 
 /// A class of a site.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClassId(u8);
 
 impl ClassId {

@@ -8,6 +8,7 @@ use super::codel::Params;
 use super::flow::Fattest;
 use super::flow::{Flow, Turns};
 use super::{Losses, QueueCounters, Queued, ecn, note_loss};
+use crate::flows::{Fate, FlowRef};
 use crate::slab::Slab;
 
 /// Queues for the flows of a class: RFC 8290's number (§5.2.4). Fewer than buckets, because an entry of their table
@@ -29,6 +30,22 @@ pub(super) struct Store {
     pub(super) bytes: u64,
     /// What was dropped.
     pub(super) losses: Losses,
+    /// What became of packets of flows, until somebody asks: after each packet that comes, and each time that some go.
+    pub(super) fates: Vec<(FlowRef, Fate)>,
+}
+
+impl Store {
+    /// A packet is dropped.
+    pub(super) fn note_drop(&mut self, packet: &Queued) {
+        self.note(packet, Fate::Dropped(packet.len()));
+    }
+
+    /// Something becomes of a packet, for whoever counts flows.
+    pub(super) fn note(&mut self, packet: &Queued, fate: Fate) {
+        if packet.flow.is_known() {
+            self.fates.push((packet.flow, fate));
+        }
+    }
 }
 
 /// The flows of a class.
@@ -120,6 +137,7 @@ impl ClassQueue {
         if let Some(packet) = self.take_head(flow, store) {
             self.counters.dropped_full += 1;
             note_loss(&mut store.losses, &packet);
+            store.note_drop(&packet);
             pool.put(packet.packet);
         }
     }
@@ -140,10 +158,11 @@ impl ClassQueue {
                 }
                 let stale = self.take_head(index, store);
                 self.counters.dropped_stale += 1;
-                stale.into_iter().for_each(|stale| {
+                if let Some(stale) = stale {
                     note_loss(&mut store.losses, &stale);
+                    store.note_drop(&stale);
                     pool.put(stale.packet);
-                });
+                }
             }
         }
         oldest
@@ -189,6 +208,7 @@ impl ClassQueue {
             }
             self.counters.dropped_by_codel += 1;
             note_loss(&mut store.losses, &packet);
+            store.note_drop(&packet);
             pool.put(packet.packet);
         }
     }

@@ -8,6 +8,7 @@ use super::class::{ClassQueue, QUEUES, Store};
 use super::codel::Params;
 use super::{ClassStatus, Losses, Queued};
 use crate::classify::{ClassConfig, ClassId};
+use crate::flows::{Fate, FlowRef};
 
 /// The most packets that wait. At 1 Gbit/s full-size packets of the default MTU last for 45 ms.
 pub(super) const MAX_PACKETS: usize = 4096;
@@ -120,6 +121,21 @@ impl ClassQueues {
     ) -> Option<Instant> {
         let oldest = |class: &mut Class| class.queue.drop_stale(&is_stale, &mut self.store, pool);
         self.classes.iter_mut().filter_map(oldest).min()
+    }
+
+    /// Something became of a packet elsewhere.
+    pub(super) fn note(&mut self, packet: &Queued, fate: Fate) {
+        self.store.note(packet, fate);
+    }
+
+    /// Whether something became of packets of flows since that was last taken.
+    pub(super) fn has_fates(&self) -> bool {
+        !self.store.fates.is_empty()
+    }
+
+    /// What became of packets of flows since this was last asked.
+    pub(super) fn take_fates(&mut self) -> impl Iterator<Item = (FlowRef, Fate)> + '_ {
+        self.store.fates.drain(..)
     }
 
     /// Packets that wait.

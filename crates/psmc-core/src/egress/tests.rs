@@ -63,6 +63,7 @@ fn queued(bucket: u16, number: u32, len: usize, capacity: usize, now: Instant) -
         role: crate::egress::Role::Packet(crate::RepairKind::Auto),
         marked: Default::default(),
         queued_at: now,
+        flow: crate::flows::FlowRef::default(),
     }
 }
 

@@ -23,6 +23,7 @@ fn queued(bucket: u16, seq: u32, ordered: bool, packet: &[u8], now: Instant) -> 
         role: Role::Packet(RepairKind::Fec),
         marked: Default::default(),
         queued_at: now,
+        flow: crate::flows::FlowRef::default(),
     }
 }
 

@@ -248,5 +248,6 @@ impl Session {
     /// Sorts packets into the site's classes, which are others.
     pub(crate) fn set_classes(&mut self, shared: &Shared) {
         self.egress.set_classes(shared.classes.list());
+        self.paths.iter_mut().for_each(|path| path.shares.clear());
     }
 }

@@ -377,7 +377,7 @@ impl Session {
             path.counters.resent_packets += path.sent.packets() as u64;
             // Of what was sent and what waited, the older goes in front.
             self.egress.put_back(path.take_outbox());
-            self.egress.put_back(path.sent.take_packets());
+            self.egress.put_back_sent(path.sent.take_packets());
             // What a suspect has sent may arrive, and tells of it then.
             if path.state() != PathState::Suspect {
                 path.sent.forget_all();

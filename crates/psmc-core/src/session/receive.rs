@@ -14,6 +14,7 @@ use super::{Session, police};
 use crate::batch::{PathAddress, SocketId};
 use crate::classify;
 use crate::event::Event;
+use crate::flows::Arrived;
 use crate::path::{Arrival, PathState};
 use crate::reorder;
 use crate::repair::repair_time;
@@ -62,6 +63,8 @@ pub(super) struct Inner {
     pub(super) packet: PacketBuf,
     /// How much longer than for the slowest path it is worth waiting for what is missing before it.
     pub(super) patience: Duration,
+    /// Whether it was lost and computed from repairs.
+    pub(super) is_recovered: bool,
 }
 
 /// Why a datagram, something in it, or a control message was not accepted.
@@ -306,7 +309,7 @@ impl Session {
                 self.egress.note_loss(&packet);
                 shared.pool.put(packet.packet);
             }
-            self.egress.put_back(datagram.packets.drain(..));
+            self.egress.put_back_sent(datagram.packets.drain(..));
             self.paths[index].sent.recycle(datagram.packets);
         }
     }
@@ -356,7 +359,7 @@ impl Session {
         let patience = self.patience(data.repaired, now);
         let DataFrame { bucket, seq, ordered, checksum, .. } = *data;
         packet.set_checksum(checksum);
-        let inner = Inner { bucket, seq, ordered, packet, patience };
+        let inner = Inner { bucket, seq, ordered, packet, patience, is_recovered: false };
         let inner = self.check(inner, shared)?;
         self.remember(&inner, shared, now);
         self.accept(index, inner, sent_at_us, shared, now);
@@ -404,6 +407,12 @@ impl Session {
         self.counters.rx_packets += 1;
         self.counters.rx_bytes += inner.packet.len() as u64;
         self.clamp_mss(&mut inner.packet, shared);
+        if let Some(flows) = &mut shared.flows {
+            let Inner { bucket, is_recovered, .. } = inner;
+            let arrived = Arrived { packet: inner.packet.packet(), bucket, is_recovered };
+            let class = flows.on_received(self.peer, &arrived, &shared.classes, shared.flow_key, now);
+            self.paths[index].shares.on_received(class, inner.packet.len());
+        }
         if let Some(tap) = &mut shared.tap {
             let passage = Passage { peer: self.peer, path: self.paths[index].id, is_sent: false };
             tap.note(passage, &inner.packet, shared.flow_key, now);

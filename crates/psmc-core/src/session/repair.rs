@@ -10,6 +10,7 @@ use super::Session;
 use super::receive::{Inner, Refusal};
 use crate::classify::{ClassId, RepairKind};
 use crate::egress::{Queued, Role};
+use crate::flows::FlowRef;
 use crate::path::{Path, nanos};
 use crate::police::Marked;
 use crate::repair::{Demand, Extra, PathReport, Place, RECOVERY_TIME};
@@ -145,6 +146,7 @@ impl Session {
                 role: Role::Repair,
                 marked: Marked::default(),
                 queued_at: now,
+                flow: FlowRef::default(),
             };
             extras.push(Extra { queued, avoid: repair.avoid, demand: None, since: now }, &mut shared.pool);
         };
@@ -233,7 +235,8 @@ impl Session {
             let (bucket, seq) = (found.place.bucket, found.place.seq());
             let (ordered, packet) = (found.ordered, found.packet);
             // It was sent like the packets around it.
-            let inner = Inner { bucket, seq, ordered, packet, patience: self.peer_patience };
+            let patience = self.peer_patience;
+            let inner = Inner { bucket, seq, ordered, packet, patience, is_recovered: true };
             // The packets of a peer that computes with false ones are refused like any others.
             if let Ok(inner) = self.check(inner, shared) {
                 self.accept(index, inner, sent_at_us, shared, now);

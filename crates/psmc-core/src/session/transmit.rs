@@ -9,6 +9,7 @@ use super::Session;
 use crate::batch::{Batch, Transmit};
 use crate::classify::{Classified, RepairKind};
 use crate::egress::{Queued, Role, Service};
+use crate::flows::Fate;
 use crate::path::{PathRank, PathState};
 use crate::roster::Places;
 use crate::scheduler::{Choice, Waiting};
@@ -64,10 +65,14 @@ impl Session {
             packet.complete_checksum();
         }
         let role = Role::Packet(repair);
-        let queued =
-            Queued { packet, part: None, bucket, class, seq: None, ordered, role, marked, queued_at: now };
+        let flow =
+            shared.flows.as_mut().map(|flows| flows.on_sent(self.peer, packet.packet(), headers, class, now));
+        let flow = flow.unwrap_or_default();
+        let (part, seq, queued_at) = (None, None, now);
+        let queued = Queued { packet, part, bucket, class, seq, ordered, role, marked, queued_at, flow };
         self.egress.push(queued, &mut shared.pool);
         self.note_drops(now);
+        self.tell_fates(shared);
     }
 
     /// Fills `batch` with what one path has to send now.
@@ -163,8 +168,22 @@ impl Session {
             }
             self.place_extras(shared, now);
         }
+        self.tell_fates(shared);
         self.paths.note_idle(now);
         self.unplaced = Some(self.unplaced(now));
+    }
+
+    /// Tells whoever counts flows what became of their packets.
+    pub(super) fn tell_fates(&mut self, shared: &mut Shared) {
+        // Twice for each packet, and nothing nearly always.
+        if !self.egress.has_fates() {
+            return;
+        }
+        for (flow, fate) in self.egress.take_fates() {
+            if let Some(flows) = &mut shared.flows {
+                flows.on_fate(flow, fate);
+            }
+        }
     }
 
     /// The path on which the flows of a bucket stay, as long as that answers.
@@ -212,6 +231,7 @@ impl Session {
             self.counters.split += u64::from(was_whole);
             self.egress.put_back(std::iter::once(rest));
         }
+        self.count_share(index, &packet, shared);
         if let Some(refused) = self.paths[index].enqueue(packet) {
             shared.pool.put(refused.packet);
         }
@@ -227,10 +247,21 @@ impl Session {
         }
     }
 
+    /// Counts what a path is given of a class, if somebody exports that.
+    fn count_share(&mut self, index: usize, queued: &Queued, shared: &Shared) {
+        if shared.flows.is_some() && queued.role != Role::Repair {
+            let is_first = queued.part.is_none_or(|part| part.offset == 0);
+            self.paths[index].shares.on_sent(queued.class, is_first, queued.packet.len());
+        }
+    }
+
     /// Drops the first packet, for which a path has no place. It gets none in the order of its bucket: the far end would wait for it.
     fn refuse_first(&mut self, index: usize, shared: &mut Shared) {
         if let Some(packet) = self.egress.pop() {
             self.paths[index].counters.dropped_packets += 1;
+            if let Some(flows) = &mut shared.flows {
+                flows.on_fate(packet.flow, Fate::Dropped(packet.len()));
+            }
             shared.pool.put(packet.packet);
         }
     }
@@ -248,14 +279,14 @@ impl Session {
     /// Gives a copy or a repair to a path, in as many parts as it takes there.
     pub(super) fn enqueue_cut(&mut self, index: usize, copy: Queued, shared: &mut Shared, now: Instant) {
         self.show(index, &copy, shared, now);
-        let path = &mut self.paths[index];
         let was_whole = copy.part.is_none();
         let mut next = Some(copy);
         while let Some(mut part) = next {
-            next = split::cut(&mut part, path.room(), &mut shared.pool);
+            next = split::cut(&mut part, self.paths[index].room(), &mut shared.pool);
             let is_first = part.part.is_some_and(|part| part.offset == 0);
             self.counters.split += u64::from(was_whole && is_first);
-            if let Some(refused) = path.enqueue(part) {
+            self.count_share(index, &part, shared);
+            if let Some(refused) = self.paths[index].enqueue(part) {
                 shared.pool.put(refused.packet);
             }
         }

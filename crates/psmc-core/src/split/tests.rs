@@ -26,6 +26,7 @@ fn queued(len: usize, now: Instant) -> Queued {
         role: Role::Packet(RepairKind::Auto),
         marked: Default::default(),
         queued_at: now,
+        flow: crate::flows::FlowRef::default(),
     }
 }
 

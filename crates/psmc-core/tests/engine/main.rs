@@ -6,6 +6,7 @@ mod batches;
 mod counts;
 mod ecn;
 mod evil_relays;
+mod flows;
 mod gateways;
 mod hostile;
 mod keys;

@@ -18,6 +18,7 @@ mod gateways;
 mod guides;
 mod hosts;
 mod internet;
+mod ipfix;
 mod learned;
 mod life;
 mod metrics;

@@ -36,8 +36,8 @@ pub use routes::{
 pub use segments::{Passage, PathSegments, SegmentBlock, WayStatus, Witness, WitnessCount};
 pub use sla::{SlaFault, SlaState, SlaStatus};
 pub use status::{
-    Batches, Calls, ClassStatus, ControlStatus, InvitationStatus, PathEcn, PathState, PathStatus, PeerPaths,
-    PeerState, PeerStatus, RegistrationStatus, SiteStatus, Status, WaitingPath,
+    Batches, Calls, ClassStatus, ControlStatus, InvitationStatus, IpfixStatus, PathEcn, PathState,
+    PathStatus, PeerPaths, PeerState, PeerStatus, RegistrationStatus, SiteStatus, Status, WaitingPath,
 };
 
 /// The protocol of psmcd.

@@ -27,6 +27,27 @@ pub struct Status {
     /// What was promised to it, and how that is kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sla: Vec<SlaStatus>,
+    /// How the export of flows goes; absent without a collector.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipfix: Option<IpfixStatus>,
+}
+
+/// How the export of flows goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IpfixStatus {
+    /// The collector, as the configuration has it.
+    pub collector: String,
+    /// Messages that have left.
+    pub messages: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Messages that could not leave, and were lost.
+    pub unsent_messages: u64,
+    /// Records in them.
+    pub unsent_records: u64,
+    /// What is wrong; absent if nothing is known to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
 }
 
 /// System calls that carried packets, and how many: the more each carries, the less a packet costs.

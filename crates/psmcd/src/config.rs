@@ -11,6 +11,7 @@ mod draft;
 mod edit;
 mod grants;
 mod include;
+mod ipfix;
 mod model;
 mod promise;
 mod summary;
@@ -24,6 +25,7 @@ pub use edit::{Files, SaveError};
 pub use grants::grant_text;
 pub(crate) use grants::{read_grant, read_grants};
 use include::files_of;
+pub use ipfix::Ipfix;
 pub use model::{
     Class, Config, Internet, Invitation, PathCongestion, PathSettings, Paths, Peer, Relay, Site, Sla,
     Treatment, TunnelEnd, Web,

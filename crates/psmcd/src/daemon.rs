@@ -16,6 +16,7 @@ mod flows;
 mod forwarding;
 mod interface;
 mod invitations;
+pub mod ipfix;
 mod joined;
 mod links;
 mod lookup;

@@ -9,8 +9,8 @@ use comfy_table::{CellAlignment, Table};
 use super::units::{age, bytes, duration_ms, rate_mbps};
 use super::{CliError, output, routes};
 use psmc_api::{
-    Batches, Calls, ClassStatus, Client, PathEcn, PathStatus, PeerState, PeerStatus, SiteStatus, Status,
-    WaitingPath,
+    Batches, Calls, ClassStatus, Client, IpfixStatus, PathEcn, PathStatus, PeerState, PeerStatus, SiteStatus,
+    Status, WaitingPath,
 };
 
 pub(super) fn run(client: &mut Client, json: bool) -> Result<(), CliError> {
@@ -26,6 +26,9 @@ fn text(status: &Status) -> String {
 
 fn write_status(status: &Status, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     write_site(&status.site, out)?;
+    if let Some(ipfix) = &status.ipfix {
+        write_ipfix(ipfix, out)?;
+    }
     for peer in &status.peers {
         write_peer(peer, out)?;
     }
@@ -101,6 +104,21 @@ fn write_site(site: &SiteStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
     for relay in &site.registered {
         writeln!(out, "  gateway at   {}", routes::registration_summary(relay))?;
+    }
+    Ok(())
+}
+
+fn write_ipfix(ipfix: &IpfixStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let IpfixStatus { collector, messages, records, unsent_messages, unsent_records, trouble } = ipfix;
+    writeln!(out, "  flows        {records} records in {messages} messages to {collector}")?;
+    if let Some(trouble) = trouble {
+        writeln!(out, "  attention    cannot export flows: {trouble}")?;
+    }
+    if *unsent_messages > 0 {
+        writeln!(
+            out,
+            "               not sent and lost: {unsent_records} records in {unsent_messages} messages"
+        )?;
     }
     Ok(())
 }

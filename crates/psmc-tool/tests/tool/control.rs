@@ -204,6 +204,7 @@ fn status() -> Status {
         ),
         batches: Batches::default(),
         sla: Vec::new(),
+        ipfix: None,
     }
 }
 

@@ -130,14 +130,13 @@ fn gateway(draft: &Draft, out: &mut Vec<Complaint>) {
     }
 }
 
-/// What is said of the reflector needs one.
+/// What is said of the reflector or of IPFIX needs one.
 fn sla(draft: &Draft, out: &mut Vec<Complaint>) {
     let Some(sla) = &draft.sla else { return };
     targets(draft, sla, out);
     let Some(useless) = &sla.useless else { return };
-    let reason = format!("`{}` is of no use without `reflector`", useless.key);
-    let remedy = "add reflector = 862, by which this site answers STAMP, or remove the key";
-    out.push(Complaint::new(reason, remedy).at(useless.place.clone()));
+    let reason = format!("`{}` is of no use without `{}`", useless.key, useless.without);
+    out.push(Complaint::new(reason, useless.remedy).at(useless.place.clone()));
 }
 
 /// Names of targets are unique, few enough, and their peers known.

@@ -15,6 +15,7 @@ use psmc_service::http;
 
 use crate::speedtest::MAX_CALLERS;
 
+use super::ipfix::Ipfix;
 use super::promise::Promise;
 use super::value::{
     AllowedNet, BindAddress, Congestion, Encapsulation, Endpoint, Exclusion, InterfaceName, LinkMtu, Listen,
@@ -58,8 +59,10 @@ impl Config {
         let promises = &self.site.sla.promises;
         let measuring = promises.iter().map(Promise::open_files).sum::<usize>();
         let reflector = usize::from(self.site.sla.reflector.is_some()) + measuring;
+        let exported = usize::from(self.site.sla.ipfix.is_some());
         OWN + strangers
             + reflector
+            + exported
             + served * (1 + http::MAX_CONNECTIONS)
             + tests
             + 2 * self.site.register.len()
@@ -129,6 +132,8 @@ pub struct Site {
 pub struct Sla {
     /// Where it answers those who measure, and whom; nobody if `None`.
     pub reflector: Option<psmc_stamp::Settings>,
+    /// Where records of its flows go, if anywhere.
+    pub ipfix: Option<Ipfix>,
     /// What was promised to it, and is watched.
     pub promises: Vec<Promise>,
 }

@@ -77,6 +77,9 @@ impl Config {
             let (listen, rate) = (reflector.listen, reflector.rate);
             writeln!(f, "  answers STAMP at {listen}{key}, up to {rate} packets/s of each source")?;
         }
+        if let Some(ipfix) = &site.sla.ipfix {
+            writeln!(f, "  flows        by IPFIX {ipfix}")?;
+        }
         for promise in &site.sla.promises {
             let (name, measured, limits) = (&promise.name, &promise.measured, promise.limits());
             let window = promise.window.as_secs_f64();

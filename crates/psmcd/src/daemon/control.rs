@@ -21,6 +21,7 @@ use super::captures::Captures;
 use super::connections::Connections;
 use super::fitting::Fitting;
 use super::invitations::Invitations;
+use super::ipfix::Exporter;
 use super::metrics::{METRICS, Scraped};
 use super::names::Names;
 use super::network::footprint::Footprint;
@@ -97,6 +98,8 @@ pub(super) struct Control {
     pub(super) witnesses: Witnesses,
     /// What was promised to this site.
     pub(super) slas: Slas,
+    /// Who is told of flows.
+    pub(super) exporter: Exporter,
     server: Server,
     signals: Signals,
 }
@@ -156,6 +159,7 @@ impl Control {
             scrapes: Scrapes::default(),
             witnesses: Witnesses::default(),
             slas: Slas::default(),
+            exporter: Exporter::default(),
             server,
             signals,
         };
@@ -199,6 +203,7 @@ impl Control {
     async fn enter_peers(&mut self, peers: Vec<config::Peer>) -> Result<(), DaemonError> {
         self.serve_http().await?;
         self.reflection.allow(self.site.sla.reflector.as_ref()).await?;
+        self.allow_export().await?;
         let listen = Bind::Udp(UdpBind { address: self.site.bind_address(), interface: None });
         self.plane.call(move |plane| plane.open_port(LISTEN_SOCKET, &listen)).await??;
         for peer in peers {
@@ -255,6 +260,7 @@ impl Control {
             let watches_routes = self.routes.is_on(&self.peers);
             let (look_at, end_pings) = (self.network.look_at(), self.pings.deadline());
             let (poll_witnesses, judge_targets) = (self.witnesses.next_poll(), self.slas.next());
+            let export = self.exporter.next();
             tokio::select! {
                 told = self.signals.next() => match told {
                     Told::Stop => break,
@@ -278,6 +284,7 @@ impl Control {
                 Some(reading) = self.witnesses.next_reading() => self.witnesses.on_reading(reading),
                 () = until(judge_targets) => self.judge_targets().await?,
                 Some(tally) = self.slas.next_tally() => self.slas.on_tally(tally),
+                () = until(export) => self.export().await?,
                 () = until(look_at) => self.look_at_network().await?,
                 Some(call) = self.server.next_call() => self.on_call(call).await?,
                 question = self.scrapes.wanted() => self.scrape(question).await?,

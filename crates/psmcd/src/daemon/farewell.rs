@@ -19,6 +19,7 @@ impl Control {
         tracing::info!(site = self.site.name.as_str(), "stopping");
         let ids: Vec<_> = self.peers.iter().map(|peer| peer.id).collect();
         self.plane.call(move |plane| ids.into_iter().for_each(|id| plane.site.remove_peer(id))).await?;
+        self.end_export().await?;
         let deadline = tokio::time::sleep(GOODBYE_TIME);
         tokio::pin!(deadline);
         while !self.connections.is_empty() {

@@ -73,6 +73,24 @@ pub const METRICS: Set<Scraped> = Set {
         Metric::new("io_packets_total", &["io"], "Packets that these system calls carried.", |of, out| {
             calls(of).into_iter().try_for_each(|(io, calls)| out.add(&[io], calls.packets))
         }),
+        Metric::new("ipfix_messages_total", &[], "Messages sent to the collector of flows.", |of, out| {
+            out.add_known(&[], of.status.ipfix.as_ref().map(|ipfix| ipfix.messages))
+        }),
+        Metric::new("ipfix_records_total", &[], "Records in these messages.", |of, out| {
+            out.add_known(&[], of.status.ipfix.as_ref().map(|ipfix| ipfix.records))
+        }),
+        Metric::new(
+            "ipfix_unsent_records_total",
+            &[],
+            "Records that could not be sent to the collector of flows, and were lost.",
+            |of, out| out.add_known(&[], of.status.ipfix.as_ref().map(|ipfix| ipfix.unsent_records)),
+        ),
+        Metric::new(
+            "ipfix_trouble",
+            &[],
+            "Whether something is known to be wrong with the export of flows: `psmc status` says what.",
+            |of, out| out.add_known(&[], of.status.ipfix.as_ref().map(|ipfix| ipfix.trouble.is_some())),
+        ),
         Metric::new(
             "sla_state",
             &["target"],

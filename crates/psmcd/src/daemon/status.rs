@@ -64,6 +64,7 @@ impl Control {
             counters: self.counters(&refusals, plane),
             batches: plane.batches,
             sla: self.slas.statuses(now),
+            ipfix: self.exporter.status(),
         })
     }
 

@@ -108,6 +108,7 @@ pub(in crate::cli) fn status(peers: Vec<PeerStatus>) -> Status {
         counters: BTreeMap::new(),
         batches: Batches::default(),
         sla: Vec::new(),
+        ipfix: None,
     }
 }
 

@@ -22,7 +22,7 @@ const USUAL_WINDOW: Duration = Duration::from_secs(10);
 const USUAL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A time in microseconds, from `least` to `most`.
-fn time(text: &str, least: Duration, most: Duration) -> Result<Duration, ValueError> {
+pub(super) fn time(text: &str, least: Duration, most: Duration) -> Result<Duration, ValueError> {
     let (number, unit) = number_and_unit(text);
     let size = match unit {
         "us" => Some(1),

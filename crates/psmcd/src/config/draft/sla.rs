@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::num::NonZeroU16;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use psmc_stamp::{Key, KeyFileError, PORT, Settings};
 use psmc_toml::{
@@ -12,7 +13,10 @@ use psmc_toml::{
 use toml::Spanned;
 
 use super::PromiseDraft;
+use super::promise::time;
+use crate::config::ipfix::{COLLECTOR, EXAMPLE_ENTERPRISE, Ipfix};
 use crate::config::model::Sla;
+use crate::config::value::Endpoint;
 
 /// The port of reflectors.
 const OWN: Port = Port::new(NonZeroU16::new(PORT).expect("862 is not 0"));
@@ -28,12 +32,36 @@ const MAX_RATE: u32 = 20_000;
 
 const RATE: Kind<u32> = Kind::number("1000", |text| whole(text, 1..=MAX_RATE));
 
+/// The least and the longest of the times of IPFIX: the engine looks at all flows once a second, and a collector forgets templates
+/// of which it hears nothing, after half an hour where that is not said (RFC 7011 §8.4, RFC 5153 §6.2).
+const TIMES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(600));
+
+const TIMEOUT: Kind<Duration> = Kind::text("\"60s\"", |text| time(text, TIMES.0, TIMES.1));
+
+/// Records of flows that last are of this time where the file does not say: what most exporters have.
+const USUAL_ACTIVE: Duration = Duration::from_secs(60);
+
+/// Flows end after this time without a packet where the file does not say: what most exporters have.
+const USUAL_IDLE: Duration = Duration::from_secs(15);
+
+/// Templates are sent this often where the file does not say: so long does a collector that was started anew wait for them.
+const USUAL_TEMPLATES: Duration = Duration::from_secs(60);
+
+/// Numbers of enterprises and of observation domains: 0 is IANA's own, or no domain in particular.
+const NUMBER: Kind<u32> = Kind::number("32473", |text| whole(text, 1..=u32::MAX));
+
 draft! {
     /// `[sla]`
     pub(in crate::config) struct SlaDraft(section, out, source: &Source) {
         reflector: Option<Listen> = optional(REFLECTOR),
         ["reflector_key_file"] key: Option<Key> = { key(section, "reflector_key_file", source, out) },
         reflector_rate: Option<u32> = optional(RATE),
+        ipfix: Option<Endpoint> = optional(COLLECTOR),
+        ipfix_enterprise: Option<u32> = optional(NUMBER),
+        ipfix_domain: Option<u32> = optional(NUMBER.like("7")),
+        ipfix_active_timeout: Option<Duration> = optional(TIMEOUT),
+        ipfix_idle_timeout: Option<Duration> = optional(TIMEOUT.like("\"15s\"")),
+        ipfix_template_interval: Option<Duration> = optional(TIMEOUT),
         ["target"] targets: Vec<PromiseDraft> = { targets(section, source, out) },
         /// Where a key stands that is of no use.
         [] useless: Option<Useless> = { useless(section) },
@@ -46,25 +74,54 @@ draft! {
 pub(in crate::config) struct Useless {
     pub(in crate::config) key: &'static str,
     pub(in crate::config) place: Range<usize>,
+    /// What is missing, and what is to be written.
+    pub(in crate::config) without: &'static str,
+    pub(in crate::config) remedy: &'static str,
 }
 
 impl SlaDraft {
+    fn ipfix(&self) -> Option<Ipfix> {
+        Some(Ipfix {
+            collector: self.ipfix.clone()?,
+            enterprise: self.ipfix_enterprise.unwrap_or(EXAMPLE_ENTERPRISE),
+            domain: self.ipfix_domain,
+            active_timeout: self.ipfix_active_timeout.unwrap_or(USUAL_ACTIVE),
+            idle_timeout: self.ipfix_idle_timeout.unwrap_or(USUAL_IDLE),
+            template_interval: self.ipfix_template_interval.unwrap_or(USUAL_TEMPLATES),
+        })
+    }
+
     pub(super) fn build(self) -> Option<Sla> {
+        let ipfix = self.ipfix();
         let promises = self.targets.into_iter().map(PromiseDraft::build).collect::<Option<_>>()?;
         let rate = self.reflector_rate.unwrap_or(USUAL_RATE);
         let listen = self.reflector.filter(|_| !self.lacks_key);
         let settings = |listen: Listen| Settings { listen: listen.socket_addr(), key: self.key, rate };
-        Some(Sla { reflector: listen.map(settings), promises })
+        Some(Sla { reflector: listen.map(settings), ipfix, promises })
     }
 }
 
+/// Keys that belong to another one, which is missing.
 fn useless(section: &Section<'_>) -> Option<Useless> {
-    if section.has("reflector") {
-        return None;
-    }
-    let keys = ["reflector_key_file", "reflector_rate"];
-    keys.into_iter().find_map(|key| section.key_place(key).map(|place| Useless { key, place }))
+    let reflector = "add reflector = 862, by which this site answers STAMP, or remove the key";
+    let ipfix = "add ipfix = \"udp://192.0.2.9:4739\", the collector of flow records, or remove the key";
+    let belonging: [(&str, &str, &[&str]); 2] =
+        [("reflector", reflector, &["reflector_key_file", "reflector_rate"]), ("ipfix", ipfix, IPFIX_KEYS)];
+    let missing = belonging.into_iter().filter(|(without, ..)| !section.has(without));
+    let mut keys =
+        missing.flat_map(|(without, remedy, keys)| keys.iter().map(move |key| (without, remedy, *key)));
+    keys.find_map(|(without, remedy, key)| {
+        section.key_place(key).map(|place| Useless { key, place, without, remedy })
+    })
 }
+
+const IPFIX_KEYS: &[&str] = &[
+    "ipfix_enterprise",
+    "ipfix_domain",
+    "ipfix_active_timeout",
+    "ipfix_idle_timeout",
+    "ipfix_template_interval",
+];
 
 fn targets(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Vec<PromiseDraft> {
     let targets = section.sections("target", "[[sla.target]]", PromiseDraft::KEYS, out);

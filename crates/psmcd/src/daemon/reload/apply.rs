@@ -102,6 +102,7 @@ impl Control {
         note("endpoint", self.site.endpoint != now.endpoint);
         let is_speedtest_changed = note("speedtest", self.site.speedtest != now.speedtest);
         let is_reflector_changed = self.site.sla.reflector != now.sla.reflector;
+        let is_export_changed = note("ipfix", self.site.sla.ipfix != now.sla.ipfix);
         let are_targets_changed = note("sla.target", self.site.sla.promises != now.sla.promises);
         note("networks", self.site.networks != now.networks);
         let (before, internet) = (&self.site.internet, &now.internet);
@@ -116,6 +117,9 @@ impl Control {
         (site.speedtest, site.sla, site.unresponsive) = (now.speedtest, now.sla, now.unresponsive);
         if is_speedtest_changed {
             self.allow_speedtests();
+        }
+        if is_export_changed {
+            self.allow_export().await?;
         }
         if are_targets_changed {
             self.watch_targets();

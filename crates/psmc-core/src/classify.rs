@@ -84,12 +84,17 @@ pub(crate) fn classify(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPa
 
 /// The source address of `packet`, after the same checks of its header.
 pub(crate) fn source(packet: &[u8]) -> Result<IpAddr, BadPacket> {
+    addresses(packet).map(|(source, _)| source)
+}
+
+/// The source and the destination of `packet`, after the same checks of its header.
+pub(crate) fn addresses(packet: &[u8]) -> Result<(IpAddr, IpAddr), BadPacket> {
     match version(packet)? {
         4 => {
-            let (&[.., a, b, c, d, _, _, _, _], _) = ipv4_header(packet)?;
-            Ok(IpAddr::from([a, b, c, d]))
+            let (&[.., s0, s1, s2, s3, d0, d1, d2, d3], _) = ipv4_header(packet)?;
+            Ok((IpAddr::from([s0, s1, s2, s3]), IpAddr::from([d0, d1, d2, d3])))
         }
-        6 => ipv6_header(packet).map(|(header, _)| ipv6(&header[8..24])),
+        6 => ipv6_header(packet).map(|(header, _)| (ipv6(&header[8..24]), ipv6(&header[24..]))),
         version => Err(BadPacket::Version(version)),
     }
 }

@@ -36,6 +36,7 @@ mod repair;
 mod replay;
 mod roster;
 mod routing;
+mod samples;
 mod scheduler;
 mod session;
 mod shared;
@@ -56,6 +57,7 @@ pub use mss::ClampMss;
 pub use path::{ClassShare, EcnState, EcnStatus, PathCounters, PathState, RoundTrips, Via};
 pub use reorder::{AdaptiveBuffer, ReorderCounters, ReorderPolicy};
 pub use repair::RepairCounters;
+pub use samples::{Sample, Samples};
 pub use session::{
     DatagramOrigin, MAX_PATHS, PathError, PathHandle, PeerHandle, Refusal, SessionCounters, SilentPath,
     TcpFlow,

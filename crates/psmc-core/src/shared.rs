@@ -1,6 +1,7 @@
 //! What the sessions of a site have in common.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
 
 use psmc_wire::control::Message;
 use psmc_wire::crypto::Aead;
@@ -17,7 +18,8 @@ use crate::mss::ClampMss;
 use crate::police::PoliceConfig;
 use crate::probes::Probes;
 use crate::routing::AllowedIps;
-use crate::tap::Tap;
+use crate::samples::Sampler;
+use crate::tap::{Passage, Tap};
 
 /// Site-wide state that a session works on.
 pub(crate) struct Shared {
@@ -47,9 +49,26 @@ pub(crate) struct Shared {
     pub(crate) tap: Option<Box<Tap>>,
     /// While somebody exports them.
     pub(crate) flows: Option<Box<Flows>>,
+    /// While somebody looks for what fills a segment.
+    pub(crate) sampler: Option<Box<Sampler>>,
 }
 
 impl Shared {
+    /// Whether anybody looks at inner packets.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.tap.is_some() || self.sampler.is_some()
+    }
+
+    /// Shows an inner packet that passes to all who look.
+    pub(crate) fn show(&mut self, passage: Passage, packet: &PacketBuf, now: Instant) {
+        if let Some(tap) = &mut self.tap {
+            tap.note(passage, packet, self.flow_key, now);
+        }
+        if let Some(sampler) = &mut self.sampler {
+            sampler.note(passage, packet.packet(), &mut self.rng);
+        }
+    }
+
     /// A label that finds `peer`, not in use yet.
     pub(crate) fn allocate_label(&mut self, peer: PeerId) -> Label {
         loop {

@@ -23,6 +23,7 @@ use crate::flows::{FlowConfig, FlowRecord, Flows};
 use crate::mss::ClampMss;
 use crate::police::{AggregateStatus, PoliceConfig};
 use crate::probes::Probes;
+use crate::samples::{Sampler, Samples};
 use crate::session::{DatagramOrigin, PathError, PeerHandle, Refusal, Session, SilentPath};
 use crate::shared::Shared;
 use crate::status::{PeerStatus, RefusalCounters};
@@ -105,6 +106,7 @@ impl Site {
             probes: Probes::default(),
             tap: None,
             flows: None,
+            sampler: None,
         };
         Self {
             peers: BTreeMap::new(),
@@ -270,6 +272,18 @@ impl Site {
         if let Some(flows) = &mut self.shared.flows {
             flows.end(None);
         }
+    }
+
+    /// Keeps samples of the inner packets that pass, for whoever [takes](Self::take_samples) them, or no more. They cost nothing while
+    /// they are not kept, and little while they are: of many packets few are looked at.
+    pub fn set_sampling(&mut self, on: bool) {
+        self.shared.sampler =
+            on.then(|| self.shared.sampler.take().unwrap_or_else(|| Box::new(Sampler::new())));
+    }
+
+    /// The samples since this was last asked; none while none are kept. To be asked at least four times a second.
+    pub fn take_samples(&mut self) -> Samples {
+        self.shared.sampler.as_mut().map(|sampler| sampler.take()).unwrap_or_default()
     }
 
     /// The peer to which an address in the tunnel belongs.

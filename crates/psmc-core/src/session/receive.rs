@@ -413,9 +413,9 @@ impl Session {
             let class = flows.on_received(self.peer, &arrived, &shared.classes, shared.flow_key, now);
             self.paths[index].shares.on_received(class, inner.packet.len());
         }
-        if let Some(tap) = &mut shared.tap {
+        if shared.is_watched() {
             let passage = Passage { peer: self.peer, path: self.paths[index].id, is_sent: false };
-            tap.note(passage, &inner.packet, shared.flow_key, now);
+            shared.show(passage, &inner.packet, now);
         }
         let delay_us = self.clock.one_way_delay(sent_at_us, now);
         let arrival = reorder::Arrival {

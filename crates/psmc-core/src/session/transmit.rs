@@ -239,11 +239,13 @@ impl Session {
 
     /// Shows a packet that a path takes to whoever looks on: once, however many parts it has, and no repairs, which are none.
     fn show(&self, index: usize, queued: &Queued, shared: &mut Shared, now: Instant) {
-        let Some(tap) = &mut shared.tap else { return };
+        if !shared.is_watched() {
+            return;
+        }
         let path = &self.paths[index];
         if queued.part.is_none() && queued.role != Role::Repair && !path.is_full() {
             let passage = Passage { peer: self.peer, path: path.id, is_sent: true };
-            tap.note(passage, &queued.packet, shared.flow_key, now);
+            shared.show(passage, &queued.packet, now);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use psmc_core::{ClassMatch, SchedulerKind, TapConfig, Tapped};
+use psmc_core::{ClassMatch, Samples, SchedulerKind, TapConfig, Tapped};
 use psmc_wire::PathId;
 
 use crate::world::{HQ, Link, TCP, UDP, VAN, World, packet};
@@ -87,4 +87,25 @@ fn whoever_does_not_look_holds_up_nothing_and_misses_what_there_is_no_room_for()
     assert_eq!(packets.len(), (10 << 20) / 1000);
     assert_eq!(packets.len() as u64 + dropped, 12_000);
     assert!(world.flow_numbers(HQ, 7).into_iter().eq(0..12_000));
+}
+
+#[test]
+fn samples_say_where_packets_come_from_and_go_while_they_are_wanted() {
+    let mut world = World::connected(vec![Link::new(10)], SchedulerKind::Earliest);
+    send(&mut world, TCP, 0);
+    for end in [VAN, HQ] {
+        assert_eq!(world.ends[end].site.take_samples(), Samples::default(), "nobody has asked for them");
+        world.ends[end].site.set_sampling(true);
+        // Once more forgets nothing.
+        world.ends[end].site.set_sampling(true);
+    }
+    send(&mut world, TCP, 1);
+    let [sent, come] = [VAN, HQ].map(|end| world.ends[end].site.take_samples());
+    let ([sent], [come]) = (&sent.packets[..], &come.packets[..]) else { panic!("{sent:?}, {come:?}") };
+    assert!(sent.passage.is_sent && !come.passage.is_sent);
+    assert_eq!((sent.source, sent.destination, sent.bytes), (come.source, come.destination, 400));
+    assert_ne!(sent.source, sent.destination);
+    world.ends[VAN].site.set_sampling(false);
+    send(&mut world, TCP, 2);
+    assert_eq!(world.ends[VAN].site.take_samples(), Samples::default());
 }

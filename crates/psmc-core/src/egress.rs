@@ -119,6 +119,8 @@ pub struct ClassStatus {
 pub struct QueueCounters {
     /// Packets that waited and went to a path.
     pub passed: u64,
+    /// Their bytes.
+    pub passed_bytes: u64,
     /// Packets dropped because their flow kept the queue too long.
     pub dropped_by_codel: u64,
     /// Packets dropped because the queue was full.

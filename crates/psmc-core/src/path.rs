@@ -3,6 +3,7 @@
 mod allowance;
 mod bottleneck;
 mod emit;
+mod filling;
 mod governor;
 mod hop;
 mod liveness;
@@ -48,6 +49,7 @@ use crate::congestion::rate::RateSampler;
 use crate::counted::Coloured;
 use crate::egress::{Queued, Role};
 use bottleneck::{Bottleneck, ForwardDelay};
+use filling::Filling;
 use governor::Governor;
 use liveness::Liveness;
 use losses::Losses;
@@ -143,6 +145,7 @@ pub(crate) struct Path {
     /// When something of this path was last acknowledged or answered.
     answered_at: Instant,
     keepalive: Duration,
+    filling: Option<Filling>,
     /// Whether probes tell as much as data would.
     scrutiny: bool,
     pub(crate) mtu: PathMtu,
@@ -202,6 +205,7 @@ impl Path {
             last_eliciting_at: None,
             answered_at: now,
             keepalive,
+            filling: None,
             scrutiny: false,
             mtu: PathMtu::new(max_datagram, headers, now),
             offload: Offload::default(),
@@ -265,6 +269,11 @@ impl Path {
     /// Sets how often the path is probed while it is idle.
     pub(crate) fn set_keepalive(&mut self, interval: Duration) {
         self.keepalive = interval;
+    }
+
+    /// Sends datagrams of its own where traffic is thinner than this, until then.
+    pub(crate) fn fill_gaps(&mut self, interval: Duration, until: Instant) {
+        self.filling = Some(Filling { interval, until });
     }
 
     /// Sets whether probes tell as much as data would, or no more than that the path answers.

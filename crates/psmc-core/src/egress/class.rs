@@ -128,6 +128,7 @@ impl ClassQueue {
                 && flow.deficit > -params.turn()
                 && store.packets.first(&flow.packets).is_some_and(|next| next.packet.continues());
             self.counters.passed += 1;
+            self.counters.passed_bytes += u64::from(len_of(&packet));
             return Some(packet);
         }
     }

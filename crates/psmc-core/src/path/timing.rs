@@ -145,7 +145,8 @@ impl Path {
     }
 
     fn ping_at(&self) -> Option<Instant> {
-        self.only_answered_since.map(|since| since + PING_INTERVAL)
+        let unacknowledged = self.only_answered_since.map(|since| since + PING_INTERVAL);
+        [unacknowledged, self.filled_at()].into_iter().flatten().min()
     }
 
     /// When something is to be done for finding the datagram size.

@@ -179,6 +179,13 @@ impl PathHandle<'_> {
         self.session.paths[self.index].set_keepalive(interval);
     }
 
+    /// Has the path send datagrams of its own until then, so that one leaves in each `interval` at least, whatever else is sent: to
+    /// tell what is lost where traffic is thin. They are bounded to a hundredth of the path's rate; the far end drops them, and
+    /// acknowledges them. Nothing is sent on a path that does not answer.
+    pub fn fill_gaps(&mut self, interval: Duration, until: Instant) {
+        self.session.paths[self.index].fill_gaps(interval, until);
+    }
+
     /// Makes the probes of an idle path tell as much as data would: every other one is as large as a full datagram, and their
     /// intervals differ, so that nothing that comes and goes at a pace of its own stays between them.
     pub fn set_scrutiny(&mut self, scrutiny: bool) {

@@ -174,3 +174,43 @@ fn questions_that_come_too_often_and_answers_that_nobody_wants_are_ignored() {
     assert!(told(&world, HQ).is_empty());
     assert_eq!(world.ends[HQ].site.refusals().get(Refusal::OutOfTurn), before + 1);
 }
+
+/// What is sent in ten seconds on an idle path of which a datagram in each interval is wanted, or none.
+fn sent_when_filled(interval: Option<u64>, link: Link) -> (u64, u64) {
+    let mut world = World::connected(vec![link], SchedulerKind::Earliest);
+    world.run_for(ms(1000));
+    let before = [VAN, HQ].map(|end| total(counts(&mut world, end).paths[0].sent));
+    if let Some(interval) = interval {
+        let until = world.now + ms(10_000);
+        let end = &mut world.ends[VAN];
+        let path = end.site.status(end.peer).unwrap().paths[0].id;
+        end.site.peer(end.peer).unwrap().path(path).unwrap().fill_gaps(ms(interval), until);
+    }
+    world.run_for(ms(12_000));
+    let after = [VAN, HQ].map(|end| total(counts(&mut world, end).paths[0].sent));
+    (after[0] - before[0], after[1] - before[1])
+}
+
+#[test]
+fn an_idle_path_is_filled_in_both_directions_for_as_long_as_is_wanted() {
+    let (idle, _) = sent_when_filled(None, Link::new(10));
+    assert!(idle < 50, "{idle}");
+    let (sent, answered) = sent_when_filled(Some(100), Link::new(10));
+    assert!((100..=100 + idle + 5).contains(&sent), "{sent} and {idle} without");
+    assert!(answered >= 100, "{answered}");
+}
+
+#[test]
+fn traffic_takes_the_place_of_what_fills_a_path() {
+    let mut world = World::connected(vec![Link::new(10)], SchedulerKind::Earliest);
+    exchange(&mut world, 500);
+    let until = world.now + ms(10_000);
+    let end = &mut world.ends[VAN];
+    let path = end.site.status(end.peer).unwrap().paths[0].id;
+    end.site.peer(end.peer).unwrap().path(path).unwrap().fill_gaps(ms(5), until);
+    let before = total(counts(&mut world, VAN).paths[0].sent);
+    exchange(&mut world, 1000);
+    let sent = total(counts(&mut world, VAN).paths[0].sent) - before;
+    // A packet in each millisecond, and acknowledgements of as many that came; none of what would come in each fifth one.
+    assert!(sent < 1700, "{sent}");
+}

@@ -9,6 +9,7 @@
 //! | [`blame`] | counts and estimates, and what was promised | which segments break the promise, and how sure that is |
 //! | [`sla`] | delays, losses and bytes of a target as they come | whether what was promised is kept, and since when |
 //! | [`aggregates`] | destinations, ingresses and bytes of flows | the longest prefixes that carry more than a share |
+//! | [`survey`] | samples of what crosses a segment, and of what comes back | which aggregates fill it, and whether one looks like an attack |
 //! | [`seed`] | as the QoS document has it | its averages, equations 2 and 9–13, and when it polls for more |
 //!
 //! Every value is an [`Estimate`] with its 95 % confidence interval, and "cannot be told" is an [`Answer`] too, which says why.
@@ -39,5 +40,6 @@ pub mod seed;
 pub mod shared;
 pub mod sla;
 pub mod stripes;
+pub mod survey;
 
 pub use estimate::{Answer, Estimate, Unknown};

@@ -75,6 +75,8 @@ pub struct Leases {
     pub suricata: Duration,
     /// Those of people and programs that use the command.
     pub command: Duration,
+    /// Those of watchers, which repeat what goes on.
+    pub watcher: Duration,
 }
 
 impl Leases {
@@ -85,6 +87,7 @@ impl Leases {
             engine::GATEWAY => self.gateway,
             http::HOOK => self.hook,
             suricata::SOURCE => self.suricata,
+            source if source.starts_with(engine::WATCHER) => self.watcher,
             _ => self.command,
         }
     }
@@ -147,6 +150,8 @@ pub struct Service {
     pub key: PrivateKey,
     /// The key of the guard that speaks for it.
     pub gateway: Option<PublicKey>,
+    /// The keys of sites that may say that it is flooded, beside its gateway.
+    pub watchers: Vec<PublicKey>,
     /// The key under which its gateway registers at relays, where that is not the service's own.
     pub site: Option<PublicKey>,
     /// Its direct addresses.
@@ -241,15 +246,16 @@ impl Config {
                 if self.etcd_tls.is_some() { "by TLS" } else { "without encryption, for it has no [etcd]" };
             let _ = writeln!(text, "    {tls}; this coordinator leads when no other does");
         }
-        let Leases { gateway, hook, suricata, command } = &self.leases;
+        let Leases { gateway, hook, suricata, command, watcher } = &self.leases;
         let _ = writeln!(
             text,
             "  alerts lapse if they are not renewed: of guards {} s after they are gone, of the hook after {} s, of Suricata after {} s, \
-             of commands after {} s",
+             of commands after {} s, of watchers after {} s",
             gateway.as_secs(),
             hook.as_secs(),
             suricata.as_secs(),
-            command.as_secs()
+            command.as_secs(),
+            watcher.as_secs()
         );
         if let Some(file) = &self.eve_file {
             let _ = writeln!(text, "  Suricata's alerts are taken from {}", file.display());
@@ -284,9 +290,13 @@ impl Service {
 
     fn summary(&self) -> String {
         let groups: Vec<&str> = self.groups.iter().map(|group| group.name.as_str()).collect();
+        let watchers = match self.watchers.len() {
+            0 => String::new(),
+            watchers => format!("; {watchers} watchers"),
+        };
         let rate = self.relay_rate.map_or_else(String::new, |rate| format!(", {rate} through each"));
         format!(
-            "  service {}, key {}\n    {} relays for each of {}{rate}; routes count for {} s, on {} name servers{}\n",
+            "  service {}, key {}\n    {} relays for each of {}{rate}; routes count for {} s, on {} name servers{}{watchers}\n",
             self.title(),
             self.key.public(),
             self.relays_per_group,

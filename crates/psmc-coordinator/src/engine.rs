@@ -6,6 +6,7 @@ mod input;
 mod perform;
 mod reload;
 mod sessions;
+mod watchers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use tokio::time::timeout;
 
 pub(crate) use gateways::SOURCE as GATEWAY;
 pub use input::{Input, MAX_ID, Order, OrderError, not_leading};
+pub(crate) use watchers::SOURCE as WATCHER;
 
 use crate::config::{self, Config, Service};
 use crate::mitigation::{Action, Life, Moment, Policy, RelayInfo, RelayPool, State};
@@ -340,6 +342,7 @@ impl Engine {
             leader: Some(self.config.name.to_string()),
             gateways: self.sessions.count(Role::Gateway),
             clients: self.sessions.count(Role::Client),
+            watchers: self.sessions.count(Role::Watcher),
             blocked: self.blocked.iter().cloned().collect(),
             not_kept: self.not_kept.clone(),
             suricata: self.eve.status(),

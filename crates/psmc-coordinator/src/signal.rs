@@ -37,11 +37,12 @@ pub struct Joined {
     pub outgoing: mpsc::Sender<Message>,
 }
 
-/// Who may shake hands: gateways and clients of the configuration.
+/// Who may shake hands: gateways, watchers and clients of the configuration.
 #[must_use]
 pub fn known_keys(config: &Config) -> BTreeSet<PublicKey> {
     let gateways = config.services.iter().filter_map(|service| service.gateway);
-    gateways.chain(config.clients.iter().map(|client| client.public_key)).collect()
+    let watchers = config.services.iter().flat_map(|service| service.watchers.iter().copied());
+    gateways.chain(watchers).chain(config.clients.iter().map(|client| client.public_key)).collect()
 }
 
 /// What decides who is let in, and what hears them.
@@ -125,6 +126,10 @@ pub(crate) fn refusal(config: &Config, key: PublicKey, role: Role) -> Option<&'s
         Role::Gateway => {
             let speaks = config.services.iter().any(|service| service.gateway == Some(key));
             (!speaks).then_some("no [[service]] has this key as its `gateway`")
+        }
+        Role::Watcher => {
+            let watches = config.services.iter().any(|service| service.watchers.contains(&key));
+            (!watches).then_some("no [[service]] has this key among its `watchers`")
         }
         Role::Client => {
             let is_client = config.clients.iter().any(|client| client.public_key == key);

@@ -30,6 +30,9 @@ pub struct Status {
     pub gateways: usize,
     /// Clients that are connected.
     pub clients: usize,
+    /// Watchers that are connected.
+    #[serde(default)]
+    pub watchers: usize,
     /// Clients that are told nothing.
     pub blocked: Vec<String>,
     /// Why what happens cannot be kept, if it cannot.
@@ -65,6 +68,7 @@ impl Status {
             leader,
             gateways: 0,
             clients: 0,
+            watchers: 0,
             blocked: Vec::new(),
             not_kept: None,
             suricata,

@@ -163,6 +163,7 @@ impl Engine {
             | Message::Report { .. }
             | Message::RelayFailed { .. }
             | Message::Routes(_)
+            | Message::Declined { .. }
             | Message::Ping
             | Message::Unknown => return false,
         };

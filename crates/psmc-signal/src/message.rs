@@ -18,6 +18,8 @@ pub enum Role {
     Gateway,
     /// A client of services, which wants to know their alternate routes.
     Client,
+    /// A site that watches what was promised to it, and tells what floods prefixes of services that it may speak of.
+    Watcher,
 }
 
 /// What an alert is about.
@@ -61,7 +63,7 @@ pub struct Measured {
 pub struct Alert {
     /// Names the attack, for whoever reports it: up to 64 characters.
     pub id: String,
-    /// The service's name, such as `www.example.com`.
+    /// The service's name, such as `www.example.com`. A watcher, which knows no names, leaves it empty: it counts by `target`.
     pub service: String,
     /// The destination that is flooded, as address or prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -176,9 +178,9 @@ pub enum Message {
         /// Why, and what to do.
         reason: String,
     },
-    /// Gateway: a service is under attack. Answered with [`Message::Noted`].
+    /// Gateway or watcher: a service is under attack. Answered with [`Message::Noted`], or with [`Message::Declined`] to a watcher.
     Alert(Alert),
-    /// Gateway: the attack of that name is over. Answered with [`Message::Noted`].
+    /// Gateway or watcher: the attack of that name is over. Answered with [`Message::Noted`].
     Clear {
         /// The alert's.
         id: String,
@@ -189,6 +191,13 @@ pub enum Message {
     Noted {
         /// The alert's.
         id: String,
+    },
+    /// Coordinator, to watchers: what was said is not taken, and why, for a person. The connection goes on.
+    Declined {
+        /// The alert's.
+        id: String,
+        /// Why, and what to do.
+        reason: String,
     },
     /// Coordinator, to gateways: what to do, or a part of it. Answered with [`Message::Ready`] as soon as it is done.
     Mitigation(Mitigation),

@@ -18,13 +18,14 @@ pub(super) fn status(status: &Status) -> String {
     }
     let (counts, handshakes) = (&status.counts, &status.handshakes);
     let mut text = format!(
-        "coordinator {}, up {} s: {} gateways and {} clients are connected\n\
+        "coordinator {}, up {} s: {} gateways, {} clients and {} watchers are connected\n\
          took {} alerts; told clients of routes {} times, and did not {} times\n\
          refused: {} strangers, {} messages; {} handshakes failed\n",
         status.name,
         status.uptime_s,
         status.gateways,
         status.clients,
+        status.watchers,
         counts.alerts,
         counts.told,
         counts.not_told,

@@ -90,9 +90,11 @@ const LEASES: Leases = Leases {
     hook: Duration::from_hours(24),
     suricata: Duration::from_mins(1),
     command: Duration::from_hours(1),
+    // A watcher says every twenty seconds what goes on.
+    watcher: Duration::from_mins(1),
 };
 
-const LEASE_KEYS: &[&str] = &["gateway", "hook", "suricata", "command"];
+const LEASE_KEYS: &[&str] = &["gateway", "hook", "suricata", "command", "watcher"];
 
 fn leases_in(section: &Section<'_>, out: &mut Vec<Complaint>) -> Leases {
     const SECONDS: Kind<u32> = Kind::number("10", |text| whole(text, 10..=604_800));
@@ -104,6 +106,7 @@ fn leases_in(section: &Section<'_>, out: &mut Vec<Complaint>) -> Leases {
         hook: lease("hook", LEASES.hook),
         suricata: lease("suricata", LEASES.suricata),
         command: lease("command", LEASES.command),
+        watcher: lease("watcher", LEASES.watcher),
     }
 }
 

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use hickory_proto::rr::Name as DomainName;
+use ipnet::IpNet;
+use psmc_net::keys::PublicKey;
 use psmc_routes::setting::DOMAIN;
 use psmc_routes::update::{Server, TsigKey};
 use psmc_toml::{Complaint, FILE, Kind, NAME, PUBLIC_KEY, RATE, SWITCH, Section, Source, ValueError, whole};
@@ -19,6 +21,7 @@ const SERVICE_KEYS: &[&str] = &[
     "zone",
     "key_file",
     "gateway",
+    "watchers",
     "site",
     "addresses",
     "groups",
@@ -85,6 +88,7 @@ fn service(
     let gateway = section.optional("gateway", PUBLIC_KEY, out);
     let site = section.optional("site", PUBLIC_KEY, out);
     let addresses = section.list("addresses", PREFIX, out).unwrap_or_default();
+    let watchers = watchers(section, &addresses, out);
     let admitted = admitted(section, groups, out);
     let (servers, tsig_key) = dns(section, source, out)?;
     let relays_per_group = section.optional("relays_per_group", PER_GROUP, out).unwrap_or(RELAYS_PER_GROUP);
@@ -99,6 +103,7 @@ fn service(
         zone: zone_of(&name, zone, out)?,
         key: key?,
         gateway,
+        watchers,
         site,
         addresses,
         groups: admitted?,
@@ -113,6 +118,19 @@ fn service(
         hold: Duration::from_secs(hold.into()),
         name,
     })
+}
+
+/// The sites that may speak of it. They know it by its addresses.
+fn watchers(section: &Section<'_>, addresses: &[IpNet], out: &mut Vec<Complaint>) -> Vec<PublicKey> {
+    let watchers = section.list("watchers", PUBLIC_KEY, out).unwrap_or_default();
+    if let Some(place) = section.key_place("watchers").filter(|_| addresses.is_empty()) {
+        let remedy = r#"add addresses = ["203.0.113.5"], of which watchers may say that they are flooded"#;
+        out.push(
+            Complaint::new("watchers know services by their addresses, and this one has none", remedy)
+                .at(place),
+        );
+    }
+    watchers
 }
 
 /// The zone that was named, or the name without its first label.

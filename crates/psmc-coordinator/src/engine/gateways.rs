@@ -35,6 +35,8 @@ impl Engine {
                 }
             }
             Role::Client => self.tell_client_everything(session),
+            // It says by itself what goes on.
+            Role::Watcher => {}
         }
     }
 
@@ -80,6 +82,11 @@ impl Engine {
                     life.handle_report(&through_relays, &mut self.relays, now());
                 }
             }
+            (Role::Watcher, Message::Alert(alert)) => self.handle_watcher_alert(session, key, alert),
+            (Role::Watcher, Message::Clear { id, .. }) => self.handle_watcher_clear(session, key, id),
+            (Role::Watcher, Message::Ready { .. } | Message::Report { .. }) => {
+                self.refuse(session, "watchers have no say in that: dial as a gateway, with a gateway's key");
+            }
             (
                 Role::Client,
                 Message::Alert(_) | Message::Clear { .. } | Message::Ready { .. } | Message::Report { .. },
@@ -89,6 +96,7 @@ impl Engine {
                 Message::Hello { .. }
                 | Message::Welcome { .. }
                 | Message::Noted { .. }
+                | Message::Declined { .. }
                 | Message::Mitigation(_)
                 | Message::Clients { .. }
                 | Message::Routes(_),

@@ -206,6 +206,7 @@ impl Engine {
         let believed = match role {
             Role::Gateway => is_its_own,
             Role::Client => self.suspect(key, &relay),
+            Role::Watcher => false,
         };
         if let Some(life) = self.lives.get_mut(service).filter(|_| believed) {
             self.counts.relays_reported += 1;

@@ -15,6 +15,7 @@ pub const METRICS: Set<Status> = Set {
         }),
         Metric::new("gateways", &[], "Gateways that are connected.", |of, out| out.add(&[], of.gateways)),
         Metric::new("clients", &[], "Clients that are connected.", |of, out| out.add(&[], of.clients)),
+        Metric::new("watchers", &[], "Watchers that are connected.", |of, out| out.add(&[], of.watchers)),
         Metric::new("kept", &[], "Whether what happens is kept.", |of, out| {
             out.add(&[], of.not_kept.is_none())
         }),

@@ -41,6 +41,48 @@ fn strangers_and_pretenders_are_refused_and_counted() {
     assert_eq!(status["services"][0]["stage"], "withdrawn");
 }
 
+#[test]
+fn a_watcher_speaks_of_the_addresses_of_its_services_and_of_nothing_else() {
+    let (own, other) = (PrivateKey::generate(), PrivateKey::generate());
+    let service = format!(
+        "groups = [\"public\"]\naddresses = [\"203.0.113.0/28\"]\nwatchers = [\"{}\", \"{}\"]\n",
+        own.public(),
+        other.public()
+    );
+    let bed = Bed::new(1, &service, "");
+    assert!(down(&bed.dial(Role::Watcher, &client_key("van"))).contains("this key among its `watchers`"));
+    assert!(down(&bed.dial(Role::Gateway, &own)).contains("has this key as its `gateway`"));
+    let [own, other] = [own, other].map(|key| bed.dial(Role::Watcher, &key).up());
+    let say = |watcher: &Caller, target: Option<&str>| {
+        let Message::Alert(alert) = alert("1") else { panic!("an alert") };
+        let target = target.map(ToOwned::to_owned);
+        watcher.say(Message::Alert(psmc_signal::Alert { service: String::new(), target, ..alert }));
+        watcher.hear(|message| match message {
+            Message::Noted { .. } => Some(None),
+            Message::Declined { reason, .. } => Some(Some(reason)),
+            _ => None,
+        })
+    };
+    for wrong in
+        [None, Some("203.0.113.16/32"), Some("203.0.113.0/24"), Some("2001:db8::/32"), Some("everything")]
+    {
+        assert!(say(&own, wrong).unwrap().contains("in the `addresses` of no [[service]]"), "{wrong:?}");
+    }
+    assert_eq!(bed.status()["services"][0]["stage"], "withdrawn");
+    for watcher in [&own, &other] {
+        assert_eq!(say(watcher, Some("203.0.113.5/32")), None);
+    }
+    let status =
+        bed.wait_for("two alerts", |status| status["services"][0]["alerts"].as_array().unwrap().len() == 2);
+    assert_eq!(
+        (&status["watchers"], &status["services"][0]["alerts"][0]["alert"]["service"]),
+        (&2.into(), &crate::parts::SERVICE.into())
+    );
+    // What one of them ends is its own.
+    own.say(Message::Clear { id: "1".to_owned(), service: String::new() });
+    bed.wait_for("one alert", |status| status["services"][0]["alerts"].as_array().unwrap().len() == 1);
+}
+
 /// What the hook answers, as curl prints it: the code and the text.
 fn post(bed: &Bed, path: &str, token: &str, body: &str) -> (String, String) {
     let mut command = Command::new("curl");

@@ -14,6 +14,7 @@ mod datagrams;
 mod doctor;
 mod enrol;
 mod faults;
+mod floods;
 mod gateways;
 mod guides;
 mod hosts;

@@ -15,13 +15,13 @@ use serde_json::Value;
 
 use crate::harness::{Family, Relayed, Site, Tunnel, wait_for};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What of a hundred datagrams a bad segment loses.
 const PERCENT: u8 = 5;
 
 /// From one packet to the next: 100 in a second.
-const PAUSE: Duration = Duration::from_millis(10);
+pub(crate) const PAUSE: Duration = Duration::from_millis(10);
 
 /// Who is on the way, one after the other.
 const WITNESSES: [&str; 4] = ["van", "r0", "r1", "hq"];
@@ -40,7 +40,7 @@ pub(crate) fn wait_for_state(site: &Site, state: &str) -> Value {
 }
 
 /// The segments that are said to be at fault, by their numbers on the way there.
-fn at_fault(target: &Value) -> Vec<Option<usize>> {
+pub(crate) fn at_fault(target: &Value) -> Vec<Option<usize>> {
     let segment = |fault: &Value| {
         WITNESSES.windows(2).position(|ends| fault["from"] == ends[0] && fault["to"] == ends[1])
     };
@@ -48,22 +48,27 @@ fn at_fault(target: &Value) -> Vec<Option<usize>> {
 }
 
 /// Packets through the tunnel, until this is dropped.
-struct Traffic {
+pub(crate) struct Traffic {
     sent: Arc<AtomicU32>,
     sender: Option<JoinHandle<()>>,
 }
 
 impl Traffic {
     fn start(from: &Site, to: &Site) -> Self {
-        let socket = from.namespace.run(|| UdpSocket::bind((from.inner(Family::V4), 0))).unwrap();
-        let (to, sent) = (to.inner(Family::V4), Arc::new(AtomicU32::new(0)));
+        Self::of((from, to), Family::V4, PAUSE, 400)
+    }
+
+    /// Packets of so many bytes, with such pauses.
+    pub(crate) fn of((from, to): (&Site, &Site), family: Family, pause: Duration, bytes: usize) -> Self {
+        let socket = from.namespace.run(|| UdpSocket::bind((from.inner(family), 0))).unwrap();
+        let (to, sent) = (to.inner(family), Arc::new(AtomicU32::new(0)));
         let counter = Arc::downgrade(&sent);
         let sender = thread::spawn(move || {
             while let Some(counter) = counter.upgrade() {
                 // That nobody listens there is told by ICMP, and no harm.
-                let _ = socket.send_to(&[0; 400], (to, 9));
+                let _ = socket.send_to(&vec![0; bytes], (to, 9));
                 counter.fetch_add(1, Ordering::Relaxed);
-                sleep(PAUSE);
+                sleep(pause);
             }
         });
         Self { sent, sender: Some(sender) }
@@ -84,7 +89,7 @@ impl Drop for Traffic {
 }
 
 /// A program that notes what it is told, in a file.
-fn hook(site: &Site) -> (PathBuf, PathBuf) {
+pub(crate) fn hook(site: &Site) -> (PathBuf, PathBuf) {
     let (program, notes) = (site.file("breach.sh"), site.file("notes"));
     let text =
         format!("#!/bin/sh\nprintf '%s %s %s\\n' \"$1\" \"$2\" \"$PSMC_TEXT\" >> '{}'\n", notes.display());
@@ -93,7 +98,7 @@ fn hook(site: &Site) -> (PathBuf, PathBuf) {
 }
 
 /// How often the program was told of something.
-fn told(notes: &Path, event: &str) -> usize {
+pub(crate) fn told(notes: &Path, event: &str) -> usize {
     let notes = fs::read_to_string(notes).unwrap_or_default();
     notes.lines().filter(|line| line.starts_with(event)).count()
 }

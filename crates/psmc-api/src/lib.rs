@@ -34,7 +34,7 @@ pub use routes::{
     Carrier, PeerReport, PeerRoutes, RegisterSpec, RouteSpec, RouteStatus, RoutesStatus, WaitFor,
 };
 pub use segments::{Passage, PathSegments, SegmentBlock, WayStatus, Witness, WitnessCount};
-pub use sla::{SlaFault, SlaState, SlaStatus};
+pub use sla::{SlaAggregate, SlaCause, SlaFault, SlaIngress, SlaState, SlaStatus};
 pub use status::{
     Batches, Calls, ClassStatus, ControlStatus, InvitationStatus, IpfixStatus, PathEcn, PathState,
     PathStatus, PeerPaths, PeerState, PeerStatus, RegistrationStatus, SiteStatus, Status, WaitingPath,

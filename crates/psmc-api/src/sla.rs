@@ -41,8 +41,83 @@ pub struct SlaStatus {
     /// What cannot be told of where the fault is, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub untold: Vec<String>,
+    /// The most that was sent to the peer in any five seconds of the last minute that was well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usual_to_mbps: Option<f64>,
+    /// The most that has come from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usual_from_mbps: Option<f64>,
+    /// What carries most of what crosses the segments at fault, or the whole way if none is named: while the target is broken, from
+    /// two seconds after that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aggregates: Vec<SlaAggregate>,
     /// How good the clocks are, and what was made of them.
     pub clocks: String,
+}
+
+/// A prefix of destinations that carries more than a fifth of what crosses a segment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SlaAggregate {
+    /// Where the segment begins that it crosses.
+    pub from: String,
+    /// Where that ends.
+    pub to: String,
+    /// Its destinations.
+    pub prefix: String,
+    /// What it carries of all that crosses the segment through this site, in per cent.
+    pub share_pct: f64,
+    /// What it carries, in Mbit/s.
+    pub rate_mbps: f64,
+    /// Where it enters, most first: networks that it comes from if this site sends it, else paths of peers.
+    pub ingresses: Vec<SlaIngress>,
+    /// How many sources it has at least; up to 256 are told apart.
+    pub sources: usize,
+    /// Those, if they are no more than eight.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub source_addresses: Vec<String>,
+    /// Packets that have come back from there for each hundred.
+    pub answered_pct: f64,
+    /// How many times as much as all together carried before; absent if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risen: Option<f64>,
+    /// What it looks like.
+    pub cause: SlaCause,
+}
+
+/// Where a part of an aggregate enters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SlaIngress {
+    /// A network, or a path and its peer.
+    pub name: String,
+    /// The part, in per cent.
+    pub share_pct: f64,
+}
+
+/// What an aggregate looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SlaCause {
+    /// Too little was seen of it, or what was usual is not known.
+    CannotBeTold,
+    /// It carries no more than was usual, or little more.
+    Usual,
+    /// It is new, and answered.
+    Crowd,
+    /// It is new, and hardly answered.
+    Attack,
+}
+
+impl SlaCause {
+    /// In words.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::CannotBeTold => "attack or crowd cannot be told",
+            Self::Usual => "not much more than usual",
+            Self::Crowd => "looks like a crowd",
+            Self::Attack => "looks like an attack",
+        }
+    }
 }
 
 /// How a target stands.

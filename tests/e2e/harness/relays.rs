@@ -346,6 +346,18 @@ impl Relayed {
         run_nft(far, &rule);
     }
 
+    /// Lets no more than so many datagrams pass there in a second, and loses the others.
+    pub(crate) fn narrow_segment(&self, segment: usize, datagrams: u32) {
+        let [(near, _), (far, link)] = self.segment(segment);
+        near.disable_offloads(&link).unwrap();
+        far.disable_offloads(&link).unwrap();
+        let rule = format!(
+            "table inet segment {{ chain in {{ type filter hook input priority 0; \
+             iifname \"{link}\" udp dport {PORT} limit rate over {datagrams}/second burst 50 packets drop; }}; }}"
+        );
+        run_nft(far, &rule);
+    }
+
     /// Loses nothing more there.
     pub(crate) fn mend_segment(&self, segment: usize) {
         let [_, (far, _)] = self.segment(segment);

@@ -5,7 +5,7 @@ mod segments;
 use std::fmt;
 
 use clap::Args;
-use psmc_api::{Client, SlaFault, SlaState, SlaStatus};
+use psmc_api::{Client, SlaAggregate, SlaFault, SlaState, SlaStatus};
 
 use super::units::age;
 use super::{CliError, output};
@@ -70,8 +70,34 @@ fn write_target(target: &SlaStatus, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for untold in &target.untold {
         writeln!(f, "  untold    {untold}")?;
     }
+    for aggregate in &target.aggregates {
+        write_aggregate(aggregate, f)?;
+    }
     writeln!(f, "  clocks    {}", target.clocks)?;
     writeln!(f, "  breaches  {breaches}\n")
+}
+
+fn write_aggregate(aggregate: &SlaAggregate, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let SlaAggregate { from, to, prefix, share_pct, rate_mbps, cause, answered_pct, .. } = aggregate;
+    let risen = aggregate.risen.map(|risen| format!(", {risen:.1} times what all had before"));
+    let cause = cause.in_words();
+    writeln!(
+        f,
+        "  crossing  {from} → {to}: {prefix}, {share_pct:.0} %, {rate_mbps:.2} Mbit/s{}",
+        risen.unwrap_or_default()
+    )?;
+    writeln!(f, "            {cause}: {answered_pct:.0} packets back for each 100")?;
+    let entries: Vec<_> = aggregate
+        .ingresses
+        .iter()
+        .map(|entry| format!("{} ({:.0} %)", entry.name, entry.share_pct))
+        .collect();
+    let sources = if aggregate.source_addresses.is_empty() {
+        format!("{} sources or more", aggregate.sources)
+    } else {
+        aggregate.source_addresses.join(", ")
+    };
+    writeln!(f, "            enters by {}; from {sources}", entries.join(", "))
 }
 
 fn fault_text(fault: &SlaFault) -> String {
@@ -85,6 +111,8 @@ fn fault_text(fault: &SlaFault) -> String {
 
 #[cfg(test)]
 mod tests {
+    use psmc_api::{SlaCause, SlaIngress};
+
     use super::*;
 
     #[test]
@@ -114,11 +142,30 @@ mod tests {
                 proven: true,
             }],
             untold: Vec::new(),
+            usual_to_mbps: Some(2.0),
+            usual_from_mbps: None,
+            aggregates: vec![SlaAggregate {
+                from: "r0".to_owned(),
+                to: "r1".to_owned(),
+                prefix: "203.0.113.80/32".to_owned(),
+                share_pct: 91.3,
+                rate_mbps: 18.26,
+                ingresses: vec![SlaIngress { name: "10.9.0.0/24".to_owned(), share_pct: 100.0 }],
+                sources: 256,
+                source_addresses: Vec::new(),
+                answered_pct: 0.0,
+                risen: Some(9.13),
+                cause: SlaCause::Attack,
+            }],
             clocks: "not compared".to_owned(),
         };
         let text = text(&[target]);
         assert!(text.starts_with("hq (peer hq): BREACHED: loss to hq, for 12"), "{text}");
         assert!(text.contains("  at fault  r0 → r1 of dsl: loss 5.0 % (1.6 to 11.3), proven\n"), "{text}");
+        let crossing = "  crossing  r0 → r1: 203.0.113.80/32, 91 %, 18.26 Mbit/s, 9.1 times what all had before\n            \
+             looks like an attack: 0 packets back for each 100\n            \
+             enters by 10.9.0.0/24 (100 %); from 256 sources or more\n";
+        assert!(text.contains(crossing), "{text}");
         assert!(text.contains("lost on the way there 5.00 %, lost on the way back 0.00 %"), "{text}");
     }
 }

@@ -134,6 +134,11 @@ fn gateway(draft: &Draft, out: &mut Vec<Complaint>) {
 fn sla(draft: &Draft, out: &mut Vec<Complaint>) {
     let Some(sla) = &draft.sla else { return };
     targets(draft, sla, out);
+    if let Some(place) = &sla.unused_coordinator {
+        let remedy = r#"add [[sla.target]] with peer = "hq" and loss = "0.5%", or remove it"#;
+        let reason = "a coordinator is told of what breaks a promise about a peer, and there is none";
+        out.push(Complaint::new(reason, remedy).at(place.clone()));
+    }
     let Some(useless) = &sla.useless else { return };
     let reason = format!("`{}` is of no use without `{}`", useless.key, useless.without);
     out.push(Complaint::new(reason, useless.remedy).at(useless.place.clone()));
@@ -148,6 +153,19 @@ fn targets(draft: &Draft, sla: &SlaDraft, out: &mut Vec<Complaint>) {
     }
     let invited = draft.invitations.iter().filter_map(|invitation| invitation.name.as_ref());
     let peers: Vec<_> = draft.peers.iter().filter_map(|peer| peer.name.as_ref()).chain(invited).collect();
+    for class in sla.targets.iter().filter_map(|target| target.class.as_ref()) {
+        let named = draft.classes.iter().map(name_of).chain(BUILT_IN);
+        if !named.into_iter().any(|known| known == class.get_ref().as_str()) {
+            let reason = format!("there is no class \"{}\"", class.get_ref());
+            out.push(
+                Complaint::new(
+                    reason,
+                    "name a [[class]] of this file, or one of voice, background and best-effort",
+                )
+                .at(class.span()),
+            );
+        }
+    }
     for peer in sla.targets.iter().filter_map(|target| target.peer.as_ref()) {
         if !peers.iter().any(|known| known.get_ref() == peer.get_ref()) {
             let reason = format!("there is no peer \"{}\"", peer.get_ref());

@@ -12,6 +12,7 @@ use psmc_core::{ClampMss, Priority, ReorderPolicy, RepairKind, SchedulerKind};
 use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_net::token::Token;
 use psmc_service::http;
+use psmc_signal::connection::Coordinator;
 
 use crate::speedtest::MAX_CALLERS;
 
@@ -60,9 +61,12 @@ impl Config {
         let measuring = promises.iter().map(Promise::open_files).sum::<usize>();
         let reflector = usize::from(self.site.sla.reflector.is_some()) + measuring;
         let exported = usize::from(self.site.sla.ipfix.is_some());
+        // One that does not answer soon is dialled beside the next one.
+        let coordinators = self.site.sla.coordinators.len();
         OWN + strangers
             + reflector
             + exported
+            + coordinators
             + served * (1 + http::MAX_CONNECTIONS)
             + tests
             + 2 * self.site.register.len()
@@ -136,6 +140,8 @@ pub struct Sla {
     pub ipfix: Option<Ipfix>,
     /// What was promised to it, and is watched.
     pub promises: Vec<Promise>,
+    /// The coordinators that are told of what looks like an attack where that breaks a promise.
+    pub coordinators: Vec<Coordinator>,
 }
 
 /// A web page that shows how the site is, `[web]`.

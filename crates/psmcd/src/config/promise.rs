@@ -21,6 +21,10 @@ pub struct Promise {
     pub loss_ppm: Option<u32>,
     /// The least that must be carried whenever as much is there to be sent.
     pub throughput: Option<Rate>,
+    /// The class of which that is; of all if `None`.
+    pub class: Option<Name>,
+    /// Whether idle paths are probed, so that it is always known.
+    pub probe: bool,
     /// What is looked at together.
     pub window: Duration,
     /// The program that is told of a breach, and of its end.
@@ -99,6 +103,9 @@ impl Promise {
             }
             if let Some(rate) = self.throughput {
                 write!(f, "{gap}throughput ≥ {}", rate_text(rate.bits_per_second()))?;
+            }
+            if let Some(class) = &self.class {
+                write!(f, " of class {class}")?;
             }
             Ok(())
         })

@@ -83,7 +83,11 @@ impl Config {
         for promise in &site.sla.promises {
             let (name, measured, limits) = (&promise.name, &promise.measured, promise.limits());
             let window = promise.window.as_secs_f64();
-            writeln!(f, "  SLA {name}: {measured}, {limits} in {window} s")?;
+            let probed = if promise.probe { ", probed when idle" } else { "" };
+            writeln!(f, "  SLA {name}: {measured}, {limits} in {window} s{probed}")?;
+        }
+        for coordinator in &site.sla.coordinators {
+            writeln!(f, "  attacks      are told to the coordinator {}", coordinator.address)?;
         }
         if let Some(web) = &site.web {
             let token = if web.token.is_some() { ", with a token" } else { "" };

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use psmc_api::{
-    Calls, ClassStatus, PathState, PathStatus, PeerState, PeerStatus, SlaState, SlaStatus, Status,
+    Calls, ClassStatus, PathState, PathStatus, PeerState, PeerStatus, SlaAggregate, SlaCause, SlaState,
+    SlaStatus, Status,
 };
 use psmc_service::metrics::{Metric, Set, Values};
 
@@ -121,6 +122,12 @@ pub const METRICS: Set<Scraped> = Set {
                     out.add_known(&[&target.name, "from"], ratio(target.loss_from_pct))
                 })
             },
+        ),
+        Metric::new(
+            "sla_attacks",
+            &["target"],
+            "Prefixes that look attacked, and fill what is at fault for a broken target.",
+            |of, out| of_targets(of, |target| out.add(&[&target.name], attacks(&target.aggregates))),
         ),
         Metric::new(
             "peer_state",
@@ -383,6 +390,10 @@ fn counts(out: &mut Values<'_>, peer: &str, counts: &BTreeMap<String, u64>, othe
 
 fn count(counts: &BTreeMap<String, u64>, name: &str) -> u64 {
     counts.get(name).copied().unwrap_or_default()
+}
+
+fn attacks(aggregates: &[SlaAggregate]) -> usize {
+    aggregates.iter().filter(|aggregate| aggregate.cause == SlaCause::Attack).count()
 }
 
 fn sla_state(state: SlaState) -> u64 {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use psmc_stamp::{Key, PORT};
 use psmc_toml::{
-    Complaint, INTERFACE, InterfaceName, Kind, NAME, Name, RATE, Rate, Section, Source, ValueError, draft,
-    number_and_unit, scaled,
+    Complaint, INTERFACE, InterfaceName, Kind, NAME, Name, RATE, Rate, SWITCH, Section, Source, ValueError,
+    draft, number_and_unit, scaled,
 };
 use toml::Spanned;
 
@@ -94,6 +94,8 @@ draft! {
         ["delay_p50", "delay_p95", "delay_p99"] delay: Option<DelayLimit> = { delay(section, out) },
         loss: Option<u32> = optional(LOSS),
         throughput: Option<Rate> = optional(RATE),
+        class: Option<Spanned<Name>> = optional_at(NAME.like("\"voice\"")),
+        probe: Option<bool> = optional(SWITCH),
         window: Option<Duration> = optional(WINDOW),
         on_breach: Option<PathBuf> = optional(PROGRAM),
         method: Option<Method> = optional(Method::KIND),
@@ -120,6 +122,8 @@ impl PromiseDraft {
             delay: self.delay,
             loss_ppm: self.loss,
             throughput: self.throughput,
+            class: self.class.map(Spanned::into_inner),
+            probe: self.probe.unwrap_or(false),
             window: self.window.unwrap_or(USUAL_WINDOW),
             on_breach: self.on_breach,
             method: self.method.unwrap_or(Method::Counted),
@@ -164,11 +168,16 @@ fn misfit(section: &Section<'_>, out: &mut Vec<Complaint>) -> bool {
             }
         }
         (false, true) => {
-            for key in ["throughput", "method"].into_iter().filter(|key| section.has(key)) {
+            for key in ["throughput", "class", "probe", "method"].into_iter().filter(|key| section.has(key)) {
                 let reason = format!("`{key}` is about a peer, and STAMP measures delay and loss only");
                 complain(section, key, &reason, "remove it", out);
             }
         }
+    }
+    if section.has("class") && !section.has("throughput") {
+        let remedy =
+            "add throughput = \"20mbit\", or remove it: paths lose and delay packets of all classes alike";
+        complain(section, "class", "`class` is about throughput, and the target promises none", remedy, out);
     }
     let limits = ["delay_p50", "delay_p95", "delay_p99", "loss", "throughput"];
     if !limits.into_iter().any(|key| section.has(key)) {

@@ -1,14 +1,17 @@
 //! `[sla]`
 
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use psmc_signal::connection::Coordinator;
 use psmc_stamp::{Key, KeyFileError, PORT, Settings};
 use psmc_toml::{
-    Complaint, FILE, Kind, Listen, Port, Section, Source, ValueError, describe, draft, remedy_for, whole,
+    Complaint, FILE, Kind, Listen, PUBLIC_KEY, Port, Section, Source, ValueError, describe, draft,
+    remedy_for, whole,
 };
 use toml::Spanned;
 
@@ -63,6 +66,11 @@ draft! {
         ipfix_idle_timeout: Option<Duration> = optional(TIMEOUT.like("\"15s\"")),
         ipfix_template_interval: Option<Duration> = optional(TIMEOUT),
         ["target"] targets: Vec<PromiseDraft> = { targets(section, source, out) },
+        ["coordinator"] coordinators: Vec<Coordinator> = { coordinators(section, out) },
+        /// Where coordinators stand that nobody tells of anything.
+        [] unused_coordinator: Option<Range<usize>> = {
+            section.key_place("coordinator").filter(|_| targets.iter().all(|target| target.peer.is_none()))
+        },
         /// Where a key stands that is of no use.
         [] useless: Option<Useless> = { useless(section) },
         /// Whether the key that should be there is not: then nobody must be answered.
@@ -97,7 +105,7 @@ impl SlaDraft {
         let rate = self.reflector_rate.unwrap_or(USUAL_RATE);
         let listen = self.reflector.filter(|_| !self.lacks_key);
         let settings = |listen: Listen| Settings { listen: listen.socket_addr(), key: self.key, rate };
-        Some(Sla { reflector: listen.map(settings), ipfix, promises })
+        Some(Sla { reflector: listen.map(settings), ipfix, promises, coordinators: self.coordinators })
     }
 }
 
@@ -127,6 +135,25 @@ fn targets(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> 
     let targets = section.sections("target", "[[sla.target]]", PromiseDraft::KEYS, out);
     targets.iter().map(|section| PromiseDraft::read(section, source, out)).collect()
 }
+
+fn coordinators(section: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<Coordinator> {
+    let sections = section.sections("coordinator", "[[sla.coordinator]]", &["address", "public_key"], out);
+    sections.iter().filter_map(|section| coordinator(section, out)).collect()
+}
+
+fn coordinator(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Coordinator> {
+    let address = section.required("address", COORDINATOR_ADDRESS, "where it takes watchers", out);
+    let public_key = section.required("public_key", PUBLIC_KEY, "what `psmc pubkey` prints there", out);
+    Some(Coordinator { address: address?, public_key: public_key? })
+}
+
+/// Where a coordinator is. A name would have to be looked up while lines are flooded.
+const COORDINATOR_ADDRESS: Kind<SocketAddr> = Kind::text("\"198.51.100.9:5117\"", |text| {
+    text.parse().map_err(|_| {
+        let remedy = "write address and port, such as \"198.51.100.9:5117\"; a name cannot be used";
+        ValueError::new(format!("{text:?} is no address with a port"), remedy)
+    })
+});
 
 /// The key of STAMP in the file that a key of the section names.
 pub(super) fn key(

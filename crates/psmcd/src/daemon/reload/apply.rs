@@ -103,7 +103,8 @@ impl Control {
         let is_speedtest_changed = note("speedtest", self.site.speedtest != now.speedtest);
         let is_reflector_changed = self.site.sla.reflector != now.sla.reflector;
         let is_export_changed = note("ipfix", self.site.sla.ipfix != now.sla.ipfix);
-        let are_targets_changed = note("sla.target", self.site.sla.promises != now.sla.promises);
+        let are_targets_changed = note("sla.target", self.site.sla.promises != now.sla.promises)
+            | note("sla.coordinator", self.site.sla.coordinators != now.sla.coordinators);
         note("networks", self.site.networks != now.networks);
         let (before, internet) = (&self.site.internet, &now.internet);
         note("internet", before.is_offered != internet.is_offered);

@@ -8,9 +8,10 @@ use psmc_core::RoundTrips;
 use psmc_tomography::Unknown;
 use psmc_tomography::seed::{Finding as SeedFinding, Poller, Stage, Thresholds};
 use psmc_tomography::sla::{Monitor, Part, State, Target};
+use psmc_tomography::survey::Usual;
 
 use super::probes::{Probes, Tally};
-use super::way::{Finding, Lost, Question, Way};
+use super::way::{Crossed, Finding, Lost, Question, Way};
 use crate::config::{Measured, Method, Promise};
 
 /// Blocks of datagrams that are counted in a second.
@@ -19,6 +20,18 @@ const BLOCKS_PER_SECOND: f64 = 2.0;
 /// A breach of delay is seen at this site before those on the way have told when packets passed them: they are asked five times in a
 /// second and need a round trip for it. Whoever is told of the breach is told of the segment, too, unless it takes longer.
 const TELLING: Duration = Duration::from_millis(1500);
+
+/// How long it is looked closer after something was lost or late: some blocks of counted datagrams.
+const SUSPICION: Duration = Duration::from_secs(3);
+
+/// From one datagram to the next while something is suspected: five lost of a hundred show in as many as half a second has.
+const SUSPECTED_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Datagrams in a window that are enough, twice as many as it takes: no path is known by fewer.
+const ENOUGH: u32 = 40;
+
+/// In a long window probes are no rarer than this: what begins is to be known before it is history.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Watches a target. Tell it what was observed, then [`judge`](Self::judge). Times are since psmcd began to watch.
 #[derive(Debug)]
@@ -29,6 +42,12 @@ pub(super) struct Watch {
     /// What it is sent, of which only the loss is watched here.
     from: Monitor,
     seed: Option<Poller>,
+    /// This site's name.
+    site: String,
+    /// When it last looked as if something was not as it should be.
+    suspected: Option<Duration>,
+    /// What is sent, and what comes, while all is well.
+    usual: [Usual; 2],
     /// Each path's directions, by its id.
     ways: BTreeMap<u32, Path>,
     probes: Option<Probes>,
@@ -60,8 +79,12 @@ struct Path {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Carried {
     /// Inner bytes that were sent to it.
+    pub(super) sent: u64,
+    /// Those of the class of which throughput was promised.
     pub(super) bytes: u64,
-    /// Whether packets wait for a path.
+    /// Inner bytes that have come from it.
+    pub(super) received: u64,
+    /// Whether packets of that class wait for a path.
     pub(super) waits: bool,
     /// By path id: the newest samples of the round trip, and the least of the last seconds.
     pub(super) round_trips: Vec<(u32, RoundTrips, Option<Duration>)>,
@@ -72,6 +95,8 @@ pub(super) struct Carried {
 pub(super) enum Event {
     /// It is broken.
     Breach,
+    /// What fills the segments at fault is known. Once for each breach.
+    Cause,
     /// It is met after it was broken.
     Recovered,
 }
@@ -81,6 +106,7 @@ impl Event {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Breach => "breach",
+            Self::Cause => "cause",
             Self::Recovered => "recovered",
         }
     }
@@ -112,6 +138,9 @@ impl Watch {
             from: Monitor::new(Target { loss, ..Target::of_window(promise.window) }),
             promise,
             seed,
+            site: site.to_owned(),
+            suspected: None,
+            usual: Default::default(),
             ways: BTreeMap::new(),
             probes,
             state: SlaState::Unknown,
@@ -134,6 +163,21 @@ impl Watch {
         self.seed.as_ref().is_none_or(|seed| seed.stage() != Stage::Delay)
     }
 
+    /// In which time each path is to carry a datagram at least, to tell how it is: thin traffic tells it too late, or never.
+    pub(super) fn filling(&self, now: Duration) -> Option<Duration> {
+        // What is broken is known: it takes only as much as to learn that it is not any more.
+        let is_open = self.state != SlaState::Broken;
+        let is_suspected = self.suspected.is_some_and(|at| now.saturating_sub(at) < SUSPICION);
+        if self.probes.is_some() || self.promise.loss_ppm.is_none() && self.promise.delay.is_none() {
+            return None;
+        }
+        match (is_suspected && is_open, self.promise.probe) {
+            (true, _) => Some(SUSPECTED_INTERVAL),
+            (false, true) => Some((self.promise.window / ENOUGH).min(LONGEST_INTERVAL)),
+            (false, false) => None,
+        }
+    }
+
     /// The data plane has told.
     pub(super) fn carried(&mut self, now: Duration, carried: &Carried) {
         let blocks = blocks_of(&self.promise);
@@ -146,12 +190,18 @@ impl Watch {
             let known = if recent.taken() < path.samples { 0 } else { path.samples };
             for sample in recent.since(known) {
                 self.to.delay(now, sample);
+                if self.promise.delay.is_some_and(|limit| sample > micros(limit.most)) {
+                    self.suspected = Some(now);
+                }
                 latest = Some(sample);
             }
             path.samples = recent.taken();
             if let Some((seed, sample)) = self.seed.as_mut().zip(latest) {
                 seed.delay(f64::from(sample));
             }
+        }
+        for (usual, bytes) in self.usual.iter_mut().zip([carried.sent, carried.received]) {
+            if self.state == SlaState::Broken { usual.pause() } else { usual.note(now, bytes) }
         }
         let Some((before, then)) = self.last_bytes.replace((carried.bytes, now)) else { return };
         // A peer that was removed and added again counts from the beginning.
@@ -180,6 +230,9 @@ impl Watch {
         }
         self.to.packets(now, to.sent, to.lost);
         self.from.packets(now, from.sent, from.lost);
+        if to.and(from).lost > 0 {
+            self.suspected = Some(now);
+        }
         if let Some(seed) = self.seed.as_mut().filter(|_| to.sent > 0) {
             seed.loss(to.lost as f64 / to.sent as f64);
         }
@@ -284,6 +337,21 @@ impl Watch {
         now.saturating_sub(self.since)
     }
 
+    /// The paths that lead over what is at fault, while the target is broken.
+    pub(super) fn crossed(&self) -> &[Crossed] {
+        &self.finding.crossed
+    }
+
+    /// What a path is called; `None` before anything was counted on it.
+    pub(super) fn path_name(&self, id: u32) -> Option<&str> {
+        self.ways.get(&id).map(|path| path.name.as_str()).filter(|name| !name.is_empty())
+    }
+
+    /// What was sent while all was well, or what came, in bit/s.
+    pub(super) fn usual(&self, is_sent: bool) -> Option<f64> {
+        self.usual[usize::from(!is_sent)].get()
+    }
+
     /// Looks for who is at fault.
     fn find(&self, now: Duration) -> Finding {
         let mut finding = Finding::default();
@@ -306,7 +374,33 @@ impl Watch {
             finding.untold.push("cannot be told: no segment alone breaks what was promised".to_owned());
         }
         finding.faults.sort_by(|a, b| b.sure_pct.total_cmp(&a.sure_pct));
+        if finding.crossed.is_empty() {
+            finding.crossed = self.whole_way();
+        }
         finding
+    }
+
+    /// All paths, from end to end, in the directions that are broken: where no segment is named.
+    fn whole_way(&self) -> Vec<Crossed> {
+        let Measured::Peer(peer) = &self.promise.measured else { return Vec::new() };
+        let is_broken = |monitor: &Monitor| matches!(monitor.state(), State::Broken(_));
+        let is_from = is_broken(&self.from) && !is_broken(&self.to);
+        let ends = [self.site.clone(), peer.to_string()];
+        let [from, to] = if is_from { [ends[1].clone(), ends[0].clone()] } else { ends };
+        let crossed = |&path: &u32| Crossed { from: from.clone(), to: to.clone(), path, is_sent: !is_from };
+        self.ways.keys().map(crossed).collect()
+    }
+
+    /// Looks at a direction of a path, and notes what it crosses.
+    fn look(&self, id: u32, is_sent: bool, question: Question, finding: &mut Finding) {
+        let Some(path) = self.ways.get(&id) else { return };
+        let before = finding.faults.len();
+        let way = if is_sent { &path.to } else { &path.from };
+        way.find(Some(&path.name), question, finding);
+        let faults = finding.faults[before..].iter();
+        let crossed = faults.map(|fault| (fault.from.clone(), fault.to.clone()));
+        let crossed = crossed.map(|(from, to)| Crossed { from, to, path: id, is_sent });
+        finding.crossed.extend(crossed);
     }
 
     fn find_loss(&self, is_to: bool, finding: &mut Finding) {
@@ -314,9 +408,8 @@ impl Watch {
         if let Some(probes) = &self.probes {
             probes.find(Question::Loss(share), finding);
         }
-        for path in self.ways.values() {
-            let way = if is_to { &path.to } else { &path.from };
-            way.find(Some(&path.name), Question::Loss(share), finding);
+        for &id in self.ways.keys() {
+            self.look(id, is_to, Question::Loss(share), finding);
         }
     }
 
@@ -336,16 +429,16 @@ impl Watch {
                 None => finding.untold.push(too_far.to_owned()),
             }
         }
-        for path in self.ways.values() {
+        for (&id, path) in &self.ways {
             let Some(least) = path.least_rtt else { continue };
             if least >= limit.most {
                 finding.untold.push(format!("path {}: {too_far}", path.name));
                 continue;
             }
-            for (way, (_, since)) in [&path.to, &path.from].into_iter().zip(&path.passages) {
+            for (is_sent, (_, since)) in [true, false].into_iter().zip(&path.passages) {
                 // What was seen before a path fell silent says nothing of now.
                 if now.saturating_sub(*since) <= within {
-                    way.find(Some(&path.name), question(least), finding);
+                    self.look(id, is_sent, question(least), finding);
                 }
             }
         }
@@ -371,6 +464,9 @@ impl Watch {
             throughput_mbps: measured.throughput.map(|bits| bits / 1e6),
             faults: self.finding.faults.clone(),
             untold: self.finding.untold.clone(),
+            usual_to_mbps: self.usual(true).map(|bits| bits / 1e6),
+            usual_from_mbps: self.usual(false).map(|bits| bits / 1e6),
+            aggregates: Vec::new(),
             clocks: self.clocks(),
         }
     }

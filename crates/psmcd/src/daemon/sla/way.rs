@@ -41,6 +41,21 @@ pub(super) struct Lost {
 pub(super) struct Finding {
     pub(super) faults: Vec<SlaFault>,
     pub(super) untold: Vec<String>,
+    /// Which paths lead over what is at fault.
+    pub(super) crossed: Vec<Crossed>,
+}
+
+/// A path that leads over a segment that is at fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Crossed {
+    /// Where the segment begins.
+    pub(super) from: String,
+    /// Where it ends.
+    pub(super) to: String,
+    /// The path's id.
+    pub(super) path: u32,
+    /// Whether the packets that cross it are sent here; else they come.
+    pub(super) is_sent: bool,
 }
 
 /// What is asked of the segments of a way.

@@ -10,6 +10,8 @@ fn promise() -> Promise {
         delay: None,
         loss_ppm: Some(5000),
         throughput: None,
+        class: None,
+        probe: false,
         window: Duration::from_secs(10),
         on_breach: None,
         method: Method::Counted,
@@ -161,4 +163,54 @@ fn the_literatures_method_asks_only_once_delay_is_high() {
     assert_eq!(delays(&mut watch, 10, 20, 200), []);
     assert!(watch.wants_witnesses());
     assert_eq!(run(&mut watch, 200..201, 2, 0), [(200, Event::Breach)]);
+}
+
+#[test]
+fn what_is_suspected_is_looked_at_closer_and_an_idle_path_only_if_that_is_wanted() {
+    for (probe, idle) in [(false, None), (true, Some(Duration::from_millis(250)))] {
+        let mut watch = Watch::new(Promise { probe, ..promise() }, "van");
+        let at = Duration::from_secs;
+        assert_eq!(watch.filling(at(0)), idle);
+        run(&mut watch, 0..20, 0, 0);
+        assert_eq!(watch.filling(at(10)), idle);
+        // One of fifty datagrams is no breach yet.
+        assert_eq!(run(&mut watch, 20..21, 1, 0), []);
+        assert_eq!(watch.filling(at(10)), Some(SUSPECTED_INTERVAL));
+        run(&mut watch, 21..30, 0, 0);
+        assert_eq!(watch.filling(at(15)), idle);
+        assert_eq!(run(&mut watch, 30..31, 25, 0), [(30, Event::Breach)]);
+        assert_eq!(watch.filling(at(15)), idle, "what is broken is known");
+    }
+}
+
+#[test]
+fn what_is_usual_is_what_all_classes_carry_while_all_is_well() {
+    let mut watch = Watch::new(promise(), "van");
+    for second in 0..60_u32 {
+        let sent = 125_000 * u64::from(second);
+        watch.carried(
+            Duration::from_secs(second.into()),
+            &Carried { sent, received: 2 * sent, ..Carried::default() },
+        );
+    }
+    assert_eq!([true, false].map(|is_sent| watch.usual(is_sent)), [Some(1e6), Some(2e6)]);
+}
+
+#[test]
+fn where_no_segment_is_named_it_is_the_whole_way() {
+    let mut watch = Watch::new(Promise { throughput: Some("8mbit".parse().unwrap()), ..promise() }, "van");
+    for second in 0..40_u32 {
+        let now = Duration::from_secs(second.into());
+        watch.counted(now, &[path(second.into(), [50; 3], [50; 3])]);
+        let round_trips = vec![(1, RoundTrips::default(), None)];
+        watch.carried(now, &Carried { round_trips, waits: true, ..Carried::default() });
+        watch.judge(now);
+    }
+    let crossed = Crossed { from: "van".to_owned(), to: "hq".to_owned(), path: 1, is_sent: true };
+    assert_eq!(watch.crossed(), [crossed]);
+    let mut watch = Watch::new(promise(), "van");
+    run(&mut watch, 0..40, 0, 0);
+    run(&mut watch, 40..60, 0, 3);
+    let crossed = Crossed { from: "hq".to_owned(), to: "r0".to_owned(), path: 1, is_sent: false };
+    assert_eq!(watch.crossed(), [crossed]);
 }

@@ -2,6 +2,7 @@
 
 mod codel;
 mod config;
+mod flows;
 mod packet;
 mod queue;
 #[cfg(test)]
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 
 pub use config::{Discipline, Jitter, LinkConfig, Loss, Probability, QueueLimit, Rate};
 pub use packet::{Arrival, PacketInfo};
-use queue::{Policy, Queue, Queued, Verdict};
+use queue::{Queued, Verdict, Waiting};
 pub use trace::{Trace, TraceError};
 use transmitter::{Clock, Nanos, Transmitter};
 pub(crate) use wire::Dice;
@@ -49,8 +50,7 @@ pub struct Link<P> {
     config: LinkConfig,
     clock: Clock,
     dice: Dice,
-    policy: Policy,
-    queue: Queue<P>,
+    queue: Waiting<P>,
     transmitter: Transmitter,
     /// What the transmitter is busy with; if it is with nothing, the queue is empty.
     sending: Option<Queued<P>>,
@@ -66,8 +66,7 @@ impl<P> Link<P> {
         Self {
             clock: Clock::new(now),
             dice: Dice::new(seed),
-            policy: Policy::new(config.discipline),
-            queue: Queue::new(),
+            queue: Waiting::new(config.discipline),
             transmitter: Transmitter::new(&config.rate, Nanos::default()),
             sending: None,
             wire: Wire::new(),
@@ -127,7 +126,7 @@ impl<P> Link<P> {
             self.vanish(now);
         }
         if config.discipline != self.config.discipline {
-            self.policy = Policy::new(config.discipline);
+            self.queue.set_discipline(config.discipline);
         }
         if config.rate != self.config.rate {
             self.transmitter.set_rate(&config.rate, now);
@@ -192,8 +191,8 @@ impl<P> Link<P> {
 
     /// The packet to be sent next, after those that the discipline drops.
     fn dequeue(&mut self, now: Nanos) -> Option<Queued<P>> {
-        let Self { policy, queue, dropped, counters, .. } = self;
-        policy.dequeue(queue, now, &mut |queued| {
+        let Self { queue, dropped, counters, .. } = self;
+        queue.dequeue(now, &mut |queued| {
             counters.dropped(DropReason::Discipline);
             dropped.push_back((queued.packet, DropReason::Discipline));
         })
@@ -209,12 +208,22 @@ impl<P> Link<P> {
         }
         let idle = self.sending.is_none();
         let idle_capacity = || idle.then(|| self.transmitter.capacity(self.transmitter.free_at(), now));
-        let verdict = self.policy.judge(info, &self.queue, idle_capacity, &mut self.dice);
+        let verdict = self.queue.judge(info, idle_capacity, &mut self.dice);
+        self.make_room(info.len, now);
         match verdict {
             Verdict::Drop => Err(DropReason::Discipline),
             Verdict::Accept | Verdict::Mark if !self.has_room(info.len, now) => Err(DropReason::QueueFull),
             Verdict::Accept => Ok(false),
             Verdict::Mark => Ok(true),
+        }
+    }
+
+    /// Makes room for so many bytes more, if the discipline has others pay for it.
+    fn make_room(&mut self, len: usize, now: Nanos) {
+        while !self.has_room(len, now)
+            && let Some(queued) = self.queue.make_room()
+        {
+            self.drop_packet(queued.packet, DropReason::QueueFull);
         }
     }
 

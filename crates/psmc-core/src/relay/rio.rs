@@ -73,6 +73,13 @@ impl Rio {
         self.reds[precedence].drops(&RED[precedence], rng)
     }
 
+    /// Whether everything with this mark is dropped, by the average as it was at the last datagram.
+    #[must_use]
+    pub fn is_beyond(&self, mark: u8) -> bool {
+        let precedence = precedence(mark);
+        self.reds[precedence].length >= RED[precedence].max
+    }
+
     /// The queue was empty while so many datagrams could have gone.
     pub fn idle(&mut self, datagrams: f32) {
         let factor = (1.0 - WEIGHT).powf(datagrams);

@@ -281,7 +281,10 @@ fn discipline_in_words(discipline: Discipline) -> Option<String> {
         Discipline::Red { min_bytes, max_bytes, ecn, .. } => {
             Some(format!("RED from {min_bytes} to {max_bytes} bytes{}", marking(ecn)))
         }
-        Discipline::Rio => Some("RED with three drop precedences".to_owned()),
+        Discipline::Rio { ecn } => Some(format!("RED with three drop precedences{}", marking(ecn))),
+        Discipline::FqCoDel { target, interval, ecn } => {
+            Some(format!("FQ-CoDel at {target:?} in {interval:?}{}", marking(ecn)))
+        }
         Discipline::CoDel { target, interval, ecn } => {
             Some(format!("CoDel at {target:?} in {interval:?}{}", marking(ecn)))
         }

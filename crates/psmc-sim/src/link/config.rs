@@ -129,12 +129,25 @@ pub enum Discipline {
     },
     /// Random early detection with three drop precedences, by [`PacketInfo::precedence`](super::PacketInfo::precedence):
     /// what PSMC's relays do, with [their parameters](psmc_core::relay::RED), in packets. It acts on packets that enter.
-    Rio,
+    Rio {
+        /// Whether packets are marked instead where they can be, below the upper threshold of their precedence.
+        ecn: bool,
+    },
     /// Controlled delay (RFC 8289). It acts on packets that leave the queue, up to where they begin to be sent.
     CoDel {
         /// The time in the queue that is acceptable; the RFC suggests 5 ms.
         target: Duration,
         /// For how long it may be more; the RFC suggests 100 ms.
+        interval: Duration,
+        /// Whether packets are marked instead where they can be.
+        ecn: bool,
+    },
+    /// Flow queueing with controlled delay (RFC 8290): [`PacketInfo::flow`](super::PacketInfo::flow) says which packets
+    /// belong together. What finds the queue full takes the place of a packet of the flow with the most bytes.
+    FqCoDel {
+        /// As for CoDel, of each flow.
+        target: Duration,
+        /// As for CoDel.
         interval: Duration,
         /// Whether packets are marked instead where they can be.
         ecn: bool,

@@ -12,6 +12,9 @@ pub struct PacketInfo {
     /// Its drop precedence (RFC 2597), of which packets with 0 are dropped last. Only
     /// [`Discipline::Rio`](super::Discipline::Rio) looks at it.
     pub precedence: u8,
+    /// Its flow: equal for packets of one flow, and as good as random otherwise. Only
+    /// [`Discipline::FqCoDel`](super::Discipline::FqCoDel) looks at it.
+    pub flow: u32,
 }
 
 /// A packet at the far end of a link.
@@ -31,10 +34,10 @@ pub struct Arrival<P> {
 }
 
 impl PacketInfo {
-    /// A packet of this length that can't be marked, and is dropped last.
+    /// A packet of this length that can't be marked, is dropped last, and is of one flow with all others.
     #[must_use]
     pub fn new(len: usize) -> Self {
-        Self { len, ecn_capable: false, precedence: 0 }
+        Self { len, ecn_capable: false, precedence: 0, flow: 0 }
     }
 
     /// What the header of an IP packet says of ECN; other bytes can't be marked.

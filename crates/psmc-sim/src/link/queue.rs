@@ -11,6 +11,7 @@ use psmc_core::relay::{PRECEDENCES, Rio};
 use super::PacketInfo;
 use super::codel::CoDel;
 use super::config::{Discipline, Probability};
+use super::flows::Flows;
 use super::transmitter::Nanos;
 use super::wire::Dice;
 
@@ -71,7 +72,99 @@ fn precedence(info: PacketInfo) -> usize {
     usize::from(info.precedence).min(PRECEDENCES - 1)
 }
 
-/// A queue discipline with its state.
+/// What waits in front of a transmitter, in the order of its discipline.
+#[derive(Debug)]
+pub(super) enum Waiting<P> {
+    /// First in, first out.
+    Shared(Queue<P>, Policy),
+    /// Each flow by itself.
+    Flows(Flows<P>),
+}
+
+impl<P> Waiting<P> {
+    /// Nothing.
+    pub(super) fn new(discipline: Discipline) -> Self {
+        match discipline {
+            Discipline::FqCoDel { target, interval, ecn } => {
+                Self::Flows(Flows::new(target.into(), interval.into(), ecn))
+            }
+            Discipline::DropTail
+            | Discipline::Red { .. }
+            | Discipline::Rio { .. }
+            | Discipline::CoDel { .. } => Self::Shared(Queue::new(), Policy::new(discipline)),
+        }
+    }
+
+    /// Goes on with the same packets under another discipline.
+    pub(super) fn set_discipline(&mut self, discipline: Discipline) {
+        let mut before = std::mem::replace(self, Self::new(discipline));
+        while let Some(packet) = before.pop() {
+            self.push(packet);
+        }
+    }
+
+    pub(super) fn push(&mut self, packet: Queued<P>) {
+        match self {
+            Self::Shared(queue, _) => queue.push(packet),
+            Self::Flows(flows) => flows.push(packet),
+        }
+    }
+
+    /// Takes any packet, and one that has waited longest if all are in one queue.
+    pub(super) fn pop(&mut self) -> Option<Queued<P>> {
+        match self {
+            Self::Shared(queue, _) => queue.pop(),
+            Self::Flows(flows) => flows.drop_fattest(),
+        }
+    }
+
+    /// Packets that wait.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Shared(queue, _) => queue.len(),
+            Self::Flows(flows) => flows.len(),
+        }
+    }
+
+    /// Their bytes.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Shared(queue, _) => queue.bytes(),
+            Self::Flows(flows) => flows.bytes(),
+        }
+    }
+
+    /// A packet that is dropped so that another one has room, if the discipline does that.
+    pub(super) fn make_room(&mut self) -> Option<Queued<P>> {
+        match self {
+            Self::Shared(..) => None,
+            Self::Flows(flows) => flows.drop_fattest(),
+        }
+    }
+
+    /// Whether a packet may enter. `idle_capacity` as in [`Red::signals`].
+    pub(super) fn judge(
+        &mut self,
+        info: PacketInfo,
+        idle_capacity: impl FnOnce() -> Option<u64>,
+        dice: &mut Dice,
+    ) -> Verdict {
+        match self {
+            Self::Shared(queue, policy) => policy.judge(info, queue, idle_capacity, dice),
+            Self::Flows(_) => Verdict::Accept,
+        }
+    }
+
+    /// The packet to be sent at `now`; those that are not worth it go to `drop`.
+    pub(super) fn dequeue(&mut self, now: Nanos, drop: &mut impl FnMut(Queued<P>)) -> Option<Queued<P>> {
+        match self {
+            Self::Shared(queue, policy) => policy.dequeue(queue, now, drop),
+            Self::Flows(flows) => flows.dequeue(now, drop),
+        }
+    }
+}
+
+/// A queue discipline of one queue, with its state.
 #[derive(Debug)]
 pub(super) enum Policy {
     DropTail,
@@ -80,7 +173,11 @@ pub(super) enum Policy {
         /// Whether packets are marked instead where they can be.
         ecn: bool,
     },
-    Rio(Rio),
+    Rio {
+        rio: Rio,
+        /// As for RED.
+        ecn: bool,
+    },
     CoDel(CoDel),
 }
 
@@ -93,21 +190,22 @@ pub(super) enum Verdict {
 }
 
 impl Policy {
-    pub(super) fn new(discipline: Discipline) -> Self {
+    /// [`Discipline::FqCoDel`] has several queues: each of them is a CoDel.
+    fn new(discipline: Discipline) -> Self {
         match discipline {
             Discipline::DropTail => Self::DropTail,
             Discipline::Red { min_bytes, max_bytes, max_probability, weight, ecn } => {
                 Self::Red { red: Red::new([min_bytes, max_bytes], max_probability, weight), ecn }
             }
-            Discipline::Rio => Self::Rio(Rio::default()),
-            Discipline::CoDel { target, interval, ecn } => {
+            Discipline::Rio { ecn } => Self::Rio { rio: Rio::default(), ecn },
+            Discipline::CoDel { target, interval, ecn } | Discipline::FqCoDel { target, interval, ecn } => {
                 Self::CoDel(CoDel::new(target.into(), interval.into(), ecn))
             }
         }
     }
 
     /// Whether a packet may enter a queue. `idle_capacity` as in [`Red::signals`].
-    pub(super) fn judge<P>(
+    fn judge<P>(
         &mut self,
         info: PacketInfo,
         queue: &Queue<P>,
@@ -121,23 +219,27 @@ impl Policy {
                 true if *ecn && info.ecn_capable => Verdict::Mark,
                 true => Verdict::Drop,
             },
-            Self::Rio(rio) => {
+            Self::Rio { rio, ecn } => {
                 idle_capacity().into_iter().for_each(|bytes| rio.idle(typical_packets(bytes)));
-                let drops = rio.drops(info.precedence, queue.lengths(), dice.generator());
-                if drops { Verdict::Drop } else { Verdict::Accept }
+                match rio.drops(info.precedence, queue.lengths(), dice.generator()) {
+                    false => Verdict::Accept,
+                    // RFC 3168 §7: beyond the upper threshold packets are dropped, not marked.
+                    true if *ecn && info.ecn_capable && !rio.is_beyond(info.precedence) => Verdict::Mark,
+                    true => Verdict::Drop,
+                }
             }
         }
     }
 
     /// The packet to be sent at `now`; those that are not worth it go to `drop`.
-    pub(super) fn dequeue<P>(
+    fn dequeue<P>(
         &mut self,
         queue: &mut Queue<P>,
         now: Nanos,
         drop: &mut impl FnMut(Queued<P>),
     ) -> Option<Queued<P>> {
         match self {
-            Self::DropTail | Self::Red { .. } | Self::Rio(_) => queue.pop(),
+            Self::DropTail | Self::Red { .. } | Self::Rio { .. } => queue.pop(),
             Self::CoDel(codel) => codel.dequeue(queue, now, drop),
         }
     }

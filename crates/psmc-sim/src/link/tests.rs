@@ -2,6 +2,7 @@
 //! holds once holds always.
 
 mod codel;
+mod flows;
 mod impairments;
 mod jitter;
 mod properties;

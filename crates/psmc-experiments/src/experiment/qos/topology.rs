@@ -79,7 +79,7 @@ pub(super) const BUFFER: usize = 60;
 pub(super) fn link(from: Router, to: Router) -> LinkConfig {
     let delay = Duration::from_millis(delay_ms(from, to));
     if (from, to) == BOTTLENECK {
-        let link = LinkConfig::new(BOTTLENECK_RATE, delay).with_discipline(Discipline::Rio);
+        let link = LinkConfig::new(BOTTLENECK_RATE, delay).with_discipline(Discipline::Rio { ecn: false });
         return link.with_queue(QueueLimit::Packets(BUFFER));
     }
     let is_core = matches!((from, to), (Core(_), Core(_)));

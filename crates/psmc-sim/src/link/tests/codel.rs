@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::super::codel::CoDel;
+use super::super::queue::Queue;
 use super::*;
 
 const TARGET: Duration = millis(5);

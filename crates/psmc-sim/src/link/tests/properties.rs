@@ -96,7 +96,10 @@ fn any_discipline() -> impl Strategy<Value = Discipline> {
     );
     let codel = (any_time(), any_time(), any::<bool>())
         .prop_map(|(target, interval, ecn)| Discipline::CoDel { target, interval, ecn });
-    prop_oneof![Just(Discipline::DropTail), red, codel]
+    let flows = (any_time(), any_time(), any::<bool>())
+        .prop_map(|(target, interval, ecn)| Discipline::FqCoDel { target, interval, ecn });
+    let rio = any::<bool>().prop_map(|ecn| Discipline::Rio { ecn });
+    prop_oneof![Just(Discipline::DropTail), red, rio, codel, flows]
 }
 
 /// A link that keeps the order of packets, and loses some.

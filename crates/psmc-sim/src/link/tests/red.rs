@@ -90,7 +90,7 @@ fn it_marks_instead_what_can_be_marked() {
 /// A fifth too much, of which half are to be dropped first: they bear it all.
 #[test]
 fn with_drop_precedences_others_pass() {
-    let config = LinkConfig::new(8 * MBIT, millis(0)).with_discipline(Discipline::Rio);
+    let config = LinkConfig::new(8 * MBIT, millis(0)).with_discipline(Discipline::Rio { ecn: false });
     let mut rig = Rig::new(config);
     let precedence = |number: usize| if number.is_multiple_of(2) { 0 } else { 2 };
     for number in 0..20_000 {
@@ -103,4 +103,21 @@ fn with_drop_precedences_others_pass() {
         dropped.iter().all(|&(number, reason)| reason == DropReason::Discipline && precedence(number) == 2)
     );
     assert!((3_000..3_700).contains(&dropped.len()), "{}", dropped.len());
+}
+
+/// The same, but all can be marked: those that are to be dropped first are marked up to their threshold, and dropped
+/// beyond it.
+#[test]
+fn with_drop_precedences_what_can_be_marked_is_marked_below_the_threshold() {
+    let config = LinkConfig::new(8 * MBIT, millis(0)).with_discipline(Discipline::Rio { ecn: true });
+    let mut rig = Rig::new(config);
+    for number in 0..20_000 {
+        let info = PacketInfo { precedence: 2, ecn_capable: true, ..PacketInfo::new(1000) };
+        rig.enter_with(info, micros(900 * number));
+    }
+    let marked = rig.poll(END).iter().filter(|arrival| arrival.congestion_experienced).count();
+    let dropped = rig.dropped().len();
+    // A tenth is too much, and nobody slows down: so a tenth is dropped, and before that more than a tenth marked.
+    assert!((1_700..2_100).contains(&dropped), "{dropped}");
+    assert!(marked > 100, "{marked}");
 }

@@ -198,22 +198,12 @@ impl Packet {
 
     /// What it says of congestion (ECN, RFC 3168 §5).
     pub(crate) fn ecn(&self) -> Ecn {
-        Ecn::of(if self.is_ipv4() {
-            Ipv4Packet::new_unchecked(&self.bytes).ecn()
-        } else {
-            Ipv6Packet::new_unchecked(&self.bytes).traffic_class()
-        })
+        ecn_of(&self.bytes)
     }
 
     /// Changes what it says of congestion.
     pub(crate) fn set_ecn(&mut self, ecn: Ecn) {
-        if self.is_ipv4() {
-            Ipv4Packet::new_unchecked(&mut self.bytes).set_ecn(ecn as u8);
-        } else {
-            let class = Ipv6Packet::new_unchecked(&self.bytes).traffic_class();
-            let others = class & !(Ecn::Ce as u8);
-            Ipv6Packet::new_unchecked(&mut self.bytes).set_traffic_class(others | ecn as u8);
-        }
+        set_ecn_of(&mut self.bytes, ecn);
     }
 
     /// Takes a hop; says whether it may go on.
@@ -317,6 +307,26 @@ impl Packet {
     fn body_mut(&mut self) -> &mut [u8] {
         let start = self.body_start();
         &mut self.bytes[start..]
+    }
+}
+
+/// What a complete IP packet says of congestion (ECN, RFC 3168 §5).
+pub(crate) fn ecn_of(packet: &[u8]) -> Ecn {
+    Ecn::of(if packet[0] >> 4 == 4 {
+        Ipv4Packet::new_unchecked(packet).ecn()
+    } else {
+        Ipv6Packet::new_unchecked(packet).traffic_class()
+    })
+}
+
+/// Changes what a complete IP packet says of congestion.
+pub(crate) fn set_ecn_of(packet: &mut [u8], ecn: Ecn) {
+    if packet[0] >> 4 == 4 {
+        Ipv4Packet::new_unchecked(packet).set_ecn(ecn as u8);
+    } else {
+        let class = Ipv6Packet::new_unchecked(&*packet).traffic_class();
+        let others = class & !(Ecn::Ce as u8);
+        Ipv6Packet::new_unchecked(packet).set_traffic_class(others | ecn as u8);
     }
 }
 

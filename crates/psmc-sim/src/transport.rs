@@ -1,6 +1,7 @@
 //! TCP connections of all hosts.
 
 mod congestion;
+mod notification;
 mod segment;
 mod sender;
 mod tcp;

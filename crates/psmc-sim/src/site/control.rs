@@ -36,6 +36,7 @@ pub(super) const SETTINGS: Settings = Settings {
     congestion_control: CongestionControl::Cubic,
     buffer: BUFFER,
     mtu: MTU,
+    ecn: false,
     keep: true,
     timeout: Some(Duration::from_secs(2 * KEEP_ALIVE.as_secs())),
     keep_alive: Some(KEEP_ALIVE),

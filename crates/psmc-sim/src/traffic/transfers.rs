@@ -37,8 +37,15 @@ impl Bulk {
         bytes: Option<u64>,
         buffer: usize,
     ) -> Self {
-        let settings =
-            Settings { congestion_control, buffer, mtu: MTU, keep: false, timeout: None, keep_alive: None };
+        let settings = Settings {
+            congestion_control,
+            buffer,
+            mtu: MTU,
+            ecn: false,
+            keep: false,
+            timeout: None,
+            keep_alive: None,
+        };
         Self {
             settings,
             flows,
@@ -152,6 +159,7 @@ impl Requests {
             congestion_control,
             buffer: BUFFER,
             mtu: MTU,
+            ecn: false,
             keep: false,
             timeout: None,
             keep_alive: None,

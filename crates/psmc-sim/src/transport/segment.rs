@@ -22,6 +22,8 @@ pub(super) struct Segment {
     pub(super) mss: Option<u16>,
     /// The time stamp of the segment that it answers (RFC 7323).
     pub(super) echo: Option<u32>,
+    /// What it says of marks.
+    pub(super) flags: Flags,
     pub(super) is_syn: bool,
     pub(super) is_reset: bool,
     /// Whether it only acknowledges.
@@ -43,6 +45,7 @@ impl Segment {
             sacked: tcp.selective_ack_ranges().unwrap_or_default(),
             mss: options.mss.filter(|_| tcp.syn()),
             echo: options.echo.filter(|_| tcp.ack()),
+            flags: Flags { echo: tcp.ece(), reduced: tcp.cwr() },
             is_syn: tcp.syn(),
             is_reset: tcp.rst(),
             is_plain: plain && len == 0,
@@ -67,6 +70,27 @@ impl Segment {
             && let Some(place) = Options::parse(tcp.options_mut()).stamp_at
         {
             tcp.options_mut()[place..place + 4].copy_from_slice(&time.to_be_bytes());
+        }
+    }
+}
+
+/// The flags of explicit congestion notification (RFC 3168 §6.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Flags {
+    /// ECE: the sender has received a marked packet.
+    pub(super) echo: bool,
+    /// CWR: the sender has reduced its window.
+    pub(super) reduced: bool,
+}
+
+impl Flags {
+    /// Writes them into the header of the segment in an IP packet.
+    pub(super) fn write(self, packet: &mut [u8]) {
+        if let Some(start) = ip_header_len(packet)
+            && let Ok(mut tcp) = TcpPacket::new_checked(&mut packet[start..])
+        {
+            tcp.set_ece(self.echo);
+            tcp.set_cwr(self.reduced);
         }
     }
 }

@@ -29,6 +29,10 @@ pub(super) struct Sender {
     look_again_at: Option<Instant>,
     /// When the first of those segments was sent again that were unacknowledged, some of them, ever since.
     repaired_at: Option<Instant>,
+    /// Whether the window was reduced since that was last asked.
+    reduced: bool,
+    /// Marks of what was sent before this are heeded already.
+    heeded: u64,
 }
 
 /// What an acknowledgement tells.
@@ -40,6 +44,8 @@ pub(super) struct Ack<'a> {
     pub(super) ranges: &'a [(u64, u64)],
     /// When the segment was sent that it answers (RFC 7323).
     pub(super) answers: Option<Instant>,
+    /// Whether a packet has arrived marked.
+    pub(super) echoes: bool,
 }
 
 /// What becomes of losses.
@@ -68,6 +74,8 @@ impl Sender {
             lost_at: None,
             look_again_at: None,
             repaired_at: None,
+            reduced: false,
+            heeded: 0,
         }
     }
 
@@ -94,6 +102,9 @@ impl Sender {
         }
         self.leave_phase(ack.up_to);
         self.find_losses(now);
+        if ack.echoes {
+            self.heed_mark(ack.up_to, now);
+        }
         if settled.advanced {
             self.rearm(now);
         }
@@ -102,7 +113,7 @@ impl Sender {
                 let target = bytes(self.controller.window(), self.mss);
                 *window = recovery.window(settled.bytes, self.board.in_flight(), target, self.mss);
             }
-            Phase::Open | Phase::Loss(_) if settled.bytes > 0 && was_limited => {
+            Phase::Open | Phase::Loss(_) if settled.bytes > 0 && was_limited && !ack.echoes => {
                 let acked = Acked {
                     segments: segments(settled.bytes, self.mss),
                     rtt: settled.rtt,
@@ -148,6 +159,11 @@ impl Sender {
     /// How many new bytes may be sent. What was lost goes first.
     pub(super) fn budget(&self) -> u64 {
         if self.board.has_lost() { 0 } else { self.window().saturating_sub(self.board.in_flight()) }
+    }
+
+    /// Whether the window was reduced since the last call.
+    pub(super) fn take_reduced(&mut self) -> bool {
+        std::mem::take(&mut self.reduced)
     }
 
     /// Where the next new segment starts.
@@ -219,13 +235,28 @@ impl Sender {
         if overdue.any && matches!(self.phase, Phase::Open) {
             let recovery = Recovery::new(self.board.next(), self.peak);
             self.controller.on_loss(now);
+            self.note_reduction();
             self.phase = Phase::Recovery(recovery, self.board.in_flight() + self.mss);
         }
+    }
+
+    /// A mark is a loss without anything to repair, and counts once a round trip (RFC 3168 §6.1.2).
+    fn heed_mark(&mut self, up_to: u64, now: Instant) {
+        if up_to > self.heeded && matches!(self.phase, Phase::Open) {
+            self.controller.on_loss(now);
+            self.note_reduction();
+        }
+    }
+
+    fn note_reduction(&mut self) {
+        self.reduced = true;
+        self.heeded = self.board.next();
     }
 
     fn lose_all(&mut self, now: Instant) {
         if !matches!(self.phase, Phase::Loss(_)) {
             self.controller.on_timeout(now);
+            self.note_reduction();
             self.forget_repairs();
         }
         self.phase = Phase::Loss(self.board.next());
@@ -333,7 +364,7 @@ mod tests {
             let ranges: Vec<_> = ranges.iter().map(|(start, end)| (start * MSS, end * MSS)).collect();
             let answers = Some(self.at(answers_ms));
             let now = self.at(ms);
-            self.sender.handle_ack(&Ack { up_to: up_to * MSS, ranges: &ranges, answers }, now);
+            self.sender.handle_ack(&Ack { up_to: up_to * MSS, ranges: &ranges, answers, echoes: false }, now);
             std::iter::from_fn(|| self.sender.poll_retransmit(now)).count()
         }
     }
@@ -346,6 +377,20 @@ mod tests {
         bench.send(30, 50);
         assert_eq!(bench.ack(20, &[(21, 25)], 50, 100), 1);
         bench
+    }
+
+    #[test]
+    fn marks_halve_the_window_once_a_round_trip() {
+        let mut bench = Bench { sender: Sender::new(CongestionControl::Reno, MSS), start: Instant::now() };
+        let mut windows = Vec::new();
+        bench.send(10, 0);
+        for (up_to, sent, ms) in [(2, 0, 50), (4, 0, 51), (10, 5, 52), (12, 0, 100)] {
+            let ack = Ack { up_to: up_to * MSS, ranges: &[], answers: None, echoes: true };
+            bench.sender.handle_ack(&ack, bench.at(ms));
+            bench.send(sent, ms);
+            windows.push((bench.sender.controller.window(), bench.sender.take_reduced()));
+        }
+        assert_eq!(windows, [(5.0, true), (5.0, false), (5.0, false), (2.5, true)]);
     }
 
     #[test]

@@ -9,9 +9,11 @@ use smoltcp::socket::tcp::{CongestionControl as NoControl, Socket, SocketBuffer,
 use smoltcp::wire::{HardwareAddress, IpCidr, IpEndpoint, TcpTimestampGenerator};
 
 use super::congestion::CongestionControl;
+use super::notification::Notification;
 use super::segment::Port;
 use super::segment::{Segment, distance};
 use super::sender::{Ack, Sender};
+use crate::packet::ecn_of;
 
 /// How long a lone segment waits for company before it is acknowledged.
 const ACK_DELAY: smoltcp::time::Duration = smoltcp::time::Duration::from_millis(10);
@@ -34,6 +36,8 @@ pub(crate) struct Settings {
     pub(crate) buffer: usize,
     /// The longest packet it sends.
     pub(crate) mtu: usize,
+    /// Whether it would have its packets marked instead of dropped (RFC 3168), if the peer would, too.
+    pub(crate) ecn: bool,
     /// Whether what arrives is kept to be read, or only counted.
     pub(crate) keep: bool,
     /// Without any answer for so long the connection is dead.
@@ -73,6 +77,7 @@ pub(crate) struct Tcp {
     port: Port,
     origin: Instant,
     sender: Sender,
+    notification: Notification,
     mss: usize,
     keep: bool,
     /// The sequence numbers of both ends are counted from here.
@@ -140,6 +145,7 @@ impl Tcp {
             port,
             origin: birth.origin,
             sender: Sender::new(settings.congestion_control, mss as u64),
+            notification: Notification::new(settings.ecn),
             mss,
             keep: settings.keep,
             first: None,
@@ -164,7 +170,8 @@ impl Tcp {
             self.mss = self.mss.min(usize::from(mss).saturating_sub(TIMESTAMP_OPTION)).max(1);
             self.sender.set_mss(self.mss as u64);
         }
-        if self.is_news(&segment, now) {
+        let echoes = self.notification.on_segment(&segment, ecn_of(&packet));
+        if self.is_news(&segment, echoes, now) {
             self.port.incoming = Some(packet);
             let time = self.time(now);
             self.interface.poll_ingress_single(time, &mut self.port, &mut self.sockets);
@@ -173,8 +180,8 @@ impl Tcp {
         self.pump(now);
     }
 
-    /// Tells the sender what was acknowledged; says whether there is anything in it for smoltcp.
-    fn is_news(&mut self, segment: &Segment, now: Instant) -> bool {
+    /// Tells the sender what was acknowledged, and whether marks were; says whether there is anything in it for smoltcp.
+    fn is_news(&mut self, segment: &Segment, echoes: bool, now: Instant) -> bool {
         let (Some(first), Some(ack)) = (self.first, segment.ack) else {
             return true;
         };
@@ -191,7 +198,7 @@ impl Tcp {
                 segment.sacked.iter().flatten().map(|&(a, b)| (offset(a), offset(b))).collect();
             self.acknowledged = up_to;
             let answers = segment.echo.map(|stamp| self.moment(stamp, now));
-            self.sender.handle_ack(&Ack { up_to, ranges: &ranges, answers }, now);
+            self.sender.handle_ack(&Ack { up_to, ranges: &ranges, answers, echoes }, now);
         }
         !repeats
     }
@@ -326,9 +333,13 @@ impl Tcp {
 
     /// Sends what may be sent.
     fn pump(&mut self, now: Instant) {
+        if self.sender.take_reduced() {
+            self.notification.on_reduced();
+        }
         loop {
             while let Some(mut packet) = self.sender.poll_retransmit(now) {
                 Segment::renew(&mut packet, self.told, self.stamp(now));
+                self.notification.mark_repair(&mut packet);
                 self.ready.push_back(packet);
             }
             let offered = self.offer();
@@ -394,6 +405,7 @@ impl Tcp {
                     self.sender.on_sent(new, packet.clone(), now);
                 }
             }
+            self.notification.mark_outgoing(&segment, &mut packet);
             self.ready.push_back(packet);
         }
     }

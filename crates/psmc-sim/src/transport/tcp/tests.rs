@@ -2,7 +2,10 @@ use proptest::prelude::*;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use psmc_wire::ip::Ecn;
+
 use super::*;
+use crate::packet::set_ecn_of;
 
 /// A network that loses, doubles and reorders what it carries.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +31,9 @@ struct Wire {
     faults: Faults,
     /// Nothing passes.
     cut: bool,
+    /// Every so many packets that can be marked one is, if any; and how many were.
+    marks: Option<u64>,
+    marked: u64,
 }
 
 fn settings(keep: bool) -> Settings {
@@ -35,6 +41,7 @@ fn settings(keep: bool) -> Settings {
         congestion_control: CongestionControl::Cubic,
         buffer: 1 << 20,
         mtu: 1500,
+        ecn: false,
         keep,
         timeout: None,
         keep_alive: None,
@@ -43,13 +50,28 @@ fn settings(keep: bool) -> Settings {
 
 impl Wire {
     fn new(settings: Settings, seed: u64, faults: Faults) -> Self {
+        Self::of([settings; 2], seed, faults)
+    }
+
+    /// With different settings of both ends.
+    fn of([near, far]: [Settings; 2], seed: u64, faults: Faults) -> Self {
         let now = Instant::now();
         let [a, b] = ["10.0.0.1:5000", "10.0.0.2:80"].map(|text| text.parse::<SocketAddr>().unwrap());
         let birth = |seed| Birth { seed, origin: now };
-        let ends =
-            [Tcp::connect(a, b, settings, birth(seed), now), Tcp::accept(b, settings, birth(seed + 1), now)];
+        let ends = [Tcp::connect(a, b, near, birth(seed), now), Tcp::accept(b, far, birth(seed + 1), now)];
         let rng = Pcg64Mcg::seed_from_u64(seed);
-        Self { start: now, now, ends, flying: Default::default(), sent: 0, rng, faults, cut: false }
+        Self {
+            start: now,
+            now,
+            ends,
+            flying: Default::default(),
+            sent: 0,
+            rng,
+            faults,
+            cut: false,
+            marks: None,
+            marked: 0,
+        }
     }
 
     fn chance(&mut self, percent: u32) -> bool {
@@ -58,7 +80,8 @@ impl Wire {
 
     fn send(&mut self) {
         for end in [0, 1] {
-            while let Some(packet) = self.ends[end].poll_transmit() {
+            while let Some(mut packet) = self.ends[end].poll_transmit() {
+                self.mark(&mut packet);
                 let copies = 1 + u32::from(self.chance(self.faults.duplicate));
                 for _ in 0..copies {
                     let late = if self.chance(self.faults.reorder) { DELAY } else { Duration::ZERO };
@@ -67,6 +90,17 @@ impl Wire {
                         self.flying.insert((self.now + DELAY + late, self.sent), (1 - end, packet.clone()));
                     }
                 }
+            }
+        }
+    }
+
+    fn mark(&mut self, packet: &mut [u8]) {
+        if let Some(every) = self.marks
+            && ecn_of(packet) != Ecn::NotEct
+        {
+            self.marked += 1;
+            if self.marked.is_multiple_of(every) {
+                set_ecn_of(packet, Ecn::Ce);
             }
         }
     }
@@ -193,4 +227,28 @@ fn what_nobody_takes_is_refused() {
     let reset = refusal(syn, "10.0.0.2:80".parse().unwrap(), wire.now).expect("an answer");
     wire.ends[0].handle_packet(reset, wire.now);
     assert!(wire.ends[0].is_over());
+}
+
+/// Marks of one packet in a hundred keep a window as small as losses of as many do, and nothing is sent twice; a peer that
+/// does not know of them is sent nothing that could be marked.
+#[test]
+fn marks_are_agreed_on_and_heeded() {
+    let reno = Settings { congestion_control: CongestionControl::Reno, ecn: true, ..settings(false) };
+    let mut wire = Wire::new(reno, 1, HARMLESS);
+    wire.marks = Some(100);
+    wire.ends[0].fill(u64::MAX, wire.start);
+    wire.run_for(Duration::from_secs(60));
+    // The rate that Mathis et al. (1997) give for Reno, in segments: sqrt(3 / 2p) a round trip, which is 20 ms.
+    let model = (1.5f64 / 0.01).sqrt() / 0.02 * 60.0;
+    let segments = wire.ends[1].received() as f64 / 1448.0;
+    assert!((0.6..1.4).contains(&(segments / model)), "{segments} segments, the model has {model}");
+    assert!(wire.marked as f64 <= segments + 100.0, "{} could be marked: some were sent twice", wire.marked);
+    for wants in [[true, false], [false, true]] {
+        let mut wire =
+            Wire::of([Settings { ecn: wants[0], ..reno }, Settings { ecn: wants[1], ..reno }], 1, HARMLESS);
+        wire.marks = Some(100);
+        wire.ends[0].fill(1_000_000, wire.start);
+        wire.run_for(Duration::from_secs(10));
+        assert_eq!((wire.ends[1].received(), wire.marked), (1_000_000, 0));
+    }
 }

@@ -24,8 +24,8 @@ mod traffic;
 mod transport;
 mod world;
 
-pub use network::{LinkEnd, LinkSetup, NatKind};
+pub use network::{Conditioner, DroppedPacket, LinkEnd, LinkSetup, NatKind};
 pub use site::{Identity, PathSetup, PeerSetup, SiteSetup};
-pub use traffic::{Observation, Seen, TrafficKind, TrafficSetup};
+pub use traffic::{Observation, Seen, TcpSetup, TrafficKind, TrafficSetup, WebModel};
 pub use transport::CongestionControl;
 pub use world::{HostId, LinkId, SiteId, TrafficId, World};

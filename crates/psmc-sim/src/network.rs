@@ -4,14 +4,14 @@ mod cable;
 mod host;
 mod nat;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::time::Instant;
 
 use ipnet::IpNet;
 use psmc_wire::ip::Ecn;
 
-pub use cable::{LinkEnd, LinkSetup};
+pub use cable::{Conditioner, DroppedPacket, LinkEnd, LinkSetup};
 pub use nat::NatKind;
 
 use crate::agenda::Agenda;
@@ -59,13 +59,16 @@ struct Tunnel {
 ///
 /// After [`send`](Self::send), [`inject`](Self::inject) and [`handle_timeout`](Self::handle_timeout):
 /// [`poll_delivery`](Self::poll_delivery) until `None`.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Network {
     hosts: Vec<Host>,
     cables: Vec<Cable>,
     tunnels: BTreeMap<SiteId, Tunnel>,
     agenda: Agenda<Way>,
     delivered: VecDeque<Delivery>,
+    /// Directions whose drops somebody asks for, and those drops.
+    watched: BTreeSet<Way>,
+    dropped: VecDeque<DroppedPacket>,
 }
 
 impl Network {
@@ -145,6 +148,30 @@ impl Network {
         let old = std::mem::replace(&mut self.cables[link.0].ends[from].addresses, addresses.clone());
         self.hosts[host.0].remove_addresses(&old, hop);
         self.hosts[host.0].add_addresses(&addresses, hop);
+    }
+
+    /// What leaves a host by a link is conditioned from now on; says whether it has such a link.
+    pub(crate) fn set_conditioner(
+        &mut self,
+        host: HostId,
+        link: LinkId,
+        conditioner: Box<dyn Conditioner>,
+    ) -> bool {
+        let Some(from) = self.end_of(host, link) else {
+            return false;
+        };
+        self.cables[link.0].set_conditioner(from, conditioner);
+        true
+    }
+
+    /// Keeps what a link drops of the packets that enter at this end, from now on.
+    pub(crate) fn watch_drops(&mut self, link: LinkId, from: usize) {
+        self.watched.insert(Way { link, from });
+    }
+
+    /// The next packet of those.
+    pub(crate) fn poll_dropped(&mut self) -> Option<DroppedPacket> {
+        self.dropped.pop_front()
     }
 
     /// The interfaces of a link go up or down; what is on its way when they go down is lost.
@@ -275,6 +302,23 @@ impl Network {
             self.accept(host, Some(link), packet, now);
         }
         self.agenda.set(way, self.cables[link.0].poll_timeout(from));
+        self.note_drops(way, now);
+    }
+
+    fn note_drops(&mut self, way: Way, now: Instant) {
+        let Way { link, from } = way;
+        let is_watched = self.watched.contains(&way);
+        while let Some((packet, reason)) = self.cables[link.0].poll_dropped(from) {
+            if is_watched {
+                self.dropped.push_back(DroppedPacket {
+                    link,
+                    from,
+                    at: now,
+                    reason,
+                    packet: packet.into_bytes(),
+                });
+            }
+        }
     }
 
     /// A packet has come to a host: it is for it, or goes on.
@@ -316,6 +360,7 @@ impl Network {
                 let cable = &mut self.cables[way.link.0];
                 cable.send(way.from, packet, now);
                 self.agenda.set(way, cable.poll_timeout(way.from));
+                self.note_drops(way, now);
             }
             Hop::Tunnel(site) => self.deliver(host, Receiver::Tunnel(site), packet),
         }

@@ -10,6 +10,10 @@ use smoltcp::wire::{
 /// Hops that a packet may take, as Linux has it.
 const HOPS: u8 = 64;
 
+/// Where the hash begins, and what it is multiplied by, at 32 bits.
+const FNV_BASIS: u32 = 0x811c_9dc5;
+const FNV_PRIME: u32 = 0x0100_0193;
+
 const IPV4_HEADER: usize = 20;
 const IPV6_HEADER: usize = 40;
 const UDP_HEADER: usize = 8;
@@ -204,6 +208,39 @@ impl Packet {
     /// Changes what it says of congestion.
     pub(crate) fn set_ecn(&mut self, ecn: Ecn) {
         set_ecn_of(&mut self.bytes, ecn);
+    }
+
+    /// The six bits of its differentiated services field (RFC 2474).
+    pub(crate) fn dscp(&self) -> u8 {
+        if self.is_ipv4() {
+            Ipv4Packet::new_unchecked(&self.bytes).dscp()
+        } else {
+            Ipv6Packet::new_unchecked(&self.bytes).traffic_class() >> 2
+        }
+    }
+
+    /// The same for packets of one flow: a hash of addresses, ports and protocol (FNV-1a).
+    pub(crate) fn flow(&self) -> u32 {
+        let (from, to) = (self.from(), self.to());
+        let mut hash = FNV_BASIS;
+        let mut add = |bytes: &[u8]| {
+            hash = bytes.iter().fold(hash, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(FNV_PRIME));
+        };
+        for end in [from, to] {
+            match end.ip() {
+                IpAddr::V4(ip) => add(&ip.octets()),
+                IpAddr::V6(ip) => add(&ip.octets()),
+            }
+            add(&end.port().to_be_bytes());
+        }
+        add(&[self.protocol().into()]);
+        // Its low bits are the weakest, and a remainder looks at those.
+        hash ^ hash >> 16
+    }
+
+    /// The whole packet, to be changed in place by who knows what is where.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
     }
 
     /// Takes a hop; says whether it may go on.

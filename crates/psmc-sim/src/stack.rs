@@ -66,6 +66,11 @@ impl Stack {
         self.transport.fill(stream, count, &mut self.network, self.now);
     }
 
+    /// Ends the sending half of a connection once everything is sent; its owner still sees what becomes of it.
+    pub(crate) fn finish(&mut self, stream: StreamId) {
+        self.transport.finish(stream, &mut self.network, self.now);
+    }
+
     /// Lets go of a connection, which ends once everything is sent.
     pub(crate) fn close(&mut self, stream: StreamId) {
         self.transport.close(stream, &mut self.network, self.now);

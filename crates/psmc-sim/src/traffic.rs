@@ -1,10 +1,14 @@
 //! Traffic: who sends it, who takes it, and what is seen of it.
 
+mod chance;
 mod packets;
 mod transfers;
+mod users;
+mod web;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use rand_core::{Rng, SeedableRng};
@@ -13,10 +17,13 @@ use rand_pcg::Pcg64Mcg;
 use crate::agenda::Agenda;
 use crate::packet::Packet;
 use crate::stack::Stack;
-use crate::transport::{CongestionControl, StreamId};
+use crate::transport::{CongestionControl, Settings, StreamId};
 use crate::world::{HostId, TrafficId};
 use packets::{Datagrams, Ping};
 use transfers::{Bulk, Requests};
+use users::{Telnet, Transfers};
+use web::Web;
+pub use web::WebModel;
 
 /// The first port at which streams of traffic are taken; each has one of its own.
 const FIRST_PORT: u16 = 10_000;
@@ -70,6 +77,39 @@ pub enum TrafficKind {
         /// How both ends find their rates.
         congestion_control: CongestionControl,
     },
+    /// People who transfer files, each one after another: flows that come and go.
+    Transfers {
+        /// How each connection is.
+        tcp: TcpSetup,
+        /// How many at most transfer at once.
+        users: usize,
+        /// Bytes of a file on average; exponentially distributed.
+        mean_bytes: f64,
+        /// From the end of one file until the next on average; exponentially distributed.
+        mean_pause: Duration,
+    },
+    /// People who type: small packets at random times, each of which is seen when it has arrived.
+    Telnet {
+        /// How each connection is.
+        tcp: TcpSetup,
+        /// How many type at once.
+        users: usize,
+        /// Packets of a session; each number is as likely as the others.
+        packets: RangeInclusive<u32>,
+        /// Bytes of payload in a packet.
+        payload: usize,
+        /// Between two packets, and between two sessions, on average; exponentially distributed.
+        mean_gap: Duration,
+    },
+    /// People who read web pages by HTTP/1.0. The receiver answers, and the sender's requests are seen.
+    Web {
+        /// How each connection is.
+        tcp: TcpSetup,
+        /// How many read at once.
+        users: usize,
+        /// What they read.
+        model: WebModel,
+    },
     /// ICMP echo requests.
     Ping {
         /// Time between two.
@@ -77,6 +117,26 @@ pub enum TrafficKind {
         /// Bytes of payload.
         payload: usize,
     },
+}
+
+/// How TCP connections are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpSetup {
+    /// How both ends find their rates.
+    pub congestion_control: CongestionControl,
+    /// Bytes of the longest packet, from the IP header on.
+    pub mtu: usize,
+    /// Bytes that can be on their way in each direction.
+    pub buffer: usize,
+    /// Whether packets can be marked instead of dropped (ECN, RFC 3168).
+    pub ecn: bool,
+}
+
+impl TcpSetup {
+    fn settings(self) -> Settings {
+        let Self { congestion_control, mtu, buffer, ecn } = self;
+        Settings { congestion_control, buffer, mtu, ecn, keep: false, timeout: None, keep_alive: None }
+    }
 }
 
 /// Something that is seen of traffic where it is measured.
@@ -95,8 +155,13 @@ pub struct Observation {
 pub enum Seen {
     /// So many bytes of payload have arrived.
     Delivered(u64),
-    /// A datagram, a request or a ping was sent.
+    /// A datagram, a request or a ping was sent, or a transfer has begun.
     Sent,
+    /// The first bytes have come of what was asked for at this time.
+    Begun {
+        /// When it was asked for.
+        sent_at: Instant,
+    },
     /// What was sent at this time has arrived, or was answered; `late` if something sent after it was before it.
     Arrived {
         /// When it was sent.
@@ -252,6 +317,13 @@ fn build(kind: TrafficKind, place: &Place, id: TrafficId) -> Box<dyn Generator> 
         TrafficKind::Requests { rate, request, response, congestion_control } => {
             Box::new(Requests::new(place, rate, request, response, congestion_control))
         }
+        TrafficKind::Transfers { tcp, users, mean_bytes, mean_pause } => {
+            Box::new(Transfers::new(place, tcp, users, mean_bytes, mean_pause))
+        }
+        TrafficKind::Telnet { tcp, users, packets, payload, mean_gap } => {
+            Box::new(Telnet::new(place, tcp, users, packets, payload, mean_gap))
+        }
+        TrafficKind::Web { tcp, users, model } => Box::new(Web::new(place, tcp, users, model)),
         TrafficKind::Ping { interval, payload } => Box::new(Ping::new(place, interval, payload, id)),
     }
 }

@@ -156,6 +156,11 @@ impl Transport {
         self.with(id, network, now, |tcp| tcp.fill(count, now));
     }
 
+    /// Ends the sending half of a connection once everything is sent; its owner still sees what becomes of it.
+    pub(crate) fn finish(&mut self, id: StreamId, network: &mut Network, now: Instant) {
+        self.with(id, network, now, |tcp| tcp.close(now));
+    }
+
     /// Lets go of a connection, which ends once everything is sent.
     pub(crate) fn close(&mut self, id: StreamId, network: &mut Network, now: Instant) {
         self.disown(id);
@@ -171,6 +176,12 @@ impl Transport {
     /// The end of a connection, as it is.
     pub(crate) fn get(&self, id: StreamId) -> Option<&Tcp> {
         self.streams.get(&id).map(|stream| &stream.tcp)
+    }
+
+    /// The other end of a connection, which is at this host, unless something between them translates addresses.
+    pub(crate) fn other_end(&self, id: StreamId, host: HostId) -> Option<StreamId> {
+        let (_, local, remote) = self.streams.get(&id)?.addresses;
+        self.by_addresses.get(&(host, remote, local)).copied()
     }
 
     /// What has arrived on a connection since it was last taken.

@@ -11,7 +11,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::link::{LinkConfig, LinkCounters};
-use crate::network::{Delivery, LinkSetup, NatKind, Receiver};
+use crate::network::{Conditioner, Delivery, DroppedPacket, LinkSetup, NatKind, Receiver};
 use crate::packet::{Content, Packet};
 use crate::site::{SiteSetup, Sites};
 use crate::stack::{Stack, UdpOwner};
@@ -73,6 +73,22 @@ impl World {
     /// Lets a host translate the addresses of what it forwards to a link.
     pub fn set_nat(&mut self, host: HostId, kind: NatKind, outside: LinkId) {
         self.stack.network.set_nat(host, kind, outside);
+    }
+
+    /// Conditions what leaves a host by a link; says whether the host has that link.
+    pub fn set_conditioner(&mut self, host: HostId, link: LinkId, conditioner: Box<dyn Conditioner>) -> bool {
+        self.stack.network.set_conditioner(host, link, conditioner)
+    }
+
+    /// Keeps what a link drops of the packets that enter at its end of this number, for
+    /// [`poll_dropped`](Self::poll_dropped).
+    pub fn watch_drops(&mut self, link: LinkId, from: usize) {
+        self.stack.network.watch_drops(link, from);
+    }
+
+    /// The next packet that a watched link has dropped.
+    pub fn poll_dropped(&mut self) -> Option<DroppedPacket> {
+        self.stack.network.poll_dropped()
     }
 
     /// Adds a site, which doesn't run yet.

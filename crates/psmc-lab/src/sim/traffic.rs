@@ -81,8 +81,8 @@ impl Record {
                 self.latencies.add(at, at.saturating_sub(sent_at));
                 self.late += u64::from(late);
             }
-            // It comes too late to count.
-            Seen::Delivered(_) | Seen::Arrived { .. } => {}
+            // It comes too late to count, or nobody asks how it has begun.
+            Seen::Delivered(_) | Seen::Arrived { .. } | Seen::Begun { .. } => {}
             Seen::Done => self.done = true,
             Seen::Broken => self.broken = true,
         }

@@ -1,4 +1,6 @@
 //! A link between two hosts: both directions, and what is at the ends.
+//!
+//! What a router does to packets where they leave it.
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -6,9 +8,9 @@ use std::time::Instant;
 use ipnet::IpNet;
 use psmc_wire::ip::Ecn;
 
-use crate::link::{Arrival, Link, LinkConfig, LinkCounters, PacketInfo};
+use crate::link::{Arrival, DropReason, Link, LinkConfig, LinkCounters, PacketInfo};
 use crate::packet::Packet;
-use crate::world::HostId;
+use crate::world::{HostId, LinkId};
 
 /// The MTU of an interface, Ethernet's, unless its link carries longer packets. One that carries less drops what is too
 /// long, and nobody is told.
@@ -32,11 +34,36 @@ pub struct LinkSetup {
     pub directions: [LinkConfig; 2],
 }
 
+/// What a router does to packets where they leave it by a link: it marks, or drops. What it looks at are IP packets without
+/// valid checksums.
+pub trait Conditioner {
+    /// A packet leaves by the link, unless this says `false`. Its length stays as it is.
+    fn leave(&mut self, packet: &mut [u8], now: Instant) -> bool;
+
+    /// A packet has come by the link. A conditioner may learn from it.
+    fn come(&mut self, _packet: &[u8], _now: Instant) {}
+}
+
+/// A packet that a link has dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DroppedPacket {
+    /// Which link.
+    pub link: LinkId,
+    /// The end at which the packet entered, by its number in [`LinkSetup::ends`].
+    pub from: usize,
+    /// When it was dropped.
+    pub at: Instant,
+    /// Why.
+    pub reason: DropReason,
+    /// The IP packet.
+    pub packet: Vec<u8>,
+}
+
 /// A link as it is.
-#[derive(Debug)]
 pub(super) struct Cable {
     pub(super) ends: [LinkEnd; 2],
     directions: [Link<Packet>; 2],
+    conditioners: [Option<Box<dyn Conditioner>>; 2],
     mtu: usize,
     up: bool,
 }
@@ -48,32 +75,45 @@ impl Cable {
         let mtu = interface_mtu(&directions);
         let [there, back] = directions;
         let directions = [Link::new(there, seeds[0], now), Link::new(back, seeds[1], now)];
-        Self { ends, directions, mtu, up: true }
+        Self { ends, directions, conditioners: [None, None], mtu, up: true }
+    }
+
+    /// What leaves at this end is conditioned from now on.
+    pub(super) fn set_conditioner(&mut self, from: usize, conditioner: Box<dyn Conditioner>) {
+        self.conditioners[from] = Some(conditioner);
     }
 
     /// A packet enters at an end.
-    pub(super) fn send(&mut self, from: usize, packet: Packet, now: Instant) {
-        if self.up {
-            let info =
-                PacketInfo { ecn_capable: packet.ecn() != Ecn::NotEct, ..PacketInfo::new(packet.len()) };
-            self.directions[from].handle_packet(packet, info, now);
-            self.forget_dropped(from);
+    pub(super) fn send(&mut self, from: usize, mut packet: Packet, now: Instant) {
+        if !self.up {
+            return;
         }
+        if let Some(conditioner) = &mut self.conditioners[from]
+            && !conditioner.leave(packet.bytes_mut(), now)
+        {
+            return;
+        }
+        let info = info_of(&packet);
+        self.directions[from].handle_packet(packet, info, now);
     }
 
     /// A packet that came in at end `from` leaves at the other one. Nothing does while the interfaces are down.
     pub(super) fn poll_packet(&mut self, from: usize, now: Instant) -> Option<Arrival<Packet>> {
         while let Some(arrival) = self.directions[from].poll_packet(now) {
-            if self.up {
-                return Some(arrival);
+            if !self.up {
+                continue;
             }
+            if let Some(conditioner) = &mut self.conditioners[1 - from] {
+                conditioner.come(arrival.packet.bytes(), now);
+            }
+            return Some(arrival);
         }
-        self.forget_dropped(from);
         None
     }
 
-    fn forget_dropped(&mut self, from: usize) {
-        while self.directions[from].poll_dropped().is_some() {}
+    /// The next packet that was dropped of those that came in at this end.
+    pub(super) fn poll_dropped(&mut self, from: usize) -> Option<(Packet, DropReason)> {
+        self.directions[from].poll_dropped()
     }
 
     /// When there is something to poll for.
@@ -129,4 +169,35 @@ pub(super) fn source_among(addresses: &[IpNet], to: IpAddr) -> Option<IpAddr> {
 fn interface_mtu(directions: &[LinkConfig; 2]) -> usize {
     let longest = directions.iter().filter_map(|direction| direction.mtu).max();
     longest.unwrap_or(DEFAULT_MTU).max(DEFAULT_MTU)
+}
+
+fn info_of(packet: &Packet) -> PacketInfo {
+    PacketInfo {
+        ecn_capable: packet.ecn() != Ecn::NotEct,
+        precedence: precedence(packet.dscp()),
+        flow: packet.flow(),
+        ..PacketInfo::new(packet.len())
+    }
+}
+
+/// The drop precedence of a code point of assured forwarding (RFC 2597 §6: class, precedence from 1 to 3, and a zero); others
+/// have none, and are dropped last.
+fn precedence(dscp: u8) -> u8 {
+    match (dscp >> 3, dscp >> 1 & 0b11, dscp & 1) {
+        (1..=4, precedence @ 1..=3, 0) => precedence - 1,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assured_forwarding_has_three_precedences() {
+        let [af11, af12, af13, af43] = [10, 12, 14, 38];
+        assert_eq!([af11, af12, af13, af43].map(precedence), [0, 1, 2, 2]);
+        let [default, expedited, selector] = [0, 46, 8];
+        assert_eq!([default, expedited, selector].map(precedence), [0, 0, 0]);
+    }
 }

@@ -5,9 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use rand_core::Rng;
-use rand_pcg::Pcg64Mcg;
-
+use super::chance::pause;
 use super::{Desk, Generator, Place, Seen};
 use crate::transport::{CongestionControl, Owner, Route, Settings, StreamId};
 
@@ -236,7 +234,7 @@ impl Generator for Requests {
         } else {
             self.ask(desk);
         }
-        self.next = Some(desk.now + pause(self.rate, desk.rng));
+        self.next = Some(desk.now + pause(Duration::from_secs_f64(self.rate.recip()), desk.rng));
     }
 
     fn handle_stream(&mut self, stream: StreamId, desk: &mut Desk<'_>) {
@@ -250,11 +248,4 @@ impl Generator for Requests {
     fn poll_timeout(&self) -> Option<Instant> {
         self.next
     }
-}
-
-/// The time to the next of so many random events a second: exponentially distributed.
-fn pause(rate: f64, rng: &mut Pcg64Mcg) -> Duration {
-    // 53 bits are what a floating-point number holds; 1 - x is never 0.
-    let chance = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-    Duration::try_from_secs_f64(-(1.0 - chance).ln() / rate).unwrap_or(Duration::MAX)
 }

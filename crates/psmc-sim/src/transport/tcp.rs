@@ -302,6 +302,11 @@ impl Tcp {
         }
     }
 
+    /// Whether everything that it had to send is acknowledged, its end included.
+    pub(crate) fn has_finished(&self) -> bool {
+        self.closing && self.backlog.is_empty() && self.sender.is_idle()
+    }
+
     /// Whether nothing will come of it any more.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.socket().state(), State::Closed | State::TimeWait)

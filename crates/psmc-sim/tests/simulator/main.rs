@@ -12,4 +12,5 @@ mod scenarios;
 mod shared;
 mod sites;
 mod streams;
+mod users;
 mod world;

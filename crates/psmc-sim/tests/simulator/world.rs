@@ -71,6 +71,7 @@ pub(crate) fn lossy(config: LinkConfig, percent: f64) -> LinkConfig {
 pub(crate) struct Tally {
     pub(crate) bytes: u64,
     pub(crate) sent: u64,
+    pub(crate) begun: u64,
     pub(crate) arrived: u64,
     pub(crate) late: u64,
     pub(crate) done: bool,
@@ -137,6 +138,7 @@ impl Lab {
                     tally.late += u64::from(late);
                     tally.delays.push(observation.at - sent_at);
                 }
+                Seen::Begun { .. } => tally.begun += 1,
                 Seen::Done => tally.done = true,
                 Seen::Broken => tally.broken += 1,
             }

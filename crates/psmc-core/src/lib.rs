@@ -18,6 +18,7 @@
 mod batch;
 mod classify;
 mod clock;
+pub mod condition;
 mod config;
 mod congestion;
 mod counted;

@@ -4,6 +4,7 @@
 //! A new one is a function in the module of its family, and an entry in the family's `EXPERIMENTS`.
 
 mod bed;
+mod conditioning;
 mod dice;
 mod overlay;
 mod psmc;
@@ -55,7 +56,7 @@ pub(crate) struct Setup<'a> {
 /// All of them, by seed and family.
 pub(crate) fn experiments() -> impl Iterator<Item = &'static Experiment> {
     let families = psmc::FAMILIES.iter().chain(overlay::FAMILIES).chain(selection::FAMILIES);
-    families.chain(qos::FAMILIES).chain(watson::FAMILIES).copied().flatten()
+    families.chain(qos::FAMILIES).chain(conditioning::FAMILIES).chain(watson::FAMILIES).copied().flatten()
 }
 
 impl Experiment {
@@ -67,6 +68,7 @@ impl Experiment {
     /// Whether it computes, and needs no network.
     fn is_computed(&self) -> bool {
         let computed = overlay::FAMILIES.iter().chain(selection::FAMILIES).chain(qos::FAMILIES);
+        let computed = computed.chain(conditioning::FAMILIES);
         computed.copied().flatten().any(|computed| computed.name == self.name)
     }
 

@@ -20,4 +20,5 @@ mod unresponsive;
 
 use super::Experiment;
 
-pub(super) const FAMILIES: &[&[Experiment]] = &[bulk::EXPERIMENTS, people::EXPERIMENTS, unresponsive::EXPERIMENTS];
+pub(super) const FAMILIES: &[&[Experiment]] =
+    &[bulk::EXPERIMENTS, people::EXPERIMENTS, unresponsive::EXPERIMENTS];

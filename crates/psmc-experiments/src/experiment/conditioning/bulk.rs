@@ -18,7 +18,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         how: SIMPLE,
         criterion: "ours at least 95 % of what the bottleneck carries, no less than FQ-CoDel's and than the seed's with all state, less a \
                     hundredth; the slower aggregate at least two thirds of the faster one",
-        runs: 5,
+        runs: 3,
         measure: figure_9a,
     },
     Experiment {
@@ -28,7 +28,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
                trips; ns-2",
         how: DOMAINS,
         criterion: "ours: the slowest aggregate gets more of what the fastest gets than the standard conditioner has it",
-        runs: 5,
+        runs: 3,
         measure: figure_9b,
     },
     Experiment {
@@ -37,7 +37,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         seed: "QoS table 1: standard, adaptive with a state of 50 flows, and with all state (max); ns-2",
         how: DOMAINS,
         criterion: "ours at least the seed's max, and, of what the bottlenecks carry, no less than FQ-CoDel in the same run, less a hundredth",
-        runs: 5,
+        runs: 3,
         measure: table_1,
     },
 ];
@@ -79,7 +79,8 @@ fn figure_9a(setup: &mut Setup<'_>) -> Vec<Row> {
         let total = |place: usize| totals[place].iter().sum::<f64>();
         let least = (0.95 * capacity()).min(SAME * total(MAX).max(total(FQ_CODEL)));
         for (place, variant) in variants.iter().enumerate() {
-            let figure = Figure::new(format!("{}, {}", group(flows), variant.name), "Mb/s", Some(total(place)));
+            let figure =
+                Figure::new(format!("{}, {}", group(flows), variant.name), "Mb/s", Some(total(place)));
             rows.push(if variant.is_ours() { figure.at_least(least) } else { figure.shown() });
         }
         for (place, variant) in variants.iter().enumerate() {
@@ -105,7 +106,11 @@ fn figure_9b(setup: &mut Setup<'_>) -> Vec<Row> {
     for (place, variant) in variants.iter().enumerate() {
         let figure =
             Figure::new(format!("{}, slowest of fastest", variant.name), "%", Some(evenness(&rates[place])));
-        rows.push(if variant.is_ours() { figure.at_least(evenness(&rates[STANDARD])) } else { figure.shown() });
+        rows.push(if variant.is_ours() {
+            figure.at_least(evenness(&rates[STANDARD]))
+        } else {
+            figure.shown()
+        });
     }
     rows
 }

@@ -53,6 +53,9 @@ pub(super) const STEP: Duration = Duration::from_millis(50);
 /// Reports come once in so many steps: in the shortest round of a [`Police`], 200 ms.
 const STEPS_OF_REPORT: u32 = 4;
 
+/// Numbers of flows are below 4096.
+const MAX_FLOW: u64 = 0xfff;
+
 const ROUND_TRIP: Duration = Duration::from_millis(100);
 
 impl Control {
@@ -120,15 +123,14 @@ impl Gates {
     }
 
     fn facts(&self, header: &Header) -> Facts {
-        #[expect(clippy::cast_possible_truncation, reason = "twelve bits of a hash")]
-        let flow = if self.by_flow { (header.flow() & 0xfff) as u16 } else { 0 };
+        let flow = if self.by_flow { header.flow() & MAX_FLOW } else { 0 };
         Facts {
             source: header.source.into(),
             destination: header.destination.into(),
             ports: Some(header.ports),
             class: 0,
             kind: if header.is_tcp() { Kind::Tcp } else { Kind::Plain },
-            flow,
+            flow: u16::try_from(flow).unwrap_or_default(),
         }
     }
 

@@ -117,7 +117,8 @@ impl Header {
     /// `None` if it is not TCP or UDP over IPv4.
     pub(super) fn parse(packet: &[u8]) -> Option<Self> {
         let (ip, rest) = packet.split_first_chunk::<IPV4>()?;
-        let [[s0, s1, s2, s3], [d0, d1, d2, d3]] = [12, 16].map(|at| [ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
+        let [[s0, s1, s2, s3], [d0, d1, d2, d3]] =
+            [12, 16].map(|at| [ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
         let protocol = ip[9];
         if protocol != TCP && protocol != UDP {
             return None;

@@ -90,7 +90,9 @@ impl Network {
     pub(super) fn watch_routers(&mut self) {
         let links = self.links.iter().filter(|(ends, _)| !ends.iter().any(|node| is_host(node)));
         let links: Vec<_> = links.map(|(_, &link)| link).collect();
-        links.into_iter().for_each(|link| [0, 1].into_iter().for_each(|end| self.world.watch_drops(link, end)));
+        links
+            .into_iter()
+            .for_each(|link| [0, 1].into_iter().for_each(|end| self.world.watch_drops(link, end)));
     }
 
     /// Routers to which hosts are attached, with these hosts and the routers beside them.
@@ -177,13 +179,13 @@ fn queue(link: LinkConfig, queues: Queues) -> LinkConfig {
         Queues::Rio => {
             link.with_queue(QueueLimit::Packets(RIO_PACKETS)).with_discipline(Discipline::Rio { ecn: true })
         }
-        Queues::FqCoDel => link.with_queue(QueueLimit::Packets(FLOW_PACKETS)).with_discipline(
-            Discipline::FqCoDel {
+        Queues::FqCoDel => {
+            link.with_queue(QueueLimit::Packets(FLOW_PACKETS)).with_discipline(Discipline::FqCoDel {
                 target: Duration::from_millis(5),
                 interval: Duration::from_millis(100),
                 ecn: true,
-            },
-        ),
+            })
+        }
     }
 }
 

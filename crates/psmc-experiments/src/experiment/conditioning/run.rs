@@ -43,6 +43,7 @@ impl Variant {
 /// Places in [`Variant::all`].
 pub(super) const STANDARD: usize = 0;
 pub(super) const MAX: usize = 2;
+pub(super) const OURS: usize = 3;
 pub(super) const FQ_CODEL: usize = 5;
 
 /// Traffic from a host to another one; what is delivered of it counts from [`Scene::settled`] on.

@@ -21,6 +21,10 @@ const IPV4_HEADER: usize = 20;
 /// Bytes of the fixed IPv6 header (RFC 8200 §3).
 const IPV6_HEADER: usize = 40;
 
+/// The two bits of ECN at the end of the traffic class (RFC 3168 §5), and their value for congestion experienced.
+const ECN: u8 = 0b11;
+const CE: u8 = 0b11;
+
 /// What the tunnel needs to know of an inner packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Classified {
@@ -32,6 +36,10 @@ pub(crate) struct Classified {
     pub(crate) dscp: u8,
     /// Source and destination port, where there are any.
     pub(crate) ports: Option<[u16; 2]>,
+    /// Whether it says that it has met congestion (RFC 3168).
+    pub(crate) is_ce: bool,
+    /// A hash of what its flow has of its own.
+    pub(crate) flow: u64,
     /// The bucket of its flow.
     pub(crate) bucket: Bucket,
     /// Whether its flow wants its packets in order, as far as its protocol and ports tell.
@@ -44,6 +52,15 @@ impl Classified {
     /// Whether it is UDP of any kind, or a fragment of it.
     pub(crate) fn is_udp(&self) -> bool {
         upper::is_udp(self.protocol)
+    }
+
+    /// What packets of the other direction of its connection have, if that is TCP; see [`classify`] for the key.
+    pub(crate) fn reversed(self, key: [u64; 2]) -> Self {
+        let Self { source: destination, destination: source, .. } = self;
+        let ports = self.ports.map(|[from, to]| [to, from]);
+        let [from, to] = ports.unwrap_or_default();
+        let flow = hash_of_tcp(SocketAddr::new(source, from), SocketAddr::new(destination, to), key);
+        Self { source, destination, ports, flow, bucket: Bucket::of_hash(flow), ..self }
     }
 }
 
@@ -101,12 +118,16 @@ pub(crate) fn addresses(packet: &[u8]) -> Result<(IpAddr, IpAddr), BadPacket> {
 
 /// The bucket of the packets of a TCP connection that go from one end to the other; see [`classify`] for the key.
 pub(crate) fn bucket_of_tcp(source: SocketAddr, destination: SocketAddr, key: [u64; 2]) -> Bucket {
+    Bucket::of_hash(hash_of_tcp(source, destination, key))
+}
+
+fn hash_of_tcp(source: SocketAddr, destination: SocketAddr, key: [u64; 2]) -> u64 {
     let upper = Upper::of_tcp([source.port(), destination.port()]);
     match (source.ip().to_canonical(), destination.ip().to_canonical()) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => bucket(&[from.octets(), to.octets()].concat(), upper, key),
-        (IpAddr::V6(from), IpAddr::V6(to)) => bucket(&[from.octets(), to.octets()].concat(), upper, key),
+        (IpAddr::V4(from), IpAddr::V4(to)) => hash(&[from.octets(), to.octets()].concat(), upper, key),
+        (IpAddr::V6(from), IpAddr::V6(to)) => hash(&[from.octets(), to.octets()].concat(), upper, key),
         // There is no such connection.
-        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => bucket(&[], upper, key),
+        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => hash(&[], upper, key),
     }
 }
 
@@ -140,13 +161,16 @@ fn classify_ipv4(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPacket> 
     let (header, payload) = ipv4_header(packet)?;
     let &[.., s0, s1, s2, s3, d0, d1, d2, d3] = header;
     let upper = Upper::of_ipv4(header[9], u16::from_be_bytes([header[6], header[7]]), payload);
+    let flow = hash(&header[12..], upper, key);
     Ok(Classified {
         source: IpAddr::from([s0, s1, s2, s3]),
         destination: IpAddr::from([d0, d1, d2, d3]),
         protocol: upper.protocol,
         dscp: header[1] >> 2,
         ports: upper.ports(),
-        bucket: bucket(&header[12..], upper, key),
+        is_ce: header[1] & ECN == CE,
+        flow,
+        bucket: Bucket::of_hash(flow),
         ordered: upper.wants_order(),
         quic: upper.quic,
     })
@@ -156,6 +180,7 @@ fn classify_ipv6(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPacket> 
     let (header, payload) = ipv6_header(packet)?;
     let addresses = &header[8..];
     let upper = Upper::of_ipv6(header[6], payload);
+    let flow = hash(addresses, upper, key);
     Ok(Classified {
         source: ipv6(&addresses[..16]),
         destination: ipv6(&addresses[16..]),
@@ -163,7 +188,9 @@ fn classify_ipv6(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPacket> 
         // The upper six bits of the traffic class, which begins in the middle of the first byte.
         dscp: (header[0] << 4 | header[1] >> 4) >> 2,
         ports: upper.ports(),
-        bucket: bucket(addresses, upper, key),
+        is_ce: header[1] >> 4 & ECN == CE,
+        flow,
+        bucket: Bucket::of_hash(flow),
         ordered: upper.wants_order(),
         quic: upper.quic,
     })
@@ -200,13 +227,13 @@ fn check_length(stated: usize, packet: &[u8]) -> Result<(), BadPacket> {
 }
 
 /// SipHash-1-3 over the two addresses, as they are in the header, and what tells flows between them apart.
-fn bucket(addresses: &[u8], upper: Upper, [key0, key1]: [u64; 2]) -> Bucket {
+fn hash(addresses: &[u8], upper: Upper, [key0, key1]: [u64; 2]) -> u64 {
     let mut tuple = [0; 2 * 16 + 4 + 1];
     let len = addresses.len();
     tuple[..len].copy_from_slice(addresses);
     tuple[len..len + 4].copy_from_slice(&upper.endpoints);
     tuple[len + 4] = upper.protocol;
-    Bucket::of_hash(SipHasher13::new_with_keys(key0, key1).hash(&tuple[..len + 5]))
+    SipHasher13::new_with_keys(key0, key1).hash(&tuple[..len + 5])
 }
 
 fn ipv6(octets: &[u8]) -> IpAddr {

@@ -17,7 +17,7 @@
 
 mod adaptive;
 mod bias;
-#[cfg_attr(not(test), expect(dead_code, reason = "callers follow"))]
+mod classes;
 mod dscp;
 mod flows;
 mod hosts;
@@ -33,6 +33,8 @@ use rand_core::Rng;
 
 use adaptive::Adaptive;
 pub use bias::RttRule;
+pub(crate) use classes::Conditioners;
+pub use classes::{ConditionerStatus, Conditioning};
 pub use dscp::AssuredClass;
 use seed::Seed;
 use tsw3cm::Tsw3cm;

@@ -5,6 +5,7 @@ mod classes;
 mod codel;
 mod ecn;
 mod flow;
+mod protection;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use psmc_wire::frame::{PART_OVERHEAD, Part};
 use psmc_wire::{Bucket, BufPool, FlowSeq, PacketBuf};
 
 use crate::classify::{ClassConfig, ClassId, RepairKind, classify};
+use crate::condition::Precedence;
 use crate::flows::{Fate, FlowRef};
 use crate::police::{Facts, Marked, Tag};
 use classes::ClassQueues;
@@ -35,6 +37,8 @@ pub(crate) struct Queued {
     pub(crate) role: Role,
     /// What the police took it for.
     pub(crate) marked: Marked,
+    /// How willingly networks shall drop what carries it.
+    pub(crate) precedence: Precedence,
     pub(crate) queued_at: Instant,
     /// The flow that it counts for; copies and repairs count for none.
     pub(crate) flow: FlowRef,
@@ -79,9 +83,8 @@ impl Queued {
         let mut packet = pool.take();
         packet.fill(self.packet.packet());
         packet.set_checksum(self.packet.checksum());
-        let Self { part, bucket, class, seq, ordered, queued_at, .. } = *self;
         let (role, marked, flow) = (Role::Copy { resent }, Marked::default(), FlowRef::default());
-        Self { packet, part, bucket, class, seq, ordered, role, marked, queued_at, flow }
+        Self { packet, role, marked, flow, ..*self }
     }
 
     /// What the police has to know of it. What is left of a packet in parts says nothing.
@@ -129,6 +132,8 @@ pub struct QueueCounters {
     pub dropped_stale: u64,
     /// Packets that were marked, as congestion experienced, where they would have been dropped otherwise.
     pub marked: u64,
+    /// Packets of flows that built a queue where none should, which were put among those of no class.
+    pub put_out: u64,
 }
 
 impl QueueCounters {

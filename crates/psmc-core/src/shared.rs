@@ -11,7 +11,8 @@ use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 
 use crate::batch::PathAddress;
-use crate::classify::Classes;
+use crate::classify::{self, Classes};
+use crate::condition::Conditioners;
 use crate::event::{ConnectionId, Event, PeerId};
 use crate::flows::Flows;
 use crate::mss::ClampMss;
@@ -31,6 +32,7 @@ pub(crate) struct Shared {
     /// The relays at which this site has registered, and where each of them takes its datagrams.
     pub(crate) relays: BTreeMap<KeyBytes, PathAddress>,
     pub(crate) classes: Classes,
+    pub(crate) conditioners: Conditioners,
     pub(crate) clamp_mss: ClampMss,
     /// How flows that heed no loss are held down, if they are.
     pub(crate) police: Option<PoliceConfig>,
@@ -83,6 +85,15 @@ impl Shared {
     /// A new incarnation, never the one that stands for none.
     pub(crate) fn new_incarnation(&mut self) -> Incarnation {
         Incarnation(self.rng.next_u64().max(1))
+    }
+
+    /// An inner packet has come: it may answer those of a flow that a conditioner wants to know more of.
+    pub(crate) fn note_reply(&mut self, packet: &[u8], now: Instant) {
+        if let Ok(headers) =
+            classify::classify(packet, self.flow_key).map(|headers| headers.reversed(self.flow_key))
+        {
+            self.conditioners.on_reply(self.classes.of(&headers), headers.flow, packet, now);
+        }
     }
 
     /// Makes labels free again.

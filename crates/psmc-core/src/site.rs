@@ -17,6 +17,7 @@ use thiserror::Error;
 
 use crate::batch::{Batch, PathAddress, SocketId, Transmit};
 use crate::classify::{self, ClassConfig, Classes};
+use crate::condition::{ConditionerStatus, Conditioners};
 use crate::config::{PeerConfig, SiteConfig};
 use crate::event::{ConnectionId, Event, PeerId};
 use crate::flows::{FlowConfig, FlowRecord, Flows};
@@ -85,6 +86,7 @@ impl Site {
         // Labels travel in the clear and tell about their generator: the key of the flows must not depend on it.
         let (for_rng, flow_key) = halves(config.seed);
         let rng = Pcg64Mcg::from_seed(for_rng);
+        let classes = Classes::new(config.classes);
         let shared = Shared {
             name: config.name,
             software: config.software,
@@ -92,7 +94,8 @@ impl Site {
             hidden: config.hidden,
             relays: BTreeMap::new(),
             aead: config.aead,
-            classes: classify::Classes::new(config.classes),
+            conditioners: Conditioners::new(classes.list(), flow_key[0] ^ flow_key[1].rotate_left(32)),
+            classes,
             clamp_mss: config.clamp_mss,
             police: None,
             flow_key,
@@ -482,6 +485,12 @@ impl Site {
         self.peers.values().filter_map(Session::least_room).min()
     }
 
+    /// What the conditioners of the classes have done, of packets to all peers.
+    #[must_use]
+    pub fn conditioners(&self) -> Vec<ConditionerStatus> {
+        self.shared.conditioners.status()
+    }
+
     /// The present state of a peer.
     #[must_use]
     pub fn status(&self, peer: PeerId) -> Option<PeerStatus> {
@@ -562,6 +571,7 @@ impl Site {
         if let Some(flows) = &mut self.shared.flows {
             flows.set_classes(&self.shared.classes);
         }
+        self.shared.conditioners.set_classes(self.shared.classes.list());
         for (&peer, session) in &mut self.peers {
             session.set_classes(&self.shared);
             self.busy.insert(peer);

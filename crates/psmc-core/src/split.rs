@@ -27,10 +27,8 @@ pub(crate) fn cut(first: &mut Queued, room: usize, pool: &mut BufPool) -> Option
     first.packet.set_len(kept.into());
     first.part = Some(Part { offset, total });
     let part = Some(Part { offset: offset + kept, total });
-    let Queued { bucket, class, seq, ordered, role, marked, queued_at, .. } = *first;
     // It counts once, for the flow of its first part.
-    let flow = FlowRef::default();
-    Some(Queued { packet, part, bucket, class, seq, ordered, role, marked, queued_at, flow })
+    Some(Queued { packet, part, flow: FlowRef::default(), ..*first })
 }
 
 /// A packet is given up when it is not complete after this time: so long does a sender keep the rest of it, and so

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use ipnet::IpNet;
 
 use super::Classified;
+use crate::condition::Conditioning;
 
 /// The most classes of a site. CAKE, the queue discipline that has most, has eight; twice that leaves room.
 pub const MAX_CLASSES: usize = 16;
@@ -28,6 +29,10 @@ pub struct ClassConfig {
     pub weight: u16,
     /// What happens to those of its packets that a path loses, if not what the peer is configured with.
     pub repair: Option<RepairKind>,
+    /// What it may send, and how what it sends is marked; `None` if it has no profile, and all is DP0.
+    pub conditioning: Option<Conditioning>,
+    /// Whether a flow that builds a queue here is put among what belongs to no class (RFC 9957).
+    pub queue_protection: bool,
 }
 
 /// What a packet must be: all that is said here.
@@ -102,6 +107,8 @@ impl ClassConfig {
             priority: Priority::Normal,
             weight: DEFAULT_WEIGHT,
             repair: None,
+            conditioning: None,
+            queue_protection: false,
         }
     }
 
@@ -119,22 +126,23 @@ impl ClassConfig {
                 packets: by_dscp(VOICE),
                 priority: Priority::High,
                 weight: DEFAULT_WEIGHT / 2,
-                repair: None,
+                queue_protection: true,
+                ..Self::best_effort()
             },
             Self {
                 name: background,
                 packets: by_dscp(BACKGROUND),
                 priority: Priority::Low,
                 weight: 1,
-                repair: None,
+                ..Self::best_effort()
             },
             Self::best_effort(),
         ]
     }
 }
 
-/// EF (RFC 3246), VA (RFC 5865), and CS6 and CS7 for the network's own protocols (RFC 4594 §3).
-const VOICE: u64 = 1 << 46 | 1 << 44 | 1 << 48 | 1 << 56;
+/// EF (RFC 3246), VA (RFC 5865), NQB (RFC 9956), and CS6 and CS7 for the network's own protocols (RFC 4594 §3).
+const VOICE: u64 = 1 << 46 | 1 << 44 | 1 << 45 | 1 << 48 | 1 << 56;
 
 /// LE (RFC 8622) and CS1, which was its predecessor (RFC 3662).
 const BACKGROUND: u64 = 1 << 1 | 1 << 8;

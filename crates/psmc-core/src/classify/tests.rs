@@ -35,7 +35,8 @@ proptest! {
         let (one, other) = (of(&one), of(&other));
         prop_assert_eq!(other.dscp, dscp);
         // Payloads differ, and what they look like with them.
-        prop_assert_eq!(Classified { dscp, quic: other.quic, ..one }, other);
+        let (quic, is_ce) = (other.quic, other.is_ce);
+        prop_assert_eq!(Classified { dscp, is_ce, quic, ..one }, other);
         prop_assert_eq!((one.source, one.destination), (flow.source, flow.destination));
         prop_assert_eq!(source(&packet(&flow, &plain())), Ok(flow.source));
         prop_assert_eq!(one.protocol, flow.protocol);

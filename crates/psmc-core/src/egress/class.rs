@@ -94,6 +94,16 @@ impl ClassQueue {
         self.turns.join(index, params.turn(), &mut self.flows);
     }
 
+    /// Bytes of a bucket's flows that wait.
+    pub(super) fn waiting(&self, bucket: Bucket) -> u32 {
+        self.flows.get(usize::from(queue_of(bucket))).map_or(0, |flow| flow.backlog)
+    }
+
+    /// Counts a packet that went to another class.
+    pub(super) fn count_put_out(&mut self) {
+        self.counters.put_out += 1;
+    }
+
     /// Takes all packets, those of each flow in their order.
     pub(super) fn take_all(&mut self, store: &mut Store) -> Vec<Queued> {
         let flows = (0..QUEUES).take(self.flows.len());
@@ -228,7 +238,7 @@ impl ClassQueue {
 }
 
 /// The queue of a bucket's flows.
-fn queue_of(bucket: Bucket) -> u16 {
+pub(super) fn queue_of(bucket: Bucket) -> u16 {
     bucket.number() % QUEUES
 }
 

@@ -4,8 +4,9 @@ use std::time::Instant;
 
 use psmc_wire::{Bucket, BufPool};
 
-use super::class::{ClassQueue, QUEUES, Store};
+use super::class::{ClassQueue, QUEUES, Store, queue_of};
 use super::codel::Params;
+use super::protection::Protection;
 use super::{ClassStatus, Losses, Queued};
 use crate::classify::{ClassConfig, ClassId};
 use crate::flows::{Fate, FlowRef};
@@ -38,6 +39,8 @@ pub(super) struct ClassQueues {
 struct Class {
     name: String,
     queue: ClassQueue,
+    /// If flows that build a queue have no place here.
+    protection: Option<Protection>,
     /// Bytes that it may send in a round.
     share: i32,
     /// What is left of that; negative if its last packet was longer.
@@ -81,7 +84,8 @@ impl ClassQueues {
     }
 
     /// Appends a packet to its flow, then drops from the flow with the largest backlog until the bounds hold.
-    pub(super) fn push(&mut self, packet: Queued, pool: &mut BufPool) {
+    pub(super) fn push(&mut self, mut packet: Queued, pool: &mut BufPool) {
+        self.protect(&mut packet);
         let Some(class) = self.classes.get_mut(packet.class.index()) else {
             return pool.put(packet.packet);
         };
@@ -96,6 +100,21 @@ impl ClassQueues {
             };
             let class = &mut self.classes[usize::from(fattest / QUEUES)];
             class.queue.drop_for_room(fattest % QUEUES, &mut self.store, pool);
+        }
+    }
+
+    /// Puts a packet of a flow that builds a queue in a protected class among those of no class.
+    fn protect(&mut self, packet: &mut Queued) {
+        let Some((rest, classes)) = self.classes.split_first_mut() else { return };
+        let Some(class) = packet.class.index().checked_sub(1).and_then(|index| classes.get_mut(index)) else {
+            return;
+        };
+        let Some(protection) = &mut class.protection else { return };
+        let (bucket, len) = (packet.bucket, u32::try_from(packet.packet.len()).unwrap_or(u32::MAX));
+        let waiting = class.queue.waiting(bucket) + rest.queue.waiting(bucket);
+        if protection.puts_out(queue_of(bucket), QUEUES, waiting, len, packet.queued_at) {
+            packet.class = ClassId::default();
+            class.queue.count_put_out();
         }
     }
 
@@ -182,7 +201,8 @@ impl ClassQueues {
 fn classes_of(configs: &[ClassConfig], quantum: i32) -> (Vec<Class>, Vec<usize>) {
     let class = |(number, config): (u16, &ClassConfig)| {
         let share = quantum * i32::from(config.weight);
-        Class { name: config.name.clone(), queue: ClassQueue::new(number), share, deficit: share }
+        let protection = config.queue_protection.then(Protection::default);
+        Class { name: config.name.clone(), queue: ClassQueue::new(number), protection, share, deficit: share }
     };
     let mut order: Vec<_> = (0..configs.len()).collect();
     order.sort_by_key(|&number| configs[number].priority);

@@ -62,6 +62,7 @@ fn queued(bucket: u16, number: u32, len: usize, capacity: usize, now: Instant) -
         ordered: true,
         role: crate::egress::Role::Packet(crate::RepairKind::Auto),
         marked: Default::default(),
+        precedence: crate::condition::Precedence::Dp0,
         queued_at: now,
         flow: crate::flows::FlowRef::default(),
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use psmc_wire::crypto::TAG_LEN;
-use psmc_wire::datagram::{HEADER_LEN, TIMESTAMP_LEN};
+use psmc_wire::datagram::{HEADER_LEN, Marks, TIMESTAMP_LEN};
 use psmc_wire::frame::{DATA_OVERHEAD, DATA_OVERHEAD_WITH_LENGTH, DataFrame, FrameWriter, PADDING};
 use psmc_wire::ip::Ecn;
 
@@ -12,6 +12,7 @@ use super::timing::PING_INTERVAL;
 use super::{Path, PathState, on_wire};
 use crate::batch::Batch;
 use crate::clock::{SessionClock, timestamp_of};
+use crate::condition::Precedence;
 use crate::egress::{Queued, Role};
 use crate::keys::SealingKey;
 
@@ -72,7 +73,8 @@ impl Path {
                 break;
             }
             let len = front + content.frames + TAG_LEN;
-            self.seal(&mut datagram[..len], key, clock, now);
+            let precedence = content.packets.first().map(|packet| packet.precedence).unwrap_or_default();
+            self.seal(&mut datagram[..len], precedence, key, clock, now);
             batch.commit(len);
             self.on_sent(len, content, ecn, now);
         }
@@ -118,7 +120,7 @@ impl Path {
         let front = self.first_hop.header_len() + HEADER_LEN + TIMESTAMP_LEN;
         FrameWriter::new(&mut datagram[front..]).ping();
         let number = self.sent.next_number();
-        self.seal(datagram, key, clock, now);
+        self.seal(datagram, Precedence::Dp0, key, clock, now);
         batch.commit(size.into());
         let patience = 2 * self.smoothed_rtt() + PROBE_SLACK;
         self.mtu.on_probe_sent(number, patience, now);
@@ -142,12 +144,20 @@ impl Path {
 
     /// Completes a datagram whose frames are written: its timestamp, its header and tag, its marks, and what its first hop
     /// wants to see in front.
-    fn seal(&mut self, datagram: &mut [u8], key: &SealingKey, clock: &SessionClock, now: Instant) {
+    fn seal(
+        &mut self,
+        datagram: &mut [u8],
+        precedence: Precedence,
+        key: &SealingKey,
+        clock: &SessionClock,
+        now: Instant,
+    ) {
         let inner = &mut datagram[self.first_hop.header_len()..];
         let at_us = clock.micros(now);
         inner[HEADER_LEN..HEADER_LEN + TIMESTAMP_LEN].copy_from_slice(&timestamp_of(at_us).to_be_bytes());
         key.seal(self.id, self.sent.next_number(), inner);
-        self.first_hop.mark(datagram, self.coloured.stamp(at_us));
+        let marks = Marks { drop_precedence: precedence.number(), ..self.coloured.stamp(at_us) };
+        self.first_hop.mark(datagram, marks);
     }
 
     /// Writes what waits into the room for frames, the most urgent first.
@@ -289,12 +299,14 @@ fn fill_data(
     while let Some(queued) = outbox.pop_front() {
         let packet = queued.packet.packet();
         let seq = queued.seq.unwrap_or_default();
-        let Queued { bucket, ordered, role, part, .. } = queued;
+        let Queued { bucket, ordered, role, precedence, part, .. } = queued;
         let (repaired, checksum) = (role.promises_more(), queued.packet.checksum());
         let frame = DataFrame { bucket, seq, ordered, repaired, checksum, part, packet };
         let is_repair = role == Role::Repair;
         let others = || packets.iter().map(|packet| packet.role).chain([role]);
-        let next = outbox.front().filter(|next| !is_repair && next.role.may_join(others()));
+        // All of a datagram is dropped together.
+        let joins = |next: &&Queued| next.precedence == precedence && next.role.may_join(others());
+        let next = outbox.front().filter(|next| !is_repair && joins(next));
         let next = next.map_or(usize::MAX, Queued::len_in_frame);
         let behind = writer.remaining().checked_sub(DATA_OVERHEAD_WITH_LENGTH + queued.len_in_frame());
         if behind.is_some_and(|behind| next <= behind && next.max(WORTH_SHARING) + DATA_OVERHEAD <= behind) {

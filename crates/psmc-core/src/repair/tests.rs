@@ -22,6 +22,7 @@ fn queued(bucket: u16, seq: u32, ordered: bool, packet: &[u8], now: Instant) -> 
         ordered,
         role: Role::Packet(RepairKind::Fec),
         marked: Default::default(),
+        precedence: crate::condition::Precedence::Dp0,
         queued_at: now,
         flow: crate::flows::FlowRef::default(),
     }

@@ -417,6 +417,9 @@ impl Session {
             let passage = Passage { peer: self.peer, path: self.paths[index].id, is_sent: false };
             shared.show(passage, &inner.packet, now);
         }
+        if shared.conditioners.reads_tcp() {
+            shared.note_reply(inner.packet.packet(), now);
+        }
         let delay_us = self.clock.one_way_delay(sent_at_us, now);
         let arrival = reorder::Arrival {
             bucket: inner.bucket,

@@ -131,7 +131,7 @@ impl Session {
     pub(super) fn close_group(&mut self, shared: &mut Shared, now: Instant) {
         let usable = || self.paths.iter().filter(|path| path.rank().is_some());
         let fits = |body| usable().all(|path| path.fits(body));
-        let extras = &mut self.extras;
+        let (extras, precedence) = (&mut self.extras, shared.conditioners.precedence_of_repairs());
         let send = |repair: crate::repair::Repair<'_>| {
             let mut packet = shared.pool.take();
             packet.fill(repair.body);
@@ -145,6 +145,7 @@ impl Session {
                 ordered: false,
                 role: Role::Repair,
                 marked: Marked::default(),
+                precedence,
                 queued_at: now,
                 flow: FlowRef::default(),
             };

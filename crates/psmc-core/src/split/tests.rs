@@ -25,6 +25,7 @@ fn queued(len: usize, now: Instant) -> Queued {
         ordered: true,
         role: Role::Packet(RepairKind::Auto),
         marked: Default::default(),
+        precedence: crate::condition::Precedence::Dp0,
         queued_at: now,
         flow: crate::flows::FlowRef::default(),
     }

@@ -67,6 +67,8 @@ fn changed_class(base: ClassConfig, class: &config::Class) -> ClassConfig {
         priority: class.priority.unwrap_or(base.priority),
         weight: class.weight.unwrap_or(base.weight),
         repair: class.repair.or(base.repair),
+        conditioning: base.conditioning,
+        queue_protection: base.queue_protection,
     }
 }
 

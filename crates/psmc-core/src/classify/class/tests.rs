@@ -12,6 +12,8 @@ fn packet(dscp: u8, protocol: u8, ports: Option<[u16; 2]>) -> Classified {
         protocol,
         dscp,
         ports,
+        is_ce: false,
+        flow: 0,
         bucket: Bucket::of_hash(0),
         ordered: true,
         quic: QuicHint::No,

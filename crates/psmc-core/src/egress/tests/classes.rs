@@ -23,7 +23,8 @@ impl Competition {
     fn new() -> Self {
         let class = |(code, (priority, weight)): (u8, (Priority, u16))| {
             let packets = ClassMatch { dscp: 1 << code, ..ClassMatch::default() };
-            ClassConfig { packets, priority, weight, repair: None, name: code.to_string() }
+            let name = code.to_string();
+            ClassConfig { packets, priority, weight, name, ..ClassConfig::best_effort() }
         };
         let classes = Classes::new((0..).zip(WEIGHTS).map(class).collect());
         let mut bench = Bench::new(MTU);
@@ -32,7 +33,9 @@ impl Competition {
             let address = std::net::Ipv4Addr::LOCALHOST.into();
             let (source, destination, bucket) = (address, address, Bucket::of_hash(0));
             let (protocol, ports, ordered, quic) = (17, None, false, QuicHint::No);
-            let headers = Classified { source, destination, protocol, dscp, ports, bucket, ordered, quic };
+            let (is_ce, flow) = (false, 0);
+            let headers =
+                Classified { source, destination, protocol, dscp, is_ce, ports, flow, bucket, ordered, quic };
             classes.of(&headers)
         };
         Self { bench, ids: (0..3).map(id).collect() }

@@ -10,6 +10,7 @@ mod harness;
 
 mod chain;
 mod cli;
+mod conditioning;
 mod datagrams;
 mod doctor;
 mod enrol;

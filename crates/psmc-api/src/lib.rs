@@ -36,8 +36,9 @@ pub use routes::{
 pub use segments::{Passage, PathSegments, SegmentBlock, WayStatus, Witness, WitnessCount};
 pub use sla::{SlaAggregate, SlaCause, SlaFault, SlaIngress, SlaState, SlaStatus};
 pub use status::{
-    Batches, Calls, ClassStatus, ControlStatus, InvitationStatus, IpfixStatus, PathEcn, PathState,
-    PathStatus, PeerPaths, PeerState, PeerStatus, RegistrationStatus, SiteStatus, Status, WaitingPath,
+    Batches, Calls, ClassStatus, ConditionerStatus, ControlStatus, InvitationStatus, IpfixStatus, Marked,
+    PathEcn, PathState, PathStatus, PeerPaths, PeerState, PeerStatus, RegistrationStatus, SiteStatus,
+    Status, WaitingPath,
 };
 
 /// The protocol of psmcd.

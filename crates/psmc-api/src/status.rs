@@ -24,6 +24,9 @@ pub struct Status {
     /// How much each system call carried.
     #[serde(default)]
     pub batches: Batches,
+    /// What the conditioners of classes with a profile have marked, in the order of the classes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditioners: Vec<ConditionerStatus>,
     /// What was promised to it, and how that is kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sla: Vec<SlaStatus>,
@@ -78,6 +81,33 @@ impl Calls {
         self.calls += calls as u64;
         self.packets += packets as u64;
     }
+}
+
+/// About the conditioner of one traffic class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConditionerStatus {
+    /// The class.
+    pub class: String,
+    /// How it marks: `off`, `standard`, `seed` or `adaptive`.
+    pub mode: String,
+    /// What the class may send.
+    pub rate_mbps: f64,
+    /// What may exceed that for a moment.
+    pub burst_bytes: u64,
+    /// The class of assured forwarding that says the marks behind the far site, such as `AF1`; absent if none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<String>,
+    /// What was marked, to all peers together, by drop precedence: `dp0` is kept longest, `dp2` dropped first.
+    pub marked: BTreeMap<String, Marked>,
+}
+
+/// Inner packets with one mark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Marked {
+    /// How many.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// About the site itself.
@@ -232,6 +262,9 @@ pub struct ClassStatus {
     pub tx_packets: u64,
     /// Inner packets marked as having experienced congestion.
     pub marked_packets: u64,
+    /// Inner packets of flows that built a queue where none should, and were put into the last class.
+    #[serde(default)]
+    pub put_out_packets: u64,
     /// Inner packets that the queue dropped, by reason: `codel` for those of flows that kept it too long, `full`,
     /// `stale`.
     pub drops: BTreeMap<String, u64>,

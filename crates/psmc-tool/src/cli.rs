@@ -3,6 +3,7 @@
 mod args;
 mod capture;
 mod clean;
+mod conditioner;
 mod dns;
 mod doctor;
 mod flows;
@@ -131,6 +132,7 @@ fn run(psmc: Psmc) -> Result<ExitCode, CliError> {
         Command::Select(args) => select::run(&args),
         Command::Fetch(args) => Ok(become_program("psmc-fetch", &args)?),
         Command::Dns { command } => dns::run(command),
+        Command::Conditioner { command } => conditioner::run(command),
         Command::Topology(args) => select::make_network(&args),
         Command::Demo(args) => Ok(become_program("psmc-demo", &args)?),
     };

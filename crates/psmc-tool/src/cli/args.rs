@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use super::capture::CaptureArgs;
+use super::conditioner::ConditionerCommand;
 use super::dns::DnsCommand;
 use super::doctor::DoctorArgs;
 use super::flows::FlowsArgs;
@@ -222,6 +223,11 @@ pub(super) enum Command {
     Dns {
         #[command(subcommand)]
         command: DnsCommand,
+    },
+    /// Print the profiles of a site's classes for routers of others
+    Conditioner {
+        #[command(subcommand)]
+        command: ConditionerCommand,
     },
     /// Generate a random network for `psmc select`
     ///

@@ -9,8 +9,8 @@ use comfy_table::{CellAlignment, Table};
 use super::units::{age, bytes, duration_ms, rate_mbps};
 use super::{CliError, output, routes};
 use psmc_api::{
-    Batches, Calls, ClassStatus, Client, IpfixStatus, PathEcn, PathStatus, PeerState, PeerStatus, SiteStatus,
-    Status, WaitingPath,
+    Batches, Calls, ClassStatus, Client, ConditionerStatus, IpfixStatus, Marked, PathEcn, PathStatus,
+    PeerState, PeerStatus, SiteStatus, Status, WaitingPath,
 };
 
 pub(super) fn run(client: &mut Client, json: bool) -> Result<(), CliError> {
@@ -32,6 +32,7 @@ fn write_status(status: &Status, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     for peer in &status.peers {
         write_peer(peer, out)?;
     }
+    write_conditioners(&status.conditioners, out)?;
     write_batches(&status.batches, out)?;
     write_counters(&status.counters, out)
 }
@@ -217,6 +218,21 @@ fn write_seen(paths: &[PathStatus], out: &mut fmt::Formatter<'_>) -> fmt::Result
     if seen.is_empty() { Ok(()) } else { writeln!(out, "  seen         {}", seen.join(", ")) }
 }
 
+/// What the classes with a profile have sent, by drop precedence.
+fn write_conditioners(conditioners: &[ConditionerStatus], out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if !conditioners.is_empty() {
+        writeln!(out, "\nprofiles")?;
+    }
+    for ConditionerStatus { class, mode, rate_mbps: rate, mark, marked, .. } in conditioners {
+        let mark = mark.as_ref().map(|mark| format!(", marked {mark}x")).unwrap_or_default();
+        let counts =
+            marked.iter().map(|(dp, Marked { packets, .. })| format!("{packets} {}", dp.to_uppercase()));
+        let counts = counts.collect::<Vec<_>>().join(", ");
+        writeln!(out, "  {class:<12} {}, {mode}{mark}: {counts}", rate_mbps(*rate))?;
+    }
+    Ok(())
+}
+
 /// What a class has sent, and what its queue did to it.
 fn write_class(class: &ClassStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(out, "  class        {}: {} packets sent", class.name, class.tx_packets)?;
@@ -225,6 +241,9 @@ fn write_class(class: &ClassStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result
     }
     if class.marked_packets > 0 {
         write!(out, ", {} marked", class.marked_packets)?;
+    }
+    if class.put_out_packets > 0 {
+        write!(out, ", {} of flows that build a queue put into the last class", class.put_out_packets)?;
     }
     if let Some(drops) = counts(&class.drops) {
         write!(out, ", dropped: {drops}")?;

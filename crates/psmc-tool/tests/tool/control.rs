@@ -119,6 +119,7 @@ fn class(name: &str, tx_packets: u64, waiting: u64) -> ClassStatus {
         queued_bytes: waiting * 1400,
         tx_packets,
         marked_packets: waiting * 2,
+        put_out_packets: waiting * 3,
         drops: BTreeMap::from([("codel".to_owned(), waiting * 4), ("full".to_owned(), 0)]),
     }
 }
@@ -203,6 +204,7 @@ fn status() -> Status {
             .map(|(name, count)| (name.to_owned(), count)),
         ),
         batches: Batches::default(),
+        conditioners: Vec::new(),
         sla: Vec::new(),
         ipfix: None,
     }

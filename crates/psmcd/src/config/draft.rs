@@ -3,6 +3,7 @@
 //!
 //! A draft holds what could be read: `None` stands for what is absent and for what was complained about.
 
+mod conditioning;
 mod invitation;
 mod peer;
 mod promise;
@@ -16,7 +17,9 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use psmc_net::keys::PublicKey;
-use psmc_toml::{Complaint, FILE, Kind, METRICS_ADDRESS, NAME, Name, PUBLIC_KEY, Section, Source, draft};
+use psmc_toml::{
+    Complaint, FILE, Kind, METRICS_ADDRESS, NAME, Name, PUBLIC_KEY, SWITCH, Section, Source, draft,
+};
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -38,8 +41,21 @@ pub(super) use web::WebDraft;
 const SECTIONS: &[&str] =
     &["site", "peer", "relay", "class", "include", "invitation", "metrics", "sla", "unresponsive", "web"];
 
-const CLASS_KEYS: &[&str] =
-    &["name", "dscp", "protocol", "ports", "from", "to", "priority", "weight", "repair"];
+const CLASS_KEYS: &[&str] = &[
+    "name",
+    "dscp",
+    "protocol",
+    "ports",
+    "from",
+    "to",
+    "priority",
+    "weight",
+    "repair",
+    "queue_protection",
+    "profile",
+    "conditioner",
+    "mark",
+];
 
 /// The keys that say which packets belong to a class.
 const MATCHES: [&str; 5] = ["dscp", "protocol", "ports", "from", "to"];
@@ -216,10 +232,23 @@ impl ClassDraft {
         let priority = section.optional("priority", PRIORITY, out);
         let weight = section.optional("weight", CLASS_WEIGHT, out);
         let repair = section.optional("repair", REPAIR, out);
+        let queue_protection = section.optional("queue_protection", SWITCH, out);
+        let conditioning = conditioning::read(section, out);
         let matches = MATCHES.iter().find_map(|key| section.key_place(key));
         let class = name.as_ref().map(|name| name.get_ref().clone());
-        let class =
-            class.map(|name| Class { name, dscp, protocols, ports, from, to, priority, weight, repair });
+        let class = class.map(|name| Class {
+            name,
+            dscp,
+            protocols,
+            ports,
+            from,
+            to,
+            priority,
+            weight,
+            repair,
+            queue_protection,
+            conditioning,
+        });
         Self { place: section.place(), name, class, matches }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use jiff::Timestamp;
+use psmc_core::condition::Conditioning;
 use psmc_core::police::PoliceConfig;
 use psmc_core::{ClampMss, Priority, ReorderPolicy, RepairKind, SchedulerKind};
 use psmc_net::keys::{PrivateKey, PublicKey};
@@ -201,6 +202,10 @@ pub struct Class {
     pub weight: Option<u16>,
     /// How what paths lose of it is made good, if not as its peer is configured.
     pub repair: Option<RepairKind>,
+    /// Whether flows that build a queue in it are put among the others, if the file says.
+    pub queue_protection: Option<bool>,
+    /// What it may send, and how it is marked.
+    pub conditioning: Option<Conditioning>,
 }
 
 /// The other end of a tunnel, `[[peer]]`.

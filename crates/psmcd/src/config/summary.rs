@@ -2,8 +2,10 @@
 
 use std::fmt::{self, Display};
 
+use psmc_core::condition::Conditioning;
 use psmc_core::police::PoliceMode;
 use psmc_core::{AdaptiveBuffer, ClampMss, ReorderPolicy};
+use psmc_toml::rate_text;
 
 use super::model::{
     Config, Internet, Invitation, PathCongestion, PathSettings, Paths, Peer, Site, Treatment, TunnelEnd,
@@ -102,6 +104,13 @@ impl Config {
         if !site.classes.is_empty() {
             let names: Vec<_> = site.classes.iter().map(|class| &class.name).collect();
             writeln!(f, "  classes      {}", joined(&names))?;
+        }
+        for class in &site.classes {
+            let Some(Conditioning { profile, mode, mark }) = class.conditioning else { continue };
+            let mark = mark.map(|mark| format!(", marked AF{}x", mark.number())).unwrap_or_default();
+            let (name, rate, burst, mode) =
+                (&class.name, rate_text(profile.rate), profile.burst, mode.name());
+            writeln!(f, "  profile      {name}: {rate}, bursts of {burst} bytes, conditioner {mode}{mark}")?;
         }
         Ok(())
     }

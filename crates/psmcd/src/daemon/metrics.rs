@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use psmc_api::{
-    Calls, ClassStatus, PathState, PathStatus, PeerState, PeerStatus, SlaAggregate, SlaCause, SlaState,
-    SlaStatus, Status,
+    Calls, ClassStatus, ConditionerStatus, PathState, PathStatus, PeerState, PeerStatus, SlaAggregate,
+    SlaCause, SlaState, SlaStatus, Status,
 };
 use psmc_service::metrics::{Metric, Set, Values};
 
@@ -91,6 +91,32 @@ pub const METRICS: Set<Scraped> = Set {
             &[],
             "Whether something is known to be wrong with the export of flows: `psmc status` says what.",
             |of, out| out.add_known(&[], of.status.ipfix.as_ref().map(|ipfix| ipfix.trouble.is_some())),
+        ),
+        Metric::new(
+            "conditioned_packets_total",
+            &["class", "precedence"],
+            "Inner packets of a class with a profile, by the drop precedence that they were marked with.",
+            |of, out| {
+                of_conditioners(of, |status| {
+                    status
+                        .marked
+                        .iter()
+                        .try_for_each(|(dp, marked)| out.add(&[&status.class, dp], marked.packets))
+                })
+            },
+        ),
+        Metric::new(
+            "conditioned_bytes_total",
+            &["class", "precedence"],
+            "Inner bytes of a class with a profile, by the drop precedence that they were marked with.",
+            |of, out| {
+                of_conditioners(of, |status| {
+                    status
+                        .marked
+                        .iter()
+                        .try_for_each(|(dp, marked)| out.add(&[&status.class, dp], marked.bytes))
+                })
+            },
         ),
         Metric::new(
             "sla_state",
@@ -238,6 +264,12 @@ pub const METRICS: Set<Scraped> = Set {
             |of, out| of_classes(of, |peer, class| out.add(&[peer, &class.name], class.marked_packets)),
         ),
         Metric::new(
+            "class_put_out_packets_total",
+            &["peer", "class"],
+            "Inner packets of flows that built a queue in a protected class, which were put into the last one.",
+            |of, out| of_classes(of, |peer, class| out.add(&[peer, &class.name], class.put_out_packets)),
+        ),
+        Metric::new(
             "class_dropped_packets_total",
             &["peer", "class", "reason"],
             "Inner packets of a class that its queue dropped.",
@@ -361,6 +393,10 @@ fn calls(scraped: &Scraped) -> [(&'static str, Calls); 4] {
         ("udp_received", batches.udp_received),
         ("udp_sent", batches.udp_sent),
     ]
+}
+
+fn of_conditioners(scraped: &Scraped, add: impl FnMut(&ConditionerStatus) -> fmt::Result) -> fmt::Result {
+    scraped.status.conditioners.iter().try_for_each(add)
 }
 
 fn of_targets(scraped: &Scraped, add: impl FnMut(&SlaStatus) -> fmt::Result) -> fmt::Result {

@@ -67,8 +67,8 @@ fn changed_class(base: ClassConfig, class: &config::Class) -> ClassConfig {
         priority: class.priority.unwrap_or(base.priority),
         weight: class.weight.unwrap_or(base.weight),
         repair: class.repair.or(base.repair),
-        conditioning: base.conditioning,
-        queue_protection: base.queue_protection,
+        conditioning: class.conditioning.or(base.conditioning),
+        queue_protection: class.queue_protection.unwrap_or(base.queue_protection),
     }
 }
 

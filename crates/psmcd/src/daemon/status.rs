@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use psmc_core::condition::{Conditioning, Precedence};
 use psmc_core::{self as core, PeerId, RefusalCounters};
 use psmc_net::keys::PublicKey;
 use psmc_wire::frame::PathUse;
@@ -17,7 +18,8 @@ use super::plane::{Plane, PlaneCounters};
 use super::relays::{Keeper, Keeping};
 use super::why::{Known, Why};
 use psmc_api::{
-    ClassStatus, ControlStatus, PathEcn, PathState, PathStatus, PeerState, PeerStatus, SiteStatus, Status,
+    ClassStatus, ConditionerStatus, ControlStatus, Marked, PathEcn, PathState, PathStatus, PeerState,
+    PeerStatus, SiteStatus, Status,
 };
 
 /// Peers of which the data plane tells at once: packets wait for no more than that.
@@ -55,14 +57,16 @@ impl Control {
 
     /// The state of everything, with these peers.
     pub(super) async fn status_with(&self, peers: Vec<PeerStatus>) -> Result<Status, DaemonError> {
-        let collected = self.plane.call(|plane| (*plane.site.refusals(), plane.counters()));
-        let (refusals, plane) = collected.await?;
+        let collected =
+            self.plane.call(|plane| (*plane.site.refusals(), plane.counters(), plane.site.conditioners()));
+        let (refusals, plane, conditioners) = collected.await?;
         let now = Instant::now();
         Ok(Status {
             site: self.site_status(now),
             peers,
             counters: self.counters(&refusals, plane),
             batches: plane.batches,
+            conditioners: conditioners.iter().map(conditioner_status).collect(),
             sla: self.slas.statuses(now),
             ipfix: self.exporter.status(),
         })
@@ -231,6 +235,22 @@ fn repair(session: &core::PeerStatus) -> BTreeMap<String, u64> {
     counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
+fn conditioner_status(status: &core::condition::ConditionerStatus) -> ConditionerStatus {
+    let Conditioning { profile, mode, mark } = status.conditioning;
+    let marked = Precedence::ALL.into_iter().zip(status.marked).map(|(precedence, marked)| {
+        let core::condition::Marked { packets, bytes } = marked;
+        (format!("dp{}", precedence.number()), Marked { packets, bytes })
+    });
+    ConditionerStatus {
+        class: status.class.clone(),
+        mode: mode.name().to_owned(),
+        rate_mbps: profile.rate as f64 / 1e6,
+        burst_bytes: profile.burst,
+        mark: mark.map(|mark| format!("AF{}", mark.number())),
+        marked: marked.collect(),
+    }
+}
+
 fn class_status(class: &core::ClassStatus) -> ClassStatus {
     let counters = class.counters;
     let drops = [
@@ -244,6 +264,7 @@ fn class_status(class: &core::ClassStatus) -> ClassStatus {
         queued_bytes: class.queued_bytes,
         tx_packets: counters.passed,
         marked_packets: counters.marked,
+        put_out_packets: counters.put_out,
         drops: drops.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
     }
 }

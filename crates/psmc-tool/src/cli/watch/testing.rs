@@ -86,6 +86,7 @@ fn class(name: &str) -> ClassStatus {
         queued_bytes: 0,
         tx_packets: if name == "background" { 0 } else { 1000 },
         marked_packets: 0,
+        put_out_packets: 0,
         drops: BTreeMap::new(),
     }
 }
@@ -107,6 +108,7 @@ pub(in crate::cli) fn status(peers: Vec<PeerStatus>) -> Status {
         peers,
         counters: BTreeMap::new(),
         batches: Batches::default(),
+        conditioners: Vec::new(),
         sla: Vec::new(),
         ipfix: None,
     }

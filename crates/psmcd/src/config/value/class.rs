@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use psmc_core::condition::{AssuredClass, Mode, SeedRules};
 use psmc_toml::{Kind, ValueError, choose, within};
 
 /// A differentiated services code point (RFC 2474), by its name or as a number from 0 to 63.
@@ -11,6 +12,7 @@ pub(in crate::config) const DSCP: Kind<u8> = Kind::text_or_number("\"EF\"", |tex
         "EF" => Some(46),
         "VA" => Some(44),
         "LE" => Some(1),
+        "NQB" => Some(45),
         "DF" | "BE" => Some(0),
         name => class_selector(name).or_else(|| assured(name)),
     };
@@ -74,6 +76,40 @@ pub(in crate::config) const CLASS_WEIGHT: Kind<u16> = Kind::number("10", |text| 
     within(text, 1..=100, format_args!("{text} is not a weight"), remedy)
 });
 
+/// How the packets of a class are marked that has a profile.
+pub(in crate::config) const CONDITIONER: Kind<Mode> = Kind::text("\"adaptive\"", |text| {
+    let modes = [Mode::Off, Mode::Standard, Mode::Seed(SeedRules::default()), Mode::Adaptive];
+    choose("conditioner", modes, |mode| mode.name(), text)
+});
+
+/// The class of assured forwarding that tells routers of the marks, if any does (RFC 2597).
+pub(in crate::config) const ASSURED: Kind<Option<AssuredClass>> = Kind::text("\"AF1\"", |text| {
+    const NAMES: [(&str, u8); 5] = [("none", 0), ("AF1", 1), ("AF2", 2), ("AF3", 3), ("AF4", 4)];
+    choose("mark", NAMES, |(name, _)| name, text).map(|(_, number)| AssuredClass::new(number))
+});
+
+/// The burst of a profile that says nothing of it, in bytes: what segmentation offload sends at once.
+pub(in crate::config) const DEFAULT_BURST: u64 = 64_000;
+
+/// Two packets of full size: with less, one could wait for ever.
+const MIN_BURST: u64 = 3000;
+
+/// A second at 1 Gb/s: a larger one is no burst.
+const MAX_BURST: u64 = 125_000_000;
+
+/// Bytes that may exceed the rate of a profile for a moment.
+pub(in crate::config) const BURST: Kind<u64> = Kind::text("\"64kB\"", |text| {
+    const UNITS: [(&str, u64); 5] =
+        [("KiB", 1 << 10), ("MiB", 1 << 20), ("kB", 1000), ("MB", 1_000_000), ("B", 1)];
+    let split = UNITS.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?.trim_end(), bytes)));
+    let number = split.filter(|(number, _)| number.bytes().all(|digit| digit.is_ascii_digit()));
+    let bytes = number.and_then(|(number, unit)| number.parse::<u64>().ok()?.checked_mul(*unit));
+    bytes.filter(|bytes| (MIN_BURST..=MAX_BURST).contains(bytes)).ok_or_else(|| {
+        let remedy = "write bytes with a unit, such as \"64kB\"; 3000B is the least, 125MB the most";
+        ValueError::new(format!("{text:?} is no burst"), remedy)
+    })
+});
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,6 +124,24 @@ mod tests {
         for bad in ["", "64", "CS8", "AF14", "AF51", "AF1", "CS", "CS+1", "AF+41", "+46", "expedited", "-1"] {
             assert!(DSCP.read(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn profiles_have_bounds_and_marks_have_names() {
+        let bursts = [("3000B", 3000), ("64kB", 64_000), ("64 KiB", 65_536), ("1MB", 1_000_000)];
+        for (text, bytes) in bursts {
+            assert_eq!(BURST.read(text), Ok(bytes), "{text}");
+        }
+        for bad in
+            ["", "B", "64", "2999B", "126MB", "-64kB", "+64kB", "6.4kB", "99999999999999999999B", "٣kB"]
+        {
+            assert!(BURST.read(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(ASSURED.read("AF3"), Ok(AssuredClass::new(3)));
+        assert_eq!(ASSURED.read("none"), Ok(None));
+        assert!(ASSURED.read("AF5").is_err() && ASSURED.read("AF11").is_err());
+        assert_eq!(CONDITIONER.read("standard"), Ok(Mode::Standard));
+        assert!(CONDITIONER.read("Adaptive").is_err());
     }
 
     #[test]

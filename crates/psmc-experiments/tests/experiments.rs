@@ -29,7 +29,7 @@ const COLUMNS: [&str; 16] = [
     "sum_mbps",
 ];
 
-const EXPERIMENTS: [&str; 50] = [
+const EXPERIMENTS: [&str; 57] = [
     "psmc-table-3.1",
     "psmc-table-3.2",
     "psmc-table-3.4",

@@ -71,7 +71,7 @@ fn nothing_is_held_back_where_it_is_off() {
     // Switched on while it runs, and off.
     world.ends[VAN].site.set_police(Some(PoliceConfig::default()));
     offer(&mut world, 6000);
-    assert!(aggregates(&world)[0].limit.is_some(), "{:?}", aggregates(&world));
+    assert!(aggregates(&world).iter().any(|flow| flow.limit.is_some()), "{:?}", aggregates(&world));
     world.ends[VAN].site.set_police(None);
     let before = world.status(VAN).counters.unresponsive;
     offer(&mut world, 500);

@@ -78,11 +78,13 @@ fn read(parser: &mut NetflowParser, message: &Message) -> IPFix {
 fn rows(message: &IPFix) -> Vec<(u16, Vec<(IPFixField, FieldValue)>)> {
     let of_set = |set: &FlowSet| {
         let id = set.header.header_id;
-        let rows = match &set.body {
-            FlowSetBody::Data(data) => data.fields.clone(),
-            FlowSetBody::OptionsData(data) => data.fields.clone(),
-            FlowSetBody::NoTemplate(_) => panic!("a set without its template"),
-            _ => Vec::new(),
+        let rows = if let FlowSetBody::Data(data) = &set.body {
+            data.fields.clone()
+        } else if let FlowSetBody::OptionsData(data) = &set.body {
+            data.fields.clone()
+        } else {
+            assert!(!matches!(set.body, FlowSetBody::NoTemplate(_)), "a set without its template");
+            Vec::new()
         };
         rows.into_iter().map(move |row| (id, row)).collect::<Vec<_>>()
     };

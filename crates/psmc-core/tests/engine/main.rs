@@ -3,6 +3,7 @@
 //! One program: each of several would be checked and linked by itself, with a world of its own.
 
 mod batches;
+mod conditioning;
 mod counts;
 mod ecn;
 mod evil_relays;

@@ -24,7 +24,7 @@ pub(super) fn read(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Co
     }
     let profile = section.section("profile", "the profile of a class", &["rate", "burst"], out)?;
     let burst = profile.optional("burst", BURST, out).unwrap_or(DEFAULT_BURST);
-    let rate = profile.required("rate", RATE, "what the class may send, such as \"5mbit\"", out)?;
+    let rate = profile.required("rate", RATE, "what the class may send", out)?;
     Some(conditioning(rate, burst, mode, mark))
 }
 

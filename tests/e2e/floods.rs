@@ -30,6 +30,9 @@ struct Coordinator {
     process: Child,
 }
 
+/// Who has given an alert, and what is flooded.
+type Said = (String, Option<String>);
+
 impl Coordinator {
     fn start(van: &Site, hq: &Site) -> Self {
         let (key, service) = (PrivateKey::generate(), PrivateKey::generate());
@@ -59,8 +62,8 @@ impl Coordinator {
         Self { key: key.public(), socket, process }
     }
 
-    /// What watchers have said of its service: who, and what is flooded; and how it stands.
-    fn alerts(&self) -> Option<(Stage, Vec<(String, Option<String>)>)> {
+    /// What watchers have said of its service, and how it stands.
+    fn alerts(&self) -> Option<(Stage, Vec<Said>)> {
         let Ok(Answer::Status(status)) = local::ask(&self.socket, &Request::Status) else { return None };
         let service = &status.services[0];
         let alerts = service.alerts.iter().map(|open| (open.source.clone(), open.alert.target.clone()));

@@ -254,18 +254,6 @@ impl Police {
         self.others.packets = self.others.packets.saturating_add(MIN_OTHERS);
     }
 
-    /// A witness behind the place from which deliveries are known says what it has dropped of them.
-    pub fn reclaim(&mut self, report: &Report, now: Instant) {
-        if !self.is_welcome(now) {
-            return;
-        }
-        for entry in report.entries.iter().take(MAX_WATCHED) {
-            if let Some(watched) = self.watch(entry.aggregate, now) {
-                watched.reclaim(entry.dropped.saturating_add(entry.shaped));
-            }
-        }
-    }
-
     /// When [`end_round`](Self::end_round) is due. Nothing is while nobody is watched and nothing dropped.
     #[must_use]
     pub fn due_at(&self) -> Option<Instant> {

@@ -57,10 +57,11 @@ fn a_watcher_speaks_of_the_addresses_of_its_services_and_of_nothing_else() {
         let Message::Alert(alert) = alert("1") else { panic!("an alert") };
         let target = target.map(ToOwned::to_owned);
         watcher.say(Message::Alert(psmc_signal::Alert { service: String::new(), target, ..alert }));
-        watcher.hear(|message| match message {
-            Message::Noted { .. } => Some(None),
-            Message::Declined { reason, .. } => Some(Some(reason)),
-            _ => None,
+        watcher.hear(|message| {
+            if let Message::Declined { reason, .. } = message {
+                return Some(Some(reason));
+            }
+            matches!(message, Message::Noted { .. }).then_some(None)
         })
     };
     for wrong in

@@ -191,15 +191,6 @@ impl Watched {
         self.round.settled = self.round.settled.max(MIN_SETTLED);
     }
 
-    /// Bytes that were thought to have arrived were dropped behind the place that said so.
-    pub(super) fn reclaim(&mut self, bytes: u64) {
-        let bytes = bytes.min(self.round.delivered);
-        self.round.delivered -= bytes;
-        self.round.dropped += bytes;
-        self.counts.delivered -= bytes.min(self.counts.delivered);
-        self.counts.dropped += bytes;
-    }
-
     /// It is what `part` was a part of.
     pub(super) fn take_over(&mut self, part: Self) {
         self.counts.add(&part.counts);

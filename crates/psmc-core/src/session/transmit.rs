@@ -70,19 +70,8 @@ impl Session {
             shared.flows.as_mut().map(|flows| flows.on_sent(self.peer, packet.packet(), headers, class, now));
         let flow = flow.unwrap_or_default();
         let (part, seq, queued_at) = (None, None, now);
-        let queued = Queued {
-            packet,
-            part,
-            bucket,
-            class,
-            seq,
-            ordered,
-            role,
-            marked,
-            precedence,
-            queued_at,
-            flow,
-        };
+        let queued =
+            Queued { packet, part, bucket, class, seq, ordered, role, marked, precedence, queued_at, flow };
         self.egress.push(queued, &mut shared.pool);
         self.note_drops(now);
         self.tell_fates(shared);

@@ -8,7 +8,8 @@ use psmc_core::{AdaptiveBuffer, ClampMss, ReorderPolicy};
 use psmc_toml::rate_text;
 
 use super::model::{
-    Config, Internet, Invitation, PathCongestion, PathSettings, Paths, Peer, Site, Treatment, TunnelEnd,
+    Class, Config, Internet, Invitation, PathCongestion, PathSettings, Paths, Peer, Site, Sla, Treatment,
+    TunnelEnd,
 };
 use super::value::{Encapsulation, clamp_mss_in_words};
 
@@ -56,14 +57,13 @@ impl Config {
             writeln!(f, "  MSS of TCP   {}", clamp_mss_in_words(site.clamp_mss))?;
         }
         if let Some(police) = site.unresponsive {
+            let floor = police.floor / 1000;
             match police.mode {
-                PoliceMode::Police => writeln!(
-                    f,
-                    "  unresponsive held to what arrives of them, {} kbit/s at least",
-                    police.floor / 1000
-                )?,
+                PoliceMode::Police => {
+                    writeln!(f, "  unresponsive held to what arrives of them, {floor} kbit/s at least")?;
+                }
                 PoliceMode::Seed { .. } => {
-                    writeln!(f, "  unresponsive plain UDP that is dropped, by the seed's equations")?;
+                    writeln!(f, "  unresponsive plain UDP that is dropped, as in the literature")?;
                 }
             }
         }
@@ -74,23 +74,7 @@ impl Config {
         if let Some(metrics) = site.metrics {
             writeln!(f, "  metrics      at http://{metrics}/metrics")?;
         }
-        if let Some(reflector) = &site.sla.reflector {
-            let key = if reflector.key.is_some() { ", with a key" } else { ", for everybody" };
-            let (listen, rate) = (reflector.listen, reflector.rate);
-            writeln!(f, "  answers STAMP at {listen}{key}, up to {rate} packets/s of each source")?;
-        }
-        if let Some(ipfix) = &site.sla.ipfix {
-            writeln!(f, "  flows        by IPFIX {ipfix}")?;
-        }
-        for promise in &site.sla.promises {
-            let (name, measured, limits) = (&promise.name, &promise.measured, promise.limits());
-            let window = promise.window.as_secs_f64();
-            let probed = if promise.probe { ", probed when idle" } else { "" };
-            writeln!(f, "  SLA {name}: {measured}, {limits} in {window} s{probed}")?;
-        }
-        for coordinator in &site.sla.coordinators {
-            writeln!(f, "  attacks      are told to the coordinator {}", coordinator.address)?;
-        }
+        write_sla(&site.sla, f)?;
         if let Some(web) = &site.web {
             let token = if web.token.is_some() { ", with a token" } else { "" };
             let orders = if web.orders { ", which may change paths" } else { "" };
@@ -101,18 +85,7 @@ impl Config {
         if files > USUAL_FILES {
             writeln!(f, "  open files   up to {files}")?;
         }
-        if !site.classes.is_empty() {
-            let names: Vec<_> = site.classes.iter().map(|class| &class.name).collect();
-            writeln!(f, "  classes      {}", joined(&names))?;
-        }
-        for class in &site.classes {
-            let Some(Conditioning { profile, mode, mark }) = class.conditioning else { continue };
-            let mark = mark.map(|mark| format!(", marked AF{}x", mark.number())).unwrap_or_default();
-            let (name, rate, burst, mode) =
-                (&class.name, rate_text(profile.rate), profile.burst, mode.name());
-            writeln!(f, "  profile      {name}: {rate}, bursts of {burst} bytes, conditioner {mode}{mark}")?;
-        }
-        Ok(())
+        write_classes(&site.classes, f)
     }
 
     fn write_invitations(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -136,6 +109,43 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// What a site measures and tells of it.
+fn write_sla(sla: &Sla, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if let Some(reflector) = &sla.reflector {
+        let key = if reflector.key.is_some() { ", with a key" } else { ", for everybody" };
+        let (listen, rate) = (reflector.listen, reflector.rate);
+        writeln!(f, "  answers STAMP at {listen}{key}, up to {rate} packets/s of each source")?;
+    }
+    if let Some(ipfix) = &sla.ipfix {
+        writeln!(f, "  flows        by IPFIX {ipfix}")?;
+    }
+    for promise in &sla.promises {
+        let (name, measured, limits) = (&promise.name, &promise.measured, promise.limits());
+        let window = promise.window.as_secs_f64();
+        let probed = if promise.probe { ", probed when idle" } else { "" };
+        writeln!(f, "  SLA {name}: {measured}, {limits} in {window} s{probed}")?;
+    }
+    for coordinator in &sla.coordinators {
+        writeln!(f, "  attacks      are told to the coordinator {}", coordinator.address)?;
+    }
+    Ok(())
+}
+
+/// Classes, and what those with a profile may send.
+fn write_classes(classes: &[Class], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if !classes.is_empty() {
+        let names: Vec<_> = classes.iter().map(|class| &class.name).collect();
+        writeln!(f, "  classes      {}", joined(&names))?;
+    }
+    for class in classes {
+        let Some(Conditioning { profile, mode, mark }) = class.conditioning else { continue };
+        let mark = mark.map(|mark| format!(", marked AF{}x", mark.number())).unwrap_or_default();
+        let (name, rate, burst, mode) = (&class.name, rate_text(profile.rate), profile.burst, mode.name());
+        writeln!(f, "  profile      {name}: {rate}, bursts of {burst} bytes, conditioner {mode}{mark}")?;
+    }
+    Ok(())
 }
 
 /// What is changed on this machine, beside the interface, its routes and rules.

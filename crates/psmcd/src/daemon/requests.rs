@@ -89,7 +89,7 @@ impl Control {
             Request::Status => return Ok(Response::Status(Box::new(self.status().await?))),
             Request::PathList { peer } => return self.list_paths(peer.as_deref()).await,
             Request::Sla => return Ok(Response::Sla(self.slas.statuses(Instant::now()))),
-            Request::Flows => return Ok(self.flows().await.map_err(Refusal::Ends)?),
+            Request::Flows => return self.flows().await.map_err(Refusal::Ends),
             Request::Segments { peer } => return Ok(self.segments(peer.as_deref())?),
             Request::PathAdd { peer, path } => return self.add_path(&peer, &path).await,
             Request::PathRemove { peer, path } => self.close_path(self.peers.find(&peer)?, &path).await?,

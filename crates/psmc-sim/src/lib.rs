@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`link`] | one direction of a link: rate, delay, jitter, loss, queue; the emulator runs the same machine in real time |
 //! | `world` | everything below together, and the time |
-//! | `network` | hosts, links, routes and NATs: how packets find their way |
+//! | `network` | hosts, links, routes, NATs and conditioners: how packets find their way |
 //! | `transport` | TCP: smoltcp with loss recovery and congestion control around it |
 //! | `site` | the engine of `psmc-core` on a host, with its sockets and connections |
 //! | `traffic` | who sends what, and what is seen of it |

@@ -80,6 +80,13 @@ const FEATURES: [(&str, Size); 4] = [
     ("all, and a second path", Size { features: Features::All, ..paths(2) }),
 ];
 
+/// Packets of many flows carried without a conditioner and with one, beyond whose profile half of them is.
+const CONDITIONERS: [(&str, Size); 2] =
+    [("off", flows(100_000)), ("adaptive", Size { features: Features::Conditioned, ..flows(100_000) })];
+
+/// What a conditioner may cost.
+const CONDITIONERS_BOUND: f64 = 1.08;
+
 /// What the features may cost.
 const FEATURES_BOUND: f64 = 1.10;
 
@@ -166,7 +173,10 @@ fn compare() -> Result<(), Box<dyn Error>> {
         let ratio = compare_sizes(&growth)?;
         exceeded.extend(growth.bound.filter(|&bound| ratio > bound).map(|_| growth.title));
     }
-    exceeded.extend((compare_features()? > FEATURES_BOUND).then_some("features"));
+    exceeded.extend((compare_all("features", &FEATURES)? > FEATURES_BOUND).then_some("features"));
+    exceeded.extend(
+        (compare_all("conditioner", &CONDITIONERS)? > CONDITIONERS_BOUND).then_some("conditioned flows"),
+    );
     compare_parts()?;
     let (sessions, peers) =
         (callgrind::printed(&[MEMORY, "sessions"])?, callgrind::printed(&[MEMORY, "peers"])?);
@@ -192,12 +202,12 @@ fn compare_sizes(growth: &Growth) -> Result<f64, Box<dyn Error>> {
     Ok(largest)
 }
 
-/// Prints what the features cost a packet, and returns the largest ratio to carrying it without any.
-fn compare_features() -> Result<f64, Box<dyn Error>> {
-    println!("| features | instructions per packet | ratio |\n|---|---|---|");
+/// Prints what each of these costs a packet, and returns the largest ratio to the first.
+fn compare_all(what: &str, all: &[(&str, Size)]) -> Result<f64, Box<dyn Error>> {
+    println!("| {what} | instructions per packet | ratio |\n|---|---|---|");
     let (mut first, mut largest) = (None, 0.0_f64);
-    for (title, size) in FEATURES {
-        let count = instructions(&ALL, size)?;
+    for (title, size) in all {
+        let count = instructions(&ALL, *size)?;
         let ratio = count / *first.get_or_insert(count);
         largest = largest.max(ratio);
         println!("| {title} | {count:.0} | {ratio:.3} |");

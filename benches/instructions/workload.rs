@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
+use psmc_core::condition::{AssuredClass, Conditioning, Mode, Profile};
 use psmc_core::{
     Batch, ClampMss, ClassConfig, CongestionConfig, DatagramOrigin, FlowConfig, PeerConfig, ReorderPolicy,
     RepairKind, SchedulerKind, Site, SiteConfig, SocketId, Transmit,
@@ -35,6 +36,9 @@ const RATE: u64 = 10_000_000_000;
 /// path that has a share of it with [`BURST`] others takes 360 µs for a packet, so that none follows another at once.
 const RATE_OF_ALL: u64 = 2_000_000_000;
 
+/// What packets may have that are conditioned, bits per second: half of what comes.
+const CONDITIONED_RATE: u64 = 500_000_000;
+
 /// What there is of each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
@@ -53,6 +57,8 @@ pub(crate) enum Features {
     None,
     /// What is done by default, but at a rate that is given, so that what grows is measured and nothing else.
     GivenRate,
+    /// The same, and all packets are conditioned.
+    Conditioned,
     /// What is done by default: rates are found, paths chosen, flows put in order, losses repaired.
     All,
     /// The same, and each flow is counted for whoever exports it.
@@ -60,13 +66,14 @@ pub(crate) enum Features {
 }
 
 impl Features {
-    const ALL: [Self; 4] = [Self::None, Self::GivenRate, Self::All, Self::Exported];
+    const ALL: [Self; 5] = [Self::None, Self::GivenRate, Self::Conditioned, Self::All, Self::Exported];
 
     /// By which this program tells itself.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::GivenRate => "given-rate",
+            Self::Conditioned => "conditioned",
             Self::All => "all",
             Self::Exported => "exported",
         }
@@ -87,7 +94,7 @@ impl Features {
                 repair: RepairKind::Off,
                 ..SchedulerKind::Flow.into()
             },
-            Self::GivenRate => Setup { congestion, ..SchedulerKind::Earliest.into() },
+            Self::GivenRate | Self::Conditioned => Setup { congestion, ..SchedulerKind::Earliest.into() },
             Self::All | Self::Exported => SchedulerKind::Earliest.into(),
         }
     }
@@ -96,6 +103,18 @@ impl Features {
     fn flows(self) -> Option<FlowConfig> {
         let (active_timeout, idle_timeout) = (Duration::from_secs(60), Duration::from_secs(15));
         (self == Self::Exported).then_some(FlowConfig { active_timeout, idle_timeout })
+    }
+
+    /// The classes of sites that have them.
+    fn classes(self) -> Vec<ClassConfig> {
+        let profile = Profile { rate: CONDITIONED_RATE, burst: 64_000 };
+        let conditioning = Conditioning { profile, mode: Mode::Adaptive, mark: AssuredClass::new(1) };
+        let is_conditioned = self == Self::Conditioned;
+        let mut classes = ClassConfig::defaults();
+        for class in &mut classes {
+            class.conditioning = is_conditioned.then_some(conditioning);
+        }
+        classes
     }
 }
 
@@ -161,7 +180,8 @@ impl Workload {
     /// With so many paths, and packets of so many flows.
     pub(crate) fn new(size: Size) -> Self {
         let links = (0..size.paths).map(|_| Link::new(1)).collect();
-        let mut world = World::connected(links, size.features.setup(size.load.rate(size.paths)));
+        let setup = size.features.setup(size.load.rate(size.paths));
+        let mut world = World::connected_with(links, setup, size.features.classes());
         world.ends.iter_mut().for_each(|end| end.site.set_flows(size.features.flows()));
         let packets = (0..size.flows).map(packet).collect();
         let (batch, datagram) = (Batch::new(64), Vec::with_capacity(2 * LEN));

@@ -90,7 +90,8 @@ mod tests {
             set_dscp(&mut packet, dscp);
             let least = if is_v6 { IPV6_HEADER } else { IPV4_HEADER };
             if packet.len() < least {
-                return Ok(prop_assert_eq!(packet, before));
+                prop_assert_eq!(packet, before);
+                return Ok(());
             }
             let class_of = |packet: &[u8]| if is_v6 { packet[0] << 4 | packet[1] >> 4 } else { packet[1] };
             prop_assert_eq!(class_of(&packet) & 0b11, class_of(&before) & 0b11);

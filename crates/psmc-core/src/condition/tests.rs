@@ -1,3 +1,9 @@
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "packets of a test are few, and their rates positive"
+)]
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 

@@ -56,6 +56,7 @@ impl Protection {
 }
 
 #[cfg(test)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "packets of ten seconds")]
 mod tests {
     use super::*;
 

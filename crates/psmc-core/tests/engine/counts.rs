@@ -183,8 +183,9 @@ fn sent_when_filled(interval: Option<u64>, link: Link) -> (u64, u64) {
     if let Some(interval) = interval {
         let until = world.now + ms(10_000);
         let end = &mut world.ends[VAN];
-        let path = end.site.status(end.peer).unwrap().paths[0].id;
-        end.site.peer(end.peer).unwrap().path(path).unwrap().fill_gaps(ms(interval), until);
+        let path = end.site.status(end.peer).expect("a peer").paths[0].id;
+        let peer = end.site.peer(end.peer).expect("a peer");
+        peer.path(path).expect("a path").fill_gaps(ms(interval), until);
     }
     world.run_for(ms(12_000));
     let after = [VAN, HQ].map(|end| total(counts(&mut world, end).paths[0].sent));
@@ -206,7 +207,7 @@ fn traffic_takes_the_place_of_what_fills_a_path() {
     exchange(&mut world, 500);
     let until = world.now + ms(10_000);
     let end = &mut world.ends[VAN];
-    let path = end.site.status(end.peer).unwrap().paths[0].id;
+    let path = end.site.status(end.peer).expect("a peer").paths[0].id;
     end.site.peer(end.peer).unwrap().path(path).unwrap().fill_gaps(ms(5), until);
     let before = total(counts(&mut world, VAN).paths[0].sent);
     exchange(&mut world, 1000);

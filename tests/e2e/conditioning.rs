@@ -81,7 +81,7 @@ fn what_leaves_the_far_site_has_the_marks_that_were_counted_and_its_own_ecn_bits
     });
     println!("marked {sent:?}, left {arrived:?}");
     assert_eq!(sent.iter().sum::<u64>(), 1500, "{sent:?}");
-    assert!(sent.iter().all(|&packets| packets > 20), "{sent:?}");
+    assert!(sent.iter().all(|&packets| packets >= 10), "{sent:?}");
     assert_eq!(counted(&tunnel.hq, "marks", "others"), 0);
     assert_eq!(counted(&tunnel.hq, "marks", "other_ecn"), 0);
     assert_eq!(counted(&tunnel.hq, "marks", "ect0"), 1500);

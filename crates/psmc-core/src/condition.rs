@@ -17,7 +17,6 @@
 
 mod adaptive;
 mod bias;
-mod classes;
 mod dscp;
 mod flows;
 mod hosts;
@@ -33,9 +32,8 @@ use rand_core::Rng;
 
 use adaptive::Adaptive;
 pub use bias::RttRule;
-pub(crate) use classes::Conditioners;
-pub use classes::{ConditionerStatus, Conditioning};
 pub use dscp::AssuredClass;
+pub(crate) use dscp::set_dscp;
 use seed::Seed;
 use tsw3cm::Tsw3cm;
 
@@ -144,6 +142,17 @@ impl Default for SeedRules {
 /// The most flows of [`Mode::Seed`]: 9 MiB of state.
 pub const MAX_SEED_FLOWS: usize = 1 << 16;
 
+/// How a class is conditioned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conditioning {
+    /// What it may send, to all peers together.
+    pub profile: Profile,
+    /// How its packets are marked.
+    pub mode: Mode,
+    /// The code points that say the marks to routers behind the far site; with none, packets keep those that they have.
+    pub mark: Option<AssuredClass>,
+}
+
 /// What a conditioner reads of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
@@ -232,6 +241,11 @@ impl Conditioner {
             Mode::Adaptive => Marker::Adaptive(Box::new(Adaptive::new(profile, key))),
         };
         Self { profile, mode, marker, marked: Default::default() }
+    }
+
+    /// The same after another one that has marked so much.
+    pub(crate) fn after(self, marked: [Marked; 3]) -> Self {
+        Self { marked, ..self }
     }
 
     /// Says how willingly a packet shall be dropped that passes now.

@@ -19,6 +19,7 @@ mod batch;
 mod classify;
 mod clock;
 pub mod condition;
+mod conditioners;
 mod config;
 mod congestion;
 mod counted;
@@ -49,6 +50,7 @@ mod tap;
 
 pub use batch::{Batch, MAX_BATCH_BYTES, MAX_SEGMENTS, PathAddress, SocketId, Transmit};
 pub use classify::{ClassConfig, ClassMatch, DEFAULT_WEIGHT, MAX_CLASSES, Priority, RepairKind};
+pub use conditioners::ConditionerStatus;
 pub use config::{PathConfig, PeerConfig, SchedulerKind, SiteConfig};
 pub use congestion::CongestionConfig;
 pub use egress::{ClassStatus, QueueCounters};

@@ -12,7 +12,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::batch::PathAddress;
 use crate::classify::{self, Classes};
-use crate::condition::Conditioners;
+use crate::conditioners::Conditioners;
 use crate::event::{ConnectionId, Event, PeerId};
 use crate::flows::Flows;
 use crate::mss::ClampMss;

@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use crate::batch::{Batch, PathAddress, SocketId, Transmit};
 use crate::classify::{self, ClassConfig, Classes};
-use crate::condition::{ConditionerStatus, Conditioners};
+use crate::conditioners::{ConditionerStatus, Conditioners};
 use crate::config::{PeerConfig, SiteConfig};
 use crate::event::{ConnectionId, Event, PeerId};
 use crate::flows::{FlowConfig, FlowRecord, Flows};

@@ -35,7 +35,7 @@ impl AssuredClass {
 }
 
 /// Writes a code point into the header of an IP packet. The two bits behind it are ECN's, and stay as they are (RFC 3168 §5).
-pub(super) fn set_dscp(packet: &mut [u8], dscp: u8) {
+pub(crate) fn set_dscp(packet: &mut [u8], dscp: u8) {
     match packet.first().map(|first| first >> 4) {
         Some(4) if packet.len() >= IPV4_HEADER => {
             let before = word(packet, 0);

@@ -56,8 +56,9 @@ impl Protection {
 }
 
 #[cfg(test)]
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "packets of ten seconds")]
 mod tests {
+    #![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "packets of ten seconds")]
+
     use super::*;
 
     /// How many of the packets of a flow are put out that sends at this rate and has so many bytes waiting, in ten seconds.

@@ -235,7 +235,7 @@ fn repair(session: &core::PeerStatus) -> BTreeMap<String, u64> {
     counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
-fn conditioner_status(status: &core::condition::ConditionerStatus) -> ConditionerStatus {
+fn conditioner_status(status: &core::ConditionerStatus) -> ConditionerStatus {
     let Conditioning { profile, mode, mark } = status.conditioning;
     let marked = Precedence::ALL.into_iter().zip(status.marked).map(|(precedence, marked)| {
         let core::condition::Marked { packets, bytes } = marked;

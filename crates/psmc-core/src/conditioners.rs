@@ -5,20 +5,8 @@ use std::time::Instant;
 use psmc_wire::PacketBuf;
 use rand_core::Rng;
 
-use super::dscp::{AssuredClass, set_dscp};
-use super::{Conditioner, Facts, Marked, Mode, Precedence, Profile, TcpFacts};
 use crate::classify::{self, ClassConfig, ClassId, Classified};
-
-/// How a class is conditioned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Conditioning {
-    /// What it may send, to all peers together.
-    pub profile: Profile,
-    /// How its packets are marked.
-    pub mode: Mode,
-    /// The code points that say the marks to routers behind the far site; with none, packets keep those that they have.
-    pub mark: Option<AssuredClass>,
-}
+use crate::condition::{Conditioner, Conditioning, Facts, Marked, Mode, Precedence, TcpFacts, set_dscp};
 
 /// What a conditioner has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,8 +128,8 @@ impl Entry {
                 Box::new(Self { class, conditioning, ..*same })
             }
             other => {
-                let mut conditioner = Conditioner::new(profile, mode, key);
-                conditioner.marked = other.map(|other| other.conditioner.marked).unwrap_or_default();
+                let marked = other.map(|other| other.conditioner.marked()).unwrap_or_default();
+                let conditioner = Conditioner::new(profile, mode, key).after(marked);
                 Box::new(Self { class, conditioning, conditioner })
             }
         }

@@ -55,7 +55,7 @@ impl Stream {
 }
 
 fn host(number: u32) -> IpAddr {
-    Ipv4Addr::from(0x0A00_0000 + number).into()
+    Ipv4Addr::from(0x0A00_0000_u32.wrapping_add(number)).into()
 }
 
 /// The share of bytes of each stream that was DP0, from the third second to the last.

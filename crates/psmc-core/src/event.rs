@@ -6,15 +6,8 @@ use psmc_wire::PathId;
 use psmc_wire::control::CloseReason;
 use psmc_wire::counts::Counts;
 
+use crate::ids::{ConnectionId, PeerId};
 use crate::path::PathState;
-
-/// A peer of a site.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PeerId(pub u32);
-
-/// A control connection, numbered by the driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(pub u64);
 
 /// Something that happened; to be taken with `poll_event`.
 #[derive(Clone, Debug, PartialEq, Eq)]

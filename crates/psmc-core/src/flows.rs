@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use psmc_wire::Bucket;
 
 use crate::classify::{ClassId, Classes, Classified, classify};
-use crate::event::PeerId;
+use crate::ids::PeerId;
 use others::Others;
 use seen::{Ends, Seen};
 use table::{Flow, Key, Place, Slot, Table};

@@ -8,7 +8,7 @@ use psmc_wire::ip::Ecn;
 use psmc_wire::probe::{PROBE_LEN, PROBE_TOKEN_LEN, ProbeTokens};
 
 use crate::batch::{Batch, PathAddress, Transmit};
-use crate::event::PeerId;
+use crate::ids::PeerId;
 
 /// Probes of a peer that are open at the same time: a dozen sockets on each of a few uplinks. A further one ends the oldest.
 const MAX_OF_PEER: usize = 64;

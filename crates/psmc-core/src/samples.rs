@@ -102,7 +102,7 @@ mod tests {
     use rand_core::SeedableRng;
 
     use super::*;
-    use crate::event::PeerId;
+    use crate::ids::PeerId;
 
     fn packet(number: u32) -> Vec<u8> {
         let mut packet = vec![0; 40];

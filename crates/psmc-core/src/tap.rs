@@ -6,7 +6,7 @@ use std::time::Instant;
 use psmc_wire::{PacketBuf, PathId};
 
 use crate::classify::{ClassMatch, classify};
-use crate::event::PeerId;
+use crate::ids::PeerId;
 
 /// Bytes of packets that wait for whoever looks on, who comes ten times a second: 800 Mbit/s. More are dropped and counted, so
 /// that nothing waits for him.

@@ -55,8 +55,8 @@ pub const MAX_SOURCES: usize = 256;
 /// So many sources are worth being named.
 pub const FEW: usize = 8;
 
-/// After this time everything that was counted counts half, so that what has ended is forgotten within half a minute.
-const HALVE_AFTER: Duration = Duration::from_secs(10);
+/// After this time everything that was counted counts half: of what has ended a thousandth is left after half a minute.
+const HALVE_AFTER: Duration = Duration::from_secs(3);
 
 /// What an aggregate looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::seen::Ends;
 use super::table::{Flow, Key};
 use crate::classify::ClassId;
-use crate::event::PeerId;
+use crate::ids::PeerId;
 
 /// Flows without a place, together for each peer, direction and class: as many as there are queues, however many flows come.
 #[derive(Debug, Default)]

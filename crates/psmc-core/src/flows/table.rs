@@ -8,7 +8,7 @@ use psmc_wire::Bucket;
 use super::FlowCounts;
 use super::seen::{Ends, Seen};
 use crate::classify::ClassId;
-use crate::event::PeerId;
+use crate::ids::PeerId;
 
 /// Sets of places, each for the flows of the same hash.
 const SETS: usize = 1024;

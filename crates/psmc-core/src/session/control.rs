@@ -6,7 +6,7 @@ use psmc_wire::Label;
 use psmc_wire::control::CloseReason;
 use psmc_wire::crypto::{KeySource, Role};
 
-use crate::event::ConnectionId;
+use crate::ids::ConnectionId;
 
 /// The first wait after a failed dial.
 const MIN_BACKOFF: Duration = Duration::from_millis(100);

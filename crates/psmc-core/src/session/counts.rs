@@ -7,7 +7,8 @@ use psmc_wire::counts::{Counts, MAX_COUNTED_PATHS};
 
 use super::Session;
 use super::receive::Refusal;
-use crate::event::{ConnectionId, Event};
+use crate::event::Event;
+use crate::ids::ConnectionId;
 use crate::path::{Path, Teller};
 use crate::shared::Shared;
 

@@ -110,8 +110,6 @@ pub(super) struct Held {
     pub(super) limit: Limit,
     /// The losses by which it was found out.
     pub(super) loss: f64,
-    /// When what was let pass before the limit fell is known to have arrived or not. Until then drops say nothing about the limit.
-    fell_until: Instant,
     /// Since when it has offered less than the limit.
     calm_since: Option<Instant>,
     passed: TokenBucket,
@@ -233,7 +231,7 @@ impl Watched {
         self.quiet_rounds = if round.dropped + round.shaped > 0 { 0 } else { self.quiet_rounds + 1 };
         match &mut self.held {
             Some(held) => {
-                if held.follow(&self.seen, round.since, context.round_trip, now) {
+                if held.follow(&self.seen, round.since, now) {
                     self.held = None;
                     self.evidence = None;
                 }
@@ -267,7 +265,6 @@ impl Watched {
                 since: now,
                 limit: Limit::new(context.mode, context.floor, seen),
                 loss: seen.loss,
-                fell_until: now + context.round_trip,
                 calm_since: None,
                 passed: TokenBucket::default(),
             });
@@ -302,14 +299,8 @@ impl Held {
 
     /// A round is over that began at `began`. Says whether the limit may go: what comes has been less for as long as it took to
     /// find the aggregate out.
-    fn follow(&mut self, seen: &Seen, began: Instant, round_trip: Duration, now: Instant) -> bool {
-        let before = self.limit.rate();
-        if began >= self.fell_until || matches!(self.limit, Limit::Seed(_)) {
-            self.limit.follow(seen);
-        }
-        if self.limit.rate() < before {
-            self.fell_until = now + round_trip;
-        }
+    fn follow(&mut self, seen: &Seen, began: Instant, now: Instant) -> bool {
+        self.limit.follow(seen);
         if seen.offered >= self.limit.rate() {
             self.calm_since = None;
             return false;

@@ -141,7 +141,7 @@ pub(super) enum Command {
     Sla(SlaArgs),
     /// Show which flows lose much, and how those are held down that heed no loss
     ///
-    /// A site with `mode = "police"` in its [unresponsive] watches what loses a tenth of all that is lost, or more, and holds to what
+    /// A site with `mode = "police"` in its `[unresponsive]` watches what loses a tenth of all that is lost, or more, and holds to what
     /// arrives what goes on as before. docs/UNRESPONSIVE.md says how that is decided.
     Flows(FlowsArgs),
     /// Measure how much each path to a peer carries, and all together, in both directions

@@ -47,6 +47,18 @@ pub(crate) fn at_fault(target: &Value) -> Vec<Option<usize>> {
     target["faults"].as_array().into_iter().flatten().map(segment).collect()
 }
 
+/// Waits until all of these segments are said to be at fault. None may ever be that is not among them.
+fn wait_until_named(site: &Site, segments: &[usize]) {
+    wait_for("all at fault", PATIENCE, || {
+        let target = target(site);
+        let mut named = at_fault(&target);
+        named.sort_unstable();
+        let is_right = named.iter().all(|at| at.is_some_and(|at| segments.contains(&at)));
+        assert!(is_right, "{segments:?} are bad, and named are {target}");
+        (named.len() == segments.len()).then_some(())
+    });
+}
+
 /// Packets through the tunnel, until this is dropped.
 pub(crate) struct Traffic {
     sent: Arc<AtomicU32>,
@@ -131,16 +143,7 @@ fn the_segment_that_loses_is_named_each_time_and_a_breach_is_told_once() {
                 begun.elapsed(),
                 traffic.sent() - before
             );
-            // Never another one; and both of two, once both have lost enough.
-            let named = wait_for("all at fault", PATIENCE, || {
-                let target = target(van);
-                let mut named = at_fault(&target);
-                named.sort_unstable();
-                let is_right = named.iter().all(|at| at.is_some_and(|at| segments.contains(&at)));
-                assert!(is_right, "{segments:?} lose, and named are {target}");
-                (named.len() == segments.len()).then_some(named)
-            });
-            assert_eq!(named.len(), segments.len());
+            wait_until_named(van, segments);
             assert!(broken["broken"].as_array().unwrap().iter().any(|what| what == "loss to hq"), "{broken}");
             for segment in segments {
                 world.mend_segment(*segment);
@@ -219,15 +222,8 @@ fn the_segment_that_takes_longer_is_named_each_time() {
                 begun.elapsed(),
                 traffic.sent() - before
             );
-            let named = wait_for("all at fault", PATIENCE, || {
-                let target = target(van);
-                let mut named = at_fault(&target);
-                named.sort_unstable();
-                let is_right = named.iter().all(|at| at.is_some_and(|at| segments.contains(&at)));
-                assert!(is_right, "{segments:?} take longer, and named are {target}");
-                (named.len() == segments.len()).then_some(named)
-            });
-            println!("{segments:?}: {named:?} named after {:?}", begun.elapsed());
+            wait_until_named(van, segments);
+            println!("{segments:?}: all named after {:?}", begun.elapsed());
             for segment in segments {
                 world.delay_segment(*segment, DELAY);
             }

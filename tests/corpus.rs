@@ -14,7 +14,7 @@ use hickory_proto::rr::Name;
 use psmc_net::keys::PrivateKey;
 use psmc_routes::{AltRecord, Relay, RouteSet, Validity};
 use psmc_wire::control::{
-    About, CloseReason, Hello, Message, PathInfo, PathVia, Probe, ProbeStep, Seen, VERSION,
+    About, CloseReason, Hello, Message, PathInfo, PathVia, Probe, ProbeStep, Seen, Tier, VERSION,
 };
 use psmc_wire::counts::{Arrived, Counts, LaneCounts, Passed, PathCounts};
 use psmc_wire::crypto::{Aead, TAG_LEN};
@@ -241,6 +241,7 @@ fn path_info() -> Message {
         weight: 2,
         max_rate: Some(20_000_000),
         name: "lte".to_owned(),
+        tier: Tier::Secondary,
     })
 }
 

@@ -51,6 +51,9 @@ pub enum Request {
         /// The most it may send.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_rate: Option<RateLimit>,
+        /// What it is for: `primary`, `secondary`, `backup` or `never`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tier: Option<String>,
         /// Whether it carries data.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         state: Option<WantedState>,
@@ -402,6 +405,9 @@ pub struct PathSpec {
     /// Its share in the `wrr` scheduler, 1 to 1000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u16>,
+    /// What it is for, if not `primary`: `secondary`, `backup` or `never`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<String>,
     /// The most it may send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_rate_bits_per_second: Option<u64>,

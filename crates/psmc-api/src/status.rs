@@ -354,6 +354,9 @@ pub struct PathStatus {
     pub uplink: Option<String>,
     /// Its share in the `wrr` scheduler.
     pub weight: u16,
+    /// What it is for: `primary`, `secondary`, `backup` or `never`.
+    #[serde(default)]
+    pub tier: String,
     /// The most it may send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_rate_mbps: Option<f64>,

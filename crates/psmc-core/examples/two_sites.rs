@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use psmc_core::{Batch, ClampMss, ClassConfig, CongestionConfig, ConnectionId, DatagramOrigin, Event};
 use psmc_core::{PathConfig, PeerConfig, PeerId, ReorderPolicy, RepairKind, SchedulerKind};
-use psmc_core::{Site, SiteConfig, SocketId};
+use psmc_core::{Site, SiteConfig, SocketId, Tier};
 use psmc_wire::crypto::{Aead, AuthError, KeySource, NONCE_LEN, PacketKey, Role, TAG_LEN};
 
 /// The two ends: the van opens the paths and dials, the headquarters wait for it.
@@ -65,7 +65,16 @@ impl World {
         for (link, name) in [(0, "lte"), (1, "satellite")] {
             let (name, socket, remote) = (name.to_owned(), SocketId(link.into()), address(HQ, link));
             let (max_rate, congestion) = (None, CongestionConfig::default());
-            let path = PathConfig { name, socket, remote, weight: 1, max_rate, mtu: 1500, congestion };
+            let path = PathConfig {
+                name,
+                socket,
+                remote,
+                weight: 1,
+                tier: Tier::Primary,
+                max_rate,
+                mtu: 1500,
+                congestion,
+            };
             let mut peer = van.peer(*hq).expect("it was added");
             peer.add_path(path, now).expect("there is room for many more");
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use psmc_wire::PathId;
-use psmc_wire::control::PathInfo;
+use psmc_wire::control::{PathInfo, Tier};
 use psmc_wire::crypto::Aead;
 
 use crate::batch::{PathAddress, SocketId};
@@ -81,12 +81,25 @@ pub struct PathConfig {
     pub remote: SocketAddr,
     /// Its share under `wrr`; zero counts as one.
     pub weight: u16,
+    /// What it is for, at both ends.
+    pub tier: Tier,
     /// The rate that must not be exceeded, in bits per second; zero counts as none.
     pub max_rate: Option<u64>,
     /// The largest IP packet that the path carries, in bytes.
     pub mtu: u16,
     /// How the rate of the path is found.
     pub congestion: CongestionConfig,
+}
+
+/// What of a path's configuration becomes another one; the rest stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathTuning {
+    /// Its weight.
+    pub weight: Option<u16>,
+    /// Its greatest rate, in bits per second; `Some(None)` for none.
+    pub max_rate: Option<Option<u64>>,
+    /// What it is for.
+    pub tier: Option<Tier>,
 }
 
 /// The schedulers there are.
@@ -155,6 +168,7 @@ impl PathConfig {
             socket: address.socket,
             remote: address.remote,
             weight: 1,
+            tier: Tier::default(),
             max_rate: None,
             mtu: own.map_or(DEFAULT_MTU, |config| config.mtu),
             congestion: own.map_or(CongestionConfig::default(), |config| config.congestion),
@@ -170,6 +184,7 @@ impl PathConfig {
     pub(crate) fn apply(&mut self, info: PathInfo) {
         self.name = info.name;
         self.weight = info.weight;
+        self.tier = info.tier;
         self.max_rate = info.max_rate;
     }
 }

@@ -26,7 +26,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use psmc_wire::PathId;
-use psmc_wire::control::PathInfo;
+use psmc_wire::control::{PathInfo, Tier};
 use psmc_wire::counts::PathCounts;
 use psmc_wire::datagram::DATAGRAM_OVERHEAD;
 use psmc_wire::frame::{DATA_OVERHEAD, PathStats, PathUse, PathUseFrame};
@@ -43,7 +43,7 @@ pub use shares::ClassShare;
 use shares::Shares;
 
 use crate::batch::PathAddress;
-use crate::config::PathConfig;
+use crate::config::{PathConfig, PathTuning};
 use crate::congestion::CongestionConfig;
 use crate::congestion::rate::RateSampler;
 use crate::counted::Coloured;
@@ -229,10 +229,14 @@ impl Path {
 
     /// How much this path is to be preferred for data, smaller first; `None` if it must not carry any.
     pub(crate) fn rank(&self) -> Option<PathRank> {
-        let usage = self.usage.effective();
         let state = self.state();
-        let usable = usage != PathUse::Closed && matches!(state, PathState::Active | PathState::Suspect);
-        usable.then_some(PathRank { state, usage })
+        let tier = match self.usage.effective() {
+            PathUse::Available => self.config.tier,
+            PathUse::Standby => self.config.tier.max(Tier::Backup),
+            PathUse::Closed => Tier::Never,
+        };
+        let usable = tier != Tier::Never && matches!(state, PathState::Active | PathState::Suspect);
+        usable.then_some(PathRank { state, tier })
     }
 
     /// How long it takes until what the peer sends is acknowledged. Our own datagrams may be too few to have met the queue in
@@ -412,9 +416,10 @@ impl Path {
     }
 
     /// Changes what the path was configured with.
-    pub(crate) fn reconfigure(&mut self, weight: Option<u16>, max_rate: Option<Option<u64>>) {
-        self.config.weight = weight.unwrap_or(self.config.weight);
-        self.config.max_rate = max_rate.unwrap_or(self.config.max_rate);
+    pub(crate) fn reconfigure(&mut self, change: PathTuning) {
+        self.config.weight = change.weight.unwrap_or(self.config.weight);
+        self.config.max_rate = change.max_rate.unwrap_or(self.config.max_rate);
+        self.config.tier = change.tier.unwrap_or(self.config.tier);
         self.config = self.config.clone().checked();
         self.governor.set_max_rate(self.config.max_rate);
     }
@@ -440,15 +445,20 @@ pub(crate) fn on_wire(bytes: usize) -> u64 {
     (bytes + DATAGRAM_OVERHEAD + DATA_OVERHEAD) as u64
 }
 
-/// Which paths are better than which. The order of the fields is the policy: a standby path that works is
-/// better than an available one that fell silent.
+/// Which paths are better than which. The order of the fields is the policy: a backup that works is better than a primary path that
+/// fell silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PathRank {
     state: PathState,
-    usage: PathUse,
+    tier: Tier,
 }
 
 impl PathRank {
+    /// Whether the path works, and is of that tier.
+    pub(crate) fn is_active_of(self, tier: Tier) -> bool {
+        self.is_active() && self.tier == tier
+    }
+
     /// Whether the path answers.
     pub(crate) fn is_active(self) -> bool {
         self.state == PathState::Active

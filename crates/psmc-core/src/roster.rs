@@ -12,11 +12,15 @@ use std::ops::{Deref, Index, IndexMut};
 use std::time::{Duration, Instant};
 
 use psmc_wire::PathId;
+use psmc_wire::control::Tier;
 
 use crate::egress::Service;
 use crate::path::{BURST, INITIAL_RTT, Path, PathRank, PathState};
 pub(crate) use places::Places;
 pub(crate) use soonest::Soonest;
+
+/// So long after its last packet the reserve counts as in use: a flow that fills all paths fills the reserve in each round trip.
+const RELIEF: Duration = Duration::from_secs(1);
 
 /// All paths of a session, sorted by id, at most 128 of them.
 ///
@@ -52,6 +56,8 @@ pub(crate) struct Roster {
     wishing: Soonest<Instant>,
     active: Places,
     candidates: Places,
+    /// Those beside the candidates that take what these have no room for.
+    reserve: Places,
     shrunk: Places,
     /// Those whose acknowledgements travel, or have to travel, elsewhere.
     carried: Places,
@@ -60,6 +66,9 @@ pub(crate) struct Roster {
     asked: Places,
     asked_at: Option<Instant>,
     service: Option<Service>,
+    /// When the reserve took a packet last, and whether that counts in `service`.
+    relieved_at: Option<Instant>,
+    is_relieved: bool,
     live: Places,
     horizon: Option<Horizon>,
 }
@@ -218,22 +227,66 @@ impl Roster {
         self.candidates
     }
 
+    /// The secondary paths that stand beside primary candidates.
+    pub(crate) fn reserve(&self) -> Places {
+        self.reserve
+    }
+
+    /// The paths that may carry copies and repairs.
+    pub(crate) fn menders(&self) -> Places {
+        self.candidates.with(self.reserve)
+    }
+
     /// Those whose datagrams have become smaller.
     pub(crate) fn shrunk(&self) -> Places {
         self.shrunk
     }
 
-    /// What the candidates take.
-    pub(crate) fn service(&mut self) -> Service {
-        let (notes, candidates) = (&self.notes, self.candidates);
-        *self.service.get_or_insert_with(|| {
-            let notes = || candidates.iter().map(|index| notes[index]);
-            Service {
-                round_trip: notes().filter_map(|note| note.round_trip).max().unwrap_or_default(),
-                hold: notes().map(|note| note.lateness).max().unwrap_or_default(),
-                rate: notes().map(|note| note.rate).fold(0, u64::saturating_add),
-            }
-        })
+    /// What the paths in use take: the candidates, and the reserve if that has been used of late.
+    pub(crate) fn service(&mut self, now: Instant) -> Service {
+        let is_relieved = self.relieved_at.is_some_and(|at| now < at + RELIEF);
+        if is_relieved != self.is_relieved {
+            (self.is_relieved, self.service) = (is_relieved, None);
+        }
+        if let Some(service) = self.service {
+            return service;
+        }
+        let reserve = if is_relieved { self.reserve } else { Places::default() };
+        let service = self.service_of(self.candidates.with(reserve));
+        self.service = Some(service);
+        service
+    }
+
+    /// Whether a packet that has waited since `queued_at` in the session is one for the reserve, if the candidates have no room for it.
+    pub(crate) fn is_overdue(&self, queued_at: Instant, now: Instant) -> bool {
+        let in_paths = self.candidates.iter().map(|index| self.paths[index].outbox_time()).min();
+        queued_at + self.patience() <= now + in_paths.unwrap_or_default()
+    }
+
+    /// When that is a reason to look again.
+    pub(crate) fn overdue_at(&self, queued_at: Instant, now: Instant) -> Option<Instant> {
+        let at = queued_at + self.patience();
+        (!self.reserve.is_empty() && at > now).then_some(at)
+    }
+
+    /// The reserve has taken a packet.
+    pub(crate) fn note_relief(&mut self, now: Instant) {
+        self.relieved_at = Some(now);
+    }
+
+    /// How long what waits does so for candidates alone: half as long as a queue may stand, so that no flow is told of a queue while
+    /// the reserve has room.
+    fn patience(&self) -> Duration {
+        self.service_of(self.candidates).target() / 2
+    }
+
+    fn service_of(&self, places: Places) -> Service {
+        let notes = || places.iter().map(|index| self.notes[index]);
+        Service {
+            round_trip: notes().filter_map(|note| note.round_trip).max().unwrap_or_default(),
+            hold: notes().map(|note| note.lateness).max().unwrap_or_default(),
+            rate: notes().map(|note| note.rate).fold(0, u64::saturating_add),
+        }
     }
 
     /// There is nothing more for the candidates, and nothing at all for those that stand by: whatever else they send does not show
@@ -276,6 +329,7 @@ impl Roster {
             notes: vec![Note::default(); count],
             warm: self.warm,
             backlog: self.backlog,
+            relieved_at: self.relieved_at,
             sending: Soonest::new(count),
             waking: Soonest::new(count),
             pacing: Soonest::new(count),
@@ -328,8 +382,12 @@ impl Roster {
     fn find_candidates(&mut self) {
         let best = self.notes.iter().filter_map(|note| note.rank).min();
         self.candidates = Places::default();
+        self.reserve = Places::default();
+        let is_primary = best.is_some_and(|rank| rank.is_active_of(Tier::Primary));
         for (index, note) in self.notes.iter().enumerate() {
             self.candidates.set(index, note.rank.is_some() && note.rank == best);
+            let is_secondary = note.rank.is_some_and(|rank| rank.is_active_of(Tier::Secondary));
+            self.reserve.set(index, is_primary && is_secondary);
         }
         let alone = self.candidates.only();
         for (index, path) in self.paths.iter_mut().enumerate() {

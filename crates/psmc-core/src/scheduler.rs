@@ -60,6 +60,19 @@ pub(crate) trait Scheduler: Send + std::fmt::Debug {
         now: Instant,
     ) -> Choice;
 
+    /// The path for `packet` when the candidates have no room and it should not wait for them: one of the `reserve`, at least one path,
+    /// too, unless that gains nothing.
+    fn choose_beyond(
+        &mut self,
+        paths: &mut Roster,
+        _candidates: Places,
+        reserve: Places,
+        packet: &Waiting<'_>,
+        now: Instant,
+    ) -> Choice {
+        self.choose(paths, reserve, packet, now)
+    }
+
     /// Paths were added or removed, or have changed their rank or weight.
     fn on_change(&mut self) {}
 }

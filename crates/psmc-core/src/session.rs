@@ -342,6 +342,7 @@ impl Session {
             self.reorder.next_timeout(),
             self.control.next_timeout(),
             self.egress.stale_at(),
+            self.egress.shown().and_then(|front| self.paths.overdue_at(front.queued_at, now)),
             self.extras.stale_at(),
             self.coder.due_at(),
             self.sightings.due_at(),

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use psmc_wire::PathId;
+use psmc_wire::control::Tier;
 use psmc_wire::frame::{PathStats, PathUse};
 use psmc_wire::ids::KeyBytes;
 
@@ -105,6 +106,8 @@ pub struct PathStatus {
     pub relay: Option<KeyBytes>,
     /// Its weight.
     pub weight: u16,
+    /// What it is for.
+    pub tier: Tier,
     /// Its greatest rate, in bits per second.
     pub max_rate: Option<u64>,
     /// The largest IP packet that it is known to carry, in bytes, as if its IP version were 6.
@@ -176,6 +179,7 @@ impl Path {
             seen_as: self.seen_as,
             relay: self.first_hop.relay(),
             weight: self.config.weight,
+            tier: self.config.tier,
             max_rate: self.config.max_rate,
             mtu: self.mtu.packet_size(),
             rtt: self.rtt.smoothed().zip(self.rtt.variation()),

@@ -242,6 +242,7 @@ mod tests {
             uplink: None,
             interface: None,
             weight: 1,
+            tier: "primary".to_owned(),
             max_rate_mbps: None,
             rtt_ms: None,
             rtt_var_ms: None,

@@ -5,7 +5,7 @@ use std::path::Path;
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
 use psmc_net::aead::{ExportedKeys, SECRET_LEN};
 use psmc_wire::control::{
-    About, CloseReason, Hello, LENGTH_LEN, Limits, Message, PathInfo, PathVia, Probe, ProbeStep, Seen,
+    About, CloseReason, Hello, LENGTH_LEN, Limits, Message, PathInfo, PathVia, Probe, ProbeStep, Seen, Tier,
     VERSION,
 };
 use psmc_wire::counts::{Arrived, Counts, LaneCounts, Passed, PathCounts};
@@ -236,7 +236,8 @@ fn messages_are_written_as_the_document_says() {
         mtu: 1400,
         name: "van".to_owned(),
     };
-    let info = PathInfo { path: PathId(2), weight: 2, max_rate: Some(20_000_000), name: "lte".to_owned() };
+    let (name, tier) = ("lte".to_owned(), Tier::Backup);
+    let info = PathInfo { path: PathId(2), weight: 2, max_rate: Some(20_000_000), name, tier };
     let via = PathVia {
         path: PathId(2),
         relay: KeyBytes([0xa1; 32]),

@@ -66,6 +66,51 @@ pub struct PathInfo {
     pub max_rate: Option<u64>,
     /// What people call it.
     pub name: String,
+    /// What it is for.
+    pub tier: Tier,
+}
+
+/// What a path is for; what is to be spared more is greater.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tier {
+    /// Data.
+    #[default]
+    Primary,
+    /// What the primary paths have no room for, and repairs.
+    Secondary,
+    /// Data when no primary and no secondary path works.
+    Backup,
+    /// Nothing: it is kept ready, and carries no data.
+    Never,
+}
+
+impl Tier {
+    /// All of them, the most used first.
+    pub const ALL: [Self; 4] = [Self::Primary, Self::Secondary, Self::Backup, Self::Never];
+
+    /// The name in configuration files and in the status.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Secondary => "secondary",
+            Self::Backup => "backup",
+            Self::Never => "never",
+        }
+    }
+
+    fn code(self) -> u8 {
+        match self {
+            Self::Primary => 0,
+            Self::Secondary => 1,
+            Self::Backup => 2,
+            Self::Never => 3,
+        }
+    }
+
+    fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|tier| tier.code() == code)
+    }
 }
 
 /// What the sender wants neither side to exceed in what it sends to the other.
@@ -296,6 +341,11 @@ fn decode_path_info(reader: &mut Reader<'_>) -> Result<PathInfo, Malformed> {
         },
         max_rate: reader.rate()?,
         name: reader.short_str("name")?.to_owned(),
+        // Who knows of no tiers ends here.
+        tier: match reader.is_empty() {
+            true => Tier::default(),
+            false => Tier::from_code(reader.u8()?).ok_or(Malformed::Illegal("tier"))?,
+        },
     })
 }
 
@@ -363,6 +413,7 @@ fn encode_path_info(info: &PathInfo, out: &mut Vec<u8>) {
     out.extend(info.weight.to_be_bytes());
     fields::rate(info.max_rate, out);
     fields::short_str(&info.name, out);
+    out.push(info.tier.code());
 }
 
 #[cfg(test)]
@@ -390,9 +441,10 @@ mod tests {
                 })
             },
         );
-        let info = (any::<u16>(), 1u16.., proptest::option::of(1u64..), name).prop_map(
-            |(path, weight, max_rate, name)| {
-                Message::PathInfo(PathInfo { path: PathId(path), weight, max_rate, name })
+        let tier = prop::sample::select(&Tier::ALL);
+        let info = (any::<u16>(), 1u16.., proptest::option::of(1u64..), name, tier).prop_map(
+            |(path, weight, max_rate, name, tier)| {
+                Message::PathInfo(PathInfo { path: PathId(path), weight, max_rate, name, tier })
             },
         );
         let close = any::<u16>().prop_map(|code| Message::Close(CloseReason::from_code(code)));
@@ -481,10 +533,23 @@ mod tests {
     #[test]
     fn a_long_name_is_cut_where_a_character_ends() {
         let name = "é".repeat(200);
-        let info = PathInfo { path: PathId(0), weight: 1, max_rate: None, name };
+        let info = PathInfo { path: PathId(0), weight: 1, max_rate: None, name, tier: Tier::default() };
         let mut bytes = Vec::new();
         Message::PathInfo(info).encode(&mut bytes);
         let Ok(Message::PathInfo(read)) = Message::decode(&bytes[LENGTH_LEN..]) else { panic!("not read") };
         assert_eq!(read.name, "é".repeat(127));
+    }
+
+    #[test]
+    fn a_path_of_which_no_tier_is_told_is_a_primary_one() {
+        let tier = Tier::Never;
+        let info = PathInfo { path: PathId(2), weight: 1, max_rate: None, name: "lte".to_owned(), tier };
+        let mut bytes = Vec::new();
+        Message::PathInfo(info.clone()).encode(&mut bytes);
+        let (code, older) = bytes[LENGTH_LEN..].split_last().expect("it has a tier");
+        let read = |body: &[u8]| Message::decode(body);
+        let primary = PathInfo { tier: Tier::Primary, ..info };
+        assert_eq!((*code, read(older)), (3, Ok(Message::PathInfo(primary))));
+        assert_eq!(read(&[older, &[4]].concat()), Err(Malformed::Illegal("tier")));
     }
 }

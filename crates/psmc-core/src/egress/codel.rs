@@ -84,6 +84,16 @@ impl Service {
         self.rate.saturating_mul(time_us) / 1_000_000
     }
 
+    /// How long a queue may stand.
+    pub(crate) fn target(&self) -> Duration {
+        self.unbounded_target().max(TARGET)
+    }
+
+    /// The same, however short that is.
+    fn unbounded_target(&self) -> Duration {
+        self.round_trip / ROUND_TRIPS_PER_TARGET + self.hold * HOLDS_PER_TARGET
+    }
+
     /// How long all paths need for so many bytes.
     fn time_of(&self, bytes: u32) -> Duration {
         Duration::from_micros(u64::from(bytes) * 1_000_000 / self.rate.max(1))
@@ -145,14 +155,13 @@ impl Params {
         // Flows have at least this round trip. The interval must not be shorter, and most round trips are
         // shorter than 100 ms (RFC 8289 §4.2).
         self.interval = (service.round_trip + service.hold).max(INTERVAL);
-        let target = service.round_trip / ROUND_TRIPS_PER_TARGET + service.hold * HOLDS_PER_TARGET;
-        self.target = target.max(TARGET);
+        self.target = service.target();
         // Where packets are far apart those who send hear of each of them as rarely.
         self.unfed = service.time_of(self.min_backlog).max(self.interval / UNFED);
         self.turn = i32::try_from(service.carries_in(TURN))
             .unwrap_or(MAX_TURN)
             .clamp(self.mtu, MAX_TURN.max(self.mtu));
-        let longest = target * TARGETS_PER_ROOM;
+        let longest = service.unbounded_target() * TARGETS_PER_ROOM;
         self.room = Room {
             memory: usize::try_from(service.carries_in(longest)).unwrap_or(usize::MAX).max(MIN_MEMORY),
             bytes: service.carries_in(longest.max(MIN_QUEUE)).max(MIN_BYTES),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::governor::Share;
 use super::pacer::{Pace, Pacer};
 use super::{Path, mtu, on_wire};
-use crate::congestion::AckSample;
+use crate::congestion::{AckSample, span_of};
 
 /// What a path has learnt since it was last asked.
 #[derive(Clone, Copy, Debug, Default)]
@@ -214,6 +214,11 @@ impl Path {
     /// measured while that is still being found out.
     pub(crate) fn expected_rate(&self) -> u64 {
         self.bandwidth().unwrap_or(0).max(self.pacing_rate()).max(1)
+    }
+
+    /// How long what waits in the path takes to leave it.
+    pub(crate) fn outbox_time(&self) -> Duration {
+        span_of(self.outbox_bytes, self.expected_rate())
     }
 
     /// The rate, in bytes per second, at which the path forwards what is sent, as far as that is known: what a probe sends beyond it

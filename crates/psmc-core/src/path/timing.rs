@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use psmc_wire::control::Tier;
+
 use super::{Path, PathState, on_wire};
 
 /// A path on which a site only answers asks for an acknowledgement itself this often, so that its own
@@ -11,6 +13,10 @@ pub(super) const PING_INTERVAL: Duration = Duration::from_millis(200);
 /// An idle path of a session with recent traffic is probed this often, so that its estimates are fresh when
 /// it is needed.
 const WARM_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A path that is spared is probed only so often that NATs keep their bindings: WireGuard's interval, which suits those that people
+/// have.
+const SPARED_INTERVAL: Duration = Duration::from_secs(25);
 
 /// The golden ratio's fraction, in 2^-64: its multiples, whole numbers left off, are spread evenly, however many there are.
 const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -124,7 +130,11 @@ impl Path {
     fn keepalive_at(&self, warm: bool) -> Option<Instant> {
         let idle = self.state() == PathState::Active && self.liveness.next_probe().is_none();
         let keepalive = self.probe_interval();
-        let interval = if warm { WARM_INTERVAL.min(keepalive) } else { keepalive };
+        let interval = match (self.config.tier, warm) {
+            (Tier::Backup | Tier::Never, _) => keepalive.max(SPARED_INTERVAL),
+            (Tier::Primary | Tier::Secondary, true) => keepalive.min(WARM_INTERVAL),
+            (Tier::Primary | Tier::Secondary, false) => keepalive,
+        };
         let since = self.last_eliciting_at.map_or(self.answered_at, |at| at.max(self.answered_at));
         idle.then(|| since + interval)
     }

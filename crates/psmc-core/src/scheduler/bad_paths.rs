@@ -57,6 +57,17 @@ impl Scheduler for WithoutBadPaths {
         choice
     }
 
+    fn choose_beyond(
+        &mut self,
+        paths: &mut Roster,
+        candidates: Places,
+        reserve: Places,
+        packet: &Waiting<'_>,
+        now: Instant,
+    ) -> Choice {
+        self.inner.choose_beyond(paths, candidates, reserve, packet, now)
+    }
+
     fn on_change(&mut self) {
         self.seen = Places::default();
         self.inner.on_change();

@@ -119,6 +119,17 @@ impl Scheduler for Earliest {
         };
         choice
     }
+
+    fn choose_beyond(
+        &mut self,
+        paths: &mut Roster,
+        candidates: Places,
+        reserve: Places,
+        packet: &Waiting<'_>,
+        now: Instant,
+    ) -> Choice {
+        self.choose(paths, candidates.with(reserve), packet, now)
+    }
 }
 
 impl Earliest {

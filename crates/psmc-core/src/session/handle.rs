@@ -6,14 +6,14 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use psmc_wire::PathId;
-use psmc_wire::control::{Limits, Message, Probe};
+use psmc_wire::control::{Limits, Message, Probe, Tier};
 use psmc_wire::counts::Counts;
 use psmc_wire::frame::PathUse;
 
 use super::{PathError, Session};
 use crate::batch::PathAddress;
 use crate::classify::bucket_of_tcp;
-use crate::config::{PathConfig, PeerConfig, SchedulerKind};
+use crate::config::{PathConfig, PathTuning, PeerConfig, SchedulerKind};
 use crate::congestion::CongestionConfig;
 use crate::path::{Teller, Via};
 use crate::scheduler;
@@ -203,15 +203,19 @@ impl PathHandle<'_> {
     /// Makes the path a standby, or puts it back into use, at both ends.
     ///
     /// # Errors
-    /// [`PathError::Closing`] if it is being removed.
+    /// [`PathError::Closing`] if it is being removed, [`PathError::Spared`] if it would be no standby any more but for its tier.
     pub fn set_standby(&mut self, standby: bool, now: Instant) -> Result<(), PathError> {
+        let path = &self.session.paths[self.index];
+        if !standby && path.config.tier >= Tier::Backup && path.usage.effective() == PathUse::Available {
+            return Err(PathError::Spared(path.config.tier));
+        }
         let usage = if standby { PathUse::Standby } else { PathUse::Available };
         self.session.set_use(self.id, usage, now)
     }
 
-    /// Changes the weight of the path, or its greatest rate (`Some(None)`: unlimited), at both ends.
-    pub fn reconfigure(&mut self, weight: Option<u16>, max_rate: Option<Option<u64>>) {
-        self.session.reconfigure_path(self.index, weight, max_rate, self.shared);
+    /// Changes what the path was configured with; at both ends if this site has opened it.
+    pub fn reconfigure(&mut self, change: PathTuning) {
+        self.session.reconfigure_path(self.index, change, self.shared);
     }
 
     /// Has this site find the rate at which it sends on the path in another way. The peer's own way stays.

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use psmc_wire::control::PathInfo;
+use psmc_wire::control::{PathInfo, Tier};
 use psmc_wire::datagram::Header;
 use psmc_wire::frame::{PathUse, PathUseFrame};
 use psmc_wire::{Label, PathId};
@@ -12,7 +12,7 @@ use thiserror::Error;
 use super::receive::Refusal;
 use super::{MAX_PATHS, Session};
 use crate::batch::{PathAddress, SocketId, Transmit};
-use crate::config::{PathConfig, SchedulerKind};
+use crate::config::{PathConfig, PathTuning, SchedulerKind};
 use crate::congestion::CongestionConfig;
 use crate::event::Event;
 use crate::ids::PeerId;
@@ -38,6 +38,9 @@ pub enum PathError {
     /// The path is about to be removed.
     #[error("the path is being removed")]
     Closing,
+    /// It is its tier that spares the path.
+    #[error("the tier of the path is {}: give it another one for it to carry data", .0.name())]
+    Spared(Tier),
 }
 
 /// A path that does not answer.
@@ -114,8 +117,8 @@ impl Session {
         let Some(config) = self.path_mut(id).map(|path| path.config.clone()) else {
             return;
         };
-        let PathConfig { weight, max_rate, name, .. } = config;
-        let info = PathInfo { path: id, weight, max_rate, name };
+        let PathConfig { weight, max_rate, name, tier, .. } = config;
+        let info = PathInfo { path: id, weight, max_rate, name, tier };
         shared.messages.push_back((connection, psmc_wire::control::Message::PathInfo(info)));
     }
 
@@ -124,7 +127,7 @@ impl Session {
         let id = info.path;
         if let Some(path) = self.path_mut(id).filter(|path| !path.opened_here) {
             path.on_info(info);
-            self.replan();
+            self.after_use_changed(id);
             return Ok(());
         }
         self.announced.retain(|other| other.path != id);
@@ -209,18 +212,12 @@ impl Session {
         }
     }
 
-    /// Changes the weight or the greatest rate of a path, at both ends.
-    pub(super) fn reconfigure_path(
-        &mut self,
-        index: usize,
-        weight: Option<u16>,
-        max_rate: Option<Option<u64>>,
-        shared: &mut Shared,
-    ) {
+    /// Changes what a path was configured with, at both ends.
+    pub(super) fn reconfigure_path(&mut self, index: usize, change: PathTuning, shared: &mut Shared) {
         let path = &mut self.paths[index];
-        path.reconfigure(weight, max_rate);
+        path.reconfigure(change);
         let id = path.id;
-        self.replan();
+        self.after_use_changed(id);
         self.announce(id, shared);
     }
 

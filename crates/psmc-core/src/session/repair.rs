@@ -49,7 +49,7 @@ impl Session {
             return;
         }
         match kind {
-            RepairKind::Duplicate if self.paths.candidates().len() > 1 => {
+            RepairKind::Duplicate if self.paths.menders().len() > 1 => {
                 self.follow_by_copy(packet, avoid, None, shared, now);
             }
             RepairKind::Fec => self.follow_by_repairs(packet, avoid, shared, now),
@@ -87,9 +87,9 @@ impl Session {
         let (avoid, again) = (path.id, nanos(path.smoothed_rtt()));
         let longest = path.arrival(bytes, now).saturating_add(again);
         let demand = Demand { longest, least: path.expected_rate() / COPIED_SHARE };
-        let rate = self.paths.service().rate;
+        let rate = self.paths.service(now).rate;
         let suits = |other: usize| other != index && meets(&self.paths[other], demand, bytes, now);
-        let is_worth = self.paths.candidates().iter().any(suits) && self.copies.admits(bytes, rate, now);
+        let is_worth = self.paths.menders().iter().any(suits) && self.copies.admits(bytes, rate, now);
         if is_worth {
             self.follow_by_copy(packet, avoid, Some(demand), shared, now);
         }
@@ -173,7 +173,7 @@ impl Session {
                 let is_of_use = || extra.demand.is_none_or(|demand| meets(path, demand, bytes, now));
                 extra.may_take(path.id) && fits && path.has_room(bytes, now) && is_of_use()
             };
-            let suitable = self.paths.candidates().iter().filter(suits);
+            let suitable = self.paths.menders().iter().filter(suits);
             let merit = |&index: &usize| (paths[index].id == extra.avoid, paths[index].arrival(bytes, now));
             let Some(index) = suitable.min_by_key(merit) else {
                 if let Some(original) = original {

@@ -11,14 +11,31 @@ use crate::classify::{Classified, RepairKind};
 use crate::egress::{Queued, Role, Service};
 use crate::flows::Fate;
 use crate::path::{PathRank, PathState};
-use crate::roster::Places;
-use crate::scheduler::{Choice, Waiting};
+use crate::roster::{Places, Roster};
+use crate::scheduler::{Choice, Scheduler, Waiting};
 use crate::shared::Shared;
 use crate::split;
 use crate::tap::Passage;
 
 /// Room for the frames that one path carries for others: a few acknowledgements.
 const MAX_CARRIED: usize = 600;
+
+/// The path for a packet: one of the candidates, or beyond them once it has waited for long enough and none of them has room.
+fn choose(
+    scheduler: &mut dyn Scheduler,
+    paths: &mut Roster,
+    candidates: Places,
+    packet: &Waiting<'_>,
+    now: Instant,
+) -> Choice {
+    let reserve = paths.reserve();
+    let (bytes, since) = (packet.queued.packet.len(), packet.queued.queued_at);
+    let has_room = |index: usize| paths[index].has_room(bytes, now);
+    if reserve.is_empty() || !paths.is_overdue(since, now) || candidates.iter().any(has_room) {
+        return scheduler.choose(paths, candidates, packet, now);
+    }
+    scheduler.choose_beyond(paths, candidates, reserve, packet, now)
+}
 
 /// What the scheduler has left to wait, and when. As long as that is the same it would say the same of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +164,7 @@ impl Session {
             return self.paths.note_idle(now);
         }
         self.paths.note_late(now);
-        let service = self.service();
+        let service = self.service(now);
         self.egress.set_service(&service, now);
         self.place_extras(shared, now);
         loop {
@@ -160,12 +177,17 @@ impl Session {
             let front = Waiting { queued, backlog, alone };
             let pinned = self.pinned_to(queued.bucket, now);
             let choice = pinned.map_or_else(
-                || self.scheduler.choose(&mut self.paths, candidates, &front, now),
+                || choose(self.scheduler.as_mut(), &mut self.paths, candidates, &front, now),
                 Choice::Path,
             );
             match choice {
                 Choice::Wait => break,
-                Choice::Path(index) => self.give(index, alone, shared, now),
+                Choice::Path(index) => {
+                    if self.paths.reserve().contains(index) {
+                        self.paths.note_relief(now);
+                    }
+                    self.give(index, alone, shared, now);
+                }
                 Choice::All => self.give_to_all(shared, now),
             }
             self.place_extras(shared, now);
@@ -196,8 +218,8 @@ impl Session {
 
     /// What the queue drains into, as flows see it: where packets are lost by chance, what comes after them waits a round trip
     /// at the far end, until they are sent again.
-    fn service(&mut self) -> Service {
-        let mut service = self.paths.service();
+    fn service(&mut self, now: Instant) -> Service {
+        let mut service = self.paths.service(now);
         if self.coder.is_any_lossy() {
             service.hold = service.hold.max(service.round_trip);
         }
@@ -272,7 +294,7 @@ impl Session {
 
     fn give_to_all(&mut self, shared: &mut Shared, now: Instant) {
         let Some(packet) = self.take_first() else { return };
-        for index in self.paths.candidates().iter() {
+        for index in self.paths.menders().iter() {
             // The copies are what repairs it.
             let copy = packet.copy(false, &mut shared.pool);
             self.enqueue_cut(index, copy, shared, now);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use psmc_core::{ConnectionId, Event, PathState, Refusal, SchedulerKind};
-use psmc_wire::control::{About, CloseReason, Hello, Message, PathInfo, Seen, VERSION};
+use psmc_wire::control::{About, CloseReason, Hello, Message, PathInfo, Seen, Tier, VERSION};
 use psmc_wire::crypto::{Aead, KeySource, PacketKey, Role, TAG_LEN};
 use psmc_wire::datagram::{HEADER_LEN, Header, Marks, TIMESTAMP_LEN, nonce};
 use psmc_wire::frame::{AckHeader, DataFrame, FrameWriter, PacketRange, PathStats, PathUse, PathUseFrame};
@@ -352,7 +352,8 @@ fn hello(incarnation: u64, version: u16) -> Message {
 }
 
 fn path_info(path: u16) -> Message {
-    Message::PathInfo(PathInfo { path: PathId(path), weight: 7, max_rate: None, name: "renamed".to_owned() })
+    let (name, tier) = ("renamed".to_owned(), Tier::default());
+    Message::PathInfo(PathInfo { path: PathId(path), weight: 7, max_rate: None, name, tier })
 }
 
 #[test]

@@ -25,6 +25,7 @@ mod seen;
 mod split;
 mod tap;
 mod throughput;
+mod tiers;
 mod tunnel;
 mod undelivered;
 mod unresponsive;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use psmc_core::{CongestionConfig, Event, PathAddress, PathState, SchedulerKind, SocketId};
+use psmc_core::{CongestionConfig, Event, PathAddress, PathState, PathTuning, SchedulerKind, SocketId};
 use psmc_wire::PathId;
 
 use crate::world::{self, HQ, Link, TCP, VAN, World, packet, path_config};
@@ -76,7 +76,7 @@ fn shares(world: &World, end: usize, before: &BTreeMap<PathId, u64>) -> Vec<f64>
 }
 
 /// The longest time between two deliveries at an end since `from`.
-fn longest_gap(world: &World, end: usize, from: Instant) -> Duration {
+pub(crate) fn longest_gap(world: &World, end: usize, from: Instant) -> Duration {
     let times = world.ends[end].delivered.iter().map(|(at, _)| *at).filter(|&at| at >= from);
     let times: Vec<_> = [from].into_iter().chain(times).collect();
     times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default()
@@ -99,7 +99,7 @@ fn adding_removing_weighing_and_standing_by_lose_nothing_and_keep_the_order() {
             site.path(id).set_standby(false, now).expect("open");
             load.run(&mut world, ms(300));
             let (site, now) = (&mut world.ends[end], world.now);
-            site.path(id).reconfigure(Some(3), None);
+            site.path(id).reconfigure(PathTuning { weight: Some(3), ..PathTuning::default() });
             load.run(&mut world, ms(300));
             let site = &mut world.ends[end];
             site.path(id).remove(now).expect("open");
@@ -161,7 +161,7 @@ fn weighted_round_robin_follows_the_weights_and_their_changes() {
         for (link, weight) in weights.into_iter().enumerate() {
             let id = path_of(&mut world, VAN, &format!("link{link}"));
             let van = &mut world.ends[VAN];
-            van.path(id).reconfigure(Some(weight), None);
+            van.path(id).reconfigure(PathTuning { weight: Some(weight), ..PathTuning::default() });
         }
         load.run(&mut world, ms(100));
         let before = [VAN, HQ].map(|end| sent_bytes(&world, end));
@@ -456,7 +456,7 @@ fn regression_a_jumbo_packet_waits_for_the_pacer_not_for_an_accident() {
     let mut world = World::connected(vec![Link::new(10)], setup);
     let id = path_of(&mut world, VAN, "link0");
     let van = &mut world.ends[VAN];
-    van.path(id).reconfigure(None, Some(Some(1_000_000)));
+    van.path(id).reconfigure(PathTuning { max_rate: Some(Some(1_000_000)), ..PathTuning::default() });
     let start = world.now;
     for number in 0..20 {
         world.send(VAN, &packet(VAN, TCP, 1, number, 8_900));

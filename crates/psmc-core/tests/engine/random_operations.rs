@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use psmc_core::{PathAddress, PathConfig, PathState, PathStatus, RepairKind, SchedulerKind};
+use psmc_core::{PathAddress, PathConfig, PathState, PathStatus, PathTuning, RepairKind, SchedulerKind};
 use psmc_wire::PathId;
 use psmc_wire::frame::PathUse;
 
@@ -245,8 +245,13 @@ impl Run {
             PathChange::Remove if works => path.remove(now).expect("the path is open"),
             PathChange::Remove => {}
             PathChange::Standby(standby) => path.set_standby(standby, now).expect("the path is open"),
-            PathChange::Weigh(weight) => path.reconfigure(Some(weight), None),
-            PathChange::LimitMbit(mbit) => path.reconfigure(None, Some(mbit.map(|mbit| mbit * 1_000_000))),
+            PathChange::Weigh(weight) => {
+                path.reconfigure(PathTuning { weight: Some(weight), ..PathTuning::default() })
+            }
+            PathChange::LimitMbit(mbit) => {
+                let max_rate = Some(mbit.map(|mbit| mbit * 1_000_000));
+                path.reconfigure(PathTuning { max_rate, ..PathTuning::default() });
+            }
         }
     }
 

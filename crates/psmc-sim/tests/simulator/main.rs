@@ -12,5 +12,6 @@ mod scenarios;
 mod shared;
 mod sites;
 mod streams;
+mod tiers;
 mod users;
 mod world;

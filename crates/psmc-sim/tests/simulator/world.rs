@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use psmc_core::{
-    CongestionConfig, PathConfig, PeerConfig, ReorderPolicy, SchedulerKind, SiteConfig, SocketId,
+    CongestionConfig, PathConfig, PeerConfig, ReorderPolicy, SchedulerKind, SiteConfig, SocketId, Tier,
 };
 use psmc_sim::link::{LinkConfig, Loss, Probability, QueueLimit, Rate};
 use psmc_sim::{
@@ -246,6 +246,7 @@ fn path_config(index: usize) -> PathConfig {
         socket: SocketId(0),
         remote: SocketAddr::new(ip(&link_address(link, 1)), LISTEN),
         weight: 1,
+        tier: Tier::Primary,
         max_rate: None,
         mtu: 1500,
         congestion: CongestionConfig::Model,

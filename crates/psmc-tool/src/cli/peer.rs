@@ -11,7 +11,7 @@ use super::{CliError, output};
 use psmc_api::{Client, PathSpec, PeerPaths, PeerReport, RateLimit, Request, WaitFor, WantedState};
 use psmcd::config::{
     AllowedNet, BindAddress, Congestion, Endpoint, InterfaceName, LinkMtu, Name, Rate, SCHEDULER,
-    SchedulerKind, ValueError, Weight,
+    SchedulerKind, TIER, Tier, ValueError, Weight,
 };
 
 #[derive(Debug, Subcommand)]
@@ -120,6 +120,9 @@ pub(super) struct PathAddArgs {
     /// Its share in the scheduler wrr, 1 to 1000
     #[arg(long, value_name = "N")]
     weight: Option<Weight>,
+    /// What it is for: primary, secondary (for what the primary paths have no room for), backup or never
+    #[arg(long, value_name = "NAME", value_parser = |text: &str| TIER.read(text))]
+    tier: Option<Tier>,
     /// Maximum sending rate, such as 20mbit
     #[arg(long, value_name = "RATE")]
     max_rate: Option<Rate>,
@@ -132,7 +135,7 @@ pub(super) struct PathAddArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(group(clap::ArgGroup::new("change").required(true).multiple(true).args(["weight", "max_rate", "state", "congestion"])))]
+#[command(group(clap::ArgGroup::new("change").required(true).multiple(true).args(["weight", "tier", "max_rate", "state", "congestion"])))]
 pub(super) struct PathSetArgs {
     /// The peer that it leads to
     peer: Name,
@@ -141,6 +144,9 @@ pub(super) struct PathSetArgs {
     /// Its share in the scheduler wrr, 1 to 1000
     #[arg(long, value_name = "N")]
     weight: Option<Weight>,
+    /// What it is for: primary, secondary (for what the primary paths have no room for), backup or never
+    #[arg(long, value_name = "NAME", value_parser = |text: &str| TIER.read(text))]
+    tier: Option<Tier>,
     /// Maximum sending rate, such as 20mbit, or none
     #[arg(long, value_name = "RATE")]
     max_rate: Option<MaxRate>,
@@ -238,6 +244,7 @@ fn add_path(client: &mut Client, args: PathAddArgs) -> Result<(), CliError> {
         relays: args.relays.iter().map(ToString::to_string).collect(),
         endpoint: args.endpoint.map(|endpoint| endpoint.to_string()),
         weight: args.weight.map(Weight::get),
+        tier: args.tier.map(|tier| tier.name().to_owned()),
         max_rate_bits_per_second: args.max_rate.map(Rate::bits_per_second),
         mtu: args.mtu.map(|mtu| mtu.get()),
         congestion: args.congestion.map(|congestion| congestion.as_str().to_owned()),
@@ -257,6 +264,7 @@ fn set_path(client: &mut Client, args: PathSetArgs) -> Result<(), CliError> {
         peer: args.peer.to_string(),
         path: args.path.to_string(),
         weight: args.weight.map(Weight::get),
+        tier: args.tier.map(|tier| tier.name().to_owned()),
         max_rate: args.max_rate.map(|limit| match limit {
             MaxRate::None => RateLimit::None,
             MaxRate::Limit(rate) => RateLimit::BitsPerSecond(rate.bits_per_second()),

@@ -308,7 +308,7 @@ fn path_row(path: &PathStatus) -> [String; HEADER.len()] {
     let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     [
         path.name.clone(),
-        path.state.to_string(),
+        state(path),
         or_dash(&path.interface),
         or_dash(&path.local),
         remote(path),
@@ -318,6 +318,14 @@ fn path_row(path: &PathStatus) -> [String; HEADER.len()] {
         bytes(path.tx_bytes),
         bytes(path.rx_bytes),
     ]
+}
+
+/// What a path is doing, and what it is for if that is not the usual.
+fn state(path: &PathStatus) -> String {
+    match path.tier.as_str() {
+        "" | "primary" => path.state.to_string(),
+        tier => format!("{} ({tier})", path.state),
+    }
 }
 
 /// Where a path leads, and through which relays.

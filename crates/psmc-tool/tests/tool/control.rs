@@ -67,6 +67,7 @@ fn path(name: &str) -> PathStatus {
         uplink: None,
         interface: None,
         weight: 1,
+        tier: "primary".to_owned(),
         max_rate_mbps: None,
         rtt_ms: None,
         rtt_var_ms: None,
@@ -250,7 +251,7 @@ async fn paths_are_changed_as_the_user_says() {
     let (max_rate, state) = (Some(RateLimit::None), Some(WantedState::Standby));
     let request = |max_rate, state, congestion| {
         let (peer, path) = (peer.clone(), path.clone());
-        Request::PathSet { peer, path, weight: None, max_rate, state, congestion }
+        Request::PathSet { peer, path, weight: None, max_rate, tier: None, state, congestion }
     };
     assert_eq!(set, request(max_rate, state, None));
 

@@ -240,6 +240,7 @@ fn add_path(peer: &mut Table, path: &PathSpec) -> bool {
     set("endpoint", path.endpoint.clone());
     set("max_rate", path.max_rate_bits_per_second.map(rate_text));
     set("congestion", path.congestion.clone());
+    set("tier", path.tier.clone());
     if !path.relays.is_empty() {
         table["relays"] = list(&path.relays);
     }

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use jiff::Timestamp;
 use psmc_core::condition::Conditioning;
 use psmc_core::police::PoliceConfig;
-use psmc_core::{ClampMss, Priority, ReorderPolicy, RepairKind, SchedulerKind};
+use psmc_core::{ClampMss, Priority, ReorderPolicy, RepairKind, SchedulerKind, Tier};
 use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_net::token::Token;
 use psmc_service::http;
@@ -318,6 +318,8 @@ pub struct PathSettings {
     pub encapsulation: Encapsulation,
     /// Its share in the `wrr` scheduler.
     pub weight: Weight,
+    /// What it is for.
+    pub tier: Tier,
     /// The most it may send.
     pub max_rate: Option<Rate>,
     /// The MTU of the link; `None` takes the interface's.
@@ -337,6 +339,7 @@ impl PathSettings {
             relays: Vec::new(),
             encapsulation: Encapsulation::Udp,
             weight: Weight::default(),
+            tier: Tier::default(),
             max_rate: None,
             mtu: None,
             congestion: PathCongestion::default(),

@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 use psmc_core::condition::Conditioning;
 use psmc_core::police::PoliceMode;
-use psmc_core::{AdaptiveBuffer, ClampMss, ReorderPolicy};
+use psmc_core::{AdaptiveBuffer, ClampMss, ReorderPolicy, Tier};
 use psmc_toml::rate_text;
 
 use super::model::{
@@ -237,6 +237,9 @@ fn write_path(path: &PathSettings, peer: &Peer, f: &mut fmt::Formatter<'_>) -> f
         write!(f, " by IP-in-IP")?;
     }
     write!(f, ", weight {}", path.weight)?;
+    if path.tier != Tier::default() {
+        write!(f, ", {}", path.tier.name())?;
+    }
     match (path.congestion, path.max_rate) {
         (PathCongestion::Fixed(rate), _) => write!(f, ", always {rate}/s")?,
         (PathCongestion::Model | PathCongestion::Cubic, Some(rate)) => write!(f, ", at most {rate}/s")?,

@@ -11,7 +11,7 @@ mod net;
 mod number;
 
 pub(super) use choice::{CLAMP_MSS, PRIORITY, REPAIR, Reorder, Unresponsive, clamp_mss_in_words};
-pub use choice::{Congestion, Encapsulation, RoutePolicy, SCHEDULER};
+pub use choice::{Congestion, Encapsulation, RoutePolicy, SCHEDULER, TIER};
 pub(super) use class::{ASSURED, BURST, CLASS_WEIGHT, CONDITIONER, DEFAULT_BURST, DSCP, PORTS, PROTOCOL};
 pub use endpoint::{DnsName, Endpoint, Host};
 pub(super) use endpoint::{ENDPOINT, RELAY_ADDRESS};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use psmc_core::{PeerError, SchedulerKind, TcpFlow};
+use psmc_core::{PathTuning, PeerError, SchedulerKind, TcpFlow, Tier};
 use psmc_service::logging;
 use psmc_wire::PathId;
 use psmc_wire::control::{Probe, ProbeStep};
@@ -15,7 +15,7 @@ use super::routes::NewRoutes;
 use super::settings::congestion_config;
 use super::specs;
 use super::why::Why;
-use crate::config::{Endpoint, PathCongestion, Rate, SCHEDULER, ValueError, Weight};
+use crate::config::{Endpoint, PathCongestion, Rate, SCHEDULER, TIER, ValueError, Weight};
 use psmc_api::{
     Call, FlowPin, MAX_WAIT, NatProbe, NatProbeStep, PathSpec, PeerPaths, Request, Response, WantedState,
 };
@@ -58,6 +58,15 @@ impl From<OpenError> for Refusal {
     }
 }
 
+/// What of a path's settings becomes another one; the rest stays.
+#[derive(Clone, Copy, Debug)]
+struct SettingsChange {
+    weight: Option<Weight>,
+    max_rate: Option<Option<Rate>>,
+    tier: Option<Tier>,
+    congestion: Option<PathCongestion>,
+}
+
 impl Control {
     /// Answers a request, or has it answered later.
     pub(super) async fn on_call(&mut self, call: Call) -> Result<(), DaemonError> {
@@ -93,12 +102,15 @@ impl Control {
             Request::Segments { peer } => return Ok(self.segments(peer.as_deref())?),
             Request::PathAdd { peer, path } => return self.add_path(&peer, &path).await,
             Request::PathRemove { peer, path } => self.close_path(self.peers.find(&peer)?, &path).await?,
-            Request::PathSet { peer, path, weight, max_rate, state, congestion } => {
-                let congestion = congestion.map(|name| specs::congestion(max_rate, &name)).transpose()?;
-                let weight = weight.map(|weight| weight.to_string().parse()).transpose()?;
-                let max_rate = max_rate.map(specs::rate).transpose()?;
+            Request::PathSet { peer, path, weight, max_rate, tier, state, congestion } => {
+                let change = SettingsChange {
+                    congestion: congestion.map(|name| specs::congestion(max_rate, &name)).transpose()?,
+                    weight: weight.map(|weight| weight.to_string().parse()).transpose()?,
+                    max_rate: max_rate.map(specs::rate).transpose()?,
+                    tier: tier.map(|name| TIER.read(&name)).transpose()?,
+                };
                 let index = self.peers.find(&peer)?;
-                self.set_path(index, path, (weight, max_rate), state, congestion).await?;
+                self.set_path(index, path, change, state).await?;
             }
             Request::PeerSet { peer, scheduler } => {
                 self.set_scheduler(self.peers.find(&peer)?, SCHEDULER.read(&scheduler)?).await?;
@@ -210,16 +222,19 @@ impl Control {
         &mut self,
         peer: usize,
         name: String,
-        (weight, max_rate): (Option<Weight>, Option<Option<Rate>>),
+        change: SettingsChange,
         state: Option<WantedState>,
-        congestion: Option<PathCongestion>,
     ) -> Result<(), OpenError> {
         let id = self.peers[peer].id;
-        let (new_weight, new_rate) =
-            (weight.map(Weight::get), max_rate.map(|rate| rate.map(|rate| rate.bits_per_second())));
+        let SettingsChange { weight, max_rate, tier, congestion } = change;
+        let tuning = PathTuning {
+            weight: weight.map(Weight::get),
+            max_rate: max_rate.map(|rate| rate.map(|rate| rate.bits_per_second())),
+            tier,
+        };
         let changed = self.plane.call(move |plane| {
             let mut path = plane.site.peer(id)?.path_named(&name)?;
-            path.reconfigure(new_weight, new_rate);
+            path.reconfigure(tuning);
             if let Some(congestion) = congestion {
                 path.set_congestion(congestion_config(congestion));
             }
@@ -233,6 +248,7 @@ impl Control {
         self.peers[peer].note_settings(path, |settings| {
             settings.weight = weight.unwrap_or(settings.weight);
             settings.max_rate = max_rate.unwrap_or(settings.max_rate);
+            settings.tier = tier.unwrap_or(settings.tier);
             settings.congestion = congestion.unwrap_or(settings.congestion);
         });
         if let Some(state) = state {

@@ -115,6 +115,7 @@ pub fn path_config(
         socket,
         remote,
         weight: settings.weight.get(),
+        tier: settings.tier,
         max_rate: settings.max_rate.map(|rate| rate.bits_per_second()),
         mtu,
         congestion: congestion_config(settings.congestion),

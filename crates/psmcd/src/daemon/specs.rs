@@ -2,7 +2,9 @@
 
 use psmc_api::{PathSpec, RateLimit};
 
-use crate::config::{Encapsulation, Endpoint, PathCongestion, PathSettings, Rate, ValueError, Weight};
+use crate::config::{
+    Encapsulation, Endpoint, PathCongestion, PathSettings, Rate, TIER, Tier, ValueError, Weight,
+};
 
 /// The rate, if there is a limit.
 ///
@@ -56,6 +58,7 @@ pub(super) fn settings(spec: &PathSpec, endpoint: Option<&Endpoint>) -> Result<P
             .map(|weight| weight.to_string().parse::<Weight>())
             .transpose()?
             .unwrap_or_default(),
+        tier: spec.tier.as_deref().map(|name| TIER.read(name)).transpose()?.unwrap_or_default(),
         max_rate,
         congestion,
         mtu: spec.mtu.map(|mtu| mtu.to_string().parse()).transpose()?,
@@ -77,6 +80,7 @@ pub(super) fn spec(settings: &PathSettings, endpoint: Option<&Endpoint>) -> Path
         relays: settings.relays.iter().map(ToString::to_string).collect(),
         endpoint: own.map(ToString::to_string),
         weight: (settings.weight != Weight::default()).then_some(settings.weight.get()),
+        tier: (settings.tier != Tier::default()).then(|| settings.tier.name().to_owned()),
         max_rate_bits_per_second: settings.max_rate.map(|rate| rate.bits_per_second()),
         mtu: settings.mtu.map(|mtu| mtu.get()),
         congestion: congestion.map(str::to_owned),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use psmc_core::condition::{Conditioning, Precedence};
-use psmc_core::{self as core, PeerId, RefusalCounters};
+use psmc_core::{self as core, PeerId, RefusalCounters, Tier};
 use psmc_net::keys::PublicKey;
 use psmc_wire::frame::PathUse;
 use tokio::task::yield_now;
@@ -305,6 +305,7 @@ fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
         interface: settings.and_then(|settings| settings.interface.as_ref()).map(ToString::to_string),
         uplink: open.map(OpenPath::uplink),
         weight: path.weight,
+        tier: path.tier.name().to_owned(),
         max_rate_mbps: path.max_rate.map(megabits),
         mtu: path.mtu,
         rtt_ms: path.rtt.map(|(smoothed, _)| milliseconds(smoothed)),
@@ -329,10 +330,11 @@ fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
 
 /// Its state, in which its use is told, too.
 pub(super) fn path_state(path: &core::PathStatus) -> PathState {
+    let is_spared = path.usage == PathUse::Standby || path.tier >= Tier::Backup;
     match (path.state, path.usage) {
         (_, PathUse::Closed) => PathState::Closing,
-        (core::PathState::Active, PathUse::Standby) => PathState::Standby,
-        (core::PathState::Active, PathUse::Available) => PathState::Active,
+        (core::PathState::Active, _) if is_spared => PathState::Standby,
+        (core::PathState::Active, _) => PathState::Active,
         (core::PathState::Suspect, _) => PathState::Suspect,
         (core::PathState::Probing, _) => PathState::Probing,
         (core::PathState::Dead, _) => PathState::Dead,

@@ -24,7 +24,7 @@ pub use link::{EcnTreatment, Link};
 use psmc_core::{
     Batch, ClampMss, ClassConfig, CongestionConfig, ConnectionId, DatagramOrigin, Event, PathConfig,
     PathHandle, PathState, PeerConfig, PeerError, PeerId, PeerStatus, ReorderPolicy, RepairKind,
-    SchedulerKind, Site, SiteConfig, SocketId,
+    SchedulerKind, Site, SiteConfig, SocketId, Tier,
 };
 use psmc_wire::PathId;
 use psmc_wire::control::Message;
@@ -146,6 +146,7 @@ pub fn path_config(link: usize) -> PathConfig {
         socket: SocketId(link as u32),
         remote: address(link, HQ),
         weight: 1,
+        tier: Tier::Primary,
         max_rate: None,
         mtu: 1500,
         congestion: CongestionConfig::Model,

@@ -3,6 +3,16 @@
 use super::{joined_by, tolerated, try_run, with_programs};
 use psmc_testbed::steadily::{Measured, steadily};
 
+/// The example, as it stands.
+#[test]
+fn dear_links_carry_what_their_tiers_say() {
+    steadily(Measured::Rate, || {
+        let results = try_run(include_str!("../../../../../scenarios/tiers.toml"), &with_programs()).unwrap();
+        let failed: Vec<_> = results.checks.iter().filter(|check| !check.ok).collect();
+        assert!(failed.is_empty(), "{failed:?}: {results:?}");
+    });
+}
+
 #[test]
 fn a_tunnel_uses_both_links() {
     steadily(Measured::Rate, || {

@@ -32,6 +32,7 @@ pub(super) fn path(name: &str, id: u32) -> PathStatus {
         interface: Some("wlan0".to_owned()),
         uplink: Some("wlan0".to_owned()),
         weight: 1,
+        tier: "primary".to_owned(),
         max_rate_mbps: None,
         mtu: 1500,
         rtt_ms: Some(31.27),

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::ops::Range;
 
+use psmc_core::Tier;
 use psmc_toml::Complaint;
 use toml::Spanned;
 
@@ -23,6 +24,7 @@ pub(super) fn check(peer: &PeerDraft, relays: &[RelayDraft], out: &mut Vec<Compl
         chain(path, out);
         tunnel(peer, path, relays, out);
     }
+    tiers(peer, out);
     known_relays("the peer has the spare relay", peer.spare_relays.as_ref(), relays, out);
     no_spares(peer, relays, out);
 }
@@ -34,6 +36,17 @@ fn fixed_rate(path: &PathDraft, out: &mut Vec<Complaint>) {
         let reason = "a fixed rate, and `max_rate` does not say which";
         let remedy = r#"add max_rate = "20mbit", at which the path then always sends"#;
         out.push(Complaint::new(reason, remedy).at(fixed.span()));
+    }
+}
+
+/// Some path carries data.
+fn tiers(peer: &PeerDraft, out: &mut Vec<Complaint>) {
+    let is_never = |path: &PathDraft| path.tier.as_ref().is_some_and(|tier| *tier.get_ref() == Tier::Never);
+    let last = peer.paths.last().and_then(|path| path.tier.as_ref());
+    if let Some(last) = last.filter(|_| peer.paths.iter().all(is_never)) {
+        let reason = "every path of this peer has the tier \"never\": none would carry data";
+        let remedy = "give at least one of them tier = \"primary\", \"secondary\" or \"backup\"";
+        out.push(Complaint::new(reason, remedy).at(last.span()));
     }
 }
 

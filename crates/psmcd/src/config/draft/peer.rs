@@ -7,11 +7,13 @@ use psmc_net::keys::PublicKey;
 use psmc_toml::{Complaint, INTERFACE, InterfaceName, NAME, Name, PUBLIC_KEY, RATE, Rate, Section, draft};
 use toml::Spanned;
 
+use psmc_core::Tier;
+
 use super::TreatmentDraft;
 use crate::config::model::{PathCongestion, PathSettings, Paths, Peer};
 use crate::config::value::{
     ALLOWED_NET, AllowedNet, BIND_ADDRESS, BindAddress, Congestion, DEFAULT_KEEPALIVE, ENDPOINT,
-    Encapsulation, Endpoint, KEEPALIVE, LINK_MTU, LinkMtu, RoutePolicy, WEIGHT, Weight,
+    Encapsulation, Endpoint, KEEPALIVE, LINK_MTU, LinkMtu, RoutePolicy, TIER, WEIGHT, Weight,
 };
 
 draft! {
@@ -86,6 +88,7 @@ draft! {
         relays: Option<Spanned<Vec<Spanned<Name>>>> = list_at(NAME),
         encapsulation: Option<Spanned<Encapsulation>> = optional_at(Encapsulation::KIND),
         weight: Weight = optional(WEIGHT).unwrap_or_default(),
+        tier: Option<Spanned<Tier>> = optional_at(TIER),
         max_rate: Option<Rate> = optional(RATE),
         mtu: Option<LinkMtu> = optional(LINK_MTU),
         congestion: Option<Spanned<Congestion>> = optional_at(Congestion::KIND),
@@ -117,6 +120,7 @@ impl PathDraft {
             relays,
             encapsulation: self.encapsulation.map(Spanned::into_inner).unwrap_or_default(),
             weight: self.weight,
+            tier: self.tier.map(Spanned::into_inner).unwrap_or_default(),
             max_rate: self.max_rate,
             mtu: self.mtu,
             congestion: PathCongestion::new(congestion, self.max_rate)?,

@@ -2,12 +2,15 @@
 
 use std::fmt;
 
-use psmc_core::{ClampMss, Priority, RepairKind, SchedulerKind};
+use psmc_core::{ClampMss, Priority, RepairKind, SchedulerKind, Tier};
 use psmc_toml::{Kind, choice, choose, within};
 
 /// Which path carries a packet.
 pub const SCHEDULER: Kind<SchedulerKind> =
     Kind::text("\"earliest\"", |text| choose("scheduler", SchedulerKind::ALL, SchedulerKind::name, text));
+
+/// What a path is for.
+pub const TIER: Kind<Tier> = Kind::text("\"backup\"", |text| choose("tier", Tier::ALL, Tier::name, text));
 
 /// How a site makes good what its paths lose.
 pub(in crate::config) const REPAIR: Kind<RepairKind> =
@@ -124,6 +127,9 @@ mod tests {
     fn every_choice_reads_back() {
         for scheduler in SchedulerKind::ALL {
             assert_eq!(SCHEDULER.read(scheduler.name()), Ok(scheduler));
+        }
+        for tier in Tier::ALL {
+            assert_eq!(TIER.read(tier.name()), Ok(tier));
         }
         for repair in RepairKind::ALL {
             assert_eq!(REPAIR.read(repair.name()), Ok(repair));

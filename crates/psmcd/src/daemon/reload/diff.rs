@@ -50,7 +50,7 @@ pub(super) fn changed_settings(before: &Peer, now: &Peer) -> Vec<&'static str> {
 pub(super) enum PathChange {
     /// Nothing.
     None,
-    /// It goes on, with another weight or rate.
+    /// It goes on, with another weight, tier or rate.
     Tune,
     /// It leads another way: it ends, and another one of its name begins.
     Replace,
@@ -61,6 +61,7 @@ impl PathChange {
     pub(super) fn between(before: &PathSettings, now: &PathSettings) -> Self {
         let tuned = PathSettings {
             weight: now.weight,
+            tier: now.tier,
             max_rate: now.max_rate,
             congestion: now.congestion,
             ..before.clone()

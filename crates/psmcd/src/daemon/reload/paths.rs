@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use psmc_core::PathError;
+use psmc_core::{PathError, PathTuning};
 use psmc_wire::PathId;
 
 use super::diff::PathChange;
@@ -57,20 +57,24 @@ impl Control {
         self.peers[index].paths.iter().map(|path| path.settings.name.clone()).collect()
     }
 
-    /// Gives a path the weight and the rate that the file says.
+    /// Gives a path the weight, the tier and the rate that the file says.
     async fn tune_path(&mut self, index: usize, path: PathId) -> Result<(), DaemonError> {
         let Peer { id, config, paths, .. } = &mut self.peers[index];
         let id = *id;
         let Some(open) = paths.iter_mut().find(|open| open.id == path) else { return Ok(()) };
         let Some(now) = listed(&config.paths, &open.settings.name) else { return Ok(()) };
         open.settings = now.clone();
-        let (weight, max_rate) = (now.weight.get(), now.max_rate.map(|rate| rate.bits_per_second()));
+        let tuning = PathTuning {
+            weight: Some(now.weight.get()),
+            max_rate: Some(now.max_rate.map(|rate| rate.bits_per_second())),
+            tier: Some(now.tier),
+        };
         let congestion = congestion_config(now.congestion);
         self.plane
             .post(move |plane| {
                 // The peer may have removed it.
                 let Some(mut path) = plane.path(id, path) else { return };
-                path.reconfigure(Some(weight), Some(max_rate));
+                path.reconfigure(tuning);
                 path.set_congestion(congestion);
             })
             .await

@@ -47,7 +47,7 @@ impl Change {
     fn request(&self) -> Request {
         let (peer, path) = (self.peer.clone(), self.path.clone());
         let Self { weight, state, .. } = *self;
-        Request::PathSet { peer, path, weight, max_rate: None, state, congestion: None }
+        Request::PathSet { peer, path, weight, max_rate: None, tier: None, state, congestion: None }
     }
 }
 
@@ -186,6 +186,7 @@ mod tests {
             path,
             weight: Some(1000),
             max_rate: None,
+            tier: None,
             state: Some(WantedState::Standby),
             congestion: None,
         };

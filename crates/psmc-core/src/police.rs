@@ -212,30 +212,18 @@ impl Police {
 
     /// So many bytes of a packet with this tag have arrived.
     pub fn on_delivered(&mut self, tag: Tag, bytes: usize) {
-        if let Some(watched) = self.tagged(tag) {
-            let is_held = watched.held.is_some();
-            watched.on_delivered(bytes as u64);
-            if is_held {
-                return;
-            }
+        if let Some(others) = self.settle(tag, |watched| watched.on_delivered(bytes as u64)) {
+            others.delivered += bytes as u64;
         }
-        self.others.delivered += bytes as u64;
-        self.others.packets += 1;
     }
 
     /// A packet that has passed was dropped.
     pub fn on_dropped(&mut self, packet: &Facts, tag: Tag, bytes: usize, now: Instant) {
         self.sketch.add(packet, bytes as u64);
         self.due_at.get_or_insert(now + MIN_ROUND);
-        if let Some(watched) = self.tagged(tag) {
-            let is_held = watched.held.is_some();
-            watched.on_dropped(bytes as u64);
-            if is_held {
-                return;
-            }
+        if let Some(others) = self.settle(tag, |watched| watched.on_dropped(bytes as u64)) {
+            others.dropped += bytes as u64;
         }
-        self.others.dropped += bytes as u64;
-        self.others.packets += 1;
     }
 
     /// A witness says what has arrived and what was dropped, of all that passes here. More than one in half of the shortest round
@@ -285,6 +273,20 @@ impl Police {
     /// Those that are watched, the closest first.
     pub fn aggregates(&self) -> impl Iterator<Item = AggregateStatus> {
         self.watched.iter().map(Watched::status)
+    }
+
+    /// The fate of a packet with this tag is known, of which `note` tells its aggregate. Yields the others, if it is one of them:
+    /// whatever is not held down.
+    fn settle(&mut self, tag: Tag, note: impl FnOnce(&mut Watched)) -> Option<&mut Others> {
+        if let Some(watched) = self.tagged(tag) {
+            let is_held = watched.held.is_some();
+            note(watched);
+            if is_held {
+                return None;
+            }
+        }
+        self.others.packets += 1;
+        Some(&mut self.others)
     }
 
     fn tagged(&mut self, tag: Tag) -> Option<&mut Watched> {

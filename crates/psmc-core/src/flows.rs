@@ -3,12 +3,14 @@
 //! | module | what it has |
 //! |---|---|
 //! | `seen` | what tells flows apart in a packet |
+//! | `recent` | those that are just carrying packets, counted in a few instructions |
 //! | `table` | the flows that are known, in a room that never grows |
 //! | `others` | what is counted together because there is no room for each by itself |
 //!
 //! Every byte that a session counts is in exactly one record. What the room is too small for is in a record without addresses.
 
 mod others;
+mod recent;
 mod seen;
 mod table;
 
@@ -22,6 +24,7 @@ use psmc_wire::Bucket;
 use crate::classify::{ClassId, Classes, Classified, classify};
 use crate::ids::PeerId;
 use others::Others;
+use recent::Recent;
 use seen::{Ends, Seen};
 use table::{Flow, Key, Place, Slot, Table};
 
@@ -202,6 +205,7 @@ impl Flows {
     }
 
     /// A packet goes to a peer. Says which flow it belongs to.
+    #[inline]
     pub(crate) fn on_sent(
         &mut self,
         peer: PeerId,
@@ -210,16 +214,57 @@ impl Flows {
         class: ClassId,
         now: Instant,
     ) -> FlowRef {
-        let seen = Seen::of_plain(packet).unwrap_or_else(|| Seen::of(headers));
-        let key = Key { ends: seen.ends, peer, is_sent: true, class };
         let slot = Slot::of(headers.bucket, peer, true);
-        if let Some((place, _, flow)) = self.table.find(slot, |other| *other == key) {
-            flow.note(seen.tcp_flags, packet.len(), now);
-            return FlowRef(place);
+        match self.table.recent(slot) {
+            Some(recent) if recent.sends(peer, class, headers.flow, packet) => {
+                recent.note(packet, now);
+                FlowRef(recent.place())
+            }
+            _ => self.begin_sent(slot, peer, packet, headers, class, now),
         }
-        let place = self.make(slot, key, seen, now);
+    }
+
+    /// The same of a flow that has not just sent one.
+    fn begin_sent(
+        &mut self,
+        slot: Slot,
+        peer: PeerId,
+        packet: &[u8],
+        headers: &Classified,
+        class: ClassId,
+        now: Instant,
+    ) -> FlowRef {
+        let plain = Seen::of_plain(packet);
+        let seen = plain.unwrap_or_else(|| Seen::of(headers));
+        let key = Key { ends: seen.ends, peer, is_sent: true, class };
+        let known = self.table.find(slot, |other| *other == key).map(|(place, ..)| place);
+        let place = known.or_else(|| self.make(slot, key, seen, now));
         self.flow(place, key, now).note(seen.tcp_flags, packet.len(), now);
+        if plain.is_some() {
+            self.expect_more(
+                slot,
+                place.and_then(|place| Recent::new(packet, Some(headers.flow), &key, place, now)),
+            );
+        }
         FlowRef(place.unwrap_or_default())
+    }
+
+    /// A packet has come from a peer that has just sent another one of the same flow. Says into which class that was put when it began;
+    /// `None` if it is no such packet, and still to be told of by [`on_received`](Self::on_received).
+    #[inline]
+    pub(crate) fn on_more(
+        &mut self,
+        peer: PeerId,
+        bucket: Bucket,
+        packet: &[u8],
+        now: Instant,
+    ) -> Option<ClassId> {
+        let recent = self.table.recent(Slot::of(bucket, peer, false))?;
+        if !recent.receives(peer, packet) {
+            return None;
+        }
+        recent.note(packet, now);
+        Some(recent.class())
     }
 
     /// A packet has come from a peer. Says into which class its flow was put when it began.
@@ -231,23 +276,38 @@ impl Flows {
         flow_key: [u64; 2],
         now: Instant,
     ) -> ClassId {
-        let headers = || classify(arrived.packet, flow_key).ok();
-        // It has been checked that it is an IP packet.
-        let seen = Seen::of_plain(arrived.packet).or_else(|| headers().as_ref().map(Seen::of));
-        let Some(seen) = seen else { return ClassId::default() };
         let slot = Slot::of(arrived.bucket, peer, false);
+        let headers = || classify(arrived.packet, flow_key).ok();
+        let plain = Seen::of_plain(arrived.packet);
+        // It has been checked that it is an IP packet.
+        let seen = plain.or_else(|| headers().as_ref().map(Seen::of));
+        let Some(seen) = seen else { return ClassId::default() };
         let is_it = |key: &Key| key.ends == seen.ends && key.peer == peer && !key.is_sent;
-        let (class, flow) = if let Some((_, key, flow)) = self.table.find(slot, is_it) {
-            (key.class, flow)
-        } else {
-            let class = headers().map(|headers| classes.of(&headers)).unwrap_or_default();
-            let key = Key { ends: seen.ends, peer, is_sent: false, class };
-            let place = self.make(slot, key, seen, now);
-            (class, self.flow(place, key, now))
+        let (place, key) = match self.table.find(slot, is_it) {
+            Some((place, key, _)) => (Some(place), *key),
+            None => {
+                let class = headers().map(|headers| classes.of(&headers)).unwrap_or_default();
+                let key = Key { ends: seen.ends, peer, is_sent: false, class };
+                (self.make(slot, key, seen, now), key)
+            }
         };
+        let flow = self.flow(place, key, now);
         flow.note(seen.tcp_flags, arrived.packet.len(), now);
         flow.counts.recovered_packets += u64::from(arrived.is_recovered);
-        class
+        if plain.is_some() {
+            self.expect_more(
+                slot,
+                place.and_then(|place| Recent::new(arrived.packet, None, &key, place, now)),
+            );
+        }
+        key.class
+    }
+
+    /// More packets are likely to follow one that was counted.
+    fn expect_more(&mut self, slot: Slot, recent: Option<Recent>) {
+        if let Some(recent) = recent {
+            self.table.set_recent(slot, recent);
+        }
     }
 
     /// Something became of a packet. Of a flow that has ended since it is not told any more.

@@ -40,7 +40,7 @@ pub use marking::{EcnState, EcnStatus};
 pub(crate) use received::{Arrival, Teller};
 pub(crate) use sent::Settled;
 pub use shares::ClassShare;
-use shares::Shares;
+pub(crate) use shares::Shares;
 
 use crate::batch::PathAddress;
 use crate::config::{PathConfig, PathTuning};

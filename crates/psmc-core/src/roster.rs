@@ -15,7 +15,7 @@ use psmc_wire::PathId;
 use psmc_wire::control::Tier;
 
 use crate::egress::Service;
-use crate::path::{BURST, INITIAL_RTT, Path, PathRank, PathState};
+use crate::path::{BURST, INITIAL_RTT, Path, PathRank, PathState, Shares};
 pub(crate) use places::Places;
 pub(crate) use soonest::Soonest;
 
@@ -128,6 +128,11 @@ impl Roster {
         (self.idle, self.asked) = (Places::default(), Places::default());
         self.changes += 1;
         self.paths.iter_mut()
+    }
+
+    /// What a path has carried of each class: nothing that is noted here depends on it, so nothing gets out of date.
+    pub(crate) fn shares_mut(&mut self, index: usize) -> &mut Shares {
+        &mut self.paths[index].shares
     }
 
     /// How often paths were changed.

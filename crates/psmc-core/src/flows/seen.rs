@@ -5,20 +5,20 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::classify::Classified;
 
 /// Protocols with two ports in front of their headers, by their IANA numbers: TCP, UDP.
-const TCP: u8 = 6;
+pub(super) const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 /// Where TCP's flags are in its header (RFC 9293 §3.1).
-const TCP_FLAGS: usize = 13;
+pub(super) const TCP_FLAGS: usize = 13;
 
 /// Where the protocol of an IPv4 header is, and its addresses (RFC 791 §3.1).
 const V4_PROTOCOL: usize = 9;
 const V4_ADDRESSES: usize = 12;
 
 /// Where the next header of an IPv6 header is, its addresses, and what follows it (RFC 8200 §3).
-const V6_NEXT_HEADER: usize = 6;
+pub(super) const V6_NEXT_HEADER: usize = 6;
 const V6_ADDRESSES: usize = 8;
-const V6_HEADER: usize = 40;
+pub(super) const V6_HEADER: usize = 40;
 
 /// The two ends of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

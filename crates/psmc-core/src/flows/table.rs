@@ -1,11 +1,11 @@
 //! The flows that are known, in a room that never grows.
 
-use std::ops::Range;
 use std::time::Instant;
 
 use psmc_wire::Bucket;
 
 use super::FlowCounts;
+use super::recent::Recent;
 use super::seen::{Ends, Seen};
 use crate::classify::ClassId;
 use crate::ids::PeerId;
@@ -102,6 +102,14 @@ impl Place {
     }
 }
 
+/// The places of flows of the same hash.
+#[derive(Debug, Default)]
+struct Set {
+    /// What one of them has carried of late, which is still to be counted for it.
+    recent: Option<Recent>,
+    entries: [Entry; WAYS],
+}
+
 /// A place, and who has it.
 #[derive(Debug, Default)]
 struct Entry {
@@ -116,31 +124,44 @@ pub(super) type Found<'a> = (Place, &'a Key, &'a mut Flow);
 /// All places.
 #[derive(Debug)]
 pub(super) struct Table {
-    entries: Box<[Entry]>,
+    sets: Box<[Set]>,
 }
 
 impl Table {
     /// Empty, with all the room that it will ever have.
     pub(super) fn new() -> Self {
-        Self { entries: std::iter::repeat_with(Entry::default).take(SETS * WAYS).collect() }
+        Self { sets: std::iter::repeat_with(Set::default).take(SETS).collect() }
+    }
+
+    /// The flow of the set that has carried something last, if it may carry more before that is counted.
+    #[inline]
+    pub(super) fn recent(&mut self, slot: Slot) -> Option<&mut Recent> {
+        self.sets.get_mut(slot.0)?.recent.as_mut()
+    }
+
+    /// From now on this is the flow of the set that has carried something last.
+    pub(super) fn set_recent(&mut self, slot: Slot, recent: Recent) {
+        if let Some(set) = self.sets.get_mut(slot.0) {
+            set.settle();
+            set.recent = Some(recent);
+        }
     }
 
     /// The flow that is the one.
     pub(super) fn find(&mut self, slot: Slot, is_it: impl Fn(&Key) -> bool) -> Option<Found<'_>> {
-        let first = slot.0 * WAYS;
-        let set = self.entries.get_mut(first..first + WAYS)?;
+        let entries = &mut self.sets.get_mut(slot.0)?.entries;
         let is_there = |entry: &Entry| entry.held.as_ref().is_some_and(|(key, _)| is_it(key));
-        let way = set.iter().position(is_there)?;
-        let entry = &mut set[way];
-        let place = Place::new(first + way, entry.tenant);
+        let way = entries.iter().position(is_there)?;
+        let entry = &mut entries[way];
+        let place = Place::new(slot.0 * WAYS + way, entry.tenant);
         entry.held.as_mut().map(|(key, flow)| (place, &*key, flow))
     }
 
     /// Gives a flow a place, if one is free.
     pub(super) fn insert(&mut self, slot: Slot, key: Key, flow: Flow) -> Option<Place> {
-        let set = self.entries.get_mut(range_of(slot))?;
-        let way = set.iter().position(|entry| entry.held.is_none())?;
-        let entry = &mut set[way];
+        let entries = &mut self.sets.get_mut(slot.0)?.entries;
+        let way = entries.iter().position(|entry| entry.held.is_none())?;
+        let entry = &mut entries[way];
         entry.held = Some((key, flow));
         entry.tenant = (entry.tenant + 1) % (1 << (u32::BITS - INDEX_BITS));
         // No place is the one that is nowhere.
@@ -148,45 +169,67 @@ impl Table {
         Some(Place::new(slot.0 * WAYS + way, entry.tenant))
     }
 
-    /// The flow at a place, unless another one is there.
+    /// The flow at a place, unless another one is there. What it has carried of late may still be missing.
     pub(super) fn get_mut(&mut self, place: Place) -> Option<&mut Flow> {
-        self.entry_mut(place).map(|(_, flow)| flow)
+        self.sets.get_mut(place.index() / WAYS)?.flow_mut(place)
     }
 
-    /// The same, with what tells it apart.
+    /// The flow at a place with all that it has carried, and what tells it apart.
     pub(super) fn entry_mut(&mut self, place: Place) -> Option<(&Key, &mut Flow)> {
-        let entry = self.entries.get_mut(place.index())?;
-        let is_same = Place::new(place.index(), entry.tenant) == place;
-        entry.held.as_mut().filter(|_| is_same).map(|(key, flow)| (&*key, flow))
+        let set = self.sets.get_mut(place.index() / WAYS)?;
+        set.settle();
+        set.held_mut(place).map(|(key, flow)| (&*key, flow))
     }
 
     /// Takes the flow at a place.
     pub(super) fn take(&mut self, place: Place) -> Option<(Key, Flow)> {
-        self.entries.get_mut(place.index())?.held.take()
+        let set = self.sets.get_mut(place.index() / WAYS)?;
+        set.settle();
+        set.entries[place.index() % WAYS].held.take()
     }
 
     /// Takes the flow of a set that has been quiet for longest.
     pub(super) fn take_oldest(&mut self, slot: Slot) -> Option<(Key, Flow)> {
-        let set = self.entries.get_mut(range_of(slot))?;
+        let set = self.sets.get_mut(slot.0)?;
+        set.settle();
         let last = |entry: &&mut Entry| entry.held.as_ref().map(|(_, flow)| flow.last);
-        set.iter_mut().filter(|entry| entry.held.is_some()).min_by_key(last)?.held.take()
+        set.entries.iter_mut().filter(|entry| entry.held.is_some()).min_by_key(last)?.held.take()
     }
 
     /// Takes all flows of a kind.
     pub(super) fn take_all(&mut self, is_it: impl Fn(&Key) -> bool) -> Vec<(Key, Flow)> {
+        self.sets.iter_mut().for_each(Set::settle);
         let taken = |entry: &mut Entry| entry.held.take_if(|(key, _)| is_it(key));
-        self.entries.iter_mut().filter_map(taken).collect()
+        self.sets.iter_mut().flat_map(|set| &mut set.entries).filter_map(taken).collect()
     }
 
     /// The places of flows in one of so many parts of the table.
     pub(super) fn places(&self, part: usize, parts: usize) -> Vec<Place> {
-        let all = self.entries.len();
+        let all = self.sets.len() * WAYS;
         let some = all * part / parts..all * (part + 1) / parts;
-        let held = some.filter(|index| self.entries[*index].held.is_some());
-        held.map(|index| Place::new(index, self.entries[index].tenant)).collect()
+        let entry = |index: usize| (index, &self.sets[index / WAYS].entries[index % WAYS]);
+        let held = some.map(entry).filter(|(_, entry)| entry.held.is_some());
+        held.map(|(index, entry)| Place::new(index, entry.tenant)).collect()
     }
 }
 
-fn range_of(slot: Slot) -> Range<usize> {
-    slot.0 * WAYS..(slot.0 + 1) * WAYS
+impl Set {
+    /// Counts what was carried of late.
+    fn settle(&mut self) {
+        if let Some(recent) = self.recent.take()
+            && let Some(flow) = self.flow_mut(recent.place())
+        {
+            recent.settle(flow);
+        }
+    }
+
+    fn flow_mut(&mut self, place: Place) -> Option<&mut Flow> {
+        self.held_mut(place).map(|(_, flow)| flow)
+    }
+
+    fn held_mut(&mut self, place: Place) -> Option<&mut (Key, Flow)> {
+        let entry = &mut self.entries[place.index() % WAYS];
+        let is_same = Place::new(place.index(), entry.tenant) == place;
+        entry.held.as_mut().filter(|_| is_same)
+    }
 }

@@ -45,7 +45,9 @@ impl Bench {
     fn receive(&mut self, peer: u32, packet: &[u8], is_recovered: bool) {
         let bucket = classify(packet, KEY).expect("a packet").bucket;
         let arrived = Arrived { packet, bucket, is_recovered };
-        self.flows.on_received(PeerId(peer), &arrived, &self.classes, KEY, self.now);
+        if is_recovered || self.flows.on_more(PeerId(peer), bucket, packet, self.now).is_none() {
+            self.flows.on_received(PeerId(peer), &arrived, &self.classes, KEY, self.now);
+        }
     }
 
     /// Lets time pass, and takes records as whoever exports them does.

@@ -408,10 +408,13 @@ impl Session {
         self.counters.rx_bytes += inner.packet.len() as u64;
         self.clamp_mss(&mut inner.packet, shared);
         if let Some(flows) = &mut shared.flows {
-            let Inner { bucket, is_recovered, .. } = inner;
-            let arrived = Arrived { packet: inner.packet.packet(), bucket, is_recovered };
-            let class = flows.on_received(self.peer, &arrived, &shared.classes, shared.flow_key, now);
-            self.paths[index].shares.on_received(class, inner.packet.len());
+            let (bucket, packet) = (inner.bucket, inner.packet.packet());
+            let more = (!inner.is_recovered).then(|| flows.on_more(self.peer, bucket, packet, now)).flatten();
+            let class = more.unwrap_or_else(|| {
+                let arrived = Arrived { packet, bucket, is_recovered: inner.is_recovered };
+                flows.on_received(self.peer, &arrived, &shared.classes, shared.flow_key, now)
+            });
+            self.paths.shares_mut(index).on_received(class, inner.packet.len());
         }
         if shared.is_watched() {
             let passage = Passage { peer: self.peer, path: self.paths[index].id, is_sent: false };

@@ -277,7 +277,7 @@ impl Session {
     fn count_share(&mut self, index: usize, queued: &Queued, shared: &Shared) {
         if shared.flows.is_some() && queued.role != Role::Repair {
             let is_first = queued.part.is_none_or(|part| part.offset == 0);
-            self.paths[index].shares.on_sent(queued.class, is_first, queued.packet.len());
+            self.paths.shares_mut(index).on_sent(queued.class, is_first, queued.packet.len());
         }
     }
 

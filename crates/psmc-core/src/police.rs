@@ -17,6 +17,8 @@
 //! well, and more, a packet a round at first, when nothing is (AIMD). What headers say a flow to be keeps kinds apart and is not
 //! believed: TCP that does not slow down is held as UDP is.
 //!
+//! [`Candidate`]s, whom somebody else suspects, are watched from their first drop on. Only what they do after that decides, too.
+//!
 //! There is one for each far end: others are those who share the way there.
 //!
 //! Everything is in fixed memory: 140 KiB for the sketch, made with the first drop, and 16 aggregates of 1 KiB.
@@ -28,9 +30,10 @@ mod sketch;
 mod watched;
 
 use std::num::NonZeroU16;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use aggregate::{Aggregate, Facts, Kind};
+pub use aggregate::{Aggregate, Candidate, Facts, Kind};
 use psmc_wire::Bucket;
 pub use report::{Entry, Report, Witness};
 use sketch::Sketch;
@@ -41,6 +44,10 @@ use crate::classify::{ClassId, Classified};
 
 /// Aggregates that are watched at most: with a tenth of all drops each there are ten, and some that are not heavy any more.
 pub const MAX_WATCHED: usize = 16;
+
+/// Candidates that are looked at: a few segments that are congested at the same time, with a few aggregates and ingresses each. Each
+/// costs a comparison for each drop.
+pub const MAX_CANDIDATES: usize = 16;
 
 /// The share of all dropped bytes from which an aggregate is watched.
 const SHARE: f64 = 0.1;
@@ -124,12 +131,14 @@ pub enum Verdict {
 }
 
 /// An aggregate that is watched.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AggregateStatus {
     /// Which.
     pub aggregate: Aggregate,
     /// The newest of its packets.
     pub example: Option<Facts>,
+    /// Who suspects packets of it: the [`Candidate::told_by`] of a candidate that has lost some.
+    pub suspected_by: Option<Arc<str>>,
     /// Bits per second that came, in the last round.
     pub offered: u64,
     /// Bits per second that arrived.
@@ -163,6 +172,7 @@ pub struct LimitStatus {
 pub struct Police {
     config: PoliceConfig,
     sketch: Sketch,
+    candidates: Vec<Candidate>,
     /// The closest first.
     watched: Vec<Watched>,
     last_tag: u16,
@@ -187,6 +197,7 @@ impl Police {
         Self {
             config,
             sketch: Sketch::new(secret),
+            candidates: Vec::new(),
             watched: Vec::new(),
             last_tag: 0,
             others: Others::default(),
@@ -194,6 +205,11 @@ impl Police {
             due_at: None,
             reported_at: None,
         }
+    }
+
+    /// These are suspected from now on, and no others; up to [`MAX_CANDIDATES`]. Who is watched stays so.
+    pub fn set_candidates(&mut self, candidates: &[Candidate]) {
+        self.candidates = candidates.iter().take(MAX_CANDIDATES).cloned().collect();
     }
 
     /// Whether packets need not be offered: nobody is watched.
@@ -219,7 +235,9 @@ impl Police {
 
     /// A packet that has passed was dropped.
     pub fn on_dropped(&mut self, packet: &Facts, tag: Tag, bytes: usize, now: Instant) {
-        self.sketch.add(packet, bytes as u64);
+        if !self.suspect(packet, tag, now) {
+            self.sketch.add(packet, bytes as u64);
+        }
         self.due_at.get_or_insert(now + MIN_ROUND);
         if let Some(others) = self.settle(tag, |watched| watched.on_dropped(bytes as u64)) {
             others.dropped += bytes as u64;
@@ -289,6 +307,17 @@ impl Police {
         Some(&mut self.others)
     }
 
+    /// A packet was dropped. Says whether it is a candidate's, which is watched then and need not be found.
+    fn suspect(&mut self, packet: &Facts, tag: Tag, now: Instant) -> bool {
+        let Some(candidate) = self.candidates.iter().find(|candidate| candidate.takes(packet)) else {
+            return false;
+        };
+        let (aggregate, told_by) = (candidate.like(packet), Arc::clone(&candidate.told_by));
+        let is_watched = self.tagged(tag).is_some();
+        let watched = if is_watched { self.tagged(tag) } else { self.watch(aggregate, now) };
+        watched.map(|watched| watched.suspected_by = Some(told_by)).is_some()
+    }
+
     fn tagged(&mut self, tag: Tag) -> Option<&mut Watched> {
         tag.0?;
         self.watched.iter_mut().find(|watched| watched.tag == tag)
@@ -343,6 +372,7 @@ impl Watched {
         AggregateStatus {
             aggregate: self.aggregate,
             example: self.example,
+            suspected_by: self.suspected_by.clone(),
             offered: self.seen.offered,
             delivered: self.seen.delivered,
             loss: self.seen.loss,

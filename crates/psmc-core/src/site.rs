@@ -23,7 +23,7 @@ use crate::event::Event;
 use crate::flows::{FlowConfig, FlowRecord, Flows};
 use crate::ids::{ConnectionId, PeerId};
 use crate::mss::ClampMss;
-use crate::police::{AggregateStatus, PoliceConfig};
+use crate::police::{AggregateStatus, Candidate, PoliceConfig};
 use crate::probes::Probes;
 use crate::samples::{Sampler, Samples};
 use crate::session::{DatagramOrigin, PathError, PeerHandle, Refusal, Session, SilentPath};
@@ -589,6 +589,14 @@ impl Site {
         self.shared.police = police;
         for session in self.peers.values_mut() {
             session.set_police(&self.shared);
+        }
+    }
+
+    /// These are suspected from now on of what is dropped on the way to a peer, and no others. [`set_police`](Self::set_police) forgets
+    /// them.
+    pub fn suspect(&mut self, peer: PeerId, candidates: &[Candidate]) {
+        if let Some(session) = self.peers.get_mut(&peer) {
+            session.suspect(candidates);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
@@ -47,7 +48,7 @@ pub struct Facts {
     pub flow: u16,
 }
 
-/// Packets of one class and kind, from one prefix, and if that is one address perhaps of one flow.
+/// Packets of one class and kind, from one prefix, and if that is one address perhaps of one flow; or only those to another prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aggregate {
     /// The number of the class.
@@ -56,6 +57,8 @@ pub struct Aggregate {
     pub kind: Kind,
     /// Where they come from. The prefix of length 0 is all of the class.
     pub prefix: IpNet,
+    /// Where they go, if not all of them are meant.
+    pub destinations: Option<IpNet>,
     /// The number of the flow, if it is one.
     pub flow: Option<u16>,
 }
@@ -68,6 +71,7 @@ impl Aggregate {
             && self.class == packet.class
             && self.flow.is_none_or(|flow| flow == packet.flow)
             && self.prefix.contains(&packet.source)
+            && self.destinations.is_none_or(|prefix| prefix.contains(&packet.destination))
     }
 
     /// Whether it is one of several prefixes that make up another one, which is not all of a class. A flow and an address are
@@ -75,21 +79,48 @@ impl Aggregate {
     pub(super) fn is_part_of(&self, whole: &Self) -> bool {
         let spread = |prefix: &IpNet| (1..prefix.max_prefix_len()).contains(&prefix.prefix_len());
         self != whole
-            && (self.class, self.kind) == (whole.class, whole.kind)
+            && (self.class, self.kind, self.destinations) == (whole.class, whole.kind, whole.destinations)
             && spread(&self.prefix)
             && spread(&whole.prefix)
             && whole.prefix.contains(&self.prefix)
     }
 
-    /// How closely it is told: a flow of an address most, then longer prefixes.
-    pub(super) fn closeness(&self) -> (bool, u8) {
-        (self.flow.is_some(), self.prefix.prefix_len())
+    /// How closely it is told: a flow of an address most, then longer prefixes, and of one prefix what goes to fewer others.
+    pub(super) fn closeness(&self) -> (bool, u8, Option<u8>) {
+        (self.flow.is_some(), self.prefix.prefix_len(), self.destinations.map(|prefix| prefix.prefix_len()))
     }
 }
 
 impl fmt::Display for Aggregate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} from {}", self.kind.name(), self.prefix)?;
+        if let Some(destinations) = self.destinations {
+            write!(f, " to {destinations}")?;
+        }
         if self.flow.is_some() { f.write_str(", one flow") } else { Ok(()) }
+    }
+}
+
+/// Packets that somebody else suspects of filling what is congested. Nothing is done to them for that, but they are watched from their
+/// first drop on, and not only once a tenth of all drops are theirs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Where they come from.
+    pub sources: IpNet,
+    /// Where they go.
+    pub destinations: IpNet,
+    /// On whose behalf they are suspected, for people.
+    pub told_by: Arc<str>,
+}
+
+impl Candidate {
+    pub(super) fn takes(&self, packet: &Facts) -> bool {
+        self.sources.contains(&packet.source) && self.destinations.contains(&packet.destination)
+    }
+
+    /// Those of them that are like this one.
+    pub(super) fn like(&self, packet: &Facts) -> Aggregate {
+        let (prefix, destinations) = (self.sources, Some(self.destinations));
+        Aggregate { class: packet.class, kind: packet.kind, prefix, destinations, flow: None }
     }
 }

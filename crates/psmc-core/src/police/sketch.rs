@@ -216,7 +216,7 @@ impl Key {
             IpAddr::V4(u32::try_from(self.bits >> 96).ok()?.into())
         };
         let prefix = IpNet::new(address, length).ok()?;
-        Some(Aggregate { class: self.class, kind: self.kind, prefix, flow: self.flow })
+        Some(Aggregate { class: self.class, kind: self.kind, prefix, destinations: None, flow: self.flow })
     }
 }
 

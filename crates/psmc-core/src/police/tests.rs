@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
@@ -62,6 +63,55 @@ fn a_blast_is_held_to_what_is_delivered_and_the_bottleneck_stays_full() {
     let (passed, delivered) = world.over(ms(10_000));
     assert!((0.95..1.02).contains(&(delivered[0] / MBIT)), "{delivered:?}");
     assert!(passed[0] < 1.06 * MBIT, "{passed:?}");
+}
+
+/// What comes from a network of sources and goes to everybody's destination.
+fn candidate(sources: &str) -> Candidate {
+    let destinations = "10.2.0.0/24".parse().unwrap();
+    Candidate { sources: sources.parse().unwrap(), destinations, told_by: Arc::from("calls") }
+}
+
+#[test]
+fn a_candidate_is_watched_from_its_first_drop_on_and_others_are_not() {
+    let (mut police, now) = (police(), Instant::now());
+    police.set_candidates(&[candidate("10.1.0.0/24")]);
+    let [suspected, mut elsewhere] = [facts([10, 1, 0, 7], Kind::Plain, 3); 2];
+    elsewhere.destination = Ipv4Addr::new(10, 3, 0, 1).into();
+    for other in [facts([10, 1, 1, 7], Kind::Plain, 4), elsewhere] {
+        police.on_dropped(&other, Tag::default(), 1000, now);
+    }
+    assert!(police.is_idle());
+    police.on_dropped(&suspected, Tag::default(), 1000, now);
+    let found: Vec<_> = police.aggregates().collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].aggregate.to_string(), "udp from 10.1.0.0/24 to 10.2.0.0/24");
+    assert_eq!((found[0].suspected_by.as_deref(), found[0].limit), (Some("calls"), None));
+    assert_eq!(police.offer(&elsewhere, 1000, now), Verdict::Pass(Tag::default()));
+    assert_ne!(police.offer(&suspected, 1000, now), Verdict::Pass(Tag::default()));
+}
+
+#[test]
+fn a_candidate_is_held_down_only_if_it_heeds_no_drops() {
+    let mut world = World::new(bottleneck(1.0), police());
+    world.police.set_candidates(&[candidate("10.1.0.0/16")]);
+    world.add(Box::new(Blast::new(10.0 * MBIT, |_| facts([10, 1, 0, 7], Kind::Plain, 3))));
+    world.add(Box::new(Reno::new(facts([10, 1, 0, 9], Kind::Tcp, 9), ms(40))));
+    world.run(ms(6000));
+    let suspected = |one: &AggregateStatus| (one.aggregate.kind, one.suspected_by.clone());
+    let found: Vec<_> = held(&world.police).iter().map(suspected).collect();
+    assert_eq!(found, [(Kind::Plain, Some(Arc::from("calls")))]);
+}
+
+#[test]
+fn who_is_watched_already_is_told_as_a_candidate() {
+    let mut world = World::new(bottleneck(1.0), police());
+    world.add(Box::new(Blast::new(10.0 * MBIT, thousand)));
+    world.run(ms(6000));
+    world.police.set_candidates(&[candidate("10.1.0.0/16")]);
+    world.run(ms(1000));
+    let told = |one: &AggregateStatus| (one.aggregate.to_string(), one.suspected_by.clone());
+    let found: Vec<_> = held(&world.police).iter().map(told).collect();
+    assert_eq!(found, [("udp from 10.1.0.0/22".to_owned(), Some(Arc::from("calls")))]);
 }
 
 #[test]
@@ -179,7 +229,7 @@ fn lies() -> impl Strategy<Value = Report> {
         |(source, length, delivered, dropped, shaped, kind)| {
             let prefix = ipnet::IpNet::new(IpAddr::from(source), length).unwrap().trunc();
             let kind = [Kind::Tcp, Kind::Quic, Kind::Plain][kind];
-            let aggregate = Aggregate { class: 0, kind, prefix, flow: None };
+            let aggregate = Aggregate { class: 0, kind, prefix, destinations: None, flow: None };
             Entry { aggregate, delivered: delivered >> 2, dropped: dropped >> 2, shaped: shaped >> 2 }
         },
     );

@@ -1,5 +1,6 @@
 //! An aggregate that loses much: what it does after that, and what it is held to.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::aggregate::{Aggregate, Facts, Kind};
@@ -46,6 +47,8 @@ pub(super) struct Watched {
     pub(super) aggregate: Aggregate,
     /// The newest of its packets.
     pub(super) example: Option<Facts>,
+    /// Who suspects packets of it.
+    pub(super) suspected_by: Option<Arc<str>>,
     pub(super) counts: Counts,
     round: Round,
     /// Bytes let pass of which nobody has said yet what became of them.
@@ -130,6 +133,7 @@ impl Watched {
             tag,
             aggregate,
             example: None,
+            suspected_by: None,
             counts: Counts::default(),
             round: Round::new(now),
             unsettled: 0,
@@ -201,6 +205,7 @@ impl Watched {
             (_, None) => {}
         }
         self.held = self.held.take().or(part.held);
+        self.suspected_by = self.suspected_by.take().or(part.suspected_by);
     }
 
     /// Whether nothing speaks against forgetting it.

@@ -10,7 +10,7 @@ use super::Session;
 use crate::classify::{ClassId, Classified};
 use crate::egress::{Queued, Role};
 use crate::path::Path;
-use crate::police::{AggregateStatus, Kind, Marked, Police, Verdict};
+use crate::police::{AggregateStatus, Candidate, Kind, Marked, Police, Verdict};
 use crate::shared::Shared;
 
 impl Session {
@@ -24,6 +24,13 @@ impl Session {
     /// Those that are watched.
     pub(crate) fn aggregates(&self) -> Vec<AggregateStatus> {
         self.police.iter().flat_map(|police| police.aggregates()).collect()
+    }
+
+    /// These are suspected from now on. Nothing comes of it while nobody is to be held down.
+    pub(crate) fn suspect(&mut self, candidates: &[Candidate]) {
+        if let Some(police) = &mut self.police {
+            police.set_candidates(candidates);
+        }
     }
 
     /// What a packet that wants to pass is taken for; `None` if it must not.

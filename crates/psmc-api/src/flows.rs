@@ -22,11 +22,17 @@ pub struct FlowStatus {
     pub kind: String,
     /// Where they come from; a prefix of length 0 is everything of the class.
     pub sources: String,
+    /// Where they go, if not all from there are meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destinations: Option<String>,
     /// Whether they are one flow, and not all from there.
     pub is_one_flow: bool,
     /// Both ends of the newest of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub example: Option<String>,
+    /// The target on whose behalf they are suspected: they seem to fill what breaks it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidate_of: Option<String>,
     /// What came in the last round.
     pub offered_bits_per_second: u64,
     /// What arrived.

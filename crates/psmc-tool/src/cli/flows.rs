@@ -39,20 +39,29 @@ fn text(flows: &Flows) -> String {
 fn write_flow(flow: &FlowStatus, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let FlowStatus { peer, class, kind, sources, .. } = flow;
     let what = if flow.is_one_flow { "one flow of " } else { "" };
-    writeln!(f, "{what}{kind} from {sources} to {peer}, {class}")?;
+    let whereto = flow.destinations.as_ref().map(|prefix| format!("{prefix} of ")).unwrap_or_default();
+    writeln!(f, "{what}{kind} from {sources} to {whereto}{peer}, {class}")?;
     if let Some(example) = &flow.example {
         writeln!(f, "  newest     {example}")?;
     }
     let (offered, delivered) = (mbps(flow.offered_bits_per_second), mbps(flow.delivered_bits_per_second));
     writeln!(f, "  offered    {offered}, delivered {delivered}, lost on the way {:.1} %", flow.loss_pct)?;
+    let mut why = Vec::new();
     match flow.limit {
         Some(limit) => {
             let (rate, since) = (mbps(limit.bits_per_second), age(limit.since_s));
             writeln!(f, "  limit      {rate}, for {since}; {} held back", bytes(flow.held_back_bytes))?;
-            writeln!(f, "  why        lost {:.0} % and did not slow down\n", limit.loss_pct)
+            why.push(format!("lost {:.0} % and did not slow down", limit.loss_pct));
         }
-        None => writeln!(f, "  limit      none: watched\n"),
+        None => writeln!(f, "  limit      none: watched")?,
     }
+    why.extend(
+        flow.candidate_of.as_ref().map(|target| format!("candidate: seems to break the target {target}")),
+    );
+    if !why.is_empty() {
+        writeln!(f, "  why        {}", why.join("; "))?;
+    }
+    writeln!(f)
 }
 
 fn mbps(bits_per_second: u64) -> String {
@@ -72,8 +81,10 @@ mod tests {
             class: "best-effort".to_owned(),
             kind: "udp".to_owned(),
             sources: "10.1.0.0/22".to_owned(),
+            destinations: None,
             is_one_flow: false,
             example: Some("10.1.0.7:4000 to 10.2.0.1:5000".to_owned()),
+            candidate_of: None,
             offered_bits_per_second: 10_000_000,
             delivered_bits_per_second: 1_000_000,
             loss_pct: 1.5,
@@ -83,13 +94,25 @@ mod tests {
             dropped_bytes: 100_000,
             limit: Some(FlowLimit { since_s: 61.0, bits_per_second: 1_000_000, loss_pct: 90.0 }),
         };
-        let shown = text(&Flows { mode: "police".to_owned(), flows: vec![flow] });
+        let candidate = FlowStatus {
+            destinations: Some("10.2.0.1/32".to_owned()),
+            candidate_of: Some("calls".to_owned()),
+            example: None,
+            limit: None,
+            ..flow.clone()
+        };
+        let shown = text(&Flows { mode: "police".to_owned(), flows: vec![flow, candidate] });
         let expected = "\
 udp from 10.1.0.0/22 to hq, best-effort
   newest     10.1.0.7:4000 to 10.2.0.1:5000
   offered    10.0 Mbit/s, delivered 1.0 Mbit/s, lost on the way 1.5 %
   limit      1.0 Mbit/s, for 1 min 1 s; 2.0 MB held back
   why        lost 90 % and did not slow down
+
+udp from 10.1.0.0/22 to 10.2.0.1/32 of hq, best-effort
+  offered    10.0 Mbit/s, delivered 1.0 Mbit/s, lost on the way 1.5 %
+  limit      none: watched
+  why        candidate: seems to break the target calls
 
 ";
         assert_eq!(shown, expected);

@@ -17,9 +17,11 @@ mod watch;
 mod way;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use psmc_api::{SlaAggregate, SlaFault, SlaStatus};
+use psmc_core::police::Candidate;
 use psmc_core::{PeerId, Samples};
 use psmc_stamp::{Sender, Target};
 use tokio::sync::mpsc;
@@ -61,6 +63,8 @@ pub(super) struct Slas {
     /// Whether the plane keeps samples.
     is_sampling: bool,
     tallies: mpsc::Receiver<Probed>,
+    /// Peers of which the plane was told whom to suspect.
+    suspected: BTreeSet<PeerId>,
     teller: mpsc::Sender<Probed>,
 }
 
@@ -94,7 +98,18 @@ impl Default for Slas {
         let (teller, tallies) = mpsc::channel(MAX_TALLIES);
         let crossings = Crossings::default();
         let (started, watched, alarm) = (Instant::now(), Vec::new(), Alarm::default());
-        Self { started, watched, next: None, crossings, alarm, is_sampling: false, tallies, teller }
+        let suspected = BTreeSet::new();
+        Self {
+            started,
+            watched,
+            next: None,
+            crossings,
+            alarm,
+            is_sampling: false,
+            suspected,
+            tallies,
+            teller,
+        }
     }
 }
 
@@ -199,6 +214,23 @@ impl Slas {
         }
         known
     }
+    /// What looks like an attack on the segments at fault, by the peers that it is sent to. Each is suspected on behalf of one target.
+    fn candidates(&self) -> BTreeMap<PeerId, Vec<Candidate>> {
+        let mut candidates: BTreeMap<_, Vec<Candidate>> = BTreeMap::new();
+        for Watched { watch, .. } in &self.watched {
+            for (peer, sources, destinations) in self.crossings.attacks(&segments_of(watch)) {
+                let of_peer = candidates.entry(peer).or_default();
+                let is_same =
+                    |other: &Candidate| (other.sources, other.destinations) == (sources, destinations);
+                if !of_peer.iter().any(is_same) {
+                    let told_by = Arc::from(watch.promise().name.as_str());
+                    of_peer.push(Candidate { sources, destinations, told_by });
+                }
+            }
+        }
+        candidates
+    }
+
 }
 
 /// The segments at fault.
@@ -310,6 +342,7 @@ impl Control {
         }
     }
 
+        self.hand_over_candidates().await?;
     /// Has paths carry datagrams of their own where traffic is too thin to tell how they are.
     async fn fill_paths(&self, peers: &[(usize, PeerId, String)], now: Duration) -> Result<(), DaemonError> {
         let wanted = peers
@@ -348,6 +381,24 @@ impl Control {
         Ok(())
     }
 }
+
+    /// Tells whoever holds flows down which of them are suspected, as long as any are: again and again, for that is forgotten where the
+    /// configuration changes.
+    async fn hand_over_candidates(&mut self) -> Result<(), DaemonError> {
+        let candidates = self.slas.candidates();
+        let before = std::mem::replace(&mut self.slas.suspected, candidates.keys().copied().collect());
+        if self.site.unresponsive.is_none() || candidates.is_empty() && before.is_empty() {
+            return Ok(());
+        }
+        let over = before.into_iter().filter(|peer| !candidates.contains_key(peer));
+        let over: Vec<_> = over.map(|peer| (peer, Vec::new())).collect();
+        let suspect = move |plane: &mut Plane| {
+            for (peer, candidates) in over.into_iter().chain(candidates) {
+                plane.site.suspect(peer, &candidates);
+            }
+        };
+        self.plane.post(suspect).await
+    }
 
 /// Logs an event, and puts it into words.
 fn tell(event: Event, lasted: Duration, status: &SlaStatus) -> String {

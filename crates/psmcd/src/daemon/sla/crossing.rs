@@ -74,6 +74,8 @@ struct Crossing {
     counted: Duration,
     /// As it was last known.
     found: Vec<SlaAggregate>,
+    /// Which of it looks like an attack: where it comes from, and where it goes.
+    attacks: Vec<(IpNet, IpNet)>,
     is_told: bool,
 }
 
@@ -81,7 +83,7 @@ struct Crossing {
 #[derive(Debug, Default)]
 struct Entries {
     numbers: BTreeMap<Entry, u32>,
-    names: Vec<String>,
+    all: Vec<(Entry, String)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -166,6 +168,20 @@ impl Crossings {
             .collect()
     }
 
+    /// What looks like an attack among what is sent over these segments: to which peers, from where, and where it goes.
+    pub(super) fn attacks(
+        &self,
+        segments: &BTreeSet<Segment>,
+    ) -> impl Iterator<Item = (PeerId, IpNet, IpNet)> {
+        let crossings = segments.iter().filter_map(|segment| self.segments.get(segment));
+        crossings.flat_map(|crossing| {
+            let sent = crossing.suspect.passing.iter().filter(|passing| passing.is_sent);
+            let peers: BTreeSet<_> = sent.map(|passing| passing.peer).collect();
+            let of_peer = |peer| crossing.attacks.iter().map(move |(from, to)| (peer, *from, *to));
+            peers.into_iter().flat_map(of_peer).collect::<Vec<_>>()
+        })
+    }
+
     /// What crosses any of the segments.
     pub(super) fn all(&self) -> impl Iterator<Item = &SlaAggregate> {
         self.segments.values().flat_map(|crossing| &crossing.found)
@@ -212,6 +228,12 @@ impl Crossing {
         let found = self.survey.found(self.suspect.usual());
         let is_known = found.iter().all(|found| found.cause != Cause::CannotBeTold) && !found.is_empty();
         self.is_told |= is_known || self.counted >= PATIENCE;
+        let attacks = found.iter().filter(|found| found.cause == Cause::Attack);
+        let entered = |found: &Found| {
+            let networks = found.ingresses.iter().filter_map(|(ingress, _)| entries.network(*ingress));
+            networks.map(|network| (network, found.prefix)).collect::<Vec<_>>()
+        };
+        self.attacks = attacks.flat_map(entered).collect();
         self.found = found.iter().map(|found| in_api(found, entries)).collect();
     }
 
@@ -235,21 +257,33 @@ impl Entries {
         if let Some(number) = self.numbers.get(&entry) {
             return Ingress(*number);
         }
-        let number = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
-        if self.names.len() >= MAX_INGRESSES {
+        let number = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        if self.all.len() >= MAX_INGRESSES {
             return Ingress(number);
         }
-        self.names.push(match entry {
+        let name = match entry {
             Entry::Network(network) => network.to_string(),
             Entry::Path(peer, path) => path_name(peer, path),
-        });
+        };
+        self.all.push((entry, name));
         self.numbers.insert(entry, number);
         Ingress(number)
     }
 
-    fn name(&self, Ingress(number): Ingress) -> String {
-        let name = usize::try_from(number).ok().and_then(|number| self.names.get(number));
-        name.map_or_else(|| "elsewhere".to_owned(), Clone::clone)
+    fn name(&self, ingress: Ingress) -> String {
+        self.get(ingress).map_or_else(|| "elsewhere".to_owned(), |(_, name)| name.clone())
+    }
+
+    /// The network that it is, if it is one.
+    fn network(&self, ingress: Ingress) -> Option<IpNet> {
+        match self.get(ingress)?.0 {
+            Entry::Network(network) => Some(network),
+            Entry::Path(..) => None,
+        }
+    }
+
+    fn get(&self, Ingress(number): Ingress) -> Option<&(Entry, String)> {
+        self.all.get(usize::try_from(number).ok()?)
     }
 }
 

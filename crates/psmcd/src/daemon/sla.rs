@@ -446,8 +446,13 @@ fn log_aggregate(sla: &str, aggregate: &SlaAggregate) {
 /// An aggregate for people.
 fn aggregate_in_words(aggregate: &SlaAggregate) -> String {
     let SlaAggregate { from, to, prefix, share_pct, rate_mbps, cause, .. } = aggregate;
-    let cause = cause.in_words();
-    format!("{prefix} has {share_pct:.0} % of {from} → {to}, {rate_mbps:.1} Mbit/s: {cause}")
+    let (cause, entries) = (cause.in_words(), &aggregate.ingresses);
+    let entries: Vec<_> =
+        entries.iter().map(|ingress| format!("{} ({:.0} %)", ingress.name, ingress.share_pct)).collect();
+    let entries = entries.join(", ");
+    format!(
+        "{prefix} has {share_pct:.0} % of {from} → {to}, {rate_mbps:.1} Mbit/s, enters by {entries}: {cause}"
+    )
 }
 
 /// A fault for people.

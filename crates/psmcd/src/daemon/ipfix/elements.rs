@@ -117,16 +117,7 @@ pub const FLOW_V4: Template<FlowRow> = Template {
     id: 256,
     scopes: 0,
     about: "a flow of IPv4",
-    parts: &[
-        &[
-            Field::iana("sourceIPv4Address", 8, 4, "inner source address", |row| address(row, |of| of.0)),
-            Field::iana("destinationIPv4Address", 12, 4, "inner destination address", |row| {
-                address(row, |of| of.1)
-            }),
-        ],
-        UPPER,
-        COUNTS,
-    ],
+    parts: &[&addresses([("sourceIPv4Address", 8), ("destinationIPv4Address", 12)], 4), UPPER, COUNTS],
 };
 
 /// Of a flow of IPv6.
@@ -134,16 +125,7 @@ pub const FLOW_V6: Template<FlowRow> = Template {
     id: 257,
     scopes: 0,
     about: "a flow of IPv6",
-    parts: &[
-        &[
-            Field::iana("sourceIPv6Address", 27, 16, "inner source address", |row| address(row, |of| of.0)),
-            Field::iana("destinationIPv6Address", 28, 16, "inner destination address", |row| {
-                address(row, |of| of.1)
-            }),
-        ],
-        UPPER,
-        COUNTS,
-    ],
+    parts: &[&addresses([("sourceIPv6Address", 27), ("destinationIPv6Address", 28)], 16), UPPER, COUNTS],
 };
 
 /// Of flows that there was no room for, together.
@@ -376,6 +358,16 @@ const COUNTS: &[Field<FlowRow>] = &[
         |row| number8(row.record.end as u8),
     ),
 ];
+
+/// The inner addresses, by the names and numbers that they have in their family.
+const fn addresses([source, destination]: [(&'static str, u16); 2], length: u16) -> [Field<FlowRow>; 2] {
+    [
+        Field::iana(source.0, source.1, length, "inner source address", |row| address(row, |of| of.0)),
+        Field::iana(destination.0, destination.1, length, "inner destination address", |row| {
+            address(row, |of| of.1)
+        }),
+    ]
+}
 
 fn address(row: &FlowRow, which: fn((IpAddr, IpAddr)) -> IpAddr) -> FieldValue {
     match row.record.flow.map(|flow| which((flow.source, flow.destination))) {

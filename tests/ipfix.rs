@@ -6,7 +6,9 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use psmcd::daemon::ipfix::elements::{FLOW_V4, FLOW_V6, OTHERS, PATH, SHARE, Template, VARIABLE};
+use psmcd::daemon::ipfix::elements::{
+    FLOW_V4, FLOW_V6, OTHERS, PATH, SEGMENT, SHARE, TARGET, Template, VARIABLE,
+};
 
 #[test]
 fn the_documentation_has_all_templates() {
@@ -25,7 +27,9 @@ fn the_documentation_has_all_templates() {
 const MARK: &str = "<!-- Made by tests/ipfix.rs: UPDATE_IPFIX=1 cargo test --test ipfix -->\n";
 
 fn tables() -> String {
-    [table(&FLOW_V4), table(&FLOW_V6), table(&OTHERS), table(&PATH), table(&SHARE)].concat()
+    let of_flows = [table(&FLOW_V4), table(&FLOW_V6), table(&OTHERS)];
+    let of_others = [table(&PATH), table(&SHARE), table(&SEGMENT), table(&TARGET)];
+    of_flows.concat() + &of_others.concat()
 }
 
 fn table<R>(template: &Template<R>) -> String {

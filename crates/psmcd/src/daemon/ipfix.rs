@@ -6,11 +6,13 @@
 //! | `encoder` | records in, messages out, without clock and I/O |
 //! | `collector` | the socket, and what is the matter with it |
 //! | `paths` | what paths have carried since they were last told |
+//! | `targets` | how targets stand, and the segments that they are measured on |
 
 mod collector;
 pub mod elements;
 mod encoder;
 mod paths;
+mod targets;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +31,7 @@ use collector::Collector;
 use elements::FlowRow;
 use encoder::{Encoder, Record};
 use paths::Paths;
+use targets::Targets;
 
 /// Records are taken this often: what the engine expects of whoever takes them.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -47,12 +50,20 @@ struct Running {
     next: Instant,
     names: Names,
     paths: Paths,
+    targets: Targets,
 }
 
 impl Exporter {
     /// When records are to be taken next.
     pub(super) fn next(&self) -> Option<Instant> {
         self.running.as_ref().map(|running| running.next)
+    }
+
+    /// Something has happened to a target.
+    pub(super) fn hurry(&mut self, target: &str) {
+        if let Some(running) = &mut self.running {
+            running.targets.hurry(target.to_owned());
+        }
     }
 
     /// How it goes; nothing without a collector.
@@ -79,6 +90,7 @@ impl Running {
             next: now,
             names: Names::default(),
             paths: Paths::new(config.active_timeout, now),
+            targets: Targets::new(config.active_timeout, now),
             config,
         }
     }
@@ -186,12 +198,14 @@ impl Control {
         Ok(())
     }
 
-    /// Takes records and sends them, with those of some paths.
+    /// Takes records and sends them, with those of some paths and of a target.
     pub(super) async fn export(&mut self) -> Result<(), DaemonError> {
         let Some(running) = &mut self.exporter.running else { return Ok(()) };
         running.next = Instant::now() + INTERVAL;
         self.export_flows(false).await?;
-        self.export_paths().await
+        self.export_paths().await?;
+        self.export_target(Instant::now());
+        Ok(())
     }
 
     /// Takes records of flows and sends them. Says whether there were any. Until the collector is known the engine keeps them,
@@ -234,5 +248,19 @@ impl Control {
             told.iter().flat_map(|(id, status)| running.paths.records(*id, status, at_ms)).collect();
         running.send(&records, now);
         Ok(())
+    }
+
+    /// Sends how a target stands, if that is due.
+    fn export_target(&mut self, now: Instant) {
+        let Some(running) = &mut self.exporter.running else { return };
+        if !running.collector.is_ready(now) {
+            return;
+        }
+        let due = running.targets.due(|| self.slas.names(), now);
+        let details = due.and_then(|name| self.slas.details(&name, now));
+        if let Some((status, parts)) = details {
+            let records = targets::records(&status, &parts, Clock::new(now).millis(now));
+            running.send(&records, now);
+        }
     }
 }

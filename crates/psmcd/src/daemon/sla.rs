@@ -36,6 +36,7 @@ use crossing::{Crossings, Passing, Segment, Suspects};
 use hook::{Hook, Told};
 use probes::Tally;
 use watch::{Carried, Event, Watch};
+pub(super) use way::{Estimated, Located};
 
 /// Targets are judged this often: twice for each block of counted datagrams, so that none is told of late.
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -62,9 +63,9 @@ pub(super) struct Slas {
     alarm: Alarm,
     /// Whether the plane keeps samples.
     is_sampling: bool,
-    tallies: mpsc::Receiver<Probed>,
     /// Peers of which the plane was told whom to suspect.
     suspected: BTreeSet<PeerId>,
+    tallies: mpsc::Receiver<Probed>,
     teller: mpsc::Sender<Probed>,
 }
 
@@ -179,6 +180,18 @@ impl Slas {
         self.watched.iter().map(|watched| self.status(watched, now)).collect()
     }
 
+    /// What targets are called.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.watched.iter().map(|watched| watched.watch.promise().name.to_string()).collect()
+    }
+
+    /// How a target stands, and all parts of the ways that it is measured on.
+    pub(super) fn details(&self, name: &str, now: Instant) -> Option<(SlaStatus, Vec<Located>)> {
+        let now = now.saturating_duration_since(self.started);
+        let watched = self.watched.iter().find(|watched| watched.watch.promise().name.as_str() == name)?;
+        Some((self.status(watched, now), watched.watch.parts(now)))
+    }
+
     fn status(&self, Watched { watch, .. }: &Watched, now: Duration) -> SlaStatus {
         SlaStatus { aggregates: self.crossings.found(&segments_of(watch)), ..watch.status(now) }
     }
@@ -201,19 +214,6 @@ impl Slas {
         self.crossings.advance(samples, name, now);
     }
 
-    /// The targets of which it has become known what fills the segments at fault.
-    fn take_causes(&mut self) -> Vec<usize> {
-        let mut known = Vec::new();
-        for (at, Watched { watch, is_cause_told, .. }) in self.watched.iter_mut().enumerate() {
-            let segments = segments_of(watch);
-            *is_cause_told &= !segments.is_empty();
-            if !*is_cause_told && self.crossings.is_settled(&segments) {
-                *is_cause_told = true;
-                known.push(at);
-            }
-        }
-        known
-    }
     /// What looks like an attack on the segments at fault, by the peers that it is sent to. Each is suspected on behalf of one target.
     fn candidates(&self) -> BTreeMap<PeerId, Vec<Candidate>> {
         let mut candidates: BTreeMap<_, Vec<Candidate>> = BTreeMap::new();
@@ -231,6 +231,19 @@ impl Slas {
         candidates
     }
 
+    /// The targets of which it has become known what fills the segments at fault.
+    fn take_causes(&mut self) -> Vec<usize> {
+        let mut known = Vec::new();
+        for (at, Watched { watch, is_cause_told, .. }) in self.watched.iter_mut().enumerate() {
+            let segments = segments_of(watch);
+            *is_cause_told &= !segments.is_empty();
+            if !*is_cause_told && self.crossings.is_settled(&segments) {
+                *is_cause_told = true;
+                known.push(at);
+            }
+        }
+        known
+    }
 }
 
 /// The segments at fault.
@@ -329,12 +342,14 @@ impl Control {
             self.tell_of_target(at, Event::Cause, Duration::ZERO, since);
         }
         self.fill_paths(&peers, since).await?;
+        self.hand_over_candidates().await?;
         self.sample_as_wanted().await
     }
 
     /// Logs what has happened to a target, and has its program told.
-    fn tell_of_target(&self, at: usize, event: Event, lasted: Duration, now: Duration) {
+    fn tell_of_target(&mut self, at: usize, event: Event, lasted: Duration, now: Duration) {
         let watched = &self.slas.watched[at];
+        self.exporter.hurry(watched.watch.promise().name.as_str());
         let status = self.slas.status(watched, now);
         let text = tell(event, lasted, &status);
         if let Some(hook) = &watched.hook {
@@ -342,7 +357,6 @@ impl Control {
         }
     }
 
-        self.hand_over_candidates().await?;
     /// Has paths carry datagrams of their own where traffic is too thin to tell how they are.
     async fn fill_paths(&self, peers: &[(usize, PeerId, String)], now: Duration) -> Result<(), DaemonError> {
         let wanted = peers
@@ -368,20 +382,6 @@ impl Control {
         self.plane.post(fill).await
     }
 
-    /// Has the plane keep samples while they are wanted.
-    async fn sample_as_wanted(&mut self) -> Result<(), DaemonError> {
-        let is_wanted = self.slas.crossings.is_counting();
-        if is_wanted != self.slas.is_sampling {
-            self.slas.is_sampling = is_wanted;
-            self.plane.post(move |plane| plane.site.set_sampling(is_wanted)).await?;
-        }
-        if self.slas.watched.is_empty() {
-            self.slas.next = None;
-        }
-        Ok(())
-    }
-}
-
     /// Tells whoever holds flows down which of them are suspected, as long as any are: again and again, for that is forgotten where the
     /// configuration changes.
     async fn hand_over_candidates(&mut self) -> Result<(), DaemonError> {
@@ -399,6 +399,20 @@ impl Control {
         };
         self.plane.post(suspect).await
     }
+
+    /// Has the plane keep samples while they are wanted.
+    async fn sample_as_wanted(&mut self) -> Result<(), DaemonError> {
+        let is_wanted = self.slas.crossings.is_counting();
+        if is_wanted != self.slas.is_sampling {
+            self.slas.is_sampling = is_wanted;
+            self.plane.post(move |plane| plane.site.set_sampling(is_wanted)).await?;
+        }
+        if self.slas.watched.is_empty() {
+            self.slas.next = None;
+        }
+        Ok(())
+    }
+}
 
 /// Logs an event, and puts it into words.
 fn tell(event: Event, lasted: Duration, status: &SlaStatus) -> String {

@@ -105,6 +105,57 @@ pub struct ShareRow {
     pub(super) received: Carried,
 }
 
+/// What is told of a target of `[[sla.target]]`.
+#[derive(Clone, Debug, Default)]
+pub struct TargetRow {
+    pub(super) name: String,
+    pub(super) measured: String,
+    pub(super) limits: String,
+    /// Milliseconds since 1970.
+    pub(super) at_ms: u64,
+    pub(super) state: &'static str,
+    /// Milliseconds since 1970.
+    pub(super) since_ms: u64,
+    pub(super) breaches: u64,
+    pub(super) broken: String,
+    pub(super) at_fault: String,
+    pub(super) round_trip_us: u32,
+    pub(super) loss_to_ppm: u32,
+    pub(super) loss_from_ppm: u32,
+    /// Bits per second; `u64::MAX` if it is not known.
+    pub(super) throughput: u64,
+}
+
+/// What is told of a segment that a target is measured on, or of a relay between two of them.
+#[derive(Clone, Debug, Default)]
+pub struct SegmentRow {
+    pub(super) target: String,
+    pub(super) path: String,
+    pub(super) is_sent: bool,
+    pub(super) from: String,
+    pub(super) to: String,
+    pub(super) kind: &'static str,
+    /// Milliseconds since 1970.
+    pub(super) at_ms: u64,
+    /// `u64::MAX` if they are not known, as the lost ones.
+    pub(super) packets: u64,
+    pub(super) lost_packets: u64,
+    pub(super) loss_ppm: Interval,
+    pub(super) delay_us: Interval,
+    pub(super) untold: String,
+}
+
+/// A value with the ends of its interval, each of which may be [`CANNOT_BE_TOLD`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Interval {
+    pub(super) value: u32,
+    pub(super) low: u32,
+    pub(super) high: u32,
+}
+
+/// What stands for a number that is not known.
+pub const CANNOT_BE_TOLD: u32 = u32::MAX;
+
 /// Packets and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Carried {
@@ -274,7 +325,141 @@ pub const SHARE: Template<ShareRow> = Template {
     ]],
 };
 
+/// Of a segment, or a relay.
+pub const SEGMENT: Template<SegmentRow> = Template {
+    id: 261,
+    scopes: 5,
+    about: "a segment that a target is measured on, as it was in the target's window",
+    parts: &[
+        &[
+            Field::own("psmcTargetName", TARGET_NAME, VARIABLE, "the target", |row| text(&row.target)),
+            Field::own(
+                "psmcPathName",
+                PATH_NAME,
+                VARIABLE,
+                "the path; `-` on the way to a reflector",
+                |row| text(&row.path),
+            ),
+            Field::iana(
+                "flowDirection",
+                61,
+                1,
+                "1 (egress): on the way from this site; 0 (ingress): to it",
+                |row| number8(row.is_sent.into()),
+            ),
+            Field::own("psmcSegmentFrom", 24, VARIABLE, "who is at its beginning", |row| text(&row.from)),
+            Field::own("psmcSegmentTo", 25, VARIABLE, "who is at its end", |row| text(&row.to)),
+        ],
+        &[
+            Field::own(
+                "psmcSegmentKind",
+                26,
+                VARIABLE,
+                "`segment`, between two neighbours; `relay`, within the one that is at both ends",
+                |row| text(row.kind),
+            ),
+            Field::iana("observationTimeMilliseconds", 323, 8, "when that was so", |row| number(row.at_ms)),
+            Field::own("psmcSegmentPacketCount", 27, 8, "datagrams that have entered it", |row| {
+                number(row.packets)
+            }),
+            Field::own(
+                "psmcSegmentLostPacketCount",
+                28,
+                8,
+                "datagrams among them that never left it",
+                |row| number(row.lost_packets),
+            ),
+            Field::own("psmcSegmentLossPartsPerMillion", 29, 4, "the share that it loses", |row| {
+                number32(row.loss_ppm.value)
+            }),
+            Field::own(
+                "psmcSegmentLossLowPartsPerMillion",
+                30,
+                4,
+                "the lower end of its 95 % interval",
+                |row| number32(row.loss_ppm.low),
+            ),
+            Field::own("psmcSegmentLossHighPartsPerMillion", 31, 4, "the upper end", |row| {
+                number32(row.loss_ppm.high)
+            }),
+            Field::own(
+                "psmcSegmentDelayMicroseconds",
+                32,
+                4,
+                "the median of what datagrams take above the fastest one",
+                |row| number32(row.delay_us.value),
+            ),
+            Field::own(
+                "psmcSegmentDelayLowMicroseconds",
+                33,
+                4,
+                "the lower end of its 95 % interval",
+                |row| number32(row.delay_us.low),
+            ),
+            Field::own("psmcSegmentDelayHighMicroseconds", 34, 4, "the upper end", |row| {
+                number32(row.delay_us.high)
+            }),
+            Field::own("psmcSegmentUntold", 35, VARIABLE, "why something of that cannot be told", |row| {
+                text(&row.untold)
+            }),
+        ],
+    ],
+};
+
+/// Of a target.
+pub const TARGET: Template<TargetRow> = Template {
+    id: 262,
+    scopes: 1,
+    about: "a target of `[[sla.target]]`, and how it stands",
+    parts: &[&[
+        Field::own("psmcTargetName", TARGET_NAME, VARIABLE, "the target", |row| text(&row.name)),
+        Field::own("psmcTargetMeasured", 23, VARIABLE, "the peer or reflector that it is about", |row| {
+            text(&row.measured)
+        }),
+        Field::own("psmcTargetLimits", 36, VARIABLE, "what was promised, in words", |row| text(&row.limits)),
+        Field::iana("observationTimeMilliseconds", 323, 8, "when that was so", |row| number(row.at_ms)),
+        Field::own("psmcTargetState", 37, VARIABLE, "`met`, `broken` or `unknown`", |row| text(row.state)),
+        Field::own("psmcTargetSinceMilliseconds", 38, 8, "since when, in milliseconds since 1970", |row| {
+            number(row.since_ms)
+        }),
+        Field::own("psmcTargetBreachCount", 39, 8, "how often it was broken since psmcd watches it", |row| {
+            number(row.breaches)
+        }),
+        Field::own("psmcTargetBroken", 40, VARIABLE, "what is not kept, as in `psmc sla --json`", |row| {
+            text(&row.broken)
+        }),
+        Field::own("psmcTargetAtFault", 41, VARIABLE, "the segments at fault, the surest first", |row| {
+            text(&row.at_fault)
+        }),
+        Field::own(
+            "psmcTargetRoundTripMicroseconds",
+            42,
+            4,
+            "the round trip at the quantile that was promised",
+            |row| number32(row.round_trip_us),
+        ),
+        Field::own(
+            "psmcTargetLossToPartsPerMillion",
+            43,
+            4,
+            "lost on the way there; to a reflector, and back",
+            |row| number32(row.loss_to_ppm),
+        ),
+        Field::own("psmcTargetLossFromPartsPerMillion", 44, 4, "lost on the way from the peer", |row| {
+            number32(row.loss_from_ppm)
+        }),
+        Field::own(
+            "psmcTargetThroughput",
+            45,
+            8,
+            "what was carried, bit/s, if as much as was promised was offered",
+            |row| number(row.throughput),
+        ),
+    ]],
+};
+
 // Numbers of elements of psmcd that several templates have.
+const TARGET_NAME: u16 = 22;
 const PEER_NAME: u16 = 1;
 const CLASS_NAME: u16 = 2;
 const PATH_NAME: u16 = 5;

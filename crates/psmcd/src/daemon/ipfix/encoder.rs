@@ -10,7 +10,8 @@ use netflow_parser::variable_versions::ipfix::{
 };
 
 use super::elements::{
-    FLOW_V4, FLOW_V6, Field, FlowRow, OTHERS, PATH, PathRow, SHARE, ShareRow, Template, VARIABLE,
+    FLOW_V4, FLOW_V6, Field, FlowRow, OTHERS, PATH, PathRow, SEGMENT, SHARE, SegmentRow, ShareRow, TARGET,
+    TargetRow, Template, VARIABLE,
 };
 
 /// The longest message: with UDP and IPv6 in front it is as long as any path must carry whole (RFC 8200 §5), so that none is
@@ -39,6 +40,8 @@ pub(super) enum Record {
     Flow(FlowRow),
     Path(PathRow),
     Share(ShareRow),
+    Segment(SegmentRow),
+    Target(TargetRow),
 }
 
 /// A message, and how many records are in it.
@@ -82,7 +85,8 @@ impl Encoder {
         let mut messages = Vec::new();
         for record in records {
             let encoded = self.encode(record);
-            if !open.has_room_for(&encoded) {
+            // Templates leave little room; a message without them has it for any record.
+            while !open.has_room_for(&encoded) && !open.is_empty() {
                 messages.extend(self.close(open, now, export_time));
                 open = Open::new(self.eager > 0);
             }
@@ -101,6 +105,8 @@ impl Encoder {
             },
             Record::Path(row) => self.row(&PATH, row),
             Record::Share(row) => self.row(&SHARE, row),
+            Record::Segment(row) => self.row(&SEGMENT, row),
+            Record::Target(row) => self.row(&TARGET, row),
         }
     }
 
@@ -145,7 +151,12 @@ impl Encoder {
 
     fn template_sets(&self) -> [FlowSet; 2] {
         let of_data = vec![self.template(&FLOW_V4), self.template(&FLOW_V6), self.template(&OTHERS)];
-        let of_options = vec![self.options_template(&PATH), self.options_template(&SHARE)];
+        let of_options = vec![
+            self.options_template(&PATH),
+            self.options_template(&SHARE),
+            self.options_template(&SEGMENT),
+            self.options_template(&TARGET),
+        ];
         [
             set(TEMPLATES, FlowSetBody::Templates(of_data)),
             set(OPTIONS_TEMPLATES, FlowSetBody::OptionsTemplates(of_options)),
@@ -211,6 +222,10 @@ impl Open {
         encoded.bytes + if joins { 0 } else { SET_HEADER + PADDING }
     }
 
+    fn is_empty(&self) -> bool {
+        !self.has_templates && self.records == 0
+    }
+
     fn has_room_for(&self, encoded: &Encoded) -> bool {
         self.bytes + self.added_by(encoded) <= MAX_MESSAGE
     }
@@ -254,7 +269,8 @@ fn bytes_of_templates() -> usize {
         head + template.fields().map(|field| if field.is_own { 8 } else { 4 }).sum::<usize>()
     }
     let sets = 2 * (SET_HEADER + PADDING);
-    sets + of(&FLOW_V4) + of(&FLOW_V6) + of(&OTHERS) + of(&PATH) + of(&SHARE)
+    let of_flows = of(&FLOW_V4) + of(&FLOW_V6) + of(&OTHERS);
+    sets + of_flows + of(&PATH) + of(&SHARE) + of(&SEGMENT) + of(&TARGET)
 }
 
 #[cfg(test)]

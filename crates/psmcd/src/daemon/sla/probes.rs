@@ -6,7 +6,7 @@ use psmc_stamp::{Answer, Losses, Oddity, OneWay, Outcome, Sender};
 use psmc_tomography::Unknown;
 use psmc_tomography::counted::{self, Count};
 
-use super::way::{Finding, Question, Way};
+use super::way::{Finding, Part, Question, Way};
 
 /// The places of those who see a probe: this site, the reflector, this site again.
 const REFLECTOR: usize = 1;
@@ -131,6 +131,11 @@ impl Probes {
     /// Who is at fault.
     pub(super) fn find(&self, question: Question, finding: &mut Finding) {
         self.way.find(None, question, finding);
+    }
+
+    /// All parts of the way, as the probes of so much time show them.
+    pub(super) fn parts(&self, within: Duration) -> Vec<Part> {
+        self.way.parts(within)
     }
 
     /// The least round trip that was measured.

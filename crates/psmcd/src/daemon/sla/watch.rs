@@ -11,7 +11,7 @@ use psmc_tomography::sla::{Monitor, Part, State, Target};
 use psmc_tomography::survey::Usual;
 
 use super::probes::{Probes, Tally};
-use super::way::{Crossed, Finding, Lost, Question, Way};
+use super::way::{Crossed, Finding, Located, Lost, Question, Way};
 use crate::config::{Measured, Method, Promise};
 
 /// Blocks of datagrams that are counted in a second.
@@ -442,6 +442,27 @@ impl Watch {
                 }
             }
         }
+    }
+
+    /// All parts of all paths, or of the way to the reflector, as they were in the window.
+    pub(super) fn parts(&self, now: Duration) -> Vec<Located> {
+        let within = self.promise.window;
+        let mut parts = Vec::new();
+        for path in self.ways.values() {
+            for (way, is_sent, (_, since)) in
+                [(&path.to, true, path.passages[0]), (&path.from, false, path.passages[1])]
+            {
+                // What was seen before a path fell silent says nothing of now.
+                let is_old = now.saturating_sub(since) > within;
+                parts.extend(way.parts(within).into_iter().map(|mut part| {
+                    part.delay_us = part.delay_us.filter(|_| !is_old);
+                    Located { path: path.name.clone(), is_sent, part }
+                }));
+            }
+        }
+        let probed = self.probes.iter().flat_map(|probes| probes.parts(within));
+        parts.extend(probed.map(|part| Located { path: String::new(), is_sent: true, part }));
+        parts
     }
 
     /// For people and programs.

@@ -1,5 +1,6 @@
 //! One direction of a path, or of the way to a reflector: from what its witnesses say to who is at fault.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use psmc_api::{SegmentBlock, SlaFault, WayStatus};
@@ -11,6 +12,9 @@ use psmc_tomography::{Answer, Unknown};
 /// A proof against a segment that keeps its promise is wrong once in so many: with some hundred segments that are judged for each
 /// breach, hardly ever.
 const ERROR: f64 = 1e-4;
+
+/// Of a segment of which no block was counted.
+const NOTHING_COUNTED: Unknown = Unknown::TooFew { have: 0, need: 1 };
 
 /// What is known of a direction.
 #[derive(Debug)]
@@ -56,6 +60,37 @@ pub(super) struct Crossed {
     pub(super) path: u32,
     /// Whether the packets that cross it are sent here; else they come.
     pub(super) is_sent: bool,
+}
+
+/// A part of a way: the segment between two witnesses, or what is within one of them.
+#[derive(Clone, Debug)]
+pub(in crate::daemon) struct Part {
+    /// Who is at its beginning.
+    pub(in crate::daemon) from: String,
+    /// Who is at its end: the same for what is within.
+    pub(in crate::daemon) to: String,
+    /// Datagrams of the window that have entered it, and those that were lost in it, where that was counted.
+    pub(in crate::daemon) count: Option<(u64, u64)>,
+    /// The share that it loses, 0 to 1, with the ends of its 95 % interval.
+    pub(in crate::daemon) loss: Estimated,
+    /// The median of what datagrams take above the fastest one, in microseconds, with the ends of its 95 % interval.
+    pub(in crate::daemon) delay_us: Estimated,
+    /// Why something of that cannot be told; empty if all can.
+    pub(in crate::daemon) untold: String,
+}
+
+/// A value with the ends of its interval, if it can be told.
+pub(in crate::daemon) type Estimated = Option<[f64; 3]>;
+
+/// A part of one direction of a path.
+#[derive(Clone, Debug)]
+pub(in crate::daemon) struct Located {
+    /// The path's name; none of the way to a reflector.
+    pub(in crate::daemon) path: String,
+    /// Whether it is on the way of what this site sends.
+    pub(in crate::daemon) is_sent: bool,
+    /// The part.
+    pub(in crate::daemon) part: Part,
 }
 
 /// What is asked of the segments of a way.
@@ -185,6 +220,38 @@ impl Way {
     /// How often a clock was set, as far as delays tell.
     pub(super) fn clocks_set(&self) -> u64 {
         self.delays.segments().map(|segment| segment.clocks_set()).sum()
+    }
+
+    /// All its parts, in their order. Delays are those of datagrams that were sent in so much time before the newest one.
+    pub(super) fn parts(&self, within: Duration) -> Vec<Part> {
+        let total = self.ledger.total();
+        let segments = self.delays.segments().enumerate().map(|(at, segment)| {
+            let count = total.segments.get(at).copied().unwrap_or(Err(NOTHING_COUNTED));
+            self.part((at, at + 1), count, Some(segment.quantile(0.5, segment.within(within))))
+        });
+        // The ends only have what they have sent, or received.
+        let inner = 1..total.nodes.len().saturating_sub(1).max(1);
+        let nodes = inner.filter_map(|at| Some(self.part((at, at), *total.nodes.get(at)?, None)));
+        segments.chain(nodes).collect()
+    }
+
+    fn part(&self, (from, to): (usize, usize), count: Result<Count, Unknown>, delay: Option<Answer>) -> Part {
+        let name = |at: usize| self.names.get(at).cloned().unwrap_or_default();
+        let told = |answer: &Answer| {
+            answer.as_ref().ok().map(|answer| [answer.value(), answer.low(), answer.high()])
+        };
+        let loss = count.and_then(Count::rate);
+        let unknown =
+            [Some(&loss), delay.as_ref()].into_iter().flatten().filter_map(|answer| answer.as_ref().err());
+        let untold: BTreeSet<_> = unknown.map(|unknown| self.say(*unknown)).collect();
+        Part {
+            from: name(from),
+            to: name(to),
+            count: count.ok().map(|count| (count.sent(), count.lost())),
+            loss: told(&loss),
+            delay_us: delay.as_ref().and_then(told),
+            untold: Vec::from_iter(untold).join("; "),
+        }
     }
 
     /// Who is at fault.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use psmc_core::{FlowCounts, FlowEnd, FlowId, FlowRecord, PeerId};
 
 use super::*;
-use crate::daemon::ipfix::elements::Carried;
+use crate::daemon::ipfix::elements::{Carried, Interval};
 
 const INTERVAL: Duration = Duration::from_secs(60);
 const ENTERPRISE: u32 = 32473;
@@ -62,6 +62,26 @@ fn path(peer: &str) -> PathRow {
     }
 }
 
+fn segment(name: &str) -> SegmentRow {
+    let [target, path, from, to] = [name, name, name, name].map(str::to_owned);
+    let untold = "x".repeat(100);
+    let loss_ppm = Interval { value: 50_000, low: 38_000, high: 67_000 };
+    SegmentRow { target, path, from, to, kind: "segment", untold, loss_ppm, ..SegmentRow::default() }
+}
+
+fn target(name: &str) -> TargetRow {
+    let words = || "x".repeat(100);
+    TargetRow {
+        name: name.to_owned(),
+        measured: name.to_owned(),
+        limits: words(),
+        state: "unknown",
+        broken: words(),
+        at_fault: words(),
+        ..TargetRow::default()
+    }
+}
+
 fn encoder() -> Encoder {
     Encoder::new(9, ENTERPRISE, INTERVAL)
 }
@@ -102,6 +122,8 @@ fn a_collector_reads_what_was_written() {
         flow(None, "", 7),
         Record::Path(path("hq")),
         Record::Share(share),
+        Record::Segment(segment("hq")),
+        Record::Target(target("hq")),
     ];
     let messages = encoder.messages(&records, Instant::now(), 1_700_000_000);
     let mut read_rows = Vec::new();
@@ -111,7 +133,7 @@ fn a_collector_reads_what_was_written() {
         read_rows.extend(rows(&message));
     }
     let ids: Vec<_> = read_rows.iter().map(|(id, _)| *id).collect();
-    assert_eq!(ids, [256, 257, 258, 259, 260]);
+    assert_eq!(ids, [256, 257, 258, 259, 260, 261, 262]);
     for ((_, read), written) in read_rows.iter().zip(&records) {
         let Encoded { values, .. } = encoder.encode(written);
         assert_eq!(
@@ -144,6 +166,8 @@ fn values_are_as_long_as_their_templates_say() {
     }
     check(&PATH, &path("hq"));
     check(&SHARE, &ShareRow::default());
+    check(&SEGMENT, &SegmentRow::default());
+    check(&TARGET, &TargetRow::default());
 }
 
 #[test]
@@ -159,6 +183,8 @@ fn elements_are_what_they_are_in_all_templates() {
     }
     PATH.fields().for_each(|field| note(field.is_own, field.number, field.name, field.length));
     SHARE.fields().for_each(|field| note(field.is_own, field.number, field.name, field.length));
+    SEGMENT.fields().for_each(|field| note(field.is_own, field.number, field.name, field.length));
+    TARGET.fields().for_each(|field| note(field.is_own, field.number, field.name, field.length));
 }
 
 #[test]
@@ -187,13 +213,15 @@ proptest! {
     /// However long names are: each record is in one message, none of which is longer than it may be, and lengths are right.
     #[test]
     fn messages_are_short_and_have_all_records(
-        lengths in prop::collection::vec((1..64_usize, 0..3_u8), 0..200),
+        lengths in prop::collection::vec((1..64_usize, 0..5_u8), 0..200),
     ) {
         let (mut encoder, mut parser) = (encoder(), NetflowParser::default());
         let v6 = Some("2001:db8::7".parse().expect("an address"));
         let record = |&(length, kind): &(usize, u8)| match kind {
             0 => flow(v4(), &"n".repeat(length), 1),
             1 => flow(v6, &"n".repeat(length), 2),
+            2 => Record::Segment(segment(&"s".repeat(length))),
+            3 => Record::Target(target(&"t".repeat(length))),
             _ => Record::Path(path(&"p".repeat(length))),
         };
         let records: Vec<_> = lengths.iter().map(record).collect();
@@ -208,6 +236,6 @@ proptest! {
             sequence += message.records;
         }
         prop_assert_eq!(sequence as usize, records.len());
-        prop_assert!(messages.len() <= 2 + records.len() / 3, "{} for {}", messages.len(), records.len());
+        prop_assert!(messages.len() <= 4 + records.len() / 2, "{} for {}", messages.len(), records.len());
     }
 }

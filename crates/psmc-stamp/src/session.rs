@@ -397,33 +397,30 @@ fn count_of(bytes: &[u8], key: Option<&Key>) -> Result<Option<DirectMeasurementT
 impl Fields {
     /// Reads an answer, which must be authentic if there is a key.
     fn read(bytes: &[u8], key: Option<&Key>) -> Result<Self, Oddity> {
+        // The library has two types for the two layouts, whose fields have the same names.
+        macro_rules! fields_of {
+            ($packet:expr) => {
+                Self {
+                    number: $packet.sequence_number,
+                    sent: $packet.timestamp,
+                    received: $packet.receive_timestamp,
+                    error_estimate: $packet.error_estimate,
+                    ssid: $packet.ssid,
+                    sequence: $packet.sess_sender_seq_number,
+                    timestamp: $packet.sess_sender_timestamp,
+                    hops: $packet.sess_sender_ttl,
+                }
+            };
+        }
         let Some(key) = key else {
             let packet = ReflectedPacketUnauthenticated::from_bytes(bytes).map_err(|_| Oddity::Truncated)?;
-            return Ok(Self {
-                number: packet.sequence_number,
-                sent: packet.timestamp,
-                received: packet.receive_timestamp,
-                error_estimate: packet.error_estimate,
-                ssid: packet.ssid,
-                sequence: packet.sess_sender_seq_number,
-                timestamp: packet.sess_sender_timestamp,
-                hops: packet.sess_sender_ttl,
-            });
+            return Ok(fields_of!(packet));
         };
         let packet = ReflectedPacketAuthenticated::from_bytes(bytes).map_err(|_| Oddity::Truncated)?;
         if !key.hmac().verify(&bytes[..AUTH_HMAC_OFFSET], &packet.hmac) {
             return Err(Oddity::WrongHmac);
         }
-        Ok(Self {
-            number: packet.sequence_number,
-            sent: packet.timestamp,
-            received: packet.receive_timestamp,
-            error_estimate: packet.error_estimate,
-            ssid: packet.ssid,
-            sequence: packet.sess_sender_seq_number,
-            timestamp: packet.sess_sender_timestamp,
-            hops: packet.sess_sender_ttl,
-        })
+        Ok(fields_of!(packet))
     }
 }
 

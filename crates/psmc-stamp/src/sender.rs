@@ -151,6 +151,7 @@ impl Sender {
         self.schedule(now);
         self.tried = self.tried.saturating_add(1);
         let (_, bytes) = self.session.probe(Reading::now());
+        self.session.leaves(Reading::now());
         let mut sent = self.socket.try_send(&bytes, None, self.target.remote);
         if sent.is_err() && self.hear_errors() {
             // That was about an earlier one.

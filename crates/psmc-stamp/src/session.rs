@@ -33,7 +33,7 @@ const MAX_REMEMBERED: usize = 61_000;
 /// Probes that are remembered at least, so that late and doubled answers are known as such.
 const REMEMBERED: usize = 1_000;
 
-/// One measurement of one reflector. Its contract: [`probe`](Self::probe), and send what it yields at once;
+/// One measurement of one reflector. Its contract: [`probe`](Self::probe), and send what it yields at once, which [`leaves`](Self::leaves) may be told of;
 /// [`answer`](Self::answer) for each datagram that comes; [`give_up`](Self::give_up) when [`deadline`](Self::deadline) says so.
 #[derive(Debug)]
 pub struct Session {
@@ -130,6 +130,15 @@ impl Session {
             }
         };
         (sequence, bytes)
+    }
+
+    /// The latest probe is only sent at this moment: to make it took a while, which is no delay of the way.
+    pub fn leaves(&mut self, at: Reading) {
+        if let Some(mut latest) =
+            self.probes.last_entry().filter(|latest| self.waiting.contains(latest.key()))
+        {
+            latest.get_mut().at = at;
+        }
     }
 
     /// The latest probe could not be sent: it is neither answered nor lost, and the next one has its number.

@@ -325,6 +325,24 @@ proptest! {
 }
 
 #[test]
+fn what_it_takes_to_make_a_probe_is_no_delay() {
+    let mut world = World::new(None);
+    let mut sent = world.send();
+    world.pass(Duration::from_millis(3));
+    sent.at = world.now;
+    world.session.leaves(world.now);
+    let answer = world.reflect(&sent);
+    let answer = world.receive(&sent, &answer).unwrap();
+    assert!(answer.round_trip.abs_diff(FORWARD + BACKWARD) <= Duration::from_nanos(2), "{answer:?}");
+    assert_measured(&answer, Duration::ZERO);
+    // Of one that waits no more nothing changes.
+    let times = |world: &World| world.session.probes.values().map(|probe| probe.at).collect::<Vec<_>>();
+    let before = times(&world);
+    world.session.leaves(world.now);
+    assert_eq!(times(&world), before);
+}
+
+#[test]
 fn a_probe_that_was_not_sent_leaves_no_gap() {
     let mut world = World::new(None);
     world.session.not_sent();

@@ -11,9 +11,10 @@ use std::time::Duration;
 use psmc_signal::{AlertKind, Message};
 
 use crate::config::{Config, Service};
-use crate::detect::{Change, Sample, ServiceDetector, Signal};
+use crate::detect::{Change, ServiceDetector, Signal};
 use crate::duty::{Duty, Wanted};
 use crate::gateway::Seen;
+use crate::observe::Observed;
 use crate::status::Counts;
 use crate::store::{ServiceState, State};
 use told::Alerts;
@@ -39,6 +40,8 @@ pub struct Engine {
 struct Watched {
     service: Service,
     detector: ServiceDetector,
+    /// The place of the target that most has come for of late.
+    busiest: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -58,7 +61,7 @@ impl Engine {
             let ServiceState { usual, alert } = kept.remove(&service.name).unwrap_or_default();
             let learned = |signal: Signal| usual.get(signal.name()).copied();
             let detector = ServiceDetector::new(service.policy.clone(), learned);
-            services.push(Watched { service: service.clone(), detector });
+            services.push(Watched { service: service.clone(), detector, busiest: None });
             if let Some(id) = alert {
                 alerts.restore(&service.name, id, service.policy.calm);
             }
@@ -80,12 +83,13 @@ impl Engine {
     }
 
     /// Takes what has arrived in the last `elapsed`, for each service in the order of the configuration.
-    pub fn handle_samples(&mut self, samples: &[Sample], elapsed: Duration) {
+    pub fn handle_samples(&mut self, samples: &[Observed], elapsed: Duration) {
         self.counts.samples += 1;
         let mut changes = Vec::new();
-        for (watched, sample) in self.services.iter_mut().zip(samples) {
+        for (watched, observed) in self.services.iter_mut().zip(samples) {
             let may_learn = !self.duty.is_active(&watched.service.name);
-            let change = watched.detector.handle_sample(sample, elapsed, may_learn);
+            watched.busiest = observed.busiest.or(watched.busiest);
+            let change = watched.detector.handle_sample(&observed.sample, elapsed, may_learn);
             changes.extend(change.map(|change| (watched.service.name.clone(), change)));
         }
         for (service, change) in changes {
@@ -214,7 +218,7 @@ impl Engine {
     #[must_use]
     pub fn state(&self) -> State {
         let mut services = BTreeMap::new();
-        for Watched { service, detector } in &self.services {
+        for Watched { service, detector, .. } in &self.services {
             let usual = Signal::ALL.map(|signal| (signal.name().to_owned(), detector.learned(signal)));
             let alert = self.alerts.of_service(&service.name).map(str::to_owned);
             services.insert(service.name.clone(), ServiceState { usual: usual.into(), alert });
@@ -276,7 +280,7 @@ impl Watched {
         Message::Alert(psmc_signal::Alert {
             id,
             service: self.service.name.clone(),
-            target: self.service.targets.first().map(ToString::to_string),
+            target: self.busiest.and_then(|at| self.service.targets.get(at)).map(ToString::to_string),
             kind,
             measured: self.detector.measured().measured(),
             usual: self.detector.usual().measured(),

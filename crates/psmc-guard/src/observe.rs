@@ -43,10 +43,21 @@ struct Line {
     port: Option<PacketPort>,
 }
 
+/// What has arrived for a service.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Observed {
+    /// Per second.
+    pub sample: Sample,
+    /// The place of the target that most packets were for; `None` if there were none.
+    pub busiest: Option<usize>,
+}
+
 #[derive(Debug)]
 struct Metered {
     service: Service,
     sources: SourceMemory,
+    /// Packets that were seen for each of its targets.
+    by_target: Vec<u64>,
     /// Of the port that is being emptied.
     tally: Tally,
 }
@@ -75,7 +86,7 @@ impl Observer {
     }
 
     /// What has arrived since the last call, which was `elapsed` ago, for each service in the order of the configuration.
-    pub fn sample(&mut self, elapsed: Duration) -> Vec<Sample> {
+    pub fn sample(&mut self, elapsed: Duration) -> Vec<Observed> {
         let mut sums = vec![Tally::default(); self.services.len()];
         for line in &mut self.lines {
             let Some(port) = &mut line.port else { continue };
@@ -94,7 +105,11 @@ impl Observer {
         for watched in &mut self.services {
             watched.sources.age(elapsed);
         }
-        sums.iter().map(|sum| sum.per_second(elapsed)).collect()
+        let observed = |(sum, watched): (&Tally, &mut Metered)| Observed {
+            sample: sum.per_second(elapsed),
+            busiest: watched.take_busiest(),
+        };
+        sums.iter().zip(&mut self.services).map(observed).collect()
     }
 
     /// Opens the interfaces anew that were lost; says which are there again.
@@ -138,8 +153,10 @@ fn empty(port: &mut PacketPort, link: Link, services: &mut [Metered]) -> u32 {
 }
 
 fn count(arrival: &PacketHead, services: &mut [Metered]) {
-    for watched in services.iter_mut().filter(|watched| watched.service.is_meant(arrival)) {
-        watched.count(arrival);
+    for watched in services {
+        if let Some(target) = watched.service.target_of(arrival) {
+            watched.count(arrival, target);
+        }
     }
 }
 
@@ -160,19 +177,28 @@ fn link_of(interface: &InterfaceName) -> Link {
 }
 
 impl Service {
-    /// Whether a packet is for it. What has no port, such as ICMP and later fragments, is for all ports.
-    fn is_meant(&self, arrival: &PacketHead) -> bool {
-        self.targets.iter().any(|target| target.contains(&arrival.destination))
-            && (self.ports.is_empty() || arrival.port.is_none_or(|port| self.ports.contains(&port)))
+    /// The place of the target that a packet is for. What has no port, such as ICMP and later fragments, is for all ports.
+    fn target_of(&self, arrival: &PacketHead) -> Option<usize> {
+        let is_meant = self.ports.is_empty() || arrival.port.is_none_or(|port| self.ports.contains(&port));
+        let target = self.targets.iter().position(|target| target.contains(&arrival.destination));
+        target.filter(|_| is_meant)
     }
 }
 
 impl Metered {
     fn new(service: &Service) -> Self {
-        Self { service: service.clone(), sources: SourceMemory::new(), tally: Tally::default() }
+        let by_target = vec![0; service.targets.len()];
+        Self { service: service.clone(), sources: SourceMemory::new(), by_target, tally: Tally::default() }
     }
 
-    fn count(&mut self, arrival: &PacketHead) {
+    /// The target that most packets were for since this was last asked.
+    fn take_busiest(&mut self) -> Option<usize> {
+        let counted = self.by_target.iter_mut().map(std::mem::take).enumerate();
+        counted.filter(|(_, packets)| *packets > 0).max_by_key(|(_, packets)| *packets).map(|(at, _)| at)
+    }
+
+    fn count(&mut self, arrival: &PacketHead, target: usize) {
+        self.by_target[target] += 1;
         self.tally.packets += 1.0;
         self.tally.bytes += f64::from(arrival.length);
         self.tally.syns += f64::from(u8::from(arrival.is_syn));
@@ -241,6 +267,10 @@ mod tests {
         // One source, twice: what it is new to is each service.
         assert_eq!(services.each_ref().map(|watched| watched.tally.new_sources), [1.0, 1.0, 0.0]);
         assert_eq!(services[0].tally.bytes, 300.0);
+        // Two to the first target, one to the second.
+        assert_eq!(services.each_mut().map(Metered::take_busiest), [Some(0), Some(0), None]);
+        count(&arrival("2001:db8::5", Some(443)), &mut services);
+        assert_eq!(services[0].take_busiest(), Some(1));
     }
 
     /// A flood that gives each address of a prefix no more than a visitor is as large for the prefix as any other.

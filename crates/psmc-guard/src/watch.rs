@@ -13,8 +13,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 use crate::config::Service;
-use crate::detect::Sample;
-use crate::observe::Observer;
+use crate::observe::{Observed, Observer};
 use crate::status;
 
 /// How often. Five samples tell a flood, so that it is known within a second.
@@ -40,8 +39,8 @@ pub enum WatchError {
 /// What has arrived, for each service in the order of the configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrivals {
-    /// Per second.
-    pub samples: Vec<Sample>,
+    /// What it is.
+    pub samples: Vec<Observed>,
     /// In which time.
     pub elapsed: Duration,
 }

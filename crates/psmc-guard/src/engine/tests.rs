@@ -17,7 +17,7 @@ fn engine(state: State) -> Engine {
     std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let text = format!(
         "[guard]\nname = \"hq\"\nprivate_key_file = \"hq.key\"\ninterfaces = [\"eth0\"]\nlearning = 5\ncalm = 5\n\
-         [[service]]\nname = \"{WWW}\"\ntargets = [\"203.0.113.10\"]\n"
+         [[service]]\nname = \"{WWW}\"\ntargets = [\"2001:db8::10\", \"203.0.113.10\"]\n"
     );
     let config = Config::parse(&text, &directory.path().join(Path::new("guard.toml"))).unwrap();
     Engine::new(&config, state, 0xabc)
@@ -33,7 +33,8 @@ fn feed(engine: &mut Engine, seconds: u64, packets: f64) -> Vec<Message> {
     for second in 0..seconds {
         for _ in 0..10 {
             let sample = [(Signal::Packets, packets), (Signal::Bits, packets * 4000.0)].into_iter().collect();
-            engine.handle_samples(&[sample], TICK);
+            // All of it is for the second target.
+            engine.handle_samples(&[Observed { sample, busiest: Some(1) }], TICK);
         }
         engine.handle_second(second);
         said.extend(std::iter::from_fn(|| engine.poll_message()));

@@ -25,6 +25,7 @@ enum Layer {
 const LAYERS: &[(&str, Layer)] = &[
     ("psmc-wire", Layer::Wire),
     ("psmc-core", Layer::Machines),
+    ("psmc-drain", Layer::Machines),
     ("psmc-select", Layer::Machines),
     ("psmc-sim", Layer::Machines),
     ("psmc-tomography", Layer::Machines),

@@ -42,6 +42,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("psmc-guard", Layer::Programs),
     ("psmc-manual", Layer::Programs),
     ("psmc-service", Layer::Programs),
+    ("psmc-shed", Layer::Programs),
     ("psmc-relay", Layer::Programs),
     ("psmc-resolver", Layer::Programs),
     ("psmc-routes", Layer::Programs),

@@ -23,6 +23,7 @@ enum Program {
     PsmcGuard,
     PsmcLab,
     PsmcRelay,
+    PsmcShed,
     Psmcd,
 }
 
@@ -66,6 +67,7 @@ impl Program {
             Self::PsmcGuard => psmc_guard::cli::command(),
             Self::PsmcLab => psmc_lab::cli::command(),
             Self::PsmcRelay => psmc_relay::cli::command(),
+            Self::PsmcShed => psmc_shed::cli::command(),
             Self::Psmcd => psmcd::program::command(),
         }
     }
@@ -74,7 +76,12 @@ impl Program {
     fn section(self) -> char {
         match self {
             Self::Psmc | Self::PsmcDemo | Self::PsmcFetch | Self::PsmcLab => '1',
-            Self::PsmcCoordinator | Self::PsmcDns | Self::PsmcGuard | Self::PsmcRelay | Self::Psmcd => '8',
+            Self::PsmcCoordinator
+            | Self::PsmcDns
+            | Self::PsmcGuard
+            | Self::PsmcRelay
+            | Self::PsmcShed
+            | Self::Psmcd => '8',
         }
     }
 

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::{NAMES, deb, done, rpm};
 
 /// The programs that are installed, each with its section of the manual.
-const PROGRAMS: [(&str, char); 9] = [
+const PROGRAMS: [(&str, char); 10] = [
     ("psmc", '1'),
     ("psmc-coordinator", '8'),
     ("psmc-demo", '1'),
@@ -19,6 +19,7 @@ const PROGRAMS: [(&str, char); 9] = [
     ("psmc-guard", '8'),
     ("psmc-lab", '1'),
     ("psmc-relay", '8'),
+    ("psmc-shed", '8'),
     ("psmcd", '8'),
 ];
 

@@ -23,12 +23,13 @@ struct Row {
 }
 
 /// The metrics of each daemon.
-fn daemons() -> [(&'static str, Vec<Row>); 4] {
+fn daemons() -> [(&'static str, Vec<Row>); 5] {
     [
         ("psmcd", rows(psmcd::daemon::metrics::METRICS)),
         ("psmc-relay", rows(psmc_relay::status::METRICS)),
         ("psmc-guard", rows(psmc_guard::status::METRICS)),
         ("psmc-coordinator", rows(psmc_coordinator::status::METRICS)),
+        ("psmc-shed", rows(psmc_shed::status::METRICS)),
     ]
 }
 

@@ -13,6 +13,9 @@ const SHIFT: f64 = 0.25;
 /// The weight of a new report that confirms the old ones.
 const WEIGHT: f64 = 0.25;
 
+/// The weight of what has arrived last: losses behind nodes change with what nodes pass, and must be followed within a second.
+const ARRIVED_WEIGHT: f64 = 0.5;
+
 /// Rules are relaxed while no more than this share of the limit is offered: at the limit itself chance would begin and end it.
 const CALM: f64 = 0.95;
 
@@ -51,8 +54,9 @@ struct Node {
     until: Option<Duration>,
     /// Of when the last is that is known of it.
     heard: Duration,
-    /// Rates.
+    /// What it is offered per second, without most of the noise.
     offered: f64,
+    /// What it let pass per second in the last interval. It is compared with what arrived then, so it is as it was.
     passed: f64,
     throttle: Option<Throttle>,
 }
@@ -99,11 +103,11 @@ impl Class {
             Some(until) if report.until <= until => return Err(Refusal::Overtaken),
             Some(_) => {
                 known.offered = followed(known.offered, offered);
-                known.passed = followed(known.passed, passed);
             }
             // Of an adopted node nothing but its throttle was known.
-            None => (known.offered, known.passed) = (offered, passed),
+            None => known.offered = offered,
         }
+        known.passed = passed;
         known.until = Some(report.until);
         known.heard = report.until;
         Ok(())
@@ -112,8 +116,8 @@ impl Class {
     pub(super) fn arrived(&mut self, rate: f64, now: Duration, memory: Duration) {
         let passed: f64 = self.fresh(now, memory).map(|(_, node)| node.passed).sum();
         let (arriving, beyond) = if rate < passed { (rate / passed, 0.0) } else { (1.0, rate - passed) };
-        self.arriving += WEIGHT * (arriving.max(LEAST_ARRIVING) - self.arriving);
-        self.beyond += WEIGHT * (beyond - self.beyond);
+        self.arriving += ARRIVED_WEIGHT * (arriving.max(LEAST_ARRIVING) - self.arriving);
+        self.beyond += ARRIVED_WEIGHT * (beyond - self.beyond);
     }
 
     pub(super) fn adopt(

@@ -135,7 +135,9 @@ impl Choice {
             return Some(Reason::Nonsense);
         }
         Some(match by.and_then(|rule| self.rules.get(rule)) {
-            Some(rule) if rule.source == one.source && rule.stands_for == 1 => Reason::Own(rule.clone()),
+            Some(rule) if rule.source == one.source.trunc() && rule.stands_for == 1 => {
+                Reason::Own(rule.clone())
+            }
             Some(rule) => Reason::Merged(rule.clone()),
             None if one.excess() > 0.0 => Reason::LeftOut { saves: one.excess() },
             None => Reason::Needless,

@@ -72,7 +72,7 @@ pub fn throttles(rate: f64, demands: &[f64], beyond: f64, headroom: f64) -> Vec<
 pub fn k_scaling(rate: f64, arrivals: &[f64], k: f64) -> Vec<f64> {
     let total: f64 = arrivals.iter().sum();
     let share = |arrived: f64| if total > 0.0 { arrived / total } else { 0.0 };
-    arrivals.iter().map(|&arrived| (k * rate * share(arrived)).min(rate)).collect()
+    arrivals.iter().map(|&arrived| (k * rate * share(arrived)).max(0.0).min(rate)).collect()
 }
 
 #[cfg(test)]

@@ -64,8 +64,9 @@ struct Node {
 #[derive(Clone, Copy, Debug)]
 struct Throttle {
     rate: f64,
-    /// What it was before; the lower one if it changes while it settles.
-    before: f64,
+    /// The lowest and the highest that it may have obeyed when it last reported.
+    low: f64,
+    high: f64,
     changed: Duration,
 }
 
@@ -114,7 +115,7 @@ impl Class {
     }
 
     pub(super) fn arrived(&mut self, rate: f64, now: Duration, memory: Duration) {
-        let passed: f64 = self.fresh(now, memory).map(|(_, node)| node.passed).sum();
+        let passed: f64 = self.fresh(now, memory).map(|(_, node)| node.believed()).sum();
         let (arriving, beyond) = if rate < passed { (rate / passed, 0.0) } else { (1.0, rate - passed) };
         self.arriving += ARRIVED_WEIGHT * (arriving.max(LEAST_ARRIVING) - self.arriving);
         self.beyond += ARRIVED_WEIGHT * (beyond - self.beyond);
@@ -128,7 +129,7 @@ impl Class {
         memory: Duration,
     ) -> Result<(), Refusal> {
         self.make_room(node, now, memory)?;
-        let throttle = Throttle { rate, before: rate, changed: now };
+        let throttle = Throttle { rate, low: rate, high: rate, changed: now };
         let fresh = Node { until: None, heard: now, offered: rate, passed: rate, throttle: None };
         self.nodes.entry(node).or_insert(fresh).throttle.get_or_insert(throttle);
         if self.state == State::Calm {
@@ -212,22 +213,26 @@ impl Node {
         now.saturating_sub(self.heard) <= memory
     }
 
+    /// What it lets pass, as far as that is believed: no more than it may, and bursts.
+    fn believed(&self) -> f64 {
+        self.throttle.map_or(self.passed, |throttle| self.passed.min((1.0 + SHIFT) * throttle.high))
+    }
+
     /// What it is offered, as far as that is believed: if it says that more comes than its throttle lets pass, then that must pass.
     fn demand(&self, headroom: f64) -> f64 {
-        let Some(throttle) = self.throttle else { return self.offered };
-        let binding = throttle.rate.min(throttle.before);
-        let is_used = self.offered <= binding || self.passed >= USED * binding;
+        let Some(Throttle { low, .. }) = self.throttle else { return self.offered };
+        let is_used = self.offered <= low || self.passed >= USED * low;
         if is_used { self.offered } else { self.offered.min(self.passed * (1.0 + headroom)) }
     }
 
     fn set_throttle(&mut self, rate: f64, now: Duration) {
-        let old = self.throttle.unwrap_or(Throttle { rate, before: rate, changed: now });
+        let old = self.throttle.unwrap_or(Throttle { rate, low: rate, high: rate, changed: now });
         let is_settled = now.saturating_sub(old.changed) >= SETTLING;
-        let before = if is_settled { old.rate } else { old.rate.min(old.before) };
-        // While it stays about the same, the one before it is forgotten once this one has settled.
+        let (low, high) = if is_settled { (old.rate, old.rate) } else { (old.low, old.high) };
+        // While it stays about the same, those before it are forgotten once this one has settled.
         let is_same = (rate - old.rate).abs() <= SHIFT * old.rate;
         let changed = if is_same { old.changed } else { now };
-        self.throttle = Some(Throttle { rate, before, changed });
+        self.throttle = Some(Throttle { rate, low: low.min(rate), high: high.max(rate), changed });
     }
 }
 

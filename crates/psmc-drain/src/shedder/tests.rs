@@ -243,6 +243,23 @@ proptest! {
         prop_assert!(sum >= 0.95 * 400.0, "what the liar does not use goes to the others: {:?}", net.passing());
     }
 
+    /// The same of one that also says that it lets everything pass, of which nothing arrives.
+    #[test]
+    fn who_invents_traffic_idles_no_server(claim in 1.0..1e6, delays in delays()) {
+        let demands = [300.0, 300.0, 300.0, 300.0];
+        let mut net = Net::new(Config::default(), 400.0, &demands, &delays, ms(200));
+        net.counts = true;
+        let liar = NodeId(9);
+        let mut last = 0.0;
+        for _ in 0..50 {
+            last = net.run(ms(200));
+            let amount = claim * 400.0;
+            let report = Report { until: net.now, interval: ms(200), offered: amount, passed: amount };
+            net.shedder.report(liar, CLASS, report, net.now).unwrap();
+        }
+        prop_assert!((0.9 * 400.0..=1.1 * 400.0).contains(&last), "{last}");
+    }
+
     #[test]
     fn nonsense_is_refused_and_changes_nothing(
         node in 0u32..4,

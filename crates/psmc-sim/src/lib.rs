@@ -9,9 +9,11 @@
 //! | `site` | the engine of `psmc-core` on a host, with its sockets and connections |
 //! | `traffic` | who sends what, and what is seen of it |
 //! | [`overlay`] | apart from all that: thousands of nodes, and the messages of a protocol between them |
+//! | [`crowd`] | apart as well: thousands of on–off sources before a few servers, and who drops some of their packets on purpose |
 //!
 //! [`World`] is what a user of this crate builds and runs.
 
+pub mod crowd;
 pub mod link;
 pub mod overlay;
 

@@ -11,6 +11,7 @@ mod psmc;
 mod qos;
 mod report;
 mod selection;
+mod shedding;
 #[cfg(test)]
 mod tests;
 mod watson;
@@ -56,7 +57,8 @@ pub(crate) struct Setup<'a> {
 /// All of them, by seed and family.
 pub(crate) fn experiments() -> impl Iterator<Item = &'static Experiment> {
     let families = psmc::FAMILIES.iter().chain(overlay::FAMILIES).chain(selection::FAMILIES);
-    families.chain(qos::FAMILIES).chain(conditioning::FAMILIES).chain(watson::FAMILIES).copied().flatten()
+    let families = families.chain(qos::FAMILIES).chain(conditioning::FAMILIES).chain(shedding::FAMILIES);
+    families.chain(watson::FAMILIES).copied().flatten()
 }
 
 impl Experiment {
@@ -68,7 +70,7 @@ impl Experiment {
     /// Whether it computes, and needs no network.
     fn is_computed(&self) -> bool {
         let computed = overlay::FAMILIES.iter().chain(selection::FAMILIES).chain(qos::FAMILIES);
-        let computed = computed.chain(conditioning::FAMILIES);
+        let computed = computed.chain(conditioning::FAMILIES).chain(shedding::FAMILIES);
         computed.copied().flatten().any(|computed| computed.name == self.name)
     }
 

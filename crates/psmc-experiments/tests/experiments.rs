@@ -29,7 +29,7 @@ const COLUMNS: [&str; 16] = [
     "sum_mbps",
 ];
 
-const EXPERIMENTS: [&str; 57] = [
+const EXPERIMENTS: [&str; 63] = [
     "psmc-table-3.1",
     "psmc-table-3.2",
     "psmc-table-3.4",
@@ -75,6 +75,12 @@ const EXPERIMENTS: [&str; 57] = [
     "qos-table-2",
     "qos-fig-10",
     "qos-fig-11",
+    "drain-fig-9",
+    "drain-fig-10",
+    "drain-fig-11a",
+    "drain-fig-11b",
+    "drain-fig-11c",
+    "drain-shift",
     "watson-table-4.4",
     "watson-table-4.6",
     "watson-table-4.8",

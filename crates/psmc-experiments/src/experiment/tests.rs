@@ -245,3 +245,22 @@ fn conditioners_keep_bottlenecks_full_without_a_lab() {
     let used: Vec<f64> = used.collect();
     assert!(used.len() == 2 && used.iter().all(|used| (85.0..101.0).contains(used)), "{used:?}");
 }
+
+/// A short run: what an overloaded server would drop is dropped before it fills the links, and others gain by that.
+#[test]
+fn shedding_upstream_frees_links_without_a_lab() {
+    let mut lab = Broken;
+    let only = vec!["400 connections".to_owned()];
+    let mut setup = Setup { only, seconds: Some(20), ..Setup::new(&mut lab) };
+    let report = Experiment::find("drain-fig-10").unwrap().run(&mut setup, Some(1));
+    assert!(report.is_ok() && report.rows.len() == 6, "{}", report.text());
+}
+
+#[test]
+fn servers_follow_shifts_of_demand_without_a_lab() {
+    let report = run("drain-shift", &mut Broken, &[]);
+    assert!(report.is_ok() && report.rows.len() == 10, "{}", report.text());
+    let idle = |label: &str| report.rows.iter().find(|row| row.label == label).and_then(|row| row.ours);
+    let seeds = idle("the seed's, idle from 1 to 2 s after it").unwrap();
+    assert!(seeds > 50.0, "the network is one in which a server can be left idle: {seeds}");
+}

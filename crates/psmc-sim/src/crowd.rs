@@ -146,7 +146,7 @@ pub struct Crowd<C: Control> {
     queues: Vec<RedQueue<Packet<C::Tag>>>,
     policers: Vec<[TokenBucket; 2]>,
     seen: Vec<[Seen; 2]>,
-    agenda: BinaryHeap<Reverse<(Duration, u64, Event<C::Tag>)>>,
+    agenda: BinaryHeap<Due<C::Tag>>,
     next: u64,
     now: Duration,
     dice: Dice,
@@ -358,6 +358,9 @@ impl<C: Control> Crowd<C> {
         self.agenda.push(Reverse((time, self.next, event)));
     }
 }
+
+/// An event, by its time and by when it was planned; the first is the greatest.
+type Due<T> = Reverse<(Duration, u64, Event<T>)>;
 
 /// Events are ordered by time and by when they were planned, which no two share.
 impl<T> PartialEq for Event<T> {

@@ -199,8 +199,6 @@ fn sources(wanted: &[Wanted]) -> BTreeMap<(ClassId, IpNet), Source> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "prefixes of tests are prefixes")]
-
     use proptest::prelude::*;
 
     use super::*;

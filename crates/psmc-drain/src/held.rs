@@ -143,8 +143,6 @@ impl HeldRule {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test that is refused what it sets has failed")]
-
     use proptest::prelude::*;
 
     use super::*;

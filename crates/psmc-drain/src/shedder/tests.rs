@@ -1,7 +1,5 @@
 //! Networks of nodes around a shedder, with delays.
 
-#![expect(clippy::unwrap_used, reason = "a test whose own reports are refused has failed")]
-
 use std::collections::VecDeque;
 
 use microlp::{ComparisonOp, LinearExpr, OptimizationDirection, Problem};

@@ -1,6 +1,5 @@
 //! A network in motion, and what is seen of it.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use psmc_sim::crowd::{Control, Crowd, CrowdSetup, Kind, Packet, Seen};
@@ -63,22 +62,21 @@ impl Course {
 
     /// What has arrived at the overloaded server, and what it has accepted, per second, between two seconds.
     pub(super) fn first_server(&self, from: usize, until: usize) -> (f64, f64) {
-        let windows = from * WINDOWS_PER_SECOND..until * WINDOWS_PER_SECOND;
-        let seconds = windows.len() as f64 / WINDOWS_PER_SECOND as f64;
+        let windows = &self.windows[from * WINDOWS_PER_SECOND..until * WINDOWS_PER_SECOND];
+        let seconds = (until - from) as f64;
         let mut sums = (0.0, 0.0);
-        for seen in self.windows[windows].iter().flat_map(|servers| servers[0]) {
+        for seen in windows.iter().flat_map(|servers| servers[0]) {
             sums.0 += seen.arrived as f64 / seconds;
             sums.1 += seen.accepted as f64 / seconds;
         }
         sums
     }
 
-    /// What it has accepted of UDP in these windows, per second.
-    pub(super) fn udp_of_first_server(&self, windows: Range<usize>) -> f64 {
-        let seconds = windows.len() as f64 / WINDOWS_PER_SECOND as f64;
-        let accepted: u64 =
-            self.windows[windows].iter().map(|servers| servers[0][Kind::Udp as usize].accepted).sum();
-        accepted as f64 / seconds
+    /// What it has accepted of UDP per second, between two seconds.
+    pub(super) fn udp_of_first_server(&self, from: usize, until: usize) -> f64 {
+        let windows = &self.windows[from * WINDOWS_PER_SECOND..until * WINDOWS_PER_SECOND];
+        let accepted: u64 = windows.iter().map(|servers| servers[0][Kind::Udp as usize].accepted).sum();
+        accepted as f64 / (until - from) as f64
     }
 }
 

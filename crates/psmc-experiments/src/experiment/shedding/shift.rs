@@ -24,7 +24,7 @@ learn of it. Idle is what S0 does not accept of the 400",
 }];
 
 /// When it moves, in seconds.
-const SHIFT: u64 = 5;
+const SHIFT: usize = 5;
 
 const SECONDS: u32 = 28;
 
@@ -39,23 +39,16 @@ fn shift(setup: &mut Setup<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
     for (method, name) in methods {
         let course = Course::play(crowd(), method, SECONDS, seed);
-        let idle = |from: f64, until: f64| {
-            let window = |at: f64| (at * 5.0).round() as usize;
-            let accepted = course.udp_of_first_server(window(from)..window(until));
-            (1.0 - accepted / ACCEPTED) * 100.0
-        };
-        let shift = SHIFT as f64;
         let figure = |what: &str, from, until| {
-            Figure::new(format!("{name}, idle {what}"), "%", Some(idle(from, until)))
+            let idle = (1.0 - course.udp_of_first_server(from, until) / ACCEPTED) * 100.0;
+            Figure::new(format!("{name}, idle {what}"), "%", Some(idle))
         };
-        rows.push(figure("before", shift - 1.0, shift).shown());
-        rows.push(figure("in the second after it", shift, shift + 1.0).shown());
-        for (what, until) in [
-            ("from 1 to 2 s after it", 2.0),
-            ("from 1 to 5 s after it", 5.0),
-            ("from 1 to 20 s after it", 20.0),
-        ] {
-            let idle = figure(what, shift + 1.0, shift + until);
+        rows.push(figure("before", SHIFT - 1, SHIFT).shown());
+        rows.push(figure("in the second after it", SHIFT, SHIFT + 1).shown());
+        for (what, until) in
+            [("from 1 to 2 s after it", 2), ("from 1 to 5 s after it", 5), ("from 1 to 20 s after it", 20)]
+        {
+            let idle = figure(what, SHIFT + 1, SHIFT + until);
             rows.push(if matches!(method, Method::Ours(_)) { idle.at_most(5.0) } else { idle.shown() });
         }
     }
@@ -63,7 +56,7 @@ fn shift(setup: &mut Setup<'_>) -> Vec<Row> {
 }
 
 fn crowd() -> CrowdSetup {
-    let shift = Duration::from_secs(SHIFT);
+    let shift = Duration::from_secs(SHIFT as u64);
     let always = (Duration::ZERO, Duration::MAX);
     let source = |(ingress, server, load, (from, until))| SourceSetup {
         client: u32::try_from(ingress).unwrap_or(0),

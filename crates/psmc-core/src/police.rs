@@ -151,6 +151,19 @@ pub struct AggregateStatus {
     pub limit: Option<LimitStatus>,
 }
 
+/// What a [`Police`] has counted since its beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoliceCounters {
+    /// What became of aggregates while they were watched, of those that are forgotten as well.
+    pub watched: Counts,
+    /// How often one was held down.
+    pub limits: u64,
+    /// How many are held down at present.
+    pub held: u64,
+    /// Bits per second that may pass of these.
+    pub held_rate: u64,
+}
+
 /// How an aggregate is held down.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LimitStatus {
@@ -180,6 +193,8 @@ pub struct Police {
     others_lose: bool,
     due_at: Option<Instant>,
     reported_at: Option<Instant>,
+    /// Those of what is still watched are not in it.
+    counters: PoliceCounters,
 }
 
 /// What became of everything that is not held down, in this round.
@@ -204,6 +219,7 @@ impl Police {
             others_lose: false,
             due_at: None,
             reported_at: None,
+            counters: PoliceCounters::default(),
         }
     }
 
@@ -276,8 +292,13 @@ impl Police {
         let round_trip = round_trip.unwrap_or(UNKNOWN_ROUND_TRIP);
         let PoliceConfig { mode, floor } = self.config;
         let context = Context { mode, floor, round_trip, others_lose: self.others_lose };
-        self.watched.iter_mut().for_each(|watched| watched.end_round(&context, now));
-        self.watched.retain(|watched| !watched.is_over());
+        for watched in &mut self.watched {
+            let was_held = watched.held.is_some();
+            watched.end_round(&context, now);
+            self.counters.limits += u64::from(!was_held && watched.held.is_some());
+        }
+        let over = self.watched.extract_if(.., |watched| watched.is_over());
+        over.for_each(|watched| self.counters.watched.add(&watched.counts));
         if self.sketch.packets() >= MIN_DROPS {
             for aggregate in self.sketch.heavy(SHARE) {
                 let _ = self.watch(aggregate, now);
@@ -318,6 +339,18 @@ impl Police {
         watched.map(|watched| watched.suspected_by = Some(told_by)).is_some()
     }
 
+    /// What was counted so far.
+    #[must_use]
+    pub fn counters(&self) -> PoliceCounters {
+        let mut counters = self.counters;
+        self.watched.iter().for_each(|watched| counters.watched.add(&watched.counts));
+        for held in self.watched.iter().filter_map(|watched| watched.held.as_ref()) {
+            counters.held += 1;
+            counters.held_rate = counters.held_rate.saturating_add(held.limit.rate());
+        }
+        counters
+    }
+
     fn tagged(&mut self, tag: Tag) -> Option<&mut Watched> {
         tag.0?;
         self.watched.iter_mut().find(|watched| watched.tag == tag)
@@ -344,7 +377,8 @@ impl Police {
         let parts: Vec<_> = parts.collect();
         if self.watched.len() >= MAX_WATCHED {
             let idle = self.watched.iter().position(Watched::is_idle)?;
-            self.watched.remove(idle);
+            let gone = self.watched.remove(idle);
+            self.counters.watched.add(&gone.counts);
         }
         self.last_tag = self.last_tag.checked_add(1).unwrap_or(1);
         let mut watched = Watched::new(Tag(NonZeroU16::new(self.last_tag)), aggregate, now);

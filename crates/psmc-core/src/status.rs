@@ -12,6 +12,7 @@ use crate::batch::PathAddress;
 use crate::config::SchedulerKind;
 use crate::egress::ClassStatus;
 use crate::path::{ClassShare, EcnStatus, Path, PathCounters, PathState, RoundTrips};
+use crate::police::PoliceCounters;
 use crate::reorder::ReorderCounters;
 use crate::session::{Refusal, Session, SessionCounters};
 use crate::split::AssemblyCounters;
@@ -74,6 +75,8 @@ pub struct PeerStatus {
     pub assembly: AssemblyCounters,
     /// What reordering has done.
     pub reorder: ReorderCounters,
+    /// What became of flows that lose much, since these are judged; `None` if they are not.
+    pub police: Option<PoliceCounters>,
     /// The paths, by id.
     pub paths: Vec<PathStatus>,
 }
@@ -159,6 +162,7 @@ impl Session {
             counters: self.counters(),
             assembly: self.assembly_counters(),
             reorder: self.reorder_counters(),
+            police: self.police_counters(),
             paths: self.paths().iter().map(|path| path.status(self.coupling.group_of(path.id))).collect(),
         }
     }

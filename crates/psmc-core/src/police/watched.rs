@@ -75,7 +75,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, other: &Self) {
+    pub(super) fn add(&mut self, other: &Self) {
         self.offered += other.offered;
         self.held_back += other.held_back;
         self.delivered += other.delivered;

@@ -10,7 +10,7 @@ use super::Session;
 use crate::classify::{ClassId, Classified};
 use crate::egress::{Queued, Role};
 use crate::path::Path;
-use crate::police::{AggregateStatus, Candidate, Kind, Marked, Police, Verdict};
+use crate::police::{AggregateStatus, Candidate, Kind, Marked, Police, PoliceCounters, Verdict};
 use crate::shared::Shared;
 
 impl Session {
@@ -31,6 +31,11 @@ impl Session {
         if let Some(police) = &mut self.police {
             police.set_candidates(candidates);
         }
+    }
+
+    /// What was counted of them; `None` if nobody is judged.
+    pub(crate) fn police_counters(&self) -> Option<PoliceCounters> {
+        self.police.as_ref().map(|police| police.counters())
     }
 
     /// What a packet that wants to pass is taken for; `None` if it must not.

@@ -224,6 +224,10 @@ pub struct PeerStatus {
     /// What was sent to make good what paths lose, and what was recovered: a name and a count each.
     #[serde(default)]
     pub repair: BTreeMap<String, u64>,
+    /// What became of flows that lose much while they were watched, in bytes; how often some were held down, how many are, and to
+    /// what rate. Empty while flows are not judged.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unresponsive: BTreeMap<String, u64>,
     /// The traffic classes of what is sent to the peer.
     #[serde(default)]
     pub classes: Vec<ClassStatus>,

@@ -147,6 +147,7 @@ fn peer() -> PeerStatus {
         parts: BTreeMap::new(),
         reorder: BTreeMap::new(),
         repair: BTreeMap::new(),
+        unresponsive: BTreeMap::new(),
         classes: vec![class("best-effort", 888_000, 3), class("voice", 2_000, 0), class("background", 0, 0)],
         heard_s: Some(0.2),
         waiting: Vec::new(),

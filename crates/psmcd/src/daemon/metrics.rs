@@ -234,6 +234,31 @@ pub const METRICS: Set<Scraped> = Set {
             |of, out| of_peers(of, |peer| counts(out, &peer.name, &peer.repair, &[])),
         ),
         Metric::new(
+            "peer_unresponsive_bytes_total",
+            &["peer", "event"],
+            "Inner bytes of flows that lose much, while they are watched: `offered`, and of those `delivered`, `dropped`, or `held_back` because of a limit.",
+            |of, out| {
+                of_judged(of, |peer| {
+                    ["offered", "delivered", "dropped", "held_back"].into_iter().try_for_each(|event| {
+                        let name = format!("{event}_bytes");
+                        out.add(&[&peer.name, event], count(&peer.unresponsive, &name))
+                    })
+                })
+            },
+        ),
+        Metric::new(
+            "peer_unresponsive_limits_total",
+            &["peer"],
+            "How often flows that heed no loss were found out and held down.",
+            |of, out| of_judged(of, |peer| out.add(&[&peer.name], count(&peer.unresponsive, "limits"))),
+        ),
+        Metric::new(
+            "peer_unresponsive_held",
+            &["peer"],
+            "Flows, or prefixes of them, that are held down.",
+            |of, out| of_judged(of, |peer| out.add(&[&peer.name], count(&peer.unresponsive, "held"))),
+        ),
+        Metric::new(
             "peer_paths_waiting",
             &["peer"],
             "Paths that a peer should have and that cannot be opened yet.",
@@ -405,6 +430,11 @@ fn of_targets(scraped: &Scraped, add: impl FnMut(&SlaStatus) -> fmt::Result) -> 
 
 fn of_peers(scraped: &Scraped, add: impl FnMut(&PeerStatus) -> fmt::Result) -> fmt::Result {
     scraped.status.peers.iter().try_for_each(add)
+}
+
+/// Those whose flows are judged by what they do after losses.
+fn of_judged(scraped: &Scraped, add: impl FnMut(&PeerStatus) -> fmt::Result) -> fmt::Result {
+    scraped.status.peers.iter().filter(|peer| !peer.unresponsive.is_empty()).try_for_each(add)
 }
 
 fn of_classes(scraped: &Scraped, mut add: impl FnMut(&str, &ClassStatus) -> fmt::Result) -> fmt::Result {

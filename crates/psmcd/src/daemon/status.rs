@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use psmc_core::condition::{Conditioning, Precedence};
+use psmc_core::police::{Counts, PoliceCounters};
 use psmc_core::{self as core, PeerId, RefusalCounters, Tier};
 use psmc_net::keys::PublicKey;
 use psmc_wire::frame::PathUse;
@@ -153,6 +154,7 @@ impl Control {
             parts: parts(session),
             reorder: reorder(session),
             repair: repair(session),
+            unresponsive: session.police.as_ref().map(unresponsive).unwrap_or_default(),
             classes: session.classes.iter().map(class_status).collect(),
             heard_s: heard_at.map(|at| seconds(now.saturating_duration_since(at))),
             paths,
@@ -186,6 +188,21 @@ impl Session {
         let ports = status.paths.iter().map(|path| plane.local_port(path.address.socket)).collect();
         Self { status, ports }
     }
+}
+
+/// Flows that lose much, and those among them that are held down.
+fn unresponsive(counters: &PoliceCounters) -> BTreeMap<String, u64> {
+    let Counts { offered, held_back, delivered, dropped } = counters.watched;
+    let counts = [
+        ("offered_bytes", offered),
+        ("held_back_bytes", held_back),
+        ("delivered_bytes", delivered),
+        ("dropped_bytes", dropped),
+        ("limits", counters.limits),
+        ("held", counters.held),
+        ("held_bits_per_second", counters.held_rate),
+    ];
+    counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
 /// Packets that are larger than a datagram of their path.

@@ -73,6 +73,7 @@ pub(in crate::cli) fn peer(name: &str, paths: Vec<PathStatus>) -> PeerStatus {
         parts: BTreeMap::new(),
         reorder: BTreeMap::new(),
         repair: BTreeMap::from([("resent".to_owned(), 10), ("tx_copies".to_owned(), 0)]),
+        unresponsive: BTreeMap::new(),
         classes: ["best-effort", "background"].map(class).into(),
         heard_s: Some(0.2),
         paths,

@@ -179,6 +179,7 @@ mod tests {
             traffic: vec![stream.clone(), stream],
             links: ["a", "b"].map(|from| link(from, series(f64::from))).into(),
             paths: Vec::new(),
+            sites: Vec::new(),
             programs: vec![ProgramResult {
                 name: "web".to_owned(),
                 exit_status: Some(3),

@@ -1,5 +1,7 @@
 //! What a run or a simulation of a scenario has measured: the same in both cases, as JSON, a table and plots show it.
 
+use std::collections::BTreeMap;
+
 use psmc_testbed::stalls::Stalls;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +22,9 @@ pub struct Results {
     pub links: Vec<LinkResult>,
     /// The paths of all tunnels, as their first sites see them.
     pub paths: Vec<PathResult>,
+    /// The sites of all tunnels that answered at the end of a run in real time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sites: Vec<SiteResult>,
     /// The programs.
     pub programs: Vec<ProgramResult>,
     /// What happened when.
@@ -136,6 +141,21 @@ pub struct PathResult {
     pub received_series_mbps: Vec<Sample>,
     /// Its smoothed round-trip time.
     pub rtt_series_ms: Vec<Sample>,
+}
+
+/// A site, by what its daemon has counted since it was started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SiteResult {
+    /// The tunnel's name.
+    pub tunnel: String,
+    /// The host it ran on.
+    pub host: String,
+    /// Inner packets that it dropped instead of sending them to the other site, by reason.
+    pub drops: BTreeMap<String, u64>,
+    /// What became of flows that lost much, as in `psmc status --json`; empty unless they were judged.
+    pub unresponsive: BTreeMap<String, u64>,
+    /// What may pass of all that were held down, of the first site of a tunnel; without the intervals in which none were.
+    pub limit_series_mbps: Vec<Sample>,
 }
 
 /// A program.

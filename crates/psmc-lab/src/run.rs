@@ -38,7 +38,7 @@ use crate::results::{Mode, Results, TrafficResult};
 use crate::scenario::Scenario;
 use crate::traffic::{Clock, Stream};
 use progress::Progress;
-use sampler::{Links, Paths};
+use sampler::{Links, Tellings};
 use stage::Stage;
 
 pub use error::RunError;
@@ -102,15 +102,15 @@ async fn conduct(scenario: &Scenario, options: &RunOptions) -> Result<Results, R
         progress.run(scenario, clock, &streams).await;
         Ok(())
     };
-    let (events, links, paths, ()) = tokio::try_join!(
+    let (events, links, tellings, ()) = tokio::try_join!(
         agenda::carry_out(&stage, clock),
         async { Ok(Links::sample(&stage, clock).await) },
-        async { Ok(Paths::sample(&stage, clock).await) },
+        async { Ok(Tellings::sample(&stage, clock).await) },
         show
     )?;
     let traffic = finish(streams).await;
     let stalls = watch.finish();
-    let ended = aside(&stage, Stage::finish).await;
+    let mut ended = aside(&stage, Stage::finish).await;
     let mut results = Results {
         scenario: scenario.name.clone(),
         mode: Mode::Real,
@@ -118,7 +118,8 @@ async fn conduct(scenario: &Scenario, options: &RunOptions) -> Result<Results, R
         duration_s: scenario.duration.as_secs_f64(),
         traffic,
         links: links.results(scenario),
-        paths: paths.results(),
+        paths: tellings.results(scenario, &mut ended.sites),
+        sites: ended.sites,
         programs: ended.programs,
         events,
         checks: Vec::new(),

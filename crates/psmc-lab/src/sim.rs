@@ -62,6 +62,7 @@ pub fn simulate(scenario: &Scenario) -> Result<Results, SimError> {
         traffic: streams.results(scenario),
         links,
         paths,
+        sites: Vec::new(),
         programs: Vec::new(),
         events: agenda.events(),
         checks: Vec::new(),

@@ -68,6 +68,9 @@ pub(crate) struct Text<'a> {
 /// Settings of a tunnel that `psmcd` takes of a peer, not of the site.
 const PEER_SETTINGS: [&str; 2] = ["keepalive", "udp_rate_limit"];
 
+/// The one that is the mode of a section of this name.
+const UNRESPONSIVE: &str = "unresponsive";
+
 impl Text<'_> {
     pub(crate) fn write(&self, key: &PrivateKey, peer: &PublicKey, socket: &Path) -> String {
         let mut text = String::from("[site]\n");
@@ -80,6 +83,10 @@ impl Text<'_> {
         line(&mut text, "interface", &string(&self.tunnel.name));
         line(&mut text, "control_socket", &string(&socket.display().to_string()));
         self.settings(false, &mut text);
+        if let Some((_, mode)) = self.tunnel.settings.iter().find(|(key, _)| key == UNRESPONSIVE) {
+            text.push_str("\n[unresponsive]\n");
+            line(&mut text, "mode", mode);
+        }
         text.push_str("\n[[peer]]\n");
         line(&mut text, "name", &string(self.names[1 - self.end]));
         line(&mut text, "public_key", &string(&peer.to_string()));
@@ -93,7 +100,7 @@ impl Text<'_> {
     }
 
     fn settings(&self, of_peer: bool, text: &mut String) {
-        let mine = |key: &str| PEER_SETTINGS.contains(&key) == of_peer;
+        let mine = |key: &str| PEER_SETTINGS.contains(&key) == of_peer && key != UNRESPONSIVE;
         for (key, value) in self.tunnel.settings.iter().filter(|(key, _)| mine(key)) {
             line(text, key, value);
         }

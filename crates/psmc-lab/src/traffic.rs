@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `tcp` | bulk transfer by TCP and MPTCP |
 //! | `quic` | bulk transfer by QUIC |
-//! | `udp` | datagrams at a constant rate |
+//! | `udp` | datagrams at a constant rate, or at most at that |
 //! | `requests` | requests at random times |
 //! | `ping` | ICMP echo |
 //! | `record` | what a stream has measured, and the result it makes |
@@ -149,8 +149,8 @@ impl Job {
             TrafficKind::Quic { congestion_control, bytes } => {
                 quic::Bulk { congestion_control, bytes: *bytes }.run(self, record).await
             }
-            TrafficKind::Udp { rate, payload } => {
-                udp::run(self, Pace { rate: *rate, payload: *payload }, record).await
+            TrafficKind::Udp { rate, payload, adaptive } => {
+                udp::run(self, Pace { rate: *rate, payload: *payload }, *adaptive, record).await
             }
             TrafficKind::Requests { congestion_control, rate, request, response } => {
                 let options = TcpOptions { congestion_control: Some(congestion_control), multipath: false };

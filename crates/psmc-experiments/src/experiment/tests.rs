@@ -71,6 +71,7 @@ fn results(scenario: &Scenario, goodput_mbps: f64) -> Results {
         traffic: scenario.traffic.iter().map(stream).collect(),
         links: Vec::new(),
         paths: scenario.tunnels.iter().flat_map(PathSeries::of_tunnel).map(PathSeries::into_result).collect(),
+        sites: Vec::new(),
         programs: Vec::new(),
         events: Vec::new(),
         checks: Vec::new(),

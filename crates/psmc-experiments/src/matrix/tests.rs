@@ -33,6 +33,7 @@ fn results(goodput_mbps: f64) -> Results {
         traffic: vec![stream("flow", goodput_mbps, None), ping("idle", 20.5), ping("loaded", 31.25)],
         links: Vec::new(),
         paths: Vec::new(),
+        sites: Vec::new(),
         programs: Vec::new(),
         events: Vec::new(),
         checks: Vec::new(),

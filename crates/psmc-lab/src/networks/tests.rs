@@ -39,6 +39,7 @@ fn results(goodput_mbps: f64, p99_ms: Option<f64>) -> Results {
         traffic: vec![stream("download", goodput_mbps, None), stream("ping", 0.0, latency)],
         links: Vec::new(),
         paths: Vec::new(),
+        sites: Vec::new(),
         programs: Vec::new(),
         events: Vec::new(),
         checks: Vec::new(),

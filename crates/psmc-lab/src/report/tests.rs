@@ -34,6 +34,7 @@ fn results() -> Results {
         ],
         links: vec![link("fibre", 29.5, 0.0), link("lte", 19.1, 0.53)],
         paths: vec![path("fibre", 30.0, Some(5.0..8.0)), path("lte", 28.5, None)],
+        sites: Vec::new(),
         programs: vec![
             ProgramResult {
                 name: "web".to_owned(),

@@ -1,16 +1,16 @@
-//! What links and paths do over time.
+//! What links, paths and limits do over time.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use psmc_api::PathStatus;
+use psmc_api::{PathStatus, PeerStatus};
 use tokio::task::spawn_blocking;
 
 use super::stage::Stage;
 use super::{aside, tunnels};
 use crate::measure::{Carried, PathCounts, PathSeries};
-use crate::results::{LinkResult, PathResult};
+use crate::results::{LinkResult, PathResult, Sample, SiteResult};
 use crate::scenario::{LinkId, Scenario};
 use crate::traffic::Clock;
 
@@ -50,17 +50,25 @@ impl Links {
     }
 }
 
-/// What the paths of all tunnels have carried.
+/// What the first sites of all tunnels tell of their only peers.
 #[derive(Debug)]
-pub(in crate::run) struct Paths(Vec<PathSeries>);
+pub(in crate::run) struct Tellings {
+    /// What the paths have carried.
+    paths: Vec<PathSeries>,
+    /// To what flows are held down, tunnel by tunnel.
+    limits: Vec<Vec<Sample>>,
+}
 
-impl Paths {
+impl Tellings {
     /// Asks the first site of each tunnel at the end of each interval of the run.
     pub(in crate::run) async fn sample(stage: &Arc<Stage>, clock: Clock) -> Self {
         let scenario = stage.scenario();
-        let mut paths = Self(scenario.tunnels.iter().flat_map(PathSeries::of_tunnel).collect());
-        if paths.0.is_empty() {
-            return paths;
+        let mut tellings = Self {
+            paths: scenario.tunnels.iter().flat_map(PathSeries::of_tunnel).collect(),
+            limits: vec![Vec::new(); scenario.tunnels.len()],
+        };
+        if tellings.paths.is_empty() {
+            return tellings;
         }
         let sockets: Arc<[PathBuf]> = aside(stage, |stage| stage.sockets()).await.into();
         clock.sleep_until(Duration::ZERO).await;
@@ -70,23 +78,31 @@ impl Paths {
             // A daemon that hangs is waited for, on another thread.
             let asked = spawn_blocking(move || sockets.iter().map(|socket| ask(socket)).collect::<Vec<_>>());
             let answers = asked.await.unwrap_or_default();
-            paths.add(scenario, &answers, at, clock.now());
+            tellings.add(scenario, &answers, at, clock.now());
         }
-        paths
+        tellings
     }
 
-    /// The results, in the order of the scenario.
-    pub(in crate::run) fn results(self) -> Vec<PathResult> {
-        self.0.into_iter().map(PathSeries::into_result).collect()
+    /// The results of all paths, in the order of the scenario; and the limits are added to those of the sites.
+    pub(in crate::run) fn results(self, scenario: &Scenario, sites: &mut [SiteResult]) -> Vec<PathResult> {
+        for (tunnel, limits) in scenario.tunnels.iter().zip(self.limits) {
+            let first = &scenario.hosts[tunnel.ends[0].host.0].name;
+            let site = sites.iter_mut().find(|site| site.tunnel == tunnel.name && site.host == *first);
+            site.into_iter().for_each(|site| site.limit_series_mbps.clone_from(&limits));
+        }
+        self.paths.into_iter().map(PathSeries::into_result).collect()
     }
 
-    fn add(&mut self, scenario: &Scenario, answers: &[Vec<PathStatus>], at: Duration, now: Duration) {
-        for (tunnel, statuses) in scenario.tunnels.iter().zip(answers) {
-            for series in self.0.iter_mut().filter(|series| series.tunnel() == tunnel.name) {
-                if let Some(status) = statuses.iter().find(|status| status.name == series.path()) {
+    fn add(&mut self, scenario: &Scenario, answers: &[Option<PeerStatus>], at: Duration, now: Duration) {
+        for ((tunnel, peer), limits) in scenario.tunnels.iter().zip(answers).zip(&mut self.limits) {
+            let Some(peer) = peer else { continue };
+            for series in self.paths.iter_mut().filter(|series| series.tunnel() == tunnel.name) {
+                if let Some(status) = peer.paths.iter().find(|status| status.name == series.path()) {
                     series.add(counts(status), at, now);
                 }
             }
+            let limit = peer.unresponsive.get("held_bits_per_second").filter(|limit| **limit > 0);
+            limits.extend(limit.map(|bits| Sample { at_s: at.as_secs_f64(), value: *bits as f64 / 1e6 }));
         }
     }
 }
@@ -95,7 +111,7 @@ fn counts(status: &PathStatus) -> PathCounts {
     PathCounts { sent: status.tx_bytes, received: status.rx_bytes, rtt_ms: status.rtt_ms }
 }
 
-/// The paths of a daemon; none if it does not run.
-fn ask(socket: &Path) -> Vec<PathStatus> {
-    tunnels::status(socket).map(|status| tunnels::paths(&status).to_vec()).unwrap_or_default()
+/// The only peer of a daemon; none if it does not run.
+fn ask(socket: &Path) -> Option<PeerStatus> {
+    tunnels::status(socket).ok()?.peers.into_iter().next()
 }

@@ -12,7 +12,7 @@ use super::programs::{Finder, Programs};
 use super::tunnels::{Directories, Tunnels};
 use super::{RunError, RunOptions, derive_seed};
 use crate::clean::Registration;
-use crate::results::ProgramResult;
+use crate::results::{ProgramResult, SiteResult};
 use crate::scenario::{Action, LinkId, ProgramId, Scenario, TrafficKind};
 use crate::traffic::{self, Clock, Flood, Stream};
 
@@ -42,6 +42,7 @@ pub(super) struct Files {
 /// What is known at the end.
 #[derive(Debug)]
 pub(super) struct Ended {
+    pub(super) sites: Vec<SiteResult>,
     pub(super) programs: Vec<ProgramResult>,
     pub(super) warnings: Vec<String>,
 }
@@ -151,9 +152,10 @@ impl Stage {
 
     /// Ends the programs, and looks how everything went.
     pub(super) fn finish(&self) -> Ended {
+        let sites = self.tunnels().results();
         let warnings = [self.tunnels().warnings(), self.network.warnings()].concat();
         let (programs, of_programs) = self.programs().finish();
-        Ended { programs, warnings: [warnings, of_programs].concat() }
+        Ended { sites, programs, warnings: [warnings, of_programs].concat() }
     }
 
     fn programs(&self) -> MutexGuard<'_, Programs> {

@@ -16,6 +16,7 @@ use super::RunError;
 use super::network::Network;
 use super::process::{Process, new_log, tail};
 use super::programs::Finder;
+use crate::results::SiteResult;
 use crate::scenario::{HostId, Scenario, TunnelId};
 use crate::site::Site;
 
@@ -98,6 +99,11 @@ impl Tunnels {
     /// The control sockets of the first sites.
     pub(super) fn sockets(&self) -> Vec<PathBuf> {
         self.0.iter().map(|daemons| daemons[0].socket().to_owned()).collect()
+    }
+
+    /// What the daemons that run have counted.
+    pub(super) fn results(&self) -> Vec<SiteResult> {
+        self.0.iter().flatten().filter_map(Daemon::result).collect()
     }
 
     /// What is wrong with them, in whole sentences.
@@ -225,6 +231,14 @@ impl Daemon {
     /// Kills the daemon, if it runs.
     pub(in crate::run) fn kill(&mut self) {
         self.process = None;
+    }
+
+    /// What it has counted of its only peer, if it answers.
+    fn result(&self) -> Option<SiteResult> {
+        let peer = self.status().ok()?.peers.into_iter().next()?;
+        let (tunnel, host) = (self.place.tunnel.clone(), self.place.host_name.clone());
+        let (drops, unresponsive) = (peer.drops, peer.unresponsive);
+        Some(SiteResult { tunnel, host, drops, unresponsive, limit_series_mbps: Vec::new() })
     }
 
     fn socket(&self) -> &Path {

@@ -236,6 +236,8 @@ pub enum TrafficKind {
         rate: u64,
         /// Bytes of payload in a datagram.
         payload: usize,
+        /// Whether the rate is only the most, and less is sent while datagrams are lost, as video calls do.
+        adaptive: bool,
     },
     /// Requests at random times (a Poisson process), each on a TCP connection of its own.
     Requests {

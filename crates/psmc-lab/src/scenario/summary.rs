@@ -200,7 +200,10 @@ pub(super) fn kind_in_words(kind: &TrafficKind) -> String {
             format!("{congestion_control}{flows}{}{multipath}", in_all(*bytes))
         }
         TrafficKind::Quic { congestion_control, bytes } => format!("{congestion_control}{}", in_all(*bytes)),
-        TrafficKind::Udp { rate, payload } => format!("{} in datagrams of {payload} bytes", rate_text(*rate)),
+        TrafficKind::Udp { rate, payload, adaptive } => {
+            let most = if *adaptive { "at most " } else { "" };
+            format!("{most}{} in datagrams of {payload} bytes", rate_text(*rate))
+        }
         TrafficKind::Requests { congestion_control, rate, request, response } => {
             format!("{congestion_control}, {rate} a second, {request} bytes for {response}")
         }

@@ -60,7 +60,10 @@ fn kind(traffic: &Traffic, scenario: &Scenario, buffer: usize) -> Result<Traffic
         scenario::TrafficKind::Quic { .. } => {
             Err("the simulator has no QUIC; choose the kind \"tcp\"".to_owned())
         }
-        scenario::TrafficKind::Udp { rate, payload } => {
+        scenario::TrafficKind::Udp { adaptive: true, .. } => {
+            Err("the simulator has no UDP that answers losses; leave `adaptive` out".to_owned())
+        }
+        scenario::TrafficKind::Udp { rate, payload, .. } => {
             fits(*payload, traffic.address, scenario)?;
             Ok(TrafficKind::Udp { rate: *rate, payload: *payload })
         }

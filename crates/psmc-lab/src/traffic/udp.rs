@@ -1,5 +1,9 @@
 //! UDP at a constant rate: every datagram says as which and when it was sent.
+//!
+//! A stream may be adaptive instead: its receiver reports once a second what has arrived, as those of RTP do (RFC 3550, section 6.4),
+//! and its sender follows the losses.
 
+mod call;
 mod sender;
 
 use std::convert::Infallible;
@@ -10,6 +14,7 @@ use tokio::net::UdpSocket;
 
 use super::record::{Ending, Record};
 use super::{Job, TrafficError, socket};
+use call::Reporter;
 use sender::{Emission, Sender, Sent};
 
 pub use sender::{Flood, Pace};
@@ -18,14 +23,19 @@ pub use sender::{Flood, Pace};
 const MAX_DATAGRAM: usize = 65536;
 
 /// Sends until the stop of the stream, and receives a little longer.
-pub(super) async fn run(job: &Job, pace: Pace, record: &Record) -> Result<Ending, TrafficError> {
+pub(super) async fn run(
+    job: &Job,
+    pace: Pace,
+    adaptive: bool,
+    record: &Record,
+) -> Result<Ending, TrafficError> {
     let (receiver, to) = receiver(job)?;
     let socket = socket::udp(to.ip()).map_err(TrafficError::socket("UDP"))?;
     let (start, end) = (job.clock.at(job.traffic.start), job.clock.at(job.traffic.stop));
-    let sender = Sender::start(Emission { socket, to, pace, start, end, clock: job.clock });
+    let sender = Sender::start(Emission { socket, to, pace, adaptive, start, end, clock: job.clock });
     record.reordered.set(Some(0));
     tokio::select! {
-        error = receive(&receiver, record) => match error? {},
+        error = receive(&receiver, adaptive, record) => match error? {},
         () = job.linger(|| sender.is_finished() && record.tally.borrow().total_arrived() == sender.count()) => {}
     }
     conclude(sender.finish(), record)
@@ -41,13 +51,18 @@ fn receiver(job: &Job) -> Result<(UdpSocket, SocketAddr), TrafficError> {
     socket.map_err(TrafficError::socket("UDP"))
 }
 
-async fn receive(socket: &UdpSocket, record: &Record) -> Result<Infallible, TrafficError> {
+async fn receive(socket: &UdpSocket, adaptive: bool, record: &Record) -> Result<Infallible, TrafficError> {
     let mut buffer = vec![0; MAX_DATAGRAM];
     let mut seen = Seen::default();
+    let mut reporter = adaptive.then(Reporter::default);
     loop {
-        let length = socket.recv(&mut buffer).await.map_err(TrafficError::Broken)?;
-        if let Some(header) = Header::read(&buffer[..length]) {
-            note(header, length, &mut seen, record);
+        let (length, from) = socket.recv_from(&mut buffer).await.map_err(TrafficError::Broken)?;
+        let Some(header) = Header::read(&buffer[..length]) else { continue };
+        note(header, length, &mut seen, record);
+        let report = reporter.as_mut().and_then(|reporter| reporter.note(header.number, record.now()));
+        if let Some(report) = report {
+            // One that is not sent is as good as lost.
+            let _ = socket.send_to(&report.bytes(), from).await;
         }
     }
 }

@@ -75,11 +75,11 @@ pub(super) fn form(table: &DeTable<'_>) -> (&'static str, &'static [&'static str
 
 const TCP: &[&str] = keys![TrafficDraft::KEYS, &["congestion_control", "flows", "bytes", "multipath"]];
 const QUIC: &[&str] = keys![TrafficDraft::KEYS, &["congestion_control", "bytes"]];
-const UDP: &[&str] = keys![TrafficDraft::KEYS, &["rate", "payload"]];
+const UDP: &[&str] = keys![TrafficDraft::KEYS, &["rate", "payload", "adaptive"]];
 const REQUESTS: &[&str] = keys![TrafficDraft::KEYS, &["congestion_control", "rate", "request", "response"]];
 const PING: &[&str] = keys![TrafficDraft::KEYS, &["interval", "payload"]];
 /// Of every kind.
-const ANY: &[&str] = keys![TCP, &["rate", "payload", "request", "response", "interval"]];
+const ANY: &[&str] = keys![TCP, &["rate", "payload", "adaptive", "request", "response", "interval"]];
 
 fn kind(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<TrafficKind> {
     match section.required("kind", TrafficKindName::KIND, "or quic, udp, requests, ping", out)? {
@@ -117,7 +117,8 @@ fn bytes(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<u64> {
 fn udp(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<TrafficKind> {
     let rate = section.required("rate", STREAM_RATE, "which UDP keeps whatever the network does", out);
     let payload = section.optional("payload", UDP_PAYLOAD, out).unwrap_or(1200);
-    Some(TrafficKind::Udp { rate: rate?, payload })
+    let adaptive = section.optional("adaptive", SWITCH, out).unwrap_or(false);
+    Some(TrafficKind::Udp { rate: rate?, payload, adaptive })
 }
 
 fn requests(section: &Section<'_>, out: &mut Vec<Complaint>) -> TrafficKind {

@@ -2,14 +2,17 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use nix::sys::prctl::set_timerslack;
+use nix::sys::socket::{MsgFlags, recv};
 use psmc_testbed::netns::Namespace;
 
+use super::call::{Call, REPORT, Report};
 use super::{HEADER, Header};
 use crate::measure::Tally;
 use crate::traffic::{Clock, TrafficError, socket};
@@ -29,6 +32,8 @@ pub(super) struct Emission {
     pub(super) socket: UdpSocket,
     pub(super) to: SocketAddr,
     pub(super) pace: Pace,
+    /// Whether the pace is only the fastest.
+    pub(super) adaptive: bool,
     pub(super) start: Instant,
     pub(super) end: Instant,
     pub(super) clock: Clock,
@@ -71,7 +76,8 @@ impl Flood {
         let start = Instant::now();
         let clock = Clock::new(start, duration);
         let to = SocketAddr::new(to, DISCARD);
-        let emission = Emission { socket, to, pace, start, end: start + duration, clock };
+        let end = start + duration;
+        let emission = Emission { socket, to, pace, adaptive: false, start, end, clock };
         Ok(Self { _sender: Sender::start(emission) })
     }
 }
@@ -116,10 +122,16 @@ impl Emission {
         let _ = set_timerslack(1);
         let mut datagram = vec![0; self.pace.bytes()];
         let mut sent = Sent { tally: Tally::new(self.clock.interval()), error: None };
+        let mut call = self.adaptive.then(|| Call::new(self.pace.rate));
+        let rate = call.as_ref().map_or(self.pace.rate, Call::rate);
+        let mut schedule = Schedule::new(Pace { rate, ..self.pace }, self.start);
         for number in 0.. {
-            let due = self.start + self.pace.due(number);
+            let due = schedule.due(number);
             if due >= self.end || !sleep_until(due, &shared.stop) {
                 break;
+            }
+            if let Some(rate) = call.as_mut().and_then(|call| heard(&self.socket, call)) {
+                schedule.change(rate, number);
             }
             let sent_at = self.clock.now();
             datagram[..HEADER].copy_from_slice(&Header { number, sent_at }.bytes());
@@ -142,6 +154,37 @@ impl Pace {
         let nanos = bits * 1_000_000_000 / u128::from(self.rate.max(1));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
+}
+
+/// When datagrams are due at a pace that changes.
+struct Schedule {
+    pace: Pace,
+    /// The first datagram of this pace, and when it is due.
+    first: u64,
+    since: Instant,
+}
+
+impl Schedule {
+    fn new(pace: Pace, start: Instant) -> Self {
+        Self { pace, first: 0, since: start }
+    }
+
+    fn due(&self, number: u64) -> Instant {
+        self.since + self.pace.due(number - self.first)
+    }
+
+    /// From this datagram on it is so many bits per second.
+    fn change(&mut self, rate: u64, number: u64) {
+        (self.since, self.first) = (self.due(number), number);
+        self.pace.rate = rate;
+    }
+}
+
+/// The rate after a report, if one has come.
+fn heard(socket: &UdpSocket, call: &mut Call) -> Option<u64> {
+    let mut bytes = [0; REPORT];
+    let length = recv(socket.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT).ok()?;
+    Some(call.follow(&Report::read(&bytes[..length])?))
 }
 
 /// Sleeps until `due`; says whether it may go on.
@@ -190,7 +233,7 @@ mod tests {
         let (end, clock) = (start + Duration::from_hours(1), Clock::new(start, Duration::from_secs(1)));
         // The second one would be due in 1000 s.
         let pace = Pace { rate: 8, payload: 1000 };
-        let sender = Sender::start(Emission { socket, to, pace, start, end, clock });
+        let sender = Sender::start(Emission { socket, to, pace, adaptive: false, start, end, clock });
         while sender.count() == 0 {
             thread::yield_now();
         }

@@ -4,6 +4,7 @@ mod coder;
 mod decoder;
 mod extras;
 mod plan;
+mod trial;
 
 use std::time::Duration;
 

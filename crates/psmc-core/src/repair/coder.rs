@@ -8,6 +8,7 @@ use reed_solomon_simd::ReedSolomonEncoder;
 
 use super::Place;
 use super::plan::{Losses, MAX_GROUP, PathReport, Plan};
+use super::trial::Trial;
 use crate::egress::Queued;
 
 /// A group ends when its first packet is this old, however few there are: a repair of a thin stream is this late.
@@ -49,6 +50,7 @@ pub(crate) struct Coder {
     /// Of the losses as they were last looked at; made with the first packet since.
     plan: Option<Plan>,
     losses: Losses,
+    trial: Trial,
     looked_at: Option<Instant>,
     runs: Vec<Run>,
     shard: Vec<u8>,
@@ -97,7 +99,7 @@ impl Coder {
         self.members.sort_unstable_by_key(|member| member.place);
         self.find_runs();
         if let (Some(plan), Some(cells)) = (&self.plan, self.find_cells(fits)) {
-            let repairs = plan.repairs(self.members.len()).saturating_mul(cells);
+            let repairs = self.trial.share(plan.repairs(self.members.len())).saturating_mul(cells);
             let avoid = self.carriers.iter().max_by_key(|(_, count)| *count).map(|(path, _)| *path);
             if let Some(avoid) = avoid {
                 self.encode(cells, repairs, |place, body| send(Repair { place, body, avoid }));
@@ -123,6 +125,7 @@ impl Coder {
     /// Looks at what paths lose, for the size of groups and the number of their repairs.
     pub(crate) fn learn(&mut self, paths: impl Iterator<Item = PathReport>, now: Instant) {
         self.losses.update(paths);
+        self.trial.note(self.losses.news(), now);
         (self.plan, self.looked_at) = (None, Some(now));
     }
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use psmc_wire::PathId;
 
+use super::trial::News;
+
 /// The most packets of a group. Longer ones save little: at a loss of 2 % their overhead falls from 8 to 7 %, and
 /// what they repair waits twice as long.
 pub(super) const MAX_GROUP: usize = 48;
@@ -113,6 +115,7 @@ struct PathLoss {
     /// Those of them that were lost while it was no longer than that.
     lost_while_short: f64,
     usual_round_trip: Duration,
+    news: News,
 }
 
 /// What is known of a path.
@@ -144,12 +147,19 @@ impl PathLoss {
             lost_by_chance: 0.0,
             lost_while_short: 0.0,
             usual_round_trip: round_trip,
+            news: News { path, settled: 0, lost: 0, round_trip },
         }
     }
 
     /// Takes over what has been lost since the last time.
     fn update(&mut self, report: &PathReport) {
-        let lost = report.lost.saturating_sub(self.seen.0) as f64;
+        self.news = News {
+            path: report.path,
+            settled: report.settled.saturating_sub(self.seen.1),
+            lost: report.lost.saturating_sub(self.seen.0),
+            round_trip: report.round_trip,
+        };
+        let lost = self.news.lost as f64;
         let usual = self.usual_round_trip;
         self.lost += lost;
         if report.round_trip <= usual + usual / LONG_PART {
@@ -158,7 +168,7 @@ impl PathLoss {
         if report.round_trip <= usual {
             self.lost_while_short += lost;
         }
-        self.settled += report.settled.saturating_sub(self.seen.1) as f64;
+        self.settled += self.news.settled as f64;
         self.seen = (report.lost, report.settled);
         self.usual_round_trip = (usual * (USUAL_GAIN - 1) + report.round_trip) / USUAL_GAIN;
         if self.settled > MEMORY {
@@ -192,6 +202,11 @@ impl Losses {
             .iter()
             .fold(ASSUMED, |(lost, settled), path| (lost + path.lost, settled + path.settled));
         (lost / settled).min(1.0)
+    }
+
+    /// What the last [`update`](Self::update) has told of each path.
+    pub(super) fn news(&self) -> impl Iterator<Item = News> + Clone {
+        self.paths.iter().map(|path| path.news)
     }
 
     /// Whether a path loses so much that flows often wait for what is sent again.

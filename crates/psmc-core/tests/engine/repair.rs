@@ -143,6 +143,51 @@ fn a_packet_alone_has_no_copy_where_that_would_be_late_or_is_not_wished() {
 }
 
 /// Paths that lose nothing cost nothing more.
+/// Sends a flow of 100 packets a second for so long, and returns the share of them that did not arrive.
+fn trickle(world: &mut World, first: u32, seconds: u32) -> f64 {
+    let before = world.flow_numbers(HQ, 1).len();
+    for number in 0..100 * seconds {
+        world.send(VAN, &packet(VAN, UDP, 1, first + number, 200));
+        world.run_for(Duration::from_millis(10));
+    }
+    world.run_for(Duration::from_secs(1));
+    1.0 - (world.flow_numbers(HQ, 1).len() - before) as f64 / f64::from(100 * seconds)
+}
+
+#[test]
+fn repairs_do_not_keep_a_policer_full() {
+    for (rate, alone) in [(500, 0.0), (80, 0.2)] {
+        let mut world = World::connected(vec![Link::new(20)], setup(RepairKind::Auto));
+        world.links[0].policed = Some(rate);
+        // What makes repairs necessary, and then does not any more.
+        world.links[0].loss_one_in = 3;
+        trickle(&mut world, 0, 5);
+        world.links[0].loss_one_in = 0;
+        trickle(&mut world, 500, 5);
+        let before = world.status(VAN).paths[0].counters;
+        let lost = trickle(&mut world, 1000, 15);
+        let after = world.status(VAN).paths[0].counters;
+        let of_datagrams = (after.lost_packets - before.lost_packets) as f64
+            / (after.acked_packets + after.lost_packets - before.acked_packets - before.lost_packets) as f64;
+        println!("policer of {rate} datagrams/s: {lost:.3} of packets lost, {of_datagrams:.3} of datagrams");
+        assert!(lost <= alone + 0.01, "{lost} lost behind {rate} datagrams/s");
+        assert!(
+            of_datagrams <= alone + 0.15,
+            "{of_datagrams} of datagrams lost behind {rate} of them a second"
+        );
+    }
+}
+
+#[test]
+fn what_a_third_of_is_lost_by_chance_is_still_repaired() {
+    let mut world = World::connected(vec![Link::new(20)], setup(RepairKind::Auto));
+    world.links[0].loss_one_in = 3;
+    trickle(&mut world, 0, 10);
+    let lost = trickle(&mut world, 1000, 30);
+    println!("{lost:.4} lost of what a third of is lost");
+    assert!(lost < 0.01, "{lost}");
+}
+
 #[test]
 fn without_losses_there_are_no_repairs() {
     for protocol in [TCP, UDP] {

@@ -43,6 +43,8 @@ pub struct Link {
     pub rate: Option<u64>,
     /// How long a queue may get before its tail is dropped.
     pub queue: Duration,
+    /// Datagrams that pass in a second, up to ten of them at once; what exceeds that is dropped without having waited.
+    pub policed: Option<u32>,
     /// One in so many datagrams is lost; zero: none.
     pub loss_one_in: u32,
     /// One in so many datagrams arrives twice; zero: none.
@@ -70,6 +72,8 @@ pub struct Link {
     pub carried_bytes: [u64; 2],
     pub dropped: u64,
     busy_until: [Option<Instant>; 2],
+    /// What has passed the policer would have been evenly spread until then.
+    admitted_until: [Option<Instant>; 2],
     flying: [VecDeque<Flying>; 2],
     random: u64,
 }
@@ -82,6 +86,7 @@ impl Link {
             mtu: None,
             rate: None,
             queue: Duration::from_millis(100),
+            policed: None,
             loss_one_in: 0,
             duplicate_one_in: 0,
             reorder_one_in: 0,
@@ -97,6 +102,7 @@ impl Link {
             carried_bytes: [0; 2],
             dropped: 0,
             busy_until: [None; 2],
+            admitted_until: [None; 2],
             flying: [VecDeque::new(), VecDeque::new()],
             random: 0x9e37_79b9_7f4a_7c15 ^ delay_ms,
         }
@@ -158,7 +164,8 @@ impl Link {
     ) {
         let too_big = self.mtu.is_some_and(|mtu| datagram.len() + OUTER_HEADERS > mtu.into());
         let vanishes = ecn != Ecn::NotEct && self.ecn == EcnTreatment::Drops;
-        if too_big || vanishes || !self.passes[from] || self.draws(self.loss_one_in) {
+        let excess = !self.admits(from, now);
+        if too_big || vanishes || excess || !self.passes[from] || self.draws(self.loss_one_in) {
             self.dropped += 1;
             return;
         }
@@ -181,6 +188,16 @@ impl Link {
             let datagram = datagram.to_vec();
             self.put(from, Flying { arrives, to: 1 - from, datagram, from: seen, ecn });
         }
+    }
+
+    fn admits(&mut self, from: usize, now: Instant) -> bool {
+        let Some(each) = self.policed.map(|rate| Duration::from_secs(1) / rate) else { return true };
+        let until = self.admitted_until[from].map_or(now, |until| until.max(now));
+        let is_admitted = until <= now + each * 10;
+        if is_admitted {
+            self.admitted_until[from] = Some(until + each);
+        }
+        is_admitted
     }
 
     /// The codepoint behind the link of a datagram that has waited so long.

@@ -114,6 +114,38 @@ fn who_is_watched_already_is_told_as_a_candidate() {
     assert_eq!(found, [("udp from 10.1.0.0/22".to_owned(), Some(Arc::from("calls")))]);
 }
 
+/// What its headers promise gives it more time, and no more.
+#[test]
+fn a_blast_that_looks_like_a_connection_is_held_down_later() {
+    for kind in [Kind::Tcp, Kind::Quic] {
+        let mut world = World::new(bottleneck(1.0), police());
+        world.add(Box::new(match kind {
+            Kind::Quic => Blast::new(10.0 * MBIT, |_| facts([10, 1, 0, 7], Kind::Quic, 3)),
+            Kind::Tcp | Kind::Plain => Blast::new(10.0 * MBIT, |_| facts([10, 1, 0, 7], Kind::Tcp, 3)),
+        }));
+        world.run(ms(10_000));
+        assert_eq!(held(&world.police).len(), 0, "{kind:?}");
+        world.run(ms(5000));
+        assert_eq!(held(&world.police).len(), 1, "{kind:?}");
+    }
+}
+
+/// As controllers by a model do: far above what is delivered for seconds, and every ten seconds almost nothing.
+#[test]
+fn a_connection_that_pauses_every_ten_seconds_is_not_held_down() {
+    let mut world = World::new(bottleneck(1.0), police());
+    for number in 0..6 {
+        let (start, end) = (ms(10_000 * number), ms(10_000 * number + 9700));
+        let mut blast = Blast::new(3.0 * MBIT, |_| facts([10, 1, 0, 7], Kind::Quic, 3));
+        blast.later = Some((end, 1.0));
+        world.add_at(start, Box::new(blast));
+    }
+    for _ in 0..300 {
+        world.run(ms(200));
+        assert_eq!(held(&world.police).len(), 0);
+    }
+}
+
 #[test]
 fn a_thousand_sources_of_one_blast_are_one_prefix() {
     let mut world = World::new(bottleneck(1.0), police());
@@ -307,7 +339,7 @@ fn who_heeds_losses_is_never_held_down() {
                 _ => world.add_at(start, Box::new(Video::new(facts(source, Kind::Plain, flow), round_trip))),
             }
         }
-        for _ in 0..40 {
+        for _ in 0..100 {
             world.run(ms(200));
             let found = held(&world.police);
             assert!(found.is_empty(), "seed {seed}, {count} flows, {:?}: {found:?}", world.bottleneck);

@@ -17,6 +17,10 @@ const HEAVY_LOSS: f64 = 1.0 / 3.0;
 /// of them to leave its slow start; video calls hear of losses once a second.
 const PROOF: Duration = Duration::from_secs(2);
 
+/// The same for what looks like TCP or QUIC: controllers by a model of the path (BBR) may send twice what is delivered for seconds, but
+/// all lower their window to a few packets every ten seconds to find the least round trip (draft-ietf-ccwg-bbr, section 5.3.4.3).
+const PROOF_OF_CONNECTIONS: Duration = Duration::from_secs(12);
+
 /// An aggregate that offers a fifth less than it did is on its way down, and gets the time of a proof again.
 const FALLING: f64 = 0.8;
 
@@ -262,7 +266,15 @@ impl Watched {
                 if (seen.offered as f64) < evidence.offered as f64 * FALLING {
                     *evidence = Evidence { since: now, offered: seen.offered, rounds: 0 };
                 }
-                evidence.rounds >= 3 && now.saturating_duration_since(evidence.since) >= PROOF
+                let proof = match self.aggregate.kind {
+                    Kind::Plain => PROOF,
+                    Kind::Tcp | Kind::Quic => {
+                        // What it falls from need not be what it had when the losses began.
+                        evidence.offered = evidence.offered.max(seen.offered);
+                        PROOF_OF_CONNECTIONS
+                    }
+                };
+                evidence.rounds >= 3 && now.saturating_duration_since(evidence.since) >= proof
             }
         };
         if is_guilty {

@@ -30,6 +30,8 @@ pub(super) struct Seen {
     pub(super) offered: u64,
     /// Bits per second that arrived.
     pub(super) delivered: u64,
+    /// The same over the last three rounds: a round has twenty packets of a slow flow, which come in batches.
+    pub(super) carried: u64,
     /// The share that was dropped of what was let pass.
     pub(super) loss: f64,
     /// Bytes dropped by congestion: `cdrop × packet_size`.
@@ -76,7 +78,7 @@ impl Limit {
     pub(super) fn new(mode: PoliceMode, floor: u64, seen: &Seen) -> Self {
         match mode {
             PoliceMode::Police => {
-                let rate = seen.delivered.max(floor);
+                let rate = seen.carried.max(floor);
                 Self::Delivered { rate, increment: a_packet(seen.took), floor }
             }
             PoliceMode::Seed { aggressiveness } => {
@@ -116,7 +118,7 @@ impl Limit {
                         clippy::cast_sign_loss,
                         reason = "a share of a rate"
                     )]
-                    let target = (seen.delivered as f64 * factor) as u64;
+                    let target = (seen.carried as f64 * factor) as u64;
                     *rate = target.min(*rate).max(*floor);
                     *increment = a_packet(seen.took);
                 } else if seen.offered >= *rate {

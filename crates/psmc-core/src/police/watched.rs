@@ -37,6 +37,9 @@ const MAX_ROUND: Duration = Duration::from_secs(2);
 /// An aggregate that is not held down and of which so many rounds in a row lose nothing is no longer watched.
 const QUIET_ROUNDS: u32 = 16;
 
+/// Rounds over which it is measured what arrives.
+const ROUNDS_OF_RATE: usize = 3;
+
 /// What may go at once at the limited rate, and what may at least: batches and timers are so late, and two packets always fit.
 const BURST: Duration = Duration::from_millis(50);
 const BURST_BITS: u64 = 24_000;
@@ -58,6 +61,8 @@ pub(super) struct Watched {
     /// Bytes let pass of which nobody has said yet what became of them.
     unsettled: u64,
     pub(super) seen: Seen,
+    /// Bytes that arrived in the last rounds, and how long these were; the oldest first.
+    arrived: [(u64, Duration); ROUNDS_OF_RATE],
     evidence: Option<Evidence>,
     pub(super) held: Option<Held>,
     quiet_rounds: u32,
@@ -142,6 +147,7 @@ impl Watched {
             round: Round::new(now),
             unsettled: 0,
             seen: Seen::default(),
+            arrived: [(0, Duration::ZERO); ROUNDS_OF_RATE],
             evidence: None,
             held: None,
             quiet_rounds: 0,
@@ -237,6 +243,12 @@ impl Watched {
             self.unsettled = self.unsettled.min(round.passed.saturating_mul(4));
         }
         self.seen = round.seen(took, context.others_lose, self.is_reported);
+        self.arrived.rotate_left(1);
+        self.arrived[ROUNDS_OF_RATE - 1] = (round.delivered(self.seen.loss, self.is_reported), took);
+        self.seen.carried = rate(
+            self.arrived.iter().map(|(bytes, _)| bytes).sum(),
+            self.arrived.iter().map(|(_, took)| took).sum(),
+        );
         self.quiet_rounds = if round.dropped + round.shaped > 0 { 0 } else { self.quiet_rounds + 1 };
         match &mut self.held {
             Some(held) => {
@@ -346,18 +358,24 @@ impl Round {
         let lost = self.dropped + self.shaped;
         let settled = self.delivered + lost;
         let loss = if settled == 0 { 0.0 } else { lost as f64 / settled as f64 };
-        // The time that a report is about is not that of the round; its shares are.
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of some bytes")]
-        let delivered = if is_reported { (self.passed as f64 * (1.0 - loss)) as u64 } else { self.delivered };
+        let delivered = rate(self.delivered(loss, is_reported), took);
         Seen {
             offered: rate(self.offered, took),
-            delivered: rate(delivered, took),
+            delivered,
+            carried: delivered,
             loss,
             dropped: self.dropped,
             shaped: self.shaped,
             took,
             others_lose,
         }
+    }
+
+    /// Bytes that arrived. The time that a report is about is not that of the round; its shares are.
+    fn delivered(&self, loss: f64, is_reported: bool) -> u64 {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of some bytes")]
+        let of_passed = (self.passed as f64 * (1.0 - loss)) as u64;
+        if is_reported { of_passed } else { self.delivered }
     }
 
     /// Whether it sends no more than a few times what as many TCP connections would at these losses. Plain UDP counts as one,

@@ -57,8 +57,9 @@ pub(crate) struct Setup<'a> {
 /// All of them, by seed and family.
 pub(crate) fn experiments() -> impl Iterator<Item = &'static Experiment> {
     let families = psmc::FAMILIES.iter().chain(overlay::FAMILIES).chain(selection::FAMILIES);
-    let families = families.chain(qos::FAMILIES).chain(conditioning::FAMILIES).chain(shedding::FAMILIES);
-    families.chain(watson::FAMILIES).copied().flatten()
+    let families =
+        families.chain(qos::FAMILIES).chain(conditioning::FAMILIES).chain(conditioning::REAL_FAMILIES);
+    families.chain(shedding::FAMILIES).chain(watson::FAMILIES).copied().flatten()
 }
 
 impl Experiment {

@@ -29,7 +29,7 @@ const COLUMNS: [&str; 16] = [
     "sum_mbps",
 ];
 
-const EXPERIMENTS: [&str; 63] = [
+const EXPERIMENTS: [&str; 66] = [
     "psmc-table-3.1",
     "psmc-table-3.2",
     "psmc-table-3.4",
@@ -75,6 +75,9 @@ const EXPERIMENTS: [&str; 63] = [
     "qos-table-2",
     "qos-fig-10",
     "qos-fig-11",
+    "qos-fig-10-real",
+    "qos-fig-11-real",
+    "unresponsive-rrul",
     "drain-fig-9",
     "drain-fig-10",
     "drain-fig-11a",
@@ -212,6 +215,27 @@ fn an_experiment_has_the_figures_of_the_seed_beside_ours() {
         // Programs see by the exit code whether the criterion is met.
         assert_eq!(output.status.code(), Some(if ours >= 95.0 { 0 } else { 1 }), "{output:?}");
     });
+}
+
+/// A short one of the ten minutes that docs/measurements/conditioning.md has.
+#[test]
+fn nobody_is_held_down_who_heeds_losses() {
+    let only = ["--only", "20 Mb/s, 20 ms", "--seconds", "20"];
+    let report =
+        json(&psmc_experiments(&[&["experiment", "unresponsive-rrul", "--json"], &only[..]].concat()));
+    let figure = |label: &str| {
+        let mut rows = report["rows"].as_array().unwrap().iter();
+        let row = rows.find(|row| row["label"] == format!("20 Mb/s, 20 ms, {label}").as_str());
+        number(row.unwrap_or_else(|| panic!("no {label}: {report}")), "ours")
+    };
+    for direction in ["up", "down"] {
+        let [times, packets] = ["held down", "held back"].map(|what| figure(&format!("{direction}: {what}")));
+        assert_eq!((times, packets), (0.0, 0.0), "{direction}: {report}");
+        assert!(figure(&format!("{direction}: dropped by the queue")) > 0.0, "the link is full: {report}");
+        for stream in ["tcp-cubic", "tcp-reno", "tcp-bbr", "quic-cubic", "quic-bbr", "video"] {
+            assert!(figure(&format!("{direction}: {stream}")) > 0.0, "{stream}: {report}");
+        }
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! The document on monitoring and controlling QoS network domains, figures 8 to 11 and tables 1 and 2: what conditioners at the
-//! edges of a network are worth, beside queues that know flows. All in virtual time.
+//! edges of a network are worth, beside queues that know flows. All in virtual time but for `real`.
 //!
 //! | module | what it has |
 //! |---|---|
@@ -8,6 +8,7 @@
 //! | `run` | traffic over such a network, and what is seen of it |
 //! | `bulk` | files: figures 9a and 9b, table 1 |
 //! | `unresponsive`, `control` | flows that heed no drops, and who holds them down: figures 10 and 11 |
+//! | `real` | the same figures with the daemons, and who must not be held down |
 //! | `people` | who waits for each packet or page: Telnet, table 2 |
 
 mod bulk;
@@ -15,6 +16,7 @@ mod control;
 mod edge;
 mod network;
 mod people;
+mod real;
 mod run;
 mod unresponsive;
 
@@ -22,3 +24,6 @@ use super::Experiment;
 
 pub(super) const FAMILIES: &[&[Experiment]] =
     &[bulk::EXPERIMENTS, people::EXPERIMENTS, unresponsive::EXPERIMENTS];
+
+/// Those that send real packets.
+pub(super) const REAL_FAMILIES: &[&[Experiment]] = &[real::EXPERIMENTS];

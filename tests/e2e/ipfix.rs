@@ -1,5 +1,6 @@
 //! Flow records, as a collector of others reads them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use psmc_api::{IpfixStatus, PeerStatus};
 
-use crate::harness::{Family, HQ, Plan, Site, Tunnel, iperf, wait_for};
+use crate::harness::{Family, HQ, Plan, Site, Tap, Tunnel, VAN, iperf, path_name, wait_for};
+use crate::sla::wait_for_state;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -224,4 +226,107 @@ fn a_collector_may_be_named_while_psmcd_runs_and_go_and_costs_nothing() {
     van.psmc_ok(&["reload"]);
     assert_eq!(van.status().ipfix, None);
     tunnel.ping(Family::V4);
+}
+
+/// Records of one template as tshark shows them: elements of psmcd by their numbers, each with its bytes.
+struct Decoded(Vec<BTreeMap<u16, Vec<u8>>>);
+
+impl Decoded {
+    /// Those in the messages to the collector among frames that an interface has received.
+    fn of(site: &Site, frames: &[Vec<u8>], template: u16) -> Self {
+        let file = site.file("pcap");
+        // The headers of a file of Ethernet frames, and of each of them (draft-ietf-opsawg-pcap, sections 4 and 5).
+        let mut bytes = [0xA1B2_C3D4_u32, 0x0002_0004, 0, 0, 0xFFFF, 1].map(u32::to_be_bytes).concat();
+        let is_to_collector = |frame: &&Vec<u8>| frame.get(36..38) == Some(&PORT.to_be_bytes());
+        for frame in frames.iter().filter(is_to_collector) {
+            let length = u32::try_from(frame.len()).unwrap();
+            bytes.extend([0, 0, length, length].map(u32::to_be_bytes).concat());
+            bytes.extend(frame);
+        }
+        fs::write(&file, bytes).unwrap();
+        let (port, file) = (format!("udp.port=={PORT},cflow"), file.display().to_string());
+        let text = site.run(&["tshark", "-n", "-r", &file, "-d", &port, "-Y", "cflow", "-V"]);
+        assert!(!text.contains("Malformed"), "{text}");
+        let sets = text.split("\n    Set ").filter(|set| set.contains(&format!("[id={template}]")));
+        let records = sets.flat_map(|set| set.split("\n        Flow ").skip(1));
+        Self(records.map(|record| record.lines().filter_map(element).collect()).collect())
+    }
+
+    /// The records that have these texts.
+    fn with<'a>(&'a self, texts: &'a [(u16, &str)]) -> impl Iterator<Item = &'a BTreeMap<u16, Vec<u8>>> {
+        let has = |record: &BTreeMap<u16, Vec<u8>>, (number, text): &(u16, &str)| {
+            record.get(number).map(Vec::as_slice) == Some(text.as_bytes())
+        };
+        self.0.iter().filter(move |record| texts.iter().all(|text| has(record, text)))
+    }
+}
+
+/// An element with its bytes, in a line of tshark's.
+fn element(line: &str) -> Option<(u16, Vec<u8>)> {
+    let (number, bytes) = line.split_once(" Type ")?.1.split_once(": Value (hex bytes):")?;
+    let bytes = bytes
+        .split_whitespace()
+        .take_while(|byte| *byte != "…")
+        .map(|byte| u8::from_str_radix(byte, 16).unwrap());
+    Some((number.parse().unwrap(), bytes.collect()))
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+// Numbers of elements of psmcd, as docs/IPFIX.md has them.
+const PATH_NAME: u16 = 5;
+const TARGET_NAME: u16 = 22;
+const FROM: u16 = 24;
+const TO: u16 = 25;
+const KIND: u16 = 26;
+const PACKETS: u16 = 27;
+const LOST: u16 = 28;
+const LOSS: [u16; 3] = [30, 29, 31];
+const STATE: u16 = 37;
+
+#[test]
+fn targets_and_their_segments_are_told_beside_the_flows() {
+    let tunnel = prepared();
+    let collector = Nfcapd::start(&tunnel.hq);
+    let target =
+        "[[sla.target]]\nname = \"promise\"\npeer = \"hq\"\nloss = \"1%\"\nwindow = \"4s\"\nprobe = true\n";
+    let tap = Tap::start(&tunnel.hq.namespace, &HQ.link(1));
+    let tunnel = started(tunnel, &(collector_at(at_hq()) + target));
+    let Tunnel { van, hq, .. } = &tunnel;
+    wait_for_state(van, "met");
+    // A fifth of the datagrams on one link, and none of the messages to the collector.
+    let link = HQ.link(2);
+    let rule = format!(
+        "table inet bad {{ chain in {{ type filter hook input priority 0; \
+         iifname \"{link}\" udp dport 5115 numgen random mod 5 == 0 drop; }}; }}"
+    );
+    hq.run(&["nft", &rule]);
+    wait_for_state(van, "broken");
+    tunnel.ping(Family::V4);
+    let peer = settled(van);
+    let received = collector.finish();
+    let sent = received.sum(|flow| flow.source == van.inner(Family::V4));
+    assert!(sent.0 > 0 && sent.0 <= peer.tx_packets, "flows are read as ever\n{}", received.summary);
+
+    let frames = tap.finish();
+    let segments = Decoded::of(hq, &frames, 261);
+    let names = [1, 2].map(|link| path_name(VAN, link));
+    let [good, bad] = names.each_ref().map(|path| {
+        [(TARGET_NAME, "promise"), (PATH_NAME, path.as_str()), (FROM, "van"), (TO, "hq"), (KIND, "segment")]
+    });
+    for record in segments.with(&good) {
+        assert_eq!(number(&record[&LOST]), 0, "{record:?}");
+    }
+    assert!(segments.with(&good).any(|record| number(&record[&PACKETS]) > 20), "{:?}", segments.0);
+    let worst = segments.with(&bad).max_by_key(|record| number(&record[&LOST])).unwrap();
+    let [low, value, high] = LOSS.map(|element| number(&worst[&element]));
+    println!("{} of {} datagrams, {low} to {high} ppm", number(&worst[&LOST]), number(&worst[&PACKETS]));
+    assert!(low < value && value < high && (100_000..350_000).contains(&value), "{low}, {value}, {high}");
+    let targets = Decoded::of(hq, &frames, 262);
+    for state in ["met", "broken"] {
+        let wanted = [(TARGET_NAME, "promise"), (STATE, state)];
+        assert!(targets.with(&wanted).next().is_some(), "{state}: {:?}", targets.0);
+    }
 }

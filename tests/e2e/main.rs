@@ -36,6 +36,7 @@ mod reload;
 mod repair;
 mod roaming;
 mod segments;
+mod shared;
 mod sla;
 mod stalls;
 mod stamp;

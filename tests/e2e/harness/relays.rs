@@ -18,7 +18,7 @@ use psmc_sim::link::LinkConfig;
 use psmc_testbed::netns::{Namespace, Queue, link_pair};
 use tempfile::TempDir;
 
-use super::plan::PORT;
+use super::plan::{End, Family, PORT};
 use super::{Plan, Site, Tap, Tunnel, TunnelEnd, wait_for};
 use psmc_testbed::programs::program;
 
@@ -42,7 +42,7 @@ pub(crate) struct Relayed {
     pub(crate) tunnel: Tunnel,
     relays: Vec<RelayHost>,
     emulated: Option<Emulated>,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 /// Links with a delay, by the names of their interfaces.
@@ -63,6 +63,10 @@ struct RelayHost {
 fn relay_name(relay: usize) -> String {
     format!("r{relay}")
 }
+
+/// Another site, which the last relay joins as it does the headquarters, and the number of its link.
+const BRANCH: End = End { name: "branch", inside: 3, outside: 3, interface: 'n' };
+const BRANCH_LINK: usize = 100;
 
 /// Which two machines a link joins, as the second byte of its addresses; the third is the number of the (first) relay.
 const VAN_TO_RELAY: u8 = 210;
@@ -115,7 +119,7 @@ impl Relayed {
         let tunnel = Tunnel::prepare(plan);
         let directory = tempfile::Builder::new().prefix("psmc-e2e-relays-").tempdir().unwrap();
         let relays: Vec<_> = (0..relays).map(|number| RelayHost::new(number, &directory)).collect();
-        let mut this = Self { tunnel, relays, emulated: None, _directory: directory };
+        let mut this = Self { tunnel, relays, emulated: None, directory };
         for number in 0..this.relays.len() {
             this.lay(number, mbit, lay);
             let Tunnel { van, hq, .. } = &this.tunnel;
@@ -250,10 +254,13 @@ impl Relayed {
 
     /// A `[[peer.path]]` of the van through these relays, called like them.
     pub(crate) fn path(relays: &[usize]) -> String {
+        Self::path_to(relays, address(RELAY_TO_HQ, relays[relays.len() - 1], 2))
+    }
+
+    fn path_to(relays: &[usize], end: Ipv4Addr) -> String {
         let names: Vec<_> = relays.iter().map(|&relay| relay_name(relay)).collect();
-        let hq = address(RELAY_TO_HQ, relays[relays.len() - 1], 2);
         format!(
-            "[[peer.path]]\nname = \"{}\"\nrelays = {names:?}\nendpoint = \"{hq}:{PORT}\"\n",
+            "[[peer.path]]\nname = \"{}\"\nrelays = {names:?}\nendpoint = \"{end}:{PORT}\"\n",
             names.join("-")
         )
     }
@@ -270,6 +277,34 @@ impl Relayed {
         format!(
             "[[peer.path]]\nname = \"end\"\nrelays = [\"end\"]\nencapsulation = \"ipip\"\nendpoint = \"{hq}:{PORT}\"\n\
              [[relay]]\nname = \"end\"\naddress = \"{end}\"\ninside = \"{inside}\"\n"
+        )
+    }
+
+    /// Another site behind the last relay, which knows the van; its daemon runs.
+    pub(crate) fn start_branch(&self) -> Site {
+        let mut branch = Site::new(BRANCH, self.directory.path());
+        let (relay, name) =
+            (&self.relays[self.relays.len() - 1].namespace, link_name(RELAY_TO_HQ, BRANCH_LINK));
+        link_pair(relay, &name, &branch.namespace, &name).unwrap();
+        for (host, end) in [(relay, 1), (&branch.namespace, 2)] {
+            let address = Ipv4Net::new_assert(address(RELAY_TO_HQ, BRANCH_LINK, end), 24);
+            host.add_address(&name, address.into()).unwrap();
+        }
+        let Tunnel { van, plan, .. } = &self.tunnel;
+        let (peer, directory) = ((van.end, &van.key.public()), self.directory.path());
+        branch.configure(&plan.file(BRANCH, &branch.key, peer, directory));
+        branch.start();
+        branch
+    }
+
+    /// The `[[peer]]` of the van for that site, with `peer` in it and a path through these relays.
+    pub(crate) fn branch_peer(branch: &Site, peer: &str, relays: &[usize]) -> String {
+        let [v4, v6] = [Family::V4, Family::V6].map(|family| branch.inner(family));
+        let path = Self::path_to(relays, address(RELAY_TO_HQ, BRANCH_LINK, 2));
+        format!(
+            "[[peer]]\nname = \"{}\"\npublic_key = \"{}\"\nallowed_ips = [\"{v4}/32\", \"{v6}/128\"]\n{peer}{path}",
+            branch.end.name,
+            branch.key.public(),
         )
     }
 

@@ -90,7 +90,7 @@ impl<P> Flows<P> {
 
     /// Takes the first packet of the flow with the most bytes (RFC 8290 §4.1).
     pub(super) fn drop_fattest(&mut self) -> Option<Queued<P>> {
-        let fattest = self.flows.iter_mut().max_by_key(|flow| flow.queue.bytes())?;
+        let fattest = self.flows.iter_mut().max_by_key(|flow| (flow.queue.bytes(), flow.queue.len()))?;
         let packet = fattest.queue.pop()?;
         self.packets -= 1;
         self.bytes -= packet.info.len;

@@ -89,7 +89,7 @@ impl Session {
         let demand = Demand { longest, least: path.expected_rate() / COPIED_SHARE };
         let rate = self.paths.service(now).rate;
         let suits = |other: usize| other != index && meets(&self.paths[other], demand, bytes, now);
-        let is_worth = self.paths.menders().iter().any(suits) && self.copies.admits(bytes, rate, now);
+        let is_worth = self.paths.candidates().iter().any(suits) && self.copies.admits(bytes, rate, now);
         if is_worth {
             self.follow_by_copy(packet, avoid, Some(demand), shared, now);
         }
@@ -173,7 +173,10 @@ impl Session {
                 let is_of_use = || extra.demand.is_none_or(|demand| meets(path, demand, bytes, now));
                 extra.may_take(path.id) && fits && path.has_room(bytes, now) && is_of_use()
             };
-            let suitable = self.paths.menders().iter().filter(suits);
+            // What is copied in case it is lost is no reason to use what is spared.
+            let is_precaution = extra.demand.is_some();
+            let usable = if is_precaution { self.paths.candidates() } else { self.paths.menders() };
+            let suitable = usable.iter().filter(suits);
             let merit = |&index: &usize| (paths[index].id == extra.avoid, paths[index].arrival(bytes, now));
             let Some(index) = suitable.min_by_key(merit) else {
                 if let Some(original) = original {

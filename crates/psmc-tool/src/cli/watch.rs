@@ -131,7 +131,7 @@ fn watch(
             Message::Key(key) => match model.press(key.into()) {
                 Some(Wish::Quit) => return Ok(End::Quit),
                 // A thread that has ended by a panic has ended the program.
-                Some(Wish::Ask(request)) => drop(orders.send(request)),
+                Some(Wish::Ask(request)) => drop(orders.send(*request)),
                 None => {}
             },
         }

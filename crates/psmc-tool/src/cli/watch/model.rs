@@ -48,7 +48,7 @@ pub(super) struct Away {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Wish {
     Quit,
-    Ask(Request),
+    Ask(Box<Request>),
 }
 
 /// How much of the past a history shows.
@@ -166,7 +166,7 @@ impl Model {
         let (peer, path) = (self.peer()?.name.clone(), self.path()?.name.clone());
         let change =
             Request::PathSet { peer, path, weight, max_rate: None, tier: None, state, congestion: None };
-        Some(Wish::Ask(change))
+        Some(Wish::Ask(Box::new(change)))
     }
 }
 

@@ -126,7 +126,7 @@ fn keys_change_the_chosen_path() {
     watched.model.press(Key::Down);
     let set = |weight, state| {
         let (peer, path) = ("hq".to_owned(), "wifi".to_owned());
-        Some(Wish::Ask(Request::PathSet {
+        Some(Wish::Ask(Box::new(Request::PathSet {
             peer,
             path,
             weight,
@@ -134,7 +134,7 @@ fn keys_change_the_chosen_path() {
             tier: None,
             state,
             congestion: None,
-        }))
+        })))
     };
     assert_eq!(watched.model.press(Key::Standby), set(None, Some(WantedState::Standby)));
     watched.after(|peers| peers[0].paths[1].state = PathState::Standby);

@@ -5,9 +5,11 @@ use std::io;
 use std::num::NonZeroU32;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use psmc_net::netlink::{Netlink, NetlinkError};
 use thiserror::Error;
+use tokio::time::{Instant, sleep};
 
 use super::{FootprintError, Numbers, Record, record_beside};
 
@@ -47,7 +49,7 @@ pub enum Cleaned {
 /// # Errors
 /// [`CleanError`].
 pub async fn clean(socket: &Path) -> Result<Cleaned, CleanError> {
-    if UnixStream::connect(socket).is_ok() {
+    if is_listened_to(socket).await {
         return Err(CleanError::Runs(socket.to_owned()));
     }
     let file = record_beside(socket);
@@ -71,3 +73,19 @@ pub async fn clean(socket: &Path) -> Result<Cleaned, CleanError> {
     }
     Ok(cleaned)
 }
+
+/// Whether a daemon has the socket. One that was killed has left it to a program that it was about to run, as long as that is a copy
+/// of itself still.
+async fn is_listened_to(socket: &Path) -> bool {
+    let end = Instant::now() + LONGEST_COPY;
+    while UnixStream::connect(socket).is_ok() {
+        if Instant::now() >= end {
+            return true;
+        }
+        sleep(LONGEST_COPY / 50).await;
+    }
+    false
+}
+
+/// A copy becomes another program within milliseconds, unless the machine stands still.
+const LONGEST_COPY: Duration = Duration::from_secs(1);

@@ -516,7 +516,9 @@ mod tests {
             let mut bytes = Vec::new();
             message.encode(&mut bytes);
             let body = &bytes[LENGTH_LEN..];
-            if !matches!(message, Message::Unknown(_)) {
+            // One without its last field is what older sites send.
+            let is_older = matches!(message, Message::PathInfo(_)) && cut == 1;
+            if !matches!(message, Message::Unknown(_)) && !is_older {
                 prop_assert!(Message::decode(&body[..body.len() - cut.min(body.len())]).is_err());
             }
         }

@@ -270,8 +270,10 @@ impl Roster {
 
     /// When that is a reason to look again.
     pub(crate) fn overdue_at(&self, queued_at: Instant, now: Instant) -> Option<Instant> {
-        let at = queued_at + self.patience();
-        (!self.reserve.is_empty() && at > now).then_some(at)
+        if self.reserve.is_empty() {
+            return None;
+        }
+        Some(queued_at + self.patience()).filter(|at| *at > now)
     }
 
     /// The reserve has taken a packet.

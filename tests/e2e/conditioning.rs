@@ -38,12 +38,14 @@ const INNER: &str = "table inet marks {
     }
 }";
 
-/// Whether queues of the host could tell the tunnel's datagrams apart.
+/// Whether queues of the host could tell the tunnel's datagrams apart. The kernel gives what it says of multicast groups
+/// (MLD, RFC 3810) a priority.
 const OUTER: &str = "table inet outer {
     counter datagrams {}
     counter told_apart {}
     chain output {
         type filter hook postrouting priority 0;
+        meta l4proto != udp accept
         udp dport != 5115 accept
         counter name datagrams
         ip dscp != 0 counter name told_apart

@@ -91,6 +91,17 @@ pub struct PathConfig {
     pub congestion: CongestionConfig,
 }
 
+impl PathConfig {
+    /// The same with what `change` says.
+    #[must_use]
+    pub fn tuned(mut self, change: PathTuning) -> Self {
+        self.weight = change.weight.unwrap_or(self.weight);
+        self.max_rate = change.max_rate.unwrap_or(self.max_rate);
+        self.tier = change.tier.unwrap_or(self.tier);
+        self
+    }
+}
+
 /// What of a path's configuration becomes another one; the rest stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathTuning {

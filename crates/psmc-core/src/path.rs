@@ -417,10 +417,7 @@ impl Path {
 
     /// Changes what the path was configured with.
     pub(crate) fn reconfigure(&mut self, change: PathTuning) {
-        self.config.weight = change.weight.unwrap_or(self.config.weight);
-        self.config.max_rate = change.max_rate.unwrap_or(self.config.max_rate);
-        self.config.tier = change.tier.unwrap_or(self.config.tier);
-        self.config = self.config.clone().checked();
+        self.config = self.config.clone().tuned(change).checked();
         self.governor.set_max_rate(self.config.max_rate);
     }
 
@@ -428,6 +425,13 @@ impl Path {
     pub(crate) fn on_info(&mut self, info: PathInfo) {
         self.config.apply(info);
         self.governor.set_max_rate(self.config.max_rate);
+    }
+
+    /// Bytes of the IP packets that it has carried, in both directions.
+    pub(crate) fn carried(&self) -> u64 {
+        let (sent, received) = (&self.counters, self.received.stats());
+        let headers = u64::from(mtu::headers_to(self.address.remote));
+        sent.tx_bytes + received.bytes + headers * (sent.tx_packets + received.packets)
     }
 
     /// Sets how the rate of the path is found from now on. What was learnt about it so far is forgotten.

@@ -149,6 +149,13 @@ impl PathHandle<'_> {
         self.id
     }
 
+    /// Bytes of the IP packets that it has carried since it was opened, in both directions; without the headers of a tunnel in
+    /// which it travels.
+    #[must_use]
+    pub fn carried(&self) -> u64 {
+        self.session.paths()[self.index].carried()
+    }
+
     /// Leads a path that this site has opened through a session that it has reserved at a relay. To be called for each
     /// new session: after [`PeerHandle::add_relayed_path`], after [`Event::HopWanted`](crate::Event::HopWanted), when the
     /// relay has forgotten the old one, and for another relay. The path is validated anew, and the peer is told.

@@ -30,6 +30,7 @@ mod network;
 mod paths;
 mod probes;
 mod queueing;
+mod quotas;
 mod reflectors;
 mod relays;
 mod reload;

@@ -307,6 +307,29 @@ pub struct PeerPaths {
     pub paths: Vec<PathStatus>,
 }
 
+/// A quota of an uplink, and what its paths have used of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotaStatus {
+    /// Bytes that it may carry in a period, in both directions.
+    pub bytes: u64,
+    /// Bytes that it has carried in this one.
+    pub used_bytes: u64,
+    /// How long a period is: `day`, `week` or `month`.
+    pub every: String,
+    /// The day of the week (1 is Monday) or of the month on which one begins.
+    pub day: u8,
+    /// What becomes of its paths then: `backup`, `never`, or `slow:` and a rate.
+    pub then: String,
+    /// When the next period begins (RFC 3339); absent where a calendar ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<String>,
+    /// Whether it is used up.
+    pub used_up: bool,
+    /// Why what is used is kept in memory only, and forgotten when the daemon ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
 /// About one path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathStatus {
@@ -361,6 +384,9 @@ pub struct PathStatus {
     /// What it is for: `primary`, `secondary`, `backup` or `never`.
     #[serde(default)]
     pub tier: String,
+    /// What its uplink may carry, and has carried, if that is limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<QuotaStatus>,
     /// The most it may send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_rate_mbps: Option<f64>,

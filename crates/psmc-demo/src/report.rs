@@ -243,6 +243,7 @@ mod tests {
             interface: None,
             weight: 1,
             tier: "primary".to_owned(),
+            quota: None,
             max_rate_mbps: None,
             rtt_ms: None,
             rtt_var_ms: None,

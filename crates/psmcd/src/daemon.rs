@@ -29,6 +29,7 @@ mod peers;
 mod pings;
 mod plane;
 mod port;
+mod quotas;
 mod reflection;
 mod relays;
 mod reload;

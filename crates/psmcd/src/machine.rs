@@ -1,17 +1,22 @@
 //! What is in the way of a configuration on this machine, though the file is right.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
+use jiff::Zoned;
 use psmc_net::netlink::{Netlink, NetlinkError, Uplink};
 use psmc_service::{open_files, programs};
 
-use crate::config::{AllowedNet, Config, Endpoint, Exclusion, Host, Internet, Name, Peer, Site};
+use crate::config::{AllowedNet, Config, Endpoint, Exclusion, Host, Internet, Name, Paths, Peer, Site};
 use crate::daemon::{Numbers, lookup};
+use crate::quota::in_words;
+use crate::quota::ledger::Stage;
+use crate::quota::store::Usage;
 
 /// What a person should know of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +50,10 @@ pub enum Obstacle {
     CgroupMissing,
     /// A name server of the tunnel is behind no peer.
     NameServerOutside,
+    /// More than a quota was used already.
+    QuotaUsedUp,
+    /// What was used of quotas cannot be read.
+    QuotaUnknown,
     /// IPv4 goes through the tunnel, and IPv6 does not.
     BesideTunnel,
     /// Uplinks and endpoint have no version of IP in common.
@@ -68,6 +77,7 @@ impl fmt::Display for Notice {
 pub fn notices(config: &Config) -> Vec<Notice> {
     let mut notices: Vec<Notice> = of_key(&config.site).into_iter().collect();
     notices.extend(of_internet(config));
+    notices.extend(of_quotas(config, &Zoned::now()));
     notices.extend(open_files::most().ok().and_then(|most| too_few_files(config, most)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     // Who may not ask the kernel is not the one who starts psmcd.
@@ -123,6 +133,48 @@ pub fn of_internet(config: &Config) -> Vec<Notice> {
         ));
     }
     notices
+}
+
+/// What was used of quotas before psmcd is started.
+#[must_use]
+pub fn of_quotas(config: &Config, now: &Zoned) -> Vec<Notice> {
+    let listed = config.peers.iter().filter_map(|peer| match &peer.paths {
+        Paths::EveryUplink => None,
+        Paths::Listed(paths) => Some(paths),
+    });
+    let with_quota = listed.flatten().filter_map(|path| Some((path.uplink(), path.quota?)));
+    let quotas: BTreeMap<_, _> = with_quota.collect();
+    if quotas.is_empty() {
+        return Vec::new();
+    }
+    let file = &config.site.state_file;
+    let usage = match Usage::read(file) {
+        Ok(usage) => usage,
+        // Whoever may not look is not the one who starts psmcd.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return Vec::new(),
+        Err(error) => {
+            return vec![Notice::new(
+                Obstacle::QuotaUnknown,
+                format!("cannot read what was used of quotas from {}: {error}", file.display()),
+                "psmcd would count from zero, and in memory only: mend the file, or remove it",
+            )];
+        }
+    };
+    let used_up = quotas.iter().filter_map(|(uplink, quota)| {
+        let mut ledger = *usage.uplinks.get(uplink)?;
+        ledger.charge(quota, 0, now);
+        let (used, of, then) = (in_words(ledger.used), in_words(quota.bytes), quota.then);
+        (ledger.stage(quota) == Stage::UsedUp).then(|| {
+            Notice::new(
+                Obstacle::QuotaUsedUp,
+                format!(
+                    "the uplink {uplink} has used {used} of its quota of {of}: its paths begin as \"{then}\""
+                ),
+                "raise `bytes` if there is more to be used in this period",
+            )
+        })
+    });
+    used_up.collect()
 }
 
 /// Where a control group (version 2) is, of which nftables knows the path.

@@ -301,7 +301,27 @@ pub(super) fn path_reasons(paths: &[PathStatus]) -> String {
     };
     let added = paths.iter().filter(|path| path.added).map(|path| path.name.as_str()).collect::<Vec<_>>();
     let added = (!added.is_empty()).then(|| format!("  added while psmcd runs: {}\n", added.join(", ")));
-    paths.iter().filter_map(line).chain(added).collect()
+    paths.iter().filter_map(line).chain(quotas(paths)).chain(added).collect()
+}
+
+/// What is left of quotas, one uplink in a line.
+fn quotas(paths: &[PathStatus]) -> impl Iterator<Item = String> {
+    let of_uplink = |path: &PathStatus| {
+        let uplink = path.uplink.clone()?;
+        Some((uplink, path.quota.as_ref()?.clone()))
+    };
+    // Its paths share it.
+    let quotas: BTreeMap<_, _> = paths.iter().filter_map(of_uplink).collect();
+    quotas.into_iter().map(|(uplink, quota)| {
+        let (left, of) = (quota.bytes.saturating_sub(quota.used_bytes), bytes(quota.bytes));
+        let until = quota.ends.as_deref().map(|ends| format!(", next period at {ends}")).unwrap_or_default();
+        let what = match quota.used_up {
+            true => format!("used up, {} of {of}: paths are \"{}\"", bytes(quota.used_bytes), quota.then),
+            false => format!("{} left of {of}, then \"{}\"", bytes(left), quota.then),
+        };
+        let error = quota.error.map(|error| format!(" ({error}; kept in memory only)")).unwrap_or_default();
+        format!("  quota of {uplink}: {what}{until}{error}\n")
+    })
 }
 
 fn path_row(path: &PathStatus) -> [String; HEADER.len()] {

@@ -68,6 +68,7 @@ fn path(name: &str) -> PathStatus {
         interface: None,
         weight: 1,
         tier: "primary".to_owned(),
+        quota: None,
         max_rate_mbps: None,
         rtt_ms: None,
         rtt_var_ms: None,

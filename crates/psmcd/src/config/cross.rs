@@ -1,6 +1,7 @@
 //! Whether the values of a file fit together.
 
 mod paths;
+mod quotas;
 mod routes;
 
 use std::ops::Range;
@@ -38,6 +39,7 @@ pub(super) fn check(draft: &Draft, out: &mut Vec<Complaint>) {
     for peer in &draft.peers {
         paths::check(peer, &draft.relays, out);
     }
+    quotas::check(draft, out);
 }
 
 /// Calls `complain(value, place, first place)` for each value that stood earlier among `values`.

@@ -7,6 +7,7 @@ mod conditioning;
 mod invitation;
 mod peer;
 mod promise;
+mod quota;
 mod site;
 mod sla;
 mod treatment;

@@ -15,6 +15,7 @@ use psmc_net::token::Token;
 use psmc_service::http;
 use psmc_signal::connection::Coordinator;
 
+use crate::quota::Quota;
 use crate::speedtest::MAX_CALLERS;
 
 use super::ipfix::Ipfix;
@@ -120,6 +121,8 @@ pub struct Site {
     pub classes: Vec<Class>,
     /// What is done with the packets of peers that are added while it runs.
     pub treatment: Treatment,
+    /// The file in which it is kept what was used of quotas.
+    pub state_file: PathBuf,
     /// Where its control socket is.
     pub control_socket: SocketPath,
     /// Where Prometheus finds its metrics, `[metrics]`; nowhere if `None`.
@@ -320,6 +323,8 @@ pub struct PathSettings {
     pub weight: Weight,
     /// What it is for.
     pub tier: Tier,
+    /// What its uplink may carry, together with all other paths of that.
+    pub quota: Option<Quota>,
     /// The most it may send.
     pub max_rate: Option<Rate>,
     /// The MTU of the link; `None` takes the interface's.
@@ -340,11 +345,25 @@ impl PathSettings {
             encapsulation: Encapsulation::Udp,
             weight: Weight::default(),
             tier: Tier::default(),
+            quota: None,
             max_rate: None,
             mtu: None,
             congestion: PathCongestion::default(),
         }
     }
+
+    /// The name of what its rate and its quota are shared with by other paths of this site.
+    #[must_use]
+    pub fn uplink(&self) -> String {
+        uplink_of(self.interface.as_ref(), self.address.as_ref())
+    }
+}
+
+/// The name of an uplink: its interface, else its address, else the `default` of the routes.
+pub(super) fn uplink_of(interface: Option<&InterfaceName>, address: Option<&BindAddress>) -> String {
+    let address = || address.map(|address| address.get().to_string());
+    let interface = interface.map(|interface| interface.as_str().to_owned());
+    interface.or_else(address).unwrap_or_else(|| "default".to_owned())
 }
 
 /// How the rate of a path is found.

@@ -240,6 +240,9 @@ fn write_path(path: &PathSettings, peer: &Peer, f: &mut fmt::Formatter<'_>) -> f
     if path.tier != Tier::default() {
         write!(f, ", {}", path.tier.name())?;
     }
+    if let Some(quota) = path.quota {
+        write!(f, ", {quota}")?;
+    }
     match (path.congestion, path.max_rate) {
         (PathCongestion::Fixed(rate), _) => write!(f, ", always {rate}/s")?,
         (PathCongestion::Model | PathCongestion::Cubic, Some(rate)) => write!(f, ", at most {rate}/s")?,

@@ -9,6 +9,7 @@ mod endpoint;
 mod exclusion;
 mod net;
 mod number;
+mod quota;
 
 pub(super) use choice::{CLAMP_MSS, PRIORITY, REPAIR, Reorder, Unresponsive, clamp_mss_in_words};
 pub use choice::{Congestion, Encapsulation, RoutePolicy, SCHEDULER, TIER};
@@ -24,3 +25,4 @@ pub(super) use number::{
 };
 pub use number::{DEFAULT_KEEPALIVE, FITTED_LEAST_MTU, FITTED_MOST_MTU, LinkMtu, Weight};
 pub use psmc_toml::{InterfaceName, Listen, Name, Port, Rate, SocketPath, ValueError};
+pub(super) use quota::{DAY, QUOTA_BYTES, THEN};

@@ -30,6 +30,7 @@ use super::paths::{LISTEN_SOCKET, Sockets};
 use super::peers::Peers;
 use super::pings::Pings;
 use super::plane::{self, News, Notice, PlaneHandle, Started};
+use super::quotas::Quotas;
 use super::reflection::Reflection;
 use super::relays::{Caller, Grants, LOOK_INTERVAL, Relays};
 use super::reload::ConfigFile;
@@ -100,6 +101,8 @@ pub(super) struct Control {
     pub(super) slas: Slas,
     /// Who is told of flows.
     pub(super) exporter: Exporter,
+    /// What uplinks may carry.
+    pub(super) quotas: Quotas,
     server: Server,
     signals: Signals,
 }
@@ -127,6 +130,7 @@ impl Control {
         let invitations = Invitations::new(invitations);
         let acceptor =
             Acceptor::new(&identity, allowed.clone()).with_invitations(&identity, invitations.allowed());
+        let quotas = Quotas::new(site.state_file.clone());
         let footprint = Footprint::begin(&site, numbers).await?;
         let grants = Grants::new(site.grants_file.clone(), identity.public());
         let caller = Caller { identity: identity.clone(), name: site.name.to_string(), grants };
@@ -160,6 +164,7 @@ impl Control {
             witnesses: Witnesses::default(),
             slas: Slas::default(),
             exporter: Exporter::default(),
+            quotas,
             server,
             signals,
         };
@@ -260,7 +265,7 @@ impl Control {
             let watches_routes = self.routes.is_on(&self.peers);
             let (look_at, end_pings) = (self.network.look_at(), self.pings.deadline());
             let (poll_witnesses, judge_targets) = (self.witnesses.next_poll(), self.slas.next());
-            let export = self.exporter.next();
+            let (export, count) = (self.exporter.next(), self.quotas.next());
             tokio::select! {
                 told = self.signals.next() => match told {
                     Told::Stop => break,
@@ -285,6 +290,7 @@ impl Control {
                 () = until(judge_targets) => self.judge_targets().await?,
                 Some(tally) = self.slas.next_tally() => self.slas.on_tally(tally),
                 () = until(export) => self.export().await?,
+                () = until(count) => self.count_quotas().await?,
                 () = until(look_at) => self.look_at_network().await?,
                 Some(call) = self.server.next_call() => self.on_call(call).await?,
                 question = self.scrapes.wanted() => self.scrape(question).await?,
@@ -303,6 +309,7 @@ impl Control {
             }
         }
         self.supervisor.stopping();
+        self.close_quotas().await;
         self.say_goodbye().await
     }
 

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use psmc_api::{
-    Calls, ClassStatus, ConditionerStatus, PathState, PathStatus, PeerState, PeerStatus, SlaAggregate,
-    SlaCause, SlaState, SlaStatus, Status,
+    Calls, ClassStatus, ConditionerStatus, PathState, PathStatus, PeerState, PeerStatus, QuotaStatus,
+    SlaAggregate, SlaCause, SlaState, SlaStatus, Status,
 };
 use psmc_service::metrics::{Metric, Set, Values};
 
@@ -341,6 +341,18 @@ pub const METRICS: Set<Scraped> = Set {
             "The largest IP packet that a path is known to carry.",
             |of, out| of_paths(of, |labels, path| out.add(labels, path.mtu)),
         ),
+        Metric::new(
+            "path_quota_bytes",
+            PATH_LABELS,
+            "Bytes that the uplink of a path may carry in a period, where it has a quota.",
+            |of, out| of_quotas(of, |labels, quota| out.add(labels, quota.bytes)),
+        ),
+        Metric::new(
+            "path_quota_used_bytes",
+            PATH_LABELS,
+            "Bytes that the uplink of a path has carried in this period, where it has a quota; paths of one uplink share it.",
+            |of, out| of_quotas(of, |labels, quota| out.add(labels, quota.used_bytes)),
+        ),
         Metric::new("path_weight", PATH_LABELS, "Share of a path in the wrr scheduler.", |of, out| {
             of_paths(of, |labels, path| out.add(labels, path.weight))
         }),
@@ -446,6 +458,10 @@ fn of_paths(scraped: &Scraped, mut add: impl FnMut(&[&str], &PathStatus) -> fmt:
         let mut paths = peer.paths.iter();
         paths.try_for_each(|path| add(&[&peer.name, &path.name, opened_by(path)], path))
     })
+}
+
+fn of_quotas(scraped: &Scraped, mut add: impl FnMut(&[&str], &QuotaStatus) -> fmt::Result) -> fmt::Result {
+    of_paths(scraped, |labels, path| path.quota.as_ref().map_or(Ok(()), |quota| add(labels, quota)))
 }
 
 /// Adds what a peer has counted, but for `others`, which are no counters.

@@ -187,8 +187,7 @@ impl OpenPath {
 
     /// The name of what its rate is shared with by other paths.
     pub(super) fn uplink(&self) -> String {
-        let LocalEnd { interface, local } = local_end(&self.settings);
-        interface.or_else(|| Some(local?.to_string())).unwrap_or_else(|| "default".to_owned())
+        self.settings.uplink()
     }
 
     /// Whether it may be used if its link is up.
@@ -300,8 +299,9 @@ impl Control {
         };
         let socket = if bind.is_some() { socket } else { LISTEN_SOCKET };
         let has_no_address = tunnel.is_none() && lacks_address(&settings, remote);
+        self.quotas.arrange(&self.peers, Some(&settings));
         let opening = Opening {
-            config: path_config(&settings, socket, remote, mtu),
+            config: path_config(&settings, socket, remote, mtu).tuned(self.quotas.tuning(&settings)),
             bind,
             is_relayed: !relays.is_empty(),
             stands_by: learned.is_some() && !self.peers[peer].routes.lead_over_relays(),

@@ -15,7 +15,7 @@ use super::routes::NewRoutes;
 use super::settings::congestion_config;
 use super::specs;
 use super::why::Why;
-use crate::config::{Endpoint, PathCongestion, Rate, SCHEDULER, TIER, ValueError, Weight};
+use crate::config::{Endpoint, PathCongestion, PathSettings, Rate, SCHEDULER, TIER, ValueError, Weight};
 use psmc_api::{
     Call, FlowPin, MAX_WAIT, NatProbe, NatProbeStep, PathSpec, PeerPaths, Request, Response, WantedState,
 };
@@ -65,6 +65,15 @@ struct SettingsChange {
     max_rate: Option<Option<Rate>>,
     tier: Option<Tier>,
     congestion: Option<PathCongestion>,
+}
+
+impl SettingsChange {
+    fn apply(self, settings: &mut PathSettings) {
+        settings.weight = self.weight.unwrap_or(settings.weight);
+        settings.max_rate = self.max_rate.unwrap_or(settings.max_rate);
+        settings.tier = self.tier.unwrap_or(settings.tier);
+        settings.congestion = self.congestion.unwrap_or(settings.congestion);
+    }
 }
 
 impl Control {
@@ -227,11 +236,16 @@ impl Control {
     ) -> Result<(), OpenError> {
         let id = self.peers[peer].id;
         let SettingsChange { weight, max_rate, tier, congestion } = change;
-        let tuning = PathTuning {
+        let mut tuning = PathTuning {
             weight: weight.map(Weight::get),
             max_rate: max_rate.map(|rate| rate.map(|rate| rate.bits_per_second())),
             tier,
         };
+        if let Some(open) = self.peers[peer].path_named(&name) {
+            let mut settings = open.settings.clone();
+            change.apply(&mut settings);
+            tuning = self.quotas.tuning(&settings);
+        }
         let changed = self.plane.call(move |plane| {
             let mut path = plane.site.peer(id)?.path_named(&name)?;
             path.reconfigure(tuning);
@@ -245,12 +259,7 @@ impl Control {
         });
         let changed: Result<PathId, PeerError> = changed.await?;
         let path = changed?;
-        self.peers[peer].note_settings(path, |settings| {
-            settings.weight = weight.unwrap_or(settings.weight);
-            settings.max_rate = max_rate.unwrap_or(settings.max_rate);
-            settings.tier = tier.unwrap_or(settings.tier);
-            settings.congestion = congestion.unwrap_or(settings.congestion);
-        });
+        self.peers[peer].note_settings(path, |settings| change.apply(settings));
         if let Some(state) = state {
             self.peers[peer].note_standby(path, state == WantedState::Standby);
         }

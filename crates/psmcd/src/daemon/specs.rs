@@ -59,6 +59,7 @@ pub(super) fn settings(spec: &PathSpec, endpoint: Option<&Endpoint>) -> Result<P
             .transpose()?
             .unwrap_or_default(),
         tier: spec.tier.as_deref().map(|name| TIER.read(name)).transpose()?.unwrap_or_default(),
+        quota: None,
         max_rate,
         congestion,
         mtu: spec.mtu.map(|mtu| mtu.to_string().parse()).transpose()?,

@@ -167,6 +167,7 @@ impl Control {
         let mut status = path_status(path, open);
         status.since_s = seconds(known.now.saturating_duration_since(path.since));
         status.why = Why::of(path, open, known).map(|why| why.to_string());
+        status.quota = open.and_then(|open| self.quotas.status(&open.settings));
         status.added = open.is_some_and(|open| peer.by_hand.added.contains(&open.settings.name));
         if let Some(relay) = path.relay.filter(|_| !path.opened_here) {
             let known = self.relays.known().iter().find(|known| *known.public_key.as_bytes() == relay.0);
@@ -323,6 +324,7 @@ fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
         uplink: open.map(OpenPath::uplink),
         weight: path.weight,
         tier: path.tier.name().to_owned(),
+        quota: None,
         max_rate_mbps: path.max_rate.map(megabits),
         mtu: path.mtu,
         rtt_ms: path.rtt.map(|(smoothed, _)| milliseconds(smoothed)),

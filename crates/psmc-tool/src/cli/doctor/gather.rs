@@ -94,7 +94,8 @@ fn notices(config: &Config, daemon: &Daemon) -> Vec<Notice> {
     };
     let few = most.and_then(|most| psmcd::machine::too_few_files(config, most));
     let internet = psmcd::machine::of_internet(config);
-    psmcd::machine::of_key(&config.site).into_iter().chain(few).chain(internet).collect()
+    let quotas = psmcd::machine::of_quotas(config, &jiff::Zoned::now());
+    psmcd::machine::of_key(&config.site).into_iter().chain(few).chain(internet).chain(quotas).collect()
 }
 
 /// What is seen of the network.

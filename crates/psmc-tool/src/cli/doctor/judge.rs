@@ -59,6 +59,8 @@ fn of_notice(config: &Config, notice: &Notice) -> Finding {
         Obstacle::ProgramMissing => Fault::ProgramMissing,
         Obstacle::CgroupMissing => Fault::CgroupMissing,
         Obstacle::NameServerOutside => Fault::NameServerOutside,
+        Obstacle::QuotaUsedUp => Fault::QuotaUsedUp,
+        Obstacle::QuotaUnknown => Fault::QuotaUnknown,
         Obstacle::BesideTunnel => Fault::BesideTunnel,
     };
     Finding::new(fault, "", &notice.seen, &notice.remedy)

@@ -15,6 +15,7 @@ use crate::config::value::{
     ALLOWED_NET, AllowedNet, BIND_ADDRESS, BindAddress, Congestion, DEFAULT_KEEPALIVE, ENDPOINT,
     Encapsulation, Endpoint, KEEPALIVE, LINK_MTU, LinkMtu, RoutePolicy, TIER, WEIGHT, Weight,
 };
+use crate::quota::Quota;
 
 draft! {
     pub(in crate::config) struct PeerDraft(section, out) {
@@ -89,6 +90,7 @@ draft! {
         encapsulation: Option<Spanned<Encapsulation>> = optional_at(Encapsulation::KIND),
         weight: Weight = optional(WEIGHT).unwrap_or_default(),
         tier: Option<Spanned<Tier>> = optional_at(TIER),
+        quota: Option<Spanned<Quota>> = { super::quota::read(section, out) },
         max_rate: Option<Rate> = optional(RATE),
         mtu: Option<LinkMtu> = optional(LINK_MTU),
         congestion: Option<Spanned<Congestion>> = optional_at(Congestion::KIND),
@@ -121,6 +123,7 @@ impl PathDraft {
             encapsulation: self.encapsulation.map(Spanned::into_inner).unwrap_or_default(),
             weight: self.weight,
             tier: self.tier.map(Spanned::into_inner).unwrap_or_default(),
+            quota: self.quota.map(Spanned::into_inner),
             max_rate: self.max_rate,
             mtu: self.mtu,
             congestion: PathCongestion::new(congestion, self.max_rate)?,

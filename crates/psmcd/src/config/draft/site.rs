@@ -29,6 +29,18 @@ const GRANTS_FILE: Kind<PathBuf> = Kind::text("\"/etc/psmc/van.grants\"", |text|
     _ => Ok(text.into()),
 });
 
+/// Where state is kept that outlives psmcd.
+const STATE_DIR: &str = "/var/lib/psmc";
+
+/// The path of the file in which that is.
+const STATE_FILE: Kind<PathBuf> = Kind::text("\"/var/lib/psmc/van.json\"", |text| match text {
+    "" => Err(ValueError::new(
+        "the path of the state is empty",
+        "name a file, such as \"/var/lib/psmc/van.json\"",
+    )),
+    _ => Ok(text.into()),
+});
+
 draft! {
     pub(in crate::config) struct SiteDraft(section, out, source: &Source) {
         name: Option<Name> = required(NAME, "the name of this machine among its peers"),
@@ -49,6 +61,7 @@ draft! {
         clamp_mss: ClampMss = optional(CLAMP_MSS).unwrap_or_default(),
         [..TreatmentDraft::KEYS] treatment: TreatmentDraft = { TreatmentDraft::read(section, out) },
         speedtest: bool = optional(SWITCH).unwrap_or(false),
+        state_file: Option<PathBuf> = optional(STATE_FILE).map(|file| source.beside(file)),
         control_socket: Option<SocketPath> = optional(SOCKET),
         /// Whether the file says where to listen.
         [] has_listen: bool = { section.has("listen") },
@@ -64,6 +77,7 @@ impl SiteDraft {
     pub(super) fn build(self, classes: Vec<Class>) -> Option<Site> {
         let name = self.name?;
         Some(Site {
+            state_file: self.state_file.unwrap_or_else(|| PathBuf::from(format!("{STATE_DIR}/{name}.json"))),
             control_socket: self.control_socket.unwrap_or_else(|| SocketPath::of_site(&name)),
             name,
             private_key: self.private_key?,

@@ -13,6 +13,7 @@ pub(super) fn needs_restart(before: &Site, now: &Site) -> Vec<String> {
         ("listen", before.listen == now.listen && before.is_hidden == now.is_hidden),
         ("interface", before.interface == now.interface),
         ("mtu", before.mtu == now.mtu),
+        ("state_file", before.state_file == now.state_file),
         ("control_socket", before.control_socket == now.control_socket),
         ("metrics", before.metrics == now.metrics),
         ("web", before.web == now.web),
@@ -62,6 +63,7 @@ impl PathChange {
         let tuned = PathSettings {
             weight: now.weight,
             tier: now.tier,
+            quota: now.quota,
             max_rate: now.max_rate,
             congestion: now.congestion,
             ..before.clone()

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use psmc_core::{PathError, PathTuning};
+use psmc_core::PathError;
 use psmc_wire::PathId;
 
 use super::diff::PathChange;
@@ -64,12 +64,9 @@ impl Control {
         let Some(open) = paths.iter_mut().find(|open| open.id == path) else { return Ok(()) };
         let Some(now) = listed(&config.paths, &open.settings.name) else { return Ok(()) };
         open.settings = now.clone();
-        let tuning = PathTuning {
-            weight: Some(now.weight.get()),
-            max_rate: Some(now.max_rate.map(|rate| rate.bits_per_second())),
-            tier: Some(now.tier),
-        };
-        let congestion = congestion_config(now.congestion);
+        let settings = open.settings.clone();
+        self.quotas.arrange(&self.peers, None);
+        let (tuning, congestion) = (self.quotas.tuning(&settings), congestion_config(settings.congestion));
         self.plane
             .post(move |plane| {
                 // The peer may have removed it.

@@ -27,6 +27,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("psmc-core", Layer::Machines),
     ("psmc-drain", Layer::Machines),
     ("psmc-select", Layer::Machines),
+    ("psmc-shares", Layer::Machines),
     ("psmc-sim", Layer::Machines),
     ("psmc-tomography", Layer::Machines),
     ("psmc-net", Layer::Edge),

@@ -1,0 +1,250 @@
+//! How many requests a server takes at once.
+//!
+//! More than it has processors or workers for only wait inside it, where nobody can put them in order. Fewer leave it idle. As TCP Vegas
+//! tells a queue by the round trip above its least (Brakmo and Peterson 1995), and Netflix's concurrency-limits and Envoy's adaptive
+//! concurrency after it, requests that wait inside are told by how much longer they take than at fewer at once.
+
+use std::time::Duration;
+
+/// A limit that is measured.
+///
+/// Say of each request that was answered how long the server took ([`answered`](Self::answered)), and of one that it failed
+/// ([`failed`](Self::failed)). Both want to know how many were there at once. It is never below [`LEAST`] nor above [`MOST`].
+///
+/// Requests differ, so it is medians of some hundred of them that are compared. The one without a queue is measured whenever the server has
+/// half as many requests as it may or fewer, and, while it never has, in one of [`PROBE_EVERY`] such rounds with fewer let in on purpose.
+#[derive(Clone, Debug)]
+pub struct Adaptive {
+    limit: f64,
+    /// Seconds: the median without a queue.
+    base: Option<f64>,
+    round: Round,
+    /// Rounds since the base was last measured.
+    since_base: u32,
+    is_probing: bool,
+}
+
+/// Some requests one after the other.
+#[derive(Clone, Debug, Default)]
+struct Round {
+    /// Seconds.
+    services: Vec<f64>,
+    failed: u32,
+    /// The most requests that were there at once.
+    most: u32,
+}
+
+/// Whatever is measured, one request at a time is let in, or nothing could be measured.
+pub const LEAST: u32 = 1;
+
+/// More at once than this no server has processors, workers or disks for.
+pub const MOST: u32 = 10_000;
+
+/// Where it begins: more than one, so that a server of some processors is not left idle, and little enough for the first median to be
+/// nearly that without a queue.
+const FIRST: f64 = 4.0;
+
+/// Rounds from one probe to the next: a probe leaves up to a half of a server idle, so of all time two hundredths and a half.
+pub const PROBE_EVERY: u32 = 20;
+
+/// The fewest requests of a round: the median of exponential times is good to a seventh then.
+const LEAST_ROUND: usize = 50;
+
+/// The most requests of a round, beyond which it only takes longer: their median is good to a thirtieth.
+const MOST_ROUND: usize = 1000;
+
+/// Requests of a round for each that is there at once: most of them have come after the limit was changed then.
+const ROUND_OF_LIMIT: f64 = 4.0;
+
+/// Of the limit: fewer than this waiting inside are too few, ...
+const TOO_FEW: f64 = 0.1;
+
+/// ... and twice as many are too many. Both are at least [`LEAST_QUEUE`] and its double.
+const TOO_MANY: f64 = 0.2;
+
+/// Half a request that waits inside is there when the server has one more of them half of the time: it is never idle between two.
+const LEAST_QUEUE: f64 = 0.5;
+
+/// How much of the limit is added in a round in which too few waited inside.
+const GROWTH: f64 = 0.125;
+
+/// What is left of the limit after a round of which a tenth failed.
+const RETREAT: f64 = 0.8;
+
+/// One of so many requests of a round may fail for reasons of its own.
+const TOLERATED_FAILURES: usize = 10;
+
+/// How much a new measurement of the base counts: more if it is lower, for it is a queue that makes it too high.
+const BASE_UP: f64 = 0.25;
+const BASE_DOWN: f64 = 0.5;
+
+/// What is let in during a probe, of a limit up to [`SMALL`] and beyond: a large server is left idle as little as it may.
+const PROBE_SMALL: f64 = 0.5;
+const PROBE_LARGE: f64 = 0.75;
+const SMALL: f64 = 16.0;
+
+impl Default for Adaptive {
+    fn default() -> Self {
+        Self { limit: FIRST, base: None, round: Round::default(), since_base: 0, is_probing: false }
+    }
+}
+
+impl Adaptive {
+    /// How many may be there at once.
+    #[must_use]
+    pub fn limit(&self) -> u32 {
+        whole(if self.is_probing { self.probe() } else { self.limit })
+    }
+
+    /// The median of what the server takes for a request without a queue, if it is known.
+    #[must_use]
+    pub fn base(&self) -> Option<Duration> {
+        self.base.map(Duration::from_secs_f64)
+    }
+
+    /// A request was answered after this; when it was let in there were `at_once`, itself included.
+    pub fn answered(&mut self, service: Duration, at_once: u32) {
+        self.round.most = self.round.most.max(at_once);
+        self.round.services.push(service.as_secs_f64());
+        self.end_round();
+    }
+
+    /// The server has failed a request: refused the connection, closed it, did not answer in time, or said that it is overloaded.
+    pub fn failed(&mut self, at_once: u32) {
+        self.round.most = self.round.most.max(at_once);
+        self.round.failed += 1;
+        self.end_round();
+    }
+
+    fn end_round(&mut self) {
+        let failed = usize::try_from(self.round.failed).unwrap_or(usize::MAX);
+        let answered = self.round.services.len();
+        let size = (self.limit * ROUND_OF_LIMIT).clamp(LEAST_ROUND as f64, MOST_ROUND as f64);
+        if ((answered + failed) as f64) < size {
+            return;
+        }
+        let mut round = std::mem::take(&mut self.round);
+        if failed * TOLERATED_FAILURES > answered {
+            self.limit *= RETREAT;
+        } else if let Some(median) = median(&mut round.services) {
+            self.measured(median, f64::from(round.most));
+        }
+        self.limit = self.limit.clamp(f64::from(LEAST), f64::from(MOST));
+    }
+
+    fn measured(&mut self, median: f64, most: f64) {
+        if self.is_probing || most <= self.limit / 2.0 || self.base.is_none() {
+            self.rebase(median);
+            return;
+        }
+        self.since_base += 1;
+        if self.since_base >= PROBE_EVERY {
+            self.is_probing = true;
+        }
+        let base = self.base.unwrap_or(median);
+        let queue = self.limit * (1.0 - base / median.max(f64::MIN_POSITIVE));
+        if queue < (self.limit * TOO_FEW).max(LEAST_QUEUE) {
+            // A limit that is not reached says nothing of whether more would do.
+            if most >= self.limit.floor() {
+                self.limit += (self.limit * GROWTH).max(LEAST_QUEUE);
+            }
+        } else if queue > (self.limit * TOO_MANY).max(2.0 * LEAST_QUEUE) {
+            self.limit -= (queue / 4.0).max(LEAST_QUEUE);
+        }
+    }
+
+    fn rebase(&mut self, median: f64) {
+        let base = self.base.unwrap_or(median);
+        let weight = if median < base { BASE_DOWN } else { BASE_UP };
+        self.base = Some(base + weight * (median - base));
+        self.since_base = 0;
+        self.is_probing = false;
+    }
+
+    fn probe(&self) -> f64 {
+        self.limit * if self.limit > SMALL { PROBE_LARGE } else { PROBE_SMALL }
+    }
+}
+
+/// The nearest whole number of requests that may be.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is clamped to what fits")]
+fn whole(limit: f64) -> u32 {
+    limit.round().clamp(f64::from(LEAST), f64::from(MOST)) as u32
+}
+
+fn median(values: &mut [f64]) -> Option<f64> {
+    let middle = values.len() / 2;
+    if values.is_empty() {
+        return None;
+    }
+    let (_, median, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    Some(*median)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A server of so many processors that is always full: requests share them, and take a second of one.
+    fn run(limit: &mut Adaptive, processors: u32, answers: u32) {
+        for _ in 0..answers {
+            let at_once = limit.limit();
+            let seconds = (f64::from(at_once) / f64::from(processors)).max(1.0);
+            limit.answered(Duration::from_secs_f64(seconds), at_once);
+        }
+    }
+
+    #[test]
+    fn it_finds_how_many_a_server_can_do() {
+        for processors in [1, 2, 8, 32, 200] {
+            let mut limit = Adaptive::default();
+            run(&mut limit, processors, 400_000);
+            let found = limit.limit.round();
+            let least = f64::from(processors);
+            assert!((least..=1.5 * least + 2.0).contains(&found), "{found} of {processors}");
+        }
+    }
+
+    #[test]
+    fn it_follows_a_server_that_becomes_smaller_and_larger() {
+        let mut limit = Adaptive::default();
+        run(&mut limit, 32, 200_000);
+        run(&mut limit, 8, 200_000);
+        let small = limit.limit;
+        assert!((8.0..=14.0).contains(&small), "{small}");
+        run(&mut limit, 32, 200_000);
+        assert!(limit.limit >= 32.0, "{}", limit.limit);
+    }
+
+    #[test]
+    fn failures_lower_it_and_light_load_does_not_raise_it() {
+        let mut limit = Adaptive::default();
+        for _ in 0..10_000 {
+            limit.failed(4);
+        }
+        assert_eq!(limit.limit(), LEAST);
+        let mut limit = Adaptive::default();
+        for _ in 0..10_000 {
+            limit.answered(Duration::from_millis(1), 2);
+        }
+        assert!((limit.limit - FIRST).abs() < f64::EPSILON);
+        assert_eq!(limit.base(), Some(Duration::from_millis(1)));
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_bounded(steps in proptest::collection::vec((0..10_000_000u64, 0..20_000u32, any::<bool>()), 0..3000)) {
+            let mut limit = Adaptive::default();
+            for (nanoseconds, at_once, is_answered) in steps {
+                if is_answered {
+                    limit.answered(Duration::from_nanos(nanoseconds), at_once);
+                } else {
+                    limit.failed(at_once);
+                }
+                prop_assert!((LEAST..=MOST).contains(&limit.limit()));
+            }
+        }
+    }
+}

@@ -18,6 +18,8 @@ pub struct Adaptive {
     limit: f64,
     /// Seconds: the median without a queue.
     base: Option<f64>,
+    /// Seconds: that of the last rounds with as many requests as there may be, smoothed.
+    full: Option<f64>,
     round: Round,
     /// Rounds since the base was last measured.
     since_base: u32,
@@ -47,8 +49,8 @@ const FIRST: f64 = 4.0;
 /// Rounds from one probe to the next: a probe leaves up to a half of a server idle, so of all time two hundredths and a half.
 pub const PROBE_EVERY: u32 = 20;
 
-/// The fewest requests of a round: the median of exponential times is good to a seventh then.
-const LEAST_ROUND: usize = 50;
+/// The fewest requests of a round: the median of exponential times is good to a fourteenth then.
+const LEAST_ROUND: usize = 200;
 
 /// The most requests of a round, beyond which it only takes longer: their median is good to a thirtieth.
 const MOST_ROUND: usize = 1000;
@@ -57,10 +59,10 @@ const MOST_ROUND: usize = 1000;
 const ROUND_OF_LIMIT: f64 = 4.0;
 
 /// Of the limit: fewer than this waiting inside are too few, ...
-const TOO_FEW: f64 = 0.1;
+const TOO_FEW: f64 = 0.15;
 
 /// ... and twice as many are too many. Both are at least [`LEAST_QUEUE`] and its double.
-const TOO_MANY: f64 = 0.2;
+const TOO_MANY: f64 = 0.3;
 
 /// Half a request that waits inside is there when the server has one more of them half of the time: it is never idle between two.
 const LEAST_QUEUE: f64 = 0.5;
@@ -74,9 +76,11 @@ const RETREAT: f64 = 0.8;
 /// One of so many requests of a round may fail for reasons of its own.
 const TOLERATED_FAILURES: usize = 10;
 
-/// How much a new measurement of the base counts: more if it is lower, for it is a queue that makes it too high.
-const BASE_UP: f64 = 0.25;
-const BASE_DOWN: f64 = 0.5;
+/// How much a round counts in a smoothed median: with less noise than that of one, no limit sinks below what a server can do.
+const SMOOTHING: f64 = 0.25;
+
+/// How much lower a median must be than the base to be taken for it at once: it is a queue then that has made it too high.
+const MUCH_LOWER: f64 = 0.7;
 
 /// What is let in during a probe, of a limit up to [`SMALL`] and beyond: a large server is left idle as little as it may.
 const PROBE_SMALL: f64 = 0.5;
@@ -85,7 +89,14 @@ const SMALL: f64 = 16.0;
 
 impl Default for Adaptive {
     fn default() -> Self {
-        Self { limit: FIRST, base: None, round: Round::default(), since_base: 0, is_probing: false }
+        Self {
+            limit: FIRST,
+            base: None,
+            full: None,
+            round: Round::default(),
+            since_base: 0,
+            is_probing: false,
+        }
     }
 }
 
@@ -141,22 +152,23 @@ impl Adaptive {
         if self.since_base >= PROBE_EVERY {
             self.is_probing = true;
         }
-        let base = self.base.unwrap_or(median);
-        let queue = self.limit * (1.0 - base / median.max(f64::MIN_POSITIVE));
+        // A limit that is not reached says nothing of whether more would do, nor of whether there are too many.
+        if most < self.limit.floor() {
+            return;
+        }
+        let full = self.full.map_or(median, |full| full + SMOOTHING * (median - full));
+        self.full = Some(full);
+        let queue = self.limit * (1.0 - self.base.unwrap_or(full) / full.max(f64::MIN_POSITIVE));
         if queue < (self.limit * TOO_FEW).max(LEAST_QUEUE) {
-            // A limit that is not reached says nothing of whether more would do.
-            if most >= self.limit.floor() {
-                self.limit += (self.limit * GROWTH).max(LEAST_QUEUE);
-            }
+            self.limit += (self.limit * GROWTH).max(LEAST_QUEUE);
         } else if queue > (self.limit * TOO_MANY).max(2.0 * LEAST_QUEUE) {
             self.limit -= (queue / 4.0).max(LEAST_QUEUE);
         }
     }
 
     fn rebase(&mut self, median: f64) {
-        let base = self.base.unwrap_or(median);
-        let weight = if median < base { BASE_DOWN } else { BASE_UP };
-        self.base = Some(base + weight * (median - base));
+        let smoothed = |base: f64| base + SMOOTHING * (median - base);
+        self.base = Some(self.base.filter(|base| median > MUCH_LOWER * base).map_or(median, smoothed));
         self.since_base = 0;
         self.is_probing = false;
     }
@@ -205,6 +217,22 @@ mod tests {
             let least = f64::from(processors);
             assert!((least..=1.5 * least + 2.0).contains(&found), "{found} of {processors}");
         }
+    }
+
+    /// As exponentially distributed times are, from evenly distributed numbers that Weyl's sequence yields.
+    #[test]
+    fn noise_does_not_let_it_sink_below_what_a_server_can_do() {
+        let mut limit = Adaptive::default();
+        let mut even = 0.0_f64;
+        let mut least = f64::INFINITY;
+        for answer in 0..400_000 {
+            even = (even + 0.618_033_988_749_895) % 1.0;
+            let at_once = limit.limit();
+            let mean = (f64::from(at_once) / 8.0).max(1.0);
+            limit.answered(Duration::from_secs_f64(-mean * (1.0 - even).ln()), at_once);
+            least = if answer > 100_000 { least.min(limit.limit) } else { least };
+        }
+        assert!((8.0..=12.0).contains(&least), "{least}");
     }
 
     #[test]

@@ -24,6 +24,8 @@ use class::Class;
 pub enum Discipline {
     /// By age over δ, and what classes had lately.
     ByAge,
+    /// By age over δ alone, for comparison.
+    AgeAlone,
     /// By weights.
     Fair,
     /// Who came first, whatever its class: without differentiation, for comparison.
@@ -271,27 +273,33 @@ impl Queues {
         }
         let age = one.age(now);
         let standing = match self.discipline {
-            Discipline::ByAge => one.standing(age, STRENGTH, self.measure),
+            Discipline::ByAge | Discipline::AgeAlone => one.standing(age, self.strength(), self.measure),
             Discipline::Fair => -one.start(self.virtual_time),
             Discipline::FirstCome => age,
         };
         (false, standing)
     }
 
+    /// How much what a class had lately counts.
+    fn strength(&self) -> f64 {
+        if self.discipline == Discipline::AgeAlone { 0.0 } else { STRENGTH }
+    }
+
     /// The age, in seconds, up to which requests of a class are kept back: so old they must be to stand as the best class does
     /// on average.
     fn kept(&self, class: usize) -> f64 {
         let Some(best) = self.best().filter(|&best| self.idling && best != class) else { return 0.0 };
+        let strength = self.strength();
         let (one, best) = (&self.classes[class], &self.classes[best]);
-        let Some(needed) = best.usual_standing(STRENGTH, self.measure) else { return 0.0 };
+        let Some(needed) = best.usual_standing(strength, self.measure) else { return 0.0 };
         let Some(usual) = best.usual_response() else { return 0.0 };
         let (mut least, mut most) = (0.0, MOST_KEPT * usual * one.delta / best.delta);
-        if one.standing(least, STRENGTH, self.measure) >= needed {
+        if one.standing(least, strength, self.measure) >= needed {
             return 0.0;
         }
         for _ in 0..BISECTIONS {
             let middle = f64::midpoint(least, most);
-            if one.standing(middle, STRENGTH, self.measure) < needed { least = middle } else { most = middle }
+            if one.standing(middle, strength, self.measure) < needed { least = middle } else { most = middle }
         }
         most
     }

@@ -38,10 +38,10 @@ pub enum Infeasible {
     /// In [`MOST_SILENT`] sampling periods too few requests of the class, or of the first one, were answered.
     #[error("too few requests of one of the classes were answered")]
     TooFewSamples,
-    /// The other class has precedence wherever both wait, and still this one is not that much slower.
+    /// The other class has precedence wherever both wait, or nearly, and still this one is not that much slower.
     #[error("so little waits that precedence alone does not make such a difference")]
     LightLoad,
-    /// It has precedence wherever both wait, and is too slow still: because of what its requests ask for.
+    /// It has precedence wherever both wait, or nearly, and is too slow still: because of what its requests ask for.
     #[error("requests of the class take the server so long that precedence alone does not make up for it")]
     LongService,
 }
@@ -64,6 +64,8 @@ struct Class {
     log_ratio: Option<f64>,
     /// Periods since both were last known.
     silent: u32,
+    /// Periods for which that ratio has been off.
+    off: u32,
     state: State,
 }
 
@@ -72,6 +74,9 @@ pub const GAIN: f64 = 0.3;
 
 /// No correction is beyond this, up or down: e⁴ is 55 times another class's standing, more than ratios that people ask for.
 pub const MOST: f64 = 4.0;
+
+/// Sampling periods within which a ratio that can be held is reached after a change.
+const SETTLING: u32 = 10;
 
 /// Sampling periods without enough answers after which what was measured before says nothing any more.
 pub const MOST_SILENT: u32 = 10;
@@ -95,6 +100,7 @@ impl Ratios {
             correction: 0.0,
             log_ratio: None,
             silent: 0,
+            off: 0,
             state: State::Infeasible { ratio: None, reason: Infeasible::TooFewSamples },
         };
         Self { gain, classes: deltas.iter().map(class).collect() }
@@ -160,8 +166,9 @@ impl Ratios {
             let smoothed = class.log_ratio.map_or(error, |old| old + SMOOTHING * (error - old));
             class.log_ratio = Some(smoothed);
             let ratio = class.ratio(first.delta);
+            class.off = if smoothed.abs() > TOLERANCE { class.off + 1 } else { 0 };
             let can_no_more = seen.is_settled(smoothed) || seen_first.is_settled(-smoothed);
-            class.state = if can_no_more && smoothed.abs() > TOLERANCE {
+            class.state = if class.off > 0 && (can_no_more || class.off > SETTLING) {
                 let reason = if smoothed < 0.0 { Infeasible::LightLoad } else { Infeasible::LongService };
                 State::Infeasible { ratio, reason }
             } else {

@@ -345,7 +345,7 @@ proptest! {
     #[test]
     fn no_place_is_lost_nor_idle_while_somebody_waits(
         steps in proptest::collection::vec(step(), 0..300),
-        discipline in prop_oneof![Just(Discipline::ByAge), Just(Discipline::Fair), Just(Discipline::FirstCome)],
+        discipline in prop_oneof![Just(Discipline::ByAge), Just(Discipline::Fair), Just(Discipline::AgeAlone), Just(Discipline::FirstCome)],
         idling: bool,
         is_adaptive: bool,
     ) {

@@ -108,7 +108,7 @@ proptest! {
     #[test]
     fn who_waits_is_who_was_pushed_and_neither_popped_nor_cancelled(
         steps in proptest::collection::vec((0..4u8, 0..3usize, any::<usize>()), 0..300),
-        discipline in prop_oneof![Just(Discipline::ByAge), Just(Discipline::Fair), Just(Discipline::FirstCome)],
+        discipline in prop_oneof![Just(Discipline::ByAge), Just(Discipline::Fair), Just(Discipline::AgeAlone), Just(Discipline::FirstCome)],
     ) {
         let mut queues = queues(&[1.0, 2.0, 3.0], discipline);
         let mut waiting: Vec<Handle> = Vec::new();

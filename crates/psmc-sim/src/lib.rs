@@ -10,10 +10,12 @@
 //! | `traffic` | who sends what, and what is seen of it |
 //! | [`overlay`] | apart from all that: thousands of nodes, and the messages of a protocol between them |
 //! | [`crowd`] | apart as well: thousands of on–off sources before a few servers, and who drops some of their packets on purpose |
+//! | [`farm`] | and this: servers that share their processors among requests of classes, and who decides which are next |
 //!
 //! [`World`] is what a user of this crate builds and runs.
 
 pub mod crowd;
+pub mod farm;
 pub mod link;
 pub mod overlay;
 

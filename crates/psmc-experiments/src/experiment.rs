@@ -6,6 +6,7 @@
 mod bed;
 mod conditioning;
 mod dice;
+mod differentiation;
 mod overlay;
 mod psmc;
 mod qos;
@@ -59,7 +60,8 @@ pub(crate) fn experiments() -> impl Iterator<Item = &'static Experiment> {
     let families = psmc::FAMILIES.iter().chain(overlay::FAMILIES).chain(selection::FAMILIES);
     let families =
         families.chain(qos::FAMILIES).chain(conditioning::FAMILIES).chain(conditioning::REAL_FAMILIES);
-    families.chain(shedding::FAMILIES).chain(watson::FAMILIES).copied().flatten()
+    let families = families.chain(differentiation::FAMILIES).chain(shedding::FAMILIES);
+    families.chain(watson::FAMILIES).copied().flatten()
 }
 
 impl Experiment {
@@ -72,6 +74,7 @@ impl Experiment {
     fn is_computed(&self) -> bool {
         let computed = overlay::FAMILIES.iter().chain(selection::FAMILIES).chain(qos::FAMILIES);
         let computed = computed.chain(conditioning::FAMILIES).chain(shedding::FAMILIES);
+        let computed = computed.chain(differentiation::FAMILIES);
         computed.copied().flatten().any(|computed| computed.name == self.name)
     }
 

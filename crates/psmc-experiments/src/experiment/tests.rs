@@ -265,3 +265,20 @@ fn servers_follow_shifts_of_demand_without_a_lab() {
     let seeds = idle("the seed's, idle from 1 to 2 s after it").unwrap();
     assert!(seeds > 50.0, "the network is one in which a server can be left idle: {seeds}");
 }
+
+/// Short runs: where precedence alone would do more than is asked for, the ratio is what is asked for.
+#[test]
+fn ratios_of_response_times_are_held_without_a_lab() {
+    let report = run("psmc-fig-6.6", &mut Broken, &["load 90 %"]);
+    assert!(report.is_ok() && report.rows.len() == 12, "{}", report.text());
+    let ours = |label: &str| report.rows.iter().find(|row| row.label == label).and_then(|row| row.ours);
+    let [seed, ours] =
+        ["eq. 6.4", "ours, idling"].map(|name| ours(&format!("load 90 %, {name}, spread")).unwrap());
+    assert!(seed > 3.0 * ours, "the seed's spread is a multiple of ours: {seed} and {ours}");
+}
+
+#[test]
+fn at_twice_what_a_server_can_do_the_first_class_is_served_without_a_lab() {
+    let report = run("psmc-front-overload", &mut Broken, &["eight processors"]);
+    assert!(report.is_ok() && report.rows.len() == 15, "{}", report.text());
+}

@@ -60,9 +60,9 @@ fn mean_response(work: Work, arrivals: Arrivals, load: f64, limit: usize) -> f64
 fn queues_are_as_long_as_theory_says() {
     let exponential = Work::Exponential(1.0);
     let mean = mean_response(exponential, Arrivals::Poisson, 0.7, 1);
-    assert!((mean - 1.0 / 0.3).abs() < 0.1, "M/M/1: {mean}");
+    assert!((mean - 1.0 / 0.3).abs() < 0.2, "M/M/1: {mean}");
     let mean = mean_response(Work::Constant(1.0), Arrivals::Poisson, 0.7, 1);
-    assert!((mean - (1.0 + 0.7 / 0.6)).abs() < 0.05, "M/D/1: {mean}");
+    assert!((mean - (1.0 + 0.7 / 0.6)).abs() < 0.1, "M/D/1: {mean}");
     // Where all share a processor only the mean of what is asked for counts.
     let heavy = Work::HeavyTailed { mean: 1.0, shape: 1.5, range: 1000.0 };
     for work in [exponential, Work::Constant(1.0), heavy] {

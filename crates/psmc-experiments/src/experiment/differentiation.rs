@@ -1,0 +1,19 @@
+//! The document on PSMC, figures 6.2 to 6.8, and what it does not show: ratios of response times between classes of requests that one
+//! server, or several, cannot all answer at once. All in virtual time.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | `load` | what comes, how it is played, and what is seen of it |
+//! | `literature` | the seed's front, which divides processes among classes |
+//! | `ours` | our front |
+//! | `figures`, `front` | the experiments: the seed's, and others |
+
+mod figures;
+mod front;
+mod literature;
+mod load;
+mod ours;
+
+use super::Experiment;
+
+pub(super) const FAMILIES: &[&[Experiment]] = &[figures::EXPERIMENTS, front::EXPERIMENTS];

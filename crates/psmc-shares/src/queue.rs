@@ -89,7 +89,7 @@ impl Handle {
 }
 
 impl Queues {
-    /// For classes of these δ, which are positive, at most [`MAX_CLASSES`](crate::MAX_CLASSES).
+    /// For classes of these δ, which are positive, at most [`MAX_CLASSES`].
     #[must_use]
     pub fn new(deltas: &[f64], discipline: Discipline, measure: Measure, idling: bool) -> Self {
         let weight = 1.0 / deltas.len().max(1) as f64;

@@ -238,7 +238,6 @@ fn variance(setup: &mut Setup<'_>) -> Vec<Row> {
     rows
 }
 
-/// How far apart the percentiles are that the seed prints.
 impl Course {
     pub(super) fn mean_ratio(&self, class: usize) -> Option<f64> {
         mean(self.ratios(class).into_iter())

@@ -39,6 +39,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("psmc-dns", Layer::Programs),
     ("psmc-experiments", Layer::Programs),
     ("psmc-fetch", Layer::Programs),
+    ("psmc-front", Layer::Programs),
     ("psmc-lab", Layer::Programs),
     ("psmc-guard", Layer::Programs),
     ("psmc-manual", Layer::Programs),

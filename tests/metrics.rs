@@ -23,13 +23,14 @@ struct Row {
 }
 
 /// The metrics of each daemon.
-fn daemons() -> [(&'static str, Vec<Row>); 5] {
+fn daemons() -> [(&'static str, Vec<Row>); 6] {
     [
         ("psmcd", rows(psmcd::daemon::metrics::METRICS)),
         ("psmc-relay", rows(psmc_relay::status::METRICS)),
         ("psmc-guard", rows(psmc_guard::status::METRICS)),
         ("psmc-coordinator", rows(psmc_coordinator::status::METRICS)),
         ("psmc-shed", rows(psmc_shed::status::METRICS)),
+        ("psmc-front", rows(psmc_front::status::METRICS)),
     ]
 }
 

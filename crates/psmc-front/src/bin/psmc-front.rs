@@ -1,0 +1,7 @@
+//! The reverse proxy `psmc-front`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    psmc_front::cli::main()
+}

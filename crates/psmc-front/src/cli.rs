@@ -1,0 +1,88 @@
+//! The command line of `psmc-front`: its arguments, and what `psmc-front status` says.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+use psmc_service::cli::{self, DaemonArgs};
+use psmc_service::socket::Report;
+use psmc_service::units::duration_ms;
+
+use crate::config::Config;
+use crate::daemon;
+use crate::status::{ClassStatus, ServerStatus, Status};
+
+/// Reverse proxy that keeps promises between classes of users.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Args {
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// What stands on the command line of `psmc-front`, for its manual and completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    Args::command()
+}
+
+/// Runs `psmc-front` with the arguments of the process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let args = Args::parse();
+    let summary = |config: &Config| config.summary().to_string();
+    cli::finish(Status::PROGRAM, args.daemon.run(Config::load, summary, daemon::run, describe))
+}
+
+fn describe(status: &Status) -> String {
+    let mut text = format!("{}, up {} s\n", status.name, status.uptime_s);
+    // Writing to a string does not fail.
+    for class in &status.classes {
+        let _ = writeln!(text, "{}", class_text(class));
+    }
+    for server in &status.servers {
+        let _ = writeln!(text, "{}", server_text(server));
+    }
+    let counts = &status.counts;
+    let _ = writeln!(
+        text,
+        "requests {}, complete {}, refused {}, malformed {}, unreachable {}, timed out {}, cut {}, abandoned {}",
+        counts.requests,
+        counts.complete,
+        counts.refused,
+        counts.malformed,
+        counts.unreachable,
+        counts.timed_out,
+        counts.cut,
+        counts.abandoned
+    );
+    text
+}
+
+fn class_text(class: &ClassStatus) -> String {
+    let mut text = format!(
+        "class {}: {} arrived, {} waiting, {} at servers, {} refused",
+        class.name, class.arrived, class.waiting, class.in_service, class.refused
+    );
+    if let Some(response) = class.response_s {
+        let _ = write!(text, ", response time {}", duration_ms(response * 1000.0));
+    }
+    match (class.ratio, &class.infeasible) {
+        (Some(ratio), None) => {
+            let _ = write!(text, ", ratio {ratio:.2} of {}", class.wanted_ratio);
+        }
+        (_, Some(reason)) => {
+            let _ = write!(text, ", ratio {} cannot be held: {reason}", class.wanted_ratio);
+        }
+        (None, None) => {}
+    }
+    text
+}
+
+fn server_text(server: &ServerStatus) -> String {
+    let state = if server.up { "up" } else { "down" };
+    format!(
+        "server {}: {state}, {} of {} requests, {} connections kept, {} made, {} failed",
+        server.address, server.in_flight, server.limit, server.idle, server.connects, server.failures
+    )
+}

@@ -1,0 +1,74 @@
+//! TLS, and HTTP/2 on both sides.
+
+use crate::harness::{Front, OK, Server, curl, data};
+
+fn tls() -> String {
+    format!("tls = {{ certificate = \"{}\", key = \"{}\" }}\n", data("server.pem"), data("server.key"))
+}
+
+/// Asks by the name that stands in the certificate.
+fn ask(front: &Front, args: &[&str], path: &str) -> String {
+    let resolve = format!("{NAME}:{}:{}", front.address.port(), front.address.ip());
+    let (ca, url) = (data("ca.pem"), format!("https://{NAME}:{}{path}", front.address.port()));
+    let mut all = vec!["--cacert", &ca, "--resolve", &resolve];
+    all.extend(args);
+    all.push(&url);
+    curl(&all)
+}
+
+const NAME: &str = "front.test";
+
+#[test]
+fn both_versions_are_spoken_by_tls() {
+    let server = Server::answering(OK);
+    let front = Front::start_with(&[server.address], &tls(), "", "");
+    for (version, said) in [("--http2", "2"), ("--http1.1", "1.1")] {
+        let answer = ask(
+            &front,
+            &[version, "--write-out", "%{http_version}", "--data", "abc", "--cookie", "a=1"],
+            "/x?y",
+        );
+        assert_eq!(answer, format!("ok\n{said}"));
+    }
+    for head in server.heads() {
+        assert!(head.starts_with("post /x?y http/1.1\r\n"), "{head}");
+        for field in [
+            "host: front.test:8080\r\n",
+            "x-forwarded-proto: https\r\n",
+            "cookie: a=1\r\n",
+            "content-length: 3\r\n",
+        ] {
+            assert!(head.contains(&format!("\r\n{field}")), "{field}: {head}");
+        }
+    }
+    assert_eq!(server.heads().len(), 2);
+}
+
+#[test]
+fn an_answer_that_is_cut_off_is_an_error_of_its_stream() {
+    let server = Server::start(|stream, _| {
+        crate::harness::head(stream);
+        let half = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n";
+        std::io::Write::write_all(stream, half).unwrap();
+    });
+    let front = Front::start_with(&[server.address], &tls(), "", "");
+    let mut curl = std::process::Command::new("curl");
+    let resolve = format!("{NAME}:{}:{}", front.address.port(), front.address.ip());
+    curl.args(["--silent", "--http2", "--cacert", &data("ca.pem"), "--resolve", &resolve]);
+    let output = curl.arg(format!("https://{NAME}:{}/", front.address.port())).output().unwrap();
+    assert!(!output.status.success(), "{output:?}");
+}
+
+#[test]
+fn http_2_is_spoken_to_servers_too() {
+    // The inner front is a server of HTTP/2 only for who speaks TLS, so that nginx is it.
+    let nginx = crate::nginx::Nginx::start("http2 on");
+    let front = Front::start_with(&[nginx.address], &tls(), "h2 = true", "");
+    let answer = ask(&front, &["--http2", "--include"], "/file.txt");
+    assert!(answer.contains("\r\n\r\nfrom nginx\n"), "{answer}");
+    let front = Front::start(&[nginx.address], "h2 = true", "");
+    for _ in 0..3 {
+        assert_eq!(curl(&[&front.url("/file.txt")]), "from nginx\n");
+    }
+    assert_eq!(front.status()["servers"][0]["connects"], 1);
+}

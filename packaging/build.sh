@@ -36,7 +36,7 @@ maintainer="${DEBFULLNAME:-The PSMC contributors} <${DEBEMAIL:-packages@psmc.exa
 export SOURCE_DATE_EPOCH
 
 build_programs() {
-    local names=(psmc psmcd psmc-fetch psmc-relay psmc-dns psmc-coordinator psmc-guard psmc-shed psmc-lab psmc-demo psmc-manual)
+    local names=(psmc psmcd psmc-fetch psmc-relay psmc-dns psmc-coordinator psmc-guard psmc-shed psmc-front psmc-lab psmc-demo psmc-manual)
     cargo build --locked --profile dist "${names[@]/#/--bin=}"
     programs=${CARGO_TARGET_DIR:-target}/dist
 }
@@ -135,6 +135,7 @@ package psmc-dns psmc-dns psmc-dns psmc-dns psmc-dns docs/DNS.md
 package psmc-coordinator psmc-coordinator 'psmc-coordinator psmc-guard' 'psmc-coordinator psmc-guard' \
     'psmc-coordinator psmc-guard' 'docs/COORDINATOR.md docs/GUARD.md'
 package psmc-shed psmc-shed psmc-shed psmc-shed psmc-shed docs/SHEDDING.md
+package psmc-front psmc-front psmc-front psmc-front psmc-front docs/FRONT.md
 package psmc-lab psmc-lab 'psmc-lab psmc-demo' '' '' 'docs/LAB.md docs/SCENARIOS.md docs/TUTORIAL.md scenarios'
 if [ ! -d "$stage" ]; then
     echo "$0: no package is called $only" >&2

@@ -38,9 +38,15 @@ fn erased_packages_leave_their_users_and_what_these_have() {
     let left = left.filter(|line| !OF_OTHERS.iter().any(|other| line.starts_with(other)));
     let names: Vec<&str> = left.map(|line| line.split(' ').next().unwrap()).collect();
     // As ever where there are such packages: nobody else may get the numbers of users that have files.
-    let of_users = ["./etc/psmc-coordinator", "./etc/psmc-dns", "./etc/psmc-relay", "./etc/psmc-relay/key"];
+    let of_users = [
+        "./etc/psmc-coordinator",
+        "./etc/psmc-dns",
+        "./etc/psmc-front",
+        "./etc/psmc-relay",
+        "./etc/psmc-relay/key",
+    ];
     assert_eq!(names, of_users);
-    for user in ["psmc-coordinator", "psmc-dns", "psmc-relay"] {
+    for user in ["psmc-coordinator", "psmc-dns", "psmc-front", "psmc-relay"] {
         root.types(&format!("getent passwd {user}"));
     }
 }

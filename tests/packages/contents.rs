@@ -10,12 +10,13 @@ use tempfile::TempDir;
 use crate::{NAMES, deb, done, rpm};
 
 /// The programs that are installed, each with its section of the manual.
-const PROGRAMS: [(&str, char); 10] = [
+const PROGRAMS: [(&str, char); 11] = [
     ("psmc", '1'),
     ("psmc-coordinator", '8'),
     ("psmc-demo", '1'),
     ("psmc-dns", '8'),
     ("psmc-fetch", '1'),
+    ("psmc-front", '8'),
     ("psmc-guard", '8'),
     ("psmc-lab", '1'),
     ("psmc-relay", '8'),

@@ -23,7 +23,8 @@ use tempfile::TempDir;
 const NEWER: &str = concat!(env!("CARGO_PKG_VERSION"), "+1");
 
 /// All packages, of the version of these sources.
-const NAMES: [&str; 6] = ["psmc", "psmc-coordinator", "psmc-dns", "psmc-lab", "psmc-relay", "psmc-shed"];
+const NAMES: [&str; 7] =
+    ["psmc", "psmc-coordinator", "psmc-dns", "psmc-front", "psmc-lab", "psmc-relay", "psmc-shed"];
 
 /// A folder with all packages, and with the `.deb` of `psmc` and the `.rpm` of `psmc-relay` in the version [`NEWER`], too.
 fn packages() -> &'static Path {

@@ -28,7 +28,7 @@ fn purged_packages_leave_nothing() {
     );
     root.types("test -L /etc/systemd/system/multi-user.target.wants/psmcd@hq.service");
     root.types("systemd-analyze verify /usr/lib/systemd/system/psmc*@.service && rm -r /run/systemd");
-    for user in ["psmc-relay", "psmc-dns", "psmc-coordinator"] {
+    for user in ["psmc-relay", "psmc-dns", "psmc-front", "psmc-coordinator"] {
         let owner = root.types(&format!("stat --format %U /etc/{user}"));
         assert_eq!(owner, format!("{user}\n"));
         root.types(&format!(

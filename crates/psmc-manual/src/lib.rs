@@ -20,6 +20,7 @@ enum Program {
     PsmcDemo,
     PsmcDns,
     PsmcFetch,
+    PsmcFront,
     PsmcGuard,
     PsmcLab,
     PsmcRelay,
@@ -64,6 +65,7 @@ impl Program {
             Self::PsmcDemo => psmc_demo::cli::command(),
             Self::PsmcDns => psmc_dns::cli::command(),
             Self::PsmcFetch => psmc_fetch::cli::command(),
+            Self::PsmcFront => psmc_front::cli::command(),
             Self::PsmcGuard => psmc_guard::cli::command(),
             Self::PsmcLab => psmc_lab::cli::command(),
             Self::PsmcRelay => psmc_relay::cli::command(),
@@ -78,6 +80,7 @@ impl Program {
             Self::Psmc | Self::PsmcDemo | Self::PsmcFetch | Self::PsmcLab => '1',
             Self::PsmcCoordinator
             | Self::PsmcDns
+            | Self::PsmcFront
             | Self::PsmcGuard
             | Self::PsmcRelay
             | Self::PsmcShed

@@ -76,6 +76,11 @@ fn config_corpus() {
 }
 
 #[test]
+fn front_corpus() {
+    replay("front", entry::front);
+}
+
+#[test]
 fn scenario_corpus() {
     replay("scenario", entry::scenario);
 }

@@ -1,0 +1,5 @@
+//! `cargo +nightly fuzz run front`
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| psmc_fuzz::front(bytes));

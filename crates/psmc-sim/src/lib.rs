@@ -3,6 +3,7 @@
 //! | module | what it has |
 //! |---|---|
 //! | [`link`] | one direction of a link: rate, delay, jitter, loss, queue; the emulator runs the same machine in real time |
+//! | [`router`] | a router: servers that its ports share, and queues before them |
 //! | `world` | everything below together, and the time |
 //! | `network` | hosts, links, routes, NATs and conditioners: how packets find their way |
 //! | `transport` | TCP: smoltcp with loss recovery and congestion control around it |
@@ -18,6 +19,7 @@ pub mod crowd;
 pub mod farm;
 pub mod link;
 pub mod overlay;
+pub mod router;
 
 mod agenda;
 mod network;

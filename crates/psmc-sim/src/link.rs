@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 pub use config::{Discipline, Jitter, LinkConfig, Loss, Probability, QueueLimit, Rate};
 pub use packet::{Arrival, PacketInfo};
-use queue::{Queued, Verdict, Waiting};
+pub(crate) use queue::{Queued, Verdict, Waiting};
 pub use trace::{Trace, TraceError};
-use transmitter::{Clock, Nanos, Transmitter};
+pub(crate) use transmitter::{Clock, Nanos, Transmitter};
 pub(crate) use wire::Dice;
 use wire::{Flying, Wire};
 

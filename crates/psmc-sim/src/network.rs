@@ -1,6 +1,7 @@
 //! Hosts, the links between them, and how packets find their way.
 
 mod cable;
+mod device;
 mod host;
 mod nat;
 
@@ -17,8 +18,10 @@ pub use nat::NatKind;
 use crate::agenda::Agenda;
 use crate::link::{Arrival, LinkConfig, LinkCounters};
 use crate::packet::Packet;
+use crate::router::{Departure, RouterConfig, RouterCounters};
 use crate::world::{HostId, LinkId, SiteId};
 use cable::{Cable, source_among};
+use device::{Device, Passing};
 use host::{Hop, Host};
 use nat::Nat;
 
@@ -46,6 +49,13 @@ pub(crate) enum Receiver {
     Tunnel(SiteId),
 }
 
+/// Whatever has packets that leave it later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Actor {
+    Way(Way),
+    Device(HostId),
+}
+
 /// A TUN device.
 #[derive(Debug)]
 struct Tunnel {
@@ -63,8 +73,9 @@ struct Tunnel {
 pub(crate) struct Network {
     hosts: Vec<Host>,
     cables: Vec<Cable>,
+    devices: BTreeMap<HostId, Device>,
     tunnels: BTreeMap<SiteId, Tunnel>,
-    agenda: Agenda<Way>,
+    agenda: Agenda<Actor>,
     delivered: VecDeque<Delivery>,
     /// Directions whose drops somebody asks for, and those drops.
     watched: BTreeSet<Way>,
@@ -102,6 +113,32 @@ impl Network {
     /// A host passes on what is not for itself.
     pub(crate) fn set_forwarding(&mut self, host: HostId) {
         self.hosts[host.0].forwards = true;
+    }
+
+    /// A host passes on packets as a router does whose ports are at these links; says whether each port has a link of the
+    /// host to itself.
+    pub(crate) fn set_router(
+        &mut self,
+        host: HostId,
+        config: RouterConfig,
+        links: &[LinkId],
+        seed: u64,
+        now: Instant,
+    ) -> bool {
+        let distinct: BTreeSet<_> = links.iter().collect();
+        let fits = distinct.len() == links.len()
+            && links.len() == config.ports().len()
+            && links.iter().all(|link| self.end_of(host, *link).is_some());
+        if fits {
+            self.set_forwarding(host);
+            self.devices.insert(host, Device::new(config, links.to_vec(), seed, now));
+        }
+        fits
+    }
+
+    /// What the router of a host has done.
+    pub(crate) fn router_counters(&self, host: HostId) -> Option<&RouterCounters> {
+        self.devices.get(&host).map(Device::counters)
     }
 
     /// A host translates what leaves by a link.
@@ -213,8 +250,11 @@ impl Network {
 
     /// Lets everything arrive that arrives by `now`.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        while let Some(way) = self.agenda.pop(now) {
-            self.drain(way, now);
+        while let Some(actor) = self.agenda.pop(now) {
+            match actor {
+                Actor::Way(way) => self.drain(way, now),
+                Actor::Device(host) => self.drain_device(host, now),
+            }
         }
     }
 
@@ -301,7 +341,7 @@ impl Network {
             }
             self.accept(host, Some(link), packet, now);
         }
-        self.agenda.set(way, self.cables[link.0].poll_timeout(from));
+        self.agenda.set(Actor::Way(way), self.cables[link.0].poll_timeout(from));
         self.note_drops(way, now);
     }
 
@@ -330,18 +370,24 @@ impl Network {
             // What belongs to nobody inside is for the host itself, or for nobody.
             nat.translate_inbound(&mut packet, now);
         }
-        if place.owns(packet.destination()) {
+        let is_own = place.owns(packet.destination());
+        let port = by.and_then(|by| self.devices.get(&host)?.port(by));
+        if is_own && port.is_some() {
+            return self.pass(host, packet, [port, None], now);
+        }
+        if is_own {
             return self.deliver(host, Receiver::Host { by }, packet);
         }
-        if place.forwards
+        if self.hosts[host.0].forwards
             && packet.take_hop()
             && let Some(hop) = self.hop(host, packet.destination(), None)
         {
-            self.forward(host, hop, packet, now);
+            self.forward(host, port, hop, packet, now);
         }
     }
 
-    fn forward(&mut self, host: HostId, hop: Hop, mut packet: Packet, now: Instant) {
+    /// Passes on a packet, through the router if there is one and the packet came to one of its ports.
+    fn forward(&mut self, host: HostId, input: Option<usize>, hop: Hop, mut packet: Packet, now: Instant) {
         if let Hop::Link(way) = hop
             && let Some((outside, nat)) = &mut self.hosts[host.0].nat
             && way.link == *outside
@@ -351,7 +397,41 @@ impl Network {
                 return;
             }
         }
+        let output = match hop {
+            Hop::Link(way) => self.devices.get(&host).and_then(|device| device.port(way.link)),
+            Hop::Tunnel(_) => None,
+        };
+        if input.is_some() && output.is_some() {
+            return self.pass(host, packet, [input, output], now);
+        }
         self.send_over(host, hop, packet, now);
+    }
+
+    /// Puts a packet into the router of a host.
+    fn pass(&mut self, host: HostId, packet: Packet, ports: [Option<usize>; 2], now: Instant) {
+        if let Some(device) = self.devices.get_mut(&host) {
+            device.handle_packet(packet, ports, now);
+            self.drain_device(host, now);
+        }
+    }
+
+    /// Everything that leaves the router of a host by `now`.
+    fn drain_device(&mut self, host: HostId, now: Instant) {
+        while let Some(departure) = self.devices.get_mut(&host).and_then(|device| device.poll_packet(now)) {
+            let Departure { packet: Passing { mut packet, by }, port, congestion_experienced, .. } =
+                departure;
+            if congestion_experienced {
+                packet.set_ecn(Ecn::Ce);
+            }
+            let link = port.and_then(|port| self.devices.get(&host).map(|device| device.link(port)));
+            let way = link.and_then(|link| Some(Way { link, from: self.end_of(host, link)? }));
+            match way {
+                Some(way) => self.send_over(host, Hop::Link(way), packet, now),
+                None => self.deliver(host, Receiver::Host { by: Some(by) }, packet),
+            }
+        }
+        let next = self.devices.get(&host).and_then(Device::poll_timeout);
+        self.agenda.set(Actor::Device(host), next);
     }
 
     fn send_over(&mut self, host: HostId, hop: Hop, packet: Packet, now: Instant) {
@@ -359,7 +439,7 @@ impl Network {
             Hop::Link(way) => {
                 let cable = &mut self.cables[way.link.0];
                 cable.send(way.from, packet, now);
-                self.agenda.set(way, cable.poll_timeout(way.from));
+                self.agenda.set(Actor::Way(way), cable.poll_timeout(way.from));
                 self.note_drops(way, now);
             }
             Hop::Tunnel(site) => self.deliver(host, Receiver::Tunnel(site), packet),

@@ -13,6 +13,7 @@ use rand_pcg::Pcg64Mcg;
 use crate::link::{LinkConfig, LinkCounters};
 use crate::network::{Conditioner, Delivery, DroppedPacket, LinkSetup, NatKind, Receiver};
 use crate::packet::{Content, Packet};
+use crate::router::{RouterConfig, RouterCounters};
 use crate::site::{SiteSetup, Sites};
 use crate::stack::{Stack, UdpOwner};
 use crate::traffic::{Observation, TrafficSetup, Traffics};
@@ -68,6 +69,20 @@ impl World {
     /// Lets a host pass on what is not for itself.
     pub fn set_forwarding(&mut self, host: HostId) {
         self.stack.network.set_forwarding(host);
+    }
+
+    /// Lets a host pass on packets as a router does, the ports of which are at these links of the host, in their order. Says
+    /// whether each port has a link to itself. What comes or goes by other links passes by the router; what a port's link
+    /// can't take waits in the link's own queue, so that one should be as fast as the port.
+    pub fn set_router(&mut self, host: HostId, config: RouterConfig, ports: &[LinkId]) -> bool {
+        let seed = self.rng.next_u64();
+        self.stack.network.set_router(host, config, ports, seed, self.stack.now)
+    }
+
+    /// What the router of a host has done, if it is one.
+    #[must_use]
+    pub fn router_counters(&self, host: HostId) -> Option<&RouterCounters> {
+        self.stack.network.router_counters(host)
     }
 
     /// Lets a host translate the addresses of what it forwards to a link.

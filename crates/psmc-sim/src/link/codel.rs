@@ -9,7 +9,7 @@ const MEMORY_INTERVALS: u64 = 16;
 
 /// Drops packets that come out of a queue which has been too long for a while.
 #[derive(Debug)]
-pub(super) struct CoDel {
+pub(crate) struct CoDel {
     target: Nanos,
     interval: Nanos,
     ecn: bool,
@@ -34,7 +34,7 @@ enum Head<P> {
 }
 
 impl CoDel {
-    pub(super) fn new(target: Nanos, interval: Nanos, ecn: bool) -> Self {
+    pub(crate) fn new(target: Nanos, interval: Nanos, ecn: bool) -> Self {
         Self {
             target,
             interval,
@@ -49,7 +49,7 @@ impl CoDel {
     }
 
     /// The packet to be sent at `now`. To be called also when the queue is empty: that ends a sequence of drops.
-    pub(super) fn dequeue<P>(
+    pub(crate) fn dequeue<P>(
         &mut self,
         queue: &mut Queue<P>,
         now: Nanos,

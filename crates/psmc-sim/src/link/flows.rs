@@ -14,9 +14,12 @@ const QUEUES: u16 = 1024;
 /// Bytes of a turn: a full packet of Ethernet (RFC 8290 §5.2.5).
 const QUANTUM: i64 = 1514;
 
+/// What is taken for the length of a packet that is not known, in bytes.
+const FULL_PACKET: usize = 1500;
+
 /// The flows of a link. Who adds to it sees to its limit, by [`drop_fattest`](Self::drop_fattest).
 #[derive(Debug)]
-pub(super) struct Flows<P> {
+pub(crate) struct Flows<P> {
     flows: Vec<Flow<P>>,
     /// Flows that have begun to send after a pause; they go first once.
     new: VecDeque<u16>,
@@ -37,7 +40,7 @@ struct Flow<P> {
 
 impl<P> Flows<P> {
     /// Without packets; `target`, `interval` and `ecn` as [`CoDel`] has them.
-    pub(super) fn new(target: Nanos, interval: Nanos, ecn: bool) -> Self {
+    pub(crate) fn new(target: Nanos, interval: Nanos, ecn: bool) -> Self {
         let flow = |_| Flow {
             queue: Queue::new(),
             codel: CoDel::new(target, interval, ecn),
@@ -54,7 +57,7 @@ impl<P> Flows<P> {
     }
 
     /// Appends a packet to its flow.
-    pub(super) fn push(&mut self, packet: Queued<P>) {
+    pub(crate) fn push(&mut self, packet: Queued<P>) {
         let number = flow_of(packet.info);
         self.packets += 1;
         self.bytes += packet.info.len;
@@ -67,7 +70,7 @@ impl<P> Flows<P> {
     }
 
     /// The packet to be sent at `now`; those that are not worth it go to `drop` (RFC 8290 §4.2).
-    pub(super) fn dequeue(&mut self, now: Nanos, drop: &mut impl FnMut(Queued<P>)) -> Option<Queued<P>> {
+    pub(crate) fn dequeue(&mut self, now: Nanos, drop: &mut impl FnMut(Queued<P>)) -> Option<Queued<P>> {
         loop {
             let number = *self.new.front().or_else(|| self.old.front())?;
             let flow = &mut self.flows[usize::from(number)];
@@ -89,7 +92,7 @@ impl<P> Flows<P> {
     }
 
     /// Takes the first packet of the flow with the most bytes (RFC 8290 §4.1).
-    pub(super) fn drop_fattest(&mut self) -> Option<Queued<P>> {
+    pub(crate) fn drop_fattest(&mut self) -> Option<Queued<P>> {
         let fattest = self.flows.iter_mut().max_by_key(|flow| (flow.queue.bytes(), flow.queue.len()))?;
         let packet = fattest.queue.pop()?;
         self.packets -= 1;
@@ -97,13 +100,20 @@ impl<P> Flows<P> {
         Some(packet)
     }
 
+    /// The length of the packet whose turn it most likely is: a turn may end before, and its discipline may drop it.
+    pub(crate) fn next_len(&self) -> Option<usize> {
+        let number = self.new.front().or_else(|| self.old.front())?;
+        let next = self.flows[usize::from(*number)].queue.next_len();
+        next.or_else(|| (self.packets > 0).then_some(FULL_PACKET))
+    }
+
     /// Packets that wait.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.packets
     }
 
     /// Their bytes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 

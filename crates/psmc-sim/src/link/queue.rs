@@ -17,17 +17,17 @@ use super::wire::Dice;
 
 /// A packet inside a link, until it is on the wire.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Queued<P> {
-    pub(super) packet: P,
-    pub(super) info: PacketInfo,
-    pub(super) entered: Nanos,
+pub(crate) struct Queued<P> {
+    pub(crate) packet: P,
+    pub(crate) info: PacketInfo,
+    pub(crate) entered: Nanos,
     /// Whether it has been marked (ECN).
-    pub(super) marked: bool,
+    pub(crate) marked: bool,
 }
 
 /// First in, first out. Who adds to it sees to its limit.
 #[derive(Debug)]
-pub(super) struct Queue<P> {
+pub(crate) struct Queue<P> {
     packets: VecDeque<Queued<P>>,
     bytes: usize,
     /// Packets of each drop precedence.
@@ -35,30 +35,35 @@ pub(super) struct Queue<P> {
 }
 
 impl<P> Queue<P> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { packets: VecDeque::new(), bytes: 0, lengths: [0; PRECEDENCES] }
     }
 
-    pub(super) fn push(&mut self, packet: Queued<P>) {
+    pub(crate) fn push(&mut self, packet: Queued<P>) {
         self.bytes += packet.info.len;
         self.lengths[precedence(packet.info)] += 1;
         self.packets.push_back(packet);
     }
 
-    pub(super) fn pop(&mut self) -> Option<Queued<P>> {
+    pub(crate) fn pop(&mut self) -> Option<Queued<P>> {
         let packet = self.packets.pop_front()?;
         self.bytes -= packet.info.len;
         self.lengths[precedence(packet.info)] -= 1;
         Some(packet)
     }
 
+    /// The length of the packet that is taken next.
+    pub(crate) fn next_len(&self) -> Option<usize> {
+        self.packets.front().map(|packet| packet.info.len)
+    }
+
     /// Packets that wait.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.packets.len()
     }
 
     /// Their bytes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
@@ -74,7 +79,7 @@ fn precedence(info: PacketInfo) -> usize {
 
 /// What waits in front of a transmitter, in the order of its discipline.
 #[derive(Debug)]
-pub(super) enum Waiting<P> {
+pub(crate) enum Waiting<P> {
     /// First in, first out.
     Shared(Queue<P>, Policy),
     /// Each flow by itself.
@@ -83,7 +88,7 @@ pub(super) enum Waiting<P> {
 
 impl<P> Waiting<P> {
     /// Nothing.
-    pub(super) fn new(discipline: Discipline) -> Self {
+    pub(crate) fn new(discipline: Discipline) -> Self {
         match discipline {
             Discipline::FqCoDel { target, interval, ecn } => {
                 Self::Flows(Flows::new(target.into(), interval.into(), ecn))
@@ -96,14 +101,14 @@ impl<P> Waiting<P> {
     }
 
     /// Goes on with the same packets under another discipline.
-    pub(super) fn set_discipline(&mut self, discipline: Discipline) {
+    pub(crate) fn set_discipline(&mut self, discipline: Discipline) {
         let mut before = std::mem::replace(self, Self::new(discipline));
         while let Some(packet) = before.pop() {
             self.push(packet);
         }
     }
 
-    pub(super) fn push(&mut self, packet: Queued<P>) {
+    pub(crate) fn push(&mut self, packet: Queued<P>) {
         match self {
             Self::Shared(queue, _) => queue.push(packet),
             Self::Flows(flows) => flows.push(packet),
@@ -111,15 +116,23 @@ impl<P> Waiting<P> {
     }
 
     /// Takes any packet, and one that has waited longest if all are in one queue.
-    pub(super) fn pop(&mut self) -> Option<Queued<P>> {
+    pub(crate) fn pop(&mut self) -> Option<Queued<P>> {
         match self {
             Self::Shared(queue, _) => queue.pop(),
             Self::Flows(flows) => flows.drop_fattest(),
         }
     }
 
+    /// The length of the packet that is taken next, as far as that can be known before; `None` if none waits.
+    pub(crate) fn next_len(&self) -> Option<usize> {
+        match self {
+            Self::Shared(queue, _) => queue.next_len(),
+            Self::Flows(flows) => flows.next_len(),
+        }
+    }
+
     /// Packets that wait.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Shared(queue, _) => queue.len(),
             Self::Flows(flows) => flows.len(),
@@ -127,7 +140,7 @@ impl<P> Waiting<P> {
     }
 
     /// Their bytes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Shared(queue, _) => queue.bytes(),
             Self::Flows(flows) => flows.bytes(),
@@ -135,7 +148,7 @@ impl<P> Waiting<P> {
     }
 
     /// A packet that is dropped so that another one has room, if the discipline does that.
-    pub(super) fn make_room(&mut self) -> Option<Queued<P>> {
+    pub(crate) fn make_room(&mut self) -> Option<Queued<P>> {
         match self {
             Self::Shared(..) => None,
             Self::Flows(flows) => flows.drop_fattest(),
@@ -143,7 +156,7 @@ impl<P> Waiting<P> {
     }
 
     /// Whether a packet may enter. `idle_capacity` as in [`Red::signals`].
-    pub(super) fn judge(
+    pub(crate) fn judge(
         &mut self,
         info: PacketInfo,
         idle_capacity: impl FnOnce() -> Option<u64>,
@@ -156,7 +169,7 @@ impl<P> Waiting<P> {
     }
 
     /// The packet to be sent at `now`; those that are not worth it go to `drop`.
-    pub(super) fn dequeue(&mut self, now: Nanos, drop: &mut impl FnMut(Queued<P>)) -> Option<Queued<P>> {
+    pub(crate) fn dequeue(&mut self, now: Nanos, drop: &mut impl FnMut(Queued<P>)) -> Option<Queued<P>> {
         match self {
             Self::Shared(queue, policy) => policy.dequeue(queue, now, drop),
             Self::Flows(flows) => flows.dequeue(now, drop),
@@ -166,7 +179,7 @@ impl<P> Waiting<P> {
 
 /// A queue discipline of one queue, with its state.
 #[derive(Debug)]
-pub(super) enum Policy {
+pub(crate) enum Policy {
     DropTail,
     Red {
         red: Red,
@@ -183,7 +196,7 @@ pub(super) enum Policy {
 
 /// What becomes of a packet that wants to enter the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     Accept,
     Mark,
     Drop,
@@ -256,7 +269,7 @@ fn typical_packets(bytes: u64) -> f32 {
 
 /// Drops the more packets the longer the queue is on average.
 #[derive(Debug)]
-pub(super) struct Red {
+pub(crate) struct Red {
     min_bytes: f64,
     max_bytes: f64,
     max_probability: f64,
@@ -269,7 +282,7 @@ pub(super) struct Red {
 
 impl Red {
     /// Nothing happens while the average is below the first of these bytes; everything above the second.
-    pub(super) fn new([min, max]: [usize; 2], max_probability: Probability, weight: f64) -> Self {
+    pub(crate) fn new([min, max]: [usize; 2], max_probability: Probability, weight: f64) -> Self {
         Self {
             min_bytes: min as f64,
             max_bytes: max as f64,
@@ -284,7 +297,7 @@ impl Red {
     ///
     /// `idle_capacity` are the bytes that could have been sent since the transmitter has nothing to do, if it has
     /// not.
-    pub(super) fn signals(
+    pub(crate) fn signals(
         &mut self,
         queue_bytes: usize,
         idle_capacity: Option<u64>,

@@ -10,7 +10,7 @@ use super::trace::{OPPORTUNITY_BYTES, Trace};
 
 /// Sends one packet at a time.
 #[derive(Debug)]
-pub(super) struct Transmitter {
+pub(crate) struct Transmitter {
     pace: Pace,
     free_at: Nanos,
 }
@@ -48,17 +48,17 @@ struct Work(u128);
 
 impl Transmitter {
     /// At this rate, free since `now`; a trace begins then.
-    pub(super) fn new(rate: &Rate, now: Nanos) -> Self {
+    pub(crate) fn new(rate: &Rate, now: Nanos) -> Self {
         Self { pace: Pace::new(rate, now), free_at: now }
     }
 
     /// When what it was given last has left.
-    pub(super) fn free_at(&self) -> Nanos {
+    pub(crate) fn free_at(&self) -> Nanos {
         self.free_at
     }
 
     /// Begins to send a packet at `now` or, if it is still busy then, as soon as it is free.
-    pub(super) fn send(&mut self, len: usize, now: Nanos) {
+    pub(crate) fn send(&mut self, len: usize, now: Nanos) {
         if now > self.free_at {
             self.pace.rest();
             self.free_at = now;
@@ -67,7 +67,7 @@ impl Transmitter {
     }
 
     /// Goes on at another rate. What is left of a packet that is being sent leaves at that one.
-    pub(super) fn set_rate(&mut self, rate: &Rate, now: Nanos) {
+    pub(crate) fn set_rate(&mut self, rate: &Rate, now: Nanos) {
         let unsent = (self.free_at > now).then(|| self.pace.unsent(now, self.free_at));
         self.pace = Pace::new(rate, now);
         if let Some(unsent) = unsent {
@@ -76,13 +76,13 @@ impl Transmitter {
     }
 
     /// Forgets what it was sending.
-    pub(super) fn stop(&mut self, now: Nanos) {
+    pub(crate) fn stop(&mut self, now: Nanos) {
         self.pace.rest();
         self.free_at = self.free_at.min(now);
     }
 
     /// How many bytes can leave after `from` until `to`.
-    pub(super) fn capacity(&self, from: Nanos, to: Nanos) -> u64 {
+    pub(crate) fn capacity(&self, from: Nanos, to: Nanos) -> u64 {
         match &self.pace {
             Pace::Unlimited => u64::MAX,
             Pace::Fixed(fixed) => Work(u128::from(to.since(from).0) * u128::from(fixed.rate)).bytes(),
@@ -189,16 +189,16 @@ impl Work {
 
 /// Nanoseconds since a link began. They last for 584 years; sums that would be later stay at the end of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) struct Nanos(pub(super) u64);
+pub(crate) struct Nanos(pub(crate) u64);
 
 impl Nanos {
     /// So much later.
-    pub(super) fn after(self, later: Self) -> Self {
+    pub(crate) fn after(self, later: Self) -> Self {
         Self(self.0.saturating_add(later.0))
     }
 
     /// The time from `earlier` to this one; zero if it is the other way round.
-    pub(super) fn since(self, earlier: Self) -> Self {
+    pub(crate) fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
     }
 
@@ -207,12 +207,12 @@ impl Nanos {
         clippy::cast_possible_truncation,
         reason = "a cast from a float stays within the integer's bounds"
     )]
-    pub(super) fn from_float(nanos: f64) -> Self {
+    pub(crate) fn from_float(nanos: f64) -> Self {
         Self(nanos as u64)
     }
 
     /// To calculate with.
-    pub(super) fn to_float(self) -> f64 {
+    pub(crate) fn to_float(self) -> f64 {
         self.0 as f64
     }
 }
@@ -231,23 +231,23 @@ impl From<Nanos> for Duration {
 
 /// Between the time of drivers and that of a link.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     start: Instant,
 }
 
 impl Clock {
     /// Logical time begins at `start`.
-    pub(super) fn new(start: Instant) -> Self {
+    pub(crate) fn new(start: Instant) -> Self {
         Self { start }
     }
 
     /// What was before the start is at it.
-    pub(super) fn nanos(self, at: Instant) -> Nanos {
+    pub(crate) fn nanos(self, at: Instant) -> Nanos {
         at.saturating_duration_since(self.start).into()
     }
 
     /// The reverse. No packet lives long enough for the sum to overflow.
-    pub(super) fn instant(self, at: Nanos) -> Instant {
+    pub(crate) fn instant(self, at: Nanos) -> Instant {
         self.start + Duration::from(at)
     }
 }

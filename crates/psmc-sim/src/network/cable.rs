@@ -171,7 +171,8 @@ fn interface_mtu(directions: &[LinkConfig; 2]) -> usize {
     longest.unwrap_or(DEFAULT_MTU).max(DEFAULT_MTU)
 }
 
-fn info_of(packet: &Packet) -> PacketInfo {
+/// What a queue has to know of a packet.
+pub(super) fn info_of(packet: &Packet) -> PacketInfo {
     PacketInfo {
         ecn_capable: packet.ecn() != Ecn::NotEct,
         precedence: precedence(packet.dscp()),

@@ -8,6 +8,7 @@ mod further;
 mod hosts;
 mod returning;
 mod rivals;
+mod router;
 mod scenarios;
 mod shared;
 mod sites;

@@ -3,6 +3,7 @@
 //! | module | what it has |
 //! |---|---|
 //! | [`link`] | one direction of a link: rate, delay, jitter, loss, queue; the emulator runs the same machine in real time |
+//! | [`profiler`] | what a router is like, inferred from what it does to packets |
 //! | [`router`] | a router: servers that its ports share, and queues before them |
 //! | `world` | everything below together, and the time |
 //! | `network` | hosts, links, routes, NATs and conditioners: how packets find their way |
@@ -19,6 +20,7 @@ pub mod crowd;
 pub mod farm;
 pub mod link;
 pub mod overlay;
+pub mod profiler;
 pub mod router;
 
 mod agenda;

@@ -6,6 +6,7 @@ mod alone;
 mod floods;
 mod further;
 mod hosts;
+mod profiler;
 mod returning;
 mod rivals;
 mod router;

@@ -2,6 +2,7 @@
 
 mod chance;
 mod packets;
+mod pulses;
 mod transfers;
 mod users;
 mod web;
@@ -16,10 +17,13 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::agenda::Agenda;
 use crate::packet::Packet;
+use crate::pulses::Pulses;
 use crate::stack::Stack;
 use crate::transport::{CongestionControl, Settings, StreamId};
 use crate::world::{HostId, TrafficId};
+pub(crate) use chance::uniform;
 use packets::{Datagrams, Ping};
+use pulses::PulseTrain;
 use transfers::{Bulk, Requests};
 use users::{Telnet, Transfers};
 use web::Web;
@@ -110,6 +114,8 @@ pub enum TrafficKind {
         /// What they read.
         model: WebModel,
     },
+    /// UDP in pulses, which nobody takes; nothing is seen of it.
+    Pulses(Pulses),
     /// ICMP echo requests.
     Ping {
         /// Time between two.
@@ -324,6 +330,7 @@ fn build(kind: TrafficKind, place: &Place, id: TrafficId) -> Box<dyn Generator> 
             Box::new(Telnet::new(place, tcp, users, packets, payload, mean_gap))
         }
         TrafficKind::Web { tcp, users, model } => Box::new(Web::new(place, tcp, users, model)),
+        TrafficKind::Pulses(pulses) => Box::new(PulseTrain::new(place, pulses)),
         TrafficKind::Ping { interval, payload } => Box::new(Ping::new(place, interval, payload, id)),
     }
 }

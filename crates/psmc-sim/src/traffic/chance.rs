@@ -6,7 +6,7 @@ use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 
 /// From 0 up to, but without, 1.
-pub(super) fn uniform(rng: &mut Pcg64Mcg) -> f64 {
+pub(crate) fn uniform(rng: &mut Pcg64Mcg) -> f64 {
     // 53 bits are what a floating-point number holds.
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }

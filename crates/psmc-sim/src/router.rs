@@ -58,8 +58,8 @@ pub struct Router<P> {
     dice: Dice,
     cpu: Option<Cpu<P>>,
     ports: Vec<Port<P>>,
-    /// The port whose turn it is.
-    turn: usize,
+    /// Ports with packets in their queues, in the order in which they take turns.
+    turns: VecDeque<usize>,
     /// Packets in the queues of all ports.
     waiting: usize,
     /// When the first port can have a packet served that could not when that was last looked at.
@@ -113,6 +113,8 @@ struct Port<P> {
     queue: Waiting<Held<P>>,
     /// Of its slots, in millionths.
     free: u64,
+    /// Whether it takes turns.
+    is_listed: bool,
     transmitter: Transmitter,
 }
 
@@ -152,7 +154,7 @@ impl<P> Router<P> {
             dice: Dice::new(seed),
             cpu: config.cpu().map(|cpu| Cpu::new(cpu, config.ports().len())),
             ports,
-            turn: 0,
+            turns: VecDeque::new(),
             waiting: 0,
             wake: None,
             servers: Servers::new(config.servers()),
@@ -174,7 +176,7 @@ impl<P> Router<P> {
         output: Option<usize>,
         now: Instant,
     ) {
-        self.advance(now);
+        self.advance(self.clock.nanos(now));
         self.counters.entered_packets += 1;
         let last = self.ports.len() - 1;
         let raw = Raw { packet, info, output: output.map(|output| output.min(last)) };
@@ -187,9 +189,10 @@ impl<P> Router<P> {
 
     /// The next packet that has left.
     pub fn poll_packet(&mut self, now: Instant) -> Option<Departure<P>> {
+        let now = self.clock.nanos(now);
         self.advance(now);
         // What the router was told of later times is not for this one.
-        let (at, Left { packet, port, marked }) = self.departures.pop(self.clock.nanos(now))?;
+        let (at, Left { packet, port, marked }) = self.departures.pop(now)?;
         self.counters.departed_packets += 1;
         Some(Departure { packet, port, at: self.clock.instant(at), congestion_experienced: marked })
     }
@@ -202,11 +205,12 @@ impl<P> Router<P> {
     /// When to poll next; `None` if nothing is inside.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        // Servers that become free matter to nobody if nothing waits for them.
-        let is_wanted = self.waiting > 0 || self.short.is_some();
-        let free = self.servers.next().filter(|_| is_wanted);
+        // What servers take leaves no earlier than they can be done with it.
+        let taken = self.servers.next().filter(|_| self.is_short_of_servers() && self.short.is_none());
+        let taken = taken.into_iter().chain(self.wake).min().map(|at| at.after(self.costs.least_delay()));
+        let short = self.servers.next().filter(|_| self.short.is_some());
         let cpu = self.cpu.as_ref().and_then(Cpu::next);
-        let times = [self.departures.next(), free, self.wake, cpu];
+        let times = [self.departures.next(), taken, short, cpu];
         times.into_iter().flatten().min().map(|at| self.clock.instant(at))
     }
 
@@ -229,26 +233,45 @@ impl<P> Router<P> {
     }
 
     /// Does what was due until `now`.
-    fn advance(&mut self, now: Instant) {
-        let now = self.clock.nanos(now);
+    fn advance(&mut self, now: Nanos) {
+        if self.waiting == 0 && self.short.is_none() && self.cpu.is_none() {
+            // Nobody waits for what becomes free, in whichever order.
+            self.servers.release(now);
+            self.now = self.now.max(now);
+            return;
+        }
         while let Some(at) = self.next_step().filter(|at| *at <= now) {
             self.now = self.now.max(at);
-            if let Some(raw) = self.cpu.as_mut().and_then(|cpu| cpu.poll(at)) {
-                self.classify(raw);
-            }
-            if let Some(end) = self.servers.release(at)
-                && let Some(served) = self.short.take()
-            {
-                self.transmit(served, end);
-            }
-            self.serve();
+            self.step(at);
         }
         self.now = self.now.max(now);
     }
 
+    /// Does what is due at `at`.
+    fn step(&mut self, at: Nanos) {
+        if let Some(raw) = self.cpu.as_mut().and_then(|cpu| cpu.poll(at)) {
+            self.classify(raw);
+        }
+        let may_serve = self.is_short_of_servers() || self.wake.is_some_and(|wake| wake <= at);
+        if let Some(end) = self.servers.release(at)
+            && let Some(served) = self.short.take()
+        {
+            self.transmit(served, end);
+        }
+        if may_serve {
+            self.serve();
+        }
+    }
+
     fn next_step(&self) -> Option<Nanos> {
+        let servers = self.servers.next().filter(|_| self.is_short_of_servers());
         let cpu = self.cpu.as_ref().and_then(Cpu::next);
-        [self.servers.next(), self.wake, cpu].into_iter().flatten().min()
+        [servers, self.wake, cpu].into_iter().flatten().min()
+    }
+
+    /// Whether any packet waits for servers to become free. What becomes free matters to nobody otherwise.
+    fn is_short_of_servers(&self) -> bool {
+        self.short.is_some() || self.waiting > 0 && !self.servers.any_free()
     }
 
     /// Puts a packet into the queue of its output.
@@ -270,7 +293,7 @@ impl<P> Router<P> {
                     marked,
                 });
                 self.waiting += 1;
-                self.serve();
+                self.serve_first(port);
             }
         }
     }
@@ -278,7 +301,7 @@ impl<P> Router<P> {
     /// Whether a packet may enter a queue, and if so, whether it is marked.
     fn admit(&mut self, port: usize, info: PacketInfo, slots: u64) -> Result<bool, RouterDrop> {
         let Self { ports, dice, now, .. } = self;
-        let Port { queue, free, transmitter } = &mut ports[port];
+        let Port { queue, free, transmitter, .. } = &mut ports[port];
         let is_idle = queue.len() == 0 && transmitter.free_at() <= *now;
         let idle_capacity = || is_idle.then(|| transmitter.capacity(transmitter.free_at(), *now));
         let verdict = queue.judge(info, idle_capacity, dice);
@@ -300,22 +323,49 @@ impl<P> Router<P> {
         }
     }
 
+    /// Lets servers take what has just come to a port, if nothing was there before. Others can't be served any more than they
+    /// could before it came.
+    fn serve_first(&mut self, port: usize) {
+        if !std::mem::replace(&mut self.ports[port].is_listed, true) {
+            self.turns.push_back(port);
+        }
+        if self.ports[port].queue.len() > 1 || !self.servers.any_free() {
+            return;
+        }
+        match self.ports[port].opens(&self.costs) {
+            Some(at) if at > self.now => self.wake_at(at),
+            Some(_) | None => _ = self.take(port),
+        }
+    }
+
+    fn wake_at(&mut self, at: Nanos) {
+        self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+    }
+
     /// Lets servers take packets, from one port after the other, for as long as any is free and any packet may be taken.
     fn serve(&mut self) {
         self.wake = None;
         let mut passed_over = 0;
-        while self.waiting > 0 && passed_over < self.ports.len() && self.servers.any_free() {
-            let port = self.turn;
-            self.turn = if port + 1 == self.ports.len() { 0 } else { port + 1 };
-            passed_over += 1;
+        while passed_over < self.turns.len() && self.servers.any_free() {
+            let Some(port) = self.turns.pop_front() else { return };
             match self.ports[port].opens(&self.costs) {
-                Some(at) if at > self.now => self.wake = Some(self.wake.map_or(at, |wake| wake.min(at))),
-                Some(_) if self.take(port) => passed_over = 0,
-                Some(_) | None => {}
+                None => {
+                    self.ports[port].is_listed = false;
+                    continue;
+                }
+                Some(at) if at > self.now => {
+                    self.wake_at(at);
+                    passed_over += 1;
+                }
+                Some(_) => {
+                    self.take(port);
+                    passed_over = 0;
+                }
             }
+            self.turns.push_back(port);
         }
-        if passed_over < self.ports.len() {
-            // All servers are busy, or nothing waits: whoever is done looks again.
+        if !self.servers.any_free() {
+            // Whoever is done looks again.
             self.wake = None;
         }
     }
@@ -326,6 +376,8 @@ impl<P> Router<P> {
         let Queued { packet: Held { packet, .. }, info, marked, .. } = queued;
         let Cost { delay, servers, .. } = self.costs.of_len(info.len);
         let served = Served { packet, port, len: info.len, marked };
+        // Those that became free while nobody needed them.
+        self.servers.release(self.now);
         match self.servers.begin(servers, delay, self.now) {
             Begun::DoneAt(end) => self.transmit(served, end),
             Begun::Short => self.short = Some(served),
@@ -373,6 +425,7 @@ impl<P> Port<P> {
         Self {
             queue: Waiting::new(config.discipline),
             free: config.slots.millionths(),
+            is_listed: false,
             transmitter: Transmitter::new(&Rate::Fixed(config.rate), Nanos::default()),
         }
     }

@@ -48,8 +48,11 @@ pub struct CpuConfig {
     pub time: Table<Duration>,
     /// How long a packet takes it that is for the router itself: routing, ARP, ICMP.
     pub control: Duration,
-    /// Packets that each port can hold for it.
+    /// Packets that each port can hold for it, or all together.
     pub ring: usize,
+    /// Whether all ports have one ring together, as the backlog of an operating system is, so that a flood by one port takes the
+    /// room of what comes by others.
+    pub is_shared: bool,
 }
 
 /// A number of servers or slots, in millionths: above zero, and up to a billion.
@@ -327,7 +330,10 @@ pub(super) struct Cost {
 
 /// The costs of all lengths up to the longest of the tables, so that no packet is interpolated for.
 #[derive(Debug)]
-pub(super) struct Costs(Vec<Cost>);
+pub(super) struct Costs {
+    by_len: Vec<Cost>,
+    least_delay: Nanos,
+}
 
 impl Costs {
     pub(super) fn of(config: &RouterConfig) -> Self {
@@ -346,12 +352,19 @@ impl Costs {
             slots: tables.slots.of(bytes).millionths(),
             cpu: cpu.as_ref().map_or(Nanos::default(), |cpu| cpu.time.nanos(bytes)),
         };
-        Self((0..=longest).map(cost).collect())
+        let by_len: Vec<_> = (0..=longest).map(cost).collect();
+        let least_delay = by_len.iter().map(|cost| cost.delay).min().unwrap_or_default();
+        Self { by_len, least_delay }
     }
 
     /// What a packet of this length takes.
     pub(super) fn of_len(&self, bytes: usize) -> Cost {
-        self.0[bytes.min(self.0.len() - 1)]
+        self.by_len[bytes.min(self.by_len.len() - 1)]
+    }
+
+    /// How long any packet is served at least.
+    pub(super) fn least_delay(&self) -> Nanos {
+        self.least_delay
     }
 }
 
@@ -414,7 +427,7 @@ mod tests {
         let error = new(vec![small], Amount::ONE, tables(), None).unwrap_err();
         assert!(matches!(error, RouterConfigError::Slots { port: 0, .. }), "{error}");
         let time = Table::<Duration>::constant(Duration::ZERO);
-        let cpu = CpuConfig { time, control: Duration::ZERO, ring: 0 };
+        let cpu = CpuConfig { time, control: Duration::ZERO, ring: 0, is_shared: false };
         assert_eq!(new(vec![port()], Amount::ONE, tables(), Some(cpu)), Err(RouterConfigError::NoRing));
     }
 }

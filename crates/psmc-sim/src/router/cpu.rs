@@ -19,6 +19,7 @@ pub(super) struct Raw<P> {
 pub(super) struct Cpu<P> {
     control: Nanos,
     ring: usize,
+    is_shared: bool,
     /// Packets, with the time that each takes.
     rings: Vec<VecDeque<(Raw<P>, Nanos)>>,
     turn: usize,
@@ -31,6 +32,7 @@ impl<P> Cpu<P> {
         Self {
             control: config.control.into(),
             ring: config.ring,
+            is_shared: config.is_shared,
             rings: (0..ports).map(|_| VecDeque::new()).collect(),
             turn: 0,
             waiting: 0,
@@ -51,7 +53,7 @@ impl<P> Cpu<P> {
             self.working = Some((now.after(cost), raw));
             return Ok(());
         }
-        let ring = &mut self.rings[input];
+        let ring = &mut self.rings[if self.is_shared { 0 } else { input }];
         if ring.len() >= self.ring {
             return Err(raw);
         }

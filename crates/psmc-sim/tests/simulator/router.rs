@@ -188,7 +188,7 @@ fn ports_take_turns() {
 #[test]
 fn the_processor_is_everybodys() {
     let time = Table::<Duration>::constant(10 * MICROSECOND);
-    let cpu = CpuConfig { time, control: 100 * MICROSECOND, ring: 5 };
+    let cpu = CpuConfig { time, control: 100 * MICROSECOND, ring: 5, is_shared: false };
     let config = with(2, 100.0, 100.0, |_, _| {}, Some(cpu));
     let mut bench = Bench::new(config);
     // A flood from port 0 fills its own ring, and takes every other turn from what comes the other way.
@@ -253,7 +253,7 @@ fn any_config() -> impl Strategy<Value = RouterConfig> {
                 }
             };
             let time = Table::<Duration>::constant(5 * MICROSECOND);
-            let cpu = CpuConfig { time, control: 10 * MICROSECOND, ring: 4 };
+            let cpu = CpuConfig { time, control: 10 * MICROSECOND, ring: 4, is_shared: false };
             with(3, servers, slots, change, has_cpu.then_some(cpu))
         },
     )

@@ -11,6 +11,7 @@ mod overlay;
 mod psmc;
 mod qos;
 mod report;
+mod routers;
 mod selection;
 mod shedding;
 #[cfg(test)]
@@ -61,7 +62,7 @@ pub(crate) fn experiments() -> impl Iterator<Item = &'static Experiment> {
     let families =
         families.chain(qos::FAMILIES).chain(conditioning::FAMILIES).chain(conditioning::REAL_FAMILIES);
     let families = families.chain(differentiation::FAMILIES).chain(shedding::FAMILIES);
-    families.chain(watson::FAMILIES).copied().flatten()
+    families.chain(routers::FAMILIES).chain(watson::FAMILIES).copied().flatten()
 }
 
 impl Experiment {
@@ -74,7 +75,7 @@ impl Experiment {
     fn is_computed(&self) -> bool {
         let computed = overlay::FAMILIES.iter().chain(selection::FAMILIES).chain(qos::FAMILIES);
         let computed = computed.chain(conditioning::FAMILIES).chain(shedding::FAMILIES);
-        let computed = computed.chain(differentiation::FAMILIES);
+        let computed = computed.chain(differentiation::FAMILIES).chain(routers::FAMILIES);
         computed.copied().flatten().any(|computed| computed.name == self.name)
     }
 

@@ -29,7 +29,7 @@ const COLUMNS: [&str; 16] = [
     "sum_mbps",
 ];
 
-const EXPERIMENTS: [&str; 66] = [
+const EXPERIMENTS: [&str; 71] = [
     "psmc-table-3.1",
     "psmc-table-3.2",
     "psmc-table-3.4",
@@ -84,6 +84,11 @@ const EXPERIMENTS: [&str; 66] = [
     "drain-fig-11b",
     "drain-fig-11c",
     "drain-shift",
+    "router-table-2.1",
+    "router-fig-2.4",
+    "router-fig-2.6",
+    "router-fig-2.7",
+    "router-fig-2.8",
     "watson-table-4.4",
     "watson-table-4.6",
     "watson-table-4.8",

@@ -370,8 +370,6 @@ impl Costs {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "what is made here is right")]
-
     use super::*;
 
     fn amount(value: f64) -> Amount {

@@ -1,4 +1,5 @@
 //! Devices with known parameters, in virtual time.
+#![expect(clippy::unwrap_used, reason = "what is made here is right")]
 
 use std::time::{Duration, Instant};
 
@@ -88,9 +89,10 @@ fn device(seed: u64) -> RouterConfig {
             rows.clone().map(|(at, len)| (*len, amount(servers / served[at]))).collect(),
         )
         .unwrap(),
-        slots: Table::<Amount>::new(rows.map(|(_, len)| (*len, amount(need(*len)))).collect()).unwrap(),
+        slots: Table::<Amount>::new(SIZES.map(|len| (len, amount(need(len)))).to_vec()).unwrap(),
     };
-    let rate = RATE - 1000 * (between(0.0, 1500.0) as u64);
+    let slower = Duration::from_secs_f64(between(0.0, 1500.0)).as_secs();
+    let rate = RATE - 1000 * slower;
     let port = PortConfig { framing: FRAMING, ..PortConfig::new(rate, amount(slots)) };
     RouterConfig::new(vec![port; 4], amount(servers), tables, None).unwrap()
 }

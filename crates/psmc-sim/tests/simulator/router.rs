@@ -1,4 +1,5 @@
 //! Delays and rates that can be computed by hand; and what holds for any traffic.
+#![expect(clippy::unwrap_used, reason = "what is made here is right")]
 
 use std::time::{Duration, Instant};
 

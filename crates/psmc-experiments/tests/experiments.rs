@@ -29,7 +29,7 @@ const COLUMNS: [&str; 16] = [
     "sum_mbps",
 ];
 
-const EXPERIMENTS: [&str; 71] = [
+const EXPERIMENTS: [&str; 83] = [
     "psmc-table-3.1",
     "psmc-table-3.2",
     "psmc-table-3.4",
@@ -78,6 +78,18 @@ const EXPERIMENTS: [&str; 71] = [
     "qos-fig-10-real",
     "qos-fig-11-real",
     "unresponsive-rrul",
+    "psmc-fig-6.2",
+    "psmc-fig-6.3",
+    "psmc-fig-6.4",
+    "psmc-fig-6.5",
+    "psmc-fig-6.6",
+    "psmc-fig-6.7",
+    "psmc-fig-6.8",
+    "psmc-front-traffic",
+    "psmc-front-disciplines",
+    "psmc-front-step",
+    "psmc-front-overload",
+    "psmc-front-slow",
     "drain-fig-9",
     "drain-fig-10",
     "drain-fig-11a",

@@ -47,7 +47,6 @@ fn in_month(date: Date, day: i8) -> Result<Date, jiff::Error> {
 #[cfg(test)]
 mod tests {
     use jiff::civil::date;
-    use psmc_toml::Rate;
 
     use super::*;
     use crate::quota::Then;
@@ -113,8 +112,7 @@ mod tests {
         let all =
             [(Every::Day, 1), (Every::Week, 1), (Every::Week, 7), (Every::Month, 1), (Every::Month, 30)];
         for (every, day) in all {
-            let quota =
-                Quota { then: Then::Slow(Rate::from_bits_per_second(1).unwrap()), ..quota(every, day) };
+            let quota = quota(every, day);
             let mut today = date(2027, 1, 1);
             for _ in 0..800 {
                 let began = beginning(&quota, today).unwrap();

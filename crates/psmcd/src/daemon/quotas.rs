@@ -58,14 +58,10 @@ pub(super) struct Quotas {
 }
 
 impl Quotas {
-    /// Reads what was used, if any of the configuration's paths may ever need it.
+    /// Reads what was used. If that fails nobody is told before there is a quota.
     pub(super) fn new(file: PathBuf) -> Self {
         let read = Usage::read(&file);
-        let error = read.as_ref().err().map(|error| {
-            let file = file.display();
-            tracing::warn!(%error, "cannot read {file}: what is used of quotas is counted from zero, and in memory");
-            format!("cannot read {file}: {error}")
-        });
+        let error = read.as_ref().err().map(|error| format!("cannot read {}: {error}", file.display()));
         Self {
             file,
             of: BTreeMap::new(),
@@ -146,6 +142,13 @@ impl Quotas {
         }
         self.stages.retain(|uplink, _| self.of.contains_key(uplink));
         changed
+    }
+
+    /// Says before the first count that nobody knows what was used, if that is so.
+    fn warn_of_unknown(&self) {
+        if let (None, true, Some(error)) = (self.counted_at, self.is_unknown, &self.error) {
+            tracing::warn!("{error}: what is used of quotas is counted from zero, and in memory");
+        }
     }
 
     /// When to count again, after so many bytes.
@@ -240,6 +243,7 @@ impl Control {
     /// Counts what paths with a quota have carried.
     pub(super) async fn count_quotas(&mut self) -> Result<(), DaemonError> {
         self.quotas.arrange(&self.peers, None);
+        self.quotas.warn_of_unknown();
         let carried = self.carried().await?;
         let now = Instant::now();
         self.quotas.schedule(carried.values().copied().max().unwrap_or(0), now);

@@ -136,7 +136,7 @@ impl Quotas {
             if last == Some(stage) && before == ledger.since {
                 continue;
             }
-            // What it was like when psmcd ended is not known: the paths are like that already.
+            // The first count after a start is told, too: people look there for what was used before it.
             report(uplink, quota, ledger, stage);
             changed.push(uplink.clone());
         }

@@ -35,9 +35,9 @@ deny:
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
-# Runs all tests; the fuzzers' corpora are replayed among them. Needs root: the real programs run in network namespaces.
+# Runs all tests; the fuzzers' corpora are replayed among them; goes on after a failure. Needs root: the real programs run in network namespaces.
 test *ARGS:
-    cargo test --workspace {{ ARGS }}
+    cargo test --workspace --no-fail-fast {{ ARGS }}
 
 # Shows it all on this machine: sites, paths, a transfer, a path cut while it runs. Needs root.
 demo:

@@ -267,7 +267,7 @@ impl Relayed {
 
     /// The same, by IP-in-IP to the relay.
     pub(crate) fn wrapped_path(relay: usize) -> String {
-        Self::path(&[relay]) + "encapsulation = \"ipip\"\n"
+        Self::path(&[relay]) + "transport = \"ipip\"\n"
     }
 
     /// A `[[peer.path]]` of the van by IP-in-IP to the host of a relay, which is an ordinary end of a tunnel for this
@@ -275,7 +275,7 @@ impl Relayed {
     pub(crate) fn path_by_tunnel_end(relay: usize, inside: Ipv4Addr) -> String {
         let (end, hq) = (met_address(relay), hq_address(relay));
         format!(
-            "[[peer.path]]\nname = \"end\"\nrelays = [\"end\"]\nencapsulation = \"ipip\"\nendpoint = \"{hq}:{PORT}\"\n\
+            "[[peer.path]]\nname = \"end\"\nrelays = [\"end\"]\ntransport = \"ipip\"\nendpoint = \"{hq}:{PORT}\"\n\
              [[relay]]\nname = \"end\"\naddress = \"{end}\"\ninside = \"{inside}\"\n"
         )
     }

@@ -21,8 +21,8 @@ use crate::speedtest::MAX_CALLERS;
 use super::ipfix::Ipfix;
 use super::promise::Promise;
 use super::value::{
-    AllowedNet, BindAddress, Congestion, Encapsulation, Endpoint, Exclusion, InterfaceName, LinkMtu, Listen,
-    Name, Rate, RoutePolicy, SocketPath, Weight,
+    AllowedNet, BindAddress, Congestion, Endpoint, Exclusion, InterfaceName, LinkMtu, Listen, Name, Rate,
+    RoutePolicy, SocketPath, Transport, Weight,
 };
 
 /// The configuration of a site. Every value in it is legal, and they fit together: names and keys are unique, no two
@@ -318,7 +318,7 @@ pub struct PathSettings {
     /// path.
     pub relays: Vec<Name>,
     /// What its datagrams are wrapped in. With IP-in-IP there is one relay, which may be a [`TunnelEnd`].
-    pub encapsulation: Encapsulation,
+    pub transport: Transport,
     /// Its share in the `wrr` scheduler.
     pub weight: Weight,
     /// What it is for.
@@ -342,7 +342,7 @@ impl PathSettings {
             address: None,
             endpoint: None,
             relays: Vec::new(),
-            encapsulation: Encapsulation::Udp,
+            transport: Transport::Udp,
             weight: Weight::default(),
             tier: Tier::default(),
             quota: None,

@@ -11,7 +11,7 @@ use super::model::{
     Class, Config, Internet, Invitation, PathCongestion, PathSettings, Paths, Peer, Site, Sla, Treatment,
     TunnelEnd,
 };
-use super::value::{Encapsulation, clamp_mss_in_words};
+use super::value::{Transport, clamp_mss_in_words};
 
 /// So many files and sockets may be open where nobody has said anything else.
 const USUAL_FILES: usize = 1024;
@@ -233,7 +233,7 @@ fn write_path(path: &PathSettings, peer: &Peer, f: &mut fmt::Formatter<'_>) -> f
     if !path.relays.is_empty() {
         write!(f, ", through {}", joined(&path.relays))?;
     }
-    if path.encapsulation == Encapsulation::IpIp {
+    if path.transport == Transport::IpIp {
         write!(f, " by IP-in-IP")?;
     }
     write!(f, ", weight {}", path.weight)?;

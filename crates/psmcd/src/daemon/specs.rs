@@ -3,7 +3,7 @@
 use psmc_api::{PathSpec, RateLimit};
 
 use crate::config::{
-    Encapsulation, Endpoint, PathCongestion, PathSettings, Rate, TIER, Tier, ValueError, Weight,
+    Endpoint, PathCongestion, PathSettings, Rate, TIER, Tier, Transport, ValueError, Weight,
 };
 
 /// The rate, if there is a limit.
@@ -52,7 +52,7 @@ pub(super) fn settings(spec: &PathSpec, endpoint: Option<&Endpoint>) -> Result<P
         address: spec.address.map(|address| address.to_string().parse()).transpose()?,
         endpoint,
         relays: spec.relays.iter().map(|name| name.parse()).collect::<Result<_, _>>()?,
-        encapsulation: Encapsulation::Udp,
+        transport: Transport::Udp,
         weight: spec
             .weight
             .map(|weight| weight.to_string().parse::<Weight>())

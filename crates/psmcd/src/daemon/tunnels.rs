@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::control::Control;
 use super::paths::{OpenError, local_end};
 use super::relays::Goal;
-use crate::config::{Encapsulation, PathSettings};
+use crate::config::{PathSettings, Transport};
 
 /// Bytes that wrapping takes of each packet.
 #[expect(clippy::cast_possible_truncation, reason = "twenty")]
@@ -55,7 +55,7 @@ impl Control {
         (goal, relay): (Goal, SocketAddr),
     ) -> Result<Option<TunnelBind>, OpenError> {
         let end = self.relays.tunnel_end(settings).cloned();
-        if settings.encapsulation == Encapsulation::Udp && end.is_none() {
+        if settings.transport == Transport::Udp && end.is_none() {
             return Ok(None);
         }
         let Goal::Address(peer) = goal else { return Err(OpenError::NoAddress) };

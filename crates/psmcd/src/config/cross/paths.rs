@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::{for_each_repetition, unique_names};
 use crate::config::draft::{PathDraft, PeerDraft, RelayDraft};
-use crate::config::value::{BindAddress, Congestion, Encapsulation, Endpoint, Host, InterfaceName, Name};
+use crate::config::value::{BindAddress, Congestion, Endpoint, Host, InterfaceName, Name, Transport};
 use crate::config::{MAX_CHAIN, MAX_PATHS};
 
 pub(super) fn check(peer: &PeerDraft, relays: &[RelayDraft], out: &mut Vec<Complaint>) {
@@ -171,7 +171,7 @@ fn chain(path: &PathDraft, out: &mut Vec<Complaint>) {
 
 /// IP-in-IP leads through one machine that unwraps it, over IPv4.
 fn tunnel(peer: &PeerDraft, path: &PathDraft, relays: &[RelayDraft], out: &mut Vec<Complaint>) {
-    let wanted = path.encapsulation.as_ref().filter(|wanted| *wanted.get_ref() == Encapsulation::IpIp);
+    let wanted = path.transport.as_ref().filter(|wanted| *wanted.get_ref() == Transport::IpIp);
     match wanted {
         Some(wanted) => one_relay(path, wanted.span(), out),
         None => not_bare(path, relays, out),
@@ -200,13 +200,13 @@ fn one_relay(path: &PathDraft, wanted: Range<usize>, out: &mut Vec<Complaint>) {
     match used_relays(path).count() {
         0 if path.relays.is_none() => {
             let reason = "IP-in-IP leads to a machine that unwraps it, and this path names none";
-            let remedy = r#"add relays = ["…"], the name of a [[relay]]; or leave `encapsulation` out"#;
+            let remedy = r#"add relays = ["…"], the name of a [[relay]]; or leave `transport` out"#;
             out.push(Complaint::new(reason, remedy).at(wanted));
         }
         0 | 1 => {}
         count => {
             let reason = format!("IP-in-IP leads through one relay, and this path through {count}");
-            let remedy = r#"keep one of them, or write encapsulation = "udp""#;
+            let remedy = r#"keep one of them, or write transport = "udp""#;
             out.push(Complaint::new(reason, remedy).at(wanted));
         }
     }
@@ -216,7 +216,7 @@ fn one_relay(path: &PathDraft, wanted: Range<usize>, out: &mut Vec<Complaint>) {
 fn not_bare(path: &PathDraft, relays: &[RelayDraft], out: &mut Vec<Complaint>) {
     for name in used_relays(path).filter(|name| is_tunnel_end(name, relays)) {
         let reason = format!("\"{}\" only unwraps IP-in-IP, and this path sends none", name.get_ref());
-        let remedy = r#"add encapsulation = "ipip" to the path; or give the [[relay]] its `public_key` in place of `inside`"#;
+        let remedy = r#"add transport = "ipip" to the path; or give the [[relay]] its `public_key` in place of `inside`"#;
         out.push(Complaint::new(reason, remedy).at(name.span()));
     }
 }
@@ -228,7 +228,7 @@ fn over_ipv4(endpoint: &Spanned<Endpoint>, wanted: Range<usize>, out: &mut Vec<C
 }
 
 fn no_ipv6() -> Complaint {
-    let remedy = r#"give an IPv4 address, or write encapsulation = "udp""#;
+    let remedy = r#"give an IPv4 address, or write transport = "udp""#;
     Complaint::new("IP-in-IP is IPv4 in IPv4, and this is an address of IPv6", remedy)
 }
 

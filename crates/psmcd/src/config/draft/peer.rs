@@ -12,8 +12,8 @@ use psmc_core::Tier;
 use super::TreatmentDraft;
 use crate::config::model::{PathCongestion, PathSettings, Paths, Peer};
 use crate::config::value::{
-    ALLOWED_NET, AllowedNet, BIND_ADDRESS, BindAddress, Congestion, DEFAULT_KEEPALIVE, ENDPOINT,
-    Encapsulation, Endpoint, KEEPALIVE, LINK_MTU, LinkMtu, RoutePolicy, TIER, WEIGHT, Weight,
+    ALLOWED_NET, AllowedNet, BIND_ADDRESS, BindAddress, Congestion, DEFAULT_KEEPALIVE, ENDPOINT, Endpoint,
+    KEEPALIVE, LINK_MTU, LinkMtu, RoutePolicy, TIER, Transport, WEIGHT, Weight,
 };
 use crate::quota::Quota;
 
@@ -87,7 +87,7 @@ draft! {
         address: Option<Spanned<BindAddress>> = optional_at(BIND_ADDRESS),
         endpoint: Option<Spanned<Endpoint>> = optional_at(ENDPOINT),
         relays: Option<Spanned<Vec<Spanned<Name>>>> = list_at(NAME),
-        encapsulation: Option<Spanned<Encapsulation>> = optional_at(Encapsulation::KIND),
+        transport: Option<Spanned<Transport>> = optional_at(Transport::KIND),
         weight: Weight = optional(WEIGHT).unwrap_or_default(),
         tier: Option<Spanned<Tier>> = optional_at(TIER),
         quota: Option<Spanned<Quota>> = { super::quota::read(section, out) },
@@ -120,7 +120,7 @@ impl PathDraft {
             address: self.address.map(Spanned::into_inner),
             endpoint,
             relays,
-            encapsulation: self.encapsulation.map(Spanned::into_inner).unwrap_or_default(),
+            transport: self.transport.map(Spanned::into_inner).unwrap_or_default(),
             weight: self.weight,
             tier: self.tier.map(Spanned::into_inner).unwrap_or_default(),
             quota: self.quota.map(Spanned::into_inner),

@@ -90,7 +90,7 @@ choice! {
 choice! {
     /// What a path's datagrams are wrapped in.
     #[derive(Default)]
-    pub enum Encapsulation: "encapsulation", such as "udp" {
+    pub enum Transport: "transport", such as "udp" {
         /// UDP.
         #[default]
         Udp = "udp",

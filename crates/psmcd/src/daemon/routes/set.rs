@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use psmc_net::keys::PublicKey;
 use psmc_toml::{PUBLIC_KEY, ValueError};
 
-use crate::config::{Encapsulation, Endpoint, Host, Name, PathSettings, Relay};
+use crate::config::{Endpoint, Host, Name, PathSettings, Relay, Transport};
 use psmc_api::RouteSpec;
 
 /// Most relays of a set, as many as a set in DNS has.
@@ -128,7 +128,7 @@ pub(super) fn wanted(set: &LearnedSet, uplinks: &[PathSettings]) -> Vec<Wanted> 
             let settings = PathSettings {
                 endpoint: None,
                 relays: vec![relay.name.clone()],
-                encapsulation: Encapsulation::Udp,
+                transport: Transport::Udp,
                 ..uplink.clone()
             };
             Wanted { relay: relay.clone(), settings }

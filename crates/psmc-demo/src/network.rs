@@ -8,7 +8,12 @@ use psmc_testbed::netns::{Namespace, NetnsError, Queue, link_pair};
 use psmc_wire::hop::HOP_HEADER_LEN;
 use psmc_wire::ip::IPV4_HEADER_LEN;
 
-use psmcd::config::Transport;
+/// How datagrams travel to a relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wrapping {
+    Udp,
+    IpIp,
+}
 
 /// A link that leaves the van: to the headquarters, or to a relay. At both ends its interface bears its name.
 #[derive(Debug)]
@@ -20,7 +25,7 @@ pub(super) struct Link {
     /// The third byte of its addresses, and of those of a relay and the headquarters.
     subnet: u8,
     /// Whether a relay is at its other end, and how datagrams travel there.
-    pub(super) to_relay: Option<Transport>,
+    pub(super) to_relay: Option<Wrapping>,
 }
 
 /// All links of a demonstration, the fastest first: that is the one that is cut, for it hurts most.
@@ -35,9 +40,9 @@ pub(super) const DIRECT: Links = &[
 
 /// Links to relays. There is no other way to the headquarters.
 const RELAYED: Links = &[
-    Link { name: "fra1", mbps: 40, subnet: 11, to_relay: Some(Transport::Udp) },
-    Link { name: "ams1", mbps: 30, subnet: 12, to_relay: Some(Transport::IpIp) },
-    Link { name: "lon1", mbps: 20, subnet: 13, to_relay: Some(Transport::Udp) },
+    Link { name: "fra1", mbps: 40, subnet: 11, to_relay: Some(Wrapping::Udp) },
+    Link { name: "ams1", mbps: 30, subnet: 12, to_relay: Some(Wrapping::IpIp) },
+    Link { name: "lon1", mbps: 20, subnet: 13, to_relay: Some(Wrapping::Udp) },
 ];
 
 /// How many relays there can be: one that is cut, and others that stay.
@@ -183,8 +188,8 @@ pub(super) fn best_goodput<'a>(links: impl IntoIterator<Item = &'a Link> + Clone
 fn to_relay(link: &Link) -> u64 {
     let wrapping = match link.to_relay {
         None => 0,
-        Some(Transport::Udp) => HOP_HEADER_LEN,
-        Some(Transport::IpIp) => HOP_HEADER_LEN + IPV4_HEADER_LEN,
+        Some(Wrapping::Udp) => HOP_HEADER_LEN,
+        Some(Wrapping::IpIp) => HOP_HEADER_LEN + IPV4_HEADER_LEN,
     };
     wrapping as u64
 }

@@ -44,6 +44,9 @@ pub const ALPN: &[u8] = b"psmc/1";
 /// What a dialer names in its place that shows an invitation: it is no peer yet.
 pub const JOIN_ALPN: &[u8] = b"psmc-join/1";
 
+/// What a dialer names that wants to carry datagrams of a path in a [stream](crate::stream).
+pub const PATH_ALPN: &[u8] = b"psmc-path/1";
+
 /// Under which label the keys of the data plane are exported (RFC 8446 §7.5).
 pub const EXPORTER_LABEL: &[u8] = b"EXPORTER-psmc-data-v1";
 
@@ -93,7 +96,9 @@ impl fmt::Debug for Identity {
 /// Opens control connections to one peer.
 #[derive(Clone)]
 pub struct Dialer {
-    connector: TlsConnector,
+    config: Arc<ClientConfig>,
+    /// What the other side is called, if it is to hear that.
+    name: ServerName<'static>,
     alpn: &'static [u8],
 }
 
@@ -107,8 +112,17 @@ impl Dialer {
     /// The same for another protocol than that of the sites, which `alpn` names.
     #[must_use]
     pub fn for_protocol(identity: &Identity, expected: PublicKey, alpn: &'static [u8]) -> Self {
-        let connector = TlsConnector::from(Arc::new(config::client(identity, expected, alpn)));
-        Self { connector, alpn }
+        Self { config: Arc::new(config::client(identity, expected, alpn)), name: no_name(), alpn }
+    }
+
+    /// Says, in the clear, to whom it wants to speak (RFC 6066 §3), so that a proxy in front may pass it on. What is no name of
+    /// DNS is not said.
+    #[must_use]
+    pub fn asking_for(self, host: &str) -> Self {
+        let Ok(name @ ServerName::DnsName(_)) = ServerName::try_from(host.to_owned()) else { return self };
+        let mut config = (*self.config).clone();
+        config.enable_sni = true;
+        Self { config: Arc::new(config), name, ..self }
     }
 
     /// Shakes hands over `io` as the TLS client, within [`HANDSHAKE_TIMEOUT`].
@@ -122,7 +136,8 @@ impl Dialer {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let stream = finish(self.connector.connect(no_name(), io).into_fallible()).await?;
+        let connector = TlsConnector::from(self.config.clone());
+        let stream = finish(connector.connect(self.name.clone(), io).into_fallible()).await?;
         let (peer, keys) = outcome(stream.get_ref().1, self.alpn)?;
         let protocol = self.alpn;
         Ok(Secured { stream: TlsStream::Client(stream), peer, keys, role: Role::Dialer, protocol })
@@ -141,6 +156,8 @@ pub struct Acceptor {
     peers: Service,
     /// What those are served that show an invitation, if any are.
     invited: Option<Service>,
+    /// What peers are served whose paths come in streams, if any are.
+    streams: Option<Service>,
 }
 
 /// A protocol, and how its handshakes go.
@@ -160,13 +177,19 @@ impl Acceptor {
     /// The same for another protocol than that of the sites, which `alpn` names.
     #[must_use]
     pub fn for_protocol(identity: &Identity, allowed: AllowedKeys, alpn: &'static [u8]) -> Self {
-        Self { peers: Service::new(identity, allowed, alpn), invited: None }
+        Self { peers: Service::new(identity, allowed, alpn), invited: None, streams: None }
     }
 
     /// Answers those, too, who name [`JOIN_ALPN`] and show a key of `invitations`.
     #[must_use]
     pub fn with_invitations(self, identity: &Identity, invitations: AllowedKeys) -> Self {
         Self { invited: Some(Service::new(identity, invitations, JOIN_ALPN)), ..self }
+    }
+
+    /// Takes streams for datagrams, too, from those who name [`PATH_ALPN`] and whose keys `allowed` holds.
+    #[must_use]
+    pub fn with_streams(self, identity: &Identity, allowed: AllowedKeys) -> Self {
+        Self { streams: Some(Service::new(identity, allowed, PATH_ALPN)), ..self }
     }
 
     /// Shakes hands over `io` as the TLS server, within [`HANDSHAKE_TIMEOUT`].
@@ -225,7 +248,7 @@ impl Acceptor {
     }
 
     fn services(&self) -> impl Iterator<Item = &Service> {
-        std::iter::once(&self.peers).chain(&self.invited)
+        std::iter::once(&self.peers).chain(&self.invited).chain(&self.streams)
     }
 }
 
@@ -305,7 +328,7 @@ fn outcome<D>(connection: &ConnectionCommon<D>, alpn: &[u8]) -> Result<(PublicKe
     Ok((peer, ExportedKeys::new(&secret)))
 }
 
-/// rustls wants a name for each server. Ours have keys only, and the name is never sent.
+/// rustls wants a name for each server. Ours have keys only, and this one is never sent.
 fn no_name() -> ServerName<'static> {
     Ipv4Addr::UNSPECIFIED.into()
 }

@@ -8,8 +8,7 @@ use psmc_net::ipip;
 use psmc_net::keys::{PrivateKey, PublicKey};
 
 use super::Relays;
-use crate::network::{Link, Links};
-use psmcd::config::Transport;
+use crate::network::{Link, Links, Wrapping};
 
 /// The address of the headquarters inside the tunnel.
 pub(crate) const HQ_INSIDE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
@@ -25,10 +24,10 @@ pub(super) fn van(key: &PrivateKey, hq: &PublicKey, links: Links, relays: &Relay
             "\n[[peer.path]]\nname = {name:?}\ninterface = {name:?}\nendpoint = \"{endpoint}:{PORT}\""
         );
         match link.to_relay {
-            Some(Transport::IpIp) if ipip::is_allowed() => {
+            Some(Wrapping::IpIp) if ipip::is_allowed() => {
                 let _ = writeln!(text, "relays = [{name:?}]\ntransport = \"ipip\"");
             }
-            Some(Transport::IpIp | Transport::Udp) => {
+            Some(Wrapping::IpIp | Wrapping::Udp) => {
                 let _ = writeln!(text, "relays = [{name:?}]");
             }
             None => {}

@@ -1,5 +1,5 @@
-//! TCP connections as the control channel wants them: without delay, in packets that every network carries, and soon aware of
-//! a dead peer.
+//! TCP connections as the control channel and [streams](crate::stream) of datagrams want them: without delay, with little that waits
+//! to be sent, in packets that every network carries, and soon aware of a dead peer.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -101,13 +101,14 @@ pub fn listen_tcp(address: SocketAddr) -> Result<TcpListener, TcpError> {
     listen(address).map_err(|source| TcpError::Listen { address, source })
 }
 
-/// Sets what every control connection has set: no delay, and 5 s until a silent peer counts as gone.
+/// Sets what every connection has set: no delay, little that waits, and 5 s until a silent peer counts as gone.
 pub(super) fn tune(socket: SockRef<'_>) -> io::Result<()> {
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE_IDLE)
         .with_interval(KEEPALIVE_INTERVAL)
         .with_retries(KEEPALIVE_PROBES);
     socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_notsent_lowat(MAX_UNSENT)?;
     socket.set_tcp_mss(MAX_SEGMENT)?;
     socket.set_tcp_keepalive(&keepalive)?;
     socket.set_tcp_user_timeout(Some(USER_TIMEOUT))
@@ -171,6 +172,10 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// the system's own remedies (RFC 4821, off by default) waits longer than the handshake may take. What a control
 /// connection carries is small, so that short segments cost it nothing.
 const MAX_SEGMENT: u32 = 1280 - 40 - 20;
+
+/// What a connection takes beyond what it may send at the moment, in bytes (`TCP_NOTSENT_LOWAT`, tcp(7)): the kernel would take
+/// megabytes, which a slow link needs minutes for.
+const MAX_UNSENT: u32 = 16 * 1024;
 
 /// Silence until the first keepalive probe: short, because a control connection decides which paths are used.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);

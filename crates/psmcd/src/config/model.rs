@@ -97,6 +97,8 @@ pub struct Site {
     pub addresses: Vec<IpNet>,
     /// Where it is reached from outside, unless it is [hidden](Self::is_hidden).
     pub listen: Listen,
+    /// Where it listens for TLS only, beside that: for networks that let no UDP through, and block most ports.
+    pub listen_tls: Option<Listen>,
     /// Where invited sites reach it, if the file says so.
     pub endpoint: Option<Endpoint>,
     /// The networks behind it, of which invited sites are told.
@@ -234,6 +236,8 @@ pub struct Peer {
     pub spare_relays: Vec<Name>,
     /// When routes are used that are learned while the site runs; `None` if the file does not say.
     pub routes: Option<RoutePolicy>,
+    /// What carries the datagrams of paths of which nothing else is said.
+    pub transport: Transport,
 }
 
 impl Peer {

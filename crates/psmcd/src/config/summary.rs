@@ -37,6 +37,9 @@ impl Config {
         } else {
             writeln!(f, "  listens on   {}", site.listen)?;
         }
+        if let Some(listen) = site.listen_tls {
+            writeln!(f, "  and on       {listen}, for TLS")?;
+        }
         if let Some(endpoint) = &site.endpoint {
             writeln!(f, "  reached at   {endpoint}")?;
         }
@@ -233,8 +236,11 @@ fn write_path(path: &PathSettings, peer: &Peer, f: &mut fmt::Formatter<'_>) -> f
     if !path.relays.is_empty() {
         write!(f, ", through {}", joined(&path.relays))?;
     }
-    if path.transport == Transport::IpIp {
-        write!(f, " by IP-in-IP")?;
+    match path.transport {
+        Transport::Udp => {}
+        Transport::IpIp => write!(f, " by IP-in-IP")?,
+        Transport::Tls => write!(f, ", in a stream of TLS")?,
+        Transport::Auto => write!(f, ", in a stream of TLS while nothing comes by UDP")?,
     }
     write!(f, ", weight {}", path.weight)?;
     if path.tier != Tier::default() {

@@ -9,7 +9,7 @@ use super::relays::GrantsFor;
 use super::requests::Refusal;
 use super::routes::key;
 use super::specs;
-use crate::config::{self, AllowedNet, DEFAULT_KEEPALIVE, Endpoint, Name, Paths};
+use crate::config::{self, AllowedNet, DEFAULT_KEEPALIVE, Endpoint, Name, Paths, Transport};
 use psmc_api::{AddedPath, Additions, PeerSpec};
 
 /// Most peers that can be added: with so many the status of a site still fits into a line.
@@ -71,6 +71,7 @@ impl Control {
             sockets.into_iter().for_each(|socket| plane.close_port(socket));
         });
         removed.await?;
+        self.end_streams(id).await?;
         Ok(peer)
     }
 
@@ -109,6 +110,7 @@ impl Control {
             paths: Paths::EveryUplink,
             spare_relays: Vec::new(),
             routes: None,
+            transport: Transport::Udp,
         })
     }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use psmc_core::{ConnectionId, PeerId};
 use psmc_net::framing::{FramingError, MessageReader, Pace, close, write_message};
-use psmc_net::tls::{Acceptor, Counters, Dialer, JOIN_ALPN, Listener, Secured, TlsError};
+use psmc_net::tls::{Acceptor, Counters, Dialer, JOIN_ALPN, Listener, PATH_ALPN, Secured, TlsError};
 use psmc_wire::control::Message;
 use psmc_wire::crypto::Role;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -21,6 +21,7 @@ use super::paths::{OpenPath, resolve};
 use super::peers::Peer;
 use super::plane::Poster;
 use super::relays::{Goal, LocalEnd};
+use super::streams::{asking_for, by_https, may_need_https};
 use super::tasks::{TaskEnd, Tasks};
 use crate::error_chain;
 
@@ -133,6 +134,8 @@ impl Control {
         let caller = self.relays.caller();
         let Peer { config, paths, .. } = &self.peers[index];
         let dialer = Dialer::new(&self.identity, config.public_key);
+        let hidden = paths.iter().find(|path| may_need_https(&path.settings));
+        let dialer = hidden.map_or(dialer.clone(), |path| asking_for(dialer, &path.settings));
         // Through a machine that only unwraps there is no connection; the straight one shows who speaks with whom.
         let is_only_wrapped = paths.iter().all(OpenPath::is_in_plain_tunnel);
         let leading = paths.iter().filter(|path| is_only_wrapped || !path.is_in_plain_tunnel());
@@ -141,6 +144,13 @@ impl Control {
         let leads_learned = self.peers[index].routes.lead_over_relays();
         routes.sort_by_key(|(is_learned, route)| (leads_learned && !is_learned, route.relays.len()));
         let mut routes: Vec<_> = routes.into_iter().map(|(_, route)| route).collect();
+        // What lets no UDP through may block the port of control connections, too.
+        routes.extend(
+            paths
+                .iter()
+                .filter(|path| may_need_https(&path.settings))
+                .filter_map(|path| by_https(&path.route())),
+        );
         routes.extend(self.other_routes(index));
         let mut seen = Vec::new();
         routes.retain(|route| {
@@ -216,6 +226,7 @@ impl Control {
                 }
                 self.plane.post(move |plane| plane.site.handle_disconnected(id, Instant::now())).await
             }
+            TaskEnd::Streamed(socket, ended) => self.on_stream_end(socket, ended).await,
             TaskEnd::Resolved(endpoint, addresses) => self.on_resolved(endpoint, addresses).await,
             TaskEnd::Reread(reread) => self.on_reread(*reread).await,
             TaskEnd::Applied(Some(applicant)) => {
@@ -224,20 +235,37 @@ impl Control {
             }
             TaskEnd::Enrolled(enrolment) => self.on_enrolled(*enrolment).await,
             TaskEnd::Applied(None) | TaskEnd::Answered => Ok(()),
-            TaskEnd::Listener | TaskEnd::Hearing | TaskEnd::Served | TaskEnd::Registered | TaskEnd::Kept => {
-                Ok(())
-            }
+            TaskEnd::Listener
+            | TaskEnd::Hearing
+            | TaskEnd::Served
+            | TaskEnd::Registered
+            | TaskEnd::Kept
+            | TaskEnd::Unstreamed => Ok(()),
         }
     }
 
-    /// A peer has called, from that address or through that relay.
-    pub(super) async fn on_accepted<S>(&mut self, secured: Secured<S>, from: &str) -> Result<(), DaemonError>
+    /// A peer has called, from that address or through that relay; the address is known if nothing else is in between.
+    pub(super) async fn on_accepted<S>(
+        &mut self,
+        secured: Secured<S>,
+        from: &str,
+        address: Option<SocketAddr>,
+    ) -> Result<(), DaemonError>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         if secured.protocol == JOIN_ALPN {
             self.hear_applicant(secured, from);
             return Ok(());
+        }
+        if secured.protocol == PATH_ALPN {
+            let peer =
+                self.peers.iter().find(|peer| peer.config.public_key == secured.peer).map(|peer| peer.id);
+            return match peer {
+                Some(peer) => self.on_stream(peer, secured, address).await,
+                // Only keys of peers are let in.
+                None => Ok(()),
+            };
         }
         tracing::debug!(from, peer = %secured.peer, "control connection accepted");
         match self.peers.iter_mut().find(|peer| peer.config.public_key == secured.peer) {

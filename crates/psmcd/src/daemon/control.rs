@@ -19,6 +19,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::DaemonError;
 use super::captures::Captures;
 use super::connections::Connections;
+use super::fallbacks::Fallbacks;
 use super::fitting::Fitting;
 use super::invitations::Invitations;
 use super::ipfix::Exporter;
@@ -40,6 +41,7 @@ use super::scrapes::Scrapes;
 use super::settings::{site_config, tun_config};
 use super::sla::Slas;
 use super::speedtests::Speedtests;
+use super::streams::Streams;
 use super::tasks::{TaskEnd, Tasks};
 use super::tunnels::Bind;
 use super::undelivered::Hearing;
@@ -103,6 +105,10 @@ pub(super) struct Control {
     pub(super) exporter: Exporter,
     /// What uplinks may carry.
     pub(super) quotas: Quotas,
+    /// Datagrams in streams.
+    pub(super) streams: Streams,
+    /// Paths that may need some.
+    pub(super) fallbacks: Fallbacks,
     server: Server,
     signals: Signals,
 }
@@ -120,6 +126,7 @@ impl Control {
         let numbers = Numbers::of(identity.public());
         keep_outside(&site);
         let listener = if site.is_hidden { None } else { Some(listen_tcp(site.bind_address())?) };
+        let https = site.listen_tls.map(|listen| listen_tcp(listen.socket_addr())).transpose()?;
         let Started { handle: plane, notices, news, tun_name, tun_index } =
             plane::start(site_config(&site), tun_config(&site)).await?;
         let police = site.unresponsive;
@@ -128,8 +135,9 @@ impl Control {
         let fitting = site.mtu.is_none().then(Fitting::new);
         let interface = TunnelInterface { name: tun_name, index: tun_index, fitting };
         let invitations = Invitations::new(invitations);
-        let acceptor =
-            Acceptor::new(&identity, allowed.clone()).with_invitations(&identity, invitations.allowed());
+        let acceptor = Acceptor::new(&identity, allowed.clone())
+            .with_invitations(&identity, invitations.allowed())
+            .with_streams(&identity, allowed.clone());
         let quotas = Quotas::new(site.state_file.clone());
         let footprint = Footprint::begin(&site, numbers).await?;
         let grants = Grants::new(site.grants_file.clone(), identity.public());
@@ -165,13 +173,15 @@ impl Control {
             slas: Slas::default(),
             exporter: Exporter::default(),
             quotas,
+            streams: Streams::default(),
+            fallbacks: Fallbacks::default(),
             server,
             signals,
         };
         control.set_up(peers).await?;
         control.allow_speedtests();
         // Not before its peers are known: who calls early is kept waiting, and not refused.
-        if let Some(listener) = listener {
+        for listener in listener.into_iter().chain(https) {
             control.connections.listen(listener, &mut control.tasks);
         }
         Ok(control)
@@ -266,6 +276,7 @@ impl Control {
             let (look_at, end_pings) = (self.network.look_at(), self.pings.deadline());
             let (poll_witnesses, judge_targets) = (self.witnesses.next_poll(), self.slas.next());
             let (export, count) = (self.exporter.next(), self.quotas.next());
+            let fall_back = self.fallbacks.next();
             tokio::select! {
                 told = self.signals.next() => match told {
                     Told::Stop => break,
@@ -278,9 +289,9 @@ impl Control {
                     None => return Err(DaemonError::PlaneDied),
                 },
                 Some((secured, from)) = self.connections.next_accepted() => {
-                    self.on_accepted(secured, &from.to_string()).await?;
+                    self.on_accepted(secured, &from.to_string(), Some(from)).await?;
                 }
-                Some((secured, relay)) = self.relays.next_call() => self.on_accepted(*secured, relay.as_str()).await?,
+                Some((secured, relay)) = self.relays.next_call() => self.on_accepted(*secured, relay.as_str(), None).await?,
                 Some(caller) = self.speedtests.next_caller() => self.on_speedtest(caller).await?,
                 Some(end) = self.tasks.next_end() => self.on_task_end(end).await?,
                 event = self.network.next_event() => self.on_network_event(event?).await?,
@@ -291,6 +302,7 @@ impl Control {
                 Some(tally) = self.slas.next_tally() => self.slas.on_tally(tally),
                 () = until(export) => self.export().await?,
                 () = until(count) => self.count_quotas().await?,
+                () = until(fall_back) => self.fall_back().await?,
                 () = until(look_at) => self.look_at_network().await?,
                 Some(call) = self.server.next_call() => self.on_call(call).await?,
                 question = self.scrapes.wanted() => self.scrape(question).await?,
@@ -300,6 +312,7 @@ impl Control {
                     self.end_idle_capture().await?;
                     self.relays.look_at_paths(&self.peers, &self.plane).await?;
                     self.revive().await?;
+                    self.fall_back().await?;
                     self.unused.explain(&self.peers, &self.plane).await?;
                     self.network.look_at_forwarding(&self.site, &self.plane).await?;
                     self.network.fit_interface(&self.plane).await?;
@@ -359,6 +372,7 @@ impl Control {
         let event = &news.event;
         if let Event::PathChanged { peer, path, state } = event {
             self.unused.note((*peer, *path), *state);
+            self.fallbacks.on_state((*peer, *path), *state, Instant::now());
             self.routes.look_soon();
             match self.peers.keeper(*peer, *path) {
                 Some(keeper) => keeper.on_path(*state),

@@ -21,7 +21,7 @@ use super::relays::{Goal, Keeper, Lead, LocalEnd, Spares};
 use super::settings::path_config;
 use super::tunnels::{Bind, PortError, TUNNEL_HEADER};
 use crate::config::{
-    Endpoint, FITTED_LEAST_MTU, Host, MAX_CHAIN, Name, PathSettings, Relay, TUNNEL_OVERHEAD,
+    Endpoint, FITTED_LEAST_MTU, Host, MAX_CHAIN, Name, PathSettings, Relay, TUNNEL_OVERHEAD, Transport,
 };
 
 /// The socket on the listening port, used by paths that are bound to nothing.
@@ -106,6 +106,10 @@ pub(super) struct OpenPath {
     pub(super) keeper: Option<Keeper>,
     /// The tunnel of IP-in-IP in which its datagrams travel, if there is one.
     tunnel: Option<TunnelBind>,
+    /// The relays through which the stream leads in which its datagrams travel, if they travel in one.
+    stream: Option<Vec<Relay>>,
+    /// The path beside which it was opened, because nothing came there.
+    pub(super) beside: Option<PathId>,
     /// The relay of the learned route over which it leads, if it does.
     pub(super) learned: Option<Relay>,
     /// The socket that it had when it last answered, which is kept while others are tried.
@@ -125,6 +129,8 @@ struct Opening {
     config: PathConfig,
     bind: Option<Bind>,
     is_relayed: bool,
+    /// Whether its datagrams travel in a stream, which is not there yet.
+    waits_for_stream: bool,
     /// Whether it carries data only when no other path can.
     stands_by: bool,
     /// Whether its interface has no address.
@@ -132,10 +138,11 @@ struct Opening {
 }
 
 impl OpenPath {
-    /// What to bind its socket to, or `None` if it uses the listening one.
+    /// What to bind its socket to, or `None` if it uses the listening one, or a stream.
     pub(super) fn bind(&self) -> Option<Bind> {
         match &self.tunnel {
             Some(tunnel) => Some(Bind::Tunnel(tunnel.clone())),
+            None if self.is_in_stream() => None,
             None => {
                 let any = || UdpBind { address: unspecified(self.remote), interface: None };
                 let bind = bind_of(&self.settings, self.remote);
@@ -174,6 +181,11 @@ impl OpenPath {
         self.tunnel.is_some()
     }
 
+    /// Whether its datagrams travel in a stream.
+    pub(super) fn is_in_stream(&self) -> bool {
+        self.stream.is_some()
+    }
+
     /// Whether it leads through a machine that only unwraps, and takes no connections.
     pub(super) fn is_in_plain_tunnel(&self) -> bool {
         matches!(&self.tunnel, Some(TunnelBind { way: Way::Plain(_), .. }))
@@ -181,7 +193,8 @@ impl OpenPath {
 
     /// How a control connection is made along this path.
     pub(super) fn route(&self) -> Route {
-        let relays = self.keeper.as_ref().map(|keeper| keeper.keeping().relays).unwrap_or_default();
+        let kept = self.keeper.as_ref().map(|keeper| keeper.keeping().relays);
+        let relays = kept.or_else(|| self.stream.clone()).unwrap_or_default();
         Route { local_end: local_end(&self.settings), relays, to: self.goal }
     }
 
@@ -265,7 +278,7 @@ impl Control {
             Some(_) => Vec::new(),
             None => self.relays.named(&settings.relays)?,
         };
-        self.open_path_through(peer, settings, relays, None).await
+        self.open_path_through(peer, settings, relays, None).await.map(drop)
     }
 
     /// Opens a path over a learned route, which stands by unless such paths carry the data.
@@ -275,7 +288,22 @@ impl Control {
         settings: PathSettings,
         route: Relay,
     ) -> Result<(), OpenError> {
-        self.open_path_through(peer, settings, vec![route.clone()], Some(route)).await
+        self.open_path_through(peer, settings, vec![route.clone()], Some(route)).await.map(drop)
+    }
+
+    /// Opens a path for what does not get through on another one, and says which it is.
+    pub(super) async fn open_path_beside(
+        &mut self,
+        peer: usize,
+        other: PathId,
+        settings: PathSettings,
+    ) -> Result<PathId, OpenError> {
+        let relays = self.relays.named(&settings.relays)?;
+        let id = self.open_path_through(peer, settings, relays, None).await?;
+        if let Some(path) = self.peers[peer].paths.last_mut() {
+            path.beside = Some(other);
+        }
+        Ok(id)
     }
 
     async fn open_path_through(
@@ -284,7 +312,7 @@ impl Control {
         settings: PathSettings,
         relays: Vec<Relay>,
         learned: Option<Relay>,
-    ) -> Result<(), OpenError> {
+    ) -> Result<PathId, OpenError> {
         if self.site.is_hidden && relays.is_empty() {
             return Err(OpenError::WouldShow);
         }
@@ -293,23 +321,30 @@ impl Control {
         let tunnel = self.tunnel_of(&settings, (self.peers[peer].id, socket), (goal, remote))?;
         let mtu = self.room(&settings, tunnel.is_some()).await;
         let interface_index = self.network.index_of_link(&settings).await;
+        let stream = (settings.transport == Transport::Tls).then(|| relays.clone());
         let bind = match &tunnel {
             Some(tunnel) => Some(Bind::Tunnel(tunnel.clone())),
+            None if stream.is_some() => None,
             None => bind_of(&settings, remote).map(Bind::Udp),
         };
-        let socket = if bind.is_some() { socket } else { LISTEN_SOCKET };
+        let socket = if bind.is_some() || stream.is_some() { socket } else { LISTEN_SOCKET };
+        let leads_on = !relays.is_empty() && stream.is_none();
         let has_no_address = tunnel.is_none() && lacks_address(&settings, remote);
         self.quotas.arrange(&self.peers, Some(&settings));
         let opening = Opening {
             config: path_config(&settings, socket, remote, mtu).tuned(self.quotas.tuning(&settings)),
             bind,
-            is_relayed: !relays.is_empty(),
+            is_relayed: leads_on,
+            waits_for_stream: stream.is_some(),
             stands_by: learned.is_some() && !self.peers[peer].routes.lead_over_relays(),
             has_no_address,
         };
         let id = self.open_in_plane(peer, opening).await?;
         self.peers[peer].removed.remove(&settings.name);
-        let keeper = (!relays.is_empty()).then(|| {
+        if let Some(relays) = &stream {
+            self.keep_stream((peer, id), &settings, (relays.clone(), goal), (socket, remote));
+        }
+        let keeper = leads_on.then(|| {
             let wrapped = tunnel.as_ref().map(|tunnel| (goal, *tunnel.local.ip()));
             let is_trusted = learned.is_some() && self.believes_relays(peer);
             let spares = if learned.is_some() { Spares::none() } else { self.peers[peer].spares.clone() };
@@ -324,6 +359,8 @@ impl Control {
             goal,
             keeper,
             tunnel,
+            stream,
+            beside: None,
             learned,
             home: socket,
             interface_index,
@@ -333,7 +370,7 @@ impl Control {
         });
         // The kernel may have to be told that answers come this way.
         self.network.note_change();
-        Ok(())
+        Ok(id)
     }
 
     /// Where a path to this peer leads in the end, and where its datagrams go first: to the relay next to this site, if there is one.
@@ -375,7 +412,7 @@ impl Control {
 
     async fn open_in_plane(&self, peer: usize, opening: Opening) -> Result<PathId, OpenError> {
         let to = self.peers[peer].id;
-        let Opening { config, bind, is_relayed, stands_by, has_no_address } = opening;
+        let Opening { config, bind, is_relayed, waits_for_stream, stands_by, has_no_address } = opening;
         let (name, socket) = (config.name.clone(), config.socket);
         let opened = self.plane.call(move |plane| {
             let now = Instant::now();
@@ -385,7 +422,7 @@ impl Control {
             if stands_by {
                 peer.path(id)?.set_standby(true, now)?;
             }
-            if has_no_address {
+            if has_no_address || waits_for_stream {
                 plane.site.handle_link(socket, false, now);
                 return Ok((id, Ok(())));
             }

@@ -12,6 +12,7 @@ use psmc_core::{
     Batch, ConnectionId, DatagramOrigin, Event, MAX_SEGMENTS, PathHandle, PeerId, Site, SiteConfig, SocketId,
 };
 use psmc_net::poller::{Poller, Wakeup};
+use psmc_net::stream::StreamPort;
 use psmc_net::tun::{Tun, TunConfig, TunError};
 use psmc_net::udp::RecvBatch;
 use psmc_service::daemon::{self, SystemError};
@@ -259,6 +260,12 @@ impl Plane {
     pub(super) fn open_port(&mut self, id: SocketId, bind: &Bind) -> Result<(), PortError> {
         self.ports.insert(id, Port::empty(id));
         self.ports.insert(id, Port::open(id, bind, &self.poller)?);
+        Ok(())
+    }
+
+    /// Uses the end of a stream as a socket.
+    pub(super) fn open_stream(&mut self, id: SocketId, stream: StreamPort) -> Result<(), PortError> {
+        self.ports.insert(id, Port::of_stream(id, stream, &self.poller)?);
         Ok(())
     }
 

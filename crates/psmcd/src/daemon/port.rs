@@ -8,6 +8,7 @@ use std::time::Instant;
 use psmc_core::{SocketId, Transmit};
 use psmc_net::ipip::TunnelPort;
 use psmc_net::poller::Poller;
+use psmc_net::stream::StreamPort;
 use psmc_net::udp::{self, RecvBatch, RecvMeta, SendError, SendFailure, UdpPort};
 
 use super::joined::{Advice, Joined};
@@ -32,10 +33,11 @@ struct Stalled {
     contents: Vec<u8>,
 }
 
-/// A socket for datagrams, as they are or in a tunnel.
+/// A socket for datagrams, as they are, in a tunnel, or in a stream.
 enum Socket {
     Udp(UdpPort),
     Tunnel(Box<TunnelPort>),
+    Stream(Box<StreamPort>),
 }
 
 /// A socket, or the place of one whose interface is not there.
@@ -60,6 +62,7 @@ impl Socket {
         match self {
             Self::Udp(port) => port.try_send(transmit),
             Self::Tunnel(port) => port.try_send(transmit),
+            Self::Stream(port) => port.try_send(transmit),
         }
     }
 }
@@ -69,6 +72,7 @@ impl AsFd for Socket {
         match self {
             Self::Udp(port) => port.as_fd(),
             Self::Tunnel(port) => port.as_fd(),
+            Self::Stream(port) => port.as_fd(),
         }
     }
 }
@@ -81,7 +85,15 @@ impl Port {
 
     /// Opens a socket, of which the poller tells by its number.
     pub(super) fn open(id: SocketId, bind: &Bind, poller: &Poller) -> Result<Self, PortError> {
-        let socket = Socket::open(bind)?;
+        Self::watch(id, Socket::open(bind)?, poller)
+    }
+
+    /// Uses the end of a stream, of which the poller tells by this number.
+    pub(super) fn of_stream(id: SocketId, stream: StreamPort, poller: &Poller) -> Result<Self, PortError> {
+        Self::watch(id, Socket::Stream(Box::new(stream)), poller)
+    }
+
+    fn watch(id: SocketId, socket: Socket, poller: &Poller) -> Result<Self, PortError> {
         poller.add(socket.as_fd(), id.0.into()).map_err(PortError::Unwatched)?;
         Ok(Self { socket: Some(socket), ..Self::empty(id) })
     }
@@ -95,7 +107,7 @@ impl Port {
     pub(super) fn local_port(&self) -> Option<u16> {
         match self.socket.as_ref()? {
             Socket::Udp(port) => Some(port.local_addr().port()),
-            Socket::Tunnel(_) => None,
+            Socket::Tunnel(_) | Socket::Stream(_) => None,
         }
     }
 
@@ -125,6 +137,7 @@ impl Port {
                 (received, batch.is_full())
             }
             Socket::Tunnel(port) => (port.try_recv(deliver), port.is_full()),
+            Socket::Stream(port) => (port.try_recv(deliver), port.is_full()),
         };
         match received {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,

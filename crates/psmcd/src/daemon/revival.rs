@@ -133,7 +133,7 @@ impl Control {
         }
         for silent in silent {
             let Some(path) = self.peers.path_mut(silent.peer, silent.path) else { continue };
-            if path.is_in_tunnel() {
+            if path.is_in_tunnel() || path.is_in_stream() {
                 continue;
             }
             let endpoint = direct_endpoint(path).cloned();

@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
-use psmc_core::{ConnectionId, PeerId};
+use psmc_core::{ConnectionId, PeerId, SocketId};
 use psmc_net::framing::FramingError;
+use psmc_net::stream::CarrierError;
 use psmc_net::tls::Secured;
 use tokio::task::JoinSet;
 
@@ -27,12 +28,16 @@ pub(super) enum TaskEnd {
     Enrolled(Box<Enrolment>),
     /// Somebody with an invitation was answered, or has tested the speed.
     Answered,
+    /// The stream of a peer behind this socket has ended.
+    Streamed(SocketId, Result<(), CarrierError>),
     Listener,
     Hearing,
     /// Only when the daemon ends.
     Served,
     /// Only when the daemon ends.
     Registered,
+    /// A path has no use for its stream any more.
+    Unstreamed,
     /// A path has no use for its relays any more.
     Kept,
 }

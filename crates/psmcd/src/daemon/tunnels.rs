@@ -55,7 +55,7 @@ impl Control {
         (goal, relay): (Goal, SocketAddr),
     ) -> Result<Option<TunnelBind>, OpenError> {
         let end = self.relays.tunnel_end(settings).cloned();
-        if settings.transport == Transport::Udp && end.is_none() {
+        if settings.transport != Transport::IpIp && end.is_none() {
             return Ok(None);
         }
         let Goal::Address(peer) = goal else { return Err(OpenError::NoAddress) };

@@ -25,6 +25,7 @@ pub(super) fn check(peer: &PeerDraft, relays: &[RelayDraft], out: &mut Vec<Compl
         tunnel(peer, path, relays, out);
     }
     tiers(peer, out);
+    peer_transport(peer, out);
     known_relays("the peer has the spare relay", peer.spare_relays.as_ref(), relays, out);
     no_spares(peer, relays, out);
 }
@@ -47,6 +48,17 @@ fn tiers(peer: &PeerDraft, out: &mut Vec<Complaint>) {
         let reason = "every path of this peer has the tier \"never\": none would carry data";
         let remedy = "give at least one of them tier = \"primary\", \"secondary\" or \"backup\"";
         out.push(Complaint::new(reason, remedy).at(last.span()));
+    }
+}
+
+/// IP-in-IP leads to a relay, which paths have.
+fn peer_transport(peer: &PeerDraft, out: &mut Vec<Complaint>) {
+    if let Some(transport) =
+        peer.transport.as_ref().filter(|transport| *transport.get_ref() == Transport::IpIp)
+    {
+        let reason = "IP-in-IP leads to one relay, and a peer has paths over others";
+        let remedy = r#"write transport = "ipip" into the [[peer.path]] that leads through the relay"#;
+        out.push(Complaint::new(reason, remedy).at(transport.span()));
     }
 }
 

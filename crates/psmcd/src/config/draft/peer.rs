@@ -30,6 +30,7 @@ draft! {
         udp_rate_limit: Option<Rate> = optional(RATE),
         spare_relays: Option<Spanned<Vec<Spanned<Name>>>> = list_at(NAME),
         routes: Option<RoutePolicy> = optional(RoutePolicy::KIND),
+        transport: Option<Spanned<Transport>> = optional_at(Transport::KIND),
         ["path"] paths: Vec<PathDraft> = { paths(section, out) },
         /// Whether the file gives an endpoint, right or wrong.
         [] has_endpoint: bool = { section.has("endpoint") },
@@ -41,6 +42,7 @@ impl PeerDraft {
     /// The peer, with its site's treatment and networks where it says nothing itself.
     pub(super) fn build(self, treatment: &TreatmentDraft, networks: &[AllowedNet]) -> Option<Peer> {
         let endpoint = self.endpoint.map(Spanned::into_inner);
+        let transport = self.transport.map(Spanned::into_inner).unwrap_or_default();
         Some(Peer {
             name: self.name?.into_inner(),
             public_key: self.public_key?.into_inner(),
@@ -54,11 +56,12 @@ impl PeerDraft {
             paths: if self.paths.is_empty() {
                 Paths::EveryUplink
             } else {
-                let paths = self.paths.into_iter().map(|path| path.build(endpoint.as_ref()));
+                let paths = self.paths.into_iter().map(|path| path.build(endpoint.as_ref(), transport));
                 Paths::Listed(paths.collect::<Option<_>>()?)
             },
             spare_relays: names(self.spare_relays),
             routes: self.routes,
+            transport,
             endpoint,
         })
     }
@@ -106,8 +109,8 @@ draft! {
 }
 
 impl PathDraft {
-    /// The path, with its peer's `endpoint` where it has none of its own.
-    fn build(self, endpoint: Option<&Endpoint>) -> Option<PathSettings> {
+    /// The path, with its peer's `endpoint` and `transport` where it has none of its own.
+    fn build(self, endpoint: Option<&Endpoint>, transport: Transport) -> Option<PathSettings> {
         let relays = names(self.relays);
         let endpoint = self.endpoint.map(Spanned::into_inner).or_else(|| endpoint.cloned());
         if endpoint.is_none() && relays.is_empty() {
@@ -120,7 +123,7 @@ impl PathDraft {
             address: self.address.map(Spanned::into_inner),
             endpoint,
             relays,
-            transport: self.transport.map(Spanned::into_inner).unwrap_or_default(),
+            transport: self.transport.map_or(transport, Spanned::into_inner),
             weight: self.weight,
             tier: self.tier.map(Spanned::into_inner).unwrap_or_default(),
             quota: self.quota.map(Spanned::into_inner),

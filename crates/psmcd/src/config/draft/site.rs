@@ -48,6 +48,7 @@ draft! {
             { private_key(section, source, out) },
         addresses: Vec<Spanned<IpNet>> = { addresses(section, out) },
         listen: Listen = optional(LISTEN).unwrap_or_default(),
+        listen_tls: Option<Spanned<Listen>> = optional_at(LISTEN),
         endpoint: Option<Endpoint> = optional(ENDPOINT),
         networks: Vec<AllowedNet> = list(ALLOWED_NET).unwrap_or_default(),
         internet: bool = optional(SWITCH).unwrap_or_default(),
@@ -84,6 +85,7 @@ impl SiteDraft {
             addresses: self.addresses.into_iter().map(Spanned::into_inner).collect(),
             listen: self.listen,
             is_hidden: self.register.is_some() && !self.has_listen,
+            listen_tls: self.listen_tls.map(Spanned::into_inner),
             endpoint: self.endpoint,
             networks: self.networks,
             internet: Internet {

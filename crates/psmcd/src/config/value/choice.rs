@@ -96,6 +96,10 @@ choice! {
         Udp = "udp",
         /// UDP, and that in IPv4 in IPv4 to the relay (RFC 2003).
         IpIp = "ipip",
+        /// A stream of TLS over TCP.
+        Tls = "tls",
+        /// UDP, and beside it a stream of TLS while nothing comes by UDP.
+        Auto = "auto",
     }
 }
 

@@ -121,7 +121,8 @@ impl Control {
             why_none = Some(notice.to_string());
         }
         self.peers[peer].waiting.explain(why_none);
-        let leading = |path| PathSettings { endpoint: Some(endpoint.clone()), ..path };
+        let transport = self.peers[peer].config.transport;
+        let leading = |path| PathSettings { endpoint: Some(endpoint.clone()), transport, ..path };
         Ok(paths.into_iter().map(leading).collect())
     }
 

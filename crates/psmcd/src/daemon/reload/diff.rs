@@ -11,6 +11,7 @@ pub(super) fn needs_restart(before: &Site, now: &Site) -> Vec<String> {
         ("private_key", before.private_key.public() == now.private_key.public()),
         ("addresses", before.addresses == now.addresses),
         ("listen", before.listen == now.listen && before.is_hidden == now.is_hidden),
+        ("listen_tls", before.listen_tls == now.listen_tls),
         ("interface", before.interface == now.interface),
         ("mtu", before.mtu == now.mtu),
         ("state_file", before.state_file == now.state_file),
@@ -42,6 +43,7 @@ pub(super) fn changed_settings(before: &Peer, now: &Peer) -> Vec<&'static str> {
         ("udp_rate_limit", before.udp_rate_limit == now.udp_rate_limit),
         ("spare_relays", before.spare_relays == now.spare_relays),
         ("routes", before.routes == now.routes),
+        ("transport", before.transport == now.transport),
     ];
     settings.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
 }

@@ -17,7 +17,7 @@ use psmc_api::ReloadReport;
 
 impl Control {
     /// Changes, ends and opens the paths of a peer, whose configuration was `before`. Paths that were added by hand and those
-    /// over learned routes stay.
+    /// over learned routes and beside others stay.
     pub(super) async fn apply_paths(
         &mut self,
         index: usize,
@@ -30,7 +30,7 @@ impl Control {
         let name = peer.config.name.clone();
         let has_other_spares = before.spare_relays != peer.config.spare_relays;
         let mut changes = Vec::new();
-        for path in peer.paths.iter().filter(|path| path.learned.is_none()) {
+        for path in peer.paths.iter().filter(|path| path.learned.is_none() && path.beside.is_none()) {
             let is_moved = path.settings.relays.iter().any(|relay| relays.contains(relay))
                 || has_other_spares && path.keeper.is_some();
             let change = if is_moved { PathChange::Replace } else { change(peer, path, before) };

@@ -43,6 +43,7 @@ mod stalls;
 mod stamp;
 mod strangers;
 mod traffic;
+mod transport;
 mod tunnels;
 mod unresponsive;
 mod upheavals;

@@ -368,6 +368,9 @@ pub struct PathStatus {
     /// Whether its datagrams travel in IP-in-IP to the relay; told by the site that has opened it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ip_in_ip: bool,
+    /// Whether its datagrams travel in a stream of TLS; told by the site that has opened it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_stream: bool,
     /// Why it has no session at its relays, or no connection to one of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay_error: Option<String>,

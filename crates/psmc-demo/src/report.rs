@@ -238,6 +238,7 @@ mod tests {
             remote: None,
             relays: Vec::new(),
             ip_in_ip: false,
+            in_stream: false,
             relay_error: None,
             uplink: None,
             interface: None,

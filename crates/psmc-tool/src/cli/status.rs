@@ -351,12 +351,9 @@ fn state(path: &PathStatus) -> String {
 /// Where a path leads, and through which relays.
 pub(super) fn remote(path: &PathStatus) -> String {
     let address = path.remote.as_deref().unwrap_or("-");
-    if path.relays.is_empty() {
-        address.to_owned()
-    } else {
-        let wrapped = if path.ip_in_ip { ", IP-in-IP" } else { "" };
-        format!("{address} ({}{wrapped})", path.relays.join(", "))
-    }
+    let wrapped = if path.ip_in_ip { Some("IP-in-IP") } else { path.in_stream.then_some("TLS") };
+    let ways: Vec<_> = path.relays.iter().map(String::as_str).chain(wrapped).collect();
+    if ways.is_empty() { address.to_owned() } else { format!("{address} ({})", ways.join(", ")) }
 }
 
 const HEADER: [&str; 10] =

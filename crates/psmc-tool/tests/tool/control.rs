@@ -63,6 +63,7 @@ fn path(name: &str) -> PathStatus {
         remote: Some("203.0.113.5:5115".to_owned()),
         relays: Vec::new(),
         ip_in_ip: false,
+        in_stream: false,
         relay_error: None,
         uplink: None,
         interface: None,

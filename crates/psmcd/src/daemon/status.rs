@@ -319,6 +319,7 @@ fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
         remote: Some(path.address.remote.to_string()),
         relays: relay_names(open, &keeping),
         ip_in_ip: is_in_tunnel,
+        in_stream: open.is_some_and(OpenPath::is_in_stream),
         relay_error: keeping.error,
         interface: settings.and_then(|settings| settings.interface.as_ref()).map(ToString::to_string),
         uplink: open.map(OpenPath::uplink),

@@ -28,6 +28,7 @@ pub(super) fn path(name: &str, id: u32) -> PathStatus {
         remote: Some("203.0.113.5:5115".to_owned()),
         relays: Vec::new(),
         ip_in_ip: false,
+        in_stream: false,
         relay_error: None,
         interface: Some("wlan0".to_owned()),
         uplink: Some("wlan0".to_owned()),

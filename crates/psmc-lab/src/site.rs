@@ -82,6 +82,8 @@ impl Text<'_> {
         line(&mut text, "listen", &Value::Integer(self.port.into()));
         line(&mut text, "interface", &string(&self.tunnel.name));
         line(&mut text, "control_socket", &string(&socket.display().to_string()));
+        // What this machine's own sites have used is none of the lab's.
+        line(&mut text, "state_file", &string(&socket.with_extension("json").display().to_string()));
         self.settings(false, &mut text);
         if let Some((_, mode)) = self.tunnel.settings.iter().find(|(key, _)| key == UNRESPONSIVE) {
             text.push_str("\n[unresponsive]\n");

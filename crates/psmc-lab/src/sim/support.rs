@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use psmc_sim::{CongestionControl, TrafficKind};
 
 use super::SimError;
-use crate::scenario::{self, Scenario, Traffic, Tunnel};
+use crate::scenario::{self, Scenario, Traffic, Tunnel, TunnelPath};
 
 /// Headers of IPv4 or IPv6, and of UDP or of an ICMP echo.
 const HEADERS: [usize; 2] = [20 + 8, 40 + 8];
@@ -31,6 +31,7 @@ pub(super) fn kinds(scenario: &Scenario) -> Result<Vec<TrafficKind>, SimError> {
     let mut complaints: Vec<_> = programs
         .map(|program| format!("program \"{}\": the simulator runs no programs; leave it out", program.name))
         .collect();
+    complaints.extend(scenario.tunnels.iter().flat_map(quotas));
     let buffer = (BUFFERS / connections(scenario).max(1)).clamp(MIN_BUFFER, MAX_BUFFER);
     let mut kinds = Vec::new();
     for traffic in &scenario.traffic {
@@ -110,6 +111,17 @@ fn fits(payload: usize, address: IpAddr, scenario: &Scenario) -> Result<(), Stri
     Err(format!(
         "{payload} bytes of payload need fragments, which the simulator does not make; at most {room} do not"
     ))
+}
+
+/// What is said of paths with a quota: in virtual time there are no days, and no daemon that counts.
+fn quotas(tunnel: &Tunnel) -> impl Iterator<Item = String> {
+    let has_quota = |path: &&TunnelPath| path.settings.iter().any(|(key, _)| key == "quota");
+    tunnel.paths.iter().filter(has_quota).map(|path| {
+        format!(
+            "path \"{}\" of tunnel \"{}\": the simulator counts no quotas; leave `quota` out",
+            path.name, tunnel.name
+        )
+    })
 }
 
 fn leads_to(tunnel: &Tunnel, address: IpAddr) -> bool {

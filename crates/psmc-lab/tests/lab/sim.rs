@@ -109,6 +109,12 @@ fn a_router_that_marks_drops_nothing_of_a_tunnels_path() {
 }
 
 #[test]
+fn quotas_are_left_to_real_programs() {
+    let refused = refused(include_str!("../../../../scenarios/quota.toml"));
+    assert!(refused.contains("path \"lte\" of tunnel \"vpn\": the simulator counts no quotas"), "{refused}");
+}
+
+#[test]
 fn the_command_prints_the_same_bytes_each_time() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("scenario.toml");

@@ -205,8 +205,16 @@ fn distinct(draft: &TunnelDraft, out: &mut Vec<Complaint>) {
 }
 
 /// What the lab puts into the configurations itself.
-const OURS: [&str; 7] =
-    ["name", "private_key", "private_key_file", "addresses", "listen", "interface", "control_socket"];
+const OURS: [&str; 8] = [
+    "name",
+    "private_key",
+    "private_key_file",
+    "addresses",
+    "listen",
+    "interface",
+    "control_socket",
+    "state_file",
+];
 
 /// Complains about everything that `psmcd` would complain of, at the places of this file.
 pub(super) fn check_settings(

@@ -12,10 +12,11 @@ use super::network::between;
 use super::pair_of_lists;
 use crate::scenario::value::{HOST_ADDRESS, IP, LINK_NAME, PREFIX, REFERENCE};
 
-const PATH_KEYS: &[&str] = &["name", "link", "endpoint", "weight", "tier", "max_rate", "congestion", "mtu"];
+const PATH_KEYS: &[&str] =
+    &["name", "link", "endpoint", "weight", "tier", "quota", "max_rate", "congestion", "mtu"];
 
 /// Keys of a path that go to `psmcd` as they are.
-const PATH_SETTINGS: &[&str] = &["weight", "tier", "max_rate", "congestion", "mtu"];
+const PATH_SETTINGS: &[&str] = &["weight", "tier", "quota", "max_rate", "congestion", "mtu"];
 
 draft! {
     pub(in crate::scenario) struct TunnelDraft(section, out) {
@@ -95,7 +96,8 @@ impl SettingDraft {
         out: &mut Vec<Complaint>,
     ) -> Option<Self> {
         let Some(plain) = plain(value.get_ref()) else {
-            let reason = format!("`{}` takes a number or a text in quotes", key.get_ref().as_ref());
+            let reason =
+                format!("`{}` takes a number, a text in quotes or a table of those", key.get_ref().as_ref());
             out.push(Complaint::new(reason, "write it as in the configuration of psmcd").at(value.span()));
             return None;
         };
@@ -106,13 +108,18 @@ impl SettingDraft {
     }
 }
 
-/// A single value; `psmcd` has no settings of another form that the lab leaves to its user.
+/// A value or a table of values; `psmcd` has no settings of another form that the lab leaves to its user.
 fn plain(value: &DeValue<'_>) -> Option<Value> {
     match value {
         DeValue::String(text) => Some(Value::String(text.to_string())),
         DeValue::Integer(number) => number.to_string().parse().ok().map(Value::Integer),
         DeValue::Float(number) => number.to_string().parse().ok().map(Value::Float),
         DeValue::Boolean(flag) => Some(Value::Boolean(*flag)),
-        DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => None,
+        DeValue::Table(table) => {
+            let values =
+                table.iter().map(|(key, value)| Some((key.get_ref().to_string(), plain(value.get_ref())?)));
+            values.collect::<Option<_>>().map(Value::Table)
+        }
+        DeValue::Datetime(_) | DeValue::Array(_) => None,
     }
 }

@@ -13,6 +13,16 @@ fn dear_links_carry_what_their_tiers_say() {
     });
 }
 
+/// The example, as it stands.
+#[test]
+fn a_quota_that_ends_during_a_transfer_costs_nothing_but_its_link() {
+    steadily(Measured::Rate, || {
+        let results = try_run(include_str!("../../../../../scenarios/quota.toml"), &with_programs()).unwrap();
+        let failed: Vec<_> = results.checks.iter().filter(|check| !check.ok).collect();
+        assert!(failed.is_empty(), "{failed:?}: {results:?}");
+    });
+}
+
 #[test]
 fn a_tunnel_uses_both_links() {
     steadily(Measured::Rate, || {

@@ -1,12 +1,13 @@
 //! Networks that let no UDP through, and paths that travel in streams of TLS there.
 
 use std::fs;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use psmc_api::PathState;
 use psmc_testbed::steadily::{Measured, steadily};
 
-use crate::harness::{Bulk, Family, HQ, Plan, Tunnel, VAN, iperf, path_name, wait_for};
+use crate::harness::{Bulk, Family, HQ, NameServer, Plan, Site, Tunnel, VAN, iperf, path_name, wait_for};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -57,7 +58,6 @@ fn a_stream_of_tls_has_all_of_a_link_that_lets_no_udp_through() {
             println!("{:.1} of {MBIT} Mbit/s", report.mbps());
             assert!(report.mbps() > 0.8 * MBIT as f64, "{report:?}");
         }
-        println!("{:#?}", tunnel.van.path(&path_name(VAN, 1)));
     });
 }
 
@@ -99,4 +99,92 @@ fn a_flow_survives_that_udp_is_dropped() {
 #[test]
 fn a_flow_survives_that_udp_is_rejected() {
     steadily(Measured::Time, || a_flow_survives("reject"));
+}
+
+/// What many hotels let through: HTTPS, and nothing else.
+fn let_https_through(tunnel: &Tunnel) {
+    let interface = HQ.link(1);
+    let table = format!(
+        "table inet hotel {{ chain in {{ type filter hook input priority 0; iif {interface} meta l4proto udp drop; \
+         iif {interface} meta l4proto tcp tcp dport != 443 drop; }}; }}"
+    );
+    tunnel.hq.run(&["nft", &table]);
+}
+
+#[test]
+fn a_network_that_lets_https_through_is_enough() {
+    let mut tunnel = over_one_link("auto");
+    let_https_through(&tunnel);
+    let file = tunnel.hq.file("toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replacen("[site]", "[site]\nlisten_tls = 443", 1)).unwrap();
+    tunnel.hq.start();
+    tunnel.van.start();
+    let stream = format!("{}-tls", path_name(VAN, 1));
+    tunnel.van.wait_for_path(&stream, &[PathState::Active], PATIENCE);
+    tunnel.ping(Family::V4);
+    let status = tunnel.van.path(&stream).unwrap();
+    assert!(status.in_stream && status.tier == "primary", "{status:?}");
+    // A site that is restarted is dialled again.
+    tunnel.hq.kill();
+    tunnel.van.wait_for_path(&stream, &[PathState::Dead, PathState::Probing], PATIENCE);
+    tunnel.hq.start();
+    tunnel.van.wait_for_path(&stream, &[PathState::Active], PATIENCE);
+    tunnel.ping(Family::V4);
+    // A path that is removed takes its stream with it; the control connection stays.
+    let connections = || tunnel.hq.run(&["ss", "-Htn", "sport", "=", ":443"]).matches("ESTAB").count();
+    let before = connections();
+    tunnel.van.psmc_ok(&["path", "remove", "hq", &path_name(VAN, 1)]);
+    wait_for("the end of the stream", PATIENCE, || tunnel.van.path(&stream).is_none().then_some(()));
+    wait_for("its end at the other site", PATIENCE, || (connections() < before).then_some(()));
+}
+
+/// A web server that shares its port with a site.
+struct Nginx(Child);
+
+impl Nginx {
+    /// Passes on, by name and without looking inside, what asks for `name`; all else finds nobody.
+    fn start(site: &Site, address: &str, name: &str) -> Self {
+        let folder = site.file("toml").parent().unwrap().to_owned();
+        let config = format!(
+            "load_module /usr/lib/nginx/modules/ngx_stream_module.so;\ndaemon off;\npid {0}/nginx.pid;\nerror_log {0}/nginx.log;\n\
+             events {{}}\nstream {{\nmap $ssl_preread_server_name $to {{ {name} 127.0.0.1:5115; default 127.0.0.1:9; }}\n\
+             server {{ listen {address}; ssl_preread on; proxy_pass $to; }}\n}}\n",
+            folder.display()
+        );
+        let file = site.file("nginx");
+        fs::write(&file, config).unwrap();
+        let mut command = Command::new("nginx");
+        command.arg("-p").arg(&folder).arg("-c").arg(&file).stdin(Stdio::null());
+        Self(site.namespace.spawn(&mut command).unwrap())
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_web_server_passes_streams_on_by_name() {
+    const NAME: &str = "vpn.example.net";
+    const RESOLVER: &str = "127.0.0.53";
+    let endpoint = Some(format!("{NAME}:5115"));
+    let mut tunnel = Tunnel::prepare(Plan { links: 1, endpoint, ..Plan::default() });
+    let file = tunnel.van.file("toml");
+    let text = fs::read_to_string(&file).unwrap() + "transport = \"tls\"\n";
+    fs::write(&file, text).unwrap();
+    let_https_through(&tunnel);
+    let address = HQ.outer(1, Family::V4);
+    let _names = NameServer::start(&tunnel.van, RESOLVER, &[address]);
+    tunnel.hq.start();
+    let _nginx = Nginx::start(&tunnel.hq, &format!("{address}:443"), NAME);
+    tunnel.van.start_with_name_server(RESOLVER);
+    tunnel.wait_until_up();
+    tunnel.ping(Family::V4);
+    assert!(
+        iperf(&tunnel.van, &tunnel.hq, tunnel.hq.inner(Family::V4), &["--time", "1"]).bytes() > 1_000_000
+    );
 }

@@ -31,7 +31,7 @@ pub(super) fn kinds(scenario: &Scenario) -> Result<Vec<TrafficKind>, SimError> {
     let mut complaints: Vec<_> = programs
         .map(|program| format!("program \"{}\": the simulator runs no programs; leave it out", program.name))
         .collect();
-    complaints.extend(scenario.tunnels.iter().flat_map(quotas));
+    complaints.extend(scenario.tunnels.iter().flat_map(left_to_daemons));
     let buffer = (BUFFERS / connections(scenario).max(1)).clamp(MIN_BUFFER, MAX_BUFFER);
     let mut kinds = Vec::new();
     for traffic in &scenario.traffic {
@@ -113,14 +113,20 @@ fn fits(payload: usize, address: IpAddr, scenario: &Scenario) -> Result<(), Stri
     ))
 }
 
-/// What is said of paths with a quota: in virtual time there are no days, and no daemon that counts.
-fn quotas(tunnel: &Tunnel) -> impl Iterator<Item = String> {
-    let has_quota = |path: &&TunnelPath| path.settings.iter().any(|(key, _)| key == "quota");
-    tunnel.paths.iter().filter(has_quota).map(|path| {
-        format!(
-            "path \"{}\" of tunnel \"{}\": the simulator counts no quotas; leave `quota` out",
-            path.name, tunnel.name
-        )
+/// What paths are set that the daemons do beside the engine: in virtual time there are no days, no daemon that counts, and no TLS.
+const LEFT_TO_DAEMONS: [(&str, &str); 2] =
+    [("quota", "counts no quotas"), ("transport", "has no transport but UDP")];
+
+/// What is said of paths with such settings.
+fn left_to_daemons(tunnel: &Tunnel) -> impl Iterator<Item = String> {
+    LEFT_TO_DAEMONS.into_iter().flat_map(move |(setting, reason)| {
+        let has = move |path: &&TunnelPath| path.settings.iter().any(|(key, _)| key == setting);
+        tunnel.paths.iter().filter(has).map(move |path| {
+            format!(
+                "path \"{}\" of tunnel \"{}\": the simulator {reason}; leave `{setting}` out",
+                path.name, tunnel.name
+            )
+        })
     })
 }
 

@@ -115,6 +115,15 @@ fn quotas_are_left_to_real_programs() {
 }
 
 #[test]
+fn streams_of_tls_are_left_to_real_programs() {
+    let refused = refused(include_str!("../../../../scenarios/hotel.toml"));
+    assert!(
+        refused.contains("path \"wifi\" of tunnel \"vpn\": the simulator has no transport but UDP"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn the_command_prints_the_same_bytes_each_time() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("scenario.toml");

@@ -34,6 +34,7 @@ pub(super) fn check(draft: &Draft, out: &mut Vec<Complaint>) {
     treatment(draft, out);
     classes(draft, out);
     gateway(draft, out);
+    listen_tls(draft, out);
     sla(draft, out);
     web(draft, out);
     for peer in &draft.peers {
@@ -129,6 +130,22 @@ fn gateway(draft: &Draft, out: &mut Vec<Complaint>) {
     known_relays("the site registers with the relay", site.register.as_ref(), &draft.relays, out);
     if site.register.is_some() && !site.has_listen {
         draft.peers.iter().for_each(|peer| unseen(peer, out));
+    }
+}
+
+/// A port for streams is another one, and a hidden site has none.
+fn listen_tls(draft: &Draft, out: &mut Vec<Complaint>) {
+    let Some((site, listen)) = draft.site.as_ref().and_then(|site| Some((site, site.listen_tls.as_ref()?)))
+    else {
+        return;
+    };
+    if site.register.is_some() && !site.has_listen {
+        let reason = "this site is hidden behind its relays, and would listen for TLS";
+        let remedy = "remove `listen_tls`; or add `listen`, if anybody may know where this site is";
+        out.push(Complaint::new(reason, remedy).at(listen.span()));
+    } else if listen.get_ref().port == site.listen.port {
+        let reason = "`listen` has this port already, and takes streams of TLS as well";
+        out.push(Complaint::new(reason, "remove `listen_tls`, or give it another port").at(listen.span()));
     }
 }
 

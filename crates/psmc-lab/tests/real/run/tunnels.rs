@@ -23,6 +23,16 @@ fn a_quota_that_ends_during_a_transfer_costs_nothing_but_its_link() {
     });
 }
 
+/// The example, as it stands.
+#[test]
+fn a_stream_of_tls_has_all_of_its_link_and_keeps_queues_short() {
+    steadily(Measured::Rate, || {
+        let results = try_run(include_str!("../../../../../scenarios/hotel.toml"), &with_programs()).unwrap();
+        let failed: Vec<_> = results.checks.iter().filter(|check| !check.ok).collect();
+        assert!(failed.is_empty(), "{failed:?}: {results:?}");
+    });
+}
+
 #[test]
 fn a_tunnel_uses_both_links() {
     steadily(Measured::Rate, || {

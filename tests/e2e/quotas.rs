@@ -81,6 +81,45 @@ fn a_quota_that_is_used_up_spares_its_path_and_costs_no_packet() {
 }
 
 #[test]
+fn people_correct_what_was_used() {
+    let mut tunnel = Tunnel::prepare(Plan::default());
+    with_quota(&tunnel, r#"bytes = "1GB", every = "month", then = "backup""#);
+    tunnel.hq.start();
+    tunnel.van.start();
+    tunnel.wait_until_up();
+    let used =
+        |site: &Site, path: &str, used: &str| site.psmc(&["path", "quota", "hq", path, "--used", used]);
+    let refused = used(&tunnel.van, "van-link2", "1GB");
+    assert!(!refused.status.success());
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("v2 has no quota"), "{refused:?}");
+    // The provider says that it is all gone, also at the far end.
+    assert!(used(&tunnel.van, "van-link1", "1.5GB").status.success());
+    wait_for("a path that is spared", PATIENCE, || {
+        let path = tunnel.hq.path("van-link1")?;
+        (path.tier == "backup" && path.state == PathState::Standby).then_some(())
+    });
+    assert!(first(&tunnel.van).1.used_up);
+    // It was a mistake, and stays corrected.
+    assert!(used(&tunnel.van, "van-link1", "800MB").status.success());
+    tunnel.van.kill();
+    tunnel.van.start();
+    tunnel.wait_until_up();
+    let (path, quota) = first(&tunnel.van);
+    assert!((800_000_000..801_000_000).contains(&quota.used_bytes), "{quota:?}");
+    assert_eq!((path.tier.as_str(), quota.used_up), ("primary", false));
+    // Another path of the uplink shares the quota, and has no other.
+    let add =
+        |quota: &str| tunnel.van.psmc(&["path", "add", "hq", "more", "--interface", "v1", "--quota", quota]);
+    let other = add("2GB/month,backup");
+    assert!(!other.status.success());
+    assert!(String::from_utf8_lossy(&other.stderr).contains("1GB/month,backup"), "{other:?}");
+    let same = add("1GB/month,backup");
+    assert!(same.status.success(), "{same:?}");
+    let more = wait_for("the path", PATIENCE, || tunnel.van.path("more"));
+    assert_eq!(more.quota.map(|quota| quota.bytes), Some(1_000_000_000));
+}
+
+#[test]
 fn what_was_used_outlives_a_daemon_that_is_killed() {
     let mut tunnel = Tunnel::prepare(Plan { mbit: Some(30), ..Plan::default() });
     with_quota(&tunnel, r#"bytes = "50GB", every = "week", day = 1, then = "never""#);

@@ -61,6 +61,16 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         congestion: Option<String>,
     },
+    /// Says what was used in this period of the quota of a path's uplink, for good; answered with [`Response::Ok`], or with
+    /// [`Response::Noted`] if it cannot be written down.
+    PathQuota {
+        /// The peer's name.
+        peer: String,
+        /// The path's name.
+        path: String,
+        /// Bytes that were used.
+        used_bytes: u64,
+    },
     /// Changes what is done with the packets to a peer, until the daemon ends; answered with [`Response::Ok`].
     PeerSet {
         /// The peer's name.
@@ -194,6 +204,7 @@ impl Request {
             | Self::PathAdd { .. }
             | Self::PathRemove { .. }
             | Self::PathSet { .. }
+            | Self::PathQuota { .. }
             | Self::PeerSet { .. }
             | Self::PeerAdd(_)
             | Self::NatProbe(_)
@@ -408,6 +419,10 @@ pub struct PathSpec {
     /// What it is for, if not `primary`: `secondary`, `backup` or `never`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
+    /// What its uplink may carry, as `50GB/month/12,backup`: bytes, the period and the day on which it begins, and what becomes of the
+    /// path then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<String>,
     /// The most it may send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_rate_bits_per_second: Option<u64>,

@@ -192,6 +192,7 @@ fn answer(told: &mut Told, request: &Request) -> Response {
         | Request::PathAdd { .. }
         | Request::PathRemove { .. }
         | Request::PathSet { .. }
+        | Request::PathQuota { .. }
         | Request::PeerSet { .. }
         | Request::PeerWait { .. }
         | Request::Ping { .. }

@@ -11,8 +11,9 @@ use super::{CliError, output};
 use psmc_api::{Client, PathSpec, PeerPaths, PeerReport, RateLimit, Request, WaitFor, WantedState};
 use psmcd::config::{
     AllowedNet, BindAddress, Congestion, Endpoint, InterfaceName, LinkMtu, Name, Rate, SCHEDULER,
-    SchedulerKind, TIER, Tier, ValueError, Weight,
+    SchedulerKind, TIER, Tier, USED_BYTES, ValueError, Weight,
 };
+use psmcd::quota::Quota;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum PeerCommand {
@@ -97,6 +98,11 @@ pub(super) enum PathCommand {
     },
     /// Change a path
     Set(PathSetArgs),
+    /// Correct what was used of the quota of a path's uplink
+    ///
+    /// What the provider has counted and what psmcd has counted differ: other programs use the link, too. The correction is kept in
+    /// the daemon's state file, also through restarts, and counting goes on from there; `psmc path list` shows it.
+    Quota(PathQuotaArgs),
 }
 
 #[derive(Debug, Args)]
@@ -123,6 +129,10 @@ pub(super) struct PathAddArgs {
     /// What it is for: primary, secondary (for what the primary paths have no room for), backup or never
     #[arg(long, value_name = "NAME", value_parser = |text: &str| TIER.read(text))]
     tier: Option<Tier>,
+    /// What its uplink may carry: 50GB/month,backup is bytes, day, week or month, and what becomes of the path then (backup, never
+    /// or slow:RATE); 50GB/month/12,backup has months that begin on the 12th
+    #[arg(long, value_name = "QUOTA")]
+    quota: Option<Quota>,
     /// Maximum sending rate, such as 20mbit
     #[arg(long, value_name = "RATE")]
     max_rate: Option<Rate>,
@@ -132,6 +142,17 @@ pub(super) struct PathAddArgs {
     /// Congestion control: model, cubic, or fixed (at --max-rate)
     #[arg(long, value_name = "NAME")]
     congestion: Option<Congestion>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PathQuotaArgs {
+    /// The peer that it leads to
+    peer: Name,
+    /// Its name
+    path: Name,
+    /// What was used in this period, as the provider shows it: 12.3GB, 800MB or 0MB
+    #[arg(long, value_name = "BYTES", value_parser = |text: &str| USED_BYTES.read(text))]
+    used: u64,
 }
 
 #[derive(Debug, Args)]
@@ -220,6 +241,12 @@ pub(super) fn run_path(client: &mut Client, command: PathCommand) -> Result<(), 
         PathCommand::Add(args) => add_path(client, args),
         PathCommand::Remove { peer, path } => remove_path(client, peer, path),
         PathCommand::Set(args) => set_path(client, args),
+        PathCommand::Quota(PathQuotaArgs { peer, path, used }) => {
+            let (peer, path) = (peer.to_string(), path.to_string());
+            let note = client.order_noted(&Request::PathQuota { peer, path, used_bytes: used })?;
+            note.iter().for_each(|note| output::warn(note));
+            Ok(())
+        }
     }
 }
 
@@ -245,6 +272,7 @@ fn add_path(client: &mut Client, args: PathAddArgs) -> Result<(), CliError> {
         endpoint: args.endpoint.map(|endpoint| endpoint.to_string()),
         weight: args.weight.map(Weight::get),
         tier: args.tier.map(|tier| tier.name().to_owned()),
+        quota: args.quota.map(|quota| quota.spelt()),
         max_rate_bits_per_second: args.max_rate.map(Rate::bits_per_second),
         mtu: args.mtu.map(|mtu| mtu.get()),
         congestion: args.congestion.map(|congestion| congestion.as_str().to_owned()),

@@ -263,6 +263,15 @@ async fn paths_are_changed_as_the_user_says() {
     let max_rate = Some(RateLimit::BitsPerSecond(2_000_000));
     assert_eq!(set, request(max_rate, None, Some("fixed".to_owned())));
 
+    let quota = ["path", "add", "hq", "lte", "--quota", "50GB/month/12,backup"];
+    let add = daemon.asked(&quota).await;
+    let quota = Some("50GB/month/12,backup".to_owned());
+    let spec = PathSpec { name: path.clone(), quota, ..PathSpec::default() };
+    assert_eq!(add, Request::PathAdd { peer: peer.clone(), path: spec });
+    let used = daemon.asked(&["path", "quota", "hq", "lte", "--used", "12.3GB"]).await;
+    let (to, name) = (peer.clone(), path.clone());
+    assert_eq!(used, Request::PathQuota { peer: to, path: name, used_bytes: 12_300_000_000 });
+
     let remove = daemon.asked(&["path", "remove", "hq", "lte"]).await;
     assert_eq!(remove, Request::PathRemove { peer, path });
 }

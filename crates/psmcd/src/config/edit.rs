@@ -11,9 +11,11 @@ use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
-use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, Value, value};
+use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value, value};
 
+use super::value::bytes_text;
 use super::{Config, Invitation, files_of};
+use crate::quota::{Every, Quota};
 use psmc_api::{PathSpec, PeerSpec};
 use psmc_toml::{ConfigError, rate_text};
 
@@ -249,7 +251,22 @@ fn add_path(peer: &mut Table, path: &PathSpec) -> bool {
             table[key] = value(i64::from(number));
         }
     }
+    // What is no quota is none that was told by the daemon.
+    if let Some(quota) = path.quota.as_deref().and_then(|quota| quota.parse::<Quota>().ok()) {
+        table["quota"] = Item::Value(Value::InlineTable(quota_table(&quota)));
+    }
     push(peer, "path", table)
+}
+
+fn quota_table(quota: &Quota) -> InlineTable {
+    let mut table = InlineTable::new();
+    table.insert("bytes", bytes_text(quota.bytes).into());
+    table.insert("every", quota.every.as_str().into());
+    if quota.every != Every::Day {
+        table.insert("day", i64::from(quota.day).into());
+    }
+    table.insert("then", quota.then.to_string().into());
+    table
 }
 
 /// Removes the sections of a kind that `is_meant` picks. Returns how many.
@@ -305,6 +322,7 @@ mod tests {
             weight: Some(3),
             max_rate_bits_per_second: Some(20_000_000),
             relays: vec!["fra1".to_owned()],
+            quota: Some("50GB/month/12,backup".to_owned()),
             ..PathSpec::default()
         };
         assert!(add_path(find_peer(&mut document, "hq").unwrap(), &path));
@@ -317,7 +335,8 @@ mod tests {
         };
         assert!(add_peer(&mut document, &peer));
         let added = "\n[[peer.path]]\nname = \"lte\"\ninterface = \"wwan0\"\nmax_rate = \"20mbit\"\n\
-            relays = [\"fra1\"]\nweight = 3\n";
+            relays = [\"fra1\"]\nweight = 3\n\
+            quota = { bytes = \"50GB\", every = \"month\", day = 12, then = \"backup\" }\n";
         let at = FILE.find("\n# Another.").unwrap();
         let expected = format!("{}{added}{}", &FILE[..at], &FILE[at..]);
         let (before, end) = expected.split_at(expected.find("# The end.").unwrap());

@@ -25,4 +25,5 @@ pub(super) use number::{
 };
 pub use number::{DEFAULT_KEEPALIVE, FITTED_LEAST_MTU, FITTED_MOST_MTU, LinkMtu, Weight};
 pub use psmc_toml::{InterfaceName, Listen, Name, Port, Rate, SocketPath, ValueError};
-pub(super) use quota::{DAY, QUOTA_BYTES, THEN};
+pub use quota::USED_BYTES;
+pub(super) use quota::{DAY, QUOTA_BYTES, THEN, bytes_text, check_day};

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use jiff::Zoned;
-use psmc_api::QuotaStatus;
-use psmc_core::{PathTuning, PeerId};
+use psmc_api::{QuotaStatus, Response};
+use psmc_core::{PathError, PathTuning, PeerError, PeerId};
 use psmc_wire::PathId;
 use tokio::task::JoinHandle;
 
@@ -16,7 +16,8 @@ use super::DaemonError;
 use super::control::Control;
 use super::peers::Peers;
 use super::plane::Plane;
-use crate::config::PathSettings;
+use super::requests::Refusal;
+use crate::config::{PathSettings, ValueError};
 use crate::quota::ledger::{Ledger, Stage};
 use crate::quota::store::Usage;
 use crate::quota::{Quota, in_words};
@@ -88,6 +89,27 @@ impl Quotas {
         let open = peers.iter().flat_map(|peer| &peer.paths).map(|path| &path.settings);
         let with_quota = open.chain(new).filter_map(|settings| Some((settings.uplink(), settings.quota?)));
         self.of = with_quota.collect();
+    }
+
+    /// Refuses a path whose uplink has another quota: it has one for all its paths.
+    pub(super) fn check(&mut self, peers: &Peers, new: &PathSettings) -> Result<(), ValueError> {
+        self.arrange(peers, None);
+        let uplink = new.uplink();
+        match (self.of.get(&uplink), new.quota) {
+            (Some(quota), Some(other)) if *quota != other => {
+                let reason = format!("the uplink {uplink} has another quota already: {quota}");
+                Err(ValueError::new(reason, format!("give the path the same, {}, or none", quota.spelt())))
+            }
+            (None | Some(_), None | Some(_)) => Ok(()),
+        }
+    }
+
+    /// So much was used of an uplink's quota in this period, whatever was counted. False if it has none.
+    fn correct(&mut self, uplink: &str, used: u64, now: &Zoned) -> bool {
+        let Some(quota) = self.of.get(uplink) else { return false };
+        let ledger = self.usage.uplinks.entry(uplink.to_owned()).or_insert_with(|| Ledger::new(quota, now));
+        ledger.correct(quota, used, now);
+        true
     }
 
     /// What a path with these settings is to be like now.
@@ -191,7 +213,7 @@ impl Quotas {
         self.error = error;
     }
 
-    /// Writes what is used, for the last time.
+    /// Writes what is used, and waits until that is done.
     async fn finish(&mut self) {
         if let Some(writing) = self.writing.take() {
             // Whether it has succeeded is told by the next one.
@@ -253,6 +275,34 @@ impl Control {
         }
         self.quotas.save(!changed.is_empty(), now).await;
         Ok(())
+    }
+
+    /// Has so much used of the quota of a path's uplink, which its provider says.
+    pub(super) async fn correct_quota(
+        &mut self,
+        peer: usize,
+        path: &str,
+        used: u64,
+    ) -> Result<Response, Refusal> {
+        let open = self.peers[peer].path_named(path);
+        let open = open.ok_or_else(|| Refusal::of(&PeerError::from(PathError::Unknown)))?;
+        let uplink = open.settings.uplink();
+        // What was carried until now is part of what the provider says.
+        self.count_quotas().await?;
+        if !self.quotas.correct(&uplink, used, &Zoned::now()) {
+            let reason = format!("the uplink {uplink} has no quota");
+            return Err(ValueError::new(reason, "give one of its paths a `quota` first").into());
+        }
+        tracing::info!(uplink, used = in_words(used), "what was used of a quota was corrected");
+        let changed = self.quotas.charge(&BTreeMap::new(), &Zoned::now());
+        for uplink in &changed {
+            self.tune_uplink(uplink).await?;
+        }
+        self.quotas.finish().await;
+        let error = self.quotas.error.as_ref();
+        Ok(error.map_or(Response::Ok, |error| Response::Noted {
+            note: format!("corrected in memory only, and forgotten when psmcd ends: {error}"),
+        }))
     }
 
     /// Counts for the last time.

@@ -121,6 +121,9 @@ impl Control {
                 let index = self.peers.find(&peer)?;
                 self.set_path(index, path, change, state).await?;
             }
+            Request::PathQuota { peer, path, used_bytes } => {
+                return self.correct_quota(self.peers.find(&peer)?, &path, used_bytes).await;
+            }
             Request::PeerSet { peer, scheduler } => {
                 self.set_scheduler(self.peers.find(&peer)?, SCHEDULER.read(&scheduler)?).await?;
             }
@@ -211,6 +214,7 @@ impl Control {
     async fn add_path(&mut self, peer: &str, spec: &PathSpec) -> Result<Response, Refusal> {
         let index = self.peers.find(peer)?;
         let settings = specs::settings(spec, self.peers[index].config.endpoint.as_ref())?;
+        self.quotas.check(&self.peers, &settings)?;
         let name = settings.name.clone();
         self.open_path(index, settings).await?;
         let peer = &mut self.peers[index];

@@ -5,6 +5,7 @@ use psmc_api::{PathSpec, RateLimit};
 use crate::config::{
     Endpoint, PathCongestion, PathSettings, Rate, TIER, Tier, Transport, ValueError, Weight,
 };
+use crate::quota::Quota;
 
 /// The rate, if there is a limit.
 ///
@@ -46,6 +47,9 @@ pub(super) fn settings(spec: &PathSpec, endpoint: Option<&Endpoint>) -> Result<P
         let reason = format!("the path \"{}\" uses fixed congestion control, but has no rate", spec.name);
         ValueError::new(reason, "give it with --max-rate RATE")
     })?;
+    let tier = spec.tier.as_deref().map(|name| TIER.read(name)).transpose()?.unwrap_or_default();
+    let quota = spec.quota.as_deref().map(str::parse::<Quota>).transpose()?;
+    quota.map(|quota| quota.check_tier(tier)).transpose()?;
     Ok(PathSettings {
         name: spec.name.parse()?,
         interface: spec.interface.as_deref().map(str::parse).transpose()?,
@@ -58,8 +62,8 @@ pub(super) fn settings(spec: &PathSpec, endpoint: Option<&Endpoint>) -> Result<P
             .map(|weight| weight.to_string().parse::<Weight>())
             .transpose()?
             .unwrap_or_default(),
-        tier: spec.tier.as_deref().map(|name| TIER.read(name)).transpose()?.unwrap_or_default(),
-        quota: None,
+        tier,
+        quota,
         max_rate,
         congestion,
         mtu: spec.mtu.map(|mtu| mtu.to_string().parse()).transpose()?,
@@ -82,6 +86,7 @@ pub(super) fn spec(settings: &PathSettings, endpoint: Option<&Endpoint>) -> Path
         endpoint: own.map(ToString::to_string),
         weight: (settings.weight != Weight::default()).then_some(settings.weight.get()),
         tier: (settings.tier != Tier::default()).then(|| settings.tier.name().to_owned()),
+        quota: settings.quota.map(|quota| quota.spelt()),
         max_rate_bits_per_second: settings.max_rate.map(|rate| rate.bits_per_second()),
         mtu: settings.mtu.map(|mtu| mtu.get()),
         congestion: congestion.map(str::to_owned),
@@ -125,6 +130,14 @@ mod tests {
         assert_eq!(read.congestion, PathCongestion::Fixed("20mbit".parse().unwrap()));
         assert_eq!(super::spec(&read, Some(&peer)), fixed);
         assert_eq!(super::spec(&read, None).endpoint.as_deref(), Some("hq:5115"));
+        let spare = PathSpec {
+            quota: Some("50GB/month/12,backup".to_owned()),
+            tier: Some("secondary".to_owned()),
+            ..spec.clone()
+        };
+        assert_eq!(super::spec(&settings(&spare, Some(&peer)).unwrap(), Some(&peer)), spare);
+        let spared = PathSpec { tier: Some("backup".to_owned()), ..spare };
+        assert!(settings(&spared, Some(&peer)).is_err());
         assert!(settings(&PathSpec { name: "a/b".to_owned(), ..spec }, Some(&peer)).is_err());
     }
 }

@@ -47,6 +47,12 @@ impl Ledger {
         self.used = self.used.saturating_add(bytes);
     }
 
+    /// So much was used in this period, whatever was counted.
+    pub fn correct(&mut self, quota: &Quota, used: u64, now: &Zoned) {
+        self.charge(quota, 0, now);
+        self.used = used;
+    }
+
     /// How much is used.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share is no exact number")]
@@ -109,6 +115,20 @@ mod tests {
         ledger.charge(&MONTHLY, 10, &local("2027-03-31T21:59:59Z"));
         assert_eq!(ledger.used, 10);
         ledger.charge(&MONTHLY, 1, &local("2027-03-31T22:00:00Z"));
+        assert_eq!(ledger.used, 1);
+    }
+
+    #[test]
+    fn a_correction_holds_until_the_period_ends() {
+        let mut ledger = Ledger::new(&MONTHLY, &at("2026-12-01T00:00:00Z"));
+        ledger.charge(&MONTHLY, 1000, &at("2026-12-06T00:00:00Z"));
+        ledger.correct(&MONTHLY, 900, &at("2026-12-06T00:00:00Z"));
+        assert_eq!((ledger.used, ledger.stage(&MONTHLY)), (900, Stage::Low));
+        // Of a period that nobody has counted in.
+        ledger.correct(&MONTHLY, 5, &at("2027-01-02T00:00:00Z"));
+        ledger.charge(&MONTHLY, 1, &at("2027-01-02T00:00:01Z"));
+        assert_eq!((ledger.since, ledger.used), (date(2027, 1, 1), 6));
+        ledger.charge(&MONTHLY, 1, &at("2027-02-01T00:00:00Z"));
         assert_eq!(ledger.used, 1);
     }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use psmc_core::Tier;
 use psmc_toml::Complaint;
 use toml::Spanned;
 
@@ -39,10 +38,8 @@ pub(super) fn check(draft: &Draft, out: &mut Vec<Complaint>) {
 /// The path is worse off when its quota is used up.
 fn changes_something(path: &PathDraft, quota: &Spanned<Quota>, out: &mut Vec<Complaint>) {
     let Some(tier) = &path.tier else { return };
-    let then = quota.get_ref().then;
-    if then.tier() > Tier::Primary && *tier.get_ref() >= then.tier() {
-        let reason = format!("the path has the tier \"{}\" already", tier.get_ref().name());
-        let remedy = "write then = \"never\", or \"slow:2mbit\", or give the path another tier";
-        out.push(Complaint::new(reason, remedy).at(quota.span()).because_of(tier.span(), "its tier"));
+    if let Err(error) = quota.get_ref().check_tier(*tier.get_ref()) {
+        let complaint = Complaint::new(error.reason(), error.remedy());
+        out.push(complaint.at(quota.span()).because_of(tier.span(), "its tier"));
     }
 }

@@ -49,4 +49,5 @@ mod unresponsive;
 mod upheavals;
 mod watch;
 mod web;
+mod ways;
 mod why;

@@ -262,6 +262,9 @@ pub struct ClassStatus {
     pub queued_packets: u64,
     /// Their bytes.
     pub queued_bytes: u64,
+    /// Whether they wait for paths that the class insists on, while none of these works and others do.
+    #[serde(default)]
+    pub is_stuck: bool,
     /// Inner packets that have gone to a path.
     pub tx_packets: u64,
     /// Inner packets marked as having experienced congestion.

@@ -10,8 +10,8 @@ mod class;
 mod quic;
 mod upper;
 
-pub use class::{ClassConfig, ClassMatch, DEFAULT_WEIGHT, MAX_CLASSES, Priority, RepairKind};
-pub(crate) use class::{ClassId, Classes};
+pub use class::{ClassConfig, ClassMatch, DEFAULT_WEIGHT, MAX_CLASSES, PathPreference, Priority, RepairKind};
+pub(crate) use class::{ClassId, Classes, Detour};
 pub(crate) use quic::{QuicFlows, QuicHint};
 use upper::Upper;
 

@@ -113,6 +113,8 @@ pub struct ClassStatus {
     pub queued_packets: usize,
     /// Their bytes.
     pub queued_bytes: u64,
+    /// Whether they wait for paths that the class insists on, while none of these works and others do.
+    pub is_stuck: bool,
     /// What became of the others.
     pub counters: QueueCounters,
 }
@@ -154,15 +156,43 @@ impl QueueCounters {
 /// never dropped but for their age.
 #[derive(Debug)]
 pub(crate) struct EgressQueue {
-    returned: VecDeque<Queued>,
-    /// Out of `classes`, and next to go; and since when it is that. It has had its turn, and does not grow stale by what
-    /// it waited before: a class that is always late would lose its turns again and again.
-    staged: Option<(Queued, Instant)>,
+    /// One for all classes that go by any path, and one for each of the others: whose paths have no room keeps nobody else waiting.
+    lanes: Vec<Lane>,
+    /// The lane of each class; empty if there is only one.
+    lane_of: Vec<usize>,
+    /// The lane whose turn it is, and those that have stepped aside, a bit each.
+    turn: usize,
+    aside: u32,
     classes: ClassQueues,
     /// No packet of `classes` has waited since before.
     oldest: Option<Instant>,
     /// Of those given back.
     dropped: u64,
+}
+
+/// Packets that have left their classes, and wait for a path.
+#[derive(Debug, Default)]
+struct Lane {
+    /// What paths have given back.
+    returned: VecDeque<Queued>,
+    /// Out of `classes`, and next to go; and since when it is that. It has had its turn, and does not grow stale by what
+    /// it waited before: a class that is always late would lose its turns again and again.
+    staged: Option<(Queued, Instant)>,
+}
+
+impl Lane {
+    fn front(&self) -> Option<&Queued> {
+        self.returned.front().or(self.staged.as_ref().map(|(packet, _)| packet))
+    }
+
+    fn len(&self) -> usize {
+        self.returned.len() + usize::from(self.staged.is_some())
+    }
+
+    fn take_all(&mut self) -> impl Iterator<Item = Queued> {
+        let staged = self.staged.take().map(|(packet, _)| packet);
+        self.returned.drain(..).chain(staged)
+    }
 }
 
 /// A packet that was dropped, for the police.
@@ -190,20 +220,50 @@ pub(crate) fn note_loss(losses: &mut Losses, packet: &Queued) {
 impl EgressQueue {
     /// An empty queue with these classes, for packets of up to `mtu` bytes.
     pub(crate) fn new(classes: &[ClassConfig], mtu: u16) -> Self {
-        Self {
-            returned: VecDeque::new(),
-            staged: None,
+        let mut queue = Self {
+            lanes: Vec::new(),
+            lane_of: Vec::new(),
+            turn: 0,
+            aside: 0,
             classes: ClassQueues::new(classes, mtu),
             oldest: None,
             dropped: 0,
-        }
+        };
+        queue.make_lanes(classes);
+        queue
     }
 
     /// Sorts packets into these classes from now on. Those that wait go first, in the order in which they came; the counters of
-    /// a class that keeps its name go on.
-    pub(crate) fn set_classes(&mut self, classes: &[ClassConfig]) {
-        let staged = self.staged.take().map(|(packet, _)| packet);
-        self.returned.extend(staged.into_iter().chain(self.classes.replace(classes)));
+    /// a class that keeps its name go on. Returns what became of each class: the one that has its name now.
+    pub(crate) fn set_classes(&mut self, classes: &[ClassConfig]) -> Vec<ClassId> {
+        let mut waiting: Vec<_> = self.lanes.iter_mut().flat_map(Lane::take_all).collect();
+        let (moved, queued) = self.classes.replace(classes);
+        waiting.extend(queued);
+        self.make_lanes(classes);
+        for mut packet in waiting {
+            packet.class = moved.get(packet.class.index()).copied().unwrap_or_default();
+            let lane = self.lane_of(packet.class);
+            self.lanes[lane].returned.push_back(packet);
+        }
+        moved
+    }
+
+    fn make_lanes(&mut self, classes: &[ClassConfig]) {
+        let mut lanes = 1;
+        let lane_of = classes.iter().map(|class| {
+            if class.paths.is_none() {
+                return 0;
+            }
+            lanes += 1;
+            lanes - 1
+        });
+        self.lane_of = lane_of.collect();
+        self.lanes = (0..lanes).map(|_| Lane::default()).collect();
+        (self.turn, self.aside) = (0, 0);
+    }
+
+    fn lane_of(&self, class: ClassId) -> usize {
+        self.lane_of.get(class.index()).copied().unwrap_or_default()
     }
 
     /// Adds a packet at the end of its flow. If that makes the queue too long, the flow with the largest
@@ -212,7 +272,7 @@ impl EgressQueue {
         if self.classes.is_empty() {
             self.oldest = Some(packet.queued_at);
         }
-        if self.shown().is_none() && self.classes.is_empty() {
+        if self.classes.is_empty() && self.heads().next().is_none() {
             self.classes.params().on_idle();
         }
         self.classes.push(packet, pool);
@@ -222,7 +282,8 @@ impl EgressQueue {
     /// they are as many as a path can have outstanding, no more.
     pub(crate) fn put_back(&mut self, packets: impl DoubleEndedIterator<Item = Queued>) {
         for packet in packets.rev() {
-            self.returned.push_front(packet);
+            let lane = self.lane_of(packet.class);
+            self.lanes[lane].returned.push_front(packet);
         }
     }
 
@@ -230,32 +291,100 @@ impl EgressQueue {
     pub(crate) fn put_back_sent(&mut self, packets: impl DoubleEndedIterator<Item = Queued>) {
         for packet in packets.rev() {
             self.classes.note(&packet, Fate::SentAgain);
-            self.returned.push_front(packet);
+            let lane = self.lane_of(packet.class);
+            self.lanes[lane].returned.push_front(packet);
         }
     }
 
-    /// The packet whose turn it is. What is dropped on the way to it goes back to `pool`.
+    /// The packet whose turn it is, of lanes that have not stepped aside. What is dropped on the way to it goes back to `pool`.
     pub(crate) fn front(&mut self, pool: &mut BufPool, now: Instant) -> Option<&Queued> {
-        if self.returned.is_empty() && self.staged.is_none() {
-            self.staged = self.classes.pop(pool, now).map(|packet| (packet, now));
+        if let [lane] = self.lanes.as_mut_slice() {
+            if lane.len() == 0 {
+                lane.staged = self.classes.pop(pool, now).map(|packet| (packet, now));
+            }
+        } else {
+            self.turn = self.next_lane(pool, now)?;
         }
         self.shown()
     }
 
+    /// The lane whose turn it is among several: one that was given something back, or else the one of the class that is next.
+    fn next_lane(&mut self, pool: &mut BufPool, now: Instant) -> Option<usize> {
+        let is_open = |lane: usize| self.aside >> lane & 1 == 0;
+        let has_returned = |lane: &usize| is_open(*lane) && !self.lanes[*lane].returned.is_empty();
+        if let Some(lane) = (0..self.lanes.len()).find(has_returned) {
+            return Some(lane);
+        }
+        loop {
+            let (lanes, lane_of, aside) = (&self.lanes, &self.lane_of, self.aside);
+            let lane = |class: usize| lane_of.get(class).copied().unwrap_or_default();
+            let is_open = |class: usize| aside >> lane(class) & 1 == 0;
+            let class = self.classes.next_of(is_open, |class, waiting| {
+                let staged = lanes[lane(class)].staged.as_ref();
+                waiting || staged.is_some_and(|(packet, _)| packet.class.index() == class)
+            })?;
+            let lane = lane(class);
+            if self.lanes[lane].staged.is_none() {
+                let packet = self.classes.pop_of(class, pool, now);
+                self.lanes[lane].staged = packet.map(|packet| (packet, now));
+            }
+            // Its class may have had nothing but what its flows had too much of.
+            if self.lanes[lane].staged.is_some() {
+                return Some(lane);
+            }
+        }
+    }
+
+    /// The packet that [`front`](Self::front) has shown waits, and so does all that wants its paths, until
+    /// [`step_back`](Self::step_back). Whether there may be others that do not.
+    pub(crate) fn step_aside(&mut self) -> bool {
+        self.aside |= 1 << self.turn;
+        self.lanes.len() > 1
+    }
+
+    /// All lanes may have their turn again.
+    pub(crate) fn step_back(&mut self) {
+        self.aside = 0;
+    }
+
     /// Takes the packet that [`front`](Self::front) has shown.
     pub(crate) fn pop(&mut self) -> Option<Queued> {
-        self.returned.pop_front().or_else(|| self.staged.take().map(|(packet, _)| packet))
+        let lane = &mut self.lanes[self.turn];
+        if let Some(packet) = lane.returned.pop_front() {
+            return Some(packet);
+        }
+        let (packet, _) = lane.staged.take()?;
+        if self.lanes.len() > 1 {
+            self.classes.charge(&packet);
+        }
+        Some(packet)
     }
 
     /// What [`front`](Self::front) has shown, or what has come back since.
     pub(crate) fn shown(&self) -> Option<&Queued> {
-        self.returned.front().or(self.staged.as_ref().map(|(packet, _)| packet))
+        self.lanes[self.turn].front()
+    }
+
+    /// The packets of which each waits for a path, and no other packet.
+    pub(crate) fn heads(&self) -> impl Iterator<Item = &Queued> {
+        self.lanes.iter().filter_map(Lane::front)
+    }
+
+    /// How many packets wait for the same paths as the one that [`front`](Self::front) has shown, with it.
+    pub(crate) fn backlog(&self) -> usize {
+        if self.lanes.len() == 1 {
+            return self.len();
+        }
+        let waiting = |class: &usize| self.lane_of.get(*class).is_some_and(|lane| *lane == self.turn);
+        let in_classes = (0..self.lane_of.len()).filter(waiting).map(|class| self.classes.waiting(class));
+        self.lanes[self.turn].len() + in_classes.sum::<usize>()
     }
 
     /// Whether the packet that [`front`](Self::front) has shown, which has not been on a path, came by itself: long after the
     /// one before in its flow, and with none behind it.
     pub(crate) fn is_alone(&self) -> bool {
-        let staged = self.staged.as_ref().filter(|_| self.returned.is_empty());
+        let lane = &self.lanes[self.turn];
+        let staged = lane.staged.as_ref().filter(|_| lane.returned.is_empty());
         staged.is_some_and(|(packet, _)| self.classes.is_alone(packet.class, packet.bucket))
     }
 
@@ -287,17 +416,16 @@ impl EgressQueue {
     /// Gives packets that have waited too long back to `pool`.
     pub(crate) fn drop_stale(&mut self, now: Instant, pool: &mut BufPool) {
         let is_stale = |since: Instant| since + MAX_AGE <= now;
-        while let Some(stale) = self.returned.pop_front_if(|packet| is_stale(packet.queued_at)) {
-            self.dropped += 1;
-            note_loss(self.classes.losses(), &stale);
-            self.classes.note(&stale, Fate::Dropped(stale.len()));
-            pool.put(stale.packet);
-        }
-        if let Some((stale, _)) = self.staged.take_if(|(_, since)| is_stale(*since)) {
-            self.dropped += 1;
-            note_loss(self.classes.losses(), &stale);
-            self.classes.note(&stale, Fate::Dropped(stale.len()));
-            pool.put(stale.packet);
+        for lane in &mut self.lanes {
+            let returned =
+                std::iter::from_fn(|| lane.returned.pop_front_if(|packet| is_stale(packet.queued_at)));
+            let staged = lane.staged.take_if(|(_, since)| is_stale(*since)).map(|(packet, _)| packet);
+            for stale in returned.chain(staged) {
+                self.dropped += 1;
+                note_loss(self.classes.losses(), &stale);
+                self.classes.note(&stale, Fate::Dropped(stale.len()));
+                pool.put(stale.packet);
+            }
         }
         if self.oldest.is_some_and(is_stale) {
             self.oldest = self.classes.drop_stale(|packet| is_stale(packet.queued_at), pool);
@@ -316,16 +444,16 @@ impl EgressQueue {
 
     /// When the oldest packet will have waited too long, or earlier.
     pub(crate) fn stale_at(&self) -> Option<Instant> {
-        let returned = self.returned.front().map(|front| front.queued_at);
-        let staged = self.staged.as_ref().map(|(_, since)| *since);
+        let returned = |lane: &Lane| lane.returned.front().map(|front| front.queued_at);
+        let staged = |lane: &Lane| lane.staged.as_ref().map(|(_, since)| *since);
         let oldest = self.oldest.filter(|_| !self.classes.is_empty());
-        [returned, staged, oldest].into_iter().flatten().min().map(|at| at + MAX_AGE)
+        let in_lanes = self.lanes.iter().flat_map(|lane| [returned(lane), staged(lane)]);
+        in_lanes.chain([oldest]).flatten().min().map(|at| at + MAX_AGE)
     }
 
     /// Gives everything back to `pool`.
     pub(crate) fn clear(&mut self, pool: &mut BufPool) {
-        let staged = self.staged.take().map(|(packet, _)| packet);
-        for packet in self.returned.drain(..).chain(staged) {
+        for packet in self.lanes.iter_mut().flat_map(Lane::take_all) {
             pool.put(packet.packet);
         }
         self.classes.drop_stale(|_| true, pool);
@@ -336,16 +464,18 @@ impl EgressQueue {
     /// so are parts: without their place nobody knows what they belong to.
     pub(crate) fn forget_order(&mut self, pool: &mut BufPool) {
         let mut places = BTreeSet::new();
-        for mut packet in std::mem::take(&mut self.returned) {
-            if packet.role == Role::Repair {
-                pool.put(packet.packet);
-                continue;
-            }
-            let place = packet.seq.take().map(|seq| (packet.bucket, seq.0));
-            if packet.part.is_none() && place.is_none_or(|place| places.insert(place)) {
-                self.returned.push_back(packet);
-            } else {
-                pool.put(packet.packet);
+        for lane in &mut self.lanes {
+            for mut packet in std::mem::take(&mut lane.returned) {
+                if packet.role == Role::Repair {
+                    pool.put(packet.packet);
+                    continue;
+                }
+                let place = packet.seq.take().map(|seq| (packet.bucket, seq.0));
+                if packet.part.is_none() && place.is_none_or(|place| places.insert(place)) {
+                    lane.returned.push_back(packet);
+                } else {
+                    pool.put(packet.packet);
+                }
             }
         }
     }
@@ -357,7 +487,7 @@ impl EgressQueue {
 
     /// Packets that wait.
     pub(crate) fn len(&self) -> usize {
-        self.returned.len() + usize::from(self.staged.is_some()) + self.classes.len()
+        self.lanes.iter().map(Lane::len).sum::<usize>() + self.classes.len()
     }
 
     /// Packets dropped so far.

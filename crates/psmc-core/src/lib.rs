@@ -50,7 +50,9 @@ mod status;
 mod tap;
 
 pub use batch::{Batch, MAX_BATCH_BYTES, MAX_SEGMENTS, PathAddress, SocketId, Transmit};
-pub use classify::{ClassConfig, ClassMatch, DEFAULT_WEIGHT, MAX_CLASSES, Priority, RepairKind};
+pub use classify::{
+    ClassConfig, ClassMatch, DEFAULT_WEIGHT, MAX_CLASSES, PathPreference, Priority, RepairKind,
+};
 pub use conditioners::ConditionerStatus;
 pub use config::{PathConfig, PathTuning, PeerConfig, SchedulerKind, SiteConfig};
 pub use congestion::CongestionConfig;

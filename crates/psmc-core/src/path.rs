@@ -43,6 +43,7 @@ pub use shares::ClassShare;
 pub(crate) use shares::Shares;
 
 use crate::batch::PathAddress;
+use crate::classify::Detour;
 use crate::config::{PathConfig, PathTuning};
 use crate::congestion::CongestionConfig;
 use crate::congestion::rate::RateSampler;
@@ -466,5 +467,29 @@ impl PathRank {
     /// Whether the path answers.
     pub(crate) fn is_active(self) -> bool {
         self.state == PathState::Active
+    }
+
+    /// The rank for a class to which the path is such a detour.
+    pub(crate) fn for_class(self, detour: Detour) -> ClassRank {
+        ClassRank { state: self.state, is_backup: self.tier >= Tier::Backup, detour, tier: self.tier }
+    }
+}
+
+/// Which paths are better than which for a class that prefers some. The order of the fields is the policy: a path that fell silent is
+/// left, and a backup stays one, whoever prefers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ClassRank {
+    state: PathState,
+    is_backup: bool,
+    detour: Detour,
+    tier: Tier,
+}
+
+impl ClassRank {
+    /// Whether a path of the `other` rank takes what paths of this one have no room for.
+    pub(crate) fn is_relieved_by(self, other: Self) -> bool {
+        let is_active = self.state == PathState::Active && other.state == self.state;
+        let tiers = (self.tier, other.tier) == (Tier::Primary, Tier::Secondary);
+        is_active && tiers && self.detour == other.detour
     }
 }

@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 use psmc_wire::PathId;
 use psmc_wire::control::Tier;
 
+use crate::classify::{ClassConfig, ClassId, Detour, PathPreference};
 use crate::egress::Service;
-use crate::path::{BURST, INITIAL_RTT, Path, PathRank, PathState, Shares};
+use crate::path::{BURST, ClassRank, INITIAL_RTT, Path, PathRank, PathState, Shares};
 pub(crate) use places::Places;
 pub(crate) use soonest::Soonest;
 
@@ -71,6 +72,33 @@ pub(crate) struct Roster {
     is_relieved: bool,
     live: Places,
     horizon: Option<Horizon>,
+    /// By class; empty if none prefers any paths.
+    steered: Vec<Option<Steered>>,
+    /// Whether paths have other names, or classes other wishes.
+    is_renamed: bool,
+}
+
+/// A class that prefers some paths.
+#[derive(Clone, Debug)]
+struct Steered {
+    preference: PathPreference,
+    way: Way,
+}
+
+/// Where a packet may go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// The best paths that there are.
+    pub(crate) candidates: Places,
+    /// Those that take what these have no room for.
+    pub(crate) reserve: Places,
+}
+
+impl Way {
+    /// The paths that may carry copies.
+    pub(crate) fn all(self) -> Places {
+        self.candidates.with(self.reserve)
+    }
 }
 
 /// To which of the sets that the roster keeps a path belongs.
@@ -166,9 +194,41 @@ impl Roster {
         while let Some(index) = self.touched.take_first() {
             ranks_changed |= self.look_at(index, now);
         }
-        if ranks_changed {
+        if ranks_changed || self.is_renamed {
             self.find_candidates();
         }
+    }
+
+    /// Heeds which paths these classes prefer, from the next [`refresh`](Self::refresh) on.
+    pub(crate) fn steer(&mut self, classes: &[ClassConfig]) {
+        let steered = |class: &ClassConfig| {
+            let preference = class.paths.clone();
+            (!preference.is_none()).then(|| Steered { preference, way: Way::default() })
+        };
+        self.steered = classes.iter().map(steered).collect();
+        if self.steered.iter().all(Option::is_none) {
+            self.steered.clear();
+        }
+        self.note_renamed();
+    }
+
+    /// A path has another name.
+    pub(crate) fn note_renamed(&mut self) {
+        self.is_renamed = true;
+        self.changes += 1;
+    }
+
+    /// Where a packet of this class may go; nowhere, if it insists on paths of which none works.
+    pub(crate) fn way(&self, class: ClassId) -> Way {
+        match self.steered.get(class.index()) {
+            Some(Some(steered)) => steered.way,
+            Some(None) | None => Way { candidates: self.candidates, reserve: self.reserve },
+        }
+    }
+
+    /// Whether packets of this class wait although others of this session need not.
+    pub(crate) fn is_stuck(&self, class: ClassId) -> bool {
+        !self.candidates.is_empty() && self.way(class).candidates.is_empty()
     }
 
     /// The first path from `start` on, and after the last one from the beginning, that has something to send.
@@ -237,7 +297,7 @@ impl Roster {
         self.reserve
     }
 
-    /// The paths that may carry copies and repairs.
+    /// The paths that may carry repairs.
     pub(crate) fn menders(&self) -> Places {
         self.candidates.with(self.reserve)
     }
@@ -257,7 +317,9 @@ impl Roster {
             return service;
         }
         let reserve = if is_relieved { self.reserve } else { Places::default() };
-        let service = self.service_of(self.candidates.with(reserve));
+        let used =
+            self.steered.iter().flatten().fold(self.candidates, |used, it| used.with(it.way.candidates));
+        let service = self.service_of(used.with(reserve));
         self.service = Some(service);
         service
     }
@@ -337,6 +399,8 @@ impl Roster {
             warm: self.warm,
             backlog: self.backlog,
             relieved_at: self.relieved_at,
+            steered: std::mem::take(&mut self.steered),
+            is_renamed: true,
             sending: Soonest::new(count),
             waking: Soonest::new(count),
             pacing: Soonest::new(count),
@@ -402,7 +466,25 @@ impl Roster {
         }
         self.changed = Places::first(self.paths.len());
         self.service = None;
+        self.is_renamed = false;
+        let (paths, notes) = (&self.paths, &self.notes);
+        for Steered { preference, way } in self.steered.iter_mut().flatten() {
+            let rank = |index: usize| class_rank(preference, &paths[index], &notes[index]);
+            let best = (0..paths.len()).filter_map(rank).min();
+            let is_best = |index: &usize| best.is_some() && rank(*index) == best;
+            let relieves =
+                |index: &usize| best.zip(rank(*index)).is_some_and(|(best, it)| best.is_relieved_by(it));
+            way.candidates = (0..paths.len()).filter(is_best).collect();
+            way.reserve = (0..paths.len()).filter(relieves).collect();
+        }
     }
+}
+
+/// The rank of a path for a class; `None` if it carries nothing of that.
+fn class_rank(preference: &PathPreference, path: &Path, note: &Note) -> Option<ClassRank> {
+    let detour = preference.detour(&path.config.name);
+    let may_take = !preference.strict || detour == Detour::None;
+    note.rank.filter(|_| may_take).map(|rank| rank.for_class(detour))
 }
 
 impl Deref for Roster {

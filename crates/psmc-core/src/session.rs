@@ -25,7 +25,7 @@ pub use handle::{PathHandle, PeerHandle, TcpFlow};
 pub use paths::{PathError, SilentPath};
 pub use receive::{DatagramOrigin, Refusal};
 
-use crate::classify::QuicFlows;
+use crate::classify::{ClassId, QuicFlows};
 use crate::clock::SessionClock;
 use crate::config::PeerConfig;
 use crate::coupling::Coupling;
@@ -246,6 +246,7 @@ impl Session {
             config,
         };
         session.set_police(shared);
+        session.paths.steer(shared.classes.list());
         session
     }
 
@@ -324,7 +325,7 @@ impl Session {
     /// When [`handle_timeout`](Self::handle_timeout) or a transmission is due.
     pub(crate) fn next_timeout(&mut self, now: Instant) -> Option<Instant> {
         self.paths.refresh(now);
-        let backlog = self.egress.shown().map(|front| front.packet.len()).max(self.extras.first_len());
+        let backlog = self.egress.heads().map(|front| front.packet.len()).max().max(self.extras.first_len());
         let may_seal = self.keys.sealing().is_some();
         let is_any_active = self.paths.is_any_active();
         let paths = if may_seal {
@@ -342,7 +343,7 @@ impl Session {
             self.reorder.next_timeout(),
             self.control.next_timeout(),
             self.egress.stale_at(),
-            self.egress.shown().and_then(|front| self.paths.overdue_at(front.queued_at, now)),
+            self.egress.heads().filter_map(|front| self.paths.overdue_at(front.queued_at, now)).min(),
             self.extras.stale_at(),
             self.coder.due_at(),
             self.sightings.due_at(),
@@ -379,7 +380,8 @@ impl Session {
 
     /// The classes of the queue.
     pub(crate) fn classes(&self) -> Vec<ClassStatus> {
-        self.egress.classes().collect()
+        let is_stuck = |(id, class)| ClassStatus { is_stuck: self.paths.is_stuck(ClassId::at(id)), ..class };
+        self.egress.classes().enumerate().map(is_stuck).collect()
     }
 
     /// What the session has carried.

@@ -33,6 +33,49 @@ pub struct ClassConfig {
     pub conditioning: Option<Conditioning>,
     /// Whether a flow that builds a queue here is put among what belongs to no class (RFC 9957).
     pub queue_protection: bool,
+    /// The paths that its packets prefer.
+    pub paths: PathPreference,
+}
+
+/// Which paths packets of a class prefer, by the names of paths, whichever site has opened them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PathPreference {
+    /// Those that they go over while one of these works; empty for all.
+    pub paths: Vec<String>,
+    /// Those that they go over only if no other works.
+    pub avoid: Vec<String>,
+    /// Whether they wait where others would be taken.
+    pub strict: bool,
+}
+
+impl PathPreference {
+    /// Whether all paths are alike.
+    pub(crate) fn is_none(&self) -> bool {
+        self.paths.is_empty() && self.avoid.is_empty()
+    }
+
+    /// How well a path of that name suits: the less the better.
+    pub(crate) fn detour(&self, name: &str) -> Detour {
+        let is_among = |names: &[String]| names.iter().any(|other| other == name);
+        if is_among(&self.avoid) {
+            Detour::Avoided
+        } else if self.paths.is_empty() || is_among(&self.paths) {
+            Detour::None
+        } else {
+            Detour::Other
+        }
+    }
+}
+
+/// How well a path suits a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Detour {
+    /// It is one of those that the class prefers.
+    None,
+    /// It is one of the others.
+    Other,
+    /// It is to be avoided.
+    Avoided,
 }
 
 /// What a packet must be: all that is said here.
@@ -109,6 +152,7 @@ impl ClassConfig {
             repair: None,
             conditioning: None,
             queue_protection: false,
+            paths: PathPreference::default(),
         }
     }
 
@@ -167,6 +211,11 @@ fn is_in(address: std::net::IpAddr, networks: &[IpNet]) -> bool {
 pub(crate) struct ClassId(u8);
 
 impl ClassId {
+    /// The class at this place of a list.
+    pub(crate) fn at(index: usize) -> Self {
+        Self(u8::try_from(index).unwrap_or_default())
+    }
+
     pub(crate) fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -201,6 +250,11 @@ impl Classes {
     /// What happens to packets of a class that a path loses, if the class says so.
     pub(crate) fn repair(&self, class: ClassId) -> Option<RepairKind> {
         self.list.get(class.index()).and_then(|config| config.repair)
+    }
+
+    /// Whether packets of a class wait rather than take paths that it does not prefer.
+    pub(crate) fn is_strict(&self, class: ClassId) -> bool {
+        self.list.get(class.index()).is_some_and(|config| config.paths.strict && !config.paths.is_none())
     }
 
     /// The classes, by id.

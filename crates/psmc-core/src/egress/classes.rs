@@ -45,6 +45,22 @@ struct Class {
     share: i32,
     /// What is left of that; negative if its last packet was longer.
     deficit: i32,
+    /// How many rounds it has had, where classes wait for different paths.
+    round: u64,
+}
+
+/// So many rounds a class may be behind others: once its paths have room again it has a share more than they, and no more.
+const MOST_BEHIND: u64 = 1;
+
+impl Class {
+    /// Gives it its share once more. A class that had nothing to send saves none for later.
+    fn replenish(&mut self) {
+        self.deficit = (self.deficit + self.share).min(self.share);
+    }
+
+    fn charge(&mut self, packet: &Queued) {
+        self.deficit -= i32::try_from(packet.packet.len()).unwrap_or(i32::MAX);
+    }
 }
 
 impl ClassQueues {
@@ -55,8 +71,9 @@ impl ClassQueues {
         Self { classes, order, quantum, store: Store::default(), params: Params::new(mtu) }
     }
 
-    /// Sets other classes, and gives what waits in those before, in the order in which it came.
-    pub(super) fn replace(&mut self, configs: &[ClassConfig]) -> Vec<Queued> {
+    /// Sets other classes. Returns the one that has the name of each of those before, and what waits in these, in the order in which
+    /// it came.
+    pub(super) fn replace(&mut self, configs: &[ClassConfig]) -> (Vec<ClassId>, Vec<Queued>) {
         let mut waiting = Vec::new();
         for class in &mut self.classes {
             waiting.extend(class.queue.take_all(&mut self.store));
@@ -70,7 +87,9 @@ impl ClassQueues {
                 class.queue.go_on_counting(same.queue.counters());
             }
         }
-        waiting
+        let same = |class: &Class| configs.iter().position(|config| config.name == class.name);
+        let moved = before.iter().map(|class| same(class).map(ClassId::at).unwrap_or_default());
+        (moved.collect(), waiting)
     }
 
     /// What was dropped.
@@ -120,11 +139,60 @@ impl ClassQueues {
 
     /// Takes the packet whose turn it is; what its flow has too much of goes to `pool`.
     pub(super) fn pop(&mut self, pool: &mut BufPool, now: Instant) -> Option<Queued> {
-        let number = self.next_class()?;
-        let class = &mut self.classes[number];
-        let packet = class.queue.pop(&mut self.store, &self.params, pool, now)?;
-        class.deficit -= i32::try_from(packet.packet.len()).unwrap_or(i32::MAX);
+        if self.is_empty() {
+            return None;
+        }
+        let number = self.next_class(|_, class| class.queue.backlog().0 > 0);
+        let packet = self.pop_of(number, pool, now)?;
+        self.classes[number].charge(&packet);
         Some(packet)
+    }
+
+    /// Takes the next packet of a class, which is to be charged when it goes; what its flow has too much of goes to `pool`.
+    pub(super) fn pop_of(&mut self, number: usize, pool: &mut BufPool, now: Instant) -> Option<Queued> {
+        self.classes[number].queue.pop(&mut self.store, &self.params, pool, now)
+    }
+
+    /// A packet of its class goes.
+    pub(super) fn charge(&mut self, packet: &Queued) {
+        if let Some(class) = self.classes.get_mut(packet.class.index()) {
+            class.charge(packet);
+        }
+    }
+
+    /// Packets of a class that wait.
+    pub(super) fn waiting(&self, number: usize) -> usize {
+        self.classes.get(number).map_or(0, |class| class.queue.backlog().0)
+    }
+
+    /// The class whose turn it is, of those that are open and ready; `is_ready` is told whether packets wait here.
+    ///
+    /// Classes that are not open, as their paths have no room, keep what is left of their share, and the others go on with new ones
+    /// meanwhile. So that they don't do so on paths that they share with them, the class with the fewest rounds goes first.
+    pub(super) fn next_of(
+        &mut self,
+        is_open: impl Fn(usize) -> bool,
+        is_ready: impl Fn(usize, bool) -> bool,
+    ) -> Option<usize> {
+        let may =
+            |number: usize, class: &Class| is_open(number) && is_ready(number, class.queue.backlog().0 > 0);
+        if !self.classes.iter().enumerate().any(|(number, class)| may(number, class)) {
+            return None;
+        }
+        loop {
+            let newest = self.classes.iter().map(|class| class.round).max().unwrap_or_default();
+            let round = |number: &usize| self.classes[*number].round.max(newest.saturating_sub(MOST_BEHIND));
+            let open = self.order.iter().copied();
+            let ready = open
+                .filter(|number| self.classes[*number].deficit > 0 && may(*number, &self.classes[*number]));
+            if let Some(number) = ready.min_by_key(round) {
+                return Some(number);
+            }
+            for (_, class) in self.classes.iter_mut().enumerate().filter(|(number, _)| is_open(*number)) {
+                class.replenish();
+                class.round = (class.round + 1).max(newest.saturating_sub(MOST_BEHIND));
+            }
+        }
     }
 
     /// Whether the packet of a flow that has left last came by itself, and no other has come since.
@@ -172,27 +240,21 @@ impl ClassQueues {
         self.classes.iter().map(|class| {
             let (queued_packets, queued_bytes) = class.queue.backlog();
             let counters = class.queue.counters();
-            ClassStatus { name: class.name.clone(), queued_packets, queued_bytes, counters }
+            ClassStatus { name: class.name.clone(), queued_packets, queued_bytes, is_stuck: false, counters }
         })
     }
 
-    /// The class whose turn it is, of those with packets.
-    fn next_class(&mut self) -> Option<usize> {
-        if self.is_empty() {
-            return None;
-        }
+    /// The class whose turn it is, of those that are ready, of which there must be one.
+    fn next_class(&mut self, is_ready: impl Fn(usize, &Class) -> bool) -> usize {
         loop {
             let may = |&&number: &&usize| {
                 let class = &self.classes[number];
-                class.deficit > 0 && class.queue.backlog().0 > 0
+                class.deficit > 0 && is_ready(number, class)
             };
             if let Some(&number) = self.order.iter().find(may) {
-                return Some(number);
+                return number;
             }
-            // A class that had nothing to send saves no share for later.
-            for class in &mut self.classes {
-                class.deficit = (class.deficit + class.share).min(class.share);
-            }
+            self.classes.iter_mut().for_each(Class::replenish);
         }
     }
 }
@@ -202,7 +264,14 @@ fn classes_of(configs: &[ClassConfig], quantum: i32) -> (Vec<Class>, Vec<usize>)
     let class = |(number, config): (u16, &ClassConfig)| {
         let share = quantum * i32::from(config.weight);
         let protection = config.queue_protection.then(Protection::default);
-        Class { name: config.name.clone(), queue: ClassQueue::new(number), protection, share, deficit: share }
+        Class {
+            name: config.name.clone(),
+            queue: ClassQueue::new(number),
+            protection,
+            share,
+            deficit: share,
+            round: 0,
+        }
     };
     let mut order: Vec<_> = (0..configs.len()).collect();
     order.sort_by_key(|&number| configs[number].priority);

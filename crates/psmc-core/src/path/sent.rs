@@ -183,6 +183,11 @@ impl Sent {
         self.log.iter_mut().flatten().flat_map(|datagram| datagram.packets.drain(..))
     }
 
+    /// Changes the inner packets of all that is unacknowledged.
+    pub(crate) fn for_each_packet(&mut self, change: impl FnMut(&mut Queued)) {
+        self.log.iter_mut().flatten().flat_map(|datagram| &mut datagram.packets).for_each(change);
+    }
+
     /// How many inner packets are unacknowledged.
     pub(crate) fn packets(&self) -> usize {
         self.log.iter().flatten().map(|datagram| datagram.packets.len()).sum()

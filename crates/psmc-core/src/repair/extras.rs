@@ -60,6 +60,11 @@ impl Extras {
         self.waiting.push_back(extra);
     }
 
+    /// Changes all that wait.
+    pub(crate) fn for_each_packet(&mut self, change: impl FnMut(&mut Queued)) {
+        self.waiting.iter_mut().map(|extra| &mut extra.queued).for_each(change);
+    }
+
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()

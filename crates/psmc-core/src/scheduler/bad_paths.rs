@@ -33,7 +33,6 @@ impl WithoutBadPaths {
         if self.left.is_empty() {
             self.left = candidates;
         }
-        self.inner.on_change();
     }
 }
 
@@ -49,6 +48,9 @@ impl Scheduler for WithoutBadPaths {
             let rates = candidates.iter().map(|index| (paths[index].id, paths[index].bandwidth()));
             self.rule.judge(rates, now)
         };
+        if changed {
+            self.inner.on_change();
+        }
         if changed || self.seen != candidates {
             self.sift(paths, candidates);
         }

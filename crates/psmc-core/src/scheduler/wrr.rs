@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::receive_ratio::ReceiveRatio;
 use super::{Choice, Scheduler, Waiting};
+use crate::classify::MAX_CLASSES;
 use crate::path::Path;
 use crate::roster::{Places, Roster};
 
@@ -15,7 +16,7 @@ pub(super) const QUANTUM: i64 = 1500;
 /// makes the others wait, as with fixed weights anything else would be another scheduler.
 #[derive(Debug, Default)]
 pub(super) struct Wrr {
-    turns: Turns,
+    turns: TurnsBySet,
 }
 
 impl Scheduler for Wrr {
@@ -27,11 +28,12 @@ impl Scheduler for Wrr {
         now: Instant,
     ) -> Choice {
         let quantum = |index: usize| QUANTUM * i64::from(paths[index].config.weight);
-        let index = self.turns.next(paths.len(), candidates, quantum);
+        let turns = self.turns.of(candidates);
+        let index = turns.next(paths.len(), candidates, quantum);
         if !paths[index].has_room(packet.bytes(), now) {
             return Choice::Wait;
         }
-        self.turns.charge(packet.bytes());
+        turns.charge(packet.bytes());
         Choice::Path(index)
     }
 
@@ -48,7 +50,7 @@ impl Scheduler for Wrr {
 /// the paths can do.
 #[derive(Debug, Default)]
 pub(super) struct AdaptiveWrr {
-    turns: Turns,
+    turns: TurnsBySet,
     ratio: ReceiveRatio,
 }
 
@@ -65,7 +67,8 @@ impl Scheduler for AdaptiveWrr {
                 let path: &Path = &paths[index];
                 (path.id, path.counters.acked_packets)
             };
-            self.ratio.update(candidates.iter().map(delivered), now);
+            // Classes may have fewer.
+            self.ratio.update(candidates.with(paths.candidates()).iter().map(delivered), now);
         }
         let bytes = packet.bytes();
         let ratio = &self.ratio;
@@ -73,9 +76,10 @@ impl Scheduler for AdaptiveWrr {
             let Path { id, config, .. } = &paths[index];
             ratio.quantum(*id).unwrap_or(QUANTUM * i64::from(config.weight))
         };
-        let index = self.turns.next(paths.len(), candidates, quantum);
+        let turns = self.turns.of(candidates);
+        let index = turns.next(paths.len(), candidates, quantum);
         if paths[index].has_room(bytes, now) {
-            self.turns.charge(bytes);
+            turns.charge(bytes);
             return Choice::Path(index);
         }
         // Out of its turn a path is not charged: what it would owe, it would pay when it is needed.
@@ -84,7 +88,28 @@ impl Scheduler for AdaptiveWrr {
     }
 
     fn on_change(&mut self) {
-        self.turns = Turns::default();
+        self.turns = TurnsBySet::default();
+    }
+}
+
+/// Turns of each set of candidates: those of a class that prefers some paths are no others' turns.
+#[derive(Debug, Default)]
+struct TurnsBySet(Vec<(Places, Turns)>);
+
+/// More sets are not in use at once: one for each class, and as many beyond them.
+const MAX_SETS: usize = 2 * MAX_CLASSES;
+
+impl TurnsBySet {
+    fn of(&mut self, candidates: Places) -> &mut Turns {
+        let known = self.0.iter().position(|(set, _)| *set == candidates);
+        let index = known.unwrap_or_else(|| {
+            if self.0.len() >= MAX_SETS {
+                self.0.clear();
+            }
+            self.0.push((candidates, Turns::default()));
+            self.0.len() - 1
+        });
+        &mut self.0[index].1
     }
 }
 

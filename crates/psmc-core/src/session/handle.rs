@@ -12,7 +12,7 @@ use psmc_wire::frame::PathUse;
 
 use super::{PathError, Session};
 use crate::batch::PathAddress;
-use crate::classify::bucket_of_tcp;
+use crate::classify::{ClassId, bucket_of_tcp};
 use crate::config::{PathConfig, PathTuning, PeerConfig, SchedulerKind};
 use crate::congestion::CongestionConfig;
 use crate::path::{Teller, Via};
@@ -265,7 +265,14 @@ impl Session {
 
     /// Sorts packets into the site's classes, which are others.
     pub(crate) fn set_classes(&mut self, shared: &Shared) {
-        self.egress.set_classes(shared.classes.list());
-        self.paths.iter_mut().for_each(|path| path.shares.clear());
+        let moved = self.egress.set_classes(shared.classes.list());
+        let class_of = |before: ClassId| moved.get(before.index()).copied().unwrap_or_default();
+        for path in &mut self.paths {
+            path.shares.clear();
+            path.sent.for_each_packet(|packet| packet.class = class_of(packet.class));
+        }
+        self.extras.for_each_packet(|packet| packet.class = class_of(packet.class));
+        self.paths.steer(shared.classes.list());
+        self.unplaced = None;
     }
 }

@@ -127,6 +127,7 @@ impl Session {
         let id = info.path;
         if let Some(path) = self.path_mut(id).filter(|path| !path.opened_here) {
             path.on_info(info);
+            self.paths.note_renamed();
             self.after_use_changed(id);
             return Ok(());
         }

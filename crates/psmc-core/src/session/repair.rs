@@ -49,11 +49,13 @@ impl Session {
             return;
         }
         match kind {
-            RepairKind::Duplicate if self.paths.menders().len() > 1 => {
+            RepairKind::Duplicate if self.paths.way(packet.class).all().len() > 1 => {
                 self.follow_by_copy(packet, avoid, None, shared, now);
             }
             RepairKind::Fec => self.follow_by_repairs(packet, avoid, shared, now),
-            RepairKind::Auto if self.is_worth_repairs(index, packet, now) => {
+            RepairKind::Auto
+                if !shared.classes.is_strict(packet.class) && self.is_worth_repairs(index, packet, now) =>
+            {
                 self.follow_by_repairs(packet, avoid, shared, now);
             }
             RepairKind::Auto | RepairKind::Resend | RepairKind::Duplicate | RepairKind::Off => {}
@@ -89,7 +91,8 @@ impl Session {
         let demand = Demand { longest, least: path.expected_rate() / COPIED_SHARE };
         let rate = self.paths.service(now).rate;
         let suits = |other: usize| other != index && meets(&self.paths[other], demand, bytes, now);
-        let is_worth = self.paths.candidates().iter().any(suits) && self.copies.admits(bytes, rate, now);
+        let candidates = self.paths.way(packet.class).candidates;
+        let is_worth = candidates.iter().any(suits) && self.copies.admits(bytes, rate, now);
         if is_worth {
             self.follow_by_copy(packet, avoid, Some(demand), shared, now);
         }
@@ -175,7 +178,14 @@ impl Session {
             };
             // What is copied in case it is lost is no reason to use what is spared.
             let is_precaution = extra.demand.is_some();
-            let usable = if is_precaution { self.paths.candidates() } else { self.paths.menders() };
+            let usable = match extra.queued.role {
+                // Of packets of several classes.
+                Role::Repair => paths.menders(),
+                Role::Packet(_) | Role::Copy { .. } if is_precaution => {
+                    paths.way(extra.queued.class).candidates
+                }
+                Role::Packet(_) | Role::Copy { .. } => paths.way(extra.queued.class).all(),
+            };
             let suitable = usable.iter().filter(suits);
             let merit = |&index: &usize| (paths[index].id == extra.avoid, paths[index].arrival(bytes, now));
             let Some(index) = suitable.min_by_key(merit) else {

@@ -11,7 +11,7 @@ use crate::classify::{Classified, RepairKind};
 use crate::egress::{Queued, Role, Service};
 use crate::flows::Fate;
 use crate::path::{PathRank, PathState};
-use crate::roster::{Places, Roster};
+use crate::roster::{Places, Roster, Way};
 use crate::scheduler::{Choice, Scheduler, Waiting};
 use crate::shared::Shared;
 use crate::split;
@@ -24,11 +24,13 @@ const MAX_CARRIED: usize = 600;
 fn choose(
     scheduler: &mut dyn Scheduler,
     paths: &mut Roster,
-    candidates: Places,
+    Way { candidates, reserve }: Way,
     packet: &Waiting<'_>,
     now: Instant,
 ) -> Choice {
-    let reserve = paths.reserve();
+    if candidates.is_empty() {
+        return Choice::Wait;
+    }
     let (bytes, since) = (packet.queued.packet.len(), packet.queued.queued_at);
     let has_room = |index: usize| paths[index].has_room(bytes, now);
     if reserve.is_empty() || !paths.is_overdue(since, now) || candidates.iter().any(has_room) {
@@ -76,7 +78,9 @@ impl Session {
         // Copies and repairs would leave on other paths.
         let is_pinned = self.pins.path_of(bucket, now).is_some();
         let repair = shared.classes.repair(class).unwrap_or(self.config.repair);
-        let repair = if is_pinned { RepairKind::Resend } else { repair };
+        // Nor is a repair made of packets that must not go there.
+        let is_kept = is_pinned || repair == RepairKind::Fec && shared.classes.is_strict(class);
+        let repair = if is_kept { RepairKind::Resend } else { repair };
         if repair == RepairKind::Fec || (repair == RepairKind::Auto && self.coder.is_any_lossy()) {
             // What is computed from the others comes without a word about its checksum.
             packet.complete_checksum();
@@ -156,8 +160,7 @@ impl Session {
 
     /// Gives waiting packets to paths until the scheduler lets one wait.
     fn schedule(&mut self, shared: &mut Shared, now: Instant) {
-        let candidates = self.paths.candidates();
-        if candidates.is_empty() {
+        if self.paths.candidates().is_empty() {
             return;
         }
         if self.unplaced == Some(self.unplaced(now)) {
@@ -168,19 +171,21 @@ impl Session {
         self.egress.set_service(&service, now);
         self.place_extras(shared, now);
         loop {
-            let backlog = self.egress.len();
             if self.egress.front(&mut shared.pool, now).is_none() {
                 break;
             }
+            let backlog = self.egress.backlog();
             let alone = self.egress.is_alone();
             let Some(queued) = self.egress.shown() else { break };
             let front = Waiting { queued, backlog, alone };
             let pinned = self.pinned_to(queued.bucket, now);
+            let way = self.paths.way(queued.class);
             let choice = pinned.map_or_else(
-                || choose(self.scheduler.as_mut(), &mut self.paths, candidates, &front, now),
+                || choose(self.scheduler.as_mut(), &mut self.paths, way, &front, now),
                 Choice::Path,
             );
             match choice {
+                Choice::Wait if self.egress.step_aside() => continue,
                 Choice::Wait => break,
                 Choice::Path(index) => {
                     if self.paths.reserve().contains(index) {
@@ -188,10 +193,11 @@ impl Session {
                     }
                     self.give(index, alone, shared, now);
                 }
-                Choice::All => self.give_to_all(shared, now),
+                Choice::All => self.give_to_all(way, shared, now),
             }
             self.place_extras(shared, now);
         }
+        self.egress.step_back();
         self.tell_fates(shared);
         self.paths.note_idle(now);
         self.unplaced = Some(self.unplaced(now));
@@ -292,9 +298,9 @@ impl Session {
         }
     }
 
-    fn give_to_all(&mut self, shared: &mut Shared, now: Instant) {
+    fn give_to_all(&mut self, way: Way, shared: &mut Shared, now: Instant) {
         let Some(packet) = self.take_first() else { return };
-        for index in self.paths.menders().iter() {
+        for index in way.all().iter() {
             // The copies are what repairs it.
             let copy = packet.copy(false, &mut shared.pool);
             self.enqueue_cut(index, copy, shared, now);

@@ -29,4 +29,5 @@ mod tiers;
 mod tunnel;
 mod undelivered;
 mod unresponsive;
+mod ways;
 mod world;

@@ -248,6 +248,9 @@ fn write_class(class: &ClassStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result
     if let Some(drops) = counts(&class.drops) {
         write!(out, ", dropped: {drops}")?;
     }
+    if class.is_stuck {
+        write!(out, "; none of the paths that it insists on works")?;
+    }
     writeln!(out)
 }
 

@@ -120,6 +120,7 @@ fn class(name: &str, tx_packets: u64, waiting: u64) -> ClassStatus {
         name: name.to_owned(),
         queued_packets: waiting,
         queued_bytes: waiting * 1400,
+        is_stuck: false,
         tx_packets,
         marked_packets: waiting * 2,
         put_out_packets: waiting * 3,

@@ -3,6 +3,7 @@
 mod paths;
 mod quotas;
 mod routes;
+mod ways;
 
 use std::ops::Range;
 
@@ -95,6 +96,7 @@ fn own_key(draft: &Draft, out: &mut Vec<Complaint>) {
 fn classes(draft: &Draft, out: &mut Vec<Complaint>) {
     unique_names("classes", draft.classes.iter().filter_map(|class| class.name.as_ref()), out);
     draft.classes.iter().for_each(|class| takes_some(class, out));
+    ways::check(draft, out);
     let most = MAX_CLASSES - BUILT_IN.len();
     let added = draft.classes.iter().filter(|class| !BUILT_IN.contains(&name_of(class)));
     if let Some(surplus) = added.clone().nth(most) {

@@ -17,6 +17,7 @@ mod web;
 use std::net::SocketAddr;
 use std::ops::Range;
 
+use psmc_core::PathPreference;
 use psmc_net::keys::PublicKey;
 use psmc_toml::{
     Complaint, FILE, Kind, METRICS_ADDRESS, NAME, Name, PUBLIC_KEY, SWITCH, Section, Source, draft,
@@ -56,6 +57,9 @@ const CLASS_KEYS: &[&str] = &[
     "profile",
     "conditioner",
     "mark",
+    "paths",
+    "avoid",
+    "strict",
 ];
 
 /// The keys that say which packets belong to a class.
@@ -220,6 +224,11 @@ pub(super) struct ClassDraft {
     class: Option<Class>,
     /// Where the file says which packets belong to it, right or wrong.
     pub(super) matches: Option<Range<usize>>,
+    /// The paths that it prefers, and those that it avoids.
+    pub(super) paths: Vec<Spanned<Name>>,
+    pub(super) avoid: Vec<Spanned<Name>>,
+    /// Where the file says that it is strict, if it says neither which paths it prefers nor which it avoids.
+    pub(super) strict_about_nothing: Option<Range<usize>>,
 }
 
 impl ClassDraft {
@@ -235,6 +244,14 @@ impl ClassDraft {
         let repair = section.optional("repair", REPAIR, out);
         let queue_protection = section.optional("queue_protection", SWITCH, out);
         let conditioning = conditioning::read(section, out);
+        let [paths, avoid] = ["paths", "avoid"].map(|key| {
+            complain_if_empty(section, key, NAME, out);
+            section.list_at(key, NAME, out).map(Spanned::into_inner).unwrap_or_default()
+        });
+        let strict = section.optional_at("strict", SWITCH, out);
+        let is_strict = strict.as_ref().is_some_and(|strict| *strict.get_ref());
+        let prefers = section.has("paths") || section.has("avoid");
+        let strict_about_nothing = strict.filter(|_| is_strict && !prefers).map(|strict| strict.span());
         let matches = MATCHES.iter().find_map(|key| section.key_place(key));
         let class = name.as_ref().map(|name| name.get_ref().clone());
         let class = class.map(|name| Class {
@@ -249,16 +266,25 @@ impl ClassDraft {
             repair,
             queue_protection,
             conditioning,
+            paths: PathPreference { paths: texts(&paths), avoid: texts(&avoid), strict: is_strict },
         });
-        Self { place: section.place(), name, class, matches }
+        Self { place: section.place(), name, class, matches, paths, avoid, strict_about_nothing }
     }
 }
 
 /// The values of a list, which must not be empty if it is there: it would mean any, or none.
 fn some_if_any<T>(section: &Section<'_>, key: &str, kind: Kind<T>, out: &mut Vec<Complaint>) -> Vec<T> {
+    complain_if_empty(section, key, kind, out);
+    section.list(key, kind, out).unwrap_or_default()
+}
+
+fn texts(names: &[Spanned<Name>]) -> Vec<String> {
+    names.iter().map(|name| name.get_ref().to_string()).collect()
+}
+
+fn complain_if_empty<T>(section: &Section<'_>, key: &str, kind: Kind<T>, out: &mut Vec<Complaint>) {
     if let Some(place) = section.empty_list(key) {
         let remedy = format!("name some, such as {key} = [{}], or remove the key for any", kind.example);
         out.push(Complaint::new(format!("`{key}` lists nothing"), remedy).at(place));
     }
-    section.list(key, kind, out).unwrap_or_default()
 }

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use jiff::Timestamp;
 use psmc_core::condition::Conditioning;
 use psmc_core::police::PoliceConfig;
-use psmc_core::{ClampMss, Priority, ReorderPolicy, RepairKind, SchedulerKind, Tier};
+use psmc_core::{ClampMss, PathPreference, Priority, ReorderPolicy, RepairKind, SchedulerKind, Tier};
 use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_net::token::Token;
 use psmc_service::http;
@@ -211,6 +211,8 @@ pub struct Class {
     pub queue_protection: Option<bool>,
     /// What it may send, and how it is marked.
     pub conditioning: Option<Conditioning>,
+    /// The paths that it prefers, by name.
+    pub paths: PathPreference,
 }
 
 /// The other end of a tunnel, `[[peer]]`.

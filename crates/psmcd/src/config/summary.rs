@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 use psmc_core::condition::Conditioning;
 use psmc_core::police::PoliceMode;
-use psmc_core::{AdaptiveBuffer, ClampMss, ReorderPolicy, Tier};
+use psmc_core::{AdaptiveBuffer, ClampMss, PathPreference, ReorderPolicy, Tier};
 use psmc_toml::rate_text;
 
 use super::model::{
@@ -141,6 +141,14 @@ fn write_classes(classes: &[Class], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if !classes.is_empty() {
         let names: Vec<_> = classes.iter().map(|class| &class.name).collect();
         writeln!(f, "  classes      {}", joined(&names))?;
+    }
+    for Class { name, paths: PathPreference { paths, avoid, strict }, .. } in classes {
+        let said = [("over", paths), ("not over", avoid)].into_iter().filter(|(_, paths)| !paths.is_empty());
+        let said: Vec<_> = said.map(|(how, paths)| format!("{how} {}", paths.join(", "))).collect();
+        if !said.is_empty() {
+            let only = if *strict { ", or not at all" } else { " while that is possible" };
+            writeln!(f, "  way          {name}: {}{only}", said.join(", "))?;
+        }
     }
     for class in classes {
         let Some(Conditioning { profile, mode, mark }) = class.conditioning else { continue };

@@ -69,6 +69,7 @@ fn changed_class(base: ClassConfig, class: &config::Class) -> ClassConfig {
         repair: class.repair.or(base.repair),
         conditioning: class.conditioning.or(base.conditioning),
         queue_protection: class.queue_protection.unwrap_or(base.queue_protection),
+        paths: class.paths.clone(),
     }
 }
 

@@ -280,6 +280,7 @@ fn class_status(class: &core::ClassStatus) -> ClassStatus {
         name: class.name.clone(),
         queued_packets: class.queued_packets as u64,
         queued_bytes: class.queued_bytes,
+        is_stuck: class.is_stuck,
         tx_packets: counters.passed,
         marked_packets: counters.marked,
         put_out_packets: counters.put_out,

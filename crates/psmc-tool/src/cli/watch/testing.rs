@@ -88,6 +88,7 @@ fn class(name: &str) -> ClassStatus {
         name: name.to_owned(),
         queued_packets: 0,
         queued_bytes: 0,
+        is_stuck: false,
         tx_packets: if name == "background" { 0 } else { 1000 },
         marked_packets: 0,
         put_out_packets: 0,

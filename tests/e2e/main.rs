@@ -48,6 +48,6 @@ mod tunnels;
 mod unresponsive;
 mod upheavals;
 mod watch;
-mod web;
 mod ways;
+mod web;
 mod why;

@@ -108,8 +108,11 @@ fn people_correct_what_was_used() {
     assert!((800_000_000..801_000_000).contains(&quota.used_bytes), "{quota:?}");
     assert_eq!((path.tier.as_str(), quota.used_up), ("primary", false));
     // Another path of the uplink shares the quota, and has no other.
-    let add =
-        |quota: &str| tunnel.van.psmc(&["path", "add", "hq", "more", "--interface", "v1", "--quota", quota]);
+    let endpoint = path.remote.expect("it leads somewhere");
+    let add = |quota: &str| {
+        let over = ["--interface", "v1", "--endpoint", &endpoint, "--quota", quota];
+        tunnel.van.psmc(&[&["path", "add", "hq", "more"], &over[..]].concat())
+    };
     let other = add("2GB/month,backup");
     assert!(!other.status.success());
     assert!(String::from_utf8_lossy(&other.stderr).contains("1GB/month,backup"), "{other:?}");

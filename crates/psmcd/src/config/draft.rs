@@ -216,6 +216,9 @@ impl RelayDraft {
     }
 }
 
+/// The name of a path.
+const PATH_NAME: Kind<Name> = NAME.like("\"dsl\"");
+
 /// `[[class]]`
 pub(super) struct ClassDraft {
     pub(super) place: Range<usize>,
@@ -245,8 +248,8 @@ impl ClassDraft {
         let queue_protection = section.optional("queue_protection", SWITCH, out);
         let conditioning = conditioning::read(section, out);
         let [paths, avoid] = ["paths", "avoid"].map(|key| {
-            complain_if_empty(section, key, NAME, out);
-            section.list_at(key, NAME, out).map(Spanned::into_inner).unwrap_or_default()
+            complain_if_empty(section, key, PATH_NAME, out);
+            section.list_at(key, PATH_NAME, out).map(Spanned::into_inner).unwrap_or_default()
         });
         let strict = section.optional_at("strict", SWITCH, out);
         let is_strict = strict.as_ref().is_some_and(|strict| *strict.get_ref());

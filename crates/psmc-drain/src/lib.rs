@@ -9,6 +9,7 @@
 //! | [`split`] | a rate divided: max–min fair by what is offered, and the seed's way, by shares of what arrives |
 //! | [`shedder`] | the server's side: reports of nodes in, rules with a lifetime out |
 //! | [`held`] | a node's side: the rules that it has, which end by themselves, step by step |
+//! | [`finder`] | the rate that a server bears, found from a sign that it is overloaded |
 //! | [`choice`] | which rules are worth having where only so many are allowed, and prefixes merged |
 //! | [`seed`] | the seed's samples: shares of traffic told from packets that carry the address of a congested router |
 //!
@@ -39,6 +40,7 @@
 #![forbid(unsafe_code)]
 
 pub mod choice;
+pub mod finder;
 pub mod held;
 pub mod seed;
 pub mod shedder;

@@ -6,5 +6,6 @@
 
 mod bgp;
 mod floods;
+mod reload;
 mod strangers;
 mod world;

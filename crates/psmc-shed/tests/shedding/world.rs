@@ -61,6 +61,22 @@ impl Host {
         let key_file = self.file("key");
         fs::write(&key_file, self.key.to_base64().as_bytes()).unwrap();
         fs::set_permissions(&key_file, Permissions::from_mode(0o600)).unwrap();
+        let mut command = Command::new(PROGRAM);
+        command.arg("--config").arg(self.write(sections));
+        self.agent = Some(self.namespace.spawn(&mut command).unwrap());
+        wait_for("the agent to answer", PATIENCE, || ask(&self.file("sock")).ok());
+    }
+
+    /// Has the agent read a file with these lines.
+    pub(crate) fn reload(&self, sections: &str) {
+        self.write(sections);
+        let agent = self.agent.as_ref().expect("it was started");
+        let kill = Command::new("kill").args(["-HUP", &agent.id().to_string()]).status().unwrap();
+        assert!(kill.success());
+    }
+
+    fn write(&self, sections: &str) -> PathBuf {
+        let key_file = self.file("key");
         let text = format!(
             "[shed]\nname = \"{}\"\nprivate_key_file = '{}'\ncontrol_socket = '{}'\nstate_file = '{}'\n{sections}",
             self.name,
@@ -70,10 +86,7 @@ impl Host {
         );
         let file = self.file("toml");
         fs::write(&file, text).unwrap();
-        let mut command = Command::new(PROGRAM);
-        command.arg("--config").arg(&file);
-        self.agent = Some(self.namespace.spawn(&mut command).unwrap());
-        wait_for("the agent to answer", PATIENCE, || ask(&self.file("sock")).ok());
+        file
     }
 
     /// Ends the agent: as systemd does, or at once.
@@ -167,6 +180,12 @@ impl World {
 
     /// Starts the server's agent, which accepts so much of the limited class.
     pub(crate) fn start_server(&mut self, rate: &str, more: &str) {
+        let sections = self.of_server(rate, more);
+        self.server.start(&sections);
+    }
+
+    /// The file of the server.
+    pub(crate) fn of_server(&self, rate: &str, more: &str) -> String {
         let mut sections = format!(
             "lifetime = 3\n{more}\n\
              [[accept]]\nname = \"limited\"\ndestination = \"{SERVER}\"\nprotocol = \"udp\"\nports = {LIMITED}\nrate = \"{rate}\"\n"
@@ -178,7 +197,7 @@ impl World {
                 number + 1
             );
         }
-        self.server.start(&sections);
+        sections
     }
 
     /// Waits until both routers have the server's rules.

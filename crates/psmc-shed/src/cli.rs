@@ -10,7 +10,7 @@ use psmc_service::output;
 use psmc_service::socket::{Report, only_socket};
 use thiserror::Error;
 
-use crate::config::{Config, bits};
+use crate::config::{Basis, Config, bits};
 use crate::daemon;
 use crate::server::bgp::{JanitorArgs, run_janitor};
 use crate::status::{ClassStatus, OwnerStatus, RouterStatus, ServerStatus, Status, UpstreamStatus, ask};
@@ -109,6 +109,12 @@ fn server_text(server: &ServerStatus) -> String {
                 class.class
             ),
         );
+        if class.accepted_by != Basis::File.to_string() {
+            line(&mut text, &format!("  accepted by {}", class.accepted_by));
+        }
+        if let Some(trouble) = &class.trouble {
+            line(&mut text, &format!("  {trouble}"));
+        }
         if let Some(arriving) = class.arriving_bytes_per_s {
             line(&mut text, &format!("  {} arriving", rate(arriving)));
         }
@@ -184,7 +190,9 @@ fn explain(status: &Status, rule: &str) -> Result<String, UnknownRule> {
     let classes = status.server.iter().flat_map(|server| &server.classes);
     if let Some(class) = classes.clone().find(|class| class.name == rule) {
         let accepted = rate(class.accepted_bytes_per_s);
-        let mut text = format!("{rule}: {accepted} of {} are accepted\n", class.class);
+        let mut text =
+            format!("{rule}: {accepted} of {} are accepted, by {}\n", class.class, class.accepted_by);
+        class.trouble.iter().for_each(|trouble| line(&mut text, &format!("  {trouble}")));
         for share in &class.upstreams {
             line(&mut text, &format!("  at {}: {}", share.upstream, share.reason));
         }

@@ -1,5 +1,6 @@
 //! The configuration of an agent: one TOML file, checked to the last value before anything is started.
 
+mod basis;
 mod draft;
 
 use std::fmt::{self, Display};
@@ -11,6 +12,7 @@ use ipnet::IpNet;
 use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_toml::{ConfigError, Dialect, InterfaceName, Listen, Name, SocketPath, Source, choice, rate_text};
 
+pub use basis::{Basis, Chain, Measured, NftLimits, Resource, Sign};
 pub(crate) use draft::RUN_DIR;
 
 use crate::class::Class;
@@ -83,8 +85,10 @@ pub struct Accept {
     pub name: Name,
     /// Its packets.
     pub class: Class,
-    /// Bytes of IP packets per second.
+    /// Bytes of IP packets per second; where the file is not what says it, what is accepted while the source says nothing.
     pub rate: u64,
+    /// From where that is known.
+    pub basis: Basis,
 }
 
 /// Who drops what a server does not accept, `[[upstream]]`.
@@ -191,7 +195,13 @@ impl Display for Summary<'_> {
         if let Some(server) = &config.server {
             writeln!(f, "server, whose rules last {} s unless renewed", server.lifetime.as_secs())?;
             for accept in &server.accepts {
-                writeln!(f, "  accepts {} of {} ({})", bits(accept.rate), accept.class, accept.name)?;
+                write!(f, "  accepts {} of {} ({})", bits(accept.rate), accept.class, accept.name)?;
+                match &accept.basis {
+                    Basis::File => writeln!(f)?,
+                    Basis::Nft(_) | Basis::Measured(_) => {
+                        writeln!(f, ", or what is found by {}", accept.basis)?
+                    }
+                }
             }
             for upstream in &server.upstreams {
                 writeln!(f, "  has the rest dropped by {}: {}", upstream.name, upstream.by)?;
@@ -354,5 +364,40 @@ mod tests {
         assert_eq!(complaints(&kind).len(), 1, "{:?}", complaints(&kind));
         let bad = "protocol = \"tpc\"\nports = \"9-8\"\n";
         assert_eq!(complaints(&format!("{SHED}{ACCEPT}{bad}{}", upstream())).len(), 2);
+    }
+
+    #[test]
+    fn what_is_accepted_can_be_found() {
+        let bounds = "min_rate = \"8mbit\"\nmax_rate = \"800mbit\"\n";
+        for (more, said) in [
+            ("from = \"nft\"\nchain = \"inet filter input\"\n".to_owned(), "the limits of inet filter input"),
+            (format!("from = \"listen-queue\"\n{bounds}"), "full listen queues, from 8mbit to 800mbit"),
+            (format!("from = \"io-pressure\"\nabove = 40\n{bounds}"), "stalls for io above 40 %, from"),
+            (
+                format!(
+                    "from = \"haproxy\"\nsocket = \"/run/haproxy/admin.sock\"\nbackend = \"app\"\n{bounds}"
+                ),
+                "more than 10 requests that wait in HAProxy for app, from",
+            ),
+        ] {
+            let config = parse(&format!("{SHED}{ACCEPT}{more}{}", upstream())).unwrap();
+            let summary = config.summary().to_string();
+            assert!(summary.contains(&format!("or what is found by {said}")), "{said}: {summary}");
+        }
+        for (more, complaint) in [
+            ("from = \"nft\"\n".to_owned(), "no `chain`"),
+            ("from = \"nft\"\nchain = \"filter; flush ruleset\"\n".to_owned(), "no table or chain"),
+            ("from = \"listen-queue\"\nmin_rate = \"8mbit\"\n".to_owned(), "max_rate"),
+            (format!("from = \"listen-queue\"\nabove = 3\n{bounds}"), "`above` does not belong"),
+            ("chain = \"inet filter input\"\n".to_owned(), "`chain` does not belong"),
+            (
+                "from = \"listen-queue\"\nmin_rate = \"90mbit\"\nmax_rate = \"800mbit\"\n".to_owned(),
+                "between",
+            ),
+            (format!("from = \"cpu-pressure\"\nabove = 101\n{bounds}"), "percent"),
+        ] {
+            let found = complaints(&format!("{SHED}{ACCEPT}{more}{}", upstream()));
+            assert!(found.len() == 1 && found[0].contains(complaint), "{complaint}: {found:?}");
+        }
     }
 }

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | [`engine`] | what is wanted of which router, without clock and I/O |
 //! | [`flowspec`] | which rules a BGP daemon is worth telling, without clock and I/O |
+//! | [`sources`] | from where it is known what is accepted |
 //! | [`bgp`] | GoBGP and ExaBGP |
 
 pub mod bgp;
 pub mod engine;
 pub mod flowspec;
+pub mod sources;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -21,7 +23,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::config::{Means, Server as Config};
+use crate::config::{Basis, Means, Server as Config};
 use crate::connection::{Event, Target, keep};
 use crate::message::Message;
 use crate::router::INTERVAL;
@@ -31,6 +33,7 @@ use crate::status::ServerStatus;
 use bgp::{Announcer, Told};
 use engine::{Engine, Upstream};
 use flowspec::Chooser;
+use sources::News;
 
 /// What waits to be done: more, and routers are read more slowly.
 const MAX_WAITING: usize = 64;
@@ -44,6 +47,7 @@ const COUNTING: Duration = Duration::from_secs(3600);
 enum Input {
     Agent(Upstream, Event),
     Bgp(Upstream, Told),
+    Sources(News),
 }
 
 /// The server. [`run`](Self::run) is all that it does.
@@ -51,7 +55,7 @@ enum Input {
 pub struct Server {
     engine: Engine,
     chooser: Chooser,
-    /// Counts what arrives here, where a BGP daemon is to be told: nobody else counts it.
+    /// Counts what arrives here, where a BGP daemon is to be told, for nobody else counts it, or what is borne is to be found.
     arrivals: Option<Table>,
     /// When counting was last renewed.
     renewed: Instant,
@@ -65,7 +69,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Begins to dial, and to count what arrives if a BGP daemon is to be told.
+    /// Begins to dial, to ask sources, and to count what arrives if that is needed.
     ///
     /// # Errors
     /// [`TableError`], if it cannot count.
@@ -92,7 +96,13 @@ impl Server {
                 }
             }
         }
-        let arrivals = if announcers.is_empty() { None } else { Some(counting(name, &config)?) };
+        tasks.spawn(sources::watch(config.accepts.clone(), async move |news| {
+            // Nobody takes it at the end.
+            let _ = inputs.send(Input::Sources(news)).await;
+        }));
+        let is_measured = config.accepts.iter().any(|accept| matches!(accept.basis, Basis::Measured(_)));
+        let is_counted = is_measured || !announcers.is_empty();
+        let arrivals = if is_counted { Some(counting(name, &config)?) } else { None };
         Ok(Self {
             chooser: Chooser::new(&config),
             engine: Engine::new(config),
@@ -150,6 +160,20 @@ impl Server {
                 self.engine.handle_down(upstream, reason);
             }
             Input::Bgp(upstream, told) => self.chooser.handle_told(upstream, told),
+            Input::Sources(news) => self.handle_sources(news),
+        }
+    }
+
+    fn handle_sources(&mut self, news: News) {
+        let now = self.now();
+        for (number, said) in news {
+            let said = said.map_err(|error| crate::error_chain(&error));
+            let Some(change) = self.engine.handle_source(number, said, now) else { continue };
+            let class = self.engine.config().accepts.get(number).map(|accept| accept.name.to_string());
+            match change {
+                Some(error) => tracing::warn!(class, error, "what is accepted is not known from its source"),
+                None => tracing::info!(class, "what is accepted is known from its source again"),
+            }
         }
     }
 

@@ -62,6 +62,11 @@ pub struct ClassStatus {
     pub class: String,
     /// What is accepted of it, in bytes per second.
     pub accepted_bytes_per_s: f64,
+    /// From where that is known: the file, limits in nftables, or a sign of overload.
+    pub accepted_by: String,
+    /// Why that source says nothing, if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
     /// What upstreams are offered of it, as they say.
     pub offered_bytes_per_s: f64,
     /// What they let pass.

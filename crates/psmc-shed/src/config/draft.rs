@@ -13,6 +13,7 @@ use psmc_toml::{
 use toml::Spanned;
 use toml::de::DeTable;
 
+use super::basis;
 use super::{Accept, Agent, Bgp, BgpDaemon, Config, Means, Owner, Router, Server, Upstream, When};
 use crate::class::{Class, Ports, Protocol};
 use crate::message::MAX_RULES;
@@ -22,7 +23,21 @@ const SECTIONS: &[&str] = &["shed", "accept", "upstream", "router", "server"];
 const SHED_KEYS: &[&str] =
     &["name", "private_key_file", "control_socket", "metrics", "lifetime", "state_file"];
 
-const ACCEPT_KEYS: &[&str] = &["name", "destination", "protocol", "ports", "rate"];
+const ACCEPT_KEYS: &[&str] = &[
+    "name",
+    "destination",
+    "protocol",
+    "ports",
+    "rate",
+    "from",
+    "chain",
+    "packet_bytes",
+    "min_rate",
+    "max_rate",
+    "above",
+    "socket",
+    "backend",
+];
 
 const UPSTREAM_KEYS: &[&str] =
     &["name", "kind", "address", "public_key", "local", "pipe", "max_rules", "ttl"];
@@ -151,11 +166,12 @@ fn accept(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Spanned<Acc
     let protocol = section.optional("protocol", PROTOCOL, out);
     let ports = section.optional_at("ports", PORTS, out);
     let rate = section.required("rate", RATE.like("\"80mbit\""), "what the server accepts of it", out);
-    let (name, destination, rate) = (name?, destination?, rate?);
+    let basis = basis::read(section, rate, out);
+    let (name, destination, rate, basis) = (name?, destination?, rate?, basis?);
     let at = destination.span();
     let place = ports.as_ref().map_or(at.clone(), Spanned::span);
     match Class::new(destination.into_inner(), protocol, ports.map(Spanned::into_inner)) {
-        Ok(class) => Some(Spanned::new(at, Accept { name, class, rate: rate.bits_per_second() / 8 })),
+        Ok(class) => Some(Spanned::new(at, Accept { name, class, rate: rate.bits_per_second() / 8, basis })),
         Err(error) => {
             out.push(Complaint::new(error.to_string(), r#"add protocol = "tcp" or "udp""#).at(place));
             None
@@ -187,14 +203,7 @@ fn upstream(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Spanned<U
     let name = section.required_at("name", NAME, "what you call it", out);
     let kind = section.required("kind", UpstreamKind::KIND, "what drops there", out)?;
     let all = [UpstreamKind::Nft, UpstreamKind::GoBgp, UpstreamKind::ExaBgp].map(UpstreamKind::keys).concat();
-    for key in all.into_iter().filter(|key| !kind.keys().contains(key)) {
-        if let Some(place) = section.key_place(key) {
-            let reason = format!("`{key}` does not belong to kind = {:?}", kind.as_str());
-            let remedy = format!("remove it; the keys of that kind are {}", kind.keys().join(", "));
-            out.push(Complaint::new(reason, remedy).at(place));
-            return None;
-        }
-    }
+    only(section, "kind", kind.as_str(), &all, kind.keys(), out)?;
     let by = match kind {
         UpstreamKind::Nft => {
             let address = section.required("address", ENDPOINT, "where its agent listens", out);
@@ -214,6 +223,28 @@ fn upstream(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Spanned<U
     };
     let name = name?;
     Some(Spanned::new(name.span(), Upstream { name: name.into_inner(), by }))
+}
+
+/// Complains of a key of `all` that is not among those that belong to a value of `of`.
+pub(super) fn only(
+    section: &Section<'_>,
+    of: &str,
+    value: &str,
+    all: &[&str],
+    keys: &[&str],
+    out: &mut Vec<Complaint>,
+) -> Option<()> {
+    let strange = all.iter().filter(|key| !keys.contains(key));
+    let Some((key, place)) = strange.filter_map(|key| Some((key, section.key_place(key)?))).next() else {
+        return Some(());
+    };
+    let reason = format!("`{key}` does not belong to {of} = {value:?}");
+    let remedy = match keys {
+        [] => "remove it; there are no more keys of that kind".to_owned(),
+        keys => format!("remove it; the keys of that kind are {}", keys.join(", ")),
+    };
+    out.push(Complaint::new(reason, remedy).at(place));
+    None
 }
 
 fn bgp(section: &Section<'_>, daemon: BgpDaemon, out: &mut Vec<Complaint>) -> Means {

@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use psmc_drain::finder::{Config as Bounds, Finder};
 use psmc_drain::shedder::{Config as Division, Report, Shedder};
 use psmc_drain::{ClassId, NodeId};
 use psmc_toml::Name;
 
-use crate::config::{Accept, Means, Server, bits};
+use super::sources::Said as FromSource;
+use crate::config::{Accept, Basis, Means, Server, bits};
 use crate::message::{Count, Decline, Message, Reason, Refusal, Rules, Wanted};
 use crate::status::{ClassStatus, ServerStatus, ShareStatus, UpstreamStatus};
 
@@ -17,6 +19,9 @@ const RENEW: u32 = 4;
 
 /// A limit is said anew if it differs by more than this part of what was said: less than arrivals are known to.
 const MIN_CHANGE: f64 = 0.03;
+
+/// For how long what has arrived says what arrives: it is counted every half second.
+const ARRIVALS_LAST: Duration = Duration::from_secs(2);
 
 /// An upstream, by its place among those of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,7 +74,35 @@ struct Arrival {
     rate: Option<f64>,
 }
 
+/// What is accepted of a class at present.
+#[derive(Clone, Debug)]
+struct Acceptance {
+    /// Bytes per second.
+    rate: u64,
+    /// Finds it, where it is measured.
+    finder: Option<Finder>,
+    /// Why the source says nothing.
+    trouble: Option<String>,
+    /// Whether the rate is the source's.
+    is_known: bool,
+}
+
+impl Acceptance {
+    fn new(accept: &Accept) -> Self {
+        let finder = match &accept.basis {
+            Basis::File | Basis::Nft(_) => None,
+            Basis::Measured(measured) => {
+                let [start, least, most] = [accept.rate, measured.least, measured.most].map(float);
+                Some(Finder::new(Bounds::new(start, least, most)))
+            }
+        };
+        Self { rate: accept.rate, finder, trouble: None, is_known: accept.basis == Basis::File }
+    }
+}
+
 /// The server's side of all routers.
+///
+/// What is accepted of a class where the file is not what says it comes by [`handle_source`](Self::handle_source).
 ///
 /// Tell it what happens: [`handle_up`](Self::handle_up), [`handle_message`](Self::handle_message),
 /// [`handle_down`](Self::handle_down), [`handle_arrivals`](Self::handle_arrivals); then send what
@@ -79,6 +112,8 @@ struct Arrival {
 pub struct Engine {
     config: Server,
     shedder: Shedder,
+    /// By the place of the class.
+    accepted: Vec<Acceptance>,
     routers: BTreeMap<Upstream, Router>,
     arrivals: BTreeMap<usize, Arrival>,
     limits: BTreeMap<(Upstream, usize), u64>,
@@ -96,7 +131,8 @@ impl Engine {
         let is_agent = |by: &Means| matches!(by, Means::Agent(_));
         let upstreams = config.upstreams.iter().enumerate().filter(|(_, upstream)| is_agent(&upstream.by));
         let routers = upstreams.map(|(number, _)| (Upstream(number), Router::default())).collect();
-        Self { shedder, routers, arrivals: BTreeMap::new(), limits: BTreeMap::new(), config }
+        let accepted = config.accepts.iter().map(Acceptance::new).collect();
+        Self { shedder, accepted, routers, arrivals: BTreeMap::new(), limits: BTreeMap::new(), config }
     }
 
     /// What it goes by.
@@ -138,6 +174,47 @@ impl Engine {
             // What only servers say changes nothing.
             Message::Rules(_) | Message::Unknown => {}
         }
+    }
+
+    /// The source of a class says this, or why it says nothing. Returns the trouble that is new, or `None` in it if one is over.
+    pub fn handle_source(
+        &mut self,
+        number: usize,
+        said: Result<FromSource, String>,
+        now: Duration,
+    ) -> Option<Option<String>> {
+        let (accept, acceptance) = (self.config.accepts.get(number)?, self.accepted.get_mut(number)?);
+        let arrival =
+            self.arrivals.get(&number).filter(|arrival| now.saturating_sub(arrival.at) <= ARRIVALS_LAST);
+        let mut trouble = None;
+        match (said, &mut acceptance.finder, arrival.and_then(|arrival| arrival.rate)) {
+            (Ok(FromSource::Rate(rate)), _, _) => (acceptance.rate, acceptance.is_known) = (rate, true),
+            (Ok(FromSource::Overloaded(is)), Some(finder), Some(arriving)) => {
+                finder.handle_sign(is, arriving, now)
+            }
+            (Ok(FromSource::Overloaded(_)), Some(finder), None) => {
+                trouble = Some("it is not known what arrives".to_owned());
+                finder.handle_silence(now);
+            }
+            (Err(error), Some(finder), _) => {
+                trouble = Some(error);
+                finder.handle_silence(now);
+            }
+            (Err(error), None, _) => {
+                trouble = Some(error);
+                (acceptance.rate, acceptance.is_known) = (accept.rate, false);
+            }
+            // No source of the kind says that.
+            (Ok(FromSource::Overloaded(_)), None, _) => {}
+        }
+        if let Some(finder) = &acceptance.finder {
+            (acceptance.rate, acceptance.is_known) = (whole(finder.rate()), finder.is_found());
+        }
+        // A source says rates that are some.
+        let _ = self.shedder.accept(class_id(number), float(acceptance.rate));
+        let is_news = acceptance.trouble != trouble;
+        acceptance.trouble.clone_from(&trouble);
+        is_news.then_some(trouble)
     }
 
     /// What has arrived here of each class since counting began, in bytes.
@@ -197,7 +274,7 @@ impl Engine {
             let arrival = self.arrivals.get(&number).and_then(|arrival| arrival.rate);
             let shed = self.routers.values().filter_map(|router| router.rates.get(&number));
             Demand {
-                accepted: float(accept.rate),
+                accepted: float(self.accepted_of(number, accept)),
                 arriving: arrival.unwrap_or(0.0),
                 shed: shed.map(|(_, dropped)| dropped).sum(),
             }
@@ -267,6 +344,10 @@ impl Engine {
         }
     }
 
+    fn accepted_of(&self, number: usize, accept: &Accept) -> u64 {
+        self.accepted.get(number).map_or(accept.rate, |acceptance| acceptance.rate)
+    }
+
     fn class_status(&self, number: usize, accept: &Accept, now: Duration) -> ClassStatus {
         let offered = self.shedder.offered(class_id(number), now).unwrap_or(0.0);
         let rates = self.routers.values().filter_map(|router| router.rates.get(&number));
@@ -275,7 +356,9 @@ impl Engine {
         ClassStatus {
             name: accept.name.to_string(),
             class: accept.class.to_string(),
-            accepted_bytes_per_s: float(accept.rate),
+            accepted_bytes_per_s: float(self.accepted_of(number, accept)),
+            accepted_by: self.accepted_by(number, accept),
+            trouble: self.accepted.get(number).and_then(|acceptance| acceptance.trouble.clone()),
             offered_bytes_per_s: offered,
             passed_bytes_per_s: all - dropped,
             arriving_bytes_per_s: self.arrivals.get(&number).and_then(|arrival| arrival.rate),
@@ -285,6 +368,11 @@ impl Engine {
                 .map(|(upstream, router)| self.share(number, *upstream, router, accept))
                 .collect(),
         }
+    }
+
+    fn accepted_by(&self, number: usize, accept: &Accept) -> String {
+        let is_known = self.accepted.get(number).is_none_or(|acceptance| acceptance.is_known);
+        if is_known { accept.basis.to_string() } else { format!("the file, for want of {}", accept.basis) }
     }
 
     fn share(&self, number: usize, upstream: Upstream, router: &Router, accept: &Accept) -> ShareStatus {
@@ -299,7 +387,7 @@ impl Engine {
             let offered = whole(offered.unwrap_or(0.0));
             format!(
                 "more is offered than the {} that are accepted; of the {} offered here, {} may pass, the max-min fair share",
-                bits(accept.rate),
+                bits(self.accepted_of(number, accept)),
                 bits(offered),
                 bits(limit)
             )

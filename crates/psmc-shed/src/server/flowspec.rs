@@ -12,7 +12,7 @@ use psmc_toml::Name;
 use serde::{Deserialize, Serialize};
 
 use super::bgp::Told;
-use super::engine::{Demand, Upstream};
+use super::engine::{Demand, Upstream, whole};
 use crate::class::Class;
 use crate::config::{Accept, Bgp, Means, Server};
 use crate::status::{ServerStatus, ShareStatus};
@@ -22,6 +22,9 @@ const BEGINS: f64 = 1.05;
 
 /// A rule is needed while at least this part of what is accepted arrives: what a rule lets pass is not measured better.
 const NEEDED: f64 = 0.9;
+
+/// A rule changes if what is accepted differs by more than this part of its rate.
+const MIN_CHANGE: f64 = 0.1;
 
 /// A rule of Flowspec (RFC 8955; RFC 8956 for IPv6): what of a class may pass, at every router that has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +70,16 @@ struct State {
     most: f64,
 }
 
+impl State {
+    /// What is accepted is this. A rule is announced anew only where that makes a difference, for every router has to hear of it.
+    fn follow(&mut self, accepted: f64) {
+        let differs = (accepted - float(self.accepted)).abs() > MIN_CHANGE * float(self.accepted);
+        if differs {
+            self.accepted = whole(accepted);
+        }
+    }
+}
+
 /// A BGP daemon.
 #[derive(Debug)]
 struct Daemon {
@@ -88,7 +101,7 @@ impl Chooser {
     /// Of this server, without rules.
     #[must_use]
     pub fn new(config: &Server) -> Self {
-        let state = |Accept { name, class, rate }: &Accept| State {
+        let state = |Accept { name, class, rate, .. }: &Accept| State {
             name: name.clone(),
             class: *class,
             accepted: *rate,
@@ -115,6 +128,7 @@ impl Chooser {
         // A rule lasts as long as any daemon keeps it.
         let ttl = self.daemons.values().map(|daemon| daemon.bgp.ttl).max().unwrap_or_default();
         for (state, demand) in self.classes.iter_mut().zip(demands) {
+            state.follow(demand.accepted);
             let least = if state.needed.is_some() { NEEDED } else { BEGINS };
             if demand.arriving > least * demand.accepted {
                 state.needed = Some(now);
@@ -202,7 +216,7 @@ fn float(bytes: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::class::tests::class;
-    use crate::config::{BgpDaemon, Upstream as Configured};
+    use crate::config::{Basis, BgpDaemon, Upstream as Configured};
 
     const BGP: Upstream = Upstream(0);
 
@@ -211,6 +225,7 @@ mod tests {
             name: format!("c{number}").parse().unwrap(),
             class: class(&format!("203.0.113.{number}/32 tcp 80")),
             rate: 1000,
+            basis: Basis::File,
         };
         let daemon = BgpDaemon::GoBgp("127.0.0.1:50051".parse().unwrap());
         let by = Means::Bgp(Bgp { daemon, max_rules, ttl: Duration::from_secs(300) });
@@ -242,6 +257,17 @@ mod tests {
         assert_eq!(see(1000.0, 3), 1, "what the rule lets pass");
         assert_eq!((see(950.0, 200), see(100.0, 201)), (1, 1));
         assert_eq!((see(100.0, 499), see(100.0, 500)), (1, 0), "ttl after it was needed");
+    }
+
+    #[test]
+    fn a_rule_follows_what_is_accepted_in_steps() {
+        let mut chooser = chooser(1, 10);
+        let mut rate = |accepted, second| {
+            let demand = Demand { accepted, arriving: 9000.0, shed: 0.0 };
+            chooser.handle_arrivals(&[demand], seconds(second));
+            chooser.rules(BGP, seconds(second))[0].rate
+        };
+        assert_eq!((rate(1000.0, 1), rate(1090.0, 2), rate(1200.0, 3)), (1000, 1000, 1200));
     }
 
     #[test]

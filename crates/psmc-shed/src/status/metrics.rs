@@ -14,6 +14,12 @@ pub const METRICS: Set<Status> = Set {
         Metric::new("accepted", &["class"], "What the server accepts, in bytes per second.", |of, out| {
             of_classes(of, out, |class| Some(class.accepted_bytes_per_s))
         }),
+        Metric::new(
+            "source_trouble",
+            &["class"],
+            "Whether the source of what is accepted of a class says nothing.",
+            |of, out| of_classes(of, out, |class| Some(f64::from(u8::from(class.trouble.is_some())))),
+        ),
         Metric::new("offered", &["class"], "What upstreams are offered, in bytes per second.", |of, out| {
             of_classes(of, out, |class| Some(class.offered_bytes_per_s))
         }),

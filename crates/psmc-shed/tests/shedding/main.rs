@@ -1,11 +1,13 @@
 //! `psmc-shed`, the real program: on a server, and on two routers in front of it, in network namespaces; beside real BGP daemons.
 //!
-//! Needs root, iproute2, nftables, GoBGP (`gobgpd`, `gobgp`), ExaBGP and BIRD, and fails without them.
+//! Needs root, iproute2, nftables, GoBGP (`gobgpd`, `gobgp`), ExaBGP, BIRD and HAProxy, and fails without them.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot prepare its hosts has failed")]
 
 mod bgp;
+mod documentation;
 mod floods;
 mod reload;
+mod sources;
 mod strangers;
 mod world;

@@ -1,4 +1,4 @@
-//! Traffic classes: what goes to a destination, by protocol and port.
+//! Traffic classes: what goes to a destination, by source, protocol and port.
 
 use std::cmp::Reverse;
 use std::fmt::{self, Display};
@@ -101,18 +101,22 @@ pub enum ClassError {
     /// Ports of a protocol that has none, or of none in particular.
     #[error("ports belong to a protocol that has ports, such as tcp or udp")]
     PortsWithoutProtocol,
+    /// Packets of one family have no addresses of the other.
+    #[error("source and destination are not both of IPv4 or both of IPv6")]
+    OtherFamily,
 }
 
-/// A class: packets to `destination`, of one protocol or any, to some ports or any.
+/// A class: packets to `destination`, from one prefix or anywhere, of one protocol or any, to some ports or any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Class {
     destination: IpNet,
+    source: Option<IpNet>,
     protocol: Option<Protocol>,
     ports: Option<Ports>,
 }
 
 impl Class {
-    /// A class; host bits of `destination` do not count.
+    /// A class, from anywhere; host bits of `destination` do not count.
     ///
     /// # Errors
     /// [`ClassError`].
@@ -124,13 +128,31 @@ impl Class {
         if ports.is_some() && !protocol.is_some_and(Protocol::has_ports) {
             return Err(ClassError::PortsWithoutProtocol);
         }
-        Ok(Self { destination: destination.trunc(), protocol, ports })
+        Ok(Self { destination: destination.trunc(), source: None, protocol, ports })
+    }
+
+    /// Of its packets those that come from a prefix, if one is given; host bits do not count.
+    ///
+    /// # Errors
+    /// [`ClassError::OtherFamily`].
+    pub fn coming_from(self, source: Option<IpNet>) -> Result<Self, ClassError> {
+        let is_v4 = self.destination.addr().is_ipv4();
+        if source.is_some_and(|source| source.addr().is_ipv4() != is_v4) {
+            return Err(ClassError::OtherFamily);
+        }
+        Ok(Self { source: source.map(|source| source.trunc()), ..self })
     }
 
     /// Where its packets go.
     #[must_use]
     pub fn destination(&self) -> IpNet {
         self.destination
+    }
+
+    /// Where they come from, if it is about one prefix only.
+    #[must_use]
+    pub fn source(&self) -> Option<IpNet> {
+        self.source
     }
 
     /// Their protocol, if it is one.
@@ -148,19 +170,22 @@ impl Class {
     /// Whether a packet can be in both.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
-        let (here, there) = (self.destination, other.destination);
+        let meet = |here: IpNet, there: IpNet| here.contains(&there) || there.contains(&here);
         let is_same = |a: Option<Protocol>, b: Option<Protocol>| a.is_none() || b.is_none() || a == b;
-        (here.contains(&there) || there.contains(&here))
+        meet(self.destination, other.destination)
+            && self.source.is_none_or(|here| other.source.is_none_or(|there| meet(here, there)))
             && is_same(self.protocol, other.protocol)
             && self.ports.is_none_or(|here| other.ports.is_none_or(|there| here.overlaps(there)))
     }
 
-    /// What classes are ordered by, so that a packet that is in several counts for the most specific one: the longer prefix,
-    /// then the one with a protocol, then that with fewer ports.
+    /// What classes are ordered by, so that a packet that is in several counts for the most specific one: the longer prefix
+    /// of destinations, then of sources, then the one with a protocol, then that with fewer ports. Flowspec has the same order
+    /// (RFC 8955 §5.1).
     #[must_use]
     pub fn rank(&self) -> impl Ord + use<> {
         let width = self.ports.map_or(u16::MAX, |ports| ports.last() - ports.first());
-        (Reverse(self.destination.prefix_len()), self.protocol.is_none(), width, *self)
+        let source = self.source.map(|source| source.prefix_len());
+        (Reverse(self.destination.prefix_len()), Reverse(source), self.protocol.is_none(), width, *self)
     }
 
     /// What nftables matches its packets by, in a table of family `inet` (nft(8)).
@@ -168,6 +193,9 @@ impl Class {
     pub fn nft_match(&self) -> String {
         let family = if self.destination.addr().is_ipv4() { "ip" } else { "ip6" };
         let mut text = format!("{family} daddr {}", self.destination);
+        if let Some(source) = self.source {
+            text += &format!(" {family} saddr {source}");
+        }
         if let Some(Protocol(number)) = self.protocol {
             text += &format!(" meta l4proto {number}");
         }
@@ -187,6 +215,9 @@ impl Display for Class {
         if let Some(ports) = self.ports {
             write!(f, " {ports}")?;
         }
+        if let Some(source) = self.source {
+            write!(f, " from {source}")?;
+        }
         Ok(())
     }
 }
@@ -195,13 +226,17 @@ impl Display for Class {
 pub(crate) mod tests {
     use super::*;
 
-    /// The class of a text such as `203.0.113.10/32 tcp 80-90`.
+    /// The class of a text such as `203.0.113.10/32 tcp 80-90 from 192.0.2.0/24`.
     pub(crate) fn class(text: &str) -> Class {
+        let (text, source) = match text.split_once(" from ") {
+            Some((text, source)) => (text, Some(source.parse().unwrap())),
+            None => (text, None),
+        };
         let mut words = text.split(' ');
         let destination = words.next().unwrap().parse().unwrap();
         let protocol = words.next().map(|word| Protocol::parse(word).unwrap());
         let ports = words.next().map(|word| Ports::parse(word).unwrap());
-        Class::new(destination, protocol, ports).unwrap()
+        Class::new(destination, protocol, ports).unwrap().coming_from(source).unwrap()
     }
 
     #[test]
@@ -214,6 +249,7 @@ pub(crate) mod tests {
             ("203.0.113.10/32 tcp 91-99", false),
             ("203.0.113.10/32 udp", false),
             ("203.0.113.11/32", false),
+            ("203.0.113.10/32 tcp from 192.0.2.0/24", true),
             ("::/0", false),
         ] {
             let other = class(other);
@@ -224,6 +260,8 @@ pub(crate) mod tests {
     #[test]
     fn the_most_specific_comes_first() {
         let texts = [
+            "203.0.113.10/32 from 192.0.2.1/32",
+            "203.0.113.10/32 tcp 443 from 192.0.2.0/24",
             "203.0.113.10/32 tcp 443",
             "203.0.113.10/32 tcp 80-90",
             "203.0.113.10/32 tcp",
@@ -253,5 +291,19 @@ pub(crate) mod tests {
         let web = class("203.0.113.10/32 tcp 80-90");
         assert_eq!(web.nft_match(), "ip daddr 203.0.113.10/32 meta l4proto 6 th dport 80-90");
         assert_eq!(class("2001:db8::/32").nft_match(), "ip6 daddr 2001:db8::/32");
+        let some = class("2001:db8::/32 udp 53 from 2001:db8:7::/48");
+        assert_eq!(
+            some.nft_match(),
+            "ip6 daddr 2001:db8::/32 ip6 saddr 2001:db8:7::/48 meta l4proto 17 th dport 53"
+        );
+    }
+
+    #[test]
+    fn sources_are_of_the_family_of_the_destination_and_may_be_disjoint() {
+        let v6 = Some("2001:db8::/32".parse().unwrap());
+        assert_eq!(class("203.0.113.10/32").coming_from(v6), Err(ClassError::OtherFamily));
+        let (here, there) =
+            (class("203.0.113.0/24 from 192.0.2.0/25"), class("203.0.113.0/24 from 192.0.2.128/25"));
+        assert!(!here.overlaps(&there) && here.overlaps(&here));
     }
 }

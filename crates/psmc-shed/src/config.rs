@@ -313,7 +313,7 @@ mod tests {
     fn everything_can_be_said() {
         let text = format!(
             "{SHED}control_socket = \"/tmp/x.sock\"\nmetrics = \"127.0.0.1:9119\"\nlifetime = 5\nstate_file = \"hq.json\"\n\
-             {ACCEPT}protocol = \"tcp\"\nports = \"80-90\"\n{}\
+             {ACCEPT}protocol = \"tcp\"\nports = \"80-90\"\nsource = \"198.51.100.0/24\"\n{}\
              [[upstream]]\nname = \"bgp\"\nkind = \"gobgp\"\naddress = \"127.0.0.1:50051\"\nmax_rules = 3\nttl = 300\n\
              [[upstream]]\nname = \"exa\"\nkind = \"exabgp\"\npipe = \"/run/exabgp/exabgp.in\"\n\
              [router]\nlisten = \"192.0.2.7:99\"\ninterfaces = [\"eth1\"]\nwhen = \"congested\"\n\
@@ -324,7 +324,7 @@ mod tests {
         let config = parse(&text).unwrap();
         let summary = config.summary().to_string();
         for said in [
-            "80mbit of 203.0.113.10/32 tcp 80-90 (web)",
+            "80mbit of 203.0.113.10/32 tcp 80-90 from 198.51.100.0/24 (web)",
             "e1: psmc-shed at 192.0.2.1:5118",
             "bgp: GoBGP at 127.0.0.1:50051, 3 rules at most, 300 s each",
             "exa: ExaBGP by /run/exabgp/exabgp.in, 10 rules",
@@ -358,6 +358,8 @@ mod tests {
         assert_eq!(complaints(&shared), ["203.0.113.128/25 is s2's as well as s1's"]);
         let ports = format!("{SHED}{ACCEPT}ports = 80\n{}", upstream());
         assert!(complaints(&ports)[0].contains("ports"), "{:?}", complaints(&ports));
+        let source = format!("{SHED}{ACCEPT}source = \"2001:db8::/32\"\n{}", upstream());
+        assert_eq!(complaints(&source), ["source and destination are not both of IPv4 or both of IPv6"]);
         let when = format!("{SHED}{ROUTER}when = \"congested\"\n{}", server(1, "203.0.113.0/24"));
         assert_eq!(complaints(&when), ["`when = \"congested\"` needs `interfaces`"]);
         let kind = format!("{SHED}{ACCEPT}[[upstream]]\nname = \"x\"\nkind = \"gobgp\"\npipe = \"/x\"\n");

@@ -23,6 +23,9 @@ pub struct Wanted {
     pub name: String,
     /// The destination, a prefix.
     pub destination: String,
+    /// Where packets come from, a prefix; anywhere if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// The protocol's number; any protocol if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<u8>,
@@ -170,6 +173,7 @@ mod tests {
         let wanted = Wanted {
             name: name.clone(),
             destination: "2001:0db8:1111:2222:3333:4444:5555:6666/128".to_owned(),
+            source: Some("2001:0db8:1111:2222:3333:4444:5555:6666/128".to_owned()),
             protocol: Some(132),
             ports: Some((u16::MAX, u16::MAX)),
             rate: Some(u64::MAX),

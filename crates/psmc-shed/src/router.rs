@@ -406,6 +406,7 @@ fn held_rules(held: &Held) -> Vec<Wanted> {
     let wanted = |rule: &register::Rule| Wanted {
         name: rule.name.to_string(),
         destination: rule.class.destination().to_string(),
+        source: rule.class.source().map(|source| source.to_string()),
         protocol: rule.class.protocol().map(|protocol| protocol.0),
         ports: rule.class.ports().map(|ports| (ports.first(), ports.last())),
         rate: rule.rate,

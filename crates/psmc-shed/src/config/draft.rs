@@ -15,7 +15,7 @@ use toml::de::DeTable;
 
 use super::basis;
 use super::{Accept, Agent, Bgp, BgpDaemon, Config, Means, Owner, Router, Server, Upstream, When};
-use crate::class::{Class, Ports, Protocol};
+use crate::class::{Class, ClassError, Ports, Protocol};
 use crate::message::MAX_RULES;
 
 const SECTIONS: &[&str] = &["shed", "accept", "upstream", "router", "server"];
@@ -26,6 +26,7 @@ const SHED_KEYS: &[&str] =
 const ACCEPT_KEYS: &[&str] = &[
     "name",
     "destination",
+    "source",
     "protocol",
     "ports",
     "rate",
@@ -163,17 +164,24 @@ fn accepts(file: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<Accept> {
 fn accept(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Spanned<Accept>> {
     let name = section.required("name", NAME, "what you call this class", out);
     let destination = section.required_at("destination", DESTINATION, "the server's address", out);
+    let source = section.optional_at("source", DESTINATION.like("\"198.51.100.0/24\""), out);
     let protocol = section.optional("protocol", PROTOCOL, out);
     let ports = section.optional_at("ports", PORTS, out);
     let rate = section.required("rate", RATE.like("\"80mbit\""), "what the server accepts of it", out);
     let basis = basis::read(section, rate, out);
     let (name, destination, rate, basis) = (name?, destination?, rate?, basis?);
     let at = destination.span();
-    let place = ports.as_ref().map_or(at.clone(), Spanned::span);
-    match Class::new(destination.into_inner(), protocol, ports.map(Spanned::into_inner)) {
+    let [of_ports, of_source] = [ports.as_ref().map(Spanned::span), source.as_ref().map(Spanned::span)]
+        .map(|of| of.unwrap_or(at.clone()));
+    let class = Class::new(destination.into_inner(), protocol, ports.map(Spanned::into_inner));
+    match class.and_then(|class| class.coming_from(source.map(Spanned::into_inner))) {
         Ok(class) => Some(Spanned::new(at, Accept { name, class, rate: rate.bits_per_second() / 8, basis })),
         Err(error) => {
-            out.push(Complaint::new(error.to_string(), r#"add protocol = "tcp" or "udp""#).at(place));
+            let (remedy, place) = match error {
+                ClassError::PortsWithoutProtocol => (r#"add protocol = "tcp" or "udp""#, of_ports),
+                ClassError::OtherFamily => ("write a class for each family", of_source),
+            };
+            out.push(Complaint::new(error.to_string(), remedy).at(place));
             None
         }
     }

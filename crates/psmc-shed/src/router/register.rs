@@ -245,7 +245,10 @@ fn rule(wanted: &Wanted, prefixes: &[IpNet]) -> Result<Rule, Reason> {
         Some((first, last)) => Some(Ports::new(first, last).ok_or(Reason::Illegal)?),
         None => None,
     };
-    let class = Class::new(destination, wanted.protocol.map(Protocol), ports).map_err(|_| Reason::Illegal)?;
+    let source =
+        wanted.source.as_ref().map(|source| source.parse()).transpose().map_err(|_| Reason::Illegal)?;
+    let class = Class::new(destination, wanted.protocol.map(Protocol), ports);
+    let class = class.and_then(|class| class.coming_from(source)).map_err(|_| Reason::Illegal)?;
     if wanted.rate.is_some_and(|rate| rate > MAX_RATE) {
         return Err(Reason::Illegal);
     }
@@ -296,6 +299,7 @@ mod tests {
         Wanted {
             name: number.to_string(),
             destination: destination.to_owned(),
+            source: None,
             protocol: None,
             ports: None,
             rate,

@@ -410,6 +410,7 @@ mod tests {
         let rules = rules.iter().map(|(number, destination, rate)| Wanted {
             name: number.to_string(),
             destination: (*destination).to_owned(),
+            source: None,
             protocol: Some(17),
             ports: Some((7, 9)),
             rate: *rate,

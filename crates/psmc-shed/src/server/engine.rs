@@ -435,6 +435,7 @@ fn wanted(accept: &Accept, rate: Option<u64>) -> Wanted {
     Wanted {
         name: accept.name.to_string(),
         destination: accept.class.destination().to_string(),
+        source: accept.class.source().map(|source| source.to_string()),
         protocol: accept.class.protocol().map(|protocol| protocol.0),
         ports: accept.class.ports().map(|ports| (ports.first(), ports.last())),
         rate,
@@ -443,7 +444,7 @@ fn wanted(accept: &Accept, rate: Option<u64>) -> Wanted {
 
 /// Whether two rules are about the same packets.
 fn is_same(a: &Wanted, b: &Wanted) -> bool {
-    (&a.destination, a.protocol, a.ports) == (&b.destination, b.protocol, b.ports)
+    (&a.destination, &a.source, a.protocol, a.ports) == (&b.destination, &b.source, b.protocol, b.ports)
 }
 
 /// Whether what is wanted is worth saying.

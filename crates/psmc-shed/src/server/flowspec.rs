@@ -31,6 +31,9 @@ const MIN_CHANGE: f64 = 0.1;
 pub struct FlowRule {
     /// The destination, a prefix.
     pub destination: IpNet,
+    /// Where packets come from, a prefix; anywhere if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<IpNet>,
     /// The protocol's number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<u8>,
@@ -45,6 +48,7 @@ impl FlowRule {
     fn new(class: &Class, rate: u64) -> Self {
         Self {
             destination: class.destination(),
+            source: class.source(),
             protocol: class.protocol().map(|protocol| protocol.0),
             ports: class.ports().map(|ports| (ports.first(), ports.last())),
             rate,
@@ -54,7 +58,8 @@ impl FlowRule {
     /// Whether another one is about the same packets: routers know one of both.
     #[must_use]
     pub fn is_of_same_packets(&self, other: &Self) -> bool {
-        (self.destination, self.protocol, self.ports) == (other.destination, other.protocol, other.ports)
+        let packets = |rule: &Self| (rule.destination, rule.source, rule.protocol, rule.ports);
+        packets(self) == packets(other)
     }
 }
 

@@ -69,7 +69,7 @@ impl Daemons {
     /// Starts the agent, which tells one daemon.
     fn start_agent(&mut self, upstream: &str) {
         self.host.start(&format!(
-            "[[accept]]\nname = \"web\"\ndestination = \"{SERVER}\"\nprotocol = \"udp\"\nports = {LIMITED}\nrate = \"{}\"\n\
+            "[[accept]]\nname = \"web\"\ndestination = \"{SERVER}\"\nsource = \"203.0.113.0/24\"\nprotocol = \"udp\"\nports = {LIMITED}\nrate = \"{}\"\n\
              [[upstream]]\nname = \"bgp\"\n{upstream}\nttl = 3\n",
             RATE.0
         ));
@@ -197,6 +197,7 @@ fn gobgp_announces_what_three_daemons_decode_alike() {
         assert!(wanted.elapsed() <= SOON, "{:?}", wanted.elapsed());
         for said in [
             "[destination: 203.0.113.10/32]",
+            "[source: 203.0.113.0/24]",
             "[protocol: ==udp]",
             "[destination-port: ==9]",
             "[rate: 125000.000000]",
@@ -208,15 +209,19 @@ fn gobgp_announces_what_three_daemons_decode_alike() {
         });
         // The rate is a number of IEEE 754 in an extended community (RFC 8955 §7.1).
         let community = format!("(generic, 0x80060000, 0x{:x})", RATE.1.parse::<f32>().unwrap().to_bits());
-        for said in ["dst 203.0.113.10/32; proto 17; dport 9;", &community] {
+        for said in ["dst 203.0.113.10/32; src 203.0.113.0/24; proto 17; dport 9;", &community] {
             assert!(bird.contains(said), "{said}: {bird}");
         }
         let exabgp = wait_for("the rule at ExaBGP", PATIENCE, || {
             fs::read_to_string(daemons.seen()).ok().filter(|text| text.contains("announced flow"))
         });
-        for said in
-            ["destination-ipv4 203.0.113.10/32", "protocol =udp", "destination-port =9", "rate-limit:125000"]
-        {
+        for said in [
+            "destination-ipv4 203.0.113.10/32",
+            "source-ipv4 203.0.113.0/24",
+            "protocol =udp",
+            "destination-port =9",
+            "rate-limit:125000",
+        ] {
             assert!(exabgp.contains(said), "{said}: {exabgp}");
         }
         let found = daemons.host.status().server.unwrap().upstreams[0].found.clone();
@@ -254,6 +259,7 @@ fn exabgp_announces_it_as_well() {
     });
     for said in [
         "[destination: 203.0.113.10/32]",
+        "[source: 203.0.113.0/24]",
         "[protocol: ==udp]",
         "[destination-port: ==9]",
         "[rate: 125000.000000]",
@@ -263,7 +269,7 @@ fn exabgp_announces_it_as_well() {
     let bird = wait_for("the rule in BIRD's", PATIENCE, || {
         Some(daemons.bird()).filter(|text| text.contains("flow4 {"))
     });
-    assert!(bird.contains("dst 203.0.113.10/32; proto 17; dport 9;"), "{bird}");
+    assert!(bird.contains("dst 203.0.113.10/32; src 203.0.113.0/24; proto 17; dport 9;"), "{bird}");
     drop(flood);
     wait_for("the rule to be gone", PATIENCE, || daemons.table().is_empty().then_some(()));
     daemons.host.end("-TERM");

@@ -59,6 +59,26 @@ fn what_arrives_is_what_is_accepted_and_nobody_else_is_touched() {
 }
 
 #[test]
+fn a_class_of_one_source_leaves_others_alone() {
+    steadily(Measured::Rate, || {
+        let _turn = turn();
+        let mut world = World::new();
+        world.start_routers("");
+        let sections = world.of_server(ACCEPTED.0, "");
+        let sections = sections.replace("protocol =", "source = \"10.1.1.0/24\"\nprotocol =");
+        world.server.start(&sections);
+        world.wait_until_current();
+        let arrivals = Arrivals::at(&world.server.namespace, LIMITED);
+        let _floods = [0, 1].map(|client: usize| Flood::start(&world.clients[client], LIMITED, 1_500_000));
+        sleep(SOON);
+        let rates = arrivals.rates(Duration::from_secs(3));
+        println!("accepted {} from the first, arriving {rates:?}", ACCEPTED.1);
+        assert!((0.9..1.15).contains(&(rates[0] / ACCEPTED.1)), "{rates:?}");
+        assert!(rates[1] > 1_350_000.0, "the other is in no class: {rates:?}");
+    });
+}
+
+#[test]
 fn what_is_accepted_follows_demand_from_one_router_to_the_other() {
     steadily(Measured::Rate, || {
         let _turn = turn();

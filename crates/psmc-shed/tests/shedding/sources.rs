@@ -122,7 +122,7 @@ fn limits_of_nftables_are_followed() {
 
     nft(
         &host,
-        "flush chain inet filter input\nadd rule inet filter input ip saddr 10.0.0.0/8 limit rate over 1 bytes/second drop\n",
+        "flush chain inet filter input\nadd rule inet filter input meta mark 7 limit rate over 1 bytes/second drop\n",
     );
     let class = accepts(&host, 8_000.0);
     let trouble = class.trouble.unwrap();

@@ -22,6 +22,7 @@ fn wanted(name: &str, destination: &str, rate: u64) -> Wanted {
     Wanted {
         name: name.to_owned(),
         destination: destination.to_owned(),
+        source: None,
         protocol: None,
         ports: None,
         rate: Some(rate),

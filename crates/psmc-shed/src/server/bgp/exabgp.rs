@@ -44,6 +44,9 @@ pub(super) fn tell(pipe: &Path, verb: &str, rule: &FlowRule) -> Result<(), BgpEr
 fn line(verb: &str, rule: &FlowRule) -> String {
     let is_v4 = rule.destination.addr().is_ipv4();
     let mut matched = format!("destination {};", rule.destination);
+    if let Some(source) = rule.source {
+        matched += &format!(" source {source};");
+    }
     if let Some(protocol) = rule.protocol {
         let key = if is_v4 { "protocol" } else { "next-header" };
         matched += &format!(" {key} ={protocol};");
@@ -92,13 +95,20 @@ mod tests {
     #[test]
     fn rules_are_lines_of_its_language() {
         let destination = "203.0.113.10/32".parse().unwrap();
-        let rule = FlowRule { destination, protocol: Some(6), ports: Some((80, 90)), rate: 125_000 };
+        let rule =
+            FlowRule { destination, source: None, protocol: Some(6), ports: Some((80, 90)), rate: 125_000 };
         let text = "announce flow route { match { destination 203.0.113.10/32; protocol =6; \
                     destination-port >=80&<=90; } then { rate-limit 125000; } }\n";
         assert_eq!(line("announce", &rule), text);
         let destination = "2001:db8::/32".parse().unwrap();
-        let rule = FlowRule { destination, protocol: Some(17), ports: Some((53, 53)), rate: u64::MAX };
-        let text = "withdraw flow route { match { destination 2001:db8::/32; next-header =17; \
+        let rule = FlowRule {
+            destination,
+            source: Some("2001:db8:7::/48".parse().unwrap()),
+            protocol: Some(17),
+            ports: Some((53, 53)),
+            rate: u64::MAX,
+        };
+        let text = "withdraw flow route { match { destination 2001:db8::/32; source 2001:db8:7::/48; next-header =17; \
                     destination-port =53; } then { rate-limit 1000000000000; } }\n";
         assert_eq!(line("withdraw", &rule), text);
     }

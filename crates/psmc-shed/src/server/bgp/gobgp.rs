@@ -25,6 +25,9 @@ fn words(rule: &FlowRule) -> Vec<String> {
     let family = if rule.destination.addr().is_ipv4() { "ipv4-flowspec" } else { "ipv6-flowspec" };
     let mut words = vec!["-a".to_owned(), family.to_owned(), "match".to_owned()];
     words.extend(["destination".to_owned(), rule.destination.to_string()]);
+    if let Some(source) = rule.source {
+        words.extend(["source".to_owned(), source.to_string()]);
+    }
     if let Some(protocol) = rule.protocol {
         words.extend(["protocol".to_owned(), protocol_word(Protocol(protocol))]);
     }
@@ -78,17 +81,24 @@ mod tests {
     #[test]
     fn rules_are_in_the_words_of_the_command() {
         let destination = "203.0.113.10/32".parse().unwrap();
-        let rule = FlowRule { destination, protocol: Some(6), ports: Some((80, 90)), rate: 125_000 };
+        let rule =
+            FlowRule { destination, source: None, protocol: Some(6), ports: Some((80, 90)), rate: 125_000 };
         let text = "-a ipv4-flowspec match destination 203.0.113.10/32 protocol tcp destination-port >=80&<=90 \
                     then rate-limit 125000";
         assert_eq!(words(&rule).join(" "), text);
         let rule = FlowRule { ports: Some((53, 53)), protocol: Some(132), ..rule };
         assert!(words(&rule).join(" ").contains("protocol ==132 destination-port ==53 then"));
         let destination = "2001:db8::/32".parse().unwrap();
-        let rule = FlowRule { destination, protocol: None, ports: None, rate: 0 };
+        let rule = FlowRule {
+            destination,
+            source: Some("2001:db8:7::/48".parse().unwrap()),
+            protocol: None,
+            ports: None,
+            rate: 0,
+        };
         assert_eq!(
             words(&rule).join(" "),
-            "-a ipv6-flowspec match destination 2001:db8::/32 then rate-limit 0"
+            "-a ipv6-flowspec match destination 2001:db8::/32 source 2001:db8:7::/48 then rate-limit 0"
         );
     }
 }

@@ -1,6 +1,6 @@
 //! Limits of somebody else's rules in nftables, as `nft -j` lists them (libnftables-json(5)).
 //!
-//! A rule is understood that has one `limit` of its own, matches nothing but the destination's address or prefix, the protocol, and
+//! A rule is understood that has one `limit` of its own, matches nothing but the address or prefix of destination and source, the protocol, and
 //! destination ports, by `==`, and ends with `drop` (`limit rate over …`) or `accept` (`limit rate …`). Counters and comments do not
 //! count. Rules without a limit are passed over.
 
@@ -63,6 +63,7 @@ enum Rate {
 struct Limit {
     /// Its packets, but for the destination if it has none: of every destination.
     destination: Option<ipnet::IpNet>,
+    source: Option<ipnet::IpNet>,
     protocol: Option<Protocol>,
     ports: Option<Ports>,
     rate: Rate,
@@ -97,7 +98,8 @@ impl Limits {
     pub(super) fn of(&self, class: &Class, follow: &NftLimits) -> Result<u64, LimitsError> {
         let is_of = |limit: &&Limit| {
             limit.destination.is_none_or(|destination| destination == class.destination())
-                && (limit.protocol, limit.ports) == (class.protocol(), class.ports())
+                && (limit.source, limit.protocol, limit.ports)
+                    == (class.source(), class.protocol(), class.ports())
         };
         let (chain, class) = (self.chain.clone(), class.to_string());
         let mut lowest: Option<f64> = None;
@@ -138,7 +140,8 @@ fn parse(listing: &Value, chain: String) -> Limits {
 
 /// The limit of a rule, or what of it is not understood.
 fn limit(expressions: &[Value]) -> Result<Limit, String> {
-    let mut found = Limit { destination: None, protocol: None, ports: None, rate: Rate::Bytes(0.0) };
+    let mut found =
+        Limit { destination: None, source: None, protocol: None, ports: None, rate: Rate::Bytes(0.0) };
     let mut over = None;
     let mut ends = None;
     for expression in expressions {
@@ -175,6 +178,7 @@ fn matched(value: &Value, found: &mut Limit) -> Option<()> {
     }
     match (protocol?, field?) {
         ("ip" | "ip6", "daddr") => set(&mut found.destination, net(right)?),
+        ("ip" | "ip6", "saddr") => set(&mut found.source, net(right)?),
         ("th", "dport") => set(&mut found.ports, ports(right)?),
         (of, "dport") => {
             // `udp dport` after `meta l4proto udp` says it twice.
@@ -249,11 +253,12 @@ ip daddr 203.0.113.10 udp dport 80-90 counter limit rate 1000/second accept
 ip daddr 203.0.113.0/24 meta l4proto icmp limit rate over 120 bytes/minute drop comment \"pings\"
 ip6 daddr 2001:db8::/32 limit rate over 5 kbytes/second drop
 tcp dport 22 accept
-ip saddr 10.0.0.0/8 tcp dport 80 limit rate over 7 bytes/second drop
+meta mark 7 tcp dport 80 limit rate over 7 bytes/second drop
 udp dport { 5, 6 } limit rate over 7 bytes/second drop
 tcp dport 25 limit rate 7 bytes/second drop
 tcp dport 26 limit rate over 7 bytes/second log drop
 tcp dport 443 limit rate over 9 mbytes/second drop
+ip saddr 192.0.2.0/24 tcp dport 443 limit rate over 3 mbytes/second drop
 }
 chain other {
 tcp dport 99 limit rate over 1 bytes/second drop
@@ -274,6 +279,7 @@ tcp dport 99 limit rate over 1 bytes/second drop
         });
         let of = |text: &str, bytes| limits.of(&class(text), &follow("inet t input", bytes));
         assert_eq!(of("203.0.113.10/32 tcp 443", None).unwrap(), 9 << 20, "the lowest of two");
+        assert_eq!(of("203.0.113.10/32 tcp 443 from 192.0.2.0/24", None).unwrap(), 3 << 20);
         assert_eq!(of("203.0.113.0/24 icmp", None).unwrap(), 2);
         assert_eq!(of("2001:db8::/32", None).unwrap(), 5 * 1024);
         assert_eq!(of("203.0.113.10/32 udp 80-90", Some(500)).unwrap(), 500_000);

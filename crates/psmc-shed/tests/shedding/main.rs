@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot prepare its hosts has failed")]
 
 mod bgp;
+mod cost;
 mod documentation;
 mod floods;
 mod reload;

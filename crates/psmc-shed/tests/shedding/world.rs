@@ -97,6 +97,11 @@ impl Host {
         agent.wait().unwrap();
     }
 
+    /// The agent's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.agent.as_ref().expect("it was started").id()
+    }
+
     pub(crate) fn status(&self) -> Status {
         ask(&self.file("sock")).unwrap()
     }
